@@ -26,7 +26,7 @@ CHECKED := $(CURDIR)/target/check
 FUZZ_SECONDS := 60
 
 .DELETE_ON_ERROR:
-.PHONY: help build demo check test lint style format docs bench bench-100m bench-crossing bench-durability bench-engine bench-files bench-floor bench-http2 bench-limits bench-names bench-portal bench-requests bench-scaleout bench-tasks bench-tls bench-tools fuzz clean prerequisites
+.PHONY: help build demo check test lint style format docs bench bench-100m bench-crossing bench-durability bench-engine bench-files bench-floor bench-hosts bench-http2 bench-limits bench-names bench-portal bench-requests bench-scaleout bench-tasks bench-tls bench-tools fuzz clean prerequisites
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -90,6 +90,9 @@ bench-engine: build ## measure changing hosts and runs on a warm engine; BENCH_F
 
 bench-files: build $(STAMPS)/test ## measure saving files beside aria2c and curl; BENCH_FLAGS=--save keeps it
 	@$(BIN)/python bench/files.py $(BENCH_FLAGS)
+
+bench-hosts: build $(STAMPS)/bench ## measure lists of many hosts beside wrk and aiohttp; BENCH_FLAGS='--before PYTHON' compares with an older version
+	@$(BIN)/python bench/hosts.py $(BENCH_FLAGS)
 
 bench-http2: build ## measure HTTP/2 beside h2load, and its memory; BENCH_FLAGS=--save keeps it
 	@$(BIN)/python bench/http2.py $(BENCH_FLAGS)

@@ -30,7 +30,7 @@ _CLIENT: Final = (
     *("--host-down-after-s", str(DOWN_AFTER_S), "--connect-timeout-s", str(_CONNECT_S)),
 )
 _REFUSING: Final = ("--api-rate", f"{BURST}/{PAUSE_S:g}s", "--api-burst", str(PAUSE_S), "--api-per-host")
-_MOST_RATIO: Final = 1.15
+_MOST_RATIO: Final = 1.10
 _LEAST_HEALTHY: Final = 0.95
 _LONGEST_S: Final = 180.0
 

@@ -1,15 +1,22 @@
-"""Many hosts on one machine: addresses of the loopback network, which a row each asks in turn."""
+"""Many hosts on one machine: addresses of the loopback network, which rows ask in turn or in random order."""
 
+import random
+from collections.abc import Iterator
 from itertools import cycle, islice
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
 HOSTS: Final = 1_000
+_OF_NETWORK: Final = 25_000
+"""Addresses of one 127.x.0.0/16 that are used."""
+_SEED: Final = 27
+
+Order = Literal["in turn", "random"]
 
 
 def addresses(hosts: int = HOSTS) -> list[str]:
-    """All of one length, and 127.0.0.1 is none of them."""
-    return [f"127.0.{index // 100}.{100 + index % 100}" for index in range(hosts)]
+    """Up to 1,000 are all of one length, and 127.0.0.1 is none of them."""
+    return [f"127.{index // _OF_NETWORK}.{index % _OF_NETWORK // 100}.{100 + index % 100}" for index in range(hosts)]
 
 
 def urls(hosts: int, port: int) -> list[str]:
@@ -17,7 +24,17 @@ def urls(hosts: int, port: int) -> list[str]:
     return [f"http://{address}:{port}/row" for address in addresses(hosts)]
 
 
-def write(path: Path, hosts: int, port: int, rows: int) -> None:
-    """A line for each row, the hosts in turn."""
+def rows(hosts: int, port: int, count: int, order: Order = "in turn") -> Iterator[str]:
+    """A URL for each row; every host has as many as the others, and a random order is the same each time."""
+    in_turn = islice(cycle(urls(hosts, port)), count)
+    if order == "in turn":
+        return in_turn
+    shuffled = list(in_turn)
+    random.Random(_SEED).shuffle(shuffled)  # noqa: S311 - nothing here is a secret
+    return iter(shuffled)
+
+
+def write(path: Path, hosts: int, port: int, count: int, order: Order = "in turn") -> None:
+    """A line for each row."""
     with path.open("w") as lines:
-        lines.writelines(f"{url}\n" for url in islice(cycle(urls(hosts, port)), rows))
+        lines.writelines(f"{url}\n" for url in rows(hosts, port, count, order))

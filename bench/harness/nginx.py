@@ -139,12 +139,13 @@ def program() -> str:
 
 
 @contextmanager
-def nginx(core: int, *, addresses: Sequence[str] = (), tls: bool = False) -> Iterator[Nginx]:
+def nginx(core: int, *, addresses: Sequence[str] = (), everywhere: bool = False, tls: bool = False) -> Iterator[Nginx]:
     """Runs on one core; paths that are not named above answer `BODY` at once.
 
     Args:
         core: Which.
         addresses: Where it listens, too, at the same port.
+        everywhere: Whether it listens at every address of the machine.
         tls: Whether it listens at another port for TLS.
 
     Raises:
@@ -152,7 +153,8 @@ def nginx(core: int, *, addresses: Sequence[str] = (), tls: bool = False) -> Ite
     """
     with tempfile.TemporaryDirectory(prefix="headgate-bench-nginx-") as directory:
         port, tls_port = _free_ports()
-        listen = [f"        listen {address}:{port} backlog=65535;" for address in (_HERE, *addresses)]
+        places = ("*",) if everywhere else (_HERE, *addresses)
+        listen = [f"        listen {address}:{port} backlog=65535;" for address in places]
         if tls:
             make_certificate(Path(directory))
             listen.append(_TLS.format(address=_HERE, port=tls_port, directory=directory))

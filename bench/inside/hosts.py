@@ -21,9 +21,9 @@ _LEAST_ROWS: Final = 20 * HOSTS
 _COLUMNS: Final = (columns.CLIENT_BUSY, columns.SERVER_BUSY, columns.CONNECTIONS, columns.TRIALS)
 _NOTE: Final = f"""\
 One core for headgate, one for `headgate serve`, which listens at every loopback address. The URLs stand in a file and
-are all of one length; nothing is kept. A worker keeps no more connections than it may have requests in flight. So with
-fewer in flight than there are hosts, the connection to a host is closed before its turn comes again: with 64 in flight,
-the figures of {HOSTS:,} hosts are those of making a connection for each request, as the column of connections says."""
+are all of one length; nothing is kept. Ten idle connections are kept for each request in flight. So with 64 in flight,
+the connection to a host is closed before its turn comes again, and the figures of {HOSTS:,} hosts are those of making a
+connection for each request, as the column of connections says. `make bench-hosts` has longer lists."""
 
 
 def ask(arguments: argparse.Namespace) -> Answer:

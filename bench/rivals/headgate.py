@@ -19,7 +19,8 @@ class Headgate:
     """Keeps headers and bodies as Parquet, or counts and drops.
 
     Attributes:
-        hosts: So many are asked in turn, of those in `many_hosts`; none: the one of the load.
+        hosts: So many are asked, of those in `many_hosts`; none: the one of the load.
+        order: In which order they are.
         flags: Of the requests.
     """
 
@@ -29,6 +30,7 @@ class Headgate:
     exact: bool = True
     guess_per_s: int = 80_000
     hosts: int = 0
+    order: many_hosts.Order = "in turn"
     flags: tuple[str, ...] = ()
 
     @property
@@ -84,7 +86,7 @@ class Headgate:
         if not self.hosts:
             return f"{load.url}/[1-{load.requests}]"
         urls = load.scratch / "urls.txt"
-        many_hosts.write(urls, self.hosts, urlsplit(load.url).port or 0, load.requests)
+        many_hosts.write(urls, self.hosts, urlsplit(load.url).port or 0, load.requests, self.order)
         return str(urls)
 
 

@@ -16,6 +16,7 @@ class Wrk:
     name = "wrk"
     exact = False
     guess_per_s = 100_000
+    headers: tuple[str, ...] = ()
 
     def missing(self) -> str | None:
         """Not on the PATH."""
@@ -30,7 +31,8 @@ class Wrk:
         """Its connections are divided among threads, so one thread for one core."""
         duration = f"{max(1, round(load.seconds))}s"
         flags = ["-t", "1", "-c", str(load.concurrency), "-d", duration, "--timeout", "30s", "-s", str(_REPORT)]
-        return ["wrk", *flags, f"{load.url}/"]
+        headers = [part for header in self.headers for part in ("-H", header)]
+        return ["wrk", *flags, *headers, f"{load.url}/"]
 
     def claim(self, _load: Load, stdout: str) -> Claim:
         """The line that its script prints last."""
@@ -40,3 +42,11 @@ class Wrk:
             elapsed_s=report["elapsed_us"] / 1e6,
             complaints=tuple(f"{count:,} errors of {kind}" for kind, count in report["errors"].items() if count),
         )
+
+
+class ConnectingWrk(Wrk):
+    """Each request on a connection of its own, which the server closes."""
+
+    name = "wrk, Connection: close"
+    guess_per_s = 15_000
+    headers = ("Connection: close",)

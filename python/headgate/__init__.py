@@ -9,7 +9,8 @@ Who may import whom: a file those on the lines above its own. Of other rooms `ta
 `batches` may use `jobs`, `client` may use `jobs` and `batches`, `ray` and `spark` may use `batches`, `testing` may use
 `client`, and no other room any; nothing imports `cli`.
 
-    _version  _format  _nearest  _message        the version, words for people, and with options in them
+    _version  _format  _nearest                  the version, words for people
+    _message                                     and with options in them
     _url_user                                    what of a URL is shown to nobody
     _facts                                       how facts stand below one another
     _html                                        and in a notebook
@@ -138,10 +139,10 @@ if TYPE_CHECKING:
         InputError,
         InternalError,
         Interrupted,
+        JobStopped,
         OutputError,
         StrayCancellation,
         TooManyErrors,
-        TooManyFailed,
         UsageError,
     )
     from headgate._summary import JobFigures, Snapshot, Summary
@@ -156,6 +157,7 @@ if TYPE_CHECKING:
     from headgate.client._async_stream import AsyncStreamedResponse
     from headgate.client._client import Client
     from headgate.client._errors import (
+        BlockedByNetworkPolicy,
         BlockedByRobots,
         BodyTooLarge,
         ChecksumMismatch,
@@ -168,6 +170,7 @@ if TYPE_CHECKING:
         InvalidRequest,
         ProtocolError,
         ProxyError,
+        RedirectLoop,
         RequestCancelled,
         RequestError,
         RequestTimeout,
@@ -208,6 +211,7 @@ __all__ = [
     "AsyncStreamedResponse",
     "BatchIterator",
     "BatchTable",
+    "BlockedByNetworkPolicy",
     "BlockedByRobots",
     "BodyTooLarge",
     "ChecksumMismatch",
@@ -233,6 +237,7 @@ __all__ = [
     "JobFigures",
     "JobRun",
     "JobStatus",
+    "JobStopped",
     "MapIterator",
     "Outcome",
     "OutputError",
@@ -245,6 +250,7 @@ __all__ = [
     "Rate",
     "RateStatistics",
     "Redirect",
+    "RedirectLoop",
     "Request",
     "RequestCancelled",
     "RequestError",
@@ -265,7 +271,6 @@ __all__ = [
     "TaskStatistics",
     "TlsError",
     "TooManyErrors",
-    "TooManyFailed",
     "TooManyRedirects",
     "UnexpectedAnswer",
     "UsageError",
@@ -289,6 +294,7 @@ _HOME_OF = {
     "AsyncClient": "client._async_client",
     "AsyncFetchMany": "client._async_many",
     "AsyncStreamedResponse": "client._async_stream",
+    "BlockedByNetworkPolicy": "client._errors",
     "BlockedByRobots": "client._errors",
     "BodyTooLarge": "client._errors",
     "ChecksumMismatch": "client._errors",
@@ -329,6 +335,7 @@ _HOME_OF = {
     "Rate": "limits._rate",
     "RateStatistics": "limits._rate",
     "Redirect": "client._response",
+    "RedirectLoop": "client._errors",
     "Request": "client._request",
     "RequestCancelled": "client._errors",
     "RequestError": "client._errors",
@@ -349,7 +356,7 @@ _HOME_OF = {
     "TaskStatistics": "tasks._outcome",
     "TlsError": "client._errors",
     "TooManyErrors": "_errors",
-    "TooManyFailed": "_errors",
+    "JobStopped": "_errors",
     "TooManyRedirects": "client._errors",
     "UnexpectedAnswer": "client._errors",
     "UsageError": "_errors",

@@ -5,7 +5,7 @@ HeadgateError
   InputError         (ValueError)    the input can't be read, or not to its end
   OutputError        (OSError)       the results can't be written, or the place for them is taken
   InternalError      (RuntimeError)  a bug in headgate: please report it
-  TooManyFailed      (RuntimeError)  so many rows of a job failed that it stopped itself
+  JobStopped         (RuntimeError)  a job stopped itself: too many rows failed, or the network was down
   TooManyErrors      (RuntimeError)  more items of a map failed than `max_errors` allows
   StrayCancellation  (RuntimeError)  a call or a source was cancelled, and who takes its results was not
   ClosedEarly        (RuntimeError)  a map was closed by another task before everything was delivered
@@ -76,15 +76,15 @@ class InternalError(HeadgateError, RuntimeError):
     """
 
 
-class TooManyFailed(HeadgateError, RuntimeError):  # noqa: N818 - what happened, in words
-    """So many rows failed that the job stopped itself (`stop_when_failed`). Everything that has ended is written.
+class JobStopped(HeadgateError, RuntimeError):  # noqa: N818 - what happened, in words
+    """A job stopped itself: too many rows failed, or the network was down. Everything that has ended is written.
 
-    Once the cause is gone, the same call continues with the rows that were not started, and `Job.retry` repeats those
-    that failed.
+    The options `stop_when_failed` and `network_down_after_s` say when. Once the cause is gone, the same call continues
+    with the rows that were not started, and `Job.retry` repeats those that failed.
 
     >>> try:
     ...     headgate.fetch("http://127.0.0.1:8080/status/503?[1-1000]", "results", retries=0, stop_when_failed="50%")
-    ... except headgate.TooManyFailed as error:
+    ... except headgate.JobStopped as error:
     ...     print(error.summary.failed > 0)
     True
     """

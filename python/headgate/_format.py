@@ -80,7 +80,11 @@ def share(fraction: float) -> str:
 
 
 def printable(text: str) -> str:
-    """The text on one line, with what could steer a terminal made visible: it may come from a hostile server."""
+    """The text on one line, with what could steer a terminal made visible: it may come from a hostile server.
+
+    That is each character that `str.isprintable` has for none: control characters and with them ANSI escapes, line
+    breaks, and what turns the direction of text around.
+    """
     return "".join(letter if letter.isprintable() else _escape(letter) for letter in text)
 
 

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from html import escape
 from typing import Final
 
+from headgate import _format
 from headgate._facts import Fact
 
 _LONGEST: Final = 1000
@@ -21,4 +22,4 @@ def table(title: str, facts: Iterable[Fact]) -> str:
 
 
 def _shown(text: str) -> str:
-    return escape(text if len(text) <= _LONGEST else f"{text[:_LONGEST]}...")
+    return escape(_format.printable(text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."))

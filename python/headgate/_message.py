@@ -3,6 +3,8 @@
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple, TypeAlias
 
+from headgate import _format
+
 
 class Mention(NamedTuple):
     """An option that a message speaks of.
@@ -27,8 +29,8 @@ def message_of(told: str | Iterable[str | Mapping[str, Any]]) -> Message:
 
 
 def spelled(message: Message, spell: Spell) -> str:
-    """The message as text."""
-    return "".join(piece if isinstance(piece, str) else spell(piece) for piece in message)
+    """Returns the message as text, escaped for a terminal: it may quote a file of unknown origin."""
+    return "".join(_format.printable(piece) if isinstance(piece, str) else spell(piece) for piece in message)
 
 
 def as_keyword(mention: Mention) -> str:

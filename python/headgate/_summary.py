@@ -3,12 +3,15 @@
 import json
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
-from typing import Any, Self
+from typing import Any, Final, Self
 
 from headgate import _format
 from headgate._facts import Fact, by_number, rows_by_outcome
 from headgate._html import table
 from headgate._message import Message, Spell, as_keyword, message_of, spelled
+
+LEAST_STALL_S: Final = 1.0
+"""Shorter stops of the process are excused without a word."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -103,6 +106,30 @@ class JobFigures:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class SlowestHost:
+    """The host whose rows take the longest.
+
+    Attributes:
+        host: Its name.
+        rows: Its rows that wait, as far as they have been read.
+        in_flight: Its attempts that have been started and have not ended.
+    """
+
+    host: str
+    rows: int
+    in_flight: int
+
+    def __str__(self) -> str:
+        """The same in words.
+
+        >>> str(SlowestHost(host="shop.example", rows=26, in_flight=2))
+        'shop.example has 26 rows at 2 in flight'
+        """
+        waiting = _format.plural(self.rows, "row")
+        return f"{_format.printable(self.host)} has {waiting} at {_format.count(self.in_flight)} in flight"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Snapshot:
     """How far a running job is.
 
@@ -127,10 +154,12 @@ class Snapshot:
         p50_us: Half of the attempts took no longer.
         p99_us: All but a hundredth took no longer.
         bytes_received: Bytes of bodies as they came, before decoding.
-        time_left_s: Until the whole job is done, at this rate.
+        time_left_s: Until the whole job is done, at this rate, or until its slowest host is.
+        slowest_host: The host that `time_left_s` depends on, if it takes longer than the other rows.
         stopping: Whether it was told to stop.
         bound_by: What holds it back.
         rows_before: Rows that were done by earlier runs of the job.
+        stalled_s: Seconds in which the process was stopped, or its machine suspended.
     """
 
     elapsed_s: float
@@ -150,12 +179,16 @@ class Snapshot:
     stopping: bool
     bound_by: BoundBy
     rows_before: int = 0
+    slowest_host: SlowestHost | None = None
+    stalled_s: float = 0.0
 
     @classmethod
     def from_json(cls, text: str, spell: Spell = as_keyword) -> Self:
         """Reads what the engine wrote; its sentences spell options so."""
         figures: dict[str, Any] = json.loads(text)
         figures["bound_by"] = _bound_by(figures["bound_by"], spell)
+        if figures.get("slowest_host") is not None:
+            figures["slowest_host"] = SlowestHost(**figures["slowest_host"])
         return cls(**figures)
 
     def _repr_html_(self) -> str:
@@ -201,7 +234,9 @@ class Summary:
         lost_s: Seconds in which nothing could start, by what kept it: `rate`, `cost`, `host_rate`, `host_concurrency`,
             `pause`, `refusing`, `backoff`, `budget`, `look_ahead` or `paused`.
         pauses: How often hosts asked to be left alone, by their names; `others` beyond the first ones.
-        stopped_by: Why the job stopped itself, if it did, because too many rows failed.
+        stalled_s: Seconds in which the process was stopped, or its machine suspended. Time limits of requests stand
+            still meanwhile, and what fails by that says nothing about a host.
+        stopped_by: Why the job stopped itself, if it did: too many rows failed, or the network was down.
         notes: What the user should know besides.
         failure: Why it ended before its input did, if it did.
         job: The job over all of its runs; `None` where none is remembered: standard output, or the format `none`.
@@ -233,6 +268,7 @@ class Summary:
     headers_skipped: int = 0
     lost_s: dict[str, float] = field(default_factory=dict)
     pauses: dict[str, int] = field(default_factory=dict)
+    stalled_s: float = 0.0
     stopped_by: str | None = None
     job: JobFigures | None = None
 
@@ -325,7 +361,8 @@ def how_far(snapshot: Snapshot, of: str) -> Iterator[Fact]:
     yield "requests/s", _format.count(snapshot.requests_per_s)
     yield "latency", f"p50 {_format.latency(snapshot.p50_us)}, p99 {_format.latency(snapshot.p99_us)}"
     if snapshot.time_left_s is not None:
-        yield "time left", _format.duration(snapshot.time_left_s)
+        slowest = "" if snapshot.slowest_host is None else f": {snapshot.slowest_host}"
+        yield "time left", f"{_format.duration(snapshot.time_left_s)}{slowest}"
     yield "bound by", snapshot.bound_by.text.removeprefix("bound by ")
 
 

@@ -40,6 +40,7 @@ class Job:
         table = pa.table({"url": self.urls, "body": ["x" * BODY_BYTES] * ROWS})
         pq.write_table(table, source, row_group_size=ROWS // 5)
         self.command: list[str | Path] = ["fetch", source, "-o", self.out, "-X", "POST", "-c", "64", *flags]
+        self.command += ["--body-column", "body"]
         self.command += ["--commit-every-s", "0.2", "--rate", "3000/s", "--rate-per-host", "400/s"]
         self.command += ["--retries", "3", "--retry-delay-s", "0.2", "--idempotency-key"]
 

@@ -87,7 +87,7 @@ def test_a_form_is_encoded_and_one_with_files_has_parts(client: headgate.Client)
 
 
 def test_redirects_are_followed_unless_that_is_not_wanted(client: headgate.Client, server: str) -> None:
-    followed, first = client.get("/redirect/2"), client.get("/redirect/2", follow_redirects=False)
+    followed, first = client.get("/redirect/2"), client.get("/redirect/2", redirects="none")
 
     assert (200, f"{server}/redirect/0") == (followed.status_code, followed.url)
     assert [(302, f"{server}/redirect/2"), (302, f"{server}/redirect/1")] == [
@@ -98,9 +98,9 @@ def test_redirects_are_followed_unless_that_is_not_wanted(client: headgate.Clien
 
 
 def test_a_request_follows_redirects_where_its_client_does_not(server: str) -> None:
-    with headgate.Client(base_url=server, max_redirects=0) as client:
+    with headgate.Client(base_url=server, redirects="none") as client:
         assert 302 == client.get("/redirect/1").status_code
-        followed = client.get("/redirect/1", follow_redirects=True)
+        followed = client.get("/redirect/1", redirects="follow")
         assert (200, 1) == (followed.status_code, len(followed.history))
 
 
@@ -154,7 +154,7 @@ def test_a_request_has_a_time_of_its_own(server: str) -> None:
 
 @pytest.mark.parametrize(
     ("name", "ours"),
-    [("timeout", "timeout_s"), ("allow_redirects", "follow_redirects"), ("verify", "insecure"), ("heders", "headers")],
+    [("timeout", "timeout_s"), ("allow_redirects", "redirects"), ("verify", "insecure"), ("heders", "headers")],
 )
 def test_names_of_others_are_answered_with_ours(client: headgate.Client, name: str, ours: str) -> None:
     with pytest.raises(TypeError, match=rf"^get\(\) has no '{name}'.*{ours}"):
@@ -162,7 +162,7 @@ def test_names_of_others_are_answered_with_ours(client: headgate.Client, name: s
 
 
 @pytest.mark.parametrize(
-    ("name", "ours"), [("timeout", "timeout_s"), ("verify", "insecure"), ("follow_redirects", "max_redirects")]
+    ("name", "ours"), [("timeout", "timeout_s"), ("verify", "insecure"), ("follow_redirects", "redirects")]
 )
 def test_options_of_others_are_answered_with_ours(name: str, ours: str) -> None:
     with pytest.raises(TypeError, match=ours):

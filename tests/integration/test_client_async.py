@@ -29,7 +29,7 @@ def test_many_tasks_of_a_loop_have_each_their_answer(server: str, run: Run) -> N
         async with headgate.AsyncClient(base_url=server) as client:
             bodies = await asyncio.gather(*(client.post("/echo", content=str(each)) for each in range(1000)))
             assert [str(each) for each in range(1000)] == [body.json()["body"] for body in bodies]
-            assert 302 == (await client.get("/redirect/1", follow_redirects=False)).status_code
+            assert 302 == (await client.get("/redirect/1", redirects="none")).status_code
 
     run(main())
 

@@ -64,7 +64,7 @@ def test_requests_of_each_kind_are_made(client: headgate.Client) -> None:
         "/echo",
         headgate.Request("/echo", method="PUT", json={"a": 1}, headers={"X-A": "ü"}, tag="mine"),
         {"url": "/echo", "method": "POST", "data": {"b": 2}},
-        headgate.Request("/redirect/1", follow_redirects=False),
+        headgate.Request("/redirect/1", redirects="none"),
     ]
     table = table_of(client.fetch_many(requests).batches(select={"verb": "$.method", "sent": "$.body"}))
 
@@ -251,7 +251,16 @@ def test_urls_of_a_table_may_be_relative(client: headgate.Client, server: str) -
 
 def test_rows_without_a_method_or_a_body_have_those_of_the_call(client: headgate.Client) -> None:
     table = pa.table({"url": ["/echo", "/echo"], "method": ["PATCH", None], "body": [None, "own"]})
-    results = client.fetch_table(table, method="PUT", data="all", keep=(), omit=["body"], select={"sent": "$.body"})
+    results = client.fetch_table(
+        table,
+        method="PUT",
+        data="all",
+        method_column="method",
+        body_column="body",
+        keep=(),
+        omit=["body"],
+        select={"sent": "$.body"},
+    )
     rows = pa.table(results).sort_by("row").to_pylist()
     assert [("PATCH", "all"), ("PUT", "own")] == [(row["method"], row["sent"]) for row in rows]
 

@@ -65,7 +65,7 @@ def test_batches_of_what_a_source_gave_before_it_failed_come_before_that_is_rais
 
 BAD: list[tuple[Any, str, object]] = [
     (headgate.Request("/1", timeout_s="5", tag=1), "timeout_s must be a number of seconds, not str", 1),  # type: ignore[arg-type]
-    (headgate.Request("/1", follow_redirects="yes", tag=2), "follow_redirects must be True or False, not str", 2),  # type: ignore[arg-type]
+    (headgate.Request("/1", redirects=True, tag=2), "redirects must be text such as 'none', not bool", 2),  # type: ignore[arg-type]
     (headgate.Request("/1", method=7, tag=3), "method must be text such as 'POST', not int", 3),  # type: ignore[arg-type]
     ({"url": "/1", "tag": 4, "timeout": 5}, "a request has no 'timeout': here it is timeout_s", 4),
     ({"tag": 5}, "a request that is a mapping needs a 'url'", 5),

@@ -174,7 +174,7 @@ def test_redirects_are_followed_before(client: headgate.Client, redirected: str,
     with client.stream("GET", redirected) as response:
         assert hops == [hop.status_code for hop in response.history]
         assert b"Hello, World!" == response.read()
-    with client.stream("GET", redirected, follow_redirects=False) as response:
+    with client.stream("GET", redirected, redirects="none") as response:
         assert 302 == response.status_code
 
 

@@ -41,8 +41,9 @@ def test_a_row_keeps_the_key_that_it_brings(tmp_path: Path) -> None:
             f'{{"url": "{origin.url}/2"}}\n',
         )
         rows.write_text("".join(lines))
-        headgate("fetch", rows, "--idempotency-key", "--format", "none", check=0)
-        headgate("fetch", rows, "--format", "none", check=0)
+        fetch = ("fetch", rows, "--headers-column", "headers", "--format", "none")
+        headgate(*fetch, "--idempotency-key", check=0)
+        headgate(*fetch, check=0)
     assert ["mine", "mine"] == origin.keys["/1"]
     (minted, nothing) = origin.keys["/2"]
     assert minted is not None

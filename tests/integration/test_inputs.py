@@ -97,7 +97,8 @@ def test_ranges_and_sets_are_those_of_curl(expected: list[str], pattern: str, se
 
 def test_rows_bring_their_own_method_headers_and_body(server: str) -> None:
     source = [{"url": f"{server}/echo", "method": "PUT", "headers": {"x-a": ["1", "2"]}, "body": "hello"}]
-    with_options = ["-H", "x-a: default", "-H", "x-b: 3", "-X", "PATCH"]
+    columns = ["--method-column", "method", "--headers-column", "headers", "--body-column", "body"]
+    with_options = [*columns, "-H", "x-a: default", "-H", "x-b: 3", "-X", "PATCH"]
     done = fetch_ndjson(source, *with_options)
     echo = json.loads(done["body"])
     headers = [(name.lower(), value) for name, value in echo["headers"]]
@@ -216,7 +217,9 @@ BAD_ROWS: list[tuple[str, str, bytes]] = [
 @pytest.mark.parametrize(("name", "content"), [row[1:] for row in BAD_ROWS], ids=[row[0] for row in BAD_ROWS])
 def test_a_bad_row_is_an_invalid_request_and_the_job_goes_on(name: str, content: bytes, server: str) -> None:
     Path(name).write_bytes(content.replace(b"SERVER", server.encode()))
-    headgate("fetch", name, "-o", "out", check=3)
+    named = [column for column in ("method", "headers") if column.encode() in content]
+    flags = [flag for column in named for flag in (f"--{column}-column", column)]
+    headgate("fetch", name, "-o", "out", *flags, check=3)
     found = rows(Path("out"))
     assert [(0, None, 200), (1, "invalid_request", None), (2, None, 200)] == [
         (row["row"], row["error"], row["status"]) for row in found

@@ -103,6 +103,6 @@ def test_errors_name_the_arguments_of_the_call_and_not_flags(tmp_path: Path) -> 
 def test_a_retry_of_another_request_is_refused(tmp_path: Path) -> None:
     with changing() as origin:
         origin.statuses["/1"] = 503
-        headgate.fetch(f"{origin.url}/[1-2]", tmp_path, headers={"X-Token": "secret"})
+        headgate.fetch(f"{origin.url}/[1-2]", tmp_path, headers={"X-A": "secret"})
         with pytest.raises(headgate.OutputError, match="their values aren't stored"):
             headgate.Job.open(tmp_path).retry()

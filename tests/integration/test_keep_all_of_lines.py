@@ -64,8 +64,8 @@ def test_columns_that_the_results_have_of_their_own_are_refused_or_left_out_ther
     with pytest.raises(package.InputError, match='the column "body" can\'t be kept: the result has one of its own'):
         package.fetch("in.ndjson", "out", keep="*")
     with pytest.raises(package.InputError, match=r"\"kept_rest\" can't be kept: it is the name of a selected column"):
-        package.fetch("in.ndjson", "out", keep="*", omit="body", select="kept_rest=$.a")
-    package.fetch("in.ndjson", "out", keep="*", omit="body")
+        package.fetch("in.ndjson", "out", keep="*", omit="body", body_column="body", select="kept_rest=$.a")
+    package.fetch("in.ndjson", "out", keep="*", omit="body", body_column="body")
     assert [("1", "x", None)] == kept("out")
     assert "sent" == rows(Path("out"))[0]["body"]
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from support.cgroups import small_cgroup
 from support.results import rows
 from support.run import HEADGATE, LONGEST_S, headgate, serving, stats, wait_for
 
@@ -121,3 +122,22 @@ def test_no_row_pays_for_a_reader_that_is_late(coding: str, tmp_path: Path) -> N
     failed = [json.loads(line)["row"] for line in told.splitlines() if json.loads(line)["error"] is not None]
     assert [count] == failed
     assert count + 1 == len(told.splitlines())
+
+
+def test_a_job_with_defaults_fits_a_small_container(server: str, tmp_path: Path) -> None:
+    url, summary = f"{server}/bytes/1000000?[1-300]", tmp_path / "summary.json"
+    with small_cgroup(256 * MEBIBYTE) as cgroup:
+        argv = cgroup.command(HEADGATE, "fetch", url, "-o", tmp_path / "out", "--summary", summary, "-c", "256")
+        done = subprocess.run(argv, capture_output=True, text=True, timeout=LONGEST_S, check=False)
+    # The kernel kills what needs more: the code would be -9.
+    assert done.returncode == 0, done.stderr
+    told = json.loads(summary.read_text())
+    assert told["answered"] == 300, told["errors"]
+    assert told["peak_rss_bytes"] <= 64 * MEBIBYTE + BESIDE_BUDGET_BYTES
+
+
+def test_a_budget_beyond_the_memory_of_the_machine_is_refused() -> None:
+    too_much = 2**60
+    done = headgate("fetch", "http://127.0.0.1:9/", "--format", "none", "--max-memory-bytes", str(too_much), check=2)
+    assert f"error: --max-memory-bytes {too_much}: with 8 KiB for each request in flight" in done.stderr
+    assert "; lower --max-memory-bytes, or allow the process more memory" in done.stderr

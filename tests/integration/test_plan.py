@@ -20,11 +20,16 @@ from support.run import LONGEST_S, headgate, serving, started, stats, wait_for_r
 ROWS: list[dict[str, Any]] = [
     {"url": "/echo?a=1", "headers": {"X-A": 'it\'s "q" $HOME', "authorization": "of the row"}, "body": "hello\nwörld"},
     {"url": "http://bad host/"},
-    {"url": "/echo/./x/../b?c[1]=%20{x}", "method": "PUT", "headers": {"host": "other"}, "body": "@file"},
+    {"url": "/echo/./x/../b?c[1]=%20{x}", "method": "PUT", "headers": {"x-other": "1"}, "body": "@file"},
     {"url": "/echo", "method": "DELETE"},
     {"url": "/echo", "method": "PUT"},
 ]
-ASKED = ("-H", "x-job: 1", "-H", "X-Key: of the job", "--secret-header", "x-key", "-H", "Cookie: crumbs")
+COLUMNS = ("--method-column", "method", "--headers-column", "headers", "--body-column", "body")
+ASKED = (
+    *COLUMNS,
+    *("-H", "x-job: 1", "-H", "X-Key: of the job", "--secret-header", "x-key", "-H", "Cookie: crumbs"),
+    *("--credentials-for", "*"),
+)
 SECRETS = ("of the row", "of the job", "crumbs")
 
 
@@ -109,6 +114,25 @@ def test_curl_sends_what_headgate_sends(server: str, tmp_path: Path) -> None:
 def comparable(echo: dict[str, Any]) -> dict[str, Any]:
     """Names of headers are the same in any case, and their order has no meaning (RFC 9110 section 5)."""
     return echo | {"headers": sorted((name.lower(), value) for name, value in echo["headers"])}
+
+
+def test_a_plan_shows_which_origins_get_credentials_and_how_many_rows_do_not(server: str, tmp_path: Path) -> None:
+    source = tmp_path / "urls.txt"
+    source.write_text(f"{server}/1\nhttp://other.example/2\nhttp://other.example/3\n")
+    (tmp_path / "token").write_text("hunter2")
+    asked = ("--bearer", f"@{tmp_path / 'token'}")
+    refused = headgate("plan", source, *asked, check=2).errors()
+    assert ["--bearer is a credential, and nothing says which hosts may get it: name their origins with"] == [
+        error.partition(" --credentials-for https://api.example.com")[0] for error in refused
+    ]
+    found = plan(source, *asked, "--credentials-for", server)
+    assert {"origins": [server], "rows_without": 2} == found["credentials"]
+    names = [{name.lower() for name, _ in request["headers"]} for request in found["requests"]]
+    assert [True, False, False] == ["authorization" in some for some in names]
+    text = headgate("plan", source, *asked, "--credentials-for", server, check=0).stdout
+    assert f"for {server}; 2 rows without" in text
+    assert plan(f"{server}/[1-3]", *asked)["credentials"] == {"origins": [server], "rows_without": 0}
+    assert plan(source)["credentials"] is None
 
 
 def test_nothing_is_sent_and_nothing_is_made(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from support.run import LONGEST_S, printed_by
 
+# Two threads print here: a line and its end are one write.
 INTERRUPTED = """
 import asyncio
 import headgate
@@ -16,13 +17,13 @@ async def stay():
     try:
         await asyncio.sleep(1000)
     finally:
-        print("cancelled", flush=True)
+        print("cancelled\\n", end="", flush=True)
 
 portal = headgate.Portal()
 try:
     portal.call(stay)
 except KeyboardInterrupt:
-    print("interrupted", flush=True)
+    print("interrupted\\n", end="", flush=True)
 portal.close()
 """
 

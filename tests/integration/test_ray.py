@@ -1,6 +1,7 @@
 """`headgate.ray`: a stage of Ray Data, on a cluster of one small node on loopback."""
 
 import asyncio
+import fcntl
 import logging
 import os
 import re
@@ -43,15 +44,18 @@ def _cluster() -> Iterator[None]:
         before = set(tree(os.getpid()))
         for name, value in (RAY | {"RAY_AUTH_TOKEN": secrets.token_hex(32)}).items():
             patch.setenv(name, value)
-        ray.init(
-            num_cpus=2,
-            include_dashboard=False,
-            log_to_driver=False,
-            logging_level="warning",
-            object_store_memory=100 << 20,
-            _node_ip_address="127.0.0.1",
-            _temp_dir=place,
-        )
+        # Two clusters that start at once may choose the same port, and then one of them meets the other's token.
+        with Path(tempfile.gettempdir(), "headgate-tests-ray.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            ray.init(
+                num_cpus=2,
+                include_dashboard=False,
+                log_to_driver=False,
+                logging_level="warning",
+                object_store_memory=100 << 20,
+                _node_ip_address="127.0.0.1",
+                _temp_dir=place,
+            )
         try:
             yield
         finally:
@@ -135,9 +139,12 @@ def test_a_worker_that_is_killed_is_another_ones_work_and_each_row_is_there_once
         found = headgate.ray.fetch(dataset(2000, 2), url=server + "/{id}", concurrency=16, batch_size=50)
         running = thread.submit(sorted_rows, found)
         wait_for_requests(server, 500)
-        (worker,) = workers()
-        assert os.geteuid() != 0 or nice_levels(worker) == {os.getpriority(os.PRIO_PROCESS, parent(worker))}
-        os.kill(worker, signal.SIGKILL)
+        # On a busy machine, Ray may have started a second one.
+        killed = workers()
+        assert killed
+        for worker in killed:
+            assert os.geteuid() != 0 or nice_levels(worker) == {os.getpriority(os.PRIO_PROCESS, parent(worker))}
+            os.kill(worker, signal.SIGKILL)
         rows = running.result(200)
         assert list(range(2000)) == [row["id"] for row in rows]
         assert {200} == {row["status"] for row in rows}

@@ -29,7 +29,8 @@ def test_files_of_pythons_server_are_its_files(protocol: str, tmp_path: Path) ->
         # Not found, not allowed, and a directory without its slash, which is redirected.
         lines = [("/none", "GET"), ("/0.txt", "POST"), ("/inner", "GET"), ("/1.txt", "HEAD")]
         (tmp_path / "rows.csv").write_text("url,method\n" + "".join(f"{url}{path},{m}\n" for path, m in lines))
-        headgate("fetch", tmp_path / "rows.csv", "-o", tmp_path / "others", "-c", "1", check=3)
+        flags = ["--method-column", "method", "-c", "1"]
+        headgate("fetch", tmp_path / "rows.csv", "-o", tmp_path / "others", *flags, check=3)
     others = rows(tmp_path / "others")
     assert [404, 501, 200, 200] == [row["status"] for row in others]
     assert (f"{url}/inner/", b"inner", b"") == (others[2]["final_url"], others[2]["body"], others[3]["body"])

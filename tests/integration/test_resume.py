@@ -24,7 +24,8 @@ def test_what_was_interrupted_goes_on_and_each_row_is_there_once(
     out = tmp_path / "out"
     with serving("--delay", "0..0.1") as server:
         command = ("fetch", f"{server}/[1-{ROWS}]", "-o", out, "-c", "50")
-        with started(*command) as process:
+        # slowly, so that it can't be finished before the signal comes
+        with started(*command, "-c", "5") as process:
             wait_for_requests(server, 100)
             process.send_signal(number)
             _, stderr = process.communicate(timeout=LONGEST_S)
@@ -142,7 +143,8 @@ def test_the_same_call_goes_on_in_python(tmp_path: Path) -> None:
         thread = threading.Thread(target=interrupt_after_some)
         thread.start()
         with pytest.raises(package.Interrupted) as raised:
-            package.fetch(f"{server}/[1-{ROWS}]", out, concurrency=50)
+            # slowly, so that it can't be finished before the signal comes
+            package.fetch(f"{server}/[1-{ROWS}]", out, concurrency=5)
         thread.join()
         assert raised.value.summary is not None
         before = raised.value.summary.rows

@@ -72,20 +72,20 @@ def test_only_failures_of_the_kinds_that_were_named_are_asked(tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("expected", "flags"),
     [
-        ("--header was x-token, now it is not given; their values aren't stored", ["-d", "a=1"]),
+        ("--header was x-tenant, now it is not given; their values aren't stored", ["-d", "a=1"]),
         (
-            "the value of --header x-token has changed (if it is a credential, say so with --secret-header x-token)",
-            ["-H", "X-Token: two", "-d", "a=1"],
+            "the value of --header x-tenant has changed (if it is a credential, say so with --secret-header x-tenant)",
+            ["-H", "X-Tenant: two", "-d", "a=1"],
         ),
         (
             "--data was given, now it is not; their values aren't stored: give the same ones again",
-            ["-H", "X-Token: one"],
+            ["-H", "X-Tenant: one"],
         ),
-        ("--data is a different body", ["-H", "X-Token: one", "-d", "a=2"]),
+        ("--data is a different body", ["-H", "X-Tenant: one", "-d", "a=2"]),
     ],
 )
 def test_headers_and_data_must_be_those_of_the_job(expected: str, flags: list[str], tmp_path: Path) -> None:
-    out, given = tmp_path / "out", ["-H", "X-Token: one", "-d", "a=1"]
+    out, given = tmp_path / "out", ["-H", "X-Tenant: one", "-d", "a=1"]
     with changing() as origin:
         failing(origin, out, *given)
         refused = headgate("retry", out, *flags, check=2)

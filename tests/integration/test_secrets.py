@@ -1,14 +1,19 @@
 """Credentials: sent where they were asked for, stored and shown nowhere, and renewed while a job goes on."""
 
+import base64
 import json
+import os
+import signal
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import headgate as package
 from support.results import rows
-from support.run import Done, headgate, serving
+from support.run import LONGEST_S, Done, headgate, serving, started, wait_for_requests
 
 PASSWORD = "hunter" + "2"
 BASIC = "Basic bWU6aHVudGVyMg=="
@@ -107,3 +112,142 @@ def test_a_proxy_that_is_ignored_is_told_once_at_the_start_and_in_the_summary(
     assert [note] == json.loads(summary.read_text())["notes"]
     assert "" == headgate("fetch", f"{server}/", "-o", tmp_path / "out", "-q", check=0).stderr
     assert PASSWORD not in done.stderr
+
+
+PLANTED: Final = {
+    name: f"planted-{number:02}-{name}"
+    for number, name in enumerate(
+        [
+            "bearer",
+            "cookie",
+            "api-key",
+            "auth-token",
+            "named",
+            "plain",
+            "env",
+            "body",
+            "template",
+            "url",
+            "user",
+            "proxy",
+        ]
+    )
+}
+
+
+@pytest.mark.parametrize("way", ["bearer", "user", "proxy"])
+def test_no_byte_that_is_stored_or_shown_has_one_of_twelve_secrets(
+    way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place, seen = tmp_path / "secrets", list[bytes]()
+    place.mkdir()
+    files = {
+        "bearer": PLANTED["bearer"],
+        "headers": "\n".join(
+            f"{name}: {PLANTED[secret]}"
+            for name, secret in (
+                *(("Cookie", "cookie"), ("X-Api-Key", "api-key"), ("X-Auth-Token", "auth-token")),
+                *(("X-Mine", "named"), ("X-Plain", "plain")),
+            )
+        ),
+        "body": PLANTED["body"],
+        "templates": f"X-Row-Token: {PLANTED['template']}-{{row}}",
+        "user": f"me:{PLANTED['user']}",
+        "proxy": f"http://me:{PLANTED['proxy']}@127.0.0.1:1",
+    }
+    for name, text in files.items():
+        (place / name).write_text(text)
+    monkeypatch.setenv("PLANTED", PLANTED["env"])
+    headers: tuple[str | Path, ...] = ("-H", f"@{place / 'headers'}", "--header-env", "X-Env-Token=PLANTED")
+    headers += ("--secret-header", "x-mine", "--header-template", f"@{place / 'templates'}")
+    headers += ("-d", f"@{place / 'body'}", "--retry-unsafe")
+    with serving() as server:
+        rows_file = place / "rows.csv"
+        paths = ("hello", "status/501", "redirect/2", "fault/redirect-loop", "fault/hang-before-headers")
+        with_user = server.replace("//", f"//me:{PLANTED['url']}@")
+        rows_file.write_text(
+            "url,row\n" + "".join(f"{with_user}/{path},{row}\n" for row, path in enumerate(paths)) + "http://[,9\n"
+        )
+        more: tuple[str | Path, ...] = {
+            "bearer": ("--bearer", f"@{place / 'bearer'}", "--credentials-for", server),
+            "user": ("-u", f"@{place / 'user'}", "--credentials-for", "*"),
+            "proxy": ("--proxy", f"@{place / 'proxy'}", "--credentials-for", "https://*.example.com"),
+        }[way]
+        out, summary = tmp_path / "out", tmp_path / "summary.json"
+        asked = (rows_file, "-o", out, *headers, *more, "--grace-s", "0", "--retries", "0")
+        refused = headgate("fetch", rows_file, "-o", out, "-H", f"@{place / 'bearer'}", check=2)
+        seen += [refused.stderr.encode()]
+        with started("fetch", *asked, "--summary", summary) as process:
+            seen += [Path(f"/proc/{process.pid}/cmdline").read_bytes()]
+            if way != "proxy":  # No request gets through it.
+                wait_for_requests(server, 5)
+                process.send_signal(signal.SIGINT)
+            seen += [text.encode() for text in process.communicate(timeout=LONGEST_S)]
+        retry = ("retry", out, *headers, *more, "--grace-s", "0", "--retries", "0", "--only", "status:5xx")
+        for command in (("status", out, "--json"), ("show", out), retry, ("retry", out)):
+            done = headgate(*command)
+            seen += [done.stdout.encode(), done.stderr.encode()]
+        for plan in (("plan", *asked), ("plan", rows_file, *headers, *more, "--curl")):
+            done = headgate(*plan)
+            # It shows requests, but for credentials.
+            shown = (done.stdout + done.stderr).replace(PLANTED["plain"], "").replace(PLANTED["body"], "")
+            seen += [shown.encode()]
+        seen += [summary.read_bytes()]
+        seen += [path.read_bytes() for path in out.rglob("*") if path.is_file()]
+        # Their pages are compressed.
+        results = repr([pq.read_table(path).to_pylist() for path in out.glob("*.parquet")])
+        assert "/status/501" in results
+        seen += [results.encode()]
+        seen += [os.fsencode(path) for path in out.rglob("*")]
+    assert len(seen) > 15
+    user = base64.b64encode(f"me:{PLANTED['user']}".encode())[4:-4]
+    for secret in (*(secret.encode() for secret in PLANTED.values()), user):
+        assert [] == [text[:2000] for text in seen if secret in text], secret
+
+
+def test_a_stored_hash_of_a_value_is_slow_to_try_and_no_two_jobs_have_the_same(server: str, tmp_path: Path) -> None:
+    stored = []
+    for name in ("a", "b"):
+        headgate("fetch", f"{server}/", "-o", tmp_path / name, "-H", "X-A: 1234", "-d", "1234", check=0)
+        stored.append((tmp_path / name / "_headgate" / "job.json").read_text(errors="replace"))
+        # The same job is recognised, and another one isn't.
+        headgate("fetch", f"{server}/", "-o", tmp_path / name, "-H", "X-A: 1234", "-d", "1234", check=0)
+        other = headgate("fetch", f"{server}/", "-o", tmp_path / name, "-H", "X-A: 1234", "-d", "1235", check=2)
+        assert "--data is a different body" in other.errors()[0]
+    hashes = [[value for value in text.split('"') if value.endswith("=") and len(value) == 44] for text in stored]
+    assert all(hashes)
+    assert not set(hashes[0]) & set(hashes[1])
+
+
+def test_the_credentials_of_a_client_go_to_its_base_url_and_those_of_a_call_to_its_own(server: str) -> None:
+    def authorization(response: package.Response) -> list[str]:
+        return [value for name, value in response.json()["headers"] if name.lower() == "authorization"]
+
+    refusal = r"^bearer is a credential, and nothing says which hosts may get it: .*credentials_for='https://api"
+    with pytest.raises(package.UsageError, match=refusal):
+        package.Client(bearer="abc")
+    with serving() as other:
+        for options in ({"base_url": f"{server}/v1"}, {"credentials_for": server}):
+            with package.Client(bearer="abc", **options) as client:  # type: ignore[arg-type] # one of two texts
+                assert ["Bearer abc"] == authorization(client.get(f"{server}/echo"))
+                assert [] == authorization(client.get(f"{other}/echo"))
+                assert ["Basic bWU6eA=="] == authorization(client.get(f"{other}/echo", auth=("me", "x")))
+        table = pa.table({"url": [f"{server}/echo", f"{other}/echo"]})
+        with pytest.raises(package.UsageError, match=refusal):
+            package.fetch_table(table, bearer="abc")
+        said = pa.table(package.fetch_table(table, bearer="abc", credentials_for=server)).sort_by("row")
+        assert [True, False] == [b"Bearer abc" in body for body in said["body"].to_pylist()]
+        with package.Client() as client:
+            templates = {"X-Api-Key": "abc"}
+            with pytest.raises(package.UsageError, match="header_templates is a credential"):
+                client.fetch_table(table, header_templates=templates)
+        with package.Client(base_url=server) as client:
+            said = pa.table(client.fetch_table(table, header_templates=templates)).sort_by("row")
+        assert [True, False] == [b"X-Api-Key" in body for body in said["body"].to_pylist()]
+
+
+def test_calls_with_other_secrets_share_no_run(server: str) -> None:
+    for number in range(3):
+        table = pa.table({"url": [f"{server}/echo"]})
+        (body,) = pa.table(package.fetch_table(table, bearer=f"t{number}", credentials_for="*"))["body"].to_pylist()
+        assert f"Bearer t{number}".encode() in body

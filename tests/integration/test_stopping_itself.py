@@ -21,7 +21,7 @@ def test_a_job_of_which_all_rows_fail_ends_with_exit_code_4_and_goes_on_after_th
         assert 1000 <= told["failed"] < 5000
         assert f"and `headgate retry {out}` for the failed rows" in done.stderr
         assert headgate(*fetch, "-q", check=4).errors() == [json.loads(summary.read_text())["stopped_by"]]
-        with pytest.raises(package.TooManyFailed) as raised:
+        with pytest.raises(package.JobStopped) as raised:
             package.fetch(f"{server}/[1-5000]", out, fail_on="4xx", stop_when_failed="100%", progress=False)
         assert raised.value.summary is not None
         assert str(raised.value) == raised.value.summary.stopped_by

@@ -20,6 +20,7 @@ SNAPSHOT: dict[str, Any] = {
     "rows_before": 0,
     "time_left_s": 2.07,
     "stopping": False,
+    "stalled_s": 0.0,
     "bound_by": {
         "kind": "concurrency",
         "text": "bound by concurrency: 256 in flight at a mean of 8.1 ms allow 31,605 requests/s; raise --concurrency",
@@ -70,6 +71,7 @@ SUMMARY: dict[str, Any] = {
     "sent_again": 0,
     "headers_skipped": 0,
     "lost_s": {},
+    "stalled_s": 0.0,
     "pauses": {},
     "stopped_by": None,
     "notes": ["only 900 of 1,000 fit below the limit of open files"],

@@ -17,7 +17,7 @@ class Origin:
         body: What each answer holds.
         statuses: The status for each path that is not answered with 200.
         held: Paths that are answered only once `released` is set.
-        requests: Method, path, the header `X-Token` and body of each request.
+        requests: Method, path, the header `X-Tenant` and body of each request.
         keys: The header `Idempotency-Key` of each request, by its path.
     """
 
@@ -42,7 +42,7 @@ def changing(body: bytes = b"hello", *, first: Callable[[], object] | None = Non
             if first is not None and once.acquire(blocking=False):
                 first()
             origin.keys.setdefault(self.path, []).append(self.headers.get("Idempotency-Key"))
-            origin.requests.append((self.command, self.path, self.headers.get("X-Token"), sent))
+            origin.requests.append((self.command, self.path, self.headers.get("X-Tenant"), sent))
             if self.path in origin.held:
                 origin.released.wait()
             self.send_response(origin.statuses.get(self.path, 200))

@@ -12,6 +12,7 @@ REQUEST: Final[dict[str, Any]] = {
     "line": "GET /0 HTTP/1.1",
     "headers": [["host", "a.example"], ["user-agent", "headgate/1"], ["accept", "*/*"], ["authorization", "***"]],
     "secret": ["authorization"],
+    "gets_credentials": True,
     "body": None,
 }
 CEILING: Final[dict[str, Any]] = {"option": "rate", "per_s": 100.0, "limit": 100.0, "host": None, "host_share": None}
@@ -32,9 +33,11 @@ PLAN: Final[dict[str, Any]] = {
     "different_hosts": 2,
     "hosts": [{"host": "a.example", "rows": 60_000}, {"host": "b.example", "rows": 40_000}],
     "invalid_rows": 0,
+    "credentials": None,
     "first_invalid": None,
     "requests": [REQUEST],
     "ceilings": [],
+    "network": {"network": "any", "allow_net": [], "deny_net": [], "allow_port": []},
     "latency_s": None,
     "seconds": None,
     "machine": {

@@ -202,7 +202,7 @@ def a_client_gives_responses(client: headgate.Client) -> None:
     assert_type(response.history, list[Redirect])
     assert_type(response.raise_for_status(), Response)
     assert_type(client.post("/", json={"a": 1}), Response)
-    assert_type(client.request("PUT", "/", content=b"a", follow_redirects=False), Response)
+    assert_type(client.request("PUT", "/", content=b"a", redirects="none"), Response)
     assert_type(client.send(Request("/", tag=1)), Response)
     assert_type(client.statistics(), headgate.Snapshot)
 

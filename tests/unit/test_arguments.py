@@ -159,6 +159,8 @@ def test_a_file_without_a_proxy_does_not_mean_that_none_is_used(tmp_path: Path) 
         ),
         ("must be text or a list, each of them text, not dict", "texts", {"a": "b"}),
         ("must be text or a list, each of them text, not int", "texts", ["a=b", 5]),
+        ("must be a port or a list of ports, not None: write 443 or [443, 8443]", "ports", None),
+        ("must be a port or a list of ports, not bool: write 443 or [443, 8443]", "ports", [443, True]),
         ("must be bytes or text, not dict", "data", {"a": 1}),
         ("holds a lone surrogate, which UTF-8 can't encode", "data", "a\ud800"),
     ],

@@ -92,7 +92,7 @@ def test_a_job_that_failed_raises_what_fetch_raises() -> None:
 
 def test_a_job_that_stopped_itself_says_why() -> None:
     run = run_of(FakeJob(1, interrupted=True, stopped_by=["raise ", {"option": "stop_when_failed", "value": "90%"}]))
-    with pytest.raises(headgate.TooManyFailed, match=r"^raise stop_when_failed='90%'$") as raised:
+    with pytest.raises(headgate.JobStopped, match=r"^raise stop_when_failed='90%'$") as raised:
         run.wait()
     assert raised.value.summary is run.summary
 

@@ -1,6 +1,7 @@
 import io
 import re
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 from rich.console import Console
@@ -88,6 +89,13 @@ def test_a_narrow_terminal_gets_what_matters_most(monkeypatch: pytest.MonkeyPatc
     ]
     assert "256 in flight" in shown[69][2]
     assert "256 of 256" in shown[70][1]
+
+
+def test_the_slowest_host_is_named_where_the_time_left_is_that_of_its_rows() -> None:
+    slow: dict[str, Any] = {"time_left_s": 35.0, "slowest_host": {"host": "shop.example", "rows": 26, "in_flight": 2}}
+    named = "slowest host: shop.example has 26 rows at 2 in flight"
+    assert f" left, {named}; bound by" in _display.progress_line(snapshot(**slow))
+    assert named in drawn(**slow)
 
 
 def test_what_is_not_known_is_left_out() -> None:

@@ -16,7 +16,7 @@ from headgate.client import _errors as client_errors
         (ValueError, headgate.InputError),
         (OSError, headgate.OutputError),
         (RuntimeError, headgate.InternalError),
-        (RuntimeError, headgate.TooManyFailed),
+        (RuntimeError, headgate.JobStopped),
     ],
 )
 def test_each_error_is_caught_by_the_builtin_people_know(

@@ -55,13 +55,17 @@ def test_input_and_output_are_enough() -> None:
         ({"headers": [("A", "1:2"), ("b", ""), ("A", "3")]}, ["-H", "A: 1:2", "-H", "b:", "--header", "A:3"]),
         ({"user": b"me:pass:word"}, ["-u", "me:pass:word"]),
         ({"secret_headers": ("x-a", "x-b")}, ["--secret-header", "x-a", "--secret-header", "x-b"]),
+        (
+            {"credentials_for": ("https://a.example", "*")},
+            ["--credentials-for", "https://a.example", "--credentials-for", "*"],
+        ),
         ({"user_agent": "me/1"}, ["--user-agent", "me/1"]),
         ({"cacert": "ca.pem"}, ["--cacert", "ca.pem"]),
         ({"insecure": True}, ["-k"]),
         ({}, ["-L"]),
         (
-            {"max_redirects": 3, "keep_redirects": True, "cookies": True},
-            ["--max-redirects", "3", "--keep-redirects", "--cookies"],
+            {"redirects": "same-origin", "max_redirects": 3, "keep_redirects": True, "cookies": True},
+            ["--redirects", "same-origin", "--max-redirects", "3", "--keep-redirects", "--cookies"],
         ),
         ({"compress_body": "zstd"}, ["--compress-body", "zstd"]),
         ({"range": "0-499,-5"}, ["-r", "0-499,-5"]),
@@ -78,6 +82,12 @@ def test_input_and_output_are_enough() -> None:
         ({"ipv6": True}, ["-6"]),
         ({"local_address": ("10.0.0.1", "::1")}, ["--local-address", "10.0.0.1", "--local-address", "::1"]),
         ({"interface": "eth1"}, ["--interface", "eth1"]),
+        ({"network": "public", "trust_proxy": True}, ["--network", "public", "--trust-proxy"]),
+        (
+            {"allow_net": ("10.0.0.0/8", "::1"), "deny_net": ("10.1.0.0/16",)},
+            ["--allow-net", "10.0.0.0/8", "--allow-net", "::1", "--deny-net", "10.1.0.0/16"],
+        ),
+        ({"allow_port": ("443", "8443")}, ["--allow-port", "443", "--allow-port", "8443"]),
         (
             {"first_byte_timeout_s": 1.5, "idle_timeout_s": 2.0},
             ["--first-byte-timeout-s", "1.5", "--idle-timeout-s", "2"],

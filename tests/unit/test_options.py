@@ -14,6 +14,10 @@ from headgate.jobs._options import FETCH, RETRY, SET
 GOOD: dict[str, Any] = {"input": "urls.txt", "output": "results"}
 
 
+ALL_OF_A_TOP_LEVEL_DOMAIN = "would be all hosts of a public suffix: name more of the domain, or use *"
+NO_ORIGIN = "is not an origin: write https://api.example.com, https://*.example.com, or * for all"
+
+
 def mistakes(**changes: Any) -> list[str]:
     return [f"{mistake.option} {mistake.message}" for mistake in FetchOptions(**GOOD | changes).mistakes()]
 
@@ -118,9 +122,19 @@ def test_the_defaults_are_right() -> None:
             "url_column can't be combined with url, which makes the URLs: leave one of them out",
             {"url": "http://h/{id}", "url_column": "link"},
         ),
-        ("keep_redirects has no effect: max_redirects is 0", {"keep_redirects": True, "max_redirects": 0}),
-        ("cookies has no effect: max_redirects is 0", {"cookies": True, "max_redirects": 0}),
-        ("max_redirects must be at most 1000, not 1001", {"max_redirects": 1001}),
+        ("keep_redirects has no effect with redirects='none'", {"keep_redirects": True, "redirects": "none"}),
+        ("cookies has no effect with redirects='none'", {"cookies": True, "redirects": "none"}),
+        ("redirects must be one of follow, same-origin, none, not 'all'", {"redirects": "all"}),
+        ("max_redirects must be at least 1, not 0; to follow none, use redirects none", {"max_redirects": 0}),
+        (
+            f"credentials_for 'https://*.com' {ALL_OF_A_TOP_LEVEL_DOMAIN}",
+            {"credentials_for": ("https://*.com",)},
+        ),
+        (
+            f"credentials_for 'api.example.com' {NO_ORIGIN}",
+            {"credentials_for": ("api.example.com",)},
+        ),
+        ("max_redirects must be at most 1000, not 1001; to follow none, use redirects none", {"max_redirects": 1001}),
         ("http2_streams must be at least 1, not 0", {"http2_streams": 0}),
         ("range 'bytes=0-1' is not a range of bytes: write 0-499, 500- or -500", {"range": "bytes=0-1"}),
         ("range '0-9,5-2' ends before it begins", {"range": "0-9,5-2"}),
@@ -134,6 +148,17 @@ def test_the_defaults_are_right() -> None:
             {"compress_body": "zstd", "form": ("a=@b", "file=@{path}")},
         ),
         ("local_address 'eth0' is not an IP address", {"local_address": ("127.0.0.1", "eth0")}),
+        ("network must be one of any, public, not 'private'", {"network": "private"}),
+        (
+            "allow_net `10/8` is no network: write one such as 10.0.0.0/8 or fd00::/8, or an address",
+            {"allow_net": ("127.0.0.1", "10/8")},
+        ),
+        (
+            "deny_net `010.0.0.0/8` is no network: write one such as 10.0.0.0/8 or fd00::/8, or an address",
+            {"deny_net": ("010.0.0.0/8",)},
+        ),
+        ("allow_port 'http' is no port", {"allow_port": ("443", "http")}),
+        ("allow_port '0' is no port", {"allow_port": ("0",)}),
         ("tls_min must be one of 1.2, 1.3, not '1.1'", {"tls_min": "1.1"}),
         ("sni is empty", {"sni": ""}),
     ],
@@ -184,6 +209,32 @@ def test_standard_output_takes_ndjson(expected: str, form: str | None, output: s
     assert expected == FetchOptions(input="urls.txt", output=output, format=form).format
 
 
+def test_no_repr_of_options_shows_what_may_be_secret() -> None:
+    secret = "hunter" + "2"
+    given = {
+        "headers": [("X-A", secret)],
+        "bearer": secret,
+        "user": f"me:{secret}".encode(),
+        "data": secret.encode(),
+        "header_templates": [("X-B", secret)],
+        "json": secret,
+        "data_urlencode": (f"a={secret}",),
+        "form": (f"a={secret}",),
+        "proxy": (f"http://me:{secret}@proxy",),
+        "url": f"http://me:{secret}@host/{{id}}",
+    }
+    shown = repr(FetchOptions(**GOOD | {"input": f"http://me:{secret}@host/"} | given))
+    assert secret not in shown
+    assert "input=('http://host/',)" in shown
+    assert "headers=***" in shown
+    assert secret not in repr(RetryOptions(output="results", headers=[("X-A", secret)], bearer=secret))
+    assert secret not in options_as_read(Given(**{name: value for name, value in given.items() if name in _SECRETS}))
+
+
+_SECRETS = ("headers", "bearer", "user", "header_templates", "proxy")
+"""Those of which the engine's own words leave the value out."""
+
+
 def test_options_cannot_be_changed() -> None:
     options = FetchOptions(**GOOD)
     with pytest.raises(dataclasses.FrozenInstanceError):
@@ -193,6 +244,8 @@ def test_options_cannot_be_changed() -> None:
 ALL = {name: entry.option for options in (FETCH, RETRY) for name, entry in options.entries.items()}
 DEFAULTS: dict[str, Any] = vars(RetryOptions(output="results")) | vars(FetchOptions(**GOOD))
 OTHER: dict[str, Any] = {
+    "host_down_after_s": 60.0,
+    "network_down_after_s": 60.0,
     "body_column": "other",
     "body_file_column": "other",
     "checksum_column": "other",
@@ -211,12 +264,18 @@ OTHER: dict[str, Any] = {
     "url": "http://other/{id}",
     "bearer": "other",
     "burst": 3,
+    "commit_every_s": 3.0,
+    "max_memory_bytes": 2**20,
     "cacert": "other.pem",
     "cert": "other.pem",
     "compress_body": "gzip",
     "first_byte_timeout_s": 3.0,
     "idle_timeout_s": 3.0,
     "interface": "other",
+    "network": "public",
+    "allow_net": ("127.0.0.0/8",),
+    "deny_net": ("127.0.0.0/8",),
+    "allow_port": ("8443",),
     "key": "other.pem",
     "local_address": ("127.0.0.3",),
     "proxy": ("http://other",),
@@ -235,8 +294,11 @@ OTHER: dict[str, Any] = {
     "head": 3,
     "headers": [("other", "1")],
     "headers_column": "other",
+    "upload_root": "other",
     "keep": ("other",),
     "limit_by": "origin",
+    "max_connections_per_host": 3,
+    "max_idle_connections": 3,
     "method": "PUT",
     "method_column": "other",
     "only": ("timeout",),
@@ -244,6 +306,8 @@ OTHER: dict[str, Any] = {
     "rate_cost": "3/s",
     "rate_per_host": (("*", "3/s"), ("a.example", "5/s")),
     "retry_on": "closed",
+    "redirects": "same-origin",
+    "credentials_for": ("https://other",),
     "secret_headers": ("other",),
     "stop_when_failed": "50%",
     "threads": 3,

@@ -26,6 +26,17 @@ IN_FLIGHT = CEILING | {"option": "concurrency", "per_s": 2560.0, "limit": 256.0}
 FEW_IN_FLIGHT = SLOWEST | {"option": "concurrency_per_host", "per_s": 33.3, "limit": 2.0}
 
 
+def test_credentials_are_said_with_the_rows_that_go_without() -> None:
+    def said(origins: list[str], rows_without: int) -> str:
+        return facts(planned(credentials={"origins": origins, "rows_without": rows_without}))["credentials"]
+
+    assert "for https://a.example, https://*.b.example; 1,000 rows of the first 100,000 without" == said(
+        ["https://a.example", "https://*.b.example"], 1000
+    )
+    assert "for every host" == said(["*"], 0)
+    assert "credentials" not in facts(planned())
+
+
 def test_all_that_is_known_is_said() -> None:
     plan = replace(planned(), time=time(planned()))
     assert _report_plan.report(plan, as_flag).splitlines() == [
@@ -36,6 +47,7 @@ def test_all_that_is_known_is_said() -> None:
         "  hosts        2 in the first 100,000 rows",
         "    a.example  60,000",
         "    b.example  40,000",
+        "  network      any address but link-local and metadata ones",
         "  machine      256 connections: 336 of 20,000 open files, 256 of 28,232 local ports for one address",
         "how long it takes follows from the time of an answer: give that with --assume-latency-s, or use --probe 10",
         "",
@@ -46,6 +58,18 @@ def test_all_that_is_known_is_said() -> None:
         "  accept: */*",
         "  authorization: ***",
     ]
+
+
+def test_the_network_policy_is_told_with_the_options_that_make_it() -> None:
+    policy = {
+        "network": "public",
+        "allow_net": ["10.0.0.0/8"],
+        "deny_net": ["10.1.0.0/16", "::1/128"],
+        "allow_port": [443],
+    }
+    assert facts(planned(network=policy))["network"] == (
+        "public addresses only; --allow-net 10.0.0.0/8; --deny-net 10.1.0.0/16; --deny-net ::1/128; --allow-port 443"
+    )
 
 
 @pytest.mark.parametrize(

@@ -38,10 +38,11 @@ def test_the_report_says_what_became_of_failures_and_limits_on_the_way() -> None
         not_repeated=7,
         sent_again=1_004,
         headers_skipped=12,
+        stalled_s=6.04,
         pauses={f"{name}.example": 9 - index for index, name in enumerate("abcdef")},
         lost_s={"backoff": 0.5, "host_rate": 62.0},
     )
-    assert told[6:12] == [
+    assert told[6:13] == [
         "  asked again   1,203  (status:503: 1,200, timeout: 3)",
         (
             "  not repeated  7  servers may have acted on them: --idempotency-key gives rows keys, --retry-unsafe does"
@@ -50,6 +51,7 @@ def test_the_report_says_what_became_of_failures_and_limits_on_the_way() -> None
         "  sent again    1,004  their connections had just been closed",
         "  left out      12 headers that break the rules for headers",
         "  pauses        39  (a.example: 9, b.example: 8, c.example: 7, d.example: 6, e.example: 5, ...)",
+        "  stalled       6.0 s  the process did not run, which counts against no host",
         "  held back     62.0 s by rates of hosts, 0.5 s by delays before retries",
     ]
 

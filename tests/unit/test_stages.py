@@ -37,9 +37,11 @@ def test_mistakes_are_told_where_they_are_made(face: Callable[..., Any]) -> None
 
 
 def test_what_is_sent_to_workers_shows_no_secrets_and_survives() -> None:
-    fetch = headgate.spark.fetch(headers={"Authorization": "my secret"}, bearer=None, select={"a": "$.a"})
+    fetch = headgate.spark.fetch(
+        headers={"Authorization": "my secret"}, bearer=None, credentials_for="https://a.example", select={"a": "$.a"}
+    )
     sent = pickle.loads(pickle.dumps(fetch))  # noqa: S301 - our own
-    assert "headgate.spark.fetch(headers=…, bearer=…, select=…)" == repr(fetch) == repr(sent)
+    assert "headgate.spark.fetch(headers=…, bearer=…, credentials_for=…, select=…)" == repr(fetch) == repr(sent)
     assert [("Authorization", "my secret")] == stage_of(sent).options.headers
     assert "my secret" not in repr(vars(fetch))
 

@@ -18,7 +18,7 @@ def test_a_summary_is_read_with_its_parts() -> None:
 
 def test_a_summary_is_written_under_the_names_it_was_read_from() -> None:
     retried = {"retries": {"status:503": 5}, "not_repeated": 2, "lost_s": {"rate": 1.25}, "pauses": {"a.example": 3}}
-    retried |= {"sent_again": 4, "headers_skipped": 6}
+    retried |= {"sent_again": 4, "headers_skipped": 6, "stalled_s": 6.5}
     for changes in ({}, retried):
         assert json.loads(Summary.from_json(summary_json(**changes)).to_json()) == SUMMARY | changes
 
@@ -31,13 +31,13 @@ def test_a_summary_survives_writing_and_reading() -> None:
 
 def test_a_summary_of_an_earlier_engine_is_read() -> None:
     newer = ["abandoned", "rows_known", "job", "stopped_by", "retries", "not_repeated", "lost_s", "pauses"]
-    newer += ["sent_again", "headers_skipped"]
+    newer += ["sent_again", "headers_skipped", "stalled_s"]
     older = {name: value for name, value in SUMMARY.items() if name not in newer}
     summary = Summary.from_json(json.dumps(older))
     assert (0, None, None, None) == (summary.abandoned, summary.rows_known, summary.job, summary.stopped_by)
     assert ({}, 0, {}, {}) == (summary.retries, summary.not_repeated, summary.lost_s, summary.pauses)
-    assert (0, 0) == (summary.sent_again, summary.headers_skipped)
-    earlier = {name: value for name, value in SNAPSHOT.items() if name != "rows_before"}
+    assert (0, 0, 0) == (summary.sent_again, summary.headers_skipped, summary.stalled_s)
+    earlier = {name: value for name, value in SNAPSHOT.items() if name not in {"rows_before", "stalled_s"}}
     assert 0 == Snapshot.from_json(json.dumps(earlier)).rows_before
 
 

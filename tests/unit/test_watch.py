@@ -11,6 +11,7 @@ from headgate.jobs import _watch
 from headgate.jobs._display import Silent
 from headgate.jobs._signals import Signals
 from headgate.jobs._watch import Display
+from support.figures import snapshot_json
 from support.runs import NotingRun
 
 
@@ -164,3 +165,16 @@ def test_a_display_that_cannot_write_does_not_end_the_job(monkeypatch: pytest.Mo
     job = FakeJob(None, None)
     watch(job, Broken())
     assert ["finish"] == job.calls
+
+
+def test_each_time_that_the_process_was_stopped_is_said_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_watch, "DRAW_EVERY_S", 0)
+    told = iter([0.0, 0.4, 6.44, 6.44, 7.9, 7.9])
+
+    class Stalls(FakeJob):
+        def snapshot(self) -> str:
+            return snapshot_json(stalled_s=next(told))
+
+    display = Recorder()
+    watch(Stalls(None, None, None, None, None), display)
+    assert ["the process was stopped for 6.0 s", "the process was stopped for 1.5 s"] == display.said

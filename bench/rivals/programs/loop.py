@@ -4,11 +4,13 @@ They make the requests that headgate makes: a URL of its own for each, the body 
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from importlib import import_module
 from typing import Final
+from urllib.parse import urlsplit
 
+from harness import many_hosts
 from rivals.programs import Counted
 
 Get = Callable[[str], Awaitable[tuple[int, int]]]
@@ -57,18 +59,23 @@ _CLIENTS: Final[dict[str, Callable[[int], AbstractAsyncContextManager[Get]]]] = 
 
 
 def run(client: str, url: str, requests: int, concurrency: int) -> Counted:
-    """`client`: its name, and `+uvloop` where it is not asyncio's own loop."""
+    """`client`: its name, `+uvloop` where it is not asyncio's own loop, `@1000` for so many hosts in random order."""
+    client, _, hosts = client.partition("@")
     name, _, loop = client.partition("+")
+    if hosts:
+        urls: Iterable[str] = many_hosts.rows(int(hosts), urlsplit(url).port or 0, requests, "random")
+    else:
+        urls = (f"{url}/{number}" for number in range(1, requests + 1))
     with asyncio.Runner(loop_factory=import_module(loop).new_event_loop if loop else None) as runner:
-        return runner.run(_run(name, url, requests, concurrency))
+        return runner.run(_run(name, urls, concurrency))
 
 
-async def _run(name: str, url: str, requests: int, concurrency: int) -> Counted:
-    numbers, counted = iter(range(1, requests + 1)), Counted()
+async def _run(name: str, urls: Iterable[str], concurrency: int) -> Counted:
+    left, counted = iter(urls), Counted()
 
     async def work(get: Get) -> None:
-        for number in numbers:
-            counted.add(*await get(f"{url}/{number}"))
+        for url in left:
+            counted.add(*await get(url))
 
     async with _CLIENTS[name](concurrency) as get, asyncio.TaskGroup() as workers:
         for _ in range(concurrency):

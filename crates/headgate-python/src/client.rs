@@ -6,6 +6,7 @@ use std::time::Duration;
 use arrow_schema::Fields;
 use headgate_engine::columns::result::ResultColumns;
 use headgate_engine::engine::{Engine, machine};
+use headgate_engine::job::credential_scope;
 use headgate_engine::model::options::EngineOptions;
 use headgate_engine::run::Run;
 use pyo3::prelude::*;
@@ -25,7 +26,12 @@ const LONGEST_CLOSE: Duration = Duration::from_secs(1);
 
 /// May be used from any thread. In a fork of its process it does nothing.
 #[pyclass(frozen, module = "headgate._headgate")]
-pub struct Client(Kept<Open>);
+pub struct Client {
+    kept: Kept<Open>,
+    /// The budget of all responses together.
+    #[pyo3(get)]
+    max_memory_bytes: u64,
+}
 
 /// Dropping it ends what is in flight.
 struct Open {
@@ -43,24 +49,27 @@ impl Drop for Open {
 impl Client {
     #[new]
     fn new(options: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let base_url: String = options.getattr("base_url")?.extract()?;
         let (py, mut options) = (options.py(), fetch_options(options)?);
         // What redirects there were is part of a response.
         options.request.keep_redirects = true;
+        credential_scope::of_base_url(&mut options.request, &base_url);
         let threads = options.engine.threads.unwrap_or_else(machine::cores).min(options.run.concurrency);
         let engine = EngineOptions { threads: Some(threads), ..options.engine.clone() };
         let run = py.detach(|| {
             // Bodies are for who asks, whatever tables go without.
             options.answer.omit.clear();
             let columns = ResultColumns::new(&options.source, &options.answer, Fields::empty())?;
-            Run::fed_for(&Engine::start(&engine)?, columns, options.request, options.run)
+            let engine = Engine::start(&engine)?;
+            Ok((Run::fed_for(&engine, columns, options.request, options.run)?, engine.max_memory_bytes()))
         });
-        let run = Arc::new(run.map_err(|error| to_python(py, &error))?);
-        Ok(Self(Kept::new(Open { run })))
+        let (run, max_memory_bytes) = run.map_err(|error| to_python(py, &error))?;
+        Ok(Self { kept: Kept::new(Open { run: Arc::new(run) }), max_memory_bytes })
     }
 
     /// Asks, and waits for the answer. What raises meanwhile, such as Ctrl-C, cancels it. `None`: it is closed.
     fn call(&self, py: Python<'_>, request: Request) -> PyResult<Option<Answer>> {
-        let Some(open) = self.0.here() else { return Ok(None) };
+        let Some(open) = self.kept.here() else { return Ok(None) };
         let asking = Asking::of_one(open.run.clone(), None);
         let row = request.for_reply(asking.inbox.reply_to(0));
         let Some(ordinal) = open.run.feed(vec![row]) else { return Ok(None) };
@@ -73,14 +82,14 @@ impl Client {
 
     /// Asks for a response whose body is taken while it comes. `watched`: a loop watches its descriptor. `None`: it is closed.
     fn stream(&self, py: Python<'_>, request: Request, watched: bool) -> PyResult<Option<ResponseStream>> {
-        let Some(open) = self.0.here() else { return Ok(None) };
+        let Some(open) = self.kept.here() else { return Ok(None) };
         let descriptor = Descriptor::watched(watched)?;
         Ok(py.detach(|| ResponseStream::ask(open.run.clone(), request, descriptor)))
     }
 
     /// `watched`: a loop watches its descriptor. `None`: this is a fork.
     fn mailbox(&self, watched: bool) -> PyResult<Option<Mailbox>> {
-        self.0.here().map(|open| Mailbox::new(open.run.clone(), watched)).transpose()
+        self.kept.here().map(|open| Mailbox::new(open.run.clone(), watched)).transpose()
     }
 
     /// Begins a call with tables: `options` are those of this client and of rows and columns. `None`: this is a fork.
@@ -95,7 +104,7 @@ impl Client {
 
     /// Ends what is in flight. Nothing is asked any more.
     fn close(&self, py: Python<'_>) {
-        if let Some(open) = self.0.here() {
+        if let Some(open) = self.kept.here() {
             py.detach(|| {
                 open.run.end_feeding();
                 open.run.abort();
@@ -106,13 +115,13 @@ impl Client {
 
     /// As that of a run; `None`: this is a fork.
     fn snapshot(&self, py: Python<'_>) -> PyResult<Option<String>> {
-        self.0.here().map(|open| to_json(py, &py.detach(|| open.run.snapshot()))).transpose()
+        self.kept.here().map(|open| to_json(py, &py.detach(|| open.run.snapshot()))).transpose()
     }
 }
 
 impl Client {
     fn flow(&self, options: &Bound<'_, PyAny>, asks: Asks, watched: bool) -> PyResult<Option<BatchFlow>> {
-        let Some(open) = self.0.here() else { return Ok(None) };
+        let Some(open) = self.kept.here() else { return Ok(None) };
         BatchFlow::on(options.py(), open.run.clone(), fetch_options(options)?, asks, watched).map(Some)
     }
 }

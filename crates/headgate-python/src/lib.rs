@@ -1,5 +1,7 @@
 //! `headgate._headgate`: the engine as Python sees it. One file for each Python noun; nothing is decided here.
 
+#[cfg(target_os = "linux")]
+mod allocator;
 mod answer;
 mod arrow_in;
 mod batches;
@@ -45,7 +47,7 @@ mod _headgate {
     #[pymodule_export]
     use super::mock::{MockConnection, MockNetwork};
     #[pymodule_export]
-    use super::options::{give_back_large_blocks, options_as_read};
+    use super::options::options_as_read;
     #[pymodule_export]
     use super::plan::plan;
     #[pymodule_export]

@@ -3,14 +3,16 @@
 use std::num::NonZeroU32;
 use std::str::FromStr;
 
-use headgate_engine::http::target::host_key;
+use headgate_engine::http::target::{host_key, origin_pattern};
 use headgate_engine::message;
 use headgate_engine::model::error::JobError;
 use headgate_engine::model::limits::{
-    CostLimit, CostOf, HostConcurrency, LimitBy, Limits, PerHost, Rate, RetryOn, Retrying, StopWhenFailed,
+    CostLimit, CostOf, HostConcurrency, LimitBy, Limits, NetworkDownAfter, PerHost, Rate, RetryOn, Retrying,
+    StopWhenFailed,
 };
 use headgate_engine::model::live::SETTABLE;
 use headgate_engine::model::message::OptionName;
+use headgate_engine::model::network_options::parse_net;
 use headgate_engine::model::options::RunOptions;
 use pyo3::prelude::*;
 
@@ -25,7 +27,8 @@ type PairsPerHost = Option<Vec<(String, String)>>;
 impl Asked<'_, '_> {
     pub fn read_limits(&self, run: &mut RunOptions) -> PyResult<()> {
         let RunOptions { limits, retrying, stop_when_failed, .. } = run;
-        let Limits { rate, rate_per_host, burst, concurrency_per_host, limit_by, cost } = limits;
+        let Limits { rate, rate_per_host, burst, concurrency_per_host, max_connections_per_host, limit_by, cost } =
+            limits;
         self.read_parsed(OptionName::Rate, rate)?;
         self.read_as(OptionName::Burst, burst, |burst: Option<NonZeroU32>| Ok(burst))?;
         self.read_as(OptionName::LimitBy, limit_by, |name: String| {
@@ -33,6 +36,7 @@ impl Asked<'_, '_> {
         })?;
         self.read_per_host(OptionName::RatePerHost, rate_per_host, *limit_by)?;
         self.read_per_host(OptionName::ConcurrencyPerHost, concurrency_per_host, *limit_by)?;
+        self.read(OptionName::MaxConnectionsPerHost, max_connections_per_host)?;
         *cost = self.cost()?;
         self.read_retrying(retrying)?;
         self.read_as(OptionName::StopWhenFailed, stop_when_failed, |text: Option<String>| {
@@ -60,7 +64,11 @@ impl Asked<'_, '_> {
         self.read(OptionName::RetryUnsafe, &mut retrying.also_unsafe)?;
         self.read(OptionName::IdempotencyKey, &mut retrying.idempotency_key)?;
         self.read_seconds(OptionName::MaxRetryAfterS, &mut retrying.max_retry_after)?;
-        self.read_seconds(OptionName::HostDownAfterS, &mut retrying.host_down_after)
+        self.read_seconds_or_none(OptionName::HostDownAfterS, &mut retrying.host_down_after)?;
+        let mut network_down_after = None;
+        self.read_seconds_or_none(OptionName::NetworkDownAfterS, &mut network_down_after)?;
+        retrying.network_down_after = network_down_after.map_or(NetworkDownAfter::Default, NetworkDownAfter::After);
+        Ok(())
     }
 
     /// The limit of costs: of a rate without a cost there is none, nor of a cost without a rate.
@@ -115,6 +123,10 @@ pub fn mistake_in(option: &str, text: &str) -> Option<String> {
         text.parse::<RetryOn>().err()
     } else if is_of(OptionName::StopWhenFailed) {
         text.parse::<StopWhenFailed>().err()
+    } else if is_of(OptionName::AllowNet) || is_of(OptionName::DenyNet) {
+        parse_net(text).err()
+    } else if is_of(OptionName::CredentialsFor) {
+        origin_pattern(text).err()
     } else {
         None
     }

@@ -14,7 +14,9 @@ use pyo3::types::PyString;
 
 use crate::answer::Answer;
 use crate::descriptor::Descriptor;
+use crate::error::to_python;
 use crate::kept::Kept;
+use crate::options::redirect_policy;
 
 /// How often who waits looks whether Ctrl-C was pressed.
 pub const SLICE: Duration = Duration::from_millis(100);
@@ -29,7 +31,7 @@ type Whole = (
     Option<Vec<u8>>,
     Option<String>,
     Option<f64>,
-    Option<u32>,
+    Option<String>,
     Option<u64>,
 );
 
@@ -48,10 +50,12 @@ impl<'py> FromPyObject<'_, 'py> for Request {
             let extra = RowExtra { defect: Some(why.into()), ..RowExtra::default() };
             return Ok(Self(Row { extra: Some(Box::new(extra)), ..Row::new(0, url) }));
         }
-        let (url, method, headers, body, body_type, timeout_s, max_redirects, cost): Whole = given.extract()?;
+        let (url, method, headers, body, body_type, timeout_s, redirects, cost): Whole = given.extract()?;
         let timeout = timeout_s.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
-        let own = (timeout.is_some() || max_redirects.is_some())
-            .then(|| Box::new(OwnOptions { timeout, max_redirects, stream: None }));
+        let redirects = redirects.map(|name| redirect_policy(&name)).transpose();
+        let redirects = redirects.map_err(|error| to_python(given.py(), &error))?;
+        let own = (timeout.is_some() || redirects.is_some())
+            .then(|| Box::new(OwnOptions { timeout, redirects, stream: None }));
         let extra = RowExtra {
             method: method.map(Into::into),
             headers: headers.into_iter().map(|(name, value)| (name.into(), value.into())).collect(),

@@ -9,9 +9,12 @@ use headgate_engine::job::retry::RetryOptions;
 use headgate_engine::message;
 use headgate_engine::model::error::JobError;
 use headgate_engine::model::message::OptionName;
+use headgate_engine::model::network_options::{IpNet, Network, NetworkOptions, parse_net};
 use headgate_engine::model::options::{
-    BodyCoding, Dns, Format, JobOptions, Output, RequestOptions, SaveFormat, TlsMin,
+    BodyCoding, Dns, Format, JobOptions, Output, RedirectPolicy, RequestOptions, SaveFormat, TlsMin,
 };
+use headgate_engine::model::secret::Secret;
+use headgate_engine::run::named_address::host_address;
 use pyo3::prelude::*;
 
 use crate::error::to_python;
@@ -45,6 +48,8 @@ pub fn fetch_options(options: &Bound<'_, PyAny>) -> PyResult<JobOptions> {
     asked.read(OptionName::MethodColumn, &mut source.method_column)?;
     asked.read(OptionName::HeadersColumn, &mut source.headers_column)?;
     asked.read(OptionName::BodyColumn, &mut source.body_column)?;
+    asked.read(OptionName::UrlOnly, &mut source.url_only)?;
+    asked.read(OptionName::UploadRoot, &mut source.upload_root)?;
     asked.read(OptionName::Keep, &mut source.keep)?;
     asked.read(OptionName::Head, &mut source.head)?;
     asked.read_as(OptionName::Output, &mut sink.output, |path| Ok(output(path)))?;
@@ -52,10 +57,11 @@ pub fn fetch_options(options: &Bound<'_, PyAny>) -> PyResult<JobOptions> {
     asked.read(OptionName::Fresh, &mut sink.fresh)?;
     asked.read(OptionName::Resume, &mut sink.resume)?;
     asked.read(OptionName::AllowGrown, &mut sink.allow_grown)?;
-    asked.read_seconds(OptionName::CommitEveryS, &mut sink.commit_every)?;
+    asked.read_seconds_or_none(OptionName::CommitEveryS, &mut sink.commit_every)?;
     asked.read(OptionName::Method, &mut request.method)?;
     asked.read(OptionName::UserAgent, &mut request.user_agent)?;
     asked.read_as(OptionName::FailOn, &mut request.fail_on, |text: String| text.parse())?;
+    asked.read_as(OptionName::Redirects, &mut request.redirects, |name: String| redirect_policy(&name))?;
     asked.read(OptionName::MaxRedirects, &mut request.max_redirects)?;
     asked.read(OptionName::KeepRedirects, &mut request.keep_redirects)?;
     asked.read(OptionName::Cookies, &mut request.cookies)?;
@@ -92,23 +98,26 @@ impl Asked<'_, '_> {
     fn read_work(&self, job: &mut JobOptions) -> PyResult<()> {
         let JobOptions { source, sink, request, answer, run, engine } = job;
         self.read(OptionName::CostColumn, &mut source.cost_column)?;
+        self.read(OptionName::MaxPageBytes, &mut source.max_page_bytes)?;
         self.read(OptionName::CostFrom, &mut answer.cost_from)?;
-        self.read(OptionName::HeaderTemplates, &mut source.templates.headers)?;
+        self.read_as(OptionName::HeaderTemplates, &mut source.templates.headers, |pairs| Ok(secret_values(pairs)))?;
         self.read(OptionName::Json, &mut source.templates.json)?;
         self.read(OptionName::DataUrlencode, &mut source.templates.data_urlencode)?;
         self.read(OptionName::Form, &mut source.templates.form)?;
         self.read(OptionName::Concurrency, &mut run.concurrency)?;
         self.read(OptionName::Threads, &mut engine.threads)?;
+        self.read(OptionName::MaxIdleConnections, &mut engine.max_idle_connections)?;
         self.read_as(OptionName::Dns, &mut engine.dns, |dns: Option<String>| name_server(dns.as_deref()))?;
         self.read_seconds(OptionName::GraceS, &mut run.grace)?;
         self.read_limits(run)?;
         self.read_given(&mut run.given)?;
         self.read_seconds(OptionName::TimeoutS, &mut request.timeout)?;
         self.read_seconds(OptionName::ConnectTimeoutS, &mut request.connect_timeout)?;
-        self.read(OptionName::Headers, &mut request.headers)?;
-        self.read(OptionName::Bearer, &mut request.bearer)?;
-        self.read(OptionName::User, &mut request.user)?;
+        self.read_as(OptionName::Headers, &mut request.headers, |pairs| Ok(secret_values(pairs)))?;
+        self.read_as(OptionName::Bearer, &mut request.bearer, |token: Option<String>| Ok(token.map(Secret::from)))?;
+        self.read_as(OptionName::User, &mut request.user, |user: Option<Vec<u8>>| Ok(user.map(Secret::from)))?;
         self.read(OptionName::SecretHeaders, &mut request.secret_headers)?;
+        self.read(OptionName::CredentialsFor, &mut request.credentials_for)?;
         self.read(OptionName::Data, &mut request.body)?;
         self.read(OptionName::MaxBodyBytes, &mut request.max_body_bytes)?;
         self.read(OptionName::MaxMemoryBytes, &mut engine.max_memory_bytes)?;
@@ -135,14 +144,34 @@ impl Asked<'_, '_> {
         self.read(OptionName::Http11, &mut request.http1_1)?;
         self.read(OptionName::Http2PriorKnowledge, &mut request.http2_prior_knowledge)?;
         self.read(OptionName::Http2Streams, &mut request.http2_streams)?;
-        self.read(OptionName::Proxy, &mut request.proxies)?;
+        self.read_as(OptionName::Proxy, &mut request.proxies, |proxies: Vec<String>| {
+            Ok(proxies.into_iter().map(Secret::from).collect())
+        })?;
         self.read(OptionName::Resolve, &mut request.resolve)?;
         self.read(OptionName::Ipv4, &mut request.ipv4)?;
         self.read(OptionName::Ipv6, &mut request.ipv6)?;
         self.read_as(OptionName::LocalAddress, &mut request.local_addresses, |texts: Vec<String>| {
             texts.iter().map(|text| address(text)).collect()
         })?;
-        self.read(OptionName::Interface, &mut request.interface)
+        self.read(OptionName::Interface, &mut request.interface)?;
+        self.read_network(request)
+    }
+
+    /// Where connections may lead.
+    fn read_network(&self, request: &mut RequestOptions) -> PyResult<()> {
+        let NetworkOptions { network, allow_net, deny_net, allow_port } = &mut request.network;
+        self.read_as(OptionName::Network, network, |name: String| {
+            one_of(OptionName::Network, &name, [("any", Network::Any), ("public", Network::Public)])
+        })?;
+        self.read_as(OptionName::AllowNet, allow_net, |texts: Vec<String>| nets(OptionName::AllowNet, &texts))?;
+        self.read_as(OptionName::DenyNet, deny_net, |texts: Vec<String>| nets(OptionName::DenyNet, &texts))?;
+        self.read_as(OptionName::AllowPort, allow_port, |texts: Vec<String>| ports(&texts))?;
+        request.network.normalize();
+        self.read(OptionName::TrustProxy, &mut request.trust_proxy)?;
+        if let Some(base_url) = self.0.getattr_opt("base_url")? {
+            request.named_address = host_address(base_url.extract()?);
+        }
+        Ok(())
     }
 
     /// Who answers in place of the network, where `headgate.testing` has somebody do so.
@@ -193,7 +222,7 @@ fn seconds(option: OptionName, value: f64) -> Result<Duration, JobError> {
     Err(JobError::usage(message!(option, ": must be between 0 and {MAX_SECONDS} seconds, not {value}")))
 }
 
-fn one_of<T>(option: OptionName, name: &str, all: [(&str, T); 2]) -> Result<T, JobError> {
+fn one_of<T, const N: usize>(option: OptionName, name: &str, all: [(&str, T); N]) -> Result<T, JobError> {
     let names = all.each_ref().map(|(name, _)| *name).join(", ");
     let found = all.into_iter().find(|(other, _)| *other == name).map(|(_, value)| value);
     found.ok_or_else(|| JobError::usage(message!(option.set(name), ": it is one of {names}")))
@@ -203,12 +232,39 @@ fn body_coding(name: &str) -> Result<BodyCoding, JobError> {
     one_of(OptionName::CompressBody, name, [("gzip", BodyCoding::Gzip), ("zstd", BodyCoding::Zstd)])
 }
 
+/// Which redirects are followed, by the name that Python has for it.
+pub fn redirect_policy(name: &str) -> Result<RedirectPolicy, JobError> {
+    let policies = [
+        ("follow", RedirectPolicy::Follow),
+        ("same-origin", RedirectPolicy::SameOrigin),
+        ("none", RedirectPolicy::None),
+    ];
+    one_of(OptionName::Redirects, name, policies)
+}
+
+fn secret_values(pairs: Vec<(String, String)>) -> Vec<(String, Secret<String>)> {
+    pairs.into_iter().map(|(name, value)| (name, value.into())).collect()
+}
+
 fn save_format(name: &str) -> Result<SaveFormat, JobError> {
     one_of(OptionName::SaveFormat, name, [("files", SaveFormat::Files), ("tar", SaveFormat::Tar)])
 }
 
 fn tls_version(name: &str) -> Result<TlsMin, JobError> {
     one_of(OptionName::TlsMin, name, [("1.2", TlsMin::V12), ("1.3", TlsMin::V13)])
+}
+
+fn ports(texts: &[String]) -> Result<Vec<u16>, JobError> {
+    let port = |text: &String| {
+        let port = text.parse().ok().filter(|port| *port > 0);
+        port.ok_or_else(|| JobError::usage(message!(OptionName::AllowPort, " '{text}' is no port")))
+    };
+    texts.iter().map(port).collect()
+}
+
+fn nets(option: OptionName, texts: &[String]) -> Result<Vec<IpNet>, JobError> {
+    let parsed = texts.iter().map(|text| parse_net(text));
+    parsed.collect::<Result<_, _>>().map_err(|why| JobError::usage(message!(option, " {why}")))
 }
 
 fn address(text: &str) -> Result<IpAddr, JobError> {
@@ -235,10 +291,4 @@ fn format(name: &str) -> Result<Format, JobError> {
         "none" => Ok(Format::None),
         other => Err(JobError::usage(message!(OptionName::Format.set(other), ": it is one of parquet, ndjson, none"))),
     }
-}
-
-/// For the command line, whose process makes requests and nothing else.
-#[pyfunction]
-pub fn give_back_large_blocks() {
-    headgate_engine::engine::machine::give_back_large_blocks();
 }

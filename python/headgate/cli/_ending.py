@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Final
 from headgate.cli._exit_codes import (
     EXIT_ERROR,
     EXIT_FAILED_ROWS,
+    EXIT_JOB_STOPPED,
     EXIT_OK,
     EXIT_READER_GONE,
     EXIT_SIGNALLED,
-    EXIT_TOO_MANY_FAILED,
     EXIT_USAGE,
 )
 from headgate.cli._wrapping import fitted
@@ -79,5 +79,5 @@ def exit_code(summary: "Summary", stopped_by: signal.Signals | None) -> int:
     if summary.reader_gone:
         return EXIT_READER_GONE
     if summary.stopped_by is not None:
-        return EXIT_TOO_MANY_FAILED
+        return EXIT_JOB_STOPPED
     return EXIT_FAILED_ROWS if summary.has_failed_rows else EXIT_OK

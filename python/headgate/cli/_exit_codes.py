@@ -9,7 +9,7 @@ EXIT_OK: Final = 0
 EXIT_ERROR: Final = 1
 EXIT_USAGE: Final = 2
 EXIT_FAILED_ROWS: Final = 3
-EXIT_TOO_MANY_FAILED: Final = 4
+EXIT_JOB_STOPPED: Final = 4
 EXIT_SIGNALLED: Final = 128
 """What a shell adds to the number of a signal."""
 
@@ -20,7 +20,7 @@ EXIT_READER_GONE: Final = EXIT_SIGNALLED + SIGPIPE
 MEANINGS: Final[Mapping[int, str]] = {
     EXIT_OK: "every row of the job was answered",
     EXIT_FAILED_ROWS: "the job finished, and some of its rows failed",
-    EXIT_TOO_MANY_FAILED: "so many rows failed that the job stopped itself; the same command continues",
+    EXIT_JOB_STOPPED: "the job stopped itself: too many failed rows, or no network; the same command continues",
     EXIT_USAGE: "a mistake on the command line, an input that can't be read, or an output that can't be used",
     EXIT_INTERRUPTED: "interrupted by Ctrl-C; the same command continues",
     EXIT_SIGNALLED + SIGTERM: "stopped by SIGTERM; the same command continues",

@@ -17,7 +17,6 @@ def main(arguments: Sequence[str]) -> int:
     _ending.warn_if_insecure(insecure=command.options.insecure)
     from headgate.jobs import _display, _report, _run  # noqa: PLC0415 - not for the help
 
-    _run.in_own_process()
     display = _display.display_for(show=not command.quiet)
     summary, stopped_by = _run.run(command.options, display, signals=_ending.SIGNALS, spell=as_flag)
     report = None if command.quiet else _report.retry_report(summary, as_flag)

@@ -12,7 +12,7 @@ from headgate.jobs._options import SET
 _DESCRIPTION: Final = """\
 Changes options of the job in OUT while it runs; nothing that it has done or is doing is lost. What is set holds until
 the job ends, also if it is stopped and resumed, unless a later command line names the option itself. The value none
-takes a limit away. `headgate status OUT` shows what was set."""
+takes a limit away, or brings back the default. `headgate status OUT` shows what was set."""
 
 _EXAMPLES: Final = f"""\
 examples:

@@ -107,7 +107,8 @@ def print_table(
     from rich.text import Text  # noqa: PLC0415 - as above
 
     texts = [[_cell(value) for value in row] for row in cells]
-    widths = [max(cell_len(text) for text in column) for column in zip(names, *texts, strict=True)]
+    titles = [_cell(name) for name in names]
+    widths = [max(cell_len(text) for text in column) for column in zip(titles, *texts, strict=True)]
     shown = _fitting(names, cells, widths, console.width) if columns is None else _asked_for(names, columns)
     if shown:
         table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False, collapse_padding=True)
@@ -115,11 +116,11 @@ def print_table(
         for index in shown:
             justify: Literal["left", "right"] = "right" if all(_is_number(row[index]) for row in cells) else "left"
             width = min(widths[index], longest)
-            table.add_column(Text(names[index]), width=width, no_wrap=True, overflow="ellipsis", justify=justify)
+            table.add_column(Text(titles[index]), width=width, no_wrap=True, overflow="ellipsis", justify=justify)
         for row in texts:
             table.add_row(*(Text(row[index]) for index in shown))
         console.print(table)
-    hidden = [name for index, name in enumerate(names) if index not in shown]
+    hidden = [title for index, title in enumerate(titles) if index not in shown]
     closing = fitted(_closing(len(cells), total, hidden), console.file)
     console.print(closing, markup=False, highlight=False, soft_wrap=True)
 
@@ -138,7 +139,8 @@ def _closing(shown: int, total: int | None, hidden: Sequence[str]) -> str:
 def _asked_for(names: Sequence[str], columns: Sequence[str]) -> list[int]:
     wanted = [column.strip() for column in columns]
     if unknown := [column for column in wanted if column not in names]:
-        mistakes = [f"--columns: there is no column {column!r}; there are {', '.join(names)}" for column in unknown]
+        known = ", ".join(map(_cell, names))
+        mistakes = [f"--columns: there is no column {column!r}; there are {known}" for column in unknown]
         raise CommandLineError(mistakes, see="headgate show --help")
     return [names.index(column) for column in wanted]
 

@@ -29,7 +29,7 @@ from headgate.jobs._progress import Told
 class AsyncClient:
     """Makes requests, one by one or by the thousand, from any number of event loops: asyncio's and uvloop's.
 
-    Unlike httpx, it follows redirects (`max_redirects=0` follows none). Transient failures are retried (`retries=0`
+    Unlike httpx, it follows redirects (`redirects="none"` follows none). Transient failures are retried (`retries=0`
     does not): if you get a 503, it is the result of the last attempt.
 
     Cancelling an `await` cancels its exchange. After a fork, the child starts an engine of its own.
@@ -52,7 +52,7 @@ class AsyncClient:
             TypeError: There is no such option; named is the one that is meant.
         """
         self._base_url = base_url_of(base_url)
-        self._engine = Engine(options_of(dict(options), "AsyncClient"), "client")
+        self._engine = Engine(options_of(dict(options), "AsyncClient", self._base_url), "client")
         self._streams = OpenStreams(self._engine)
         self._loops = Loops(self._engine)
 

@@ -27,7 +27,7 @@ from headgate.jobs._progress import Told
 class Client:
     """Makes requests, one by one or by the thousand, from any number of threads.
 
-    Unlike httpx, it follows redirects (`max_redirects=0` follows none). Transient failures are retried (`retries=0`
+    Unlike httpx, it follows redirects (`redirects="none"` follows none). Transient failures are retried (`retries=0`
     does not): if you get a 503, it is the result of the last attempt.
 
     One engine serves all threads. After a fork, the child starts one of its own with its first request.
@@ -50,7 +50,7 @@ class Client:
             TypeError: There is no such option; named is the one that is meant.
         """
         self._base_url = base_url_of(base_url)
-        self._engine = Engine(options_of(dict(options), "Client"), "client")
+        self._engine = Engine(options_of(dict(options), "Client", self._base_url), "client")
         self._streams = OpenStreams(self._engine)
 
     def request(self, method: str, url: str, **options: Unpack[RequestKeywords]) -> Response:

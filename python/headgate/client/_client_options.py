@@ -38,8 +38,8 @@ CLIENT: Final = OptionSet(ClientKeywords, of="Client")
 _OURS: Final = {
     "timeout": "timeout_s=30, seconds for each attempt, and connect_timeout_s",
     "verify": "insecure=True in place of verify=False, cacert='ca.pem' in place of a path",
-    "follow_redirects": "max_redirects: 0 follows none",
-    "allow_redirects": "max_redirects: 0 follows none",
+    "follow_redirects": "redirects: 'follow', 'same-origin' or 'none'",
+    "allow_redirects": "redirects: 'follow', 'same-origin' or 'none'",
     "auth": "user='name:password' or bearer='token'",
     "proxies": "proxy='http://...'",
     "limits": "concurrency=256 and concurrency_per_host",
@@ -65,14 +65,14 @@ class ClientOptions(WorkOptions):
 
     options: ClassVar[OptionSet[Any]] = CLIENT
 
-    def __init__(self, **given: Any) -> None:  # noqa: ANN401 - what the entries say
+    def __init__(self, *, base_url: str = "", **given: Any) -> None:  # noqa: ANN401 - what the entries say
         super().__init__(given)
         # Each request may say what it costs. And who asks hears of each failure.
         has_costs = self.rate_cost is not None and self.cost_of is None
-        vars(self).update(cost_column="cost" if has_costs else None, stop_when_failed="never")
+        vars(self).update(base_url=base_url, cost_column="cost" if has_costs else None, stop_when_failed="never")
 
 
-def options_of(given: dict[str, Any], of: str) -> ClientOptions:
+def options_of(given: dict[str, Any], of: str, base_url: str) -> ClientOptions:
     """What was given, complete.
 
     Raises:
@@ -83,7 +83,7 @@ def options_of(given: dict[str, Any], of: str) -> ClientOptions:
         if name not in CLIENT.entries and name in _OURS:
             _refuse(of, name)
     arguments = Arguments()
-    asked = ClientOptions(**arguments.read(CLIENT, given))
+    asked = ClientOptions(base_url=base_url, **arguments.read(CLIENT, given))
     arguments.check(asked)
     return asked
 

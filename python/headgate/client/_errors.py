@@ -15,8 +15,10 @@ HeadgateError
     DecodeError       (ValueError)       the body is not what its content-encoding says
     HostDown          (ConnectionError)  the host gave no answer for too long
     ProxyError        (ConnectionError)  the proxy refused, or is not there
-    TooManyRedirects  (RuntimeError)     more than are followed, or a circle
+    TooManyRedirects  (RuntimeError)     more than are followed
+    RedirectLoop      (RuntimeError)     a redirect led back to a request that was made before
     BlockedByRobots   (PermissionError)  the host's robots.txt asks for it
+    BlockedByNetworkPolicy (PermissionError)  its address may not be connected to
     UnexpectedAnswer  (ValueError)       the answer does not have what it must have
     ChecksumMismatch  (ValueError)       the body does not have its checksum (jobs only)
     DuplicateName     (FileExistsError)  the body's file was there before (jobs only)
@@ -186,7 +188,7 @@ class ProxyError(RequestError, ConnectionError):
 
 
 class TooManyRedirects(RequestError, RuntimeError):  # noqa: N818 - as above
-    """There were more redirects than are followed, or they led in a circle.
+    """There were more redirects than are followed.
 
     >>> client.get("/redirect/11")
     Traceback (most recent call last):
@@ -194,6 +196,17 @@ class TooManyRedirects(RequestError, RuntimeError):  # noqa: N818 - as above
     """
 
     kind = "too_many_redirects"
+
+
+class RedirectLoop(RequestError, RuntimeError):  # noqa: N818 - as above
+    """A redirect led back to a request that was made before.
+
+    >>> client.get("/fault/redirect-loop")
+    Traceback (most recent call last):
+    headgate.client._errors.RedirectLoop: http://127.0.0.1:8080/fault/redirect-loop: ...
+    """
+
+    kind = "redirect_loop"
 
 
 class BlockedByRobots(RequestError, PermissionError):  # noqa: N818 - as above
@@ -205,7 +218,19 @@ class BlockedByRobots(RequestError, PermissionError):  # noqa: N818 - as above
     headgate.client._errors.BlockedByRobots: http://127.0.0.1:8080/deny: ...
     """
 
-    kind = "blocked"
+    kind = "blocked_by_robots"
+
+
+class BlockedByNetworkPolicy(RequestError, PermissionError):  # noqa: N818 - as above
+    """Its address may not be connected to: nothing was sent there.
+
+    >>> with headgate.Client(network="public") as client:
+    ...     client.get("http://127.0.0.1:8080/hello")
+    Traceback (most recent call last):
+    headgate.client._errors.BlockedByNetworkPolicy: http://127.0.0.1:8080/hello: ...
+    """
+
+    kind = "blocked_by_network_policy"
 
 
 class UnexpectedAnswer(RequestError, ValueError):  # noqa: N818 - as above
@@ -252,7 +277,8 @@ CLASS_OF: Final[dict[str, type[RequestError]]] = {
     error.kind: error
     for error in (
         *(InvalidRequest, ResolveError, ConnectError, TlsError, ConnectTimeout, RequestTimeout, ConnectionClosed),
-        *(ProtocolError, BodyTooLarge, DecodeError, HostDown, ProxyError, TooManyRedirects, BlockedByRobots),
+        *(ProtocolError, BodyTooLarge, DecodeError, HostDown, ProxyError, TooManyRedirects, RedirectLoop),
+        *(BlockedByRobots, BlockedByNetworkPolicy),
         *(UnexpectedAnswer, ChecksumMismatch, DuplicateName, RequestCancelled),
     )
 }

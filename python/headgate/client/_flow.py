@@ -35,7 +35,7 @@ class Flow:
         self._process = engine.process
         self._base_url = base_url
         self._concurrency: int = engine.options.concurrency
-        self._memory: int = engine.options.max_memory_bytes
+        self._memory: int = engine.native.max_memory_bytes
         self._most: int = self._concurrency if ordered else 2 * self._concurrency + EXTRA
         self._bytes_each = 0.0
         self._ready_bytes = 0

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from headgate import _format
 from headgate._html import table
 from headgate._native import Answer
 from headgate._url_user import without_user
@@ -73,7 +74,8 @@ class Outcome:
         return result
 
     def __repr__(self) -> str:
-        return f"<Outcome of {without_user(self.request.url)}: {self.error or self.response!r}>"
+        url = _format.printable(without_user(self.request.url))
+        return f"<Outcome of {url}: {self.error or self.response!r}>"
 
     def _repr_html_(self) -> str:
         """What a notebook shows."""

@@ -5,33 +5,32 @@ import math
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any, Final, NoReturn, TypeAlias
+from typing import Any, Final, NoReturn, TypeAlias, get_args
 from urllib.parse import urlencode
 
 from headgate._checks import kind_of
 from headgate._nearest import nearest
 from headgate._url_user import without_user
 from headgate.client._body import Files, Pairs, body_of, pairs_of
+from headgate.jobs._option_entry import Redirects
 
 Asked: TypeAlias = "str | Request | Mapping[str, Any]"
 """What can be asked for: a URL, a request, or a mapping of what a request has."""
 Native: TypeAlias = (
     str
     | tuple[str, str]
-    | tuple[str, str, list[tuple[str, bytes]], bytes | None, str | None, float | None, int | None, int | None]
+    | tuple[str, str, list[tuple[str, bytes]], bytes | None, str | None, float | None, str | None, int | None]
 )
 """The same, as the engine reads it: a URL, a URL and why it can't be asked for, or all of a request."""
 
 _MOST_COST: Final = 2**63
 
-MAX_REDIRECTS: Final = 10
-"""How many are followed where a request asks for that and its client follows none."""
-
 _ABSOLUTE: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 
 _OURS: Final = {
     "timeout": "timeout_s: seconds for each attempt",
-    "allow_redirects": "follow_redirects",
+    "allow_redirects": "redirects: 'follow', 'same-origin' or 'none'",
+    "follow_redirects": "redirects: 'follow', 'same-origin' or 'none'",
     "verify": "insecure or cacert of the client",
     "cert": "cert and key of the client",
     "proxies": "proxy of the client",
@@ -63,7 +62,7 @@ class Request:
         json: What is sent as JSON.
         timeout_s: Seconds for each attempt, in place of the client's.
         auth: A user and a password.
-        follow_redirects: Whether redirects are followed; `None`: as the client does.
+        redirects: Which redirects are followed: `follow`, `same-origin` or `none`; `None`: as the client does.
         cost: What it takes of the `rate_cost` of the client, a number of 0 or more, rounded up; `None`: 1, or what the
             client has in `cost_of`.
         tag: Whatever the caller knows it by.
@@ -79,7 +78,7 @@ class Request:
     json: Any = None
     timeout_s: float | None = None
     auth: tuple[str, str] | None = None
-    follow_redirects: bool | None = None
+    redirects: Redirects | None = None
     cost: float | None = None
     tag: Any = None
 
@@ -129,9 +128,9 @@ class Request:
         if self.auth is not None:
             headers.append(("Authorization", _basic(self.auth)))
         timeout_s = None if self.timeout_s is None else _timeout_s(self.timeout_s)
-        follows = None if self.follow_redirects is None else _redirects(self.follow_redirects)
+        redirects = None if self.redirects is None else _redirects(self.redirects)
         cost = None if self.cost is None else _cost(self.cost)
-        return url, _method(self.method), headers, body, kind, timeout_s, follows, cost
+        return url, _method(self.method), headers, body, kind, timeout_s, redirects, cost
 
 
 def natives_of(some: list[Asked], base_url: str) -> list[Native]:
@@ -209,10 +208,12 @@ def _timeout_s(timeout_s: object) -> float:
     return timeout_s
 
 
-def _redirects(follow_redirects: object) -> int:
-    if not isinstance(follow_redirects, bool):
-        raise TypeError(f"follow_redirects must be True or False, not {kind_of(follow_redirects)}")
-    return MAX_REDIRECTS if follow_redirects else 0
+def _redirects(redirects: object) -> str:
+    if not isinstance(redirects, str):
+        raise TypeError(f"redirects must be text such as 'none', not {kind_of(redirects)}")
+    if redirects not in get_args(Redirects):
+        raise ValueError(f"redirects must be one of {', '.join(get_args(Redirects))}, not {redirects!r}")
+    return redirects
 
 
 def _cost(cost: object) -> int:

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, TypedDict
 
 from headgate.client._body import Files, Pairs
+from headgate.jobs._option_entry import Redirects
 
 
 class RequestKeywords(TypedDict, total=False):
@@ -17,5 +18,5 @@ class RequestKeywords(TypedDict, total=False):
     json: Any
     timeout_s: float | None
     auth: tuple[str, str] | None
-    follow_redirects: bool | None
+    redirects: Redirects | None
     cost: float | None

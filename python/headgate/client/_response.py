@@ -38,7 +38,8 @@ class Redirect:
     location: str
 
     def __repr__(self) -> str:
-        return f"<Redirect [{self.status_code}] of {without_user(self.url)} to {without_user(self.location)}>"
+        url, location = (_format.printable(without_user(url)) for url in (self.url, self.location))
+        return f"<Redirect [{self.status_code}] of {url} to {location}>"
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,7 +224,8 @@ class Response:
         """
         if self.is_success:
             return self
-        raise StatusError(f"{self.status_code} {self.reason_phrase}".rstrip() + f": {without_user(self.url)}", self)
+        status = f"{self.status_code} {self.reason_phrase}".rstrip()
+        raise StatusError(_format.printable(f"{status}: {without_user(self.url)}"), self)
 
     def __repr__(self) -> str:
         return f"<Response [{self.status_code}{' ' * bool(self.reason_phrase)}{self.reason_phrase}]>"
@@ -283,7 +285,7 @@ def error_of(asked: Asked, answer: Answer) -> RequestError | None:
 def error_from(told: tuple[str, str, str | None], *, url: str, attempts: int, elapsed_s: float) -> RequestError:
     """What the engine tells of an error, as it is raised."""
     kind, message, detail = told
-    text = f"{without_user(url)}: {message}" + (f" ({detail})" if detail else "")
+    text = _format.printable(f"{without_user(url)}: {message}" + (f" ({detail})" if detail else ""))
     return CLASS_OF.get(kind, RequestError)(text, url=url, attempts=attempts, elapsed_s=elapsed_s)
 
 

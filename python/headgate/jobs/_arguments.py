@@ -17,6 +17,7 @@ from headgate.jobs._job_options import JobOptions, Mistake, SetOptions
 from headgate.jobs._option_entry import ALL_COLUMNS, ANY_HOST, GivenAs, JobOption
 from headgate.jobs._options import SET
 
+_WRITE_PORTS = "write 443 or [443, 8443]"
 _WRITE_STATUSES = "write '429,5xx' or [429, '5xx']"
 _WRITE_KINDS = "write 'timeout,status:503' or ['timeout', 'status:503']"
 _WRITE_FAILURES = "write 'connect,429' or ['connect', 429]"
@@ -54,6 +55,7 @@ class Arguments:
             "user": self.user,
             "names": self.names,
             "texts": self.texts,
+            "ports": self.ports,
             "proxies": self.proxies,
             "columns": self.columns,
             "statuses": self.statuses,
@@ -210,6 +212,15 @@ class Arguments:
         except (TypeError, ValueError) as error:
             self.wrong(option, f"can't be written as JSON: {error}")
             return None
+
+    def ports(self, option: str, value: object) -> tuple[str, ...]:
+        """Ports, or one, as text; whether each can be is for the options to say."""
+        given = (value,) if isinstance(value, int | str) or not isinstance(value, Iterable) else tuple(value)
+        others = [one for one in given if not isinstance(one, int | str) or isinstance(one, bool)]
+        if others:
+            self.wrong(option, f"must be a port or a list of ports, not {kind_of(others[0])}: {_WRITE_PORTS}")
+            return ()
+        return tuple(map(str, given))
 
     def proxies(self, option: str, value: object) -> tuple[str, ...]:
         """URLs of proxies, or one, or what is on the lines of a file."""

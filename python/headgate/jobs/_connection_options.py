@@ -157,6 +157,77 @@ class AddressOptions(TypedDict, total=False):
     ]
 
 
+class NetworkOptions(TypedDict, total=False):
+    """Which addresses may be connected to."""
+
+    network: Annotated[
+        Literal["any", "public"],
+        JobOption(
+            help=(
+                'Which addresses may be connected to. `"public"` refuses all that are not public: loopback, private,'
+                ' link-local, multicast, reserved. `"any"` refuses link-local addresses and metadata services of'
+                " clouds, unless the URL of the command line or a `base_url` has one for its host, and redirects from a"
+                " public address to one that is not."
+            ),
+            default="any",
+            group="connections",
+            metavar="WHICH",
+            typed="which addresses may be connected to, any (but link-local ones) or public",
+            of_job=True,
+        ),
+    ]
+    allow_net: Annotated[
+        str | Iterable[str],
+        JobOption(
+            help='Networks, or addresses, that may be connected to although they are not public: `"10.0.0.0/8"`.',
+            default=(),
+            check=rules.networks_to_allow,
+            given_as="texts",
+            group="connections",
+            metavar="CIDR",
+            typed="allow connections to this network, whatever it is; can be repeated",
+            of_job=True,
+        ),
+    ]
+    deny_net: Annotated[
+        str | Iterable[str],
+        JobOption(
+            help="Networks, or addresses, that may not be connected to, also where `allow_net` has them.",
+            default=(),
+            check=rules.networks_to_deny,
+            given_as="texts",
+            group="connections",
+            metavar="CIDR",
+            typed="refuse connections to this network, whatever allows it; can be repeated",
+            of_job=True,
+        ),
+    ]
+    allow_port: Annotated[
+        int | str | Iterable[int | str],
+        JobOption(
+            help="The only ports that may be connected to.",
+            default=(),
+            default_means="all",
+            check=rules.ports,
+            given_as="ports",
+            group="connections",
+            metavar="PORT",
+            typed="allow connections to this port, and to no others; can be repeated",
+            of_job=True,
+        ),
+    ]
+    trust_proxy: Annotated[
+        bool,
+        JobOption(
+            help='Leave it to proxies what they connect to, also with `network="public"`.',
+            default=False,
+            check=switch,
+            group="connections",
+            typed="leave it to proxies what they connect to, also with --network public",
+        ),
+    ]
+
+
 class ProxyOptions(TypedDict, total=False):
     """Through whom servers are reached."""
 
@@ -172,6 +243,7 @@ class ProxyOptions(TypedDict, total=False):
             default_means="none; environment variables are ignored",
             check=rules.texts,
             given_as="proxies",
+            secret=True,
             group="connections",
             flags=("-x", "--proxy"),
             metavar="URL",
@@ -214,5 +286,42 @@ class VersionOptions(TypedDict, total=False):
     ]
 
 
-class ConnectionOptions(TlsOptions, AddressOptions, ProxyOptions, VersionOptions, total=False):
+class PoolOptions(TypedDict, total=False):
+    """How many connections stay open for the next request."""
+
+    max_idle_connections: Annotated[
+        int | None,
+        JobOption(
+            help=(
+                "Most idle connections that are kept open for later requests, over all hosts. They take no more files"
+                " than connections in use leave, and hold no more memory than a quarter of `max_memory_bytes`,"
+                " beside it."
+            ),
+            default=None,
+            default_means="ten times the concurrency, within half of the files that the process can open",
+            check=rules.at_least_0,
+            group="connections",
+            metavar="N",
+            typed="most idle connections that are kept open for later requests, over all hosts",
+        ),
+    ]
+    max_connections_per_host: Annotated[
+        int | None,
+        JobOption(
+            help=(
+                "Most connections to each host over HTTP/1.1, busy and idle, and most requests in flight to it. Over"
+                " HTTP/2, only the requests are bounded."
+            ),
+            default=None,
+            default_means="`concurrency_per_host`, or else `concurrency`",
+            check=rules.connections_to_host,
+            group="connections",
+            metavar="N",
+        ),
+    ]
+
+
+class ConnectionOptions(
+    TlsOptions, AddressOptions, NetworkOptions, ProxyOptions, VersionOptions, PoolOptions, total=False
+):
     """How servers are reached; a retry has these options, too."""

@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import IO, TYPE_CHECKING, Final, Self
 
 from headgate import _format
-from headgate._summary import Snapshot
+from headgate._summary import SlowestHost, Snapshot
 from headgate.jobs._block import Block
 from headgate.jobs._notebook import Line, in_notebook
 from headgate.jobs._option_entry import STANDARD_STREAM
@@ -164,6 +164,8 @@ def progress_line(snapshot: Snapshot) -> str:
         _format.size(snapshot.bytes_received),
     ]
     facts.extend(_ending(snapshot))
+    if snapshot.slowest_host is not None:
+        facts.append(_slowest(snapshot.slowest_host))
     elapsed = _format.duration(snapshot.elapsed_s)
     return f"{elapsed}: {', '.join(facts)}; {_format.printable(snapshot.bound_by.text)}"
 
@@ -183,6 +185,10 @@ def _ending(snapshot: Snapshot) -> list[str]:
     return [] if snapshot.time_left_s is None else [f"{_format.duration(snapshot.time_left_s)} left"]
 
 
+def _slowest(host: SlowestHost) -> str:
+    return f"slowest host: {_format.printable(str(host))}"
+
+
 def progress_block(snapshot: Snapshot, width: int = _WIDEST) -> "RenderableType":
     """The live block: five lines, and the sentence on the bottleneck; fits into 80 columns."""
     from rich.console import Group  # noqa: PLC0415 - as above
@@ -200,7 +206,8 @@ def progress_block(snapshot: Snapshot, width: int = _WIDEST) -> "RenderableType"
     facts.add_row("answered", _format.count(snapshot.answered), "failed", failed)
     facts.add_row("latency", latencies, "received", _format.size(snapshot.bytes_received))
     bound = Text(_format.printable(snapshot.bound_by.text), style="bold")
-    return Group(_progress(snapshot, min(width, _WIDEST)), facts, bound)
+    slowest = [] if snapshot.slowest_host is None else [Text(_slowest(snapshot.slowest_host))]
+    return Group(_progress(snapshot, min(width, _WIDEST)), facts, *slowest, bound)
 
 
 def narrow_block(snapshot: Snapshot) -> "RenderableType":
@@ -214,6 +221,7 @@ def narrow_block(snapshot: Snapshot) -> "RenderableType":
         Text(f"{_format.count(snapshot.requests_per_s)} requests/s, {_format.count(snapshot.in_flight)} in flight"),
         Text(f"latency p50 {_format.latency(snapshot.p50_us)}, p99 {_format.latency(snapshot.p99_us)}"),
         Text(f"{_format.count(snapshot.failed)} failed", style="bold red" if snapshot.failed else ""),
+        *([] if snapshot.slowest_host is None else [Text(_slowest(snapshot.slowest_host))]),
         Text(_format.printable(snapshot.bound_by.text), style="bold"),
     )
 

@@ -58,7 +58,7 @@ def fetch(
         OutputError: The results can't be written; another process writes to `output`; it holds another job (the
             requests or the input were different), a damaged one, or something that headgate hasn't made; it holds a job
             and `resume` is `False`; or the reader of standard output has gone.
-        TooManyFailed: So many rows failed that the job stopped itself (`stop_when_failed`); `summary` says what was
+        JobStopped: The job stopped itself (`stop_when_failed`, `network_down_after_s`); `summary` says what was
             done.
         Interrupted: Ctrl-C was pressed. Requests in flight got `grace_s` seconds, all results are written, and
             `summary` says what was done; the same call resumes the job. A second Ctrl-C ends it without waiting.

@@ -3,8 +3,9 @@
 from collections.abc import Iterable
 from typing import Annotated, TypedDict
 
+from headgate._checks import switch
 from headgate.jobs import _option_rules as rules
-from headgate.jobs._option_entry import JobOption
+from headgate.jobs._option_entry import JobOption, StrPath
 
 
 def _column_or_none(of: str) -> JobOption:
@@ -19,26 +20,53 @@ def _column_or_none(of: str) -> JobOption:
     )
 
 
-def _column(of: str, default: str) -> JobOption:
-    return JobOption(
-        help=f"The input column with {of}.",
-        default=default,
-        check=rules.column,
-        group="input",
-        metavar="NAME",
-        of_job=True,
-    )
-
-
 class RowOptions(TypedDict, total=False):
     """Which columns say what is asked."""
 
-    url_column: Annotated[str, _column("URLs", "url")]
-    method_column: Annotated[str, _column("methods, if there is one", "method")]
-    headers_column: Annotated[str, _column("headers, if there is one", "headers")]
-    body_column: Annotated[str, _column("request bodies, if there is one", "body")]
+    url_column: Annotated[
+        str,
+        JobOption(
+            help="The input column with URLs.",
+            default="url",
+            check=rules.column,
+            group="input",
+            metavar="NAME",
+            of_job=True,
+        ),
+    ]
+    method_column: Annotated[str | None, _column_or_none("methods")]
+    headers_column: Annotated[str | None, _column_or_none("headers")]
+    body_column: Annotated[str | None, _column_or_none("request bodies")]
+    url_only: Annotated[
+        bool,
+        JobOption(
+            help=(
+                "Leave columns `method`, `headers` and `body` that no option names. Otherwise an input that has them is"
+                " refused: a row chooses its URL, and more only where you say so."
+            ),
+            default=False,
+            check=switch,
+            group="input",
+            of_job=True,
+        ),
+    ]
     body_file_column: Annotated[
         str | None, _column_or_none("paths of files, each of which is the body of its row's request")
+    ]
+    upload_root: Annotated[
+        StrPath | None,
+        JobOption(
+            help=(
+                "The directory below which the files are that rows name (in `body_file_column`, or with `{column}` in"
+                " the path of a file in `form`). Symbolic links are not followed there."
+            ),
+            default=None,
+            default_means="the directory of the input, or the working directory where the input is no file",
+            given_as="path",
+            group="input",
+            metavar="DIRECTORY",
+            of_job=True,
+        ),
     ]
     if_none_match_column: Annotated[
         str | None, _column_or_none("values of `If-None-Match`, such as the `ETag` of an earlier answer")

@@ -115,7 +115,7 @@ class Job:
 
         These can be set, as for `headgate.fetch`: `concurrency`, `concurrency_per_host`, `rate`, `rate_per_host`,
         `burst`, `rate_cost`, `retries`, `retry_delay_s`, `retry_max_delay_s`, `deadline_s`, `max_retry_after_s`,
-        `host_down_after_s` and `stop_when_failed`.
+        `host_down_after_s`, `network_down_after_s` and `stop_when_failed`.
 
         >>> run = headgate.start("http://127.0.0.1:8080/delay/60", "results", grace_s=0)
         >>> headgate.Job.open("results").set(rate="50/s", concurrency=200)
@@ -186,7 +186,7 @@ class Job:
             InputError: The input can't be read again, or rows that the job read have changed.
             OutputError: The results can't be read or written; another process writes to them; or the input, the
                 headers or the data are not those of the job.
-            TooManyFailed: So many rows failed that it stopped itself (`stop_when_failed`).
+            JobStopped: It stopped itself (`stop_when_failed`, `network_down_after_s`).
             Interrupted: Ctrl-C was pressed. Requests in flight got `grace_s` seconds, all results are written, and
                 `summary` says what was done; the same call continues. A second Ctrl-C ends it without waiting.
                 For SIGTERM and calls in other threads, see `headgate.fetch`.

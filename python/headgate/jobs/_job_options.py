@@ -9,6 +9,7 @@ from headgate import _mocks
 from headgate._checks import Check, text
 from headgate._message import Mention, Message, as_keyword, spelled
 from headgate._option import OptionSet
+from headgate._url_user import without_user
 from headgate.jobs import _option_rules as rules
 from headgate.jobs._option_entry import AFTER_SCHEME, ANY_HOST, FORMATS, LIMIT_BY, NONE, STANDARD_STREAM
 from headgate.jobs._options import FETCH, PLAN, RETRY, SET
@@ -62,7 +63,17 @@ class JobOptions:
     __hash__: ClassVar[None]  # type: ignore[assignment] # it holds lists
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in vars(self).items())})"
+        values = (f"{name}={self._shown(name, value)}" for name, value in vars(self).items())
+        return f"{type(self).__name__}({', '.join(values)})"
+
+    def _shown(self, name: str, value: object) -> str:
+        """A value without what may be secret."""
+        entry = self.options.entries.get(name)
+        if entry is not None and getattr(entry.option, "secret", False) and value not in (None, (), []):
+            return "***"
+        if isinstance(value, tuple):
+            value = tuple(without_user(each) if isinstance(each, str) else each for each in value)
+        return repr(without_user(value) if isinstance(value, str) else value)
 
     def mistakes(self) -> list[Mistake]:
         """Everything that is wrong with them, as far as the options alone can tell."""
@@ -99,8 +110,8 @@ class WorkOptions(JobOptions):
         if self.truncate_body and getattr(self, "no_body", False):
             yield "truncate_body", ("can't be combined with ", Mention("no_body"), ", which reads no bodies")
         for of_redirects in ("keep_redirects", "cookies"):
-            if getattr(self, of_redirects, False) and self.max_redirects == 0:
-                yield of_redirects, ("has no effect: ", Mention("max_redirects"), " is 0")
+            if getattr(self, of_redirects, False) and self.redirects == "none":
+                yield of_redirects, ("has no effect with ", Mention("redirects", "none"))
 
     def _files_refused(self) -> Iterator[tuple[str, Message]]:
         """A body is compressed as a whole, and one with files is never in memory as a whole."""

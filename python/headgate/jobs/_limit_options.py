@@ -84,14 +84,19 @@ class RequestLimitOptions(ConcurrencyOption, BodyLimitOptions, total=False):
         ),
     ]
     max_memory_bytes: Annotated[
-        int,
+        int | None,
         JobOption(
             help=(
                 "Memory for responses (headers and bodies) until they are written, and for decoding them. When it is"
                 " used up, other responses wait. One body at a time may exceed it, so that there is always one that"
-                " can finish."
+                " can finish. Choose about a quarter of what the process may use: it needs memory for itself, for"
+                " 8 KiB of each request in flight, and for files and sockets."
             ),
-            default=256 * 1024**2,
+            default=None,
+            default_means=(
+                "a quarter of the memory that is free and that the process may use (its cgroup can set a limit),"
+                " between 16 MiB and 256 MiB"
+            ),
             unit=BYTES,
             check=rules.at_least_1_mib,
             given_as="size",
@@ -105,6 +110,21 @@ class RequestLimitOptions(ConcurrencyOption, BodyLimitOptions, total=False):
 class LimitOptions(RequestLimitOptions, total=False):
     """What limits the work; a retry has these options, too."""
 
+    max_page_bytes: Annotated[
+        int,
+        JobOption(
+            help=(
+                "A page of a Parquet input may have so many bytes when it is decompressed, and the pages of the rows"
+                " that are read at once four times as many. A file with larger pages is refused."
+            ),
+            default=128 * 1024**2,
+            unit=BYTES,
+            check=rules.at_least_1,
+            given_as="size",
+            group="limits",
+            metavar="SIZE",
+        ),
+    ]
     grace_s: Annotated[
         float,
         JobOption(

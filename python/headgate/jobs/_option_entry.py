@@ -10,6 +10,7 @@ from headgate._option import Option
 Format: TypeAlias = Literal["parquet", "ndjson", "none"]
 CostOf: TypeAlias = Literal["body-bytes"]
 SaveFormat: TypeAlias = Literal["files", "tar"]
+Redirects: TypeAlias = Literal["follow", "same-origin", "none"]
 Json: TypeAlias = str | Mapping[str, Any] | list[Any]
 Selection: TypeAlias = str | Iterable[str] | Mapping[str, str]
 LimitBy: TypeAlias = Literal["name", "origin", "address"]
@@ -32,6 +33,7 @@ GivenAs: TypeAlias = Literal[
     "user",
     "names",
     "texts",
+    "ports",
     "proxies",
     "columns",
     "statuses",
@@ -70,6 +72,7 @@ class JobOption(Option):
         typed: What that help says, where it is not the first sentence of `help`.
         of_job: Whether it decides which rows there are, what is asked for each, or what is kept: another value makes
             another job.
+        secret: Whether its value may hold a secret, which no `repr` shows.
     """
 
     given_as: GivenAs = "plain"
@@ -78,6 +81,7 @@ class JobOption(Option):
     metavar: str = ""
     typed: str = ""
     of_job: bool = False
+    secret: bool = False
 
     def flags_of(self, name: str) -> tuple[str, ...]:
         """How it is typed; what is on by default has a flag that turns it off."""

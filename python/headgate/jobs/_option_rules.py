@@ -33,8 +33,9 @@ at_least_0: Final = _checks.whole(0, MOST)
 at_least_1: Final = _checks.whole(1, MOST)
 burst: Final = _checks.whole(1, 2**32 - 1)
 retries: Final = _checks.whole(0, 2**16 - 1)
-redirects: Final = _checks.whole(0, 1000)
+redirects: Final = _checks.whole(1, 1000)
 streams: Final = _checks.whole(1, 2**16 - 1)
+connections_to_host: Final = _checks.whole(1, 2**16 - 1)
 at_least_1_mib: Final = _checks.whole(1024**2, MOST)
 time: Final = number(
     lambda seconds: 0 < seconds <= LONGEST_WAIT_S,
@@ -93,6 +94,12 @@ def _ask_engine(option: str, value: str) -> None:
     _refuse(list(filter(None, [_native.mistake_in(option, value)])))
 
 
+def origins(value: tuple[str, ...]) -> None:
+    """Origins, each as the engine reads it."""
+    for one in value:
+        _ask_engine("credentials_for", one)
+
+
 def column(value: str) -> None:
     """The name of a column."""
     text(value)
@@ -141,6 +148,24 @@ def addresses(value: tuple[str, ...]) -> None:
         except ValueError:
             wrong.append(f"{one!r} is not an IP address")
     _refuse(wrong)
+
+
+def networks_to_allow(value: tuple[str, ...]) -> None:
+    """Networks, as `10.0.0.0/8`, and addresses."""
+    for one in value:
+        _ask_engine("allow_net", one)
+
+
+def networks_to_deny(value: tuple[str, ...]) -> None:
+    """As above."""
+    for one in value:
+        _ask_engine("deny_net", one)
+
+
+def ports(value: tuple[str, ...]) -> None:
+    """Numbers of ports."""
+    is_port = re.compile(r"[0-9]{1,5}").fullmatch
+    _refuse([f"{one!r} is no port" for one in value if not (is_port(one) and 0 < int(one) <= _HIGHEST_PORT)])
 
 
 def byte_range(value: str) -> None:

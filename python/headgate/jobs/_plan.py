@@ -14,7 +14,7 @@ from headgate.jobs._blocking import refuse_to_block_a_loop
 from headgate.jobs._job_options import FetchOptions, PlanOptions
 from headgate.jobs._option_entry import Inputs, StrPath
 from headgate.jobs._options import FETCH, PLAN, PlanKeywords
-from headgate.jobs._planned import Planned, Probe
+from headgate.jobs._planned import Planned, PlannedRequest, Probe
 
 _LOOK_S: Final = 0.1
 """How often a probe can be interrupted."""
@@ -64,6 +64,7 @@ class Plan(Planned):
         first_invalid: The first of them.
         requests: The first three that the job would send.
         ceilings: How fast each limit lets the job go, the narrowest first.
+        network: Which addresses may be connected to.
         latency_s: How long an answer takes: as assumed, or the median of the probe.
         seconds: How long the job takes at least; `None`: not known.
         machine: What is needed of this machine.
@@ -156,12 +157,16 @@ def plan_of(asked: PlanOptions, spell: Spell = as_keyword) -> Plan:
         local_addresses=tuple(asked.local_address),
         interface=asked.interface,
     )
-    requests = tuple(
-        replace(request, curl=_curl.command(request, connecting), variables=tuple(_curl.variables(request, connecting)))
-        for request in found.requests
-    )
+    requests = tuple(_with_curl(request, connecting) for request in found.requests)
     found = replace(found, requests=requests, probe=probe)
     return replace(found, time=_report_plan.time(found, spell))
+
+
+def _with_curl(request: PlannedRequest, connecting: _curl.Connecting) -> PlannedRequest:
+    if not request.gets_credentials:
+        connecting = replace(connecting, cert=None, key=None)
+    command, variables = _curl.command(request, connecting), tuple(_curl.variables(request, connecting))
+    return replace(request, curl=command, variables=variables)
 
 
 def _probe(asked: PlanOptions, requests: int) -> Probe:

@@ -78,6 +78,7 @@ class PlannedRequest:
         line: The request line.
         headers: Names and values in the order in which they are sent; secret values are `***`.
         secret: Names of the headers whose values are left out.
+        gets_credentials: Whether its host gets the credentials of the job, the client certificate among them.
         body: What follows them.
         curl: A command for a POSIX shell that sends the same; for a secret value it takes a variable.
         variables: The names of these.
@@ -89,6 +90,7 @@ class PlannedRequest:
     line: str
     headers: tuple[tuple[str, str], ...]
     secret: tuple[str, ...]
+    gets_credentials: bool
     body: Body | None
     curl: str = ""
     variables: tuple[str, ...] = ()
@@ -125,6 +127,19 @@ class Ceiling:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class CredentialUse:
+    """Where the credentials of a job go.
+
+    Attributes:
+        origins: The origins that get them, as `credentials_for` has them.
+        rows_without: Of the rows that were looked at, those that are sent without.
+    """
+
+    origins: tuple[str, ...]
+    rows_without: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Machine:
     """What is needed of this machine, and what it has.
 
@@ -143,6 +158,29 @@ class Machine:
     files_allowed: int
     ports: int
     ports_there_are: int | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NetworkPolicy:
+    """Which addresses may be connected to.
+
+    Attributes:
+        network: `any` or `public`.
+        allow_net: Networks that may be, whatever they are.
+        deny_net: Networks that may not be, whatever allows them.
+        allow_port: The only ports; empty: all.
+    """
+
+    network: str
+    allow_net: tuple[str, ...]
+    deny_net: tuple[str, ...]
+    allow_port: tuple[int, ...]
+
+    @classmethod
+    def from_dict(cls, figures: dict[str, Any]) -> Self:
+        """Reads what the engine wrote."""
+        lists = {name: tuple(value) for name, value in figures.items() if name != "network"}
+        return cls(network=figures["network"], **lists)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -182,9 +220,11 @@ class Planned:
     different_hosts: int
     hosts: tuple[HostRows, ...]
     invalid_rows: int
+    credentials: CredentialUse | None
     first_invalid: InvalidRow | None
     requests: tuple[PlannedRequest, ...]
     ceilings: tuple[Ceiling, ...]
+    network: NetworkPolicy
     latency_s: float | None
     seconds: float | None
     machine: Machine
@@ -196,12 +236,16 @@ class Planned:
     def from_json(cls, text: str, spell: Spell = as_keyword) -> Self:
         """Reads what the engine wrote; its sentences spell options so."""
         figures: dict[str, Any] = json.loads(text)
-        invalid = figures["first_invalid"]
+        invalid, credentials = figures["first_invalid"], figures["credentials"]
         parts = {
             "hosts": tuple(HostRows(**host) for host in figures["hosts"]),
+            "credentials": None
+            if credentials is None
+            else CredentialUse(**credentials | {"origins": (*credentials["origins"],)}),
             "first_invalid": None if invalid is None else InvalidRow(**invalid),
             "requests": tuple(PlannedRequest.from_dict(request) for request in figures["requests"]),
             "ceilings": tuple(Ceiling(**ceiling) for ceiling in figures["ceilings"]),
+            "network": NetworkPolicy.from_dict(figures["network"]),
             "machine": Machine(**figures["machine"]),
             "notes": tuple(spelled(message_of(note), spell) for note in figures["notes"]),
         }

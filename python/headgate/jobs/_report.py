@@ -8,7 +8,7 @@ from typing import Final
 from headgate import _format
 from headgate._facts import Fact, aligned, by_number, most_first, rows_by_outcome
 from headgate._message import Mention, Spell, as_keyword
-from headgate._summary import ErrorExample, JobFigures, Summary
+from headgate._summary import LEAST_STALL_S, ErrorExample, JobFigures, Summary
 from headgate.jobs import _proxies
 from headgate.jobs._option_entry import STANDARD_STREAM
 
@@ -29,7 +29,8 @@ _HELD_BY: Final = {
     "host_rate": "rates of hosts",
     "host_concurrency": "concurrency per host",
     "pause": "pauses that hosts asked for",
-    "refusing": "hosts that refuse everything",
+    "refusing": "hosts that did not respond, or were overloaded",
+    "network": "the network",
     "backoff": "delays before retries",
     "budget": "the budget of retries",
     "look_ahead": "rows of hosts that were held back",
@@ -239,6 +240,8 @@ def _held_back(summary: Summary, spell: Spell) -> Iterator[Fact]:
         yield "left out", f"{_format.count(summary.headers_skipped)} headers that break the rules for headers"
     if summary.pauses:
         yield "pauses", by_number(summary.pauses)
+    if summary.stalled_s >= LEAST_STALL_S:
+        yield "stalled", f"{_format.seconds(summary.stalled_s)}  the process did not run, which counts against no host"
     lost = sorted(summary.lost_s.items(), key=lambda item: -item[1])
     lost = [(by, seconds) for by, seconds in lost if seconds >= max(_MENTIONED * summary.elapsed_s, _MENTIONED)]
     if lost:

@@ -8,7 +8,7 @@ from headgate import _format
 from headgate._facts import Fact, aligned
 from headgate._message import Mention, Message, Spell, as_keyword, spelled
 from headgate.jobs._curl import PROXY_VARIABLE
-from headgate.jobs._planned import Body, BodyPiece, Ceiling, Planned, PlannedRequest
+from headgate.jobs._planned import Body, BodyPiece, Ceiling, CredentialUse, Planned, PlannedRequest
 
 _MOST_BODY: Final = 2000
 """Characters of a body that are shown."""
@@ -23,6 +23,8 @@ _UNBOUNDED: Final[Message] = (
     ", or use ",
     Mention("probe", value=10),
 )
+
+ANY_ORIGIN: Final = "*"
 
 _UNIT_OF: Final = {"concurrency": "in flight", "concurrency_per_host": "in flight"}
 
@@ -56,8 +58,11 @@ def facts(plan: Planned, spell: Spell = as_keyword) -> Iterator[Fact]:
         yield "results", _results(plan)
     if plan.hosts:
         yield from _hosts(plan)
+    if plan.credentials is not None:
+        yield "credentials", _credentials(plan, plan.credentials)
     if plan.first_invalid is not None:
         yield from _invalid(plan)
+    yield "network", _network(plan, spell)
     yield "machine", _machine(plan)
     if plan.probe is not None:
         yield "probe", _probe(plan)
@@ -179,6 +184,14 @@ def _hosts(plan: Planned) -> Iterator[Fact]:
         yield f"  {host.host}", _format.count(host.rows)
 
 
+def _credentials(plan: Planned, credentials: CredentialUse) -> str:
+    origins = "every host" if ANY_ORIGIN in credentials.origins else ", ".join(credentials.origins)
+    if not credentials.rows_without:
+        return f"for {origins}"
+    among = "" if plan.rows_read == plan.rows else f" of the first {_format.count(plan.rows_read)}"
+    return f"for {origins}; {_format.plural(credentials.rows_without, 'row')}{among} without"
+
+
 def _invalid(plan: Planned) -> Iterator[Fact]:
     first = plan.first_invalid
     if first is None:
@@ -187,6 +200,18 @@ def _invalid(plan: Planned) -> Iterator[Fact]:
     url = first.url if len(first.url) <= _LONGEST_URL else f"{first.url[: _LONGEST_URL - 1]}…"
     reason = f"{url or '(no URL)'}: {first.message}{detail}"
     yield "invalid", f"{_format.count(plan.invalid_rows)}, the first is row {first.row}: {reason}"
+
+
+def _network(plan: Planned, spell: Spell) -> str:
+    policy = plan.network
+    words = ["public addresses only" if policy.network == "public" else "any address but link-local and metadata ones"]
+    for option, values in (
+        ("allow_net", policy.allow_net),
+        ("deny_net", policy.deny_net),
+        ("allow_port", policy.allow_port),
+    ):
+        words += [spell(Mention(option, value)) for value in values]
+    return "; ".join(words)
 
 
 def _machine(plan: Planned) -> str:

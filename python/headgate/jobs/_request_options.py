@@ -61,7 +61,7 @@ class WhoAsksOptions(TypedDict, total=False):
     robots: Annotated[
         bool,
         JobOption(
-            help="Don't fetch what a host's robots.txt disallows (RFC 9309); such rows fail as `blocked`.",
+            help="Don't fetch what a host's robots.txt disallows (RFC 9309); such rows fail as `blocked_by_robots`.",
             default=False,
             check=switch,
             group="request",
@@ -84,6 +84,7 @@ class HeaderOptions(TypedDict, total=False):
             default=(),
             check=rules.headers,
             given_as="headers",
+            secret=True,
             group="request",
             flags=("-H", "--header"),
             metavar="'NAME: VALUE'",
@@ -98,6 +99,7 @@ class HeaderOptions(TypedDict, total=False):
             default=None,
             check=rules.token,
             given_as="token",
+            secret=True,
             group="request",
             metavar="@FILE",
             typed="send the token in this file as Authorization: Bearer; @- reads standard input",
@@ -111,6 +113,7 @@ class HeaderOptions(TypedDict, total=False):
             default_means="that of the URL, if it has one",
             check=rules.user,
             given_as="user",
+            secret=True,
             group="request",
             flags=("-u", "--user"),
             metavar="NAME:PASSWORD",
@@ -121,8 +124,9 @@ class HeaderOptions(TypedDict, total=False):
         str | Iterable[str],
         JobOption(
             help=(
-                "Names of headers that are credentials, in addition to `Authorization`, `Proxy-Authorization` and"
-                " `Cookie`: a job can be resumed and retried with other values of these."
+                "Names of headers that are credentials, in addition to `Authorization`, `Proxy-Authorization`,"
+                " `Cookie` and names such as `X-Api-Key` and `X-Auth-Token`: a job can be resumed and retried with"
+                " other values of these."
             ),
             default=(),
             check=rules.header_names,
@@ -131,6 +135,23 @@ class HeaderOptions(TypedDict, total=False):
             flags=("--secret-header",),
             metavar="NAME",
             typed="this header is a credential, too: its value may change from run to run; can be repeated",
+        ),
+    ]
+    credentials_for: Annotated[
+        str | Iterable[str],
+        JobOption(
+            help=(
+                "Origins that get the credentials: headers that are credentials, `bearer`, `user` and the client"
+                ' certificate. `"https://api.example.com"` is one, `"https://*.example.com"` all hosts below a domain,'
+                ' `"*"` every host. Requests to other origins are sent without.'
+            ),
+            default=(),
+            default_means="the origin that all requests go to, where the input says it; otherwise it is required",
+            check=rules.origins,
+            given_as="texts",
+            group="request",
+            metavar="ORIGIN",
+            typed="send credentials to this origin, as in https://*.example.com; can be repeated",
         ),
     ]
 
@@ -144,6 +165,7 @@ class BodyOptions(TypedDict, total=False):
             help="Body for rows without their own. Text is sent as UTF-8.",
             default=None,
             given_as="data",
+            secret=True,
             group="request",
             flags=("-d", "--data"),
             metavar="DATA",
@@ -161,6 +183,7 @@ class BodyOptions(TypedDict, total=False):
             default=(),
             check=rules.headers,
             given_as="header templates",
+            secret=True,
             group="request",
             flags=("--header-template",),
             metavar="'NAME: TEMPLATE'",
@@ -178,6 +201,7 @@ class BodyOptions(TypedDict, total=False):
             default=None,
             default_means="none",
             given_as="json",
+            secret=True,
             group="request",
             metavar="JSON",
             typed="JSON body, in whose strings {column} stands for the value of a row; @FILE reads it from a file",
@@ -191,6 +215,7 @@ class BodyOptions(TypedDict, total=False):
             default=(),
             check=rules.texts,
             given_as="texts",
+            secret=True,
             group="request",
             metavar="NAME=TEMPLATE",
             typed="form field of the body, URL-encoded, where {column} stands for the value of a row; can be repeated",
@@ -207,6 +232,7 @@ class BodyOptions(TypedDict, total=False):
             default=(),
             check=rules.texts,
             given_as="texts",
+            secret=True,
             group="request",
             flags=("-F", "--form"),
             metavar="NAME=TEMPLATE",

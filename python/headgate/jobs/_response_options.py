@@ -5,18 +5,33 @@ from typing import Annotated, TypedDict
 
 from headgate._checks import switch
 from headgate.jobs import _option_rules as rules
-from headgate.jobs._option_entry import BYTES, JobOption, SaveFormat, Selection
+from headgate.jobs._option_entry import BYTES, JobOption, Redirects, SaveFormat, Selection
 
 
 class FollowOption(TypedDict, total=False):
     """Which redirects are followed."""
 
+    redirects: Annotated[
+        Redirects,
+        JobOption(
+            help=(
+                "Which redirects to follow: `follow` for all, `same-origin` for those to the scheme, host and port of"
+                " the request, `none` for none. A redirect that isn't followed is the response."
+            ),
+            default="follow",
+            group="request",
+            metavar="WHICH",
+            typed="redirects to follow: follow, same-origin or none; others are responses",
+            of_job=True,
+        ),
+    ]
     max_redirects: Annotated[
         int,
         JobOption(
-            help="Most redirects to follow for a row; with 0, a redirect is the answer.",
+            help="Most redirects to follow for a row; one with more fails.",
             default=10,
             check=rules.redirects,
+            hint="to follow none, use redirects none",
             group="request",
             metavar="N",
             of_job=True,

@@ -77,11 +77,14 @@ class SettableRepeatOptions(TypedDict, total=False):
         ),
     ]
     host_down_after_s: Annotated[
-        float,
+        float | None,
         JobOption(
-            help="How long a host may refuse everything before its rows fail as `host_down`.",
-            default=900.0,
-            unit=SECONDS,
+            help=(
+                "How long a host may send no response before its rows fail as `host_down`. A host that has never sent"
+                " one has less time."
+            ),
+            default=None,
+            default_means="900, or 30 for a host that has never responded",
             check=rules.time,
             group="retries",
             metavar="SECONDS",
@@ -92,6 +95,20 @@ class SettableRepeatOptions(TypedDict, total=False):
 class SettableRetryingOptions(SettableRepeatOptions, total=False):
     """How often and how long; these can be set while a job runs."""
 
+    network_down_after_s: Annotated[
+        float | None,
+        JobOption(
+            help=(
+                "How long the network may be down before the job stops, with its rows not done. Meanwhile the job is"
+                " paused, and it continues by itself."
+            ),
+            default=None,
+            default_means="300, or 30 if no host has ever responded",
+            check=rules.time,
+            group="retries",
+            metavar="SECONDS",
+        ),
+    ]
     stop_when_failed: Annotated[
         str | int | None,
         JobOption(

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from headgate import _format, _native
-from headgate._errors import Interrupted, OutputError, TooManyFailed, error_of
+from headgate._errors import Interrupted, JobStopped, OutputError, error_of
 from headgate._message import Mention, Spell, as_keyword, spelled
 from headgate._summary import Summary
 from headgate.jobs import _proxies, _report
@@ -20,11 +20,6 @@ _INSECURE_NOTE: Final = (
     Mention("insecure"),
     "): anyone on the network path could have read and changed all of this",
 )
-
-
-def in_own_process() -> None:
-    """To be called before a run, where the process is for that run alone: freed memory goes back to the system."""
-    _native.give_back_large_blocks()
 
 
 def begin(options: FetchOptions | RetryOptions) -> RunningJob:
@@ -75,7 +70,7 @@ def run_or_raise(options: FetchOptions | RetryOptions, display: Display) -> Summ
     Raises:
         HeadgateError: The job could not start, or failed; `summary` says what was done.
         OutputError: The reader of standard output has gone.
-        TooManyFailed: The job stopped itself.
+        JobStopped: The job stopped itself.
         Interrupted: Ctrl-C was pressed, or the program ends.
     """
     summary, stopped_by = run(options, display, signals=(signal.SIGINT, signal.SIGTERM))
@@ -98,7 +93,7 @@ def result_of(summary: Summary, *, is_interrupted: bool) -> Summary:
 
     Raises:
         HeadgateError: The job failed; `summary` says what was done.
-        TooManyFailed: It stopped itself.
+        JobStopped: It stopped itself.
         Interrupted: It was stopped by somebody else than the program itself.
     """
     if summary.failure is not None:
@@ -106,7 +101,7 @@ def result_of(summary: Summary, *, is_interrupted: bool) -> Summary:
     if summary.reader_gone:
         raise OutputError(_report.reader_gone(summary), summary=summary)
     if summary.stopped_by is not None:
-        raise TooManyFailed(summary.stopped_by, summary=summary)
+        raise JobStopped(summary.stopped_by, summary=summary)
     if is_interrupted:
         way_on = "; the same call resumes it" if summary.job is not None and summary.job.resumable else ""
         rows = _format.count(summary.rows)

@@ -5,8 +5,9 @@ import time
 from contextlib import AbstractContextManager
 from typing import Final, Protocol
 
+from headgate import _format
 from headgate._message import Spell, as_keyword
-from headgate._summary import Snapshot, Summary
+from headgate._summary import LEAST_STALL_S, Snapshot, Summary
 from headgate.jobs._process import POLL_S, RunningJob
 from headgate.jobs._signals import Signals
 
@@ -38,6 +39,7 @@ class Observer:
         self._grace_s = grace_s
         self._spell = spell
         self._announced = 0
+        self._stalled_s = 0.0
         self._drawn_at = time.monotonic()
 
     def look(self) -> None:
@@ -50,12 +52,23 @@ class Observer:
                 self._display.say(_announcement(received, self._grace_s))
             if time.monotonic() - self._drawn_at >= DRAW_EVERY_S:
                 self._drawn_at = time.monotonic()
-                self._display.update(self._snapshot())
+                snapshot = self._snapshot()
+                self._say_stalls(snapshot)
+                self._display.update(snapshot)
+
+    def _say_stalls(self, snapshot: Snapshot) -> None:
+        """Says once for each stall that the process was stopped."""
+        stalled_s = snapshot.stalled_s - self._stalled_s
+        self._stalled_s = snapshot.stalled_s
+        if stalled_s >= LEAST_STALL_S:
+            self._display.say(f"the process was stopped for {_format.seconds(stalled_s)}")
 
     def end(self) -> None:
         """Shows what has been done."""
         with _whether_or_not_anybody_sees_it():
-            self._display.end(self._snapshot())
+            snapshot = self._snapshot()
+            self._say_stalls(snapshot)
+            self._display.end(snapshot)
 
     def _snapshot(self) -> Snapshot:
         return Snapshot.from_json(self._job.snapshot(), self._spell)

@@ -41,7 +41,7 @@ impl Share {
             row,
             method: self.method_of(row),
             attempts: row.attempts_before() + 1,
-            started_at_us: self.shared.clock.unix_us(span.started),
+            started_at_us: self.unix_us(span.started),
             elapsed_us,
             remote_addr: Some(remote_addr),
             answer: Some(answer),
@@ -67,7 +67,7 @@ impl Share {
             method: self.method_of(&row).into(),
             attempts: row.attempts_before() + 1,
             row,
-            started_at_us: self.shared.clock.unix_us(span.started),
+            started_at_us: self.unix_us(span.started),
             elapsed_us,
             remote_addr,
             answer: Some(Answer {

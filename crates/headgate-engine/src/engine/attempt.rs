@@ -16,6 +16,7 @@ use tokio::time::sleep_until;
 
 use crate::columns::select::NO_BODY;
 use crate::engine::conclude::{Ended, Finished};
+use crate::engine::gated::SendAt;
 use crate::engine::lanes::PlaceIndex;
 use crate::engine::share::Share;
 use crate::http::client::{LaneState, Translated};
@@ -52,7 +53,7 @@ enum Detour {
     /// No request can be made of the row.
     Invalid(Failure),
     /// A rate lets it be sent then.
-    Held(Instant),
+    Held(SendAt),
     /// It can't be sent twice, and the connection has to prove until then that it stays open.
     Unproven(Instant),
 }
@@ -62,14 +63,14 @@ impl Share {
     /// see what is in flight. Whether a batch is full.
     pub(super) async fn attempt(&self, place: PlaceIndex, started: Instant, state: &mut LaneState) -> bool {
         let mut started = started;
+        state.from_outside = self.is_from_outside(place);
         if let Some(failure) = self.refusal(place, state).await {
             return Box::pin(self.end_unanswered(place, started, None, failure)).await;
         }
         if self.shared.robots.is_some() {
             started = Instant::now();
         }
-        let (time, option) = self.attempt_time(place, started);
-        state.deadline.set(started + time, option);
+        self.set_deadline(place, started, state);
         let mut on_new_connection = false;
         let mut may_send = !self.shared.gate.counts_sends();
         // Of this sending of the request: the next one looks at its files again.
@@ -118,8 +119,8 @@ impl Share {
                     }
                     continue;
                 }
-                Err(Detour::Held(until)) => {
-                    Box::pin(self.waiting(Wait::Turn, sleep_until(until.into()))).await;
+                Err(Detour::Held(when)) => {
+                    Box::pin(self.waiting(Wait::Turn, self.wait_to_send(when))).await;
                     may_send = true;
                     if self.is_given_back(place) {
                         state.leave_stream();
@@ -132,6 +133,7 @@ impl Share {
                 Finished::Recorded { is_full } => return is_full,
                 Finished::Later => return false,
                 Finished::Elsewhere => {
+                    state.from_outside = self.is_from_outside(place);
                     if let Some(failure) = Box::pin(self.objection_on_the_way(place, state)).await {
                         let ended = Ended { span: self.span(started, state), remote_addr: None };
                         return Box::pin(self.end_unanswered(place, started, Some(ended), failure)).await;
@@ -196,9 +198,9 @@ impl Share {
         }
         if !may_send
             && state.is_connected()
-            && let Some(until) = self.send_at(place, Instant::now())
+            && let Some(when) = self.send_at(place, Instant::now())
         {
-            return Err(Detour::Held(until));
+            return Err(Detour::Held(when));
         }
         let sent = state.send(&wire, body, files, cx);
         if let Some(outgoing) = &sent {
@@ -223,8 +225,8 @@ impl Share {
         if !self.client.hold_stream(&site.route, state) {
             return Detour::NoConnection(site);
         }
-        if !may_send && let Some(until) = self.send_at(place, Instant::now()) {
-            return Detour::Held(until);
+        if !may_send && let Some(when) = self.send_at(place, Instant::now()) {
+            return Detour::Held(when);
         }
         match self.client.translate(wire, body, &site) {
             Ok(sent) => Detour::Http2(Box::new(Translated { files: files.take(), ..sent })),
@@ -269,6 +271,7 @@ impl Share {
             }
         };
         let ended = Instant::now();
+        state.deadline.excuse_stalls(ended);
         let data = &self.client.scratch.read.borrow()[..length];
         let mut room = header_room();
         let wanted = Wanted::of(&self.shared.limits.response);
@@ -282,7 +285,7 @@ impl Share {
                 && self.gathered.has_room(room_needed)
                 && state.deadline.excused().is_zero()
                 && !state.is_refused_by_proxy(answer.head.status)
-                && !self.redirects(place).may_lead_on(answer.head.status)
+                && !self.may_lead_on(place, answer.head.status)
                 && !self.is_streamed(place)
         };
         let selected = |answer: &WholeAnswer<'_>| {
@@ -308,9 +311,12 @@ impl Share {
             self.apply(selection, place, head.status, selected, ended);
         }
         let end = match selected.as_ref().and_then(|selected| selected.failure.as_ref()) {
-            None => AttemptEnd::answered(head.status),
+            None => AttemptEnd::responded(head.status),
             Some(failure) => AttemptEnd::failed(Some(head.status), failure),
         };
+        if let Some(route) = state.route() {
+            self.note_response(route, ended);
+        }
         if self.is_asked_again(place, started, end, Some(HeadersRef::Parsed(head.headers)), (Part::Whole, ended)) {
             state.end_exchange(head.keep_alive, ended);
             return Poll::Ready(Ok(false));
@@ -331,13 +337,16 @@ impl Share {
     }
 
     async fn open(&self, site: &Site, state: &mut LaneState) -> Result<(), Failure> {
-        let opened = self.client.open(&site.route, &self.shared.limits, state).await;
+        let opened = self.client.open(site, &self.shared.limits, state).await;
         self.count_wait(Wait::Names, state.take_waited_for_names());
         self.count_wait(Wait::Stream, state.take_waited_for_stream());
+        let connected = state.take_connected();
+        self.count_wait(Wait::Connection, connected.time);
+        self.stats().figures.connections += connected.connections;
         opened
     }
 
-    fn is_idempotent(&self, place: PlaceIndex) -> bool {
+    pub(super) fn is_idempotent(&self, place: PlaceIndex) -> bool {
         self.lanes.look(place, |row| method::is_idempotent(self.method_now(row)))
     }
 
@@ -367,9 +376,19 @@ impl Share {
         Box::pin(self.objection(place, state)).await
     }
 
+    /// Returns whether a server outside has redirected its row.
+    pub(super) fn is_from_outside(&self, place: PlaceIndex) -> bool {
+        self.lanes.look(place, |row| row.trail().is_some_and(|trail| trail.from_outside))
+    }
+
     /// As they are followed for this row.
     pub(super) fn redirects(&self, place: PlaceIndex) -> Redirects {
-        self.lanes.look(place, |row| self.shared.limits.response.redirects.of(row))
+        self.lanes.look(place, |row| self.shared.limits.response.redirects.of(row, self.method_now(row)))
+    }
+
+    /// Whether a response with this status may be a redirect that is followed.
+    pub(super) fn may_lead_on(&self, place: PlaceIndex, status: u16) -> bool {
+        self.lanes.look(place, |row| self.shared.limits.response.redirects.may_lead_on(row, status))
     }
 
     /// Whether its body is handed out as it comes.

@@ -1,7 +1,7 @@
 //! What becomes of a row when an exchange of it has ended: asked again, sent again, redirected, or recorded.
 
 use std::rc::Rc;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 use crate::engine::inbox;
@@ -10,9 +10,10 @@ use crate::engine::share::Share;
 use crate::http::client::{Answered, LaneState, Translated};
 use crate::http::deadline::OwnWait;
 use crate::http::h1::exchange::Exchange;
+use crate::http::pool::Route;
 use crate::http::reply::{NoReply, Reply};
 use crate::http::site::Site;
-use crate::model::error::{Failure, JobError};
+use crate::model::error::{ErrorKind, Failure, JobError};
 use crate::model::headers::HeadersRef;
 use crate::model::outcome::{Answer, Outcome, OutcomeRef};
 use crate::model::row::Row;
@@ -20,6 +21,7 @@ use crate::model::selected::Selected;
 use crate::model::trail::Trail;
 use crate::schedule::Verdict;
 use crate::schedule::gate::Part;
+use crate::schedule::network::Sign;
 use crate::schedule::retry::AttemptEnd;
 use crate::stats::lanes::Wait;
 
@@ -66,8 +68,19 @@ impl Share {
     ) -> Finished {
         let used =
             Used { remote_addr: state.connected_to(), is_new: on_new_connection, may_repeat: !on_new_connection };
+        let route = state.route().cloned();
         let finished = self.client.finish(*exchange, &self.means(place), state).await;
+        if let Some(route) = route.filter(|_| finished.is_ok()) {
+            self.note_response(&route, Instant::now());
+        }
         self.conclude(place, started, state, finished, used).await
+    }
+
+    /// Notes that a response head came over this route.
+    pub(super) fn note_response(&self, route: &Route, now: Instant) {
+        if route.host.note_response(now) {
+            self.shared.responders.note(&route.key.origin);
+        }
     }
 
     /// Makes an exchange over HTTP/2, and records what becomes of the row.
@@ -81,6 +94,9 @@ impl Share {
         let remote_addr = state.connected_to();
         let site = sent.site.clone();
         let finished = self.client.exchange(sent, self.saving(place), &self.means(place), state).await;
+        if finished.is_ok() {
+            self.note_response(&site.route, Instant::now());
+        }
         let may_repeat = finished.as_ref().err().is_some_and(|none| state.may_be_sent_again(none, &site.route));
         let used = Used { remote_addr, is_new: false, may_repeat };
         self.conclude(place, started, state, finished, used).await
@@ -95,18 +111,24 @@ impl Share {
         finished: Result<Answered, NoReply>,
         used: Used,
     ) -> Finished {
+        if let Some(site) = self.resend_after_stall(place, started, state, &finished) {
+            return Finished::Again(site);
+        }
         let is_full = match finished {
             Ok(Answered { reply: Reply { saved: Some(Err(error)), .. }, .. }) => {
                 self.give_up_saving(place, error);
                 return Finished::Later;
             }
-            Ok(Answered { mut reply, remote_addr, open }) => {
+            Ok(Answered { mut reply, remote_addr, is_outside, open }) => {
                 let status = Some(reply.head.status);
-                let trail = self.led_on(place, &mut reply);
+                let mut trail = self.led_on(place, &mut reply, is_outside);
+                if let Some(trail) = &mut trail {
+                    self.reserve_trail(place, trail, &mut reply, state).await;
+                }
                 let selects = trail.is_none() && open.is_none() && self.selection_at(place).is_some();
                 let selected = if selects { Box::pin(self.select_from(place, &mut reply, state)).await } else { None };
                 let end = match &reply.failure {
-                    None => AttemptEnd { status, error: None, is_lasting: false },
+                    None => AttemptEnd::responded(reply.head.status),
                     Some(failure) => AttemptEnd::failed(status, failure),
                 };
                 let headers = HeadersRef::Kept(&reply.head.headers);
@@ -150,6 +172,29 @@ impl Share {
         Finished::Recorded { is_full }
     }
 
+    /// Where a request is sent again whose connection died in a stall, as if the server had closed an idle one: if its method
+    /// is idempotent (RFC 9110 section 9.2.2).
+    fn resend_after_stall(
+        &self,
+        place: PlaceIndex,
+        started: Instant,
+        state: &mut LaneState,
+        finished: &Result<Answered, NoReply>,
+    ) -> Option<Rc<Site>> {
+        let failure = match finished {
+            Ok(Answered { open: Some(_), .. } | Answered { reply: Reply { failure: None, .. }, .. }) => return None,
+            Ok(Answered { reply, .. }) => reply.failure.as_ref()?,
+            Err(none) => &none.failure,
+        };
+        let died = failure.kind == ErrorKind::Closed && state.try_resend_after_stall(started, Instant::now());
+        if !died || !self.is_idempotent(place) {
+            return None;
+        }
+        let (site, _) = self.write(place, started, &mut Vec::new()).ok()?;
+        self.stats().figures.sent_again += 1;
+        Some(site)
+    }
+
     /// A body can't be written: the run ends, and the row is left undone.
     fn give_up_saving(&self, place: PlaceIndex, error: JobError) {
         drop(self.lanes.take(place));
@@ -158,18 +203,18 @@ impl Share {
     }
 
     /// Where an answer leads, if anywhere; that it leads nowhere where it should is its failure.
-    fn led_on(&self, place: PlaceIndex, reply: &mut Reply) -> Option<Box<Trail>> {
+    fn led_on(&self, place: PlaceIndex, reply: &mut Reply, is_outside: bool) -> Option<Box<Trail>> {
         let Reply { head, failure, .. } = reply;
-        if failure.is_some() || !self.redirects(place).may_lead_on(head.status) {
+        if failure.is_some() || !self.may_lead_on(place, head.status) {
             return None;
         }
         let led = self.lanes.look(place, |row| {
             let method = self.method_now(row);
-            self.shared.limits.response.redirects.of(row).follow(
+            self.shared.limits.response.redirects.of(row, method).follow(
                 row,
                 method,
-                head.status,
-                &head.headers,
+                (head.status, &head.headers),
+                is_outside,
                 SystemTime::now(),
             )
         });
@@ -179,6 +224,25 @@ impl Share {
         })
     }
 
+    /// Reserves what a trail takes: what was reserved for the one before it and for the headers of the redirect, and more
+    /// where there is memory.
+    async fn reserve_trail(&self, place: PlaceIndex, trail: &mut Trail, reply: &mut Reply, state: &mut LaneState) {
+        let needed = trail.bytes() as u64;
+        let mut memory = self.shared.limits.response.memory.reservation();
+        self.lanes.change(place, |row| memory.absorb(row.take_trail_memory()));
+        memory.absorb(std::mem::take(&mut reply.memory));
+        let missing = needed.saturating_sub(memory.bytes());
+        if missing > 0 && !memory.try_grow_within(missing) {
+            let since = Instant::now();
+            Box::pin(memory.grow(missing)).await;
+            state.deadline.excuse(OwnWait::Memory, since.elapsed());
+        }
+        // The next response needs the permit to overdraw.
+        memory.end_overdrawing();
+        memory.shrink_to(needed);
+        trail.memory.0 = memory;
+    }
+
     pub(super) async fn end_unanswered(
         &self,
         place: PlaceIndex,
@@ -186,8 +250,11 @@ impl Share {
         ended: Option<Ended>,
         failure: Failure,
     ) -> bool {
-        if self.is_asked_again(place, started, AttemptEnd::failed(None, &failure), None, (Part::Whole, Instant::now()))
-        {
+        let end = AttemptEnd::failed(None, &failure);
+        if matches!(end.sign(), Sign::Unreachable | Sign::Refused) {
+            *self.shared.last_unreached.lock().unwrap_or_else(PoisonError::into_inner) = Some(failure.clone());
+        }
+        if self.is_asked_again(place, started, end, None, (Part::Whole, Instant::now())) {
             return false;
         }
         let outcome = self.unanswered(self.lanes.take(place), ended, failure);
@@ -209,6 +276,7 @@ impl Share {
 
     /// Of an attempt that ends now. What we have waited for ourselves is no part of how long the server took.
     pub(super) fn span(&self, started: Instant, state: &mut LaneState) -> Span {
+        state.deadline.excuse_stalls(Instant::now());
         let excused = state.deadline.excused();
         self.count_own_waits(state);
         Span { started, elapsed: started.elapsed().saturating_sub(excused) }
@@ -225,6 +293,7 @@ impl Share {
         for (wait, own) in own_waits {
             self.count_wait(wait, state.deadline.take_excused(own));
         }
+        state.deadline.take_excused(OwnWait::Stall);
     }
 
     pub(super) fn count_wait(&self, wait: Wait, time: Duration) {
@@ -281,7 +350,7 @@ impl Share {
             method: self.method_of(&row).into(),
             attempts: row.attempts_before() + 1,
             row,
-            started_at_us: self.shared.clock.unix_us(span.started),
+            started_at_us: self.unix_us(span.started),
             elapsed_us: span.elapsed.as_micros() as u64,
             remote_addr: Some(remote_addr),
             answer: Some(answer),
@@ -300,7 +369,7 @@ impl Share {
             method: self.method_of(&row).into(),
             attempts: row.attempts_before() + u16::from(span.is_some()),
             row,
-            started_at_us: self.shared.clock.unix_us(started),
+            started_at_us: self.unix_us(started),
             elapsed_us: span.map_or(0, |span| span.elapsed.as_micros() as u64),
             remote_addr,
             answer: None,

@@ -5,12 +5,12 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use tokio::task::spawn_local;
+use tokio::time::sleep_until;
 
 use crate::engine::lanes::{PlaceIndex, Span};
 use crate::engine::share::Share;
-use crate::http::dial::route::RouteKey;
+use crate::http::client::LaneState;
 use crate::http::target::{self, Target};
-use crate::model::error::Failure;
 use crate::model::headers::HeadersRef;
 use crate::model::live::Live;
 use crate::model::message::OptionName;
@@ -19,7 +19,7 @@ use crate::model::trail::{Earlier, Trail};
 use crate::queue::rows::NoRows;
 use crate::schedule::asked_to_wait::asked_to_wait;
 use crate::schedule::gate::{Ended, Gate, Part, Turn};
-use crate::schedule::retry::{Asked, AttemptEnd, Fate};
+use crate::schedule::retry::{Asked, AttemptEnd, Evidence, Fate};
 use crate::schedule::{MAX_CHUNK_ROWS, Next, Schedule};
 
 /// Names that a worker looks up at once.
@@ -28,6 +28,15 @@ const MAX_LOOK_UPS: usize = 64;
 const MAX_DRAWS: usize = 16;
 /// Reading rows again takes a fifth of the time at the most, as long as something else goes on.
 const PAUSES_BETWEEN_READINGS: u32 = 4;
+
+/// When a request may be sent for which a rate limiter has reserved a time.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct SendAt {
+    awake: Instant,
+    /// As things were when it was reserved.
+    real: Instant,
+    reserved: Instant,
+}
 
 impl Share {
     /// What is to be done at this time.
@@ -46,25 +55,26 @@ impl Share {
     }
 
     fn next_through_gate(self: &Rc<Self>, schedule: &mut Schedule, now: Instant) -> Next {
-        let mut gate = self.shared.gate.lock();
+        let (mut gate, awake) = self.shared.gate.lock_at(now);
         let drawn = schedule.take_drawn();
         let mut is_news = !drawn.is_empty();
         for row in drawn {
-            self.offer(&mut gate, row, now);
+            self.offer(&mut gate, row, awake);
         }
         let mut chunks = 0;
         let next = loop {
             if !schedule.has_place() {
                 break Next::Wait;
             }
-            match gate.next(now) {
+            match gate.next(awake) {
                 Turn::Start(row, host) => {
                     schedule.take_place();
                     break Next::Start(row, host);
                 }
                 Turn::Fail(row, failure) => break Next::Fail(row, failure),
                 Turn::Held(until) => {
-                    let drawn = if chunks < MAX_DRAWS { self.draw_into(&mut gate, now) } else { Err(NoRows::Empty) };
+                    let until = until.map(|until| gate.real(until));
+                    let drawn = if chunks < MAX_DRAWS { self.draw_into(&mut gate, awake) } else { Err(NoRows::Empty) };
                     let until = match drawn {
                         Ok(()) => {
                             is_news = true;
@@ -103,13 +113,13 @@ impl Share {
             let by = Instant::now() + self.shared.limits.connect_timeout;
             let address = match target::parse(&url) {
                 Ok(Target { origin, .. }) => {
-                    let way = self.preparer.borrow().way();
-                    self.client.address_of(&RouteKey { origin, way }, by).await
+                    let route = self.preparer.borrow().route_key(origin);
+                    self.client.address_of(&route, by).await
                 }
                 Err(_) => None,
             };
-            self.shared.gate.change(|gate| {
-                gate.found_address(&name, address, Instant::now());
+            self.shared.gate.change_at(Instant::now(), |gate, now| {
+                gate.found_address(&name, address, now);
                 self.give_up_rows(gate);
             });
             self.wake();
@@ -130,9 +140,9 @@ impl Share {
         schedule.set_places(places);
         if places == 0 {
             // Others start what was drawn here.
-            self.shared
-                .gate
-                .change(|gate| schedule.take_drawn().into_iter().for_each(|row| self.offer(gate, row, now)));
+            self.shared.gate.change_at(now, |gate, now| {
+                schedule.take_drawn().into_iter().for_each(|row| self.offer(gate, row, now));
+            });
         }
         drop(schedule);
         self.wake();
@@ -193,8 +203,8 @@ impl Share {
     /// Whether rows that come would be drawn.
     pub(super) fn wants_rows_for_gate(&self) -> bool {
         let has_place = self.schedule.borrow().has_place();
-        let mut gate = self.shared.gate.lock();
-        has_place && gate.wants_rows() && !gate.is_full_of_hosts(Instant::now()) && !self.shared.rows.has_ended()
+        let (mut gate, now) = self.shared.gate.lock_at(Instant::now());
+        has_place && gate.wants_rows() && !gate.is_full_of_hosts(now) && !self.shared.rows.has_ended()
     }
 
     /// Gives the row at `place` back, which is not sent yet, if its host has asked for a pause since it was started. Whether
@@ -203,10 +213,9 @@ impl Share {
         if !self.shared.gate.is_needed() {
             return false;
         }
-        let now = Instant::now();
         let host = self.lanes.host(place);
         let key = || self.lanes.look(place, |row| self.preparer.borrow_mut().limit_key(row).map(Into::into));
-        self.shared.gate.change(|gate| {
+        self.shared.gate.change_at(Instant::now(), |gate, now| {
             let has_to_wait = gate.has_to_wait(host, key, now);
             if has_to_wait {
                 let key: Option<Box<str>> = key();
@@ -218,9 +227,31 @@ impl Share {
     }
 
     /// When the request at `place` may be sent; `None`: now. To be asked once for each time that it is sent.
-    pub(super) fn send_at(&self, place: PlaceIndex, now: Instant) -> Option<Instant> {
-        let when = self.shared.gate.lock().send(self.lanes.host(place), now);
-        (when > now).then_some(when)
+    pub(super) fn send_at(&self, place: PlaceIndex, now: Instant) -> Option<SendAt> {
+        let (mut gate, awake_now) = self.shared.gate.lock_at(now);
+        let awake = gate.send(self.lanes.host(place), awake_now);
+        (awake > awake_now).then(|| SendAt { awake, real: gate.real(awake), reserved: now })
+    }
+
+    /// Waits until that time. Requests whose times came in a stall keep their distances.
+    pub(super) async fn wait_to_send(&self, at: SendAt) {
+        let mut until = at.real;
+        loop {
+            sleep_until(until.into()).await;
+            let now = Instant::now();
+            self.client.stalls.observe(now);
+            if self.client.stalls.has_stalled_since(at.reserved) {
+                until = self.shared.gate.real(at.awake);
+            }
+            if until <= now {
+                return;
+            }
+        }
+    }
+
+    /// Wall-clock time in microseconds since 1970, with the time that the machine was suspended until then.
+    pub(super) fn unix_us(&self, instant: Instant) -> i64 {
+        self.shared.clock.unix_us(instant + self.shared.gate.suspended_until(instant))
     }
 
     /// An attempt has ended so, or this part of it. Whether its row is asked again: then it is no longer at `place`.
@@ -233,35 +264,46 @@ impl Share {
         (part, now): (Part, Instant),
     ) -> bool {
         let host = if part == Part::Head { self.lanes.host(place) } else { self.lanes.take_host(place) };
-        let told = headers.zip(end.status).and_then(|(headers, status)| {
-            asked_to_wait(status, headers, (self.shared.clock.unix_us(now) / 1000) as u64)
-        });
+        let told = headers
+            .zip(end.status)
+            .and_then(|(headers, status)| asked_to_wait(status, headers, (self.unix_us(now) / 1000) as u64));
         // A server that says "at once" has also said that it did nothing.
         let was_told_when = told.is_some();
         let told = told.map(|told| told.for_).filter(|time| !time.is_zero());
         let gate = &self.shared.gate;
-        let says_nothing = told.is_none() && !end.is_refusal() && !end.is_worth_another(gate.retries_on());
+        let evidence = end.evidence();
+        let says_nothing = told.is_none()
+            && matches!(evidence, Evidence::Responded | Evidence::Nothing)
+            && !end.is_worth_another(gate.retries_on());
         if host.is_none() && says_nothing && !gate.is_needed() {
             return false;
         }
+        let first = self.lanes.look(place, Row::first_began).unwrap_or(started);
         let asked = self.lanes.look(place, |row| Asked {
             before: row.before(),
-            first: row.first_began().unwrap_or(started),
+            first,
             started,
             may_repeat: self.may_repeat(row),
             was_acted_on: row.trail().is_some_and(|trail| trail.method.is_some()),
             was_told_when,
         });
         let key = || self.lanes.look(place, |row| self.preparer.borrow_mut().limit_key(row).map(Into::into));
-        let fate = gate.change(|gate| {
-            let fate = gate.ended(host, key, &Ended { part, end, asked, told }, now);
+        let responded_at = if evidence == Evidence::Silent {
+            self.lanes.look(place, |row| self.preparer.borrow_mut().responded_at(row))
+        } else {
+            None
+        };
+        let fate = gate.change_at(now, |gate, now| {
+            let asked = Asked { first: gate.awake(first), started: gate.awake(started), ..asked };
+            let responded_at = responded_at.map(|at| gate.awake(at));
+            let fate = gate.ended(host, key, &Ended { part, end, asked, told, responded_at }, now);
             if let Fate::Again(due) = fate {
                 self.lanes.take_host(place);
                 let mut row = self.lanes.take(place);
                 // The next attempt begins where the first one did.
                 let host = if row.take_trail().is_some() { None } else { host };
                 let key = self.preparer.borrow_mut().limit_key(&row).map(Box::<str>::from);
-                gate.put_back(row, asked.first, host, key.as_deref(), due, now);
+                gate.put_back(row, first, host, key.as_deref(), due, now);
                 self.give_up_rows(gate);
             }
             fate
@@ -281,7 +323,7 @@ impl Share {
     /// What is in flight at `place` is no more, and says nothing of its host.
     pub(super) fn give_host_back(&self, place: PlaceIndex) {
         if let Some(host) = self.lanes.take_host(place) {
-            self.shared.gate.change(|gate| gate.abandoned(host, Instant::now()));
+            self.shared.gate.change_at(Instant::now(), |gate, now| gate.abandoned(host, now));
         }
     }
 
@@ -300,7 +342,7 @@ impl Share {
         let mut row = self.lanes.take(place);
         row.set_trail(trail);
         let key = self.preparer.borrow_mut().limit_key(&row).map(Box::<str>::from);
-        self.shared.gate.change(|gate| gate.offer_hop(row, key.as_deref(), Instant::now()));
+        self.shared.gate.change_at(Instant::now(), |gate, now| gate.offer_hop(row, key.as_deref(), now));
         self.wake();
         false
     }
@@ -310,8 +352,22 @@ impl Share {
         preparer.is_idempotent(row) || preparer.has_idempotency_key(row)
     }
 
-    /// The time that an attempt has: no more than what is left to its row.
-    pub(super) fn attempt_time(&self, place: PlaceIndex, started: Instant) -> (Duration, OptionName) {
+    /// Sets the time limits of an attempt that begins at `started`.
+    pub(super) fn set_deadline(&self, place: PlaceIndex, started: Instant, state: &mut LaneState) {
+        // A stall before it is none of its own.
+        self.client.stalls.observe(started);
+        let (time, option, latest) = self.attempt_time(place, started);
+        if !state.deadline.excused().is_zero() {
+            // Of an attempt whose row is tried again later.
+            self.count_own_waits(state);
+        }
+        state.deadline.set(started + time, option);
+        state.deadline.end_by(latest);
+    }
+
+    /// The time that an attempt has, no more than what is left to its row; and when it ends at the latest where a caller waits
+    /// for the row, whatever else it waits for.
+    fn attempt_time(&self, place: PlaceIndex, started: Instant) -> (Duration, OptionName, Option<Instant>) {
         let deadline = self.shared.gate.deadline();
         self.lanes.look(place, |row| {
             let earlier = row.trail().and_then(|trail| trail.earlier);
@@ -319,24 +375,21 @@ impl Share {
             let timeout = own
                 .unwrap_or(self.shared.limits.timeout)
                 .saturating_sub(earlier.map_or(Duration::ZERO, |part| part.took));
-            let left = deadline.map(|deadline| {
-                let first = row.first_began().unwrap_or(started);
-                (first + deadline).saturating_duration_since(started)
-            });
-            match left {
-                Some(left) if left < timeout => (left, OptionName::DeadlineS),
-                _ => (timeout, OptionName::TimeoutS),
+            let Some(deadline) = deadline else { return (timeout, OptionName::TimeoutS, None) };
+            let first = row.first_began().unwrap_or(started);
+            if row.reply_to().is_some() {
+                return (timeout, OptionName::TimeoutS, Some(first + deadline));
+            }
+            let passed = if first == started {
+                Duration::ZERO
+            } else {
+                let gate = self.shared.gate.lock();
+                gate.awake(started).saturating_duration_since(gate.awake(first))
+            };
+            match deadline.saturating_sub(passed) {
+                left if left < timeout => (left, OptionName::DeadlineS, None),
+                _ => (timeout, OptionName::TimeoutS, None),
             }
         })
-    }
-}
-
-impl AttemptEnd {
-    pub(super) fn answered(status: u16) -> Self {
-        Self { status: Some(status), error: None, is_lasting: false }
-    }
-
-    pub(super) fn failed(status: Option<u16>, failure: &Failure) -> Self {
-        Self { status, error: Some(failure.kind), is_lasting: failure.is_lasting }
     }
 }

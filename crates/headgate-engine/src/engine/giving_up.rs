@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use crate::engine::share::Share;
 use crate::http::request::Preparer;
+use crate::model::message::Message;
 use crate::model::outcome::OutcomeRef;
 use crate::model::url_user::without_user;
 use crate::queue::rows::RowReceiver;
@@ -62,6 +63,13 @@ impl Share {
             (None, answer) => answer.map(|answer| FailedWith::Status(answer.status)),
         };
         if give_up.ended(with.filter(|_| failed), &EndedRow { outcome, share: self }) {
+            self.drain(Instant::now() + LONGEST);
+        }
+    }
+
+    /// Stops the run for a reason that no row has.
+    pub(super) fn stop_run(&self, why: Message) {
+        if self.shared.give_up.stop(why) {
             self.drain(Instant::now() + LONGEST);
         }
     }

@@ -2,21 +2,23 @@
 //! piece. From then on the row isn't asked again: what goes wrong is told behind what has come.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tokio::task::yield_now;
+use tokio::time::timeout;
 
 use crate::engine::inbox;
 use crate::engine::lanes::{PlaceIndex, Span};
 use crate::engine::share::Share;
 use crate::http::client::{LaneState, OpenBody};
-use crate::http::decode::piecewise::{Piecewise, Turn};
+use crate::http::decode::Codings;
+use crate::http::decode::piecewise::{self, Piecewise, Turn};
 use crate::http::reply::Reply;
 use crate::model::body_stream::{BodyPiece, BodyStream, EndOnDrop};
 use crate::model::error::Failure;
+use crate::model::memory::Reservation;
 use crate::model::outcome::Outcome;
 use crate::model::row::Row;
-use crate::schedule::gate::Part;
 use crate::schedule::retry::AttemptEnd;
 use crate::stats::lanes::Wait;
 
@@ -60,7 +62,7 @@ impl Share {
         let mut outcome = self.answered(row, span, reply, None, remote_addr);
         // As much of it as is counted when the body has come.
         let counted = Self::without_headers(&mut outcome);
-        let failed = self.is_failure(AttemptEnd::answered(status));
+        let failed = self.is_failure(AttemptEnd::responded(status));
         inbox::reply(outcome, failed);
 
         let poured = self.pour(place, state, &stream, open).await;
@@ -69,14 +71,8 @@ impl Share {
             Ok(()) | Err(Stopped::Unwanted) => None,
             Err(Stopped::Failed(failure)) => Some(failure),
         };
-        // Of a host that refuses, the head has said so.
-        match failure.as_ref().filter(|_| !AttemptEnd::answered(status).is_refusal()) {
-            Some(failure) => {
-                let end = AttemptEnd { is_lasting: true, ..AttemptEnd::failed(Some(status), failure) };
-                self.is_asked_again(place, span.started, end, None, (Part::Body, Instant::now()));
-            }
-            None => self.give_host_back(place),
-        }
+        // The head has shown all there is to know about the host.
+        self.give_host_back(place);
         drop(self.lanes.take(place));
         let mut counted = Outcome { failure: failure.clone(), ..counted };
         if let Some(answer) = &mut counted.answer {
@@ -89,7 +85,6 @@ impl Share {
     /// The same outcome, as far as figures are made of it.
     fn without_headers(outcome: &mut Outcome) -> Outcome {
         use crate::model::headers::Headers;
-        use crate::model::memory::Reservation;
         use crate::model::outcome::Answer;
 
         let answer = outcome.answer.as_ref().map(|answer| Answer {
@@ -122,7 +117,10 @@ impl Share {
         let means = self.means(place);
         let time = self.time_between_pieces(place);
         let mut undoing = match open.take_codings() {
-            Some(codings) if !stream.raw().await.ok_or(Unwanted)? => Piecewise::of(&codings)?,
+            Some(codings) if !stream.raw().await.ok_or(Unwanted)? => {
+                let reservation = self.memory_to_decode(&codings, stream, time).await?;
+                Piecewise::of(&codings, reservation)?
+            }
             _ => None,
         };
         loop {
@@ -150,6 +148,26 @@ impl Share {
         }
         open.end(state);
         Ok(())
+    }
+
+    /// Waits until there is memory to begin decoding, for `time` at the most.
+    async fn memory_to_decode(
+        &self,
+        codings: &Codings,
+        stream: &BodyStream,
+        time: Duration,
+    ) -> Result<Reservation, Stopped> {
+        let mut reservation = self.shared.limits.response.memory.reservation();
+        let first_bytes = piecewise::first_bytes(codings);
+        let reserved = tokio::select! {
+            biased;
+            () = stream.closed() => return Err(Stopped::Unwanted),
+            reserved = timeout(time, reservation.grow_within(first_bytes)) => reserved,
+        };
+        match reserved {
+            Ok(true) => Ok(reservation),
+            Ok(false) | Err(_) => Err(piecewise::no_memory(first_bytes).into()),
+        }
     }
 
     /// Gives out what becomes of what has come.

@@ -11,6 +11,7 @@ use crate::engine::share::{DrainOnPanic, Share};
 use crate::http::target;
 use crate::model::error::{ErrorKind, Failure};
 use crate::model::row::Row;
+use crate::model::stall::Reading;
 use crate::stats::worker::SlowRow;
 
 /// Outcomes that have waited this long go to the sink, however few.
@@ -20,7 +21,9 @@ impl Share {
     /// Cancels a row that was drawn or is in flight here.
     pub(super) fn cancel(&self, ordinal: u64) {
         let now = Instant::now();
-        if self.schedule.borrow_mut().cancel(ordinal) || self.shared.gate.change(|gate| gate.cancel(ordinal, now)) {
+        if self.schedule.borrow_mut().cancel(ordinal)
+            || self.shared.gate.change_at(now, |gate, now| gate.cancel(ordinal, now))
+        {
             self.wake();
         } else if let Some((row, span)) = self.lanes.cancel(ordinal) {
             self.end_cancelled_row(row, span);
@@ -42,6 +45,11 @@ impl Share {
         self.cancelled.borrow_mut().push(outcome);
     }
 
+    /// The worker runs.
+    pub(super) fn beat(&self, now: Reading) {
+        self.shared.gate.beat(now);
+    }
+
     pub(super) async fn end_cancelled(&self) {
         loop {
             let outcome = self.cancelled.borrow_mut().pop();
@@ -52,6 +60,10 @@ impl Share {
 
     pub(super) async fn keep_house(self: Rc<Self>) {
         let _panic = DrainOnPanic::new(self.clone(), "worker");
+        tokio::join!(self.flush_now_and_then(), self.watch_network());
+    }
+
+    async fn flush_now_and_then(&self) {
         let mut interval = tokio::time::interval(FLUSH_EVERY);
         interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {

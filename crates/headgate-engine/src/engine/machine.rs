@@ -1,5 +1,4 @@
-//! What this machine allows: open files and local ports, and how freed memory goes back to it. Seen to before the first
-//! request, because at the first request it is too late.
+//! What this machine allows: open files and local ports. Checked before the first request, because then it is too late.
 
 use std::fs;
 use std::thread;
@@ -20,40 +19,6 @@ const MIN_SAVERS: usize = 4;
 const FILES_OF_SAVER: usize = 2;
 /// Files that a worker's event loop takes, and those that it sends.
 const WORKER_FILES: u64 = 4 + FILE_READERS as u64;
-
-/// Memory that is taken at once in blocks of this size goes back to the system when it is freed.
-#[cfg(all(target_os = "linux", target_env = "gnu"))]
-const LARGE_BLOCK_BYTES: i32 = 256 * 1024;
-
-/// Keeps glibc from holding on to what bodies have taken, for a process that does nothing but requests, and unless its
-/// environment says how memory is to be taken.
-///
-/// After the first large block that is freed, glibc takes all up to 32 MiB from its heaps, where freed bodies leave holes:
-/// measured with 200 bodies of 15 MiB at a time, 80 to 190 MB beyond the budget, and 40 with this. Set by hand, its two
-/// thresholds move no more.
-pub fn give_back_large_blocks() {
-    #[cfg(all(target_os = "linux", target_env = "gnu"))]
-    {
-        use std::env::var_os;
-
-        use nix::libc::{M_MMAP_THRESHOLD, M_TRIM_THRESHOLD, mallopt};
-
-        if ["MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_", "GLIBC_TUNABLES"]
-            .iter()
-            .any(|name| var_os(name).is_some())
-        {
-            return;
-        }
-        #[expect(
-            unsafe_code,
-            reason = "two numbers for the allocator: there is no pointer, and no safe way to say them"
-        )]
-        unsafe {
-            mallopt(M_MMAP_THRESHOLD, LARGE_BLOCK_BYTES);
-            mallopt(M_TRIM_THRESHOLD, 8 * LARGE_BLOCK_BYTES);
-        }
-    }
-}
 
 /// The cores that this process may use.
 pub fn cores() -> usize {

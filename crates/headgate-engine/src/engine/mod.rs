@@ -7,6 +7,7 @@ mod attempt;
 pub mod bell;
 mod conclude;
 pub mod failure;
+mod files_in_use;
 mod gated;
 mod gathered;
 mod giving_up;
@@ -15,6 +16,8 @@ mod house;
 pub mod inbox;
 mod lanes;
 pub mod machine;
+pub mod memory_limit;
+mod network;
 mod part;
 mod robots;
 mod select;
@@ -25,12 +28,13 @@ pub mod shared_give_up;
 mod worker;
 
 use std::convert::Infallible;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Instant;
 
-use self::machine::OpenFiles;
+use self::files_in_use::FilesInUse;
+use self::memory_limit::MemoryLimit;
 use self::part::Part;
 use self::shared::Shared;
 use self::worker::{Begin, Common, Order, RunNumber};
@@ -38,7 +42,9 @@ use crate::http::decode::pool::Pool;
 use crate::http::defaults::Defaults;
 use crate::http::dial::connect::Connector;
 use crate::http::dial::resolve::Resolver;
-use crate::http::dial::way::{Way, Ways};
+use crate::http::dial::way::{Transports, Ways};
+use crate::http::idle_limits::IdleLimits;
+use crate::http::recall::Recalls;
 use crate::message;
 use crate::model::error::JobError;
 use crate::model::limits::LimitBy;
@@ -52,6 +58,8 @@ use crate::stats::worker::WorkerStats;
 
 pub use self::worker::runtime;
 
+/// Idle connections hold at most this share of `max_memory_bytes`, beside it.
+const IDLE_SHARE_OF_MEMORY: u64 = 4;
 /// Orders that may wait for a worker. It takes them as fast as they come; whoever gives more waits.
 const MAX_WAITING_ORDERS: usize = 64;
 
@@ -67,12 +75,10 @@ struct Inner {
     workers: Vec<async_channel::Sender<Order>>,
     ways: Ways,
     memory: MemoryBudget,
-    /// As it was before the first connection.
-    files: OpenFiles,
+    memory_limit: MemoryLimit,
+    files: Arc<FilesInUse>,
     /// Closed when the last thread has ended.
     threads: async_channel::Receiver<Infallible>,
-    /// Connections that may be open, and files of bodies that are saved, over all runs that have not ended.
-    open: Arc<AtomicUsize>,
     runs: AtomicU64,
     /// Threads that save bodies.
     savers: Arc<Pool>,
@@ -82,7 +88,7 @@ struct Inner {
 #[derive(Debug)]
 pub struct Work<'a> {
     pub shared: Arc<Shared>,
-    pub way: Arc<Way>,
+    pub transports: Transports,
     pub fail_on: &'a StatusSet,
     pub defaults: Defaults,
     pub in_flight: InFlight,
@@ -111,8 +117,7 @@ pub struct Assigned {
 /// So many rows may be in flight, as long as this lives.
 #[derive(Debug)]
 pub struct Room {
-    /// Connections and files, over all runs.
-    all: Arc<AtomicUsize>,
+    all: Arc<FilesInUse>,
     in_flight: InFlight,
     files: usize,
     /// Rows need not have a connection each: where there are too few, they wait for one another.
@@ -127,17 +132,15 @@ impl Room {
     /// Makes room for another number of rows in flight.
     ///
     /// # Errors
-    /// `Usage`: this process may not have so many files open. The room is as it was.
+    /// `Usage`: this process may not have so many files open, or use the memory. The room is as it was.
     pub fn resize(&mut self, rows: usize, engine: &Engine) -> Result<(), JobError> {
-        let others = self.all.load(Ordering::Relaxed) - self.in_flight.connections;
-        let connections = if self.shares_connections {
-            rows.min(engine.inner.files.fitting(others, engine.workers()).max(1))
-        } else {
-            rows
-        };
-        engine.inner.files.check(connections, others, engine.workers())?;
-        self.all.fetch_add(connections, Ordering::Relaxed);
-        self.all.fetch_sub(self.in_flight.connections, Ordering::Relaxed);
+        let given_back = self.in_flight.connections;
+        let connections = if self.shares_connections { self.all.shareable(given_back).min(rows) } else { rows };
+        self.all.replace(given_back, connections)?;
+        if let Err(error) = engine.inner.memory_limit.check(rows, engine.max_memory_bytes()) {
+            self.all.replace(connections, given_back)?;
+            return Err(error);
+        }
         self.in_flight = InFlight { rows, connections };
         Ok(())
     }
@@ -145,7 +148,7 @@ impl Room {
 
 impl Drop for Room {
     fn drop(&mut self) {
-        self.all.fetch_sub(self.in_flight.connections + self.files, Ordering::Relaxed);
+        self.all.remove(self.in_flight.connections + self.files);
     }
 }
 
@@ -158,16 +161,26 @@ impl Engine {
         if options.threads == Some(0) {
             return Err(JobError::usage(message!(OptionName::Threads.set(0_u64), ": at least 1 thread must work")));
         }
-        let files = machine::raise_open_files()?;
+        let memory_limit = MemoryLimit::of_this_process();
+        let budget = options.max_memory_bytes.unwrap_or_else(|| memory_limit.default_budget());
+        let workers_count = options.threads.unwrap_or_else(machine::cores);
+        let files = Arc::new(FilesInUse::new(machine::raise_open_files()?, workers_count));
         let (alive, threads) = async_channel::bounded(1);
         let common = Common {
             decoders: Arc::new(Pool::new("decode", machine::cores(), alive.clone())),
             connector: Arc::new(Connector { resolver: Resolver::new(options.dns) }),
             hosts: Arc::new(Mutex::new(HostTable::new(MAX_HOSTS))),
+            recalls: Arc::new(Recalls::new(workers_count)),
         };
         let savers = Pool::new("save", machine::savers(), alive.clone());
         let mut workers = Vec::new();
-        for index in 0..options.threads.unwrap_or_else(machine::cores) {
+        for index in 0..workers_count {
+            let part = Part { index, count: workers_count };
+            let idle_limits = IdleLimits {
+                connections: options.max_idle_connections.map(|connections| part.of(connections)),
+                fitting: files.idle_fitting(),
+                bytes: part.of((budget / IDLE_SHARE_OF_MEMORY) as usize),
+            };
             let (orders, received) = async_channel::bounded(MAX_WAITING_ORDERS);
             let (common, alive) = (common.clone(), alive.clone());
             let (started, has_started) = async_channel::bounded(1);
@@ -177,7 +190,7 @@ impl Engine {
                 match runtime() {
                     Ok(runtime) => {
                         drop(started);
-                        worker::run(&runtime, common, &received);
+                        worker::run(&runtime, common, index, idle_limits, &received);
                     }
                     Err(error) => drop(started.send_blocking(error)),
                 }
@@ -190,10 +203,10 @@ impl Engine {
         let inner = Inner {
             workers,
             ways: Ways::default(),
-            memory: MemoryBudget::new(options.max_memory_bytes),
+            memory: MemoryBudget::new(budget),
+            memory_limit,
             files,
             threads,
-            open: Arc::default(),
             runs: AtomicU64::new(0),
             savers: Arc::new(savers),
         };
@@ -203,6 +216,11 @@ impl Engine {
     /// How many threads work.
     pub fn workers(&self) -> usize {
         self.inner.workers.len()
+    }
+
+    /// The budget of all runs together.
+    pub fn max_memory_bytes(&self) -> u64 {
+        self.inner.memory.limit()
     }
 
     /// What the bodies of one more run draw on.
@@ -219,8 +237,8 @@ impl Engine {
     ///
     /// # Errors
     /// `Usage`: what of them can't be, or names what is not there.
-    pub fn way(&self, request: &RequestOptions) -> Result<Arc<Way>, JobError> {
-        self.inner.ways.get(request)
+    pub fn transports(&self, request: &RequestOptions) -> Result<Transports, JobError> {
+        self.inner.ways.of_run(request)
     }
 
     /// Tells when the engine's threads have ended.
@@ -232,11 +250,11 @@ impl Engine {
     /// of its own; and whether bodies are saved.
     ///
     /// # Errors
-    /// `Usage`: this process may not have so many files open.
+    /// `Usage`: this process may not have so many files open, or use the memory.
     pub fn reserve(&self, rows: usize, request: &RequestOptions, saves: bool) -> Result<Room, JobError> {
         let shares_connections = request.http2_prior_knowledge;
-        let (all, files) = (self.inner.open.clone(), machine::files_to_save(saves));
-        all.fetch_add(files, Ordering::Relaxed);
+        let (all, files) = (self.inner.files.clone(), machine::files_to_save(saves));
+        all.add(files);
         let mut room = Room { all, in_flight: InFlight::default(), files, shares_connections };
         room.resize(rows.max(1), self)?;
         Ok(room)
@@ -247,7 +265,7 @@ impl Engine {
     /// # Errors
     /// `Internal`: a worker has died.
     pub fn assign(&self, work: Work<'_>) -> Result<Assigned, JobError> {
-        let Work { shared, way, fail_on, defaults, in_flight, limit_by } = work;
+        let Work { shared, transports, fail_on, defaults, in_flight, limit_by } = work;
         let run = self.inner.runs.fetch_add(1, Ordering::Relaxed);
         let count = self.workers().min(in_flight.rows);
         let mut assigned = Assigned { stats: Vec::new(), run, workers: Vec::new() };
@@ -258,7 +276,7 @@ impl Engine {
                 shared: shared.clone(),
                 defaults: defaults.clone(),
                 fail_on: fail_on.clone(),
-                way: way.clone(),
+                transports: transports.clone(),
                 lanes: part.of(in_flight.rows),
                 connections: part.of(in_flight.connections).max(1),
                 part,
@@ -326,7 +344,7 @@ mod tests {
     #[test]
     fn a_run_that_saves_bodies_has_room_for_their_files_as_long_as_it_goes_on() {
         let engine = Engine::start(&EngineOptions { threads: Some(1), ..EngineOptions::default() }).expect("an engine");
-        let open = || engine.inner.open.load(Ordering::Relaxed);
+        let open = || engine.inner.files.in_use();
         let request = RequestOptions::default();
         let saving = engine.reserve(3, &request, true).expect("room");
         let other = engine.reserve(3, &request, false).expect("room");

@@ -9,13 +9,13 @@ use tokio::time::sleep_until;
 
 use crate::engine::lanes::PlaceIndex;
 use crate::engine::share::Share;
-use crate::http::client::{AttemptLimits, LaneState};
+use crate::http::client::{Answered, AttemptLimits, LaneState};
 use crate::http::redirect::Redirects;
 use crate::http::reply::{NoReply, Reply, ResponseLimits};
 use crate::http::request::Preparer;
-use crate::http::robots::{Asked, MAX_ROBOTS_BYTES, RobotsTable};
+use crate::http::robots::{Asked, MAX_BYTES_AT_ONCE, MAX_ROBOTS_BYTES, RobotsTable};
 use crate::http::target;
-use crate::model::error::Failure;
+use crate::model::error::{ErrorKind, Failure};
 use crate::model::limits::Retrying;
 use crate::model::message::OptionName;
 use crate::model::origin::Origin;
@@ -33,8 +33,17 @@ impl Share {
         // What leads nowhere is told by whoever makes a request of it.
         let target = self.lanes.look(place, |row| target::parse(row.target())).ok()?;
         let cell = table.cell(&target.origin, Instant::now());
-        let asked = cell.get_or_init(|| self.ask_for_robots((table, preparer), place, &target.origin, state)).await;
-        asked.objection(target.path.as_str())
+        let asked = cell.get_or_try_init(|| self.ask_for_robots((table, preparer), place, &target.origin, state));
+        let asked = match asked.await {
+            Ok(asked) => asked,
+            Err(failure) => return Some(failure),
+        };
+        if !asked.is_much(target.path.as_str()) {
+            return asked.objection(target.path.as_str());
+        }
+        let (cell, path) = (cell.clone(), target.path);
+        let decided = move || cell.get().and_then(|asked| asked.objection(path.as_str()));
+        self.client.scratch.decoder.elsewhere(decided).await
     }
 
     /// As [`Share::objection`], of a row that was redirected: asking is no part of its time.
@@ -52,7 +61,7 @@ impl Share {
         place: PlaceIndex,
         origin: &Origin,
         state: &mut LaneState,
-    ) -> Asked {
+    ) -> Result<Asked, Failure> {
         let limits = limits_of_robots(&self.shared.limits);
         let scheme = if origin.https { "https" } else { "http" };
         // A GET without a body, whatever the run asks for.
@@ -65,7 +74,7 @@ impl Share {
         let mut left = retries.min(MAX_RETRIES);
         let asked = loop {
             state.deadline.set(by, OptionName::TimeoutS);
-            let asked = self.ask_on_the_way(&mut row, (table, preparer), place, &limits, state).await;
+            let asked = self.ask_on_the_way(&mut row, (table, preparer), place, &limits, state).await?;
             let again = Instant::now() + delay;
             if left == 0 || matches!(asked, Asked::Rules { .. }) || again >= by {
                 break asked;
@@ -75,10 +84,13 @@ impl Share {
             sleep_until(again.into()).await;
         };
         table.filled(origin, &asked, Instant::now());
-        asked
+        Ok(asked)
     }
 
     /// Asks once, wherever redirects lead.
+    ///
+    /// # Errors
+    /// `blocked_by_network_policy`: this row may not ask the host, though another may.
     async fn ask_on_the_way(
         &self,
         row: &mut Row,
@@ -86,20 +98,34 @@ impl Share {
         place: PlaceIndex,
         limits: &AttemptLimits,
         state: &mut LaneState,
-    ) -> Asked {
+    ) -> Result<Asked, Failure> {
+        let from_outside = self.is_from_outside(place);
         loop {
-            let reply = match self.ask(row, preparer, place, limits, state).await {
-                Ok(reply) => reply,
-                Err(failure) => return Asked::failed(&failure),
+            state.from_outside = from_outside || row.trail().is_some_and(|trail| trail.from_outside);
+            let asked = self.ask(row, preparer, place, limits, state).await;
+            state.from_outside = from_outside;
+            let (reply, is_outside) = match asked {
+                Ok(answered) => (answered.reply, answered.is_outside),
+                Err(failure) if failure.kind == ErrorKind::BlockedByNetworkPolicy && row.trail().is_none() => {
+                    return Err(failure);
+                }
+                Err(failure) => return Ok(Asked::failed(&failure)),
             };
             let (status, redirects) = (reply.head.status, &limits.response.redirects);
-            match redirects.follow(row, "GET", status, &reply.head.headers, std::time::SystemTime::UNIX_EPOCH) {
+            let head = (status, &reply.head.headers);
+            match redirects.follow(row, "GET", head, is_outside, std::time::SystemTime::UNIX_EPOCH) {
                 Ok(Some(trail)) => row.set_trail(trail),
-                Err(failure) => return Asked::failed(&failure),
+                Err(failure) => return Ok(Asked::failed(&failure)),
                 Ok(None) => match reply {
-                    Reply { failure: Some(failure), .. } if status < 300 => return Asked::failed(&failure),
+                    Reply { failure: Some(failure), .. } if status < 300 => return Ok(Asked::failed(&failure)),
                     Reply { body, .. } => {
-                        return Asked::answered(status, body.as_ref().map_or(&[], |body| &body.bytes), &table.token);
+                        let body = body.unwrap_or_default();
+                        if body.bytes.len() <= MAX_BYTES_AT_ONCE {
+                            return Ok(Asked::answered(status, &body.bytes, &table.token));
+                        }
+                        let token = table.token.clone();
+                        let parsed = move || Asked::answered(status, &body.bytes, &token);
+                        return Ok(self.client.scratch.decoder.elsewhere(parsed).await);
                     }
                 },
             }
@@ -114,14 +140,14 @@ impl Share {
         place: PlaceIndex,
         limits: &AttemptLimits,
         state: &mut LaneState,
-    ) -> Result<Reply, Failure> {
+    ) -> Result<Answered, Failure> {
         let means = self.client.means(limits, &self.allowance);
         let mut sent = 0;
         loop {
             if self.shared.gate.counts_sends()
-                && let Some(until) = self.send_at(place, Instant::now())
+                && let Some(when) = self.send_at(place, Instant::now())
             {
-                sleep_until(until.into()).await;
+                self.wait_to_send(when).await;
             }
             let mut wire = Vec::new();
             // There is no body, in files or else.
@@ -129,7 +155,7 @@ impl Share {
             let finished = self.client.ask(&site, &wire, limits, &means, state).await?;
             sent += 1;
             match finished {
-                Ok(answered) => return Ok(answered.reply),
+                Ok(answered) => return Ok(answered),
                 Err(NoReply { failure, unsent, silent }) if sent == MAX_SENT || !(unsent || silent) => {
                     return Err(failure);
                 }

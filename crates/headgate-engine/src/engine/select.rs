@@ -138,7 +138,7 @@ impl Share {
     }
 
     fn has_cost(&self, place: PlaceIndex, cost: u64, now: Instant) {
-        self.lanes.look(place, |row| self.shared.gate.change(|gate| gate.has_cost(row, cost, now)));
+        self.lanes.look(place, |row| self.shared.gate.change_at(now, |gate, now| gate.has_cost(row, cost, now)));
     }
 
     /// Lets what was taken from an answer with this status count.
@@ -150,7 +150,7 @@ impl Share {
         selected: &mut Selected,
         now: Instant,
     ) {
-        if self.schedule.borrow().ended(AttemptEnd::answered(status)) == Verdict::Failed {
+        if self.schedule.borrow().ended(AttemptEnd::responded(status)) == Verdict::Failed {
             // A failure for what was not to be expected then.
             selected.failure = None;
         }

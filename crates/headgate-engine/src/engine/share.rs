@@ -122,9 +122,9 @@ impl Share {
     /// Does what the schedule says, until it has ended.
     async fn drive(self: &Rc<Self>) {
         let mut phase = self.shared.phase.clone();
-        let mut live = self.shared.live.clone();
+        let mut live = self.shared.limits.live.clone();
         if live.borrow().paused {
-            self.shared.gate.change(|gate| gate.pause(true));
+            self.shared.gate.change_at(Instant::now(), |gate, now| gate.pause(true, now));
         }
         // A run whose handle is gone works on to its end: nobody is left to stop it.
         let mut may_be_stopped = true;
@@ -219,10 +219,12 @@ impl Share {
     }
 
     async fn lane(self: Rc<Self>, guard: LaneGuard) {
-        let mut state = LaneState::default();
+        let mut state = LaneState::new(&self.client.stalls);
         let mut started = Instant::now();
         loop {
             if self.attempt(guard.place, started, &mut state).await {
+                // Others may need its connection meanwhile.
+                self.client.rest(&mut state);
                 // Boxed, as all is that a lane rarely does: what it keeps while it waits for an answer is to be small.
                 Box::pin(self.waiting(Wait::Sink, self.flush(true))).await;
             }

@@ -1,6 +1,6 @@
 //! What the workers of a run have in common.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use tokio::sync::watch;
@@ -15,9 +15,11 @@ use crate::http::client::AttemptLimits;
 use crate::http::method::Methods;
 use crate::http::robots::RobotsTable;
 use crate::model::clock::Clock;
-use crate::model::live::Live;
+use crate::model::error::Failure;
+use crate::queue::responders::Responders;
 use crate::queue::rows::RowReceiver;
 use crate::queue::window::Window;
+use crate::schedule::gate::Gate;
 
 /// Whether a run goes on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,8 +42,6 @@ pub struct Shared {
     pub window: Arc<Window>,
     pub outcomes: async_channel::Sender<OutcomeBatch>,
     pub phase: watch::Receiver<Phase>,
-    /// What of the run may change: how it is now.
-    pub live: watch::Receiver<Arc<Live>>,
     pub failure: Arc<FirstFailure>,
     /// What results are made of; `None`: nobody wants any.
     pub columns: Option<ResultColumns>,
@@ -50,10 +50,13 @@ pub struct Shared {
     /// Bodies are no part of results.
     pub omits_bodies: bool,
     pub gate: Arc<SharedGate>,
+    pub responders: Arc<Responders>,
     /// What hosts ask robots to leave alone, where that is obeyed.
     pub robots: Option<RobotsTable>,
     /// Whether the run gives up.
     pub give_up: SharedGiveUp,
+    /// Why a host could not be reached, the last time that one could not.
+    pub last_unreached: Mutex<Option<Failure>>,
 }
 
 impl Shared {
@@ -61,6 +64,6 @@ impl Shared {
     pub fn end_rows(&self) {
         self.rows.stop();
         self.window.close();
-        self.gate.change(|gate| gate.stop(Instant::now()));
+        self.gate.change_at(Instant::now(), Gate::stop);
     }
 }

@@ -1,7 +1,7 @@
 //! The gate of a run as its workers share it.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
@@ -9,6 +9,8 @@ use tokio::sync::Notify;
 use crate::model::limits::{Limits, RetryOn, Retrying};
 use crate::model::live::Live;
 use crate::model::options::RunOptions;
+use crate::model::stall::{Reading, Stall, Suspends};
+use crate::queue::responders::Responders;
 use crate::schedule::gate::{Gate, GateFigures, Rules};
 use crate::stats::held::Held;
 
@@ -35,19 +37,27 @@ pub struct SharedGate {
     counts_sends: AtomicBool,
     /// In nanoseconds; 0: rows have no deadline.
     deadline: AtomicU64,
+    /// When the machine was suspended since the run began.
+    suspends: RwLock<Suspends>,
+    /// It was.
+    was_suspended: AtomicBool,
     /// What is worth another attempt: it never changes.
     on: RetryOn,
 }
 
 impl SharedGate {
     /// Of a run that begins now; `body_bytes`: of the body of rows that bring none.
-    pub fn of(run: &RunOptions, body_bytes: u64, input: Repeats, now: Instant) -> Self {
+    pub fn of(run: &RunOptions, body_bytes: u64, input: Repeats, responders: &Responders, now: Instant) -> Self {
         let rules = rules(run.concurrency, &run.limits, &run.retrying, body_bytes);
-        let gate = Gate::new(rules, input.in_this_run, fastrand::u64(..), now).leaving_undone(input.in_a_later_run);
+        let earlier = responders.recent().iter().map(|origin| origin.key(run.limits.limit_by)).collect();
+        let gate = Gate::new(rules, input.in_this_run, fastrand::u64(..), now);
+        let gate = gate.leaving_undone(input.in_a_later_run).resuming(earlier);
         Self {
             is_needed: AtomicBool::new(gate.is_needed()),
             counts_sends: AtomicBool::new(gate.rules().limits.has_rates()),
             deadline: AtomicU64::new(deadline_ns(&gate.rules().retrying)),
+            suspends: RwLock::default(),
+            was_suspended: AtomicBool::new(false),
             on: gate.rules().retrying.on.clone(),
             gate: Mutex::new(gate),
             changed: Notify::new(),
@@ -60,10 +70,10 @@ impl SharedGate {
     pub(super) fn keep_to(&self, live: &Live, now: Instant) {
         self.counts_sends.store(live.limits.has_rates(), Ordering::Relaxed);
         self.deadline.store(deadline_ns(&live.retrying), Ordering::Relaxed);
-        self.change(|gate| {
+        self.change_at(now, |gate, now| {
             let body_bytes = gate.rules().body_bytes;
             gate.set(rules(live.concurrency, &live.limits, &live.retrying, body_bytes), now);
-            gate.pause(live.paused);
+            gate.pause(live.paused, now);
         });
     }
 
@@ -94,6 +104,60 @@ impl SharedGate {
         self.look_after(&gate);
         self.tell();
         changed
+    }
+
+    /// As [`SharedGate::change`], with `now` as the awake time that the gate is told.
+    pub fn change_at<T>(&self, now: Instant, change: impl FnOnce(&mut Gate, Instant) -> T) -> T {
+        let (mut gate, now) = self.lock_at(now);
+        let changed = change(&mut gate, now);
+        self.look_after(&gate);
+        self.tell();
+        changed
+    }
+
+    /// Notes that a worker of the run runs.
+    pub(super) fn beat(&self, now: Reading) {
+        let mut gate = self.lock();
+        if let Some(stall) = gate.beat(now) {
+            self.note_suspend(stall);
+            self.look_after(&gate);
+            self.tell();
+        }
+    }
+
+    /// The gate, and what awake time it is there: a stall that ends now is excused first.
+    pub(super) fn lock_at(&self, now: Instant) -> (MutexGuard<'_, Gate>, Instant) {
+        let mut gate = self.lock();
+        if gate.is_late(now)
+            && let Some(stall) = gate.observe(Reading::now())
+        {
+            self.note_suspend(stall);
+            self.look_after(&gate);
+            self.tell();
+        }
+        let awake = gate.awake(now);
+        (gate, awake)
+    }
+
+    /// Awake time of the gate as real time, as far as stalls are known now.
+    pub(super) fn real(&self, awake: Instant) -> Instant {
+        self.lock_at(Instant::now()).0.real(awake)
+    }
+
+    fn note_suspend(&self, stall: Stall) {
+        if !stall.suspended().is_zero() {
+            self.suspends.write().unwrap_or_else(PoisonError::into_inner).add(&stall);
+            self.was_suspended.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Returns for how long the machine was suspended since the run began until then: by so much wall-clock time is ahead of the
+    /// monotonic clock.
+    pub(super) fn suspended_until(&self, moment: Instant) -> Duration {
+        if !self.was_suspended.load(Ordering::Relaxed) {
+            return Duration::ZERO;
+        }
+        self.suspends.read().unwrap_or_else(PoisonError::into_inner).until(moment)
     }
 
     pub(super) fn has_rows(&self) -> bool {

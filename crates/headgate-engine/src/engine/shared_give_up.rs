@@ -40,6 +40,11 @@ impl SharedGiveUp {
         let mut give_up = self.give_up.lock().unwrap_or_else(PoisonError::into_inner);
         let why = give_up.ended(failed, row);
         self.is_over.store(give_up.is_over(), Ordering::Relaxed);
-        why.is_some_and(|why| self.stopped_by.set(why).is_ok())
+        why.is_some_and(|why| self.stop(why))
+    }
+
+    /// Notes why the run stops itself. Returns whether it did not before.
+    pub(super) fn stop(&self, why: Message) -> bool {
+        self.stopped_by.set(why).is_ok()
     }
 }

@@ -20,11 +20,14 @@ use crate::http::client::Client;
 use crate::http::decode::pool::Pool;
 use crate::http::defaults::Defaults;
 use crate::http::dial::connect::Connector;
-use crate::http::dial::way::Way;
+use crate::http::dial::way::Transports;
+use crate::http::idle_limits::IdleLimits;
+use crate::http::recall::Recalls;
 use crate::http::request::Preparer;
 use crate::http::site::SiteMaker;
 use crate::model::error::JobError;
 use crate::model::limits::LimitBy;
+use crate::model::stall::{BEAT, Reading};
 use crate::model::status_set::StatusSet;
 use crate::schedule::Schedule;
 use crate::schedule::hosts::HostTable;
@@ -50,7 +53,7 @@ pub(super) struct Begin {
     pub(super) shared: Arc<Shared>,
     pub(super) defaults: Defaults,
     pub(super) fail_on: StatusSet,
-    pub(super) way: Arc<Way>,
+    pub(super) transports: Transports,
     pub(super) lanes: usize,
     /// That it may have open.
     pub(super) connections: usize,
@@ -65,6 +68,7 @@ pub(super) struct Common {
     pub(super) connector: Arc<Connector>,
     pub(super) hosts: Arc<Mutex<HostTable>>,
     pub(super) decoders: Arc<Pool>,
+    pub(super) recalls: Arc<Recalls>,
 }
 
 /// An event loop for the calling thread.
@@ -81,10 +85,18 @@ pub fn runtime() -> Result<LocalRuntime, JobError> {
 }
 
 /// Runs a worker until its engine is gone and its runs have ended. Blocks.
-pub(super) fn run(runtime: &LocalRuntime, common: Common, orders: &async_channel::Receiver<Order>) {
+pub(super) fn run(
+    runtime: &LocalRuntime,
+    common: Common,
+    index: usize,
+    idle_limits: IdleLimits,
+    orders: &async_channel::Receiver<Order>,
+) {
     let worker = Rc::new(Worker {
-        client: Rc::new(Client::new(common.connector, common.decoders)),
+        client: Rc::new(Client::new(common.connector, common.decoders, common.recalls.clone(), idle_limits)),
         hosts: common.hosts,
+        index,
+        recalls: common.recalls,
         shares: RefCell::default(),
         share_ended: Notify::new(),
         metrics: runtime.metrics(),
@@ -95,6 +107,9 @@ pub(super) fn run(runtime: &LocalRuntime, common: Common, orders: &async_channel
 struct Worker {
     client: Rc<Client>,
     hosts: Arc<Mutex<HostTable>>,
+    /// Among those of the engine.
+    index: usize,
+    recalls: Arc<Recalls>,
     /// With the connections of each.
     shares: RefCell<HashMap<RunNumber, (Rc<Share>, usize)>>,
     share_ended: Notify,
@@ -103,22 +118,38 @@ struct Worker {
 
 impl Worker {
     async fn serve(self: &Rc<Self>, orders: &async_channel::Receiver<Order>) {
-        let mut sweeps = tokio::time::interval(SWEEP_EVERY);
+        let (mut sweeps, mut beats) = (tokio::time::interval(SWEEP_EVERY), tokio::time::interval(BEAT));
         // An engine that was idle for an hour has missed many, and needs one.
         sweeps.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        beats.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut is_open = true;
         loop {
-            let has_work = !self.shares.borrow().is_empty() || self.client.pool.borrow().has_idle();
+            let has_shares = !self.shares.borrow().is_empty();
+            if !is_open && !has_shares {
+                break;
+            }
+            let has_work = has_shares || self.client.pool.borrow().has_idle();
             tokio::select! {
-                order = orders.recv() => match order {
+                order = orders.recv(), if is_open => match order {
                     Ok(order) => self.obey(order),
-                    Err(_) => break,
+                    Err(_) => is_open = false,
                 },
                 () = self.share_ended.notified() => {}
+                route = self.recalls.next(self.index) => self.client.pool.borrow_mut().cede(&route),
                 _ = sweeps.tick(), if has_work => self.client.pool.borrow_mut().sweep(Instant::now()),
+                _ = beats.tick(), if has_shares => self.beat(),
             }
         }
-        while !self.shares.borrow().is_empty() {
-            self.share_ended.notified().await;
+    }
+
+    /// Notes in all clocks that measure stalls that the worker runs.
+    fn beat(&self) {
+        let now = Reading::now();
+        self.client.stalls.beat(now);
+        self.shares.borrow().values().for_each(|(share, _)| share.beat(now));
+        let suspended = self.client.stalls.take_suspended();
+        if !suspended.is_zero() {
+            self.client.pool.borrow_mut().close_suspended(suspended, now.monotonic);
         }
     }
 
@@ -141,10 +172,16 @@ impl Worker {
     }
 
     fn begin(self: &Rc<Self>, run: RunNumber, begin: Begin) {
-        let Begin { shared, defaults, fail_on, way, lanes, connections, part, stats, limit_by } = begin;
+        let Begin { shared, defaults, fail_on, transports, lanes, connections, part, stats, limit_by } = begin;
         stats.lock().unwrap_or_else(PoisonError::into_inner).busy.start(self.metrics.clone());
         let own_stats = stats.clone();
-        let sites = SiteMaker { pool: self.client.pool.clone(), hosts: self.hosts.clone(), way, limit_by };
+        let sites = SiteMaker {
+            pool: self.client.pool.clone(),
+            hosts: self.hosts.clone(),
+            transports,
+            limit_by,
+            workers: part.count,
+        };
         let of_robots = shared.robots.as_ref().map(|_| Preparer::new(defaults.of_robots(), sites.clone()));
         let preparer = Preparer::new(defaults, sites);
         let schedule = Schedule::new(lanes, fail_on);
@@ -179,7 +216,12 @@ impl Drop for Registered {
     fn drop(&mut self) {
         // What the worker does from now on is for others.
         self.stats.lock().unwrap_or_else(PoisonError::into_inner).busy.stop();
-        self.worker.shares.borrow_mut().remove(&self.run);
+        let mut shares = self.worker.shares.borrow_mut();
+        shares.remove(&self.run);
+        if shares.is_empty() {
+            self.worker.client.stalls.rest();
+        }
+        drop(shares);
         self.worker.share_ended.notify_one();
     }
 }

@@ -31,9 +31,9 @@ pub fn authorization(options: &RequestOptions) -> Result<Option<HeaderValue>, Jo
         return Err(JobError::usage(message!(one, " and ", other, " both set Authorization: leave one of them out")));
     }
     if let Some(user) = &options.user {
-        return Ok(Some(basic(user)));
+        return Ok(Some(basic(user.expose())));
     }
-    let bearer = options.bearer.as_ref().map(|token| HeaderValue::try_from(format!("Bearer {token}")));
+    let bearer = options.bearer.as_ref().map(|token| HeaderValue::try_from(format!("Bearer {}", token.expose())));
     let bearer = bearer.transpose().map_err(|_| {
         JobError::usage(message!(OptionName::Bearer, ": has a character that can't be sent in a header"))
     })?;

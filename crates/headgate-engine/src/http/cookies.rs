@@ -9,6 +9,7 @@ use http::HeaderValue;
 use http::header::COOKIE;
 
 use crate::http::header_lines::HeaderLine;
+use crate::http::target::is_public_suffix;
 use crate::model::origin::{HostName, Origin};
 use crate::model::trail::Cookie;
 
@@ -22,6 +23,9 @@ pub fn take(cookies: &mut Vec<Cookie>, set_cookie: &[u8], origin: &Origin, path:
     let text = std::str::from_utf8(set_cookie).ok().filter(|text| text.len() <= MAX_COOKIE_BYTES);
     let Some(set) = text.and_then(|text| cookie::Cookie::parse(text).ok()) else { return };
     let Some(new) = allowed(&set, origin, path) else { return };
+    if !origin.https && cookies.iter().any(|old| is_shadowed(&new, old)) {
+        return;
+    }
     cookies.retain(|old| (&old.name, &old.domain, &old.path) != (&new.name, &new.domain, &new.path));
     let has_expired = match (set.max_age(), set.expires_datetime()) {
         (Some(age), _) => age.whole_seconds() <= 0,
@@ -70,6 +74,15 @@ fn allowed(set: &cookie::Cookie<'_>, origin: &Origin, path: &str) -> Option<Cook
     })
 }
 
+/// Returns whether a cookie set without TLS would replace, remove or hide one that is `Secure` ("leave Secure cookies alone",
+/// RFC 6265bis section 5.7).
+fn is_shadowed(new: &Cookie, secure: &Cookie) -> bool {
+    secure.is_secure
+        && secure.name == new.name
+        && (is_within(&new.domain, &secure.domain, true) || is_within(&secure.domain, &new.domain, true))
+        && is_under(&new.path, &secure.path)
+}
+
 /// What of these cookies goes to a URL, if anything.
 pub fn header(cookies: &[Cookie], origin: &Origin, path: &str) -> Option<HeaderValue> {
     let host = host(origin);
@@ -103,10 +116,6 @@ fn host(origin: &Origin) -> String {
         HostName::V4(address) => address.to_string(),
         HostName::V6(address) => address.to_string(),
     }
-}
-
-fn is_public_suffix(domain: &str) -> bool {
-    psl::suffix(domain.as_bytes()).is_some_and(|suffix| suffix.as_bytes() == domain.as_bytes())
 }
 
 /// Domain-match (section 5.1.3).
@@ -177,7 +186,33 @@ mod tests {
     }
 
     #[test]
-    fn nobody_sets_a_cookie_for_a_public_suffix() {
+    fn rfc6265bis_leave_secure_cookies_alone() {
+        let then = |secure: &str, at: &str, plain: &str| {
+            let mut cookies = Vec::new();
+            for (url, set) in [("https://h.example/", secure), (at, plain)] {
+                let at = target::parse(url).expect("a URL");
+                take(&mut cookies, set.as_bytes(), &at.origin, at.path.path(), SystemTime::UNIX_EPOCH + NOW);
+            }
+            let to = target::parse("https://h.example/login/en").expect("a URL");
+            header(&cookies, &to.origin, to.path.path()).map(|value| value.to_str().expect("text").to_owned())
+        };
+        let secure = "a=secure; Secure; Path=/login; Domain=h.example";
+        for (expected, at, plain) in [
+            ("a=secure", "http://h.example/", "a=plain; Path=/login; Domain=h.example"),
+            ("a=secure", "http://h.example/", "a=plain; Path=/login/en"),
+            ("a=secure", "http://w.h.example/", "a=plain; Path=/login; Domain=h.example"),
+            ("a=secure", "http://h.example/", "a=; Path=/login; Max-Age=0; Domain=h.example"),
+            // Another path or name is another cookie.
+            ("a=secure; a=plain", "http://h.example/", "a=plain; Path=/"),
+            ("a=secure; b=plain", "http://h.example/", "b=plain; Path=/login"),
+            ("a=plain", "https://h.example/", "a=plain; Path=/login; Domain=h.example"),
+        ] {
+            assert_eq!(Some(expected), then(secure, at, plain).as_deref(), "{at} {plain}");
+        }
+    }
+
+    #[test]
+    fn a_cookie_for_a_public_suffix_is_refused() {
         assert_eq!(None, sent("http://a.co.uk/", &["a=1; Domain=co.uk"], "http://b.co.uk/"));
         assert_eq!(None, sent("http://me.github.io/", &["a=1; Domain=github.io"], "http://you.github.io/"));
         // Who is one himself sets it for himself alone.

@@ -5,6 +5,7 @@
 //! deadline has moved on meanwhile, it is set again: so it is touched once in a timeout's length, not once in a request.
 
 use std::pin::{Pin, pin};
+use std::rc::Rc;
 use std::task::Context;
 use std::time::{Duration, Instant};
 
@@ -13,6 +14,7 @@ use tokio::time::Sleep;
 
 use crate::http::patience::Limit;
 use crate::model::message::OptionName;
+use crate::model::stall::{STALL, Stalls};
 
 /// What a row waits for that is not the server's fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,9 +28,11 @@ pub enum OwnWait {
     Files,
     /// What is saved to be written.
     Disk,
+    /// The process to run again.
+    Stall,
 }
 
-const OWN_WAITS: usize = 4;
+const OWN_WAITS: usize = 5;
 
 /// A lane's timer.
 #[derive(Debug)]
@@ -38,21 +42,35 @@ pub struct Deadline {
     option: OptionName,
     /// What comes sooner unless something happens.
     limit: Option<Limit>,
+    /// The end of the row's own deadline, where a caller waits for the row: stalls do not move it on.
+    latest: Option<Instant>,
+    /// Of the event loop.
+    stalls: Rc<Stalls>,
+    /// How long the loop had been stalled in all when that was last excused, in nanoseconds.
+    stalled_ns: u64,
     /// When the timer will wake the lane; `None`: it will not.
     wakes_at: Option<Instant>,
-    /// By how much it was moved on for what was not the server's fault.
-    excused: [Duration; OWN_WAITS],
+    /// By how much it was moved on for what was not the server's fault, in nanoseconds: lanes are many.
+    excused_ns: [u64; OWN_WAITS],
     sleep: Pin<Box<Sleep>>,
 }
 
 impl Deadline {
     pub fn new(at: Instant) -> Self {
+        Self::excusing(at, &Rc::default())
+    }
+
+    /// One that these stalls move on.
+    pub fn excusing(at: Instant, stalls: &Rc<Stalls>) -> Self {
         Self {
             at,
             option: OptionName::TimeoutS,
             limit: None,
+            latest: None,
+            stalls: stalls.clone(),
+            stalled_ns: stalls.stalled_ns(),
             wakes_at: None,
-            excused: [Duration::ZERO; OWN_WAITS],
+            excused_ns: [0; OWN_WAITS],
             sleep: Box::pin(tokio::time::sleep_until(at.into())),
         }
     }
@@ -62,6 +80,13 @@ impl Deadline {
         self.at = at;
         self.option = option;
         self.limit = None;
+        self.latest = None;
+        self.stalled_ns = self.stalls.stalled_ns();
+    }
+
+    /// Ends then at the latest, by the deadline of the row, however long a stall is.
+    pub fn end_by(&mut self, latest: Option<Instant>) {
+        self.latest = latest;
     }
 
     /// Ends before its time, too, unless something happens until then: whoever sees it happen says so here.
@@ -71,33 +96,75 @@ impl Deadline {
 
     /// When it passes as things are, and the option that says so.
     pub fn due(&self) -> Limit {
-        match self.limit {
-            Some(limit) if limit.at < self.at => limit,
+        match (self.limit, self.latest) {
+            (Some(limit), _) if limit.at < self.at() => limit,
+            (_, Some(latest)) if latest < self.at => Limit { at: latest, option: OptionName::DeadlineS },
             _ => Limit { at: self.at, option: self.option },
         }
     }
 
     /// Moves it on by the time that was spent on waiting for ourselves.
     pub fn excuse(&mut self, wait: OwnWait, time: Duration) {
+        if let Some(latest) = &mut self.latest {
+            *latest += time;
+        }
+        self.move_on(wait, time);
+    }
+
+    fn move_on(&mut self, wait: OwnWait, time: Duration) {
         self.at += time;
         if let Some(limit) = &mut self.limit {
             limit.at += time;
         }
-        self.excused[wait as usize] += time;
+        let excused = &mut self.excused_ns[wait as usize];
+        *excused = excused.saturating_add(nanoseconds(time));
+    }
+
+    /// Moves it on by the stalls since that was done last, and so far that what has arrived meanwhile is read first.
+    pub fn excuse_stalls(&mut self, now: Instant) {
+        self.stalls.observe(now);
+        let stalled_ns = self.stalls.stalled_ns();
+        if stalled_ns != self.stalled_ns {
+            let time = Duration::from_nanos(stalled_ns.saturating_sub(self.stalled_ns));
+            self.stalled_ns = stalled_ns;
+            self.move_on(OwnWait::Stall, time);
+            let judged_from = self.stalls.last_ended().map_or(now, |ended| ended + STALL);
+            self.at = self.at.max(judged_from);
+            self.latest = self.latest.map(|latest| latest.max(judged_from));
+            if let Some(limit) = &mut self.limit {
+                limit.at = limit.at.max(judged_from);
+            }
+        }
+    }
+
+    /// Whether the event loop has stalled since then.
+    pub fn has_stalled_since(&self, time: Instant, now: Instant) -> bool {
+        self.stalls.observe(now);
+        self.stalls.has_stalled_since(time)
+    }
+
+    /// Whether it has passed; stalls are excused before that is judged.
+    pub fn has_passed(&mut self, now: Instant) -> bool {
+        if self.due().at > now {
+            return false;
+        }
+        self.excuse_stalls(now);
+        self.due().at <= now
     }
 
     /// How much is excused.
     pub fn excused(&self) -> Duration {
-        self.excused.iter().sum()
+        Duration::from_nanos(self.excused_ns.iter().fold(0, |sum, excused| sum.saturating_add(*excused)))
     }
 
     /// How much was excused for this since that was asked last.
     pub fn take_excused(&mut self, wait: OwnWait) -> Duration {
-        std::mem::take(&mut self.excused[wait as usize])
+        Duration::from_nanos(std::mem::take(&mut self.excused_ns[wait as usize]))
     }
 
+    /// When the time of the whole attempt is over.
     pub fn at(&self) -> Instant {
-        self.at
+        self.latest.map_or(self.at, |latest| latest.min(self.at))
     }
 
     /// Whether the deadline has passed; if not, the task of `cx`, always the same one, is woken when it has.
@@ -107,9 +174,12 @@ impl Deadline {
 
     /// As [`Deadline::poll_passed`], for one who knows what time it is.
     pub fn poll_passed_at(&mut self, now: Instant, cx: &mut Context<'_>) -> bool {
-        let due = self.due().at;
+        let mut due = self.due().at;
         if due <= now {
-            return true;
+            if self.has_passed(now) {
+                return true;
+            }
+            due = self.due().at;
         }
         if self.wakes_at.is_none_or(|wakes_at| wakes_at <= now || wakes_at > due) {
             self.sleep.as_mut().reset(due.into());
@@ -123,12 +193,18 @@ impl Deadline {
     }
 }
 
+/// Enough for 500 years.
+fn nanoseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
 #[cfg(test)]
 mod tests {
     use std::future::poll_fn;
     use std::task::Poll;
 
     use super::*;
+    use crate::model::stall::Reading;
 
     /// Lets the deadline be so far ahead that somebody who asks at once comes before it, however busy the machine is.
     async fn set_and_ask(deadline: &mut Deadline, mut ahead: Duration) -> Instant {
@@ -176,5 +252,31 @@ mod tests {
         assert_eq!((due, far + Duration::from_mins(1)), (deadline.due(), deadline.at()));
         deadline.expect(Some(Limit { at: far + Duration::from_mins(2), ..sooner }));
         assert_eq!(OptionName::DeadlineS, deadline.due().option);
+    }
+
+    #[tokio::test]
+    async fn a_stall_moves_it_on_but_for_the_deadline_of_a_row_that_a_caller_waits_for() {
+        let (second, now) = (Duration::from_secs(1), Reading::now());
+        let before = |time: Duration| Reading {
+            monotonic: now.monotonic.checked_sub(time).expect("the machine runs for longer"),
+            boot: now.boot.saturating_sub(time),
+        };
+        // The loop has run until 6 s ago, and its next beat was planned.
+        let stalls = Rc::new(Stalls::default());
+        stalls.beat(before(6 * second));
+        let mut deadline = Deadline::excusing(now.monotonic, &stalls);
+        let set = before(7 * second).monotonic;
+        for (expected, latest) in [(OptionName::TimeoutS, None), (OptionName::DeadlineS, Some(set + 2 * second))] {
+            deadline.set(set + 3 * second, OptionName::TimeoutS);
+            deadline.stalled_ns = 0;
+            deadline.end_by(latest);
+            assert!(!deadline.has_passed(now.monotonic), "what has arrived is read first");
+            let due = deadline.due();
+            assert_eq!(expected, due.option);
+            let least = now.monotonic + if latest.is_some() { STALL } else { second };
+            assert!(due.at >= least && due.at <= least + 2 * second, "{:?}", due.at - now.monotonic);
+            assert!(deadline.has_passed(due.at));
+            deadline.take_excused(OwnWait::Stall);
+        }
     }
 }

@@ -2,20 +2,31 @@
 //!
 //! Names are the same in any case (RFC 9110 section 5.1), and yet some servers take only the case that they know.
 
+use std::fmt;
+
 use http::{HeaderName, HeaderValue};
 
+use crate::model::credentials::is_credential;
 use crate::model::reason::{Reason, shown};
+use crate::model::secret::MASK;
 
 /// Headers that a row may bring, or a run: servers take far fewer.
 const MAX_OWN_HEADERS: usize = 1000;
 
 /// One header.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct HeaderLine {
     pub name: HeaderName,
     /// The name as it was given, where that is not all lower case.
     spelled: Option<Box<str>>,
     pub value: HeaderValue,
+}
+
+impl fmt::Debug for HeaderLine {
+    /// Its value may be a credential, whatever its name is.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {MASK}", self.name)
+    }
 }
 
 impl HeaderLine {
@@ -25,8 +36,13 @@ impl HeaderLine {
     }
 
     pub fn write(&self, wire: &mut Vec<u8>) {
+        self.write_with(self.value.as_bytes(), wire);
+    }
+
+    /// Writes the line with another value.
+    pub fn write_with(&self, value: &[u8], wire: &mut Vec<u8>) {
         let name = self.spelled.as_deref().unwrap_or(self.name.as_str());
-        for piece in [name.as_bytes(), b": ", self.value.as_bytes(), b"\r\n"] {
+        for piece in [name.as_bytes(), b": ", value, b"\r\n"] {
             wire.extend_from_slice(piece);
         }
     }
@@ -44,10 +60,12 @@ pub fn checked<'a>(pairs: impl Iterator<Item = (&'a str, &'a [u8])>) -> Result<V
         }
         let name = HeaderName::from_bytes(given.as_bytes())
             .map_err(|_| Reason::new("a header has a name that can't be sent").with(shown(given.as_bytes())))?;
-        let value = HeaderValue::from_bytes(value).map_err(|_| {
+        let mut value = HeaderValue::from_bytes(value).map_err(|_| {
             Reason::new("a header has a character that can't be sent, such as a line break")
                 .with(shown(given.as_bytes()))
         })?;
+        // HTTP/2 never puts it into its table of headers (RFC 7541 section 7.1.3).
+        value.set_sensitive(is_credential(given, &[]));
         let spelled = (name.as_str() != given).then(|| given.into());
         checked.push(HeaderLine { name, spelled, value });
     }

@@ -1,60 +1,83 @@
-//! How many connections a worker may have open.
+//! Counts the connections that a worker has open.
 
 use std::cell::Cell;
+use std::fmt;
 use std::rc::Rc;
+
+use crate::queue::host_connections::HostPermit;
 
 /// Counts the connections of one worker that are open or being made.
 #[derive(Debug, Default)]
 pub struct Open {
-    max: Cell<usize>,
     count: Cell<usize>,
-    /// Those of them that speak HTTP/2 and that nobody uses: they can be closed for others.
-    idle_http2: Cell<usize>,
+    /// Those of them that carry no request.
+    idle: Cell<usize>,
+    /// Bytes that these hold.
+    idle_bytes: Cell<usize>,
 }
 
 impl Open {
-    pub fn new(max: usize) -> Rc<Self> {
-        let open = Self::default();
-        open.max.set(max);
-        Rc::new(open)
+    pub fn idle(&self) -> usize {
+        self.idle.get()
     }
 
-    pub fn max(&self) -> usize {
-        self.max.get()
+    pub fn idle_bytes(&self) -> usize {
+        self.idle_bytes.get()
     }
 
-    pub fn set_max(&self, max: usize) {
-        self.max.set(max);
-    }
-
-    /// Whether one more may be opened.
-    pub fn has_room(&self) -> bool {
-        self.count.get() < self.max.get()
-    }
-
-    pub fn idle_http2(&self) -> usize {
-        self.idle_http2.get()
+    pub fn in_use(&self) -> usize {
+        self.count.get() - self.idle.get()
     }
 
     pub fn permit(self: &Rc<Self>) -> OpenPermit {
         self.count.update(|count| count + 1);
-        OpenPermit { open: self.clone(), idle: Cell::new(false) }
+        OpenPermit { open: self.clone(), idle: Cell::new(false), bytes: Cell::new(0), of_host: Cell::new(None) }
     }
 }
 
 /// Counts one connection as open for as long as it lives.
-#[derive(Debug)]
 pub struct OpenPermit {
     open: Rc<Open>,
     idle: Cell<bool>,
+    bytes: Cell<usize>,
+    /// Counts it among the connections of its host over HTTP/1.1.
+    of_host: Cell<Option<HostPermit>>,
 }
 
 impl OpenPermit {
-    /// Whether nobody uses the connection, which speaks HTTP/2.
+    pub fn set_of_host(&self, permit: Option<HostPermit>) {
+        self.of_host.set(permit);
+    }
+
+    /// Returns whether the connection is ceded to a lane that waits for one of its host: then the caller closes it.
+    pub fn try_cede(&self) -> bool {
+        let mut of_host = self.of_host.take();
+        let is_ceded = of_host.as_mut().is_some_and(HostPermit::try_cede);
+        self.of_host.set(of_host);
+        is_ceded
+    }
+
+    /// Records how many bytes the connection holds while it is idle.
+    pub fn set_bytes(&self, bytes: usize) {
+        let idle = self.idle.get();
+        self.set_idle(false);
+        self.bytes.set(bytes);
+        self.set_idle(idle);
+    }
+
+    /// Records whether the connection carries no request.
     pub fn set_idle(&self, idle: bool) {
         if self.idle.replace(idle) != idle {
-            self.open.idle_http2.update(|count| if idle { count + 1 } else { count - 1 });
+            let Open { idle: count, idle_bytes, .. } = &*self.open;
+            count.update(|count| if idle { count + 1 } else { count - 1 });
+            idle_bytes.update(|bytes| if idle { bytes + self.bytes.get() } else { bytes - self.bytes.get() });
         }
+    }
+}
+
+impl fmt::Debug for OpenPermit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OpenPermit").field("idle", &self.idle).field("bytes", &self.bytes).finish_non_exhaustive()
     }
 }
 

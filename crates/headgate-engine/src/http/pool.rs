@@ -1,8 +1,9 @@
 //! Idle connections of one worker, with one bound for all routes together.
 //!
-//! A worker that takes connections from many hosts would keep one open for each, until the process has no file left. Here
-//! idle and busy connections together never exceed what the worker may have open: to open one more, the one idle the longest
-//! is closed. The youngest of a route is used first, so that those not needed grow old and go.
+//! Connections in use are bounded by the lanes, and idle ones by [`IdleLimits`]: by their number and by the bytes that they
+//! hold. Whatever exceeds that is closed, the one that was idle the longest first; where a route has several, those beside the
+//! first one go sooner. The youngest of a route is used first, so that those not needed grow old and go. Of one host, a few are
+//! kept for long, and others only for a few seconds.
 //!
 //! Connections belong to the worker and not to a run, so that the next run finds them. Whoever has a [`Route`] reaches
 //! its idle connections without a look-up.
@@ -17,6 +18,8 @@ use crate::http::dial::connect::Connection;
 use crate::http::dial::route::RouteKey;
 use crate::http::h2::connection::Connection as Http2Connection;
 use crate::http::h2::streams::Streams;
+use crate::http::idle_limits::IdleLimits;
+use crate::http::idle_order::{IdleIndex, IdleOrder};
 use crate::http::keeping::Keeping;
 use crate::http::open::{Open, OpenPermit};
 use crate::model::origin::Origin;
@@ -24,6 +27,15 @@ use crate::schedule::hosts::{Host, Speaks};
 
 /// Servers commonly close an idle connection after 60 to 75 s; we do it first.
 const MAX_IDLE: Duration = Duration::from_secs(50);
+/// Idle connections of a route that are kept for so long, as many as browsers have for a host.
+const KEPT_FOR_LONG: usize = 6;
+/// So many times its age a connection counts as idle that is not the only one of its route: the first spares more requests
+/// a new connection than the second.
+const SURPLUS_AGES: u32 = 4;
+/// How long others are kept: for the next burst of requests, and not until the server runs out of connections.
+const MAX_IDLE_OF_CROWDED: Duration = Duration::from_secs(5);
+/// What an idle connection holds beside its stream: its places in the pool, and its share of the route.
+const IDLE_BYTES: usize = 1024;
 /// Routes that may be known beyond twice those in use before the others are forgotten.
 const SPARE_ROUTES: usize = 64;
 
@@ -39,8 +51,10 @@ pub struct Route {
     speaks: Cell<Option<Speaks>>,
     /// Its connections that speak HTTP/2, and who waits for them.
     pub streams: Rc<Streams>,
-    /// By the age at which each became idle, ascending.
-    idle: RefCell<VecDeque<(u64, Box<OpenConnection>)>>,
+    /// With the place of each in the pool's order, the youngest last.
+    idle: RefCell<VecDeque<(Place, Box<OpenConnection>)>>,
+    /// The pool knows that it had more than [`KEPT_FOR_LONG`] of them.
+    is_crowded: Cell<bool>,
     /// Where the connection made last leads. Most lead there: then all of them have this text in common, which is in the cache.
     last_address: RefCell<Arc<str>>,
 }
@@ -51,8 +65,16 @@ impl Route {
         let told = host.speaks(Instant::now());
         // What it wants itself counts for more than what was said of it.
         let speaks = told.filter(|told| *told == Speaks::OnlyHttp1).or(key.way.speaks(&key.origin)).or(told);
-        let (speaks, idle, last_address) = (Cell::new(speaks), RefCell::default(), RefCell::default());
-        Self { key, host, keeping: Keeping::default(), speaks, streams, idle, last_address }
+        Self {
+            key,
+            host,
+            keeping: Keeping::default(),
+            speaks: Cell::new(speaks),
+            streams,
+            idle: RefCell::default(),
+            is_crowded: Cell::new(false),
+            last_address: RefCell::default(),
+        }
     }
 
     /// What the host speaks, as far as that is known.
@@ -92,6 +114,11 @@ impl Lease {
         &mut self.open.connection
     }
 
+    /// Returns whether it is ceded to a lane that waits for a connection of its host: then the caller closes it.
+    pub fn try_cede(&self) -> bool {
+        self.open.permit.try_cede()
+    }
+
     /// When its last exchange ended; `None`: it had none.
     pub fn idle_since(&self) -> Option<Instant> {
         self.open.idle_since
@@ -111,53 +138,69 @@ impl Lease {
 struct OpenConnection {
     connection: Connection,
     idle_since: Option<Instant>,
-    _permit: OpenPermit,
+    permit: OpenPermit,
 }
 
 #[derive(Debug)]
 pub struct Pool {
     open: Rc<Open>,
+    /// Connections that may be in use.
+    max_in_use: usize,
+    idle_limits: IdleLimits,
     /// Connections that speak HTTP/2, in an order that says nothing, and some that are closed.
     http2: VecDeque<Rc<Http2Connection>>,
     routes: HashMap<RouteKey, Rc<Route>>,
     /// How many routes there were when those were forgotten that nobody uses.
     routes_in_use: usize,
-    /// What became idle, by age: the oldest first.
-    idle: VecDeque<Idle>,
-    idle_count: usize,
-    next_age: u64,
+    /// What became idle while its route had no other idle connection, the oldest first.
+    idle: IdleOrder<Idle>,
+    /// What became idle beside another one of its route.
+    surplus: IdleOrder<Idle>,
+    /// When a connection last became idle: ages are counted from there.
+    put_last: Instant,
+    /// Those that had more idle connections than are kept for long.
+    crowded: Vec<Rc<Route>>,
 }
 
 #[derive(Debug)]
 struct Idle {
-    age: u64,
     since: Instant,
-    /// `None`: the connection has been taken since. What is in the route itself need not be looked at: that memory is cold.
-    route: Option<Rc<Route>>,
+    route: Rc<Route>,
+}
+
+/// Where an idle connection stands in one of the two orders.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Place {
+    is_surplus: bool,
+    index: IdleIndex,
 }
 
 impl Pool {
-    /// Of up to `max_open` connections, idle ones included.
-    pub fn new(max_open: usize) -> Self {
+    pub fn new(idle_limits: IdleLimits) -> Self {
         Self {
-            open: Open::new(max_open),
+            open: Rc::default(),
+            max_in_use: 0,
+            idle_limits,
             http2: VecDeque::new(),
             routes: HashMap::new(),
             routes_in_use: 0,
-            idle: VecDeque::new(),
-            idle_count: 0,
-            next_age: 0,
+            idle: IdleOrder::default(),
+            surplus: IdleOrder::default(),
+            put_last: Instant::now(),
+            crowded: Vec::new(),
         }
     }
 
-    /// From now on so many may be open, if that is more than before.
-    pub fn allow(&mut self, max_open: usize) {
-        self.open.set_max(self.open.max().max(max_open));
+    /// Lets so many connections be in use, if that is more than before.
+    pub fn allow(&mut self, in_use: usize) {
+        self.max_in_use = self.max_in_use.max(in_use);
+        self.evict_idle();
     }
 
-    /// So many more may be open than before.
+    /// Lets so many more connections be in use than before.
     pub fn allow_more(&mut self, more: usize) {
-        self.open.set_max(self.open.max() + more);
+        self.max_in_use += more;
+        self.evict_idle();
     }
 
     /// The one route of this key; `host` is asked where the worker has not met it yet.
@@ -173,35 +216,51 @@ impl Pool {
 
     /// Takes the youngest idle connection of a route. It may have died: ask it.
     pub fn take(&mut self, route: &Rc<Route>) -> Option<Lease> {
-        let (age, open) = route.idle.borrow_mut().pop_back()?;
-        if let Ok(index) = self.idle.binary_search_by_key(&age, |idle| idle.age) {
-            self.idle[index].route = None;
-        }
-        self.idle_count -= 1;
+        let (place, open) = route.idle.borrow_mut().pop_back()?;
+        open.permit.set_idle(false);
+        self.leave(place);
         Some(Lease { route: route.clone(), open })
     }
 
-    /// Keeps a connection for whoever needs it next.
+    /// Keeps a connection for the next request that needs it, unless it is ceded.
     pub fn put(&mut self, lease: Lease, now: Instant) {
         let Lease { route, open } = lease;
-        route.idle.borrow_mut().push_back((self.next_age, open));
-        if self.idle.len() > 2 * self.idle_count + SPARE_ROUTES {
-            self.idle.retain(|idle| idle.route.is_some());
+        if open.permit.try_cede() {
+            return;
         }
-        self.idle.push_back(Idle { age: self.next_age, since: now, route: Some(route) });
-        self.idle_count += 1;
-        self.next_age += 1;
+        open.permit.set_idle(true);
+        self.put_last = now;
+        let mut idle = route.idle.borrow_mut();
+        let is_surplus = !idle.is_empty();
+        let order = if is_surplus { &mut self.surplus } else { &mut self.idle };
+        let index = order.push(Idle { since: now, route: route.clone() });
+        idle.push_back((Place { is_surplus, index }, open));
+        if idle.len() > KEPT_FOR_LONG && !route.is_crowded.replace(true) {
+            self.crowded.push(route.clone());
+        }
+        drop(idle);
+        self.evict_idle();
     }
 
-    /// Makes room for one more connection, by closing an idle one if need be.
-    pub fn make_room(&mut self) -> OpenPermit {
-        while !self.open.has_room() && (self.close_oldest() || self.close_idle_http2()) {}
-        self.open.permit()
+    /// Closes idle connections of this route, the oldest first, as far as lanes wait for that.
+    pub fn cede(&mut self, key: &RouteKey) {
+        let Some(route) = self.routes.get(key).cloned() else { return };
+        while let Some((place, _)) = route.idle.borrow_mut().pop_front_if(|(_, open)| open.permit.try_cede()) {
+            self.leave(place);
+        }
     }
 
-    /// Whether one more connection may be opened.
+    /// Counts a connection that is about to be made.
+    pub fn permit(&mut self) -> OpenPermit {
+        let permit = self.open.permit();
+        // HTTP/2 connections become idle without a word to the pool.
+        self.evict_idle();
+        permit
+    }
+
+    /// Returns whether one more connection may be in use.
     pub fn has_room(&self) -> bool {
-        self.open.has_room() || self.has_idle()
+        self.open.in_use() < self.max_in_use
     }
 
     /// Keeps an eye on a connection that speaks HTTP/2.
@@ -212,7 +271,16 @@ impl Pool {
     /// A new connection, in the room that was made for it.
     pub fn lease(route: Rc<Route>, mut connection: Connection, permit: OpenPermit) -> Lease {
         connection.remote_addr = route.shared(connection.remote_addr);
-        Lease { route, open: Box::new(OpenConnection { connection, idle_since: None, _permit: permit }) }
+        permit.set_bytes(IDLE_BYTES + connection.stream.held_bytes());
+        Lease { route, open: Box::new(OpenConnection { connection, idle_since: None, permit }) }
+    }
+
+    /// Closes what was idle for too long while the machine was suspended: no server could tell that it closed its end.
+    pub fn close_suspended(&mut self, suspended: Duration, now: Instant) {
+        if suspended > MAX_IDLE {
+            while self.close_idle_http2() {}
+        }
+        self.sweep(now + suspended);
     }
 
     /// Closes what has been idle for too long, and gives up what is dead. To be called once a second.
@@ -221,19 +289,56 @@ impl Pool {
             connection.tick(MAX_IDLE.as_secs() as u32);
             !connection.is_closed()
         });
-        while self.idle.front().is_some_and(|idle| now.saturating_duration_since(idle.since) > MAX_IDLE) {
-            self.close_oldest();
+        let is_too_old = |idle: &Idle| now.saturating_duration_since(idle.since) > MAX_IDLE;
+        while self.idle.first().is_some_and(is_too_old) {
+            self.close_first(false);
         }
+        while self.surplus.first().is_some_and(is_too_old) {
+            self.close_first(true);
+        }
+        let mut crowded = std::mem::take(&mut self.crowded);
+        crowded.retain(|route| {
+            let is_crowded = self.thin_out(route, now);
+            route.is_crowded.set(is_crowded);
+            is_crowded
+        });
+        self.crowded = crowded;
+        self.evict_idle();
     }
 
     pub fn has_idle(&self) -> bool {
-        self.idle_count > 0 || self.open.idle_http2() > 0
+        self.open.idle() > 0
+    }
+
+    /// Closes connections of a route that has more idle ones than are kept for long; returns whether it still has.
+    fn thin_out(&mut self, route: &Route, now: Instant) -> bool {
+        loop {
+            let mut idle = route.idle.borrow_mut();
+            if idle.len() <= KEPT_FOR_LONG {
+                return false;
+            }
+            let since = idle.front().and_then(|(_, oldest)| oldest.idle_since);
+            if since.is_some_and(|since| now.saturating_duration_since(since) <= MAX_IDLE_OF_CROWDED) {
+                return true;
+            }
+            if let Some((place, _)) = idle.pop_front() {
+                self.leave(place);
+            }
+        }
+    }
+
+    /// Closes idle connections, the oldest first, until they are within their limits.
+    fn evict_idle(&mut self) {
+        let max_idle = self.idle_limits.connections(self.max_in_use);
+        while (self.open.idle() > max_idle || self.open.idle_bytes() > self.idle_limits.bytes)
+            && (self.close_least_needed() || self.close_idle_http2())
+        {}
     }
 
     /// Closes a connection that speaks HTTP/2 and that nobody uses. Whether there was one: the next one in turn, so that few
     /// are looked at.
     fn close_idle_http2(&mut self) -> bool {
-        while self.open.idle_http2() > 0
+        while self.open.idle() > self.idle.len() + self.surplus.len()
             && let Some(next) = self.http2.pop_front()
         {
             if next.is_closed() {
@@ -248,17 +353,35 @@ impl Pool {
         false
     }
 
-    /// Whether there was one to close.
-    fn close_oldest(&mut self) -> bool {
-        while let Some(oldest) = self.idle.pop_front() {
-            if let Some(route) = oldest.route {
-                // Ages ascend: it is the route's first.
-                route.idle.borrow_mut().pop_front();
-                self.idle_count -= 1;
-                return true;
+    /// Closes the connection that has been idle the longest, where a surplus one counts as older than it is; returns whether
+    /// there was one.
+    fn close_least_needed(&mut self) -> bool {
+        let is_surplus = match (self.idle.first(), self.surplus.first()) {
+            (Some(idle), Some(surplus)) => {
+                let age = |idle: &Idle| self.put_last.saturating_duration_since(idle.since);
+                age(surplus) * SURPLUS_AGES >= age(idle)
             }
-        }
-        false
+            (idle, _) => idle.is_none(),
+        };
+        self.close_first(is_surplus)
+    }
+
+    /// Closes the first connection of one of the two orders; returns whether there was one.
+    fn close_first(&mut self, is_surplus: bool) -> bool {
+        let order = if is_surplus { &mut self.surplus } else { &mut self.idle };
+        let Some(index) = order.first_index() else { return false };
+        let Some(Idle { route, .. }) = order.remove(index) else { return false };
+        // One of its first two: only the oldest of a route is no surplus.
+        let mut idle = route.idle.borrow_mut();
+        let place = Place { is_surplus, index };
+        let position = idle.iter().position(|(other, _)| *other == place);
+        position.and_then(|position| idle.remove(position)).is_some()
+    }
+
+    /// Takes a connection out of the order in which it became idle.
+    fn leave(&mut self, place: Place) {
+        let order = if place.is_surplus { &mut self.surplus } else { &mut self.idle };
+        order.remove(place.index);
     }
 
     /// Forgets routes that nobody uses, now and then: what is known is in proportion to what is used.
@@ -272,7 +395,10 @@ impl Pool {
 
 #[cfg(test)]
 mod tests {
+    use std::future::poll_fn;
     use std::net::{Ipv4Addr, TcpListener as Listener};
+    use std::pin::pin;
+    use std::task::Poll;
 
     use super::*;
     use crate::http::dial::connect::{ConnectBy, Connector};
@@ -285,6 +411,10 @@ mod tests {
         RouteKey { origin, way: Way::for_tests() }
     }
 
+    fn limits(connections: Option<usize>, bytes: usize) -> IdleLimits {
+        IdleLimits { connections, fitting: Arc::new(usize::MAX.into()), bytes }
+    }
+
     /// Leases of real connections to real listeners.
     struct Bench {
         pool: Pool,
@@ -292,22 +422,23 @@ mod tests {
     }
 
     impl Bench {
-        fn new(max_open: usize, hosts: usize) -> Self {
+        fn new(max_idle: usize, hosts: usize) -> Self {
             let listener = || Listener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
-            Self { pool: Pool::new(max_open), listeners: std::iter::repeat_with(listener).take(hosts).collect() }
+            let listeners = std::iter::repeat_with(listener).take(hosts).collect();
+            Self { pool: Pool::new(limits(Some(max_idle), 1 << 30)), listeners }
         }
 
         fn route(&mut self, host: usize) -> Rc<Route> {
             let port = self.listeners[host].local_addr().expect("a bound address").port();
-            self.pool.route(key(port), |_| Arc::default())
+            self.pool.route(key(port), |_| Arc::new(Host::new(Instant::now())))
         }
 
         async fn open(&mut self, host: usize) -> Lease {
             let route = self.route(host);
-            let permit = self.pool.make_room();
+            let permit = self.pool.permit();
             let by = ConnectBy { time: Instant::now() + Duration::from_mins(1), option: OptionName::TimeoutS };
             let connector = Connector::default();
-            let found = connector.find(&route.key, by.time).await.expect("it is an address");
+            let found = connector.find(&route.key, false, by.time).await.expect("it is an address");
             let connected = connector.connect(&route.key, &route.host, found, by).await;
             Pool::lease(route, connected.expect("somebody listens"), permit)
         }
@@ -318,10 +449,11 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn room_is_made_by_closing_what_is_idle_the_longest_whichever_was_used_in_between() {
+    async fn of_too_many_idle_connections_the_one_idle_the_longest_is_closed_and_none_in_use() {
         let mut bench = Bench::new(3, 4);
         let now = Instant::now();
         let (first, second, third) = (bench.open(0).await, bench.open(1).await, bench.open(2).await);
+        let fourth = bench.open(3).await;
         for lease in [first, second, third] {
             bench.pool.put(lease, now);
         }
@@ -329,13 +461,97 @@ mod tests {
         let route = bench.route(0);
         let lease = bench.pool.take(&route).expect("it is idle");
         bench.pool.put(lease, now);
-        let fourth = bench.open(3).await;
-        assert_eq!(vec![1, 0, 1, 0], bench.idle());
+        assert_eq!((vec![1, 1, 1, 0], 1), (bench.idle(), bench.pool.open.in_use()));
         bench.pool.put(fourth, now);
+        assert_eq!(vec![1, 0, 1, 1], bench.idle());
         bench.pool.sweep(now + MAX_IDLE);
         assert_eq!((vec![1, 0, 1, 1], true), (bench.idle(), bench.pool.has_idle()));
         bench.pool.sweep(now + MAX_IDLE * 2);
         assert_eq!((vec![0, 0, 0, 0], false), (bench.idle(), bench.pool.has_idle()));
+    }
+
+    #[tokio::test]
+    async fn without_an_option_ten_are_kept_for_each_in_use_as_far_as_files_and_bytes_allow() {
+        let kept = async |limits: IdleLimits| {
+            let mut bench = Bench { pool: Pool::new(limits), ..Bench::new(0, 1) };
+            bench.pool.allow(1);
+            let mut leases = Vec::new();
+            for _ in 0..12 {
+                leases.push(bench.open(0).await);
+            }
+            for lease in leases {
+                bench.pool.put(lease, Instant::now());
+            }
+            bench.pool.open.idle()
+        };
+        assert_eq!(10, kept(limits(None, 1 << 30)).await);
+        assert_eq!(7, kept(limits(None, 7 * IDLE_BYTES + 1)).await);
+        assert_eq!(5, kept(IdleLimits { fitting: Arc::new(5.into()), ..limits(None, 1 << 30) }).await);
+        assert_eq!(0, kept(limits(Some(0), 1 << 30)).await);
+    }
+
+    #[tokio::test]
+    async fn the_second_idle_connection_of_a_host_goes_sooner_than_the_only_one_of_another_unless_it_is_much_younger() {
+        for (age_s, expected) in [(3, vec![1, 1, 1]), (1, vec![2, 0, 1])] {
+            let mut bench = Bench::new(3, 3);
+            let start = Instant::now();
+            let at = |seconds| start + Duration::from_secs(seconds);
+            let (first, second) = (bench.open(0).await, bench.open(0).await);
+            let (only, last) = (bench.open(1).await, bench.open(2).await);
+            bench.pool.put(only, at(0));
+            bench.pool.put(first, at(8 - age_s));
+            bench.pool.put(second, at(8 - age_s));
+            bench.pool.put(last, at(8));
+            assert_eq!(expected, bench.idle(), "{age_s} s");
+        }
+    }
+
+    #[tokio::test]
+    async fn for_each_lane_that_waits_one_idle_connection_of_its_host_is_closed() {
+        let mut bench = Bench::new(10, 1);
+        let route = bench.route(0);
+        let connections = route.host.connections.clone();
+        let mut leases = Vec::new();
+        for _ in 0..4 {
+            let lease = bench.open(0).await;
+            lease.open.permit.set_of_host(connections.try_open(4));
+            leases.push(lease);
+        }
+        let busy = leases.pop().expect("there are four");
+        for lease in leases {
+            bench.pool.put(lease, Instant::now());
+        }
+        let mut one = pin!(connections.open(4, || ()));
+        assert!(poll_fn(|cx| Poll::Ready(one.as_mut().poll(cx).is_pending())).await);
+        bench.pool.cede(&route.key);
+        bench.pool.cede(&route.key);
+        assert_eq!(vec![2], bench.idle());
+        let mut other = pin!(connections.open(4, || ()));
+        assert!(poll_fn(|cx| Poll::Ready(other.as_mut().poll(cx).is_pending())).await);
+        bench.pool.put(busy, Instant::now());
+        bench.pool.cede(&route.key);
+        assert_eq!(vec![2], bench.idle(), "the one that became idle was closed for it");
+        let _both = (one.await, other.await);
+    }
+
+    #[tokio::test]
+    async fn of_one_host_no_more_than_six_are_kept_for_longer_than_five_seconds() {
+        let mut bench = Bench::new(100, 2);
+        let now = Instant::now();
+        let mut leases = vec![bench.open(1).await];
+        for _ in 0..9 {
+            leases.push(bench.open(0).await);
+        }
+        for mut lease in leases {
+            lease.rests_since(now);
+            bench.pool.put(lease, now);
+        }
+        bench.pool.sweep(now + MAX_IDLE_OF_CROWDED);
+        assert_eq!(vec![9, 1], bench.idle());
+        bench.pool.sweep(now + MAX_IDLE_OF_CROWDED + Duration::from_millis(1));
+        assert_eq!((vec![6, 1], 7), (bench.idle(), bench.pool.open.idle()));
+        bench.pool.sweep(now + MAX_IDLE);
+        assert_eq!((vec![6, 1], true), (bench.idle(), bench.pool.crowded.is_empty()));
     }
 
     #[tokio::test]
@@ -348,9 +564,9 @@ mod tests {
             };
             bench.pool.put(lease, Instant::now());
         }
-        assert!(bench.pool.idle.len() <= 2 + SPARE_ROUTES, "{}", bench.pool.idle.len());
+        assert_eq!((1, 0), (bench.pool.idle.len(), bench.pool.surplus.len()));
         for port in 1..10_000 {
-            bench.pool.route(key(port), |_| Arc::default());
+            bench.pool.route(key(port), |_| Arc::new(Host::new(Instant::now())));
         }
         assert!(bench.pool.routes.len() <= 2 * 2 + 2 * SPARE_ROUTES, "{}", bench.pool.routes.len());
         assert_eq!(vec![1, 0], bench.idle());
@@ -358,12 +574,12 @@ mod tests {
 
     #[test]
     fn a_route_is_one_for_each_host_and_way_to_it() {
-        let mut pool = Pool::new(1);
+        let mut pool = Pool::new(IdleLimits::default());
         let ways = Ways::default();
         let mut route = |insecure| {
             let options = crate::model::options::RequestOptions { insecure, ..Default::default() };
             let way = ways.get(&options).expect("nothing is read");
-            pool.route(RouteKey { way, ..key(443) }, |_| Arc::default())
+            pool.route(RouteKey { way, ..key(443) }, |_| Arc::new(Host::new(Instant::now())))
         };
         let (trusting, strict) = (route(true), route(false));
         assert!(!Rc::ptr_eq(&trusting, &strict), "no connection that nobody verified serves a run that does");

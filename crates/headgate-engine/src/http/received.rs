@@ -45,38 +45,25 @@ impl Received {
     pub async fn kept(
         self,
         head: &Head,
-        redirects: Redirects,
+        redirects: &Redirects,
         limits: &ResponseLimits,
         decoder: &Decoder,
         deadline: &mut Deadline,
     ) -> Kept {
-        let Self { body, cut, failure } = self;
-        let truncated = cut && failure.is_none();
-        let mut kept = Kept { body: Some(body), truncated, failure, ..Kept::default() };
-        // Nobody reads the body of a redirect that is followed.
-        if limits.no_body || redirects.lead_on(head.status, &head.headers) {
-            return Kept { body: None, truncated: false, ..kept };
-        }
-        if head.encoded
-            && let Some(body) = kept.body.take_if(|body| !body.bytes.is_empty())
-        {
-            let codings = Codings::of(&head.headers);
-            let is_left = limits.raw || head.status == PARTIAL_CONTENT || kept.failure.is_some();
-            if is_left {
-                kept.body_encoding = codings.names();
-                kept.body = Some(body);
-            } else {
-                let undo = Undo { max_bytes: limits.max_body_bytes, truncates: limits.truncate_body, is_cut: cut };
-                let undone = decoder.decode(codings, body, undo, deadline).await;
-                kept = Kept {
+        let mut kept = match self.unless_decoded(head, redirects, limits) {
+            Ok(kept) => kept,
+            // Boxed: most bodies have nothing to be undone.
+            Err((codings, body, undo)) => {
+                let undone = Box::pin(decoder.decode(codings, body, undo, deadline)).await;
+                Kept {
                     body: Some(undone.body),
                     body_encoding: undone.left,
                     truncated: undone.truncated,
                     saved: None,
                     failure: undone.failure,
-                };
+                }
             }
-        }
+        };
         if kept.failure.is_some() {
             kept.body = kept.body.filter(|body| !body.bytes.is_empty());
         }
@@ -84,5 +71,30 @@ impl Received {
             body.reservation.settle();
         }
         kept
+    }
+
+    /// What is kept where no coding is undone, or what is to be undone.
+    fn unless_decoded(
+        self,
+        head: &Head,
+        redirects: &Redirects,
+        limits: &ResponseLimits,
+    ) -> Result<Kept, (Codings, Body, Undo)> {
+        let Self { body, cut, failure } = self;
+        // The body of a redirect that is followed is of no use.
+        if limits.no_body || redirects.lead_on(head.status, &head.headers) {
+            return Ok(Kept { failure, ..Kept::default() });
+        }
+        let mut body_encoding = None;
+        if head.encoded && !body.bytes.is_empty() {
+            let codings = Codings::of(&head.headers);
+            if !limits.raw && head.status != PARTIAL_CONTENT && failure.is_none() {
+                let undo = Undo { max_bytes: limits.max_body_bytes, truncates: limits.truncate_body, is_cut: cut };
+                return Err((codings, body, undo));
+            }
+            body_encoding = codings.names();
+        }
+        let truncated = cut && failure.is_none();
+        Ok(Kept { body: Some(body), body_encoding, truncated, saved: None, failure })
     }
 }

@@ -1,74 +1,124 @@
 //! Where a redirect leads, and what goes along (RFC 9110 section 15.4, Fetch standard "HTTP-redirect fetch").
 //!
-//! Pure: an answer and the row's way so far go in, the way from there comes out. Who has left the scheme, host or port that
-//! the row named is *foreign* from then on: no credential is sent any more, also where a later redirect leads back.
+//! Pure: a response and the row's redirect chain go in, the longer chain comes out. A row that has left the scheme, host or
+//! port of its URL is *foreign* from then on, also where a later redirect leads back: of the user's headers, only harmless ones
+//! are sent (see `request.rs`).
 
+use std::collections::hash_map::DefaultHasher;
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
 use std::time::SystemTime;
 
-use http::Method;
+use http::{HeaderValue, Method};
 use url::Url;
 
 use crate::http::cookies;
-use crate::http::target;
+use crate::http::target::{self, Target};
 use crate::model::error::{ErrorKind, Failure};
 use crate::model::headers::Headers;
 use crate::model::message::OptionName;
-use crate::model::options::RequestOptions;
+use crate::model::options::{RedirectPolicy, RequestOptions};
+use crate::model::origin::Origin;
 use crate::model::reason::{Reason, shown};
-use crate::model::row::{MAX_URL_BYTES, Row};
+use crate::model::row::{MAX_URL_BYTES, Row, RowBody};
 use crate::model::trail::{Hop, Trail};
 use crate::model::url_user::without_user;
 
 /// Of a row, the URLs of redirects that are kept: all rows in flight have them in memory.
 const MAX_KEPT_BYTES: usize = 128 * 1024;
 
-/// What is done about redirects; by default, nothing.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+/// Which redirects are followed.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Redirects {
-    /// How many are followed; 0: none, they are answers.
+    policy: RedirectPolicy,
     max: u32,
     keep: bool,
     cookies: bool,
+    /// The run's requests have a body, unless a row says otherwise.
+    has_body: bool,
+    /// `None`: a redirect may lead to any origin.
+    bound: Option<Arc<Bound>>,
+}
+
+/// A request whose redirects may lead to few origins only.
+#[derive(Debug, PartialEq, Eq)]
+struct Bound {
+    from: Origin,
+    method: Box<str>,
+    has_body: bool,
+    policy: RedirectPolicy,
 }
 
 impl Redirects {
     pub fn new(options: &RequestOptions) -> Self {
-        let RequestOptions { max_redirects, keep_redirects, cookies, .. } = options;
-        Self { max: *max_redirects, keep: *keep_redirects, cookies: *cookies }
+        let RequestOptions { redirects, max_redirects, keep_redirects, cookies, .. } = options;
+        Self {
+            policy: *redirects,
+            max: *max_redirects,
+            keep: *keep_redirects,
+            cookies: *cookies,
+            has_body: options.body_bytes() > 0,
+            bound: None,
+        }
+    }
+
+    /// Follows none.
+    pub fn none() -> Self {
+        Self { policy: RedirectPolicy::None, max: 0, ..Self::of_robots() }
     }
 
     /// Of robots.txt (RFC 9309 section 2.3.1.2).
     pub fn of_robots() -> Self {
-        Self { max: 5, keep: false, cookies: false }
+        let policy = RedirectPolicy::Follow;
+        Self { policy, max: 5, keep: false, cookies: false, has_body: false, bound: None }
     }
 
-    /// As they are followed for this row.
+    /// As they are followed for this row, which is requested with `method` now.
     #[must_use]
-    pub fn of(&self, row: &Row) -> Self {
-        let own = row.own().and_then(|own| own.max_redirects);
-        Self { max: own.unwrap_or(self.max), ..*self }
+    pub fn of(&self, row: &Row, method: &str) -> Self {
+        let policy = self.policy_of(row);
+        let has_body = self.sends_body(row);
+        let is_bound = policy == RedirectPolicy::SameOrigin || has_body;
+        let from = if is_bound { target::parse(row.target()).ok() } else { None };
+        let bound = from.map(|from| Arc::new(Bound { from: from.origin, method: method.into(), has_body, policy }));
+        Self { policy, bound, ..self.clone() }
     }
 
-    /// Whether an answer with this status may lead on.
-    pub fn may_lead_on(&self, status: u16) -> bool {
-        matches!(status, 301 | 302 | 303 | 307 | 308) && self.max > 0
+    fn policy_of(&self, row: &Row) -> RedirectPolicy {
+        row.own().and_then(|own| own.redirects).unwrap_or(self.policy)
     }
 
-    /// Whether this answer does.
+    fn sends_body(&self, row: &Row) -> bool {
+        let has_lost_it = row.trail().is_some_and(|trail| trail.method.is_some());
+        let own = row.extra.as_ref().and_then(|extra| extra.body.as_ref());
+        !has_lost_it && own.map_or(self.has_body, |body| !matches!(body, RowBody::Bytes(bytes) if bytes.is_empty()))
+    }
+
+    /// Whether a response to this row with this status may be a redirect that is followed.
+    pub fn may_lead_on(&self, row: &Row, status: u16) -> bool {
+        is_redirect(status) && self.policy_of(row) != RedirectPolicy::None
+    }
+
+    /// Whether this response is followed.
     pub fn lead_on(&self, status: u16, headers: &Headers) -> bool {
-        self.may_lead_on(status) && headers.get_all("location").any(|location| !location.trim_ascii().is_empty())
+        is_redirect(status)
+            && self.policy != RedirectPolicy::None
+            && locations(headers)
+                .next()
+                .is_some_and(|location| self.bound.as_ref().is_none_or(|bound| bound.allows(status, location)))
     }
 
-    /// Where an answer leads; `None`: nowhere, it is the row's answer. `method` is what it answers.
+    /// Returns where a response redirects to; `None`: nowhere, it is the row's response. `method` is that of its request, and
+    /// `is_outside` tells whether the server has a public address.
     ///
     /// # Errors
-    /// `protocol`: that is no place where one could go. `too_many_redirects`.
+    /// `protocol`: that is no place where one could go. `redirect_loop`, `too_many_redirects`.
     pub fn follow(
         &self,
         row: &Row,
         method: &str,
-        status: u16,
-        headers: &Headers,
+        (status, headers): (u16, &Headers),
+        is_outside: bool,
         now: SystemTime,
     ) -> Result<Option<Box<Trail>>, Failure> {
         if !self.lead_on(status, headers) {
@@ -76,10 +126,10 @@ impl Redirects {
         }
         let location = location(headers)?;
         let trouble = |what: &str| broken(Reason::new(what.to_owned()), location);
-        let base = Url::parse(row.target()).map_err(|_| trouble("the redirect has no base"))?;
+        let mut base = Url::parse(row.target()).map_err(|_| trouble("the redirect has no base"))?;
         let mut url =
             base.join(&text(location)).map_err(|error| trouble(&format!("the redirect leads to no URL: {error}")))?;
-        if !matches!(url.scheme(), "http" | "https") {
+        if !is_http(&url) {
             return Err(trouble("the redirect leads to a URL that is neither http nor https"));
         }
         url.set_fragment(None);
@@ -91,6 +141,11 @@ impl Redirects {
         let here = target::parse(row.target()).map_err(|reason| broken(reason, location))?;
         let mut trail = row.trail().cloned().unwrap_or_default();
         trail.count += 1;
+        trail.from_outside |= is_outside;
+        if trail.visited.is_empty() {
+            base.set_fragment(None);
+            trail.visited.push(fingerprint(method, &base, &here, &trail));
+        }
         if self.cookies {
             for set in headers.get_all("set-cookie") {
                 cookies::take(&mut trail.cookies, set, &here.origin, here.path.path(), now);
@@ -99,6 +154,21 @@ impl Redirects {
         let shown_url = without_user(url.as_str()).into_owned();
         if self.keep {
             trail.hops.push(Hop { status, location: shown_url.as_str().into() });
+        }
+        if there.origin == here.origin && url.username().is_empty() && url.password().is_none() {
+            // The user of a URL is the user of its origin.
+            let _ = url.set_username(base.username()).and_then(|()| url.set_password(base.password()));
+        }
+        trail.is_foreign |= there.origin != here.origin;
+        let changed = changed_method(status, method);
+        let request = fingerprint(changed.as_ref().map_or(method, Method::as_str), &url, &there, &trail);
+        if trail.visited.contains(&request) {
+            let reason = Reason::new("the redirect leads back to a request that was made before").with(shown_url);
+            return Err(Failure::new(ErrorKind::RedirectLoop, reason).lasting());
+        }
+        trail.visited.push(request);
+        if let Some(method) = changed {
+            trail.method = Some(method.as_str().into());
         }
         if trail.count > self.max {
             let reason = Reason::new(format!("there were more than {} redirects", self.max)).with(shown_url);
@@ -111,17 +181,38 @@ impl Redirects {
             let failure = Failure::new(ErrorKind::TooManyRedirects, reason);
             return Err(failure.with_option(OptionName::KeepRedirects).lasting());
         }
-        trail.is_foreign |= there.origin != here.origin;
-        if let Some(method) = changed_method(status, method) {
-            trail.method = Some(method.as_str().into());
-        }
-        if there.origin == here.origin && url.username().is_empty() && url.password().is_none() {
-            // The user of a URL is the user of its origin.
-            let _ = url.set_username(base.username()).and_then(|()| url.set_password(base.password()));
-        }
         trail.url = String::from(url).into();
         Ok(Some(Box::new(trail)))
     }
+}
+
+fn is_redirect(status: u16) -> bool {
+    matches!(status, 301 | 302 | 303 | 307 | 308)
+}
+
+impl Bound {
+    /// Whether the request may go on to this location. One that is no URL is for [`Redirects::follow`] to refuse.
+    fn allows(&self, status: u16, location: &[u8]) -> bool {
+        let from = &self.from;
+        let base = Url::parse(&format!("{from}/"));
+        let Some(to) = base.and_then(|base| base.join(&text(location))).ok().filter(is_http) else { return true };
+        let Ok(to) = target::parse(to.as_str()).map(|target| target.origin) else { return true };
+        let is_upgrade = !from.https && to.https && to.name == from.name;
+        let takes_body = self.has_body && changed_method(status, &self.method).is_none();
+        to == *from || self.policy == RedirectPolicy::Follow && (is_upgrade || !takes_body)
+    }
+}
+
+fn is_http(url: &Url) -> bool {
+    matches!(url.scheme(), "http" | "https")
+}
+
+/// A request as a loop is recognised by it: its method, its URL and the cookies that servers have set.
+fn fingerprint(method: &str, url: &Url, there: &Target, trail: &Trail) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    let cookies = cookies::header(&trail.cookies, &there.origin, there.path.path());
+    (method, url.as_str(), cookies.as_ref().map(HeaderValue::as_bytes)).hash(&mut hasher);
+    hasher.finish()
 }
 
 /// The method of the next request, where it is not that of the last one; then it has no body either.
@@ -132,6 +223,10 @@ fn changed_method(status: u16, method: &str) -> Option<Method> {
         (303, method) => (!matches!(method, "GET" | "HEAD")).then_some(Method::GET),
         _ => None,
     }
+}
+
+fn locations(headers: &Headers) -> impl Iterator<Item = &[u8]> {
+    headers.get_all("location").map(<[u8]>::trim_ascii).filter(|location| !location.is_empty())
 }
 
 /// What the header says, which may be there more than once if it says the same.

@@ -6,19 +6,20 @@
 
 use std::borrow::Cow;
 use std::rc::Rc;
-use std::sync::Arc;
+use std::time::Instant;
 
 use bytes::Bytes;
-use http::header::{AUTHORIZATION, CONTENT_ENCODING, CONTENT_LANGUAGE, CONTENT_LOCATION, CONTENT_TYPE, HOST};
+use http::header::{AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE};
 use http::uri::PathAndQuery;
-use http::{HeaderName, HeaderValue, Method};
+use http::{HeaderValue, Method};
 
 use crate::http::cookies;
-use crate::http::defaults::{Defaults, OURS};
-use crate::http::dial::way::Way;
+use crate::http::defaults::{Defaults, HeaderScope, OURS, is_harmless, is_of_body};
+use crate::http::dial::route::RouteKey;
 use crate::http::header_lines::{HeaderLine, checked, contains, replaced};
 use crate::http::idempotency_key::{IDEMPOTENCY_KEY, KeySalt};
 use crate::http::method;
+use crate::http::pool::Route;
 use crate::http::sent_body::{Rest, SentBody, end_head};
 use crate::http::site::{Found, Site, SiteMaker, Sites};
 use crate::model::error::{ErrorKind, Failure};
@@ -28,9 +29,6 @@ use crate::model::row::Row;
 
 /// A body up to this size is sent in one write with its head.
 const JOINED_BODY_BYTES: usize = 32 * 1024;
-
-/// Headers that speak of a body, and go with it (Fetch standard, "request-body-header name").
-const OF_BODY: [HeaderName; 4] = [CONTENT_ENCODING, CONTENT_LANGUAGE, CONTENT_LOCATION, CONTENT_TYPE];
 
 /// A request that can be sent.
 #[derive(Debug)]
@@ -55,8 +53,7 @@ struct OwnHeaders {
     authorization: Option<HeaderValue>,
     /// In the row's order; they replace what there is of their names.
     row: Vec<HeaderLine>,
-    /// A redirect has led away from the origin that credentials are for.
-    is_foreign: bool,
+    scope: HeaderScope,
     /// A redirect has taken the body.
     is_bodiless: bool,
     /// What servers have set on the way.
@@ -65,18 +62,8 @@ struct OwnHeaders {
 
 impl OwnHeaders {
     fn lines(&self, origin: &Origin) -> Vec<HeaderLine> {
-        let mut lines = replaced(&self.defaults.headers_to(origin), &self.row);
-        lines.retain(|line| {
-            let is_secret = self.is_foreign && self.defaults.secrets.contains(&line.name);
-            !(is_secret || self.is_bodiless && OF_BODY.contains(&line.name))
-        });
-        if self.is_foreign
-            && let Some(host) = lines.iter_mut().find(|line| line.name == HOST)
-            && let Ok(authority) = HeaderValue::try_from(origin.authority())
-        {
-            // One that was given is for the origin that the row names, as are its credentials.
-            *host = HeaderLine::new(HOST, authority);
-        }
+        let mut lines = replaced(&self.defaults.headers_to(origin, self.scope), &self.row);
+        lines.retain(|line| !(self.is_bodiless && is_of_body(&line.name)));
         if let Some(authorization) = self.authorization.as_ref().filter(|_| !contains(&lines, &AUTHORIZATION)) {
             lines.push(HeaderLine::new(AUTHORIZATION, authorization.clone()));
         }
@@ -134,6 +121,8 @@ pub struct Preparer {
     /// Where a row is a URL and nothing else: what goes before the path, and what goes behind the headers.
     plain: (Box<[u8]>, Box<[u8]>),
     sites: Sites,
+    /// Where redirects have led rows that left their origin: connections are made there without the client certificate.
+    foreign_sites: Sites,
 }
 
 impl Preparer {
@@ -145,12 +134,13 @@ impl Preparer {
         if defaults.body.bytes.len() <= JOINED_BODY_BYTES {
             end.extend_from_slice(&defaults.body.bytes);
         }
-        Self { defaults: Rc::new(defaults), plain: (begin.into(), end.into()), sites: Sites::new(sites) }
+        let foreign_sites = Sites::new(sites.without_certificate());
+        Self { defaults: Rc::new(defaults), plain: (begin.into(), end.into()), sites: Sites::new(sites), foreign_sites }
     }
 
-    /// How connections for these requests are made.
-    pub fn way(&self) -> Arc<Way> {
-        self.sites.way()
+    /// The route to an origin that no redirect has led to.
+    pub fn route_key(&self, origin: Origin) -> RouteKey {
+        self.sites.route_key(origin)
     }
 
     /// See [`Defaults::has_idempotency_key`].
@@ -197,6 +187,16 @@ impl Preparer {
         self.sites.limit_key(row.target())
     }
 
+    /// When the host that a row goes to last responded, as far as the engine knows.
+    pub fn responded_at(&mut self, row: &Row) -> Option<Instant> {
+        self.sites.host(row.target())?.responded_at()
+    }
+
+    /// See [`Sites::route`].
+    pub fn route(&self, origin: Origin) -> Rc<Route> {
+        self.sites.route(origin)
+    }
+
     /// Whether sending a row's request twice has the effect of sending it once.
     pub fn is_idempotent(&self, row: &Row) -> bool {
         method::is_idempotent(self.defaults.methods.name(row))
@@ -211,22 +211,34 @@ impl Preparer {
         if let Some(defect) = extra.and_then(|extra| extra.defect.as_ref()) {
             return Err(defect.clone());
         }
-        let Found { site, path, authorization } =
-            self.sites.find(row.target(), |origin| self.defaults.lines_to(origin).into())?;
         let trail = row.trail();
+        let is_foreign = trail.is_some_and(|trail| trail.is_foreign);
+        let sites = if is_foreign { &mut self.foreign_sites } else { &mut self.sites };
+        let Found { site, path, authorization } = sites.find(row.target(), |origin| self.defaults.lines_to(origin))?;
+        let scope = match site.gets_credentials {
+            _ if is_foreign => HeaderScope::Harmless,
+            true => HeaderScope::All,
+            false => HeaderScope::AllButCredentials,
+        };
         let own_method =
             trail.and_then(|trail| trail.method.as_deref()).or(extra.and_then(|extra| extra.method.as_deref()));
         let own_method = own_method.map(method::parse).transpose()?;
-        let own = extra.map_or(&[][..], |extra| &extra.headers);
-        let own = without_ours(checked(own.iter().map(|(name, value)| (&**name, &**value)))?);
-        let is_bodiless = trail.is_some_and(|trail| trail.method.is_some());
-        let own_body = extra.and_then(|extra| extra.body.clone()).filter(|_| !is_bodiless);
+        let own = extra.into_iter().flat_map(|extra| &extra.headers).map(|(name, value)| (&**name, &**value));
+        let credentials = extra.into_iter().flat_map(|extra| &extra.credentials).filter(|_| scope == HeaderScope::All);
+        let credentials = credentials.map(|(name, value)| (&**name, &**value.expose()));
+        let mut own = without_ours(checked(own.chain(credentials))?);
+        if is_foreign {
+            own.retain(|line| is_harmless(&line.name) && !self.defaults.is_credential(&line.name));
+        }
+        let has_lost_body = trail.is_some_and(|trail| trail.method.is_some());
+        let own_body = extra.and_then(|extra| extra.body.clone()).filter(|_| !has_lost_body);
         let coding = self.defaults.coding.filter(|_| !contains(&own, &CONTENT_ENCODING));
         let body = match own_body {
-            _ if is_bodiless => SentBody::default(),
+            _ if has_lost_body => SentBody::default(),
             Some(body) => SentBody::of_row(body, coding, extra.and_then(|extra| extra.body_type.as_deref()))?,
             None => self.defaults.body.clone(),
         };
+        let is_bodiless = has_lost_body || is_foreign && body.bytes.is_empty() && body.files.is_none();
         let brings_key = contains(&own, &IDEMPOTENCY_KEY);
         let is_untyped = self.defaults.is_untyped() && !contains(&own, &CONTENT_TYPE);
         let is_own = !own.is_empty() || authorization.is_some() || trail.is_some();
@@ -235,7 +247,7 @@ impl Preparer {
                 defaults: self.defaults.clone(),
                 authorization,
                 row: own,
-                is_foreign: trail.is_some_and(|trail| trail.is_foreign),
+                scope,
                 is_bodiless,
                 cookies: trail.and_then(|trail| cookies::header(&trail.cookies, &site.route.key.origin, path.path())),
             })

@@ -1,24 +1,27 @@
 //! What hosts ask robots to leave alone (RFC 9309).
 //!
 //! Each origin's `/robots.txt` is fetched once and believed for a day, by whoever comes first; others to the same origin wait for
-//! it. A file that is not there allows everything, one that can't be reached nothing. Parsing and matching is the `robotxt`
-//! crate's. Bounded: in the number of origins, and in bytes over all of them; what is pushed out is fetched again.
+//! it. A file that is not there allows everything, one that can't be read nothing. Bounded: in the number of origins, and in
+//! bytes over all of them; what is pushed out is fetched again. Parsing and matching is in `robots_rules.rs`.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use robotxt::{BYTE_LIMIT, Robots, Rule};
 use tokio::sync::OnceCell;
-use url::Url;
 
+use super::robots_rules::{MAX_BYTES as MAX_FILE_BYTES, Rules, is_of_token};
 use crate::model::error::{ErrorKind, Failure};
 use crate::model::message::OptionName;
 use crate::model::origin::Origin;
 use crate::model::reason::Reason;
 
 /// Of a file, the rest is ignored (RFC 9309 section 2.5). One byte more tells whether its last line was cut off.
-pub const MAX_ROBOTS_BYTES: u64 = BYTE_LIMIT as u64 + 1;
+pub const MAX_ROBOTS_BYTES: u64 = MAX_FILE_BYTES as u64 + 1;
+/// A file of more bytes is parsed by a thread of the decoder pool, not by a worker.
+pub const MAX_BYTES_AT_ONCE: usize = 16 * 1024;
+/// The same of deciding on a path: rules and bytes of the path.
+const MAX_STEPS_AT_ONCE: usize = 16 * 1024;
 /// How long a file is believed (section 2.4).
 const BELIEVED_FOR: Duration = Duration::from_hours(24);
 /// How long a server is left alone that could not say what it asks for.
@@ -27,53 +30,61 @@ const UNREACHABLE_FOR: Duration = Duration::from_mins(10);
 const MAX_ORIGINS: usize = 16_384;
 /// Bytes of these files.
 const MAX_BYTES: usize = 32 * 1024 * 1024;
-/// UTF-8's, which a file may begin with.
-const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
-/// What the allocator adds to a text.
-const ALLOCATED_BYTES: usize = 16;
 /// What an origin takes up without any rules.
 const ORIGIN_BYTES: usize = 500;
 
 /// What an origin asks for.
 #[derive(Debug)]
 pub enum Asked {
-    Rules {
-        robots: Robots,
-        bytes: usize,
-    },
-    /// Nobody could say, for this reason: then nothing may be fetched (section 2.3.1.4).
-    Unknown(Reason),
+    Rules(Rules),
+    /// The file could not be read: then nothing may be fetched (section 2.3.1.4), and rows fail so.
+    Unknown(Failure),
 }
 
 impl Asked {
     /// By the answer to a request for the file, after redirects; `body` as far as it came.
     pub fn answered(status: u16, body: &[u8], token: &str) -> Self {
         match status {
-            200..300 => {
-                let robots = Robots::parse(&without_versions(body), token);
-                Self::Rules { bytes: kept_bytes(&robots), robots }
-            }
-            300..500 => Self::Rules { robots: Robots::allow_all(), bytes: 0 },
-            _ => Self::Unknown(Reason::new("robots.txt can't be read").with(format!("status {status}"))),
+            200..300 => Self::Rules(Rules::parse(body, token)),
+            300..500 => Self::Rules(Rules::default()),
+            _ => Self::Unknown(blocked(unreadable(format!("status {status}")))),
         }
     }
 
-    /// By the failure of that request.
+    /// By the failure of that request. A host that can't be reached fails its rows with the kind of that failure, and one that
+    /// answers with something else than a file blocks them.
     pub fn failed(failure: &Failure) -> Self {
-        if failure.kind == ErrorKind::TooManyRedirects {
-            return Self::Rules { robots: Robots::allow_all(), bytes: 0 };
-        }
-        Self::Unknown(Reason::new("robots.txt can't be read").with(failure.to_string()))
+        use ErrorKind as Kind;
+        let reason = unreadable(failure.to_string());
+        Self::Unknown(match failure.kind {
+            Kind::TooManyRedirects | Kind::RedirectLoop => return Self::Rules(Rules::default()),
+            Kind::Resolve
+            | Kind::Connect
+            | Kind::Tls
+            | Kind::ConnectTimeout
+            | Kind::Timeout
+            | Kind::Closed
+            | Kind::HostDown
+            | Kind::Proxy => {
+                // The host was judged by the request for the file. Its rows were not sent, and say nothing more about it.
+                Failure { option: failure.option, ..Failure::new(failure.kind, reason) }.lasting().of_ours()
+            }
+            _ => blocked(reason),
+        })
     }
 
     /// Why this path and query may not be fetched, if so.
     pub fn objection(&self, path: &str) -> Option<Failure> {
-        let reason = match self {
-            Self::Rules { robots, .. } if robots.is_allowed(path) => return None,
-            Self::Rules { .. } => Reason::new("robots.txt disallows it"),
-            Self::Unknown(reason) => reason.clone(),
-        };
-        Some(Failure::new(ErrorKind::Blocked, reason).with_option(OptionName::Robots).lasting())
+        match self {
+            Self::Rules(rules) if rules.allow(path) => None,
+            Self::Rules(_) => Some(blocked(Reason::new("robots.txt disallows it"))),
+            Self::Unknown(failure) => Some(failure.clone()),
+        }
+    }
+
+    /// Whether deciding on this path takes a worker too long.
+    pub fn is_much(&self, path: &str) -> bool {
+        matches!(self, Self::Rules(rules) if rules.steps(path) > MAX_STEPS_AT_ONCE)
     }
 
     fn is_believed_for(&self) -> Duration {
@@ -81,50 +92,16 @@ impl Asked {
     }
 
     fn bytes(&self) -> usize {
-        ORIGIN_BYTES + if let Self::Rules { bytes, .. } = self { *bytes } else { 0 }
+        ORIGIN_BYTES + if let Self::Rules(rules) = self { rules.bytes() } else { 0 }
     }
 }
 
-/// The file with spaces for what follows a product's name where robots are named: `headgate/1.0` is there what we call ourselves,
-/// and as Google's parser reads it, it means us.
-fn without_versions(body: &[u8]) -> Vec<u8> {
-    let mut body = body.to_vec();
-    let start = if body.starts_with(BYTE_ORDER_MARK) { BYTE_ORDER_MARK.len() } else { 0 };
-    for line in body[start..].split_mut(|byte| matches!(byte, b'\n' | b'\r' | 0)) {
-        let Some(value) = named_robot(line) else { continue };
-        let name = line[value..].iter().take_while(|byte| is_of_token(**byte)).count();
-        if name > 0 {
-            line[value + name..].fill(b' ');
-        }
-    }
-    body
+fn unreadable(why: String) -> Reason {
+    Reason::new("robots.txt can't be read").with(why)
 }
 
-/// Where the name begins on a line that names a robot, in each of the spellings that the parser takes.
-fn named_robot(line: &[u8]) -> Option<usize> {
-    let rest = after(line.trim_ascii_start(), b"user")?;
-    let rest = rest.strip_prefix(b"-").or(rest.strip_prefix(b" ")).unwrap_or(rest);
-    let rest = after(rest, b"agent")?;
-    let value = rest.trim_ascii_start();
-    let value = value.strip_prefix(b":").map_or(value, <[u8]>::trim_ascii_start);
-    (value.len() < rest.len()).then(|| line.len() - value.len())
-}
-
-fn after<'a>(text: &'a [u8], word: &[u8]) -> Option<&'a [u8]> {
-    let (begin, rest) = text.split_at_checked(word.len())?;
-    begin.eq_ignore_ascii_case(word).then_some(rest)
-}
-
-/// RFC 9309 section 2.2.1.
-fn is_of_token(byte: u8) -> bool {
-    byte.is_ascii_alphabetic() || matches!(byte, b'-' | b'_')
-}
-
-/// What is kept of a file: several times what short lines have in it, and nothing of its comments.
-fn kept_bytes(robots: &Robots) -> usize {
-    let rules = robots.rules().iter().map(|rule| size_of::<Rule>() + ALLOCATED_BYTES + rule.pattern().len());
-    let sitemaps = robots.sitemaps().iter().map(|url| size_of::<Url>() + ALLOCATED_BYTES + url.as_str().len());
-    rules.chain(sitemaps).sum()
+fn blocked(reason: Reason) -> Failure {
+    Failure::new(ErrorKind::BlockedByRobots, reason).with_option(OptionName::Robots).lasting()
 }
 
 /// What an origin asks for, once it is known.
@@ -238,8 +215,8 @@ mod tests {
     #[test]
     fn what_may_be_fetched_follows_from_the_answer() {
         let rules = b"User-agent: *\nDisallow: /\n\nUser-agent: HeadGate\nDisallow: /private\nAllow: /private/open\n";
-        let disallowed = Some("blocked: robots.txt disallows it".to_owned());
-        let unknown = |why: &str| Some(format!("blocked: robots.txt can't be read ({why})"));
+        let disallowed = Some("blocked_by_robots: robots.txt disallows it".to_owned());
+        let unknown = |kind: &str, why: &str| Some(format!("{kind}: robots.txt can't be read ({why})"));
         let timeout = Failure::new(ErrorKind::Timeout, "no answer came in time");
         let circle = Failure::new(ErrorKind::TooManyRedirects, "there were more than 5 redirects");
         for (expected, asked, path) in [
@@ -262,8 +239,13 @@ mod tests {
             ),
             (disallowed.clone(), Asked::answered(200, b"User agent:headgate/1\nDisallow: /v\n", "headgate"), "/v"),
             (None, Asked::answered(200, b"User-agent: headgate2/0.1\nDisallow: /v\n", "other"), "/v"),
-            (unknown("status 503"), Asked::answered(503, b"", "headgate"), "/x"),
-            (unknown("timeout: no answer came in time"), Asked::failed(&timeout), "/x"),
+            (unknown("blocked_by_robots", "status 503"), Asked::answered(503, b"", "headgate"), "/x"),
+            (unknown("timeout", "timeout: no answer came in time"), Asked::failed(&timeout), "/x"),
+            (
+                unknown("blocked_by_robots", "protocol: no HTTP"),
+                Asked::failed(&Failure::new(ErrorKind::Protocol, "no HTTP")),
+                "/x",
+            ),
             (None, Asked::failed(&circle), "/x"),
         ] {
             assert_eq!(expected, objection(&asked, path), "{path}");
@@ -296,8 +278,9 @@ mod tests {
     fn a_file_counts_as_what_is_kept_of_it() {
         let many = |line: &str| [b"User-agent: *\n".to_vec(), line.repeat(10_000).into_bytes()].concat();
         let bytes = |body: &[u8]| Asked::answered(200, body, "headgate").bytes();
-        assert!(bytes(&many("Allow:/a\n")) > 10_000 * size_of::<Rule>());
-        assert!(bytes(&many("Sitemap:a:b\n")) > 10_000 * size_of::<Url>());
+        let numbered = (0..10_000).map(|number| format!("Allow:/*{number}")).collect::<Vec<_>>().join("\n");
+        assert!(bytes(&[&b"User-agent: *\n"[..], numbered.as_bytes()].concat()) > 10_000 * 48);
+        assert_eq!(ORIGIN_BYTES, bytes(&many("Sitemap: http://h/s.xml\n")));
         assert_eq!(ORIGIN_BYTES, bytes(&many("# nothing\n")));
     }
 
@@ -311,7 +294,8 @@ mod tests {
             let known = table.known.lock().expect("whole");
             assert!(known.by_origin.len() <= MAX_ORIGINS && known.order.len() <= 2 * MAX_ORIGINS + 16);
         }
-        let large = [b"User-agent: *\n".to_vec(), b"Allow:/a\n".repeat(50_000)].concat();
+        let large = (0..30_000).map(|number| format!("Allow:/{number}")).collect::<Vec<_>>().join("\n");
+        let large = ["User-agent: *\n", &large].concat().into_bytes();
         let bytes = Asked::answered(200, &large, "x").bytes();
         for number in 0..2 * MAX_BYTES / bytes {
             fill(&table, MAX_ORIGINS + 1000 + number, Asked::answered(200, &large, "x"), now);

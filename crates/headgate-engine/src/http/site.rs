@@ -14,16 +14,21 @@ use http::HeaderValue;
 use http::uri::PathAndQuery;
 
 use crate::http::dial::route::RouteKey;
+use crate::http::dial::way::Transports;
+#[cfg(test)]
 use crate::http::dial::way::Way;
 use crate::http::pool::{Pool, Route};
 use crate::http::target::{self, Target};
 use crate::model::limits::LimitBy;
 use crate::model::origin::Origin;
 use crate::model::reason::Reason;
-use crate::schedule::hosts::HostTable;
+use crate::schedule::hosts::{Host, HostTable};
 
-/// Sites that a worker remembers for a run, at some 500 bytes each. One that was forgotten is made again.
-const MAX_SITES: usize = 4096;
+/// Sites that the workers of a run remember, all together; with its route and the names of its host, each takes about 1 KiB
+/// of memory. One that was forgotten is made again.
+const SITES_OF_RUN: usize = 65_536;
+/// The bounds of what one worker remembers.
+const SITES_OF_WORKER: (usize, usize) = (4096, 32_768);
 
 /// Where rows go, and with what.
 #[derive(Debug)]
@@ -32,9 +37,11 @@ pub struct Site {
     prefix: Box<str>,
     pub route: Rc<Route>,
     /// Its host as limits know it.
-    limit_key: Box<str>,
+    pub limit_key: Box<str>,
     /// The run's headers as they go there, where a row has none of its own: lines with their CR LF.
     pub headers: Box<[u8]>,
+    /// The run's credentials are among them, if it has any.
+    pub gets_credentials: bool,
 }
 
 /// What sites are made with.
@@ -45,26 +52,43 @@ pub struct SiteMaker {
     /// The engine's.
     pub hosts: Arc<Mutex<HostTable>>,
     /// How the run's connections are made.
-    pub way: Arc<Way>,
+    pub transports: Transports,
     /// What limits take for one host.
     pub limit_by: LimitBy,
+    /// Workers that make sites for the run.
+    pub workers: usize,
 }
 
 impl SiteMaker {
     #[cfg(test)]
     pub fn for_tests() -> Self {
+        use crate::http::idle_limits::IdleLimits;
+
         Self {
-            pool: Rc::new(RefCell::new(Pool::new(0))),
+            pool: Rc::new(RefCell::new(Pool::new(IdleLimits::default()))),
             hosts: Arc::new(Mutex::new(HostTable::new(1))),
-            way: Way::for_tests(),
+            transports: Way::for_tests().into(),
             limit_by: LimitBy::default(),
+            workers: SITES_OF_RUN / SITES_OF_WORKER.0,
         }
     }
 
     fn route(&self, origin: Origin) -> Rc<Route> {
-        self.pool.borrow_mut().route(RouteKey { origin, way: self.way.clone() }, |origin| {
-            self.hosts.lock().unwrap_or_else(PoisonError::into_inner).get(origin, Instant::now())
-        })
+        self.pool.borrow_mut().route(self.route_key(origin), |origin| self.host(origin))
+    }
+
+    fn route_key(&self, origin: Origin) -> RouteKey {
+        RouteKey { way: self.transports.to(&origin).clone(), origin }
+    }
+
+    /// The same, whose connections are made without the run's client certificate.
+    #[must_use]
+    pub fn without_certificate(&self) -> Self {
+        Self { transports: self.transports.without_certificate(), ..self.clone() }
+    }
+
+    fn host(&self, origin: &Origin) -> Arc<Host> {
+        self.hosts.lock().unwrap_or_else(PoisonError::into_inner).get(origin, Instant::now())
     }
 }
 
@@ -81,6 +105,8 @@ pub struct Found {
 #[derive(Debug)]
 pub struct Sites {
     maker: SiteMaker,
+    /// Sites that are remembered, at most.
+    max: usize,
     by_prefix: HashMap<Box<str>, Rc<Site>>,
     /// Those that were met before half of the others: what is not met again meanwhile is forgotten. A list in order of use
     /// would be written to for each row, all over the memory.
@@ -91,19 +117,19 @@ pub struct Sites {
 
 impl Sites {
     pub fn new(maker: SiteMaker) -> Self {
-        Self { maker, by_prefix: HashMap::new(), older: HashMap::new(), last: None }
+        let max = (SITES_OF_RUN / maker.workers.max(1)).clamp(SITES_OF_WORKER.0, SITES_OF_WORKER.1);
+        Self { maker, max, by_prefix: HashMap::new(), older: HashMap::new(), last: None }
     }
 
-    /// How connections to them are made.
-    pub fn way(&self) -> Arc<Way> {
-        self.maker.way.clone()
+    pub fn route_key(&self, origin: Origin) -> RouteKey {
+        self.maker.route_key(origin)
     }
 
-    /// Where a URL leads; `headers` makes the headers for a host that was not met yet.
+    /// Where a URL leads; `headers` makes the headers for a host that was not met yet, and says whether credentials are among them.
     ///
     /// # Errors
     /// Why the text is no URL that can be fetched, for a person.
-    pub fn find(&mut self, url: &str, headers: impl FnOnce(&Origin) -> Box<[u8]>) -> Result<Found, Reason> {
+    pub fn find(&mut self, url: &str, headers: impl FnOnce(&Origin) -> (Box<[u8]>, bool)) -> Result<Found, Reason> {
         if let Some((site, path)) = self.known(url)
             && let Ok(path) = PathAndQuery::try_from(path)
         {
@@ -113,9 +139,15 @@ impl Sites {
         // What has a user's name in it is no other's way to the same host.
         let end = if authorization.is_none() { target::authority_end(url) } else { None };
         let prefix: Box<str> = url[..end.unwrap_or_default()].into();
-        let headers = headers(&origin);
+        let (headers, gets_credentials) = headers(&origin);
         let limit_key = origin.key(self.maker.limit_by);
-        let site = Rc::new(Site { prefix: prefix.clone(), route: self.maker.route(origin), limit_key, headers });
+        let site = Rc::new(Site {
+            prefix: prefix.clone(),
+            route: self.maker.route(origin),
+            limit_key,
+            headers,
+            gets_credentials,
+        });
         if end.is_some() {
             self.remember(prefix, site.clone());
             self.last = Some(site.clone());
@@ -133,8 +165,21 @@ impl Sites {
         Some(Cow::Owned(origin.key(self.maker.limit_by).into()))
     }
 
+    /// What the engine knows of the host of a URL; `None`: it is no URL that can be fetched.
+    pub fn host(&mut self, url: &str) -> Option<Arc<Host>> {
+        if let Some((site, _)) = self.known(url) {
+            return Some(site.route.host.clone());
+        }
+        target::parse(url).ok().map(|target| self.maker.host(&target.origin))
+    }
+
+    /// Returns the route to a host.
+    pub fn route(&self, origin: Origin) -> Rc<Route> {
+        self.maker.route(origin)
+    }
+
     fn remember(&mut self, prefix: Box<str>, site: Rc<Site>) {
-        if self.by_prefix.len() >= MAX_SITES / 2 {
+        if self.by_prefix.len() >= self.max / 2 {
             self.older = std::mem::take(&mut self.by_prefix);
         }
         self.by_prefix.insert(prefix, site);
@@ -172,7 +217,7 @@ mod tests {
     }
 
     fn find(sites: &mut Sites, url: &str) -> Found {
-        sites.find(url, |origin| origin.authority().into_bytes().into()).expect("a URL")
+        sites.find(url, |origin| (origin.authority().into_bytes().into(), true)).expect("a URL")
     }
 
     #[test]
@@ -213,12 +258,12 @@ mod tests {
     fn a_site_that_is_met_again_and_again_is_remembered_and_the_number_is_bounded() {
         let mut sites = sites();
         let first = find(&mut sites, "http://often/");
-        for number in 0..3 * MAX_SITES {
+        for number in 0..3 * sites.max {
             find(&mut sites, &format!("http://h{number}/"));
             if number % 100 == 0 {
                 assert!(Rc::ptr_eq(&first.site, &find(&mut sites, "http://often/").site), "{number}");
             }
-            assert!(sites.by_prefix.len() + sites.older.len() <= MAX_SITES);
+            assert!(sites.by_prefix.len() + sites.older.len() <= sites.max);
         }
     }
 

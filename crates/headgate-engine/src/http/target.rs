@@ -11,6 +11,7 @@ use url::Url;
 use crate::http::authorization::basic;
 use crate::model::limits::LimitBy;
 use crate::model::origin::{HostName, Origin};
+use crate::model::origin_set::{OriginPattern, OriginSet};
 use crate::model::reason::Reason;
 
 /// The longest name that there can be (RFC 1035 section 2.3.4), the dot at its end included.
@@ -119,6 +120,49 @@ pub fn parse(text: &str) -> Result<Target, Reason> {
     Ok(Target { origin: Origin { https, name, port }, path, authorization: authorization(&url) })
 }
 
+/// Origins as a user names them (see [`OriginSet`]).
+///
+/// # Errors
+/// Why a text is none, for a person.
+pub fn origin_set(texts: &[String]) -> Result<OriginSet, String> {
+    texts.iter().map(|text| origin_pattern(text)).collect()
+}
+
+/// One text of [`origin_set`].
+///
+/// # Errors
+/// As above.
+pub fn origin_pattern(text: &str) -> Result<OriginPattern, String> {
+    if text == "*" {
+        return Ok(OriginPattern::Any);
+    }
+    let parsed = |text: &str| {
+        let url = parse(text).ok().filter(|target| target.path == "/" && target.authorization.is_none());
+        // What a URL may have behind its path, and is no part of an origin.
+        url.filter(|_| !text.contains(['?', '#', '@', '*'])).map(|target| target.origin)
+    };
+    let found = match text.split_once("://*.") {
+        None => parsed(text).map(OriginPattern::One),
+        Some((scheme, name)) => match parsed(&format!("{scheme}://{name}")) {
+            Some(Origin { name: HostName::Domain(name), .. }) if is_public_suffix(name.trim_end_matches('.')) => {
+                return Err(format!(
+                    "'{text}' would be all hosts of a public suffix: name more of the domain, or use *"
+                ));
+            }
+            Some(above @ Origin { name: HostName::Domain(_), .. }) => Some(OriginPattern::Below(above)),
+            _ => None,
+        },
+    };
+    found.ok_or_else(|| {
+        format!("'{text}' is not an origin: write https://api.example.com, https://*.example.com, or * for all")
+    })
+}
+
+/// Returns whether anyone can register names below this domain.
+pub(super) fn is_public_suffix(domain: &str) -> bool {
+    psl::suffix(domain.as_bytes()).is_some_and(|suffix| suffix.as_bytes() == domain.as_bytes())
+}
+
 /// A host as a user names it, in the words in which [`LimitBy`] tells hosts apart.
 ///
 /// # Errors
@@ -210,6 +254,63 @@ mod tests {
         }
         let refused = host_key("a:8080", LimitBy::Name);
         assert_eq!(Err("'a:8080' is not the name of a host, such as api.example.com".into()), refused);
+    }
+
+    #[test]
+    fn an_origin_is_its_scheme_host_and_port_and_a_wildcard_is_whatever_stands_before_a_domain() {
+        let contains = |pattern: &str, url: &str| {
+            origin_set(&[pattern.to_owned()]).expect(pattern).contains(&parse(url).expect(url).origin)
+        };
+        for (expected, pattern, url) in [
+            (true, "https://api.example.com", "https://API.example.com:443/x?y"),
+            (true, "https://bücher.example", "https://xn--bcher-kva.example/"),
+            (true, "http://[::1]:8080", "http://[0:0::1]:8080/"),
+            (true, "http://127.0.0.1", "http://2130706433/"),
+            (false, "https://api.example.com", "http://api.example.com/"),
+            (false, "https://api.example.com", "https://api.example.com:8443/"),
+            (false, "https://api.example.com", "https://api.example.com.evil.example/"),
+            (false, "https://api.example.com", "https://api.example.com@evil.example/"),
+            (true, "https://*.example.com", "https://a.example.com/"),
+            (true, "https://*.example.com", "https://a.b.EXAMPLE.com/"),
+            (false, "https://*.example.com", "https://example.com/"),
+            (false, "https://*.example.com", "https://evilexample.com/"),
+            (false, "https://*.example.com", "https://.example.com/"),
+            (false, "https://*.example.com", "http://a.example.com/"),
+            (false, "https://*.example.com", "https://a.example.com:8443/"),
+            (true, "https://*.example.com:8443", "https://a.example.com:8443/"),
+            (true, "*", "http://anything/"),
+        ] {
+            assert_eq!(expected, contains(pattern, url), "{pattern} {url}");
+        }
+        assert_eq!(
+            "https://*.example.com:8443",
+            origin_pattern("https://*.Example.com:8443").expect("one").to_string()
+        );
+    }
+
+    #[test]
+    fn what_is_no_origin_is_refused() {
+        for text in [
+            "",
+            "api.example.com",
+            "https://api.example.com/v1",
+            "https://api.example.com/?",
+            "https://me:secret@api.example.com",
+            "https://*",
+            "https://*example.com",
+            "https://a.*.example.com",
+            "https://*.*.example.com",
+            "https://*.127.0.0.1",
+            "ftp://example.com",
+            "**",
+        ] {
+            assert!(origin_pattern(text).is_err(), "{text}");
+        }
+        for text in ["https://*.com", "https://*.com.", "http://*.localhost", "https://*.co.uk", "https://*.github.io"]
+        {
+            let refused = origin_pattern(text).expect_err(text);
+            assert!(refused.contains("all hosts of a public suffix"), "{refused}");
+        }
     }
 
     #[test]

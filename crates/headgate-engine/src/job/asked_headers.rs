@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-use super::salted_hash::salted_hash;
+use super::value_hash::ValueHasher;
 use crate::message;
 use crate::model::credentials::{AUTHORIZATION, is_credential, names_given};
 use crate::model::message::{Message, OptionName};
@@ -35,12 +35,15 @@ enum HeadersHash {
 type Pair<'a> = (String, &'a str);
 
 impl AskedHeaders {
-    pub(super) fn new(request: &RequestOptions, salt: &str) -> Self {
-        let own: Vec<Pair> = pairs(request).filter(|(name, _)| !is_credential(name, request)).collect();
+    pub(super) fn new(request: &RequestOptions, hasher: &ValueHasher) -> Self {
+        let own: Vec<Pair> = pairs(request).filter(|(name, _)| !is_credential(name, &request.secret_headers)).collect();
         Self {
-            hash: (!own.is_empty()).then(|| HeadersHash::OfEach(own.iter().map(|pair| hash(salt, pair)).collect())),
+            hash: (!own.is_empty()).then(|| HeadersHash::OfEach(own.iter().map(|pair| hash(hasher, pair)).collect())),
             names: own.into_iter().map(|(name, _)| name).collect(),
-            credentials: names_given(request).into_iter().filter(|name| is_credential(name, request)).collect(),
+            credentials: names_given(request)
+                .into_iter()
+                .filter(|name| is_credential(name, &request.secret_headers))
+                .collect(),
         }
     }
 
@@ -52,7 +55,8 @@ impl AskedHeaders {
     /// The credentials that the job had and `request` does not have, a phrase for each.
     pub(super) fn missing_credentials(&self, request: &RequestOptions) -> Vec<Message> {
         let given = names_given(request);
-        let had = self.names.iter().filter(|name| is_credential(name, request)).chain(&self.credentials);
+        let had =
+            self.names.iter().filter(|name| is_credential(name, &request.secret_headers)).chain(&self.credentials);
         let missing: BTreeSet<&String> = had.filter(|name| !given.contains(name)).collect();
         let phrase = |name: &String| {
             let ways = if name == AUTHORIZATION {
@@ -66,8 +70,8 @@ impl AskedHeaders {
     }
 
     /// In what the headers of `request` that are no credentials differ, a phrase for each.
-    pub(super) fn differences(&self, request: &RequestOptions, salt: &str) -> Vec<Message> {
-        let is_secret = |name: &String| is_credential(name, request) || self.credentials.contains(name);
+    pub(super) fn differences(&self, request: &RequestOptions, hasher: &ValueHasher) -> Vec<Message> {
+        let is_secret = |name: &String| is_credential(name, &request.secret_headers) || self.credentials.contains(name);
         let given: Vec<Pair> = pairs(request).collect();
         let own: Vec<&Pair> = given.iter().filter(|(name, _)| !is_secret(name)).collect();
         let then: Vec<&String> = self.names.iter().filter(|name| !is_secret(name)).collect();
@@ -78,15 +82,15 @@ impl AskedHeaders {
         }
         let changed: Vec<&String> = match &self.hash {
             None => Vec::new(),
-            Some(HeadersHash::OfEach(hashes)) => {
-                let then = self.names.iter().zip(hashes).filter(|(name, _)| !is_secret(name));
-                let is_other = |((_, then), now): &((&String, &String), &&Pair)| **then != hash(salt, now);
+            Some(HeadersHash::OfEach(stored)) => {
+                let then = self.names.iter().zip(stored).filter(|(name, _)| !is_secret(name));
+                let is_other = |((_, then), now): &((&String, &String), &&Pair)| **then != hash(hasher, now);
                 then.zip(&own).filter(is_other).map(|((name, _), _)| name).collect()
             }
             // It does not tell which value is another one, and nothing where a credential is missing.
             Some(HeadersHash::OfAll(_)) if !self.missing_credentials(request).is_empty() => Vec::new(),
             Some(HeadersHash::OfAll(then_hash)) => {
-                let are_same = [hash_of_all(salt, given.iter()), hash_of_all(salt, own.iter().copied())];
+                let are_same = [hash_of_all(hasher, given.iter()), hash_of_all(hasher, own.iter().copied())];
                 if own.is_empty() || are_same.contains(then_hash) { Vec::new() } else { then }
             }
         };
@@ -104,15 +108,15 @@ impl AskedHeaders {
 }
 
 fn pairs(request: &RequestOptions) -> impl Iterator<Item = Pair<'_>> {
-    request.headers.iter().map(|(name, value)| (name.to_ascii_lowercase(), value.as_str()))
+    request.headers.iter().map(|(name, value)| (name.to_ascii_lowercase(), value.expose().as_str()))
 }
 
-fn hash(salt: &str, pair: &Pair) -> String {
-    hash_of_all(salt, [pair])
+fn hash(hasher: &ValueHasher, pair: &Pair) -> String {
+    hash_of_all(hasher, [pair])
 }
 
-fn hash_of_all<'a>(salt: &str, pairs: impl IntoIterator<Item = &'a Pair<'a>>) -> String {
-    salted_hash(salt, pairs.into_iter().flat_map(|(name, value)| [name.as_bytes(), value.as_bytes()]))
+fn hash_of_all<'a>(hasher: &ValueHasher, pairs: impl IntoIterator<Item = &'a Pair<'a>>) -> String {
+    hasher.hash(pairs.into_iter().flat_map(|(name, value)| [name.as_bytes(), value.as_bytes()]))
 }
 
 fn shown(names: &[&String]) -> String {
@@ -126,7 +130,9 @@ fn shown(names: &[&String]) -> String {
 mod tests {
     use super::*;
 
-    const SALT: &str = "salt";
+    fn hasher() -> ValueHasher {
+        ValueHasher::new(b"sixteen bytes it")
+    }
 
     fn request(headers: &[(&str, &str)], secret: &[&str]) -> RequestOptions {
         RequestOptions {
@@ -137,14 +143,14 @@ mod tests {
     }
 
     fn phrases(then: &AskedHeaders, now: &RequestOptions) -> Vec<String> {
-        let messages = then.missing_credentials(now).into_iter().chain(then.differences(now, SALT));
+        let messages = then.missing_credentials(now).into_iter().chain(then.differences(now, &hasher()));
         messages.map(|message| message.to_string()).collect()
     }
 
     #[test]
     fn credentials_may_be_renewed_and_added_and_other_values_may_not() {
         let begun = [("X-A", "1"), ("Authorization", "old"), ("cookie", "old"), ("X-Key", "old")];
-        let then = AskedHeaders::new(&request(&begun, &["x-key"]), SALT);
+        let then = AskedHeaders::new(&request(&begun, &["x-key"]), &hasher());
         let stored = serde_json::to_string(&then).expect("JSON");
         assert!(!stored.contains("old"), "{stored}");
         let then: AskedHeaders = serde_json::from_str(&stored).expect("what was stored");
@@ -169,7 +175,7 @@ mod tests {
     #[test]
     fn a_credential_that_the_job_had_is_missed() {
         let then =
-            AskedHeaders::new(&request(&[("X-A", "1"), ("Authorization", "a"), ("X-Key", "b")], &["X-Key"]), SALT);
+            AskedHeaders::new(&request(&[("X-A", "1"), ("Authorization", "a"), ("X-Key", "b")], &["X-Key"]), &hasher());
         assert_eq!(
             vec![
                 "the header authorization is missing, and its value isn't stored: give it with user, bearer or headers",
@@ -181,10 +187,10 @@ mod tests {
 
     #[test]
     fn what_is_known_as_a_credential_too_late_may_be_renewed_all_the_same() {
-        let then = AskedHeaders::new(&request(&[("X-A", "1"), ("X-Key", "old")], &[]), SALT);
-        let now = [("X-A", "1"), ("X-Key", "new")];
+        let then = AskedHeaders::new(&request(&[("X-A", "1"), ("X-Mine", "old")], &[]), &hasher());
+        let now = [("X-A", "1"), ("X-Mine", "new")];
         assert_eq!(1, phrases(&then, &request(&now, &[])).len());
-        assert_eq!(Vec::<String>::new(), phrases(&then, &request(&now, &["X-KEY"])));
+        assert_eq!(Vec::<String>::new(), phrases(&then, &request(&now, &["X-MINE"])));
     }
 
     #[test]
@@ -192,7 +198,7 @@ mod tests {
         let older = |begun: &[(&str, &str)]| {
             let all = request(begun, &[]);
             let pairs: Vec<Pair> = pairs(&all).collect();
-            let hash = Some(HeadersHash::OfAll(hash_of_all(SALT, &pairs)));
+            let hash = Some(HeadersHash::OfAll(hash_of_all(&hasher(), &pairs)));
             AskedHeaders {
                 names: pairs.into_iter().map(|(name, _)| name).collect(),
                 hash,

@@ -6,6 +6,8 @@ use base64::prelude::{BASE64_STANDARD, Engine as _};
 use serde::{Deserialize, Serialize};
 
 use super::done_rows::DoneRows;
+use crate::http::target;
+use crate::model::origin::Origin;
 use crate::parts::name::{PartKind, PartName};
 use crate::source::compared::InputThen;
 
@@ -93,6 +95,10 @@ pub struct Commit {
     /// Runs before those in `runs`.
     pub earlier_runs: u64,
     pub runs: Vec<RunRecord>,
+    /// Hosts that responded most recently, as URLs without a path, the most recent one last: a later run can tell by them
+    /// whether the network works. Commits of an older headgate have none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub responders: Vec<String>,
     /// What was read, up to the last row that is done, and few more. `None`: the input can't be read again, or is a pattern; or
     /// an older headgate, which knew it by its size and time, has begun the job.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -108,6 +114,10 @@ impl Commit {
     pub fn done_rows(&self) -> Result<DoneRows, String> {
         let above = BASE64_STANDARD.decode(&self.above).map_err(|error| error.to_string())?;
         DoneRows::new(self.watermark, &above).map_err(|error| error.to_string())
+    }
+
+    pub(super) fn responders(&self) -> impl Iterator<Item = Origin> {
+        self.responders.iter().filter_map(|url| Some(target::parse(url).ok()?.origin))
     }
 
     pub(super) fn set_done_rows(&mut self, done_rows: &DoneRows) -> std::io::Result<()> {

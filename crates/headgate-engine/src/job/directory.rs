@@ -121,9 +121,11 @@ impl JobDirectory {
         began().map_err(|error| unusable(&self.root, &error))
     }
 
-    /// Writes down where the input is now, if it was moved, and no user that an older headgate has written down with it.
+    /// Writes down where the input is now, if it was moved, which origins get credentials, and no user that an older headgate has written down with it.
     pub(super) fn renew(&self, manifest: &Manifest) -> Result<(), JobError> {
-        if stored_manifest(&self.root)?.is_some_and(|then| then.input == manifest.input) {
+        if stored_manifest(&self.root)?
+            .is_some_and(|then| then.input == manifest.input && then.credentials_for == manifest.credentials_for)
+        {
             return Ok(());
         }
         self.write_manifest(manifest).map_err(|error| unusable(&self.root, &error))

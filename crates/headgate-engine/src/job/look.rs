@@ -46,6 +46,11 @@ pub fn kept_columns(path: &Path) -> Option<Vec<String>> {
     manifest.spec.source.kept_columns.filter(|_| newest.is_ok_and(|number| number > 0))
 }
 
+/// The origins that get the credentials of the job in this directory, if one goes on there.
+pub fn credentials_for(path: &Path) -> Vec<String> {
+    read_manifest(path).ok().flatten().map(|manifest| manifest.credentials_for).unwrap_or_default()
+}
+
 /// Looks at the directory of a job with these options, whose input has this fingerprint. A part whose content is damaged is
 /// not noticed: that would be to read them all.
 ///

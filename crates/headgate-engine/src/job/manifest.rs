@@ -12,16 +12,17 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::asked_headers::AskedHeaders;
-use super::salted_hash::salted_hash;
 use super::template_hashes::{TemplateHashes, difference_of_hashes};
+use super::value_hash::ValueHasher;
 use crate::columns::schema::as_begun;
 use crate::http::idempotency_key::KeySalt;
 use crate::message;
 use crate::model::error::JobError;
 use crate::model::message::{Message, OptionName};
+use crate::model::network_options::NetworkOptions;
 use crate::model::options::{
-    AnswerOptions, DEFAULT_MAX_REDIRECTS, DEFAULT_USER_AGENT, Format, JobOptions, RequestOptions, SaveFormat,
-    SourceOptions,
+    AnswerOptions, DEFAULT_MAX_REDIRECTS, DEFAULT_USER_AGENT, Format, JobOptions, RedirectPolicy, RequestOptions,
+    SaveFormat, SourceOptions,
 };
 use crate::model::url_user::without_user;
 use crate::source::absolute;
@@ -35,6 +36,12 @@ pub struct Manifest {
     /// What keys of rows follow from. Older jobs have none.
     #[serde(default)]
     pub key_salt: Option<String>,
+    /// The random salt of the hashes of values that may be secrets. Older jobs have none.
+    #[serde(default)]
+    pub hash_salt: Option<String>,
+    /// Origins that get credentials.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub credentials_for: Vec<String>,
     /// What an earlier job left is being removed: that goes on before all else.
     pub clearing: bool,
     /// Its bodies were saved: their files go with its parts.
@@ -81,6 +88,9 @@ pub struct JobSpec {
     pub templates: TemplateHashes,
     #[serde(flatten)]
     pub answers: AnswersAsked,
+    /// Older jobs know nothing of it.
+    #[serde(flatten)]
+    pub network: NetworkOptions,
 }
 
 #[expect(clippy::struct_excessive_bools, reason = "options, each by itself")]
@@ -88,6 +98,7 @@ pub struct JobSpec {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct AnswersAsked {
+    pub redirects: RedirectPolicy,
     /// `None`: as many as usual.
     pub max_redirects: Option<u32>,
     pub keep_redirects: bool,
@@ -108,6 +119,7 @@ impl AnswersAsked {
             select: answer.select.clone(),
             require: answer.require.clone(),
             omit: answer.omit.clone(),
+            redirects: request.redirects,
             max_redirects: (request.max_redirects != DEFAULT_MAX_REDIRECTS).then_some(request.max_redirects),
             keep_redirects: request.keep_redirects,
             cookies: request.cookies,
@@ -123,6 +135,7 @@ impl AnswersAsked {
         answer.select.clone_from(&self.select);
         answer.require.clone_from(&self.require);
         answer.omit.clone_from(&self.omit);
+        request.redirects = self.redirects;
         request.max_redirects = self.max_redirects.unwrap_or(DEFAULT_MAX_REDIRECTS);
         request.keep_redirects = self.keep_redirects;
         request.cookies = self.cookies;
@@ -168,14 +181,17 @@ impl Manifest {
         schema: &Schema,
         started_at: String,
         key_salt: KeySalt,
+        hash_salt: KeySalt,
     ) -> Self {
         Self {
             headgate_version: env!("CARGO_PKG_VERSION").into(),
             key_salt: Some(key_salt.to_string()),
+            hash_salt: Some(hash_salt.to_string()),
+            credentials_for: options.request.credentials_for.clone(),
             clearing: false,
             clearing_saved: false,
             input: InputRecord::new(&options.source, fingerprint, rows),
-            spec: JobSpec::new(options, &started_at),
+            spec: JobSpec::new(options, &ValueHasher::new(&hash_salt.bytes())),
             schema: schema.clone(),
             started_at,
         }
@@ -186,8 +202,15 @@ impl Manifest {
         self.spec.source.save_to.as_ref().map(|_| self.spec.source.save_format)
     }
 
-    /// The same job, whose input may have been moved.
-    pub(super) fn with_input_at(mut self, input: &SourceOptions, fingerprint: Option<&Fingerprint>) -> Self {
+    fn hasher(&self) -> ValueHasher {
+        let salt = self.hash_salt.as_ref().and_then(|salt| salt.parse::<KeySalt>().ok());
+        salt.map_or_else(|| ValueHasher::older(&self.started_at), |salt| ValueHasher::new(&salt.bytes()))
+    }
+
+    /// The same job, whose input may have been moved, and whose credentials may be for other origins.
+    pub(super) fn resumed_with(mut self, options: &JobOptions, fingerprint: Option<&Fingerprint>) -> Self {
+        self.credentials_for.clone_from(&options.request.credentials_for);
+        let input = &options.source;
         if self.input.path.is_some() {
             self.input.set_paths(input, fingerprint);
         }
@@ -227,7 +250,7 @@ impl Manifest {
     /// `Output`, naming all that differs and the ways on.
     pub(super) fn check(&self, options: &JobOptions, input: &InputNow<'_>, directory: &Path) -> Result<(), JobError> {
         let shown = directory.display();
-        self.same_or(options, input, |differences| {
+        self.same_or(options, input, &self.hasher(), |differences| {
             message!(
                 "{shown} holds a job that can't be resumed like this: ",
                 differences,
@@ -249,8 +272,12 @@ impl Manifest {
         input: &InputNow<'_>,
         directory: &Path,
     ) -> Result<(), JobError> {
-        let (then, now) = (&self.spec, JobSpec::new(options, &self.started_at));
-        let headers_are_same = then.headers.differences(&options.request, &self.started_at).is_empty();
+        // What may be connected to is the job's, and what the retry adds.
+        let request = RequestOptions { network: self.spec.network.clone(), ..options.request.clone() };
+        let options = &JobOptions { request, ..options.clone() };
+        let hasher = self.hasher();
+        let (then, now) = (&self.spec, JobSpec::new(options, &hasher));
+        let headers_are_same = then.headers.differences(&options.request, &hasher).is_empty();
         let bodies_are_same = then.data_hash == now.data_hash && then.templates == now.templates;
         let way_on = if headers_are_same && bodies_are_same {
             ""
@@ -258,7 +285,7 @@ impl Manifest {
             "; their values aren't stored: give the same ones again"
         };
         let shown = directory.display();
-        self.same_or(options, input, |differences| {
+        self.same_or(options, input, &hasher, |differences| {
             message!("the failed rows of {shown} can't be requested again as before: ", differences, "{way_on}")
         })
     }
@@ -267,16 +294,17 @@ impl Manifest {
         &self,
         options: &JobOptions,
         input: &InputNow<'_>,
+        hasher: &ValueHasher,
         refusal: impl FnOnce(Message) -> Message,
     ) -> Result<(), JobError> {
-        let differences = self.differences(options, input);
+        let differences = self.differences(options, input, hasher);
         if differences.is_empty() {
             return Ok(());
         }
         Err(JobError::output(refusal(Message::joined(differences, "; "))))
     }
 
-    fn differences(&self, options: &JobOptions, now: &InputNow<'_>) -> Vec<Message> {
+    fn differences(&self, options: &JobOptions, now: &InputNow<'_>, hasher: &ValueHasher) -> Vec<Message> {
         let input = &options.source.name();
         let mut differences: Vec<Message> = match (&self.input.fingerprint, now.fingerprint) {
             (Some(then), Some(fingerprint)) => {
@@ -290,7 +318,7 @@ impl Manifest {
             }
             _ => vec![format!("its input was {}, now it is {input}", self.input.name).into()],
         };
-        let (then, now) = (&self.spec, JobSpec::new(options, &self.started_at));
+        let (then, now) = (&self.spec, JobSpec::new(options, hasher));
         let (all_then, all_now) = (then.by_name(), now.by_name());
         differences.extend(OptionName::ALL.iter().filter_map(|option| {
             if matches!(option, OptionName::Headers | OptionName::Method) {
@@ -302,7 +330,7 @@ impl Manifest {
         }));
         differences.extend(then.method_difference(&now));
         differences.extend(then.headers.missing_credentials(&options.request));
-        differences.extend(then.headers.differences(&options.request, &self.started_at));
+        differences.extend(then.headers.differences(&options.request, hasher));
         differences.extend(difference_of_hashes(
             OptionName::Data,
             then.data_hash.as_ref(),
@@ -315,7 +343,7 @@ impl Manifest {
 }
 
 impl JobSpec {
-    fn new(options: &JobOptions, salt: &str) -> Self {
+    fn new(options: &JobOptions, hasher: &ValueHasher) -> Self {
         let JobOptions { source, sink, request, answer, .. } = options;
         let RequestOptions { body, user_agent, .. } = request;
         Self {
@@ -324,10 +352,11 @@ impl JobSpec {
             method: request.method.clone(),
             fail_on: request.fail_on.to_string(),
             user_agent: (user_agent != DEFAULT_USER_AGENT).then(|| user_agent.clone()),
-            headers: AskedHeaders::new(request, salt),
-            data_hash: body.as_ref().map(|body| salted_hash(salt, [body.as_slice()])),
-            templates: TemplateHashes::of(&source.templates, salt),
+            headers: AskedHeaders::new(request, hasher),
+            data_hash: body.as_ref().map(|body| hasher.hash([body.as_slice()])),
+            templates: TemplateHashes::of(&source.templates, hasher),
             answers: AnswersAsked::of(request, answer),
+            network: request.network.clone(),
         }
     }
 
@@ -351,7 +380,7 @@ impl JobSpec {
 
 /// The options that belong to a job.
 pub fn job_options() -> impl Iterator<Item = OptionName> {
-    let spec = JobSpec::new(&JobOptions::default(), "").by_name();
+    let spec = JobSpec::new(&JobOptions::default(), &ValueHasher::older("")).by_name();
     let is_stored = move |name: &str| spec.contains_key(name) || spec.contains_key(&format!("{name}_hash"));
     OptionName::ALL.iter().copied().filter(move |option| is_stored(option.name()))
 }

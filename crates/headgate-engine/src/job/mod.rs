@@ -7,7 +7,9 @@
 
 mod asked_headers;
 mod commit;
+mod commit_schedule;
 pub mod control;
+pub mod credential_scope;
 mod directory;
 mod done_rows;
 mod lock;
@@ -22,7 +24,6 @@ mod record;
 mod records;
 mod results;
 pub mod retry;
-mod salted_hash;
 mod saved;
 pub mod set;
 mod shards;
@@ -30,6 +31,7 @@ mod sink;
 pub mod status;
 pub mod storage;
 mod template_hashes;
+mod value_hash;
 mod watched;
 mod writer;
 

@@ -21,6 +21,7 @@ use crate::model::error::JobError;
 use crate::model::message::{Message, OptionName};
 use crate::model::options::JobOptions;
 use crate::parts::time::now_text;
+use crate::queue::responders::Responders;
 use crate::queue::window::Window;
 use crate::sink::Sink;
 use crate::source::compared::InputThen;
@@ -48,6 +49,8 @@ pub struct RunningJob {
     pub sink: Box<dyn Sink>,
     /// How far it is.
     pub watched: Arc<Watched>,
+    /// The hosts that responded in its earlier runs: those of this run are noted here, and stored with each commit.
+    pub responders: Arc<Responders>,
 }
 
 impl OpenJob {
@@ -89,7 +92,7 @@ impl OpenJob {
                 }
                 let done_rows = done_rows_of(&results.newest)?;
                 let part_format = PartFormat::new(options.sink.format, &manifest.columns(schema))?;
-                let manifest = manifest.with_input_at(&options.source, fingerprint.as_ref());
+                let manifest = manifest.resumed_with(options, fingerprint.as_ref());
                 directory.renew(&manifest)?;
                 let note = results.note().map(Message::from);
                 let mut standing: Standing = results.into();
@@ -116,7 +119,8 @@ impl OpenJob {
         }
         let started_at = now_text().map_err(|error| JobError::internal(format!("the time: {error}")))?;
         let key_salt = key_salt.map_or_else(KeySalt::random, Ok)?;
-        let manifest = Manifest::new(options, fingerprint, input_rows, schema, started_at, key_salt);
+        let manifest =
+            Manifest::new(options, fingerprint, input_rows, schema, started_at, key_salt, KeySalt::random()?);
         let replaces = fresh && directory.holds_rows()?;
         let (standing, done_rows) = (Standing::zero(), DoneRows::default());
         Ok(Self {
@@ -205,9 +209,9 @@ impl OpenJob {
         if let Some(format) = saves {
             writer.save_bodies(format);
         }
-        let watched = writer.watched();
+        let (watched, responders) = (writer.watched(), writer.responders());
         let sink = DurableSink::new(writer, self.done_rows, window, begins_with, self.then.is_some());
-        Ok(RunningJob { sink: Box::new(sink), watched })
+        Ok(RunningJob { sink: Box::new(sink), watched, responders })
     }
 }
 

@@ -16,6 +16,7 @@ use std::sync::Arc;
 use arrow_schema::{Fields, SchemaRef};
 
 use super::commit::PartRecord;
+use super::credential_scope;
 use super::directory::JobDirectory;
 use super::done_rows::DoneRows;
 use super::manifest::{InputNow, Manifest};
@@ -166,9 +167,9 @@ impl OpenRetry {
         if options.source.save_to.is_some() {
             writer.save_bodies(options.source.save_format);
         }
-        let watched = writer.watched();
+        let (watched, responders) = (writer.watched(), writer.responders());
         let sink = RetrySink::new(writer, self.done_rows, self.schema, self.rounds);
-        Ok(RunningJob { sink: Box::new(sink), watched })
+        Ok(RunningJob { sink: Box::new(sink), watched, responders })
     }
 }
 
@@ -198,7 +199,9 @@ fn with_manifest(mut job: JobOptions, manifest: &Manifest, output: &Path) -> Res
     job.request.method.clone_from(&spec.method);
     job.request.fail_on = spec.fail_on.parse()?;
     spec.answers.ask(&mut job.request, &mut job.answer);
+    job.request.network.add(&spec.network);
     job.request.user_agent = spec.user_agent.clone().unwrap_or_else(|| DEFAULT_USER_AGENT.into());
+    credential_scope::complete(&mut job, &manifest.credentials_for)?;
     Ok(job)
 }
 

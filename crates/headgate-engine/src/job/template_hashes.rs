@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::salted_hash::salted_hash;
+use super::value_hash::ValueHasher;
 use crate::message;
 use crate::model::message::{Message, OptionName};
 use crate::model::options::Templates;
@@ -22,12 +22,13 @@ pub struct TemplateHashes {
 }
 
 impl TemplateHashes {
-    pub(super) fn of(templates: &Templates, salt: &str) -> Self {
-        let Templates { headers, json, data_urlencode, form } = templates;
-        let hash =
-            |texts: Vec<&str>| (!texts.is_empty()).then(|| salted_hash(salt, texts.into_iter().map(str::as_bytes)));
+    pub(super) fn of(templates: &Templates, hasher: &ValueHasher) -> Self {
+        let Templates { headers, json, data_urlencode, form, .. } = templates;
+        let hash = |texts: Vec<&str>| (!texts.is_empty()).then(|| hasher.hash(texts.into_iter().map(str::as_bytes)));
         Self {
-            header_templates: hash(headers.iter().flat_map(|(name, value)| [&**name, &**value]).collect()),
+            header_templates: hash(
+                headers.iter().flat_map(|(name, value)| [&**name, value.expose().as_str()]).collect(),
+            ),
             json: hash(json.iter().map(String::as_str).collect()),
             data_urlencode: hash(data_urlencode.iter().map(String::as_str).collect()),
             form: hash(form.iter().map(String::as_str).collect()),

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use arrow_array::{BooleanArray, RecordBatch};
 
 use super::commit::{Commit, PartRecord, RunRecord, Totals};
+use super::commit_schedule;
 use super::directory::JobDirectory;
 use super::done_rows::DoneRows;
 use super::log::CHECKPOINT_EVERY;
@@ -22,17 +23,19 @@ use super::shards::Shards;
 use super::watched::Watched;
 use crate::model::error::{JobError, cause};
 use crate::model::options::{SaveFormat, SinkOptions};
+use crate::model::origin::Origin;
 use crate::parts::checksum::FinishedPart;
 use crate::parts::name::{PartKind, PartName};
 use crate::parts::time::now_text;
 use crate::parts::writer::PartWriter;
+use crate::queue::responders::Responders;
 use crate::source::compared::InputThen;
 use crate::source::content::Tracked;
 use crate::source::fingerprint::Fingerprint;
 
 /// Rows of a `failed-*` part at the most: a retry holds 16 bytes of memory for each, and commits them together.
 const MAX_FAILED_ROWS: u64 = 262_144;
-/// Parts that a checkpoint may list: what is written must be read again. They are those of months, with a commit every 10 s.
+/// Parts that a checkpoint may list: what is written must be read again. They are those of a year, with a commit a minute.
 const MAX_LISTED_PARTS: u64 = 1_000_000;
 
 /// Tells the time by which commits are due.
@@ -43,8 +46,12 @@ pub(super) struct JobWriter {
     pub(super) directory: JobDirectory,
     part_format: PartFormat,
     max_bytes: u64,
-    commit_every: Duration,
+    /// The longest time between commits, where the user gave one.
+    commit_every: Option<Duration>,
     clock: MonotonicClock,
+    started: Instant,
+    /// How many of this run there were.
+    commits: u64,
     answered: Series,
     failed: Series,
     /// Finished since the last commit, and synced.
@@ -61,6 +68,7 @@ pub(super) struct JobWriter {
     /// Commits until the next checkpoint.
     until_checkpoint: u64,
     watched: Arc<Watched>,
+    responders: Arc<Responders>,
     input: Option<TrackedInput>,
     /// How bodies are saved beside the parts, if they are.
     saves: Option<SaveFormat>,
@@ -142,7 +150,9 @@ impl JobWriter {
             part_format,
             max_bytes: options.part_bytes,
             commit_every: options.commit_every,
+            started: clock(),
             clock,
+            commits: 0,
             answered: Series::new(last.next_part),
             failed: Series::new(last.next_failed),
             finished: Vec::new(),
@@ -150,6 +160,7 @@ impl JobWriter {
             totals: last.totals.clone(),
             run_rows: 0,
             watched: Arc::new(Watched::new(last.clone())),
+            responders: Arc::new(Responders::new(last.responders())),
             last,
             parts,
             until_checkpoint,
@@ -184,6 +195,11 @@ impl JobWriter {
 
     pub(super) fn watched(&self) -> Arc<Watched> {
         self.watched.clone()
+    }
+
+    /// The hosts that responded most recently: each commit stores them.
+    pub(super) fn responders(&self) -> Arc<Responders> {
+        self.responders.clone()
     }
 
     /// Rows with an outcome; `failed`: which of them failed, `None`: no row did.
@@ -242,7 +258,12 @@ impl JobWriter {
         let is_full = !self.finished.is_empty() || self.shards.as_ref().is_some_and(Shards::is_full);
         // Rows of an archive are committed when it is complete.
         let waits_since = self.uncommitted_since.filter(|_| !self.shards.as_ref().is_some_and(Shards::is_open));
-        is_full || waits_since.is_some_and(|since| (self.clock)().saturating_duration_since(since) >= self.commit_every)
+        is_full || waits_since.is_some_and(|since| self.has_waited_long_enough(since, (self.clock)()))
+    }
+
+    fn has_waited_long_enough(&self, since: Instant, now: Instant) -> bool {
+        let elapsed = since.saturating_duration_since(self.started);
+        now.saturating_duration_since(since) >= commit_schedule::interval(self.commits, elapsed, self.commit_every)
     }
 
     /// Closes the open parts and makes them count, together with the rows that are done with them.
@@ -267,6 +288,7 @@ impl JobWriter {
         next.totals = self.totals.clone();
         next.range.end = change.input_rows.or(next.range.end);
         next.finished = change.finished;
+        next.responders = self.responders.recent().iter().map(Origin::url).collect();
         if let Some(TrackedInput { fingerprint, rows, read }) = &self.input {
             let content = read.up_to(done_rows.end());
             next.input = content.map(|content| InputThen { fingerprint: fingerprint.clone(), rows: *rows, content });
@@ -287,6 +309,7 @@ impl JobWriter {
         self.until_checkpoint = if is_checkpoint { CHECKPOINT_EVERY } else { self.until_checkpoint.saturating_sub(1) };
         self.watched.commit().clone_from(&next);
         self.last = next;
+        self.commits += 1;
         self.uncommitted_since = None;
         Ok(())
     }

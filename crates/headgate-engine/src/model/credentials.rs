@@ -1,20 +1,73 @@
-//! Which headers are credentials. Their values come and go (a token is renewed) and are no part of what a job is.
+//! Which headers are credentials, and which origins may get them.
+//!
+//! Values of credentials come and go (a token is renewed) and are no part of what a job is.
 
 use std::iter;
 
-use crate::model::options::RequestOptions;
+use crate::message;
+use crate::model::error::JobError;
+use crate::model::message::OptionName;
+use crate::model::options::{JobOptions, RequestOptions};
 
 pub const AUTHORIZATION: &str = "authorization";
-const KNOWN: [&str; 3] = [AUTHORIZATION, "proxy-authorization", "cookie"];
 
-/// Whether a header of this name is a credential, as everybody knows or as `options` say.
-pub fn is_credential(name: &str, options: &RequestOptions) -> bool {
-    credential_names(options).any(|known| known.eq_ignore_ascii_case(name))
+/// The last words of names that headers with credentials have by custom: `X-Api-Key`, `X-CMC_PRO_API_KEY`, `Access-Token`.
+const LAST_WORDS: [&str; 8] = ["key", "auth", "pwd", "jwt", "session", "sign", "credential", "credentials"];
+
+/// What such a last word may end with: `X-ApiKey`, `AccessToken`.
+const ENDINGS: [&str; 10] = [
+    "apikey",
+    "accesskey",
+    "token",
+    "secret",
+    "password",
+    "passphrase",
+    "authorization",
+    "authentication",
+    "signature",
+    "cookie",
+];
+
+/// Keys that are no secrets.
+const HARMLESS: [&str; 3] = ["idempotency-key", "sec-websocket-key", "surrogate-key"];
+
+/// Returns whether a header of this name is a credential, by its name or because `secret_headers` has it.
+pub fn is_credential(name: &str, secret_headers: &[String]) -> bool {
+    let name = name.to_ascii_lowercase();
+    let without_id = name.strip_suffix("-id").filter(|name| name.ends_with("session")).unwrap_or(&name);
+    let last_word = without_id.rsplit(['-', '_']).next().unwrap_or_default();
+    let looks_secret = LAST_WORDS.contains(&last_word) || ENDINGS.iter().any(|ending| last_word.ends_with(ending));
+    looks_secret && !HARMLESS.contains(&&*name) || secret_headers.iter().any(|known| known.eq_ignore_ascii_case(&name))
 }
 
-/// The names of all such headers.
-pub fn credential_names(options: &RequestOptions) -> impl Iterator<Item = &str> {
-    KNOWN.into_iter().chain(options.secret_headers.iter().map(String::as_str))
+/// The options that give the run of a job credentials.
+pub fn credential_options(options: &JobOptions) -> impl Iterator<Item = OptionName> {
+    let secrets = &options.request.secret_headers;
+    let in_templates = options.source.templates.headers.iter().any(|(name, _)| is_credential(name, secrets));
+    let of_templates = in_templates.then_some(OptionName::HeaderTemplates);
+    credential_options_of(&options.request).chain(of_templates)
+}
+
+/// The options that give all requests of a run credentials.
+pub fn credential_options_of(request: &RequestOptions) -> impl Iterator<Item = OptionName> {
+    let in_headers = request.headers.iter().any(|(name, _)| is_credential(name, &request.secret_headers));
+    let all = [
+        (OptionName::Bearer, request.bearer.is_some()),
+        (OptionName::User, request.user.is_some()),
+        (OptionName::Headers, in_headers),
+        (OptionName::Cert, request.cert.is_some()),
+    ];
+    all.into_iter().filter(|(_, is_given)| *is_given).map(|(option, _)| option)
+}
+
+/// What is refused where nothing says whom a credential is for.
+pub(crate) fn unbound(credential: OptionName) -> JobError {
+    JobError::usage(message!(
+        credential,
+        " is a credential, and nothing says which hosts may get it: name their origins with ",
+        OptionName::CredentialsFor.set("https://api.example.com"),
+        " (or https://*.example.com for all hosts of a domain, or * for every host)"
+    ))
 }
 
 /// The names of all headers that are asked for, in lower case: they are the same in any case (RFC 9110 section 5.1).
@@ -22,4 +75,47 @@ pub fn names_given(options: &RequestOptions) -> Vec<String> {
     let from_others = (options.bearer.is_some() || options.user.is_some()).then(|| AUTHORIZATION.to_owned());
     let from_headers = options.headers.iter().map(|(name, _)| name.to_ascii_lowercase());
     iter::chain(from_headers, from_others).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn headers_whose_names_look_like_keys_are_credentials_without_being_named() {
+        let named = vec!["X-Mine".to_owned()];
+        for name in [
+            "Authorization",
+            "COOKIE",
+            "X-Api-Key",
+            "x-goog-api-key",
+            "X-Auth-Token",
+            "x-mine",
+            "Ocp-Apim-Subscription-Key",
+            "X-RapidAPI-Key",
+            "X-CMC_PRO_API_KEY",
+            "DD-APPLICATION-KEY",
+            "Secret-Key",
+            "ApiKey",
+            "accesstoken",
+            "X-Auth",
+            "X-Session-Id",
+            "OK-ACCESS-SIGN",
+            "X-Hub-Signature",
+        ] {
+            assert!(is_credential(name, &named), "{name}");
+        }
+        for name in [
+            "Accept",
+            "Idempotency-Key",
+            "X-Trace",
+            "Content-Type",
+            "X-Mine-Too",
+            "ü-token-ü",
+            "X-Keyboard",
+            "X-Author",
+        ] {
+            assert!(!is_credential(name, &named), "{name}");
+        }
+    }
 }

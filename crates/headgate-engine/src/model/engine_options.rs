@@ -3,25 +3,20 @@
 use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
 
-/// Bytes of responses in memory, over all requests in flight and outcomes not yet written.
-pub const DEFAULT_MAX_MEMORY_BYTES: u64 = 256 * 1024 * 1024;
 /// Where name servers listen.
 const DNS_PORT: u16 = 53;
 
 /// What outlives a run.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct EngineOptions {
     /// Workers, at least 1; `None`: the cores this process may use.
     pub threads: Option<usize>,
-    /// Bytes of responses in memory, and of what decodes them, over all runs.
-    pub max_memory_bytes: u64,
+    /// Bytes of responses in memory until they are written, and of what decodes them, over all runs. `None`: as many as
+    /// [`MemoryLimit::default_budget`](crate::engine::memory_limit::MemoryLimit::default_budget) says.
+    pub max_memory_bytes: Option<u64>,
+    /// Idle connections that are kept, over all workers; `None`: some for each connection in use.
+    pub max_idle_connections: Option<usize>,
     pub dns: Dns,
-}
-
-impl Default for EngineOptions {
-    fn default() -> Self {
-        Self { threads: None, max_memory_bytes: DEFAULT_MAX_MEMORY_BYTES, dns: Dns::default() }
-    }
 }
 
 /// Who is asked for the addresses of names.

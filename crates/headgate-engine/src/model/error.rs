@@ -9,7 +9,7 @@ use crate::model::reason::Reason;
 macro_rules! error_kinds {
     ($($variant:ident = $name:literal: $doc:literal),+ $(,)?) => {
         /// Why a request ended without a usable answer. The names are the values of the `error` column.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
         #[repr(u8)]
         pub enum ErrorKind {
             $(#[doc = $doc] $variant),+
@@ -49,8 +49,10 @@ error_kinds! {
     Decode = "decode": "the body is not what its content-encoding says, or ends in the middle of it",
     HostDown = "host_down": "the host gave no answer for too long, or asked for too long a pause; the row was not asked any more",
     Proxy = "proxy": "the proxy could not be reached, or refused to connect to the host",
-    TooManyRedirects = "too_many_redirects": "there were more redirects than are followed, or they led in a circle",
-    Blocked = "blocked": "the host's robots.txt asks for it not to be fetched: nothing was sent",
+    TooManyRedirects = "too_many_redirects": "there were more redirects than are followed",
+    RedirectLoop = "redirect_loop": "a redirect led back to a request that the row had made before",
+    BlockedByRobots = "blocked_by_robots": "the host's robots.txt asks for it not to be fetched: nothing was sent",
+    BlockedByNetworkPolicy = "blocked_by_network_policy": "its address may not be connected to: nothing was sent there",
     UnexpectedAnswer = "unexpected_answer": "the answer does not have what it must have",
     ChecksumMismatch = "checksum_mismatch": "the body does not have the checksum that the row says",
     DuplicateName = "duplicate_name": "the body can't be saved: another row has the name of its file, or the file was there before",
@@ -73,17 +75,35 @@ pub struct Failure {
     pub option: Option<OptionName>,
     /// The next attempt would end in the same way.
     pub is_lasting: bool,
+    /// The host refused the connection, or one side the other in the TLS handshake.
+    pub is_refused: bool,
+    /// It waited for something of this process, and shows nothing about its host.
+    pub is_ours: bool,
 }
 
 impl Failure {
     pub fn new(kind: ErrorKind, reason: impl Into<Reason>) -> Self {
-        Self { kind, reason: reason.into(), option: None, is_lasting: false }
+        Self { kind, reason: reason.into(), option: None, is_lasting: false, is_refused: false, is_ours: false }
     }
 
     /// One that does not pass.
     #[must_use]
     pub fn lasting(mut self) -> Self {
         self.is_lasting = true;
+        self
+    }
+
+    /// One that a limit of this process caused.
+    #[must_use]
+    pub fn of_ours(mut self) -> Self {
+        self.is_ours = true;
+        self
+    }
+
+    /// See [`Failure::is_refused`].
+    #[must_use]
+    pub fn refused(mut self, is_refused: bool) -> Self {
+        self.is_refused = is_refused;
         self
     }
 

@@ -40,6 +40,11 @@ impl Headers {
         Self { bytes: Vec::with_capacity(bytes), lengths: Vec::with_capacity(headers) }
     }
 
+    /// Memory that so many headers take, whose names and values have so many bytes.
+    pub const fn needed_bytes(headers: usize, bytes: usize) -> usize {
+        bytes + headers * size_of::<(u32, u32)>()
+    }
+
     pub fn push(&mut self, name: &str, value: &[u8]) {
         self.bytes.extend_from_slice(name.as_bytes());
         self.bytes.extend_from_slice(value);

@@ -15,6 +15,11 @@ pub const DEFAULT_RETRY_DELAY: Duration = Duration::from_millis(500);
 pub const DEFAULT_RETRY_MAX_DELAY: Duration = Duration::from_secs(60);
 pub const DEFAULT_MAX_RETRY_AFTER: Duration = Duration::from_secs(3600);
 pub const DEFAULT_HOST_DOWN_AFTER: Duration = Duration::from_secs(900);
+/// Of a host that has never responded.
+pub const DEFAULT_HOST_NEVER_UP_AFTER: Duration = Duration::from_secs(30);
+pub const DEFAULT_NETWORK_DOWN_AFTER: Duration = Duration::from_secs(300);
+/// Where no host has ever responded.
+pub const DEFAULT_NETWORK_NEVER_UP_AFTER: Duration = Duration::from_secs(30);
 
 /// The longest time that a rate can speak of.
 const LONGEST_PER: Duration = Duration::from_secs(366 * 86_400);
@@ -167,6 +172,8 @@ pub struct Limits {
     /// Requests at once after a pause; `None`: 10 ms' worth, and at least 1.
     pub burst: Option<NonZeroU32>,
     pub concurrency_per_host: PerHost<HostConcurrency>,
+    /// Connections to each host over HTTP/1.1, idle ones included; `None`: as many as its requests in flight.
+    pub max_connections_per_host: Option<NonZeroU32>,
     pub limit_by: LimitBy,
     pub cost: Option<CostLimit>,
 }
@@ -177,10 +184,28 @@ impl Limits {
         self.rate.is_some() || !self.rate_per_host.is_none()
     }
 
+    /// Returns how many requests to a host may be in flight: no more than connections to it, or some would wait for others.
+    pub fn concurrency_of(&self, host: &str) -> Option<HostConcurrency> {
+        match self.concurrency_per_host.of(host) {
+            Some(HostConcurrency::Auto) => Some(HostConcurrency::Auto),
+            _ => self.most_of(host).map(HostConcurrency::Fixed),
+        }
+    }
+
+    /// Returns how many requests to a host may be in flight at the most, and connections to it over HTTP/1.1.
+    pub fn most_of(&self, host: &str) -> Option<u32> {
+        let requests = match self.concurrency_per_host.of(host) {
+            Some(HostConcurrency::Fixed(requests)) => Some(requests),
+            Some(HostConcurrency::Auto) | None => None,
+        };
+        requests.into_iter().chain(self.max_connections_per_host.map(NonZeroU32::get)).min()
+    }
+
     pub fn is_none(&self) -> bool {
         self.rate.is_none()
             && self.rate_per_host.is_none()
             && self.concurrency_per_host.is_none()
+            && self.max_connections_per_host.is_none()
             && self.cost.is_none()
     }
 }
@@ -243,8 +268,40 @@ pub struct Retrying {
     pub idempotency_key: bool,
     /// A server that asks for a longer pause has its waiting rows ended.
     pub max_retry_after: Duration,
-    /// A host without an answer for so long has its rows ended.
-    pub host_down_after: Duration,
+    /// The rows of a host that has sent no response for so long fail; `None`: [`DEFAULT_HOST_DOWN_AFTER`], or
+    /// [`DEFAULT_HOST_NEVER_UP_AFTER`] where it has never sent one.
+    pub host_down_after: Option<Duration>,
+    pub network_down_after: NetworkDownAfter,
+}
+
+/// When a run stops because no host can be reached.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum NetworkDownAfter {
+    /// [`DEFAULT_NETWORK_DOWN_AFTER`], or [`DEFAULT_NETWORK_NEVER_UP_AFTER`].
+    #[default]
+    Default,
+    After(Duration),
+    /// The network is not judged: each row fails on its own, as where callers wait for single requests.
+    Never,
+}
+
+impl NetworkDownAfter {
+    /// How long; `has_responded`: any host has sent a response in this job.
+    pub fn time(self, has_responded: bool) -> Duration {
+        match self {
+            Self::After(time) => time,
+            Self::Default | Self::Never if has_responded => DEFAULT_NETWORK_DOWN_AFTER,
+            Self::Default | Self::Never => DEFAULT_NETWORK_NEVER_UP_AFTER,
+        }
+    }
+}
+
+impl Retrying {
+    /// How long a host may send no response; `has_responded`: it has sent one before.
+    pub fn host_down_after(&self, has_responded: bool) -> Duration {
+        let default = if has_responded { DEFAULT_HOST_DOWN_AFTER } else { DEFAULT_HOST_NEVER_UP_AFTER };
+        self.host_down_after.unwrap_or(default)
+    }
 }
 
 impl Default for Retrying {
@@ -258,7 +315,8 @@ impl Default for Retrying {
             also_unsafe: false,
             idempotency_key: false,
             max_retry_after: DEFAULT_MAX_RETRY_AFTER,
-            host_down_after: DEFAULT_HOST_DOWN_AFTER,
+            host_down_after: None,
+            network_down_after: NetworkDownAfter::default(),
         }
     }
 }

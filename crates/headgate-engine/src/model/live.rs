@@ -6,17 +6,17 @@ use std::time::Duration;
 
 use crate::message;
 use crate::model::error::JobError;
-use crate::model::limits::{CostLimit, LimitBy, Limits, PerHost, Retrying, StopWhenFailed};
+use crate::model::limits::{CostLimit, LimitBy, Limits, NetworkDownAfter, PerHost, Retrying, StopWhenFailed};
 use crate::model::message::OptionName;
 use crate::model::options::RunOptions;
 
-/// Takes a limit away, or what else may be none.
+/// Takes a limit away, or sets back what has no single default value.
 const NONE: &str = "none";
 /// No time that is set is longer.
 const MAX_SECONDS: f64 = 365.0 * 86_400.0;
 
 /// The options that can be set while a job goes on.
-pub const SETTABLE: [OptionName; 13] = [
+pub const SETTABLE: [OptionName; 14] = [
     OptionName::Concurrency,
     OptionName::ConcurrencyPerHost,
     OptionName::Rate,
@@ -29,6 +29,7 @@ pub const SETTABLE: [OptionName; 13] = [
     OptionName::DeadlineS,
     OptionName::MaxRetryAfterS,
     OptionName::HostDownAfterS,
+    OptionName::NetworkDownAfterS,
     OptionName::StopWhenFailed,
 ];
 
@@ -109,7 +110,11 @@ impl Live {
             OptionName::RetryMaxDelayS => retrying.max_delay = seconds(text)?,
             OptionName::DeadlineS => retrying.deadline = or_none(text, seconds)?,
             OptionName::MaxRetryAfterS => retrying.max_retry_after = seconds(text)?,
-            OptionName::HostDownAfterS => retrying.host_down_after = seconds(text)?,
+            OptionName::HostDownAfterS => retrying.host_down_after = or_none(text, seconds)?,
+            OptionName::NetworkDownAfterS => {
+                let time = or_none(text, seconds)?;
+                retrying.network_down_after = time.map_or(NetworkDownAfter::Default, NetworkDownAfter::After);
+            }
             // `never` is something else than what holds where nothing is said.
             OptionName::StopWhenFailed => *stop_when_failed = or_none(text, str::parse)?.unwrap_or_default(),
             _ => return Err("can't be set while a job goes on".into()),
@@ -181,7 +186,8 @@ mod tests {
             ("retry_max_delay_s", "9", "60"),
             ("deadline_s", "5", "none"),
             ("max_retry_after_s", "1", "3600"),
-            ("host_down_after_s", "1", "900"),
+            ("host_down_after_s", "1", "none"),
+            ("network_down_after_s", "1", "none"),
             ("stop_when_failed", "never", "none"),
         ] {
             assert!(SETTABLE.iter().any(|option| option.name() == name));

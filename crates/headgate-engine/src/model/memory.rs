@@ -69,6 +69,11 @@ impl MemoryBudget {
         Reservation { run: Some(self.run.clone()), ..Reservation::default() }
     }
 
+    /// How much may be set aside in all without an overdraft.
+    pub fn limit(&self) -> u64 {
+        self.run.common.limit
+    }
+
     /// What is set aside: by all runs within the limit, with what was put by for those who wait, and by this one beyond it.
     pub fn used(&self) -> u64 {
         let common = &self.run.common;
@@ -162,6 +167,20 @@ impl Reservation {
             // Neither is ever closed.
             else => {}
         }
+    }
+
+    /// Sets aside `bytes` more within the limit, waiting until there is room: for what may stay long and must not keep the
+    /// permit to overdraw. Returns whether there can ever be room. Cancel safe.
+    pub async fn grow_within(&mut self, bytes: u64) -> bool {
+        if self.try_grow_within(bytes) {
+            return true;
+        }
+        let Some(run) = self.run.clone() else { return true };
+        let Some(permits) = run.permits(self.bytes, bytes) else { return false };
+        let Ok(permits) = run.common.free.acquire_many(permits).await else { return false };
+        permits.forget();
+        self.bytes += bytes;
+        true
     }
 
     /// The body is whole: it needs no more. Its bytes stay set aside.

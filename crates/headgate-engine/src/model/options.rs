@@ -8,9 +8,11 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::model::boundary_salt::BoundarySalt;
-pub use crate::model::engine_options::{DEFAULT_MAX_MEMORY_BYTES, Dns, EngineOptions};
+pub use crate::model::engine_options::{Dns, EngineOptions};
 use crate::model::limits::{Limits, Retrying, StopWhenFailed};
 use crate::model::message::OptionName;
+use crate::model::network_options::NetworkOptions;
+use crate::model::secret::Secret;
 use crate::model::stand_in::StandIn;
 use crate::model::status_set::StatusSet;
 
@@ -25,7 +27,7 @@ pub const DEFAULT_MAX_REDIRECTS: u32 = 10;
 pub const DEFAULT_HTTP2_STREAMS: u32 = 100;
 /// Bytes after which a part is closed and the next one begun.
 pub const DEFAULT_PART_BYTES: u64 = 128 * 1024 * 1024;
-/// Time after which results are committed: what a crash can cost.
+/// Time after which results are committed, and so what a crash can cost. In a long run that was not told, it grows.
 pub const DEFAULT_COMMIT_EVERY: Duration = Duration::from_secs(10);
 /// Rows between the oldest that is not done and the newest that was read: 512 KiB of memory, a bit for each.
 pub const DEFAULT_WINDOW: u64 = 4_000_000;
@@ -57,11 +59,17 @@ pub struct SourceOptions {
     #[serde(skip)]
     pub more_inputs: Vec<String>,
     pub url_column: String,
-    pub method_column: String,
-    pub headers_column: String,
-    pub body_column: String,
+    /// `None`: rows have no methods, headers or bodies of their own.
+    pub method_column: Option<String>,
+    pub headers_column: Option<String>,
+    pub body_column: Option<String>,
+    /// Columns that have the usual names of methods, headers and bodies, and that no option names, are not refused.
+    pub url_only: bool,
     /// The column with paths of files whose contents are sent.
     pub body_file_column: Option<String>,
+    /// The directory below which the files are that rows name. `None`: that of the input, or where it has none the working
+    /// directory.
+    pub upload_root: Option<String>,
     /// The columns with values of `if-none-match` and `if-modified-since`.
     pub if_none_match_column: Option<String>,
     pub if_modified_since_column: Option<String>,
@@ -90,7 +98,13 @@ pub struct SourceOptions {
     /// 1. `None`: there is none. It says how the work is done, and may change from run to run.
     #[serde(skip)]
     pub cost_column: Option<String>,
+    /// A page of a Parquet file may have so many bytes when it is decompressed.
+    #[serde(skip)]
+    pub max_page_bytes: u64,
 }
+
+/// Default of [`SourceOptions::max_page_bytes`]. Writers make pages of about a megabyte.
+pub const DEFAULT_MAX_PAGE_BYTES: u64 = 128 * 1024 * 1024;
 
 impl SourceOptions {
     /// All that is read, in order.
@@ -115,7 +129,9 @@ impl SourceOptions {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Templates {
     /// Name and template of the value.
-    pub headers: Vec<(String, String)>,
+    pub headers: Vec<(String, Secret<String>)>,
+    /// Of these, the names that are credentials beside those that say so.
+    pub secret_headers: Vec<String>,
     /// The text of a JSON document.
     pub json: Option<String>,
     /// `name=value`, as a form in the URL encoding.
@@ -130,10 +146,12 @@ impl Default for SourceOptions {
             input: String::new(),
             more_inputs: Vec::new(),
             url_column: "url".into(),
-            method_column: "method".into(),
-            headers_column: "headers".into(),
-            body_column: "body".into(),
+            method_column: None,
+            headers_column: None,
+            body_column: None,
+            url_only: false,
             body_file_column: None,
+            upload_root: None,
             if_none_match_column: None,
             if_modified_since_column: None,
             url: None,
@@ -146,6 +164,7 @@ impl Default for SourceOptions {
             head: None,
             boundary_salt: BoundarySalt::default(),
             cost_column: None,
+            max_page_bytes: DEFAULT_MAX_PAGE_BYTES,
         }
     }
 }
@@ -166,7 +185,8 @@ pub struct SinkOptions {
     pub output: Output,
     pub format: Format,
     pub part_bytes: u64,
-    pub commit_every: Duration,
+    /// The longest time that results wait for a commit. `None`: [`DEFAULT_COMMIT_EVERY`], and longer in a run that takes hours.
+    pub commit_every: Option<Duration>,
     /// Replace what an earlier job left in the output directory.
     pub fresh: bool,
     /// Go on where an earlier run of the same job stopped.
@@ -189,7 +209,7 @@ impl Default for SinkOptions {
             output: Output::Nowhere,
             format: Format::default(),
             part_bytes: DEFAULT_PART_BYTES,
-            commit_every: DEFAULT_COMMIT_EVERY,
+            commit_every: None,
             fresh: false,
             resume: true,
             allow_grown: false,
@@ -199,17 +219,20 @@ impl Default for SinkOptions {
 
 /// What a request is made of where its row does not say.
 #[expect(clippy::struct_excessive_bools, reason = "options, each by itself")]
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct RequestOptions {
     /// `None`: a body makes a request a POST, others are GET.
     pub method: Option<String>,
-    pub headers: Vec<(String, String)>,
+    pub headers: Vec<(String, Secret<String>)>,
     /// What `authorization: Bearer` says.
-    pub bearer: Option<String>,
+    pub bearer: Option<Secret<String>>,
     /// `name:password`, for `authorization: Basic`.
-    pub user: Option<Vec<u8>>,
-    /// Names of headers, in any case, that are credentials beside those that are known as such.
+    pub user: Option<Secret<Vec<u8>>>,
+    /// Names of headers, in any case, that are credentials beside those whose names say so.
     pub secret_headers: Vec<String>,
+    /// Origins that get credentials, the client certificate among them; see `OriginSet`. None are named: a job whose
+    /// requests all go to one origin sends them there.
+    pub credentials_for: Vec<String>,
     pub body: Option<Vec<u8>>,
     /// How bodies are compressed before they are sent; `None`: not at all.
     pub compress_body: Option<BodyCoding>,
@@ -229,7 +252,9 @@ pub struct RequestOptions {
     pub no_body: bool,
     /// Bodies are kept as they were sent, codings and all.
     pub raw: bool,
-    /// Redirects that are followed; 0: none, they are answers.
+    /// Which redirects are followed; the others are responses.
+    pub redirects: RedirectPolicy,
+    /// Redirects of a row that are followed; at least 1.
     pub max_redirects: u32,
     /// The redirects of a row are part of its result.
     pub keep_redirects: bool,
@@ -256,8 +281,8 @@ pub struct RequestOptions {
     pub http2_prior_knowledge: bool,
     /// Requests on one HTTP/2 connection at once, at the most; at least 1.
     pub http2_streams: u32,
-    /// URLs of proxies, taken in turn; or `env`: those that the environment names.
-    pub proxies: Vec<String>,
+    /// URLs of proxies, which may have a password, taken in turn; or `env`: those that the environment names.
+    pub proxies: Vec<Secret<String>>,
     /// `host:port:address[,address]`: where to connect for a host and a port.
     pub resolve: Vec<String>,
     /// Only addresses of this family.
@@ -267,6 +292,12 @@ pub struct RequestOptions {
     pub local_addresses: Vec<IpAddr>,
     /// The network interface that connections go through.
     pub interface: Option<String>,
+    /// Where connections may lead.
+    pub network: NetworkOptions,
+    /// The address that the URL of the command line or a client's base has for a host.
+    pub named_address: Option<IpAddr>,
+    /// A proxy may connect to whatever it likes, although only public addresses may be connected to.
+    pub trust_proxy: bool,
     /// Who answers in place of the network; `None`: nobody, as ever but in tests.
     pub stand_in: Option<StandIn>,
 }
@@ -293,6 +324,17 @@ pub enum SaveFormat {
     Files,
     /// Archives of them, as `WebDataset` has them.
     Tar,
+}
+
+/// Which redirects are followed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum RedirectPolicy {
+    #[default]
+    Follow,
+    /// Those that stay at the origin of the request.
+    SameOrigin,
+    None,
 }
 
 /// How a body is compressed.
@@ -332,6 +374,7 @@ impl Default for RequestOptions {
             bearer: None,
             user: None,
             secret_headers: Vec::new(),
+            credentials_for: Vec::new(),
             body: None,
             compress_body: None,
             range: None,
@@ -344,6 +387,7 @@ impl Default for RequestOptions {
             truncate_body: false,
             no_body: false,
             raw: false,
+            redirects: RedirectPolicy::default(),
             max_redirects: DEFAULT_MAX_REDIRECTS,
             keep_redirects: false,
             cookies: false,
@@ -364,6 +408,9 @@ impl Default for RequestOptions {
             ipv6: false,
             local_addresses: Vec::new(),
             interface: None,
+            network: NetworkOptions::default(),
+            named_address: None,
+            trust_proxy: false,
             stand_in: None,
         }
     }

@@ -1,7 +1,7 @@
 //! Whom a request is for.
 
 use std::fmt;
-use std::net::{Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use crate::model::limits::LimitBy;
 
@@ -21,6 +21,17 @@ pub enum HostName {
     V6(Ipv6Addr),
 }
 
+impl HostName {
+    /// Returns the address that it is, if it is one.
+    pub fn address(&self) -> Option<IpAddr> {
+        match self {
+            Self::Domain(_) => None,
+            Self::V4(address) => Some((*address).into()),
+            Self::V6(address) => Some((*address).into()),
+        }
+    }
+}
+
 impl fmt::Display for HostName {
     /// An address of IPv6 without brackets.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -32,13 +43,28 @@ impl fmt::Display for HostName {
     }
 }
 
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}://{}", self.scheme(), self.authority())
+    }
+}
+
 impl Origin {
     /// What tells it from other hosts, where a limit is one of each; the address of a name is not known here.
     pub fn key(&self, by: LimitBy) -> Box<str> {
         match by {
             LimitBy::Name | LimitBy::Address => self.name.to_string().into(),
-            LimitBy::Origin => format!("{}://{}", if self.https { "https" } else { "http" }, self.authority()).into(),
+            LimitBy::Origin => self.to_string().into(),
         }
+    }
+
+    /// The URL of the host, without a path.
+    pub fn url(&self) -> String {
+        format!("{}://{}", if self.https { "https" } else { "http" }, self.authority())
+    }
+
+    pub fn scheme(&self) -> &'static str {
+        if self.https { "https" } else { "http" }
     }
 
     /// The value of the `host` header: without the port where it is the scheme's own (RFC 9110 section 7.2).

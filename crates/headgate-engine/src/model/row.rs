@@ -7,9 +7,12 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 
 use crate::model::body_stream::BodyStream;
+use crate::model::memory::Reservation;
+use crate::model::options::RedirectPolicy;
 use crate::model::reason::Reason;
 use crate::model::reply_to::ReplyTo;
 use crate::model::saved::SaveAs;
+use crate::model::secret::Secret;
 use crate::model::trail::{Hop, Trail};
 
 /// Rows in one [`RowBatch`] at the most.
@@ -39,6 +42,9 @@ pub struct Row {
 /// Headers of a request: names and values in the order of the input, repeats kept.
 pub type RowHeaders = Vec<(Box<str>, Box<[u8]>)>;
 
+/// Headers that are credentials: names and values.
+pub type RowCredentials = Vec<(Box<str>, Secret<Box<[u8]>>)>;
+
 /// The optional columns of a row.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RowExtra {
@@ -46,6 +52,8 @@ pub struct RowExtra {
     pub method: Option<Box<str>>,
     /// They replace the job's default headers of the same name.
     pub headers: RowHeaders,
+    /// Those that the job has made of columns, and that are credentials: they go where the job's credentials go.
+    pub credentials: RowCredentials,
     /// `None`: the job's default body.
     pub body: Option<RowBody>,
     /// What that body is, where no header says so: a media type.
@@ -76,8 +84,7 @@ pub struct RowExtra {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct OwnOptions {
     pub timeout: Option<Duration>,
-    /// Redirects that are followed; 0: none.
-    pub max_redirects: Option<u32>,
+    pub redirects: Option<RedirectPolicy>,
     /// Where its body goes while it comes, in place of its outcome.
     pub stream: Option<Arc<BodyStream>>,
 }
@@ -96,6 +103,8 @@ pub enum BodyPiece {
     Bytes(Bytes),
     /// The contents of a file, as they are when it is sent.
     File(Box<Path>),
+    /// The same of a file that a row has named: it is below this directory, and no link leads to it.
+    FileBelow(Arc<Path>, Box<Path>),
 }
 
 impl RowBody {
@@ -112,7 +121,7 @@ impl BodyPiece {
     fn held_bytes(&self) -> usize {
         match self {
             Self::Bytes(bytes) => bytes.len(),
-            Self::File(path) => path.as_os_str().len(),
+            Self::File(path) | Self::FileBelow(_, path) => path.as_os_str().len(),
         }
     }
 }
@@ -137,6 +146,7 @@ impl RowExtra {
         let Self {
             method,
             headers,
+            credentials,
             body,
             body_type: _,
             kept: _,
@@ -149,16 +159,22 @@ impl RowExtra {
             own: _,
             reply_to: _,
         } = self;
-        method.is_none() && headers.is_empty() && body.is_none() && defect.is_none() && trail.is_none()
+        method.is_none()
+            && headers.is_empty()
+            && credentials.is_empty()
+            && body.is_none()
+            && defect.is_none()
+            && trail.is_none()
     }
 
     fn bytes(&self) -> usize {
         let headers: usize = self.headers.iter().map(|(name, value)| name.len() + value.len() + 32).sum();
+        let credentials = self.credentials.iter().map(|(name, value)| name.len() + value.expose().len() + 32);
         let body = self.body.as_ref().map_or(0, RowBody::held_bytes);
         let kept = self.kept.as_ref().map_or(0, |kept| kept.len());
         let trail = self.trail.as_ref().map_or(0, |trail| trail.bytes());
         let save_as = self.save_as.as_ref().map_or(0, |save_as| save_as.bytes());
-        size_of::<RowExtra>() + headers + body + kept + trail + save_as
+        size_of::<RowExtra>() + headers + credentials.sum::<usize>() + body + kept + trail + save_as
     }
 }
 
@@ -226,6 +242,12 @@ impl Row {
 
     pub fn set_trail(&mut self, trail: Box<Trail>) {
         self.extra.get_or_insert_default().trail = Some(trail);
+    }
+
+    /// What is reserved for where it has been redirected to; nothing is any more.
+    pub fn take_trail_memory(&mut self) -> Reservation {
+        let trail = self.extra.as_mut().and_then(|extra| extra.trail.as_mut());
+        trail.map(|trail| std::mem::take(&mut trail.memory.0)).unwrap_or_default()
     }
 
     /// When its first attempt began, if one did before what comes now.

@@ -2,6 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use crate::model::memory::Reservation;
+
 /// A row that was redirected. It stays with the row while that waits for the limits of another host.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Trail {
@@ -9,17 +11,40 @@ pub struct Trail {
     pub url: Box<str>,
     /// It is asked with this method, and without its body (RFC 9110 section 15.4).
     pub method: Option<Box<str>>,
-    /// It has left the origin that it was meant for: credentials are no longer sent.
+    /// It has left the origin that the row names: of the user's headers, only harmless ones are still sent.
     pub is_foreign: bool,
+    /// A server outside was on its way: one whose address is public, or known to a proxy alone.
+    pub from_outside: bool,
     /// How many redirects were followed.
     pub count: u32,
+    /// Hashes of the requests that were sent, by which a loop is recognised; at most one for each redirect, and the first.
+    pub visited: Vec<u64>,
     /// Those that are kept for the result.
     pub hops: Vec<Hop>,
     /// What servers have set on the way, where that is wanted.
     pub cookies: Vec<Cookie>,
     /// Of the attempt, before it waited for the limits of another host.
     pub earlier: Option<Earlier>,
+    pub memory: TrailMemory,
 }
+
+/// What is reserved for a trail. A copy of a trail holds nothing of it.
+#[derive(Debug, Default)]
+pub struct TrailMemory(pub Reservation);
+
+impl Clone for TrailMemory {
+    fn clone(&self) -> Self {
+        Self::default()
+    }
+}
+
+impl PartialEq for TrailMemory {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl Eq for TrailMemory {}
 
 /// The part of an attempt before it waited: the waiting is no part of its time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,7 +78,8 @@ impl Trail {
     pub fn bytes(&self) -> usize {
         let hops: usize = self.hops.iter().map(|hop| size_of::<Hop>() + hop.location.len()).sum();
         let cookies = self.cookies.iter().map(Cookie::bytes).sum::<usize>();
-        size_of::<Self>() + self.url.len() + hops + cookies
+        let method = self.method.as_ref().map_or(0, |method| method.len());
+        size_of::<Self>() + self.url.len() + method + size_of_val(&*self.visited) + hops + cookies
     }
 }
 

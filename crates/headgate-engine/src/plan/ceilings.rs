@@ -68,7 +68,7 @@ where
         let in_flight = in_flight as f64;
         found.push(of_all(OptionName::Concurrency, in_flight, in_flight / seconds));
         found.extend(of_slowest_host(OptionName::ConcurrencyPerHost, work, |host| {
-            match limits.concurrency_per_host.of(host)? {
+            match limits.concurrency_of(host)? {
                 HostConcurrency::Fixed(number) => Some((f64::from(number), f64::from(number) / seconds)),
                 HostConcurrency::Auto => None,
             }

@@ -9,10 +9,8 @@ use crate::model::credentials::is_credential;
 use crate::model::options::RequestOptions;
 use crate::model::origin::Origin;
 use crate::model::row::BodyPiece;
+use crate::model::secret::MASK;
 use crate::model::url_user::without_user;
-
-/// What stands for the value of a header that is a credential.
-pub const MASK: &str = "***";
 
 const HEAD_END: &[u8] = b"\r\n\r\n";
 
@@ -29,6 +27,8 @@ pub struct PlannedRequest {
     pub headers: Vec<(String, String)>,
     /// Names of those whose values are left out.
     pub secret: Vec<String>,
+    /// Its host gets the credentials of the job, the client certificate among them.
+    pub gets_credentials: bool,
     /// `None`: it has none.
     pub body: Option<Body>,
 }
@@ -70,7 +70,7 @@ impl PlannedRequest {
     /// `wire` is what the worker would write, `rest` what would follow.
     pub(super) fn of(
         (row, url): (u64, &str),
-        origin: &Origin,
+        (origin, gets_credentials): (&Origin, bool),
         (wire, rest): (&[u8], &Rest),
         options: &RequestOptions,
     ) -> Self {
@@ -81,7 +81,7 @@ impl PlannedRequest {
         let mut headers: Vec<(String, String)> =
             lines.filter_map(|line| line.split_once(": ")).map(|(name, value)| (name.into(), value.into())).collect();
         let mut secret = Vec::new();
-        for (name, value) in headers.iter_mut().filter(|(name, _)| is_credential(name, options)) {
+        for (name, value) in headers.iter_mut().filter(|(name, _)| is_credential(name, &options.secret_headers)) {
             MASK.clone_into(value);
             secret.push(name.clone());
         }
@@ -101,6 +101,7 @@ impl PlannedRequest {
             line,
             headers,
             secret,
+            gets_credentials,
             body,
         }
     }
@@ -121,7 +122,9 @@ impl Body {
         let bytes = pieces.iter().map(|(_, bytes)| bytes).sum();
         let pieces = pieces.iter().map(|(piece, bytes)| match piece {
             BodyPiece::Bytes(bytes) => Piece::of(bytes.to_vec()),
-            BodyPiece::File(path) => Piece::File { path: path.display().to_string(), bytes: *bytes },
+            BodyPiece::File(path) | BodyPiece::FileBelow(_, path) => {
+                Piece::File { path: path.display().to_string(), bytes: *bytes }
+            }
         });
         Self { bytes, text: None, base64: None, pieces: Some(pieces.collect()) }
     }
@@ -149,7 +152,7 @@ mod tests {
         let url = "https://me:secret@host:81/a?b";
         let options = RequestOptions { secret_headers: vec!["X-Key".into()], ..RequestOptions::default() };
         let origin = target::parse(url).expect("a URL").origin;
-        PlannedRequest::of((7, url), &origin, (wire, &Rest::Bytes(rest.to_vec().into())), &options)
+        PlannedRequest::of((7, url), (&origin, true), (wire, &Rest::Bytes(rest.to_vec().into())), &options)
     }
 
     #[test]
@@ -172,6 +175,7 @@ mod tests {
             .map(|(name, value)| (name.into(), value.into()))
             .into(),
             secret: vec!["Authorization".into(), "x-key".into(), "cookie".into()],
+            gets_credentials: true,
             body: Some(Body { bytes: 9, text: Some("ab\r\n\r\ncde".into()), base64: None, pieces: None }),
         };
         assert_eq!(expected, masked(wire, b"de"));
@@ -190,7 +194,8 @@ mod tests {
         let rest = Rest::Pieces(vec![text, (BodyPiece::File(Path::new("a/b.png").into()), 1000), bytes]);
         let origin = target::parse("http://host/").expect("a URL").origin;
         let wire = b"POST / HTTP/1.1\r\n\r\n";
-        let planned = PlannedRequest::of((0, "http://host/"), &origin, (wire, &rest), &RequestOptions::default());
+        let planned =
+            PlannedRequest::of((0, "http://host/"), (&origin, true), (wire, &rest), &RequestOptions::default());
         let body = serde_json::to_value(planned.body).expect("JSON");
         let pieces = json!([{"text": "a=1"}, {"file": {"path": "a/b.png", "bytes": 1000}}, {"base64": "/w=="}]);
         assert_eq!(json!({"bytes": 1004, "text": null, "base64": null, "pieces": pieces}), body);

@@ -24,6 +24,7 @@ use self::sample::Sample;
 pub use self::size::Size;
 use crate::columns::result::ResultColumns;
 use crate::engine::machine;
+use crate::engine::memory_limit::MemoryLimit;
 use crate::http::defaults::Defaults;
 use crate::http::dial::way::Ways;
 use crate::http::idempotency_key::KeySalt;
@@ -33,13 +34,15 @@ use crate::job::storage::Disk;
 use crate::job::{DoneRows, no_rows_for};
 use crate::message;
 use crate::model::boundary_salt::BoundarySalt;
+use crate::model::credentials::credential_options;
 use crate::model::error::JobError;
 use crate::model::limits::LimitBy;
-use crate::model::message::Message;
-use crate::model::options::{Format, JobOptions, Output, SourceOptions};
+use crate::model::message::{Message, OptionName};
+use crate::model::network_options::NetworkOptions;
+use crate::model::options::{Format, JobOptions, Output, RequestOptions, SourceOptions};
 use crate::run::checks::{check, check_ports, local_ports, note_window};
+use crate::run::job::completed;
 use crate::run::live::in_force;
-use crate::run::user_in_input::taken_out;
 use crate::source::{self, Source};
 
 /// What was found out. Python reads it as JSON, under these names.
@@ -62,11 +65,15 @@ pub struct Plan {
     pub hosts: Vec<HostRows>,
     /// Those of these rows that are no request.
     pub invalid_rows: u64,
+    /// `None`: the job has none.
+    pub credentials: Option<CredentialUse>,
     pub first_invalid: Option<InvalidRow>,
     /// The first ones that are to be sent. If all rows that were looked at are done, and others are not, the first of these.
     pub requests: Vec<PlannedRequest>,
     /// What the options let through, the narrowest first.
     pub ceilings: Vec<Ceiling>,
+    /// Which addresses may be connected to.
+    pub network: NetworkOptions,
     pub latency_s: Option<f64>,
     /// Until the job is done, as far as the ceilings tell. `None`: nothing bounds it that is known, or the rows are not.
     pub seconds: Option<f64>,
@@ -88,6 +95,14 @@ pub enum DirectoryUse {
     None,
 }
 
+/// Where the credentials of a job go.
+#[derive(Debug, Serialize)]
+pub struct CredentialUse {
+    pub origins: Vec<String>,
+    /// Those of the rows that were looked at whose hosts do not get them.
+    pub rows_without: u64,
+}
+
 /// What is needed of this machine, and what it has.
 #[derive(Debug, Serialize)]
 pub struct Machine {
@@ -107,7 +122,7 @@ pub struct Machine {
 /// As [`Run::job`](crate::run::Run::job) with these options. `Usage`: the input can't be read twice.
 pub fn plan(options: &JobOptions, latency_s: Option<f64>) -> Result<Plan, JobError> {
     check(options)?;
-    let mut options = taken_out(options)?.into_owned();
+    let mut options = completed(options)?;
     let set_notes = take_what_was_set(&mut options)?;
     let options = &options;
     let JobOptions { source: asked, sink, request, run, .. } = options;
@@ -140,7 +155,8 @@ pub fn plan(options: &JobOptions, latency_s: Option<f64>) -> Result<Plan, JobErr
             }
         })?;
     }
-    let preparer = sample::preparer(defaults, Ways::default().get(request)?, run.limits.limit_by);
+    notes.extend(note_proxies(request));
+    let preparer = sample::preparer(defaults, Ways::default().of_run(request)?, run.limits.limit_by);
     let sample = Sample::of(source.as_mut(), preparer, options, done)?;
     let size = Size::of(source.as_ref(), &sample, asked, done.rows_done());
     if let (Output::Directory(path), Found::Replaced(_), Some(0)) = (&sink.output, &found, size.rows) {
@@ -148,13 +164,15 @@ pub fn plan(options: &JobOptions, latency_s: Option<f64>) -> Result<Plan, JobErr
     }
 
     let left = size.left.unwrap_or(u64::MAX);
-    let needed = run.concurrency.min(usize::try_from(left).unwrap_or(usize::MAX)).max(1);
+    let in_flight = run.concurrency.min(usize::try_from(left).unwrap_or(usize::MAX)).max(1);
     let threads = options.engine.threads.unwrap_or_else(machine::cores).min(run.concurrency);
     let files = machine::raise_open_files()?;
     let to_save = machine::files_to_save(asked.save_to.is_some());
     let needed =
-        if request.http2_prior_knowledge { needed.min(files.fitting(to_save, threads).max(1)) } else { needed };
+        if request.http2_prior_knowledge { in_flight.min(files.fitting(to_save, threads).max(1)) } else { in_flight };
     files.check(needed, to_save, threads)?;
+    let memory = MemoryLimit::of_this_process();
+    memory.check(in_flight, options.engine.max_memory_bytes.unwrap_or_else(|| memory.default_budget()))?;
     notes.extend([check_ports(options, needed)?, note_window(run)].into_iter().flatten());
     if matches!(found, Found::Resumed { is_over: false, .. }) {
         notes.extend(set_notes);
@@ -188,9 +206,11 @@ pub fn plan(options: &JobOptions, latency_s: Option<f64>) -> Result<Plan, JobErr
         different_hosts: sample.hosts.different(),
         hosts: sample.hosts.top(),
         invalid_rows: sample.invalid,
+        credentials: credential_use(options, sample.without_credentials),
         first_invalid: sample.first_invalid,
         requests: if matches!(found, Found::Resumed { is_over: true, .. }) { Vec::new() } else { sample.requests },
         ceilings,
+        network: request.network.clone(),
         latency_s,
         seconds,
         machine: Machine {
@@ -203,6 +223,22 @@ pub fn plan(options: &JobOptions, latency_s: Option<f64>) -> Result<Plan, JobErr
         },
         notes,
         size,
+    })
+}
+
+/// Returns where the credentials of the job go; `None`: it has none.
+fn credential_use(options: &JobOptions, rows_without: u64) -> Option<CredentialUse> {
+    let origins = options.request.credentials_for.clone();
+    credential_options(options).next().map(|_| CredentialUse { origins, rows_without })
+}
+
+/// That nothing here knows where a proxy connects to.
+fn note_proxies(request: &RequestOptions) -> Option<Message> {
+    (!request.proxies.is_empty()).then(|| {
+        message!(
+            "what a proxy connects to is not known here: only addresses that URLs have in place of a name are checked, see ",
+            OptionName::Network
+        )
     })
 }
 

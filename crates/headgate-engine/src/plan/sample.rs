@@ -9,7 +9,8 @@ use serde::Serialize;
 use super::hosts::HostCounts;
 use super::masked::{PlannedRequest, Rest};
 use crate::http::defaults::Defaults;
-use crate::http::dial::way::Way;
+use crate::http::dial::way::Transports;
+use crate::http::idle_limits::IdleLimits;
 use crate::http::pool::Pool;
 use crate::http::request::Preparer;
 use crate::http::sent_body;
@@ -49,6 +50,8 @@ pub(super) struct Sample {
     pub(super) row_bytes: Option<f64>,
     pub(super) hosts: HostCounts,
     pub(super) invalid: u64,
+    /// Those whose hosts do not get credentials.
+    pub(super) without_credentials: u64,
     pub(super) first_invalid: Option<InvalidRow>,
     /// The first that are not done; where all are, the first.
     pub(super) requests: Vec<PlannedRequest>,
@@ -58,9 +61,18 @@ pub(super) struct Sample {
 }
 
 /// What makes requests, as each worker has it.
-pub(super) fn preparer(defaults: Defaults, way: Arc<Way>, limit_by: LimitBy) -> Preparer {
+pub(super) fn preparer(defaults: Defaults, transports: Transports, limit_by: LimitBy) -> Preparer {
     let hosts = Arc::new(Mutex::new(HostTable::new(MAX_HOSTS)));
-    Preparer::new(defaults, SiteMaker { pool: Rc::new(RefCell::new(Pool::new(0))), hosts, way, limit_by })
+    Preparer::new(
+        defaults,
+        SiteMaker {
+            pool: Rc::new(RefCell::new(Pool::new(IdleLimits::default()))),
+            hosts,
+            transports,
+            limit_by,
+            workers: 1,
+        },
+    )
 }
 
 impl Sample {
@@ -119,6 +131,7 @@ impl Sample {
         match prepared(row, preparer, wire) {
             Ok(Prepared { site, rest }) => {
                 self.hosts.add(&site.route.key.origin);
+                self.without_credentials += u64::from(!site.gets_credentials);
                 self.cost += cost(row, options);
                 Some(Prepared { site, rest })
             }
@@ -147,6 +160,7 @@ impl Sample {
             row_bytes: None,
             hosts: HostCounts::new(options.run.limits.limit_by),
             invalid: 0,
+            without_credentials: 0,
             first_invalid: None,
             requests: Vec::new(),
             cost: 0,
@@ -176,8 +190,8 @@ fn prepared(row: &Row, preparer: &mut Preparer, wire: &mut Vec<u8>) -> Result<Pr
 
 impl Prepared {
     fn planned(&self, row: &Row, wire: &[u8], options: &RequestOptions) -> PlannedRequest {
-        let origin = &self.site.route.key.origin;
-        PlannedRequest::of((row.ordinal, &row.url), origin, (wire, &self.rest), options)
+        let to = (&self.site.route.key.origin, self.site.gets_credentials);
+        PlannedRequest::of((row.ordinal, &row.url), to, (wire, &self.rest), options)
     }
 }
 

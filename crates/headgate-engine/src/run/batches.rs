@@ -20,6 +20,7 @@ use super::handle::Run;
 use crate::columns::builder::{OutcomeBatch, OutcomeBuilder};
 use crate::engine::bell::{Bell, Waker};
 use crate::engine::inbox::{Arrived, Inbox};
+use crate::job::credential_scope;
 use crate::model::error::JobError;
 use crate::model::memory::MemoryBudget;
 use crate::model::options::{AnswerOptions, JobOptions};
@@ -77,7 +78,8 @@ impl BatchFlow {
     ///
     /// # Errors
     /// `Usage`: an option that can't be, or more in flight than this process may have files open.
-    pub fn new(runs: Arc<FedRuns>, options: JobOptions, bell: Option<Arc<dyn Bell>>) -> Result<Self, JobError> {
+    pub fn new(runs: Arc<FedRuns>, mut options: JobOptions, bell: Option<Arc<dyn Bell>>) -> Result<Self, JobError> {
+        credential_scope::complete(&mut options, &[])?;
         let input = BatchInput::new(options.source)?;
         let columns = input.columns(&options.answer, Fields::empty())?;
         let options = JobOptions { source: input.options().clone(), ..options };
@@ -102,6 +104,8 @@ impl BatchFlow {
             join_template(&base_url, template);
         }
         check(&options)?;
+        credential_scope::of_base_url(&mut options.request, &base_url);
+        credential_scope::check_call(&mut options)?;
         let input = BatchInput::new(options.source.clone())?.of_all(base_url, &options.request);
         let columns = input.columns(&options.answer, Fields::empty())?;
         let bell = Waker::new(bell);

@@ -9,6 +9,7 @@ use crate::http::target;
 use crate::message;
 use crate::model::error::JobError;
 use crate::model::message::{Message, OptionName};
+use crate::model::network_options::Network;
 use crate::model::options::{Format, JobOptions, Output, RequestOptions, RunOptions, SaveFormat, SourceOptions};
 use crate::source::first_that_holds;
 
@@ -169,6 +170,15 @@ pub(super) fn check_request(request: &RequestOptions) -> Result<(), JobError> {
             ": the largest body a column can hold is {MAX_MAX_BODY_BYTES} bytes (1 GiB)"
         )));
     }
+    if request.network.network == Network::Public && !request.proxies.is_empty() && !request.trust_proxy {
+        return Err(JobError::usage(message!(
+            OptionName::Network.set("public"),
+            " can't be kept behind a proxy, which alone knows the addresses that it connects to: leave ",
+            OptionName::Proxy,
+            " out, or leave the addresses to the proxy with ",
+            OptionName::TrustProxy.set(true)
+        )));
+    }
     authorization(request).map(drop)
 }
 
@@ -258,7 +268,7 @@ mod tests {
         let Some(ports) = machine::local_ports() else { return };
         let addresses = |count| vec![std::net::Ipv4Addr::LOCALHOST.into(); count];
         for (times, local_addresses, proxies) in [(1, 0, 0), (1, 1, 1), (3, 3, 0), (2, 0, 2), (6, 3, 2)] {
-            let proxies = vec!["http://p:1".to_owned(); proxies];
+            let proxies = vec!["http://p:1".into(); proxies];
             let request =
                 RequestOptions { local_addresses: addresses(local_addresses), proxies, ..RequestOptions::default() };
             assert_eq!(Some(ports * times), local_ports(&request));

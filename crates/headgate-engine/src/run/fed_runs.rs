@@ -7,11 +7,12 @@ use std::time::Duration;
 
 use super::checks::check;
 use super::handle::Run;
+use super::named_address::named_address;
 use crate::columns::result::ResultColumns;
 use crate::engine::Engine;
 use crate::model::error::JobError;
 use crate::model::limits::StopWhenFailed;
-use crate::model::options::{EngineOptions, JobOptions, RunOptions};
+use crate::model::options::{AnswerOptions, EngineOptions, JobOptions, RequestOptions, RunOptions};
 
 /// Runs that nobody uses are kept up to this number, the newest ones.
 const MAX_IDLE: usize = 8;
@@ -26,10 +27,19 @@ pub struct FedRuns {
 }
 
 struct Kept {
-    options: String,
-    engine_options: EngineOptions,
+    key: RunKey,
     engine: Engine,
     run: Arc<Run>,
+}
+
+/// What calls that share a run have in common. It is compared by value, as it holds secrets that no text may have.
+#[derive(PartialEq)]
+struct RunKey {
+    run: RunOptions,
+    request: RequestOptions,
+    answer: AnswerOptions,
+    keeps_bodies: bool,
+    engine: EngineOptions,
 }
 
 impl FedRuns {
@@ -41,23 +51,29 @@ impl FedRuns {
         check(options)?;
         // Whoever feeds it hears of each failure. And one call must not end the run of another.
         let run = RunOptions { stop_when_failed: StopWhenFailed::Never, given: Vec::new(), ..options.run.clone() };
-        let JobOptions { answer, request, engine, .. } = options;
-        let key = format!(
-            "{:?}",
-            (&run, request, &answer.select, &answer.require, &answer.cost_from, columns.has("body"), engine)
-        );
+        let JobOptions { answer, request, engine, source, .. } = options;
+        let named_address = named_address(source).or(request.named_address);
+        let request = &RequestOptions { named_address, ..request.clone() };
+        let key = RunKey {
+            run,
+            request: request.clone(),
+            // What a call goes without is its own.
+            answer: AnswerOptions { omit: Vec::new(), ..answer.clone() },
+            keeps_bodies: columns.has("body"),
+            engine: engine.clone(),
+        };
         let mut runs = self.runs();
         runs.retain(|kept| !kept.has_ended());
-        if let Some(kept) = runs.iter().position(|kept| kept.options == key).and_then(|at| runs.remove(at)) {
+        if let Some(kept) = runs.iter().position(|kept| kept.key == key).and_then(|at| runs.remove(at)) {
             let run = kept.run.clone();
             runs.push_back(kept);
             return Ok(run);
         }
         let idle = runs.iter().filter(|kept| kept.is_idle()).count();
         end_idle(&mut runs, (idle + 1).saturating_sub(MAX_IDLE));
-        let there = runs.iter().find(|kept| kept.engine_options == *engine).map(|kept| kept.engine.clone());
+        let there = runs.iter().find(|kept| kept.key.engine == *engine).map(|kept| kept.engine.clone());
         let on = there.map_or_else(|| Engine::start(engine), Ok)?;
-        let start = || Run::fed_for(&on, columns.clone(), request.clone(), run.clone());
+        let start = || Run::fed_for(&on, columns.clone(), request.clone(), key.run.clone());
         let run = match start() {
             Err(_) if runs.iter().any(Kept::is_idle) => {
                 for run in end_idle(&mut runs, usize::MAX) {
@@ -68,8 +84,7 @@ impl FedRuns {
             started => started,
         };
         let run = Arc::new(run?);
-        let engine_options = engine.clone();
-        runs.push_back(Kept { options: key, engine_options, engine: on, run: run.clone() });
+        runs.push_back(Kept { key, engine: on, run: run.clone() });
         Ok(run)
     }
 

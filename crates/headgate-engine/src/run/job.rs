@@ -7,10 +7,13 @@ use super::checks::{check, check_ports, check_request, check_run, note_window};
 use super::handle::Run;
 use super::launch::{Launch, SINK_TICK};
 use super::live::{self, SetBefore};
+use super::named_address::named_address;
 use super::plan::Plan;
 use super::user_in_input;
 use crate::engine::{Engine, machine};
 use crate::job::control::ControlFiles;
+use crate::job::credential_scope;
+use crate::job::look::credentials_for;
 use crate::job::retry::{OpenRetry, Retry, RetryOptions};
 use crate::job::save_places;
 use crate::job::storage::{Disk, Storage};
@@ -39,9 +42,9 @@ impl Run {
     /// As [`Run::job`].
     pub fn job_with(options: &JobOptions, storage: Arc<dyn Storage>) -> Result<Self, JobError> {
         check(options)?;
-        let options = user_in_input::taken_out(options)?;
+        let options = completed(options)?;
         let plan = plan(&options, storage.clone())?;
-        begin(None, plan, options.into_owned(), storage)
+        begin(None, plan, options, storage)
     }
 
     /// [`Run::job`] on an engine that is there. What `options` say of an engine is of no effect.
@@ -50,9 +53,9 @@ impl Run {
     /// As [`Run::job`].
     pub fn job_on(engine: &Engine, options: &JobOptions, storage: Arc<dyn Storage>) -> Result<Self, JobError> {
         check(options)?;
-        let options = user_in_input::taken_out(options)?;
+        let options = completed(options)?;
         let plan = plan(&options, storage.clone())?;
-        begin(Some(engine), plan, options.into_owned(), storage)
+        begin(Some(engine), plan, options, storage)
     }
 
     /// Asks rows again that a job gave up, and replaces their results.
@@ -74,6 +77,18 @@ impl Run {
         let Retry { job, source, columns, options } = OpenRetry::open(options, check, storage.clone())?;
         begin(None, Plan::retrying(job, source, columns), options, storage)
     }
+}
+
+/// The options with what follows from the input and from the job that goes on: who makes the requests, and which origins get
+/// credentials.
+pub(crate) fn completed(options: &JobOptions) -> Result<JobOptions, JobError> {
+    let mut options = user_in_input::taken_out(options)?.into_owned();
+    let stored = match &options.sink.output {
+        Output::Directory(path) if options.sink.format != Format::None && !options.sink.fresh => credentials_for(path),
+        _ => Vec::new(),
+    };
+    credential_scope::complete(&mut options, &stored)?;
+    Ok(options)
 }
 
 fn plan(options: &JobOptions, storage: Arc<dyn Storage>) -> Result<Plan, JobError> {
@@ -105,6 +120,7 @@ fn begin(
     };
     let asked = Live::new(&options.run);
     live::with(&asked, &set_before.control)?.put_into(&mut options.run);
+    options.request.named_address = named_address(&options.source);
     let own_engine = engine.is_none();
     let engine = &engine.map_or_else(|| own_engine_for(&options), |engine| Ok(engine.clone()))?;
     let options = &options;
@@ -127,7 +143,7 @@ fn begin(
             Output::Stdout => "-".into(),
             Output::Nowhere => String::new(),
         },
-        tick: SINK_TICK.min(options.sink.commit_every).max(SHORTEST_TICK),
+        tick: options.sink.commit_every.map_or(SINK_TICK, |every| every.clamp(SHORTEST_TICK, SINK_TICK)),
         request: options.request.clone(),
         run: options.run.clone(),
         asked,

@@ -3,11 +3,13 @@
 use std::sync::Arc;
 
 use crate::job::Watched;
+use crate::queue::responders::Responders;
 use crate::stats::report::JobFigures;
 
 #[derive(Debug, Clone)]
 pub(super) struct JobState {
     pub(super) watched: Arc<Watched>,
+    pub(super) responders: Arc<Responders>,
     pub(super) rows_before: u64,
     pub(super) resumable: bool,
 }

@@ -28,6 +28,7 @@ use crate::http::save::saver::Saver;
 use crate::job::DoneRows;
 use crate::model::clock::Clock;
 use crate::model::error::JobError;
+use crate::model::limits::NetworkDownAfter;
 use crate::model::live::Live;
 use crate::model::message::Message;
 use crate::model::options::{RequestOptions, RunOptions};
@@ -133,12 +134,12 @@ impl Launch {
     /// Starts the threads; `begin` begins to write, and is asked last of what can fail for a user's mistake.
     #[expect(clippy::too_many_lines, reason = "one step after another, most of them a field each")]
     pub(super) fn begin(
-        self,
+        mut self,
         engine: &Engine,
         room: Room,
         begin: impl FnOnce(&Arc<Window>) -> Result<Begun, JobError>,
     ) -> Result<Run, JobError> {
-        let (defaults, way, setting) = (self.defaults()?, engine.way(&self.request)?, self.setting());
+        let (defaults, transports, setting) = (self.defaults()?, engine.transports(&self.request)?, self.setting());
         let (in_flight, failure) = (room.in_flight(), Arc::<FirstFailure>::default());
         let (row_sender, rows) = row_queue(self.passing_over(&failure));
         let (stop, phase) = Stop::new(rows.clone());
@@ -156,11 +157,18 @@ impl Launch {
             Begun::Running { sink, state } => {
                 let (outcome_sender, outcomes) = async_channel::bounded(MAX_WAITING_BATCHES);
                 let (saver, bodies_unused) = saver(self.save_places, engine, &self.request);
-                let limits = AttemptLimits::new(&self.request, engine.memory(), self.run.concurrency).saving(saver);
-                let repeats = repeats(&rows, state.as_ref());
-                let gate = Arc::new(SharedGate::of(&self.run, self.request.body_bytes(), repeats, started));
-                held = Some(gate.clone());
                 let live = LiveRun::shared(self.asked, self.set_before, (engine.clone(), room), notes.clone())?;
+                let (memory, receiver) = (engine.memory(), live.receiver());
+                let limits = AttemptLimits::new(&self.request, memory, self.run.concurrency, receiver).saving(saver);
+                let repeats = repeats(&rows, state.as_ref());
+                if matches!(self.rows, RowsFrom::Caller) {
+                    // Callers wait for single rows: each is to fail on its own.
+                    self.run.retrying.network_down_after = NetworkDownAfter::Never;
+                }
+                let responders = state.as_ref().map(|state| state.responders.clone()).unwrap_or_default();
+                let gate = SharedGate::of(&self.run, self.request.body_bytes(), repeats, &responders, started);
+                let gate = Arc::new(gate);
+                held = Some(gate.clone());
                 let shared = Shared {
                     clock,
                     limits,
@@ -171,16 +179,17 @@ impl Launch {
                     rows: rows.clone(),
                     outcomes: outcome_sender,
                     phase,
-                    live: live.receiver(),
                     failure: failure.clone(),
                     window: window.clone(),
                     gate,
+                    responders,
                     robots: self.request.robots.then(|| RobotsTable::new(defaults.user_agent())),
+                    last_unreached: Mutex::default(),
                     give_up: SharedGiveUp::new(self.run.stop_when_failed, stopped_by.clone()),
                 };
                 let assigned = engine.assign(Work {
                     shared: Arc::new(shared),
-                    way,
+                    transports,
                     fail_on: &self.request.fail_on,
                     defaults,
                     in_flight,

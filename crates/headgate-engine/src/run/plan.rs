@@ -176,17 +176,19 @@ impl PlannedOutput {
             Self::Durable(job) if job.is_over() => {
                 let commit = job.last_commit().clone();
                 let (rows_before, resumable) = (commit.done, job.is_resumable());
-                Begun::Finished(JobState { watched: Arc::new(Watched::new(commit)), rows_before, resumable })
+                let (watched, responders) = (Arc::new(Watched::new(commit)), Arc::default());
+                Begun::Finished(JobState { watched, responders, rows_before, resumable })
             }
             Self::Durable(job) => {
                 let (rows_before, resumable) = (job.last_commit().done, job.is_resumable());
-                let RunningJob { sink, watched } = job.start(options, window.clone(), Box::new(Instant::now))?;
-                let state = JobState { watched, rows_before, resumable };
+                let started = job.start(options, window.clone(), Box::new(Instant::now))?;
+                let RunningJob { sink, watched, responders } = started;
+                let state = JobState { watched, responders, rows_before, resumable };
                 Begun::Running { sink, state: Some(state) }
             }
             Self::Retry(retry) => {
-                let RunningJob { sink, watched } = retry.start(options, Box::new(Instant::now))?;
-                let state = JobState { watched, rows_before: 0, resumable: true };
+                let RunningJob { sink, watched, responders } = retry.start(options, Box::new(Instant::now))?;
+                let state = JobState { watched, responders, rows_before: 0, resumable: true };
                 Begun::Running { sink, state: Some(state) }
             }
         })

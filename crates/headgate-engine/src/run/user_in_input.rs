@@ -40,7 +40,7 @@ pub(crate) fn taken_out(options: &JobOptions) -> Result<Cow<'_, JobOptions>, Job
     let (name, password) = input[start..end - 1].split_once(':').unwrap_or((&input[start..end - 1], ""));
     if !(name.is_empty() && password.is_empty()) {
         let decoded = |text| percent_encoding::percent_decode_str(text).collect::<Vec<u8>>();
-        options.request.user = Some([decoded(name), decoded(password)].join(&b':'));
+        options.request.user = Some([decoded(name), decoded(password)].join(&b':').into());
     }
     options.source.input.replace_range(start..end, "");
     Ok(Cow::Owned(options))
@@ -77,7 +77,10 @@ mod tests {
         ] {
             let options = options(input);
             let without = taken_out(&options).expect(input);
-            assert_eq!((expected, user.map(str::as_bytes)), (&*without.source.input, without.request.user.as_deref()));
+            assert_eq!(
+                (expected, user.map(str::as_bytes)),
+                (&*without.source.input, without.request.user.as_ref().map(|user| &**user.expose()))
+            );
         }
     }
 

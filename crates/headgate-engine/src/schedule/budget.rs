@@ -1,9 +1,8 @@
-//! How much more a host may be asked because of what failed: a fifth of what it is asked anyway (as the retry budgets of
-//! Finagle and tower; their default is the same). So an outage is not made worse by those who wait for its end. A retry for
-//! which nothing is left waits; it does not fail.
+//! The retry budget of a host: retries are at most a fifth of first attempts (the default of Finagle and tower, too), so that
+//! retries do not make an outage worse. A retry for which the budget has nothing left waits; it does not fail.
 //!
-//! When nothing new is left to ask, retries are the only load. Then they may be a fifth of what the host was asked before in
-//! the same time, and one that is answered makes room for another.
+//! Once a host has no new rows, retries are its only load. Then they may come as often as its first attempts did before, or a
+//! fifth as often while the host is not well; and a retry that gets a response makes room for another.
 
 use std::time::{Duration, Instant};
 
@@ -14,6 +13,13 @@ const RESERVE: f64 = 10.0;
 const RESERVE_PER_S: f64 = 10.0;
 /// What can be saved up at the most.
 const MOST: f64 = 1000.0;
+
+/// What a host gets besides retries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Load {
+    NewRows,
+    OnlyRetries { host_is_well: bool },
+}
 
 #[derive(Debug, Clone)]
 pub struct Budget {
@@ -40,10 +46,14 @@ impl Budget {
         self.counted = self.counted.max(now);
     }
 
-    fn per_s(&self, nothing_new_is_left: bool) -> f64 {
+    fn per_s(&self, load: Load) -> f64 {
         let time = self.last.saturating_duration_since(self.began).max(Duration::from_secs(1));
         let usual = self.firsts as f64 / time.as_secs_f64();
-        if nothing_new_is_left { RESERVE_PER_S.max(SHARE * usual) } else { RESERVE_PER_S }
+        match load {
+            Load::NewRows => RESERVE_PER_S,
+            Load::OnlyRetries { host_is_well: true } => RESERVE_PER_S.max(usual),
+            Load::OnlyRetries { host_is_well: false } => RESERVE_PER_S.max(SHARE * usual),
+        }
     }
 
     /// A row was asked for the first time.
@@ -57,14 +67,14 @@ impl Budget {
         self.last = now;
     }
 
-    /// A retry was answered, and nothing new is left to ask.
+    /// A retry got a response, and the host has no new rows.
     pub fn useful_retry(&mut self) {
         self.left = (self.left + 1.0).min(MOST);
     }
 
     /// When the next retry may start, which is `now` or later.
-    pub fn when(&mut self, nothing_new_is_left: bool, now: Instant) -> Instant {
-        let per_s = self.per_s(nothing_new_is_left);
+    pub fn when(&mut self, load: Load, now: Instant) -> Instant {
+        let per_s = self.per_s(load);
         self.count(per_s, now);
         let missing = (1.0 - self.left).max(0.0);
         // Rounded up, so that it is there by then.
@@ -96,22 +106,31 @@ mod tests {
                 (0..new).for_each(|_| budget.first_attempt(now));
                 firsts += new;
                 // As many as may be: an outage.
-                while budget.when(false, now) == now {
+                while budget.when(Load::NewRows, now) == now {
                     budget.retry();
                     retries += 1;
                 }
                 let reserve = RESERVE + (now - start).as_secs_f64() * RESERVE_PER_S;
                 prop_assert!(f64::from(retries) <= SHARE * f64::from(firsts) + reserve + 1e-6);
                 // And whoever waits as told is not kept waiting.
-                let when = budget.when(false, now);
+                let when = budget.when(Load::NewRows, now);
                 prop_assert!(when - now <= Duration::from_millis(101));
-                prop_assert_eq!(when, budget.clone().when(false, when));
+                prop_assert_eq!(when, budget.clone().when(Load::NewRows, when));
             }
         }
     }
 
     #[test]
-    fn where_only_retries_are_left_they_are_a_fifth_of_the_usual_load() {
+    fn where_only_retries_are_left_they_are_the_usual_load_or_a_fifth_of_it() {
+        for (host_is_well, expected) in [(true, 11_000), (false, 3_000)] {
+            let load = Load::OnlyRetries { host_is_well };
+            let retries = retries_in_20_s(load);
+            // What was saved up, and 500 or 100 a second.
+            assert!((expected - 120..expected + 120).contains(&retries), "{retries} for {load:?}");
+        }
+    }
+
+    fn retries_in_20_s(load: Load) -> u32 {
         let start = Instant::now();
         let mut budget = Budget::new(start);
         for number in 0..5000_u32 {
@@ -120,11 +139,10 @@ mod tests {
         let (mut now, mut retries) = (start + Duration::from_secs(10), 0_u32);
         let until = now + Duration::from_secs(20);
         while now < until {
-            now = budget.when(true, now);
+            now = budget.when(load, now);
             budget.retry();
             retries += 1;
         }
-        // What was saved up, and 100 a second.
-        assert!((2900..3120).contains(&retries), "{retries}");
+        retries
     }
 }

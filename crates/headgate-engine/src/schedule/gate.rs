@@ -4,24 +4,27 @@
 //! may start, in the order of these rows; or those that wait for a time. So whatever happens changes one host's standing, and
 //! what starts next is found at the front of a list, however many hosts there are.
 //!
-//! Pure, as the schedule is: times are passed in. What bounds it: the look-ahead (`look_ahead.rs`), the number of hosts
+//! Pure, as the schedule is: times are passed in. They are awake times (see [`StallClock`]): in a stall, no host gets older
+//! and no rate limiter fills up. What bounds it: the look-ahead (`look_ahead.rs`), the number of hosts
 //! (`hosts_of_run.rs`), and what is in flight.
 
 mod admitting;
 mod ending;
 #[cfg(test)]
 mod model;
+mod stalling;
 mod standing;
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
 use std::time::{Duration, Instant};
 
 use super::addresses::Addresses;
 use super::host::{Head, Standing};
 use super::hosts_of_run::{Hosts, MAX_HOSTS};
 use super::look_ahead::{LookAhead, MAX_BYTES, MAX_ROWS};
+use super::network::Network;
 use super::pace::{Meter, Pace};
 use super::retry::{Asked, AttemptEnd};
 use super::waits::{Hold, Lost, Waits};
@@ -30,6 +33,7 @@ use crate::model::limits::{CostOf, Limits, Retrying};
 use crate::model::message::OptionName;
 use crate::model::random::Rng;
 use crate::model::row::Row;
+use crate::model::stall::{StallClock, StallFigures};
 
 pub use super::hosts_of_run::HostIndex;
 
@@ -83,8 +87,6 @@ pub enum Part {
     Whole,
     /// The head of its answer has come, and its body goes on: unless it is asked again, it stays in flight.
     Head,
-    /// Its body has failed, and its head was told before.
-    Body,
 }
 
 /// An attempt that has ended.
@@ -95,6 +97,8 @@ pub struct Ended {
     pub asked: Asked,
     /// For how long the host asks to be left alone.
     pub told: Option<Duration>,
+    /// When the host last responded, as far as the engine knows.
+    pub responded_at: Option<Instant>,
 }
 
 /// What the gate has to tell of itself.
@@ -110,6 +114,21 @@ pub struct GateFigures {
     pub pauses: BTreeMap<Box<str>, u64>,
     /// Hosts that are paused now.
     pub paused_hosts: u64,
+    /// The host whose rows take the longest.
+    pub slowest: Option<SlowestHost>,
+    /// For how long no host could be reached, while that throttles the run.
+    pub network_down: Option<Duration>,
+    /// Time in which no worker of the run ran.
+    pub stalls: StallFigures,
+}
+
+/// The host whose rows take the longest, as far as they are known.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SlowestHost {
+    pub name: Box<str>,
+    pub waiting: u64,
+    pub in_flight: u32,
+    pub time_left: Duration,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -125,6 +144,7 @@ pub struct HeldHost {
 pub struct Gate {
     rules: Rules,
     rng: Rng,
+    pub(super) clock: StallClock,
     rate: Option<Pace>,
     cost: Option<Meter>,
     hosts: Hosts,
@@ -137,6 +157,9 @@ pub struct Gate {
     hostless: VecDeque<Row>,
     failing: VecDeque<(Row, Failure)>,
     look_ahead: LookAhead,
+    network: Network,
+    /// Hosts that responded in an earlier run of the job, as far as they are known.
+    responded_earlier: HashSet<Box<str>>,
     next_turn: u64,
     /// The turn of the next row that was redirected: those come before all others.
     next_hop: u64,
@@ -175,8 +198,11 @@ impl Gate {
         Self {
             rate: rules.limits.rate.map(|rate| Pace::new(rate, burst, now)),
             cost: rules.limits.cost.as_ref().map(|cost| Meter::new(cost.rate, None, now)),
+            network: Network::new(rules.retrying.network_down_after),
+            responded_earlier: HashSet::new(),
             rules,
             rng: Rng::with_seed(seed),
+            clock: StallClock::default(),
             hosts: Hosts::new(max_hosts),
             addresses: Addresses::default(),
             ready: BTreeSet::new(),
@@ -207,6 +233,16 @@ impl Gate {
         self
     }
 
+    /// These hosts have responded in an earlier run of the job.
+    #[must_use]
+    pub fn resuming(mut self, responders: HashSet<Box<str>>) -> Self {
+        if !responders.is_empty() {
+            self.network.resume();
+        }
+        self.responded_earlier = responders;
+        self
+    }
+
     pub fn rules(&self) -> &Rules {
         &self.rules
     }
@@ -215,6 +251,7 @@ impl Gate {
     pub fn is_needed(&self) -> bool {
         !self.rules.limits.is_none()
             || self.in_trouble > 0
+            || self.network.is_watched()
             || self.is_paused
             || self.is_stopped
             || self.look_ahead.has_given_up()
@@ -231,12 +268,16 @@ impl Gate {
     pub fn wants_rows(&self) -> bool {
         let nothing_is_next = self.ready.is_empty() && self.hostless.is_empty() && self.failing.is_empty();
         // Only who asks for rows learns that there are none.
-        self.is_empty() || nothing_is_next && self.look_ahead.takes_rows() && !self.is_paused && !self.is_stopped
+        self.is_empty() || nothing_is_next && self.look_ahead.takes_rows() && !self.starts_nothing()
     }
 
     /// Whether rows that were passed over should be read again.
     pub fn is_hungry(&self) -> bool {
-        self.hungry > 0 && !self.is_paused && !self.is_stopped
+        self.hungry > 0 && !self.starts_nothing()
+    }
+
+    fn starts_nothing(&self) -> bool {
+        self.is_paused || self.is_stopped || self.network.is_down()
     }
 
     /// Whether any row was ever passed over.
@@ -266,8 +307,12 @@ impl Gate {
             self.waits.held_by(None, now);
             return Turn::Start(row, None);
         }
+        if let Some(until) = self.network.throttled(now) {
+            self.waits.held_by(Some(Hold::Network), now);
+            return Turn::Held(until);
+        }
         while let Some((_, index)) = self.ready.first().copied() {
-            let (standing, head) = self.hosts.at(index).look(&self.rules.retrying, now);
+            let (standing, head) = self.hosts.at(index).look(now);
             let Some(head) = head.filter(|_| matches!(standing, Standing::Ready(_))) else {
                 self.settle(index, now);
                 continue;
@@ -326,6 +371,7 @@ impl Gate {
             None => host.budget.first_attempt(now),
             Some(_) => host.budget.retry(),
         }
+        self.network.started(now);
         for pace in host.pace.iter_mut().chain(self.rate.iter_mut()) {
             pace.starts.take_at(1, now);
         }
@@ -337,7 +383,12 @@ impl Gate {
 
     fn too_late(&self, row: &Row, now: Instant) -> Option<Failure> {
         let deadline = self.rules.retrying.deadline?;
-        let is_late = row.first_began().is_some_and(|began| now >= began + deadline);
+        // Rows tell real times, and a caller that waits for one waits in real time.
+        let (began, now) = match row.first_began()? {
+            began if row.reply_to().is_some() => (began, self.clock.real(now)),
+            began => (self.clock.awake(began), now),
+        };
+        let is_late = now >= began + deadline;
         is_late.then(|| {
             let what = match row.trail() {
                 Some(_) => "the deadline of the row passed while it waited for where it was redirected to",
@@ -368,7 +419,12 @@ impl Gate {
     }
 
     /// Nothing starts, until it is told otherwise.
-    pub fn pause(&mut self, is_paused: bool) {
-        self.is_paused = is_paused;
+    pub fn pause(&mut self, is_paused: bool, now: Instant) {
+        if self.is_paused != is_paused {
+            self.is_paused = is_paused;
+            // The time in which nothing was tried shows nothing, about the network and about hosts.
+            self.network.restart();
+            self.forgive_all(now);
+        }
     }
 }

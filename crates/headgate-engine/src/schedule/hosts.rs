@@ -9,15 +9,17 @@
 
 use std::collections::HashMap;
 use std::net::IpAddr;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::model::origin::Origin;
+use crate::queue::host_connections::HostConnections;
 
 /// Hosts in the table at the most: some 15 MB.
 pub const MAX_HOSTS: usize = 65_536;
 /// The share of the table that makes room at a time, so that looking through all of it is rare.
-const SHARE_THAT_GOES: usize = 16;
+const SHARE_THAT_GOES: usize = 4;
 /// How long it is believed that an address works better than those before it (RFC 6555 section 4.1 names 10 minutes).
 const ADDRESS_FOR: Duration = Duration::from_secs(600);
 /// How long it is believed which version of HTTP a host speaks. Each connection that is made tells it anew.
@@ -33,9 +35,13 @@ pub enum Speaks {
 }
 
 /// What is known of one host.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Host {
+    pub connections: Arc<HostConnections>,
     learned: Mutex<Learned>,
+    created: Instant,
+    /// Whole seconds from `created` to the last response, and 1; 0: there was none.
+    responded: AtomicU32,
 }
 
 /// Each fact has a time until which it holds.
@@ -53,6 +59,27 @@ impl Learned {
 }
 
 impl Host {
+    pub fn new(now: Instant) -> Self {
+        Self { connections: Arc::default(), learned: Mutex::default(), created: now, responded: AtomicU32::new(0) }
+    }
+
+    /// Notes that a response head came. Returns whether it is the first of its second.
+    pub fn note_response(&self, now: Instant) -> bool {
+        let second = now.saturating_duration_since(self.created).as_secs() as u32 + 1;
+        // All workers look here for each response. It is written once a second, so that it stays in their caches.
+        let is_first = self.responded.load(Ordering::Relaxed) < second;
+        if is_first {
+            self.responded.store(second, Ordering::Relaxed);
+        }
+        is_first
+    }
+
+    /// When a response head came last, to the second.
+    pub fn responded_at(&self) -> Option<Instant> {
+        let second = self.responded.load(Ordering::Relaxed).checked_sub(1)?;
+        Some(self.created + Duration::from_secs(second.into()))
+    }
+
     /// The address that a connection was last made to, where those before it failed or were too slow.
     pub fn address(&self, now: Instant) -> Option<IpAddr> {
         self.learned().address.filter(|(_, until)| now < *until).map(|(address, _)| address)
@@ -116,7 +143,7 @@ impl HostTable {
         if self.hosts.len() >= self.max_hosts {
             self.make_room(now);
         }
-        let host = Arc::<Host>::default();
+        let host = Arc::new(Host::new(now));
         self.hosts.insert(origin.clone(), Entry { host: host.clone(), used: self.looked_up });
         host
     }

@@ -96,7 +96,7 @@ impl Hosts {
         for (index, place) in places.iter_mut().enumerate() {
             if let Some(host) = place.take_if(|host| host.may_be_forgotten(now)) {
                 by_name.remove(&host.name);
-                *in_trouble += usize::from(host.health.is_some());
+                *in_trouble += usize::from(host.breaker.is_some());
                 free.push(HostIndex(index as u32));
             }
         }

@@ -10,16 +10,19 @@
 pub mod adaptive;
 mod addresses;
 pub mod asked_to_wait;
+mod breaker;
 mod budget;
 pub mod gate;
 pub mod give_up;
-mod health;
 mod host;
 pub mod hosts;
 mod hosts_of_run;
 pub mod look_ahead;
+pub mod network;
 pub mod pace;
 pub mod retry;
+#[cfg(test)]
+mod simulation;
 #[cfg(test)]
 mod tests;
 pub mod waits;

@@ -104,6 +104,11 @@ impl Meter {
         when + WAKE_EVERY.min(self.time((self.burst - self.one) / 4))
     }
 
+    /// How long it takes to let so many through, at a cost of one each.
+    pub fn time_for(&self, count: u64) -> Duration {
+        self.time(u128::from(count) * self.one)
+    }
+
     /// Rounded up: never too early.
     fn time(&self, parts: u128) -> Duration {
         Duration::from_nanos(u64::try_from(parts.div_ceil(self.parts)).unwrap_or(u64::MAX))

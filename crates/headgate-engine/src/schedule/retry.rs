@@ -6,11 +6,12 @@
 
 use std::time::{Duration, Instant};
 
-use crate::model::error::ErrorKind;
+use crate::model::error::{ErrorKind, Failure};
 use crate::model::limits::{RetryOn, Retrying};
 use crate::model::outcome::OutcomeRef;
 use crate::model::random::Rng;
 use crate::model::row::Before;
+use crate::schedule::network::Sign;
 
 /// How an attempt ended, as far as its row's fate depends on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,6 +21,22 @@ pub struct AttemptEnd {
     pub error: Option<ErrorKind>,
     /// It would be the same the next time: the name does not exist. Or there is no next time, since its answer was handed out.
     pub is_lasting: bool,
+    /// The host refused the connection, or one side the other in the TLS handshake.
+    pub is_refused: bool,
+    /// It waited for something of this process, and shows nothing about its host.
+    pub is_ours: bool,
+}
+
+/// What the end of an attempt shows about the host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Evidence {
+    /// A response head came: the host is up, whatever became of the body.
+    Responded,
+    /// A response head came whose status asks for less load.
+    Overloaded,
+    /// No response head came: the host could not be reached, or did not respond.
+    Silent,
+    Nothing,
 }
 
 /// Of the row whose attempt ended.
@@ -51,11 +68,21 @@ pub enum Fate {
 }
 
 impl AttemptEnd {
+    pub fn responded(status: u16) -> Self {
+        Self { status: Some(status), error: None, is_lasting: false, is_refused: false, is_ours: false }
+    }
+
+    /// `status`: of the response head, if one came.
+    pub fn failed(status: Option<u16>, failure: &Failure) -> Self {
+        let Failure { kind, is_lasting, is_refused, is_ours, .. } = *failure;
+        Self { status, error: Some(kind), is_lasting, is_refused, is_ours }
+    }
+
     pub fn of(outcome: OutcomeRef<'_>) -> Self {
-        Self {
-            status: outcome.answer.map(|answer| answer.status),
-            error: outcome.failure.map(|failure| failure.kind),
-            is_lasting: outcome.failure.is_some_and(|failure| failure.is_lasting),
+        let status = outcome.answer.map(|answer| answer.status);
+        match outcome.failure {
+            Some(failure) => Self::failed(status, failure),
+            None => Self { status, error: None, is_lasting: false, is_refused: false, is_ours: false },
         }
     }
 
@@ -66,19 +93,64 @@ impl AttemptEnd {
         }
     }
 
-    /// A whole answer that says nothing against the host.
+    /// Whether a complete response came that does not ask for less load.
     pub fn is_answer(&self) -> bool {
-        matches!(self.error, None | Some(ErrorKind::UnexpectedAnswer)) && self.status.is_some() && !self.is_refusal()
+        matches!(self.error, None | Some(ErrorKind::UnexpectedAnswer)) && self.evidence() == Evidence::Responded
     }
 
-    /// Whether the host, and not the request, is the cause: it can't be reached, or says that it can't answer now.
-    pub fn is_refusal(&self) -> bool {
-        match (self.error, self.status) {
-            (Some(ErrorKind::Resolve), _) => !self.is_lasting,
-            (Some(kind), _) => {
-                matches!(kind, ErrorKind::Connect | ErrorKind::ConnectTimeout | ErrorKind::Timeout | ErrorKind::Closed)
+    /// What it shows about the host.
+    pub fn evidence(&self) -> Evidence {
+        use ErrorKind as Kind;
+        match (self.status, self.error) {
+            (Some(429 | 502 | 503 | 504), _) => Evidence::Overloaded,
+            (Some(_), _) => Evidence::Responded,
+            (None, None) => Evidence::Nothing,
+            _ if self.is_ours => Evidence::Nothing,
+            // A name that does not exist and a refused certificate end their rows at once: there is nothing to probe for.
+            (None, Some(Kind::Resolve | Kind::Connect | Kind::ConnectTimeout)) if self.is_lasting => Evidence::Nothing,
+            (None, Some(Kind::Tls)) if self.is_refused || self.is_lasting => Evidence::Nothing,
+            (None, Some(kind)) => match kind {
+                Kind::Resolve | Kind::Connect | Kind::ConnectTimeout | Kind::Tls | Kind::Timeout | Kind::Closed => {
+                    Evidence::Silent
+                }
+                // Bytes came, if not a head.
+                Kind::Protocol => Evidence::Responded,
+                Kind::InvalidRequest
+                | Kind::BodyTooLarge
+                | Kind::Decode
+                | Kind::HostDown
+                | Kind::Proxy
+                | Kind::TooManyRedirects
+                | Kind::BlockedByRobots
+                | Kind::BlockedByNetworkPolicy
+                | Kind::RedirectLoop
+                | Kind::UnexpectedAnswer
+                | Kind::ChecksumMismatch
+                | Kind::DuplicateName
+                | Kind::Cancelled => Evidence::Nothing,
+            },
+        }
+    }
+
+    /// What it shows about the network.
+    pub fn sign(&self) -> Sign {
+        use ErrorKind as Kind;
+        match self.error {
+            _ if self.status.is_some() || self.evidence() == Evidence::Responded => Sign::Response,
+            _ if self.is_ours => Sign::Nothing,
+            Some(Kind::Resolve) if self.is_lasting => Sign::Works,
+            Some(Kind::Tls) => {
+                if self.is_refused {
+                    Sign::Works
+                } else {
+                    Sign::Nothing
+                }
             }
-            (None, status) => matches!(status, Some(429 | 502 | 503 | 504)),
+            Some(Kind::Connect) if self.is_refused => Sign::Refused,
+            Some(Kind::Resolve | Kind::Connect | Kind::ConnectTimeout | Kind::Proxy) if !self.is_lasting => {
+                Sign::Unreachable
+            }
+            _ => Sign::Nothing,
         }
     }
 
@@ -135,7 +207,7 @@ mod tests {
     use super::*;
 
     fn ended(error: Option<ErrorKind>, status: Option<u16>) -> AttemptEnd {
-        AttemptEnd { status, error, is_lasting: false }
+        AttemptEnd { status, error, is_lasting: false, is_refused: false, is_ours: false }
     }
 
     fn asked(started: Instant) -> Asked {
@@ -200,6 +272,38 @@ mod tests {
         let rules = Retrying { deadline: Some(Duration::from_secs(5)), ..Retrying::default() };
         assert!(!is_again(&rules, ended(None, Some(503)), &Asked { first, ..asked(started) }));
         assert!(is_again(&rules, ended(None, Some(503)), &asked(started)));
+    }
+
+    #[test]
+    fn what_an_attempt_shows_about_its_host_and_the_network() {
+        use ErrorKind as Kind;
+        let failed = |kind| AttemptEnd::failed(None, &Failure::new(kind, ""));
+        let refused = |kind| AttemptEnd { is_refused: true, ..failed(kind) };
+        let lasting = |kind| AttemptEnd { is_lasting: true, ..failed(kind) };
+        for (evidence, sign, end) in [
+            (Evidence::Responded, Sign::Response, ended(None, Some(200))),
+            (Evidence::Responded, Sign::Response, ended(None, Some(500))),
+            (Evidence::Overloaded, Sign::Response, ended(None, Some(429))),
+            (Evidence::Overloaded, Sign::Response, ended(None, Some(503))),
+            // A body that breaks off, or takes too long.
+            (Evidence::Responded, Sign::Response, ended(Some(Kind::Closed), Some(200))),
+            (Evidence::Responded, Sign::Response, ended(Some(Kind::Timeout), Some(200))),
+            (Evidence::Silent, Sign::Nothing, failed(Kind::Closed)),
+            (Evidence::Silent, Sign::Nothing, failed(Kind::Timeout)),
+            (Evidence::Silent, Sign::Unreachable, failed(Kind::Connect)),
+            (Evidence::Silent, Sign::Refused, refused(Kind::Connect)),
+            (Evidence::Silent, Sign::Unreachable, failed(Kind::ConnectTimeout)),
+            (Evidence::Silent, Sign::Unreachable, failed(Kind::Resolve)),
+            (Evidence::Nothing, Sign::Works, lasting(Kind::Resolve)),
+            // A handshake that breaks off, and a certificate that is not trusted.
+            (Evidence::Silent, Sign::Nothing, failed(Kind::Tls)),
+            (Evidence::Nothing, Sign::Works, refused(Kind::Tls)),
+            // Waiting for a connection of ours to close.
+            (Evidence::Nothing, Sign::Nothing, AttemptEnd { is_ours: true, ..failed(Kind::ConnectTimeout) }),
+            (Evidence::Nothing, Sign::Nothing, failed(Kind::InvalidRequest)),
+        ] {
+            assert_eq!((evidence, sign), (end.evidence(), end.sign()), "{end:?}");
+        }
     }
 
     proptest! {

@@ -123,7 +123,11 @@ fn a_row_has_failed_without_a_whole_answer_or_with_a_status_that_says_so() {
         (Verdict::Failed, Some(200), Some(ErrorKind::Decode)),
         (Verdict::Failed, None, Some(ErrorKind::Connect)),
     ] {
-        assert_eq!(verdict, schedule(1).ended(AttemptEnd { status, error, is_lasting: false }), "{status:?} {error:?}");
+        assert_eq!(
+            verdict,
+            schedule(1).ended(AttemptEnd { status, error, is_lasting: false, is_refused: false, is_ours: false }),
+            "{status:?} {error:?}"
+        );
     }
 }
 

@@ -17,8 +17,10 @@ pub enum Hold {
     HostConcurrency,
     /// The host asked for a pause.
     Pause,
-    /// The host refuses everything, and is only probed.
+    /// The host does not respond, or is overloaded, and is only probed.
     Refusing,
+    /// No host can be reached.
+    Network,
     /// Retries wait for their time.
     Backoff,
     /// Retries wait until they are no more than a fifth of the rest.
@@ -30,13 +32,14 @@ pub enum Hold {
 }
 
 impl Hold {
-    pub const ALL: [Hold; 10] = [
+    pub const ALL: [Hold; 11] = [
         Hold::Rate,
         Hold::Cost,
         Hold::HostRate,
         Hold::HostConcurrency,
         Hold::Pause,
         Hold::Refusing,
+        Hold::Network,
         Hold::Backoff,
         Hold::Budget,
         Hold::LookAhead,

@@ -4,7 +4,6 @@ use std::ops::Range;
 
 use arrow_schema::Fields;
 
-use super::columns::OptionalColumns;
 use super::content::{Content, Passing, Tracked, Unread};
 use super::fingerprint::Fingerprint;
 use super::{Again, Source, refusal};
@@ -55,11 +54,6 @@ pub(super) trait Rows: Send {
     /// Keeps columns in these types, which the first of several files has: they differ in no more than how text is laid out.
     fn keep_as(&mut self, _fields: &Fields) -> Result<(), JobError> {
         Ok(())
-    }
-
-    /// Which of the columns that need not be there are. `None`: nobody knows before the last row.
-    fn optional_columns(&self) -> Option<OptionalColumns> {
-        None
     }
 
     /// The file that has this row, if there are several.

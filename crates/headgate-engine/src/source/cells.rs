@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::model::reason::Reason;
+use crate::model::reason::{Reason, shown};
 use crate::model::row::{MAX_URL_BYTES, Row, RowHeaders};
 
 /// Of a URL that is too long, so much is shown.
@@ -83,9 +83,35 @@ pub(super) fn set_method(row: &mut Row, place: Place, method: &[u8]) {
 pub(super) fn set_headers(row: &mut Row, place: Place, headers: Result<RowHeaders, Reason>) {
     match headers {
         Ok(headers) if headers.is_empty() => {}
-        Ok(headers) => row.extra.get_or_insert_default().headers = headers,
+        Ok(headers) => match headers.iter().find(|(name, _)| is_never_of_row(name)) {
+            Some((name, _)) => {
+                add_defect(row, place, Reason::new("a row can't choose this header").with(shown(name.as_bytes())));
+            }
+            None => row.extra.get_or_insert_default().headers = headers,
+        },
         Err(trouble) => add_defect(row, place, trouble),
     }
+}
+
+/// Headers that decide which host answers, through which proxy, and where a request ends. A row that could choose them would
+/// reach hosts that its URL does not name, or smuggle a request.
+const NEVER_OF_ROW: [&str; 12] = [
+    "host",
+    "proxy-authorization",
+    "transfer-encoding",
+    "content-length",
+    "connection",
+    "proxy-connection",
+    "keep-alive",
+    "upgrade",
+    "http2-settings",
+    "te",
+    "trailer",
+    "expect",
+];
+
+pub(super) fn is_never_of_row(header: &str) -> bool {
+    NEVER_OF_ROW.iter().any(|never| never.eq_ignore_ascii_case(header))
 }
 
 /// `what` ("the URL is") not UTF-8, with the byte that breaks it.

@@ -2,7 +2,6 @@
 
 use super::partition::UNNAMED;
 use super::template::bound::{Named, RequestTemplates};
-use crate::columns::result::NEEDED;
 use crate::message;
 use crate::model::error::JobError;
 use crate::model::message::{Message, OptionName};
@@ -61,34 +60,53 @@ impl Named for Names<'_> {
     }
 }
 
-/// Of columns that are used where they are there.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct OptionalColumns {
-    method: bool,
-    headers: bool,
-    body: bool,
+/// A column with a name that says more of a request than its URL, and the option that would use it.
+pub(super) type OfRequest = (&'static str, OptionName);
+
+/// Returns the columns that set more of a request than its URL and that no option names or dismisses: otherwise the author of
+/// the list would choose what is sent, and where.
+pub(super) fn unnamed(options: &SourceOptions, makes_bodies: bool) -> impl Iterator<Item = OfRequest> {
+    let SourceOptions { method_column, headers_column, body_column, .. } = options;
+    let all = [
+        ("method", OptionName::MethodColumn, method_column),
+        ("headers", OptionName::HeadersColumn, headers_column),
+        ("body", OptionName::BodyColumn, body_column),
+    ];
+    let used = [&options.body_file_column, &options.cost_column, method_column, headers_column, body_column];
+    let is_used = move |name: &str| {
+        used.iter().any(|used| used.as_deref() == Some(name)) || options.url.is_none() && options.url_column == name
+    };
+    all.into_iter()
+        .filter(move |(name, option, named)| {
+            let is_made = makes_bodies && *option == OptionName::BodyColumn;
+            !options.url_only && named.is_none() && !is_made && !is_used(name)
+        })
+        .map(|(name, option, _)| (name, option))
 }
 
-impl OptionalColumns {
-    /// The first of which one has what the other has not: its name, and whether it is this one.
-    pub(super) fn difference(self, other: Self, options: &SourceOptions) -> Option<(&str, bool)> {
-        let pairs = [
-            (&options.method_column, self.method, other.method),
-            (&options.headers_column, self.headers, other.headers),
-            (&options.body_column, self.body, other.body),
-        ];
-        pairs.into_iter().find(|(_, here, there)| here != there).map(|(name, here, _)| (name.as_str(), here))
-    }
+/// The error of an input that has these.
+pub(super) fn refusal(options: &SourceOptions, found: &[OfRequest]) -> JobError {
+    let names: Vec<String> = found.iter().map(|(name, _)| format!("{name:?}")).collect();
+    let (what, them) = match &names[..] {
+        [one] => (format!("the column {one} says more of a request than its URL"), "it"),
+        _ => (format!("the columns {} say more of a request than its URL", names.join(", ")), "them"),
+    };
+    let uses = found.iter().map(|(name, option)| message!(option.set(*name)));
+    error(
+        options,
+        message!(
+            "{what}: use {them} with ",
+            Message::joined(uses, " and "),
+            ", or leave {them} with ",
+            OptionName::UrlOnly.set(true)
+        ),
+    )
 }
 
 impl Columns {
     /// The rows come behind so many of other files.
     pub(super) fn begin_behind(&mut self, rows: u64) {
         self.templates.iter_mut().for_each(|templates| templates.begin_behind(rows));
-    }
-
-    pub(super) fn optional(&self) -> OptionalColumns {
-        OptionalColumns { method: self.method.is_some(), headers: self.headers.is_some(), body: self.body.is_some() }
     }
 
     /// # Errors
@@ -101,13 +119,14 @@ impl Columns {
         let mut names = Names::new(options, names);
         let templates = RequestTemplates::new(options, &mut names)?;
         let makes = |part: fn(&RequestTemplates) -> bool| templates.as_ref().is_some_and(part);
-
-        // The default names are optional; a name that somebody chose must be there.
-        let defaults = SourceOptions::default();
-        let optional = |name: &String, default: &String, option: OptionName| match names.find(name)? {
-            None if name != default => Err(names.missing(message!("there is no column {name:?} for ", option))),
-            found => Ok(found),
-        };
+        let makes_bodies = makes(RequestTemplates::make_bodies);
+        let is_in_template = |at: usize| templates.as_ref().is_some_and(|templates| templates.columns.contains(&at));
+        let found: Vec<OfRequest> = unnamed(options, makes_bodies)
+            .filter(|(name, _)| names.names.iter().position(|each| each == name).is_some_and(|at| !is_in_template(at)))
+            .collect();
+        if !found.is_empty() {
+            return Err(refusal(options, &found));
+        }
         let url = if makes(RequestTemplates::make_urls) {
             None
         } else {
@@ -122,21 +141,12 @@ impl Columns {
                 ))
             })?)
         };
-        let method = optional(&options.method_column, &defaults.method_column, OptionName::MethodColumn)?;
-        // The headers and bodies of results are those of answers: sent, they would tell a server what another one said.
-        let of_answers =
-            |name: &String, default: &String| name == default && NEEDED.iter().all(|needed| names.has(needed));
-        let headers = if of_answers(&options.headers_column, &defaults.headers_column) {
-            None
-        } else {
-            optional(&options.headers_column, &defaults.headers_column, OptionName::HeadersColumn)?
-        };
-        let body = if makes(RequestTemplates::make_bodies) || of_answers(&options.body_column, &defaults.body_column) {
-            None
-        } else {
-            optional(&options.body_column, &defaults.body_column, OptionName::BodyColumn)?
-        };
-        let cost = options.cost_column.as_ref().map(|name| names.place(name, OptionName::CostColumn)).transpose()?;
+        let mut column =
+            |name: &Option<String>, option: OptionName| name.as_ref().map(|name| names.place(name, option)).transpose();
+        let method = column(&options.method_column, OptionName::MethodColumn)?;
+        let headers = column(&options.headers_column, OptionName::HeadersColumn)?;
+        let body = if makes_bodies { None } else { column(&options.body_column, OptionName::BodyColumn)? };
+        let cost = column(&options.cost_column, OptionName::CostColumn)?;
         let kept = keep.iter().map(|name| {
             let missing = || names.missing(message!("there is no column {name:?} to keep"));
             names.find(name)?.ok_or_else(missing)

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use super::MAX_RECORD_BYTES;
 use super::batches::Rows;
 use super::cells::{Place, add_defect, defect_row, not_utf8, set_headers, set_method, url_row};
-use super::columns::{Columns, OptionalColumns};
+use super::columns::Columns;
 use super::content::Passing;
 use super::cost::set_cost;
 use super::fingerprint::Fingerprint;
@@ -141,10 +141,6 @@ impl Rows for Delimited {
 
     fn kept_fields(&self) -> ArrowFields {
         self.kept.fields().clone()
-    }
-
-    fn optional_columns(&self) -> Option<OptionalColumns> {
-        Some(self.header.as_ref()?.columns.optional())
     }
 
     fn kept_bytes(&self) -> usize {

@@ -11,7 +11,7 @@ use serde_json::value::{RawValue, to_raw_value};
 use super::MAX_RECORD_BYTES;
 use super::batches::Rows;
 use super::cells::{Place, add_defect, defect_row, not_utf8, set_headers, set_method, url_row};
-use super::columns::Columns;
+use super::columns::{self, Columns, OfRequest};
 use super::content::Passing;
 use super::cost::set_cost;
 use super::fingerprint::Fingerprint;
@@ -24,7 +24,6 @@ use super::lines::{Line, Lines};
 use super::partition::Partition;
 use super::template::bound::{Named, RequestTemplates};
 use super::template::cell::Cell as TemplateCell;
-use crate::columns::result::NEEDED;
 use crate::model::error::JobError;
 use crate::model::message::{Message, OptionName};
 use crate::model::options::SourceOptions;
@@ -37,14 +36,15 @@ pub(super) struct Ndjson {
     lines: Lines<Reader>,
     used: Used,
     kept: KeptText,
+    options: SourceOptions,
 }
 
 /// The names that are looked for in each object, each once, and what each is used for.
 struct Used {
     names: Names,
     columns: Columns,
-    /// By these an object is known for a result.
-    of_results: [usize; 4],
+    /// Those that say more of a request than its URL, and that no option names or dismisses.
+    unnamed: Vec<(usize, OfRequest)>,
     /// What the directories of the file say of some of them, whatever the objects have.
     said: Vec<(usize, Option<Box<RawValue>>)>,
     /// `None`: the columns to keep are listed, and what else there is does not count.
@@ -80,16 +80,23 @@ impl Used {
         let mut names = Names::default();
         let templates = RequestTemplates::new(options, &mut names)?;
         let makes = |part: fn(&RequestTemplates) -> bool| templates.as_ref().is_some_and(part);
+        let makes_bodies = makes(RequestTemplates::make_bodies);
+        let is_in_template = |name: &str| {
+            let at = names.0.iter().position(|each| each == name);
+            at.is_some_and(|at| templates.as_ref().is_some_and(|templates| templates.columns.contains(&at)))
+        };
+        let unnamed: Vec<OfRequest> =
+            columns::unnamed(options, makes_bodies).filter(|(name, _)| !is_in_template(name)).collect();
         let columns = Columns {
             url: (!makes(RequestTemplates::make_urls)).then(|| names.index(&options.url_column)),
-            method: Some(names.index(&options.method_column)),
-            headers: Some(names.index(&options.headers_column)),
-            body: (!makes(RequestTemplates::make_bodies)).then(|| names.index(&options.body_column)),
+            method: options.method_column.as_ref().map(|name| names.index(name)),
+            headers: options.headers_column.as_ref().map(|name| names.index(name)),
+            body: options.body_column.as_ref().filter(|_| !makes_bodies).map(|name| names.index(name)),
             cost: options.cost_column.as_ref().map(|name| names.index(name)),
             kept: keep.iter().map(|name| names.index(name)).collect(),
             templates,
         };
-        let of_results = NEEDED.map(|name| names.index(name));
+        let unnamed = unnamed.into_iter().map(|column| (names.index(column.0), column)).collect();
         let value = |name: &str| partition.value(partition.find(name)?).and_then(|value| to_raw_value(value).ok());
         let said = names.0.iter().enumerate().filter(|(_, name)| partition.find(name).is_some());
         let said = said.map(|(index, name)| (index, value(name))).collect();
@@ -104,7 +111,7 @@ impl Used {
                     .collect(),
             }
         });
-        Ok(Self { names, columns, of_results, said, rest })
+        Ok(Self { names, columns, unnamed, said, rest })
     }
 }
 
@@ -119,7 +126,7 @@ impl Ndjson {
         let used = Used::new(options, &keep, partition)?;
         let columns: Vec<String> = keep.into_iter().chain(used.rest.as_ref().map(|_| REST.to_owned())).collect();
         let kept = KeptText::new(&options.input, &columns)?;
-        Ok(Self { input, lines: Lines::new(reader, MAX_RECORD_BYTES), used, kept })
+        Ok(Self { input, lines: Lines::new(reader, MAX_RECORD_BYTES), used, kept, options: options.clone() })
     }
 }
 
@@ -128,7 +135,17 @@ impl Rows for Ndjson {
         let (place, row) = match self.lines.next_row(passing) {
             Ok(Some((number, Line::Whole(line)))) => {
                 let place = Place::Line(number);
-                (place, row(ordinal, place, line, &self.used, &mut self.kept))
+                let made = row(ordinal, place, line, &self.used, &mut self.kept);
+                (
+                    place,
+                    match made {
+                        // Before the first request, the whole list is refused; afterwards, the row fails.
+                        Err(Refused::Columns(found)) if ordinal == 0 => {
+                            return Err(columns::refusal(&self.options, &found));
+                        }
+                        made => made.map_err(Refused::into_reason),
+                    },
+                )
             }
             Ok(Some((number, Line::TooLong(_)))) => {
                 (Place::Line(number), Err(format!("longer than {MAX_RECORD_BYTES} bytes").into()))
@@ -177,8 +194,33 @@ impl Rows for Ndjson {
     }
 }
 
+/// Why a line has no row.
+enum Refused {
+    Line(Reason),
+    /// It has columns that no option names.
+    Columns(Vec<OfRequest>),
+}
+
+impl Refused {
+    fn into_reason(self) -> Reason {
+        match self {
+            Self::Line(reason) => reason,
+            Self::Columns(found) => {
+                let names: Vec<String> = found.iter().map(|(name, _)| format!("{name:?}")).collect();
+                Reason::new("it says more of its request than the URL, which no option names").with(names.join(", "))
+            }
+        }
+    }
+}
+
+impl<T: Into<Reason>> From<T> for Refused {
+    fn from(reason: T) -> Self {
+        Self::Line(reason.into())
+    }
+}
+
 /// The row of a line, or why it has none.
-fn row(ordinal: u64, place: Place, line: &[u8], used: &Used, kept: &mut KeptText) -> Result<Row, Reason> {
+fn row(ordinal: u64, place: Place, line: &[u8], used: &Used, kept: &mut KeptText) -> Result<Row, Refused> {
     let text = std::str::from_utf8(line).map_err(|error| not_utf8("the line is", line, error))?;
     let mut json = serde_json::Deserializer::from_str(text);
     let object = Object { names: &used.names.0, rest: used.rest.as_ref() };
@@ -188,6 +230,11 @@ fn row(ordinal: u64, place: Place, line: &[u8], used: &Used, kept: &mut KeptText
         values[*index] = value.as_deref();
     }
     let cell = |column: usize| values[column].map(|json| Cell { name: &used.names.0[column], json });
+    let unnamed: Vec<OfRequest> =
+        used.unnamed.iter().filter(|(column, _)| values[*column].is_some()).map(|(_, name)| *name).collect();
+    if !unnamed.is_empty() {
+        return Err(Refused::Columns(unnamed));
+    }
     let columns = &used.columns;
     let templates = columns.templates.as_ref().map(|templates| {
         let cells = templates.columns.iter().map(|column| cell(*column).map_or(TemplateCell::Null, Cell::of_template));
@@ -208,17 +255,11 @@ fn row(ordinal: u64, place: Place, line: &[u8], used: &Used, kept: &mut KeptText
             Err(trouble) => add_defect(&mut row, place, trouble),
         }
     }
-    let [number, status, error, attempts] = used.of_results.map(|column| values[column].is_some());
-    let is_result = number && attempts && (status || error);
-    // As with other forms (source/columns.rs), a column of another name is one that somebody chose.
-    let of_request = |column: Option<usize>, of_answers: &str| {
-        cell(column.filter(|column| !is_result || used.names.0[*column] != of_answers)?)
-    };
     // An object, or a string that holds the text of one.
-    if let Some(headers) = of_request(columns.headers, "headers") {
+    if let Some(headers) = columns.headers.and_then(cell) {
         set_headers(&mut row, place, headers.text().and_then(|text| header_json::parse(text.as_bytes())));
     }
-    if let Some(body) = of_request(columns.body, "body") {
+    if let Some(body) = columns.body.and_then(cell) {
         match body.text() {
             Ok(body) => row.extra.get_or_insert_default().body = Some(Bytes::copy_from_slice(body.as_bytes()).into()),
             Err(trouble) => add_defect(&mut row, place, trouble),

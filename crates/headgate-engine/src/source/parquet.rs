@@ -17,13 +17,14 @@ use twox_hash::XxHash3_128;
 
 use super::batches::Rows;
 use super::chunk::{Chunk, Used};
-use super::columns::{Columns, OptionalColumns};
+use super::columns::Columns;
 use super::content::Passing;
 use super::encrypted::{ENCRYPTED, has_encryption};
 use super::fingerprint::{self, Fingerprint, ParquetFile};
 use super::keep;
 use super::opened::{Changed, Opened, OpenedFile};
 use super::parquet_footer;
+use super::parquet_pages::{Pages, Refusal};
 use super::partition::Partition;
 use super::stored;
 use crate::columns::kept::KeptCodec;
@@ -52,7 +53,10 @@ pub(super) struct Parquet {
     /// Hash of what is read of that row group, if it was asked for.
     group_hash: Option<u128>,
     /// Reads on from there, once it is open.
-    reader: Option<ParquetRecordBatchReader>,
+    reader: Option<(ParquetRecordBatchReader, Arc<Pages>)>,
+    /// A batch of the row group has no more rows: with more of them, their pages would be too many.
+    max_rows: usize,
+    max_page_bytes: u64,
     /// The current record batch.
     chunk: Option<Chunk>,
     /// Its next row, and the first one that has not got its kept columns yet.
@@ -61,6 +65,18 @@ pub(super) struct Parquet {
     kept_bytes: usize,
     kept_fields: Fields,
     codec: Option<KeptCodec>,
+}
+
+/// Why a file can't be read on.
+enum Trouble {
+    Damaged(String),
+    Refused(Refusal),
+}
+
+impl From<String> for Trouble {
+    fn from(trouble: String) -> Self {
+        Self::Damaged(trouble)
+    }
 }
 
 impl Parquet {
@@ -105,6 +121,8 @@ impl Parquet {
             group_row: 0,
             group_hash: None,
             reader: None,
+            max_rows: usize::MAX,
+            max_page_bytes: options.max_page_bytes,
             chunk: None,
             at: 0,
             kept_from: 0,
@@ -123,6 +141,10 @@ impl Parquet {
         // What can't be read, or was, may be none of the file that was opened.
         self.opened.look_again(at_end).map_err(|error| self.cannot_be_read(&error, &format!(", after {rows} rows")))?;
         self.chunk = chunk.map_err(|trouble| {
+            let trouble = match trouble {
+                Trouble::Refused(refusal) => return JobError::input(refusal.message(name, group)),
+                Trouble::Damaged(trouble) => trouble,
+            };
             if has_encryption(self.opened.file(), self.size.bytes.unwrap_or_default()) {
                 return JobError::input(format!("{name}: {ENCRYPTED}"));
             }
@@ -181,26 +203,37 @@ impl Parquet {
     }
 
     /// The next record batch that has rows, or `None` at the end of the file.
-    fn next_chunk(&mut self) -> Result<Option<Chunk>, String> {
+    fn next_chunk(&mut self) -> Result<Option<Chunk>, Trouble> {
         loop {
             if self.is_at_end() {
                 return Ok(None);
             }
-            let Some(reader) = &mut self.reader else {
+            let max_rows = self.rows_at_a_time();
+            let Some((reader, pages)) = &mut self.reader else {
                 self.reader = Some(self.open_group()?);
                 continue;
             };
-            let batch = reader.next().transpose().map_err(|error| error.to_string())?;
+            pages.begin_batch(max_rows);
+            let batch = match (reader.next().transpose(), pages.take_refusal()) {
+                (Ok(batch), None) => batch,
+                (_, Some(Refusal::Batch { .. })) if max_rows > 1 => {
+                    self.max_rows = max_rows / 2;
+                    self.reader = None;
+                    continue;
+                }
+                (_, Some(refusal)) => return Err(Trouble::Refused(refusal)),
+                (Err(error), None) => return Err(Trouble::Damaged(error.to_string())),
+            };
             let rows = batch.as_ref().map_or(0, |batch| batch.num_rows() as u64);
             self.group_row += rows;
             // Skipping counts rows by the footer: their ordinals must be the same when they are read.
             let by_footer = self.group_rows();
             if self.group_row > by_footer || batch.is_none() && self.group_row < by_footer {
-                return Err(format!("it doesn't have the {by_footer} rows that its footer states"));
+                return Err(format!("it doesn't have the {by_footer} rows that its footer states").into());
             }
             match batch {
                 Some(batch) if rows > 0 => {
-                    return self.chunk_of(&batch).map(Some);
+                    return Ok(Some(self.chunk_of(&batch)?));
                 }
                 Some(_) => {}
                 None => self.end_group(),
@@ -220,8 +253,9 @@ impl Parquet {
     }
 
     /// A reader of the current row group from the current row on.
-    fn open_group(&self) -> Result<ParquetRecordBatchReader, String> {
-        let file = OpenedFile(self.opened.clone());
+    fn open_group(&self) -> Result<(ParquetRecordBatchReader, Arc<Pages>), Trouble> {
+        let pages = Pages::new(self.metadata.metadata().row_group(self.group), self.max_page_bytes);
+        let file = pages.of(OpenedFile(self.opened.clone()));
         let mut reader = ParquetRecordBatchReaderBuilder::new_with_metadata(file, self.metadata.clone())
             .with_row_groups(vec![self.group])
             .with_projection(self.used.projection.clone())
@@ -230,7 +264,11 @@ impl Parquet {
         if self.group_row > 0 {
             reader = reader.with_offset(usize::try_from(self.group_row).unwrap_or(usize::MAX));
         }
-        reader.build().map_err(|error| error.to_string())
+        match (reader.build(), pages.take_refusal()) {
+            (Ok(reader), None) => Ok((reader, pages)),
+            (_, Some(refusal)) => Err(Trouble::Refused(refusal)),
+            (Err(error), None) => Err(Trouble::Damaged(error.to_string())),
+        }
     }
 
     fn rows_at_a_time(&self) -> usize {
@@ -238,7 +276,7 @@ impl Parquet {
         let leaves = group.columns().iter().enumerate();
         let used = leaves.filter(|(leaf, _)| self.used.projection.leaf_included(*leaf));
         let bytes = used.map(|(_, column)| u64::try_from(column.uncompressed_size()).unwrap_or_default()).sum();
-        rows_of_a_batch(bytes, self.group_rows())
+        rows_of_a_batch(bytes, self.group_rows()).min(self.max_rows)
     }
 
     /// Whether all row groups are behind us; if so, the whole file counts as read.
@@ -259,6 +297,7 @@ impl Parquet {
         let group = self.metadata.metadata().row_group(self.group);
         self.size.bytes_read += u64::try_from(group.compressed_size()).unwrap_or_default();
         self.reader = None;
+        self.max_rows = usize::MAX;
         self.group += 1;
         self.group_row = 0;
         self.group_hash = None;
@@ -362,10 +401,6 @@ impl Rows for Parquet {
         self.codec = keep::codec(&self.opened.name, fields)?;
         self.kept_fields = fields.clone();
         Ok(())
-    }
-
-    fn optional_columns(&self) -> Option<OptionalColumns> {
-        Some(self.used.columns.optional())
     }
 
     fn kept_bytes(&self) -> usize {

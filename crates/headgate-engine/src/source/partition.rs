@@ -52,8 +52,10 @@ impl Partition {
     /// Those that decide what is asked and kept. A template may have any of them.
     pub(super) fn used(&self, options: &SourceOptions) -> Vec<(&str, Option<&str>)> {
         let any = options.url.is_some() || options.save_to.is_some() || options.templates != Templates::default();
-        let columns = [&options.url_column, &options.method_column, &options.headers_column, &options.body_column];
-        let more = [
+        let columns = [
+            &options.method_column,
+            &options.headers_column,
+            &options.body_column,
             &options.body_file_column,
             &options.if_none_match_column,
             &options.if_modified_since_column,
@@ -61,7 +63,7 @@ impl Partition {
         ];
         let is_named = |name: &String| {
             let is_kept = options.keep.iter().any(|kept| kept == name || kept == "*");
-            is_kept || columns.contains(&name) || more.iter().any(|column| column.as_ref() == Some(name))
+            is_kept || *name == options.url_column || columns.iter().any(|column| column.as_ref() == Some(name))
         };
         let used = self.0.iter().filter(|(name, _)| any || is_named(name));
         used.map(|(name, value)| (name.as_str(), value.as_deref())).collect()

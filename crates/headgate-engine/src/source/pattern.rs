@@ -70,7 +70,7 @@ impl Pattern {
 
     /// # Errors
     /// `Input`: the text is no pattern, with the place; or it stands for more rows than can be counted.
-    fn parse(text: &str) -> Result<Self, JobError> {
+    pub(super) fn parse(text: &str) -> Result<Self, JobError> {
         Parser { text, at: 0 }
             .parts()
             .and_then(|parts| {
@@ -79,6 +79,19 @@ impl Pattern {
                 Ok(Self { text: text.to_owned(), parts, count, templates: None })
             })
             .map_err(|trouble| JobError::input(format!("{text}: {trouble}")))
+    }
+
+    /// What all its URLs begin with, if that is text.
+    pub(super) fn beginning(&self) -> Option<&str> {
+        match self.parts.first()? {
+            Part::Literal(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// Nothing in it varies.
+    pub(super) fn is_one_url(&self) -> bool {
+        matches!(&*self.parts, [Part::Literal(_)])
     }
 
     fn url(&self, ordinal: u64) -> String {

@@ -11,7 +11,6 @@ use arrow_schema::{DataType, Field, Fields};
 use twox_hash::XxHash3_128;
 
 use super::batches::Rows;
-use super::columns::OptionalColumns;
 use super::file_rows;
 use super::fingerprint::{Ends, Fingerprint, Hash, SeveralFiles};
 use super::form::Form;
@@ -48,7 +47,6 @@ struct First {
     form: Form,
     header: u128,
     kept: Fields,
-    optional: Option<(String, OptionalColumns)>,
 }
 
 impl Surveyed {
@@ -154,7 +152,7 @@ impl Survey<'_> {
     /// What the first file is, as far as that is known by its name.
     fn first(&self) -> Result<First, JobError> {
         let form = Form::of(&self.listed.path(0))?;
-        Ok(First { form, header: 0, kept: Fields::empty(), optional: None })
+        Ok(First { form, header: 0, kept: Fields::empty() })
     }
 
     /// What the file is known by.
@@ -199,7 +197,6 @@ impl Survey<'_> {
             )));
         }
         compare_kept(&path, &kept, &self.listed.path(0), &first.kept)?;
-        self.compare_optional(&path, rows.optional_columns(), first)?;
         let known = Known { form, ends, rows: rows.size().rows, ends_in_half_line: Arc::default() };
         self.known.push(known);
         Ok(fingerprint)
@@ -218,19 +215,6 @@ impl Survey<'_> {
             return Err(JobError::input(format!("{path}: {what}: its rows would be requested twice")));
         }
         Ok(())
-    }
-
-    fn compare_optional(&self, path: &str, found: Option<OptionalColumns>, first: &mut First) -> Result<(), JobError> {
-        let Some(found) = found else { return Ok(()) };
-        let Some((other, there)) = &first.optional else {
-            first.optional = Some((path.to_owned(), found));
-            return Ok(());
-        };
-        let Some((name, is_here)) = found.difference(*there, &self.options) else { return Ok(()) };
-        let (has, lacks) = if is_here { (path, other.as_str()) } else { (other.as_str(), path) };
-        Err(JobError::input(format!(
-            "{lacks}: there is no column {name:?}, which {has} has: all files must have the columns that are used"
-        )))
     }
 }
 

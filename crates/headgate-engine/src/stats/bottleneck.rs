@@ -24,6 +24,10 @@ const CONTENDING: f64 = 0.3;
 /// Lanes that wait for one thing for this share of the time are held back by it.
 const HELD_BACK: f64 = 0.3;
 
+/// Where this share of the requests need a new connection, making these takes most of the work: several times as much as a
+/// request.
+const MOSTLY_CONNECTING: f64 = 0.3;
+
 /// Where this share of the rows fail, it matters more than anything else.
 const MOST: f64 = 0.5;
 
@@ -62,6 +66,8 @@ pub struct Stretch {
     pub wall: Duration,
     /// Attempts that ended, and their time added up.
     pub attempts: u64,
+    /// Connections that were made for them.
+    pub connections: u64,
     pub attempt_time: Duration,
     pub lane_time: LaneTime,
     /// Time the workers were not asleep, over all of them.
@@ -103,7 +109,7 @@ pub fn bound_by(stretch: &Stretch) -> BoundBy {
     } else if waiting(Wait::Sink) >= HELD_BACK {
         (BoundKind::Output, output(stretch, waiting(Wait::Sink)).into())
     } else if busy >= SATURATED {
-        (BoundKind::Machine, machine(stretch, busy))
+        connecting(stretch, busy, None).unwrap_or_else(|| (BoundKind::Machine, machine(stretch, busy)))
     } else if waiting(Wait::Decoder) >= HELD_BACK {
         // Before memory: what stands in this queue has its memory already, and with more of it the queue is longer.
         (BoundKind::Decoding, decoding(stretch, waiting(Wait::Decoder)).into())
@@ -124,7 +130,12 @@ pub fn bound_by(stretch: &Stretch) -> BoundBy {
     } else if let Some(input) = input(stretch) {
         window(stretch).map_or((BoundKind::Input, input.into()), |window| (BoundKind::Window, window))
     } else if let Some(cores) = stretch.cores_busy.filter(|cores| *cores >= CORES_SATURATED && busy >= CONTENDING) {
-        (BoundKind::Machine, shared_machine(cores, busy).into())
+        connecting(stretch, busy, None).unwrap_or_else(|| (BoundKind::Machine, shared_machine(cores, busy).into()))
+    } else if let Some(connecting) = Some(waiting(Wait::Connection))
+        .filter(|share| *share >= HELD_BACK)
+        .and_then(|share| connecting(stretch, busy, Some(share)))
+    {
+        connecting
     } else {
         (BoundKind::Concurrency, concurrency(stretch))
     };
@@ -180,6 +191,24 @@ fn machine(stretch: &Stretch, busy: f64) -> Message {
         text.push(message!("; raise ", OptionName::Threads, " ({workers} of {cores} cores in use)"));
     }
     text
+}
+
+/// Says that making connections is what takes the time, of the workers or, for `waiting` of it, of the lanes.
+fn connecting(stretch: &Stretch, busy: f64, waiting: Option<f64>) -> Option<(BoundKind, Message)> {
+    let share = stretch.connections as f64 / stretch.attempts.max(1) as f64;
+    if share < MOSTLY_CONNECTING {
+        return None;
+    }
+    let mut text =
+        Message::from(format!("bound by connecting: {} of requests needed a new connection", percent(share)));
+    if let Some(waiting) = waiting {
+        let share = percent(waiting);
+        text.push(message!(", which takes {share} of their time; raise ", OptionName::Concurrency));
+    } else {
+        let busy = percent(busy);
+        text.push(message!(", workers {busy} busy; ", OptionName::MaxIdleConnections, " bounds how many are kept"));
+    }
+    Some((BoundKind::Connecting, text))
 }
 
 fn shared_machine(cores: f64, busy: f64) -> String {

@@ -16,6 +16,8 @@ pub enum BoundKind {
     Memory,
     /// Looking up names.
     Names,
+    /// Making connections.
+    Connecting,
     /// Room on connections that speak HTTP/2.
     Streams,
     /// Reading files that are sent.
@@ -30,6 +32,8 @@ pub enum BoundKind {
     Pause,
     /// A host refuses everything.
     Refusing,
+    /// No host can be reached.
+    Network,
     /// Rows wait for their next attempt.
     Retries,
     /// Somebody has paused the job.

@@ -27,6 +27,8 @@ pub struct HeldStretch {
     /// How long that host is still to be left alone.
     pub left: Option<Duration>,
     pub paused_hosts: u64,
+    /// For how long no host could be reached.
+    pub network_down: Option<Duration>,
     pub limits: Limits,
 }
 
@@ -59,26 +61,40 @@ impl HeldStretch {
             }
             Hold::HostConcurrency => {
                 let in_flight = host.map_or(0, |host| host.in_flight);
-                if self.limits.concurrency_per_host.of(name) == Some(HostConcurrency::Auto) {
+                if self.limits.concurrency_of(name) == Some(HostConcurrency::Auto) {
                     let in_flight = grouped(in_flight.into());
                     return format!("bound by {name}: more than {in_flight} requests at once bring no more answers, and {rows} for it").into();
                 }
                 let waits = host.map_or_else(String::new, |_| format!(": {rows} for {name}, which has {in_flight} in flight"));
-                message!(
-                    "bound by the concurrency per host, {percent} of the time{waits}; raise ",
-                    OptionName::ConcurrencyPerHost
-                )
+                let is_bound_by_connections = self.limits.concurrency_of(name) != self.limits.concurrency_per_host.of(name);
+                let (what, option) = if is_bound_by_connections {
+                    ("connections", OptionName::MaxConnectionsPerHost)
+                } else {
+                    ("concurrency", OptionName::ConcurrencyPerHost)
+                };
+                message!("bound by the {what} per host, {percent} of the time{waits}; raise ", option)
             }
             Hold::Pause => {
                 let left = self.left.map_or_else(String::new, |left| format!(" for another {:.0} s", left.as_secs_f64().ceil()));
                 let others = self.paused_hosts.saturating_sub(1);
                 let others = if others > 0 { format!(" (and {} other hosts)", grouped(others)) } else { String::new() };
-                format!("bound by {name}{others}: it asked to be left alone{left}, and {rows} for it").into()
+                format!("bound by {name}{others}: it asked for a pause{left}, and {rows} for it").into()
             }
+            Hold::Refusing if self.network_down.is_some() => message!(
+                "bound by {name}: no host has responded yet, and {rows}; change how long the job waits with ",
+                OptionName::NetworkDownAfterS
+            ),
             Hold::Refusing => message!(
-                "bound by {name}: it refuses requests and is tried rarely, and {rows} for it; give it up sooner with ",
+                "bound by {name}: it does not respond and is probed, and {rows} for it; end the wait sooner with ",
                 OptionName::HostDownAfterS
             ),
+            Hold::Network => match self.network_down {
+                Some(time) => {
+                    let time = time.as_secs_f64();
+                    format!("bound by the network: no host could be reached for {time:.0} s; the run continues when one can be").into()
+                }
+                None => format!("bound by the network: no host could be reached {percent} of the time").into(),
+            },
             Hold::Backoff => format!("bound by retries: {rows} for the time of the next attempt").into(),
             Hold::Budget => format!("bound by retries: {rows}, so that retries are no more than 20 % of all requests").into(),
             Hold::LookAhead => format!(
@@ -104,8 +120,39 @@ fn kind(hold: Hold) -> BoundKind {
         Hold::HostConcurrency => BoundKind::HostConcurrency,
         Hold::Pause => BoundKind::Pause,
         Hold::Refusing => BoundKind::Refusing,
+        Hold::Network => BoundKind::Network,
         Hold::Backoff | Hold::Budget => BoundKind::Retries,
         Hold::LookAhead => BoundKind::Input,
         Hold::Paused => BoundKind::Paused,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::num::NonZeroU32;
+
+    use super::*;
+    use crate::model::limits::PerHost;
+    use crate::schedule::waits::Waits;
+
+    #[test]
+    fn the_option_is_named_that_sets_the_lower_limit_of_a_host() {
+        let start = Instant::now();
+        let mut waits = Waits::default();
+        waits.held_by(Some(Hold::HostConcurrency), start);
+        let lost = waits.lost(start + Duration::from_secs(1));
+        for (expected, requests, connections) in [
+            ("bound by the concurrency per host, 100 % of the time; raise concurrency_per_host", 3, 4),
+            ("bound by the connections per host, 100 % of the time; raise max_connections_per_host", 8, 4),
+        ] {
+            let limits = Limits {
+                concurrency_per_host: PerHost { each: Some(HostConcurrency::Fixed(requests)), named: Vec::new() },
+                max_connections_per_host: NonZeroU32::new(connections),
+                ..Limits::default()
+            };
+            let stretch = HeldStretch { lost, limits, ..HeldStretch::default() };
+            let (_, text) = stretch.bound_by(Duration::from_secs(1), 0.3).expect("it held rows back");
+            assert_eq!(expected, text.to_string());
+        }
     }
 }

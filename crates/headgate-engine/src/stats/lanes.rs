@@ -23,9 +23,11 @@ pub enum Wait {
     Stream,
     /// Files that are sent to be read.
     Files,
+    /// A new connection, after its host's address is known.
+    Connection,
 }
 
-const WAITS: usize = 8;
+const WAITS: usize = 9;
 
 /// Lane-time since the start of a job, by what it was spent on.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -40,7 +42,7 @@ impl LaneTime {
         self.waiting[wait as usize]
     }
 
-    /// Time of attempts; waiting for memory, names, decoders, streams and files is a part of one.
+    /// Time of attempts; waiting for memory, names, decoders, streams, files and connections is a part of one.
     pub fn in_flight(&self) -> Duration {
         self.total.saturating_sub(self.waiting(Wait::Input) + self.waiting(Wait::Sink))
     }

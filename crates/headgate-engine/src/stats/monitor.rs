@@ -12,7 +12,7 @@ use crate::stats::bottleneck::{Behind, Stretch, WindowStretch, bound_by};
 use crate::stats::held::{Held, HeldStretch};
 use crate::stats::lanes::LaneTime;
 use crate::stats::progress::Progress;
-use crate::stats::report::{Latency, Snapshot, Summary};
+use crate::stats::report::{Latency, SlowestHost, Snapshot, Summary};
 use crate::stats::usage::{CoreTime, Moment};
 use crate::stats::worker::{Figures, WorkerStats};
 
@@ -56,6 +56,7 @@ struct Sample {
     failed: u64,
     lost: Lost,
     attempts: u64,
+    connections: u64,
     attempt_time: Duration,
     lane_time: LaneTime,
     busy: Duration,
@@ -93,8 +94,10 @@ impl Monitor {
     pub fn snapshot(&mut self, now: Instant, stopping: bool) -> Snapshot {
         let (figures, in_flight, sample) = self.add_up(now, CoreTime::now());
         let recent = self.recent(&sample);
-        if let Some(host) = self.held.as_ref().and_then(|held| held.figures(now).host) {
-            self.held_host = Some(host);
+        let GateFigures { host, stalls, slowest, .. } =
+            self.held.as_ref().map(|held| held.figures(now)).unwrap_or_default();
+        if host.is_some() {
+            self.held_host = host;
         }
         let elapsed = now.saturating_duration_since(self.started);
         let requests_per_s = per_second(sample.rows - recent.rows, now.saturating_duration_since(recent.at));
@@ -102,6 +105,13 @@ impl Monitor {
         let rows = figures.rows();
         let rows_before = self.setting.rows_before;
         let progress = Progress { size, rows_before, rows, elapsed, rows_per_s: requests_per_s };
+        let time_left_s = progress.time_left_s().filter(|_| !stopping);
+        // Rows of one host may take longer than the others at their rate.
+        let is_longer = |time: Duration| match time_left_s {
+            Some(left) => left < time.as_secs_f64(),
+            None => size.rows.is_some() && !stopping,
+        };
+        let slowest = slowest.filter(|host| is_longer(host.time_left));
         Snapshot {
             elapsed_s: elapsed.as_secs_f64(),
             rows,
@@ -117,8 +127,14 @@ impl Monitor {
             p50_us: figures.latency_us.value_at_quantile(0.5),
             p99_us: figures.latency_us.value_at_quantile(0.99),
             bytes_received: figures.bytes_received,
-            time_left_s: progress.time_left_s().filter(|_| !stopping),
+            time_left_s: slowest.as_ref().map(|host| host.time_left.as_secs_f64()).or(time_left_s),
+            slowest_host: slowest.map(|host| SlowestHost {
+                host: host.name,
+                rows: host.waiting,
+                in_flight: host.in_flight,
+            }),
             stopping,
+            stalled_s: stalls.total.as_secs_f64(),
             bound_by: bound_by(&self.stretch(&recent, &sample, &figures)),
         }
     }
@@ -126,6 +142,8 @@ impl Monitor {
     pub fn summary(&self, end: &Moment) -> Summary {
         let (figures, _, sample) = self.add_up(end.at, end.cores);
         let elapsed = end.at.saturating_duration_since(self.started);
+        let GateFigures { pauses, stalls, .. } =
+            self.held.as_ref().map(|held| held.figures(end.at)).unwrap_or_default();
         Summary {
             rows: figures.rows(),
             rows_known: self.source_size().rows,
@@ -147,7 +165,8 @@ impl Monitor {
             sent_again: figures.sent_again,
             headers_skipped: figures.headers_skipped,
             lost_s: lost_s(&sample.lost),
-            pauses: self.held.as_ref().map(|held| held.figures(end.at).pauses).unwrap_or_default(),
+            pauses,
+            stalled_s: stalls.total.as_secs_f64(),
             stopped_by: None,
             output: String::new(),
             interrupted: false,
@@ -179,6 +198,7 @@ impl Monitor {
         sample.failed = figures.failed;
         sample.lost = self.held.as_ref().map_or_else(Lost::default, |held| held.figures(now).lost);
         sample.attempts = figures.attempted;
+        sample.connections = figures.connections;
         sample.attempt_time = Duration::from_micros(figures.elapsed_us);
         (figures, in_flight, sample)
     }
@@ -205,6 +225,7 @@ impl Monitor {
         Stretch {
             wall: to.at.saturating_duration_since(from.at),
             attempts: to.attempts - from.attempts,
+            connections: to.connections - from.connections,
             attempt_time: to.attempt_time.saturating_sub(from.attempt_time),
             lane_time: to.lane_time.since(&from.lane_time),
             busy: to.busy.saturating_sub(from.busy),
@@ -229,13 +250,14 @@ impl Monitor {
 
     fn held(&self, from: &Sample, to: &Sample) -> HeldStretch {
         let Some(held) = &self.held else { return HeldStretch::default() };
-        let GateFigures { host, waiting, paused_hosts, .. } = held.figures(to.at);
+        let GateFigures { host, waiting, paused_hosts, network_down, .. } = held.figures(to.at);
         HeldStretch {
             lost: to.lost.since(&from.lost),
             left: host.as_ref().and_then(|host| host.until).map(|until| until.saturating_duration_since(to.at)),
             host: host.or_else(|| self.held_host.clone()),
             waiting,
             paused_hosts,
+            network_down,
             limits: held.limits(),
         }
     }
@@ -257,6 +279,7 @@ impl Sample {
             failed: 0,
             lost: Lost::default(),
             attempts: 0,
+            connections: 0,
             attempt_time: Duration::ZERO,
             lane_time: LaneTime::default(),
             busy: Duration::ZERO,

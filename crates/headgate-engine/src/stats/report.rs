@@ -36,8 +36,21 @@ pub struct Snapshot {
     pub p99_us: u64,
     pub bytes_received: u64,
     pub time_left_s: Option<f64>,
+    /// The host that `time_left_s` is that of, where it is longer than that of all rows.
+    pub slowest_host: Option<SlowestHost>,
     pub stopping: bool,
+    /// Seconds in which the process was stopped, or its machine suspended.
+    pub stalled_s: f64,
     pub bound_by: BoundBy,
+}
+
+/// The host whose rows take the longest.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct SlowestHost {
+    pub host: Box<str>,
+    /// Its rows that wait, as far as they are known.
+    pub rows: u64,
+    pub in_flight: u32,
 }
 
 /// What one run of a job has done.
@@ -76,6 +89,8 @@ pub struct Summary {
     pub lost_s: BTreeMap<Hold, f64>,
     /// How often hosts asked to be left alone, by their names; `others` beyond the first ones.
     pub pauses: BTreeMap<Box<str>, u64>,
+    /// Seconds in which the process was stopped, or its machine suspended.
+    pub stalled_s: f64,
     /// Why it stopped itself, if it did.
     pub stopped_by: Option<Message>,
     pub output: String,

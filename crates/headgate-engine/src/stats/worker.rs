@@ -8,6 +8,7 @@ use hdrhistogram::Histogram;
 use tokio::runtime::RuntimeMetrics;
 
 use crate::http::method::lacks_capitals;
+use crate::model::error::ErrorKind;
 use crate::model::failed_by::status_key;
 use crate::model::message::Message;
 use crate::model::outcome::OutcomeRef;
@@ -29,6 +30,8 @@ pub struct Figures {
     pub elapsed_us: u64,
     /// How many went out.
     pub attempted: u64,
+    /// Connections that were made for requests.
+    pub connections: u64,
     /// Of answered rows.
     statuses: Box<[u64; STATUS_CODES]>,
     /// Of rows that failed.
@@ -88,6 +91,7 @@ impl Default for Figures {
             bytes_received: 0,
             elapsed_us: 0,
             attempted: 0,
+            connections: 0,
             statuses: Box::new([0; STATUS_CODES]),
             failures: Failures::default(),
             retries: Retries::default(),
@@ -116,7 +120,8 @@ impl Figures {
         } else {
             self.answered += 1;
         }
-        if outcome.attempts > 0 {
+        // A row that fails while it waits for its next attempt took no time in the end.
+        if outcome.attempts > 0 && outcome.failure.is_none_or(|failure| failure.kind != ErrorKind::HostDown) {
             if lacks_capitals(outcome.method) {
                 self.lacking_capitals.add(&LackingCapitals { rows: 1, example: outcome.method.into() });
             }
@@ -151,6 +156,7 @@ impl Figures {
         self.bytes_received += other.bytes_received;
         self.elapsed_us += other.elapsed_us;
         self.attempted += other.attempted;
+        self.connections += other.connections;
         for (mine, theirs) in self.statuses.iter_mut().zip(other.statuses.iter()) {
             *mine += theirs;
         }

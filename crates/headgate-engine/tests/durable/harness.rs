@@ -113,7 +113,7 @@ impl Bench {
     pub fn new(format: Format) -> Self {
         let parent = tempfile::tempdir().unwrap();
         let output = Output::Directory(parent.path().join("out"));
-        let sink = SinkOptions { output, format, commit_every: Duration::ZERO, ..SinkOptions::default() };
+        let sink = SinkOptions { output, format, commit_every: Some(Duration::ZERO), ..SinkOptions::default() };
         let source = SourceOptions { input: "http://127.0.0.1/[0-14]".into(), ..SourceOptions::default() };
         Self {
             parent,
@@ -221,7 +221,7 @@ impl Bench {
         let shuffled = (0..ROWS).map(|index| index * 7 % ROWS);
         let left: Vec<u64> = shuffled.filter(|row| !job.done_rows().is_done(*row)).collect();
         let is_all = left.chunks(BATCH_ROWS).len() <= batches;
-        let result = self.start(job, Box::new(Instant::now)).and_then(|RunningJob { mut sink, watched }| {
+        let result = self.start(job, Box::new(Instant::now)).and_then(|RunningJob { mut sink, watched, .. }| {
             let mut chunks = left.chunks(BATCH_ROWS).take(batches);
             let written = chunks.try_for_each(|rows| sink.write(self.batch(rows)).map(drop));
             let input_rows = is_all.then_some(ROWS);

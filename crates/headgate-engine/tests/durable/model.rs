@@ -60,12 +60,14 @@ struct Model {
     /// Written since.
     pending: BTreeSet<u64>,
     pending_since: Option<u64>,
+    /// Commits of this run: the first come early.
+    commits: u32,
 }
 
 impl Model {
     fn new() -> Self {
         let mut bench = Bench::new(Format::Ndjson);
-        bench.options.sink.commit_every = Duration::from_secs(COMMIT_EVERY_S);
+        bench.options.sink.commit_every = Some(Duration::from_secs(COMMIT_EVERY_S));
         let mut model = Self {
             bench,
             power: PowerLoss::new(),
@@ -75,6 +77,7 @@ impl Model {
             committed: BTreeSet::new(),
             pending: BTreeSet::new(),
             pending_since: None,
+            commits: 0,
         };
         model.go_on();
         model
@@ -97,6 +100,7 @@ impl Model {
         self.committed = done;
         self.pending = BTreeSet::new();
         self.pending_since = None;
+        self.commits = 0;
     }
 
     fn act(&mut self, action: &Action) {
@@ -151,9 +155,11 @@ impl Model {
         let since = self.pending_since.map(|since| self.clock.load(Ordering::SeqCst) - since);
         if !is_ok {
             self.go_on();
-        } else if commits || since.is_some_and(|since| since >= COMMIT_EVERY_S) {
+        } else if commits || since.is_some_and(|since| since >= COMMIT_EVERY_S.min(2_u64.saturating_pow(self.commits)))
+        {
             self.committed.append(&mut self.pending);
             self.pending_since = None;
+            self.commits += 1;
         }
         is_ok
     }

@@ -46,7 +46,7 @@ impl Rig {
             sink: SinkOptions {
                 output: Output::Directory(directory.path().join("out")),
                 format: Format::Ndjson,
-                commit_every: Duration::ZERO,
+                commit_every: Some(Duration::ZERO),
                 ..SinkOptions::default()
             },
             answer: AnswerOptions::default(),
@@ -137,23 +137,23 @@ fn a_finished_job_asks_nothing_again() {
 #[test]
 fn another_job_does_not_go_on_in_the_place_of_this_one() {
     let mut rig = Rig::numbered(Config::default(), 9);
-    rig.options.request.headers = vec![("x-token".into(), "s3cr3t".into())];
+    rig.options.request.headers = vec![("x-tenant".into(), "s3cr3t".into())];
     rig.options.request.body = Some(b"body".to_vec());
     rig.run();
     let changes: [(&str, Change); 12] = [
         ("format was ndjson, now it is parquet", |options| options.sink.format = Format::Parquet),
         ("url_column was url, now it is link", |options| options.source.url_column = "link".into()),
-        ("method_column was method, now it is verb", |options| options.source.method_column = "verb".into()),
-        ("headers_column was headers, now it is h", |options| options.source.headers_column = "h".into()),
-        ("body_column was body, now it is b", |options| options.source.body_column = "b".into()),
+        ("method_column was not given, now it is verb", |options| options.source.method_column = Some("verb".into())),
+        ("headers_column was not given, now it is h", |options| options.source.headers_column = Some("h".into())),
+        ("body_column was not given, now it is b", |options| options.source.body_column = Some("b".into())),
         ("head was not given, now it is 3", |options| options.source.head = Some(3)),
         ("method was not given, now it is PUT", |options| options.request.method = Some("PUT".into())),
         ("fail_on was 408,425,429,5xx, now it is 404", |options| {
             options.request.fail_on = "404".parse().unwrap();
         }),
         ("user_agent was the default, now it is mine", |options| options.request.user_agent = "mine".into()),
-        ("headers was x-token, now it is not given", |options| options.request.headers.clear()),
-        ("the value of headers x-token has changed", |options| options.request.headers[0].1 = "other".into()),
+        ("headers was x-tenant, now it is not given", |options| options.request.headers.clear()),
+        ("the value of headers x-tenant has changed", |options| options.request.headers[0].1 = "other".into()),
         ("data is a different body", |options| options.request.body = Some(b"other".to_vec())),
     ];
     for (difference, change) in changes {
@@ -166,7 +166,7 @@ fn another_job_does_not_go_on_in_the_place_of_this_one() {
     // How the work is done is no part of the job.
     rig.options.engine.threads = Some(2);
     rig.options.run = RunOptions { concurrency: 2, window: 5, ..RunOptions::default() }.without_retries();
-    rig.options.sink.commit_every = Duration::from_secs(1);
+    rig.options.sink.commit_every = Some(Duration::from_secs(1));
     rig.options.request.timeout = Duration::from_secs(1);
     assert_eq!(9, figures(&rig.run()).rows_before);
     assert_eq!(9, rig.requests());
@@ -179,6 +179,7 @@ fn a_job_goes_on_with_renewed_credentials_and_not_without_them() {
     rig.options.request.headers = headers("secret");
     rig.options.request.secret_headers = vec!["x-key".into()];
     rig.options.request.bearer = Some("secret".into());
+    rig.options.request.credentials_for = vec!["*".into()];
     rig.run();
     for (missing, change) in [
         ("the header authorization is missing, and its value isn't stored", |options| {
@@ -197,7 +198,7 @@ fn a_job_goes_on_with_renewed_credentials_and_not_without_them() {
     rig.options.request.headers.push(("Cookie".into(), "new".into()));
     rig.options.request.secret_headers.clear();
     rig.options.request.bearer = None;
-    rig.options.request.user = Some(b"me:new".to_vec());
+    rig.options.request.user = Some("me:new".into());
     assert_eq!(9, figures(&rig.run()).rows_before);
     let refusal = rig.refusal(|options| options.request.headers[0].1 = "2".into());
     assert!(refusal.contains("the value of headers x-a has changed"), "{refusal}");

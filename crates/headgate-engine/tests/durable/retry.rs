@@ -85,7 +85,7 @@ fn start_retry(out: &Path, only: Vec<Only>, storage: Arc<dyn Storage>) -> Result
     let engine = EngineOptions { threads: Some(1), ..EngineOptions::default() };
     let mut job = JobOptions { run, engine, ..JobOptions::default() };
     // As soon as something is known.
-    job.sink.commit_every = Duration::ZERO;
+    job.sink.commit_every = Some(Duration::ZERO);
     Run::retry_with(RetryOptions { output: out.to_owned(), only, job }, storage)
 }
 
@@ -313,13 +313,15 @@ fn a_part_of_failed_rows_stays_one_that_a_retry_can_hold_however_few_of_them_are
     let server = Server::start(Config::default()).unwrap();
     let mut bench = Bench::new(Format::Parquet);
     bench.options.source.input = format!("http://{}/[0-1999999]", server.address());
-    bench.options.sink.commit_every = Duration::from_secs(3600);
+    bench.options.sink.commit_every = Some(Duration::from_secs(3600));
     // None of these has an answer but the first and the last, which were told to come later.
     let mut failed: Vec<u64> = (0..290_000).map(|index| index * 5 + 4).collect();
     failed[0] = 3;
     *failed.last_mut().unwrap() = 1_999_998;
     let job = bench.open(Recorder::new()).unwrap();
-    let RunningJob { mut sink, .. } = bench.start(job, Box::new(Instant::now)).unwrap();
+    let now = Instant::now();
+    // No time passes, and so a part ends only where it is full.
+    let RunningJob { mut sink, .. } = bench.start(job, Box::new(move || now)).unwrap();
     for rows in failed.chunks(1000) {
         let _ = sink.write(bench.batch(rows)).unwrap();
     }

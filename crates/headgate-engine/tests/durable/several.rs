@@ -31,7 +31,7 @@ fn rig(row_12: Option<&str>) -> Rig {
     }
     rig.options.source = SourceOptions {
         input: directory(&rig).display().to_string(),
-        body_column: "part".into(),
+        body_column: Some("part".into()),
         ..rig.options.source.clone()
     };
     rig

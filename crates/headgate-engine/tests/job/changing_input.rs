@@ -113,7 +113,7 @@ fn an_input_that_grows_is_the_job_that_it_was_when_it_was_opened_and_a_note_says
 fn a_retry_asks_no_rows_of_a_file_that_has_taken_the_place_of_its_input() {
     const NO: &[u8] = b"HTTP/1.1 503 Not Now\r\ncontent-length: 0\r\n\r\n";
     let mut rig = Rig::file("urls.txt", "").concurrency(2, 1);
-    rig.options.sink.commit_every = Duration::ZERO;
+    rig.options.sink.commit_every = Some(Duration::ZERO);
     // Each part of failed rows is asked again for itself.
     rig.options.sink.part_bytes = 1;
     let (first_part, input, other) = (rig.path("out/failed-00000001.ndjson"), rig.path("urls.txt"), rig.path("other"));

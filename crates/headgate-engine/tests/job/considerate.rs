@@ -189,20 +189,6 @@ fn a_job_that_can_not_succeed_stops_itself_and_goes_on_when_the_cause_is_gone() 
 }
 
 #[test]
-fn the_rows_of_a_host_that_refuses_everything_end_as_host_down() {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
-    let port = listener.local_addr().expect("an address").port();
-    drop(listener);
-    let mut rig = Rig::new(format!("http://127.0.0.1:{port}/[1-200]"));
-    rig.options.run.retrying = Retrying { host_down_after: Duration::from_millis(1), ..quick() };
-    let (rows, summary) = run(&rig);
-    assert_eq!((200, 200), (rows.len(), summary.failed));
-    let down = rows.iter().filter(|row| row.kind() == Some("host_down")).count();
-    assert!(down >= 100, "{:?}", summary.errors);
-    assert!(rows.iter().all(|row| matches!(row.kind(), Some("host_down" | "connect"))));
-}
-
-#[test]
 fn a_job_that_stops_itself_ends_although_rows_wait_to_be_asked_again() {
     let (server, _) = server(|_, _| "HTTP/1.1 500 Oh\r\nContent-Length: 0\r\n\r\n".into());
     let mut rig = Rig::new(server.url("/[1-3000]")).concurrency(64, 2);

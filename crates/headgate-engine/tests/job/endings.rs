@@ -90,7 +90,7 @@ fn an_output_that_cannot_be_written_any_more_ends_the_job() {
 fn what_was_committed_before_an_output_error_is_kept() {
     let server = server();
     let mut fifo = Fifo::new();
-    fifo.rig.options.sink.commit_every = Duration::ZERO;
+    fifo.rig.options.sink.commit_every = Some(Duration::ZERO);
     let job = fifo.rig.start();
     let tmp = fifo.rig.path("out/_headgate/tmp");
     // Where the first part of answered rows would be written, there is something else.

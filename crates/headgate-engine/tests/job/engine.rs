@@ -5,6 +5,7 @@ use std::time::Duration;
 use headgate_engine::engine::Engine;
 use headgate_engine::engine::machine::raise_open_files;
 use headgate_engine::model::error::JobError;
+use headgate_engine::model::limits::HostConcurrency;
 use headgate_engine::model::row::RowBatch;
 use headgate_engine::run::{Passage, Run};
 use headgate_engine::source::Source;
@@ -46,6 +47,26 @@ fn the_next_run_finds_the_connections_of_the_one_before() {
         assert_eq!(vec![Some(200); 40], seen.statuses());
     }
     assert_eq!((200, 4), (server.statistics().requests, server.statistics().connections_accepted));
+}
+
+#[test]
+fn a_request_that_waits_for_a_connection_has_one_when_its_host_may_have_more() {
+    let (engine, server) = (engine(2), server());
+    let limited = |path: &str| {
+        let (seen, sink) = Collector::new();
+        let mut passage = passage(Channel::of(urls(&server, path, 1)), sink, 1);
+        passage.run.limits.concurrency_per_host.each = Some(HostConcurrency::Fixed(1));
+        (Run::start(&engine, passage).expect("a run"), seen)
+    };
+    let (hanging, _) = limited("/fault/hang-before-headers");
+    eventually("it has the only connection", || server.statistics().connections_accepted == 1);
+    let (waiting, seen) = limited("/");
+    eventually("it waits for one", || waiting.snapshot().in_flight == 1);
+    waiting.set([("concurrency_per_host".to_owned(), "2".to_owned())].into()).expect("it can be set");
+    assert!(waiting.wait(PATIENCE));
+    assert_eq!(vec![Some(200)], seen.statuses());
+    hanging.abort();
+    assert!(hanging.wait(PATIENCE));
 }
 
 #[test]
@@ -162,7 +183,8 @@ fn what_is_sent_for_one_run_never_goes_out_for_another() {
         .map(|number| {
             let (seen, sink) = Collector::new();
             let mut passage = passage(Channel::of(urls(&server, "/echo", 100)), sink, 3);
-            passage.request.headers = vec![("authorization".into(), format!("Bearer run {number}"))];
+            passage.request.headers = vec![("authorization".into(), format!("Bearer run {number}").into())];
+            passage.request.credentials_for = vec!["*".into()];
             (number, Run::start(&engine, passage).expect("a run"), seen)
         })
         .collect();

@@ -79,7 +79,8 @@ fn a_batch_that_cannot_be_put_together_fails_its_run_and_is_no_quiet_end() {
 #[test]
 fn a_run_whose_sink_stands_still_leaves_the_others_memory_and_ends_when_it_is_aborted() {
     let server = server();
-    let engine = Engine::start(&EngineOptions { threads: Some(1), max_memory_bytes: 1000, ..EngineOptions::default() });
+    let engine =
+        Engine::start(&EngineOptions { threads: Some(1), max_memory_bytes: Some(1000), ..EngineOptions::default() });
     let engine = engine.expect("an engine");
     let (let_go, stuck) = StuckSink::new();
     let large = || vec![url(server.address(), "/bytes/5000"); 10];

@@ -15,7 +15,8 @@ use crate::own_ends::{Channel, Collector, StuckSink, passage};
 use crate::scripted::{Scripted, read_head};
 
 fn engine(max_memory_bytes: u64) -> Engine {
-    let options = EngineOptions { threads: Some(1), max_memory_bytes, ..EngineOptions::default() };
+    let options =
+        EngineOptions { threads: Some(1), max_memory_bytes: Some(max_memory_bytes), ..EngineOptions::default() };
     Engine::start(&options).expect("an engine")
 }
 
@@ -145,4 +146,42 @@ fn what_a_row_has_waited_for_memory_is_neither_its_own_time_nor_taken_off_that_o
     assert!(elapsed(4) >= SLOW, "{:?}", elapsed(4));
     run.abort();
     assert!(run.wait(PATIENCE));
+}
+
+/// URLs that redirects lead to, the redirects that are kept and cookies: 64 KiB each, for as long as a row is on its way.
+#[test]
+fn what_redirects_have_a_row_carry_is_reserved_and_given_back() {
+    const ROWS: usize = 50;
+    const URL_BYTES: usize = 60_000;
+    const COOKIES: usize = 10;
+    let cookies = (0..COOKIES).map(|each| format!("Set-Cookie: c{each}={}\r\n", "x".repeat(4000)));
+    let cookies = cookies.collect::<Vec<_>>().concat();
+    let location = "x".repeat(URL_BYTES);
+    let server = Scripted::start(move |mut stream, _| {
+        while let Some(head) = read_head(&mut stream) {
+            if head.len() > URL_BYTES {
+                // It has its way behind it, and no answer until the run ends.
+                let _ = read_head(&mut stream);
+                return;
+            }
+            let answer = format!("HTTP/1.1 302 x\r\nLocation: /{location}\r\n{cookies}Content-Length: 0\r\n\r\n");
+            if stream.write_all(answer.as_bytes()).is_err() {
+                return;
+            }
+        }
+    });
+    let engine = engine(64 << 20);
+    let budget = engine.memory();
+    let (_, sink) = Collector::new();
+    let mut passage = passage(Channel::of(vec![server.url("/"); ROWS]), sink, ROWS);
+    passage.request.max_redirects = 3;
+    passage.request.keep_redirects = true;
+    passage.request.cookies = true;
+    passage.run.grace = Duration::ZERO;
+    let run = Run::start(&engine, passage).expect("a run");
+    let expected = ROWS * (2 * URL_BYTES + COOKIES * 4000);
+    eventually("all of them are on their way", || budget.used() >= expected as u64);
+    run.abort();
+    assert!(run.wait(PATIENCE));
+    eventually("all is given back", || budget.used() == 0);
 }

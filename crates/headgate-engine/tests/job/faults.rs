@@ -92,7 +92,7 @@ const ENDS: &[(&str, Option<u16>, End)] = &[
     ("not-modified", Some(304), Body("")),
     ("not-modified-with-body", Some(304), Body("")),
     // redirects
-    ("redirect-loop", Some(302), Error("too_many_redirects", "more than 10 redirects")),
+    ("redirect-loop", Some(302), Error("redirect_loop", "leads back to a request")),
     ("redirect-without-location", Some(302), Body(HELLO)),
     ("redirect-to-nothing", Some(302), Body("")),
     ("redirect-broken", Some(302), Error("protocol", "leads to no URL: invalid IPv6 address")),

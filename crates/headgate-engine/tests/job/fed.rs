@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use headgate_engine::engine::bell::Bell;
 use headgate_engine::engine::inbox::{Arrived, Inbox};
 use headgate_engine::model::error::ErrorKind;
-use headgate_engine::model::options::{RequestOptions, RunOptions};
+use headgate_engine::model::options::{RedirectPolicy, RequestOptions, RunOptions};
 use headgate_engine::model::row::{OwnOptions, Row, RowExtra};
 use headgate_engine::run::Run;
 use headgate_testserver::Server;
@@ -178,19 +178,19 @@ fn a_row_may_have_a_time_of_its_own() {
 #[test]
 fn a_row_may_follow_redirects_of_its_own_and_one_that_is_not_followed_keeps_its_body() {
     let server = server();
-    let redirects = |max_redirects| OwnOptions { max_redirects, ..OwnOptions::default() };
-    for of_run in [0, 10] {
-        let request = RequestOptions { max_redirects: of_run, ..RequestOptions::default() };
+    let own = |redirects| OwnOptions { redirects, ..OwnOptions::default() };
+    for redirects in [RedirectPolicy::None, RedirectPolicy::Follow] {
+        let request = RequestOptions { redirects, max_redirects: 2, ..RequestOptions::default() };
         let fed = Fed::asking(2, request);
         let twice = url(server.address(), "/redirect/2");
         fed.feed([
-            (twice.clone(), redirects(Some(0))),
-            (twice.clone(), redirects(Some(5))),
-            (twice, redirects(Some(1))),
+            (twice.clone(), own(Some(RedirectPolicy::None))),
+            (twice, own(Some(RedirectPolicy::Follow))),
+            (url(server.address(), "/redirect/3"), own(Some(RedirectPolicy::SameOrigin))),
         ]);
         let mut arrived = fed.wait(3);
         arrived.sort_by_key(|arrived| arrived.number);
-        assert_eq!((Some(302), None), (status(&arrived[0]), kind(&arrived[0])), "the run follows {of_run}");
+        assert_eq!((Some(302), None), (status(&arrived[0]), kind(&arrived[0])), "the run follows {redirects:?}");
         assert!(arrived[0].outcome.as_ref().unwrap().answer.as_ref().unwrap().body.is_some());
         let followed = arrived[1].outcome.as_ref().unwrap();
         assert_eq!(

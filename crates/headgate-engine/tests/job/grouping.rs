@@ -7,11 +7,10 @@ use std::time::Duration;
 
 use headgate_engine::model::message::OptionName;
 use serde_json::json;
-use tokio::net::{TcpSocket, TcpStream};
 
 use crate::faults::{self, fault};
 use crate::harness::{PATIENCE, ResultRow, Rig, server};
-use crate::scripted::Scripted;
+use crate::scripted::{Full, Scripted};
 use crate::tls::{Authority, echo, localhost, start};
 
 const SHORT: Duration = Duration::from_millis(300);
@@ -109,27 +108,14 @@ fn rows_with_the_same_mistake_are_one_group_wherever_they_stand() {
     }
 }
 
-/// A port that has no room for another connection.
-async fn full() -> (tokio::net::TcpListener, [TcpStream; 2]) {
-    let socket = TcpSocket::new_v4().unwrap();
-    socket.bind((Ipv4Addr::LOCALHOST, 0).into()).unwrap();
-    let listener = socket.listen(1).unwrap();
-    let address = listener.local_addr().unwrap();
-    // Linux queues one more than asked for, and answers no more after that.
-    let waiting = [TcpStream::connect(address).await.unwrap(), TcpStream::connect(address).await.unwrap()];
-    (listener, waiting)
-}
-
 #[test]
 fn not_connecting_in_time_is_told_from_not_answering_in_time() {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let (listener, _waiting) = runtime.block_on(full());
+    let full = Full::at(Ipv4Addr::LOCALHOST);
     let silent = Scripted::start(|mut stream, _| {
         let _ = io::copy(&mut stream, &mut io::sink());
     });
-    let address = listener.local_addr().unwrap();
     for (kind, message, detail, url) in [
-        ("connect_timeout", "no TCP connection in time", address.to_string(), format!("http://{address}/")),
+        ("connect_timeout", "no TCP connection in time", full.address.to_string(), full.url("/")),
         (
             "connect_timeout",
             "the TLS handshake did not end in time",

@@ -164,7 +164,13 @@ impl Rig {
     /// For these objects, each a row.
     pub fn objects(rows: &[serde_json::Value]) -> Self {
         let lines: Vec<String> = rows.iter().map(ToString::to_string).collect();
-        Self::file("rows.ndjson", lines.join("\n"))
+        let mut rig = Self::file("rows.ndjson", lines.join("\n"));
+        let named = |key: &str| rows.iter().any(|row| row.get(key).is_some()).then(|| key.to_owned());
+        let source = &mut rig.options.source;
+        source.method_column = named("method");
+        source.headers_column = named("headers");
+        source.body_column = named("body");
+        rig
     }
 
     pub fn file(name: &str, bytes: impl AsRef<[u8]>) -> Self {

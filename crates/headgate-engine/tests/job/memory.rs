@@ -12,7 +12,7 @@ const BODY_BYTES: usize = 100 * 1000;
 fn rows_within(budget_bytes: u64, path: &str) -> Vec<ResultRow> {
     let server = server();
     let mut rig = Rig::new(url(server.address(), path)).concurrency(20, 2);
-    rig.options.engine.max_memory_bytes = budget_bytes;
+    rig.options.engine.max_memory_bytes = Some(budget_bytes);
     rig.rows()
 }
 
@@ -48,7 +48,7 @@ fn selected_values_that_are_longer_than_their_bodies_pass_as_well() {
     let server = Scripted::answering(response(&body));
     for (omit, budget_bytes) in [(true, 1), (false, 1), (false, BUDGET_BYTES), (true, 64 << 20)] {
         let mut rig = Rig::new(server.url("/[1-30]")).concurrency(10, 2);
-        rig.options.engine.max_memory_bytes = budget_bytes;
+        rig.options.engine.max_memory_bytes = Some(budget_bytes);
         rig.options.sink.format = Format::Ndjson;
         rig.options.answer.select = vec!["all:json=$..x".into(), "length=header:content-length".into()];
         rig.options.answer.omit = omit.then(|| "body".to_owned()).into_iter().collect();
@@ -78,7 +78,7 @@ fn bodies_that_fail_give_their_memory_back() {
     let bombs = (0..20).map(|_| url(server.address(), "/fault/zstd-bomb"));
     let good = (0..10).map(|_| url(server.address(), &format!("/bytes/{BODY_BYTES}")));
     let mut rig = Rig::urls(bad.chain(bombs).chain(good)).concurrency(10, 2);
-    rig.options.engine.max_memory_bytes = BUDGET_BYTES;
+    rig.options.engine.max_memory_bytes = Some(BUDGET_BYTES);
     rig.options.request.max_body_bytes = 200_000;
     let rows = rig.rows();
     assert_eq!((0..90).collect::<Vec<_>>(), ordinals(&rows));
@@ -92,7 +92,7 @@ fn a_job_that_waits_for_memory_can_be_ended() {
     let holds = url(server.address(), "/fault/hang-mid-body");
     let waits = url(server.address(), &format!("/bytes/{BODY_BYTES}"));
     let mut rig = Rig::urls([&holds, &waits, &waits, &waits]).concurrency(4, 1);
-    rig.options.engine.max_memory_bytes = 1;
+    rig.options.engine.max_memory_bytes = Some(1);
     let job: Run = rig.start();
     crate::harness::eventually("all are asked", || server.statistics().requests == 4);
     job.abort();

@@ -15,17 +15,17 @@ use crate::tls::{Authority, echo, start};
 /// `me:secret`, as Basic has it.
 const CREDENTIALS: &str = "Basic bWU6c2VjcmV0";
 
-type Heads = Arc<Mutex<Vec<String>>>;
+pub type Heads = Arc<Mutex<Vec<String>>>;
 
 impl Rig {
-    fn through(mut self, proxies: &[String]) -> Self {
-        self.options.request.proxies = proxies.to_vec();
+    pub fn through(mut self, proxies: &[String]) -> Self {
+        self.options.request.proxies = proxies.iter().cloned().map(Into::into).collect();
         self
     }
 }
 
 /// A proxy that answers what it is asked with the request itself, and makes tunnels to `target`, whatever is asked for.
-fn forwarding(target: SocketAddr) -> (Scripted, Heads) {
+pub fn forwarding(target: SocketAddr) -> (Scripted, Heads) {
     let heads = Heads::default();
     let seen = heads.clone();
     let proxy = Scripted::start(move |mut stream, _| {
@@ -275,10 +275,10 @@ fn nobody_is_asked_again_who_refuses_the_only_credentials() {
 }
 
 /// What a SOCKS server was told: how it may log in, as whom, and where to connect.
-type Told = Arc<Mutex<Vec<Vec<u8>>>>;
+pub type Told = Arc<Mutex<Vec<Vec<u8>>>>;
 
 /// A SOCKS server that answers with this code, and makes tunnels to `target`, whatever is asked for.
-fn socks(method: u8, log_in: u8, code: u8, target: SocketAddr) -> (Scripted, Told) {
+pub fn socks(method: u8, log_in: u8, code: u8, target: SocketAddr) -> (Scripted, Told) {
     let told = Told::default();
     let heard = told.clone();
     let proxy = Scripted::start(move |mut stream, _| {

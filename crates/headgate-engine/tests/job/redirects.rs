@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use headgate_engine::model::limits::{HostConcurrency, PerHost};
+use headgate_engine::model::options::RedirectPolicy;
 use headgate_engine::stats::report::Summary;
 
 use crate::harness::{ResultRow, Rig, eventually};
@@ -78,20 +79,51 @@ fn the_way_is_not_kept_where_nobody_asks_and_who_is_not_redirected_has_none() {
 fn with_none_to_follow_a_redirect_is_the_answer() {
     let (server, log) = server(stairs);
     let mut rig = Rig::new(server.url("/1"));
-    rig.options.request.max_redirects = 0;
+    rig.options.request.redirects = RedirectPolicy::None;
     let (rows, _) = run(&rig);
     assert_eq!((Some(302), "no", None), (rows[0].status, rows[0].text(), rows[0].final_url.as_deref()));
     assert_eq!(1, seen(&log).len());
 }
 
 #[test]
-fn a_circle_fails_and_keeps_the_last_answer() {
+fn a_loop_fails_at_its_second_visit_and_keeps_the_last_response() {
     let (server, log) = server(|_| redirect(301, "/again"));
     let (rows, _) = run(&Rig::new(server.url("/")));
     let row = &rows[0];
-    assert_eq!((Some("too_many_redirects"), Some(301), 1), (row.kind(), row.status, row.attempts));
-    assert_eq!(("there were more than 10 redirects", server.url("/again")), (row.message(), row.detail().to_owned()));
+    assert_eq!((Some("redirect_loop"), Some(301), 1), (row.kind(), row.status, row.attempts));
+    let message = "the redirect leads back to a request that was made before";
+    assert_eq!((message, server.url("/again")), (row.message(), row.detail().to_owned()));
+    assert_eq!((2, None), (seen(&log).len(), row.body()));
+}
+
+#[test]
+fn a_chain_that_is_too_long_fails_and_keeps_the_last_response() {
+    let (server, log) = server(stairs);
+    let (rows, _) = run(&Rig::new(server.url("/11")));
+    let row = &rows[0];
+    assert_eq!((Some("too_many_redirects"), Some(302), 1), (row.kind(), row.status, row.attempts));
+    assert_eq!(("there were more than 10 redirects", server.url("/0")), (row.message(), row.detail().to_owned()));
     assert_eq!((11, None), (seen(&log).len(), row.body()));
+}
+
+#[test]
+fn a_redirect_that_is_not_followed_is_the_response_with_its_body() {
+    let (there, there_log) = server(|_| response("there"));
+    let to = there.url("/to");
+    let (here, _) = server(move |path| redirect(307, if path == "/near" { "/end" } else { &to }));
+    for (policy, body) in [(RedirectPolicy::SameOrigin, None), (RedirectPolicy::Follow, Some(b"{}".to_vec()))] {
+        let mut rig = Rig::new(here.url("/"));
+        rig.options.request.redirects = policy;
+        rig.options.request.body = body;
+        let (rows, summary) = run(&rig);
+        assert_eq!(
+            (Some(307), "no", None),
+            (rows[0].status, rows[0].text(), rows[0].final_url.as_deref()),
+            "{policy:?}"
+        );
+        assert_eq!(1, summary.answered);
+    }
+    assert!(seen(&there_log).is_empty());
 }
 
 #[test]
@@ -119,16 +151,19 @@ fn a_broken_location_is_protocol_with_its_text() {
 
 #[test]
 fn what_is_posted_is_not_sent_along_where_the_status_says_so() {
-    let (there, there_log) = server(|_| response("there"));
-    let to = there.url("/to");
-    let (here, _) = server(move |path| redirect(if path == "/keep" { 307 } else { 303 }, &to));
+    let (server, log) = server(|path| match path {
+        "/to" => response("there"),
+        // The body is not read here, and stays in the connection.
+        path => redirect(if path == "/keep" { 307 } else { 303 }, "/to")
+            .replace("\r\n\r\n", "\r\nConnection: close\r\n\r\n"),
+    });
     for (path, method, body) in [("/keep", "POST", true), ("/drop", "GET", false)] {
-        let mut rig = Rig::new(here.url(path));
+        let mut rig = Rig::new(server.url(path));
         rig.options.request.body = Some(b"{}".to_vec());
         let (rows, _) = run(&rig);
         // The row says what it was asked to do.
         assert_eq!((Some(200), "POST"), (rows[0].status, &rows[0].method[..]), "{path}");
-        let head = seen(&there_log).pop().expect("it was asked");
+        let head = seen(&log).pop().expect("it was asked");
         assert!(head.starts_with(&format!("{method} /to ")), "{head}");
         assert_eq!(body, head.contains("content-length: 2\r\n") && head.contains("content-type: "), "{head}");
     }
@@ -218,7 +253,8 @@ fn a_host_header_of_the_user_is_for_the_origin_that_the_row_names() {
 #[test]
 fn what_was_posted_is_not_posted_again_since_its_answer_leads_nowhere() {
     let gone = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port").local_addr().expect("a bound address");
-    for (status, asked) in [(303, 1), (302, 1), (307, 3)] {
+    // Where the body would go along, another origin is not asked at all.
+    for (status, asked) in [(303, 1), (302, 1)] {
         let (server, log) = server(move |_| redirect(status, &format!("http://{gone}/")));
         let mut rig = Rig::new(server.url("/"));
         rig.options.request.body = Some(b"{}".to_vec());

@@ -336,7 +336,7 @@ fn bodies_that_failed_wait_for_memory_as_others_do() {
         let _ = stream.write_all(text.as_bytes());
     });
     let mut rig = Rig::new(server.url("/[1-20]")).concurrency(5, 2);
-    rig.options.engine.max_memory_bytes = 300_000;
+    rig.options.engine.max_memory_bytes = Some(300_000);
     let rows = rig.rows();
     assert_eq!(20, rows.iter().filter(|row| row.body().is_some_and(|body| body.len() == 100_000)).count());
 }

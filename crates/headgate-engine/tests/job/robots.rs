@@ -64,7 +64,7 @@ fn what_is_disallowed_is_blocked_and_not_asked_for_and_the_file_is_fetched_once(
     let rows = run(server.url("/[1-30]"));
     for row in &rows {
         let expected = if row.url.contains("/2") {
-            (None, Some("blocked"), "robots.txt disallows it", 0)
+            (None, Some("blocked_by_robots"), "robots.txt disallows it", 0)
         } else {
             (Some(200), None, "", 1)
         };
@@ -81,7 +81,7 @@ fn a_file_that_is_not_there_allows_all_and_one_that_cannot_be_read_nothing() {
     assert_eq!(Some(200), run(gone.url("/"))[0].status);
     let (broken, log) = server("HTTP/1.1 500 x\r\nContent-Length: 0\r\n\r\n");
     let rows = run(broken.url("/[1-5]"));
-    assert!(rows.iter().all(|row| row.kind() == Some("blocked") && row.detail() == "status 500"), "{rows:?}");
+    assert!(rows.iter().all(|row| row.kind() == Some("blocked_by_robots") && row.detail() == "status 500"), "{rows:?}");
     assert_eq!(["/robots.txt".to_owned()].to_vec(), paths(&log));
 }
 
@@ -89,7 +89,7 @@ fn a_file_that_is_not_there_allows_all_and_one_that_cannot_be_read_nothing() {
 fn the_file_may_be_elsewhere() {
     let (server, log) = server("HTTP/1.1 301 x\r\nLocation: /moved.txt\r\nContent-Length: 0\r\n\r\n");
     let rows = run(server.url("/[1-2]"));
-    assert_eq!([None, Some("blocked")], [rows[0].kind(), rows[1].kind()]);
+    assert_eq!([None, Some("blocked_by_robots")], [rows[0].kind(), rows[1].kind()]);
     assert_eq!(["/robots.txt", "/moved.txt", "/1"].map(str::to_owned).to_vec(), paths(&log));
 }
 
@@ -97,7 +97,7 @@ fn the_file_may_be_elsewhere() {
 fn where_a_redirect_leads_is_asked_too() {
     let (server, _) = server(response("User-agent: *\nDisallow: /2"));
     let row = run(server.url("/elsewhere")).remove(0);
-    assert_eq!((None, Some("blocked"), 1), (row.status, row.kind(), row.attempts));
+    assert_eq!((None, Some("blocked_by_robots"), 1), (row.status, row.kind(), row.attempts));
     assert_eq!(Some(server.url("/2")), row.final_url);
 }
 
@@ -141,7 +141,7 @@ fn the_file_is_read_for_the_name_that_is_sent() {
     let mut rig = Rig::new(server.url("/1"));
     rig.options.request.robots = true;
     rig.options.request.headers = vec![("User-Agent".into(), "OtherBot/2.0".into())];
-    assert_eq!(Some("blocked"), rig.run().0[0].kind());
+    assert_eq!(Some("blocked_by_robots"), rig.run().0[0].kind());
     assert!(log.lock().unwrap_or_else(PoisonError::into_inner)[0].contains(": OtherBot/2.0\r\n"));
 }
 
@@ -153,7 +153,7 @@ fn a_row_that_waited_on_its_way_to_where_it_is_blocked_has_been_asked() {
     rig.options.request.robots = true;
     rig.options.run.limits.rate_per_host.each = Some("1000/s".parse().expect("a rate"));
     let row = rig.run().0.remove(0);
-    assert_eq!((Some("blocked"), 1), (row.kind(), row.attempts));
+    assert_eq!((Some("blocked_by_robots"), 1), (row.kind(), row.attempts));
     assert!(row.elapsed_us > 0);
 }
 
@@ -167,7 +167,7 @@ fn a_rule_that_the_longest_file_cuts_off_does_not_apply() {
 
 #[test]
 fn a_file_that_cannot_be_read_at_once_is_asked_for_again_where_rows_are() {
-    for (kind, retries, files) in [(Some("blocked"), 0, 1), (None, 1, 2)] {
+    for (kind, retries, files) in [(Some("blocked_by_robots"), 0, 1), (None, 1, 2)] {
         let log = Log::default();
         let seen = log.clone();
         let server = Scripted::start(move |mut stream, _| {
@@ -209,7 +209,8 @@ fn the_file_of_a_server_that_says_nothing_is_waited_for_no_longer_than_an_answer
         while paths(&log).is_empty() {
             std::thread::sleep(Duration::from_millis(1));
         }
-        assert_eq!((Some("blocked"), 1), (row.kind(), paths(&log).len()));
+        let kind = if closes { "closed" } else { "timeout" };
+        assert_eq!((Some(kind), 1), (row.kind(), paths(&log).len()));
     }
 }
 
@@ -219,6 +220,39 @@ fn a_server_that_closes_every_connection_is_not_connected_to_for_ever() {
     let mut rig = Rig::new(server.url("/1")).timeout(Duration::from_secs(60));
     rig.options.request.robots = true;
     rig.options.run.retrying.retries = 0;
-    assert_eq!(Some("blocked"), rig.row().kind());
+    assert_eq!(Some("closed"), rig.row().kind());
     assert!(server.connections() <= 3, "{}", server.connections());
+}
+
+#[test]
+fn a_host_that_is_dead_gives_its_rows_what_killed_it() {
+    let gone = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let rows = run(format!("http://{gone}/[1-5]"));
+    assert!(rows.iter().all(|row| row.kind() == Some("connect") && row.attempts == 0), "{rows:?}");
+    assert!(rows[0].message().starts_with("robots.txt can't be read"), "{}", rows[0].message());
+
+    let closing = Scripted::start(|mut stream, _| drop(read_head(&mut stream)));
+    let rows = run(closing.url("/[1-5]"));
+    assert!(rows.iter().all(|row| row.kind() == Some("closed")), "{rows:?}");
+
+    let silent = Scripted::start(|mut stream, _| while read_head(&mut stream).is_some() {});
+    let mut rig = Rig::new(silent.url("/[1-3]")).timeout(Duration::from_millis(300));
+    rig.options.request.robots = true;
+    assert!(rig.rows().iter().all(|row| row.kind() == Some("timeout")));
+}
+
+/// The class of CVE-2021-33503 (urllib3): a path that would take seconds to decide on is disallowed.
+#[test]
+fn a_file_of_500_kib_is_read_whole_and_its_decisions_are_bounded() {
+    let rules = (0..28_000).map(|rule| format!("Disallow:/*{rule:05}\n")).collect::<Vec<_>>().concat();
+    let file = format!("User-agent: *\n{rules}Disallow: /last\n");
+    assert!((470_000..512_000).contains(&file.len()), "{}", file.len());
+    let (server, _) = server(response(&file));
+    let long = server.url(&format!("/{}", "ab".repeat(30_000)));
+    let blocked = [server.url("/last"), server.url("/x00042"), long];
+    let mut rig = Rig::urls([&[server.url("/free")], &blocked[..]].concat()).concurrency(10, 1);
+    rig.options.request.robots = true;
+    let rows = rig.rows();
+    assert_eq!(Some(200), rows[0].status);
+    assert!(rows[1..].iter().all(|row| row.kind() == Some("blocked_by_robots")), "{:?}", &rows[1..3]);
 }

@@ -6,6 +6,30 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
+use socket2::{Domain, Socket, Type};
+
+/// A port whose backlog is full: connecting to it ends only when its time has passed.
+pub struct Full {
+    pub address: SocketAddr,
+    _open: (Socket, [TcpStream; 2]),
+}
+
+impl Full {
+    pub fn at(address: Ipv4Addr) -> Self {
+        let listener = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
+        listener.bind(&SocketAddr::from((address, 0)).into()).expect("a free port");
+        listener.listen(1).expect("a listener");
+        let address = listener.local_addr().expect("a bound address").as_socket().expect("an IPv4 address");
+        // Linux queues one more than asked for, and answers no more after that.
+        let waiting = [(); 2].map(|()| TcpStream::connect(address).expect("room in the backlog"));
+        Self { address, _open: (listener, waiting) }
+    }
+
+    pub fn url(&self, path: &str) -> String {
+        format!("http://{}{path}", self.address)
+    }
+}
+
 /// A server of which each connection is one call, on a thread of its own; it closes when the call returns.
 pub struct Scripted {
     pub address: SocketAddr,

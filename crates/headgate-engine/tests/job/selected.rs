@@ -211,9 +211,9 @@ fn columns_that_are_left_out_are_not_there_and_rows_end_as_before() {
     );
     rig.options.answer.omit = texts(&["body", "headers", "started_at", "url"]);
     rig.options.source.keep = texts(&["body"]);
-    rig.options.source.body_column = "none".into();
+    rig.options.source.body_column = Some("none".into());
     assert!(refusal(&rig).contains("no column \"none\" for body_column"), "{}", refusal(&rig));
-    rig.options.source.body_column = "body".into();
+    rig.options.source.body_column = Some("body".into());
     for format in [Format::Ndjson, Format::Parquet] {
         rig.options.sink.format = format;
         rig.options.sink.fresh = true;

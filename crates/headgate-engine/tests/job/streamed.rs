@@ -380,7 +380,7 @@ fn redirects_are_followed_before() {
     assert_eq!(url(server.address(), "/redirect/0"), head.row.target());
     assert_eq!((b"Hello, World!".to_vec(), None), stream.rest(false));
     let lost = Stream::ask(&run, url(server.address(), "/fault/redirect-loop"));
-    assert_eq!(Some(ErrorKind::TooManyRedirects), kind(lost.head().failure));
+    assert_eq!(Some(ErrorKind::RedirectLoop), kind(lost.head().failure));
 }
 
 #[test]

@@ -404,7 +404,7 @@ fn answers_that_are_encrypted_wait_for_memory_as_others_do() {
     for budget in [1, 200_000, 300_000] {
         let url = format!("https://localhost:{}/?[1-20]", server.address.port());
         let mut rig = authority.trusted(url).concurrency(5, 2);
-        rig.options.engine.max_memory_bytes = budget;
+        rig.options.engine.max_memory_bytes = Some(budget);
         let rows = rig.rows();
         assert_eq!(20, rows.iter().filter(|row| row.body().is_some_and(|body| body.len() == 100_000)).count());
     }

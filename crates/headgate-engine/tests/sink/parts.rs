@@ -10,7 +10,7 @@ use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use parquet::basic::Compression;
 use parquet::file::metadata::{ParquetMetaData, RowGroupMetaData};
 
-use crate::outcomes::{answered, batch, end, failed, names, open, open_with, options, plain_schema, write};
+use crate::outcomes::{answered, batch, end, names, open, open_with, options, plain_schema, write};
 
 /// Bytes that do not compress, another sequence for each seed.
 pub fn noise(seed: u64, length: usize) -> Vec<u8> {
@@ -43,7 +43,8 @@ fn a_part_ends_when_it_is_large_enough() {
 #[test]
 fn a_part_ends_when_it_is_old_enough_even_if_nothing_more_comes() {
     let directory = tempfile::tempdir().unwrap();
-    let options = SinkOptions { commit_every: Duration::from_mins(1), ..options(directory.path(), Format::Parquet) };
+    let options =
+        SinkOptions { commit_every: Some(Duration::from_secs(2)), ..options(directory.path(), Format::Parquet) };
     let (start, passed) = (Instant::now(), Arc::new(AtomicU64::new(0)));
     let clock = passed.clone();
     let clock = Box::new(move || start + Duration::from_secs(clock.load(Ordering::Relaxed)));
@@ -53,18 +54,21 @@ fn a_part_ends_when_it_is_old_enough_even_if_nothing_more_comes() {
     sink.tick().unwrap();
     assert_eq!(["_headgate"], names(directory.path()).as_slice(), "a part without rows is not begun");
 
-    let _ = sink.write(batch([answered(0, b""), failed(1)])).unwrap();
-    passed.store(1059, Ordering::Relaxed);
-    sink.tick().unwrap();
-    assert_eq!(["_headgate"], names(directory.path()).as_slice());
-
-    passed.store(1060, Ordering::Relaxed);
-    sink.tick().unwrap();
-    let published = ["_headgate", "failed-00000001.parquet", "part-00000001.parquet"];
-    assert_eq!(published, names(directory.path()).as_slice());
-
+    // The first part is a second old, the next one two, and none older than `commit_every`.
+    let mut expected = vec!["_headgate".to_owned()];
+    for (row, (written, published)) in [(1000, 1001), (1001, 1003), (1003, 1005)].into_iter().enumerate() {
+        passed.store(written, Ordering::Relaxed);
+        let _ = sink.write(batch([answered(row as u64, b"")])).unwrap();
+        passed.store(published - 1, Ordering::Relaxed);
+        sink.tick().unwrap();
+        assert_eq!(expected, names(directory.path()), "the part that was begun after {written} s");
+        passed.store(published, Ordering::Relaxed);
+        sink.tick().unwrap();
+        expected.push(format!("part-{:08}.parquet", row + 1));
+        assert_eq!(expected, names(directory.path()), "the part that was begun after {written} s");
+    }
     end(sink.as_mut()).unwrap();
-    assert_eq!(published, names(directory.path()).as_slice(), "there was nothing left to publish");
+    assert_eq!(expected, names(directory.path()), "there was nothing left to publish");
 }
 
 #[test]

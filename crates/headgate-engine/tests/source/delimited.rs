@@ -42,9 +42,9 @@ fn columns_may_have_other_names() {
     let files = Files::new();
     let options = SourceOptions {
         url_column: "link".into(),
-        method_column: "verb".into(),
-        headers_column: "with".into(),
-        body_column: "data".into(),
+        method_column: Some("verb".into()),
+        headers_column: Some("with".into()),
+        body_column: Some("data".into()),
         ..files.write("urls.csv", "url,data,with,verb,link\nno,d,\"{\"\"A\"\":1}\",PUT,http://a/\n")
     };
     let rows = rows(&options);

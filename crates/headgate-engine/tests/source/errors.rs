@@ -69,17 +69,17 @@ fn a_file_without_a_column_that_is_needed_is_refused_with_those_it_has() {
         ),
         (
             "id,url",
-            |options| options.method_column = "verb".into(),
+            |options| options.method_column = Some("verb".into()),
             "urls.csv: there is no column \"verb\" for method_column; the columns are \"id\", \"url\"",
         ),
         (
             "id,url",
-            |options| options.headers_column = "h".into(),
+            |options| options.headers_column = Some("h".into()),
             "urls.csv: there is no column \"h\" for headers_column; the columns are \"id\", \"url\"",
         ),
         (
             "id,url",
-            |options| options.body_column = "b".into(),
+            |options| options.body_column = Some("b".into()),
             "urls.csv: there is no column \"b\" for body_column; the columns are \"id\", \"url\"",
         ),
         ("url,id,url", |_| {}, "urls.csv: there are several columns \"url\": give each its own name"),

@@ -21,9 +21,11 @@ mod several_compared;
 mod skip;
 mod templates;
 mod text;
+mod what_rows_choose;
 
 use std::path::{Path, PathBuf};
 
+use ::parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use headgate_engine::model::error::{JobError, JobErrorKind};
 use headgate_engine::model::options::SourceOptions;
 use headgate_engine::model::row::{MAX_BATCH_ROWS, Row, RowBody};
@@ -60,7 +62,40 @@ impl Files {
 }
 
 fn options(path: &Path) -> SourceOptions {
-    SourceOptions { input: path.display().to_string(), ..SourceOptions::default() }
+    naming_columns(SourceOptions { input: path.display().to_string(), ..SourceOptions::default() })
+}
+
+/// The options with the columns `method`, `headers` and `body` named, those that the input has.
+fn naming_columns(options: SourceOptions) -> SourceOptions {
+    let path = Path::new(&options.input);
+    let first_line = || {
+        let text = std::fs::read(path).unwrap_or_default();
+        String::from_utf8_lossy(text.split(|byte| *byte == b'\n').next().unwrap_or_default()).into_owned()
+    };
+    let extension = path.extension().and_then(std::ffi::OsStr::to_str);
+    let name = path.file_name().and_then(std::ffi::OsStr::to_str).unwrap_or_default();
+    let columns: Vec<String> = if name.contains(".ndjson") || name.contains(".jsonl") {
+        // Each line has its own.
+        ["method", "headers", "body"].map(str::to_owned).to_vec()
+    } else if extension == Some("parquet") {
+        let file = std::fs::File::open(path).ok();
+        let reader = file.and_then(|file| ParquetRecordBatchReaderBuilder::try_new(file).ok());
+        let fields = reader.map(|reader| reader.schema().fields().clone());
+        fields.iter().flat_map(|fields| fields.iter()).map(|field| field.name().clone()).collect()
+    } else if matches!(extension, Some("csv" | "tsv")) {
+        let line = first_line();
+        let names = line.trim_start_matches('\u{feff}').split([',', '\t']);
+        names.map(|name| name.trim().trim_matches('"').to_owned()).collect()
+    } else {
+        Vec::new()
+    };
+    let named = |name: &str| columns.iter().any(|column| column == name).then(|| name.to_owned());
+    SourceOptions {
+        method_column: named("method"),
+        headers_column: named("headers"),
+        body_column: named("body"),
+        ..options
+    }
 }
 
 fn open(options: &SourceOptions) -> Box<dyn Source> {

@@ -13,8 +13,9 @@ use headgate_engine::model::options::SourceOptions;
 use headgate_engine::model::row::MAX_BATCH_BYTES;
 use headgate_engine::model::source_size::SourceSize;
 use parquet::arrow::ArrowWriter;
+use parquet::basic::{BrotliLevel, Compression, GzipLevel, ZstdLevel};
 use parquet::file::metadata::{ParquetMetaDataReader, ParquetMetaDataWriter};
-use parquet::file::properties::WriterProperties;
+use parquet::file::properties::{WriterProperties, WriterVersion};
 
 use crate::keep::kept;
 use crate::{Files, body, defects, drain, headers, method, open, open_error, options, rows, urls};
@@ -355,4 +356,57 @@ fn rows_keep_their_own_columns_where_a_batch_ends_within_a_record_batch() {
     let columns = vec![("url", url_column(50)), ("body", same), ("id", ids.clone())];
     let options = SourceOptions { keep: vec!["id".into()], ..write(&files, &batch(columns), 100) };
     assert_eq!([ids].as_slice(), kept(&options).columns());
+}
+
+#[test]
+fn a_page_that_says_that_it_is_larger_than_it_may_be_is_refused_before_it_is_decompressed() {
+    let files = Files::new();
+    let long: ArrayRef = Arc::new(StringArray::from(vec!["x".repeat(3000), "y".repeat(20_000)]));
+    let options = write(&files, &batch(vec![("url", url_column(2)), ("note", long)]), 1);
+    let options = SourceOptions { keep: vec!["note".into()], max_page_bytes: 10_000, ..options };
+    let (rows, error) = drain(open(&options).as_mut());
+    assert_eq!(1, rows.len());
+    let message = files.message(&error.expect("a page that is too large"));
+    let start = "urls.parquet: row group 2 has a page of 20,0";
+    let end = "bytes, decompressed, in the column \"note\", where 10,000 are allowed; if you trust the file, allow more with max_page_bytes";
+    assert!(message.starts_with(start) && message.ends_with(end), "{message}");
+    // A column that is not used is not read.
+    assert_eq!(2, drain(open(&SourceOptions { keep: Vec::new(), ..options }).as_mut()).0.len());
+}
+
+#[test]
+fn pages_are_read_in_each_codec_within_their_bounds() {
+    let files = Files::new();
+    let texts: ArrayRef = Arc::new((0..3000).map(|row| Some(format!("note {row}"))).collect::<StringArray>());
+    let records = batch(vec![("url", url_column(3000)), ("note", texts)]);
+    for codec in [
+        Compression::UNCOMPRESSED,
+        Compression::SNAPPY,
+        Compression::GZIP(GzipLevel::default()),
+        Compression::BROTLI(BrotliLevel::default()),
+        Compression::LZ4,
+        Compression::LZ4_RAW,
+        Compression::ZSTD(ZstdLevel::default()),
+    ] {
+        for version in [WriterVersion::PARQUET_1_0, WriterVersion::PARQUET_2_0] {
+            let path = files.path("urls.parquet");
+            let properties = WriterProperties::builder()
+                .set_compression(codec)
+                .set_writer_version(version)
+                .set_max_row_group_row_count(Some(1000))
+                .set_data_page_row_count_limit(100)
+                .set_write_batch_size(50)
+                .build();
+            let file = File::create(&path).expect("a file");
+            let mut writer = ArrowWriter::try_new(file, records.schema(), Some(properties)).expect("a schema");
+            writer.write(&records).expect("rows");
+            writer.close().expect("an end");
+            let options = SourceOptions { keep: vec!["note".into()], max_page_bytes: 100_000, ..options(&path) };
+            assert_eq!(3000, rows(&options).len(), "{codec:?} {version:?}");
+            let mut skipped = open(&options);
+            skipped.skip_to(2345).expect("so many");
+            let left = crate::drain_from(skipped.as_mut(), 2345).0;
+            assert_eq!((655, "http://a/2345"), (left.len(), urls(&left)[0]), "{codec:?} {version:?}");
+        }
+    }
 }

@@ -66,7 +66,7 @@ fn several_csvs(files: &Files) -> SourceOptions {
         files.write(&format!("csvs/day={day}/1.csv"), "");
         files.write(&format!("csvs/day={day}/2.csv"), "body,url,id\n,http://a/,5\n,http://b/\n");
     }
-    options(&files.path("csvs/*/*.csv"))
+    SourceOptions { body_column: Some("body".into()), ..options(&files.path("csvs/*/*.csv")) }
 }
 
 fn several_parquets(files: &Files) -> SourceOptions {
@@ -77,7 +77,7 @@ fn several_parquets(files: &Files) -> SourceOptions {
         path.display().to_string()
     });
     let [first, more @ ..] = paths;
-    SourceOptions { input: first, more_inputs: more.into(), ..SourceOptions::default() }
+    crate::naming_columns(SourceOptions { input: first, more_inputs: more.into(), ..SourceOptions::default() })
 }
 
 /// Blank lines, lines that end in CR LF, and lines that are too long, one of them of nothing but blanks.

@@ -302,7 +302,7 @@ fn a_uuid_within_a_column_is_text_too() {
 }
 
 #[test]
-fn headers_and_bodies_of_results_are_none_of_requests() {
+fn headers_and_bodies_of_results_are_none_of_requests_unless_they_are_named() {
     let files = Files::new();
     let text = |values: [&str; 2]| Arc::new(StringArray::from(values.to_vec())) as ArrayRef;
     let numbers = || Arc::new(Int64Array::from(vec![0, 1])) as ArrayRef;
@@ -325,13 +325,14 @@ fn headers_and_bodies_of_results_are_none_of_requests() {
         ),
     ];
     for options in [parquet(&files, &columns), files.write("rows.ndjson", lines.join("\n"))] {
+        let options = SourceOptions { input: options.input, url_only: true, ..SourceOptions::default() };
         let second = SourceOptions { if_none_match_column: Some("etag".into()), ..options.clone() };
         let rows = rows(&second);
         assert_eq!([None; 2].as_slice(), defects(&rows));
         for row in &rows {
             assert_eq!((vec![("if-none-match", "\"x\"")], None), (headers(row), body(row)), "{}", second.input);
         }
-        let chosen = crate::rows(&SourceOptions { body_column: "etag".into(), ..options });
+        let chosen = crate::rows(&SourceOptions { body_column: Some("etag".into()), ..options });
         assert_eq!(Some(b"\"x\"".as_slice()), body(&chosen[1]));
     }
 }

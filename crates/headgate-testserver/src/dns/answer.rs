@@ -1,7 +1,7 @@
 //! The answer that a name asks for.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::net::Ipv6Addr;
+use std::net::{IpAddr, Ipv6Addr};
 use std::time::Duration;
 
 use hickory_proto::op::{Message, MessageType, Query, ResponseCode};
@@ -42,6 +42,19 @@ pub(super) struct Answer {
 }
 
 impl Answer {
+    /// These addresses.
+    pub fn of(question: &Question, addresses: &[IpAddr]) -> Option<Self> {
+        let mut draft = Draft::new(&question.message, &question.asked);
+        for address in addresses {
+            match address {
+                IpAddr::V4(address) if draft.kind == RecordType::A => draft.add(0, RData::A((*address).into())),
+                IpAddr::V6(address) if draft.kind == RecordType::AAAA => draft.add(0, RData::AAAA((*address).into())),
+                _ => {}
+            }
+        }
+        Some(Self { message: draft.message.to_vec().ok()?, delay: Duration::ZERO })
+    }
+
     /// `None`: there is none.
     pub fn new(question: &Question, config: &DnsConfig, over_udp: bool) -> Option<Self> {
         let name = &question.name;

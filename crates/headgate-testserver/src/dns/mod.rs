@@ -23,7 +23,7 @@ mod config;
 
 use std::collections::HashMap;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread::{self, JoinHandle};
@@ -51,6 +51,7 @@ const MAX_QUESTION_BYTES: usize = 512;
 pub struct DnsServer {
     address: SocketAddr,
     questions: Arc<Mutex<Questions>>,
+    given: Arc<Mutex<Given>>,
     /// The thread stops when it is dropped.
     running: Option<watch::Sender<()>>,
     thread: Option<JoinHandle<()>>,
@@ -67,7 +68,11 @@ struct Questions {
 struct Shared {
     config: DnsConfig,
     questions: Arc<Mutex<Questions>>,
+    given: Arc<Mutex<Given>>,
 }
+
+/// Addresses of names.
+type Given = HashMap<String, Vec<IpAddr>>;
 
 impl DnsServer {
     /// Starts its thread, and returns when questions are heard.
@@ -80,7 +85,8 @@ impl DnsServer {
         let (running, stopped) = watch::channel(());
         let (ready, readiness) = mpsc::channel();
         let questions = Arc::<Mutex<Questions>>::default();
-        let shared = Shared { config, questions: questions.clone() };
+        let given = Arc::<Mutex<Given>>::default();
+        let shared = Shared { config, questions: questions.clone(), given: given.clone() };
         let thread = thread::Builder::new().name("testserver-dns".into()).spawn(move || {
             let runtime = Builder::new_current_thread().enable_all().build_local(LocalOptions::default());
             let started = runtime.and_then(|runtime| {
@@ -97,7 +103,7 @@ impl DnsServer {
             }
         })?;
         readiness.recv().map_err(io::Error::other)??;
-        Ok(Self { address, questions, running: Some(running), thread: Some(thread) })
+        Ok(Self { address, questions, given, running: Some(running), thread: Some(thread) })
     }
 
     pub fn address(&self) -> SocketAddr {
@@ -113,6 +119,11 @@ impl DnsServer {
     pub fn questions_for(&self, name: &str) -> u64 {
         let questions = self.questions.lock().unwrap_or_else(PoisonError::into_inner);
         questions.by_name.get(name).copied().unwrap_or_default()
+    }
+
+    /// Answers questions for this name with these addresses from now on, whatever its label says. They hold for no time.
+    pub fn answer_with(&self, name: &str, addresses: Vec<IpAddr>) {
+        self.given.lock().unwrap_or_else(PoisonError::into_inner).insert(name.into(), addresses);
     }
 
     /// Closes everything and frees the port before it returns.
@@ -141,7 +152,12 @@ impl Shared {
             *questions.by_name.entry(question.name.clone()).or_default() += 1;
         }
         drop(questions);
-        let Answer { message, delay } = Answer::new(&question, &self.config, over_udp)?;
+        let given = self.given.lock().unwrap_or_else(PoisonError::into_inner).get(&question.name).cloned();
+        let answer = match given {
+            Some(addresses) => Answer::of(&question, &addresses),
+            None => Answer::new(&question, &self.config, over_udp),
+        };
+        let Answer { message, delay } = answer?;
         Some((message, self.config.delay + delay))
     }
 }

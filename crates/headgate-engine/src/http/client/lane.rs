@@ -1,5 +1,7 @@
 //! What a lane keeps from request to request, and the short way of its exchanges.
 
+use std::mem;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Context;
 use std::time::{Duration, Instant};
@@ -8,6 +10,7 @@ use bytes::Bytes;
 
 use crate::http::deadline::Deadline;
 use crate::http::dial::ask_proxy::PROXY_WANTS_CREDENTIALS;
+use crate::http::dial::policy::{REDIRECTED_INSIDE, Remote, blocked};
 use crate::http::h1::transfer::Outgoing;
 use crate::http::h2::again::Again;
 use crate::http::h2::streams::Stream;
@@ -16,6 +19,9 @@ use crate::http::patience::{Patience, Progress};
 use crate::http::pool::{Lease, Route};
 use crate::http::reply::NoReply;
 use crate::http::upload::Upload;
+use crate::model::error::Failure;
+use crate::model::message::OptionName;
+use crate::model::stall::Stalls;
 
 /// What a lane keeps from request to request.
 #[derive(Debug)]
@@ -27,25 +33,39 @@ pub struct LaneState {
     pub(super) stream: Option<Stream>,
     /// What has become of its request over HTTP/2 so far.
     pub(super) again: Again,
+    /// A server outside has redirected its request, which may not lead to an address that is not public.
+    pub from_outside: bool,
+    /// Its request was sent once more, as its connection had died in a stall.
+    was_resent: bool,
     pub(super) waited_for_names: Duration,
     pub(super) waited_for_stream: Duration,
+    /// Connections that were made for its requests, and how long that took.
+    pub(super) connected: Connected,
 }
 
-impl Default for LaneState {
-    /// For a lane that begins. Needs the event loop.
-    fn default() -> Self {
-        Self {
-            deadline: Deadline::new(Instant::now()),
-            held: None,
-            stream: None,
-            again: Again::default(),
-            waited_for_names: Duration::ZERO,
-            waited_for_stream: Duration::ZERO,
-        }
-    }
+/// Connections that were made, and how long that took.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Connected {
+    pub connections: u64,
+    pub time: Duration,
 }
 
 impl LaneState {
+    /// For a lane that begins. Needs the event loop, whose stalls these are.
+    pub fn new(stalls: &Rc<Stalls>) -> Self {
+        Self {
+            deadline: Deadline::excusing(Instant::now(), stalls),
+            held: None,
+            stream: None,
+            again: Again::default(),
+            from_outside: false,
+            was_resent: false,
+            waited_for_names: Duration::ZERO,
+            waited_for_stream: Duration::ZERO,
+            connected: Connected::default(),
+        }
+    }
+
     /// How long it has waited for names since it was asked last.
     pub fn take_waited_for_names(&mut self) -> Duration {
         std::mem::take(&mut self.waited_for_names)
@@ -54,6 +74,11 @@ impl LaneState {
     /// How long it has waited for a stream since it was asked last.
     pub fn take_waited_for_stream(&mut self) -> Duration {
         std::mem::take(&mut self.waited_for_stream)
+    }
+
+    /// Returns what connections were made since the last call.
+    pub fn take_connected(&mut self) -> Connected {
+        std::mem::take(&mut self.connected)
     }
 
     /// Sends a request on the connection that it holds, if any: what is in `wire`, then `body`, and then `files`, which are
@@ -76,6 +101,11 @@ impl LaneState {
         }
     }
 
+    /// Where the connection leads that it holds.
+    pub fn route(&self) -> Option<&Rc<Route>> {
+        self.held.as_ref().map(|lease| &lease.route)
+    }
+
     /// Has the connection again that a body came over, to its end.
     pub fn take_back(&mut self, mut lease: Lease) {
         lease.rests_since(Instant::now());
@@ -85,11 +115,34 @@ impl LaneState {
     /// Another request begins.
     pub fn begin(&mut self) {
         self.again = Again::default();
+        self.was_resent = false;
+    }
+
+    /// Returns whether a request that was begun at `started` is sent again because its connection may have died in a stall: once.
+    pub fn try_resend_after_stall(&mut self, started: Instant, now: Instant) -> bool {
+        self.deadline.has_stalled_since(started, now) && !mem::replace(&mut self.was_resent, true)
     }
 
     /// Whether a request over HTTP/2 that ended so may be sent once more, if its method does not speak against it.
     pub fn may_be_sent_again(&mut self, none: &NoReply, route: &Route) -> bool {
         self.again.may_follow(none, &route.streams.turns)
+    }
+
+    /// Returns whether its request may be sent there.
+    pub(super) fn may_use(&self, remote: Remote) -> bool {
+        !self.from_outside || remote.takes_redirects
+    }
+
+    /// Holds this stream.
+    ///
+    /// # Errors
+    /// `blocked_by_network_policy`: its request may not be sent there.
+    pub(super) fn hold(&mut self, stream: Stream) -> Result<(), Failure> {
+        if !self.may_use(stream.connection.remote) {
+            return Err(blocked(REDIRECTED_INSIDE, &stream.connection.remote_addr, OptionName::AllowNet));
+        }
+        self.stream = Some(stream);
+        Ok(())
     }
 
     /// Leaves a stream that it does not use after all to others.
@@ -130,7 +183,14 @@ impl LaneState {
     /// Whether the connection that it holds may carry a request that can't be sent twice. If not, it holds none any more.
     pub fn may_carry_once(&mut self, now: Instant) -> May {
         let Some(lease) = &self.held else { return May::Yes };
-        let may = lease.idle_since().map_or(May::Yes, |since| lease.route.keeping.may_carry(since, now));
+        let may = lease.idle_since().map_or(May::Yes, |since| {
+            // The end of the connection may not have been read yet, or was lost while the machine was suspended.
+            if self.deadline.has_stalled_since(since, now) {
+                May::No
+            } else {
+                lease.route.keeping.may_carry(since, now)
+            }
+        });
         if may == May::No {
             self.held = None;
         }

@@ -3,8 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::sync::watch;
+
 use crate::http::reply::ResponseLimits;
 use crate::http::save::saver::Saver;
+use crate::model::live::Live;
 use crate::model::memory::MemoryBudget;
 use crate::model::options::RequestOptions;
 
@@ -24,19 +27,32 @@ pub struct AttemptLimits {
     pub shares_connections: bool,
     /// See [`WINDOW_BYTES`].
     pub window_bytes: u32,
+    /// What of the run may change: how it is now.
+    pub live: watch::Receiver<Arc<Live>>,
 }
 
 impl AttemptLimits {
     /// `memory`: what bodies draw on; `concurrency`: how many there may be at once.
-    pub fn new(request: &RequestOptions, memory: MemoryBudget, concurrency: usize) -> Self {
-        let each = memory.reservation().limit() / concurrency.max(1) as u64;
+    pub fn new(
+        request: &RequestOptions,
+        memory: MemoryBudget,
+        concurrency: usize,
+        live: watch::Receiver<Arc<Live>>,
+    ) -> Self {
+        let each = memory.limit() / concurrency.max(1) as u64;
         Self {
             shares_connections: request.http2_prior_knowledge,
             window_bytes: each.clamp(WINDOW_BYTES.0, WINDOW_BYTES.1) as u32,
             response: ResponseLimits::new(request, memory),
             timeout: request.timeout,
             connect_timeout: request.connect_timeout,
+            live,
         }
+    }
+
+    /// Returns how many connections there may be over HTTP/1.1 to a host, which limits know by this key.
+    pub fn max_connections_to(&self, limit_key: &str) -> usize {
+        self.live.borrow().limits.most_of(limit_key).map_or(usize::MAX, |most| most as usize)
     }
 
     /// The same, with what saves bodies, if they are saved.

@@ -26,19 +26,22 @@ pub use self::limits::AttemptLimits;
 pub use self::open_body::OpenBody;
 use crate::http::decode::Decoder;
 use crate::http::decode::pool::Pool as DecoderPool;
-use crate::http::dial::connect::Connector;
+use crate::http::dial::connect::{ConnectBy, Connector};
 use crate::http::dial::route::RouteKey;
 use crate::http::h1::allowance::{Allowance, READ_BYTES};
 use crate::http::h1::exchange::{Exchange, Means, Scratch};
 use crate::http::h2::exchange::NoAnswer;
 use crate::http::h2::request::Translator;
 use crate::http::h2::sending::Sending;
+use crate::http::idle_limits::IdleLimits;
 use crate::http::pool::{Lease, Pool, Route};
+use crate::http::recall::Recalls;
 use crate::http::reply::{NoReply, Replied, Reply};
 use crate::http::save::saving::Saving;
 use crate::http::site::Site;
 use crate::http::upload::Upload;
-use crate::model::error::Failure;
+use crate::model::error::{ErrorKind, Failure};
+use crate::model::stall::Stalls;
 use crate::schedule::hosts::Speaks;
 
 /// A request as it goes over HTTP/2.
@@ -57,6 +60,8 @@ pub struct Answered {
     pub reply: Reply,
     /// Where it came from.
     pub remote_addr: Arc<str>,
+    /// See [`Remote::is_outside`](crate::http::dial::policy::Remote).
+    pub is_outside: bool,
     /// The body has still to come, and is handed out as it does.
     pub open: Option<Box<OpenBody>>,
 }
@@ -65,27 +70,48 @@ pub struct Answered {
 #[derive(Debug)]
 pub struct Client {
     connector: Arc<Connector>,
+    recalls: Arc<Recalls>,
     /// Also of those who look for a route to a host.
     pub pool: Rc<RefCell<Pool>>,
     pub scratch: Scratch,
+    /// Of the worker's event loop.
+    pub stalls: Rc<Stalls>,
     translator: RefCell<Translator>,
 }
 
 impl Client {
+    /// Connects to a host and sends nothing. Returns whether it accepted the connection in time.
+    pub async fn reaches(&self, route: &Route, by: ConnectBy) -> bool {
+        match self.connector.find(&route.key, false, by.time).await {
+            // A host whose TLS fails has accepted the connection.
+            Ok(found) => match self.connector.connect(&route.key, &route.host, found, by).await {
+                Ok(_) => true,
+                Err(failure) => failure.kind == ErrorKind::Tls,
+            },
+            Err(_) => false,
+        }
+    }
+
     /// See [`Connector::address_of`].
     pub async fn address_of(&self, route: &RouteKey, by: Instant) -> Option<IpAddr> {
         self.connector.address_of(route, by).await
     }
 
-    pub fn new(connector: Arc<Connector>, decoders: Arc<DecoderPool>) -> Self {
+    pub fn new(
+        connector: Arc<Connector>,
+        decoders: Arc<DecoderPool>,
+        recalls: Arc<Recalls>,
+        idle_limits: IdleLimits,
+    ) -> Self {
         let scratch = Scratch::new(Decoder::new(decoders));
-        Self { connector, pool: Rc::new(RefCell::new(Pool::new(0))), scratch, translator: RefCell::default() }
+        let pool = Rc::new(RefCell::new(Pool::new(idle_limits)));
+        Self { connector, recalls, pool, scratch, stalls: Rc::default(), translator: RefCell::default() }
     }
 
     /// The means of this worker for a run's exchanges.
     pub fn means<'a>(&'a self, limits: &'a AttemptLimits, allowance: &'a Allowance) -> Means<'a> {
         let limits = &limits.response;
-        Means { scratch: &self.scratch, limits, redirects: limits.redirects, streams: false, allowance }
+        Means { scratch: &self.scratch, limits, redirects: limits.redirects.clone(), streams: false, allowance }
     }
 
     /// Reads into the worker's memory what has come of the answer: how many bytes, or 0 at the end of the connection.
@@ -136,15 +162,16 @@ impl Client {
             reply.failure = Some(refusal);
         }
         let remote_addr = lease.remote_addr().clone();
+        let is_outside = lease.connection().remote.is_outside;
         if let Some(open) = open {
             let open = Some(OpenBody::of_http1(open, lease, &reply.head, means));
-            return Ok(Answered { reply, remote_addr, open });
+            return Ok(Answered { reply, remote_addr, is_outside, open });
         }
         if reply.reusable {
             lease.rests_since(Instant::now());
             lane.held = Some(lease);
         }
-        Ok(Answered { reply, remote_addr, open: None })
+        Ok(Answered { reply, remote_addr, is_outside, open: None })
     }
 
     /// Makes one exchange with a site, all of whose request is in `wire`, on a connection that is there or a new one: what
@@ -185,7 +212,7 @@ impl Client {
                     return Ok(finished.map_err(|none| NoReply { silent: none.silent && !is_new, ..none }));
                 }
             }
-            self.open(&site.route, limits, lane).await?;
+            self.open(site, limits, lane).await?;
             is_new = true;
         }
     }
@@ -198,25 +225,33 @@ impl Client {
         }
     }
 
-    /// Has the lane hold a stream of this route. Whether it does: there may be none.
+    /// Has the lane hold a stream of this route. Whether it does: there may be none that it may use.
     pub fn hold_stream(&self, route: &Route, lane: &mut LaneState) -> bool {
         if !lane.stream.as_ref().is_some_and(|stream| route.streams.has(stream)) {
             self.rest(lane);
-            lane.stream = route.streams.take();
+            lane.stream = route.streams.take().filter(|stream| lane.may_use(stream.connection.remote));
         }
         lane.stream.is_some()
     }
 
     /// Has the lane hold a connection of this route that is there and alive, or none.
     pub fn reuse(&self, route: &Rc<Route>, lane: &mut LaneState, cx: &mut Context<'_>) {
+        if route.host.connections.are_wanted() && lane.held.as_ref().is_some_and(Lease::try_cede) {
+            lane.held = None;
+        }
         if lane.held.as_ref().is_none_or(|held| !Rc::ptr_eq(&held.route, route)) {
             self.rest(lane);
             lane.held = self.pool.borrow_mut().take(route);
         }
-        while let Some(lease) = &mut lane.held
-            && !lease.connection().is_alive(cx)
-        {
-            found_closed(lease);
+        let from_outside = lane.from_outside;
+        while let Some(lease) = &mut lane.held {
+            let is_alive = lease.connection().is_alive(cx);
+            if is_alive && (lease.connection().remote.takes_redirects || !from_outside) {
+                return;
+            }
+            if !is_alive {
+                found_closed(lease);
+            }
             lane.held = self.pool.borrow_mut().take(route);
         }
     }
@@ -255,7 +290,8 @@ impl Client {
         match reply {
             Ok(Replied { reply, open }) => {
                 let open = open.map(|open| OpenBody::of_http2(open, &reply.head, means));
-                Ok(Answered { reply, remote_addr: connection.remote_addr.clone(), open })
+                let remote_addr = connection.remote_addr.clone();
+                Ok(Answered { reply, remote_addr, is_outside: connection.remote.is_outside, open })
             }
             Err(NoAnswer::WantsHttp1(failure)) => {
                 site.route.learn(Speaks::OnlyHttp1);

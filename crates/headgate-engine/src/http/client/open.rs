@@ -11,37 +11,61 @@ use crate::http::h2::connection::{Connection as Http2Connection, Driver, Terms};
 use crate::http::h2::streams::{Connecting, Granted};
 use crate::http::open::OpenPermit;
 use crate::http::pool::{Pool, Route};
+use crate::http::site::Site;
 use crate::model::error::{ErrorKind, Failure};
 use crate::model::message::OptionName;
+use crate::queue::host_connections::HostPermit;
 use crate::schedule::hosts::Speaks;
 
 /// How long who finds a connection being made waits to be told which HTTP the host speaks, before making another.
 const FIRST_CONTACT: Duration = Duration::from_secs(1);
 
+/// What an idle HTTP/2 connection holds beside its stream, as measured: the state of the crate `h2` and its buffers.
+const HTTP2_IDLE_BYTES: usize = 28 * 1024;
+
 impl Client {
-    /// Has the lane hold a new connection of this route, or a stream on one that speaks HTTP/2; or neither, where
-    /// somebody else has its stream or the route has changed: then it is to be looked at again.
+    /// Gives the lane a new connection to a site, or a stream on one that speaks HTTP/2. It gets neither if another lane took
+    /// the stream or the route has changed: then the caller looks at the route again.
     ///
     /// # Errors
-    /// `resolve`, `connect`, `connect_timeout`, `tls`, `proxy`.
+    /// `resolve`, `connect`, `connect_timeout`, `tls`, `proxy`, `blocked_by_network_policy`.
     ///
     /// Cancelling it gives up the connection.
-    pub async fn open(&self, route: &Rc<Route>, limits: &AttemptLimits, lane: &mut LaneState) -> Result<(), Failure> {
-        lane.held = None;
-        lane.stream = None;
-        if matches!(route.speaks(), Some(Speaks::Http1 | Speaks::OnlyHttp1)) {
-            return self.connect(route, limits, lane, None).await;
+    pub async fn open(&self, site: &Site, limits: &AttemptLimits, lane: &mut LaneState) -> Result<(), Failure> {
+        loop {
+            let begun = Instant::now();
+            (lane.held, lane.stream) = (None, None);
+            let opened = if matches!(site.route.speaks(), Some(Speaks::Http1 | Speaks::OnlyHttp1)) {
+                self.connect(site, limits, lane, None).await
+            } else {
+                Box::pin(self.obtain(site, limits, lane)).await
+            };
+            match opened {
+                // It came to nothing because nothing ran: a limit of time passed unseen, or the server gave the connection up.
+                Err(failure)
+                    if !failure.is_lasting
+                        && lane.deadline.has_stalled_since(begun, Instant::now())
+                        && !lane.deadline.has_passed(Instant::now()) => {}
+                opened => return opened,
+            }
         }
-        Box::pin(self.obtain(route, limits, lane)).await
     }
 
     /// As [`Client::open`], where HTTP/2 is spoken, or may be.
-    async fn obtain(&self, route: &Rc<Route>, limits: &AttemptLimits, lane: &mut LaneState) -> Result<(), Failure> {
+    async fn obtain(&self, site: &Site, limits: &AttemptLimits, lane: &mut LaneState) -> Result<(), Failure> {
+        let route = &site.route;
         let streams = &route.streams;
         let begun = Instant::now();
         let mut waiting = None;
         loop {
-            lane.stream = streams.take();
+            if let Some(stream) = streams.take()
+                && let Err(failure) = lane.hold(stream)
+            {
+                if let Some(receiver) = waiting {
+                    streams.stop_waiting(receiver);
+                }
+                return Err(failure);
+            }
             let speaks_http2 = route.speaks().map(|speaks| speaks == Speaks::Http2);
             if lane.stream.is_some() || speaks_http2 == Some(false) {
                 break;
@@ -52,7 +76,7 @@ impl Client {
                 if let Some(receiver) = waiting.take() {
                     streams.stop_waiting(receiver);
                 }
-                return self.connect(route, limits, lane, Some(streams.connect())).await;
+                return self.connect(site, limits, lane, Some(streams.connect())).await;
             }
             let receiver = waiting.get_or_insert_with(|| streams.wait(lane.again.turn()));
             // Now and then: what else there is may have changed without a word.
@@ -61,15 +85,13 @@ impl Client {
             let granted = timeout_at(until.into(), receiver).await;
             lane.waited_for_stream += since.elapsed();
             match granted {
-                Ok(Ok(Granted::Stream(stream))) => {
-                    lane.stream = Some(stream);
-                    return Ok(());
-                }
+                Ok(Ok(Granted::Stream(stream))) => return lane.hold(stream),
                 Ok(Ok(Granted::LookAgain) | Err(_)) => waiting = None,
                 Ok(Ok(Granted::Failed(failure))) => return Err(failure),
-                Err(_) if lane.deadline.at() <= Instant::now() => {
+                Err(_) if lane.deadline.has_passed(Instant::now()) => {
                     let message = "no stream of an HTTP/2 connection was free in time";
-                    return Err(Failure::new(ErrorKind::ConnectTimeout, message).with_option(OptionName::TimeoutS));
+                    let failure = Failure::new(ErrorKind::ConnectTimeout, message).with_option(OptionName::TimeoutS);
+                    return Err(failure.of_ours());
                 }
                 Err(_) => {}
             }
@@ -83,26 +105,36 @@ impl Client {
     /// Makes a connection; `connecting`: others may wait for what comes of it.
     async fn connect(
         &self,
-        route: &Rc<Route>,
+        site: &Site,
         limits: &AttemptLimits,
         lane: &mut LaneState,
         connecting: Option<Connecting>,
     ) -> Result<(), Failure> {
-        let permit = self.pool.borrow_mut().make_room();
+        let route = &site.route;
         let connect_by = Instant::now() + limits.connect_timeout;
         let by = if connect_by < lane.deadline.at() {
             ConnectBy { time: connect_by, option: OptionName::ConnectTimeoutS }
         } else {
             ConnectBy { time: lane.deadline.at(), option: OptionName::TimeoutS }
         };
+        let max_of_host = if route.is_http2() { usize::MAX } else { limits.max_connections_to(&site.limit_key) };
+        let of_host = match route.host.connections.try_open(max_of_host) {
+            Some(of_host) => of_host,
+            None => Box::pin(self.wait_for_another(site, limits, by)).await?,
+        };
+        let permit = self.pool.borrow_mut().permit();
+        permit.set_of_host(Some(of_host));
         let begun = Instant::now();
-        let found = self.connector.find(&route.key, by.time).await;
-        lane.waited_for_names += begun.elapsed();
+        let found = self.connector.find(&route.key, lane.from_outside, by.time).await;
+        let found_at = Instant::now();
+        lane.waited_for_names += found_at.saturating_duration_since(begun);
         let connected = match found {
             // Boxed: connecting needs far more room than an exchange, and lanes rarely do it.
             Ok(found) => Box::pin(self.connector.connect(&route.key, &route.host, found, by)).await,
             Err(failure) => Err(failure),
         };
+        lane.connected.connections += u64::from(connected.is_ok());
+        lane.connected.time += found_at.elapsed();
         let made = match connected {
             Ok(connection) if connection.is_http2 => {
                 Box::pin(self.begin_http2(route, limits, (connection, permit), by)).await
@@ -128,12 +160,39 @@ impl Client {
                 Ok(())
             }
             Err(failure) => {
-                if let Some(connecting) = connecting {
+                // What a redirect may not do, others may.
+                let is_of_all = !(lane.from_outside && failure.kind == ErrorKind::BlockedByNetworkPolicy);
+                if let Some(connecting) = connecting.filter(|_| is_of_all) {
                     connecting.failed(&failure);
                 }
                 Err(failure)
             }
         }
+    }
+
+    /// Waits until the host has a connection less than it may have, also if it may have more meanwhile.
+    async fn wait_for_another(
+        &self,
+        site: &Site,
+        limits: &AttemptLimits,
+        by: ConnectBy,
+    ) -> Result<HostPermit, Failure> {
+        let mut live = limits.live.clone();
+        let opened = async {
+            loop {
+                live.mark_unchanged();
+                let max = limits.max_connections_to(&site.limit_key);
+                let permit = site.route.host.connections.open(max, || self.recalls.ask(&site.route.key));
+                tokio::select! {
+                    permit = permit => return permit,
+                    Ok(()) = live.changed() => {}
+                }
+            }
+        };
+        timeout_at(by.time.into(), opened).await.map_err(|_| {
+            let message = "no other connection to the host was closed in time";
+            Failure::new(ErrorKind::ConnectTimeout, message).with_option(by.option).of_ours()
+        })
     }
 
     async fn begin_http2(
@@ -143,6 +202,8 @@ impl Client {
         (connection, permit): (Connection, OpenPermit),
         by: ConnectBy,
     ) -> Result<(Rc<Http2Connection>, Driver), Failure> {
+        permit.set_of_host(None);
+        permit.set_bytes(HTTP2_IDLE_BYTES + connection.stream.held_bytes());
         let terms = Terms { max_streams: route.key.way.http2_streams(), window_bytes: limits.window_bytes };
         let begun = timeout_at(by.time.into(), Http2Connection::begin(connection, terms, permit)).await;
         begun.unwrap_or_else(|_| {

@@ -108,8 +108,16 @@ impl Read for Passing<'_> {
     }
 }
 
+/// What a decoder takes before anything has passed it.
+pub(super) const fn layer_bytes(coding: Coding) -> u64 {
+    match coding {
+        Coding::Zstd => ZSTD_LAYER_BYTES,
+        Coding::Gzip | Coding::Deflate | Coding::Brotli => LAYER_BYTES,
+    }
+}
+
 fn undo<'a>(coding: Coding, inner: Passing<'a>, meter: &Rc<Meter<'a>>) -> io::Result<Box<dyn Read + 'a>> {
-    meter.draw(if coding == Coding::Zstd { ZSTD_LAYER_BYTES } else { LAYER_BYTES })?;
+    meter.draw(layer_bytes(coding))?;
     let mut inner = BufReader::new(inner);
     Ok(match coding {
         Coding::Gzip if meter.has_turns() => Box::new(Inflate::new(inner, Wrapping::Gzip)),

@@ -104,7 +104,9 @@ impl<'a> Meter<'a> {
         memory.needed += bytes;
         self.check()?;
         let lacking = memory.needed.saturating_sub(memory.reservation.bytes());
-        if lacking > 0 && !memory.reservation.try_grow(lacking) {
+        // What is undone in turns lasts as long as its caller wants, and so never overdraws.
+        let grow = if self.has_turns() { Reservation::try_grow_within } else { Reservation::try_grow };
+        if lacking > 0 && !grow(&mut memory.reservation, lacking) {
             return Err(self.stop(Stop::NoMemory { needed: memory.needed }));
         }
         Ok(())

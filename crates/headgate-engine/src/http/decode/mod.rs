@@ -144,6 +144,13 @@ impl Decoder {
             };
             encoded = match piece {
                 Piece::Done { body, truncated } => return Undone { body, left: None, truncated, failure: None },
+                // A stall took its time, and that was excused just now.
+                Piece::Failed(encoded, failure)
+                    if failure.kind == ErrorKind::Timeout && !deadline.has_passed(Instant::now()) =>
+                {
+                    length = Some(Length::Long);
+                    encoded
+                }
                 Piece::Failed(Encoded { bytes, mut reservation, .. }, failure) => {
                     reservation.shrink_to(bytes.capacity() as u64);
                     let body = Body { bytes, reservation };

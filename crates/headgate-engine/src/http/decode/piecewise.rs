@@ -1,10 +1,10 @@
 //! Codings undone as a body comes: pieces go in, pieces come out, and nothing waits in between. By the worker itself, in turns
 //! that are short: a hundred bytes can take a second to come to nothing.
 //!
-//! Memory for it is not set aside: it is taken once for each body that is streamed, of which there are no more than lanes. It
-//! is the state and the window of a decoder, which is 16 MiB for brotli, 8 MiB for zstd and 32 KiB for the others, at the
-//! most, and no more than two of them. It can't wait for memory as bodies do that are kept: what has come out can't be begun
-//! again, and who takes the bodies may be one thread that has many of them open.
+//! The state and the window of a decoder draw on the memory budget, never beyond its limit: up to 16 MiB for brotli, 8 MiB for
+//! zstd and 32 KiB for the others, and no more than two of them. Before it begins, a body waits for what every decoder needs
+//! ([`first_bytes`]). After that it can't wait as bodies do that are kept: what has come out can't be begun again, and one
+//! thread may have many bodies open. So a window for which there is no memory is a failure.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -13,11 +13,13 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use super::coding::{Codings, Undoing};
-use super::layers::layers;
-use super::meter::{Bounds, Meter};
+use super::layers::{layer_bytes, layers};
+use super::meter::{Bounds, Meter, Stop};
 use super::{Stopped, Undo, too_many};
 use crate::model::error::{ErrorKind, Failure};
 use crate::model::memory::Reservation;
+use crate::model::message::OptionName;
+use crate::model::reason::Reason;
 
 /// How many codings may be applied one over the other, fewer than where their memory is set aside.
 const MAX_CODINGS: usize = 2;
@@ -57,12 +59,20 @@ struct Incoming {
     is_whole: bool,
 }
 
+/// What must be reserved before a body with these codings is undone; 0: none of them is undone.
+pub fn first_bytes(codings: &Codings) -> u64 {
+    match &codings.undoing {
+        Undoing::Known(known) if known.len() <= MAX_CODINGS => known.iter().copied().map(layer_bytes).sum(),
+        _ => 0,
+    }
+}
+
 impl Piecewise {
-    /// `None`: they can't be undone, or there are none.
+    /// Begins with what `reservation` holds, which is [`first_bytes`]. `None`: they can't be undone, or there are none.
     ///
     /// # Errors
     /// `decode`: there are too many codings.
-    pub fn of(codings: &Codings) -> Result<Option<Self>, Failure> {
+    pub fn of(codings: &Codings, reservation: Reservation) -> Result<Option<Self>, Failure> {
         let known = match &codings.undoing {
             Undoing::Known(known) if known.len() > MAX_CODINGS => {
                 let reason = format!(
@@ -76,7 +86,7 @@ impl Piecewise {
         };
         let until = Instant::now() + WITHOUT_END;
         let bounds = Bounds { bytes: u64::MAX, until };
-        let meter = Rc::new(Meter::new(bounds, until, &|| true, Reservation::default(), 0));
+        let meter = Rc::new(Meter::new(bounds, until, &|| true, reservation, 0));
         meter.begin_turn(turn());
         let incoming = Rc::<RefCell<Incoming>>::default();
         let reader = layers(known, Box::new(Waiting(incoming.clone())), u64::MAX, &meter).map_err(broken)?;
@@ -103,7 +113,7 @@ impl Piecewise {
     /// Undoes a little.
     ///
     /// # Errors
-    /// `decode`: the body is not in its coding, or ends too early.
+    /// `decode`: the body is not in its coding, or ends too early, or there is no memory for its window.
     pub fn turn(&mut self) -> Result<Turn, Failure> {
         if self.has_ended {
             return Ok(Turn::Ended);
@@ -127,6 +137,7 @@ impl Piecewise {
                 Ok(if is_hungry { Turn::Hungry } else { Turn::Unfinished })
             }
             Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(Turn::Unfinished),
+            Err(_) if let Some(Stop::NoMemory { needed }) = self.meter.stopped() => Err(no_memory(needed)),
             Err(error) => Err(broken(error)),
         }
     }
@@ -134,6 +145,13 @@ impl Piecewise {
 
 fn turn() -> Bounds {
     Bounds { bytes: TURN_BYTES, until: Instant::now() + TURN_TIME }
+}
+
+/// There is no memory for so many bytes of a decoder.
+pub fn no_memory(needed: u64) -> Failure {
+    let reason = Reason::new("there is no memory to decode a body that is taken while it comes");
+    let failure = Failure::new(ErrorKind::Decode, reason.with(format!("{needed} bytes")));
+    failure.with_option(OptionName::MaxMemoryBytes).of_ours()
 }
 
 fn broken(error: io::Error) -> Failure {
@@ -176,7 +194,7 @@ mod tests {
 
     fn piecewise(names: &str) -> Piecewise {
         let headers: Headers = [("content-encoding", names.as_bytes())].into_iter().collect();
-        Piecewise::of(&Codings::of(&headers)).expect("few codings").expect("known ones")
+        Piecewise::of(&Codings::of(&headers), Reservation::default()).expect("few codings").expect("known ones")
     }
 
     fn gzip(plain: &[u8]) -> Vec<u8> {
@@ -285,8 +303,49 @@ mod tests {
     fn no_more_windows_are_taken_than_two() {
         for (names, expected) in [("br, zstd", None), ("br, br, br", Some(ErrorKind::Decode))] {
             let headers: Headers = [("content-encoding", names.as_bytes())].into_iter().collect();
-            let piecewise = Piecewise::of(&Codings::of(&headers));
+            let piecewise = Piecewise::of(&Codings::of(&headers), Reservation::default());
             assert_eq!(expected, piecewise.err().map(|failure| failure.kind), "{names}");
+        }
+    }
+
+    /// CVE-2025-66471 of urllib3 and RUSTSEC-2024-0332 of h2 are of this class: memory that a few bytes can make us take.
+    #[test]
+    fn windows_of_many_streams_draw_on_the_budget_and_give_it_back() {
+        const BUDGET_BYTES: u64 = 8 * 1024 * 1024;
+        let budget = crate::model::memory::MemoryBudget::new(BUDGET_BYTES);
+        let plain = text(3 * 1024 * 1024);
+        let mut brotli = brotli::CompressorWriter::new(Vec::new(), 4096, 1, 22);
+        brotli.write_all(&plain).and_then(|()| brotli.flush()).expect("in memory");
+        let zstd = zstd::encode_all(&*plain, 1).expect("in memory");
+        for (names, encoded) in [("br", brotli.get_ref()), ("zstd", &zstd)] {
+            let headers: Headers = [("content-encoding", names.as_bytes())].into_iter().collect();
+            let codings = Codings::of(&headers);
+            let mut open = Vec::new();
+            let mut refused = 0;
+            for _ in 0..8 {
+                let mut reservation = budget.reservation();
+                if !reservation.try_grow_within(first_bytes(&codings)) {
+                    refused += 1;
+                    continue;
+                }
+                let mut piecewise = Piecewise::of(&codings, reservation).expect("few codings").expect("known ones");
+                piecewise.feed(encoded.clone());
+                match drain(&mut piecewise, &mut Vec::new()) {
+                    Ok(_) => open.push(piecewise),
+                    Err(failure) => {
+                        refused += 1;
+                        assert_eq!(
+                            (ErrorKind::Decode, Some(OptionName::MaxMemoryBytes)),
+                            (failure.kind, failure.option)
+                        );
+                        assert!(failure.is_ours, "{failure}");
+                    }
+                }
+                assert!(budget.used() <= BUDGET_BYTES);
+            }
+            assert!(!open.is_empty() && refused > 0, "{names}: {} open, {refused} refused", open.len());
+            drop(open);
+            assert_eq!(0, budget.used(), "{names}");
         }
     }
 

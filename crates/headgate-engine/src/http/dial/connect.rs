@@ -16,6 +16,7 @@ use tokio_socks::TargetAddr;
 use crate::http::dial::ask_proxy::AskProxy;
 use crate::http::dial::handshake::Handshake;
 use crate::http::dial::in_process::{self, InProcess};
+use crate::http::dial::policy::{Guard, Remote};
 use crate::http::dial::proxy::{Proxy, Scheme};
 use crate::http::dial::race::{self, Progress, Refusal, Refused, interleaved};
 use crate::http::dial::resolve::Resolver;
@@ -39,6 +40,8 @@ pub struct Connection {
     pub stream: Stream,
     /// Of a connection through a proxy, that of the proxy.
     pub remote_addr: Arc<str>,
+    /// What its other end means for redirects.
+    pub remote: Remote,
     /// It speaks HTTP/2, and HTTP/1.1 otherwise.
     pub is_http2: bool,
     /// A proxy at its end, which is asked for each request.
@@ -74,6 +77,7 @@ pub struct Found<'a> {
     addresses: Vec<SocketAddr>,
     /// The host's, where we look it up for the proxy.
     target: Option<SocketAddr>,
+    guard: Guard<'a>,
 }
 
 /// Makes connections; shared by all workers.
@@ -84,28 +88,34 @@ pub struct Connector {
 
 impl Connector {
     /// What the next connection of a route is made to. The name of a host behind a proxy is not looked up, unless the proxy is
-    /// one of `socks5://`.
+    /// one of `socks5://`. `from_outside`: a server outside has redirected the request.
     ///
     /// # Errors
-    /// `resolve`, `connect`, `proxy`.
+    /// `resolve`, `connect`, `proxy`, `blocked_by_network_policy`.
     ///
     /// Cancelling it gives up the look-up.
-    pub async fn find<'a>(&self, route: &'a RouteKey, by: Instant) -> Result<Found<'a>, Failure> {
+    pub async fn find<'a>(&self, route: &'a RouteKey, from_outside: bool, by: Instant) -> Result<Found<'a>, Failure> {
         let way = &*route.way;
+        let guard = Guard::Host { policy: &way.policy, from_outside };
         if way.stand_in.is_some() {
-            return Ok(Found { proxy: None, addresses: Vec::new(), target: None });
+            return Ok(Found { proxy: None, addresses: Vec::new(), target: None, guard });
         }
+        // Its name is not looked up, either.
+        way.policy.port_objection(route.origin.port).map_or(Ok(()), Err)?;
         let Some(proxy) = way.proxies.next(&route.origin) else {
-            let addresses = self.addresses(way, &route.origin, by).await?;
-            return Ok(Found { proxy: None, addresses, target: None });
+            let addresses = self.addresses(way, &route.origin, guard, by).await?;
+            return Ok(Found { proxy: None, addresses, target: None, guard });
         };
-        let addresses =
-            self.addresses(way, &proxy.origin, by).await.map_err(|failure| unreachable(&failure, proxy, way))?;
+        if let Some(objection) = known(&route.origin).and_then(|target| guard.objection(target)) {
+            return Err(objection);
+        }
+        let addresses = self.addresses(way, &proxy.origin, Guard::Proxy, by).await;
+        let addresses = addresses.map_err(|failure| unreachable(&failure, proxy, way))?;
         let target = match proxy.scheme {
-            Scheme::Socks5 => self.addresses(way, &route.origin, by).await?.first().copied(),
+            Scheme::Socks5 => self.addresses(way, &route.origin, guard, by).await?.first().copied(),
             Scheme::Http | Scheme::Https | Scheme::Socks5h => None,
         };
-        Ok(Found { proxy: Some(proxy), addresses, target })
+        Ok(Found { proxy: Some(proxy), addresses, target, guard: Guard::Proxy })
     }
 
     /// The address that is preferred for a host, if one is found until `by`. Of those behind a proxy none is looked for.
@@ -113,16 +123,23 @@ impl Connector {
         if route.way.stand_in.is_some() || route.way.proxies.are_for(&route.origin) {
             return None;
         }
-        let found = self.addresses(&route.way, &route.origin, by).await;
+        let guard = Guard::Host { policy: &route.way.policy, from_outside: false };
+        let found = self.addresses(&route.way, &route.origin, guard, by).await;
         found.ok().and_then(|addresses| addresses.first().map(SocketAddr::ip))
     }
 
-    async fn addresses(&self, way: &Way, host: &Origin, by: Instant) -> Result<Vec<SocketAddr>, Failure> {
+    async fn addresses(
+        &self,
+        way: &Way,
+        host: &Origin,
+        guard: Guard<'_>,
+        by: Instant,
+    ) -> Result<Vec<SocketAddr>, Failure> {
         let addresses = match way.given_addresses(host) {
             Some(given) => given,
             None => self.resolver.resolve(host, by).await?,
         };
-        way.allowed(addresses)
+        guard.permitted(way.reachable(addresses)?)
     }
 
     /// Connects to what was found; `host` is what is known of the route's.
@@ -144,11 +161,12 @@ impl Connector {
             return Ok(Connection {
                 stream,
                 remote_addr: in_process::ADDRESS.into(),
+                remote: Remote::MOCK,
                 is_http2: false,
                 ask_proxy: None,
             });
         }
-        let Found { proxy, addresses, target } = found;
+        let Found { proxy, addresses, target, guard } = found;
         let mut addresses = interleaved(addresses);
         let tls = route.origin.https.then(|| Handshake::with_host(way, &route.origin, host)).transpose()?;
         let mut ask_proxy = None;
@@ -160,13 +178,15 @@ impl Connector {
         } else {
             let preferred = addresses.first().copied();
             put_first(&mut addresses, host.address(Instant::now()));
-            let connected = dial(way, &addresses, tls.as_ref(), "no TCP connection in time", by).await?;
+            let connected = dial(way, &addresses, guard, tls.as_ref(), by).await?;
             host.connected_to(connected.1.ip(), Some(connected.1) == preferred, Instant::now());
             connected
         };
         let wants_http1 = host.speaks(Instant::now()) == Some(Speaks::OnlyHttp1);
         let is_http2 = way.takes_http2_for_granted() && !wants_http1 || stream.has_agreed_on_http2();
-        Ok(Connection { stream, remote_addr: address.to_string().into(), is_http2, ask_proxy })
+        let known = if proxy.is_some() { target.or_else(|| known(&route.origin)) } else { Some(address) };
+        let remote = known.map_or(Remote::UNKNOWN, |known| way.policy.remote(known));
+        Ok(Connection { stream, remote_addr: address.to_string().into(), remote, is_http2, ask_proxy })
     }
 }
 
@@ -205,7 +225,7 @@ async fn to_proxy(
     by: ConnectBy,
 ) -> Result<(Stream, SocketAddr), Failure> {
     let connected = match Handshake::with_proxy(way, &proxy.origin) {
-        Ok(tls) => dial(way, addresses, tls.as_ref(), "no TCP connection in time", by).await,
+        Ok(tls) => dial(way, addresses, Guard::Proxy, tls.as_ref(), by).await,
         Err(failure) => Err(failure),
     };
     connected.map_err(|failure| unreachable(&failure, proxy, way))
@@ -235,13 +255,13 @@ async fn through(
 async fn dial(
     way: &Way,
     addresses: &[SocketAddr],
+    guard: Guard<'_>,
     tls: Option<&Handshake>,
-    no_tcp: &'static str,
     by: ConnectBy,
 ) -> Result<(Stream, SocketAddr), Failure> {
     let has_tcp = Cell::new(false);
     let attempt = async |address: SocketAddr, progress: &Progress<'_>| {
-        let stream = Stream::Plain(way.local.connect(address).await.map_err(Refusal::Tcp)?);
+        let stream = Stream::Plain(way.local.connect(address, guard).await?);
         let Some(tls) = tls else { return Ok(stream) };
         progress.connected();
         Box::pin(tls.attempt(stream, address)).await
@@ -249,7 +269,7 @@ async fn dial(
     let connected = timeout_at(by.time.into(), race::first(addresses, &has_tcp, &attempt)).await;
     connected.map_or_else(
         |_| {
-            let what = if has_tcp.get() { Handshake::TOO_LATE } else { no_tcp };
+            let what = if has_tcp.get() { Handshake::TOO_LATE } else { "no TCP connection in time" };
             Err(too_late(what, by).with_detail(listed(addresses)))
         },
         |connected| connected.map_err(refused),
@@ -280,6 +300,11 @@ fn unreachable(failure: &Failure, proxy: &Proxy, way: &Way) -> Failure {
     told.is_lasting = *is_lasting && !way.proxies.are_several();
     told.option = option.or(told.option);
     told.at(proxy)
+}
+
+/// The address of a host whose name is one.
+fn known(host: &Origin) -> Option<SocketAddr> {
+    host.name.address().map(|address| SocketAddr::new(address, host.port))
 }
 
 /// Moves the address that worked the last time to the front: those before it would only take their time to fail again.
@@ -318,7 +343,8 @@ fn unconnected(mut refused: Vec<(SocketAddr, io::Error)>) -> Failure {
     let message = Vec::from_iter(causes).join("; ");
     let no_port_left = refused.iter().any(is(io::ErrorKind::AddrNotAvailable));
     let message = if no_port_left { format!("{message}{NO_PORT_LEFT}") } else { message };
-    let failure = Failure::new(kind, message).with_detail(details.join(", "));
+    let is_refused = refused.iter().any(is(io::ErrorKind::ConnectionRefused));
+    let failure = Failure::new(kind, message).with_detail(details.join(", ")).refused(is_refused);
     if no_port_left { failure.with_option(OptionName::Concurrency) } else { failure }
 }
 
@@ -353,10 +379,10 @@ mod tests {
     #[tokio::test]
     async fn when_all_addresses_refuse_the_failure_says_so_once_and_names_each() {
         let mut addresses = [closed(), closed()];
-        let dialled = dial(&Way::for_tests(), &addresses, None, "too late", by()).await;
+        let dialled = dial(&Way::for_tests(), &addresses, Guard::Proxy, None, by()).await;
         addresses.sort();
         let detail = format!("{}, {}", addresses[0], addresses[1]);
-        let expected = Failure::new(ErrorKind::Connect, "connection refused").with_detail(detail);
+        let expected = Failure::new(ErrorKind::Connect, "connection refused").with_detail(detail).refused(true);
         assert_eq!(expected, dialled.expect_err("nobody listens"));
     }
 
@@ -366,7 +392,8 @@ mod tests {
         let (refuses, hangs) =
             (of("1.1.1.1:1", io::ErrorKind::ConnectionRefused), of("[::1]:1", io::ErrorKind::TimedOut));
         let expected = Failure::new(ErrorKind::Connect, "connection refused; timed out")
-            .with_detail("1.1.1.1:1: connection refused, [::1]:1: timed out");
+            .with_detail("1.1.1.1:1: connection refused, [::1]:1: timed out")
+            .refused(true);
         assert_eq!(expected, unconnected(vec![hangs, refuses]));
     }
 
@@ -398,8 +425,10 @@ mod tests {
         let name = HostName::Domain("two.example".into());
         let origin = Origin { https: false, name, port: good.port() };
         let route = RouteKey { origin, way: Way::for_tests() };
-        let (connector, host) = (Connector::default(), Host::default());
-        let found = |addresses: [SocketAddr; 2]| Found { proxy: None, addresses: addresses.into(), target: None };
+        let (connector, host) = (Connector::default(), Host::new(Instant::now()));
+        let guard = Guard::Proxy;
+        let found =
+            |addresses: [SocketAddr; 2]| Found { proxy: None, addresses: addresses.into(), target: None, guard };
         connector.connect(&route, &host, found([refused, good]), by()).await.expect("the second is good");
         assert_eq!(Some(good.ip()), host.address(Instant::now()));
         let mut addresses = vec![refused, good];
@@ -412,7 +441,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_name_without_addresses_is_resolve() {
-        let dialled = dial(&Way::for_tests(), &[], None, "too late", by()).await;
+        let dialled = dial(&Way::for_tests(), &[], Guard::Proxy, None, by()).await;
         assert_eq!(ErrorKind::Resolve, dialled.expect_err("nothing to connect to").kind);
     }
 }

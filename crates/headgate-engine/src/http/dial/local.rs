@@ -9,6 +9,8 @@ use nix::sys::socket::{setsockopt, sockopt};
 use socket2::SockRef;
 use tokio::net::{TcpSocket, TcpStream};
 
+use crate::http::dial::policy::Guard;
+use crate::http::dial::race::Refusal;
 use crate::message;
 use crate::model::error::JobError;
 use crate::model::message::OptionName;
@@ -82,7 +84,17 @@ impl LocalEnd {
     }
 
     /// A TCP connection from here.
-    pub(super) async fn connect(&self, to: SocketAddr) -> io::Result<TcpStream> {
+    ///
+    /// # Errors
+    /// Why there is none. An address that the guard objects to is not connected to: all connections of requests are opened here.
+    pub(super) async fn connect(&self, to: SocketAddr, guard: Guard<'_>) -> Result<TcpStream, Refusal> {
+        if let Some(objection) = guard.objection(to) {
+            return Err(Refusal::Final(objection));
+        }
+        self.open(to).await.map_err(Refusal::Tcp)
+    }
+
+    async fn open(&self, to: SocketAddr) -> io::Result<TcpStream> {
         let stream = if self.addresses.is_empty() && self.interface.is_none() {
             TcpStream::connect(to).await?
         } else {
@@ -115,6 +127,9 @@ impl LocalEnd {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::http::dial::policy::Policy;
+    use crate::model::error::ErrorKind;
+    use crate::model::network_options::{Network, NetworkOptions};
 
     #[test]
     fn local_addresses_are_taken_in_turn_and_not_for_the_other_family() {
@@ -143,7 +158,8 @@ mod tests {
         let to = listener.local_addr().expect("a bound address");
         let before = local.socket(&to).expect("a socket").local_addr().expect("it is bound");
         assert_eq!("127.0.0.2:0", before.to_string());
-        let connected = local.connect(to).await.expect("somebody listens").local_addr().expect("it is connected");
+        let connected =
+            local.connect(to, Guard::Proxy).await.expect("it listens").local_addr().expect("it is connected");
         assert_eq!("127.0.0.2", connected.ip().to_string());
         assert_ne!(0, connected.port());
     }
@@ -160,11 +176,24 @@ mod tests {
         assert_eq!("interface=127.0.0.1: is an address: give it as local_address", refused(options));
     }
 
+    #[tokio::test]
+    async fn a_refused_address_is_not_connected_to_by_any_caller() {
+        let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).expect("a free port");
+        listener.set_nonblocking(true).expect("a socket");
+        let to = listener.local_addr().expect("a bound address");
+        let network = NetworkOptions { network: Network::Public, ..NetworkOptions::default() };
+        let policy = Policy::new(&RequestOptions { network, ..RequestOptions::default() });
+        let guard = Guard::Host { policy: &policy, from_outside: false };
+        let refused = LocalEnd::default().connect(to, guard).await.expect_err("it is no public address");
+        assert!(matches!(refused, Refusal::Final(failure) if failure.kind == ErrorKind::BlockedByNetworkPolicy));
+        assert_eq!(io::ErrorKind::WouldBlock, listener.accept().expect_err("there is no connection").kind());
+    }
+
     #[cfg(target_os = "linux")]
     #[tokio::test]
     async fn the_kernel_holds_little_back_of_what_is_sent() {
         let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).expect("a free port");
-        let stream = LocalEnd::default().connect(listener.local_addr().expect("bound")).await.expect("it listens");
+        let stream = LocalEnd::default().open(listener.local_addr().expect("bound")).await.expect("it listens");
         assert_eq!(MAX_UNSENT_BYTES, SockRef::from(&stream).tcp_notsent_lowat().expect("an option"));
     }
 }

@@ -33,7 +33,7 @@ pub(super) enum Refusal {
     Tcp(io::Error),
     /// The connection ended in the handshake.
     Handshake(Failure),
-    /// TLS can't be: no other address is tried.
+    /// TLS can't be, or the network policy objects: no other address is tried.
     Final(Failure),
 }
 
@@ -116,7 +116,9 @@ impl Refused {
 
 /// The families in turn, beginning with the one that the resolver prefers (RFC 8305 section 4).
 pub(super) fn interleaved(addresses: Vec<SocketAddr>) -> Vec<SocketAddr> {
-    let Some(first) = addresses.first().map(SocketAddr::is_ipv6) else { return addresses };
+    let Some(first) = addresses.first().map(SocketAddr::is_ipv6).filter(|_| addresses.len() > 1) else {
+        return addresses;
+    };
     let (preferred, other): (Vec<_>, Vec<_>) = addresses.into_iter().partition(|address| address.is_ipv6() == first);
     let mut other = other.into_iter();
     let mut mixed: Vec<SocketAddr> =

@@ -11,6 +11,9 @@ use tokio_rustls::client::TlsStream;
 
 use crate::http::dial::in_process::InProcess;
 
+/// What a TLS session holds beside certificates, as measured: its state, its keys, and a buffer of records.
+const TLS_BYTES: usize = 8 * 1024;
+
 /// A connection as HTTP sees it.
 #[derive(Debug)]
 pub enum Stream {
@@ -62,6 +65,22 @@ impl Stream {
             Self::Plain(_) | Self::InProcess(_) => None,
             Self::Tls(stream) => Some(stream.get_mut().1),
             Self::TlsInTls(stream) => Some(stream.get_mut().1),
+        }
+    }
+
+    /// Returns about how many bytes of memory it holds while nothing is on its way. Over plain TCP it has no buffers.
+    pub fn held_bytes(&self) -> usize {
+        let session_bytes = |session: &ClientConnection| {
+            let chain = session.peer_certificates().unwrap_or_default();
+            TLS_BYTES + chain.iter().map(|certificate| certificate.len()).sum::<usize>()
+        };
+        match self {
+            Self::Plain(_) | Self::InProcess(_) => 0,
+            Self::Tls(stream) => session_bytes(stream.get_ref().1),
+            Self::TlsInTls(stream) => {
+                let (proxy, session) = stream.get_ref();
+                session_bytes(session) + session_bytes(proxy.get_ref().1)
+            }
         }
     }
 

@@ -30,9 +30,11 @@ pub(super) fn handshake_failure(error: &io::Error, min: TlsMin) -> Failure {
         return Failure::new(ErrorKind::Tls, reason);
     };
     if min == TlsMin::V13 && is_of_version(told) {
-        return Failure::new(ErrorKind::Tls, "the server does not speak TLS 1.3").with_option(OptionName::TlsMin);
+        return Failure::new(ErrorKind::Tls, "the server does not speak TLS 1.3")
+            .with_option(OptionName::TlsMin)
+            .refused(true);
     }
-    let failure = Failure::new(ErrorKind::Tls, reason(told));
+    let failure = Failure::new(ErrorKind::Tls, reason(told)).refused(true);
     match told {
         Error::InvalidCertificate(CertificateError::UnknownIssuer) => failure.with_option(OptionName::Cacert),
         Error::InvalidCertificate(error) if is_authority(error) => failure.with_option(OptionName::Cacert),

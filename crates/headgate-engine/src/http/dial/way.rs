@@ -15,13 +15,16 @@ use rustls_pki_types::ServerName;
 
 use crate::http::dial::local::LocalEnd;
 use crate::http::dial::overrides::{Overrides, host_name};
+use crate::http::dial::policy::Policy;
 use crate::http::dial::proxy::{Proxies, Proxy, Which};
 use crate::http::dial::tls::TlsConfigs;
+use crate::http::target::origin_set;
 use crate::message;
 use crate::model::error::{ErrorKind, Failure, JobError};
 use crate::model::message::OptionName;
 use crate::model::options::{RequestOptions, TlsMin};
 use crate::model::origin::{HostName, Origin};
+use crate::model::origin_set::OriginSet;
 use crate::model::stand_in::StandIn;
 use crate::schedule::hosts::Speaks;
 
@@ -38,6 +41,7 @@ pub struct Way {
     pub(super) proxy_tls: Option<Arc<ClientConfig>>,
     pub(super) proxies: Proxies,
     pub(super) local: LocalEnd,
+    pub(super) policy: Policy,
     pub(super) stand_in: Option<StandIn>,
     asked: Asked,
 }
@@ -59,6 +63,34 @@ enum Family {
     V6,
 }
 
+/// How a run connects: with its client certificate to the origins that this is for, and without to all others. A connection
+/// belongs to one of the two, so that the pool does not mix them.
+#[derive(Debug, Clone)]
+pub struct Transports {
+    without: Arc<Way>,
+    /// `None`: the run has no certificate.
+    with: Option<(Arc<Way>, Arc<OriginSet>)>,
+}
+
+impl Transports {
+    pub fn to(&self, origin: &Origin) -> &Arc<Way> {
+        let with = self.with.as_ref().filter(|(_, origins)| origins.contains(origin));
+        with.map_or(&self.without, |(way, _)| way)
+    }
+
+    /// The same without the certificate.
+    #[must_use]
+    pub fn without_certificate(&self) -> Self {
+        Self { without: self.without.clone(), with: None }
+    }
+}
+
+impl From<Arc<Way>> for Transports {
+    fn from(without: Arc<Way>) -> Self {
+        Self { without, with: None }
+    }
+}
+
 /// The ways of an engine.
 #[derive(Debug, Default)]
 pub struct Ways {
@@ -67,6 +99,21 @@ pub struct Ways {
 }
 
 impl Ways {
+    /// How a run with these options connects.
+    ///
+    /// # Errors
+    /// As [`Ways::get`].
+    pub fn of_run(&self, options: &RequestOptions) -> Result<Transports, JobError> {
+        let way = self.get(options)?;
+        if options.cert.is_none() {
+            return Ok(way.into());
+        }
+        let origins = origin_set(&options.credentials_for)
+            .map_err(|error| JobError::usage(message!(OptionName::CredentialsFor, ": {error}")))?;
+        let without = self.get(&RequestOptions { cert: None, key: None, ..options.clone() })?;
+        Ok(Transports { without, with: Some((way, origins.into())) })
+    }
+
     /// The way that requests with these options go.
     ///
     /// # Errors
@@ -78,6 +125,7 @@ impl Ways {
             proxy_tls: which.speak_tls().then(|| self.tls.for_proxies(options)).transpose()?,
             proxies: Proxies::new(which),
             local: LocalEnd::new(options)?,
+            policy: Policy::new(options),
             stand_in: options.stand_in.clone(),
             asked: Asked::new(options)?,
         };
@@ -97,17 +145,16 @@ fn which_proxies(options: &RequestOptions) -> Result<Which, JobError> {
     let refused = |why: String| JobError::usage(message!(OptionName::Proxy, ": {why}"));
     match &*options.proxies {
         [] => Ok(Which::None),
-        [only] if only == ENVIRONMENT => Which::of_environment(|name| env::var(name).ok()).map_err(refused),
-        proxies if proxies.iter().any(|proxy| proxy == ENVIRONMENT) => {
+        [only] if only.expose() == ENVIRONMENT => Which::of_environment(|name| env::var(name).ok()).map_err(refused),
+        proxies if proxies.iter().any(|proxy| proxy.expose() == ENVIRONMENT) => {
             Err(refused("`env` takes the proxies that the environment names, and no others beside them".into()))
         }
         // A number and not the text: that may hold a password.
         proxies => {
             let number = |index: usize| if proxies.len() > 1 { format!("number {} ", index + 1) } else { "it ".into() };
-            let parsed = proxies
-                .iter()
-                .enumerate()
-                .map(|(index, text)| Proxy::parse(text).map_err(|why| refused(format!("{}{why}", number(index)))));
+            let parsed = proxies.iter().enumerate().map(|(index, text)| {
+                Proxy::parse(text.expose()).map_err(|why| refused(format!("{}{why}", number(index))))
+            });
             Ok(Which::All(parsed.collect::<Result<_, _>>()?))
         }
     }
@@ -158,6 +205,7 @@ impl Way {
             && self.proxy_tls.as_ref().map(Arc::as_ptr) == other.proxy_tls.as_ref().map(Arc::as_ptr)
             && self.proxies == other.proxies
             && self.local == other.local
+            && self.policy == other.policy
             && self.stand_in == other.stand_in
             && self.asked == other.asked
     }
@@ -200,11 +248,11 @@ impl Way {
         Some(given.iter().map(|address| SocketAddr::new(*address, host.port)).collect())
     }
 
-    /// Those of a host's addresses that may be connected to from here.
+    /// Those of a host's addresses that can be connected to from here.
     ///
     /// # Errors
     /// `resolve`, `connect`: there are none.
-    pub(super) fn allowed(&self, mut addresses: Vec<SocketAddr>) -> Result<Vec<SocketAddr>, Failure> {
+    pub(super) fn reachable(&self, mut addresses: Vec<SocketAddr>) -> Result<Vec<SocketAddr>, Failure> {
         let (is_allowed, none, option): (fn(&SocketAddr) -> bool, _, _) = match self.asked.family {
             None => (|_| true, "the name has no address", None),
             Some(Family::V4) => (SocketAddr::is_ipv4, "the host has no IPv4 address", Some(OptionName::Ipv4)),
@@ -236,6 +284,7 @@ pub(super) fn server_name(name: &HostName) -> Result<ServerName<'static>, Failur
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::network_options::{Network, NetworkOptions};
     use crate::model::stand_in::{Line, StandsIn};
 
     /// Each is another one, also to the memory that they are in.
@@ -253,9 +302,8 @@ mod tests {
 
     #[test]
     fn a_way_is_the_same_for_the_same_options_and_another_for_each_other() {
-        let ways = Ways::default();
-        let get = |options: &RequestOptions| ways.get(options).expect("it can be");
         let plain = RequestOptions::default();
+        let public = NetworkOptions { network: Network::Public, ..NetworkOptions::default() };
         let others = [
             RequestOptions { insecure: true, ..plain.clone() },
             RequestOptions { http1_1: true, ..plain.clone() },
@@ -270,19 +318,27 @@ mod tests {
             RequestOptions { ipv6: true, ..plain.clone() },
             RequestOptions { local_addresses: vec!["127.0.0.1".parse().expect("one")], ..plain.clone() },
             RequestOptions { interface: Some("lo".into()), ..plain.clone() },
+            RequestOptions { network: public.clone(), ..plain.clone() },
+            RequestOptions { network: NetworkOptions { allow_port: vec![443], ..public }, ..plain.clone() },
+            RequestOptions { named_address: Some([169, 254, 169, 254].into()), ..plain.clone() },
             RequestOptions { stand_in: Some(StandIn(Arc::new(Nobody(0)))), ..plain.clone() },
             RequestOptions { stand_in: Some(StandIn(Arc::new(Nobody(0)))), ..plain.clone() },
         ];
-        let first = get(&plain);
         for options in &others {
-            let other = get(options);
+            let ways = Ways::default();
+            let get = |options: &RequestOptions| ways.get(options).expect("it can be");
+            let (first, other) = (get(&plain), get(options));
             assert!(!Arc::ptr_eq(&first, &other), "{options:?}");
-            assert!(Arc::ptr_eq(&other, &get(options)), "{options:?}");
+            assert!(Arc::ptr_eq(&other, &get(options)) && Arc::ptr_eq(&first, &get(&plain)), "{options:?}");
         }
-        assert!(Arc::ptr_eq(&first, &get(&plain)));
+        let ways = Ways::default();
+        let get = |options: &RequestOptions| ways.get(options).expect("it can be");
+        // What is allowed anyway makes no difference when it is named.
+        let named = RequestOptions { named_address: Some([127, 0, 0, 1].into()), ..plain.clone() };
+        assert!(Arc::ptr_eq(&get(&plain), &get(&named)));
         for _ in 0..2 {
             for number in 0..MAX_WAYS {
-                let proxies = vec![format!("http://p:{}", number + 2)];
+                let proxies = vec![format!("http://p:{}", number + 2).into()];
                 get(&RequestOptions { proxies, ..plain.clone() });
             }
         }
@@ -294,7 +350,7 @@ mod tests {
         let plain = RequestOptions::default();
         let kinds = "is of no kind that is supported: http://, https://, socks5h:// and socks5:// are";
         let proxies = |texts: &[&str]| RequestOptions {
-            proxies: texts.iter().map(|text| (*text).to_owned()).collect(),
+            proxies: texts.iter().map(|text| (*text).into()).collect(),
             ..plain.clone()
         };
         for (expected, options) in [
@@ -330,7 +386,7 @@ mod tests {
             (RequestOptions { ipv4: true, ..plain.clone() }, RequestOptions { ipv6: true, ..plain.clone() });
         let allowed = |options: &RequestOptions, addresses: &[SocketAddr]| {
             let way = Ways::default().get(options).expect("it can be");
-            way.allowed(addresses.to_vec()).map_err(|failure| failure.to_string())
+            way.reachable(addresses.to_vec()).map_err(|failure| failure.to_string())
         };
         for (expected, options, there_are) in [
             (Ok(vec![six, four]), &plain, &[six, four][..]),

@@ -49,7 +49,7 @@ impl Scratch {
 }
 
 /// What lanes of a worker exchange with, for one run.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct Means<'a> {
     pub scratch: &'a Scratch,
     pub limits: &'a ResponseLimits,
@@ -84,7 +84,7 @@ impl Exchange {
         Self {
             outgoing,
             received: false,
-            reader: ResponseReader::new(to_head, wanted, means.redirects),
+            reader: ResponseReader::new(to_head, wanted, means.redirects.clone()),
             reservation: means.limits.memory.reservation(),
             first_byte: None,
             saving: None,
@@ -159,7 +159,7 @@ impl Exchange {
         let received = Received { body: Body { bytes, reservation }, cut, failure };
         let kept = match saving.filter(|saving| saving.takes(&head, means.limits)) {
             Some(saving) => Box::pin(saving.end(received, &head, means.limits, deadline)).await,
-            None => received.kept(&head, means.redirects, means.limits, &means.scratch.decoder, deadline).await,
+            None => received.kept(&head, &means.redirects, means.limits, &means.scratch.decoder, deadline).await,
         };
         let Kept { body, body_encoding, truncated, saved, failure } = kept;
         let reply =
@@ -196,7 +196,7 @@ impl Exchange {
                 deadline.expect(Some(Limit { at, option: OptionName::NoBody }));
             }
             // While bytes keep coming, nothing waits, and nothing but this looks at the clock.
-            if self.received && deadline.due().at <= Instant::now() {
+            if self.received && deadline.has_passed(Instant::now()) {
                 self.failure = Some(self.timed_out(deadline));
             } else {
                 match poll_fn(|cx| self.poll_fill(connection, means, deadline, cx)).await {

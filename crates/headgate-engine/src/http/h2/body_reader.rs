@@ -44,6 +44,8 @@ pub(super) struct BodyReader {
     /// Bytes of it that were handed out while it comes.
     pub(super) handed_out: u64,
     pub(super) reservation: Reservation,
+    /// What of it is reserved for the headers.
+    pub(super) head_bytes: u64,
     /// Where it goes, if it is saved.
     pub(super) saving: Option<Box<Saving>>,
     /// There is more of it, which is not wanted.
@@ -51,6 +53,11 @@ pub(super) struct BodyReader {
 }
 
 impl BodyReader {
+    /// Moves the reservation for the headers to their new owner.
+    pub(super) fn move_head_reservation(&mut self, to: &mut Reservation) {
+        self.reservation.give(to, std::mem::take(&mut self.head_bytes));
+    }
+
     /// How much of it has come.
     pub(super) fn came(&self) -> u64 {
         let saved = self.saving.as_ref().map_or(0, |saving| saving.handed_over());
@@ -104,7 +111,7 @@ impl BodyReader {
             // A stream that has ended in the meantime has no window to give back to.
             let _ = self.incoming.flow_control().release_capacity(came);
             // While data keeps coming, nothing waits, and nothing but this looks at the clock.
-            if !self.incoming.is_end_stream() && deadline.due().at <= Instant::now() {
+            if !self.incoming.is_end_stream() && deadline.has_passed(Instant::now()) {
                 return Err(timed_out(deadline.due().option, false, true));
             }
         }
@@ -150,7 +157,7 @@ impl BodyReader {
             let growth = self.bytes.len().clamp(MIN_GROWTH_BYTES, MAX_GROWTH_BYTES).max(piece.len());
             let is_last = self.incoming.is_end_stream();
             let capacity = if is_last { needed } else { (self.bytes.len() + growth).min(left).max(needed) };
-            let missing = (capacity as u64).saturating_sub(self.reservation.bytes());
+            let missing = (capacity as u64 + self.head_bytes).saturating_sub(self.reservation.bytes());
             set_aside(missing as usize, &mut self.reservation, means, deadline).await;
             self.bytes.reserve_exact(capacity - self.bytes.len());
         }

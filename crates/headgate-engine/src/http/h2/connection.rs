@@ -16,6 +16,7 @@ use h2::{Ping, PingPong, SendStream};
 use http::Request;
 
 use crate::http::dial::connect::Connection as Dialled;
+use crate::http::dial::policy::Remote;
 use crate::http::h1::head::MAX_HEAD_BYTES;
 use crate::http::h2::meter::{Awaited, End, Meter};
 use crate::http::h2::metered::Metered;
@@ -54,6 +55,7 @@ pub struct Connection {
     sender: RefCell<Option<SendRequest<Bytes>>>,
     meter: Rc<Meter>,
     pub remote_addr: Arc<str>,
+    pub remote: Remote,
     max_streams: usize,
     /// Requests that the server allows at once.
     allowed_by_peer: Cell<usize>,
@@ -116,6 +118,7 @@ impl Connection {
             sender: RefCell::new(Some(sender)),
             meter,
             remote_addr: dialled.remote_addr,
+            remote: dialled.remote,
             max_streams: terms.max_streams,
             allowed_by_peer: Cell::new(usize::MAX),
             streams: Cell::new(0),

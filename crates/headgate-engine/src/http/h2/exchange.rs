@@ -122,31 +122,40 @@ impl Sending {
         stream.answered();
         let now = Instant::now();
         let first_byte = now.checked_sub(deadline.excused()).unwrap_or(now);
+        let (parts, incoming) = response.into_parts();
+        let encoded = !self.to_head && parts.headers.contains_key(CONTENT_ENCODING);
+        let length = parts.headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
+        // A header that HPACK names by a number is shared until it is copied, so a hundred bytes can become 300 KiB here.
+        let head_bytes = copied_bytes(&parts.headers);
+        let mut reservation = means.limits.memory.reservation();
+        set_aside(head_bytes, &mut reservation, means, deadline).await;
         let head = Head {
-            status: response.status().as_u16(),
+            status: parts.status.as_u16(),
             version: Version::HTTP_2,
-            headers: kept(response.headers()),
+            headers: kept(&parts.headers),
             framing: Framing::Empty,
             keep_alive: true,
             skipped: 0,
-            encoded: !self.to_head && response.headers().contains_key(CONTENT_ENCODING),
+            encoded,
         };
-        let length = response.headers().get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
+        drop(parts);
         let mut memory = means.limits.memory.reservation();
-        set_aside(head.headers.bytes(), &mut memory, means, deadline).await;
         let mut reader = BodyReader {
-            incoming: response.into_body(),
+            incoming,
             // What there would be for another method.
             length: length.filter(|_| !self.to_head),
             bytes: Vec::new(),
             handed_out: 0,
-            reservation: means.limits.memory.reservation(),
+            // One for the headers and the body, so that a response which overdraws never waits for itself.
+            reservation,
+            head_bytes: head_bytes as u64,
             saving: self.saving.take().filter(|saving| saving.takes(&head, means.limits)),
             cut: false,
         };
         if means.streams && !means.redirects.lead_on(head.status, &head.headers) {
             deadline.expect(None);
-            memory.end_overdrawing();
+            reader.move_head_reservation(&mut memory);
+            reader.reservation.end_overdrawing();
             let open = Some(OpenStream::new(self, reader, stream, matches!(head.status, 204 | 304)));
             return Ok(Replied { reply: Reply::headed(head, memory, first_byte), open });
         }
@@ -161,14 +170,12 @@ impl Sending {
         };
         deadline.expect(None);
         let body_bytes = reader.came();
+        reader.move_head_reservation(&mut memory);
         let BodyReader { bytes, reservation, saving, cut, .. } = reader;
         let received = Received { body: Body { bytes, reservation }, cut, failure };
-        // Boxed: most bodies have nothing to be undone.
         let kept = match saving {
             Some(saving) => Box::pin(saving.end(received, &head, means.limits, deadline)).await,
-            None => {
-                Box::pin(received.kept(&head, means.redirects, means.limits, &means.scratch.decoder, deadline)).await
-            }
+            None => received.kept(&head, &means.redirects, means.limits, &means.scratch.decoder, deadline).await,
         };
         let Kept { body, body_encoding, truncated, saved, failure } = kept;
         let reusable = true;
@@ -186,6 +193,12 @@ fn no_answer(stream: &Stream, error: &Error) -> NoAnswer {
     let unsent = trouble::did_nothing(error);
     let silent = failure.kind == ErrorKind::Closed && !error.is_remote() && stream.connection.has_answered();
     NoAnswer::Other(NoReply { failure, unsent, silent })
+}
+
+/// What a copy of these headers takes.
+fn copied_bytes(headers: &HeaderMap) -> usize {
+    let bytes: usize = headers.iter().map(|(name, value)| name.as_str().len() + value.len()).sum();
+    Headers::needed_bytes(headers.len(), bytes)
 }
 
 fn kept(headers: &HeaderMap) -> Headers {

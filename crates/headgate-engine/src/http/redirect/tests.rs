@@ -6,11 +6,12 @@ use crate::http::request::Preparer;
 use crate::http::site::SiteMaker;
 use crate::model::row::RowExtra;
 
-const ALL: Redirects = Redirects { max: 10, keep: true, cookies: true };
+const ALL: Redirects =
+    Redirects { policy: RedirectPolicy::Follow, max: 10, keep: true, cookies: true, has_body: false, bound: None };
 
 fn led(row: &Row, method: &str, status: u16, headers: &[(&str, &[u8])]) -> Result<Option<Box<Trail>>, Failure> {
     let headers = headers.iter().copied().collect();
-    ALL.follow(row, method, status, &headers, SystemTime::UNIX_EPOCH)
+    ALL.of(row, method).follow(row, method, (status, &headers), false, SystemTime::UNIX_EPOCH)
 }
 
 fn to(row: &Row, method: &str, status: u16, location: &str) -> Trail {
@@ -57,9 +58,9 @@ fn what_leads_nowhere_is_the_answer() {
     ] {
         assert_eq!(Ok(None), led(&row, "GET", status, headers), "{status}");
     }
-    let none = Redirects { max: 0, ..ALL };
+    let none = Redirects { policy: RedirectPolicy::None, ..ALL };
     let headers = Headers::from_iter([("location", &b"/x"[..])]);
-    assert_eq!(Ok(None), none.follow(&row, "GET", 302, &headers, SystemTime::UNIX_EPOCH));
+    assert_eq!(Ok(None), none.follow(&row, "GET", (302, &headers), false, SystemTime::UNIX_EPOCH));
 }
 
 #[test]
@@ -99,14 +100,33 @@ fn a_location_that_is_none_is_refused_with_its_text() {
 }
 
 #[test]
-fn a_circle_ends() {
-    let mut row = at("http://a/1");
-    for _ in 0..10 {
-        let trail = to(&row, "GET", 302, "/1");
+fn a_loop_ends_at_the_second_visit() {
+    let row = at("http://a/1#part");
+    let again = led(&row, "GET", 302, &[("location", b"/1")]).expect_err("it is the same request");
+    assert_eq!(
+        "redirect_loop: the redirect leads back to a request that was made before (http://a/1)",
+        again.to_string()
+    );
+    assert!(again.is_lasting);
+    let there = along(row.clone(), to(&row, "GET", 302, "/2"));
+    assert_eq!(ErrorKind::RedirectLoop, led(&there, "GET", 302, &[("location", b"/1")]).expect_err("back").kind);
+    // Another method, or a cookie, makes it another request: the login pages of the world are built on that.
+    let posted = at("http://a/1");
+    assert_eq!(Some("GET"), to(&posted, "POST", 303, "/1").method.as_deref());
+    let headers: &[(&str, &[u8])] = &[("Location", b"/1"), ("Set-Cookie", b"seen=1")];
+    let with_cookie = along(row.clone(), *led(&row, "GET", 302, headers).expect("good").expect("on"));
+    assert_eq!(ErrorKind::RedirectLoop, led(&with_cookie, "GET", 302, headers).expect_err("the same cookie").kind);
+}
+
+#[test]
+fn a_long_chain_ends() {
+    let mut row = at("http://a/0");
+    for step in 1..=10 {
+        let trail = to(&row, "GET", 302, &format!("/{step}"));
         row = along(row, trail);
     }
-    let failure = led(&row, "GET", 302, &[("location", b"/1")]).expect_err("it is the eleventh");
-    assert_eq!("too_many_redirects: there were more than 10 redirects (http://a/1)", failure.to_string());
+    let failure = led(&row, "GET", 302, &[("location", b"/11")]).expect_err("it is the eleventh");
+    assert_eq!("too_many_redirects: there were more than 10 redirects (http://a/11)", failure.to_string());
     assert_eq!(Some(OptionName::MaxRedirects), failure.option);
     assert_eq!(10, row.hops().len());
 }
@@ -115,15 +135,16 @@ fn a_circle_ends() {
 fn what_is_kept_of_redirects_is_bounded() {
     let long = format!("/{}", "x".repeat(60_000));
     let first = along(at("http://a/1"), to(&at("http://a/1"), "GET", 302, &long));
-    let second = along(first.clone(), to(&first, "GET", 302, &long));
-    let location = [("location", long.as_bytes())];
+    let second = along(first.clone(), to(&first, "GET", 302, &format!("{long}2")));
+    let longest = format!("{long}3");
+    let location = [("location", longest.as_bytes())];
     let failure = led(&second, "GET", 302, &location).expect_err("it is too much");
     let expected = "too_many_redirects: there were redirects of more than 131072 bytes together";
     assert_eq!((expected, Some(OptionName::KeepRedirects)), (&*failure.to_string(), failure.option));
     let unkept = Redirects { keep: false, ..ALL };
     let headers = location.into_iter().collect();
     let bare = along(at("http://a/1"), Trail { hops: Vec::new(), ..second.trail().expect("one").clone() });
-    assert!(unkept.follow(&bare, "GET", 302, &headers, SystemTime::UNIX_EPOCH).is_ok());
+    assert!(unkept.follow(&bare, "GET", (302, &headers), false, SystemTime::UNIX_EPOCH).is_ok());
 }
 
 #[test]
@@ -146,11 +167,14 @@ fn cookies_of_one_hop_go_to_the_next_where_that_is_asked_for() {
     assert!(String::from_utf8_lossy(&wire).contains("\r\ncookie: a=1; b=2\r\n"));
 }
 
-const SECRETS: [&str; 5] = ["s-authorization", "s-cookie", "s-proxy", "s-key", "s-row"];
+/// Everything that the user gave and that another origin must not get: credentials, and what looks harmless to us.
+const SECRETS: [&str; 7] = ["s-authorization", "s-cookie", "s-proxy", "s-key", "s-row", "s-plain", "s-unnamed"];
+/// The value of a header that belongs to a body.
+const OF_BODY: &str = "s-tenant";
 
 /// A row, and a run, with every credential there is.
 fn secretive(url: &str) -> (RequestOptions, Row) {
-    let header = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+    let header = |name: &str, value: &str| (name.to_owned(), value.into());
     let options = RequestOptions {
         headers: vec![
             header("Authorization", SECRETS[0]),
@@ -158,20 +182,27 @@ fn secretive(url: &str) -> (RequestOptions, Row) {
             header("cookie", SECRETS[1]),
             header("PROXY-authorization", SECRETS[2]),
             header("X-Api-Key", SECRETS[3]),
-            header("X-Plain", "plain"),
+            header("X-Plain", SECRETS[5]),
+            header("Content-Tenant", OF_BODY),
+            header("Accept-Language", "de"),
+            header("If-None-Match", "etag"),
         ],
-        secret_headers: vec!["x-api-key".into(), "X-Row".into()],
+        secret_headers: vec!["X-Row".into()],
+        credentials_for: vec!["http://a.example".into()],
         cookies: true,
         ..RequestOptions::default()
     };
-    let own: Vec<(Box<str>, Box<[u8]>)> =
-        vec![("x-row".into(), (*b"s-row").into()), ("X-ROW".into(), (*b"s-row").into())];
+    let own: Vec<(Box<str>, Box<[u8]>)> = vec![
+        ("x-row".into(), (*b"s-row").into()),
+        ("X-ROW".into(), (*b"s-row").into()),
+        ("x-own".into(), (*b"s-unnamed").into()),
+    ];
     (options, Row { extra: Some(Box::new(RowExtra { headers: own, ..RowExtra::default() })), ..at(url) })
 }
 
 proptest! {
     #[test]
-    fn no_secret_leaves_the_origin_that_it_was_given_for(
+    fn urllib3_cve_2018_20060_no_header_of_the_user_leaves_the_origin_but_harmless_ones(
         hops in proptest::collection::vec(
             ("(http|https)", "(a|b|sub\\.a)\\.example", "(|:81|:443|:80)", prop_oneof![Just(301_u16), Just(303), Just(307)]),
             1..9,
@@ -182,18 +213,95 @@ proptest! {
         let home = target::parse("http://a.example/").expect("a URL").origin;
         let mut preparer = Preparer::new(Defaults::new(&options).expect("good"), SiteMaker::for_tests());
         let mut has_left = false;
-        for (scheme, host, port, status) in hops {
+        for (step, (scheme, host, port, status)) in hops.into_iter().enumerate() {
             let method = if is_post { "POST" } else { "GET" };
-            let trail = to(&row, method, status, &format!("{scheme}://{host}{port}/"));
+            let trail = to(&row, method, status, &format!("{scheme}://{host}{port}/{step}"));
             row = along(row, trail);
             has_left |= target::parse(row.target()).expect("a URL").origin != home;
             let mut wire = Vec::new();
             preparer.write(&row, &mut wire).expect("it can be sent");
             let sent = String::from_utf8(wire).expect("ASCII");
-            prop_assert!(sent.contains("X-Plain: plain\r\n"));
+            prop_assert!(sent.contains("Accept-Language: de\r\n") && sent.contains("If-None-Match: etag\r\n"));
             for secret in SECRETS {
                 prop_assert_eq!(!has_left, sent.contains(secret), "{} in {}", secret, sent);
             }
+            prop_assert!(!(has_left && sent.contains(OF_BODY)), "{} in {}", OF_BODY, sent);
         }
+    }
+}
+
+/// `None`: the redirect itself is the response.
+fn led_to(
+    policy: RedirectPolicy,
+    from: &str,
+    (method, status): (&str, u16),
+    body: Option<&str>,
+    to: &str,
+) -> Option<String> {
+    let extra = RowExtra { body: body.map(|body| body.to_owned().into()), ..RowExtra::default() };
+    let row = Row { extra: Some(Box::new(extra)), ..at(from) };
+    let headers = [("location", to.as_bytes())].into_iter().collect();
+    let redirects = Redirects { policy, ..ALL }.of(&row, method);
+    let led =
+        redirects.follow(&row, method, (status, &headers), false, SystemTime::UNIX_EPOCH).expect("a good redirect");
+    assert_eq!(led.is_some(), redirects.lead_on(status, &headers), "both say the same");
+    led.map(|trail| trail.url.into())
+}
+
+#[test]
+fn urllib3_cve_2023_45803_a_body_goes_to_the_same_origin_or_from_http_to_https_of_the_host() {
+    for (is_followed, from, what, to) in [
+        (true, "http://a/", ("POST", 307), "/x"),
+        (true, "http://a/", ("POST", 308), "http://a:80/x"),
+        (true, "http://a/", ("POST", 307), "https://a/x"),
+        (false, "http://a/", ("POST", 307), "https://b/x"),
+        (false, "http://a/", ("POST", 307), "//b/x"),
+        (false, "http://a/", ("POST", 308), "http://a:81/x"),
+        (false, "https://a/", ("POST", 307), "http://a/x"),
+        (false, "http://a/", ("PUT", 301), "http://b/x"),
+        // Here it stays behind.
+        (true, "http://a/", ("POST", 301), "http://b/x"),
+        (true, "http://a/", ("PUT", 303), "http://b/x"),
+    ] {
+        let led = led_to(RedirectPolicy::Follow, from, what, Some("body"), to);
+        assert_eq!(is_followed, led.is_some(), "{from} {what:?} {to}");
+        assert!(led_to(RedirectPolicy::Follow, from, what, None, to).is_some(), "there is no body");
+    }
+}
+
+#[test]
+fn redirects_to_other_origins_are_responses_where_only_those_of_one_are_followed() {
+    for (is_followed, to) in [
+        (true, "/x"),
+        (true, "http://a:80/x"),
+        (false, "https://a/x"),
+        (false, "http://b/x"),
+        (false, "//b/x"),
+        (false, r"http:\\b\x"),
+    ] {
+        assert_eq!(
+            is_followed,
+            led_to(RedirectPolicy::SameOrigin, "http://a/", ("GET", 302), None, to).is_some(),
+            "{to}"
+        );
+        assert_eq!(None, led_to(RedirectPolicy::None, "http://a/", ("GET", 302), None, to), "{to}");
+    }
+}
+
+#[test]
+fn a_body_that_goes_along_is_still_told_what_it_is() {
+    let (mut options, row) = secretive("http://a.example/");
+    options.headers.push(("Content-Type".into(), "text/x".into()));
+    options.headers.push(("Content-Digest".into(), "sha-256=:x:".into()));
+    options.body = Some(b"body".to_vec());
+    let mut preparer = Preparer::new(Defaults::new(&options).expect("good"), SiteMaker::for_tests());
+    for (has_body, status) in [(true, 307), (false, 303)] {
+        let row = along(row.clone(), to(&row, "POST", status, "https://a.example/"));
+        let mut wire = Vec::new();
+        preparer.write(&row, &mut wire).expect("it can be sent");
+        let sent = String::from_utf8(wire).expect("ASCII");
+        assert_eq!(has_body, sent.contains("Content-Type: text/x\r\n") && sent.ends_with("body"), "{sent}");
+        assert_eq!(has_body, sent.contains("Content-Digest: "), "{sent}");
+        assert!(!SECRETS.iter().any(|secret| sent.contains(secret)), "{sent}");
     }
 }

@@ -1,4 +1,5 @@
 use std::path::Path;
+use std::sync::Arc;
 
 use super::*;
 use crate::model::options::{BodyCoding, RequestOptions};

@@ -13,7 +13,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 use nix::libc::{O_NOCTTY, O_NONBLOCK};
 
+use super::below;
 use crate::model::error::{ErrorKind, Failure, cause};
+use crate::model::message::OptionName;
 use crate::model::reason::Reason;
 use crate::model::row::{BodyPiece, RowBody};
 
@@ -82,7 +84,8 @@ impl Contents {
             let into = &mut room[..taken];
             match piece {
                 BodyPiece::Bytes(bytes) => into.copy_from_slice(&bytes[at.offset as usize..][..taken]),
-                BodyPiece::File(path) => length.read(path, at.offset, into)?,
+                BodyPiece::File(path) => length.read(Place::Anywhere(path), at.offset, into)?,
+                BodyPiece::FileBelow(below, path) => length.read(Place::Below(below, path), at.offset, into)?,
             }
             filled += taken;
             at.offset += taken as u64;
@@ -93,13 +96,13 @@ impl Contents {
 
 impl Length {
     fn of(piece: &BodyPiece) -> Result<Self, Failure> {
-        match piece {
-            BodyPiece::Bytes(bytes) => Ok(Self { bytes: bytes.len() as u64, version: None }),
-            BodyPiece::File(path) => {
-                let (_, metadata) = open(path)?;
-                Ok(Self { bytes: metadata.len(), version: Some(Version::of(&metadata)) })
-            }
-        }
+        let place = match piece {
+            BodyPiece::Bytes(bytes) => return Ok(Self { bytes: bytes.len() as u64, version: None }),
+            BodyPiece::File(path) => Place::Anywhere(path),
+            BodyPiece::FileBelow(root, path) => Place::Below(root, path),
+        };
+        let (_, metadata) = open(place)?;
+        Ok(Self { bytes: metadata.len(), version: Some(Version::of(&metadata)) })
     }
 
     /// Whether a file is as it was, or is that and more.
@@ -111,8 +114,9 @@ impl Length {
         }
     }
 
-    fn read(&self, path: &Path, offset: u64, into: &mut [u8]) -> Result<(), Failure> {
-        let (file, metadata) = open(path)?;
+    fn read(&self, place: Place<'_>, offset: u64, into: &mut [u8]) -> Result<(), Failure> {
+        let (file, metadata) = open(place)?;
+        let path = place.path();
         if !self.holds_of(&metadata) {
             return Err(changed(path));
         }
@@ -129,9 +133,35 @@ impl Version {
     }
 }
 
+/// Where a file is looked for.
+#[derive(Clone, Copy)]
+enum Place<'a> {
+    Anywhere(&'a Path),
+    Below(&'a Path, &'a Path),
+}
+
+impl<'a> Place<'a> {
+    fn path(self) -> &'a Path {
+        match self {
+            Self::Anywhere(path) | Self::Below(_, path) => path,
+        }
+    }
+}
+
 /// Opens a regular file.
-fn open(path: &Path) -> Result<(File, Metadata), Failure> {
-    let checked = |metadata: Metadata| if metadata.is_file() { Ok(metadata) } else { Err(irregular(path, &metadata)) };
+fn open(place: Place<'_>) -> Result<(File, Metadata), Failure> {
+    let path = place.path();
+    if let Place::Below(root, _) = place {
+        return match below::open(root, path) {
+            Ok(opened) => Ok(opened),
+            Err(below::Refused::Outside) => Err(outside(path, &format!("it is not below {}", root.display()))),
+            Err(below::Refused::Link) => Err(outside(path, "a symbolic link is on the way to it")),
+            Err(below::Refused::Irregular { is_directory }) => Err(irregular(path, is_directory)),
+            Err(below::Refused::Unreadable(error)) => Err(unreadable(path, &error)),
+        };
+    }
+    let checked =
+        |metadata: Metadata| if metadata.is_file() { Ok(metadata) } else { Err(irregular(path, metadata.is_dir())) };
     // Before it is opened: that alone can set a device going.
     checked(fs::metadata(path).map_err(|error| unreadable(path, &error))?)?;
     // Should a pipe have come in between, nobody waits for its other end.
@@ -159,6 +189,7 @@ pub fn length_now(body: &RowBody) -> u64 {
     let lengths = pieces.iter().map(|piece| match piece {
         BodyPiece::Bytes(bytes) => bytes.len() as u64,
         BodyPiece::File(path) => fs::metadata(path).ok().filter(Metadata::is_file).map_or(0, |metadata| metadata.len()),
+        BodyPiece::FileBelow(root, path) => below::open(root, path).map_or(0, |(_, metadata)| metadata.len()),
     });
     lengths.fold(0, u64::saturating_add)
 }
@@ -167,8 +198,13 @@ fn unreadable(path: &Path, error: &io::Error) -> Failure {
     failure("a file of the body can't be read", format!("{}: {}", path.display(), cause(error))).lasting()
 }
 
-fn irregular(path: &Path, metadata: &Metadata) -> Failure {
-    let what = if metadata.is_dir() { "it is a directory" } else { "it is a pipe, a socket or a device" };
+fn outside(path: &Path, why: &str) -> Failure {
+    let failure = failure("a file that a row names can't be sent", format!("{}: {why}", path.display()));
+    failure.with_option(OptionName::UploadRoot).lasting()
+}
+
+fn irregular(path: &Path, is_directory: bool) -> Failure {
+    let what = if is_directory { "it is a directory" } else { "it is a pipe, a socket or a device" };
     failure("a file of the body can't be sent: it is not a regular file", format!("{}: {what}", path.display()))
         .lasting()
 }
@@ -187,7 +223,7 @@ pub fn joined(pieces: &[BodyPiece]) -> Option<Bytes> {
         .iter()
         .map(|piece| match piece {
             BodyPiece::Bytes(bytes) => Some(&bytes[..]),
-            BodyPiece::File(_) => None,
+            BodyPiece::File(_) | BodyPiece::FileBelow(..) => None,
         })
         .collect();
     pieces.map(|pieces| pieces.concat().into())

@@ -7,10 +7,11 @@ fn the_user_in_the_url_of_an_older_job_is_known_as_a_credential_and_no_more() {
         ..JobOptions::default()
     };
     let fingerprint = Fingerprint::of(&options.source).expect("a URL");
-    let manifest = Manifest::new(&options, fingerprint, None, &Schema::empty(), "now".into(), KeySalt::of_text("salt"))
-        .without_user();
+    let salt = KeySalt::of_text("salt");
+    let manifest =
+        Manifest::new(&options, fingerprint, None, &Schema::empty(), "now".into(), salt, salt).without_user();
 
-    assert!(!format!("{manifest:?}").contains("secret"), "{manifest:?}");
+    assert!(!format!("{manifest:?}").contains(":secret"), "{manifest:?}");
     let source = SourceOptions { input: "http://host/[1-3]".into(), ..SourceOptions::default() };
     let now = JobOptions { source, ..JobOptions::default() };
     let fingerprint = Fingerprint::of(&now.source).expect("a URL");
@@ -29,7 +30,7 @@ fn a_method_that_followed_from_nothing_else_is_the_same_for_older_jobs() {
     let spec = |method: Option<&str>, body: Option<&str>| {
         let request =
             RequestOptions { method: method.map(Into::into), body: body.map(Into::into), ..RequestOptions::default() };
-        JobSpec::new(&JobOptions { request, ..JobOptions::default() }, "")
+        JobSpec::new(&JobOptions { request, ..JobOptions::default() }, &ValueHasher::older(""))
     };
     for (is_same, then, now) in [
         (true, spec(Some("GET"), None), spec(None, None)),

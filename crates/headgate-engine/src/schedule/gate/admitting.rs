@@ -7,7 +7,6 @@ use super::ending::cancelled;
 use super::{Gate, HostIndex};
 use crate::model::limits::LimitBy;
 use crate::model::row::Row;
-use crate::schedule::health::Allowed;
 use crate::schedule::host::{Host, Parked};
 
 impl Gate {
@@ -104,10 +103,10 @@ impl Gate {
     /// Whether a row of this host is to fail without being asked, where so many others of it wait: one at a time may see
     /// whether the host is well again.
     pub(super) fn is_refused(&mut self, index: HostIndex, others: u64, now: Instant) -> bool {
+        let view = self.network.view(&self.rules.retrying);
         let host = self.hosts.at(index);
-        let may_probe =
-            || host.health.as_ref().is_some_and(|health| matches!(health.allowed(now), Allowed::InFlight(_)));
-        host.is_down(&self.rules.retrying, now) && !(others == 0 && host.in_flight == 0 && may_probe())
+        let may_probe = || host.breaker.as_ref().is_some_and(|breaker| breaker.may_be_asked(now));
+        host.is_down(view, now) && !(others == 0 && host.in_flight == 0 && may_probe())
     }
 
     pub(super) fn park(&mut self, index: HostIndex, parked: Parked) {
@@ -166,7 +165,9 @@ impl Gate {
             return index;
         }
         self.make_room_for_a_host(now);
-        self.hosts.insert(Host::new(name, &self.rules.limits, self.rules.concurrency, now))
+        let mut host = Host::new(name, &self.rules.limits, self.rules.concurrency, now);
+        host.responded_earlier = self.responded_earlier.contains(name);
+        self.hosts.insert(host)
     }
 
     /// Rows are about to be read again: each host has a share of the room.

@@ -1,15 +1,19 @@
 //! What becomes of attempts that have ended, of their rows and of their hosts.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::{Ended, Gate, HostIndex, MAX_NAMED_PAUSES, Part};
 use crate::model::error::{ErrorKind, Failure};
 use crate::model::message::OptionName;
 use crate::model::row::{Before, Row};
 use crate::schedule::adaptive::{Sample, SampleResult};
-use crate::schedule::health::Health;
+use crate::schedule::breaker::Breaker;
 use crate::schedule::host::{Concurrency, Parked};
-use crate::schedule::retry::{Asked, AttemptEnd, Fate, fate};
+use crate::schedule::network::{Checked, Sign, Step};
+use crate::schedule::retry::{Asked, AttemptEnd, Evidence, Fate, fate};
+
+/// A host that has responded within this time is not doubted because of rows that have failed before.
+const JUST_RESPONDED: Duration = Duration::from_secs(30);
 
 impl Gate {
     /// An attempt has ended; `name`: its host, where it was started without the gate. What becomes of its row. If it is
@@ -26,19 +30,32 @@ impl Gate {
             Fate::Again(_) if self.is_stopped && !self.leaves_undone => Fate::Final,
             fate => fate,
         };
-        let has_news = ended.told.is_some() || ended.end.is_refusal() || self.in_trouble > 0;
+        let is_excused = self.is_excused(ended, now);
+        let (sign, evidence) =
+            if is_excused { (Sign::Nothing, Evidence::Nothing) } else { (ended.end.sign(), ended.end.evidence()) };
+        if ended.responded_at.is_some() {
+            self.network.note_earlier_response();
+        }
+        // With one attempt for each row, each fails on its own.
+        if self.rules.retrying.retries > 0 && self.network.note(sign, self.hosts.len() > 1, now) {
+            self.forgive_all(now);
+        }
+        let is_failure = matches!(evidence, Evidence::Overloaded | Evidence::Silent);
+        let has_news = ended.told.is_some() || is_failure || self.in_trouble > 0;
         let known = index.or_else(|| has_news.then(|| name().map(|name| self.host(&name, now))).flatten());
         let Some(known) = known else { return fate };
         let host = self.hosts.at(known);
+        host.note_time(now.saturating_duration_since(ended.asked.started));
         if let Concurrency::Adaptive(adaptive) = &mut host.concurrency {
-            let sample = Sample { started: ended.asked.started, result: sample_result(ended.end) };
+            let result = if is_excused { SampleResult::Neutral } else { sample_result(ended.end) };
+            let sample = Sample { started: ended.asked.started, result };
             let in_flight = if index.is_some() { host.in_flight.max(1) } else { host.in_flight + 1 };
             adaptive.ended(sample, in_flight, now);
         }
-        if ended.asked.before.is_some() && ended.end.is_answer() && host.parked.is_empty() && host.passed_over == 0 {
+        if ended.asked.before.is_some() && evidence == Evidence::Responded && host.has_only_retries() {
             host.budget.useful_retry();
         }
-        self.note_health(known, ended, now);
+        self.note_evidence(known, evidence, ended, now);
         let fate = if self.ends_in_pause(known, fate, &ended.asked) { Fate::Final } else { fate };
         if index.is_some() && (ended.part != Part::Head || matches!(fate, Fate::Again(_))) {
             let host = self.hosts.at(known);
@@ -50,8 +67,8 @@ impl Gate {
 
     /// Whether a row can't be asked again before its deadline, since its host has asked for a pause that is longer.
     fn ends_in_pause(&mut self, index: HostIndex, fate: Fate, asked: &Asked) -> bool {
-        let health = self.hosts.get(index).and_then(|host| host.health.as_ref());
-        let until = health.and_then(|health| health.paused_until()).filter(|_| matches!(fate, Fate::Again(_)));
+        let breaker = self.hosts.get(index).and_then(|host| host.breaker.as_ref());
+        let until = breaker.and_then(|breaker| breaker.paused_until()).filter(|_| matches!(fate, Fate::Again(_)));
         until.zip(self.rules.retrying.deadline).is_some_and(|(until, deadline)| until >= asked.first + deadline)
     }
 
@@ -62,18 +79,16 @@ impl Gate {
         self.settle(index, now);
     }
 
-    pub(super) fn note_health(&mut self, index: HostIndex, ended: &Ended, now: Instant) {
+    fn note_evidence(&mut self, index: HostIndex, evidence: Evidence, ended: &Ended, now: Instant) {
+        let rules = &self.rules.retrying;
         let host = self.hosts.at(index);
-        let was_in_trouble = host.health.is_some();
-        let has_fresh_rows = !host.parked.is_empty() || host.passed_over > 0;
-        let says_something = ended.asked.before.is_none() || has_fresh_rows;
+        let was_in_trouble = host.breaker.is_some();
+        host.responded_at = host.responded_at.max(ended.responded_at);
+        // A row that has failed before may be the cause itself, where the host has just responded to others.
+        let is_about_host = ended.asked.before.is_none() || !host.responded_since(JUST_RESPONDED, now);
+        let down_after = host.down_after(self.network.view(rules));
         if let Some(time) = ended.told {
-            host.health.get_or_insert_with(|| Box::new(Health::new(now))).pause(
-                time,
-                &self.rules.retrying,
-                now,
-                &mut self.rng,
-            );
+            host.breaker.get_or_insert_with(|| Box::new(Breaker::new(now))).pause(time, rules, now, &mut self.rng);
             let count = if self.pauses.contains_key(&host.name) || self.pauses.len() < MAX_NAMED_PAUSES {
                 host.name.clone()
             } else {
@@ -81,27 +96,63 @@ impl Gate {
             };
             *self.pauses.entry(count).or_default() += 1;
         }
-        // Who wants each row asked once, whatever comes of it, wants no probes.
-        if ended.end.is_refusal() && self.rules.retrying.retries > 0 {
-            // A body may have come for hours before it fails.
-            let since = if ended.part == Part::Body { now } else { ended.asked.started };
-            host.health.get_or_insert_with(|| Box::new(Health::new(now))).failed(
-                says_something,
-                since,
-                now,
-                &mut self.rng,
-            );
-        } else if ended.end.is_answer()
-            && let Some(health) = &mut host.health
-        {
-            health.succeeded(ended.asked.started);
+        // With one attempt for each row, there is nothing to probe with.
+        let may_open = rules.retries > 0;
+        match evidence {
+            Evidence::Silent if may_open => {
+                host.note_silence();
+                let breaker = &mut host.breaker;
+                let is_open = breaker.as_ref().is_some_and(|breaker| breaker.is_open());
+                if is_about_host || is_open {
+                    let breaker = breaker.get_or_insert_with(|| Box::new(Breaker::new(now)));
+                    breaker.silent(ended.asked.started, down_after, now, &mut self.rng);
+                }
+            }
+            Evidence::Overloaded => {
+                host.responded_at = Some(now);
+                if may_open {
+                    let breaker = host.breaker.get_or_insert_with(|| Box::new(Breaker::new(now)));
+                    breaker.overloaded(now, &mut self.rng);
+                }
+            }
+            Evidence::Responded => {
+                host.note_response(host.breaker.as_ref().is_some_and(|breaker| breaker.is_open()), now);
+                if let Some(breaker) = &mut host.breaker {
+                    breaker.responded(ended.asked.started);
+                }
+            }
+            Evidence::Silent | Evidence::Nothing => {}
         }
-        host.health.take_if(|health| health.is_well(now));
-        let is_in_trouble = host.health.is_some();
+        host.breaker.take_if(|breaker| breaker.is_idle(now));
+        let is_in_trouble = host.breaker.is_some();
         self.in_trouble = self.in_trouble + usize::from(is_in_trouble) - usize::from(was_in_trouble);
-        if is_in_trouble && host.is_down(&self.rules.retrying, now) {
+        let view = self.network.view(rules);
+        if is_in_trouble && host.is_down(view, now) {
             self.fail_all_of(index, now);
         }
+    }
+
+    /// The network was down: what failed meanwhile shows nothing about any host.
+    pub(super) fn forgive_all(&mut self, now: Instant) {
+        for index in self.hosts.indices() {
+            let Some(host) = self.hosts.get(index) else { continue };
+            if let Some(breaker) = &mut host.breaker {
+                breaker.forgive();
+                self.settle(index, now);
+            }
+        }
+    }
+
+    /// What connecting to hosts that have responded before came to (see [`Step::Check`]).
+    pub fn network_checked(&mut self, checked: Checked, now: Instant) {
+        if self.network.checked(checked, now) {
+            self.forgive_all(now);
+        }
+    }
+
+    /// What is to be done about the network.
+    pub fn network_step(&mut self, now: Instant) -> Step {
+        if self.is_paused || self.is_stopped { Step::Wait } else { self.network.step(now) }
     }
 
     /// A row is asked again, not before `due`.
@@ -124,7 +175,8 @@ impl Gate {
             self.hostless.push_back(row);
             return;
         };
-        if self.hosts.at(index).is_down(&self.rules.retrying, now) {
+        let view = self.network.view(&self.rules.retrying);
+        if self.hosts.at(index).is_down(view, now) {
             self.fail_down(index, row, now);
             return;
         }
@@ -150,8 +202,8 @@ impl Gate {
         now: Instant,
     ) -> bool {
         let index = index.or_else(|| name().and_then(|name| self.find(&name)));
-        let health = index.and_then(|index| self.hosts.get(index)).and_then(|host| host.health.as_ref());
-        health.is_some_and(|health| health.is_paused(now))
+        let breaker = index.and_then(|index| self.hosts.get(index)).and_then(|host| host.breaker.as_ref());
+        breaker.is_some_and(|breaker| breaker.is_paused(now))
     }
 
     /// A row comes back that was started and not sent: it is the next one of its host.
@@ -182,7 +234,7 @@ impl Gate {
 
     pub(super) fn fail_down(&mut self, index: HostIndex, row: Row, now: Instant) {
         let host = self.hosts.at(index);
-        let asked_for_too_much = host.health.as_ref().is_some_and(|health| health.asked_for_too_much(now));
+        let asked_for_too_much = host.breaker.as_ref().is_some_and(|breaker| breaker.asked_for_too_much(now));
         self.fail(row, host_down(asked_for_too_much));
     }
 
@@ -234,7 +286,7 @@ fn host_down(asked_for_a_pause: bool) -> Failure {
     if asked_for_a_pause {
         Failure::new(ErrorKind::HostDown, "the host asked for too long a pause").with_option(OptionName::MaxRetryAfterS)
     } else {
-        Failure::new(ErrorKind::HostDown, "the host has refused everything for too long")
+        Failure::new(ErrorKind::HostDown, "the host has sent no response for too long")
             .with_option(OptionName::HostDownAfterS)
     }
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
 
-use super::tests::{end, ms, per_second, rules};
+use super::tests::{end, ms, per_second, rules, silent};
 use super::*;
 use crate::model::limits::{CostLimit, HostConcurrency, LimitBy, PerHost};
 use crate::schedule::retry::Fate;
@@ -73,6 +73,7 @@ fn scene() -> impl Strategy<Value = Scene> {
 impl Scene {
     fn rules(&self) -> Rules {
         let limits = Limits {
+            max_connections_per_host: None,
             rate: per_second(self.rate),
             rate_per_host: PerHost { each: per_second(self.rate_per_host), named: Vec::new() },
             burst: None,
@@ -198,7 +199,7 @@ proptest! {
                     Answer::Ok => (end(200), None),
                     Answer::Status(status) => (end(status), None),
                     Answer::Pause(time) => (end(429), Some(ms(time))),
-                    Answer::Closed => (AttemptEnd { status: None, error: Some(ErrorKind::Closed), is_lasting: false }, None),
+                    Answer::Closed => (silent(ErrorKind::Closed), None),
                 };
                 if let Some(time) = told {
                     let until = paused.entry(name).or_insert(now);
@@ -207,7 +208,7 @@ proptest! {
                 let (before, first) = (row.before(), row.first_began().unwrap_or(began));
                 let (started, was_told_when) = (began, told.is_some());
                 let asked = Asked { before, first, started, may_repeat: true, was_acted_on: false, was_told_when };
-                match gate.ended(host, || None, &Ended { part: Part::Whole, end, asked, told }, now) {
+                match gate.ended(host, || None, &Ended { part: Part::Whole, end, asked, told, responded_at: None }, now) {
                     Fate::Again(due) => {
                         gate.put_back(row, began, host, None, due, now);
                         passed_over.extend(gate.take_passed_over());

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::{Gate, GateFigures, HeldHost, HostIndex, Rules};
+use super::{Gate, GateFigures, HeldHost, HostIndex, Rules, SlowestHost};
 use crate::schedule::host::{Host, Standing};
 use crate::schedule::pace::{Meter, Pace};
 use crate::schedule::waits::Hold;
@@ -34,6 +34,7 @@ impl Gate {
         let burst = limits.burst.map(Into::into);
         self.rate = Pace::changed(self.rate.take(), limits.rate, burst, now);
         self.cost = Meter::changed(self.cost.take(), limits.cost.as_ref().map(|cost| cost.rate), None, now);
+        self.network.set(rules.retrying.network_down_after);
         self.rules = rules;
         for index in self.hosts.indices() {
             if let Some(host) = self.hosts.get(index) {
@@ -65,7 +66,7 @@ impl Gate {
         if let Some(hold) = host.standing.hold() {
             self.waiting[hold as usize] -= host.counted;
         }
-        host.standing = host.look(&self.rules.retrying, now).0;
+        host.standing = host.look(now).0;
         host.counted = host.waiting();
         if let Some(hold) = host.standing.hold() {
             self.waiting[hold as usize] += host.counted;
@@ -88,7 +89,7 @@ impl Gate {
             if let Some(host) = self.hosts.get(index)
                 && host.standing == Standing::Idle
                 && host.in_flight == 0
-                && host.health.take_if(|health| health.may_be_forgotten(now)).is_some()
+                && host.breaker.take_if(|breaker| breaker.may_be_forgotten(now)).is_some()
             {
                 self.in_trouble -= 1;
             }
@@ -129,22 +130,33 @@ impl Gate {
     }
 
     pub fn figures(&self, now: Instant) -> GateFigures {
+        let now = self.awake(now);
         let held = self.hosts.iter().filter_map(|host| Some((host, host.standing.hold()?)));
         let host = held.max_by_key(|(host, _)| host.waiting() + host.passed_over).map(|(host, hold)| HeldHost {
             name: host.name.clone(),
             hold,
             waiting: host.waiting() + host.passed_over,
             in_flight: host.in_flight,
-            until: if let Standing::Until(until, _) = host.standing { Some(until) } else { None },
+            until: if let Standing::Until(until, _) = host.standing { Some(self.real(until)) } else { None },
         });
-        let is_paused = |host: &&Host| host.health.as_ref().is_some_and(|health| health.is_paused(now));
+        let slowest = self.hosts.iter().filter_map(|host| Some((host.time_left(now)?, host)));
+        let slowest = slowest.max_by_key(|(time_left, _)| *time_left).map(|(time_left, host)| SlowestHost {
+            name: host.name.clone(),
+            waiting: host.waiting() + host.passed_over,
+            in_flight: host.in_flight,
+            time_left,
+        });
+        let is_paused = |host: &&Host| host.breaker.as_ref().is_some_and(|breaker| breaker.is_paused(now));
         GateFigures {
             lost: self.waits.lost(now),
             now: self.waits.now(),
             host,
             waiting: self.look_ahead.rows() as u64 + self.passed_over,
             pauses: self.pauses.clone(),
+            slowest,
+            network_down: self.network.down_for(now),
             paused_hosts: if self.in_trouble > 0 { self.hosts.iter().filter(is_paused).count() as u64 } else { 0 },
+            stalls: self.clock.figures(),
         }
     }
 }

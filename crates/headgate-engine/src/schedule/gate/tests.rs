@@ -1,16 +1,22 @@
 //! Each rule of the gate, on a table of times; `model.rs` has all of them at once.
 
 use super::*;
-use crate::model::limits::{HostConcurrency, LimitBy, PerHost, Rate};
+use crate::model::limits::{DEFAULT_HOST_NEVER_UP_AFTER, HostConcurrency, LimitBy, NetworkDownAfter, PerHost, Rate};
 use crate::model::trail::{Earlier, Trail};
 use crate::schedule::retry::Fate;
 
 pub(super) fn rules() -> Rules {
-    Rules { limits: Limits::default(), retrying: Retrying::default(), concurrency: 100, body_bytes: 0 }
+    let retrying = Retrying { network_down_after: NetworkDownAfter::Never, ..Retrying::default() };
+    Rules { limits: Limits::default(), retrying, concurrency: 100, body_bytes: 0 }
 }
 
 pub(super) fn end(status: u16) -> AttemptEnd {
-    AttemptEnd { status: Some(status), error: None, is_lasting: false }
+    AttemptEnd::responded(status)
+}
+
+/// An attempt that ended with this error and without a response head.
+pub(in crate::schedule) fn silent(error: ErrorKind) -> AttemptEnd {
+    AttemptEnd::failed(None, &Failure::new(error, ""))
 }
 
 fn asked(row: &Row, started: Instant) -> Asked {
@@ -73,7 +79,7 @@ impl Driver {
         end: AttemptEnd,
         told: Option<Duration>,
     ) -> Fate {
-        let ended = Ended { part, end, asked: asked(&row, self.began), told };
+        let ended = Ended { part, end, asked: asked(&row, self.began), told, responded_at: None };
         let fate = self.gate.ended(host, || None, &ended, self.now);
         if let Fate::Again(due) = fate {
             self.gate.put_back(row, self.now, host, None, due, self.now);
@@ -146,7 +152,7 @@ fn a_row_that_is_not_sent_yet_when_its_host_asks_for_a_pause_comes_back_as_the_n
 fn the_rows_of_a_host_that_refuses_everything_for_too_long_fail_and_the_others_go_on() {
     let mut driver = Driver::new(rules());
     (0..100).for_each(|ordinal| driver.offer(ordinal, "dead"));
-    let refused = AttemptEnd { status: None, error: Some(ErrorKind::Connect), is_lasting: false };
+    let refused = silent(ErrorKind::Connect);
     let start = driver.now;
     let (mut attempts, mut down) = (0, 0);
     while driver.now < start + Duration::from_secs(3600) {
@@ -157,7 +163,7 @@ fn the_rows_of_a_host_that_refuses_everything_for_too_long_fail_and_the_others_g
             }
             Turn::Fail(_, failure) => {
                 assert_eq!(ErrorKind::HostDown, failure.kind);
-                assert!(driver.now >= start + Retrying::default().host_down_after);
+                assert!(driver.now >= start + DEFAULT_HOST_NEVER_UP_AFTER);
                 down += 1;
             }
             Turn::Held(Some(until)) => driver.now = until,
@@ -191,7 +197,13 @@ fn nobody_keeps_account_where_nothing_is_limited_and_all_hosts_are_well() {
     driver.gate.ended(
         None,
         || Some("a".into()),
-        &Ended { part: Part::Whole, end: end(503), asked: asked(&Row::new(0, ""), driver.now), told: None },
+        &Ended {
+            part: Part::Whole,
+            end: end(503),
+            asked: asked(&Row::new(0, ""), driver.now),
+            told: None,
+            responded_at: None,
+        },
         driver.now,
     );
     driver.gate.put_back(Row::new(0, ""), driver.now, None, Some("a"), driver.now, driver.now);
@@ -200,6 +212,27 @@ fn nobody_keeps_account_where_nothing_is_limited_and_all_hosts_are_well() {
     assert_eq!(1, started.0.attempts_before());
     driver.end(started, end(200), None);
     assert!(!driver.gate.is_needed());
+}
+
+#[test]
+fn the_slowest_host_is_the_one_whose_rows_take_the_longest_at_its_limits() {
+    let limits = Limits {
+        concurrency_per_host: PerHost { each: Some(HostConcurrency::Fixed(2)), named: Vec::new() },
+        ..Limits::default()
+    };
+    let mut driver = Driver::new(Rules { limits, ..rules() });
+    (0..100).for_each(|ordinal| driver.offer(ordinal, "quick.example"));
+    (100..130).for_each(|ordinal| driver.offer(ordinal, "shop.example"));
+    let mut started = driver.started();
+    driver.now += ms(10);
+    started.drain(..2).for_each(|row| assert_eq!(Fate::Final, driver.end(row, end(200), None)));
+    driver.now += ms(990);
+    started.drain(..).for_each(|row| assert_eq!(Fate::Final, driver.end(row, end(200), None)));
+    driver.started();
+    let slowest = driver.gate.figures(driver.now).slowest.expect("rows wait");
+    assert_eq!(("shop.example", 26, 2), (&*slowest.name, slowest.waiting, slowest.in_flight));
+    // 28 rows, two at a time, each for a second.
+    assert!((13.5..14.5).contains(&slowest.time_left.as_secs_f64()), "{:?}", slowest.time_left);
 }
 
 #[test]
@@ -265,7 +298,7 @@ fn a_host_that_refuses_everything_is_probed_although_its_rows_are_not_asked_agai
     let mut driver = Driver::new(rules());
     let post = Asked { may_repeat: false, ..asked(&Row::new(0, ""), driver.now) };
     for _ in 0..30 {
-        let ended = Ended { part: Part::Whole, end: end(503), asked: post, told: None };
+        let ended = Ended { part: Part::Whole, end: end(503), asked: post, told: None, responded_at: None };
         assert_eq!(Fate::Unrepeatable, driver.gate.ended(None, || Some("a".into()), &ended, driver.now));
     }
     assert!(driver.gate.is_needed());
@@ -278,8 +311,13 @@ fn who_wants_each_row_asked_once_whatever_comes_of_it_wants_no_probes() {
     let retrying = Retrying { retries: 0, ..Retrying::default() };
     let mut driver = Driver::new(Rules { retrying, ..rules() });
     for ordinal in 0..30 {
-        let ended =
-            Ended { part: Part::Whole, end: end(503), asked: asked(&Row::new(ordinal, ""), driver.now), told: None };
+        let ended = Ended {
+            part: Part::Whole,
+            end: end(503),
+            asked: asked(&Row::new(ordinal, ""), driver.now),
+            told: None,
+            responded_at: None,
+        };
         assert_eq!(Fate::Final, driver.gate.ended(None, || Some("a".into()), &ended, driver.now));
     }
     assert!(!driver.gate.is_needed());
@@ -292,7 +330,7 @@ fn a_host_that_failed_once_and_is_asked_no_more_keeps_nobody_busy() {
     driver.gate.ended(
         None,
         || Some("a".into()),
-        &Ended { part: Part::Whole, end: end(503), asked: post, told: None },
+        &Ended { part: Part::Whole, end: end(503), asked: post, told: None, responded_at: None },
         driver.now,
     );
     assert!(driver.gate.is_needed());
@@ -301,6 +339,31 @@ fn a_host_that_failed_once_and_is_asked_no_more_keeps_nobody_busy() {
     let started = driver.started().remove(0);
     driver.end(started, end(200), None);
     assert!(!driver.gate.is_needed());
+}
+
+#[test]
+fn rows_start_in_their_order_again_when_their_host_goes_on_responding() {
+    let concurrency_per_host = PerHost { each: Some(HostConcurrency::Fixed(1)), named: Vec::new() };
+    let hour = Duration::from_hours(1);
+    let mut driver = Driver::new(Rules {
+        limits: Limits { concurrency_per_host, ..Limits::default() },
+        retrying: Retrying { delay: hour, max_delay: hour, ..rules().retrying },
+        ..rules()
+    });
+    (0..300).for_each(|ordinal| driver.offer(ordinal, "a"));
+    let mut starts = Vec::new();
+    while starts.len() < 200 {
+        driver.now += ms(1000);
+        driver.began = driver.now;
+        let Some(started) = driver.started().pop() else { continue };
+        let (ordinal, is_first) = (started.0.ordinal, started.0.before().is_none());
+        starts.extend(is_first.then_some(ordinal));
+        let fails = ordinal < 30 && is_first;
+        driver.end(started, if fails { silent(ErrorKind::Timeout) } else { end(200) }, None);
+    }
+    // 20 failures open the breaker. Then rows start from both ends, until 40 in a row have succeeded.
+    assert!(starts[..20].is_sorted() && starts[20] == 299 && starts[21] == 20, "{starts:?}");
+    assert!(starts[90..].is_sorted(), "{starts:?}");
 }
 
 #[test]
@@ -381,21 +444,4 @@ fn an_answer_whose_body_goes_on_stays_in_flight_unless_it_is_asked_again() {
     assert_eq!(Vec::<u64>::new(), driver.ordinals(), "its body goes on");
     driver.gate.abandoned(host.expect("a host"), driver.now);
     assert_eq!(vec![1], driver.ordinals());
-}
-
-#[test]
-fn bodies_that_came_for_hours_and_break_off_together_are_no_hours_of_failures() {
-    let mut driver = Driver::new(rules());
-    (0..10).for_each(|ordinal| driver.offer(ordinal, "a"));
-    let started = driver.started();
-    for (row, host) in &started {
-        driver.tell(Part::Head, (row.clone(), *host), end(200), None);
-    }
-    driver.now += Duration::from_secs(10_000);
-    let closed = AttemptEnd { status: Some(200), error: Some(ErrorKind::Closed), is_lasting: true };
-    for broken in started {
-        assert_eq!(Fate::Final, driver.tell(Part::Body, broken, closed, None));
-    }
-    driver.offer(10, "a");
-    assert_eq!(vec![10], driver.ordinals(), "the host is not down");
 }

@@ -1,5 +1,6 @@
 //! Templates that are bound to the columns of an input: which columns they need, and what they make of a row.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use super::cell::{Cell, Output};
@@ -11,14 +12,16 @@ use super::parse::{Placeholder, Template};
 use super::url::UrlTemplate;
 use super::{checksum, path, since};
 use crate::message;
+use crate::model::credentials::is_credential;
 use crate::model::error::JobError;
 use crate::model::message::{Message, OptionName};
 use crate::model::options::{SaveFormat, SourceOptions};
 use crate::model::reason::Reason;
 use crate::model::row::{BodyPiece, Row, RowBody, RowExtra};
 use crate::model::saved::SaveAs;
-use crate::source::cells::{Place, add_defect, defect_row, url_row};
+use crate::source::cells::{Place, add_defect, defect_row, is_never_of_row, url_row};
 use crate::source::save_to::SaveTo;
+use crate::source::upload_root;
 
 /// A body that is made of columns is no longer.
 const MAX_BODY_BYTES: usize = 64 * 1024 * 1024;
@@ -45,6 +48,8 @@ pub(in crate::source) struct RequestTemplates {
     pub(in crate::source) columns: Vec<usize>,
     url: Option<UrlTemplate>,
     headers: Vec<(Box<str>, Template)>,
+    /// Those that are credentials.
+    credentials: Vec<(Box<str>, Template)>,
     if_none_match: Option<Placeholder>,
     if_modified_since: Option<Placeholder>,
     body: Option<Body>,
@@ -63,8 +68,8 @@ enum Body {
     Json(JsonTemplate),
     Form(FormTemplate),
     Multipart(MultipartTemplate),
-    /// With its path.
-    File(Template),
+    /// With its path, below this directory.
+    File(Template, Arc<Path>),
 }
 
 impl RequestTemplates {
@@ -76,8 +81,10 @@ impl RequestTemplates {
         let mut binder = Binder { named, columns: Vec::new() };
         let url = options.url.as_ref().map(|text| binder.url(text)).transpose()?;
         let templates = &options.templates;
-        let headers = templates.headers.iter().map(|(name, text)| binder.header(name, text));
+        let headers = templates.headers.iter().map(|(name, text)| binder.header(name, text.expose()));
         let headers: Vec<_> = headers.collect::<Result<_, _>>()?;
+        let is_secret = |(name, _): &(Box<str>, _)| is_credential(name, &templates.secret_headers);
+        let (credentials, headers): (Vec<_>, Vec<_>) = headers.into_iter().partition(is_secret);
         let if_none_match = binder.column(options.if_none_match_column.as_ref(), OptionName::IfNoneMatchColumn)?;
         let if_modified_since =
             binder.column(options.if_modified_since_column.as_ref(), OptionName::IfModifiedSinceColumn)?;
@@ -89,6 +96,7 @@ impl RequestTemplates {
             || body.is_some()
             || save_to.is_some()
             || !headers.is_empty()
+            || !credentials.is_empty()
             || if_none_match.is_some()
             || if_modified_since.is_some();
         let columns = binder.columns;
@@ -97,6 +105,7 @@ impl RequestTemplates {
             columns,
             url,
             headers,
+            credentials,
             if_none_match,
             if_modified_since,
             body,
@@ -152,8 +161,11 @@ impl RequestTemplates {
     /// # Errors
     /// Why they can't be sent.
     fn fill_extra(&self, extra: &mut RowExtra, ordinal: u64, cells: &[Cell<'_>]) -> Result<(), Reason> {
-        for (name, _) in &self.headers {
+        for (name, _) in self.headers.iter().chain(&self.credentials) {
             remove(extra, name);
+        }
+        for (name, template) in &self.credentials {
+            extra.credentials.push((name.clone(), header::render(name, template, cells)?.into()));
         }
         for (name, template) in &self.headers {
             extra.headers.push((name.clone(), header::render(name, template, cells)?));
@@ -198,7 +210,7 @@ impl Body {
         match self {
             Self::Json(_) => Some("application/json".into()),
             Self::Form(_) => Some(form::MEDIA_TYPE.into()),
-            Self::Multipart(_) | Self::File(_) => None,
+            Self::Multipart(_) | Self::File(..) => None,
         }
     }
 
@@ -213,8 +225,8 @@ impl Body {
                 let body = multipart.render(&boundary, cells, out)?;
                 return Ok((body, Some(MultipartTemplate::media_type(&boundary).into())));
             }
-            Self::File(template) => {
-                let file = BodyPiece::File(path::render(template, cells)?);
+            Self::File(template, root) => {
+                let file = BodyPiece::FileBelow(root.clone(), path::render(template, cells)?);
                 return Ok((RowBody::Pieces([file].into()), None));
             }
         }
@@ -244,6 +256,9 @@ impl Binder<'_> {
 
     fn header(&mut self, name: &str, text: &str) -> Result<(Box<str>, Template), JobError> {
         let refused = |trouble: Message| refused(OptionName::HeaderTemplates, message!("{name}: ", trouble));
+        if is_never_of_row(name) {
+            return Err(refused("a row can't choose this header".into()));
+        }
         let mut template = Template::parse(text).map_err(|error| refused(error.to_string().into()))?;
         header::check_literals(&template).map_err(refused)?;
         self.bind(&mut template, OptionName::HeaderTemplates)?;
@@ -267,14 +282,15 @@ impl Binder<'_> {
             return Ok(Some(Body::Form(form)));
         }
         if !templates.form.is_empty() {
-            let mut multipart = MultipartTemplate::new(options.boundary_salt.clone());
+            let mut multipart = MultipartTemplate::new(options.boundary_salt.clone(), upload_root::of(options)?);
             for (index, text) in templates.form.iter().enumerate() {
                 self.field(index, text, OptionName::Form, |field| multipart.add(field))?;
             }
             return Ok(Some(Body::Multipart(multipart)));
         }
         let file = self.column(options.body_file_column.as_ref(), OptionName::BodyFileColumn)?;
-        Ok(file.map(|column| Body::File(Template::of_column(column))))
+        let file = file.map(|column| Ok(Body::File(Template::of_column(column), upload_root::of(options)?)));
+        file.transpose()
     }
 
     /// Of a field messages tell the number: it may be a secret.

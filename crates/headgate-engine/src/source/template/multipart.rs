@@ -1,6 +1,7 @@
 //! Multipart forms (RFC 7578) that are made of columns. A file is named by its path, and read when it is sent.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use aws_lc_rs::digest::{Context, SHA256};
 use bytes::Bytes;
@@ -28,6 +29,8 @@ const ANY_TYPE: &str = "application/octet-stream";
 pub(super) struct MultipartTemplate {
     fields: Vec<Field>,
     salt: BoundarySalt,
+    /// Files that rows name are below this directory.
+    root: Arc<Path>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -47,8 +50,8 @@ enum Content {
 
 impl MultipartTemplate {
     /// Without fields.
-    pub(super) fn new(salt: BoundarySalt) -> Self {
-        Self { fields: Vec::new(), salt }
+    pub(super) fn new(salt: BoundarySalt, root: Arc<Path>) -> Self {
+        Self { fields: Vec::new(), salt, root }
     }
 
     /// What is between the fields of a row: so long, and known to so few, that it is in no value. It is the row's own, as a
@@ -101,7 +104,14 @@ impl MultipartTemplate {
             match (&field.content, file) {
                 (_, Some(file)) => {
                     let before = Bytes::from(out.take());
-                    pieces.extend([BodyPiece::Bytes(before), BodyPiece::File(file)]);
+                    // A path that is the same for all rows is none that a row has named.
+                    let is_named_by_row = matches!(&field.content, Content::File(path) if path.literal().is_none());
+                    let file = if is_named_by_row {
+                        BodyPiece::FileBelow(self.root.clone(), file)
+                    } else {
+                        BodyPiece::File(file)
+                    };
+                    pieces.extend([BodyPiece::Bytes(before), file]);
                 }
                 (Content::Text(text) | Content::File(text), None) => {
                     text.render(cells, &mut out, |_, value, out| out.push(value))?;

@@ -1,13 +1,15 @@
 //! The text of a template: what stands in it as it is, and where values of columns go.
 //!
 //! `{column}` stands for the value of a row, `{column|default}` for it or, where it is null, for the default;
-//! `{column:string}` asks for it as text where it would keep its type. `{{` is a brace, and so is `}}`; a `}` that closes
+//! `{column:string}` asks for it as text where it would keep its type, and `{column:optional}` is `{column|}`. `{{` is a brace, and so is `}}`; a `}` that closes
 //! nothing is itself.
 
 use std::fmt;
 
 /// Asks for a value as text.
 const AS_STRING: &str = ":string";
+/// Has nothing stand for a null, also where an empty value would be refused.
+const OPTIONAL: &str = ":optional";
 
 /// A template: its pieces, in their order.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -193,7 +195,10 @@ impl Placeholder {
     fn parse(inner: &str) -> Option<Self> {
         let (column, default) = match inner.split_once('|') {
             Some((column, default)) => (column, Some(default.into())),
-            None => (inner, None),
+            None => match inner.strip_suffix(OPTIONAL) {
+                Some(column) => (column, Some("".into())),
+                None => (inner, None),
+            },
         };
         let (column, as_string) = match column.strip_suffix(AS_STRING) {
             Some(column) => (column, true),
@@ -201,6 +206,11 @@ impl Placeholder {
         };
         let placeholder = Self { written: inner.into(), column: column.into(), slot: 0, default, as_string };
         (!column.is_empty()).then_some(placeholder)
+    }
+
+    /// Whether the template says that there may be nothing.
+    pub fn may_be_empty(&self) -> bool {
+        self.default.as_deref() == Some("")
     }
 
     /// The column is the one whose name is all that stands between the braces.
@@ -259,6 +269,8 @@ mod tests {
             (vec![column("a|b|c", "a", Some("b|c"), false)], "{a|b|c}"),
             (vec![column("a:string", "a", None, true)], "{a:string}"),
             (vec![column("a:string|b", "a", Some("b"), true)], "{a:string|b}"),
+            (vec![column("a:optional", "a", Some(""), false)], "{a:optional}"),
+            (vec![column("a:string:optional", "a", Some(""), true)], "{a:string:optional}"),
             (vec![column("a:int", "a:int", None, false)], "{a:int}"),
             (vec![literal("{id}")], "{{id}}"),
             (vec![literal("{"), column("id", "id", None, false), literal("}")], "{{{id}}}"),

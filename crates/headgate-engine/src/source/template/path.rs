@@ -1,5 +1,5 @@
-//! Paths of files that are made of columns. A column at the beginning names any file there is; one behind other text names no
-//! file outside the directory that this text says.
+//! Paths of files that are made of columns. A column behind other text names no file outside the directory of this text, and
+//! all files are below the directory for uploads.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;

@@ -213,7 +213,7 @@ fn a_multipart_form_has_texts_and_files_with_names_that_can_end_nothing() {
     let Some(RowBody::Pieces(pieces)) = extra.body else { panic!("a body in pieces") };
     let shown = pieces.iter().map(|piece| match piece {
         BodyPiece::Bytes(bytes) => String::from_utf8_lossy(bytes).replace(&boundary, "B"),
-        BodyPiece::File(path) => format!("<{}>", path.display()),
+        BodyPiece::File(path) | BodyPiece::FileBelow(_, path) => format!("<{}>", path.display()),
     });
     let expected = [
         "--B\r\nContent-Disposition: form-data; name=\"t\"\r\nContent-Type: text/plain;charset=utf-8\r\n\r\nx\"\r\n\r\n",
@@ -247,12 +247,17 @@ fn a_field_that_is_no_part_of_a_multipart_form_is_refused() {
 #[test]
 fn a_path_stays_in_the_directory_that_the_template_names() {
     let path = |template: &str, value: &str| match extra(&with_multipart(&[template]), &[text(value)]) {
-        Ok(RowExtra { body: Some(RowBody::Pieces(pieces)), .. }) => Ok(format!("{:?}", pieces[1])),
+        Ok(RowExtra { body: Some(RowBody::Pieces(pieces)), .. }) => Ok(match &pieces[1] {
+            BodyPiece::FileBelow(_, path) => format!("below {}", path.display()),
+            other => format!("{other:?}"),
+        }),
         Ok(other) => panic!("no file: {other:?}"),
         Err(trouble) => Err(trouble),
     };
-    assert_eq!(Ok("File(\"../x/y\")".to_owned()), path("f=@{a}", "../x/y"));
-    assert_eq!(Ok("File(\"x/..y\")".to_owned()), path("f=@x/{a}", "..y"));
+    assert_eq!(Ok("below ../x/y".to_owned()), path("f=@{a}", "../x/y"));
+    assert_eq!(Ok("below x/..y".to_owned()), path("f=@x/{a}", "..y"));
+    // What no row has named may be anywhere.
+    assert_eq!(Ok("File(\"/x/y\")".to_owned()), path("f=@/x/y", ""));
     for (expected, template, value) in [
         ("the column \"a\" has a / and is not the beginning of the path (row 0: `../y`)", "f=@x/{a}", "../y"),
         ("the path of the file leads out of its directory (row 0: `x/../y`)", "f=@x/{a}/y", ".."),
@@ -264,7 +269,8 @@ fn a_path_stays_in_the_directory_that_the_template_names() {
     }
     let options = SourceOptions { body_file_column: Some("a".into()), ..SourceOptions::default() };
     let extra = extra(&options, &[text("/tmp/x")]).expect("a body");
-    let file = BodyPiece::File(std::path::Path::new("/tmp/x").into());
+    let here = std::env::current_dir().expect("a directory");
+    let file = BodyPiece::FileBelow(here.into(), std::path::Path::new("/tmp/x").into());
     assert_eq!((Some(RowBody::Pieces([file].into())), None), (extra.body, extra.body_type));
 }
 

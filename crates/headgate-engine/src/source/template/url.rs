@@ -78,6 +78,11 @@ impl UrlTemplate {
         let mut values = Vec::new();
         self.rest.render(cells, &mut url, |placeholder, value, url| {
             let start = url.bytes.len();
+            let is_in_path = !url.bytes.iter().any(|byte| b"?#".contains(byte));
+            if value.is_empty() && is_in_path && !placeholder.may_be_empty() {
+                let column = &placeholder.column;
+                return Err(format!("the column {column:?} is empty, which would change the path").into());
+            }
             percent::push(value, url)?;
             values.push((placeholder.column.clone(), start..url.bytes.len()));
             Ok(())

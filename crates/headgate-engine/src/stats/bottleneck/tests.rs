@@ -64,6 +64,18 @@ fn each_bound_is_named_with_the_number_to_turn() {
             Stretch { cores_busy: Some(1.0), ..stretch(1000, None, 0.5) },
         ),
         (
+            BoundKind::Connecting,
+            "bound by connecting: 63 % of requests needed a new connection, workers 98 % busy; max_idle_connections \
+             bounds how many are kept",
+            Stretch { connections: 4202, ..stretch(1000, None, 9.8) },
+        ),
+        (
+            BoundKind::Connecting,
+            "bound by connecting: 63 % of requests needed a new connection, which takes 40 % of their time; raise \
+             concurrency",
+            Stretch { connections: 4202, ..stretch(1000, Some((Wait::Connection, 4)), 1.0) },
+        ),
+        (
             BoundKind::Input,
             "bound by the input: its 40 rows are all in flight at once",
             Stretch { rows_known: Some(40), ..stretch(40, None, 0.5) },

@@ -28,7 +28,7 @@ fn archives_have_a_body_and_a_description_for_each_row() {
     let mut rig = saving("d.e/{row}.{ext}", urls);
     rig.options.source.save_format = SaveFormat::Tar;
     rig.options.sink.part_bytes = 1_000_000;
-    rig.options.sink.commit_every = std::time::Duration::ZERO;
+    rig.options.sink.commit_every = Some(std::time::Duration::ZERO);
     let rows = rig.rows();
     assert_eq!(Vec::<PathBuf>::new(), tmp(&rig));
     let archives = files(&rig.path("out"));

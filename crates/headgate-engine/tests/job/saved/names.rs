@@ -86,7 +86,7 @@ fn of_rows_with_one_name_one_is_saved_and_the_others_fail() {
     for (template, rows_of_one, commit_every) in [("same.{ext}", 40, 10), ("same.{ext}", 40, 0), ("X/{sha256}", 40, 0)]
     {
         let mut rig = saving(template, (0..rows_of_one).map(|_| url(server.address(), "/bytes/100")));
-        rig.options.sink.commit_every = std::time::Duration::from_secs(commit_every);
+        rig.options.sink.commit_every = Some(std::time::Duration::from_secs(commit_every));
         let rows = rig.rows();
         assert_eq!(1, check(&rig, &rows).len());
         let (saved, others): (Vec<_>, Vec<_>) = rows.iter().partition(|row| row.path.is_some());

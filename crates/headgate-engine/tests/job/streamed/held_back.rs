@@ -35,7 +35,7 @@ fn what_a_proxy_refuses_leaves_its_hosts_place_to_the_next() {
             let _ = stream.write_all(answer.as_bytes());
         }
     });
-    let request = RequestOptions { proxies: vec![proxy.url("")], ..RequestOptions::default() };
+    let request = RequestOptions { proxies: vec![proxy.url("").into()], ..RequestOptions::default() };
     let run = run_of(request, one_for_each_host());
     let refused = Stream::ask(&run, "http://host.invalid/".into());
     assert_eq!(Some(ErrorKind::Proxy), kind(refused.head().failure));

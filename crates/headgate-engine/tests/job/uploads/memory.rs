@@ -22,7 +22,8 @@ fn uploads_that_nobody_takes_are_bounded_in_memory_and_all_of_it_is_given_back()
                 let _ = stays.lock().unwrap().recv();
             })
         };
-        let options = EngineOptions { threads: Some(2), max_memory_bytes: BUDGET_BYTES, ..EngineOptions::default() };
+        let options =
+            EngineOptions { threads: Some(2), max_memory_bytes: Some(BUDGET_BYTES), ..EngineOptions::default() };
         let engine = Engine::start(&options).expect("an engine");
         let budget = engine.memory();
         let mut uploads = Uploads::new();
@@ -56,7 +57,8 @@ fn files_are_sent_also_where_memory_is_taken() {
     let mut uploads = Uploads::new();
     for (name, _server, at, request) in servers(uploads.directory.path()) {
         uploads.request = request;
-        let options = EngineOptions { threads: Some(1), max_memory_bytes: BUDGET_BYTES, ..EngineOptions::default() };
+        let options =
+            EngineOptions { threads: Some(1), max_memory_bytes: Some(BUDGET_BYTES), ..EngineOptions::default() };
         let engine = Engine::start(&options).expect("an engine");
         let mut all = engine.memory().reservation();
         assert!(all.try_grow_within(BUDGET_BYTES - FREE_BYTES));

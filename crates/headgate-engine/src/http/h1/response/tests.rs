@@ -9,7 +9,7 @@ type Read = Result<(u16, Vec<u8>, bool), (ErrorKind, Option<u16>)>;
 
 /// Reads `data` in pieces of these lengths, then the end of the connection.
 fn read(data: &[u8], pieces: &[usize]) -> Read {
-    let mut reader = ResponseReader::new(false, Wanted::AtMost(MAX), Redirects::default());
+    let mut reader = ResponseReader::new(false, Wanted::AtMost(MAX), Redirects::none());
     let mut rest = data;
     let mut lengths = pieces.iter().cycle();
     let outcome = loop {
@@ -95,7 +95,7 @@ fn a_head_drop_by_drop_is_not_parsed_at_each_drop() {
 
 /// What is kept and whether it is cut off, and whether the connection may be used again, of a body of 10 bytes.
 fn first_bytes(wanted: Wanted, data: &str, pieces: &[usize]) -> (Vec<u8>, bool, bool) {
-    let mut reader = ResponseReader::new(false, wanted, Redirects::default());
+    let mut reader = ResponseReader::new(false, wanted, Redirects::none());
     let mut rest = data.as_bytes();
     let mut lengths = pieces.iter().cycle();
     while !reader.is_done() && !rest.is_empty() {
@@ -150,7 +150,7 @@ fn of_a_body_that_is_too_long_the_first_bytes_are_kept_and_the_rest_is_drained_o
 #[test]
 fn of_a_body_that_fails_is_kept_what_came() {
     let kept = |data: &[u8]| {
-        let mut reader = ResponseReader::new(false, Wanted::AtMost(8), Redirects::default());
+        let mut reader = ResponseReader::new(false, Wanted::AtMost(8), Redirects::none());
         let fed = reader.feed(data).and_then(|()| reader.end());
         (fed.expect_err("it fails").kind, String::from_utf8(reader.body).expect("ASCII"))
     };

@@ -14,7 +14,7 @@ async fn connected(open: &Rc<Open>) -> (Rc<Connection>, Driver, TcpStream) {
     let address = listener.local_addr().expect("a bound address");
     let stream = Stream::Plain(TcpStream::connect(address).await.expect("somebody listens"));
     let (peer, _) = listener.accept().await.expect("a connection");
-    let dialled = Dialled { stream, remote_addr: "".into(), is_http2: true, ask_proxy: None };
+    let dialled = Dialled { stream, remote_addr: "".into(), remote: Remote::UNKNOWN, is_http2: true, ask_proxy: None };
     let terms = Terms { max_streams: 100, window_bytes: 65_535 };
     let (connection, driver) = Connection::begin(dialled, terms, open.permit()).await.expect("it stands");
     (connection, driver, peer)
@@ -22,7 +22,7 @@ async fn connected(open: &Rc<Open>) -> (Rc<Connection>, Driver, TcpStream) {
 
 #[tokio::test]
 async fn a_server_that_is_silent_is_asked_and_given_up_if_it_stays_so() {
-    let (connection, mut driver, mut peer) = connected(&Open::new(1)).await;
+    let (connection, mut driver, mut peer) = connected(&Rc::<Open>::default()).await;
     connection.take();
     // What came before counts as a sign of life.
     for _ in 0..=SILENT_TICKS {
@@ -48,7 +48,7 @@ async fn a_server_that_is_silent_is_asked_and_given_up_if_it_stays_so() {
 
 #[tokio::test]
 async fn a_connection_that_is_doubted_takes_requests_again_when_it_has_answered() {
-    let (connection, mut driver, mut peer) = connected(&Open::new(1)).await;
+    let (connection, mut driver, mut peer) = connected(&Rc::<Open>::default()).await;
     let mut heard = connection.heard();
     let (settings, known) = ([0, 0, 0, 4, 0, 0, 0, 0, 0], [0, 0, 0, 4, 1, 0, 0, 0, 0]);
     for sign_of_life in [settings, known] {
@@ -64,17 +64,17 @@ async fn a_connection_that_is_doubted_takes_requests_again_when_it_has_answered(
 
 #[tokio::test]
 async fn a_connection_that_nobody_uses_counts_as_idle_and_is_closed_in_the_end() {
-    let open = Open::new(1);
+    let open = Rc::<Open>::default();
     let (connection, mut driver, _peer) = connected(&open).await;
     connection.take();
-    assert_eq!((0, false), (open.idle_http2(), open.has_room()));
+    assert_eq!((0, 1), (open.idle(), open.in_use()));
     connection.give_back();
-    assert_eq!(1, open.idle_http2());
+    assert_eq!((1, 0), (open.idle(), open.in_use()));
     for _ in 0..50 {
         connection.tick(50);
     }
     assert!(!connection.is_closed());
     connection.tick(50);
-    assert_eq!((true, 0, true), (connection.is_closed(), open.idle_http2(), open.has_room()));
+    assert_eq!((true, 0, 0), (connection.is_closed(), open.idle(), open.in_use()));
     assert_eq!(Event::Ended, poll_fn(|cx| driver.poll(cx)).await);
 }

@@ -1,0 +1,71 @@
+//! Does what the run's [`Network`](crate::schedule::network::Network) asks for: connects to hosts that have responded before,
+//! and stops the run when none can be reached for too long.
+
+use std::rc::Rc;
+use std::sync::PoisonError;
+use std::time::{Duration, Instant};
+
+use tokio::task::JoinSet;
+use tokio::time::MissedTickBehavior;
+
+use crate::engine::share::Share;
+use crate::http::dial::connect::ConnectBy;
+use crate::message;
+use crate::model::message::OptionName;
+use crate::model::random::Rng;
+use crate::schedule::network::{CHECK_TIME, CHECKED_HOSTS, Checked, Step};
+
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+impl Share {
+    /// Watches the network for the run. All workers do, and one of them gets [`Step::Check`].
+    pub(super) async fn watch_network(&self) {
+        let mut interval = tokio::time::interval(LOOK_EVERY);
+        interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            interval.tick().await;
+            let gate = &self.shared.gate;
+            if !gate.is_needed() {
+                continue;
+            }
+            // Most looks find nothing to do, and so notify no worker.
+            let step = {
+                let (mut gate, now) = gate.lock_at(Instant::now());
+                gate.network_step(now)
+            };
+            match step {
+                Step::Wait => {}
+                Step::Check => {
+                    let checked = self.check_network().await;
+                    gate.change_at(Instant::now(), |gate, now| gate.network_checked(checked, now));
+                    self.wake();
+                }
+                Step::Stop(time) => {
+                    let failure = self.shared.last_unreached.lock().unwrap_or_else(PoisonError::into_inner).take();
+                    let failure = failure.map(|failure| format!(" ({failure})")).unwrap_or_default();
+                    let time = time.as_secs_f64();
+                    self.stop_run(message!(
+                        "no host could be reached for {time} s{failure}: check the network and the URLs, or wait longer with ",
+                        OptionName::NetworkDownAfterS
+                    ));
+                }
+            }
+        }
+    }
+
+    async fn check_network(&self) -> Checked {
+        let responders = &self.shared.responders;
+        let by = ConnectBy { time: Instant::now() + CHECK_TIME, option: OptionName::ConnectTimeoutS };
+        let mut connecting = JoinSet::new();
+        for origin in responders.sample(CHECKED_HOSTS, &mut Rng::new()) {
+            let (client, route) = (Rc::clone(&self.client), self.preparer.borrow().route(origin));
+            connecting.spawn_local(async move { client.reaches(&route, by).await });
+        }
+        while let Some(reached) = connecting.join_next().await {
+            if reached.unwrap_or(false) {
+                return Checked::Reached;
+            }
+        }
+        if responders.has_responded() { Checked::Unreachable } else { Checked::NoHost }
+    }
+}

@@ -1,0 +1,140 @@
+//! Which addresses may be connected to: lists of strangers must not reach what only this machine can.
+//!
+//! What counts is the address that is connected to, each time. A name may have another one at the next look-up, and what
+//! was checked before says nothing about it.
+
+use std::net::{IpAddr, SocketAddr};
+
+use crate::http::dial::special_ranges::{embedded, special};
+use crate::model::error::{ErrorKind, Failure};
+use crate::model::message::OptionName;
+use crate::model::network_options::{Network, NetworkOptions};
+use crate::model::options::RequestOptions;
+use crate::model::reason::Reason;
+
+pub(crate) const REDIRECTED_INSIDE: &str = "a redirect may not lead from outside to an address that is not public";
+
+/// The policy of a run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Policy {
+    options: NetworkOptions,
+    /// An address that the user has named, where that allows it.
+    named: Option<IpAddr>,
+}
+
+/// What the other end of a connection means for redirects.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Remote {
+    /// Its address is public, or unknown because a proxy connects to it: it may not redirect to one that is not public.
+    pub is_outside: bool,
+    /// It may be asked by those whom a server outside has redirected.
+    pub takes_redirects: bool,
+}
+
+impl Remote {
+    /// A mock transport.
+    pub(super) const MOCK: Self = Self { is_outside: false, takes_redirects: true };
+    /// A host whose address only a proxy knows.
+    pub(crate) const UNKNOWN: Self = Self { is_outside: true, takes_redirects: true };
+}
+
+/// What is checked of an address before it is connected to.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Guard<'a> {
+    /// It is a proxy's, which the user has named.
+    Proxy,
+    Host {
+        policy: &'a Policy,
+        /// A server outside has redirected the request.
+        from_outside: bool,
+    },
+}
+
+impl Guard<'_> {
+    /// Returns why this address may not be connected to, if so.
+    pub(super) fn objection(&self, to: SocketAddr) -> Option<Failure> {
+        match self {
+            Self::Proxy => None,
+            Self::Host { policy, from_outside } => policy.objection(to, *from_outside),
+        }
+    }
+
+    /// Keeps the addresses that may be connected to.
+    ///
+    /// # Errors
+    /// `blocked_by_network_policy`: there are none.
+    pub(super) fn permitted(&self, mut addresses: Vec<SocketAddr>) -> Result<Vec<SocketAddr>, Failure> {
+        let mut refused = None;
+        addresses.retain(|address| match self.objection(*address) {
+            Some(objection) => {
+                refused.get_or_insert(objection);
+                false
+            }
+            None => true,
+        });
+        match refused {
+            Some(objection) if addresses.is_empty() => Err(objection),
+            _ => Ok(addresses),
+        }
+    }
+}
+
+impl Policy {
+    pub(super) fn new(options: &RequestOptions) -> Self {
+        // Others make no difference, and their connections can be shared.
+        let named =
+            options.named_address.filter(|address| special(*address).is_some_and(|special| special.is_trusting));
+        Self { options: options.network.clone(), named }
+    }
+
+    /// Returns what the server at this address means for redirects.
+    pub(super) fn remote(&self, address: SocketAddr) -> Remote {
+        Remote { is_outside: special(address.ip()).is_none(), takes_redirects: self.objection(address, true).is_none() }
+    }
+
+    /// Returns why this port may not be connected to, if so.
+    pub(super) fn port_objection(&self, port: u16) -> Option<Failure> {
+        let allowed = &self.options.allow_port;
+        let is_allowed = allowed.is_empty() || allowed.contains(&port);
+        (!is_allowed).then(|| blocked("the port is not among those that are allowed", &port, OptionName::AllowPort))
+    }
+
+    /// Returns why this address may not be connected to, if so; `from_outside`: a server outside has redirected the request.
+    fn objection(&self, to: SocketAddr, from_outside: bool) -> Option<Failure> {
+        let Self { options: NetworkOptions { network, allow_net, deny_net, .. }, named } = self;
+        let address = to.ip();
+        let embedded = embedded(address).map(|embedded| embedded.map(IpAddr::V4));
+        let shown = || match &embedded {
+            Some([first, second]) if first == second => format!("{address}, which embeds {first}"),
+            Some([first, second]) => format!("{address}, which embeds {first} and {second}"),
+            None => address.to_string(),
+        };
+        let (whole, parts) = (std::slice::from_ref(&address), embedded.as_ref().map_or(&[][..], |embedded| embedded));
+        if let Some(net) = deny_net.iter().find(|net| whole.iter().chain(parts).any(|address| net.contains(address))) {
+            return Some(blocked(format!("the address is in a denied network, {net}"), &shown(), OptionName::DenyNet));
+        }
+        if let Some(objection) = self.port_objection(to.port()) {
+            return Some(objection);
+        }
+        let is_in = |address: &IpAddr| allow_net.iter().any(|net| net.contains(address));
+        let special = special(address)?;
+        if is_in(&address) || !parts.is_empty() && parts.iter().all(is_in) {
+            return None;
+        }
+        let why = match network {
+            Network::Public => "the address is not public",
+            Network::Any if from_outside => REDIRECTED_INSIDE,
+            Network::Any if special.is_trusting && *named != Some(address) => {
+                "the address is refused unless it is named"
+            }
+            Network::Any => return None,
+        };
+        Some(blocked(format!("{why}: {}", special.name), &shown(), OptionName::AllowNet))
+    }
+}
+
+/// A failure of the policy. What it refuses is refused again by the next attempt.
+pub(crate) fn blocked(why: impl Into<Reason>, what: &impl ToString, option: OptionName) -> Failure {
+    let reason = Reason::with(why.into(), what.to_string());
+    Failure::new(ErrorKind::BlockedByNetworkPolicy, reason).with_option(option).lasting()
+}

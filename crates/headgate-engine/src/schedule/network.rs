@@ -1,0 +1,457 @@
+//! Whether the network works at all. A dead network is not a dead host: if it is down, the run pauses as a whole, no row
+//! fails for it, and after a while the run stops with its rows not done.
+//!
+//! Evidence: a response head shows that the network works. Failures to look up a name or to connect, and none else, make it
+//! doubtful: [`DOUBT_FAILURES`] in a row within [`DOUBT_SOON`], or any for [`DOUBT_AFTER`]. Then the engine connects to hosts
+//! that have responded before in this job ([`Step::Check`]). If one of them accepts, the network works and the failures are
+//! those of the other hosts. If none does, nothing starts until one does.
+//!
+//! Where no host has responded in this run, those of earlier runs may be gone, or there are none. Then few requests start
+//! beside the checks, so that a run that begins without a network spends few rows on finding out; and more signs show that
+//! the network works: a name that does not exist, as an authority said so, and a refused connection in a run of several hosts.
+//!
+//! Pure: times are passed in. Bounded: a few numbers.
+
+use std::time::{Duration, Instant};
+
+use crate::model::limits::{NetworkDownAfter, Retrying};
+
+/// Failures in a row that make the network doubtful after [`DOUBT_SOON`].
+const DOUBT_FAILURES: u32 = 20;
+const DOUBT_SOON: Duration = Duration::from_millis(250);
+/// Any failures without a response in between make the network doubtful after so long.
+const DOUBT_AFTER: Duration = Duration::from_secs(10);
+/// After a check that found the network working, it is not doubted for so long.
+const TRUSTED_FOR: Duration = Duration::from_secs(10);
+const FIRST_CHECK: Duration = Duration::from_secs(1);
+const LONGEST_CHECK: Duration = Duration::from_secs(5);
+/// While no host has responded in this run and the network is doubtful, so many requests start before the run stops.
+const CAUTIOUS_STARTS: u32 = 300;
+/// The bounds of the interval between two of them.
+const CAUTIOUS_INTERVAL: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(1));
+/// Hosts that are connected to in one check.
+pub const CHECKED_HOSTS: usize = 3;
+/// How long one check may take.
+pub const CHECK_TIME: Duration = Duration::from_secs(3);
+
+/// What one attempt shows about the network.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sign {
+    /// A response head.
+    Response,
+    /// A name does not exist, or TLS was refused: something at the other end said so.
+    Works,
+    /// The connection was refused: by the host, or by this machine.
+    Refused,
+    /// Looking up a name, or connecting, failed.
+    Unreachable,
+    Nothing,
+}
+
+/// What came of connecting to hosts that have responded before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Checked {
+    Reached,
+    Unreachable,
+    /// As `Unreachable`, or there was none to connect to; no host has responded in this run.
+    NoHost,
+}
+
+/// What the engine is to do about the network.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Step {
+    /// Connect to hosts that have responded before, and report what came of it.
+    Check,
+    /// The network was down for so long: the run stops.
+    Stop(Duration),
+    Wait,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    Working,
+    Checking {
+        since: Instant,
+    },
+    /// A check has failed.
+    Down {
+        check_at: Instant,
+        interval: Duration,
+        /// When the next request may start, as no host has responded in this run; `None`: none starts.
+        start_at: Option<Instant>,
+    },
+}
+
+#[derive(Debug)]
+pub struct Network {
+    down_after: NetworkDownAfter,
+    state: State,
+    /// A host has responded in an earlier run of the job.
+    responded_earlier: bool,
+    /// A host has responded in this run.
+    has_responded: bool,
+    /// While no host has responded: something else has shown that the network works.
+    is_proven: bool,
+    /// Signs against the network since the last one for it.
+    failures: u32,
+    /// When the first of them came.
+    failing_since: Option<Instant>,
+    trusted_until: Option<Instant>,
+    /// When something last showed that the network works.
+    works_at: Option<Instant>,
+}
+
+/// What of the whole run counts for a host.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct View<'a> {
+    pub(super) rules: &'a Retrying,
+    pub(super) network: &'a Network,
+}
+
+impl Network {
+    pub fn new(down_after: NetworkDownAfter) -> Self {
+        Self {
+            down_after,
+            state: State::Working,
+            responded_earlier: false,
+            has_responded: false,
+            is_proven: false,
+            failures: 0,
+            failing_since: None,
+            trusted_until: None,
+            works_at: None,
+        }
+    }
+
+    pub fn set(&mut self, down_after: NetworkDownAfter) {
+        self.down_after = down_after;
+    }
+
+    /// Notes that hosts have responded in an earlier run of the job.
+    pub fn resume(&mut self) {
+        self.responded_earlier = true;
+    }
+
+    /// Notes that some host has responded before.
+    pub fn note_earlier_response(&mut self) {
+        self.has_responded = true;
+    }
+
+    /// Notes what an attempt has shown; `several_hosts`: the run has more than one. Returns whether the network was down and
+    /// works again.
+    pub fn note(&mut self, sign: Sign, several_hosts: bool, now: Instant) -> bool {
+        match sign {
+            Sign::Response => {
+                self.has_responded = true;
+                self.works_at = Some(now);
+                return self.works();
+            }
+            Sign::Works => self.is_proven = true,
+            Sign::Refused if several_hosts => self.is_proven = true,
+            Sign::Refused | Sign::Unreachable => {}
+            Sign::Nothing => return false,
+        }
+        if self.is_proven && !self.has_responded {
+            self.works_at = Some(now);
+            return self.works();
+        }
+        if sign != Sign::Works {
+            self.failures = self.failures.saturating_add(1);
+            self.failing_since.get_or_insert(now);
+        }
+        false
+    }
+
+    fn works(&mut self) -> bool {
+        let was_down = self.is_down();
+        (self.state, self.failures, self.failing_since) = (State::Working, 0, None);
+        was_down
+    }
+
+    /// Begins anew, after a time in which the run did nothing.
+    pub fn restart(&mut self) {
+        self.works();
+    }
+
+    /// What is to be done at this time; to be asked several times a second. [`Network::checked`] has to follow
+    /// [`Step::Check`].
+    pub fn step(&mut self, now: Instant) -> Step {
+        let Some(since) = self.failing_since.filter(|_| self.down_after != NetworkDownAfter::Never) else {
+            return Step::Wait;
+        };
+        let limit = self.limit();
+        let is_over = now >= since + limit;
+        match self.state {
+            State::Working => {
+                let doubt = if self.failures >= DOUBT_FAILURES { DOUBT_SOON } else { DOUBT_AFTER };
+                if now < since + doubt || self.trusted_until.is_some_and(|until| now < until) {
+                    return Step::Wait;
+                }
+            }
+            // The worker that began it may have ended.
+            State::Checking { since } if now < since + CHECK_TIME * 2 => return Step::Wait,
+            State::Checking { .. } => {}
+            State::Down { .. } if is_over => return Step::Stop(limit),
+            State::Down { check_at, interval, start_at } if now >= check_at => {
+                self.state = State::Down { check_at: now + CHECK_TIME * 2, interval, start_at };
+                return Step::Check;
+            }
+            State::Down { .. } => return Step::Wait,
+        }
+        self.state = State::Checking { since: now };
+        Step::Check
+    }
+
+    /// What came of a check. Returns whether the network was down and works again.
+    pub fn checked(&mut self, checked: Checked, now: Instant) -> bool {
+        // Attempts may have shown meanwhile that the network works.
+        if !matches!(self.state, State::Checking { .. } | State::Down { .. }) {
+            return false;
+        }
+        if checked == Checked::Reached {
+            self.trusted_until = Some(now + TRUSTED_FOR);
+            self.works_at = Some(now);
+            self.has_responded = true;
+            return self.works();
+        }
+        self.has_responded |= checked == Checked::Unreachable;
+        let (interval, start_at) = match self.state {
+            State::Down { interval, start_at, .. } => ((interval * 2).min(LONGEST_CHECK), start_at),
+            _ => (FIRST_CHECK, None),
+        };
+        let start_at = if self.has_responded { None } else { start_at.or(Some(now)) };
+        self.state = State::Down { check_at: now + interval, interval, start_at };
+        false
+    }
+
+    /// How long no host may be reached before the run stops.
+    fn limit(&self) -> Duration {
+        self.down_after.time(self.has_responded || self.responded_earlier)
+    }
+
+    /// Whether each end of an attempt has to be noted: the last one was a failure.
+    pub fn is_watched(&self) -> bool {
+        self.failing_since.is_some() && self.down_after != NetworkDownAfter::Never
+    }
+
+    /// Whether the run is paused because the network is down.
+    pub fn is_down(&self) -> bool {
+        matches!(self.state, State::Down { start_at: None, .. })
+    }
+
+    /// Returns whether the silence of a host since then is the host's own: the network is not judged, something has shown
+    /// since then that it works, or nothing speaks against it, as connections are accepted.
+    pub fn works_since(&self, time: Instant, now: Instant) -> bool {
+        // A network that has just gone down shows it only in the connections that follow.
+        let accepts = self.failing_since.is_none() && now >= time + DOUBT_SOON;
+        self.down_after == NetworkDownAfter::Never || accepts || self.works_at.is_some_and(|at| at >= time)
+    }
+
+    /// What of this counts for a host.
+    pub(super) fn view<'a>(&'a self, rules: &'a Retrying) -> View<'a> {
+        View { rules, network: self }
+    }
+
+    pub fn has_responded(&self) -> bool {
+        self.has_responded
+    }
+
+    /// Until when nothing starts, if anything holds rows back; `Some(None)`: until a check has ended.
+    pub fn throttled(&self, now: Instant) -> Option<Option<Instant>> {
+        match self.state {
+            State::Working => None,
+            State::Checking { .. } | State::Down { start_at: None, .. } => Some(None),
+            State::Down { start_at: Some(start_at), .. } => (now < start_at).then_some(Some(start_at)),
+        }
+    }
+
+    /// A request starts.
+    pub fn started(&mut self, now: Instant) {
+        let (shortest, longest) = CAUTIOUS_INTERVAL;
+        let interval = (self.limit() / CAUTIOUS_STARTS).clamp(shortest, longest);
+        if let State::Down { start_at: Some(start_at), .. } = &mut self.state {
+            *start_at = now + interval;
+        }
+    }
+
+    /// For how long no host could be reached, while that throttles the run.
+    pub fn down_for(&self, now: Instant) -> Option<Duration> {
+        let since = self.failing_since.filter(|_| matches!(self.state, State::Down { .. }));
+        since.map(|since| now.saturating_duration_since(since))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::limits::DEFAULT_NETWORK_DOWN_AFTER;
+
+    fn s(seconds: f64) -> Duration {
+        Duration::from_secs_f64(seconds)
+    }
+
+    fn failing(network: &mut Network, count: u32, now: Instant) {
+        (0..count).for_each(|_| assert!(!network.note(Sign::Unreachable, true, now)));
+    }
+
+    #[test]
+    fn one_dead_host_among_others_is_not_a_dead_network() {
+        let start = Instant::now();
+        let mut network = Network::new(NetworkDownAfter::Default);
+        failing(&mut network, 1000, start);
+        network.note(Sign::Response, true, start + s(0.5));
+        assert_eq!((Step::Wait, false), (network.step(start + s(100.0)), network.is_watched()));
+        // The others are done, and only the dead host is left.
+        failing(&mut network, 1, start + s(200.0));
+        assert_eq!(Step::Wait, network.step(start + s(209.9)));
+        assert_eq!(Step::Check, network.step(start + s(210.0)));
+        assert!(!network.checked(Checked::Reached, start + s(210.1)));
+        assert!(network.works_since(start + s(200.0), start + s(210.1)));
+        failing(&mut network, 100, start + s(211.0));
+        assert_eq!(Step::Wait, network.step(start + s(220.0)), "it was just found to work");
+        assert_eq!(Step::Check, network.step(start + s(220.2)));
+    }
+
+    #[test]
+    fn a_dead_network_pauses_the_run_until_a_host_accepts_again_or_the_run_stops() {
+        for recovers in [true, false] {
+            let start = Instant::now();
+            let mut network = Network::new(NetworkDownAfter::Default);
+            network.note(Sign::Response, true, start);
+            failing(&mut network, 20, start);
+            assert_eq!(Step::Check, network.step(start + s(1.0)));
+            assert_eq!(Some(None), network.throttled(start + s(1.0)));
+            assert!(!network.checked(Checked::Unreachable, start + s(2.0)));
+            assert!(network.is_down() && !network.works_since(start + s(0.1), start + s(2.0)));
+            let mut now = start + s(2.0);
+            let mut checks = 0;
+            let limit = loop {
+                match network.step(now) {
+                    Step::Wait => now += s(0.1),
+                    Step::Check if recovers && checks == 5 => {
+                        assert!(network.checked(Checked::Reached, now));
+                        break None;
+                    }
+                    Step::Check => {
+                        checks += 1;
+                        assert!(!network.checked(Checked::Unreachable, now));
+                    }
+                    Step::Stop(limit) => break Some(limit),
+                }
+            };
+            let expected = if recovers { None } else { Some(DEFAULT_NETWORK_DOWN_AFTER) };
+            assert_eq!((expected, recovers), (limit, network.throttled(now).is_none()));
+            let stopped_in_time = now >= start + s(300.0) && now < start + s(300.2);
+            assert!(recovers || stopped_in_time && (55..65).contains(&checks), "{checks} {:?}", now - start);
+        }
+    }
+
+    #[test]
+    fn a_run_that_never_reaches_anything_starts_few_requests_and_stops_after_30_s() {
+        let start = Instant::now();
+        let mut network = Network::new(NetworkDownAfter::Default);
+        failing(&mut network, 100, start);
+        assert_eq!(Step::Check, network.step(start + s(1.0)));
+        network.checked(Checked::NoHost, start + s(1.0));
+        let (mut now, mut starts) = (start + s(1.0), 0);
+        while !matches!(network.step(now), Step::Stop(_)) {
+            if let Some(until) = network.throttled(now) {
+                now = until.expect("a time");
+                continue;
+            }
+            network.started(now);
+            starts += 1;
+            failing(&mut network, 1, now);
+        }
+        assert!((285..=291).contains(&starts), "{starts}");
+        assert!(now >= start + s(30.0) && now <= start + s(30.2), "{:?}", now - start);
+    }
+
+    #[test]
+    fn a_run_whose_earlier_responders_are_gone_goes_on_trying_with_few_requests_and_waits_longer() {
+        let start = Instant::now();
+        let mut network = Network::new(NetworkDownAfter::Default);
+        network.resume();
+        failing(&mut network, 100, start);
+        assert_eq!(Step::Check, network.step(start + s(1.0)));
+        network.checked(Checked::NoHost, start + s(1.0));
+        let (mut now, mut starts, mut checks) = (start + s(1.0), 0, 0);
+        loop {
+            match network.step(now) {
+                Step::Stop(limit) => break assert_eq!(DEFAULT_NETWORK_DOWN_AFTER, limit),
+                Step::Check => {
+                    checks += 1;
+                    network.checked(Checked::NoHost, now);
+                }
+                Step::Wait => {}
+            }
+            if network.throttled(now).is_none() {
+                network.started(now);
+                starts += 1;
+                failing(&mut network, 1, now);
+            }
+            now += s(0.1);
+        }
+        assert!((270..=300).contains(&starts) && (55..65).contains(&checks), "{starts} {checks}");
+        // One that accepts again shows that the failures are those of the hosts.
+        assert_eq!(Step::Check, {
+            network.restart();
+            failing(&mut network, 20, now);
+            network.step(now + s(1.0))
+        });
+        network.checked(Checked::Reached, now + s(1.0));
+        assert!(network.works_since(now, now + s(1.0)));
+    }
+
+    #[test]
+    fn a_host_that_accepts_connections_and_is_silent_says_nothing_against_the_network() {
+        let start = Instant::now();
+        let mut network = Network::new(NetworkDownAfter::Default);
+        network.note(Sign::Response, true, start);
+        network.note(Sign::Nothing, true, start + s(1.0));
+        assert!(!network.works_since(start + s(1.0), start + s(1.1)), "connections may have broken with the network");
+        assert!(network.works_since(start + s(1.0), start + s(31.0)));
+        failing(&mut network, 1, start + s(31.0));
+        assert!(!network.works_since(start + s(1.0), start + s(32.0)));
+    }
+
+    #[test]
+    fn a_name_that_does_not_exist_and_a_refusal_by_one_of_several_hosts_show_that_the_network_works() {
+        for (expected, sign, several) in [
+            (true, Sign::Works, false),
+            (true, Sign::Refused, true),
+            (false, Sign::Refused, false),
+            (false, Sign::Unreachable, true),
+        ] {
+            let start = Instant::now();
+            let mut network = Network::new(NetworkDownAfter::Default);
+            failing(&mut network, 30, start);
+            assert!(!network.works_since(start, start + s(1.0)));
+            network.note(sign, several, start);
+            assert_eq!(expected, network.works_since(start, start), "{sign:?} {several}");
+            assert_eq!(expected, network.step(start + s(60.0)) == Step::Wait);
+        }
+    }
+
+    #[test]
+    fn an_explicit_time_holds_in_both_cases_and_callers_that_wait_have_none() {
+        let start = Instant::now();
+        for (responded, checked) in [(true, Checked::Unreachable), (false, Checked::NoHost)] {
+            let mut network = Network::new(NetworkDownAfter::After(s(60.0)));
+            if responded {
+                network.note(Sign::Response, true, start);
+            }
+            failing(&mut network, 30, start);
+            assert_eq!(Step::Check, network.step(start + s(2.0)));
+            network.checked(checked, start + s(2.0));
+            assert!(!matches!(network.step(start + s(59.9)), Step::Stop(_)));
+            assert_eq!(Step::Stop(s(60.0)), network.step(start + s(60.0)));
+        }
+        let mut network = Network::new(NetworkDownAfter::Never);
+        failing(&mut network, 30, start);
+        assert_eq!(
+            (Step::Wait, false, true),
+            (network.step(start + s(99.0)), network.is_watched(), network.works_since(start, start))
+        );
+    }
+}

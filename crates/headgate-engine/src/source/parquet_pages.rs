@@ -1,0 +1,593 @@
+//! The pages of a Parquet file, within bounds.
+//!
+//! A page says in its header how long it is when it is decompressed, and a few kilobytes of zeros can say 2 GiB. The crate
+//! `parquet` believes it, and its gzip, brotli and LZ4 go on to wherever the data leads. So headers are looked at here before
+//! `parquet` reads a page: one that says too much is refused, and where a codec would not stop at that size, the data is
+//! decompressed once to count it.
+//!
+//! Text and bytes are read as views, which keep their page alive as long as their batch. So the pages of a batch have a bound,
+//! too. A batch that needs more is read again with half as many rows; a single row that needs more is refused.
+
+use std::io::{self, Read};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bytes::Bytes;
+use flate2::read::MultiGzDecoder;
+use parquet::basic::Compression;
+use parquet::errors::{ParquetError, Result as ParquetResult};
+use parquet::file::metadata::RowGroupMetaData;
+use parquet::file::reader::{ChunkReader, Length};
+
+use super::opened::OpenedFile;
+use super::parquet_delta::{self, DELTA_BYTE_ARRAY, Stated};
+use crate::message;
+use crate::model::grouped::grouped;
+use crate::model::message::{Message, OptionName};
+
+/// The pages of a batch may have as many bytes as so many of the largest.
+const MAX_LARGEST_PAGES: u64 = 4;
+/// The longest header of a page: it may hold the least and the greatest value of the page.
+const MAX_HEADER_BYTES: u64 = 16 * 1024 * 1024;
+/// How deep structures of a header are nested: those of Parquet are three deep.
+const MAX_DEPTH: u32 = 16;
+/// What a value of a list takes in memory, and its levels.
+const LIST_VALUE_BYTES: u64 = 16;
+/// What a value whose length stands before all bytes takes in memory, at most.
+const DELTA_VALUE_BYTES: u64 = 8;
+/// The view of a value of a dictionary.
+const DICTIONARY_VALUE_BYTES: u64 = 16;
+/// Kinds of pages (`PageType`).
+const DATA_PAGE: i64 = 0;
+const DICTIONARY_PAGE: i64 = 2;
+const DATA_PAGE_V2: i64 = 3;
+
+/// A file whose pages are within bounds.
+#[derive(Clone)]
+pub(super) struct BoundedFile {
+    file: OpenedFile,
+    pages: Arc<Pages>,
+}
+
+/// The pages of one row group, as far as they were read.
+pub(super) struct Pages {
+    max_page_bytes: u64,
+    chunks: Vec<ColumnChunk>,
+    reading: Mutex<Reading>,
+}
+
+struct ColumnChunk {
+    name: String,
+    start: u64,
+    end: u64,
+    codec: Compression,
+    is_list: bool,
+    is_nullable: bool,
+}
+
+#[derive(Default)]
+struct Reading {
+    columns: Vec<Column>,
+    /// Rows of a batch.
+    batch_rows: u64,
+    /// Pages that the batch has done with, which it may keep alive.
+    done_bytes: u64,
+    refusal: Option<Refusal>,
+}
+
+/// What of a column is in memory, and the pages whose headers were read.
+#[derive(Default)]
+struct Column {
+    has_begun: bool,
+    dictionary: Option<Page>,
+    next: Option<Page>,
+    dictionary_bytes: u64,
+    page_bytes: u64,
+}
+
+#[derive(Clone, Copy)]
+struct Page {
+    data_start: u64,
+    header: Header,
+}
+
+/// Why pages are not read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Refusal {
+    /// One is larger than it may be.
+    Page { column: String, bytes: u64, max_bytes: u64 },
+    /// Those of a batch are, all together.
+    Batch { max_bytes: u64 },
+}
+
+impl Refusal {
+    pub(super) fn message(&self, name: &str, group: usize) -> Message {
+        let raise = OptionName::MaxPageBytes;
+        let (Self::Page { max_bytes, .. } | Self::Batch { max_bytes }) = self;
+        let max = grouped(*max_bytes);
+        let trouble = match self {
+            Self::Page { column, bytes, .. } => {
+                let bytes = grouped(*bytes);
+                format!("a page of {bytes} bytes, decompressed, in the column {column:?}, where {max} are allowed")
+            }
+            Self::Batch { .. } => format!("a row for which more than {max} bytes of pages must be in memory at once"),
+        };
+        message!("{name}: row group {group} has {trouble}; if you trust the file, allow more with ", raise)
+    }
+}
+
+impl Pages {
+    pub(super) fn new(group: &RowGroupMetaData, max_page_bytes: u64) -> Arc<Self> {
+        let chunks = group.columns().iter().map(|column| {
+            let (start, length) = column.byte_range();
+            let descriptor = column.column_descr();
+            ColumnChunk {
+                name: descriptor.path().string(),
+                start,
+                end: start + length,
+                codec: column.compression(),
+                is_list: descriptor.max_rep_level() > 0,
+                is_nullable: descriptor.max_def_level() > 0,
+            }
+        });
+        let mut chunks: Vec<_> = chunks.collect();
+        chunks.sort_by_key(|chunk| chunk.start);
+        let mut columns = Vec::new();
+        columns.resize_with(chunks.len(), Column::default);
+        let reading = Mutex::new(Reading { columns, ..Reading::default() });
+        Arc::new(Self { max_page_bytes, chunks, reading })
+    }
+
+    pub(super) fn of(self: &Arc<Self>, file: OpenedFile) -> BoundedFile {
+        BoundedFile { file, pages: self.clone() }
+    }
+
+    /// Begins a batch of so many rows: the pages of the one before live on only in its rows.
+    pub(super) fn begin_batch(&self, rows: usize) {
+        let mut reading = self.reading();
+        reading.batch_rows = rows as u64;
+        reading.done_bytes = 0;
+    }
+
+    /// Why a page was not read, if one wasn't.
+    pub(super) fn take_refusal(&self) -> Option<Refusal> {
+        self.reading().refusal.take()
+    }
+
+    fn reading(&self) -> std::sync::MutexGuard<'_, Reading> {
+        self.reading.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn column_at(&self, offset: u64) -> ParquetResult<usize> {
+        let column = self.chunks.partition_point(|chunk| chunk.start <= offset).checked_sub(1);
+        column
+            .filter(|column| offset <= self.chunks[*column].end)
+            .ok_or_else(|| ParquetError::General("a page lies outside of all columns".into()))
+    }
+
+    fn max_batch_bytes(&self) -> u64 {
+        self.max_page_bytes.saturating_mul(MAX_LARGEST_PAGES)
+    }
+
+    /// Whether a header begins there, and not the data of a page whose header is known. Where a page has no data, the next
+    /// header begins at the same place, which may be that of the next column.
+    fn may_be_header(&self, column: usize, start: u64) -> bool {
+        let reading = self.reading();
+        let known = reading.columns.iter().flat_map(|column| column.next.iter().chain(&column.dictionary));
+        let mut here = known.filter(|page| page.data_start == start).map(|page| page.header.compressed);
+        let ColumnChunk { start: first, end, .. } = self.chunks[column];
+        match (here.next(), here.next()) {
+            (None, _) => true,
+            (Some(0), None | Some(0)) => start != end && !(start == first && reading.columns[column].has_begun),
+            _ => false,
+        }
+    }
+
+    /// Takes note of a header.
+    fn take_header(&self, column: usize, page: Page) -> ParquetResult<()> {
+        let mut reading = self.reading();
+        let Header { kind, decompressed, compressed, values, encoding, .. } = page.header;
+        let chunk = &self.chunks[column];
+        let list_bytes = if chunk.is_list { values.saturating_mul(LIST_VALUE_BYTES) } else { 0 };
+        let has_lengths = kind != DICTIONARY_PAGE && parquet_delta::is_believed(encoding);
+        let value_bytes = match kind {
+            DICTIONARY_PAGE => DICTIONARY_VALUE_BYTES,
+            _ if has_lengths => DELTA_VALUE_BYTES,
+            _ => 0,
+        };
+        let bytes = decompressed.max(compressed).max(list_bytes).max(values.saturating_mul(value_bytes));
+        if bytes > self.max_page_bytes {
+            let refusal = Refusal::Page { column: chunk.name.clone(), bytes, max_bytes: self.max_page_bytes };
+            return Err(refused(&mut reading, refusal));
+        }
+        let column = &mut reading.columns[column];
+        column.has_begun = true;
+        *(if kind == DICTIONARY_PAGE { &mut column.dictionary } else { &mut column.next }) = Some(page);
+        Ok(())
+    }
+
+    /// The page whose data begins there, which now comes into memory, and its column.
+    fn take_page(&self, data_start: u64, length: usize) -> ParquetResult<(Page, &ColumnChunk)> {
+        let mut reading = self.reading();
+        let Reading { columns, batch_rows, done_bytes, .. } = &mut *reading;
+        let is_it = |page: &Page| page.data_start == data_start && page.header.compressed == length as u64;
+        // Where a page has no data, the next column begins at the same place.
+        let found = columns.iter_mut().enumerate().find_map(|(index, column)| {
+            let (next, dictionary) = (column.next.filter(is_it), column.dictionary.filter(is_it));
+            Some((index, column, next, next.or(dictionary)?))
+        });
+        let Some((index, column, next, page)) = found else {
+            return Err(ParquetError::General("a page was read before its header".into()));
+        };
+        if next.is_some() {
+            let Header { decompressed, encoding, values, .. } = page.header;
+            let lengths =
+                if parquet_delta::is_believed(encoding) { values.saturating_mul(DELTA_VALUE_BYTES) } else { 0 };
+            // Values that are stored by what they have in common are laid out one by one.
+            let copies = if encoding == DELTA_BYTE_ARRAY { (*batch_rows).max(1) } else { 1 };
+            *done_bytes +=
+                std::mem::replace(&mut column.page_bytes, decompressed.saturating_mul(copies).saturating_add(lengths));
+        } else {
+            column.dictionary_bytes = page.header.decompressed;
+        }
+        let held = reading.columns.iter().map(|column| column.page_bytes.saturating_add(column.dictionary_bytes));
+        let alive = held.fold(reading.done_bytes, u64::saturating_add);
+        if alive > self.max_batch_bytes() {
+            let refusal = Refusal::Batch { max_bytes: self.max_batch_bytes() };
+            return Err(refused(&mut reading, refusal));
+        }
+        Ok((page, &self.chunks[index]))
+    }
+}
+
+/// `parquet` ends with some error; why is told beside it.
+fn refused(reading: &mut Reading, refusal: Refusal) -> ParquetError {
+    reading.refusal = Some(refusal);
+    ParquetError::General("a page is larger than it may be".into())
+}
+
+impl Length for BoundedFile {
+    fn len(&self) -> u64 {
+        self.file.len()
+    }
+}
+
+impl ChunkReader for BoundedFile {
+    type T = <OpenedFile as ChunkReader>::T;
+
+    /// Where a page begins, or its data.
+    fn get_read(&self, start: u64) -> ParquetResult<Self::T> {
+        let column = self.pages.column_at(start)?;
+        if self.pages.may_be_header(column, start) {
+            let mut reader = Compact { input: self.file.get_read(start)?, read: 0 };
+            let header = reader.header()?;
+            self.pages.take_header(column, Page { data_start: start + reader.read, header })?;
+        }
+        self.file.get_read(start)
+    }
+
+    fn get_bytes(&self, start: u64, length: usize) -> ParquetResult<Bytes> {
+        let (page, column) = self.pages.take_page(start, length)?;
+        let bytes = self.file.get_bytes(start, length)?;
+        check_length(column.codec, &page.header, &bytes)?;
+        check_values(column, &page.header, &bytes)?;
+        Ok(bytes)
+    }
+}
+
+/// Whether a page comes to no more than it says, where its codec would not find out.
+fn check_length(codec: Compression, header: &Header, bytes: &Bytes) -> ParquetResult<()> {
+    let levels = header.level_bytes.min(bytes.len() as u64);
+    let data = &bytes[levels as usize..];
+    if !header.is_compressed || data.is_empty() {
+        return Ok(());
+    }
+    let expected = header.decompressed.saturating_sub(levels);
+    let decoder: Box<dyn Read + '_> = match codec {
+        Compression::GZIP(_) => Box::new(MultiGzDecoder::new(data)),
+        Compression::BROTLI(_) => Box::new(brotli::Decompressor::new(data, 4096)),
+        // Old writers wrote frames where blocks were meant.
+        Compression::LZ4 => Box::new(lz4_flex::frame::FrameDecoder::new(data)),
+        _ => return Ok(()),
+    };
+    // Data that is not in its codec is told by `parquet`.
+    let counted = io::copy(&mut decoder.take(expected + 1), &mut io::sink()).unwrap_or_default();
+    if counted > expected {
+        return Err(ParquetError::General(format!("a page has more than the {expected} bytes that its header states")));
+    }
+    Ok(())
+}
+
+/// Checks what the data states of itself, where `parquet` would believe it.
+fn check_values(column: &ColumnChunk, header: &Header, bytes: &Bytes) -> ParquetResult<()> {
+    if header.kind == DICTIONARY_PAGE || !parquet_delta::is_believed(header.encoding) {
+        return Ok(());
+    }
+    let levels = header.level_bytes.min(bytes.len() as u64);
+    let is_within = header.kind == DATA_PAGE;
+    let [of_definition, of_repetition] = header.level_encodings;
+    let page = Stated {
+        encoding: header.encoding,
+        values: header.values,
+        decompressed: header.decompressed.saturating_sub(levels),
+        levels_within: [(is_within && column.is_list, of_repetition), (is_within && column.is_nullable, of_definition)],
+    };
+    parquet_delta::check(&bytes[levels as usize..], header.is_compressed.then_some(column.codec), page).map_err(
+        |trouble| ParquetError::General(format!("a page of the column {:?} is broken: {trouble}", column.name)),
+    )
+}
+
+/// What the header of a page says (`parquet.thrift`, `PageHeader`).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Header {
+    kind: i64,
+    decompressed: u64,
+    compressed: u64,
+    values: u64,
+    encoding: i64,
+    /// Of the definition and the repetition levels of a first-version page.
+    level_encodings: [i64; 2],
+    /// Bytes before the data that are never compressed.
+    level_bytes: u64,
+    is_compressed: bool,
+}
+
+/// Reads Thrift's compact protocol.
+struct Compact<R> {
+    input: R,
+    read: u64,
+}
+
+/// A field of a structure: its number and the type of its value.
+#[derive(Clone, Copy)]
+struct Field {
+    id: i64,
+    kind: u8,
+}
+
+const TRUE: u8 = 1;
+const FALSE: u8 = 2;
+const I16: u8 = 4;
+const I64: u8 = 6;
+const STRUCT: u8 = 12;
+
+impl<R: Read> Compact<R> {
+    fn header(&mut self) -> io::Result<Header> {
+        let mut header = Header { is_compressed: true, ..Header::default() };
+        // Which of the structures counts follows from the kind of the page, as for `parquet`.
+        let mut of_kinds = [(DATA_PAGE, header), (DICTIONARY_PAGE, header), (DATA_PAGE_V2, header)];
+        self.structure(0, &mut |reader, field| {
+            let [(_, of_data), (_, of_dictionary), (_, of_data_v2)] = &mut of_kinds;
+            match (field.id, field.kind) {
+                (1, I16..=I64) => header.kind = reader.small_number()?,
+                (2, I16..=I64) => header.decompressed = reader.length()?,
+                (3, I16..=I64) => header.compressed = reader.length()?,
+                (id @ (5 | 7), STRUCT) => {
+                    let found = if id == 5 { of_data } else { of_dictionary };
+                    reader.structure(1, &mut |reader, field| {
+                        match (field.id, field.kind) {
+                            (1, I16..=I64) => found.values = reader.length()?,
+                            (2, I16..=I64) => found.encoding = reader.small_number()?,
+                            (3, I16..=I64) => found.level_encodings[0] = reader.small_number()?,
+                            (4, I16..=I64) => found.level_encodings[1] = reader.small_number()?,
+                            (1 | 2, _) => return Err(broken()),
+                            _ => return Ok(false),
+                        }
+                        Ok(true)
+                    })?;
+                }
+                (8, STRUCT) => reader.structure(1, &mut |reader, field| {
+                    match (field.id, field.kind) {
+                        (1, I16..=I64) => of_data_v2.values = reader.length()?,
+                        (4, I16..=I64) => of_data_v2.encoding = reader.small_number()?,
+                        (5 | 6, I16..=I64) => of_data_v2.level_bytes += reader.length()?,
+                        (7, kind @ (TRUE | FALSE)) => of_data_v2.is_compressed = kind == TRUE,
+                        (1 | 4..=7, _) => return Err(broken()),
+                        _ => return Ok(false),
+                    }
+                    Ok(true)
+                })?,
+                (1..=3 | 5 | 7 | 8, _) => return Err(broken()),
+                _ => return Ok(false),
+            }
+            Ok(true)
+        })?;
+        let found = of_kinds.into_iter().find_map(|(kind, found)| (kind == header.kind).then_some(found));
+        let Header { kind, decompressed, compressed, .. } = header;
+        Ok(Header { kind, decompressed, compressed, ..found.unwrap_or(header) })
+    }
+
+    /// Has each field of a structure taken, and skips those that are not. `parquet` reads a field of another type, or one that
+    /// comes twice, in its own way: then both would read different headers, so such a structure is broken.
+    fn structure(&mut self, depth: u32, take: &mut dyn FnMut(&mut Self, Field) -> io::Result<bool>) -> io::Result<()> {
+        let mut id = 0;
+        loop {
+            let byte = self.byte()?;
+            if byte == 0 {
+                return Ok(());
+            }
+            let before = id;
+            id = match byte >> 4 {
+                0 => self.small_number()?,
+                step => id + i64::from(step),
+            };
+            if id <= before || id > i64::from(i16::MAX) {
+                return Err(broken());
+            }
+            let field = Field { id, kind: byte & 0xf };
+            if !take(self, field)? {
+                self.skip(field.kind, depth + 1)?;
+            }
+        }
+    }
+
+    fn skip(&mut self, kind: u8, depth: u32) -> io::Result<()> {
+        if depth > MAX_DEPTH {
+            return Err(broken());
+        }
+        match kind {
+            TRUE | FALSE => {}
+            3 => drop(self.byte()?),
+            I16..=I64 => drop(self.varint()?),
+            7 => self.pass(8)?,
+            8 => {
+                let length = self.varint()?;
+                self.pass(length)?;
+            }
+            9 | 10 => {
+                let byte = self.byte()?;
+                let items = if byte >> 4 == 15 { self.varint()? } else { u64::from(byte >> 4) };
+                for _ in 0..items {
+                    self.skip_item(byte & 0xf, depth)?;
+                }
+            }
+            11 => {
+                let items = self.varint()?;
+                let kinds = if items > 0 { self.byte()? } else { 0 };
+                for _ in 0..items {
+                    self.skip_item(kinds >> 4, depth)?;
+                    self.skip_item(kinds & 0xf, depth)?;
+                }
+            }
+            STRUCT => self.structure(depth, &mut |_, _| Ok(false))?,
+            _ => return Err(broken()),
+        }
+        Ok(())
+    }
+
+    fn skip_item(&mut self, kind: u8, depth: u32) -> io::Result<()> {
+        // `parquet` reads no byte for a truth value in a list.
+        if matches!(kind, TRUE | FALSE) { Err(broken()) } else { self.skip(kind, depth + 1) }
+    }
+
+    fn length(&mut self) -> io::Result<u64> {
+        u64::try_from(self.small_number()?).map_err(|_| broken())
+    }
+
+    /// All numbers that count are of 32 bits: `parquet` cuts off the others.
+    fn small_number(&mut self) -> io::Result<i64> {
+        let number = self.number()?;
+        i32::try_from(number).map(i64::from).map_err(|_| broken())
+    }
+
+    fn number(&mut self) -> io::Result<i64> {
+        let number = self.varint()?;
+        Ok((number >> 1).cast_signed() ^ -(number & 1).cast_signed())
+    }
+
+    fn varint(&mut self) -> io::Result<u64> {
+        let mut number = 0;
+        for shift in (0..64).step_by(7) {
+            let byte = self.byte()?;
+            number |= u64::from(byte & 0x7f) << shift;
+            if byte < 0x80 {
+                return Ok(number);
+            }
+        }
+        Err(broken())
+    }
+
+    fn byte(&mut self) -> io::Result<u8> {
+        let mut byte = [0];
+        self.input.read_exact(&mut byte)?;
+        self.count(1)?;
+        Ok(byte[0])
+    }
+
+    fn pass(&mut self, length: u64) -> io::Result<()> {
+        self.count(length)?;
+        let passed = io::copy(&mut self.input.by_ref().take(length), &mut io::sink())?;
+        if passed == length { Ok(()) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
+    }
+
+    fn count(&mut self, length: u64) -> io::Result<()> {
+        self.read = self.read.saturating_add(length);
+        if self.read > MAX_HEADER_BYTES { Err(broken()) } else { Ok(()) }
+    }
+}
+
+fn broken() -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, "the header of a page is broken")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_header_is_read_whatever_else_is_in_it() {
+        // type 0, 300 and 100 bytes, crc 1, then a data page of 7 values in encoding 8 with statistics of a string.
+        let header = [
+            0x15, 0, 0x15, 0xd8, 0x04, 0x15, 0xc8, 0x01, 0x15, 2, 0x1c, 0x15, 14, 0x15, 16, 0x15, 6, 0x15, 8, 0x1c,
+            0x18, 2, b'a', b'b', 0, 0, 0, 99,
+        ];
+        let mut reader = Compact { input: &header[..], read: 0 };
+        let expected = Header {
+            decompressed: 300,
+            compressed: 100,
+            values: 7,
+            encoding: 8,
+            level_encodings: [3, 4],
+            ..Header::default()
+        };
+        assert_eq!(Header { is_compressed: true, ..expected }, reader.header().expect("whole"));
+        assert_eq!(header.len() as u64 - 1, reader.read);
+        for length in 0..header.len() - 1 {
+            assert!(Compact { input: &header[..length], read: 0 }.header().is_err(), "{length}");
+        }
+    }
+
+    #[test]
+    fn a_header_that_another_reader_would_read_in_another_way_is_broken() {
+        // As above, without statistics: the kind, two sizes, a data page of 7 values in encoding 6.
+        let good = [0x15, 0, 0x15, 100, 0x15, 100, 0x2c, 0x15, 14, 0x15, 12, 0x15, 6, 0x15, 6, 0, 0];
+        let read = |header: &[u8]| Compact { input: header, read: 0 }.header();
+        assert_eq!(6, read(&good).expect("whole").encoding);
+        for (what, at, with) in [
+            ("the encoding as a byte", 9, &[0x13][..]),
+            ("the encoding as a truth value", 9, &[0x11]),
+            ("the page as a list", 6, &[0x29]),
+            ("a size as a double", 2, &[0x17]),
+            ("an encoding of more than 32 bits", 10, &[0x8c, 0x80, 0x80, 0x80, 0x20]),
+            ("a field that comes again", 9, &[0x05, 2]),
+        ] {
+            let header = [&good[..at], with, &good[at + 1..]].concat();
+            assert!(read(&header).is_err(), "{what}");
+        }
+    }
+
+    /// The class of CVE-2025-66471 of urllib3: data that does not stop where it says.
+    #[test]
+    fn data_that_goes_on_behind_the_size_that_it_states_is_refused() {
+        use std::io::Write as _;
+
+        let zeros = vec![0; 100_000];
+        let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
+        gzip.write_all(&zeros).expect("in memory");
+        let mut brotli = brotli::CompressorWriter::new(Vec::new(), 4096, 5, 18);
+        brotli.write_all(&zeros).expect("in memory");
+        let mut lz4 = lz4_flex::frame::FrameEncoder::new(Vec::new());
+        lz4.write_all(&zeros).expect("in memory");
+        for (codec, data) in [
+            (Compression::GZIP(parquet::basic::GzipLevel::default()), gzip.finish().expect("in memory")),
+            (Compression::BROTLI(parquet::basic::BrotliLevel::default()), brotli.into_inner()),
+            (Compression::LZ4, lz4.finish().expect("in memory")),
+        ] {
+            for (levels, decompressed, is_fine) in
+                [(0, 100_000, true), (0, 99_999, false), (3, 100_003, true), (3, 9, false)]
+            {
+                let bytes = Bytes::from([&[0; 3][..levels], &data].concat());
+                let header =
+                    Header { decompressed, level_bytes: levels as u64, is_compressed: true, ..Header::default() };
+                assert_eq!(is_fine, check_length(codec, &header, &bytes).is_ok(), "{codec:?} {levels} {decompressed}");
+                let header = Header { is_compressed: false, ..header };
+                assert!(check_length(codec, &header, &bytes).is_ok(), "{codec:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_header_that_nests_for_ever_is_refused() {
+        let nested = [vec![0x9c_u8], vec![0x1c; 100_000]].concat();
+        assert!(Compact { input: &nested[..], read: 0 }.header().is_err());
+    }
+}

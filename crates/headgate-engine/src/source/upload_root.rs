@@ -1,0 +1,26 @@
+//! The directory below which the files are that rows name.
+
+use std::path::{Path, absolute};
+use std::sync::Arc;
+
+use super::form::Form;
+use crate::message;
+use crate::model::error::JobError;
+use crate::model::message::OptionName;
+use crate::model::options::SourceOptions;
+
+/// The one that was given, or that of the input; where the input is no file, the working directory.
+///
+/// # Errors
+/// `Usage`: it is no path.
+pub(super) fn of(options: &SourceOptions) -> Result<Arc<Path>, JobError> {
+    let root = options.upload_root.as_deref().map_or_else(|| of_input(&options.input), Path::new);
+    let root = absolute(root).map_err(|error| JobError::usage(message!(OptionName::UploadRoot, ": {error}")))?;
+    Ok(root.into())
+}
+
+fn of_input(input: &str) -> &Path {
+    let is_file = matches!(Form::of(input), Ok(Form::Text(_) | Form::Delimited(..) | Form::Ndjson(_) | Form::Parquet));
+    let directory = Path::new(input).parent().filter(|directory| is_file && !directory.as_os_str().is_empty());
+    directory.unwrap_or(Path::new("."))
+}

@@ -1,0 +1,124 @@
+//! How many connections are open: idle ones wait for the next row of their host, and no host has more than it is allowed.
+
+use std::io::{Read as _, Write as _};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::num::NonZeroU32;
+use std::os::fd::AsRawFd as _;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+use headgate_engine::model::limits::HostConcurrency;
+use headgate_engine::run::Run;
+use nix::sys::socket::{MsgFlags, recv};
+
+use crate::harness::{PATIENCE, Rig};
+use crate::own_ends::{Channel, Collector, engine, passage};
+
+const RESPONSE: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
+
+/// A server that counts the connections that are open at once, as long as they are to one address.
+struct Counting {
+    address: SocketAddr,
+    accepted: Arc<AtomicUsize>,
+    most: Arc<AtomicUsize>,
+}
+
+impl Counting {
+    fn start() -> Self {
+        let listener = TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0)).unwrap();
+        let address = listener.local_addr().unwrap();
+        let (accepted, most) = (Arc::<AtomicUsize>::default(), Arc::<AtomicUsize>::default());
+        let counting = Self { address, accepted: accepted.clone(), most: most.clone() };
+        let open = Arc::<Mutex<Vec<TcpStream>>>::default();
+        thread::spawn(move || {
+            for stream in listener.incoming().map_while(Result::ok) {
+                accepted.fetch_add(1, Ordering::SeqCst);
+                // What the client closed before is at its end by now, whether or not its thread has seen that.
+                let mut open = open.lock().unwrap();
+                open.retain(|stream: &TcpStream| !is_at_end(stream));
+                open.push(stream.try_clone().unwrap());
+                most.fetch_max(open.len(), Ordering::SeqCst);
+                drop(open);
+                thread::spawn(move || answer(stream));
+            }
+        });
+        counting
+    }
+
+    fn url(&self, host: u8) -> String {
+        format!("http://127.0.0.{host}:{}/", self.address.port())
+    }
+
+    fn accepted(&self) -> usize {
+        self.accepted.load(Ordering::SeqCst)
+    }
+
+    fn most(&self) -> usize {
+        self.most.load(Ordering::SeqCst)
+    }
+}
+
+fn is_at_end(stream: &TcpStream) -> bool {
+    recv(stream.as_raw_fd(), &mut [0], MsgFlags::MSG_PEEK | MsgFlags::MSG_DONTWAIT) == Ok(0)
+}
+
+fn answer(mut stream: TcpStream) {
+    let mut buffer = [0; 4096];
+    while stream.read(&mut buffer).is_ok_and(|length| length > 0) {
+        if stream.write_all(RESPONSE).is_err() {
+            return;
+        }
+    }
+}
+
+#[test]
+fn a_host_that_comes_again_has_its_connection_kept_although_all_lanes_are_busy() {
+    const HOSTS: u8 = 20;
+    // Of all, of half of them, and of none: in turn, the one that is needed next is the one that was closed.
+    for (lanes, accepted, max_idle) in [(2, 20, None), (1, 60, Some(10)), (1, 60, Some(0))] {
+        let server = Counting::start();
+        let urls = (0..3 * HOSTS).map(|row| server.url(1 + row % HOSTS));
+        let mut rig = Rig::urls(urls).concurrency(lanes, 1);
+        rig.options.engine.max_idle_connections = max_idle;
+        assert!(rig.rows().iter().all(|row| row.text() == "ok"));
+        assert_eq!(accepted, server.accepted(), "{max_idle:?}");
+    }
+}
+
+#[test]
+fn a_host_never_has_more_connections_than_it_may_over_all_workers_and_each_row_has_its_turn() {
+    const ROWS: usize = 400;
+    for threads in [1, 3] {
+        for by_concurrency in [false, true] {
+            let (one, other) = (Counting::start(), Counting::start());
+            let urls = (0..ROWS).map(|row| if row % 3 == 0 { other.url(2) } else { one.url(1) });
+            let mut rig = Rig::urls(urls).concurrency(24, threads);
+            let limits = &mut rig.options.run.limits;
+            if by_concurrency {
+                limits.concurrency_per_host.each = Some(HostConcurrency::Fixed(3));
+            } else {
+                limits.max_connections_per_host = NonZeroU32::new(3);
+            }
+            let rows = rig.rows();
+            assert_eq!(ROWS, rows.iter().filter(|row| row.text() == "ok").count());
+            assert!(one.most() <= 3 && other.most() <= 3, "{} and {}", one.most(), other.most());
+        }
+    }
+}
+
+#[test]
+fn requests_for_robots_txt_count_among_the_connections_of_their_host() {
+    let (server, engine) = (Counting::start(), engine(2));
+    // Runs go to the workers in turn, so the idle connection is the other worker's.
+    for _ in 0..4 {
+        let (seen, sink) = Collector::new();
+        let mut passage = passage(Channel::of([server.url(1), server.url(1)]), sink, 1);
+        passage.request.robots = true;
+        passage.run.limits.max_connections_per_host = NonZeroU32::new(1);
+        let run = Run::start(&engine, passage).expect("a run");
+        assert!(run.wait(PATIENCE));
+        assert_eq!(vec![Some(200); 2], seen.statuses());
+    }
+    assert_eq!((1, 4), (server.most(), server.accepted()));
+}

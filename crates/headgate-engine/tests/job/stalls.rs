@@ -1,0 +1,55 @@
+//! A worker that is kept from its event loop: by a long computation in it, or because the process was stopped.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use headgate_engine::engine::bell::Bell;
+use headgate_engine::engine::inbox::{Arrived, Inbox};
+use headgate_engine::model::options::{RequestOptions, RunOptions};
+use headgate_engine::model::row::{Row, RowExtra};
+use headgate_engine::run::Run;
+
+use crate::fed::status;
+use crate::harness::{PATIENCE, server, url};
+use crate::own_ends::engine;
+
+const TIMEOUT: Duration = Duration::from_secs(2);
+/// Longer than a request may take and the worker is busy at first, and shorter than both together.
+const SLOW: &str = "/delay/5";
+
+/// The first time, the thread that rings it is kept busy for longer than a request may take.
+#[derive(Default)]
+struct Computes(AtomicBool);
+
+impl Bell for Computes {
+    fn ring(&self) {
+        if !self.0.swap(true, Ordering::SeqCst) {
+            thread::sleep(2 * TIMEOUT);
+        }
+    }
+}
+
+#[test]
+fn time_in_which_a_worker_was_busy_is_no_time_of_its_requests() {
+    let server = server();
+    let request = RequestOptions { timeout: TIMEOUT, ..RequestOptions::default() };
+    let run = RunOptions { concurrency: 50, ..RunOptions::default() }.without_retries();
+    let run = Run::fed(&engine(1), request, run).expect("a run");
+    let inbox = Inbox::new(Arc::<Computes>::default());
+    let row = |number: u64| {
+        let path = if number == 0 { "/1" } else { SLOW };
+        let extra = RowExtra { reply_to: inbox.reply_to(number), ..RowExtra::default() };
+        Row { extra: Some(Box::new(extra)), ..Row::new(0, url(server.address(), path)) }
+    };
+    run.feed((0..50).map(row).collect()).expect("the run goes on");
+    let (mut arrived, end) = (Vec::<Arrived>::new(), Instant::now() + PATIENCE);
+    while arrived.len() < 50 && Instant::now() < end {
+        inbox.take(usize::MAX, &mut arrived);
+        thread::yield_now();
+    }
+    assert_eq!(vec![Some(200); 50], arrived.iter().map(status).collect::<Vec<_>>());
+    let stalled_s = run.snapshot().stalled_s;
+    assert!((3.0..PATIENCE.as_secs_f64()).contains(&stalled_s), "{stalled_s} s");
+}

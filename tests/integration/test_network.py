@@ -1,0 +1,107 @@
+"""Which addresses are connected to: `--network` and what goes with it, from all faces."""
+
+import asyncio
+import json
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pyarrow as pa
+import pytest
+
+import headgate as package
+from support.results import rows
+from support.run import headgate, stats
+
+BLOCKED = "blocked_by_network_policy"
+METADATA = "http://169.254.169.254/latest/meta-data/"
+
+
+def strangers(place: Path, *urls: str) -> Path:
+    """A list from a stranger."""
+    path = place / "strangers.txt"
+    path.write_text("".join(f"{url}\n" for url in urls))
+    return path
+
+
+def test_a_list_reaches_nothing_that_is_not_public_and_the_summary_names_the_option(
+    server: str, tmp_path: Path
+) -> None:
+    out, before = tmp_path / "out", stats(server)["requests"]
+    urls = strangers(tmp_path, f"{server}/1", METADATA)
+    done = headgate("fetch", urls, "-o", out, "--network", "public", "--robots", check=3)
+    assert [BLOCKED] * 2 == [row["error"] for row in rows(out)]
+    assert ["127.0.0.1", "169.254.169.254"] == [row["error_detail"] for row in rows(out)]
+    assert [0, 0] == [row["attempts"] for row in rows(out)]
+    assert "; see --allow-net" in done.stderr
+    assert before == stats(server)["requests"]
+
+
+def test_by_default_a_list_reaches_this_machine_and_no_metadata_service(server: str, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    headgate("fetch", strangers(tmp_path, f"{server}/1", METADATA), "-o", out, check=3)
+    assert [(200, None), (None, BLOCKED)] == [(row["status"], row["error"]) for row in rows(out)]
+
+
+def test_a_plan_shows_what_is_in_force(server: str, tmp_path: Path) -> None:
+    urls = strangers(tmp_path, f"{server}/1")
+    flags = ["--network", "public", "--allow-net", "127.0.0.1", "--deny-net", "::1", "--allow-port", "443"]
+    text = headgate("plan", urls, *flags, check=0).stdout
+    told = "public addresses only; --allow-net 127.0.0.1/32; --deny-net ::1/128; --allow-port 443"
+    assert f"  network  {told}\n" in text
+    plan = json.loads(headgate("plan", urls, *flags, "--as-json", check=0).stdout)
+    assert {"network": "public", "allow_net": ["127.0.0.1/32"], "deny_net": ["::1/128"], "allow_port": [443]} == (
+        plan["network"]
+    )
+
+
+def test_a_plan_says_that_it_cannot_look_behind_a_proxy(server: str, tmp_path: Path) -> None:
+    urls = strangers(tmp_path, f"{server}/1")
+    proxy = ["--proxy", "http://127.0.0.1:1"]
+    assert "note: what a proxy connects to is not known here" in headgate("plan", urls, *proxy, check=0).stdout
+    done = headgate("plan", urls, "--network", "public", *proxy, check=2)
+    assert "--network public can't be kept behind a proxy" in done.errors()[0]
+    assert "--trust-proxy" in done.errors()[0]
+    headgate("plan", urls, "--network", "public", "--trust-proxy", *proxy, check=0)
+
+
+def test_a_retry_keeps_the_policy_of_its_job_and_can_allow_more(server: str, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    urls = strangers(tmp_path, f"{server}/1")
+    headgate("fetch", urls, "-o", out, "--network", "public", check=3)
+    refused = headgate("fetch", urls, "-o", out, check=2)
+    assert "--network was public, now it is any" in refused.errors()[0]
+    headgate("retry", out, check=3)
+    assert [BLOCKED] == [row["error"] for row in rows(out)]
+    headgate("retry", out, "--only", BLOCKED, "--allow-net", "127.0.0.0/8", check=0)
+    assert [200] == [row["status"] for row in rows(out)]
+
+
+def test_a_client_has_a_class_for_it(server: str) -> None:
+    port = urlsplit(server).port or 0
+    with (
+        package.Client(network="public") as client,
+        pytest.raises(package.BlockedByNetworkPolicy, match=r"not public: loopback, 127\.0\.0\.0/8"),
+    ):
+        client.get(f"{server}/hello")
+    with package.Client(network="public", allow_net="127.0.0.0/8", allow_port=port) as client:
+        assert client.get(f"{server}/hello").status_code == 200
+    with package.Client(deny_net=["127.0.0.0/8"]) as client, pytest.raises(PermissionError):
+        client.get(f"{server}/hello")
+    with package.Client(base_url=server, allow_port=[1]) as client, pytest.raises(package.BlockedByNetworkPolicy):
+        client.get("/hello")
+    with pytest.raises(package.UsageError, match="network='public' can't be kept behind a proxy"):
+        package.Client(network="public", proxy="http://127.0.0.1:1")
+
+
+def test_an_async_client_has_it_too(server: str) -> None:
+    async def ask() -> None:
+        async with package.AsyncClient(network="public") as client:
+            await client.get(f"{server}/hello")
+
+    with pytest.raises(package.BlockedByNetworkPolicy):
+        asyncio.run(ask())
+
+
+def test_tables_have_it_too(server: str) -> None:
+    found = pa.table(package.fetch_table(pa.table({"url": [f"{server}/hello"]}), network="public"))
+    assert [BLOCKED] == found["error"].to_pylist()
