@@ -1,6 +1,6 @@
 """What an argument must be: each rule once, for options and for what makes a limit.
 
-A rule raises `TypeError` or `ValueError` with what the value must be; who asks it says of which argument.
+A rule raises `TypeError` or `ValueError` with what the value must be; the caller adds the name of the argument.
 """
 
 from collections.abc import Callable

@@ -3,11 +3,11 @@
 HeadgateError
   UsageError         (ValueError)    an option is wrong, or more than this machine can do
   InputError         (ValueError)    the input can't be read, or not to its end
-  OutputError        (OSError)       the results can't be written, or the place for them is taken
+  OutputError        (OSError)       the results can't be written, or their directory is in use
   InternalError      (RuntimeError)  a bug in headgate: please report it
   JobStopped         (RuntimeError)  a job stopped itself: too many rows failed, or the network was down
   TooManyErrors      (RuntimeError)  more items of a map failed than `max_errors` allows
-  StrayCancellation  (RuntimeError)  a call or a source was cancelled, and who takes its results was not
+  StrayCancellation  (RuntimeError)  a call or a source was cancelled, and the task that takes results was not
   ClosedEarly        (RuntimeError)  a map was closed by another task before everything was delivered
 KeyboardInterrupt
   Interrupted                     Ctrl-C, after all answers have been written
@@ -60,7 +60,7 @@ class InputError(HeadgateError, ValueError):
 
 
 class OutputError(HeadgateError, OSError):
-    """The results can't be written, or the place for them is taken by something else.
+    """The results can't be written, or their directory is used by something else.
 
     >>> headgate.Job.open("missing")
     Traceback (most recent call last):

@@ -1,6 +1,7 @@
-"""How facts of a job stand below one another: a name, a figure, and failed rows by what they failed with."""
+"""Facts about a job as aligned lines and as a table of a notebook."""
 
 from collections.abc import Iterable, Iterator, Mapping
+from html import escape
 from typing import Final, Protocol
 
 from headgate import _format
@@ -63,3 +64,21 @@ def aligned(facts: Iterable[Fact]) -> Iterator[str]:
 
 def _with(figure: str, words: str) -> str:
     return f"{figure}{_GAP}{words}" if words else figure
+
+
+_LONGEST: Final = 1000
+"""Letters of a title, a name or a value: some are as servers send them."""
+
+
+def table(title: str, facts: Iterable[Fact]) -> str:
+    """Two columns, under a title; an indented name belongs to the one above."""
+    rows = "".join(
+        f'<tr><td style="text-align: left; white-space: pre">{_shown(name)}</td>'
+        f'<td style="text-align: left">{_shown(value)}</td></tr>'
+        for name, value in facts
+    )
+    return f'<table><caption style="text-align: left">{_shown(title)}</caption>{rows}</table>'
+
+
+def _shown(text: str) -> str:
+    return escape(_format.printable(text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."))

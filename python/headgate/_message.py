@@ -1,4 +1,4 @@
-"""What is said to a person, with the options it speaks of as data: each face spells them in its own way."""
+"""Messages with the options that they mention as data: the command line and Python spell them in their own ways."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple, TypeAlias

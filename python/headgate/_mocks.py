@@ -1,4 +1,4 @@
-"""Who answers in place of the network, if anybody does: `headgate.testing` says, and whoever starts an engine asks."""
+"""Which mock transport answers in place of the network, if any: `headgate.testing` sets it, engines look it up."""
 
 import os
 import threading

@@ -1,4 +1,4 @@
-"""What somebody most likely meant who wrote a name that does not exist."""
+"""The known name that a mistyped one most likely means."""
 
 from collections.abc import Iterable
 from typing import Final

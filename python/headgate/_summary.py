@@ -1,4 +1,4 @@
-"""What a job says of itself: while it runs (`Snapshot`) and at its end (`Summary`). Both cross the seam as JSON."""
+"""Figures of a job: while it runs (`Snapshot`) and at its end (`Summary`). The engine tells both as JSON."""
 
 import json
 from collections.abc import Iterator
@@ -6,9 +6,9 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Final, Self
 
 from headgate import _format
-from headgate._facts import Fact, by_number, rows_by_outcome
-from headgate._html import table
-from headgate._message import Message, Spell, as_keyword, message_of, spelled
+from headgate._facts import Fact, by_number, rows_by_outcome, table
+from headgate._figures import Sentence, read
+from headgate._message import Message, Spell, as_keyword
 
 LEAST_STALL_S: Final = 1.0
 """Shorter stops of the process are excused without a word."""
@@ -16,7 +16,7 @@ LEAST_STALL_S: Final = 1.0
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class BoundBy:
-    """What holds a job back.
+    """The bottleneck of a job.
 
     Attributes:
         kind: One word, for programs: `concurrency`, `machine`, `input`, `window`, `output`, `decoding`, `memory`,
@@ -26,7 +26,7 @@ class BoundBy:
     """
 
     kind: str
-    text: str
+    text: Sentence
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -72,7 +72,7 @@ class Failure:
     """
 
     kind: str
-    message: str
+    message: Sentence
     pieces: Message = field(default=(), repr=False, compare=False)
 
 
@@ -157,7 +157,7 @@ class Snapshot:
         time_left_s: Until the whole job is done, at this rate, or until its slowest host is.
         slowest_host: The host that `time_left_s` depends on, if it takes longer than the other rows.
         stopping: Whether it was told to stop.
-        bound_by: What holds it back.
+        bound_by: Its bottleneck.
         rows_before: Rows that were done by earlier runs of the job.
         stalled_s: Seconds in which the process was stopped, or its machine suspended.
     """
@@ -185,11 +185,7 @@ class Snapshot:
     @classmethod
     def from_json(cls, text: str, spell: Spell = as_keyword) -> Self:
         """Reads what the engine wrote; its sentences spell options so."""
-        figures: dict[str, Any] = json.loads(text)
-        figures["bound_by"] = _bound_by(figures["bound_by"], spell)
-        if figures.get("slowest_host") is not None:
-            figures["slowest_host"] = SlowestHost(**figures["slowest_host"])
-        return cls(**figures)
+        return read(cls, json.loads(text), spell)
 
     def _repr_html_(self) -> str:
         """What a notebook shows."""
@@ -221,19 +217,19 @@ class Summary:
         bytes_received: Bytes of bodies as they came, before decoding.
         peak_rss_bytes: The most memory this process has ever held.
         cpu_s: CPU seconds that this process used for the job.
-        bound_by: What held the job back.
+        bound_by: The bottleneck of the job.
         output: The directory of the results; `-` for standard output; empty if they were not kept.
         interrupted: Whether it was stopped before the end of its input.
-        reader_gone: Whether it was stopped because whoever read standard output went away.
-        retries: Attempts after which their rows were asked again, by kind of error, or by status as `status:503`.
-        not_repeated: Rows that were not asked again, because the server may have acted on them and could not have told
+        reader_gone: Whether it was stopped because the reader of standard output went away.
+        retries: Attempts after which their rows were retried, by kind of error, or by status as `status:503`.
+        not_repeated: Rows that were not retried, because the server may have acted on them and could not have told
             a second request from the first.
         sent_again: Requests that went out a second time within an attempt, because the connection that they went out on
             first turned out to be closed.
         headers_skipped: Headers that were left out of results, because they break the rules for headers.
         lost_s: Seconds in which nothing could start, by what kept it: `rate`, `cost`, `host_rate`, `host_concurrency`,
             `pause`, `refusing`, `backoff`, `budget`, `look_ahead` or `paused`.
-        pauses: How often hosts asked to be left alone, by their names; `others` beyond the first ones.
+        pauses: How often hosts asked for a pause, by their names; `others` beyond the first ones.
         stalled_s: Seconds in which the process was stopped, or its machine suspended. Time limits of requests stand
             still meanwhile, and what fails by that says nothing about a host.
         stopped_by: Why the job stopped itself, if it did: too many rows failed, or the network was down.
@@ -257,7 +253,7 @@ class Summary:
     bound_by: BoundBy
     output: str
     interrupted: bool
-    notes: tuple[str, ...]
+    notes: tuple[Sentence, ...]
     failure: Failure | None
     rows_known: int | None = None
     abandoned: int = 0
@@ -269,7 +265,7 @@ class Summary:
     lost_s: dict[str, float] = field(default_factory=dict)
     pauses: dict[str, int] = field(default_factory=dict)
     stalled_s: float = 0.0
-    stopped_by: str | None = None
+    stopped_by: Sentence | None = None
     job: JobFigures | None = None
 
     @property
@@ -290,19 +286,10 @@ class Summary:
         >>> headgate.Summary.from_json(summary.to_json()) == summary
         True
         """
-        figures: dict[str, Any] = json.loads(text)
-        failure, job, stopped_by = figures["failure"], figures.get("job"), figures.get("stopped_by")
-        parts = {
-            "statuses": {int(status): count for status, count in figures["statuses"].items()},
-            "error_examples": {kind: ErrorExample(**row) for kind, row in figures["error_examples"].items()},
-            "latency_us": Latency(**figures["latency_us"]),
-            "bound_by": _bound_by(figures["bound_by"], spell),
-            "notes": tuple(spelled(message_of(note), spell) for note in figures["notes"]),
-            "failure": None if failure is None else _failure(failure, spell),
-            "stopped_by": None if stopped_by is None else spelled(message_of(stopped_by), spell),
-            "job": None if job is None else JobFigures(**job),
-        }
-        return cls(**figures | parts)
+        figures = json.loads(text)
+        if figures["failure"] is not None:
+            figures["failure"]["pieces"] = figures["failure"]["message"]
+        return read(cls, figures, spell)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain dictionaries and figures under the names of the attributes.
@@ -336,7 +323,7 @@ class Summary:
             yield "stopped", self.stopped_by
         yield from rows_by_outcome(self, reasons={kind: row.message for kind, row in self.error_examples.items()})
         if self.retries:
-            yield "asked again", by_number(self.retries)
+            yield "retried", by_number(self.retries)
         if self.pauses:
             yield "pauses", by_number(self.pauses)
         yield "requests/s", _format.count(self.requests_per_s)
@@ -364,12 +351,3 @@ def how_far(snapshot: Snapshot, of: str) -> Iterator[Fact]:
         slowest = "" if snapshot.slowest_host is None else f": {snapshot.slowest_host}"
         yield "time left", f"{_format.duration(snapshot.time_left_s)}{slowest}"
     yield "bound by", snapshot.bound_by.text.removeprefix("bound by ")
-
-
-def _failure(told: dict[str, Any], spell: Spell) -> Failure:
-    pieces = message_of(told["message"])
-    return Failure(kind=told["kind"], message=spelled(pieces, spell), pieces=pieces)
-
-
-def _bound_by(figures: dict[str, Any], spell: Spell) -> BoundBy:
-    return BoundBy(kind=figures["kind"], text=spelled(message_of(figures["text"]), spell))

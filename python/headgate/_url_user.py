@@ -1,4 +1,4 @@
-"""`user:password@` in the text of a URL, which is shown to nobody (RFC 3986 section 3.2.1); the engine has the same."""
+"""`user:password@` in the text of a URL, which is never shown (RFC 3986 section 3.2.1); the engine has the same."""
 
 import re
 from typing import Final

@@ -1,4 +1,4 @@
-"""The version, as the installed package knows it. It is written in one place: Cargo.toml."""
+"""The version, as the installed package knows it. It is written only in Cargo.toml."""
 
 from importlib.metadata import version
 

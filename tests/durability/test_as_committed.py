@@ -12,9 +12,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import headgate
-from headgate.jobs._option_entry import Format
 from support import commits
 from support.origin import changing
+from support.results import Format
 from support.run import HEADGATE, LONGEST_S, Done, headgate as run, started
 
 ROWS = 40

@@ -8,9 +8,8 @@ import pyarrow as pa
 import pytest
 
 import headgate
-from headgate._native import job_rows, job_status
-from headgate.jobs._option_entry import Format
 from support.origin import changing
+from support.results import Format
 
 pytestmark = [pytest.mark.timeout(300), pytest.mark.parametrize("form", ["parquet", "ndjson"])]
 
@@ -20,9 +19,10 @@ LARGE_ROWS: dict[Format, int] = {"parquet": 20_000, "ndjson": 1_500}
 """Some megabytes, but for what Parquet makes of texts that are alike."""
 
 
-def given(out: Path) -> tuple[str, pa.Table]:
-    """All that somebody gets who asks."""
-    return job_status(str(out), check_all=False), pa.table(job_rows(str(out)))
+def given(out: Path) -> tuple[headgate.JobStatus, pa.Table]:
+    """All that a user gets of a job."""
+    job = headgate.Job(str(out))
+    return job.status(), pa.table(job.rows())
 
 
 def unnoticed_flips(out: Path, *, step: int, bits: Iterable[int]) -> int:

@@ -11,11 +11,8 @@ from pathlib import Path
 import pytest
 
 import headgate
-from headgate.batches._threads import soon_in
 from support.loops import HELD, Run, until
 from support.run import printed_by, serving
-
-pytestmark = pytest.mark.timeout(60)
 
 
 @pytest.fixture(scope="module")
@@ -179,10 +176,13 @@ def test_closing_it_that_was_cancelled_is_finished_by_closing_again(server: str,
     run(main())
 
 
-def test_nothing_is_told_to_a_loop_that_is_closed() -> None:
-    loop = asyncio.new_event_loop()
-    loop.close()
-    assert not soon_in(loop, loop.stop)
+def test_a_client_can_be_closed_whose_other_loop_is_closed(server: str) -> None:
+    client = headgate.AsyncClient(base_url=server)
+    with asyncio.Runner() as runner:
+        runner.run(client.get("/hello"))
+        loop = runner.get_loop()
+    assert loop.is_closed()
+    asyncio.run(client.aclose())
 
 
 def test_closing_it_ends_what_is_awaited_in_this_and_in_other_loops(server: str) -> None:

@@ -14,8 +14,6 @@ import headgate
 from support.loops import HELD, Run, until
 from support.run import serving
 
-pytestmark = pytest.mark.timeout(60)
-
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[str]:

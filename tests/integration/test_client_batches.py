@@ -16,8 +16,6 @@ import pytest
 import headgate
 from support.run import serving, stats, wait_for
 
-pytestmark = pytest.mark.timeout(60)
-
 HELD = "/delay/3600"
 
 

@@ -9,12 +9,10 @@ import pyarrow as pa
 import pytest
 
 import headgate
-from headgate.client import _submitted
+from headgate.client import _flow
 from headgate.jobs import _progress
-from headgate.jobs._display import Silent
+from headgate.jobs._display import Display
 from support.run import serving, wait_for
-
-pytestmark = pytest.mark.timeout(60)
 
 HELD = "/delay/3600"
 Tell = Callable[[headgate.Snapshot], object]
@@ -86,7 +84,7 @@ def test_a_loop_is_told_too(server: str) -> None:
     asyncio.run(main())
 
 
-class Shown(Silent):
+class Shown(Display):
     def __init__(self) -> None:
         self.calls: list[str] = []
 
@@ -129,8 +127,8 @@ def test_progress_is_a_switch_or_a_function(client: headgate.Client) -> None:
 def test_who_takes_outcomes_submits_without_waiting_until_there_is_no_room(
     client: headgate.Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_submitted, "LONGEST", 2)
-    monkeypatch.setattr(_submitted, "MAX", 5)
+    monkeypatch.setattr(_flow, "LONGEST", 2)
+    monkeypatch.setattr(_flow, "MAX", 5)
     done, kept = [], [f"/{number}" for number in range(50)]
     with client.fetch_many(["/first"]) as pages:
         for page in pages:
@@ -144,7 +142,7 @@ def test_who_takes_outcomes_submits_without_waiting_until_there_is_no_room(
 
 
 def test_another_thread_waits_for_room(client: headgate.Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_submitted, "LONGEST", 2)
+    monkeypatch.setattr(_flow, "LONGEST", 2)
     most = 0
     with client.fetch_many() as pages:
 
@@ -169,7 +167,7 @@ def test_another_thread_waits_for_room(client: headgate.Client, monkeypatch: pyt
 
 
 def test_closing_ends_the_wait_of_who_submits(client: headgate.Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_submitted, "LONGEST", 2)
+    monkeypatch.setattr(_flow, "LONGEST", 2)
     pages = client.fetch_many(["/1"])
     next(pages)
     raised: list[Exception] = []
@@ -190,7 +188,7 @@ def test_closing_ends_the_wait_of_who_submits(client: headgate.Client, monkeypat
 
 
 def test_a_loop_submits_until_there_is_no_room(server: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_submitted, "MAX", 5)
+    monkeypatch.setattr(_flow, "MAX", 5)
 
     async def main() -> None:
         async with headgate.AsyncClient(base_url=server) as client:

@@ -12,11 +12,9 @@ import pytest
 
 import headgate
 from headgate.jobs import _notebook, _progress
-from headgate.jobs._display import Silent
+from headgate.jobs._display import Display
 from support.loops import HELD, Run, until
 from support.run import serving
-
-pytestmark = pytest.mark.timeout(60)
 
 AsyncCall = Callable[[headgate.AsyncClient, Any], Any]
 
@@ -391,7 +389,7 @@ def test_a_generator_of_what_was_dropped_is_closed(server: str, run: Run, call: 
 def test_a_display_of_what_was_dropped_is_left(server: str, monkeypatch: pytest.MonkeyPatch, call: str) -> None:
     left = []
 
-    class Shown(Silent):
+    class Shown(Display):
         def __exit__(self, *args: object) -> None:
             left.append(call)
 

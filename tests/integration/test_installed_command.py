@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from headgate._summary import Summary
+from headgate import Summary
 from support.run import HEADGATE, LONGEST_S, get, headgate, printed_by, serving, stats
 
 PROMISED_S = 0.150

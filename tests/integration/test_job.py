@@ -8,9 +8,8 @@ import pyarrow as pa
 import pytest
 
 import headgate
-from headgate.jobs._option_entry import Format
 from support.origin import changing
-from support.results import COLUMNS
+from support.results import COLUMNS, Format
 
 
 def test_a_job_is_opened_looked_at_and_tried_again(tmp_path: Path) -> None:

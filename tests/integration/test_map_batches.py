@@ -17,8 +17,6 @@ import pytest
 import headgate
 from support.run import serving, stats, wait_for
 
-pytestmark = pytest.mark.timeout(60)
-
 
 def ids(start: int, stop: int) -> pa.RecordBatch:
     return pa.record_batch({"id": range(start, stop), "name": [f"n{number}" for number in range(start, stop)]})

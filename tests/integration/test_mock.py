@@ -3,7 +3,6 @@
 import asyncio
 import gzip
 import os
-import re
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -16,7 +15,6 @@ import pytest
 
 import headgate
 import headgate.testing
-from headgate.client._errors import CLASS_OF
 from headgate.testing import Answer, MockRequest, MockServer
 from support.results import table
 
@@ -101,6 +99,9 @@ def test_redirects_and_codings_are_those_of_the_engine(mock: MockServer, client:
     response = client.get("https://a.example/")
     assert ("packed", "http://b.example/end") == (response.text, response.url)
     assert ["https://a.example/"] == [hop.url for hop in response.history]
+
+
+CLASS_OF = {of_kind.kind: of_kind for of_kind in headgate.RequestError.__subclasses__()}
 
 
 @pytest.mark.parametrize("kind", sorted(CLASS_OF))
@@ -271,33 +272,6 @@ def test_a_route_for_anything_does_not_replace_one_for_something(mock: MockServe
     ]
     answers = [client.post("http://a.example/a", **given).text for given in sent]
     assert [f"new {number}" for number in range(len(sent))] == answers
-
-
-@pytest.mark.parametrize(
-    ("message", "given"),
-    [
-        ("a route has no 'url__startswith': did you mean prefix?", {"url__startswith": "/"}),
-        ("a route has no 'status_code': did you mean status?", {"status_code": 200}),
-        ("a route has no 'jsn': did you mean json?", {"jsn": 1}),
-        ("a route has one answer", {"json": 1, "error": "tls"}),
-    ],
-)
-def test_a_name_that_is_none_is_answered_with_the_one_that_is_meant(message: str, given: dict[str, Any]) -> None:
-    with pytest.raises(TypeError, match=re.escape(message)):
-        MockServer().get("/", **given)
-
-
-def test_what_is_no_handler_is_refused() -> None:
-    with pytest.raises(TypeError, match="must be a function of a request, not str; base_url= takes a URL"):
-        headgate.testing.mock(URL)  # type: ignore[arg-type]
-
-
-def test_a_coroutine_function_is_refused() -> None:
-    async def answer(_: MockRequest) -> Answer:
-        return Answer()
-
-    with pytest.raises(TypeError, match="must be a plain one"):
-        MockServer().get("/", answer=answer)  # type: ignore[arg-type]
 
 
 def test_many_requests_are_answered_in_their_order(mock: MockServer, client: headgate.Client) -> None:

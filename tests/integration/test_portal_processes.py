@@ -7,23 +7,24 @@ from pathlib import Path
 
 from support.run import LONGEST_S, printed_by
 
-# Two threads print here: a line and its end are one write.
+# Two threads write here: each line is one system call, so that no buffer is shared.
 INTERRUPTED = """
 import asyncio
+import os
 import headgate
 
 async def stay():
-    print("begun", flush=True)
+    os.write(1, b"begun\\n")
     try:
         await asyncio.sleep(1000)
     finally:
-        print("cancelled\\n", end="", flush=True)
+        os.write(1, b"cancelled\\n")
 
 portal = headgate.Portal()
 try:
     portal.call(stay)
 except KeyboardInterrupt:
-    print("interrupted\\n", end="", flush=True)
+    os.write(1, b"interrupted\\n")
 portal.close()
 """
 

@@ -45,7 +45,7 @@ def told(printed: object) -> object:
     """
     if not isinstance(printed, list):
         return printed
-    lines = [line for line in printed if not line.startswith(("held back", "asked again"))]
+    lines = [line for line in printed if not line.startswith(("throttled", "retried"))]
     # Of failures of one kind any may be the example.
     return [re.sub(r"^(\w+ #) row # .*", r"\1", line) for line in lines]
 

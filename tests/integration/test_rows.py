@@ -10,8 +10,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from headgate import OutputError
-from headgate._native import RowStream
+from headgate import OutputError, RowStream
 from support.results import COLUMNS, table
 from support.run import headgate
 

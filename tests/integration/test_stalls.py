@@ -91,7 +91,7 @@ def test_no_host_goes_down_and_no_row_fails_because_the_process_was_stopped(tmp_
     summary, out = tmp_path / "summary.json", tmp_path / "out"
     limits = ["-c", "100", "--timeout-s", TIMEOUT_S, "--host-down-after-s", "3", "--commit-every-s", "1"]
     with (
-        serving("--delay", "0.02") as server,
+        serving("--delay", "0.05") as server,
         started("fetch", f"{server}/[1-20000]", "-o", out, "--summary", summary, *limits) as process,
     ):
         wait_for_requests(server, 2000)
@@ -108,8 +108,9 @@ def test_rates_are_kept_after_the_process_was_stopped(tmp_path: Path) -> None:
     summary, out = tmp_path / "summary.json", tmp_path / "out"
     limits = ["-c", "100", "--rate", "100/s", "--burst", "1"]
     with (
-        # A burst of half a second's worth is more than the noise of a busy machine, and less than what has piled up.
-        serving("--api-rate", "100/s", "--api-burst", "0.5") as server,
+        # A burst of two seconds' worth is more than a busy machine delays the server, and less than the 300 rows that
+        # are left.
+        serving("--api-rate", "100/s", "--api-burst", "2") as server,
         started("fetch", f"{server}/[1-400]", "-o", out, "--summary", summary, *limits) as process,
     ):
         wait_for_requests(server, 100)
@@ -205,7 +206,7 @@ def test_a_body_that_is_being_sent_is_sent_to_its_end(tmp_path: Path) -> None:
 ASKS: Final = """
 import sys, headgate
 
-with headgate.Client(deadline_s=4, timeout_s=60, retries=0) as client:
+with headgate.Client(deadline_s=6, timeout_s=60, retries=0) as client:
     try:
         print(client.get(sys.argv[1]).status_code)
     except headgate.RequestError as error:
@@ -215,9 +216,9 @@ with headgate.Client(deadline_s=4, timeout_s=60, retries=0) as client:
 
 def test_a_caller_waits_no_longer_than_the_deadline_says_and_a_job_has_what_is_left_of_it(tmp_path: Path) -> None:
     summary, out = tmp_path / "summary.json", tmp_path / "out"
-    flags: list[str | Path] = ["--deadline-s", "4", "--timeout-s", "60", "--retries", "0", "--summary", summary]
+    flags: list[str | Path] = ["--deadline-s", "6", "--timeout-s", "60", "--retries", "0", "--summary", summary]
     with serving() as server:
-        url = f"{server}/delay/{STOPPED_S + 3}"
+        url = f"{server}/delay/{STOPPED_S + 5}"
         caller = [sys.executable, "-c", ASKS, url]
         with (
             subprocess.Popen(caller, stdout=subprocess.PIPE, text=True) as client,

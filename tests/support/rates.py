@@ -4,7 +4,7 @@ import asyncio
 import math
 from itertools import accumulate
 
-from headgate.limits._rate import Rate
+from headgate import Rate
 
 
 async def turns_of_the_loop(count: int = 5) -> None:

@@ -1,10 +1,12 @@
 """Reads a directory of results as pyarrow does."""
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+
+Format: TypeAlias = Literal["parquet", "ndjson"]
 
 COLUMNS = {
     "row": "int64",

@@ -12,8 +12,10 @@ from pathlib import Path
 from typing import Any
 
 HEADGATE = Path(sys.executable).with_name("headgate")
-LONGEST_S = 50
+LONGEST_S = 150
 """Of one command; below the timeout of a test, so that the command is named and not only the test."""
+POLL_S = 0.002
+"""How often a state of another process is looked at: without a pause, that would take a core from it."""
 
 
 def headgate(*arguments: str | Path, stdin: str | bytes = b"", check: int | None = None) -> "Done":
@@ -88,10 +90,11 @@ def wait_for_requests(server: str, number: int) -> None:
 
 
 def wait_for(is_so: Callable[[], bool]) -> None:
-    """Asks until it is so; there is no event to wait for in another process."""
+    """Looks until it is so; there is no event to wait for in another process."""
     end = time.monotonic() + LONGEST_S
     while not is_so():
         assert time.monotonic() < end, "it does not come"
+        time.sleep(POLL_S)
 
 
 def get(url: str) -> str:

@@ -83,23 +83,6 @@ async def test_a_wrong_argument_is_refused_at_once_and_leaves_no_coroutine_unawa
         as_completed([one(1), one(2)], **options)
 
 
-@pytest.mark.parametrize(
-    ("aws", "message"),
-    [
-        (lambda: "text", "aws is a str, which is one value"),
-        (lambda: b"text", "aws is a bytes, which is one value"),
-        (lambda: one(1), "aws is one piece of work, a coroutine"),
-        (lambda: asyncio.get_running_loop().create_future(), "aws is one piece of work, a Future"),
-        (lambda: 3, "aws must be an iterable or an async iterable, not int"),
-        (lambda: one, "aws must be an iterable or an async iterable, not function"),
-        (lambda: None, "aws must be an iterable or an async iterable, not NoneType"),
-    ],
-)
-async def test_what_is_no_iterable_is_refused_at_once(aws: Callable[[], Any], message: str) -> None:
-    with pytest.raises(TypeError, match=message):
-        as_completed(aws(), limit=1)
-
-
 @either_face
 @pytest.mark.parametrize("wrong", [1, None, "text", one])
 async def test_what_cannot_be_awaited_is_raised_after_what_was_done_and_ends_the_rest(

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import headgate
-from headgate.jobs._background import Run
+from headgate import Run
 from headgate.jobs._job_options import FetchOptions
 from support.figures import summary_json
 from support.runs import NotingRun

@@ -4,9 +4,8 @@ from functools import cache
 
 from hypothesis import given, settings, strategies as st
 
-from headgate._summary import Snapshot
-from headgate.jobs._block import Block
-from headgate.jobs._display import Live
+from headgate import Snapshot
+from headgate.jobs._display import Block, Live
 from support.figures import snapshot_json
 from support.screen import Screen
 

@@ -7,10 +7,7 @@ from typing import Any
 
 import pytest
 
-from headgate import cli
-from headgate._errors import InputError, InternalError, OutputError, UsageError
-from headgate._summary import Summary
-from headgate._version import __version__
+from headgate import InputError, InternalError, OutputError, Summary, UsageError, __version__, cli
 from headgate.cli import _ending, fetch
 from headgate.cli._verbs import VERBS
 from support.figures import RESUMED, summary_json

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from headgate._summary import Snapshot
+from headgate import Snapshot
 from headgate.jobs import _display
 from support.figures import snapshot_json
 
@@ -147,8 +147,8 @@ class Terminal(io.StringIO):
 @pytest.mark.parametrize(
     ("expected", "stream", "show"),
     [
-        (_display.Silent, io.StringIO(), None),
-        (_display.Silent, Terminal(), False),
+        (_display.Display, io.StringIO(), None),
+        (_display.Display, Terminal(), False),
         (_display.Lines, io.StringIO(), True),
         (_display.Live, Terminal(), None),
         (_display.Live, Terminal(), True),

@@ -65,7 +65,6 @@ WITHOUT = {"BatchTable", "RowStream", "__version__"}
 WITHIN = {
     "Plan.from_json",
     "ConcurrencyLimit.when_granted",
-    "JobRun.from_dict",
     "Rate.when_granted",
     "Request.native",
     "Snapshot.from_json",
@@ -85,7 +84,7 @@ def example_of(thing: object) -> str | None:
 
 EXAMPLES = {
     name: example
-    for name in headgate.__all__
+    for name in dir(headgate)
     if not typed_in(thing := getattr(headgate, name)) and (example := example_of(thing)) is not None
 }
 

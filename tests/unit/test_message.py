@@ -2,9 +2,8 @@ import pickle
 
 import pytest
 
-from headgate import _errors
+from headgate import Snapshot, Summary, _errors
 from headgate._message import Mention, as_keyword, message_of, spelled
-from headgate._summary import Snapshot, Summary
 from headgate.cli._flags import as_flag
 from headgate.jobs._report import report
 from support.figures import snapshot_json, summary_json

@@ -208,15 +208,15 @@ def test_calls_of_a_burst_ring_once(portal: headgate.Portal, monkeypatch: pytest
 
 
 def test_nobody_hangs_when_a_thread_does_not_pass_on(portal: headgate.Portal, monkeypatch: pytest.MonkeyPatch) -> None:
-    crossing = portal._crossing  # noqa: SLF001 - the seam
+    queue = portal._queue  # noqa: SLF001 - the seam
     main = threading.get_ident()
-    honest = crossing.pass_on
+    honest = queue.wake_next
 
     def lazy() -> None:
         if threading.get_ident() == main or threading.current_thread().name == "headgate-portal":
             honest()
 
-    monkeypatch.setattr(crossing, "pass_on", lazy)
+    monkeypatch.setattr(queue, "wake_next", lazy)
     for thread in in_threads(16, lambda: [portal.call(twice, number) for number in range(5)]):
         thread.join()
 
@@ -351,7 +351,7 @@ def test_whoever_waits_is_told_that_the_loop_has_ended(new_loop: Callable[[], as
 
 
 def test_whoever_waits_finds_that_the_loop_was_closed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("headgate.portal._portal.LOOK_S", 0.01)
+    monkeypatch.setattr("headgate.portal._call_queue.LOOP_CHECK_S", 0.01)
     loop = asyncio.new_event_loop()
     portal = headgate.Portal(loop=loop)
     found: list[BaseException] = []

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from headgate.jobs._process import Runs
+from headgate.jobs._signals import Runs
 from support.runs import NotingRun
 
 

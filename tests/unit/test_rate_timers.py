@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from headgate.limits._rate import Rate
+from headgate import Rate
 from support.rates import Spenders, never_more_than, now_s, turns_of_the_loop
 from support.virtual_clock import VirtualClockLoop, run_on_virtual_clock
 

@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from headgate._summary import Summary
+from headgate import Summary
 from headgate.cli._flags import as_flag
 from headgate.jobs._report import greeting, report, retry_report
 from support.figures import RESUMED, summary_json
@@ -43,16 +43,16 @@ def test_the_report_says_what_became_of_failures_and_limits_on_the_way() -> None
         lost_s={"backoff": 0.5, "host_rate": 62.0},
     )
     assert told[6:13] == [
-        "  asked again   1,203  (status:503: 1,200, timeout: 3)",
+        "  retried       1,203  (status:503: 1,200, timeout: 3)",
         (
-            "  not repeated  7  servers may have acted on them: --idempotency-key gives rows keys, --retry-unsafe does"
+            "  not retried   7  servers may have acted on them: --idempotency-key gives rows keys, --retry-unsafe does"
             " without"
         ),
-        "  sent again    1,004  their connections had just been closed",
+        "  resent        1,004  their connections had just been closed",
         "  left out      12 headers that break the rules for headers",
         "  pauses        39  (a.example: 9, b.example: 8, c.example: 7, d.example: 6, e.example: 5, ...)",
         "  stalled       6.0 s  the process did not run, which counts against no host",
-        "  held back     62.0 s by rates of hosts, 0.5 s by delays before retries",
+        "  throttled     62.0 s by rates of hosts, 0.5 s by delays before retries",
     ]
 
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from headgate.jobs._report_status import report
-from headgate.jobs._status import JobStatus
+from headgate import JobStatus
+from headgate.jobs._status import report
 from support.figures import STATUS, status_json
 
 

@@ -1,6 +1,7 @@
 import json
 
-from headgate._summary import BoundBy, ErrorExample, Failure, JobFigures, Latency, Snapshot, Summary
+from headgate import JobFigures, Snapshot, Summary
+from headgate._summary import BoundBy, ErrorExample, Failure, Latency
 from support.figures import RESUMED, SNAPSHOT, SUMMARY, snapshot_json, summary_json
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from headgate.limits._concurrency_limit import ConcurrencyLimit
+from headgate import ConcurrencyLimit
 from support.rates import turns_of_the_loop
 from support.virtual_clock import run_on_virtual_clock
 

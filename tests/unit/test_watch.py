@@ -6,11 +6,10 @@ from typing import Self
 
 import pytest
 
-from headgate._summary import Snapshot, Summary
+from headgate import Snapshot, Summary
 from headgate.jobs import _watch
-from headgate.jobs._display import Silent
+from headgate.jobs._display import Display
 from headgate.jobs._signals import Signals
-from headgate.jobs._watch import Display
 from support.figures import snapshot_json
 from support.runs import NotingRun
 
@@ -36,7 +35,7 @@ class FakeJob(NotingRun):
         return super().summary()
 
 
-class Recorder(Silent):
+class Recorder(Display):
     def __init__(self) -> None:
         self.said: list[str] = []
         self.shown = 0
@@ -71,7 +70,7 @@ def watch(
 
 def test_a_job_is_watched_to_its_end() -> None:
     job = FakeJob(None, None)
-    summary, stopped_by = watch(job, Silent())
+    summary, stopped_by = watch(job, Display())
     assert (100_000, None, ["finish"]) == (summary.rows, stopped_by, job.calls)
 
 
@@ -108,13 +107,13 @@ def test_a_signal_while_the_job_is_being_started_stops_it(signals: int, calls: l
     with Signals() as received:
         for _ in range(signals):
             os.kill(os.getpid(), signal.SIGINT)
-        _watch.watch(job, Silent(), received, grace_s=10)
+        _watch.watch(job, Display(), received, grace_s=10)
     assert (signal.SIGINT, calls) == (received.first, job.calls)
 
 
 def test_only_signals_that_were_asked_for_stop_the_job() -> None:
     job = FakeJob(signal.SIGTERM, None)
-    _, stopped_by = watch(job, Silent(), signals=[signal.SIGINT, signal.SIGTERM])
+    _, stopped_by = watch(job, Display(), signals=[signal.SIGINT, signal.SIGTERM])
     assert (signal.SIGTERM, ["stop", "finish"]) == (stopped_by, job.calls)
 
 
@@ -127,7 +126,7 @@ def test_a_terminal_that_goes_away_stops_the_job_once_however_often_it_is_told()
 
 def test_the_handlers_are_put_back() -> None:
     before = signal.getsignal(signal.SIGINT)
-    watch(FakeJob(None), Silent())
+    watch(FakeJob(None), Display())
     assert before is signal.getsignal(signal.SIGINT)
 
 
@@ -135,7 +134,7 @@ def test_a_signal_that_is_ignored_stays_ignored() -> None:
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         job = FakeJob(signal.SIGINT, None)
-        assert watch(job, Silent())[1] is None
+        assert watch(job, Display())[1] is None
         assert ["finish"] == job.calls
     finally:
         signal.signal(signal.SIGINT, before)
@@ -143,7 +142,7 @@ def test_a_signal_that_is_ignored_stays_ignored() -> None:
 
 def test_a_job_can_be_watched_from_another_thread() -> None:
     rows = []
-    thread = threading.Thread(target=lambda: rows.append(watch(FakeJob(None), Silent())[0].rows))
+    thread = threading.Thread(target=lambda: rows.append(watch(FakeJob(None), Display())[0].rows))
     thread.start()
     thread.join()
     assert rows == [100_000]
@@ -157,7 +156,7 @@ def test_an_exception_while_watching_ends_the_job() -> None:
 
 
 def test_a_display_that_cannot_write_does_not_end_the_job(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Broken(Silent):
+    class Broken(Display):
         def update(self, snapshot: Snapshot) -> None:  # noqa: ARG002 - it never gets that far
             raise BrokenPipeError
 

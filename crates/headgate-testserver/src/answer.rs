@@ -29,7 +29,8 @@ impl Persistence {
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub status: u16,
-    fields: String,
+    /// Each with its line end, as they are written.
+    pub fields: String,
     pub body: Bytes,
 }
 
@@ -55,11 +56,6 @@ impl Answer {
         Self { status: 200, fields, body }
     }
 
-    /// The fields in their order, as they are written.
-    pub fn fields(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.fields.lines().filter_map(|line| line.split_once(": "))
-    }
-
     /// The body in so many pieces, or fewer, of about the same length; in none, nothing of it.
     pub fn pieces(&self, count: usize) -> impl Iterator<Item = Bytes> {
         let piece = self.body.len().div_ceil(count.max(1)).max(1);
@@ -83,9 +79,12 @@ impl Answer {
     }
 }
 
-/// The fields of a text body of known length.
+/// The fields of a text body.
+pub(crate) const TEXT_FIELDS: &str = "Content-Type: text/plain\r\n";
+
+/// As [`TEXT_FIELDS`], of known length.
 pub(crate) fn length_fields(bytes: u64) -> String {
-    format!("Content-Type: text/plain\r\nContent-Length: {bytes}\r\n")
+    format!("{TEXT_FIELDS}Content-Length: {bytes}\r\n")
 }
 
 /// A status line, `fields` (each with its line end), what `persistence` has to say, and the empty line.
@@ -106,7 +105,7 @@ pub(crate) struct ReadyAnswer {
 impl ReadyAnswer {
     pub fn new(answer: &Answer) -> Self {
         let heads = [Persistence::Implied, Persistence::Stated, Persistence::Close].map(|each| answer.head(each));
-        Self { status: answer.status, heads, fields: field_map(answer.fields()), body: answer.body.clone() }
+        Self { status: answer.status, heads, fields: field_map(&answer.fields), body: answer.body.clone() }
     }
 
     pub fn head(&self, persistence: Persistence) -> &[u8] {
@@ -114,10 +113,10 @@ impl ReadyAnswer {
     }
 }
 
-/// Fields for HTTP/2; those that can't be said there are left out.
-pub(crate) fn field_map<'a>(fields: impl Iterator<Item = (&'a str, &'a str)>) -> http::HeaderMap {
+/// Fields, each with its line end, for HTTP/2; those that can't be said there are left out.
+pub(crate) fn field_map(fields: &str) -> http::HeaderMap {
     let mut map = http::HeaderMap::new();
-    for (name, value) in fields {
+    for (name, value) in fields.lines().filter_map(|line| line.split_once(": ")) {
         if let (Ok(name), Ok(value)) = (http::HeaderName::try_from(name), http::HeaderValue::try_from(value)) {
             map.append(name, value);
         }
@@ -135,41 +134,7 @@ pub(crate) fn is_value(value: &str) -> bool {
     !value.contains(['\r', '\n', '\0'])
 }
 
-/// The phrase of RFC 9110 section 15 for the statuses that are met in practice.
+/// The phrase of the status.
 pub(crate) fn reason(status: u16) -> &'static str {
-    match status {
-        200 => "OK",
-        201 => "Created",
-        202 => "Accepted",
-        204 => "No Content",
-        206 => "Partial Content",
-        301 => "Moved Permanently",
-        302 => "Found",
-        303 => "See Other",
-        304 => "Not Modified",
-        307 => "Temporary Redirect",
-        308 => "Permanent Redirect",
-        400 => "Bad Request",
-        401 => "Unauthorized",
-        403 => "Forbidden",
-        404 => "Not Found",
-        405 => "Method Not Allowed",
-        407 => "Proxy Authentication Required",
-        408 => "Request Timeout",
-        409 => "Conflict",
-        410 => "Gone",
-        413 => "Content Too Large",
-        416 => "Range Not Satisfiable",
-        418 => "I'm a teapot",
-        421 => "Misdirected Request",
-        425 => "Too Early",
-        429 => "Too Many Requests",
-        431 => "Request Header Fields Too Large",
-        500 => "Internal Server Error",
-        501 => "Not Implemented",
-        502 => "Bad Gateway",
-        503 => "Service Unavailable",
-        504 => "Gateway Timeout",
-        _ => "Other",
-    }
+    http::StatusCode::from_u16(status).ok().and_then(|status| status.canonical_reason()).unwrap_or("Other")
 }

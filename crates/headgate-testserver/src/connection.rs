@@ -1,7 +1,7 @@
 //! One connection: its socket, its buffer, and the few things that are done with them. Every byte is counted here.
 //!
 //! An error of these functions means that the client has gone, or the socket with it: it ends the connection, and there
-//! is nobody to tell.
+//! is no client to tell.
 
 use std::future::Future;
 use std::io;
@@ -12,7 +12,7 @@ use bytes::{Buf, BytesMut};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::{sleep, timeout};
 
-use crate::socket::Socket;
+use crate::socket::{self, Socket};
 use crate::statistics::WorkerCounters;
 
 /// Room for a usual request; all that an idle connection costs beside its socket.
@@ -23,7 +23,7 @@ const LINGER: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(crate) struct Connection<'worker> {
     socket: Socket,
-    /// What was read and not consumed yet; bounded by those who ask for more.
+    /// What was read and not consumed yet; bounded by the callers.
     pub buffer: BytesMut,
     counters: &'worker WorkerCounters,
 }
@@ -34,7 +34,7 @@ impl<'worker> Connection<'worker> {
     }
 
     pub fn is_secure(&self) -> bool {
-        self.socket.is_secure()
+        socket::is_secure(&self.socket)
     }
 
     /// The socket, and what was read from it and not consumed.
@@ -77,7 +77,7 @@ impl<'worker> Connection<'worker> {
         tokio::select! {
             biased;
             done = &mut something => Ok(done),
-            peeked = self.socket.tcp().peek(&mut seen) => match peeked {
+            peeked = socket::tcp(&mut self.socket).peek(&mut seen) => match peeked {
                 Ok(0) => Err(io::ErrorKind::UnexpectedEof.into()),
                 // The next request is already here; behind it, nothing shows whether the client stays.
                 Ok(_) => Ok(something.await),
@@ -110,7 +110,7 @@ impl<'worker> Connection<'worker> {
 
     /// Closes as [`close`](Self::close) does, without the word of TLS that this is the end.
     pub async fn cut(&mut self) -> io::Result<()> {
-        self.socket.tcp().shutdown().await?;
+        socket::tcp(&mut self.socket).shutdown().await?;
         // As above.
         let _ = timeout(LINGER, self.hang()).await;
         Ok(())
@@ -118,7 +118,7 @@ impl<'worker> Connection<'worker> {
 
     /// Makes the coming drop a reset.
     pub fn reset(&mut self) -> io::Result<()> {
-        self.socket.tcp().set_zero_linger()
+        socket::tcp(&mut self.socket).set_zero_linger()
     }
 }
 

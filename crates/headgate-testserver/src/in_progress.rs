@@ -11,7 +11,7 @@ use crate::statistics::Counters;
 #[derive(Debug)]
 pub(crate) struct InProgress {
     counters: Option<Arc<Counters>>,
-    /// On the heap, so that a connection is small where nobody asked for limits or a log.
+    /// On the heap, so that a connection is small without limits and a log.
     held: Option<Box<Held>>,
 }
 

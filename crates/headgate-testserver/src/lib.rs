@@ -33,17 +33,13 @@
 //! ```
 //!
 //! ```text
-//! lib (Server) -> thread -> serve -> http2, exchange;  http2 -> admission, helpers, faults::play
-//! exchange -> admission, helpers, faults::play -> asking, reply, worker, connection, request
-//! worker -> rules, tls;  rules -> limits, request_log -> asked -> request -> route;  connection -> socket
-//! exchange, http2 -> in_progress -> limits, request_log, statistics
-//! worker, connection, limits -> statistics;  statistics, route -> faults::table -> content -> config
+//! lib (Server) -> thread -> serve -> http2, exchange -> respond -> helpers, limits, in_progress -> reply, worker
+//! serve, http2 -> faults::play;  worker -> rules, tls;  rules -> limits, request_log -> received -> request -> route
+//! route -> helpers, faults::table;  in_progress -> limits, request_log, statistics;  connection -> socket
+//! worker, connection, limits -> statistics;  statistics -> faults::table -> content -> config
 //! ```
 
-mod admission;
 mod answer;
-mod asked;
-mod asking;
 mod body;
 mod config;
 mod connection;
@@ -56,9 +52,11 @@ mod http2;
 mod in_progress;
 mod limits;
 mod listen;
+mod received;
 mod reply;
 mod request;
 mod request_log;
+mod respond;
 mod route;
 mod rules;
 mod serve;
@@ -111,6 +109,7 @@ impl Server {
         let counters = Arc::new(Counters::new(workers));
         let mut server = Self { address, counters, running: Some(running), threads: Vec::with_capacity(workers) };
         let prepared = Worker::prepare(&config)?;
+        respond::check_robots(&Worker::new(prepared.clone(), server.counters.clone(), 0))?;
         for (index, listener) in listeners.into_iter().enumerate() {
             let worker = prepared.clone();
             let (counters, stopped, ready) = (server.counters.clone(), stopped.clone(), ready.clone());

@@ -24,7 +24,7 @@ pub(crate) fn bind(address: SocketAddr, count: usize) -> io::Result<Vec<TcpListe
 fn bind_all(mut address: SocketAddr, count: usize) -> io::Result<Vec<TcpListener>> {
     if address.port() != 0 {
         // With SO_REUSEPORT alone, a second server of the same user would silently take half of the connections.
-        // One that is bound without it finds out. (For port 0 the kernel picks one that nobody has.)
+        // One that is bound without it finds out. (For port 0 the kernel picks a free one.)
         socket(address)?.bind(&address.into())?;
     }
     let mut listeners = Vec::with_capacity(count);

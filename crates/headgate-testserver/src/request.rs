@@ -3,11 +3,11 @@
 use std::mem::MaybeUninit;
 
 use crate::answer::Persistence;
+use crate::received::MAX_FIELDS;
 use crate::route::Route;
 
 /// Bytes of a request's head, and of a chunked body's trailers.
 pub(crate) const MAX_HEAD_BYTES: usize = 64 * 1024;
-pub(crate) const MAX_FIELDS: usize = 256;
 
 /// What of a head matters to the answer; it borrows nothing, so that the buffer may go on.
 #[derive(Debug)]

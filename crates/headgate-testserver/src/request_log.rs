@@ -12,7 +12,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use crate::asked::Asked;
+use crate::received::Received;
 
 const BUFFER_BYTES: usize = 256 * 1024;
 
@@ -41,9 +41,15 @@ impl RequestLog {
         Ok(Self { started: Instant::now(), file: Mutex::new(BufWriter::with_capacity(BUFFER_BYTES, file)) })
     }
 
-    pub fn note(self: &Arc<Self>, asked: &Asked, arrived: Instant) -> Note {
+    pub fn note(self: &Arc<Self>, received: &Received, arrived: Instant) -> Note {
         let micros = arrived.saturating_duration_since(self.started).as_micros();
-        Note { log: self.clone(), micros, host: asked.host.clone(), target: asked.target.clone(), status: None }
+        Note {
+            log: self.clone(),
+            micros,
+            host: received.host().into(),
+            target: received.target.as_str().into(),
+            status: None,
+        }
     }
 
     /// Writes what is still in memory.
@@ -62,7 +68,7 @@ impl Drop for Note {
         // A value of a field may contain tabs.
         let host = host.replace('\t', " ");
         let status = self.status.map_or("-".to_owned(), |status| status.to_string());
-        // A disk that is full is found by whoever reads the file: no request fails for it.
+        // A full disk shows in the file: no request fails for it.
         let _ = writeln!(self.log.file(), "{micros}\t{status}\t{host}\t{target}");
     }
 }

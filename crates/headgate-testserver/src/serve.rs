@@ -2,26 +2,21 @@
 
 use std::io;
 use std::rc::Rc;
-use std::time::Instant;
 
 use bytes::Buf;
 use tokio::net::TcpStream;
 
-use crate::admission::{Admission, admit};
 use crate::answer::{Answer, Persistence};
-use crate::asked::Asked;
-use crate::asking::Asking;
 use crate::body::{self, BodyError};
 use crate::connection::{Connection, rare};
-use crate::exchange::{After, Exchange};
+use crate::exchange::Exchange;
 use crate::faults::Scope;
 use crate::faults::play::play;
-use crate::helpers;
 use crate::http2;
-use crate::in_progress::InProgress;
-use crate::request::{self, Framing, Rejection, Request};
+use crate::received::Received;
+use crate::request::{self, Framing, Rejection};
+use crate::respond::{After, Answered, answer, begin, keeps_body, send, send_default};
 use crate::route::Route;
-use crate::rules::Rules;
 use crate::socket::Socket;
 use crate::tls;
 use crate::worker::Worker;
@@ -36,15 +31,15 @@ pub(crate) async fn connection(stream: TcpStream, worker: &Rc<Worker>) {
     // If this fails the socket is dead, and its first use says so.
     let _ = stream.set_nodelay(true);
     let socket = if let Some(tls) = worker.tls() {
-        // Whoever asks for something that can't be had is told so by TLS.
+        // A client that asks for something that can't be had is told so by TLS.
         let Ok(stream) = rare(tls.accept(stream)).await else { return };
         if tls::is_http2(stream.get_ref().1.alpn_protocol()) {
-            let connection = Connection::new(Socket::Tls(Box::new(stream)), worker.counters());
+            let connection = Connection::new(Socket::Right(Box::new(stream)), worker.counters());
             return rare(http2::serve(connection, worker)).await;
         }
-        Socket::Tls(Box::new(stream))
+        Socket::Right(Box::new(stream))
     } else {
-        Socket::Plain(stream)
+        Socket::Left(stream)
     };
     let mut connection = Connection::new(socket, worker.counters());
     // The only error is that the client has gone.
@@ -75,14 +70,16 @@ async fn answer_all<'worker>(connection: &mut Connection<'worker>, worker: &'wor
                 return Ok(Served::ToItsEnd);
             }
         };
-        let (in_progress, asked) = begin(worker, &request, &connection.buffer);
-        let mut exchange = Exchange { connection: &mut *connection, worker, request: &request, in_progress };
-        let after = if let (Route::Default, Framing::Empty, None) = (request.route, request.body, &asked) {
-            exchange.connection.buffer.advance(request.head_bytes);
-            exchange.send_default().await?;
+        let is_secure = connection.is_secure();
+        let head = &connection.buffer[..request.head_bytes];
+        let (in_progress, received) = begin(worker, request.route, || Received::of(head, is_secure));
+        connection.buffer.advance(request.head_bytes);
+        let mut exchange = Exchange { connection: &mut *connection, request: &request, in_progress };
+        let after = if let (Route::Default, Framing::Empty, None) = (request.route, request.body, &received) {
+            send_default(&mut exchange, worker).await?;
             After::Answered
         } else {
-            rare(answer_unusual(exchange, asked)).await?
+            rare(answer_unusual(exchange, worker, received)).await?
         };
         match after {
             After::Ended => return Ok(Served::ToItsEnd),
@@ -95,64 +92,34 @@ async fn answer_all<'worker>(connection: &mut Connection<'worker>, worker: &'wor
     }
 }
 
-/// Counts a request, and takes from its head what the rules of the server need.
-fn begin(worker: &Worker, request: &Request, buffer: &[u8]) -> (InProgress, Option<Box<Asked>>) {
-    if !request.route.is_counted() {
-        return (InProgress::not_counted(), None);
-    }
-    worker.counters().request();
-    let mut in_progress = InProgress::begin(worker.server_counters());
-    let Some(rules) = worker.rules() else { return (in_progress, None) };
-    let arrived = Instant::now();
-    let asked = Box::new(Asked::of(&buffer[..request.head_bytes]));
-    if let Some(log) = &rules.log {
-        in_progress.held().note = Some(log.note(&asked, arrived));
-    }
-    (in_progress, Some(asked))
-}
-
 /// Everything but the default answer to a request without a body, of a server without rules.
-async fn answer_unusual(mut exchange: Exchange<'_, '_>, asked: Option<Box<Asked>>) -> io::Result<After> {
-    let Request { head_bytes, mut route, .. } = *exchange.request;
-    let head = &exchange.connection.buffer[..head_bytes];
-    let is_secure = exchange.connection.is_secure();
-    let mut asking = if route.reads_request() { Asking::of(head, is_secure) } else { Asking::default() };
-    exchange.connection.buffer.advance(head_bytes);
-    let keeps_body = route.reads_request() || exchange.worker.rules().is_some_and(Rules::reads_bodies);
-    asking.body = match body::read(exchange.connection, exchange.request, keeps_body).await {
+async fn answer_unusual(
+    mut exchange: Exchange<'_, '_>,
+    worker: &Worker,
+    received: Option<Box<Received>>,
+) -> io::Result<After> {
+    let route = exchange.request.route;
+    let mut received = received.map(|received| *received).unwrap_or_default();
+    received.body = match body::read(exchange.connection, exchange.request, keeps_body(worker, route)).await {
         Ok(body) => body,
         Err(BodyError::Gone(error)) => return Err(error),
         Err(BodyError::Rejected(rejection)) => {
             exchange.in_progress.answers(rejection.status);
             exchange.in_progress.end();
-            reject(exchange.connection, exchange.worker, rejection).await?;
+            reject(exchange.connection, worker, rejection).await?;
             return Ok(After::Ended);
         }
     };
-    if let (Some(rules), Some(asked)) = (exchange.worker.rules(), &asked) {
-        match admit(exchange.worker.counters(), &mut exchange.in_progress, rules, asked, &asking.body) {
-            Admission::Enters => {}
-            Admission::Waits(capacity) => {
-                let place = exchange.connection.while_there(capacity.wait_for_place()).await??;
-                exchange.in_progress.held().place = Some(place);
-            }
-            Admission::Refused(answer) => {
-                exchange.send(&answer).await?;
-                return Ok(After::Answered);
-            }
+    match answer(&mut exchange, worker, route, received).await? {
+        Answered::Sent(after) => Ok(after),
+        Answered::Asks(fault) if fault.scope() == Scope::Bytes => {
+            play(exchange.connection, &mut exchange.in_progress, fault, 0).await
+        }
+        Answered::Asks(_) => {
+            send(&mut exchange, worker, &Answer::new(501, HTTP_2_ONLY)).await?;
+            Ok(After::Answered)
         }
     }
-    helpers::look_up(exchange.worker, &mut route, &mut asking);
-    let Route::Fault(index, fault) = route else {
-        let reply = helpers::reply(exchange.worker, route, &asking)?;
-        return exchange.send_reply(reply).await;
-    };
-    exchange.worker.counters().fault(index);
-    if fault.scope() == Scope::Bytes {
-        return play(exchange.connection, &mut exchange.in_progress, fault, 0).await;
-    }
-    exchange.send(&Answer::new(501, HTTP_2_ONLY)).await?;
-    Ok(After::Answered)
 }
 
 /// Says what is wrong with a request, and ends the connection.

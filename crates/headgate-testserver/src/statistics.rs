@@ -1,4 +1,4 @@
-//! What the server saw. Counted by each worker in its own memory, added up when somebody asks.
+//! What the server saw. Counted by each worker in its own memory, added up on request.
 //!
 //! Only the requests in progress are counted in one place, because their maximum over all workers must be exact: it
 //! proves a client's bound. A request is in progress from when its head was read until just before the last piece of

@@ -28,7 +28,7 @@ pub(crate) fn run(
         let _context = runtime.handle().enter();
         TcpListener::from_std(listener).map(|listener| (runtime, listener))
     });
-    // Nobody hears the report if another thread failed before; then `stopped` comes at once.
+    // The report is lost if another thread failed before; then `stopped` comes at once.
     match started {
         Err(error) => {
             let _ = ready.send(Err(error));

@@ -1,4 +1,4 @@
-//! TLS: with a certificate from files, or with one that is made now and can be trusted only by who is given it.
+//! TLS: with a certificate from files, or with one that is made now and can be trusted only by clients that have it.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};

@@ -12,7 +12,6 @@ use crate::answer::{Answer, ReadyAnswer};
 use crate::config::{Config, DEFAULT_BODY, Delay};
 use crate::content::Content;
 use crate::in_progress::InProgress;
-use crate::route::Route;
 use crate::rules::Rules;
 use crate::statistics::{Counters, WorkerCounters};
 use crate::tls;
@@ -27,7 +26,7 @@ pub(crate) struct Prepared {
     rules: Option<Arc<Rules>>,
     tls: Option<Arc<ServerConfig>>,
     http2: Option<u32>,
-    robots: Option<Arc<(Route, String)>>,
+    robots: Option<Arc<str>>,
 }
 
 /// What a worker's connections share.
@@ -51,7 +50,7 @@ impl Worker {
             rules: Rules::of(config)?.map(Arc::new),
             tls: config.tls.as_ref().map(|tls| tls::config(tls, config.http2)).transpose()?,
             http2: config.http2.then_some(config.http2_streams),
-            robots: config.robots.as_deref().map(instead_of_robots).transpose()?.map(Arc::new),
+            robots: config.robots.as_deref().map(Arc::from),
         })
     }
 
@@ -91,8 +90,8 @@ impl Worker {
         self.prepared.http2
     }
 
-    /// Whose answer `/robots.txt` gets, if it is another path's.
-    pub fn robots(&self) -> Option<&(Route, String)> {
+    /// The path whose answer `/robots.txt` gets, if it is another one.
+    pub fn robots(&self) -> Option<&str> {
         self.prepared.robots.as_deref()
     }
 
@@ -106,15 +105,5 @@ impl Worker {
 
     pub fn draw_delay(&self) -> Duration {
         self.prepared.delay.draw(&mut self.random.borrow_mut())
-    }
-}
-
-fn instead_of_robots(path: &str) -> io::Result<(Route, String)> {
-    match Route::of(path) {
-        Route::Unknown | Route::Robots => {
-            let mistake = format!("robots {path}: must be another path that the server answers, such as /status/503");
-            Err(io::Error::new(io::ErrorKind::InvalidInput, mistake))
-        }
-        route => Ok((route, path.to_owned())),
     }
 }

@@ -36,14 +36,14 @@ def main(arguments: Sequence[str]) -> int:
     if not output:
         values.wrong("output", "is missing: name the directory of a job")
     values.check()
-    from headgate.jobs import _report_status  # noqa: PLC0415 - not for the help
-    from headgate.jobs._job import status_of  # noqa: PLC0415 - as above
+    from headgate.jobs._job import status_of  # noqa: PLC0415 - not for the help
+    from headgate.jobs._status import report  # noqa: PLC0415 - as above
 
     status = status_of(output, check_all=values.switch("check_all"))
     if values.switch("json"):
         sys.stdout.write(status.to_json())
     else:
-        print(fitted(_report_status.report(status, terminal_width(sys.stdout)), sys.stdout))
+        print(fitted(report(status, terminal_width(sys.stdout)), sys.stdout))
     return 0
 
 

@@ -6,13 +6,11 @@ from typing import Any, Final
 
 from headgate._native import BatchFlow, RowBatch
 from headgate._option import OptionSet
-from headgate.batches._async_batches import AsyncBatchIterator, AsyncTables
-from headgate.batches._batch_iterator import BatchIterator
-from headgate.batches._pulled import Pulled
-from headgate.batches._supply import Tables
+from headgate.batches._batch_iterator import AsyncBatchIterator, AsyncTables, BatchIterator
+from headgate.batches._supply import Pulled, Tables
 from headgate.client._engine import Engine
+from headgate.client._flow import Source
 from headgate.client._request import Asked, natives_of
-from headgate.client._source import Source
 from headgate.client._table_options import BATCHES, asked_of
 from headgate.jobs._progress import Told
 
@@ -42,33 +40,29 @@ class Requests:
 
     def close(self) -> None:
         """Takes no more of them."""
-        self._source.close()
+        self._source.cancel()
 
 
 class AsyncRequests:
-    """The same of an iterable that may be asynchronous; what is not is iterated over in the loop."""
+    """Requests of an iterable that may be asynchronous; one that is not is iterated over in the loop."""
 
     def __init__(
         self, requests: Iterable[Asked] | AsyncIterable[Asked], base_url: str, tell: Callable[[], None]
     ) -> None:
         self._base_url = base_url
-        self._requests: Requests | None = None
-        self._pulled: Pulled[Asked] | None = None
-        if isinstance(requests, AsyncIterable):
-            self._pulled = Pulled(aiter(requests), BATCH, tell)
-        else:
-            self._requests = Requests(Source(requests), base_url)
+        self._source: Source | Pulled[Asked] = (
+            Pulled(aiter(requests), BATCH, tell) if isinstance(requests, AsyncIterable) else Source(requests)
+        )
 
     async def give(self, flow: BatchFlow) -> bool:
-        """Gives those that there are."""
-        if self._requests is not None:
-            self._requests.give(flow)
+        """Gives those that there are. Returns whether it is worth trying again at once."""
+        if isinstance(self._source, Source):
+            some = self._source.take(BATCH)
+            has_ended = self._source.has_ended
             await asyncio.sleep(0)
-            return True
-        if self._pulled is None:
-            return False
-        self._pulled.begin()
-        some, has_ended = self._pulled.take()
+        else:
+            self._source.begin()
+            some, has_ended = self._source.take()
         flow.feed(natives_of(some, self._base_url))
         if has_ended:
             flow.end()
@@ -79,30 +73,24 @@ class AsyncRequests:
         return flow.step(0.0)
 
     async def aclose(self, flow: BatchFlow) -> None:
-        """Ends the call."""
-        flow.close()
-        if self._pulled is not None:
-            await self._pulled.aclose()
-        if self._requests is not None:
-            self._requests.close()
-
-    @property
-    def failure(self) -> BaseException | None:
-        """What reading them has raised."""
-        source = self._requests or self._pulled
-        return source.failure if source is not None else None
+        """Ends the call, and waits until an asynchronous source is closed."""
+        self.cancel(flow)
+        if isinstance(self._source, Pulled):
+            await self._source.aclose()
 
     def cancel(self, flow: BatchFlow) -> None:
         """Ends the call."""
         flow.close()
-        if self._pulled is not None:
-            self._pulled.cancel()
-        if self._requests is not None:
-            self._requests.close()
+        self._source.cancel()
+
+    @property
+    def failure(self) -> BaseException | None:
+        """What reading them has raised."""
+        return self._source.failure
 
 
 class Bulk:
-    """What was given to `fetch_many`, for who wants it in batches."""
+    """The requests of `fetch_many`, for `batches()`."""
 
     def __init__(self, engine: Engine, base_url: str, progress: Told) -> None:
         self._engine = engine

@@ -1,30 +1,59 @@
-"""The client for threads."""
+"""The clients: for threads and for event loops."""
 
-from collections.abc import Iterable
-from contextlib import AbstractContextManager
+import asyncio
+from collections.abc import AsyncIterable, Iterable
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from types import TracebackType
 from typing import Any, NoReturn, Self, Unpack
 
 from headgate._native import BatchTable
 from headgate._summary import Snapshot
-from headgate.batches._batch_iterator import BatchIterator
+from headgate.batches._batch_iterator import AsyncBatchIterator, BatchIterator
 from headgate.batches._options import TableKeywords
-from headgate.client._calls import tables
+from headgate.batches._supply import begin_in_ours
+from headgate.client._calls import async_tables, tables
 from headgate.client._client_options import CLIENT, ClientKeywords, base_url_of, options_of
 from headgate.client._engine import Engine
-from headgate.client._many import FetchMany
-from headgate.client._methods import refuse_other, request_of
-from headgate.client._open_streams import OpenStreams
-from headgate.client._request import Asked, Request
-from headgate.client._request_keywords import RequestKeywords
+from headgate.client._fetch_many import AsyncFetchMany, FetchMany
+from headgate.client._loops import Loops
+from headgate.client._request import Asked, Request, RequestKeywords, refuse_other, request_of
 from headgate.client._response import Response, response_of
-from headgate.client._stream import StreamedResponse, opened
+from headgate.client._stream import AsyncStreamedResponse, OpenStreams, StreamedResponse, open_async_stream, open_stream
 from headgate.client._table_options import FETCH_TABLE, MAP_BATCHES
-from headgate.jobs._blocking import refuse_to_block_a_loop
+from headgate.jobs._notebook import refuse_to_block_a_loop
 from headgate.jobs._progress import Told
 
 
-class Client:
+class _EngineClient:
+    """What both clients have: an engine, and what it has done."""
+
+    def __init__(self, base_url: str, options: dict[str, Any]) -> None:
+        self._base_url = base_url_of(base_url)
+        self._engine = Engine(options_of(options, type(self).__name__, self._base_url), "client")
+        self._streams = OpenStreams(self._engine)
+
+    def statistics(self) -> Snapshot:
+        """Returns what the client has done, and does now: the snapshot that the command line shows of a job.
+
+        It counts all requests of the client. A row is a request here.
+
+        >>> client.statistics().in_flight
+        0
+        """
+        return self._engine.statistics()
+
+    def __repr__(self) -> str:
+        return self._engine.shown(type(self).__name__, self._base_url)
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        return self._engine.shown_as_table(repr(self))
+
+    def __getstate__(self) -> NoReturn:
+        raise TypeError("a client can't be pickled: make one where it is used")
+
+
+class Client(_EngineClient):
     """Makes requests, one by one or by the thousand, from any number of threads.
 
     Unlike httpx, it follows redirects (`redirects="none"` follows none). Transient failures are retried (`retries=0`
@@ -49,9 +78,7 @@ class Client:
             UsageError: An option can't be.
             TypeError: There is no such option; named is the one that is meant.
         """
-        self._base_url = base_url_of(base_url)
-        self._engine = Engine(options_of(dict(options), "Client", self._base_url), "client")
-        self._streams = OpenStreams(self._engine)
+        super().__init__(base_url, dict(options))
 
     def request(self, method: str, url: str, **options: Unpack[RequestKeywords]) -> Response:
         """Sends a request, and waits for its answer.
@@ -151,7 +178,9 @@ class Client:
             RequestError: There is no usable answer; when the block is entered.
             RuntimeError: The client is closed, or this thread has as many streams open as there may be.
         """
-        return opened(self._engine, self._streams, self._base_url, request_of(method, url, dict(options), "stream"))
+        return open_stream(
+            self._engine, self._streams, self._base_url, request_of(method, url, dict(options), "stream")
+        )
 
     def fetch_many(
         self, requests: Iterable[Asked] | None = None, *, ordered: bool = False, progress: Told = False
@@ -227,17 +256,6 @@ class Client:
         with tables(self._engine, self._base_url, table, FETCH_TABLE, dict(options)) as batches:
             return batches.table()
 
-    def statistics(self) -> Snapshot:
-        """What the client has done, and does now: the snapshot that the command line shows of a job.
-
-        It counts all requests of the client. A row is a request here.
-
-        >>> response = client.get("/hello")
-        >>> client.statistics().answered
-        1
-        """
-        return self._engine.statistics()
-
     def close(self) -> None:
         """Cancels what is in flight, and closes all connections. Again: nothing.
 
@@ -256,12 +274,224 @@ class Client:
     ) -> None:
         self.close()
 
-    def __repr__(self) -> str:
-        return self._engine.shown("Client", self._base_url)
 
-    def _repr_html_(self) -> str:
-        """What a notebook shows."""
-        return self._engine.shown_as_table(repr(self))
+class AsyncClient(_EngineClient):
+    """Makes requests, one by one or by the thousand, from any number of event loops: asyncio's and uvloop's.
 
-    def __getstate__(self) -> NoReturn:
-        raise TypeError("a client can't be pickled: make one where it is used")
+    Unlike httpx, it follows redirects (`redirects="none"` follows none). Transient failures are retried (`retries=0`
+    does not): if you get a 503, it is the result of the last attempt.
+
+    Cancelling an `await` cancels its exchange. After a fork, the child starts an engine of its own.
+
+    >>> async with headgate.AsyncClient(base_url="http://127.0.0.1:8080", rate="500/s") as client:
+    ...     print((await client.get("/hello")).raise_for_status().text)
+    Hello, World!
+    """
+
+    @CLIENT.shown_by
+    def __init__(self, *, base_url: str = "", **options: Unpack[ClientKeywords]) -> None:
+        """Starts the engine of the client.
+
+        Args:
+            base_url: What relative URLs are relative to; its path stays.
+            **options: `help(headgate.AsyncClient.__init__)` describes each with its default.
+
+        Raises:
+            UsageError: An option can't be.
+            TypeError: There is no such option; named is the one that is meant.
+        """
+        super().__init__(base_url, dict(options))
+        self._loops = Loops(self._engine)
+
+    async def request(self, method: str, url: str, **options: Unpack[RequestKeywords]) -> Response:
+        """Sends a request, and waits for its answer.
+
+        >>> (await client.request("OPTIONS", "/echo")).json()["method"]
+        'OPTIONS'
+
+        Raises:
+            RequestError: There is no usable answer; a class of its own for each kind of error.
+            RuntimeError: The client is closed.
+        """
+        return await self.send(request_of(method, url, dict(options), "request"))
+
+    async def send(self, request: Request) -> Response:
+        """Sends a request that was made before. Raises as `request`.
+
+        >>> (await client.send(headgate.Request("/hello", tag=7))).request.tag
+        7
+        """
+        refuse_other(request)
+        answer = await self._loops.here().ask(request.native(self._base_url))
+        return response_of(request, answer)
+
+    async def get(self, url: str, **options: Unpack[RequestKeywords]) -> Response:
+        """GET. See `request`.
+
+        >>> responses = await asyncio.gather(*(client.get(f"/{n}") for n in range(100)))
+        >>> {response.status_code for response in responses}
+        {200}
+        """
+        return await self.send(request_of("GET", url, dict(options), "get"))
+
+    async def head(self, url: str, **options: Unpack[RequestKeywords]) -> Response:
+        """HEAD. See `request`.
+
+        >>> (await client.head("/hello")).headers["content-length"]
+        '13'
+        """
+        return await self.send(request_of("HEAD", url, dict(options), "head"))
+
+    async def post(self, url: str, **options: Unpack[RequestKeywords]) -> Response:
+        """POST. See `request`.
+
+        >>> (await client.post("/echo", json={"a": 1})).json()["body"]
+        '{"a":1}'
+        """
+        return await self.send(request_of("POST", url, dict(options), "post"))
+
+    async def put(self, url: str, **options: Unpack[RequestKeywords]) -> Response:
+        """PUT. See `request`.
+
+        >>> (await client.put("/echo", content=b"all of it")).json()["body"]
+        'all of it'
+        """
+        return await self.send(request_of("PUT", url, dict(options), "put"))
+
+    async def patch(self, url: str, **options: Unpack[RequestKeywords]) -> Response:
+        """PATCH. See `request`.
+
+        >>> (await client.patch("/echo", data={"name": "Ann"})).json()["body"]
+        'name=Ann'
+        """
+        return await self.send(request_of("PATCH", url, dict(options), "patch"))
+
+    async def delete(self, url: str, **options: Unpack[RequestKeywords]) -> Response:
+        """DELETE. See `request`.
+
+        >>> (await client.delete("/echo")).json()["method"]
+        'DELETE'
+        """
+        return await self.send(request_of("DELETE", url, dict(options), "delete"))
+
+    def stream(
+        self, method: str, url: str, **options: Unpack[RequestKeywords]
+    ) -> AbstractAsyncContextManager[AsyncStreamedResponse]:
+        """Sends a request, and returns its response as soon as its head has arrived. See `Client.stream`.
+
+        >>> async with client.stream("GET", "/bytes/100000") as response:
+        ...     print(sum([len(piece) async for piece in response.raise_for_status().aiter_bytes()]))
+        100000
+
+        Args:
+            method: As for `Client.stream`.
+            url: As for `Client.stream`.
+
+        Returns:
+            An asynchronous context manager for an `AsyncStreamedResponse`.
+
+        Raises:
+            Exception: As `Client.stream`; what it says of a thread is said of a task here.
+        """
+        return open_async_stream(
+            self._engine, self._streams, self._base_url, request_of(method, url, dict(options), "stream")
+        )
+
+    def fetch_many(
+        self,
+        requests: Iterable[Asked] | AsyncIterable[Asked] | None = None,
+        *,
+        ordered: bool = False,
+        progress: Told = False,
+    ) -> AsyncFetchMany:
+        """Outcomes of many requests, in the order in which they finish.
+
+        >>> async with client.fetch_many(f"/{n}" for n in range(100)) as outcomes:
+        ...     print(sum([outcome.unwrap().is_success async for outcome in outcomes]))
+        100
+
+        Args:
+            requests: As for `Client.fetch_many`, or asynchronously. What is not asynchronous is read in the loop: a
+                generator that takes its time, as one that reads files does, blocks the loop meanwhile.
+            ordered: Gives outcomes in the order of the requests.
+            progress: As for `Client.fetch_many`; a function is called in the loop.
+
+        Returns:
+            An asynchronous iterator. Leaving its `async with` block cancels what is in flight. Its `batches` returns
+            results as record batches in place of outcomes.
+        """
+        return AsyncFetchMany(self._engine, self._base_url, requests, ordered=ordered, progress=progress)
+
+    @MAP_BATCHES.shown_by
+    def map_batches(self, batches: Any, **options: Unpack[TableKeywords]) -> AsyncBatchIterator:  # noqa: ANN401 - whatever speaks Arrow
+        """Makes one request for each row of a table, and yields the results in batches.
+
+        It is `Client.map_batches` in an event loop, which goes on meanwhile.
+
+        >>> async for batch in client.map_batches(pyarrow.table({"url": ["/hello", "/status/404"]})):
+        ...     print(sorted(pyarrow.record_batch(batch)["status"].to_pylist()))
+        [200, 404]
+
+        Args:
+            batches: As for `headgate.amap_batches`.
+            **options: `help(headgate.AsyncClient.map_batches)` describes each with its default.
+
+        Returns:
+            An asynchronous iterator over batches. Leaving its `async with` block cancels what is in flight.
+
+        Raises:
+            UsageError: An option can't be.
+            InputError: While iterating: the input lacks a column that is needed, or its batches have different columns.
+            TypeError: `batches`, or what it yields, is no table; or an option is one of the client.
+            RuntimeError: The client is closed.
+        """
+        return async_tables(self._engine, self._base_url, batches, MAP_BATCHES, dict(options))
+
+    @FETCH_TABLE.shown_by
+    async def fetch_table(self, table: Any, **options: Unpack[TableKeywords]) -> BatchTable:  # noqa: ANN401 - as above
+        """Makes one request for each row of a table, and returns the results as a table.
+
+        Cancelling it cancels what is in flight.
+
+        >>> results = await client.fetch_table(pyarrow.table({"url": ["/hello", "/status/404"]}))
+        >>> sorted(pyarrow.table(results)["status"].to_pylist())
+        [200, 404]
+
+        Args:
+            table: As for `map_batches`.
+            **options: `help(headgate.AsyncClient.fetch_table)` describes each with its default.
+
+        Returns:
+            The results, as those of `headgate.fetch_table`.
+
+        Raises:
+            Exception: As `map_batches` and what it returns.
+        """
+        return await async_tables(self._engine, self._base_url, table, FETCH_TABLE, dict(options)).table()
+
+    async def aclose(self) -> None:
+        """Cancels what is in flight, and closes all connections. Again: nothing.
+
+        >>> await client.aclose()
+        >>> await client.get("/hello")
+        Traceback (most recent call last):
+        RuntimeError: the client is closed: it makes no more requests
+        """
+        try:
+            await begin_in_ours(self._engine.close)
+        finally:
+            # Cancelled before it has begun, it is still open.
+            if self._engine.is_closed:
+                self._loops.retire(asyncio.get_running_loop())
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    def __del__(self) -> None:
+        if hasattr(self, "_loops"):
+            self._loops.retire()

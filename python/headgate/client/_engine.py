@@ -5,7 +5,7 @@ import threading
 from typing import NoReturn
 
 from headgate import _mocks, _native
-from headgate._html import table
+from headgate._facts import table
 from headgate._summary import Snapshot, how_far
 from headgate._url_user import without_user
 from headgate.client._client_options import ClientOptions
@@ -74,13 +74,13 @@ class Engine:
                 if self._mocked is None or self._mocked[0] is not mock:
                     self._mocked = mock, _native.Client(self.options)
                 native = self._mocked[1]
-            # In this order: whoever sees that nothing has changed sees this one, too.
+            # In this order: a thread that sees that nothing has changed sees this one, too.
             self._native = native
             self._changes = changes
             return native
 
     def refuse(self) -> NoReturn:
-        """Raises what who uses a closed client is told."""
+        """Raises the error of a closed client."""
         raise RuntimeError(f"the {self.of} is closed: it makes no more requests")
 
     def close(self) -> None:

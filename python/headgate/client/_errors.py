@@ -29,6 +29,9 @@ from typing import ClassVar, Final
 
 from headgate._errors import HeadgateError
 
+CLASS_OF: Final[dict[str, type["RequestError"]]] = {}
+"""Each class by the engine's name of its kind."""
+
 
 class RequestError(HeadgateError):
     """There is no usable answer to a request.
@@ -48,6 +51,10 @@ class RequestError(HeadgateError):
 
     kind: ClassVar[str] = ""
 
+    def __init_subclass__(cls, *, kind: str) -> None:
+        cls.kind = kind
+        CLASS_OF[kind] = cls
+
     def __init__(self, message: str, *, url: str = "", attempts: int = 0, elapsed_s: float = 0.0) -> None:
         super().__init__(message)
         self.url = url
@@ -58,7 +65,7 @@ class RequestError(HeadgateError):
         return _again, (type(self), str(self), self.url, self.attempts, self.elapsed_s)
 
 
-class InvalidRequest(RequestError, ValueError):  # noqa: N818 - what happened, in words
+class InvalidRequest(RequestError, ValueError, kind="invalid_request"):  # noqa: N818 - what happened, in words
     """It can't be sent: nothing was.
 
     >>> client.get("ftp://host/")
@@ -66,20 +73,16 @@ class InvalidRequest(RequestError, ValueError):  # noqa: N818 - what happened, i
     headgate.client._errors.InvalidRequest: ftp://host/: only URLs of http and https are supported (not ftp)
     """
 
-    kind = "invalid_request"
 
-
-class ResolveError(RequestError, ConnectionError):
+class ResolveError(RequestError, ConnectionError, kind="resolve"):
     """The name of the host has no address, or no name server answered in time.
 
     >>> headgate.ResolveError.kind, issubclass(headgate.ResolveError, ConnectionError)
     ('resolve', True)
     """
 
-    kind = "resolve"
 
-
-class ConnectError(RequestError, ConnectionError):
+class ConnectError(RequestError, ConnectionError, kind="connect"):
     """No TCP connection could be made to any address of the host.
 
     >>> client.get("http://127.0.0.1:1/")
@@ -87,10 +90,8 @@ class ConnectError(RequestError, ConnectionError):
     headgate.client._errors.ConnectError: http://127.0.0.1:1/: connection refused (127.0.0.1:1)
     """
 
-    kind = "connect"
 
-
-class TlsError(RequestError, ConnectionError):
+class TlsError(RequestError, ConnectionError, kind="tls"):
     """The TLS handshake failed.
 
     >>> client.get("https://127.0.0.1:8080/")  # which speaks no TLS
@@ -98,20 +99,16 @@ class TlsError(RequestError, ConnectionError):
     headgate.client._errors.TlsError: https://127.0.0.1:8080/: ...
     """
 
-    kind = "tls"
 
-
-class ConnectTimeout(RequestError, TimeoutError):  # noqa: N818 - as above
+class ConnectTimeout(RequestError, TimeoutError, kind="connect_timeout"):  # noqa: N818 - as above
     """No connection was made in time; nothing was sent.
 
     >>> headgate.ConnectTimeout.kind, issubclass(headgate.ConnectTimeout, TimeoutError)
     ('connect_timeout', True)
     """
 
-    kind = "connect_timeout"
 
-
-class RequestTimeout(RequestError, TimeoutError):  # noqa: N818 - as above
+class RequestTimeout(RequestError, TimeoutError, kind="timeout"):  # noqa: N818 - as above
     """No complete answer came in time.
 
     >>> client.get("/delay/3600", timeout_s=0.1)
@@ -119,10 +116,8 @@ class RequestTimeout(RequestError, TimeoutError):  # noqa: N818 - as above
     headgate.client._errors.RequestTimeout: http://127.0.0.1:8080/delay/3600: ...
     """
 
-    kind = "timeout"
 
-
-class ConnectionClosed(RequestError, ConnectionError):  # noqa: N818 - as above
+class ConnectionClosed(RequestError, ConnectionError, kind="closed"):  # noqa: N818 - as above
     """The server closed or reset the connection before the answer was complete.
 
     >>> client.get("/fault/reset-mid-body")
@@ -130,10 +125,8 @@ class ConnectionClosed(RequestError, ConnectionError):  # noqa: N818 - as above
     headgate.client._errors.ConnectionClosed: http://127.0.0.1:8080/fault/reset-mid-body: ...
     """
 
-    kind = "closed"
 
-
-class ProtocolError(RequestError, ConnectionError):
+class ProtocolError(RequestError, ConnectionError, kind="protocol"):
     """What the server sent is not HTTP, or breaks its framing rules.
 
     >>> client.get("/fault/garbage")
@@ -141,10 +134,8 @@ class ProtocolError(RequestError, ConnectionError):
     headgate.client._errors.ProtocolError: http://127.0.0.1:8080/fault/garbage: ...
     """
 
-    kind = "protocol"
 
-
-class BodyTooLarge(RequestError, ValueError):  # noqa: N818 - as above
+class BodyTooLarge(RequestError, ValueError, kind="body_too_large"):  # noqa: N818 - as above
     """The body is longer than `max_body_bytes`.
 
     >>> headgate.Client(max_body_bytes=1000).get("http://127.0.0.1:8080/bytes/1001")
@@ -152,10 +143,8 @@ class BodyTooLarge(RequestError, ValueError):  # noqa: N818 - as above
     headgate.client._errors.BodyTooLarge: http://127.0.0.1:8080/bytes/1001: ...
     """
 
-    kind = "body_too_large"
 
-
-class DecodeError(RequestError, ValueError):
+class DecodeError(RequestError, ValueError, kind="decode"):
     """The body is not what its content-encoding says.
 
     >>> client.get("/fault/corrupt-gzip")
@@ -163,20 +152,16 @@ class DecodeError(RequestError, ValueError):
     headgate.client._errors.DecodeError: http://127.0.0.1:8080/fault/corrupt-gzip: ...
     """
 
-    kind = "decode"
 
-
-class HostDown(RequestError, ConnectionError):  # noqa: N818 - as above
+class HostDown(RequestError, ConnectionError, kind="host_down"):  # noqa: N818 - as above
     """The host gave no answer for too long, and was not asked any more.
 
     >>> headgate.HostDown.kind, issubclass(headgate.HostDown, ConnectionError)
     ('host_down', True)
     """
 
-    kind = "host_down"
 
-
-class ProxyError(RequestError, ConnectionError):
+class ProxyError(RequestError, ConnectionError, kind="proxy"):
     """The proxy could not be reached, or refused to connect to the host.
 
     >>> headgate.Client(proxy="http://127.0.0.1:1", retries=0).get("http://127.0.0.1:8080/hello")
@@ -184,10 +169,8 @@ class ProxyError(RequestError, ConnectionError):
     headgate.client._errors.ProxyError: http://127.0.0.1:8080/hello: ...
     """
 
-    kind = "proxy"
 
-
-class TooManyRedirects(RequestError, RuntimeError):  # noqa: N818 - as above
+class TooManyRedirects(RequestError, RuntimeError, kind="too_many_redirects"):  # noqa: N818 - as above
     """There were more redirects than are followed.
 
     >>> client.get("/redirect/11")
@@ -195,10 +178,8 @@ class TooManyRedirects(RequestError, RuntimeError):  # noqa: N818 - as above
     headgate.client._errors.TooManyRedirects: http://127.0.0.1:8080/redirect/...
     """
 
-    kind = "too_many_redirects"
 
-
-class RedirectLoop(RequestError, RuntimeError):  # noqa: N818 - as above
+class RedirectLoop(RequestError, RuntimeError, kind="redirect_loop"):  # noqa: N818 - as above
     """A redirect led back to a request that was made before.
 
     >>> client.get("/fault/redirect-loop")
@@ -206,10 +187,8 @@ class RedirectLoop(RequestError, RuntimeError):  # noqa: N818 - as above
     headgate.client._errors.RedirectLoop: http://127.0.0.1:8080/fault/redirect-loop: ...
     """
 
-    kind = "redirect_loop"
 
-
-class BlockedByRobots(RequestError, PermissionError):  # noqa: N818 - as above
+class BlockedByRobots(RequestError, PermissionError, kind="blocked_by_robots"):  # noqa: N818 - as above
     """The host's robots.txt asks for it not to be fetched: nothing was sent.
 
     >>> with headgate.Client(base_url="http://127.0.0.1:8080", robots=True) as client:
@@ -218,10 +197,8 @@ class BlockedByRobots(RequestError, PermissionError):  # noqa: N818 - as above
     headgate.client._errors.BlockedByRobots: http://127.0.0.1:8080/deny: ...
     """
 
-    kind = "blocked_by_robots"
 
-
-class BlockedByNetworkPolicy(RequestError, PermissionError):  # noqa: N818 - as above
+class BlockedByNetworkPolicy(RequestError, PermissionError, kind="blocked_by_network_policy"):  # noqa: N818 - as above
     """Its address may not be connected to: nothing was sent there.
 
     >>> with headgate.Client(network="public") as client:
@@ -230,59 +207,37 @@ class BlockedByNetworkPolicy(RequestError, PermissionError):  # noqa: N818 - as 
     headgate.client._errors.BlockedByNetworkPolicy: http://127.0.0.1:8080/hello: ...
     """
 
-    kind = "blocked_by_network_policy"
 
-
-class UnexpectedAnswer(RequestError, ValueError):  # noqa: N818 - as above
+class UnexpectedAnswer(RequestError, ValueError, kind="unexpected_answer"):  # noqa: N818 - as above
     """The answer does not have what it must have.
 
     >>> headgate.UnexpectedAnswer.kind, issubclass(headgate.UnexpectedAnswer, ValueError)
     ('unexpected_answer', True)
     """
 
-    kind = "unexpected_answer"
 
-
-class ChecksumMismatch(RequestError, ValueError):  # noqa: N818 - as above
+class ChecksumMismatch(RequestError, ValueError, kind="checksum_mismatch"):  # noqa: N818 - as above
     """The body does not have its checksum. Only jobs compare them.
 
     >>> headgate.ChecksumMismatch.kind, issubclass(headgate.ChecksumMismatch, ValueError)
     ('checksum_mismatch', True)
     """
 
-    kind = "checksum_mismatch"
 
-
-class DuplicateName(RequestError, FileExistsError):  # noqa: N818 - as above
+class DuplicateName(RequestError, FileExistsError, kind="duplicate_name"):  # noqa: N818 - as above
     """The file of the body was there before. Only jobs save bodies.
 
     >>> headgate.DuplicateName.kind, issubclass(headgate.DuplicateName, FileExistsError)
     ('duplicate_name', True)
     """
 
-    kind = "duplicate_name"
 
-
-class RequestCancelled(RequestError, RuntimeError):  # noqa: N818 - as above
+class RequestCancelled(RequestError, RuntimeError, kind="cancelled"):  # noqa: N818 - as above
     """It was cancelled before it had an answer.
 
     >>> headgate.RequestCancelled.kind, issubclass(headgate.RequestCancelled, RuntimeError)
     ('cancelled', True)
     """
-
-    kind = "cancelled"
-
-
-CLASS_OF: Final[dict[str, type[RequestError]]] = {
-    error.kind: error
-    for error in (
-        *(InvalidRequest, ResolveError, ConnectError, TlsError, ConnectTimeout, RequestTimeout, ConnectionClosed),
-        *(ProtocolError, BodyTooLarge, DecodeError, HostDown, ProxyError, TooManyRedirects, RedirectLoop),
-        *(BlockedByRobots, BlockedByNetworkPolicy),
-        *(UnexpectedAnswer, ChecksumMismatch, DuplicateName, RequestCancelled),
-    )
-}
-"""By the engine's name of the kind."""
 
 
 def _again(kind: type[RequestError], message: str, url: str, attempts: int, elapsed_s: float) -> RequestError:

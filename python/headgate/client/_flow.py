@@ -1,16 +1,142 @@
-"""Many requests through one mailbox, as they are asked for and answered: who waits, and how, is for others."""
+"""Many requests through one mailbox, as they are made and answered. It never waits: the iterators over it do."""
 
+import queue
+import threading
+import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from headgate import _format
+from headgate._checks import kind_of
+from headgate._errors import HeadgateError
+from headgate._format import count
 from headgate._native import Answer
+from headgate.batches._supply import close_source
 from headgate.client._engine import Engine
-from headgate.client._outcome import Outcome
-from headgate.client._request import Asked, natives_of
-from headgate.client._source import Source
-from headgate.client._submitted import Submitted
+from headgate.client._request import Asked, Request, natives_of
+from headgate.client._response import Outcome
+
+LONGEST_PULL_S: Final = 0.005
+"""After that long what has been read is handed over, however few."""
+
+
+class Source:
+    """The requests of an iterable.
+
+    Attributes:
+        has_ended: There are no more.
+        failure: What reading them has raised. Those before it are requests like others, so it is raised when they are
+            done.
+    """
+
+    def __init__(self, requests: Iterable[Asked]) -> None:
+        refuse_one(requests)
+        self._requests: Iterator[Asked] = iter(requests)
+        self.has_ended = False
+        self.failure: Exception | None = None
+
+    def take(self, most: int) -> list[Asked]:
+        """The next ones, as many as there are without waiting long."""
+        taken: list[Asked] = []
+        now = time.monotonic
+        by = now() + LONGEST_PULL_S
+        try:
+            # Asked of every one: where one takes long, those before it do not wait for it.
+            for asked in self._requests:
+                taken.append(asked)
+                if len(taken) >= most or now() > by:
+                    return taken
+        except Exception as error:  # noqa: BLE001 - it is raised when those before it are done
+            self.failure = error
+        self.has_ended = True
+        return taken
+
+    def cancel(self) -> None:
+        """Reads no more, and closes a generator."""
+        self.has_ended, self.failure = True, None
+        requests, self._requests = self._requests, iter(())
+        close_source(requests)
+
+
+def refuse_one(requests: object) -> None:
+    """Refuses what is one request, and could be taken for many.
+
+    Raises:
+        TypeError: It is one.
+    """
+    if isinstance(requests, str | bytes | Mapping | Request):
+        raise TypeError(f"many requests are an iterable of them, not {kind_of(requests)}: for one, give a list with it")
+
+
+LONGEST: Final = 10_000
+"""A thread that can wait does so while there are so many."""
+MAX: Final = 1_000_000
+"""There are never more: a submit that can't wait is refused."""
+
+
+class QueueFull(HeadgateError, queue.Full):  # noqa: N818 - as `queue.Full`
+    """1,000,000 submitted requests are already waiting, and this thread can't wait: it is the one that takes outcomes.
+
+    The request was not accepted: keep it, and submit it again when `room` is above 0.
+
+    >>> issubclass(headgate.QueueFull, queue.Full)
+    True
+    """
+
+
+class Submitted(deque[Asked]):
+    """Any thread may put requests here; one takes them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._changed = threading.Condition()
+        self._waiting = 0
+        self._is_closed = False
+
+    @property
+    def room(self) -> int:
+        """How many more may be put here without waiting."""
+        return max(MAX - len(self), 0)
+
+    def put(self, request: Asked, *, waits: bool) -> None:
+        """Adds one; `waits`: while there are many. Closing ends the wait.
+
+        Raises:
+            RuntimeError: It was closed.
+            QueueFull: There is no room.
+        """
+        if waits and len(self) >= LONGEST:
+            self._wait()
+        if self._is_closed:
+            raise RuntimeError("these requests are closed: no more can be submitted")
+        if len(self) >= MAX:
+            raise QueueFull(f"{count(MAX)} submitted requests are already waiting: submit again when `room` is above 0")
+        self.append(request)
+
+    def popleft(self) -> Asked:
+        """The one that waits longest."""
+        request = super().popleft()
+        if self._waiting and len(self) < LONGEST:
+            with self._changed:
+                self._changed.notify_all()
+        return request
+
+    def close(self) -> None:
+        """Takes no more. What waits is dropped."""
+        self._is_closed = True
+        with self._changed:
+            self.clear()
+            self._changed.notify_all()
+
+    def _wait(self) -> None:
+        with self._changed:
+            self._waiting += 1
+            try:
+                self._changed.wait_for(lambda: self._is_closed or len(self) < LONGEST)
+            finally:
+                self._waiting -= 1
+
 
 BATCH: Final = 256
 """Requests that are handed over at once."""

@@ -6,13 +6,12 @@ from typing import Final
 from weakref import WeakKeyDictionary
 
 from headgate._native import Answer
-from headgate.batches._supply import LOOK_S
-from headgate.batches._threads import soon_in
+from headgate.batches._supply import LOOK_S, soon_in
 from headgate.client._engine import Engine
 from headgate.client._request import Native
 from headgate.jobs._notebook import in_turns
 
-MOST: Final = 1024
+_MOST_TAKEN: Final = 1024
 """Answers that are taken in one turn of the loop."""
 
 
@@ -56,14 +55,14 @@ class LoopAnswers:
             raise
 
     def take_in(self) -> None:
-        """Takes what has come to who waits for it."""
+        """Sets the futures of the answers that have arrived."""
         self._take()
         if self._is_left:
             self._retire_if_left(asyncio.get_running_loop())
 
     def _take(self) -> bool:
         """Whether anything had come."""
-        arrived = self.mailbox.take(MOST)[0]
+        arrived = self.mailbox.take(_MOST_TAKEN)[0]
         for number, answer in arrived:
             future = self._waiting.pop(number, None)
             if future is not None and not future.done():
@@ -80,7 +79,7 @@ class LoopAnswers:
         self._retire_if_left(loop)
 
     def _look(self) -> None:
-        """What is awaited may wait for memory that outcomes of `fetch_many` have, which nobody takes meanwhile."""
+        """What is awaited may wait for memory that outcomes of `fetch_many` have, which no task takes meanwhile."""
         self._looks = bool(self._waiting) and self._is_watched
         if self._looks:
             self.mailbox.give_memory_back()

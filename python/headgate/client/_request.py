@@ -5,7 +5,7 @@ import math
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any, Final, NoReturn, TypeAlias, get_args
+from typing import Any, Final, NoReturn, TypeAlias, TypedDict, get_args
 from urllib.parse import urlencode
 
 from headgate._checks import kind_of
@@ -140,14 +140,14 @@ def natives_of(some: list[Asked], base_url: str) -> list[Native]:
     the others go on.
     """
     natives: list[Native] = []
-    for place, asked in enumerate(some):
+    for index, asked in enumerate(some):
         if isinstance(asked, str):
             natives.append(joined(base_url, asked) if base_url else asked)
             continue
         try:
             natives.append(Request.of(asked).native(base_url))
         except (TypeError, ValueError, OSError) as error:
-            some[place] = known = _known_of(asked)
+            some[index] = known = _known_of(asked)
             natives.append((known.url, str(error)))
     return natives
 
@@ -228,3 +228,43 @@ def _basic(auth: object) -> bytes:
     if not isinstance(auth, tuple | list) or len(auth) != 2:  # noqa: PLR2004 - a pair
         raise TypeError(f"auth must be a user and a password, not {kind_of(auth)}")
     return b"Basic " + base64.b64encode(":".join(map(str, auth)).encode())
+
+
+class RequestKeywords(TypedDict, total=False):
+    """As `headgate.Request` describes them."""
+
+    headers: Mapping[str, str] | Iterable[tuple[str, str]] | None
+    params: Pairs | str | None
+    content: bytes | str | None
+    data: Pairs | bytes | str | None
+    files: Files | None
+    json: Any
+    timeout_s: float | None
+    auth: tuple[str, str] | None
+    redirects: Redirects | None
+    cost: float | None
+
+
+OF_CALL: Final = tuple(name for name in NAMES if name not in {"url", "method", "tag"})
+
+
+def request_of(method: str, url: str, options: dict[str, Any], of: str) -> Request:
+    """The request that a call asks for.
+
+    Raises:
+        TypeError: It has no such argument; named is the one that is meant.
+    """
+    for name in options:
+        if name not in OF_CALL:
+            refuse(f"{of}() has no {name!r}", name, OF_CALL)
+    return Request(url, method=method, **options)
+
+
+def refuse_other(request: object) -> None:
+    """Refuses what `send` does not take.
+
+    Raises:
+        TypeError: It is no request.
+    """
+    if not isinstance(request, Request):
+        raise TypeError(f"send() takes a headgate.Request, not {kind_of(request)}: for a URL there is get()")

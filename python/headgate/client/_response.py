@@ -6,18 +6,18 @@ from dataclasses import dataclass
 from datetime import timedelta
 from functools import cached_property
 from http import HTTPStatus
-from typing import Any, Self
+from types import SimpleNamespace
+from typing import Any, Final, Self
 
 from headgate import _format
 from headgate._errors import HeadgateError
-from headgate._facts import Fact
-from headgate._html import table
+from headgate._facts import Fact, table
 from headgate._native import Answer
 from headgate._url_user import without_user
-from headgate.client._encoding import marked_encoding, told_encoding
 from headgate.client._errors import CLASS_OF, RequestError
 from headgate.client._headers import Headers
 from headgate.client._request import Asked, Request
+from headgate.client._text import marked_encoding, told_encoding
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -42,28 +42,11 @@ class Redirect:
         return f"<Redirect [{self.status_code}] of {url} to {location}>"
 
 
-@dataclass(frozen=True, slots=True)
-class _Sent:
-    """What an answer of the engine has, as it is sent to another process."""
-
-    status: int | None
-    headers: list[tuple[str, str]]
-    body: bytes
-    body_len: int
-    body_truncated: bool
-    url: str | None
-    final_url: str | None
-    redirects: list[tuple[int, str]]
-    elapsed_us: int
-    attempts: int
-    http_version: str | None
-    remote_addr: str | None
-    error: None = None
-
-    @classmethod
-    def of(cls, answer: "Answer | _Sent", body: bytes) -> "_Sent":
-        others = {name: getattr(answer, name) for name in cls.__slots__ if name not in {"body", "body_len"}}
-        return cls(**others, body=body, body_len=len(body))
+_PICKLED: Final = (
+    *("status", "headers", "body_truncated", "url", "final_url", "redirects", "elapsed_us", "attempts"),
+    *("http_version", "remote_addr", "error"),
+)
+"""What a pickled response has of the engine's answer, beside the body."""
 
 
 class Response:
@@ -86,12 +69,14 @@ class Response:
     (False, False, False)
     """
 
-    def __init__(self, asked: Asked, answer: Answer | _Sent) -> None:
+    def __init__(self, asked: Asked, answer: Answer | SimpleNamespace) -> None:
         self._asked = asked
         self._answer = answer
 
     def __reduce__(self) -> tuple[object, ...]:
-        return Response, (self.request, _Sent.of(self._answer, self.content))
+        facts = {name: getattr(self._answer, name) for name in _PICKLED}
+        answer = SimpleNamespace(**facts, body=self.content, body_len=len(self.content))
+        return Response, (self.request, answer)
 
     @property
     def request(self) -> Request:
@@ -299,3 +284,77 @@ def response_of(request: Request, answer: Answer) -> Response:
     if error is not None:
         raise error
     return Response(request, answer)
+
+
+class Outcome:
+    """What became of one of many requests: a response, or an error.
+
+    >>> requests = [headgate.Request("/hello", tag=1), headgate.Request("ftp://host/", tag=2)]
+    >>> for outcome in client.fetch_many(requests, ordered=True):
+    ...     print(outcome.tag, outcome.request.url, outcome.response, outcome.error)
+    1 /hello <Response [200 OK]> None
+    2 ftp://host/ None ftp://host/: only URLs of http and https are supported (not ftp)
+    """
+
+    __slots__ = ("_answer", "_asked", "_result")
+
+    def __init__(self, asked: Asked, answer: Answer) -> None:
+        self._asked = asked
+        self._answer = answer
+        # Made when it is looked at, once.
+        self._result: Response | RequestError | None = None
+
+    @property
+    def request(self) -> Request:
+        """What was asked for."""
+        self._asked = request = Request.of(self._asked)
+        return request
+
+    @property
+    def tag(self) -> Any:  # noqa: ANN401 - the caller's
+        """What the caller knows the request by."""
+        return None if isinstance(self._asked, str) else self.request.tag
+
+    @property
+    def error(self) -> RequestError | None:
+        """Why there is no usable answer, if there is none."""
+        result = self._concluded()
+        return result if isinstance(result, RequestError) else None
+
+    @property
+    def response(self) -> Response | None:
+        """The answer, whatever its status; `None`: see `error`."""
+        result = self._concluded()
+        return result if isinstance(result, Response) else None
+
+    def unwrap(self) -> Response:
+        """The response.
+
+        >>> [outcome.unwrap().text for outcome in client.fetch_many(["/hello"])]
+        ['Hello, World!']
+
+        Raises:
+            RequestError: There is none.
+        """
+        result = self._concluded()
+        if isinstance(result, RequestError):
+            raise result
+        return result
+
+    def _concluded(self) -> Response | RequestError:
+        result = self._result
+        if result is None:
+            result = error_of(self._asked, self._answer) or Response(self._asked, self._answer)
+            self._result = result
+        return result
+
+    def __repr__(self) -> str:
+        url = _format.printable(without_user(self.request.url))
+        return f"<Outcome of {url}: {self.error or self.response!r}>"
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        if self.error is None:
+            return self.unwrap()._repr_html_()
+        title = f"{self.request.method} {without_user(self.request.url)}"
+        return table(title, [("error", self.error.kind), ("message", str(self.error))])

@@ -1,1 +1,1 @@
-"""The durable job, from Python: the faces of the engine, and what a job shows."""
+"""The durable job, from Python: its functions, and what a job shows."""

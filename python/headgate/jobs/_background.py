@@ -13,13 +13,12 @@ from typing import Any, Final, Self, Unpack
 from headgate._checks import SECONDS, check, number
 from headgate._summary import Snapshot, Summary
 from headgate.jobs._arguments import settings_of
-from headgate.jobs._blocking import refuse_to_block_a_loop
 from headgate.jobs._display import display_for
 from headgate.jobs._job_options import FetchOptions
+from headgate.jobs._notebook import refuse_to_block_a_loop
 from headgate.jobs._options import SetKeywords
-from headgate.jobs._process import POLL_S, RUNS, RunningJob
 from headgate.jobs._run import result_of, with_notes
-from headgate.jobs._signals import Signals
+from headgate.jobs._signals import POLL_S, RUNS, RunningJob, Signals
 from headgate.jobs._watch import Observer
 
 _TIMEOUT: Final = number(lambda seconds: seconds >= 0, f"{SECONDS} that is not below 0")

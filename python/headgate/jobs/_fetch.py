@@ -8,14 +8,13 @@ from headgate._option import OptionSet
 from headgate._summary import Summary
 from headgate.jobs._arguments import Arguments
 from headgate.jobs._background import Run
-from headgate.jobs._blocking import refuse_to_block_a_loop
 from headgate.jobs._display import display_for
 from headgate.jobs._job_options import FetchOptions
+from headgate.jobs._notebook import refuse_to_block_a_loop
 from headgate.jobs._option_entry import Inputs, StrPath
 from headgate.jobs._options import FETCH, START, FetchKeywords, StartKeywords
-from headgate.jobs._process import RUNS
 from headgate.jobs._run import begin, run_or_raise
-from headgate.jobs._signals import Signals
+from headgate.jobs._signals import RUNS, Signals
 
 
 @FETCH.shown_by

@@ -9,9 +9,9 @@ from headgate._message import Mention
 from headgate._native import RowStream, job_rows, job_set, job_status, preview
 from headgate._summary import Summary
 from headgate.jobs._arguments import Arguments, settings_of
-from headgate.jobs._blocking import refuse_to_block_a_loop
 from headgate.jobs._display import display_for
 from headgate.jobs._job_options import RetryOptions, SetOptions
+from headgate.jobs._notebook import refuse_to_block_a_loop
 from headgate.jobs._option_entry import StrPath
 from headgate.jobs._options import RETRY, RetryKeywords, SetKeywords
 from headgate.jobs._run import run_or_raise

@@ -14,7 +14,7 @@ _TURN_S: Final = 0.1
 
 def in_notebook() -> bool:
     """Whether cells of a notebook run here. Then an event loop runs in their thread, and waits for each anyway."""
-    # Nothing is imported: whoever runs in a kernel has IPython loaded.
+    # Nothing is imported: in a kernel, IPython is loaded already.
     ipython = sys.modules.get("IPython")
     get_ipython = getattr(ipython, "get_ipython", None)
     return get_ipython is not None and getattr(get_ipython(), "kernel", None) is not None
@@ -56,3 +56,17 @@ class Line:
             self._handle = import_module("IPython.display").display(content, raw=True, display_id=True)
         else:
             self._handle.update(content, raw=True)
+
+
+def refuse_to_block_a_loop(what: str, instead: str) -> None:
+    """To be called before anything is done; the cell of a notebook may block, although a loop runs there.
+
+    Raises:
+        RuntimeError: An event loop runs in this thread.
+    """
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return
+    if not in_notebook():
+        raise RuntimeError(f"{what} would block the event loop that runs in this thread: {instead}")

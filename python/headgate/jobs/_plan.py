@@ -5,13 +5,13 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, Final, Unpack
 
 from headgate import _native
-from headgate._html import table
+from headgate._facts import table
 from headgate._message import Spell, as_keyword
 from headgate._summary import Summary
 from headgate.jobs import _curl, _report_plan
 from headgate.jobs._arguments import Arguments
-from headgate.jobs._blocking import refuse_to_block_a_loop
 from headgate.jobs._job_options import FetchOptions, PlanOptions
+from headgate.jobs._notebook import refuse_to_block_a_loop
 from headgate.jobs._option_entry import Inputs, StrPath
 from headgate.jobs._options import FETCH, PLAN, PlanKeywords
 from headgate.jobs._planned import Planned, PlannedRequest, Probe

@@ -1,10 +1,11 @@
-"""What a job would do, before it does it; it crosses the seam as JSON."""
+"""What a job would do, before it does it; the engine tells it as JSON."""
 
 import json
 from dataclasses import dataclass
-from typing import Any, Literal, Self, TypeAlias
+from typing import Literal, Self, TypeAlias
 
-from headgate._message import Spell, as_keyword, message_of, spelled
+from headgate._figures import Sentence, read
+from headgate._message import Spell, as_keyword
 
 DirectoryUse: TypeAlias = Literal["begun", "resumed", "finished", "replaced", "none"]
 """What a job does with its directory: begin there, go on, do nothing, replace what is there; or it has none."""
@@ -44,12 +45,6 @@ class BodyPiece:
     base64: str | None = None
     file: BodyFile | None = None
 
-    @classmethod
-    def from_dict(cls, figures: dict[str, Any]) -> Self:
-        """Reads what the engine wrote."""
-        file = figures.get("file")
-        return cls(**figures) if file is None else cls(file=BodyFile(**file))
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Body:
@@ -59,12 +54,6 @@ class Body:
     text: str | None
     base64: str | None
     pieces: tuple[BodyPiece, ...] = ()
-
-    @classmethod
-    def from_dict(cls, figures: dict[str, Any]) -> Self:
-        """Reads what the engine wrote."""
-        pieces = tuple(map(BodyPiece.from_dict, figures.get("pieces") or ()))
-        return cls(bytes=figures["bytes"], text=figures["text"], base64=figures["base64"], pieces=pieces)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -94,17 +83,6 @@ class PlannedRequest:
     body: Body | None
     curl: str = ""
     variables: tuple[str, ...] = ()
-
-    @classmethod
-    def from_dict(cls, figures: dict[str, Any]) -> Self:
-        """Reads what the engine wrote."""
-        body = figures["body"]
-        parts = {
-            "headers": tuple((name, value) for name, value in figures["headers"]),
-            "secret": tuple(figures["secret"]),
-            "body": None if body is None else Body.from_dict(body),
-        }
-        return cls(**figures | parts)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -176,12 +154,6 @@ class NetworkPolicy:
     deny_net: tuple[str, ...]
     allow_port: tuple[int, ...]
 
-    @classmethod
-    def from_dict(cls, figures: dict[str, Any]) -> Self:
-        """Reads what the engine wrote."""
-        lists = {name: tuple(value) for name, value in figures.items() if name != "network"}
-        return cls(network=figures["network"], **lists)
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Probe:
@@ -228,25 +200,11 @@ class Planned:
     latency_s: float | None
     seconds: float | None
     machine: Machine
-    notes: tuple[str, ...]
+    notes: tuple[Sentence, ...]
     probe: Probe | None = None
     time: str = ""
 
     @classmethod
     def from_json(cls, text: str, spell: Spell = as_keyword) -> Self:
         """Reads what the engine wrote; its sentences spell options so."""
-        figures: dict[str, Any] = json.loads(text)
-        invalid, credentials = figures["first_invalid"], figures["credentials"]
-        parts = {
-            "hosts": tuple(HostRows(**host) for host in figures["hosts"]),
-            "credentials": None
-            if credentials is None
-            else CredentialUse(**credentials | {"origins": (*credentials["origins"],)}),
-            "first_invalid": None if invalid is None else InvalidRow(**invalid),
-            "requests": tuple(PlannedRequest.from_dict(request) for request in figures["requests"]),
-            "ceilings": tuple(Ceiling(**ceiling) for ceiling in figures["ceilings"]),
-            "network": NetworkPolicy.from_dict(figures["network"]),
-            "machine": Machine(**figures["machine"]),
-            "notes": tuple(spelled(message_of(note), spell) for note in figures["notes"]),
-        }
-        return cls(**figures | parts)
+        return read(cls, json.loads(text), spell)

@@ -48,7 +48,7 @@ class Progress:
     """Shows or tells how far it is, as long as it is asked to look."""
 
     def __init__(self, told: Told, snapshot: Callable[[], Snapshot]) -> None:
-        """`told`: to whom; `False` is nobody.
+        """`told`: what is told of progress; `False` is nothing.
 
         Raises:
             TypeError: It can't be that.
@@ -110,7 +110,7 @@ class Progress:
         if self._call is not None:
             self._call(snapshot)
         if self._display is not None:
-            # Whether or not anybody sees it.
+            # The display may be gone: no reason to end the call.
             with contextlib.suppress(OSError):
                 if not self._has_begun:
                     self._has_begun = True

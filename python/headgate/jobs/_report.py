@@ -13,7 +13,7 @@ from headgate.jobs import _proxies
 from headgate.jobs._option_entry import STANDARD_STREAM
 
 _MILLION: Final = 1_000_000
-_NO_PLACE: Final = ("", STANDARD_STREAM)
+_NO_DIRECTORY: Final = ("", STANDARD_STREAM)
 _FRESH: Final = Mention("fresh", value=True)
 _DIRECTORY: Final = Mention("output", "DIRECTORY")
 _ROWS_FOR_A_RATE: Final = 10_000
@@ -23,7 +23,7 @@ _LONGEST_URL: Final = 80
 _MENTIONED: Final = 0.01
 """Of the time that a job took, and seconds."""
 
-_HELD_BY: Final = {
+_THROTTLED_BY: Final = {
     "rate": "the rate",
     "cost": "the rate of costs",
     "host_rate": "rates of hosts",
@@ -33,7 +33,7 @@ _HELD_BY: Final = {
     "network": "the network",
     "backoff": "delays before retries",
     "budget": "the budget of retries",
-    "look_ahead": "rows of hosts that were held back",
+    "look_ahead": "rows of throttled hosts",
     "paused": "a pause of the job",
 }
 
@@ -65,12 +65,12 @@ def report(summary: Summary, spell: Spell = as_keyword) -> str:
     if summary.reader_gone:
         return reader_gone(summary)
     if summary.job is not None and finished_already(summary):
-        return "\n".join(map(_format.printable, (_finished(summary.job, summary.output, spell), *_place(summary))))
+        return "\n".join(map(_format.printable, (_finished(summary.job, summary.output, spell), *_location(summary))))
     return _lines(summary, _headline(summary), spell, again="")
 
 
 def reader_gone(summary: Summary) -> str:
-    """That a run has stopped because nobody reads its results any more."""
+    """Says that a run has stopped because its reader has gone."""
     rows = _format.plural(summary.rows, "row")
     return f"stopped: the reader of standard output has gone; {rows} were done, and no more will be"
 
@@ -96,7 +96,7 @@ def _lines(summary: Summary, headline: str, spell: Spell, *, again: str) -> str:
             blocks.append(summary.bound_by.text)
     blocks.extend(_in_all(summary, of_a_retry=bool(again)))
     blocks.extend(_notes(summary, spell))
-    blocks.extend(_place(summary))
+    blocks.extend(_location(summary))
     blocks.extend(_way_on(summary, spell, of_a_retry=bool(again)))
     return "\n".join(_format.printable(line) for line in blocks)
 
@@ -187,9 +187,9 @@ def _resume(summary: Summary) -> str:
     return f"when the cause is gone, run the same command again for the rest, and `{retry}` for the failed rows"
 
 
-def _place(summary: Summary) -> Iterator[str]:
+def _location(summary: Summary) -> Iterator[str]:
     """Where the results are, and which are not there."""
-    if summary.output in _NO_PLACE:
+    if summary.output in _NO_DIRECTORY:
         return
     if summary.failure is not None and summary.failure.kind == "output":
         rows = "" if summary.job is None else f": {_done(summary.job)}"
@@ -216,7 +216,7 @@ def _facts(summary: Summary, again: str, spell: Spell) -> Iterator[Fact]:
     if summary.abandoned:
         dropped = _format.count(summary.abandoned)
         yield "dropped", f"{dropped}  in flight at the end: not in the results, and can be fetched again"
-    yield from _held_back(summary, spell)
+    yield from _throttled(summary, spell)
     yield "requests/s", _format.count(summary.requests_per_s)
     latency = summary.latency_us
     if latency.max:  # of attempts, answered or not; a row that is no request has none
@@ -227,15 +227,15 @@ def _facts(summary: Summary, again: str, spell: Spell) -> Iterator[Fact]:
     yield "CPU", _cpu(summary)
 
 
-def _held_back(summary: Summary, spell: Spell) -> Iterator[Fact]:
+def _throttled(summary: Summary, spell: Spell) -> Iterator[Fact]:
     """What became of failures and limits on the way."""
     if summary.retries:
-        yield "asked again", by_number(summary.retries)
+        yield "retried", by_number(summary.retries)
     if summary.not_repeated:
         ways = f"{spell(Mention('idempotency_key'))} gives rows keys, {spell(Mention('retry_unsafe'))} does without"
-        yield "not repeated", f"{_format.count(summary.not_repeated)}  servers may have acted on them: {ways}"
+        yield "not retried", f"{_format.count(summary.not_repeated)}  servers may have acted on them: {ways}"
     if summary.sent_again:
-        yield "sent again", f"{_format.count(summary.sent_again)}  their connections had just been closed"
+        yield "resent", f"{_format.count(summary.sent_again)}  their connections had just been closed"
     if summary.headers_skipped:
         yield "left out", f"{_format.count(summary.headers_skipped)} headers that break the rules for headers"
     if summary.pauses:
@@ -245,7 +245,10 @@ def _held_back(summary: Summary, spell: Spell) -> Iterator[Fact]:
     lost = sorted(summary.lost_s.items(), key=lambda item: -item[1])
     lost = [(by, seconds) for by, seconds in lost if seconds >= max(_MENTIONED * summary.elapsed_s, _MENTIONED)]
     if lost:
-        yield "held back", ", ".join(f"{_format.seconds(seconds)} by {_HELD_BY.get(by, by)}" for by, seconds in lost)
+        yield (
+            "throttled",
+            ", ".join(f"{_format.seconds(seconds)} by {_THROTTLED_BY.get(by, by)}" for by, seconds in lost),
+        )
 
 
 def _reason(example: ErrorExample, spell: Spell) -> str:

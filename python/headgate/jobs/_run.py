@@ -10,10 +10,10 @@ from headgate._errors import Interrupted, JobStopped, OutputError, error_of
 from headgate._message import Mention, Spell, as_keyword, spelled
 from headgate._summary import Summary
 from headgate.jobs import _proxies, _report
+from headgate.jobs._display import Display
 from headgate.jobs._job_options import FetchOptions, RetryOptions
-from headgate.jobs._process import RUNS, RunningJob
-from headgate.jobs._signals import Signals
-from headgate.jobs._watch import Display, watch
+from headgate.jobs._signals import RUNS, RunningJob, Signals
+from headgate.jobs._watch import watch
 
 _INSECURE_NOTE: Final = (
     "certificates were not verified (",
@@ -94,7 +94,7 @@ def result_of(summary: Summary, *, is_interrupted: bool) -> Summary:
     Raises:
         HeadgateError: The job failed; `summary` says what was done.
         JobStopped: It stopped itself.
-        Interrupted: It was stopped by somebody else than the program itself.
+        Interrupted: A signal or the end of the program stopped it.
     """
     if summary.failure is not None:
         raise error_of(summary.failure.kind, summary.failure.pieces, summary=summary)

@@ -3,28 +3,15 @@
 import contextlib
 import time
 from contextlib import AbstractContextManager
-from typing import Final, Protocol
+from typing import Final
 
 from headgate import _format
 from headgate._message import Spell, as_keyword
 from headgate._summary import LEAST_STALL_S, Snapshot, Summary
-from headgate.jobs._process import POLL_S, RunningJob
-from headgate.jobs._signals import Signals
+from headgate.jobs._display import Display
+from headgate.jobs._signals import POLL_S, RunningJob, Signals
 
 DRAW_EVERY_S: Final = 0.2
-
-
-class Display(AbstractContextManager["Display"], Protocol):
-    """Shows a running job to somebody."""
-
-    def update(self, snapshot: Snapshot) -> None:
-        """Shows how far the job is."""
-
-    def say(self, message: str) -> None:
-        """Shows a message once."""
-
-    def end(self, snapshot: Snapshot) -> None:
-        """Shows how far the job came, if that is to stay."""
 
 
 class Observer:
@@ -46,7 +33,7 @@ class Observer:
         """Looks at the job and at what was received."""
         received = self._received
         received.look()
-        with _whether_or_not_anybody_sees_it():
+        with _without_display_errors():
             if received.count > self._announced:
                 self._announced = received.count
                 self._display.say(_announcement(received, self._grace_s))
@@ -65,7 +52,7 @@ class Observer:
 
     def end(self) -> None:
         """Shows what has been done."""
-        with _whether_or_not_anybody_sees_it():
+        with _without_display_errors():
             snapshot = self._snapshot()
             self._say_stalls(snapshot)
             self._display.end(snapshot)
@@ -92,7 +79,7 @@ def watch(  # noqa: PLR0913 - what is watched, for whom, what stops it, and how 
         received.pass_on_to(job)
         with display:
             if greeting is not None:
-                with _whether_or_not_anybody_sees_it():
+                with _without_display_errors():
                     display.say(greeting)
             observer = Observer(job, display, received, grace_s=grace_s, spell=spell)
             while not job.wait(POLL_S):
@@ -104,8 +91,8 @@ def watch(  # noqa: PLR0913 - what is watched, for whom, what stops it, and how 
         raise
 
 
-def _whether_or_not_anybody_sees_it() -> AbstractContextManager[None]:
-    # Nobody looks any more (the log's pipe is closed, the terminal gone): no reason to lose a job.
+def _without_display_errors() -> AbstractContextManager[None]:
+    # The display may be gone (the log's pipe is closed, the terminal too): no reason to lose a job.
     return contextlib.suppress(OSError)
 
 

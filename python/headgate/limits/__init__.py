@@ -1,1 +1,1 @@
-"""How many, how fast, how often: what whoever starts work can share. Each stands alone."""
+"""How many, how fast, how often: limits that tasks share. Each can be used alone."""

@@ -49,7 +49,7 @@ class ConcurrencyLimit(WaitQueue[int]):
     that ask for few. Several loops, functions and maps can share one limit, and `resize` changes it while they run.
 
     It belongs to one event loop at a time. After that loop has ended, another one can use it; slots that tasks of the
-    first loop hadn't given back stay taken. It is not thread-safe; only `statistics` can be called from any thread.
+    first loop hadn't released stay taken. It is not thread-safe; only `statistics` can be called from any thread.
     """
 
     __slots__ = ("_in_use", "_limit", "_most_in_use", "_soon")
@@ -105,7 +105,7 @@ class ConcurrencyLimit(WaitQueue[int]):
         self._serve()
 
     def try_acquire(self, n: int = 1) -> bool:
-        """Takes `n` slots if they are free and nobody waits; doesn't wait itself.
+        """Takes `n` slots if they are free and no task waits; doesn't wait itself.
 
         >>> limit = headgate.ConcurrencyLimit(2)
         >>> limit.try_acquire(2), limit.try_acquire()
@@ -126,13 +126,13 @@ class ConcurrencyLimit(WaitQueue[int]):
         if type(n) is not int or not 0 < n <= self._limit:
             self._check(n)
         self._check_loop()
-        if (self._waiters and self._others_wait()) or not self._take(n):
+        if (self._waiters and self._has_waiters()) or not self._take(n):
             return False
         self._granted += 1
         return True
 
     async def acquire(self, n: int = 1) -> None:
-        """Takes `n` slots as soon as they are free and everyone who came earlier has been served.
+        """Takes `n` slots as soon as they are free and all earlier waiters have been served.
 
         Cancelling it takes nothing.
 
@@ -153,7 +153,7 @@ class ConcurrencyLimit(WaitQueue[int]):
             await self._wait(n)
 
     def release(self, n: int = 1) -> None:
-        """Gives `n` slots back; waiting callers get them before this returns.
+        """Releases `n` slots; waiting callers get them before this returns.
 
         >>> limit = headgate.ConcurrencyLimit(5)
         >>> await limit.acquire(3)
@@ -226,7 +226,7 @@ class ConcurrencyLimit(WaitQueue[int]):
             self._most_in_use = in_use
         return True
 
-    def _give_back(self, amount: int) -> None:
+    def _release_unused(self, amount: int) -> None:
         self.release(amount)
 
     def _changed(self) -> None:

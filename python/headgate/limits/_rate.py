@@ -1,12 +1,12 @@
 """How often something may start: a token bucket, with weights.
 
 The bucket is kept as one number, the time at which it will be full again: the generic cell rate algorithm (ITU-T I.371,
-appendix I), which is a token bucket that needs no dripping. `Bucket` decides, and is told the time; `Rate` knows the
-event loop, and who waits.
+appendix I), which is a token bucket that needs no dripping. `Bucket` decides, and gets the time as an argument; `Rate`
+knows the event loop and the waiters.
 
 Timers are late: those of epoll by up to 1 ms, any by as long as a callback before them takes. Counting from the time
-of the late wake-up would add that to every interval, and 5,000 starts a second would be 1,000. So those who are served
-by a late timer are counted from the time for which it was set, and so are the asks of those it has woken; by at most
+of the late wake-up would add that to every interval, and 5,000 starts a second would be 1,000. So waiters that a late
+timer serves are counted from the time for which it was set, and so is what the tasks that it wakes acquire; by at most
 `MAX_LATE_S`.
 """
 
@@ -109,7 +109,7 @@ class Rate(WaitQueue[float]):
     the cost is granted: a callback that takes long can delay what happens next.
 
     First come, first served, whatever the costs. A rate limits starts and knows nothing about ends: there is nothing to
-    give back.
+    release.
 
     It serves one event loop at a time: after that has ended another, with a full bucket. It is not thread-safe;
     `statistics` alone may be called from any thread.
@@ -174,7 +174,7 @@ class Rate(WaitQueue[float]):
             self._set_timer(self._head())
 
     def try_acquire(self, cost: float = 1) -> bool:
-        """Spends the cost if the bucket holds it and nobody waits; doesn't wait itself.
+        """Spends the cost if the bucket holds it and no task waits; doesn't wait itself.
 
         >>> async def try_twice(rate):
         ...     return rate.try_acquire(), rate.try_acquire()
@@ -182,7 +182,7 @@ class Rate(WaitQueue[float]):
         (True, False)
 
         Args:
-            cost: What to spend, at most `burst`; 0 is granted whenever nobody waits.
+            cost: What to spend, at most `burst`; 0 is granted whenever no task waits.
 
         Returns:
             Whether it was spent.
@@ -203,7 +203,7 @@ class Rate(WaitQueue[float]):
         return True
 
     async def acquire(self, cost: float = 1) -> None:
-        """Spends the cost as soon as the bucket holds it and everyone who came earlier has been served.
+        """Spends the cost as soon as the bucket holds it and all earlier waiters have been served.
 
         Cancelling it while it waits spends nothing. If it is cancelled in the same turn of the event loop in which the
         cost was spent for it, the cost stays spent.
@@ -270,8 +270,8 @@ class Rate(WaitQueue[float]):
         self._granted_cost += amount
         return True
 
-    def _give_back(self, amount: float) -> None:
-        """A cost stays spent: by now others may have been timed by it."""
+    def _release_unused(self, amount: float) -> None:
+        """A cost stays spent: by now other waiters may have been timed by it."""
 
     def _changed(self) -> None:
         head = self._head()

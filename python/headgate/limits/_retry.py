@@ -28,18 +28,18 @@ class RetryStatistics:
     >>> retry = headgate.Retry(3, on=OSError)
     >>> retry.delay_s(1, ValueError()), retry.delay_s(3, OSError())
     (None, None)
-    >>> retry.statistics().not_retryable, retry.statistics().given_up
+    >>> retry.statistics().not_retryable, retry.statistics().exhausted
     (1, 1)
 
     Attributes:
         retried: Errors that were followed by another attempt.
-        given_up: Errors of the last allowed attempt.
+        exhausted: Errors of the last allowed attempt.
         not_retryable: Errors that are not in `on`.
         delay_s: Seconds between attempts, in total.
     """
 
     retried: int
-    given_up: int
+    exhausted: int
     not_retryable: int
     delay_s: float
 
@@ -47,7 +47,7 @@ class RetryStatistics:
 @dataclass(slots=True)
 class _Counts:
     retried: int = 0
-    given_up: int = 0
+    exhausted: int = 0
     not_retryable: int = 0
     delay_s: float = 0.0
 
@@ -118,14 +118,14 @@ class Retry:
             TypeError: If the function given as `backoff` returns no number.
             ValueError: If it returns one that is not a number (NaN).
         """
-        if not isinstance(error, Exception) or not self._means(error):
+        if not isinstance(error, Exception) or not self._is_retryable(error):
             self._counts.not_retryable += 1
             return None
         if attempt >= self.attempts:
-            self._counts.given_up += 1
+            self._counts.exhausted += 1
             return None
         if callable(self.backoff):
-            delay_s = self._asked_for_s(self.backoff(attempt, error))
+            delay_s = self._checked_s(self.backoff(attempt, error))
         else:
             delay_s = self._drawn_s(self.backoff, attempt)
         self._counts.retried += 1
@@ -172,18 +172,18 @@ class Retry:
         """What it has decided until now. Can be called from any thread.
 
         >>> retry = headgate.Retry(1)
-        >>> retry.delay_s(1, OSError()), retry.statistics().given_up
+        >>> retry.delay_s(1, OSError()), retry.statistics().exhausted
         (None, 1)
         """
         counts = self._counts
         return RetryStatistics(
             retried=counts.retried,
-            given_up=counts.given_up,
+            exhausted=counts.exhausted,
             not_retryable=counts.not_retryable,
             delay_s=counts.delay_s,
         )
 
-    def _means(self, error: Exception) -> bool:
+    def _is_retryable(self, error: Exception) -> bool:
         if isinstance(self.on, type | tuple):
             return isinstance(error, self.on)
         return self.on(error)
@@ -192,12 +192,12 @@ class Retry:
         bound_s = backoff_s * 2.0 ** min(attempt - 1, _MAX_DOUBLINGS)
         return self.random() * min(bound_s, MAX_BACKOFF_S if self.max_backoff_s is None else self.max_backoff_s)
 
-    def _asked_for_s(self, asked_for_s: float) -> float:
-        if not isinstance(asked_for_s, int | float):
-            raise TypeError(f"backoff must return a number of seconds, not {type(asked_for_s).__name__}")
-        if math.isnan(asked_for_s):
+    def _checked_s(self, returned_s: float) -> float:
+        if not isinstance(returned_s, int | float):
+            raise TypeError(f"backoff must return a number of seconds, not {type(returned_s).__name__}")
+        if math.isnan(returned_s):
             raise ValueError("backoff must return a number of seconds, not nan")
-        return min(max(0.0, asked_for_s), math.inf if self.max_backoff_s is None else self.max_backoff_s)
+        return min(max(0.0, returned_s), math.inf if self.max_backoff_s is None else self.max_backoff_s)
 
 
 def add_note(error: BaseException, note: str) -> None:

@@ -4,14 +4,15 @@ Prior art: the waiters of `asyncio.Semaphore`, whose history is one of lost wake
 (python/cpython issue 90155, python/asyncio issue 270); trio's `ParkingLot`, which hands over in order.
 
 Guarantees:
-  - Who is at the head is served before anybody behind, also when those behind ask for less. A newcomer is never
-    served before those who wait. (It may run before those who were served in the same turn of the event loop: they have
-    what they asked for, and go on in the next turn.)
-  - What was asked for is taken by the one who serves, before the waiter runs: between the two, nobody can take it away.
-  - A waiter that is cancelled takes nothing. Was it served in the same turn of the event loop, it gives back.
-  - One turn of the event loop serves at most those who stood in the queue when it began.
+  - The waiter at the head is served before all behind it, also when those ask for less. A newcomer is never served
+    before waiters. (It may run before waiters that were served in the same turn of the event loop: they have what they
+    asked for, and go on in the next turn.)
+  - The queue takes the amount before the waiter runs: between the two, no other task can take it.
+  - A waiter that is cancelled takes nothing. If it was served in the same turn of the event loop, it releases the
+  amount.
+  - One turn of the event loop serves at most the waiters that were in the queue when it began.
 
-Cost: to join, to leave and to serve are O(1), from any place in the queue; no task and no timer for each waiter.
+Cost: to join, to leave and to serve are O(1), from any position in the queue; no task and no timer for each waiter.
 
 Not done here: time, and what there is to take. `ConcurrencyLimit` and `Rate` say so in `_take`.
 """
@@ -26,11 +27,11 @@ Amount = TypeVar("Amount", bound=float)
 
 
 class OtherLoopError(RuntimeError):
-    """A limit or a rate is in use in another event loop than the one that asks."""
+    """A limit or a rate is in use in another event loop than the running one."""
 
 
 class Waiter(Generic[Amount]):
-    """One who waits, in a wait queue.
+    """A task or a callback that waits in a wait queue.
 
     Attributes:
         amount: What is asked for.
@@ -60,11 +61,11 @@ class Waiter(Generic[Amount]):
         self._queue._leave(self)  # noqa: SLF001 - the two are one thing
 
     def is_wanted(self) -> bool:
-        """Whether somebody still waits: a cancelled task learns of it only in the next turn of the event loop."""
+        """Returns whether its task still waits: a cancelled one learns of it in the next turn of the event loop."""
         return self._future is None or not self._future.done()
 
     def settle(self, error: ValueError | None) -> None:
-        """Tells the one who waits."""
+        """Ends the wait, with an error if there is one."""
         if self._call is not None:
             self._call(error)
         elif self._future is not None and not self._future.done():
@@ -92,8 +93,8 @@ class WaitQueue(ABC, Generic[Amount]):
         """Takes the amount if it is there."""
 
     @abstractmethod
-    def _give_back(self, amount: Amount) -> None:
-        """Takes back what was granted to a waiter that will not use it."""
+    def _release_unused(self, amount: Amount) -> None:
+        """Returns an amount that was granted to a waiter that will not use it."""
 
     @abstractmethod
     def _check(self, amount: Amount) -> None:
@@ -113,11 +114,11 @@ class WaitQueue(ABC, Generic[Amount]):
         Args:
             amount: What to take.
             call: Is called once, never from inside this method: with `None` when the amount has been taken for it, with
-                the error when a change has made that impossible. It must not raise. It may ask again.
+                the error when a change has made that impossible. It must not raise. It may join again.
 
         Raises:
             ValueError: If the amount can never be granted.
-            RuntimeError: If there is no running event loop, or others wait in another one.
+            RuntimeError: If there is no running event loop, or other tasks wait in another one.
         """
         self._check(amount)
         waiter = Waiter(self, amount, self._here().time(), call=call)
@@ -135,7 +136,7 @@ class WaitQueue(ABC, Generic[Amount]):
         except BaseException:
             waiter.cancel()
             if waiter.granted:
-                self._give_back(amount)
+                self._release_unused(amount)
             raise
 
     def _here(self) -> asyncio.AbstractEventLoop:
@@ -165,7 +166,7 @@ class WaitQueue(ABC, Generic[Amount]):
             self._changed()
 
     def _head(self) -> Waiter[Amount] | None:
-        """The first who still waits; those before it, whose tasks were cancelled, leave the queue."""
+        """Returns the first that still waits; those before it, whose tasks were cancelled, leave the queue."""
         while self._waiters:
             waiter = next(iter(self._waiters))
             if waiter.is_wanted():
@@ -173,17 +174,16 @@ class WaitQueue(ABC, Generic[Amount]):
             del self._waiters[waiter]
         return None
 
-    def _others_wait(self) -> bool:
-        """Whether somebody is in the queue; those whose event loop was closed are not."""
+    def _has_waiters(self) -> bool:
+        """Returns whether a waiter is in the queue; those of an event loop that was closed leave it."""
         if self._waiters and self._loop is not None and self._loop.is_closed():
             self._waiters.clear()
         return bool(self._waiters)
 
     def _serve(self) -> None:
         """Grants to one after the other, until there is not enough for the next."""
-        # What is called from here may give back, ask again or leave; the loop below goes on with the queue as it
-        # then is.
-        if self._serving or self._loop is None or not self._others_wait():
+        # What is called from here may release, acquire or leave; the loop below goes on with the queue as it then is.
+        if self._serving or self._loop is None or not self._has_waiters():
             return
         self._serving = True
         try:
@@ -201,7 +201,7 @@ class WaitQueue(ABC, Generic[Amount]):
             self._changed()
 
     def _refuse_above(self, bound: Amount, why: str) -> None:
-        """Those who ask for more than the bound leave the queue with an error."""
+        """Waiters for more than the bound leave the queue with an error."""
         for waiter in [waiter for waiter in self._waiters if waiter.amount > bound]:
             if waiter in self._waiters:
                 del self._waiters[waiter]

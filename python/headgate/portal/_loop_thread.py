@@ -1,72 +1,99 @@
-"""A loop on a thread of its own, for a portal that is given none."""
+"""An event loop on a thread of its own, for a portal that is given none, and for `headgate.map`."""
 
 import asyncio
 import atexit
 import threading
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
 from contextlib import suppress
 
-from headgate.portal._crossing import Crossing
+from headgate.portal._call_queue import CallQueue
 
 LoopFactory = Callable[[], asyncio.AbstractEventLoop]
 
 
 class LoopThread:
-    """Runs from the start on, until it is closed.
+    """Runs a loop from its creation until it is closed.
 
-    The thread is a daemon, so that a program can end whose portal nobody has closed; before the interpreter does, calls
-    are cancelled and waited for.
+    The thread is a daemon, so that a program can end without closing it; before the interpreter ends, calls are
+    cancelled and waited for.
+
+    Attributes:
+        queue: Takes calls into the loop.
+        failure: The exception that ended the loop, such as a `SystemExit` in a task.
     """
 
-    def __init__(self, loop_factory: LoopFactory | None) -> None:
-        begun: Future[Crossing] = Future()
+    def __init__(
+        self, loop_factory: LoopFactory | None, name: str, finish: Callable[[], Awaitable[None]] | None = None
+    ) -> None:
+        """Starts the loop.
+
+        Args:
+            loop_factory: Makes the loop; `None` is asyncio's own.
+            name: Of the thread.
+            finish: Is awaited in the loop at its end, before calls are.
+
+        Raises:
+            Exception: The loop could not be made.
+        """
+        begun: Future[CallQueue] = Future()
+        self.failure: BaseException | None = None
         self._closing: asyncio.Event | None = None
         self._cancels = False
-        self._thread = threading.Thread(
-            target=self._run, args=(loop_factory, begun), name="headgate-portal", daemon=True
-        )
+        self._finish = finish
+        self._thread = threading.Thread(target=self._run, args=(loop_factory, begun), name=name, daemon=True)
         self._thread.start()
-        self.crossing = begun.result()
+        self.queue = begun.result()
         _open.add(self)
 
+    @property
+    def is_current(self) -> bool:
+        """Whether this code runs in the thread of the loop."""
+        return threading.current_thread() is self._thread
+
     def close(self, *, cancel: bool) -> None:
-        """Ends the loop, and waits until it has ended. A second time it only waits, or cancels now."""
-        crossing = self.crossing
-        if crossing.is_forked:
+        """Ends the loop, and waits for that, except in its own thread. A second time it only waits, or cancels now."""
+        queue = self.queue
+        if queue.is_forked:
             return
-        crossing.refusal = crossing.refusal or "the portal is closed"
+        queue.refusal = queue.refusal or "the portal is closed"
         with suppress(RuntimeError):  # the loop is closed
-            crossing.loop.call_soon_threadsafe(self._close, cancel)
-        self._thread.join()
+            queue.loop.call_soon_threadsafe(self._close, cancel)
+        if not self.is_current:
+            self._thread.join()
         _open.discard(self)
 
     # -- on the loop's thread
 
-    def _run(self, loop_factory: LoopFactory | None, begun: "Future[Crossing]") -> None:
+    def _run(self, loop_factory: LoopFactory | None, begun: "Future[CallQueue]") -> None:
         try:
             with asyncio.Runner(loop_factory=loop_factory) as runner:
                 runner.run(self._live(begun))
-        except BaseException as error:  # noqa: BLE001 - raised where the portal is made
+        except BaseException as error:  # noqa: BLE001 - raised where the loop is made, or where a call waits
+            self.failure = error
             if not begun.done():
                 begun.set_exception(error)
         finally:
             if begun.exception() is None:
-                begun.result().end("the event loop has ended")
+                begun.result().shut_down("the event loop has ended")
 
-    async def _live(self, begun: "Future[Crossing]") -> None:
+    async def _live(self, begun: "Future[CallQueue]") -> None:
         self._closing = asyncio.Event()
-        crossing = Crossing(asyncio.get_running_loop())
-        crossing.open()
-        begun.set_result(crossing)
+        queue = CallQueue(asyncio.get_running_loop())
+        queue.open()
+        begun.set_result(queue)
         del begun
-        await self._closing.wait()
-        await crossing.close(cancel=self._cancels)
+        try:
+            await self._closing.wait()
+        finally:
+            if self._finish is not None:
+                await self._finish()
+        await queue.close(cancel=self._cancels)
 
     def _close(self, cancel: bool) -> None:  # noqa: FBT001 - `call_soon_threadsafe` takes no keywords
         if cancel:
             self._cancels = True
-            self.crossing.cancel_all()
+            self.queue.cancel_all()
         if self._closing is not None:
             self._closing.set()
 
@@ -76,6 +103,6 @@ _open: set[LoopThread] = set()
 
 @atexit.register
 def _close_all() -> None:
-    """Ends what nobody has ended, while there is still an interpreter in which it can clean up."""
+    """Closes those that are still open, while there is an interpreter in which tasks can clean up."""
     for thread in tuple(_open):
         thread.close(cancel=True)

@@ -1,25 +1,168 @@
 """Calls from threads into an event loop."""
 
 import asyncio
+from _thread import LockType, allocate_lock
+from collections import deque
 from collections.abc import Awaitable, Callable
-from concurrent.futures import wait
+from concurrent.futures import Future, wait
+from math import inf
 from types import TracebackType
-from typing import Any, Final, ParamSpec, Self, TypeVar, overload
+from typing import Any, Final, Generic, ParamSpec, Self, TypeVar, overload
 
-from headgate._checks import check, function as function_rule, whole
-from headgate.portal._call import Call
-from headgate.portal._crossing import LOOK_S, WITHIN, Crossing, is_here
+from headgate._checks import check, function as function_rule, number, whole
+from headgate.portal._call_queue import IN_LOOP, LOOP_CHECK_S, Call, CallQueue, is_current
 from headgate.portal._loop_thread import LoopFactory, LoopThread
-from headgate.portal._portal_call import PortalCall, check_seconds, has_ended
-from headgate.portal._room import Room
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
+_COUNT: Final = whole(1)
+_SECONDS: Final = number(lambda seconds: seconds >= 0, "0 or more")
+
+
+class Semaphore:
+    """A semaphore for threads that costs a fraction of threading's own. `release` may be called by any thread."""
+
+    def __init__(self, count: int) -> None:
+        self._free = count
+        self._lock = allocate_lock()
+        self._waiting: deque[LockType] = deque()
+
+    def acquire(self) -> None:
+        """Acquires one, in the order of the calls. If the wait is interrupted, nothing is acquired."""
+        with self._lock:
+            if self._free:
+                self._free -= 1
+                return
+            turn = allocate_lock()
+            turn.acquire()
+            self._waiting.append(turn)
+        try:
+            turn.acquire()
+        except BaseException:
+            with self._lock:
+                is_acquired = turn not in self._waiting
+                if not is_acquired:
+                    self._waiting.remove(turn)
+            if is_acquired:
+                self.release()
+            raise
+
+    def release(self) -> None:
+        """Passes one to the thread that has waited longest, if any waits."""
+        with self._lock:
+            if self._waiting:
+                self._waiting.popleft().release()
+            else:
+                self._free += 1
+
+
+class PortalCall(Generic[T]):
+    """A call that `Portal.start` has begun. Threads may share it.
+
+    >>> with headgate.Portal() as portal:
+    ...     call = portal.start(fetch, "a")
+    ...     print(call.wait(timeout_s=60), call.is_done)
+    page of a True
+    """
+
+    def __init__(self, queue: CallQueue, call: Call, started: Semaphore) -> None:
+        self._queue = queue
+        self._call = call
+        self._started = started
+        call.on_end = self._tell
+        self._lock = allocate_lock()
+        self._futures: list[Future[T]] = []
+
+    @property
+    def is_done(self) -> bool:
+        """Whether it has returned, raised or been cancelled."""
+        return self._call.is_over
+
+    def wait(self, timeout_s: float | None = None) -> T:
+        """Waits for the end. Several threads may wait, and more than once.
+
+        An interrupt ends the wait, not the call; neither does the end of the time.
+
+        Args:
+            timeout_s: Seconds to wait, at most.
+
+        Returns:
+            What the function returned.
+
+        Raises:
+            TimeoutError: It hasn't ended by then.
+            concurrent.futures.CancelledError: It was cancelled, as it also is when the portal is closed.
+            RuntimeError: In the thread of the loop.
+            BaseException: Whatever the function raised.
+        """
+        if timeout_s is not None:
+            check("timeout_s", timeout_s, _SECONDS)
+        call = self._call
+        try:
+            if not call.is_over:
+                if is_current(self._queue.loop):
+                    raise RuntimeError(IN_LOOP)
+                if self._queue.wait(call, inf if timeout_s is None else timeout_s):
+                    call.ended.release()  # for other threads that wait
+                if not call.is_over:
+                    raise TimeoutError(f"the call hasn't ended after {timeout_s:g} s")
+            value: T = call.outcome()
+            return value
+        finally:
+            del call, self  # else an error, whose traceback has this frame, would be a cycle
+
+    def cancel(self) -> None:
+        """Asks for its end, and returns at once. Does nothing to a call that has ended.
+
+        >>> with headgate.Portal() as portal:
+        ...     call = portal.start(asyncio.sleep, 60)
+        ...     call.cancel()
+        ...     call.wait()
+        Traceback (most recent call last):
+        concurrent.futures._base.CancelledError...
+        """
+        self._queue.cancel(self._call)
+
+    def future(self) -> "Future[T]":
+        """A future of `concurrent.futures` that ends as the call does, for `wait`, `as_completed` and `wrap_future`.
+
+        It is a view: to cancel it does not cancel the call.
+
+        >>> with headgate.Portal() as portal:
+        ...     futures = [portal.start(fetch, url).future() for url in ("a", "bb")]
+        ...     print(sorted(future.result() for future in concurrent.futures.as_completed(futures)))
+        ['page of a', 'page of bb']
+        """
+        future: Future[T] = Future()
+        future.set_running_or_notify_cancel()
+        with self._lock:
+            if not self._call.is_over:
+                self._futures.append(future)
+                return future
+        _copy(self._call, future)
+        return future
+
+    def _tell(self, call: Call) -> None:
+        self._started.release()
+        with self._lock:
+            futures, self._futures = self._futures, []
+        for future in futures:
+            _copy(call, future)
+
+    def __repr__(self) -> str:
+        return f"<PortalCall: {'done' if self._call.is_over else 'not done'}>"
+
+
+def _copy(call: Call, future: "Future[Any]") -> None:
+    if call.error is not None:
+        future.set_exception(call.error)
+    else:
+        future.set_result(call.value)
+
+
 MAX_STARTED: Final = 1_000
 """Calls that `start` has begun and that have not ended."""
-
-_PLACES: Final = whole(1)
 
 
 class Portal:
@@ -51,29 +194,29 @@ class Portal:
         Args:
             loop: To call into. It should run, or will; calls wait for that. Defaults to a new one on a new thread.
             loop_factory: Makes the new loop, such as `uvloop.new_event_loop`. Defaults to asyncio's own.
-            max_started: Calls that `start` can have begun and that have not ended; more wait for room.
+            max_started: Calls that `start` can have begun and that have not ended; more wait for one of these to end.
 
         Raises:
             TypeError: If `loop_factory` is no function, or given together with `loop`; or `max_started` is no integer.
             ValueError: If `max_started` is below 1.
             RuntimeError: If `loop` is closed.
         """
-        check("max_started", max_started, _PLACES)
-        self._room = Room(max_started)
+        check("max_started", max_started, _COUNT)
+        self._started = Semaphore(max_started)
         self._thread: LoopThread | None = None
         if loop is None:
             if loop_factory is not None:
                 check("loop_factory", loop_factory, function_rule)
-            self._thread = LoopThread(loop_factory)
-            self._crossing = self._thread.crossing
+            self._thread = LoopThread(loop_factory, "headgate-portal")
+            self._queue = self._thread.queue
             return
         if loop_factory is not None:
             raise TypeError("loop_factory makes a loop, and loop is one: give one of them")
-        self._crossing = Crossing(loop)
-        if is_here(loop):
-            self._crossing.open()
+        self._queue = CallQueue(loop)
+        if is_current(loop):
+            self._queue.open()
         else:
-            loop.call_soon_threadsafe(self._crossing.open)
+            loop.call_soon_threadsafe(self._queue.open)
 
     @classmethod
     def of_running_loop(cls, *, max_started: int = MAX_STARTED) -> Self:
@@ -117,23 +260,7 @@ class Portal:
             RuntimeError: The portal is closed, or its loop is, or this is the loop's own thread.
             BaseException: Whatever the function raised.
         """
-        crossing = self._crossing
-        crossing.check()
-        call = Call(function, args, kwargs)
-        try:
-            crossing.put(call)
-            while not call.ended.acquire(True, LOOK_S):  # noqa: FBT003 - it is faster by position
-                crossing.look()
-                if call.is_over:
-                    break
-            crossing.pass_on()
-        except BaseException:
-            crossing.cancel(call)
-            raise
-        try:
-            return call.outcome()
-        finally:
-            del call  # else an error, whose traceback has this frame, would be a cycle
+        return self._queue.call(function, args, kwargs)
 
     @overload
     def call_within(
@@ -170,23 +297,8 @@ class Portal:
             RuntimeError: The portal is closed, or its loop is, or this is the loop's own thread.
             BaseException: Whatever the function raised.
         """
-        check_seconds(timeout_s)
-        crossing = self._crossing
-        crossing.check()
-        call = Call(function, args, kwargs)
-        try:
-            crossing.put(call)
-            has_ended(call, crossing, timeout_s)
-            crossing.pass_on()
-            if not call.is_over:
-                raise TimeoutError(f"the call hasn't ended after {timeout_s:g} s: it is cancelled")  # noqa: TRY301
-        except BaseException:
-            crossing.cancel(call)
-            raise
-        try:
-            return call.outcome()
-        finally:
-            del call  # else an error, whose traceback has this frame, would be a cycle
+        check("timeout_s", timeout_s, _SECONDS)
+        return self._queue.call(function, args, kwargs, timeout_s)
 
     @overload
     def start(self, function: Callable[P, Awaitable[T]], /, *args: P.args, **kwargs: P.kwargs) -> PortalCall[T]: ...
@@ -197,8 +309,8 @@ class Portal:
     def start(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> PortalCall[Any]:
         """Calls a function in the loop, and doesn't wait for its end.
 
-        It waits for room while `max_started` calls of it have not ended; interrupted there, nothing is called. What a
-        call raises is kept until somebody waits for it; nobody is told if nobody does.
+        It waits while `max_started` calls of it have not ended; interrupted there, nothing is called. What a
+        call raises is kept until a thread waits for it, and is dropped if none does.
 
         >>> with headgate.Portal() as portal:
         ...     calls = [portal.start(fetch, url) for url in ("a", "bb")]
@@ -216,18 +328,18 @@ class Portal:
         Raises:
             RuntimeError: The portal is closed, or its loop is, or this is the loop's own thread.
         """
-        crossing = self._crossing
-        crossing.check()
+        queue = self._queue
+        queue.check()
         call = Call(function, args, kwargs)
-        started = PortalCall[Any](crossing, call, self._room)
-        self._room.take()
+        started = PortalCall[Any](queue, call, self._started)
+        self._started.acquire()
         try:
-            crossing.put(call)
+            queue.put(call)
         except BaseException as error:
             if isinstance(error, RuntimeError):  # it was not taken
-                self._room.give_back()
+                self._started.release()
             else:
-                crossing.cancel(call)
+                queue.cancel(call)
             raise
         return started
 
@@ -248,19 +360,19 @@ class Portal:
         Raises:
             RuntimeError: In the loop's own thread.
         """
-        crossing = self._crossing
-        if is_here(crossing.loop):
-            raise RuntimeError(WITHIN)
+        queue = self._queue
+        if is_current(queue.loop):
+            raise RuntimeError(IN_LOOP)
         if self._thread is not None:
             self._thread.close(cancel=cancel)
-        elif crossing.is_forked:
+        elif queue.is_forked:
             return
-        elif crossing.loop.is_running():
-            closing = asyncio.run_coroutine_threadsafe(crossing.close(cancel=cancel), crossing.loop)
-            while not wait([closing], LOOK_S).done and not crossing.loop.is_closed():
+        elif queue.loop.is_running():
+            closing = asyncio.run_coroutine_threadsafe(queue.close(cancel=cancel), queue.loop)
+            while not wait([closing], LOOP_CHECK_S).done and not queue.loop.is_closed():
                 pass
         else:
-            crossing.leave()
+            queue.leave()
 
     async def aclose(self, *, cancel: bool = True) -> None:
         """Does what `close` does, in the loop itself. Cancelled, it cancels the calls.
@@ -279,9 +391,9 @@ class Portal:
         Raises:
             RuntimeError: In another loop, or if the portal has a thread of its own.
         """
-        if self._thread is not None or not is_here(self._crossing.loop):
+        if self._thread is not None or not is_current(self._queue.loop):
             raise RuntimeError("the portal leads into another loop than this one: close it from a thread")
-        await self._crossing.close(cancel=cancel)
+        await self._queue.close(cancel=cancel)
 
     def __enter__(self) -> Self:
         return self
@@ -300,4 +412,4 @@ class Portal:
         await self.aclose(cancel=kind is not None)
 
     def __repr__(self) -> str:
-        return f"<Portal: {self._crossing.refusal or 'open'}>"
+        return f"<Portal: {self._queue.refusal or 'open'}>"

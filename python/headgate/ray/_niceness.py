@@ -10,7 +10,7 @@ _log = logging.getLogger("headgate.ray")
 def as_nice_as_ray() -> None:
     """Gives each thread of this worker the nice level of the process that started it, which is Ray's own.
 
-    Only root may, or who has CAP_SYS_NICE or a limit (`RLIMIT_NICE`) that lets them. For others, it stays; they can
+    Only root may, or a user with CAP_SYS_NICE or a limit (`RLIMIT_NICE`) that allows it. Otherwise it stays; users can
     start Ray with `RAY_worker_niceness=0` in its environment.
     """
     wanted = os.getpriority(os.PRIO_PROCESS, os.getppid())

@@ -11,11 +11,11 @@ from typing import Any, Final, Literal, TypeVar, Unpack, overload
 from headgate._checks import check, function as is_function
 from headgate._option import OptionSet
 from headgate.tasks._call_flow import CallFlow
-from headgate.tasks._face import Face
-from headgate.tasks._options import AmapOptions, AmapOptionsButErrors, are_plain, check_pairs
+from headgate.tasks._flow import FlowIterator
+from headgate.tasks._options import AmapOptions, AmapOptionsButErrors, ForEachOptions, are_plain, check_pairs
 from headgate.tasks._outcome import TaskOutcome, TaskStatistics
-from headgate.tasks._paced_flow import PacedFlow
 from headgate.tasks._source import source_of
+from headgate.tasks._throttled_flow import ThrottledFlow
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -23,7 +23,7 @@ R = TypeVar("R")
 _OPTIONS: Final = OptionSet(AmapOptions[Any], of="amap")
 
 
-class TaskResults(Face[R]):
+class TaskResults(FlowIterator[R]):
     """What `amap` returns: an async iterator over the results, and a block around it.
 
     >>> async with headgate.amap(fetch, ["a", "bb"], limit=1) as pages:
@@ -121,4 +121,33 @@ def flow_of(function: Callable[[Any], Any], items: object, options: AmapOptions[
     check("function", function, is_function)
     check_pairs(options)
     source = source_of(items, "items")
-    return (CallFlow if are_plain(options) else PacedFlow)(source, function, options)
+    return (CallFlow if are_plain(options) else ThrottledFlow)(source, function, options)
+
+
+_FOR_EACH_OPTIONS: Final = OptionSet(ForEachOptions[Any], of="for_each")
+
+
+@_FOR_EACH_OPTIONS.shown_by
+async def for_each(
+    function: Callable[[T], Awaitable[object]],
+    items: Iterable[T] | AsyncIterable[T],
+    **options: Unpack[ForEachOptions[T]],
+) -> TaskStatistics:
+    """Calls an async function with each item, few at a time, for what it does and not for what it returns.
+
+        await for_each(store, rows, limit=100)
+
+    Cancelling it cancels the running calls and waits for them. It also raises the errors of `amap`.
+
+    Args:
+        function: An `async def` function, or any function that returns an awaitable.
+        items: What to call it with: an iterable or async iterable, which is closed at the end.
+        **options: `limit` is required; `help(headgate.for_each)` describes each with its default.
+
+    Returns:
+        How many calls succeeded, failed and were retried.
+    """
+    async with amap(function, items, **_FOR_EACH_OPTIONS.read(options)) as results:
+        async for _ in results:
+            pass
+        return results.statistics()

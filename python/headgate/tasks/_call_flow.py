@@ -1,4 +1,4 @@
-"""A flow of calls: a function, called with each item. This is `amap` where nothing but a limit is asked for."""
+"""A flow of calls: a function, called with each item. This is `amap` with nothing but a limit."""
 
 import asyncio
 import sys
@@ -10,8 +10,7 @@ from headgate._errors import TooManyErrors
 from headgate.limits._wait_queue import OtherLoopError
 from headgate.tasks._flow import Flow
 from headgate.tasks._options import AmapOptions
-from headgate.tasks._outcome import TaskStatistics
-from headgate.tasks._raised import after, noted, shown, stray
+from headgate.tasks._outcome import TaskStatistics, after, noted, shown, stray
 from headgate.tasks._source import AsyncSource, Source
 from headgate.tasks._work import cancellations
 
@@ -20,15 +19,15 @@ class NotAwaitableError(TypeError):
     """The function returned something that can't be awaited, which it will do for each item."""
 
 
-def ends_all(error: BaseException) -> bool:
-    """Whether it ends a map however that treats errors: somebody wants an end, or no item can ever succeed."""
+def is_fatal(error: BaseException) -> bool:
+    """Returns whether it ends a map however that treats errors: every item would raise it, or the program is to end."""
     return not isinstance(error, Exception) or isinstance(error, (NotAwaitableError, OtherLoopError))
 
 
 class CallFlow(Flow[Any]):
-    """Calls a function with each item as soon as there is room, and delivers what it returns."""
+    """Calls a function with each item as soon as a slot is free, and delivers what it returns."""
 
-    __slots__ = ("_failed", "_function", "_is_program_over", "_options", "_taken", "_unstarted")
+    __slots__ = ("_failed", "_function", "_is_program_over", "_options", "_retried", "_taken", "_unstarted")
 
     def __init__(
         self, source: Source[Any] | AsyncSource[Any], function: Callable[[Any], Any], options: AmapOptions[Any]
@@ -42,6 +41,7 @@ class CallFlow(Flow[Any]):
         self._taken = 0
         self._failed = 0
         self._unstarted = 0
+        self._retried = 0
         self._is_program_over: bool | None = None
 
     def stop(self) -> list[Any]:
@@ -50,19 +50,28 @@ class CallFlow(Flow[Any]):
         return []
 
     def statistics(self) -> TaskStatistics:
-        """How far it is."""
-        running = len(self._running) + self._maker.is_making
+        """Returns how far it has got."""
+        running, ahead = len(self._running) + self._maker.is_making, self._finished_ahead()
+        waiting = self._waiting() - ahead
         return TaskStatistics(
             taken=self._taken,
             running=running,
-            waiting=0,
-            uncollected=len(self.ready),
-            succeeded=self._taken - running - self._failed - self._discarded - self._unstarted,
+            waiting=waiting,
+            uncollected=len(self.ready) + ahead,
+            succeeded=self._taken - running - waiting - self._failed - self._discarded - self._unstarted,
             failed=self._failed,
             cancelled=self._discarded,
             unstarted=self._unstarted,
-            retried=0,
+            retried=self._retried,
         )
+
+    def _waiting(self) -> int:
+        """Returns how many items were taken and neither run nor are ready."""
+        return 0
+
+    def _finished_ahead(self) -> int:
+        """Returns how many of those have finished before an earlier item whose result comes first."""
+        return 0
 
     def _start(self, item: Any) -> None:  # noqa: ANN401 - the user's type
         self._taken += 1
@@ -99,7 +108,7 @@ class CallFlow(Flow[Any]):
         self._refill()
 
     def _error_of_call(self, task: asyncio.Future[Any], error: BaseException) -> BaseException:
-        """What a call has failed with. That it was cancelled is its failure: nobody has cancelled who waits for it."""
+        """What a call has failed with. That it was cancelled is its failure: the task that waits for it was not."""
         if not cancellations(task) or not self._is_the_end():
             return stray("the call", error) if isinstance(error, asyncio.CancelledError) else error
         # Start nothing more, whatever the call has made of it.
@@ -112,17 +121,17 @@ class CallFlow(Flow[Any]):
             return False
         if self._is_program_over is None:  # in this turn of the event loop: there may be many calls, and many tasks
             self._is_program_over = all(map(cancellations, asyncio.all_tasks(self._loop)))
-            self._loop.call_soon(self._look_again)
+            self._loop.call_soon(self._forget_look)
         return self._is_program_over
 
-    def _look_again(self) -> None:
+    def _forget_look(self) -> None:
         self._is_program_over = None
 
     def _item_failed(self, item: Any, error: BaseException) -> bool:  # noqa: ANN401 - the user's type
         """Counts an error, and ends the flow if it is to be raised. Gives whether the flow goes on."""
         self._failed += 1
         max_errors = self._options["max_errors"]
-        if self._options["errors"] == "raise" or ends_all(error):
+        if self._options["errors"] == "raise" or is_fatal(error):
             self.fail(noted(error, item))
         elif max_errors is not None and self._failed > max_errors:
             too_many = TooManyErrors(
@@ -144,7 +153,7 @@ class _Awaiting:
 
     async def call(self, item: Any) -> Any:  # noqa: ANN401 - the user's types
         if self._not_awaitable is not None:
-            raise NotAwaitableError(self._not_awaitable)  # others had been started: once is enough
+            raise NotAwaitableError(self._not_awaitable)  # other calls had been started: once is enough
         awaitable = self._function(item)
         if not isawaitable(awaitable):
             self._not_awaitable = (

@@ -1,4 +1,4 @@
-"""The loop behind `as_completed` and `amap`: starts work while there is room, keeps results until they are collected.
+"""The loop behind `as_completed` and `amap`: starts work while slots are free, keeps results until they are collected.
 
 What. A flow pulls from a source, makes a task of what it gets, and is called back when that task has finished; the
 callback keeps the result and starts the next one. No task drives it and nothing polls.
@@ -22,10 +22,11 @@ from abc import abstractmethod
 from collections.abc import Callable
 from contextvars import copy_context
 from functools import partial
-from typing import Any, Final, TypeVar
+from types import TracebackType
+from typing import Any, Final, Generic, Self, TypeVar
 
-from headgate.tasks._clock import LONGEST_TURN_S, CallClock
-from headgate.tasks._raised import after, stray, visible
+from headgate.tasks._loop import LONGEST_TURN_S, CallClock
+from headgate.tasks._outcome import after, stray, visible
 from headgate.tasks._source import END, NOT_YET, AsyncSource, Source
 from headgate.tasks._work import Work
 
@@ -88,7 +89,7 @@ class Flow(Work[R]):
         self.resume()
 
     def resume(self) -> None:
-        """Starts more, in the context of whoever opened the flow: who collects may be in another one."""
+        """Starts more, in the context in which the flow was opened: the task that collects may have another one."""
         self.is_stalled = False
         self._begin_turn()
         self._context.run(self._refill)
@@ -97,7 +98,7 @@ class Flow(Work[R]):
         self._turn_ends_s = self._now_s() + LONGEST_TURN_S if self._look_in == 1 else _NOT_KNOWN
 
     def _refill(self) -> None:
-        """Starts what there is room for. Runs in the flow's own context, of which each task gets a copy."""
+        """Starts what the limit and the bound allow, in the flow's own context, of which each task gets a copy."""
         in_flight, limit = len(self._running), self._limit
         while self._is_pulling:
             if in_flight >= limit:
@@ -116,15 +117,15 @@ class Flow(Work[R]):
                 break
             try:
                 self._start(item)
-            except BaseException as error:  # noqa: BLE001 - a task factory of somebody's, perhaps: it must not be lost
+            except BaseException as error:  # noqa: BLE001 - of the user's task factory, perhaps: it must not be lost
                 self.fail(error)
             in_flight += 1
             if look_in:
                 if look_in == 1:
-                    self._look_at_the_clock()
+                    self._check_clock()
                 else:
                     self._look_in = look_in - 1
-        self._look_whether_it_has_ended()
+        self._settle_if_over()
 
     def _pull_timed(self) -> Any:  # noqa: ANN401 - an item or a mark
         """Pulls from a source that may block: the clock of the calls on this loop stands still meanwhile."""
@@ -139,19 +140,19 @@ class Flow(Work[R]):
             if now_s > self._turn_ends_s:
                 self._is_pulling = False  # until what is started now has begun
 
-    def _look_whether_it_has_ended(self) -> None:
+    def _settle_if_over(self) -> None:
         if self._has_ended:
             self._cancel_running()  # the garbage collector may end it in the middle of a start
         if self.is_over():
             self._settle()
 
-    def _look_at_the_clock(self) -> None:
+    def _check_clock(self) -> None:
         """Stops pulling where that takes long. It costs a fiftieth of a task: a quick source is seldom looked at."""
         now_s = self._now_s()
         if now_s > self._turn_ends_s:
             self._quick_looks = 0
             self._is_pulling = False
-            self._go_on_soon()
+            self._pull_soon()
         elif self._turn_ends_s == _NOT_KNOWN:  # a turn that began without a look: the next pull has one, too
             self._turn_ends_s = now_s + LONGEST_TURN_S
         elif self._quick_looks < _QUICK_LOOKS:
@@ -159,12 +160,12 @@ class Flow(Work[R]):
         else:
             self._look_in = _QUICK_PULLS
 
-    def _go_on_soon(self) -> None:
+    def _pull_soon(self) -> None:
         """Pulls on when the event loop has had its turn, in which what was started begins."""
         if self._takes_more:
-            self._loop.call_soon(self._go_on, context=self._context)
+            self._loop.call_soon(self._pull_again, context=self._context)
 
-    def _go_on(self) -> None:
+    def _pull_again(self) -> None:
         self._begin_turn()
         if self._takes_more and not self._is_pulling:
             self._is_pulling = True
@@ -200,7 +201,7 @@ class Flow(Work[R]):
         """Waits until something is ready, and gives whether there is something, now or ever.
 
         Cancelling the wait loses nothing within a block, whose end closes the flow. Without one this is the last moment
-        at which anybody can wait for what runs, so that it closes the flow.
+        at which a task can wait for what runs, so it closes the flow.
         """
         while not self.ready:
             if self._failure is not None:
@@ -212,7 +213,7 @@ class Flow(Work[R]):
                 finally:
                     del error  # else its traceback, which has this frame, would be a cycle
             if self.is_over():
-                self.say_if_cut()
+                self.raise_if_ended_early()
                 if self._source_error is None:
                     return False
                 error, self._source_error = self._source_error, None
@@ -238,9 +239,9 @@ class Flow(Work[R]):
             raise after(refusal, error)  # noqa: B904 - as above
 
     async def _wait_was_cancelled(self, task: "asyncio.Task[Any] | None") -> None:
-        is_last = self._is_last_to_wait(task) or not self._has_ended
-        if is_last and not self.is_within_block and not self._is_of_ours(task):
-            self._note_cut(None)
+        is_last = self._must_wait(task) or not self._has_ended
+        if is_last and not self.is_within_block and not self._is_own(task):
+            self._note_early_end(None)
             await self._wait_for_the_end(task)
 
     def describe(self) -> str:
@@ -248,3 +249,63 @@ class Flow(Work[R]):
         if not self.is_open:
             return "not begun"
         return f"{len(self._running)} running, {len(self.ready)} uncollected" + (", over" if self.is_over() else "")
+
+
+class FlowIterator(Generic[R]):
+    """What the user of a flow holds: an async iterator, and a block around it.
+
+    When it is let go of, what it began is cancelled; so nothing that it began may refer to it.
+    """
+
+    _flow: Flow[Any]
+
+    async def __aenter__(self) -> Self:
+        self._flow.is_within_block = True
+        if not self._flow.is_open:
+            self._flow.open()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._flow.close()
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> R:
+        flow = self._flow
+        ready = flow.ready
+        if ready and not flow.is_stalled:
+            result: R = ready.popleft()
+            return result
+        if not flow.is_open:
+            flow.open()
+        result = await flow.next()
+        if result is NO_MORE:
+            raise StopAsyncIteration
+        return result
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {self._flow.describe()}>"
+
+    async def aclose(self) -> None:
+        """Cancels what runs and waits until it has ended; what was not collected is dropped.
+
+        What runs is cancelled once: cancelling this too is raised when everything has ended. Only where another task
+        has begun the iteration, whose part it is to wait, does it end the wait at once. Another task that iterates gets
+        `ClosedEarly`.
+
+        >>> pages = headgate.amap(fetch, ["a", "bb"], limit=1)
+        >>> await anext(pages)
+        'page of a'
+        >>> await pages.aclose()
+
+        Raises:
+            RuntimeError: What runs waits for the task that calls this: neither would ever end.
+        """
+        await self._flow.close()
+
+    def __del__(self) -> None:
+        if hasattr(self, "_flow"):
+            self._flow.abandon_from_anywhere()

@@ -6,9 +6,8 @@ from inspect import isawaitable
 from typing import Annotated, Any, Final, Literal, TypeVar, Unpack, overload
 
 from headgate._option import Option, OptionSet
-from headgate.tasks._as_completed import FutureLimitOption, as_completed
-from headgate.tasks._future_flow import close_all, wait_without_cancelling
-from headgate.tasks._raised import shown
+from headgate.tasks._as_completed import FutureLimitOption, as_completed, close_all, wait_without_cancelling
+from headgate.tasks._outcome import shown
 
 R = TypeVar("R")
 
@@ -50,7 +49,7 @@ async def gather(*aws: Awaitable[Any], **options: Unpack[GatherOptions]) -> list
 
     The first error cancels the running coroutines, waits until they have ended, and is raised; coroutines that never
     started are closed. (`asyncio.gather` would let them continue.) Cancelling it does the same. Futures that you passed
-    in continue to run in either case, because they belong to someone else.
+    in continue to run in either case, because they belong to other code.
 
     Args:
         *aws: Coroutines, futures and other awaitables. All of them, and all results, are held in memory: use `amap` if

@@ -1,18 +1,157 @@
 """`amap` for code that has no event loop."""
 
 import asyncio
+import threading
+from collections import deque
 from collections.abc import AsyncIterable, Awaitable, Callable, Iterable
-from typing import Annotated, Any, Final, Literal, TypedDict, TypeVar, Unpack, overload
+from concurrent.futures import CancelledError
+from contextlib import suppress
+from itertools import repeat
+from types import TracebackType
+from typing import Annotated, Any, Final, Generic, Literal, Self, TypedDict, TypeVar, Unpack, overload
 
 from headgate._checks import function as is_function
+from headgate._errors import ClosedEarly
 from headgate._option import Option, OptionSet
+from headgate.portal._loop_thread import LoopFactory, LoopThread
 from headgate.tasks._amap import flow_of
-from headgate.tasks._map_iterator import LoopFactory, MapIterator
+from headgate.tasks._call_flow import CallFlow
 from headgate.tasks._options import AmapOptions, AmapOptionsButErrors
-from headgate.tasks._outcome import TaskOutcome
+from headgate.tasks._outcome import TaskOutcome, TaskStatistics
 
-T = TypeVar("T")
 R = TypeVar("R")
+T = TypeVar("T")
+
+
+class MapIterator(Generic[R]):
+    """What `map` returns: an iterator over the results, and a block around it. Threads may share it.
+
+    Its loop has a thread of its own, so that calls make progress and timeouts hold while the caller works on a result.
+    Results cross over in batches, all that is ready at once, because one hand-over costs as much as a dozen tasks.
+
+    >>> with headgate.map(fetch, ["a", "bb"], limit=1) as pages:
+    ...     print(list(pages), pages.statistics().succeeded)
+    ['page of a', 'page of bb'] 2
+    """
+
+    def __init__(self, flow: CallFlow, loop_factory: LoopFactory | None) -> None:
+        self._flow = flow
+        self._loop_factory = loop_factory
+        self._thread: LoopThread | None = None
+        self._batch: deque[R] = deque()
+        self._lock = threading.Lock()
+        self._is_closed = False
+        self._closed_by: int | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> R:
+        if self._thread is not None and self._thread.is_current:
+            raise RuntimeError("a call of map waits for a result of the same map, which may be its own")
+        with self._lock:  # several threads may share it
+            if not self._batch:
+                self._batch = self._next_batch()
+            try:
+                return self._batch.popleft()
+            except IndexError:  # it may have been closed this very moment
+                self._close()
+        if self._closed_by not in (None, threading.get_ident()):
+            raise ClosedEarly("another thread has closed it: there may have been more")
+        raise StopIteration
+
+    def stop(self) -> list[Any]:
+        """Starts nothing new; what has begun is finished and delivered, as `TaskResults.stop` does.
+
+        >>> with headgate.map(fetch, ["a", "bb"], limit=1) as pages:
+        ...     pages.stop()
+        []
+        """
+        if self._thread is None or self._is_closed or self._thread.is_current:
+            return self._flow.stop()
+        with suppress(CancelledError, RuntimeError):  # the loop has ended by itself
+            unstarted: list[Any] = self._thread.queue.call(self._flow.stop, (), {})
+            return unstarted
+        return []
+
+    def statistics(self) -> TaskStatistics:
+        """How far it is. Results are fetched in batches; each of a batch counts as uncollected until all are taken."""
+        return self._flow.statistics()
+
+    def close(self) -> None:
+        """Cancels what runs and waits until it has ended; what was not collected is dropped.
+
+        Other threads that iterate over it get `ClosedEarly`.
+
+        >>> pages = headgate.map(fetch, ["a", "bb"], limit=1)
+        >>> pages.close()
+        >>> list(pages)
+        []
+        """
+        if not self._is_closed:
+            self._closed_by = threading.get_ident()
+        self._batch.clear()
+        self._close()
+
+    def __del__(self) -> None:
+        self._close()
+
+    def _close(self) -> None:
+        self._is_closed = True
+        if self._thread is not None:
+            self._thread.close(cancel=True)
+
+    def _next_batch(self) -> deque[R]:
+        """Waits for all that is ready, at least one result; none when there is no more. An error closes it."""
+        if self._is_closed:
+            return deque()
+        try:
+            if self._thread is None:
+                self._thread = LoopThread(self._loop_factory, "headgate-map", self._flow.close)
+            batch: deque[R] = self._thread.queue.call(_fetch, (self._flow,), {})
+        except BaseException as error:
+            thread = self._thread
+            has_ended = thread is not None and thread.queue.refusal is not None
+            self._close()
+            if isinstance(error, (CancelledError, ClosedEarly)) or (has_ended and isinstance(error, RuntimeError)):
+                if self._closed_by is not None:  # another thread has
+                    return deque()
+                if thread is not None and thread.failure is not None:
+                    raise thread.failure from None
+            raise
+        return batch
+
+
+async def _fetch(flow: CallFlow) -> deque[Any]:
+    """Waits for results, in the loop of the flow.
+
+    What was fetched before counts as uncollected until now: only then has the caller taken all of it. A mark stands in
+    for each result, which is the caller's alone.
+    """
+    if not flow.is_open:
+        flow.is_within_block = True
+        flow.open()
+    while flow.ready and flow.ready[0] is _FETCHED:
+        flow.ready.popleft()
+    if flow.is_stalled:
+        flow.resume()
+    await flow.wait_for_ready()
+    batch = flow.ready.copy()
+    flow.ready.clear()
+    flow.ready.extend(repeat(_FETCHED, len(batch)))
+    return batch
+
+
+_FETCHED: Final = object()
+"""Stands for a result that was fetched."""
 
 
 class LoopOption(TypedDict, total=False):

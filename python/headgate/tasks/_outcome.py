@@ -1,10 +1,15 @@
-"""What became of items: one outcome for each, if that is wanted, and statistics of all."""
+"""What becomes of items: outcomes and statistics, and how the errors in them look."""
 
+import asyncio
 import gc
+import reprlib
 from dataclasses import dataclass
 from datetime import datetime
 from types import FrameType, TracebackType
-from typing import Final, Generic, TypeVar, cast
+from typing import Any, Final, Generic, TypeVar, cast
+
+from headgate._errors import StrayCancellation
+from headgate.limits._retry import add_note
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -131,3 +136,47 @@ def _has_ended(frame: FrameType) -> bool:
     they are its own, with its code among them. An interpreter that does otherwise has nothing cleared.
     """
     return any(each is frame.f_code for each in gc.get_referents(frame))
+
+
+_SHORT: Final = reprlib.Repr()
+_SHORT.maxstring = _SHORT.maxother = 200
+
+
+def noted(error: BaseException, item: Any) -> BaseException:  # noqa: ANN401 - the user's type
+    """The error, with a note that says at which item it was raised."""
+    add_note(error, f"raised for the item {shown(item)}")
+    return error
+
+
+def stray(what: str, error: asyncio.CancelledError) -> StrayCancellation:
+    """The cancellation of a call or a source, such that it does not look like one of the task that collects."""
+    failure = StrayCancellation(f"{what} was cancelled, and the map was not")
+    failure.__cause__ = error
+    return failure
+
+
+def after(error: BaseException, earlier: BaseException) -> BaseException:
+    """The error, with an earlier one as its context: that one would have been raised if this had not come."""
+    last = error
+    while last.__context__ is not None:
+        last = last.__context__
+    if last is not earlier:
+        last.__context__ = earlier
+    return error
+
+
+def visible(error: BaseException) -> BaseException:
+    """The error, in a form that does not look like the end of an iteration."""
+    if isinstance(error, (StopIteration, StopAsyncIteration)):
+        hidden = RuntimeError(f"{type(error).__name__} was raised where it would have ended the iteration silently")
+        hidden.__cause__ = error
+        return hidden
+    return error
+
+
+def shown(value: object) -> str:
+    """The beginning of its representation; its type, if it can't be represented."""
+    try:
+        return _SHORT.repr(value)
+    except Exception:  # noqa: BLE001 - an int of 5,000 digits, or a class that reprlib takes for one of its own
+        return f"<{type(value).__name__}>"

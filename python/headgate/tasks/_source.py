@@ -1,6 +1,6 @@
-"""Where work comes from: an iterable or an async iterable, from which one item is pulled when there is room for it.
+"""Where work comes from: an iterable or an async iterable, from which one item is pulled when a slot is free.
 
-A source is asked with `pull()`, which never waits: it gives an item, `NOT_YET` (it calls back when it has one), or
+`pull()` never waits: it returns an item, `NOT_YET` (it calls back when it has one), or
 `END`; an error of what is iterated is raised by it. An async source is iterated, and closed, by one task of its own,
 because an async generator must be finished where it was run.
 """
@@ -22,8 +22,8 @@ class _Mark:
 END: Final = _Mark()
 NOT_YET: Final = _Mark()
 
-_AT_HAND: Final[tuple[Iterable[Any], ...]] = ([], (), range(0), range(1 << 64), {}, set(), deque())
-_NEVER_BLOCK: Final = frozenset(type(iter(each)) for each in _AT_HAND)
+_THERE_ALREADY: Final[tuple[Iterable[Any], ...]] = ([], (), range(0), range(1 << 64), {}, set(), deque())
+_NEVER_BLOCK: Final = frozenset(type(iter(each)) for each in _THERE_ALREADY)
 """Iterators over what is there already."""
 
 
@@ -40,7 +40,7 @@ class Source(Generic[T]):
         return partial(next, self._iterator, END)
 
     def close(self) -> None:
-        """Nothing to do: the iterable is the caller's, who may go on with it."""
+        """Nothing to do: the caller may go on with the iterable."""
 
     def take_back(self) -> Any:  # noqa: ANN401 - an item or a mark
         """`NOT_YET`: nothing is read before it is pulled."""
@@ -57,7 +57,7 @@ class Source(Generic[T]):
 
 
 class AsyncSource(Generic[T]):
-    """An async iterable, pulled one by one; an item is asked for when somebody wants it, and not before."""
+    """An async iterable, pulled one by one; an item is read when it is wanted, and not before."""
 
     def __init__(self, items: AsyncIterable[T]) -> None:
         self._iterator: AsyncIterator[T] = aiter(items)
@@ -147,7 +147,7 @@ class AsyncSource(Generic[T]):
             await self._close_iterator()
 
     def _put(self, item: T) -> None:
-        if self._is_closing:  # the source's answer to being stopped, which nobody will pull any more
+        if self._is_closing:  # what the source yields when it is stopped, which will not be pulled any more
             if iscoroutine(item):
                 item.close()
             return
@@ -170,8 +170,8 @@ class AsyncSource(Generic[T]):
     def _ended(self, _task: object) -> None:
         self._task = None
         if self._is_closing:
-            self._error = None  # nobody pulls any more
-        have_more, self._have_more = self._have_more, _nothing  # it refers to who pulls
+            self._error = None  # nothing is pulled any more
+        have_more, self._have_more = self._have_more, _nothing  # it refers to the flow that pulls
         have_more()
 
 
@@ -179,7 +179,7 @@ def source_of(items: object, argument: str) -> Source[Any] | AsyncSource[Any]:
     """The source that an argument is.
 
     Raises:
-        TypeError: It can't be iterated, or is text or a coroutine, which nobody means.
+        TypeError: It can't be iterated, or is text or a coroutine, which is surely a mistake.
     """
     if isinstance(items, (str, bytes, bytearray)):
         raise TypeError(

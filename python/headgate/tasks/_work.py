@@ -1,7 +1,8 @@
 """Work that was begun, and how it ends: what a flow is, whatever it starts and delivers.
 
 When `close` has returned, nothing that was begun still runs, and each of these was cancelled once: no clean-up is cut
-short. Who waits for the end of what waits for the waiter is refused. Who iterates what somebody else has ended is told.
+short. A task that waits for the end of a task that waits for it gets an error, and so does a task that iterates over
+what another task has ended.
 """
 
 import asyncio
@@ -14,20 +15,20 @@ from typing import Any, Generic, TypeVar
 from weakref import ref
 
 from headgate._errors import ClosedEarly
-from headgate.tasks._maker import TaskMaker
+from headgate.tasks._loop import TaskMaker
 from headgate.tasks._source import NOT_YET, AsyncSource, Source
 
 R = TypeVar("R")
 
 
 class Work(ABC, Generic[R]):
-    """What runs, what is ready, and who waits for it."""
+    """What runs, what is ready, and the tasks that wait for it."""
 
     __slots__ = (
         *("ready", "is_open", "is_within_block"),
         *("_source", "_running", "_waiters", "_discarded", "_maker", "_on_finished"),
         *("_takes_more", "_is_pulling", "_has_ended", "_failure", "_source_error", "_interrupt"),
-        *("_loop", "_thread", "_opened_by", "_cut_by", "_told", "_is_waited_for"),
+        *("_loop", "_thread", "_opened_by", "_ended_by", "_cancelled", "_is_waited_for"),
     )
 
     def __init__(self, source: Source[Any] | AsyncSource[Any]) -> None:
@@ -48,10 +49,10 @@ class Work(ABC, Generic[R]):
         self._interrupt: BaseException | None = None
         self._on_finished: Callable[[asyncio.Future[Any]], None] | None = None
         self._maker = TaskMaker()
-        self._opened_by: Callable[[], object] = _nobody
-        self._cut_by: Callable[[], object] | None = None
-        self._told: set[asyncio.Future[Any]] = set()  # to end
-        self._is_waited_for = False  # who opened it: by one of those that run
+        self._opened_by: Callable[[], object] = _no_task
+        self._ended_by: Callable[[], object] | None = None
+        self._cancelled: set[asyncio.Future[Any]] = set()  # to end
+        self._is_waited_for = False  # one of the running tasks waits for the task that opened it
 
     def _note_opened(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -66,7 +67,7 @@ class Work(ABC, Generic[R]):
 
     @abstractmethod
     def _begin_turn(self) -> None:
-        """Is called when somebody is woken: they waited while the event loop had its turn, perhaps for long."""
+        """Is called when a waiting task is woken: the event loop has had its turn meanwhile, perhaps for long."""
 
     async def _wait(self) -> None:
         """Waits until there is something to deliver or to say."""
@@ -114,13 +115,14 @@ class Work(ABC, Generic[R]):
     async def close(self) -> None:
         """Cancels what runs and waits until it has ended; what was not collected is dropped.
 
-        What runs is cancelled once, as `asyncio.TaskGroup` does it: a further cancellation of who waits here is raised
-        when everything has ended. A task that did not begin the iteration need not wait on: the one that did does.
+        What runs is cancelled once, as `asyncio.TaskGroup` does it: a further cancellation of the task that waits here
+        is raised when everything has ended. A task that did not begin the iteration need not wait on: the one that did
+        does.
         """
         task = asyncio.current_task()
-        if self._is_of_ours(task):
+        if self._is_own(task):
             raise RuntimeError("a task can't wait for its own end: close it from outside, or call stop()")
-        self._note_cut(task)
+        self._note_early_end(task)
         try:
             await self._wait_for_the_end(task)
         finally:
@@ -137,11 +139,11 @@ class Work(ABC, Generic[R]):
         cancelled: asyncio.CancelledError | None = None
         while not self.is_over():
             if self._is_waited_for and task is self._opened_by():
-                await self._refuse_to_wait(failure)
+                await self._fail_deadlock(failure)
             try:
                 await self._wait()
             except asyncio.CancelledError as error:
-                if not self._is_last_to_wait(task):
+                if not self._must_wait(task):
                     raise
                 cancelled = error
         del failure  # as in `wait_for_ready`
@@ -151,7 +153,7 @@ class Work(ABC, Generic[R]):
             finally:
                 del cancelled  # as above
 
-    async def _refuse_to_wait(self, failure: BaseException | None) -> None:
+    async def _fail_deadlock(self, failure: BaseException | None) -> None:
         """Ends the wait of a task for which one of those that run waits: each would wait for the other's end."""
         with suppress(asyncio.CancelledError):  # which we have caused, by cancelling that one
             await asyncio.sleep(0)
@@ -161,25 +163,25 @@ class Work(ABC, Generic[R]):
             refusal = "what runs here waits for the very task that waits for its end: neither would ever end"
             raise RuntimeError(refusal) from failure
 
-    def _is_of_ours(self, task: "asyncio.Task[Any] | None") -> bool:
-        """Whether it is one of those whose end is waited for."""
+    def _is_own(self, task: "asyncio.Task[Any] | None") -> bool:
+        """Returns whether it is one of the tasks whose end is waited for."""
         return self._maker.is_making or task in self._running or self._source.is_run_by(task)
 
-    def _is_last_to_wait(self, task: object) -> bool:
-        """Whether nobody else will wait for what runs: who opened the flow does. Others may wait in what runs."""
+    def _must_wait(self, task: object) -> bool:
+        """Returns whether no other task will wait for what runs, as the task that opened the flow would."""
         opener = self._opened_by()
         return opener is None or opener is task or (isinstance(opener, asyncio.Future) and opener.done())
 
-    def _note_cut(self, task: object) -> None:
-        """Notes that something will not be delivered, and by whose will; all but this task shall be told."""
-        if self._cut_by is None and (
+    def _note_early_end(self, task: object) -> None:
+        """Notes that something will not be delivered, and which task ended it; all other tasks get an error."""
+        if self._ended_by is None and (
             self.ready or self._failure is not None or self._source_error is not None or not self.is_over()
         ):
-            self._cut_by = _reference(task)
+            self._ended_by = _reference(task)
 
-    def say_if_cut(self) -> None:
-        """Raises an error if somebody else has ended it: this is not all."""
-        if self._cut_by is not None and self._cut_by() is not asyncio.current_task():
+    def raise_if_ended_early(self) -> None:
+        """Raises an error if another task has ended it: this is not all."""
+        if self._ended_by is not None and self._ended_by() is not asyncio.current_task():
             raise ClosedEarly("another task closed it, or a wait for it was cancelled: there may have been more")
 
     def abandon(self) -> None:
@@ -215,19 +217,19 @@ class Work(ABC, Generic[R]):
         opener = self._opened_by()
         before = cancellations(opener)
         for task in tuple(self._running):
-            self._tell_to_end(task)
+            self._cancel_once(task)
         if cancellations(opener) > before:
             self._is_waited_for = True
 
-    def _tell_to_end(self, task: asyncio.Future[Any]) -> None:
+    def _cancel_once(self, task: asyncio.Future[Any]) -> None:
         """Cancels it, once: a second time would be while it cleans up."""
-        if task not in self._told:
-            self._told.add(task)
+        if task not in self._cancelled:
+            self._cancelled.add(task)
             task.cancel()
 
     def _discard(self, task: asyncio.Future[Any]) -> None:
-        """Takes note of the end of a task whose result nobody wants any more."""
-        self._told.discard(task)
+        """Takes note of the end of a task whose result is not wanted any more."""
+        self._cancelled.discard(task)
         if self._running.pop(task, NOT_YET) is not NOT_YET:
             self._discarded += 1
         if not task.cancelled():
@@ -252,14 +254,14 @@ class Work(ABC, Generic[R]):
 
 
 def cancellations(task: object) -> int:
-    """How often it was asked to end, but for those who have taken that back."""
+    """Returns how often it was cancelled, without cancellations that were taken back by `uncancel`."""
     return task.cancelling() if isinstance(task, asyncio.Task) else 0
 
 
 def _reference(task: object) -> Callable[[], object]:
     """Gives the task as long as it is there: it refers to the iterator, and a flow must not."""
-    return _nobody if task is None else ref(task)
+    return _no_task if task is None else ref(task)
 
 
-def _nobody() -> None:
+def _no_task() -> None:
     pass

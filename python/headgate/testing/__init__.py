@@ -10,35 +10,28 @@ with headgate.testing.mock() as server:
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from headgate.testing._answer import Answer
-    from headgate.testing._calls import Call, Calls
-    from headgate.testing._mock_request import MockRequest
-    from headgate.testing._route import Route
-    from headgate.testing._server import MockServer, mock
-
-__all__ = ["Answer", "Call", "Calls", "MockRequest", "MockServer", "Route", "mock"]
+    from headgate.testing._answer import Answer as Answer
+    from headgate.testing._calls import Call as Call, Calls as Calls, MockRequest as MockRequest
+    from headgate.testing._route import Route as Route
+    from headgate.testing._server import MockServer as MockServer, mock as mock
 
 # Imported when first used: pytest loads the plugin beside this also for tests that don't use it.
-_HOME_OF = {
-    "Answer": "_answer",
-    "Call": "_calls",
-    "Calls": "_calls",
-    "MockRequest": "_mock_request",
-    "MockServer": "_server",
-    "Route": "_route",
-    "mock": "_server",
-}
+_NAMES_IN = {"_answer": "Answer", "_calls": "Call Calls MockRequest", "_route": "Route", "_server": "MockServer mock"}
+_MODULE_OF = {name: module for module, names in _NAMES_IN.items() for name in names.split()}
+
+if not TYPE_CHECKING:  # which reads the imports above
+    __all__ = list(_MODULE_OF)
 
 
 def __getattr__(name: str) -> object:
-    if name not in _HOME_OF:
+    if name not in _MODULE_OF:
         raise AttributeError(f"module 'headgate.testing' has no attribute {name!r}")
     from importlib import import_module  # noqa: PLC0415 - as above
 
-    value: object = getattr(import_module(f"headgate.testing.{_HOME_OF[name]}"), name)
+    value: object = getattr(import_module(f"headgate.testing.{_MODULE_OF[name]}"), name)
     globals()[name] = value
     return value
 
 
 def __dir__() -> list[str]:
-    return sorted(__all__)
+    return sorted(_MODULE_OF)

@@ -124,7 +124,7 @@ class Failure:
     Attributes:
         kind: The engine's name of it.
         message: What is said of it.
-        is_lasting: It is not asked again, whatever `retry_on` says.
+        is_lasting: It is not retried, whatever `retry_on` says.
         detail: What varies from request to request.
     """
 

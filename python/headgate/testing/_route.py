@@ -1,15 +1,238 @@
-"""A route: which requests, and what they are answered."""
+"""Routes: which requests, and how they are answered."""
 
 import inspect
+import re
 import threading
-from collections.abc import Callable, Iterable
-from typing import Self, TypeAlias, Unpack
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final, Self, TypeAlias, TypedDict, Unpack
+from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
 from headgate._checks import kind_of
 from headgate.testing._answer import Answer, Answerable, AnswerKeywords, Error, Failure, answer_of, failure_of
-from headgate.testing._calls import Calls
-from headgate.testing._mock_request import MockRequest
-from headgate.testing._pattern import Pattern
+from headgate.testing._calls import Calls, MockRequest
+
+Text: TypeAlias = str | re.Pattern[str]
+"""A text that must be the same, or a regular expression that must be found in it."""
+
+Check: TypeAlias = Callable[[MockRequest], Mapping[str, str] | None]
+"""What a request stands for in a pattern; `None`: it does not match."""
+
+_MATCHES: Final[Mapping[str, str]] = {}
+_PORTS: Final = {"http": 80, "https": 443}
+_NAMED: Final = re.compile(r"\{(\w+)\}")
+_SAFE: Final = "/%:@!$&'()*+,;=~"
+
+
+class PatternKeywords(TypedDict, total=False):
+    """As `MockServer.route` describes them."""
+
+    scheme: str
+    host: Text
+    port: int
+    path: Text
+    prefix: str
+    params: Mapping[str, Any]
+    headers: Mapping[str, Any]
+    json_body: Any
+    body: Text | bytes
+
+
+class Pattern:
+    """All of what it says must be so."""
+
+    def __init__(self, method: str | None, url: Text | None, base_url: str, given: PatternKeywords) -> None:
+        method = method.upper() if method else None
+        said: dict[str, Any] = {name: value for name, value in (("method", method), ("url", url)) if value is not None}
+        self.said: dict[str, Any] = {**said, **given, "base_url": base_url}
+        """What it was made of."""
+        self.key: object = _key(self.said)
+        """Equal for patterns that were made of the same."""
+        self._checks: list[Check] = []
+        if method is not None:
+            self._checks.append(_is(lambda request: request.method, method))
+        if isinstance(url, re.Pattern):
+            self._checks.append(_text(lambda request: request.url, url))
+        elif url is not None:
+            self._checks.extend(_of_url(_joined(base_url, url)))
+        elif base_url:
+            self._checks.append(_of_prefix(base_url))
+        if "prefix" in given:
+            self._checks.append(_of_prefix(_joined(base_url, given["prefix"])))
+        self._checks.extend(make(given[name]) for name, make in _MAKERS.items() if name in given)  # type: ignore[literal-required] # they are
+
+    def match(self, request: MockRequest) -> dict[str, str] | None:
+        """What its names stand for in a request; `None`: it is another one."""
+        params: dict[str, str] = {}
+        for check in self._checks:
+            found = check(request)
+            if found is None:
+                return None
+            params.update(found)
+        return params
+
+    def __str__(self) -> str:
+        said = dict(self.said)
+        method, url, base_url = said.pop("method", "any method"), said.pop("url", None), said.pop("base_url")
+        where = _shown(url) if isinstance(url, re.Pattern) else _joined(base_url, url) if url else base_url
+        others = [f"{name}={_shown(value)}" for name, value in said.items()]
+        return " ".join(filter(None, [method, where, ", ".join(others)]))
+
+
+def _key(value: object) -> object:
+    """Equal for values that mean the same in a pattern. `==` won't do: `ANY` equals everything, and `True` equals 1."""
+    if isinstance(value, Mapping):
+        return {name: _key(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_key(one) for one in value]
+    return type(value), value
+
+
+def _joined(base_url: str, url: str) -> str:
+    return base_url.rstrip("/") + url if base_url and url.startswith("/") else url
+
+
+def _shown(value: object) -> str:
+    return f"re.compile({value.pattern!r})" if isinstance(value, re.Pattern) else repr(value)
+
+
+def _of_url(url: str) -> Iterable[Check]:
+    if not isinstance(url, str):
+        raise TypeError(f"url must be text or a regular expression, not {kind_of(url)}")
+    if not url.startswith(("/", "http://", "https://")):
+        raise ValueError(f"url must begin with http://, https:// or /, not {url!r}; prefix= takes the beginning of one")
+    parts = urlsplit(url)
+    if parts.scheme:
+        port = parts.port or _PORTS[parts.scheme]
+        authority = parts.scheme, _ascii(parts.hostname or ""), port
+        yield _is(lambda request: (request.scheme, request.host, request.port), authority)
+    yield _path(parts.path or "/")
+    if parts.query:
+        query = sorted(parse_qsl(parts.query, keep_blank_values=True))
+        yield _is(lambda request: sorted(parse_qsl(request.query, keep_blank_values=True)), query)
+
+
+def _of_prefix(prefix: str) -> Check:
+    if not prefix.startswith(("/", "http://", "https://")):
+        raise ValueError(f"prefix must begin with http://, https:// or /, not {prefix!r}")
+    return _begins((lambda request: request.path) if prefix[0] == "/" else (lambda request: request.url), prefix)
+
+
+def _ascii(host: str) -> str:
+    """As it is sent."""
+    return host if host.isascii() else host.encode("idna").decode()
+
+
+def _path(path: Text) -> Check:
+    if isinstance(path, re.Pattern):
+        return _text(lambda request: request.path, path)
+    if not path.startswith("/"):
+        raise ValueError(f"path must begin with /, not {path!r}")
+    if not _NAMED.search(path):
+        sent = quote(path, safe=_SAFE)
+        return _is(lambda request: quote(request.path, safe=_SAFE), sent)
+    # Every other piece is a name.
+    pieces = _NAMED.split(path)
+    made = [
+        f"(?P<{piece}>[^/]+)" if number % 2 else re.escape(quote(piece, safe=_SAFE))
+        for number, piece in enumerate(pieces)
+    ]
+    whole = re.compile("".join(made))
+
+    def check(request: MockRequest) -> Mapping[str, str] | None:
+        found = whole.fullmatch(request.path)
+        return {name: unquote(value) for name, value in found.groupdict().items()} if found else None
+
+    return check
+
+
+def _is(part: Callable[[MockRequest], object], expected: object) -> Check:
+    return lambda request: _MATCHES if part(request) == expected else None
+
+
+def _begins(part: Callable[[MockRequest], str], expected: str) -> Check:
+    return lambda request: _MATCHES if part(request).startswith(expected) else None
+
+
+def _text(part: Callable[[MockRequest], str], expected: Text) -> Check:
+    if isinstance(expected, str):
+        return _is(part, expected)
+
+    def check(request: MockRequest) -> Mapping[str, str] | None:
+        found = expected.search(part(request))
+        return {name: value for name, value in found.groupdict().items() if value is not None} if found else None
+
+    return check
+
+
+def _is_like(expected: object, found: str) -> bool:
+    if isinstance(expected, re.Pattern):
+        return expected.search(found) is not None
+    # `unittest.mock.ANY` equals everything.
+    return bool(expected == found) or str(expected) == found
+
+
+def _has_params(params: Mapping[str, Any]) -> Check:
+    expected = {name: value if isinstance(value, list | tuple) else [value] for name, value in params.items()}
+
+    def check(request: MockRequest) -> Mapping[str, str] | None:
+        there = request.params
+        for name, values in expected.items():
+            if not all(any(_is_like(value, found) for found in there.get(name, ())) for value in values):
+                return None
+        return _MATCHES
+
+    return check
+
+
+def _has_headers(headers: Mapping[str, Any]) -> Check:
+    expected = dict(headers)
+
+    def check(request: MockRequest) -> Mapping[str, str] | None:
+        found = request.headers
+        is_so = all(name in found and _is_like(value, found[name]) for name, value in expected.items())
+        return _MATCHES if is_so else None
+
+    return check
+
+
+def _has_json(expected: object) -> Check:
+    def check(request: MockRequest) -> Mapping[str, str] | None:
+        try:
+            found = request.json()
+        except ValueError:
+            return None
+        return _MATCHES if _is_same_json(expected, found) else None
+
+    return check
+
+
+def _is_same_json(expected: object, found: object) -> bool:
+    """Whether they are equal; `true` and 1, which are equal in Python, are not."""
+    if isinstance(expected, dict) and isinstance(found, dict):
+        return expected.keys() == found.keys() and all(_is_same_json(expected[name], found[name]) for name in found)
+    if isinstance(expected, list) and isinstance(found, list):
+        return len(expected) == len(found) and all(map(_is_same_json, expected, found))
+    is_bool = isinstance(expected, bool), isinstance(found, bool)
+    return bool(expected == found) and (all(is_bool) or not (any(is_bool) and isinstance(expected, int | float)))
+
+
+def _has_body(expected: Text | bytes) -> Check:
+    if isinstance(expected, bytes):
+        return _is(lambda request: request.content, expected)
+    return _text(lambda request: request.text, expected)
+
+
+_MAKERS: Final[Mapping[str, Callable[[Any], Check]]] = {
+    "scheme": lambda scheme: _is(lambda request: request.scheme, scheme),
+    "host": lambda host: _text(lambda request: request.host, host),
+    "port": lambda port: _is(lambda request: request.port, port),
+    "path": _path,
+    "params": _has_params,
+    "headers": _has_headers,
+    "json_body": _has_json,
+    "body": _has_body,
+}
+
 
 Computed: TypeAlias = Callable[[MockRequest], Answerable | None]
 Next: TypeAlias = Answer | Failure | Computed | None

@@ -11,10 +11,8 @@ from headgate._checks import kind_of
 from headgate._nearest import nearest
 from headgate.client._errors import RequestError
 from headgate.testing._answer import Answer, Answerable, Error, Failure, answer_of, failure_of
-from headgate.testing._calls import Call, Calls
-from headgate.testing._mock_request import MockRequest
-from headgate.testing._pattern import Pattern, PatternKeywords, Text
-from headgate.testing._route import Computed, Route
+from headgate.testing._calls import Call, Calls, MockRequest
+from headgate.testing._route import Computed, Pattern, PatternKeywords, Route, Text
 from headgate.testing._serving import Decision, Serving
 
 MAX_TOLD: Final = 20

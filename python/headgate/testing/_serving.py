@@ -4,15 +4,132 @@ import asyncio
 import contextlib
 import socket
 import threading
+from collections import deque
 from collections.abc import Callable
 from typing import Final, TypeAlias
 
 from headgate._format import size
 from headgate._native import MockConnection, MockNetwork
+from headgate.client._headers import Headers
 from headgate.testing._answer import Answer, Failure
-from headgate.testing._mock_request import MockRequest
-from headgate.testing._wire import MAX_BODY_BYTES, RequestReader, TooLarge, answer_bytes
-from headgate.testing._workers import Workers
+from headgate.testing._calls import MockRequest
+
+MAX_THREADS: Final = 64
+"""Functions that run at once; others wait."""
+
+
+class Workers:
+    """Calls functions, each in a thread, and forgets them if the process ends."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._waiting: deque[Callable[[], None]] = deque()
+        self._threads = 0
+        self._idle = 0
+        self._news = threading.Condition(self._lock)
+        self._is_closed = False
+
+    def call(self, work: Callable[[], None]) -> None:
+        """Has this called; it must raise nothing."""
+        with self._lock:
+            self._waiting.append(work)
+            starts = self._idle < len(self._waiting) and self._threads < MAX_THREADS
+            self._threads += starts
+            self._news.notify()
+        if starts:
+            threading.Thread(target=self._work, name="headgate-mock-answer", daemon=True).start()
+
+    def close(self) -> None:
+        """What waits is not called any more; what runs goes on to its end."""
+        with self._lock:
+            self._is_closed = True
+            self._waiting.clear()
+            self._news.notify_all()
+
+    def _work(self) -> None:
+        while True:
+            with self._lock:
+                self._idle += 1
+                while not self._waiting and not self._is_closed:
+                    self._news.wait()
+                self._idle -= 1
+                if self._is_closed:
+                    return
+                work = self._waiting.popleft()
+            work()
+
+
+MAX_BODY_BYTES: Final = 1024 * 1024 * 1024
+"""A request with a longer body is refused: it is in memory."""
+
+_FRAMING: Final = ("content-length", "transfer-encoding")
+_NO_CONTENT: Final = 204
+_NOT_MODIFIED: Final = 304
+
+
+class TooLarge(Exception):  # noqa: N818 - what happened
+    """A body is longer than there is memory for."""
+
+
+class RequestReader:
+    """Requests of one connection, one after another."""
+
+    def __init__(self, origin: str) -> None:
+        self._origin = origin
+        self._buffer = bytearray()
+        self._head: tuple[str, str, Headers] | None = None
+        self._missing = 0
+
+    def feed(self, data: bytes) -> None:
+        """Takes what came."""
+        self._buffer += data
+
+    def take(self) -> MockRequest | None:
+        """The next request, if it came whole.
+
+        Raises:
+            TooLarge: Its body is.
+        """
+        if self._head is None and not self._take_head():
+            return None
+        if self._head is None or len(self._buffer) < self._missing:
+            return None
+        method, target, headers = self._head
+        body = bytes(self._buffer[: self._missing])
+        del self._buffer[: self._missing]
+        self._head = None
+        return MockRequest(method, self._origin + target, headers, body)
+
+    def _take_head(self) -> bool:
+        end = self._buffer.find(b"\r\n\r\n")
+        if end < 0:
+            return False
+        first, *lines = self._buffer[:end].decode("latin-1").split("\r\n")
+        del self._buffer[: end + 4]
+        method, target, _ = first.split(" ", 2)
+        pairs = [(name, value.strip()) for name, _, value in (line.partition(":") for line in lines)]
+        headers = Headers(pairs)
+        self._missing = int(headers.get("content-length", "0"))
+        if self._missing > MAX_BODY_BYTES:
+            raise TooLarge
+        self._head = method, target, headers
+        return True
+
+
+def answer_bytes(answer: Answer, method: str) -> tuple[bytes, bool]:
+    """An answer to a request with that method, and whether the connection ends with it."""
+    has_body = answer.status not in {_NO_CONTENT, _NOT_MODIFIED}
+    lines = [f"HTTP/1.1 {answer.status} {answer.phrase}"]
+    lines += [f"{name}: {value}" for name, value in answer.headers.multi_items()]
+    if has_body and not any(name in answer.headers for name in _FRAMING):
+        lines.append(f"Content-Length: {len(answer.content)}")
+    head = "\r\n".join([*lines, "", ""]).encode("utf-8", "surrogateescape")
+    body = answer.content if has_body and method != "HEAD" else b""
+    ends = answer.headers.get("connection", "").lower() == "close"
+    if answer.cut_after is not None:
+        return head + body[: answer.cut_after], True
+    return head + body, ends
+
 
 Decision: TypeAlias = Answer | Failure
 Decide: TypeAlias = Callable[[MockRequest], Decision | Callable[[], Decision]]
@@ -115,7 +232,7 @@ class _Connection(asyncio.Protocol):
         self._transport = transport
         self._serving.met(self)
 
-    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - whoever asked has gone, why does not matter
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - why the engine has closed it does not matter
         self._transport = None
         self._serving.lost(self)
         if self._timer is not None:

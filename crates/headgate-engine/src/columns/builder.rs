@@ -3,20 +3,23 @@
 use std::mem;
 use std::sync::Arc;
 
-use arrow_array::builder::{BinaryBuilder, Int16Builder, Int64Builder, StringBuilder, TimestampMicrosecondBuilder};
+use arrow_array::builder::{
+    BinaryBuilder, BooleanBuilder, Int16Builder, Int64Builder, StringBuilder, TimestampMicrosecondBuilder,
+};
+use arrow_array::cast::AsArray as _;
+use arrow_array::types::TimestampMicrosecondType;
 use arrow_array::{ArrayRef, BinaryArray, BooleanArray, RecordBatch};
 use arrow_buffer::{BooleanBufferBuilder, Buffer, OffsetBuffer};
 use arrow_schema::{ArrowError, SchemaRef};
 use http::Version;
 
-use super::headers::HeadersBuilder;
-use super::hops::HopsBuilder;
-use super::kept::{KeptCodec, KeptRows};
+use super::kept::KeptCodec;
+use super::pairs::PairsBuilder;
 use super::repeated::RepeatedText;
 use super::result::ResultColumns;
-use super::room::{BATCH_ROWS, take_bytes, take_numbers};
+use super::room::{BATCH_ROWS, Refill as _};
 use super::saved::SavedBuilder;
-use super::schema::own_fields;
+use super::schema::{header_fields, hop_fields, own_fields};
 use super::selected::SelectedColumns;
 use crate::model::memory::{MemoryBudget, Reservation};
 use crate::model::outcome::{AnswerRef, Body, Outcome, OutcomeRef};
@@ -52,6 +55,7 @@ pub struct OutcomeBuilder {
     reservation: Reservation,
 }
 
+#[derive(Default)]
 struct Columns {
     has_headers: bool,
     has_body: bool,
@@ -64,12 +68,12 @@ struct Columns {
     error_detail: RepeatedText,
     attempts: Int16Builder,
     final_url: RepeatedText,
-    redirects: HopsBuilder,
-    headers: HeadersBuilder,
+    redirects: PairsBuilder<Int16Builder, StringBuilder>,
+    headers: PairsBuilder<StringBuilder, BinaryBuilder>,
     body: BinaryBuilder,
     body_bytes: Int64Builder,
     body_encoding: RepeatedText,
-    body_truncated: BooleanBufferBuilder,
+    body_truncated: BooleanBuilder,
     started_at: TimestampMicrosecondBuilder,
     elapsed_us: Int64Builder,
     ttfb_us: Int64Builder,
@@ -78,7 +82,8 @@ struct Columns {
     /// `None`: bodies are not saved.
     saved: Option<Box<SavedBuilder>>,
     selected: Option<SelectedColumns>,
-    kept: KeptRows,
+    /// As [`KeptCodec::encode`] made them.
+    kept: BinaryBuilder,
 }
 
 impl Columns {
@@ -86,29 +91,9 @@ impl Columns {
         Self {
             has_headers: columns.has("headers"),
             has_body: columns.has("body"),
-            row: Int64Builder::new(),
-            url: StringBuilder::new(),
-            method: RepeatedText::default(),
-            status: Int16Builder::new(),
-            error: RepeatedText::default(),
-            error_message: RepeatedText::default(),
-            error_detail: RepeatedText::default(),
-            attempts: Int16Builder::new(),
-            final_url: RepeatedText::default(),
-            redirects: HopsBuilder::default(),
-            headers: HeadersBuilder::default(),
-            body: BinaryBuilder::new(),
-            body_bytes: Int64Builder::new(),
-            body_encoding: RepeatedText::default(),
-            body_truncated: BooleanBufferBuilder::new(0),
-            started_at: TimestampMicrosecondBuilder::new().with_timezone("UTC"),
-            elapsed_us: Int64Builder::new(),
-            ttfb_us: Int64Builder::new(),
-            http_version: RepeatedText::default(),
-            remote_addr: RepeatedText::default(),
             saved: columns.saved.then(Box::default),
             selected: columns.selection.as_ref().map(|selection| SelectedColumns::new(&selection.fields())),
-            kept: KeptRows::default(),
+            ..Self::default()
         }
     }
 
@@ -123,16 +108,26 @@ impl Columns {
         self.attempts.append_value(outcome.attempts as i16);
         let trail = outcome.row.trail();
         self.final_url.push(trail.map(|trail| without_user(&trail.url)).as_deref());
-        self.redirects.push(outcome.row.hops());
+        for hop in outcome.row.hops() {
+            self.redirects.first.append_value(hop.status as i16);
+            self.redirects.second.append_value(&hop.location);
+        }
+        self.redirects.end_row(!outcome.row.hops().is_empty());
         if self.has_headers {
-            self.headers.push(outcome.answer.map(|answer| answer.headers));
+            if let Some(answer) = outcome.answer {
+                answer.headers.for_each(|name, value| {
+                    self.headers.first.append_value(name);
+                    self.headers.second.append_value(value);
+                });
+            }
+            self.headers.end_row(outcome.answer.is_some());
         }
         if self.has_body {
             self.body.append_option(outcome.answer.and_then(|answer| answer.body));
         }
         self.body_bytes.append_value(outcome.answer.map_or(0, |answer| answer.body_bytes as i64));
         self.body_encoding.push(outcome.answer.and_then(|answer| answer.body_encoding));
-        self.body_truncated.append(outcome.answer.is_some_and(|answer| answer.body_truncated));
+        self.body_truncated.append_value(outcome.answer.is_some_and(|answer| answer.body_truncated));
         self.started_at.append_value(outcome.started_at_us);
         self.elapsed_us.append_value(outcome.elapsed_us as i64);
         self.remote_addr.push(outcome.remote_addr);
@@ -156,30 +151,30 @@ impl Columns {
     /// In the order of the schema.
     fn take(&mut self, large_body: Option<Vec<u8>>) -> Result<Vec<ArrayRef>, ArrowError> {
         Ok(vec![
-            take_numbers(&mut self.row),
-            take_bytes(&mut self.url),
+            self.row.take(),
+            self.url.take(),
             self.method.take(),
-            take_numbers(&mut self.status),
+            self.status.take(),
             self.error.take(),
             self.error_message.take(),
             self.error_detail.take(),
-            take_numbers(&mut self.attempts),
+            self.attempts.take(),
             self.final_url.take(),
-            self.redirects.take()?,
-            self.headers.take()?,
+            self.redirects.take(hop_fields())?,
+            self.headers.take(header_fields())?,
             match large_body {
                 Some(body) => {
                     self.body = BinaryBuilder::new();
                     Arc::new(only_value(body)?)
                 }
-                None => take_bytes(&mut self.body),
+                None => self.body.take(),
             },
-            take_numbers(&mut self.body_bytes),
+            self.body_bytes.take(),
             self.body_encoding.take(),
-            Arc::new(BooleanArray::new(self.body_truncated.finish(), None)),
-            take_numbers(&mut self.started_at),
-            take_numbers(&mut self.elapsed_us),
-            take_numbers(&mut self.ttfb_us),
+            Arc::new(self.body_truncated.finish()),
+            Arc::new(self.started_at.take().as_primitive::<TimestampMicrosecondType>().clone().with_timezone("UTC")),
+            self.elapsed_us.take(),
+            self.ttfb_us.take(),
             self.http_version.take(),
             self.remote_addr.take(),
         ])
@@ -255,7 +250,7 @@ impl OutcomeBuilder {
         self.bytes += outcome.bytes();
         self.columns.push(outcome);
         if self.kept_codec.is_some() {
-            self.columns.kept.push(outcome.row.extra.as_ref().and_then(|extra| extra.kept.as_deref()));
+            self.columns.kept.append_option(outcome.row.extra.as_ref().and_then(|extra| extra.kept.as_deref()));
         }
         if failed {
             self.failed.push(self.rows);
@@ -272,7 +267,6 @@ impl OutcomeBuilder {
         self.bytes = 0;
         let reservation = mem::replace(&mut self.reservation, self.memory.reservation());
         let failed = mem::take(&mut self.failed);
-        let kept = mem::take(&mut self.columns.kept);
         let mut arrays = self.columns.take(self.large_body.take())?;
         for index in self.omitted.iter().rev() {
             arrays.remove(*index);
@@ -284,7 +278,7 @@ impl OutcomeBuilder {
             arrays.extend(selected.take());
         }
         if let Some(codec) = &self.kept_codec {
-            arrays.extend(codec.decode(kept.iter())?);
+            arrays.extend(codec.decode(self.columns.kept.take().as_binary::<i32>())?);
         }
         let records = RecordBatch::try_new(self.schema.clone(), arrays)?;
         let failed = (!failed.is_empty()).then(|| mask(rows, &failed));

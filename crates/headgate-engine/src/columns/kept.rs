@@ -1,7 +1,6 @@
 //! Input columns on their way through the engine: one row of them is a few bytes of its own (arrow's row format),
 //! so that a slow request holds back its own columns and not the whole batch that they were read with.
 
-use std::ops::Range;
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, new_null_array};
@@ -44,28 +43,6 @@ impl KeptCodec {
         let parser = self.converter.parser();
         let nulls: &[u8] = &self.nulls;
         self.converter.convert_rows(rows.into_iter().map(|row| parser.parse(row.unwrap_or(nulls))))
-    }
-}
-
-/// Kept columns of rows, as [`KeptCodec::encode`] made them.
-#[derive(Default)]
-pub(super) struct KeptRows {
-    bytes: Vec<u8>,
-    /// Of each row that has some.
-    ranges: Vec<Option<Range<usize>>>,
-}
-
-impl KeptRows {
-    pub(super) fn push(&mut self, row: Option<&[u8]>) {
-        self.ranges.push(row.map(|row| {
-            let start = self.bytes.len();
-            self.bytes.extend_from_slice(row);
-            start..self.bytes.len()
-        }));
-    }
-
-    pub(super) fn iter(&self) -> impl Iterator<Item = Option<&[u8]>> {
-        self.ranges.iter().map(|range| range.clone().map(|range| &self.bytes[range]))
     }
 }
 

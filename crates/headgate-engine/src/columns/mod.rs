@@ -1,11 +1,10 @@
 //! Outcomes as columns: which there are, how they are gathered, and how kept ones get there.
 
 pub mod builder;
-mod headers;
-mod hops;
 pub mod kept;
 #[cfg(any(test, fuzzing))]
 pub mod laws;
+mod pairs;
 mod repeated;
 pub mod result;
 mod room;

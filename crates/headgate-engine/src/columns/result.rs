@@ -13,7 +13,7 @@ use crate::model::error::JobError;
 use crate::model::message::OptionName;
 use crate::model::options::{AnswerOptions, SourceOptions};
 
-/// Without these, nobody could go on with a job, or ask its failed rows again: whose attempts add up. All results have them.
+/// Without these, a job could not be resumed, nor its failed rows be retried, whose attempts add up. All results have them.
 pub(crate) const NEEDED: [&str; 4] = ["row", "status", "error", "attempts"];
 
 /// Which columns a result has.

@@ -3,7 +3,7 @@
 use arrow_array::ArrayRef;
 use arrow_array::builder::StringBuilder;
 
-use super::room::take_bytes;
+use super::room::Refill as _;
 use crate::model::file_name::hex;
 use crate::model::saved::Saved;
 
@@ -21,6 +21,6 @@ impl SavedBuilder {
 
     /// In the order of the schema.
     pub(super) fn take(&mut self) -> [ArrayRef; 2] {
-        [take_bytes(&mut self.path), take_bytes(&mut self.sha256)]
+        [self.path.take(), self.sha256.take()]
     }
 }

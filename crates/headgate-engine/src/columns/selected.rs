@@ -6,7 +6,7 @@ use arrow_array::ArrayRef;
 use arrow_array::builder::{BooleanBuilder, Float64Builder, Int64Builder, StringBuilder, TimestampMicrosecondBuilder};
 use arrow_schema::{DataType, Fields};
 
-use super::room::{take_bytes, take_numbers};
+use super::room::Refill as _;
 use crate::model::selected::{Selected, SelectedValue};
 
 pub(super) struct SelectedColumns(Vec<SelectedColumn>);
@@ -66,11 +66,11 @@ impl SelectedColumn {
 
     fn take(&mut self) -> ArrayRef {
         match self {
-            Self::Text(column) => take_bytes(column),
-            Self::Int64(column) => take_numbers(column),
-            Self::Float64(column) => take_numbers(column),
+            Self::Text(column) => column.take(),
+            Self::Int64(column) => column.take(),
+            Self::Float64(column) => column.take(),
             Self::Bool(column) => Arc::new(column.finish()),
-            Self::Timestamp(column) => take_numbers(column),
+            Self::Timestamp(column) => column.take(),
         }
     }
 }

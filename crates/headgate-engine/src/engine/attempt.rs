@@ -16,8 +16,8 @@ use tokio::time::sleep_until;
 
 use crate::columns::select::NO_BODY;
 use crate::engine::conclude::{Ended, Finished};
-use crate::engine::gated::SendAt;
 use crate::engine::lanes::PlaceIndex;
+use crate::engine::scheduling::{RowNow, SendAt};
 use crate::engine::share::Share;
 use crate::http::client::{LaneState, Translated};
 use crate::http::deadline::OwnWait;
@@ -35,7 +35,6 @@ use crate::http::upload::Upload;
 use crate::model::error::{ErrorKind, Failure};
 use crate::model::headers::HeadersRef;
 use crate::model::row::{BodyPiece, Row};
-use crate::schedule::gate::Part;
 use crate::schedule::retry::AttemptEnd;
 use crate::stats::lanes::Wait;
 
@@ -72,7 +71,7 @@ impl Share {
         }
         self.set_deadline(place, started, state);
         let mut on_new_connection = false;
-        let mut may_send = !self.shared.gate.counts_sends();
+        let mut may_send = !self.shared.scheduler.counts_sends();
         // Of this sending of the request: the next one looks at its files again.
         let mut files = None;
         state.begin();
@@ -106,7 +105,7 @@ impl Share {
                             return Box::pin(self.end_unanswered(place, started, None, failure)).await;
                         }
                     }
-                    if self.is_given_back(place) {
+                    if self.requeue_unsent(place) == RowNow::Requeued {
                         state.leave_stream();
                         return false;
                     }
@@ -114,7 +113,7 @@ impl Share {
                 }
                 Err(Detour::Unproven(until)) => {
                     Box::pin(sleep_until(until.into())).await;
-                    if self.is_given_back(place) {
+                    if self.requeue_unsent(place) == RowNow::Requeued {
                         return false;
                     }
                     continue;
@@ -122,7 +121,7 @@ impl Share {
                 Err(Detour::Held(when)) => {
                     Box::pin(self.waiting(Wait::Turn, self.wait_to_send(when))).await;
                     may_send = true;
-                    if self.is_given_back(place) {
+                    if self.requeue_unsent(place) == RowNow::Requeued {
                         state.leave_stream();
                         return false;
                     }
@@ -139,12 +138,12 @@ impl Share {
                         return Box::pin(self.end_unanswered(place, started, Some(ended), failure)).await;
                     }
                     on_new_connection = false;
-                    may_send = !self.shared.gate.counts_sends();
+                    may_send = !self.shared.scheduler.counts_sends();
                     state.begin();
                     continue;
                 }
                 Finished::Again(site) => {
-                    may_send = !self.shared.gate.counts_sends();
+                    may_send = !self.shared.scheduler.counts_sends();
                     if site.route.is_http2() {
                         continue;
                     }
@@ -157,7 +156,7 @@ impl Share {
                 return Box::pin(self.end_unanswered(place, started, Some(ended), failure)).await;
             }
             on_new_connection = true;
-            if self.is_given_back(place) {
+            if self.requeue_unsent(place) == RowNow::Requeued {
                 state.leave_stream();
                 return false;
             }
@@ -198,7 +197,7 @@ impl Share {
         }
         if !may_send
             && state.is_connected()
-            && let Some(when) = self.send_at(place, Instant::now())
+            && let Some(when) = self.reserve_send(place, Instant::now())
         {
             return Err(Detour::Held(when));
         }
@@ -225,7 +224,7 @@ impl Share {
         if !self.client.hold_stream(&site.route, state) {
             return Detour::NoConnection(site);
         }
-        if !may_send && let Some(when) = self.send_at(place, Instant::now()) {
+        if !may_send && let Some(when) = self.reserve_send(place, Instant::now()) {
             return Detour::Held(when);
         }
         match self.client.translate(wire, body, &site) {
@@ -317,7 +316,8 @@ impl Share {
         if let Some(route) = state.route() {
             self.note_response(route, ended);
         }
-        if self.is_asked_again(place, started, end, Some(HeadersRef::Parsed(head.headers)), (Part::Whole, ended)) {
+        let headers = Some(HeadersRef::Parsed(head.headers));
+        if self.requeue_for_retry(place, started, end, headers, false, ended) == RowNow::Requeued {
             state.end_exchange(head.keep_alive, ended);
             return Poll::Ready(Ok(false));
         }

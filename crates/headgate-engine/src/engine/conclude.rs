@@ -6,6 +6,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use crate::engine::inbox;
 use crate::engine::lanes::{PlaceIndex, Span};
+use crate::engine::scheduling::RowNow;
 use crate::engine::share::Share;
 use crate::http::client::{Answered, LaneState, Translated};
 use crate::http::deadline::OwnWait;
@@ -13,15 +14,12 @@ use crate::http::h1::exchange::Exchange;
 use crate::http::pool::Route;
 use crate::http::reply::{NoReply, Reply};
 use crate::http::site::Site;
-use crate::model::error::{ErrorKind, Failure, JobError};
+use crate::model::error::{ErrorKind, Failure, JobError, NetworkEvidence};
 use crate::model::headers::HeadersRef;
 use crate::model::outcome::{Answer, Outcome, OutcomeRef};
 use crate::model::row::Row;
 use crate::model::selected::Selected;
 use crate::model::trail::Trail;
-use crate::schedule::Verdict;
-use crate::schedule::gate::Part;
-use crate::schedule::network::Sign;
 use crate::schedule::retry::AttemptEnd;
 use crate::stats::lanes::Wait;
 
@@ -138,8 +136,8 @@ impl Share {
                 }
                 // What is handed out goes on, unless it is asked again.
                 let goes_on = open.is_some() && reply.failure.is_none() && trail.is_none();
-                let part = if goes_on { Part::Head } else { Part::Whole };
-                if self.is_asked_again(place, started, end, Some(headers), (part, Instant::now())) {
+                let now = self.requeue_for_retry(place, started, end, Some(headers), goes_on, Instant::now());
+                if now == RowNow::Requeued {
                     if let Some(open) = open {
                         open.end(state);
                     }
@@ -147,7 +145,10 @@ impl Share {
                 }
                 let span = self.span(started, state);
                 if let Some(trail) = trail {
-                    return if self.goes_on_here(place, trail, span) { Finished::Elsewhere } else { Finished::Later };
+                    return match self.follow_redirect(place, trail, span) {
+                        RowNow::InLane => Finished::Elsewhere,
+                        RowNow::Requeued => Finished::Later,
+                    };
                 }
                 if let Some(open) = open.filter(|_| goes_on) {
                     Box::pin(self.hand_out(place, span, state, (reply, remote_addr), open)).await;
@@ -198,7 +199,7 @@ impl Share {
     /// A body can't be written: the run ends, and the row is left undone.
     fn give_up_saving(&self, place: PlaceIndex, error: JobError) {
         drop(self.lanes.take(place));
-        self.give_host_back(place);
+        self.release_host(place);
         self.sent(Err(Some(error)));
     }
 
@@ -251,10 +252,10 @@ impl Share {
         failure: Failure,
     ) -> bool {
         let end = AttemptEnd::failed(None, &failure);
-        if matches!(end.sign(), Sign::Unreachable | Sign::Refused) {
+        if matches!(end.network_evidence(), NetworkEvidence::Unreachable | NetworkEvidence::Refused) {
             *self.shared.last_unreached.lock().unwrap_or_else(PoisonError::into_inner) = Some(failure.clone());
         }
-        if self.is_asked_again(place, started, end, None, (Part::Whole, Instant::now())) {
+        if self.requeue_for_retry(place, started, end, None, false, Instant::now()) == RowNow::Requeued {
             return false;
         }
         let outcome = self.unanswered(self.lanes.take(place), ended, failure);
@@ -397,9 +398,9 @@ impl Share {
 
     /// Whether the row failed.
     pub(super) fn count(&self, outcome: OutcomeRef<'_>) -> bool {
-        let failed = self.schedule.borrow().ended(AttemptEnd::of(outcome)) == Verdict::Failed;
+        let failed = AttemptEnd::of(outcome).is_failure(&self.shared.fail_on);
         self.stats().figures.record(outcome, failed);
-        self.give_up_if_it_has_to(outcome, failed);
+        self.apply_failure_limit(outcome, failed);
         failed
     }
 }

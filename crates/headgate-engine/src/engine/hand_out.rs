@@ -11,7 +11,7 @@ use crate::engine::inbox;
 use crate::engine::lanes::{PlaceIndex, Span};
 use crate::engine::share::Share;
 use crate::http::client::{LaneState, OpenBody};
-use crate::http::decode::Codings;
+use crate::http::decode::ContentEncodings;
 use crate::http::decode::piecewise::{self, Piecewise, Turn};
 use crate::http::reply::Reply;
 use crate::model::body_stream::{BodyPiece, BodyStream, EndOnDrop};
@@ -62,7 +62,7 @@ impl Share {
         let mut outcome = self.answered(row, span, reply, None, remote_addr);
         // As much of it as is counted when the body has come.
         let counted = Self::without_headers(&mut outcome);
-        let failed = self.is_failure(AttemptEnd::responded(status));
+        let failed = AttemptEnd::responded(status).is_failure(&self.shared.fail_on);
         inbox::reply(outcome, failed);
 
         let poured = self.pour(place, state, &stream, open).await;
@@ -72,7 +72,7 @@ impl Share {
             Err(Stopped::Failed(failure)) => Some(failure),
         };
         // The head has shown all there is to know about the host.
-        self.give_host_back(place);
+        self.release_host(place);
         drop(self.lanes.take(place));
         let mut counted = Outcome { failure: failure.clone(), ..counted };
         if let Some(answer) = &mut counted.answer {
@@ -153,7 +153,7 @@ impl Share {
     /// Waits until there is memory to begin decoding, for `time` at the most.
     async fn memory_to_decode(
         &self,
-        codings: &Codings,
+        codings: &ContentEncodings,
         stream: &BodyStream,
         time: Duration,
     ) -> Result<Reservation, Stopped> {
@@ -202,9 +202,5 @@ impl Share {
     fn time_between_pieces(&self, place: PlaceIndex) -> Duration {
         let own = self.lanes.look(place, |row| row.own().and_then(|own| own.timeout));
         own.unwrap_or(self.shared.limits.timeout)
-    }
-
-    fn is_failure(&self, end: AttemptEnd) -> bool {
-        self.schedule.borrow().ended(end) == crate::schedule::Verdict::Failed
     }
 }

@@ -1,6 +1,6 @@
 //! The lanes of a worker's share of a run: what each has in flight, and which have nothing to do.
 //!
-//! A lane would hold its row itself, but nobody sees into a lane that waits; and somebody may want to know which row takes
+//! A lane would hold its row itself, but a lane that waits can't be looked into; and a caller may want to know which row takes
 //! so long, or to cancel it.
 
 use std::cell::RefCell;
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use tokio::task::AbortHandle;
 
 use crate::model::row::Row;
-use crate::schedule::gate::HostIndex;
+use crate::schedule::host_queues::HostIndex;
 
 /// As many places as there ever were lanes at a time.
 #[derive(Debug, Default)]
@@ -30,7 +30,7 @@ pub(super) struct PlaceIndex(u32);
 #[derive(Debug, Default)]
 struct Place {
     row: Option<Row>,
-    /// Where its row was started for, if the gate keeps account of it.
+    /// The host that its row was started for, if the scheduler counts what is in flight there.
     host: Option<HostIndex>,
     started: Option<Instant>,
     /// Wakes the lane, where it waits for a row.
@@ -181,21 +181,15 @@ impl Lanes {
         Ok(())
     }
 
-    /// Ends the lane that has this row in flight, and takes the row from it: with how long it was, if its attempt had begun.
-    pub(super) fn cancel(&self, ordinal: u64) -> Option<(Row, Option<Span>)> {
-        let mut places = self.places.borrow_mut();
-        let place = places.iter_mut().find(|place| place.row.as_ref().is_some_and(|row| row.ordinal == ordinal))?;
-        Some((place.abort()?, place.started.map(Span::since)))
-    }
-
-    /// As [`Lanes::cancel`], all rows of which this holds.
-    pub(super) fn cancel_all(&self, holds: impl Fn(&Row) -> bool) -> Vec<(Row, Option<Span>)> {
+    /// Ends the lanes that have a row in flight of which this holds, and takes the rows from them: with how long it was, if an
+    /// attempt had begun.
+    pub(super) fn cancel(&self, holds: impl Fn(&Row) -> bool) -> Vec<(Row, Option<Span>)> {
         let mut places = self.places.borrow_mut();
         let cancelled = places.iter_mut().filter(|place| place.row.as_ref().is_some_and(&holds));
         cancelled.filter_map(|place| Some((place.abort()?, place.started.map(Span::since)))).collect()
     }
 
-    /// Ends all lanes that have a row in flight; how many did. The rows are given up.
+    /// Ends all lanes that have a row in flight, and returns how many did. The rows are left undone.
     pub(super) fn abandon(&self) -> u64 {
         self.places.borrow_mut().iter_mut().filter_map(Place::abort).count() as u64
     }
@@ -287,9 +281,10 @@ mod tests {
         let lanes = Lanes::default();
         let (place, started) = (lanes.enter(row(5), None), Instant::now());
         lanes.begin(place, started, |_| ());
-        let (cancelled, span) = lanes.cancel(5).expect("it is in flight");
-        assert_eq!((row(5), Some(started)), (cancelled, span.map(|span| span.started)));
-        assert!(lanes.cancel(5).is_none());
+        let cancel = || lanes.cancel(|row| row.ordinal == 5);
+        let cancelled = cancel().pop().map(|(row, span)| (row, span.map(|span| span.started)));
+        assert_eq!(Some((row(5), Some(started))), cancelled);
+        assert!(cancel().is_empty());
         assert_eq!(0, lanes.abandon());
     }
 }

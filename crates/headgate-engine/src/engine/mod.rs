@@ -4,28 +4,28 @@
 mod alarm;
 mod at_once;
 mod attempt;
+mod background;
 pub mod bell;
 mod conclude;
 pub mod failure;
+mod failure_limit;
 mod files_in_use;
-mod gated;
 mod gathered;
-mod giving_up;
 mod hand_out;
-mod house;
 pub mod inbox;
 mod lanes;
 pub mod machine;
 pub mod memory_limit;
 mod network;
-mod part;
 mod robots;
+mod scheduling;
 mod select;
 mod share;
 pub mod shared;
-pub mod shared_gate;
-pub mod shared_give_up;
+pub mod shared_failure_limit;
+pub mod shared_scheduler;
 mod worker;
+mod worker_index;
 
 use std::convert::Infallible;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -35,14 +35,15 @@ use std::time::Instant;
 
 use self::files_in_use::FilesInUse;
 use self::memory_limit::MemoryLimit;
-use self::part::Part;
 use self::shared::Shared;
+use self::shared_scheduler::SharedScheduler;
 use self::worker::{Begin, Common, Order, RunNumber};
+use self::worker_index::WorkerIndex;
 use crate::http::decode::pool::Pool;
 use crate::http::defaults::Defaults;
 use crate::http::dial::connect::Connector;
 use crate::http::dial::resolve::Resolver;
-use crate::http::dial::way::{Transports, Ways};
+use crate::http::dial::transport::{TransportConfigs, Transports};
 use crate::http::idle_limits::IdleLimits;
 use crate::http::recall::Recalls;
 use crate::message;
@@ -51,7 +52,6 @@ use crate::model::limits::LimitBy;
 use crate::model::memory::MemoryBudget;
 use crate::model::message::OptionName;
 use crate::model::options::{EngineOptions, RequestOptions};
-use crate::model::status_set::StatusSet;
 use crate::queue::rows::RowReceiver;
 use crate::schedule::hosts::{HostTable, MAX_HOSTS};
 use crate::stats::worker::WorkerStats;
@@ -73,7 +73,7 @@ pub struct Engine {
 #[derive(Debug)]
 struct Inner {
     workers: Vec<async_channel::Sender<Order>>,
-    ways: Ways,
+    ways: TransportConfigs,
     memory: MemoryBudget,
     memory_limit: MemoryLimit,
     files: Arc<FilesInUse>,
@@ -86,10 +86,9 @@ struct Inner {
 
 /// What a run asks the workers to do.
 #[derive(Debug)]
-pub struct Work<'a> {
+pub struct Work {
     pub shared: Arc<Shared>,
     pub transports: Transports,
-    pub fail_on: &'a StatusSet,
     pub defaults: Defaults,
     pub in_flight: InFlight,
     pub limit_by: LimitBy,
@@ -110,6 +109,7 @@ pub struct Assigned {
     /// Of each worker that has a share, its figures.
     pub stats: Vec<Arc<Mutex<WorkerStats>>>,
     run: RunNumber,
+    scheduler: Arc<SharedScheduler>,
     /// Weak: a run that has ended holds no engine.
     workers: Vec<async_channel::WeakSender<Order>>,
 }
@@ -175,11 +175,11 @@ impl Engine {
         let savers = Pool::new("save", machine::savers(), alive.clone());
         let mut workers = Vec::new();
         for index in 0..workers_count {
-            let part = Part { index, count: workers_count };
+            let worker = WorkerIndex { index, count: workers_count };
             let idle_limits = IdleLimits {
-                connections: options.max_idle_connections.map(|connections| part.of(connections)),
+                connections: options.max_idle_connections.map(|connections| worker.portion_of(connections)),
                 fitting: files.idle_fitting(),
-                bytes: part.of((budget / IDLE_SHARE_OF_MEMORY) as usize),
+                bytes: worker.portion_of((budget / IDLE_SHARE_OF_MEMORY) as usize),
             };
             let (orders, received) = async_channel::bounded(MAX_WAITING_ORDERS);
             let (common, alive) = (common.clone(), alive.clone());
@@ -202,7 +202,7 @@ impl Engine {
         }
         let inner = Inner {
             workers,
-            ways: Ways::default(),
+            ways: TransportConfigs::default(),
             memory: MemoryBudget::new(budget),
             memory_limit,
             files,
@@ -264,33 +264,33 @@ impl Engine {
     ///
     /// # Errors
     /// `Internal`: a worker has died.
-    pub fn assign(&self, work: Work<'_>) -> Result<Assigned, JobError> {
-        let Work { shared, transports, fail_on, defaults, in_flight, limit_by } = work;
+    pub fn assign(&self, work: Work) -> Result<Assigned, JobError> {
+        let Work { shared, transports, defaults, in_flight, limit_by } = work;
         let run = self.inner.runs.fetch_add(1, Ordering::Relaxed);
         let count = self.workers().min(in_flight.rows);
-        let mut assigned = Assigned { stats: Vec::new(), run, workers: Vec::new() };
+        let scheduler = shared.scheduler.clone();
+        let mut assigned = Assigned { stats: Vec::new(), run, workers: Vec::new(), scheduler };
         for index in 0..count {
-            let part = Part { index, count };
+            let worker = WorkerIndex { index, count };
             let stats = Arc::new(Mutex::new(WorkerStats::new(Instant::now())));
             let begin = Begin {
                 shared: shared.clone(),
                 defaults: defaults.clone(),
-                fail_on: fail_on.clone(),
                 transports: transports.clone(),
-                lanes: part.of(in_flight.rows),
-                connections: part.of(in_flight.connections).max(1),
-                part,
+                lanes: worker.portion_of(in_flight.rows),
+                connections: worker.portion_of(in_flight.connections).max(1),
+                worker,
                 stats: stats.clone(),
                 limit_by,
             };
             // Runs of few rows in flight do not all go to the first workers.
-            let worker = &self.inner.workers[(run as usize).wrapping_add(index) % self.workers()];
-            if worker.send_blocking(Order::Begin(run, Box::new(begin))).is_err() {
+            let orders = &self.inner.workers[(run as usize).wrapping_add(index) % self.workers()];
+            if orders.send_blocking(Order::Begin(run, Box::new(begin))).is_err() {
                 shared.end_rows();
                 return Err(JobError::internal("a worker of the engine has died: please report it"));
             }
             assigned.stats.push(stats);
-            assigned.workers.push(worker.downgrade());
+            assigned.workers.push(orders.downgrade());
         }
         Ok(assigned)
     }
@@ -299,8 +299,7 @@ impl Engine {
 impl Assigned {
     /// Cancels a row, wherever it is: it fails as `cancelled`. One that has ended, or was not read yet, is left alone.
     pub fn cancel(&self, rows: &RowReceiver, ordinal: u64) {
-        // A row goes from the queue to a worker and never back: whoever looks in this order does not miss it.
-        if !rows.cancel(ordinal) {
+        if !self.scheduler.cancel(rows, ordinal) {
             for worker in self.workers.iter().filter_map(async_channel::WeakSender::upgrade) {
                 let _ = worker.send_blocking(Order::Cancel(self.run, ordinal));
             }

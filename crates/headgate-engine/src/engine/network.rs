@@ -24,20 +24,20 @@ impl Share {
         interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             interval.tick().await;
-            let gate = &self.shared.gate;
-            if !gate.is_needed() {
+            let scheduler = &self.shared.scheduler;
+            if !scheduler.is_needed() {
                 continue;
             }
             // Most looks find nothing to do, and so notify no worker.
             let step = {
-                let (mut gate, now) = gate.lock_at(Instant::now());
-                gate.network_step(now)
+                let (mut scheduler, now) = scheduler.lock_at(Instant::now());
+                scheduler.network_step(now)
             };
             match step {
                 Step::Wait => {}
                 Step::Check => {
                     let checked = self.check_network().await;
-                    gate.change_at(Instant::now(), |gate, now| gate.network_checked(checked, now));
+                    scheduler.change_at(Instant::now(), |scheduler, now| scheduler.network_checked(checked, now));
                     self.wake();
                 }
                 Step::Stop(time) => {

@@ -70,7 +70,7 @@ impl Share {
         let url = format!("{scheme}://{}/robots.txt", origin.authority());
         let mut row = Row { extra: Some(Box::new(extra)), ..Row::new(u64::MAX, url) };
         let by = Instant::now() + limits.timeout;
-        let Retrying { retries, delay, .. } = self.shared.gate.lock().rules().retrying;
+        let Retrying { retries, delay, .. } = self.shared.scheduler.lock().rules().retrying;
         let mut left = retries.min(MAX_RETRIES);
         let asked = loop {
             state.deadline.set(by, OptionName::TimeoutS);
@@ -144,8 +144,8 @@ impl Share {
         let means = self.client.means(limits, &self.allowance);
         let mut sent = 0;
         loop {
-            if self.shared.gate.counts_sends()
-                && let Some(when) = self.send_at(place, Instant::now())
+            if self.shared.scheduler.counts_sends()
+                && let Some(when) = self.reserve_send(place, Instant::now())
             {
                 self.wait_to_send(when).await;
             }

@@ -16,7 +16,6 @@ use crate::model::headers::HeadersRef;
 use crate::model::memory::Reservation;
 use crate::model::outcome::Body;
 use crate::model::selected::Selected;
-use crate::schedule::Verdict;
 use crate::schedule::retry::AttemptEnd;
 
 /// What is taken from an answer.
@@ -133,12 +132,14 @@ impl Share {
         let Some(selection) = self.selection_at(place) else { return };
         let selected = selection.take_from(headers, Err("it is not kept"), Room::new(0, &mut |_| true));
         if let Some(cost) = selected.ok().and_then(|selected| selection.cost(&selected)) {
-            self.has_cost(place, cost, Instant::now());
+            self.correct_cost(place, cost, Instant::now());
         }
     }
 
-    fn has_cost(&self, place: PlaceIndex, cost: u64, now: Instant) {
-        self.lanes.look(place, |row| self.shared.gate.change_at(now, |gate, now| gate.has_cost(row, cost, now)));
+    fn correct_cost(&self, place: PlaceIndex, cost: u64, now: Instant) {
+        self.lanes.look(place, |row| {
+            self.shared.scheduler.change_at(now, |scheduler, now| scheduler.correct_cost(row, cost, now));
+        });
     }
 
     /// Lets what was taken from an answer with this status count.
@@ -150,12 +151,12 @@ impl Share {
         selected: &mut Selected,
         now: Instant,
     ) {
-        if self.schedule.borrow().ended(AttemptEnd::responded(status)) == Verdict::Failed {
+        if AttemptEnd::responded(status).is_failure(&self.shared.fail_on) {
             // A failure for what was not to be expected then.
             selected.failure = None;
         }
         if let Some(cost) = selection.cost(selected) {
-            self.has_cost(place, cost, now);
+            self.correct_cost(place, cost, now);
         }
     }
 }

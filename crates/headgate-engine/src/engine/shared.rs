@@ -9,27 +9,18 @@ use crate::columns::builder::OutcomeBatch;
 use crate::columns::result::ResultColumns;
 use crate::columns::select::Selection;
 use crate::engine::failure::FirstFailure;
-use crate::engine::shared_gate::SharedGate;
-use crate::engine::shared_give_up::SharedGiveUp;
+use crate::engine::shared_failure_limit::SharedFailureLimit;
+use crate::engine::shared_scheduler::SharedScheduler;
 use crate::http::client::AttemptLimits;
 use crate::http::method::Methods;
 use crate::http::robots::RobotsTable;
 use crate::model::clock::Clock;
 use crate::model::error::Failure;
+use crate::model::status_set::StatusSet;
 use crate::queue::responders::Responders;
 use crate::queue::rows::RowReceiver;
 use crate::queue::window::Window;
-use crate::schedule::gate::Gate;
-
-/// Whether a run goes on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Phase {
-    Running,
-    /// Nothing new is started; what is in flight has until then.
-    Draining {
-        until: Instant,
-    },
-}
+use crate::schedule::scheduler::Scheduler;
 
 /// What the workers of a run have in common.
 #[derive(Debug)]
@@ -41,29 +32,31 @@ pub struct Shared {
     /// What the source waits for besides room in `rows`.
     pub window: Arc<Window>,
     pub outcomes: async_channel::Sender<OutcomeBatch>,
-    pub phase: watch::Receiver<Phase>,
+    /// The run was stopped: what is in flight has until then.
+    pub stops_at: watch::Receiver<Option<Instant>>,
     pub failure: Arc<FirstFailure>,
-    /// What results are made of; `None`: nobody wants any.
+    /// What results are made of; `None`: the sink wants none.
     pub columns: Option<ResultColumns>,
-    /// What is taken from answers, whoever wants results.
+    /// What is taken from responses, whether or not the sink wants results.
     pub selection: Option<Arc<Selection>>,
     /// Bodies are no part of results.
     pub omits_bodies: bool,
-    pub gate: Arc<SharedGate>,
+    pub scheduler: Arc<SharedScheduler>,
+    /// Responses with these statuses are failures.
+    pub fail_on: StatusSet,
     pub responders: Arc<Responders>,
     /// What hosts ask robots to leave alone, where that is obeyed.
     pub robots: Option<RobotsTable>,
-    /// Whether the run gives up.
-    pub give_up: SharedGiveUp,
+    pub failure_limit: SharedFailureLimit,
     /// Why a host could not be reached, the last time that one could not.
     pub last_unreached: Mutex<Option<Failure>>,
 }
 
 impl Shared {
-    /// Nobody wants rows any more.
+    /// Stops the rows: none is read or started any more.
     pub fn end_rows(&self) {
         self.rows.stop();
         self.window.close();
-        self.gate.change_at(Instant::now(), Gate::stop);
+        self.scheduler.change_at(Instant::now(), Scheduler::stop);
     }
 }

@@ -13,14 +13,14 @@ use tokio::time::MissedTickBehavior;
 
 use crate::engine::inbox;
 use crate::engine::machine;
-use crate::engine::part::Part;
 use crate::engine::share::Share;
 use crate::engine::shared::Shared;
+use crate::engine::worker_index::WorkerIndex;
 use crate::http::client::Client;
 use crate::http::decode::pool::Pool;
 use crate::http::defaults::Defaults;
 use crate::http::dial::connect::Connector;
-use crate::http::dial::way::Transports;
+use crate::http::dial::transport::Transports;
 use crate::http::idle_limits::IdleLimits;
 use crate::http::recall::Recalls;
 use crate::http::request::Preparer;
@@ -28,9 +28,8 @@ use crate::http::site::SiteMaker;
 use crate::model::error::JobError;
 use crate::model::limits::LimitBy;
 use crate::model::stall::{BEAT, Reading};
-use crate::model::status_set::StatusSet;
-use crate::schedule::Schedule;
 use crate::schedule::hosts::HostTable;
+use crate::schedule::slots::Slots;
 use crate::stats::worker::WorkerStats;
 
 /// How often connections are looked for that have been idle for too long.
@@ -52,12 +51,11 @@ pub(super) enum Order {
 pub(super) struct Begin {
     pub(super) shared: Arc<Shared>,
     pub(super) defaults: Defaults,
-    pub(super) fail_on: StatusSet,
     pub(super) transports: Transports,
     pub(super) lanes: usize,
     /// That it may have open.
     pub(super) connections: usize,
-    pub(super) part: Part,
+    pub(super) worker: WorkerIndex,
     pub(super) stats: Arc<Mutex<WorkerStats>>,
     pub(super) limit_by: LimitBy,
 }
@@ -172,7 +170,7 @@ impl Worker {
     }
 
     fn begin(self: &Rc<Self>, run: RunNumber, begin: Begin) {
-        let Begin { shared, defaults, fail_on, transports, lanes, connections, part, stats, limit_by } = begin;
+        let Begin { shared, defaults, transports, lanes, connections, worker, stats, limit_by } = begin;
         stats.lock().unwrap_or_else(PoisonError::into_inner).busy.start(self.metrics.clone());
         let own_stats = stats.clone();
         let sites = SiteMaker {
@@ -180,12 +178,11 @@ impl Worker {
             hosts: self.hosts.clone(),
             transports,
             limit_by,
-            workers: part.count,
+            workers: worker.count,
         };
         let of_robots = shared.robots.as_ref().map(|_| Preparer::new(defaults.of_robots(), sites.clone()));
         let preparer = Preparer::new(defaults, sites);
-        let schedule = Schedule::new(lanes, fail_on);
-        match Share::new(shared.clone(), self.client.clone(), (preparer, of_robots), schedule, stats, part) {
+        match Share::new(shared.clone(), self.client.clone(), (preparer, of_robots), Slots::new(lanes), stats, worker) {
             Ok(share) => {
                 let share = Rc::new(share);
                 let registered = Registered { worker: self.clone(), run, stats: own_stats };

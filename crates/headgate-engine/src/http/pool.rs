@@ -9,17 +9,16 @@
 //! its idle connections without a look-up.
 
 use std::cell::{Cell, RefCell};
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::http::dial::connect::Connection;
-use crate::http::dial::route::RouteKey;
+use crate::http::dial::transport::RouteKey;
 use crate::http::h2::connection::Connection as Http2Connection;
 use crate::http::h2::streams::Streams;
 use crate::http::idle_limits::IdleLimits;
-use crate::http::idle_order::{IdleIndex, IdleOrder};
 use crate::http::keeping::Keeping;
 use crate::http::open::{Open, OpenPermit};
 use crate::model::origin::Origin;
@@ -53,18 +52,16 @@ pub struct Route {
     pub streams: Rc<Streams>,
     /// With the place of each in the pool's order, the youngest last.
     idle: RefCell<VecDeque<(Place, Box<OpenConnection>)>>,
-    /// The pool knows that it had more than [`KEPT_FOR_LONG`] of them.
-    is_crowded: Cell<bool>,
     /// Where the connection made last leads. Most lead there: then all of them have this text in common, which is in the cache.
     last_address: RefCell<Arc<str>>,
 }
 
 impl Route {
     fn new(key: RouteKey, host: Arc<Host>) -> Self {
-        let streams = Streams::new(key.way.http2_streams());
+        let streams = Streams::new(key.transport.http2_streams());
         let told = host.speaks(Instant::now());
         // What it wants itself counts for more than what was said of it.
-        let speaks = told.filter(|told| *told == Speaks::OnlyHttp1).or(key.way.speaks(&key.origin)).or(told);
+        let speaks = told.filter(|told| *told == Speaks::OnlyHttp1).or(key.transport.speaks(&key.origin)).or(told);
         Self {
             key,
             host,
@@ -72,7 +69,6 @@ impl Route {
             speaks: Cell::new(speaks),
             streams,
             idle: RefCell::default(),
-            is_crowded: Cell::new(false),
             last_address: RefCell::default(),
         }
     }
@@ -152,14 +148,12 @@ pub struct Pool {
     routes: HashMap<RouteKey, Rc<Route>>,
     /// How many routes there were when those were forgotten that nobody uses.
     routes_in_use: usize,
-    /// What became idle while its route had no other idle connection, the oldest first.
-    idle: IdleOrder<Idle>,
-    /// What became idle beside another one of its route.
-    surplus: IdleOrder<Idle>,
+    /// What is idle, the oldest first, but that which became idle beside another one of its route behind all others.
+    idle: BTreeMap<Place, Idle>,
+    /// Connections that ever became idle.
+    put: u64,
     /// When a connection last became idle: ages are counted from there.
     put_last: Instant,
-    /// Those that had more idle connections than are kept for long.
-    crowded: Vec<Rc<Route>>,
 }
 
 #[derive(Debug)]
@@ -168,11 +162,12 @@ struct Idle {
     route: Rc<Route>,
 }
 
-/// Where an idle connection stands in one of the two orders.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// Where an idle connection stands in the order of all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Place {
+    /// It became idle beside another one of its route.
     is_surplus: bool,
-    index: IdleIndex,
+    number: u64,
 }
 
 impl Pool {
@@ -184,10 +179,9 @@ impl Pool {
             http2: VecDeque::new(),
             routes: HashMap::new(),
             routes_in_use: 0,
-            idle: IdleOrder::default(),
-            surplus: IdleOrder::default(),
+            idle: BTreeMap::new(),
+            put: 0,
             put_last: Instant::now(),
-            crowded: Vec::new(),
         }
     }
 
@@ -218,7 +212,7 @@ impl Pool {
     pub fn take(&mut self, route: &Rc<Route>) -> Option<Lease> {
         let (place, open) = route.idle.borrow_mut().pop_back()?;
         open.permit.set_idle(false);
-        self.leave(place);
+        self.idle.remove(&place);
         Some(Lease { route: route.clone(), open })
     }
 
@@ -229,15 +223,11 @@ impl Pool {
             return;
         }
         open.permit.set_idle(true);
-        self.put_last = now;
+        (self.put, self.put_last) = (self.put + 1, now);
         let mut idle = route.idle.borrow_mut();
-        let is_surplus = !idle.is_empty();
-        let order = if is_surplus { &mut self.surplus } else { &mut self.idle };
-        let index = order.push(Idle { since: now, route: route.clone() });
-        idle.push_back((Place { is_surplus, index }, open));
-        if idle.len() > KEPT_FOR_LONG && !route.is_crowded.replace(true) {
-            self.crowded.push(route.clone());
-        }
+        let place = Place { is_surplus: !idle.is_empty(), number: self.put };
+        self.idle.insert(place, Idle { since: now, route: route.clone() });
+        idle.push_back((place, open));
         drop(idle);
         self.evict_idle();
     }
@@ -246,7 +236,7 @@ impl Pool {
     pub fn cede(&mut self, key: &RouteKey) {
         let Some(route) = self.routes.get(key).cloned() else { return };
         while let Some((place, _)) = route.idle.borrow_mut().pop_front_if(|(_, open)| open.permit.try_cede()) {
-            self.leave(place);
+            self.idle.remove(&place);
         }
     }
 
@@ -289,42 +279,20 @@ impl Pool {
             connection.tick(MAX_IDLE.as_secs() as u32);
             !connection.is_closed()
         });
-        let is_too_old = |idle: &Idle| now.saturating_duration_since(idle.since) > MAX_IDLE;
-        while self.idle.first().is_some_and(is_too_old) {
-            self.close_first(false);
+        let age = |idle: &Idle| now.saturating_duration_since(idle.since);
+        let ages = self.idle.iter().map(|(place, idle)| (*place, age(idle)));
+        let old: Vec<_> = ages.filter(|(_, age)| *age > MAX_IDLE_OF_CROWDED).collect();
+        for (place, age) in old {
+            let is_crowded = self.idle[&place].route.idle.borrow().len() > KEPT_FOR_LONG;
+            if is_crowded || age > MAX_IDLE {
+                self.close(place);
+            }
         }
-        while self.surplus.first().is_some_and(is_too_old) {
-            self.close_first(true);
-        }
-        let mut crowded = std::mem::take(&mut self.crowded);
-        crowded.retain(|route| {
-            let is_crowded = self.thin_out(route, now);
-            route.is_crowded.set(is_crowded);
-            is_crowded
-        });
-        self.crowded = crowded;
         self.evict_idle();
     }
 
     pub fn has_idle(&self) -> bool {
         self.open.idle() > 0
-    }
-
-    /// Closes connections of a route that has more idle ones than are kept for long; returns whether it still has.
-    fn thin_out(&mut self, route: &Route, now: Instant) -> bool {
-        loop {
-            let mut idle = route.idle.borrow_mut();
-            if idle.len() <= KEPT_FOR_LONG {
-                return false;
-            }
-            let since = idle.front().and_then(|(_, oldest)| oldest.idle_since);
-            if since.is_some_and(|since| now.saturating_duration_since(since) <= MAX_IDLE_OF_CROWDED) {
-                return true;
-            }
-            if let Some((place, _)) = idle.pop_front() {
-                self.leave(place);
-            }
-        }
     }
 
     /// Closes idle connections, the oldest first, until they are within their limits.
@@ -338,7 +306,7 @@ impl Pool {
     /// Closes a connection that speaks HTTP/2 and that nobody uses. Whether there was one: the next one in turn, so that few
     /// are looked at.
     fn close_idle_http2(&mut self) -> bool {
-        while self.open.idle() > self.idle.len() + self.surplus.len()
+        while self.open.idle() > self.idle.len()
             && let Some(next) = self.http2.pop_front()
         {
             if next.is_closed() {
@@ -356,32 +324,20 @@ impl Pool {
     /// Closes the connection that has been idle the longest, where a surplus one counts as older than it is; returns whether
     /// there was one.
     fn close_least_needed(&mut self) -> bool {
-        let is_surplus = match (self.idle.first(), self.surplus.first()) {
-            (Some(idle), Some(surplus)) => {
-                let age = |idle: &Idle| self.put_last.saturating_duration_since(idle.since);
-                age(surplus) * SURPLUS_AGES >= age(idle)
-            }
-            (idle, _) => idle.is_none(),
+        let first = self.idle.first_key_value();
+        let surplus = self.idle.range(Place { is_surplus: true, number: 0 }..).next();
+        let age = |idle: &Idle| self.put_last.saturating_duration_since(idle.since);
+        let place = match (first, surplus) {
+            (Some((_, first)), Some((place, surplus))) if age(surplus) * SURPLUS_AGES >= age(first) => Some(*place),
+            (first, _) => first.map(|(place, _)| *place),
         };
-        self.close_first(is_surplus)
+        place.inspect(|place| self.close(*place)).is_some()
     }
 
-    /// Closes the first connection of one of the two orders; returns whether there was one.
-    fn close_first(&mut self, is_surplus: bool) -> bool {
-        let order = if is_surplus { &mut self.surplus } else { &mut self.idle };
-        let Some(index) = order.first_index() else { return false };
-        let Some(Idle { route, .. }) = order.remove(index) else { return false };
+    fn close(&mut self, place: Place) {
+        let Some(Idle { route, .. }) = self.idle.remove(&place) else { return };
         // One of its first two: only the oldest of a route is no surplus.
-        let mut idle = route.idle.borrow_mut();
-        let place = Place { is_surplus, index };
-        let position = idle.iter().position(|(other, _)| *other == place);
-        position.and_then(|position| idle.remove(position)).is_some()
-    }
-
-    /// Takes a connection out of the order in which it became idle.
-    fn leave(&mut self, place: Place) {
-        let order = if place.is_surplus { &mut self.surplus } else { &mut self.idle };
-        order.remove(place.index);
+        route.idle.borrow_mut().retain(|(other, _)| *other != place);
     }
 
     /// Forgets routes that nobody uses, now and then: what is known is in proportion to what is used.
@@ -402,13 +358,13 @@ mod tests {
 
     use super::*;
     use crate::http::dial::connect::{ConnectBy, Connector};
-    use crate::http::dial::way::{Way, Ways};
+    use crate::http::dial::transport::{TransportConfig, TransportConfigs};
     use crate::model::message::OptionName;
     use crate::model::origin::HostName;
 
     fn key(port: u16) -> RouteKey {
         let origin = Origin { https: false, name: HostName::V4(Ipv4Addr::LOCALHOST), port };
-        RouteKey { origin, way: Way::for_tests() }
+        RouteKey { origin, transport: TransportConfig::for_tests() }
     }
 
     fn limits(connections: Option<usize>, bytes: usize) -> IdleLimits {
@@ -551,7 +507,7 @@ mod tests {
         bench.pool.sweep(now + MAX_IDLE_OF_CROWDED + Duration::from_millis(1));
         assert_eq!((vec![6, 1], 7), (bench.idle(), bench.pool.open.idle()));
         bench.pool.sweep(now + MAX_IDLE);
-        assert_eq!((vec![6, 1], true), (bench.idle(), bench.pool.crowded.is_empty()));
+        assert_eq!(vec![6, 1], bench.idle());
     }
 
     #[tokio::test]
@@ -564,7 +520,7 @@ mod tests {
             };
             bench.pool.put(lease, Instant::now());
         }
-        assert_eq!((1, 0), (bench.pool.idle.len(), bench.pool.surplus.len()));
+        assert_eq!(1, bench.pool.idle.len());
         for port in 1..10_000 {
             bench.pool.route(key(port), |_| Arc::new(Host::new(Instant::now())));
         }
@@ -575,11 +531,11 @@ mod tests {
     #[test]
     fn a_route_is_one_for_each_host_and_way_to_it() {
         let mut pool = Pool::new(IdleLimits::default());
-        let ways = Ways::default();
+        let configs = TransportConfigs::default();
         let mut route = |insecure| {
             let options = crate::model::options::RequestOptions { insecure, ..Default::default() };
-            let way = ways.get(&options).expect("nothing is read");
-            pool.route(RouteKey { way, ..key(443) }, |_| Arc::new(Host::new(Instant::now())))
+            let transport = configs.get(&options).expect("nothing is read");
+            pool.route(RouteKey { transport, ..key(443) }, |_| Arc::new(Host::new(Instant::now())))
         };
         let (trusting, strict) = (route(true), route(false));
         assert!(!Rc::ptr_eq(&trusting, &strict), "no connection that nobody verified serves a run that does");

@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 
 use tokio::sync::Notify;
 
-use crate::http::dial::route::RouteKey;
+use crate::http::dial::transport::RouteKey;
 
 /// What the workers of an engine are asked for: routes that lanes wait for, each once.
 #[derive(Debug)]

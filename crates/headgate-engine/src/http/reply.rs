@@ -9,7 +9,7 @@ use crate::http::h1::head::Head;
 use crate::http::patience::Patience;
 use crate::http::redirect::Redirects;
 use crate::http::save::claim;
-use crate::http::save::saver::Saver;
+use crate::http::save::saving::Saver;
 use crate::model::error::{ErrorKind, Failure};
 use crate::model::memory::{MemoryBudget, Reservation};
 use crate::model::options::RequestOptions;

@@ -15,7 +15,7 @@ use http::{HeaderValue, Method};
 
 use crate::http::cookies;
 use crate::http::defaults::{Defaults, HeaderScope, OURS, is_harmless, is_of_body};
-use crate::http::dial::route::RouteKey;
+use crate::http::dial::transport::RouteKey;
 use crate::http::header_lines::{HeaderLine, checked, contains, replaced};
 use crate::http::idempotency_key::{IDEMPOTENCY_KEY, KeySalt};
 use crate::http::method;

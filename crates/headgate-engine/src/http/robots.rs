@@ -4,10 +4,10 @@
 //! it. A file that is not there allows everything, one that can't be read nothing. Bounded: in the number of origins, and in
 //! bytes over all of them; what is pushed out is fetched again. Parsing and matching is in `robots_rules.rs`.
 
-use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use lru::LruCache;
 use tokio::sync::OnceCell;
 
 use super::robots_rules::{MAX_BYTES as MAX_FILE_BYTES, Rules, is_of_token};
@@ -115,18 +115,14 @@ pub struct RobotsTable {
     known: Mutex<Known>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Known {
-    by_origin: HashMap<Origin, Entry>,
-    /// In the order in which they were met.
-    order: VecDeque<(Origin, u64)>,
+    origins: LruCache<Origin, Entry>,
     bytes: usize,
-    next_number: u64,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Entry {
-    number: u64,
     cell: Cell,
     /// Once it is known.
     until: Option<Instant>,
@@ -137,58 +133,33 @@ impl RobotsTable {
     /// For one who calls himself so.
     pub fn new(user_agent: &[u8]) -> Self {
         let token = user_agent.iter().copied().take_while(|byte| is_of_token(*byte)).map(char::from).collect();
-        Self { token, known: Mutex::default() }
+        Self { token, known: Mutex::new(Known { origins: LruCache::unbounded(), bytes: 0 }) }
     }
 
     /// Where what an origin asks for is or will be: whoever finds it empty fills it, and says so with [`RobotsTable::filled`].
     pub fn cell(&self, origin: &Origin, now: Instant) -> Cell {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(entry) = known.by_origin.get(origin) {
-            if entry.until.is_none_or(|until| now < until) {
-                return entry.cell.clone();
-            }
-            known.forget(origin);
+        match known.origins.get(origin) {
+            Some(entry) if entry.until.is_none_or(|until| now < until) => return entry.cell.clone(),
+            _ => {}
         }
-        while known.by_origin.len() >= MAX_ORIGINS || known.bytes >= MAX_BYTES {
-            known.forget_oldest();
+        if let Some(outdated) = known.origins.pop(origin) {
+            known.bytes -= outdated.bytes;
         }
-        let number = known.next_number;
-        known.next_number += 1;
-        let cell = Cell::default();
-        known.by_origin.insert(origin.clone(), Entry { number, cell: cell.clone(), until: None, bytes: 0 });
-        known.order.push_back((origin.clone(), number));
-        cell
+        while known.origins.len() >= MAX_ORIGINS || known.bytes >= MAX_BYTES {
+            let Some((_, oldest)) = known.origins.pop_lru() else { break };
+            known.bytes -= oldest.bytes;
+        }
+        known.origins.get_or_insert(origin.clone(), Entry::default).cell.clone()
     }
 
     /// An origin's cell was filled.
     pub fn filled(&self, origin: &Origin, asked: &Asked, now: Instant) {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(entry) = known.by_origin.get_mut(origin).filter(|entry| entry.until.is_none()) else { return };
+        let Some(entry) = known.origins.peek_mut(origin).filter(|entry| entry.until.is_none()) else { return };
         entry.until = Some(now + asked.is_believed_for());
         entry.bytes = asked.bytes();
         known.bytes += asked.bytes();
-    }
-}
-
-impl Known {
-    fn forget(&mut self, origin: &Origin) {
-        if let Some(entry) = self.by_origin.remove(origin) {
-            self.bytes -= entry.bytes;
-        }
-        // What was forgotten by name is still in the order.
-        if self.order.len() > 2 * self.by_origin.len() + 16 {
-            let Self { by_origin, order, .. } = self;
-            order.retain(|(origin, number)| by_origin.get(origin).is_some_and(|entry| entry.number == *number));
-        }
-    }
-
-    fn forget_oldest(&mut self) {
-        while let Some((origin, number)) = self.order.pop_front() {
-            if self.by_origin.get(&origin).is_some_and(|entry| entry.number == number) {
-                self.forget(&origin);
-                return;
-            }
-        }
     }
 }
 
@@ -292,7 +263,7 @@ mod tests {
         }
         {
             let known = table.known.lock().expect("whole");
-            assert!(known.by_origin.len() <= MAX_ORIGINS && known.order.len() <= 2 * MAX_ORIGINS + 16);
+            assert!(known.origins.len() <= MAX_ORIGINS);
         }
         let large = (0..30_000).map(|number| format!("Allow:/{number}")).collect::<Vec<_>>().join("\n");
         let large = ["User-agent: *\n", &large].concat().into_bytes();

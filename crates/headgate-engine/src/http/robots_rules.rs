@@ -39,24 +39,16 @@ impl Rules {
     /// Reads those of a file that are for a crawler with this product token (section 2.2.1).
     pub fn parse(file: &[u8], token: &str) -> Self {
         let file = file.strip_prefix(BYTE_ORDER_MARK).unwrap_or(file);
-        let is_named = lines(file).any(|line| matches!(line, Line::Agent(name) if is_ours(name, token)));
+        let is_named = lines(file).any(|(key, name)| key == Key::Agent && is_ours(name, token));
         let (mut rules, mut in_agents, mut applies) = (Vec::new(), false, false);
-        for line in lines(file) {
-            match line {
-                Line::Agent(name) => {
-                    applies &= in_agents;
-                    in_agents = true;
-                    applies |= if is_named { is_ours(name, token) } else { name == b"*" };
-                }
-                Line::Rule { allows, value } => {
-                    in_agents = false;
-                    if applies && !value.is_empty() {
-                        rules.push(Rule { text: normalized(value).into(), allows });
-                    }
-                }
-                Line::OfGroup => in_agents = false,
-                Line::Other => {}
+        for (key, value) in lines(file) {
+            if key == Key::Agent {
+                applies &= in_agents;
+                applies |= if is_named { is_ours(value, token) } else { value == b"*" };
+            } else if key != Key::OfGroup && applies && !value.is_empty() {
+                rules.push(Rule { text: normalized(value).into(), allows: key == Key::Allow });
             }
+            in_agents = key == Key::Agent;
         }
         Self::new(rules)
     }
@@ -139,70 +131,50 @@ fn matches(pattern: &[u8], path: &[u8], work: &mut usize) -> bool {
     if is_anchored { rest.ends_with(last) } else { memmem::find(rest, last).is_some() }
 }
 
-/// What a line says.
-enum Line<'a> {
-    Agent(&'a [u8]),
-    Rule {
-        allows: bool,
-        value: &'a [u8],
-    },
+/// What a line says by its key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Key {
+    Agent,
+    Allow,
+    Disallow,
     /// It ends the names of a group, and says nothing that matters here.
     OfGroup,
-    Other,
 }
-
-type MakeLine = fn(&[u8]) -> Line<'_>;
 
 /// With the misspellings that Google's parser takes.
-const KEYS: [(&str, MakeLine); 15] = [
-    ("user-agent", agent),
-    ("user agent", agent),
-    ("useragent", agent),
-    ("allow", allow),
-    ("alow", allow),
-    ("allaw", allow),
-    ("disallow", disallow),
-    ("dissallow", disallow),
-    ("dissalow", disallow),
-    ("disalow", disallow),
-    ("diasllow", disallow),
-    ("disallaw", disallow),
-    ("crawl-delay", of_group),
-    ("crawl delay", of_group),
-    ("crawldelay", of_group),
+const KEYS: [(&str, Key); 15] = [
+    ("user-agent", Key::Agent),
+    ("user agent", Key::Agent),
+    ("useragent", Key::Agent),
+    ("allow", Key::Allow),
+    ("alow", Key::Allow),
+    ("allaw", Key::Allow),
+    ("disallow", Key::Disallow),
+    ("dissallow", Key::Disallow),
+    ("dissalow", Key::Disallow),
+    ("disalow", Key::Disallow),
+    ("diasllow", Key::Disallow),
+    ("disallaw", Key::Disallow),
+    ("crawl-delay", Key::OfGroup),
+    ("crawl delay", Key::OfGroup),
+    ("crawldelay", Key::OfGroup),
 ];
 
-fn agent(name: &[u8]) -> Line<'_> {
-    Line::Agent(name)
-}
-
-fn allow(value: &[u8]) -> Line<'_> {
-    Line::Rule { allows: true, value }
-}
-
-fn disallow(value: &[u8]) -> Line<'_> {
-    Line::Rule { allows: false, value }
-}
-
-fn of_group(_: &[u8]) -> Line<'_> {
-    Line::OfGroup
-}
-
-/// The lines of a file; one that is cut off is none.
-fn lines(file: &[u8]) -> impl Iterator<Item = Line<'_>> {
+/// Returns the lines of a file that say something, with their values; one that is cut off is none.
+fn lines(file: &[u8]) -> impl Iterator<Item = (Key, &[u8])> {
     let is_end = |byte: &u8| matches!(byte, b'\n' | b'\r' | 0);
     let whole = match file.get(..=MAX_BYTES) {
         Some(begin) => &begin[..begin.iter().rposition(is_end).unwrap_or(0)],
         None => file,
     };
-    whole.split(is_end).map(|line| line_of(line).unwrap_or(Line::Other))
+    whole.split(is_end).filter_map(line_of)
 }
 
-fn line_of(line: &[u8]) -> Option<Line<'_>> {
+fn line_of(line: &[u8]) -> Option<(Key, &[u8])> {
     let line = line.trim_ascii_start();
     let is_key = |key: &str| line.get(..key.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(key.as_bytes()));
-    let (key, make) = KEYS.iter().find(|(key, _)| is_key(key))?;
-    let rest = &line[key.len()..];
+    let (text, key) = KEYS.iter().find(|(text, _)| is_key(text))?;
+    let rest = &line[text.len()..];
     let value = rest.trim_ascii_start();
     // Behind the key is a colon, or at least white space.
     let value = match value.strip_prefix(b":") {
@@ -211,7 +183,7 @@ fn line_of(line: &[u8]) -> Option<Line<'_>> {
         None => return None,
     };
     let value = value.split(|byte| *byte == b'#').next().unwrap_or_default();
-    Some(make(value.trim_ascii()))
+    Some((*key, value.trim_ascii()))
 }
 
 /// Whether a group is for the product with this token: `headgate/1.0` is there what we call ourselves.

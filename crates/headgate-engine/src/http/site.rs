@@ -13,10 +13,10 @@ use std::time::Instant;
 use http::HeaderValue;
 use http::uri::PathAndQuery;
 
-use crate::http::dial::route::RouteKey;
-use crate::http::dial::way::Transports;
+use crate::http::dial::transport::RouteKey;
 #[cfg(test)]
-use crate::http::dial::way::Way;
+use crate::http::dial::transport::TransportConfig;
+use crate::http::dial::transport::Transports;
 use crate::http::pool::{Pool, Route};
 use crate::http::target::{self, Target};
 use crate::model::limits::LimitBy;
@@ -67,7 +67,7 @@ impl SiteMaker {
         Self {
             pool: Rc::new(RefCell::new(Pool::new(IdleLimits::default()))),
             hosts: Arc::new(Mutex::new(HostTable::new(1))),
-            transports: Way::for_tests().into(),
+            transports: TransportConfig::for_tests().into(),
             limit_by: LimitBy::default(),
             workers: SITES_OF_RUN / SITES_OF_WORKER.0,
         }
@@ -78,7 +78,7 @@ impl SiteMaker {
     }
 
     fn route_key(&self, origin: Origin) -> RouteKey {
-        RouteKey { way: self.transports.to(&origin).clone(), origin }
+        RouteKey { transport: self.transports.to(&origin).clone(), origin }
     }
 
     /// The same, whose connections are made without the run's client certificate.

@@ -11,7 +11,6 @@ use super::manifest::InputNow;
 use super::open::{check_resume, done_rows_of};
 use super::part_format::PartFormat;
 use super::results::{Contents, OWN_DIRECTORY, Results};
-use crate::columns::schema::check_names;
 use crate::http::idempotency_key::KeySalt;
 use crate::model::error::JobError;
 use crate::model::options::JobOptions;
@@ -62,7 +61,6 @@ pub fn look(
     schema: &SchemaRef,
     fingerprint: Option<&Fingerprint>,
 ) -> Result<Found, JobError> {
-    check_names(schema).map_err(JobError::usage)?;
     PartFormat::new(options.sink.format, schema)?;
     let fresh = options.sink.fresh;
     if !is_usable(path, fresh)? {
@@ -80,7 +78,6 @@ pub fn look(
     }
     let is_to_be_compared = newest.input.is_some();
     check_resume(path, &manifest, options, &InputNow { fingerprint, is_to_be_compared })?;
-    PartFormat::new(options.sink.format, &manifest.columns(schema))?;
     let is_touched = newest.input.as_ref().is_some_and(|then| Some(&then.fingerprint) != fingerprint);
     let is_over = newest.finished && !is_touched;
     Ok(Found::Resumed { done: done_rows_of(&newest)?, key_salt: manifest.key_salt(), is_over, is_touched })

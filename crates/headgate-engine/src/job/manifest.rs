@@ -7,14 +7,13 @@
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
-use arrow_schema::{Schema, SchemaRef};
+use arrow_schema::Schema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::asked_headers::AskedHeaders;
 use super::template_hashes::{TemplateHashes, difference_of_hashes};
 use super::value_hash::ValueHasher;
-use crate::columns::schema::as_begun;
 use crate::http::idempotency_key::KeySalt;
 use crate::message;
 use crate::model::error::JobError;
@@ -235,11 +234,6 @@ impl Manifest {
         stored.unwrap_or_else(|| KeySalt::of_text(&self.started_at))
     }
 
-    /// The columns of its results, which have been these since it began.
-    pub(super) fn columns(&self, now: &SchemaRef) -> SchemaRef {
-        as_begun(now, &self.schema)
-    }
-
     pub(crate) fn format(&self) -> Format {
         if self.spec.format == "ndjson" { Format::Ndjson } else { Format::Parquet }
     }
@@ -308,13 +302,10 @@ impl Manifest {
         let input = &options.source.name();
         let mut differences: Vec<Message> = match (&self.input.fingerprint, now.fingerprint) {
             (Some(then), Some(fingerprint)) => {
-                let phrases = if now.is_to_be_compared {
-                    then.differences_of_form(fingerprint, input)
-                } else {
-                    then.differences(fingerprint, input)
-                };
-                let differ = || format!("the input {input} is another one ({})", phrases.join("; ")).into();
-                (!phrases.is_empty()).then(differ).into_iter().collect()
+                let changed =
+                    || (!now.is_to_be_compared && then != fingerprint).then(|| "its content has changed".into());
+                let differs = |phrase: String| format!("the input {input} is another one ({phrase})").into();
+                then.difference_of_form(fingerprint).or_else(changed).map(differs).into_iter().collect()
             }
             _ => vec![format!("its input was {}, now it is {input}", self.input.name).into()],
         };

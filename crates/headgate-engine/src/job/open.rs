@@ -14,7 +14,6 @@ use super::sink::DurableSink;
 use super::storage::Storage;
 use super::watched::Watched;
 use super::writer::{JobWriter, MonotonicClock, Standing, TrackedInput};
-use crate::columns::schema::check_names;
 use crate::http::idempotency_key::KeySalt;
 use crate::message;
 use crate::model::error::JobError;
@@ -69,7 +68,6 @@ impl OpenJob {
         input_rows: Option<u64>,
         storage: Arc<dyn Storage>,
     ) -> Result<Self, JobError> {
-        check_names(schema).map_err(JobError::usage)?;
         let part_format = PartFormat::new(options.sink.format, schema)?;
         let fresh = options.sink.fresh;
         let directory = JobDirectory::claim(path, fresh, storage)?;
@@ -91,7 +89,7 @@ impl OpenJob {
                     )));
                 }
                 let done_rows = done_rows_of(&results.newest)?;
-                let part_format = PartFormat::new(options.sink.format, &manifest.columns(schema))?;
+                let part_format = PartFormat::new(options.sink.format, schema)?;
                 let manifest = manifest.resumed_with(options, fingerprint.as_ref());
                 directory.renew(&manifest)?;
                 let note = results.note().map(Message::from);

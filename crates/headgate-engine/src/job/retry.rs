@@ -37,7 +37,7 @@ use crate::model::options::{DEFAULT_USER_AGENT, JobOptions, Output, SourceOption
 use crate::model::row::RowBatch;
 use crate::model::source_size::SourceSize;
 use crate::parts::read::read_part;
-use crate::source::compared::{Beyond, Compared};
+use crate::source::compared::{Beyond, Comparison};
 use crate::source::content::{Content, Unread};
 use crate::source::fingerprint::Fingerprint;
 use crate::source::selected::Selected;
@@ -119,10 +119,11 @@ impl OpenRetry {
             .map_err(|error| if is_there { error } else { moved(&error, &output) })?;
         if let Some(then) = then.filter(|then| Some(&then.fingerprint) != fingerprint.as_ref()) {
             // All rows that are asked again were read then.
-            first = Box::new(Compared::new(first, &job.source, then, Beyond::Anything));
+            let comparison = Comparison { options: job.source.clone(), then, beyond: Beyond::Anything };
+            first.check_first(comparison.into_check());
         }
         let columns = ResultColumns::new(&job.source, &job.answer, first.kept_fields())?;
-        let schema = manifest.columns(&columns.schema());
+        let schema = columns.schema();
         let part_format = PartFormat::new(job.sink.format, &schema)?;
 
         let parts: Vec<_> = results.parts.iter().filter(|part| part.is_failed()).cloned().collect();

@@ -5,9 +5,58 @@ use std::{fmt, io};
 use crate::model::message::{Message, OptionName};
 use crate::model::reason::Reason;
 
+/// What an attempt that ended with an error shows about its host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HostEvidence {
+    /// The host sent something: it is up, whatever became of the response.
+    Responded,
+    /// A response head came whose status asks for less load.
+    Overloaded,
+    /// The host could not be reached, or did not respond.
+    Silent,
+    Nothing,
+}
+
+/// What an attempt that ended with an error shows about the network.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NetworkEvidence {
+    /// A response head came.
+    Response,
+    /// A name does not exist, or TLS was refused: something at the other end said so.
+    Works,
+    /// The connection was refused: by the host, or by this machine.
+    Refused,
+    /// Looking up a name, or connecting, failed.
+    Unreachable,
+    Nothing,
+}
+
+/// Whether an error may be caused by too many requests at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LoadEvidence {
+    MaybeOverload,
+    Neutral,
+}
+
+/// Whether the server may have acted on the request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Processed {
+    /// Nothing of it reached the server.
+    No,
+    Maybe,
+}
+
+/// Whether another attempt is made after an error where the user does not say which errors are retried.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ByDefault {
+    Retried,
+    Final,
+}
+
 /// Defines [`ErrorKind`] and everything that must name each kind, so that a new kind is one line.
 macro_rules! error_kinds {
-    ($($variant:ident = $name:literal: $doc:literal),+ $(,)?) => {
+    ($($variant:ident = $name:literal
+        ($host:ident, $network:ident, $load:ident, $processed:ident, $retry:ident): $doc:literal),+ $(,)?) => {
         /// Why a request ended without a usable answer. The names are the values of the `error` column.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
         #[repr(u8)]
@@ -32,31 +81,68 @@ macro_rules! error_kinds {
                     $(ErrorKind::$variant => $doc),+
                 }
             }
+
+            /// Returns what an error of this kind shows about the host if no response head came.
+            pub const fn host_evidence(self) -> HostEvidence {
+                match self {
+                    $(ErrorKind::$variant => HostEvidence::$host),+
+                }
+            }
+
+            /// Returns what an error of this kind shows about the network if no response head came.
+            pub const fn network_evidence(self) -> NetworkEvidence {
+                match self {
+                    $(ErrorKind::$variant => NetworkEvidence::$network),+
+                }
+            }
+
+            /// Returns whether an error of this kind may be caused by too many requests at once.
+            pub const fn load_evidence(self) -> LoadEvidence {
+                match self {
+                    $(ErrorKind::$variant => LoadEvidence::$load),+
+                }
+            }
+
+            /// Returns whether the server may have acted on a request that ended with this kind.
+            pub const fn processed(self) -> Processed {
+                match self {
+                    $(ErrorKind::$variant => Processed::$processed),+
+                }
+            }
+
+            /// Returns whether another attempt is made after this kind where the user does not say which are retried.
+            pub const fn by_default(self) -> ByDefault {
+                match self {
+                    $(ErrorKind::$variant => ByDefault::$retry),+
+                }
+            }
         }
     };
 }
 
 error_kinds! {
-    InvalidRequest = "invalid_request": "the row does not describe a request that can be sent: nothing was sent, unless a file of its body changed meanwhile",
-    Resolve = "resolve": "the host name has no address, or no name server answered in time",
-    Connect = "connect": "no TCP connection could be made to any address of the host",
-    Tls = "tls": "the TLS handshake failed: certificate, name, version or cipher",
-    ConnectTimeout = "connect_timeout": "no connection was made in time, TCP and TLS included; nothing was sent",
-    Timeout = "timeout": "the attempt did not end in time: no complete answer came",
-    Closed = "closed": "the server closed or reset the connection before the answer was complete",
-    Protocol = "protocol": "what the server sent is not HTTP, or breaks its framing rules",
-    BodyTooLarge = "body_too_large": "the body is longer than the limit, as received or as decoded",
-    Decode = "decode": "the body is not what its content-encoding says, or ends in the middle of it",
-    HostDown = "host_down": "the host gave no answer for too long, or asked for too long a pause; the row was not asked any more",
-    Proxy = "proxy": "the proxy could not be reached, or refused to connect to the host",
-    TooManyRedirects = "too_many_redirects": "there were more redirects than are followed",
-    RedirectLoop = "redirect_loop": "a redirect led back to a request that the row had made before",
-    BlockedByRobots = "blocked_by_robots": "the host's robots.txt asks for it not to be fetched: nothing was sent",
-    BlockedByNetworkPolicy = "blocked_by_network_policy": "its address may not be connected to: nothing was sent there",
-    UnexpectedAnswer = "unexpected_answer": "the answer does not have what it must have",
-    ChecksumMismatch = "checksum_mismatch": "the body does not have the checksum that the row says",
-    DuplicateName = "duplicate_name": "the body can't be saved: another row has the name of its file, or the file was there before",
-    Cancelled = "cancelled": "it was cancelled before it had an answer",
+    // Kind, name (evidence about the host, about the network, about load; whether the server may have acted on the request;
+    // what follows by default): when it occurs.
+    InvalidRequest = "invalid_request" (Nothing, Nothing, Neutral, Maybe, Final): "the row does not describe a request that can be sent: nothing was sent, unless a file of its body changed meanwhile",
+    Resolve = "resolve" (Silent, Unreachable, Neutral, No, Retried): "the host name has no address, or no name server answered in time",
+    Connect = "connect" (Silent, Unreachable, MaybeOverload, No, Retried): "no TCP connection could be made to any address of the host",
+    Tls = "tls" (Silent, Nothing, Neutral, No, Final): "the TLS handshake failed: certificate, name, version or cipher",
+    ConnectTimeout = "connect_timeout" (Silent, Unreachable, MaybeOverload, No, Retried): "no connection was made in time, TCP and TLS included; nothing was sent",
+    Timeout = "timeout" (Silent, Nothing, MaybeOverload, Maybe, Retried): "the attempt did not end in time: no complete answer came",
+    Closed = "closed" (Silent, Nothing, MaybeOverload, Maybe, Retried): "the server closed or reset the connection before the answer was complete",
+    Protocol = "protocol" (Responded, Nothing, Neutral, Maybe, Final): "what the server sent is not HTTP, or breaks its framing rules",
+    BodyTooLarge = "body_too_large" (Nothing, Nothing, Neutral, Maybe, Final): "the body is longer than the limit, as received or as decoded",
+    Decode = "decode" (Nothing, Nothing, Neutral, Maybe, Final): "the body is not what its content-encoding says, or ends in the middle of it",
+    HostDown = "host_down" (Nothing, Nothing, Neutral, Maybe, Final): "the host gave no answer for too long, or asked for too long a pause; the row was not asked any more",
+    Proxy = "proxy" (Nothing, Unreachable, Neutral, No, Retried): "the proxy could not be reached, or refused to connect to the host",
+    TooManyRedirects = "too_many_redirects" (Nothing, Nothing, Neutral, Maybe, Final): "there were more redirects than are followed",
+    RedirectLoop = "redirect_loop" (Nothing, Nothing, Neutral, Maybe, Final): "a redirect led back to a request that the row had made before",
+    BlockedByRobots = "blocked_by_robots" (Nothing, Nothing, Neutral, Maybe, Final): "the host's robots.txt asks for it not to be fetched: nothing was sent",
+    BlockedByNetworkPolicy = "blocked_by_network_policy" (Nothing, Nothing, Neutral, Maybe, Final): "its address may not be connected to: nothing was sent there",
+    UnexpectedAnswer = "unexpected_answer" (Nothing, Nothing, Neutral, Maybe, Final): "the answer does not have what it must have",
+    ChecksumMismatch = "checksum_mismatch" (Nothing, Nothing, Neutral, Maybe, Final): "the body does not have the checksum that the row says",
+    DuplicateName = "duplicate_name" (Nothing, Nothing, Neutral, Maybe, Final): "the body can't be saved: another row has the name of its file, or the file was there before",
+    Cancelled = "cancelled" (Nothing, Nothing, Neutral, Maybe, Final): "it was cancelled before it had an answer",
 }
 
 impl fmt::Display for ErrorKind {

@@ -63,8 +63,6 @@ pub struct RowExtra {
     /// Why the source could not make a request of this row (a ragged line, broken UTF-8, headers that are
     /// no object): the row becomes an `invalid_request` for this reason, the job goes on.
     pub defect: Option<Reason>,
-    /// Whoever asked for it wants it no more: it fails as `cancelled`.
-    pub cancelled: bool,
     /// What it takes of a limit on costs, where a column says so, or the length of a body with files. `None`: the column has no
     /// value, and it takes 1; or there is no column, and no such body.
     pub cost: Option<u64>,
@@ -151,7 +149,6 @@ impl RowExtra {
             body_type: _,
             kept: _,
             defect,
-            cancelled: _,
             cost: _,
             save_as: _,
             before: _,
@@ -181,14 +178,6 @@ impl RowExtra {
 impl Row {
     pub fn new(ordinal: u64, url: impl Into<Box<str>>) -> Self {
         Self { ordinal, url: url.into(), extra: None }
-    }
-
-    pub fn cancel(&mut self) {
-        self.extra.get_or_insert_default().cancelled = true;
-    }
-
-    pub fn is_cancelled(&self) -> bool {
-        self.extra.as_ref().is_some_and(|extra| extra.cancelled)
     }
 
     /// What became of it before, if it was asked before.

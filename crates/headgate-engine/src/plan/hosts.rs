@@ -1,4 +1,4 @@
-//! Whom the rows ask, counted: at most as many as there are rows to be looked at.
+//! The hosts of rows, counted: at most as many as there are rows to be looked at.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;

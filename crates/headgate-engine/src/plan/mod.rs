@@ -1,4 +1,4 @@
-//! What a job would do, without doing it: how many rows there are, whom they ask and in which words, and how fast the
+//! What a job would do, without doing it: how many rows there are, which requests they make and to which hosts, and how fast the
 //! options let them go. Nothing is sent, and nothing is made.
 //!
 //! The first rows are looked at, at most [`MAX_ROWS`](sample) of them, and made into requests by the code that sends them.
@@ -26,7 +26,7 @@ use crate::columns::result::ResultColumns;
 use crate::engine::machine;
 use crate::engine::memory_limit::MemoryLimit;
 use crate::http::defaults::Defaults;
-use crate::http::dial::way::Ways;
+use crate::http::dial::transport::TransportConfigs;
 use crate::http::idempotency_key::KeySalt;
 use crate::job::control::ControlFiles;
 use crate::job::look::{Found, look};
@@ -156,7 +156,7 @@ pub fn plan(options: &JobOptions, latency_s: Option<f64>) -> Result<Plan, JobErr
         })?;
     }
     notes.extend(note_proxies(request));
-    let preparer = sample::preparer(defaults, Ways::default().of_run(request)?, run.limits.limit_by);
+    let preparer = sample::preparer(defaults, TransportConfigs::default().of_run(request)?, run.limits.limit_by);
     let sample = Sample::of(source.as_mut(), preparer, options, done)?;
     let size = Size::of(source.as_ref(), &sample, asked, done.rows_done());
     if let (Output::Directory(path), Found::Replaced(_), Some(0)) = (&sink.output, &found, size.rows) {

@@ -1,4 +1,4 @@
-//! The first rows of an input, made into requests that nobody sends.
+//! The first rows of an input, made into requests that are not sent.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::hosts::HostCounts;
 use super::masked::{PlannedRequest, Rest};
 use crate::http::defaults::Defaults;
-use crate::http::dial::way::Transports;
+use crate::http::dial::transport::Transports;
 use crate::http::idle_limits::IdleLimits;
 use crate::http::pool::Pool;
 use crate::http::request::Preparer;

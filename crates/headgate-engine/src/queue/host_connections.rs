@@ -39,7 +39,7 @@ impl HostConnections {
 
     /// Counts one more connection when there are less than `max`; `ask` has other workers cede idle ones.
     ///
-    /// Cancelling it gives up the wait.
+    /// Cancelling it ends the wait.
     pub async fn open(self: &Arc<Self>, max: usize, ask: impl FnOnce()) -> HostPermit {
         // What is closed from here on wakes it.
         let mut closed = self.closed.notified();
@@ -188,7 +188,7 @@ mod tests {
             assert!(is_waiting(&mut other).await);
             assert_eq!([true, true, false], open.each_mut().map(HostPermit::try_cede));
         }
-        // The lanes have given up: what is closed for them is free for others.
+        // The lanes wait no more: what is closed for them is free for others.
         let [first, second, mut third] = open;
         drop((first, second));
         let _two = [(); 2].map(|()| connections.try_open(3).expect("there is room"));

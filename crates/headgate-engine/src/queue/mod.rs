@@ -1,8 +1,8 @@
 //! Bounded hand-overs from thread to thread. They may block.
 
-pub mod again;
+mod deferred;
 pub mod host_connections;
-mod passed;
+pub mod reread;
 pub mod responders;
 pub mod rows;
 mod shared;

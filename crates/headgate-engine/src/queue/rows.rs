@@ -3,31 +3,33 @@
 //! Rows go in by whole batches and come out a few at a time, whatever a worker can use. The source is not woken for each
 //! few that were taken, but when half of the queue is free: on one core each waking costs as much as a request.
 //!
-//! Rows that were drawn may be passed over, where the input can be read again: they are left undone, and somebody beside
-//! the source reads them again when that is asked for. The source waits meanwhile, wherever it stands; so nobody needs to
-//! interrupt it. It is never further than a window beyond the first row that was passed over, but for what was queued.
+//! Rows that were drawn may be deferred, where the input can be read again: they are left undone, and a thread beside the source
+//! reads them again when that is requested. The source waits meanwhile, wherever it is; so it need not be interrupted. It is
+//! never further than a window beyond the first deferred row, but for what was queued.
 
 use std::fmt;
 use std::mem;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
-use super::again::AgainSender;
-pub use super::passed::ReadingAgain;
-use super::shared::{Frontier, Shared, State};
+use tokio::sync::futures::Notified;
+
+pub use super::deferred::Rereading;
+use super::reread::RereadSender;
+use super::shared::{Shared, SourceState, State};
 use crate::model::row::{Row, RowBatch};
 
-/// How rows that were passed over are read again.
-pub struct PassingOver {
-    /// Starts whoever reads them; called when they are asked for the first time.
-    pub start: Box<dyn FnOnce(AgainSender) + Send>,
+/// How deferred rows are read again.
+pub struct Deferring {
+    /// Starts the thread that reads them; called with the first request.
+    pub start: Box<dyn FnOnce(RereadSender) + Send>,
     /// How far the source may be beyond the first of them, in rows.
     pub window: u64,
 }
 
-impl fmt::Debug for PassingOver {
+impl fmt::Debug for Deferring {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("PassingOver").field("window", &self.window).finish_non_exhaustive()
+        f.debug_struct("Deferring").field("window", &self.window).finish_non_exhaustive()
     }
 }
 
@@ -42,44 +44,41 @@ pub struct RowSender {
 pub struct RowReceiver {
     shared: Arc<Shared>,
     /// `None`: it was done, or is not possible.
-    start_again: Arc<Mutex<Option<PassingOver>>>,
+    deferring: Arc<Mutex<Option<Deferring>>>,
 }
 
 /// Why there is no row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NoRows {
-    /// None yet.
+    /// None yet; or only deferred ones will come, once they are requested.
     Empty,
-    /// None will come by itself: only those that were passed over, once they are asked for.
-    Stalled,
-    /// None will come, unless a row that was drawn is passed over.
+    /// None will come, unless a row that was drawn is deferred.
     Ended,
 }
 
-/// `passing_over`: `None` where the input can't be read again.
-pub fn row_queue(passing_over: Option<PassingOver>) -> (RowSender, RowReceiver) {
-    let shared = Arc::new(Shared::new(passing_over.as_ref().map(|passing_over| passing_over.window)));
-    let start_again = Arc::new(Mutex::new(passing_over));
-    (RowSender { shared: shared.clone() }, RowReceiver { shared, start_again })
+/// `deferring`: `None` where the input can't be read again.
+pub fn row_queue(deferring: Option<Deferring>) -> (RowSender, RowReceiver) {
+    let shared = Arc::new(Shared::new(deferring.as_ref().map(|deferring| deferring.window)));
+    let receiver = RowReceiver { shared: shared.clone(), deferring: Arc::new(Mutex::new(deferring)) };
+    (RowSender { shared }, receiver)
 }
 
 impl RowSender {
-    /// Queues rows, waiting while there is no room for them. `false`: nobody wants rows any more.
+    /// Queues rows, waiting while there is no room for them. `false`: no rows are wanted any more.
     pub fn send(&self, batch: RowBatch) -> bool {
         let Some(last) = batch.last().map(|row| row.ordinal) else { return !self.is_closed() };
         let bytes: usize = batch.iter().map(Row::bytes).sum();
         let mut state = self.shared.state();
         let mut waited = false;
         while !state.closed {
-            if self.shared.holds_back(&mut state, last) {
-                self.tell_if_stalled(&mut state);
-            } else if state.has_room(batch.len(), bytes) || waited && state.is_half_empty() {
-                state.rows.extend(batch);
-                state.bytes += bytes;
-                drop(state);
-                self.shared.wake_workers();
-                return true;
-            } else {
+            if !self.shared.must_wait(&mut state, last) {
+                if state.has_room(batch.len(), bytes) || waited && state.is_half_empty() {
+                    state.rows.extend(batch);
+                    state.bytes += bytes;
+                    drop(state);
+                    self.shared.wake_workers();
+                    return true;
+                }
                 waited = true;
                 state.source_waits = true;
             }
@@ -88,39 +87,25 @@ impl RowSender {
         false
     }
 
-    /// The source has to wait until rows that were drawn are done.
-    pub fn stand(&self) {
-        let mut state = self.shared.state();
-        state.frontier = Frontier::Stands;
-        self.tell_if_stalled(&mut state);
+    /// Notes that the source has to wait until rows that were drawn are done.
+    pub fn note_stall(&self) {
+        self.shared.set_source(&mut self.shared.state(), SourceState::Stalled);
     }
 
-    /// The input is at its end. What was passed over may still be read again.
+    /// Notes that the input is at its end. Deferred rows may still be read again.
     pub fn finish(self) {
-        let mut state = self.shared.state();
         if self.shared.window.is_some() {
-            state.frontier = Frontier::AtEnd;
+            self.shared.set_source(&mut self.shared.state(), SourceState::AtEnd);
         }
-        state.tell_if_stalled();
-        drop(state);
-        self.shared.wake_workers();
     }
 
-    /// Whether nobody wants rows any more.
+    /// Returns whether no rows are wanted any more.
     pub fn is_closed(&self) -> bool {
         self.shared.state().closed
     }
-
-    fn tell_if_stalled(&self, state: &mut State) {
-        state.tell_if_stalled();
-        if state.stalled_is_news {
-            self.shared.wake_workers();
-        }
-    }
 }
 
-/// An end that does not block, for rows that somebody asks for one by one: who asks bounds them. Dropping it says that there are
-/// no more rows.
+/// An end that does not block, for rows of callers: they bound them. Dropping it says that there are no more rows.
 #[derive(Debug)]
 pub struct RowFeeder {
     sender: RowSender,
@@ -131,7 +116,7 @@ impl RowFeeder {
         Self { sender }
     }
 
-    /// Queues rows, whatever room there is. `false`: nobody wants rows any more, and those are dropped.
+    /// Queues rows, whatever room there is. `false`: no rows are wanted any more, and these are dropped.
     pub fn feed(&self, rows: impl IntoIterator<Item = Row>) -> bool {
         let mut state = self.sender.shared.state();
         if state.closed {
@@ -144,156 +129,127 @@ impl RowFeeder {
         }
         let is_one = state.rows.len() == before + 1;
         drop(state);
-        self.sender.shared.wake_for(is_one);
+        let available = &self.sender.shared.available;
+        // One worker for one row. It looks at the queue before it waits again, and so does every other that is at work.
+        if is_one {
+            available.notify_one();
+        } else {
+            available.notify_waiters();
+        }
         true
     }
 }
 
 impl Drop for RowSender {
     fn drop(&mut self) {
-        if self.shared.state().frontier != Frontier::AtEnd {
+        if self.shared.state().source != SourceState::AtEnd {
             self.shared.close();
         }
     }
 }
 
 impl RowReceiver {
-    /// Up to `max` rows, when there are any. Cancel safe.
-    ///
-    /// [`NoRows::Stalled`] is told to one worker each time that it becomes so, or rows are passed over while it is so; perhaps
-    /// also when the source is just about to go on.
-    pub async fn recv(&self, max: usize) -> Result<Vec<Row>, NoRows> {
-        loop {
-            // `Notified` counts from its creation: rows that come between the look and the wait are not missed.
-            let available = self.shared.available.notified();
-            match self.take(max, true) {
-                Err(NoRows::Empty) => available.await,
-                rows_or_end => return rows_or_end,
-            }
-        }
+    /// Completes when there may be rows, or none will come by themselves. To be called before [`RowReceiver::try_recv`], so that no
+    /// change in between is missed.
+    pub fn available(&self) -> Notified<'_> {
+        self.shared.available.notified()
     }
 
-    /// Never [`NoRows::Stalled`].
+    /// Takes up to `max` rows.
     pub fn try_recv(&self, max: usize) -> Result<Vec<Row>, NoRows> {
-        self.take(max, false)
-    }
-
-    fn take(&self, max: usize, tell: bool) -> Result<Vec<Row>, NoRows> {
         let mut state = self.shared.state();
         if state.rows.is_empty() {
-            return Err(if state.has_ended() {
-                NoRows::Ended
-            } else if tell && mem::take(&mut state.stalled_is_news) && state.only_reading_again_helps() {
-                NoRows::Stalled
-            } else {
-                NoRows::Empty
-            });
+            return Err(if state.has_ended() { NoRows::Ended } else { NoRows::Empty });
         }
         let count = max.min(state.rows.len());
         let rows: Vec<Row> = state.rows.drain(..count).collect();
         state.bytes -= rows.iter().map(Row::bytes).sum::<usize>();
-        if state.is_half_empty() && mem::take(&mut state.source_waits) {
-            self.shared.room.notify_all();
-        }
+        self.wake_source_if_half_empty(&mut state);
         Ok(rows)
     }
 
-    /// Whether the input can be read again, so that rows can be passed over.
-    pub fn can_pass_over(&self) -> bool {
+    /// Returns whether the input can be read again, so that rows can be deferred.
+    pub fn can_defer(&self) -> bool {
         self.shared.window.is_some()
     }
 
-    /// These rows were drawn, and are left to be read again; in any order. To be asked of one that can pass over.
-    pub fn pass_over(&self, ordinals: &[u64]) {
+    /// Leaves rows that were drawn to be read again; in any order. To be called where rows can be deferred.
+    pub fn defer(&self, ordinals: &[u64]) {
         let mut state = self.shared.state();
         if !state.closed {
-            state.passed.add(ordinals);
-            state.tell_if_stalled();
-            if state.stalled_is_news {
-                self.shared.wake_workers();
-            }
+            state.deferred.add(ordinals);
         }
     }
 
-    /// Has the rows that were passed over read again, from this ordinal on in their order, before the source reads on. Nothing
-    /// if that goes on already.
-    pub fn read_again(&self, from: u64) {
-        if !self.shared.ask(from) {
+    /// Has the deferred rows read again, from this ordinal on in their order, before the source reads on. Does nothing while they
+    /// are read.
+    pub fn reread(&self, from: u64) {
+        let mut state = self.shared.state();
+        if state.closed || !state.deferred.request(from) {
             return;
         }
+        drop(state);
         self.shared.room.notify_all();
-        let start = self.start_again.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(PassingOver { start, .. }) = start {
-            start(AgainSender::new(self.shared.clone()));
+        let deferring = self.deferring.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(Deferring { start, .. }) = deferring {
+            start(RereadSender::new(self.shared.clone()));
         }
     }
 
-    /// Enough was read again: the source reads on where it stopped. What was not read stays passed over.
-    pub fn enough(&self) {
-        let mut state = self.shared.state();
-        if state.passed.enough(Instant::now()) {
-            state.tell_if_stalled();
-        }
-        drop(state);
+    /// Ends the reading of deferred rows: the source reads on where it stopped. What was not read stays deferred.
+    pub fn end_rereading(&self) {
+        self.shared.state().deferred.set_enough(Instant::now());
         self.shared.wake_all();
     }
 
-    /// Waits until [`RowReceiver::try_recv`] has something else to say than that there is none yet, or only reading again
-    /// helps. Cancel safe.
-    pub async fn available(&self) {
-        loop {
-            let available = self.shared.available.notified();
-            let is_news = {
-                let mut state = self.shared.state();
-                let is_stalled = mem::take(&mut state.stalled_is_news) && state.only_reading_again_helps();
-                !state.rows.is_empty() || state.has_ended() || is_stalled
-            };
-            if is_news {
-                return;
-            }
-            available.await;
-        }
-    }
-
-    /// Whether this holds of all rows that are queued.
+    /// Returns whether this holds of all rows that are queued.
     pub fn all_queued(&self, holds: impl FnMut(&Row) -> bool) -> bool {
         self.shared.state().rows.iter().all(holds)
     }
 
-    /// Whether no row will come, unless one that was drawn is passed over.
+    /// Returns whether no row will come, unless one that was drawn is deferred.
     pub fn has_ended(&self) -> bool {
         self.shared.state().has_ended()
     }
 
-    /// Whether rows are read again, and when that was so before.
-    pub fn reading_again(&self) -> ReadingAgain {
-        self.shared.state().passed.reading_again()
+    /// Returns whether deferred rows are read again, and when that was so before.
+    pub fn rereading(&self) -> Rereading {
+        self.shared.state().deferred.rereading()
     }
 
-    /// The first row that was passed over, and how many there are.
-    pub fn passed_over(&self) -> (Option<u64>, u64) {
-        let state = self.shared.state();
-        (state.passed.first(), state.passed.count())
+    /// Returns the first row that is deferred.
+    pub fn first_deferred(&self) -> Option<u64> {
+        self.shared.state().deferred.first()
     }
 
-    /// Whether the source can't go on by itself: it is at the end of the input, or as far beyond rows that are not done as it may
-    /// be.
-    pub fn frontier_stalled(&self) -> bool {
-        self.shared.state().frontier != Frontier::Reads
+    #[cfg(test)]
+    pub(crate) fn deferred_count(&self) -> u64 {
+        self.shared.state().deferred.count()
     }
 
-    /// Marks this row as cancelled, if it is queued: whoever takes it in its turn sees to that it fails. Whether it is.
-    pub fn cancel(&self, ordinal: u64) -> bool {
+    /// Returns whether the source can't go on by itself: it is at the end of the input, or as far beyond rows that are not done as
+    /// it may be.
+    pub fn is_source_stalled(&self) -> bool {
+        self.shared.state().source != SourceState::Reads
+    }
+
+    /// Takes this row, if it is queued.
+    pub fn remove(&self, ordinal: u64) -> Option<Row> {
         let mut state = self.shared.state();
-        let Some(row) = state.rows.iter_mut().find(|row| row.ordinal == ordinal) else { return false };
-        let bytes_before = row.bytes();
-        row.cancel();
-        let added = row.bytes() - bytes_before;
-        state.bytes += added;
-        true
+        let at = state.rows.iter().position(|row| row.ordinal == ordinal)?;
+        let row = state.rows.remove(at)?;
+        state.bytes -= row.bytes();
+        self.wake_source_if_half_empty(&mut state);
+        Some(row)
     }
 
-    /// Nobody wants rows any more: those that wait are dropped, and the source learns of it.
+    fn wake_source_if_half_empty(&self, state: &mut State) {
+        if state.is_half_empty() && mem::take(&mut state.source_waits) {
+            self.shared.room.notify_all();
+        }
+    }
+
+    /// Drops the rows that wait, and tells the source that no more are wanted.
     pub fn stop(&self) {
         let mut state = self.shared.state();
         state.rows.clear();
@@ -303,7 +259,7 @@ impl RowReceiver {
         drop(state);
         self.shared.close();
         // It holds the input open, and this one may live on.
-        drop(self.start_again.lock().unwrap_or_else(PoisonError::into_inner).take());
+        drop(self.deferring.lock().unwrap_or_else(PoisonError::into_inner).take());
     }
 }
 

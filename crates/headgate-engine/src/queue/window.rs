@@ -14,7 +14,7 @@ use crate::model::row::{Row, RowBatch};
 pub struct Window {
     size: u64,
     state: Mutex<State>,
-    /// For the source: the watermark has moved, or nobody wants rows any more.
+    /// For the source: the watermark has moved, or no rows are wanted any more.
     moved: Condvar,
 }
 
@@ -40,7 +40,7 @@ impl Window {
     }
 
     /// Hands rows on in pieces, each as soon as all of it is within the window, and waits in between, of which `full` is told
-    /// first. The rows are in ascending order; some may be missing. `false`: nobody wants rows any more, be it here or where
+    /// first. The rows are in ascending order; some may be missing. `false`: no rows are wanted any more, be it here or where
     /// `send` says so.
     pub fn pass(&self, mut rows: RowBatch, full: impl Fn(), mut send: impl FnMut(RowBatch) -> bool) -> bool {
         while !rows.is_empty() {
@@ -85,7 +85,7 @@ impl Window {
         }
     }
 
-    /// Nobody wants rows any more: a source that waits learns of it at once.
+    /// Notes that no rows are wanted any more: a source that waits learns of it at once.
     pub fn close(&self) {
         self.state().closed = true;
         self.moved.notify_one();

@@ -1,4 +1,4 @@
-//! The thread that reads rows again which were passed over: beside the source, from the same input.
+//! The thread that reads deferred rows again: beside the source, from the same input.
 
 use std::sync::Arc;
 
@@ -8,19 +8,19 @@ use crate::message;
 use crate::model::error::JobError;
 use crate::model::message::OptionName;
 use crate::model::row::{MAX_BATCH_ROWS, RowBatch};
-use crate::queue::again::AgainSender;
-use crate::queue::rows::PassingOver;
+use crate::queue::reread::RereadSender;
+use crate::queue::rows::Deferring;
 use crate::run::weighing::Weighing;
 use crate::source::{Again, Source};
 
-/// Rows skipped before somebody is asked whether to go on.
+/// Rows skipped before it looks whether to go on.
 const SKIP_STEP: u64 = 1_000_000;
 /// Reads on over a gap of so many rows: a skip may cost as much as reading a batch.
 const MAX_READ_GAP: u64 = MAX_BATCH_ROWS as u64;
 
-/// Has rows of this input read again; the thread starts when that is asked for.
-pub(super) fn passing_over(again: Again, window: u64, weighing: Weighing, failure: Arc<FirstFailure>) -> PassingOver {
-    let start = move |rows: AgainSender| {
+/// Returns how deferred rows of this input are read again; the thread starts with the first request.
+pub(super) fn deferring(again: Again, window: u64, weighing: Weighing, failure: Arc<FirstFailure>) -> Deferring {
+    let start = move |rows: RereadSender| {
         let thread_failure = failure.clone();
         let started = spawn("headgate-again".into(), move || {
             // Dropped before `rows`, whose end would look like that of the run.
@@ -33,12 +33,12 @@ pub(super) fn passing_over(again: Again, window: u64, weighing: Weighing, failur
             failure.set(error);
         }
     };
-    PassingOver { start: Box::new(start), window }
+    Deferring { start: Box::new(start), window }
 }
 
 struct AgainThread<'a> {
     again: Again,
-    rows: &'a AgainSender,
+    rows: &'a RereadSender,
     weighing: Weighing,
     /// Stays open: what is asked for next may lie behind.
     input: Option<Input>,
@@ -55,7 +55,7 @@ struct Input {
 
 impl AgainThread<'_> {
     fn run(&mut self) -> Result<(), JobError> {
-        while let Some(mut from) = self.rows.wait_until_asked() {
+        while let Some(mut from) = self.rows.wait_for_request() {
             while let Some(wanted) = self.rows.next_wanted(from) {
                 let input = match self.input.take_if(|input| input.position() <= wanted) {
                     Some(input) => input,
@@ -77,8 +77,8 @@ impl Input {
         self.read.first().map_or(self.next, |row| row.ordinal)
     }
 
-    /// Has the row, which is not before [`Input::position`], first among those that were read. `false`: nobody wants it any more.
-    fn read_to(&mut self, wanted: u64, rows: &AgainSender, name: &str) -> Result<bool, JobError> {
+    /// Has the row, which is not before [`Input::position`], first among those that were read. `false`: it is no longer wanted.
+    fn read_to(&mut self, wanted: u64, rows: &RereadSender, name: &str) -> Result<bool, JobError> {
         while self.next <= wanted {
             self.read.clear();
             if rows.is_enough() {

@@ -15,16 +15,15 @@ use super::weighing::Weighing;
 use crate::columns::result::ResultColumns;
 use crate::engine::failure::FirstFailure;
 use crate::engine::shared::Shared;
-use crate::engine::shared_gate::{Repeats, SharedGate};
-use crate::engine::shared_give_up::SharedGiveUp;
+use crate::engine::shared_failure_limit::SharedFailureLimit;
+use crate::engine::shared_scheduler::{CanReread, SharedScheduler};
 use crate::engine::{Engine, Room, Work, machine};
 use crate::http::client::AttemptLimits;
 use crate::http::defaults::Defaults;
 use crate::http::idempotency_key::KeySalt;
 use crate::http::robots::RobotsTable;
-use crate::http::save::in_use::{Unused, in_use};
-use crate::http::save::places::SavePlaces;
-use crate::http::save::saver::Saver;
+use crate::http::save::places::{SavePlaces, Unused, in_use};
+use crate::http::save::saving::Saver;
 use crate::job::DoneRows;
 use crate::model::clock::Clock;
 use crate::model::error::JobError;
@@ -33,7 +32,7 @@ use crate::model::live::Live;
 use crate::model::message::Message;
 use crate::model::options::{RequestOptions, RunOptions};
 use crate::model::source_size::SourceSize;
-use crate::queue::rows::{PassingOver, RowFeeder, RowReceiver, row_queue};
+use crate::queue::rows::{Deferring, RowFeeder, RowReceiver, row_queue};
 use crate::queue::window::Window;
 use crate::sink::Sink;
 use crate::source::Source;
@@ -104,8 +103,8 @@ fn saver(places: Option<SavePlaces>, engine: &Engine, request: &RequestOptions) 
     (places.map(|places| Arc::new(Saver::new(places, engine.savers(), request.fail_on.clone()))), unused)
 }
 
-fn repeats(rows: &RowReceiver, state: Option<&JobState>) -> Repeats {
-    Repeats { in_this_run: rows.can_pass_over(), in_a_later_run: state.is_some_and(|state| state.resumable) }
+fn can_reread(rows: &RowReceiver, state: Option<&JobState>) -> CanReread {
+    CanReread { in_this_run: rows.can_defer(), in_a_later_run: state.is_some_and(|state| state.resumable) }
 }
 
 impl Launch {
@@ -119,10 +118,10 @@ impl Launch {
         }
     }
 
-    fn passing_over(&self, failure: &Arc<FirstFailure>) -> Option<PassingOver> {
+    fn deferring(&self, failure: &Arc<FirstFailure>) -> Option<Deferring> {
         let RowsFrom::Source(source) = &self.rows else { return None };
         source.again().map(|again| {
-            again_thread::passing_over(again, self.run.window, Weighing::new(&self.run.limits), failure.clone())
+            again_thread::deferring(again, self.run.window, Weighing::new(&self.run.limits), failure.clone())
         })
     }
 
@@ -141,8 +140,8 @@ impl Launch {
     ) -> Result<Run, JobError> {
         let (defaults, transports, setting) = (self.defaults()?, engine.transports(&self.request)?, self.setting());
         let (in_flight, failure) = (room.in_flight(), Arc::<FirstFailure>::default());
-        let (row_sender, rows) = row_queue(self.passing_over(&failure));
-        let (stop, phase) = Stop::new(rows.clone());
+        let (row_sender, rows) = row_queue(self.deferring(&failure));
+        let (stop, stops_at) = Stop::new(rows.clone());
         let (done, reader_gone) = (Arc::<Done>::default(), Arc::<OnceLock<()>>::default());
         let input_rows = Arc::<OnceLock<u64>>::default();
         let clock = Clock::start();
@@ -160,15 +159,16 @@ impl Launch {
                 let live = LiveRun::shared(self.asked, self.set_before, (engine.clone(), room), notes.clone())?;
                 let (memory, receiver) = (engine.memory(), live.receiver());
                 let limits = AttemptLimits::new(&self.request, memory, self.run.concurrency, receiver).saving(saver);
-                let repeats = repeats(&rows, state.as_ref());
+                let can_reread = can_reread(&rows, state.as_ref());
                 if matches!(self.rows, RowsFrom::Caller) {
                     // Callers wait for single rows: each is to fail on its own.
                     self.run.retrying.network_down_after = NetworkDownAfter::Never;
                 }
                 let responders = state.as_ref().map(|state| state.responders.clone()).unwrap_or_default();
-                let gate = SharedGate::of(&self.run, self.request.body_bytes(), repeats, &responders, started);
-                let gate = Arc::new(gate);
-                held = Some(gate.clone());
+                let scheduler =
+                    SharedScheduler::of(&self.run, self.request.body_bytes(), can_reread, &responders, started);
+                let scheduler = Arc::new(scheduler);
+                held = Some(scheduler.clone());
                 let shared = Shared {
                     clock,
                     limits,
@@ -178,19 +178,19 @@ impl Launch {
                     columns: sink.wants_results().then_some(self.columns),
                     rows: rows.clone(),
                     outcomes: outcome_sender,
-                    phase,
+                    stops_at,
                     failure: failure.clone(),
                     window: window.clone(),
-                    gate,
+                    scheduler,
+                    fail_on: self.request.fail_on.clone(),
                     responders,
                     robots: self.request.robots.then(|| RobotsTable::new(defaults.user_agent())),
                     last_unreached: Mutex::default(),
-                    give_up: SharedGiveUp::new(self.run.stop_when_failed, stopped_by.clone()),
+                    failure_limit: SharedFailureLimit::new(self.run.stop_when_failed, stopped_by.clone()),
                 };
                 let assigned = engine.assign(Work {
                     shared: Arc::new(shared),
                     transports,
-                    fail_on: &self.request.fail_on,
                     defaults,
                     in_flight,
                     limit_by: self.run.limits.limit_by,

@@ -22,9 +22,8 @@ use crate::model::source_size::SourceSize;
 use crate::queue::window::Window;
 use crate::sink;
 use crate::sink::Sink;
-use crate::source::compared::{Beyond, Compared};
+use crate::source::compared::{Beyond, Comparison};
 use crate::source::content::Unread;
-use crate::source::peek::Peeked;
 use crate::source::{self, Source};
 
 pub(super) struct Plan {
@@ -49,12 +48,13 @@ impl Plan {
     /// A job whose outcomes pass through to a pipe, or nowhere.
     pub(super) fn passing(options: &JobOptions) -> Result<Self, JobError> {
         let own = SourceOptions { boundary_salt: BoundarySalt::default(), ..options.source.clone() };
-        let source = Peeked::new(source::open::open(&own)?)?;
-        let columns = result_columns(options, &source)?;
+        let mut source = source::open::open(&own)?;
+        source.peek()?;
+        let columns = result_columns(options, source.as_ref())?;
         let sink = sink::open::open(&options.sink, &columns.schema())?;
         Ok(Self {
             size: source.size(),
-            source: Some(Box::new(source)),
+            source: Some(source),
             columns,
             done: DoneRows::default(),
             output: PlannedOutput::Passing(sink),
@@ -82,14 +82,15 @@ impl Plan {
         let commit = job.last_commit();
         let source: Option<Box<dyn Source>> = if job.is_new() {
             // An input that can't be read at all, or has no rows, is found out before an earlier job is replaced.
-            let peeked = Peeked::new(source)?;
-            if peeked.has_no_rows() && job.replaces_results() {
+            if !source.peek()? && job.replaces_results() {
                 return Err(no_rows_for(input, path));
             }
-            Some(Box::new(peeked))
+            Some(source)
         } else if let Some(then) = job.to_compare_with() {
             let beyond = if options.sink.allow_grown { Beyond::Grown } else { Beyond::Same };
-            Some(Box::new(Compared::new(source, &options.source, then.clone(), beyond)))
+            let comparison = Comparison { options: options.source.clone(), then: then.clone(), beyond };
+            source.check_first(comparison.into_check());
+            Some(source)
         } else if commit.range.end == Some(done.watermark()) {
             None
         } else {

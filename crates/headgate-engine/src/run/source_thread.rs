@@ -65,7 +65,7 @@ impl SourceThread {
         while let Some(mut batch) = self.source.next_batch()? {
             self.note_size();
             if batch.is_empty() {
-                self.rows.stand();
+                self.rows.note_stall();
             }
             next = batch.last().map_or(next, |row| row.ordinal + 1);
             batch.retain(|row| !self.done.is_done(row.ordinal));
@@ -81,7 +81,7 @@ impl SourceThread {
 
     /// `false`: nobody wants rows any more.
     fn send(&self, batch: RowBatch) -> bool {
-        self.window.pass(batch, || self.rows.stand(), |rows| self.rows.send(rows))
+        self.window.pass(batch, || self.rows.note_stall(), |rows| self.rows.send(rows))
     }
 
     fn note_size(&self) {

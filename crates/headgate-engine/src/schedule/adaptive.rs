@@ -37,8 +37,6 @@
 
 mod round;
 #[cfg(test)]
-mod simulation;
-#[cfg(test)]
 mod tests;
 
 use std::time::Instant;

@@ -1,4 +1,4 @@
-//! Hosts that are addresses: rows wait under the name of their host until its address is known, and then under that.
+//! Limits per address: rows wait under the name of their host until its address is known, and then under that.
 
 use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
@@ -13,45 +13,45 @@ pub(super) struct Addresses {
     /// What limits know a name by: its address or, where it has none, the name.
     known: HashMap<Box<str>, Box<str>>,
     waiting: HashMap<Box<str>, Vec<Row>>,
-    /// Those of them that nobody looks up yet.
-    unasked: VecDeque<Box<str>>,
+    /// Those of them that are not being looked up yet.
+    to_look_up: VecDeque<Box<str>>,
 }
 
 impl Addresses {
-    /// What limits know a host by. `None`: its address is not known yet.
+    /// Returns what limits know a host by. `None`: its address is not known yet.
     pub(super) fn key<'a>(&'a self, name: &'a str) -> Option<&'a str> {
         let is_address = name.parse::<IpAddr>().is_ok();
         if is_address { Some(name) } else { self.known.get(name).map(|key| &**key) }
     }
 
-    /// A row waits for the address of this name.
+    /// Has a row wait for the address of this name.
     pub(super) fn wait(&mut self, name: &str, row: Row) {
         if let Some(rows) = self.waiting.get_mut(name) {
             rows.push(row);
             return;
         }
         self.waiting.insert(name.into(), vec![row]);
-        self.unasked.push_back(name.into());
+        self.to_look_up.push_back(name.into());
     }
 
-    /// The next name to look up, and the URL of a row that has it.
-    pub(super) fn ask(&mut self) -> Option<(Box<str>, Box<str>)> {
-        while let Some(name) = self.unasked.pop_front() {
+    /// Takes the next name to look up, and returns it with the URL of a row that has it.
+    pub(super) fn next_to_look_up(&mut self) -> Option<(Box<str>, Box<str>)> {
+        while let Some(name) = self.to_look_up.pop_front() {
             let url = self.waiting.get(&name).and_then(|rows| rows.first()).map(|row| row.target().into());
             if let Some(url) = url {
                 return Some((name, url));
             }
-            // All of its rows were cancelled: the next one asks anew.
+            // All of its rows were cancelled: the next one looks it up.
             self.waiting.remove(&name);
         }
         None
     }
 
-    pub(super) fn has_unasked(&self) -> bool {
-        !self.unasked.is_empty()
+    pub(super) fn has_names_to_look_up(&self) -> bool {
+        !self.to_look_up.is_empty()
     }
 
-    /// A name was looked up; `None`: it has no address, or none is known. The rows that waited for it.
+    /// Notes that a name was looked up; `None`: it has no address, or none is known. Returns the rows that waited for it.
     pub(super) fn found(&mut self, name: &str, address: Option<IpAddr>) -> Vec<Row> {
         if self.known.len() >= MAX_NAMES {
             self.known.clear();
@@ -63,11 +63,11 @@ impl Addresses {
 
     /// Takes all rows that wait.
     pub(super) fn drain(&mut self) -> Vec<Row> {
-        self.unasked.clear();
+        self.to_look_up.clear();
         self.waiting.drain().flat_map(|(_, rows)| rows).collect()
     }
 
-    /// Takes a row that waits.
+    /// Takes a row that waits, if it is here.
     pub(super) fn remove(&mut self, ordinal: u64) -> Option<Row> {
         self.waiting.values_mut().find_map(|rows| {
             let at = rows.iter().position(|row| row.ordinal == ordinal)?;

@@ -4,8 +4,8 @@
 //! connections to a worker. A worker looks here once for each site that it has not met before, so that no row takes the
 //! lock.
 //!
-//! The table is bounded. When it is full, hosts go that nobody uses and of which nothing is known that still holds; then
-//! those nobody uses; then those not asked for the longest. A host that went and comes back begins anew.
+//! The table is bounded. When it is full, hosts are evicted that are not in use and of which nothing is known that still holds;
+//! then those not in use; then those looked up the longest ago. A host that was evicted and comes back begins anew.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -133,7 +133,7 @@ impl HostTable {
         Self { hosts: HashMap::new(), max_hosts: max_hosts.max(1), looked_up: 0 }
     }
 
-    /// The entry of a host. It is in use as long as somebody has it.
+    /// Returns the entry of a host. It is in use as long as a caller has it.
     pub fn get(&mut self, origin: &Origin, now: Instant) -> Arc<Host> {
         self.looked_up += 1;
         if let Some(entry) = self.hosts.get_mut(origin) {

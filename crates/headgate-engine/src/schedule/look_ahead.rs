@@ -1,8 +1,8 @@
 //! The rows that were read and can't start yet: bounded in rows and in bytes, with a fair share for each host.
 //!
-//! When there is no room for more, those are given up of which a host has more than its share: they are *passed over*, which
-//! leaves them undone, and read again when their host has few left. So a list that is sorted by host is worked on at all of its
-//! hosts at once. A row that was asked before keeps its count meanwhile.
+//! When there is no room for more, rows of hosts that have more than their share are *deferred*: they stay undone, and are read
+//! again when their host has few left. So a list that is sorted by host is worked on at all of its hosts at once. A deferred row
+//! keeps the count of its attempts.
 
 use std::collections::HashMap;
 
@@ -12,39 +12,39 @@ use crate::model::row::{Before, Row};
 pub const MAX_ROWS: usize = 200_000;
 /// Bytes that may wait.
 pub const MAX_BYTES: usize = 32 * 1024 * 1024;
-/// Rows that were asked before and are to be read again, at some 50 bytes each.
+/// Deferred rows that have had an attempt, at some 50 bytes each.
 pub const MAX_BEFORE: usize = 131_072;
 
 #[derive(Debug)]
 pub(super) struct LookAhead {
     /// Whether the input can be read again.
-    can_pass_over: bool,
+    can_defer: bool,
     max_rows: usize,
     max_bytes: usize,
     rows: usize,
     bytes: usize,
     /// Rows that a host may have here.
     share: usize,
-    /// Rows given up, for the queue to know.
-    given_up: Vec<u64>,
-    has_given_up: bool,
-    /// It is full, and nobody has more than his share.
+    /// Rows deferred since the queue was told.
+    deferred: Vec<u64>,
+    has_deferred: bool,
+    /// It is full, and no host has more than its share.
     is_crowded: bool,
-    /// Of rows that were given up, what became of them before.
+    /// The attempts of deferred rows that have had some.
     before: HashMap<u64, Before>,
 }
 
 impl LookAhead {
-    pub(super) fn new(can_pass_over: bool, max_rows: usize, max_bytes: usize) -> Self {
+    pub(super) fn new(can_defer: bool, max_rows: usize, max_bytes: usize) -> Self {
         Self {
-            can_pass_over,
+            can_defer,
             max_rows,
             max_bytes,
             rows: 0,
             bytes: 0,
             share: max_rows,
-            given_up: Vec::new(),
-            has_given_up: false,
+            deferred: Vec::new(),
+            has_deferred: false,
             is_crowded: false,
             before: HashMap::new(),
         }
@@ -58,25 +58,25 @@ impl LookAhead {
         self.share
     }
 
-    pub(super) fn can_pass_over(&self) -> bool {
-        self.can_pass_over
+    pub(super) fn can_defer(&self) -> bool {
+        self.can_defer
     }
 
     pub(super) fn is_full(&self) -> bool {
         self.rows >= self.max_rows || self.bytes >= self.max_bytes
     }
 
-    /// Whether it is full, and some may have more than their share.
+    /// Returns whether it is full, and some hosts may have more than their share.
     pub(super) fn may_make_room(&self) -> bool {
-        self.can_pass_over && self.is_full() && !self.is_crowded
+        self.can_defer && self.is_full() && !self.is_crowded
     }
 
-    /// Whoever had more than his share has it no more.
+    /// Notes that no host has more than its share any more.
     pub(super) fn has_made_room(&mut self) {
         self.is_crowded = self.is_full();
     }
 
-    /// Whether more rows may be drawn: they find room, or can be given up, and so can those that fail.
+    /// Returns whether more rows may be drawn: they find room, or can be deferred, and so can those that fail.
     pub(super) fn takes_rows(&self) -> bool {
         !self.is_full() || self.has_room_for_before()
     }
@@ -99,41 +99,41 @@ impl LookAhead {
         self.share = (room / 4 * 3 / hosts.max(1)).max(1);
     }
 
-    /// As long as nothing is given up, nobody has a share.
+    /// Lets one host have all of the room, as long as no row is deferred.
     pub(super) fn undivided(&mut self) {
         self.share = self.max_rows;
     }
 
-    /// Whether a row that was asked before can be given up, too.
+    /// Returns whether a row that has had an attempt can be deferred, too.
     pub(super) fn has_room_for_before(&self) -> bool {
-        self.can_pass_over && self.before.len() < MAX_BEFORE
+        self.room_for_before() > 0
     }
 
-    /// How many such.
+    /// Returns how many rows that have had an attempt can be deferred, too.
     pub(super) fn room_for_before(&self) -> usize {
-        if self.can_pass_over { MAX_BEFORE.saturating_sub(self.before.len()) } else { 0 }
+        if self.can_defer { MAX_BEFORE.saturating_sub(self.before.len()) } else { 0 }
     }
 
-    /// Whether there is no room, or a host has its share with so many rows that were not asked yet, and others that are asked again.
-    pub(super) fn is_full_for(&self, parked: usize, retries: usize) -> bool {
-        self.is_full() || parked >= self.share.saturating_sub(retries).max(self.share.div_ceil(2))
+    /// Returns whether there is no room, or a host has its share with so many new rows and retries.
+    pub(super) fn is_full_for(&self, new_rows: usize, retries: usize) -> bool {
+        self.is_full() || new_rows >= self.share.saturating_sub(retries).max(self.share.div_ceil(2))
     }
 
-    /// Gives up a row that has not entered, or has left.
-    pub(super) fn give_up(&mut self, row: &Row) {
+    /// Defers a row that has not entered, or has left.
+    pub(super) fn defer(&mut self, row: &Row) {
         if let Some(before) = row.before() {
             self.before.insert(row.ordinal, before);
         }
-        self.given_up.push(row.ordinal);
-        self.has_given_up = true;
+        self.deferred.push(row.ordinal);
+        self.has_deferred = true;
     }
 
-    /// Whether any row was ever given up.
-    pub(super) fn has_given_up(&self) -> bool {
-        self.has_given_up
+    /// Returns whether any row was ever deferred.
+    pub(super) fn has_deferred(&self) -> bool {
+        self.has_deferred
     }
 
-    /// What became before of a row that comes.
+    /// Restores the attempts of a row that was deferred.
     pub(super) fn recall(&mut self, row: &mut Row) {
         if !self.before.is_empty()
             && let Some(before) = self.before.remove(&row.ordinal)
@@ -142,12 +142,8 @@ impl LookAhead {
         }
     }
 
-    /// The rows that were given up since the last time.
-    pub(super) fn take_given_up(&mut self) -> Vec<u64> {
-        std::mem::take(&mut self.given_up)
-    }
-
-    pub(super) fn remembers_nothing(&self) -> bool {
-        self.rows == 0 && self.before.is_empty() && self.given_up.is_empty()
+    /// Takes the rows that were deferred since the last call.
+    pub(super) fn take_deferred(&mut self) -> Vec<u64> {
+        std::mem::take(&mut self.deferred)
     }
 }

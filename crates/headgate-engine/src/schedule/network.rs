@@ -14,6 +14,7 @@
 
 use std::time::{Duration, Instant};
 
+use crate::model::error::NetworkEvidence;
 use crate::model::limits::{NetworkDownAfter, Retrying};
 
 /// Failures in a row that make the network doubtful after [`DOUBT_SOON`].
@@ -33,20 +34,6 @@ const CAUTIOUS_INTERVAL: (Duration, Duration) = (Duration::from_millis(100), Dur
 pub const CHECKED_HOSTS: usize = 3;
 /// How long one check may take.
 pub const CHECK_TIME: Duration = Duration::from_secs(3);
-
-/// What one attempt shows about the network.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Sign {
-    /// A response head.
-    Response,
-    /// A name does not exist, or TLS was refused: something at the other end said so.
-    Works,
-    /// The connection was refused: by the host, or by this machine.
-    Refused,
-    /// Looking up a name, or connecting, failed.
-    Unreachable,
-    Nothing,
-}
 
 /// What came of connecting to hosts that have responded before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -139,23 +126,23 @@ impl Network {
 
     /// Notes what an attempt has shown; `several_hosts`: the run has more than one. Returns whether the network was down and
     /// works again.
-    pub fn note(&mut self, sign: Sign, several_hosts: bool, now: Instant) -> bool {
-        match sign {
-            Sign::Response => {
+    pub fn note(&mut self, evidence: NetworkEvidence, several_hosts: bool, now: Instant) -> bool {
+        match evidence {
+            NetworkEvidence::Response => {
                 self.has_responded = true;
                 self.works_at = Some(now);
                 return self.works();
             }
-            Sign::Works => self.is_proven = true,
-            Sign::Refused if several_hosts => self.is_proven = true,
-            Sign::Refused | Sign::Unreachable => {}
-            Sign::Nothing => return false,
+            NetworkEvidence::Works => self.is_proven = true,
+            NetworkEvidence::Refused if several_hosts => self.is_proven = true,
+            NetworkEvidence::Refused | NetworkEvidence::Unreachable => {}
+            NetworkEvidence::Nothing => return false,
         }
         if self.is_proven && !self.has_responded {
             self.works_at = Some(now);
             return self.works();
         }
-        if sign != Sign::Works {
+        if evidence != NetworkEvidence::Works {
             self.failures = self.failures.saturating_add(1);
             self.failing_since.get_or_insert(now);
         }
@@ -291,7 +278,7 @@ mod tests {
     }
 
     fn failing(network: &mut Network, count: u32, now: Instant) {
-        (0..count).for_each(|_| assert!(!network.note(Sign::Unreachable, true, now)));
+        (0..count).for_each(|_| assert!(!network.note(NetworkEvidence::Unreachable, true, now)));
     }
 
     #[test]
@@ -299,7 +286,7 @@ mod tests {
         let start = Instant::now();
         let mut network = Network::new(NetworkDownAfter::Default);
         failing(&mut network, 1000, start);
-        network.note(Sign::Response, true, start + s(0.5));
+        network.note(NetworkEvidence::Response, true, start + s(0.5));
         assert_eq!((Step::Wait, false), (network.step(start + s(100.0)), network.is_watched()));
         // The others are done, and only the dead host is left.
         failing(&mut network, 1, start + s(200.0));
@@ -317,7 +304,7 @@ mod tests {
         for recovers in [true, false] {
             let start = Instant::now();
             let mut network = Network::new(NetworkDownAfter::Default);
-            network.note(Sign::Response, true, start);
+            network.note(NetworkEvidence::Response, true, start);
             failing(&mut network, 20, start);
             assert_eq!(Step::Check, network.step(start + s(1.0)));
             assert_eq!(Some(None), network.throttled(start + s(1.0)));
@@ -407,8 +394,8 @@ mod tests {
     fn a_host_that_accepts_connections_and_is_silent_says_nothing_against_the_network() {
         let start = Instant::now();
         let mut network = Network::new(NetworkDownAfter::Default);
-        network.note(Sign::Response, true, start);
-        network.note(Sign::Nothing, true, start + s(1.0));
+        network.note(NetworkEvidence::Response, true, start);
+        network.note(NetworkEvidence::Nothing, true, start + s(1.0));
         assert!(!network.works_since(start + s(1.0), start + s(1.1)), "connections may have broken with the network");
         assert!(network.works_since(start + s(1.0), start + s(31.0)));
         failing(&mut network, 1, start + s(31.0));
@@ -418,10 +405,10 @@ mod tests {
     #[test]
     fn a_name_that_does_not_exist_and_a_refusal_by_one_of_several_hosts_show_that_the_network_works() {
         for (expected, sign, several) in [
-            (true, Sign::Works, false),
-            (true, Sign::Refused, true),
-            (false, Sign::Refused, false),
-            (false, Sign::Unreachable, true),
+            (true, NetworkEvidence::Works, false),
+            (true, NetworkEvidence::Refused, true),
+            (false, NetworkEvidence::Refused, false),
+            (false, NetworkEvidence::Unreachable, true),
         ] {
             let start = Instant::now();
             let mut network = Network::new(NetworkDownAfter::Default);
@@ -439,7 +426,7 @@ mod tests {
         for (responded, checked) in [(true, Checked::Unreachable), (false, Checked::NoHost)] {
             let mut network = Network::new(NetworkDownAfter::After(s(60.0)));
             if responded {
-                network.note(Sign::Response, true, start);
+                network.note(NetworkEvidence::Response, true, start);
             }
             failing(&mut network, 30, start);
             assert_eq!(Step::Check, network.step(start + s(2.0)));

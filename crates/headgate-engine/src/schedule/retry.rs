@@ -1,4 +1,4 @@
-//! Whether a row is asked again after an attempt that failed, and when.
+//! Whether a row is retried after an attempt that failed, and when; and what an attempt shows about its host and the network.
 //!
 //! Delays have full jitter: a random time up to a bound that doubles with each attempt, so that rows that failed together
 //! don't come back together (M. Brooker, "Exponential Backoff And Jitter", AWS 2015). What a server may have acted on is only
@@ -6,20 +6,22 @@
 
 use std::time::{Duration, Instant};
 
-use crate::model::error::{ErrorKind, Failure};
+use crate::model::error::{ErrorKind, Failure, HostEvidence, LoadEvidence, NetworkEvidence, Processed};
 use crate::model::limits::{RetryOn, Retrying};
 use crate::model::outcome::OutcomeRef;
 use crate::model::random::Rng;
 use crate::model::row::Before;
-use crate::schedule::network::Sign;
+use crate::model::status_set::StatusSet;
 
-/// How an attempt ended, as far as its row's fate depends on it.
+/// How an attempt ended, as far as decisions depend on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AttemptEnd {
+    /// Of the response head; `None`: none came.
     pub status: Option<u16>,
-    /// Why there is no whole answer, if there is none.
+    /// Why there is no complete response, if there is none.
     pub error: Option<ErrorKind>,
-    /// It would be the same the next time: the name does not exist. Or there is no next time, since its answer was handed out.
+    /// The next attempt would end in the same way: the name does not exist. Or there is no next one, since the response was
+    /// handed out.
     pub is_lasting: bool,
     /// The host refused the connection, or one side the other in the TLS handshake.
     pub is_refused: bool,
@@ -27,22 +29,14 @@ pub struct AttemptEnd {
     pub is_ours: bool,
 }
 
-/// What the end of an attempt shows about the host.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Evidence {
-    /// A response head came: the host is up, whatever became of the body.
-    Responded,
-    /// A response head came whose status asks for less load.
-    Overloaded,
-    /// No response head came: the host could not be reached, or did not respond.
-    Silent,
-    Nothing,
-}
-
-/// Of the row whose attempt ended.
+/// An attempt that has ended, and what decides on its row.
 #[derive(Debug, Clone, Copy)]
-pub struct Asked {
-    /// Attempts that ended before this one.
+pub struct FinishedAttempt {
+    pub end: AttemptEnd,
+    /// Only the response head has come, and its body is handed out: unless the row is retried, it stays in flight until
+    /// [`Scheduler::release`](super::scheduler::Scheduler::release).
+    pub body_continues: bool,
+    /// Attempts of the row that ended before this one.
     pub before: Option<Before>,
     /// When the first of all began.
     pub first: Instant,
@@ -52,19 +46,20 @@ pub struct Asked {
     pub may_repeat: bool,
     /// A server has acted on it before, and what ended was a request for what came of that (RFC 9110 section 15.4.4).
     pub was_acted_on: bool,
-    /// The server has named a time.
-    pub was_told_when: bool,
+    /// For how long the server asks to be left alone; zero: the request may be sent again at once.
+    pub requested_pause: Option<Duration>,
+    /// When the host last responded, as far as the engine knows.
+    pub responded_at: Option<Instant>,
 }
 
-/// What becomes of a row whose attempt has ended.
+/// Whether another attempt at a row follows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fate {
-    /// This was the last attempt.
-    Final,
-    /// It was, since the server may have acted on it, and could not tell a second request from the first.
-    Unrepeatable,
-    /// It is asked again, not before this time.
-    Again(Instant),
+pub enum Retry {
+    No,
+    /// It does not, since the server may have acted on the request, and could not tell a second one from the first.
+    NotRepeatable,
+    /// Not before this time.
+    At(Instant),
 }
 
 impl AttemptEnd {
@@ -86,116 +81,97 @@ impl AttemptEnd {
         }
     }
 
-    pub fn is_worth_another(&self, on: &RetryOn) -> bool {
-        match (self.error, self.status) {
-            (Some(kind), _) => !self.is_lasting && on.has_kind(kind),
-            (None, status) => !self.is_lasting && status.is_some_and(|status| on.has_status(status)),
-        }
+    /// Returns whether a row whose last attempt ended so has failed: without a complete response, or with a status in `fail_on`.
+    pub fn is_failure(&self, fail_on: &StatusSet) -> bool {
+        self.error.is_some() || self.status.is_some_and(|status| fail_on.contains(status))
     }
 
-    /// Whether a complete response came that does not ask for less load.
+    /// Returns whether the user wants another attempt after one that ended so.
+    pub fn is_retryable(&self, on: &RetryOn) -> bool {
+        let is_listed = match (self.error, self.status) {
+            (Some(kind), _) => on.has_kind(kind),
+            (None, status) => status.is_some_and(|status| on.has_status(status)),
+        };
+        is_listed && !self.is_lasting
+    }
+
+    /// Returns whether a complete response came that does not ask for less load.
     pub fn is_answer(&self) -> bool {
-        matches!(self.error, None | Some(ErrorKind::UnexpectedAnswer)) && self.evidence() == Evidence::Responded
+        matches!(self.error, None | Some(ErrorKind::UnexpectedAnswer)) && self.evidence() == HostEvidence::Responded
     }
 
-    /// What it shows about the host.
-    pub fn evidence(&self) -> Evidence {
-        use ErrorKind as Kind;
-        match (self.status, self.error) {
-            (Some(429 | 502 | 503 | 504), _) => Evidence::Overloaded,
-            (Some(_), _) => Evidence::Responded,
-            (None, None) => Evidence::Nothing,
-            _ if self.is_ours => Evidence::Nothing,
+    /// Returns what it shows about the host.
+    pub fn evidence(&self) -> HostEvidence {
+        match (self.status, self.error.map(ErrorKind::host_evidence)) {
+            (Some(429 | 502 | 503 | 504), _) => HostEvidence::Overloaded,
+            (Some(_), _) => HostEvidence::Responded,
+            _ if self.is_ours => HostEvidence::Nothing,
             // A name that does not exist and a refused certificate end their rows at once: there is nothing to probe for.
-            (None, Some(Kind::Resolve | Kind::Connect | Kind::ConnectTimeout)) if self.is_lasting => Evidence::Nothing,
-            (None, Some(Kind::Tls)) if self.is_refused || self.is_lasting => Evidence::Nothing,
-            (None, Some(kind)) => match kind {
-                Kind::Resolve | Kind::Connect | Kind::ConnectTimeout | Kind::Tls | Kind::Timeout | Kind::Closed => {
-                    Evidence::Silent
-                }
-                // Bytes came, if not a head.
-                Kind::Protocol => Evidence::Responded,
-                Kind::InvalidRequest
-                | Kind::BodyTooLarge
-                | Kind::Decode
-                | Kind::HostDown
-                | Kind::Proxy
-                | Kind::TooManyRedirects
-                | Kind::BlockedByRobots
-                | Kind::BlockedByNetworkPolicy
-                | Kind::RedirectLoop
-                | Kind::UnexpectedAnswer
-                | Kind::ChecksumMismatch
-                | Kind::DuplicateName
-                | Kind::Cancelled => Evidence::Nothing,
-            },
+            (None, Some(HostEvidence::Silent)) if self.is_lasting || self.shows_a_refused_handshake() => {
+                HostEvidence::Nothing
+            }
+            (None, evidence) => evidence.unwrap_or(HostEvidence::Nothing),
         }
     }
 
-    /// What it shows about the network.
-    pub fn sign(&self) -> Sign {
-        use ErrorKind as Kind;
+    /// Returns what it shows about the network.
+    pub fn network_evidence(&self) -> NetworkEvidence {
+        if self.status.is_some() || self.evidence() == HostEvidence::Responded {
+            return NetworkEvidence::Response;
+        }
         match self.error {
-            _ if self.status.is_some() || self.evidence() == Evidence::Responded => Sign::Response,
-            _ if self.is_ours => Sign::Nothing,
-            Some(Kind::Resolve) if self.is_lasting => Sign::Works,
-            Some(Kind::Tls) => {
-                if self.is_refused {
-                    Sign::Works
-                } else {
-                    Sign::Nothing
-                }
-            }
-            Some(Kind::Connect) if self.is_refused => Sign::Refused,
-            Some(Kind::Resolve | Kind::Connect | Kind::ConnectTimeout | Kind::Proxy) if !self.is_lasting => {
-                Sign::Unreachable
-            }
-            _ => Sign::Nothing,
+            _ if self.is_ours => NetworkEvidence::Nothing,
+            _ if self.shows_a_refused_handshake() => NetworkEvidence::Works,
+            Some(ErrorKind::Resolve) if self.is_lasting => NetworkEvidence::Works,
+            Some(ErrorKind::Connect) if self.is_refused => NetworkEvidence::Refused,
+            Some(kind) if !self.is_lasting => kind.network_evidence(),
+            _ => NetworkEvidence::Nothing,
         }
     }
 
-    /// Whether it may be since too much was asked at once.
+    fn shows_a_refused_handshake(self) -> bool {
+        self.error == Some(ErrorKind::Tls) && self.is_refused
+    }
+
+    /// Returns whether it may be caused by too many requests at once.
     pub fn is_overload(&self) -> bool {
-        match (self.error, self.status) {
-            (Some(kind), _) => {
-                matches!(kind, ErrorKind::ConnectTimeout | ErrorKind::Timeout | ErrorKind::Closed | ErrorKind::Connect)
-            }
-            (None, status) => matches!(status, Some(429 | 503)),
-        }
-    }
-
-    /// Whether the server has surely done nothing.
-    fn did_nothing(self, was_told_when: bool) -> bool {
-        match (self.error, self.status) {
-            (Some(kind), _) => {
-                use ErrorKind::{Connect, ConnectTimeout, Proxy, Resolve, Tls};
-                matches!(kind, Resolve | Connect | ConnectTimeout | Proxy | Tls)
-            }
-            (None, Some(429)) => true,
-            (None, Some(503)) => was_told_when,
-            (None, _) => false,
+        match self.error {
+            Some(kind) => kind.load_evidence() == LoadEvidence::MaybeOverload,
+            None => matches!(self.status, Some(429 | 503)),
         }
     }
 }
 
-/// What becomes of a row after an attempt that ended so.
-pub fn fate(rules: &Retrying, end: &AttemptEnd, asked: &Asked, now: Instant, rng: &mut Rng) -> Fate {
-    let retries_before = asked.before.map_or(0, |before| before.attempts);
-    if retries_before >= rules.retries || !end.is_worth_another(&rules.on) {
-        return Fate::Final;
+impl FinishedAttempt {
+    /// Returns whether the server has surely not acted on the request.
+    fn was_not_processed(&self) -> bool {
+        !self.was_acted_on
+            && match (self.end.error, self.end.status) {
+                (Some(kind), _) => kind.processed() == Processed::No,
+                (None, Some(429)) => true,
+                (None, Some(503)) => self.requested_pause.is_some(),
+                (None, _) => false,
+            }
     }
-    let did_nothing = !asked.was_acted_on && end.did_nothing(asked.was_told_when);
-    if !(asked.may_repeat || rules.also_unsafe || did_nothing) {
-        return Fate::Unrepeatable;
-    }
-    let due = now + delay(rules, retries_before, rng);
-    match rules.deadline {
-        Some(deadline) if due >= asked.first + deadline => Fate::Final,
-        _ => Fate::Again(due),
+
+    /// Returns whether another attempt at the row follows, and when.
+    pub fn retry(&self, rules: &Retrying, now: Instant, rng: &mut Rng) -> Retry {
+        let retries_before = self.before.map_or(0, |before| before.attempts);
+        if retries_before >= rules.retries || !self.end.is_retryable(&rules.on) {
+            return Retry::No;
+        }
+        if !(self.may_repeat || rules.also_unsafe || self.was_not_processed()) {
+            return Retry::NotRepeatable;
+        }
+        let due = now + backoff(rules, retries_before, rng);
+        match rules.deadline {
+            Some(deadline) if due >= self.first + deadline => Retry::No,
+            _ => Retry::At(due),
+        }
     }
 }
 
-fn delay(rules: &Retrying, retries_before: u16, rng: &mut Rng) -> Duration {
+fn backoff(rules: &Retrying, retries_before: u16, rng: &mut Rng) -> Duration {
     let doubled = rules.delay.saturating_mul(1_u32.checked_shl(retries_before.into()).unwrap_or(u32::MAX));
     doubled.min(rules.max_delay).mul_f64(rng.f64())
 }
@@ -205,45 +181,58 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::model::error::ByDefault;
 
     fn ended(error: Option<ErrorKind>, status: Option<u16>) -> AttemptEnd {
         AttemptEnd { status, error, is_lasting: false, is_refused: false, is_ours: false }
     }
 
-    fn asked(started: Instant) -> Asked {
-        Asked { before: None, first: started, started, may_repeat: true, was_acted_on: false, was_told_when: false }
+    fn attempt(started: Instant, end: AttemptEnd) -> FinishedAttempt {
+        FinishedAttempt {
+            end,
+            body_continues: false,
+            before: None,
+            first: started,
+            started,
+            may_repeat: true,
+            was_acted_on: false,
+            requested_pause: None,
+            responded_at: None,
+        }
     }
 
-    fn is_again(rules: &Retrying, end: AttemptEnd, asked: &Asked) -> bool {
-        matches!(fate(rules, &end, asked, asked.started, &mut fastrand::Rng::with_seed(1)), Fate::Again(_))
+    fn is_retried(rules: &Retrying, end: AttemptEnd, attempt: &FinishedAttempt) -> bool {
+        let attempt = FinishedAttempt { end, ..*attempt };
+        matches!(attempt.retry(rules, attempt.started, &mut fastrand::Rng::with_seed(1)), Retry::At(_))
     }
 
     #[test]
-    fn what_may_be_otherwise_the_next_time_is_asked_again() {
-        let (rules, asked) = (Retrying::default(), asked(Instant::now()));
+    fn what_may_be_otherwise_the_next_time_is_retried() {
+        let (rules, asked) = (Retrying::default(), attempt(Instant::now(), ended(None, None)));
         for kind in ErrorKind::ALL {
             use ErrorKind as Kind;
             let expected = matches!(
                 kind,
                 Kind::Connect | Kind::Resolve | Kind::Proxy | Kind::Closed | Kind::Timeout | Kind::ConnectTimeout
             );
-            assert_eq!(expected, is_again(&rules, ended(Some(*kind), None), &asked), "{kind}");
+            assert_eq!(expected, is_retried(&rules, ended(Some(*kind), None), &asked), "{kind}");
+            assert_eq!(expected, kind.by_default() == ByDefault::Retried, "{kind}");
         }
         for status in [200, 301, 400, 401, 404, 408, 425, 429, 500, 501, 502, 503, 504, 505] {
             let expected = matches!(status, 408 | 425 | 429 | 500 | 502 | 503 | 504);
-            assert_eq!(expected, is_again(&rules, ended(None, Some(status)), &asked), "{status}");
+            assert_eq!(expected, is_retried(&rules, ended(None, Some(status)), &asked), "{status}");
         }
         let no_such_name = AttemptEnd { is_lasting: true, ..ended(Some(ErrorKind::Resolve), None) };
-        assert!(!is_again(&rules, no_such_name, &asked));
+        assert!(!is_retried(&rules, no_such_name, &asked));
         // The head of an answer came, and its body did not.
-        assert!(is_again(&rules, ended(Some(ErrorKind::Closed), Some(200)), &asked));
-        assert!(!is_again(&rules, ended(Some(ErrorKind::BodyTooLarge), Some(503)), &asked));
+        assert!(is_retried(&rules, ended(Some(ErrorKind::Closed), Some(200)), &asked));
+        assert!(!is_retried(&rules, ended(Some(ErrorKind::BodyTooLarge), Some(503)), &asked));
     }
 
     #[test]
     fn what_a_server_may_have_acted_on_is_sent_again_only_if_that_does_no_harm() {
         let rules = Retrying::default();
-        let post = Asked { may_repeat: false, ..asked(Instant::now()) };
+        let post = FinishedAttempt { may_repeat: false, ..attempt(Instant::now(), ended(None, Some(500))) };
         for (expected, end) in [
             (true, ended(Some(ErrorKind::Connect), None)),
             (true, ended(Some(ErrorKind::ConnectTimeout), None)),
@@ -254,15 +243,15 @@ mod tests {
             (false, ended(Some(ErrorKind::Closed), None)),
             (false, ended(Some(ErrorKind::Timeout), None)),
         ] {
-            assert_eq!(expected, is_again(&rules, end, &post), "{end:?}");
-            assert!(is_again(&Retrying { also_unsafe: true, ..rules.clone() }, end, &post));
+            assert_eq!(expected, is_retried(&rules, end, &post), "{end:?}");
+            assert!(is_retried(&Retrying { also_unsafe: true, ..rules.clone() }, end, &post));
         }
-        let acted_on = Asked { was_acted_on: true, ..post };
-        assert!(!is_again(&rules, ended(Some(ErrorKind::Connect), None), &acted_on));
-        let told = Asked { was_told_when: true, ..post };
-        assert!(is_again(&rules, ended(None, Some(503)), &told));
-        let fate = fate(&rules, &ended(None, Some(500)), &post, post.started, &mut fastrand::Rng::with_seed(1));
-        assert_eq!(Fate::Unrepeatable, fate);
+        let acted_on = FinishedAttempt { was_acted_on: true, ..post };
+        assert!(!is_retried(&rules, ended(Some(ErrorKind::Connect), None), &acted_on));
+        let told = FinishedAttempt { requested_pause: Some(Duration::ZERO), ..post };
+        assert!(is_retried(&rules, ended(None, Some(503)), &told));
+        let retry = post.retry(&rules, post.started, &mut fastrand::Rng::with_seed(1));
+        assert_eq!(Retry::NotRepeatable, retry);
     }
 
     #[test]
@@ -270,8 +259,9 @@ mod tests {
         let first = Instant::now();
         let started = first + Duration::from_secs(9);
         let rules = Retrying { deadline: Some(Duration::from_secs(5)), ..Retrying::default() };
-        assert!(!is_again(&rules, ended(None, Some(503)), &Asked { first, ..asked(started) }));
-        assert!(is_again(&rules, ended(None, Some(503)), &asked(started)));
+        let unavailable = attempt(started, ended(None, Some(503)));
+        assert!(!is_retried(&rules, unavailable.end, &FinishedAttempt { first, ..unavailable }));
+        assert!(is_retried(&rules, unavailable.end, &unavailable));
     }
 
     #[test]
@@ -280,29 +270,33 @@ mod tests {
         let failed = |kind| AttemptEnd::failed(None, &Failure::new(kind, ""));
         let refused = |kind| AttemptEnd { is_refused: true, ..failed(kind) };
         let lasting = |kind| AttemptEnd { is_lasting: true, ..failed(kind) };
-        for (evidence, sign, end) in [
-            (Evidence::Responded, Sign::Response, ended(None, Some(200))),
-            (Evidence::Responded, Sign::Response, ended(None, Some(500))),
-            (Evidence::Overloaded, Sign::Response, ended(None, Some(429))),
-            (Evidence::Overloaded, Sign::Response, ended(None, Some(503))),
+        for (evidence, network, end) in [
+            (HostEvidence::Responded, NetworkEvidence::Response, ended(None, Some(200))),
+            (HostEvidence::Responded, NetworkEvidence::Response, ended(None, Some(500))),
+            (HostEvidence::Overloaded, NetworkEvidence::Response, ended(None, Some(429))),
+            (HostEvidence::Overloaded, NetworkEvidence::Response, ended(None, Some(503))),
             // A body that breaks off, or takes too long.
-            (Evidence::Responded, Sign::Response, ended(Some(Kind::Closed), Some(200))),
-            (Evidence::Responded, Sign::Response, ended(Some(Kind::Timeout), Some(200))),
-            (Evidence::Silent, Sign::Nothing, failed(Kind::Closed)),
-            (Evidence::Silent, Sign::Nothing, failed(Kind::Timeout)),
-            (Evidence::Silent, Sign::Unreachable, failed(Kind::Connect)),
-            (Evidence::Silent, Sign::Refused, refused(Kind::Connect)),
-            (Evidence::Silent, Sign::Unreachable, failed(Kind::ConnectTimeout)),
-            (Evidence::Silent, Sign::Unreachable, failed(Kind::Resolve)),
-            (Evidence::Nothing, Sign::Works, lasting(Kind::Resolve)),
+            (HostEvidence::Responded, NetworkEvidence::Response, ended(Some(Kind::Closed), Some(200))),
+            (HostEvidence::Responded, NetworkEvidence::Response, ended(Some(Kind::Timeout), Some(200))),
+            (HostEvidence::Silent, NetworkEvidence::Nothing, failed(Kind::Closed)),
+            (HostEvidence::Silent, NetworkEvidence::Nothing, failed(Kind::Timeout)),
+            (HostEvidence::Silent, NetworkEvidence::Unreachable, failed(Kind::Connect)),
+            (HostEvidence::Silent, NetworkEvidence::Refused, refused(Kind::Connect)),
+            (HostEvidence::Silent, NetworkEvidence::Unreachable, failed(Kind::ConnectTimeout)),
+            (HostEvidence::Silent, NetworkEvidence::Unreachable, failed(Kind::Resolve)),
+            (HostEvidence::Nothing, NetworkEvidence::Works, lasting(Kind::Resolve)),
             // A handshake that breaks off, and a certificate that is not trusted.
-            (Evidence::Silent, Sign::Nothing, failed(Kind::Tls)),
-            (Evidence::Nothing, Sign::Works, refused(Kind::Tls)),
+            (HostEvidence::Silent, NetworkEvidence::Nothing, failed(Kind::Tls)),
+            (HostEvidence::Nothing, NetworkEvidence::Works, refused(Kind::Tls)),
             // Waiting for a connection of ours to close.
-            (Evidence::Nothing, Sign::Nothing, AttemptEnd { is_ours: true, ..failed(Kind::ConnectTimeout) }),
-            (Evidence::Nothing, Sign::Nothing, failed(Kind::InvalidRequest)),
+            (
+                HostEvidence::Nothing,
+                NetworkEvidence::Nothing,
+                AttemptEnd { is_ours: true, ..failed(Kind::ConnectTimeout) },
+            ),
+            (HostEvidence::Nothing, NetworkEvidence::Nothing, failed(Kind::InvalidRequest)),
         ] {
-            assert_eq!((evidence, sign), (end.evidence(), end.sign()), "{end:?}");
+            assert_eq!((evidence, network), (end.evidence(), end.network_evidence()), "{end:?}");
         }
     }
 
@@ -320,17 +314,17 @@ mod tests {
             let (mut now, mut before) = (first, None);
             let mut attempts = 0_u16;
             loop {
-                let asked = Asked { before, first, ..asked(now) };
+                let attempt = FinishedAttempt { before, first, ..attempt(now, ended(None, Some(503))) };
                 attempts += 1;
-                match fate(&rules, &ended(None, Some(503)), &asked, now, &mut rng) {
-                    Fate::Again(due) => {
+                match attempt.retry(&rules, now, &mut rng) {
+                    Retry::At(due) => {
                         let bound = delay.saturating_mul(1 << (attempts - 1).min(30)).min(max_delay);
                         prop_assert!(due - now <= bound);
                         prop_assert!(deadline.is_none_or(|deadline| due < first + deadline));
                         now = due;
                     }
                     last => {
-                        prop_assert_eq!(Fate::Final, last);
+                        prop_assert_eq!(Retry::No, last);
                         break;
                     }
                 }

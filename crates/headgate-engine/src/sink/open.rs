@@ -7,7 +7,6 @@ use arrow_schema::SchemaRef;
 use super::Sink;
 use super::none::NoneSink;
 use super::stream::StreamSink;
-use crate::columns::schema::check_names;
 use crate::message;
 use crate::model::error::JobError;
 use crate::model::message::OptionName;
@@ -17,9 +16,8 @@ use crate::parts::ndjson::encode::LineEncoder;
 /// Opens the sink of a job whose outcomes pass through; one with a directory is opened with its job.
 ///
 /// # Errors
-/// `Usage`: a format that does not go with the output, or input columns that can't be kept.
+/// `Usage`: a format that does not go with the output.
 pub fn open(options: &SinkOptions, schema: &SchemaRef) -> Result<Box<dyn Sink>, JobError> {
-    check_names(schema).map_err(JobError::usage)?;
     match (&options.output, options.format) {
         (_, Format::None) => Ok(Box::new(NoneSink)),
         (Output::Stdout, Format::Ndjson) => {

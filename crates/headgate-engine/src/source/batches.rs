@@ -6,15 +6,16 @@ use arrow_schema::Fields;
 
 use super::content::{Content, Passing, Tracked, Unread};
 use super::fingerprint::Fingerprint;
-use super::{Again, Source, refusal};
+use super::{Again, Check, Source, refusal};
 use crate::model::error::JobError;
 use crate::model::message::Message;
-use crate::model::row::{MAX_BATCH_BYTES, MAX_BATCH_ROWS, Row, RowBatch, RowBody};
+use crate::model::row::{MAX_BATCH_BYTES, MAX_BATCH_ROWS, Row, RowBatch};
 use crate::model::source_size::SourceSize;
 
 /// What one form of input implements; [`Batches`] makes a [`Source`] of it.
 pub(super) trait Rows: Send {
-    /// The next row, which is to have this ordinal, or `None` at the end of the input. If it is tracked, it passes.
+    /// The next row, which is to have this ordinal, or `None` at the end of the input, or of a file that others follow. If
+    /// it is tracked, it passes.
     fn next_row(&mut self, ordinal: u64, passing: Option<&mut Passing>) -> Result<Option<Row>, JobError>;
 
     /// Passes over so many rows, the first of which has this ordinal: how many there were, fewer only at the end of the
@@ -29,7 +30,7 @@ pub(super) trait Rows: Send {
         0
     }
 
-    /// The rows with which these are known together: where one of them differs, nobody knows which it is.
+    /// The rows with which these are known together: where one of them differs, it is not known which.
     fn known_together(&self, rows: Range<u64>) -> Range<u64> {
         rows
     }
@@ -56,6 +57,14 @@ pub(super) trait Rows: Send {
         Ok(())
     }
 
+    /// Whether another file follows the one that is read.
+    fn has_next_file(&self) -> bool {
+        false
+    }
+
+    /// Leaves a file that has ended, behind which the row of this ordinal follows.
+    fn end_file(&mut self, _next: u64) {}
+
     /// The file that has this row, if there are several.
     fn file_of(&self, _row: u64) -> Option<String> {
         None
@@ -72,14 +81,18 @@ pub(super) trait Rows: Send {
     }
 }
 
-pub(super) struct Batches<R> {
-    rows: R,
+pub(super) struct Batches {
+    rows: Box<dyn Rows>,
     next_ordinal: u64,
     /// `head`: the ordinal to stop before.
     end: Option<u64>,
     failed: Option<JobError>,
     again: Option<Again>,
     tracking: Option<Tracking>,
+    /// What is to succeed before the first row is handed on.
+    check: Option<Check>,
+    /// The first rows, which were read already.
+    peeked: Option<RowBatch>,
 }
 
 /// What is known of the rows that have passed.
@@ -90,14 +103,29 @@ struct Tracking {
     tracked: Tracked,
 }
 
-impl<R: Rows + 'static> Batches<R> {
-    pub(super) fn boxed(rows: R, head: Option<u64>, again: Option<Again>) -> Box<dyn Source> {
-        Box::new(Self { rows, next_ordinal: 0, end: head, failed: None, again, tracking: None })
+impl Batches {
+    pub(super) fn boxed(rows: Box<dyn Rows>, head: Option<u64>, again: Option<Again>) -> Box<dyn Source> {
+        Box::new(Self {
+            rows,
+            next_ordinal: 0,
+            end: head,
+            failed: None,
+            again,
+            tracking: None,
+            check: None,
+            peeked: None,
+        })
     }
-}
 
-impl<R: Rows> Batches<R> {
-    /// Compares the rows that have passed with those of then, and has others know of them.
+    fn run_check(&mut self) -> Result<(), JobError> {
+        if let Some(check) = &self.check {
+            check(self.fingerprint())?;
+            self.check = None;
+        }
+        Ok(())
+    }
+
+    /// Compares the rows that have passed with those of then, and publishes what is known of them.
     fn track_passed(&mut self) -> Result<(), JobError> {
         let Some(Tracking { name, passing, tracked }) = &self.tracking else { return Ok(()) };
         if let Some(rows) = passing.difference() {
@@ -114,8 +142,12 @@ impl<R: Rows> Batches<R> {
     }
 }
 
-impl<R: Rows> Source for Batches<R> {
+impl Source for Batches {
     fn next_batch(&mut self) -> Result<Option<RowBatch>, JobError> {
+        self.run_check()?;
+        if let Some(first) = self.peeked.take() {
+            return Ok(Some(first));
+        }
         let mut batch = RowBatch::new();
         let mut bytes = 0;
         while self.failed.is_none()
@@ -127,11 +159,14 @@ impl<R: Rows> Source for Batches<R> {
             let passing = self.tracking.as_mut().map(|tracking| &mut tracking.passing);
             match self.rows.next_row(self.next_ordinal, passing) {
                 Ok(Some(row)) => {
-                    bytes += row_bytes(&row);
+                    bytes += row.bytes();
                     batch.push(row);
                     self.next_ordinal += 1;
                 }
-                Ok(None) => self.end = Some(self.next_ordinal),
+                Ok(None) if !self.rows.has_next_file() => self.end = Some(self.next_ordinal),
+                // The kept columns of a batch are those of one file.
+                Ok(None) if !batch.is_empty() => break,
+                Ok(None) => self.rows.end_file(self.next_ordinal),
                 Err(error) => self.failed = Some(error),
             }
         }
@@ -146,11 +181,23 @@ impl<R: Rows> Source for Batches<R> {
     }
 
     fn skip_to(&mut self, ordinal: u64) -> Result<(), JobError> {
+        self.run_check()?;
+        let next = self.peeked.iter().flatten().next().map_or(self.next_ordinal, |row| row.ordinal);
+        let to = self.end.map_or(ordinal, |end| end.min(ordinal));
+        if to < next {
+            return Err(passed(ordinal, next));
+        }
+        if let Some(first) = &mut self.peeked {
+            first.drain(..first.partition_point(|row| row.ordinal < to));
+            if !first.is_empty() {
+                return Ok(());
+            }
+            self.peeked = None;
+        }
         if let Some(error) = &self.failed {
             return Err(error.clone());
         }
-        let to = self.end.map_or(ordinal, |end| end.min(ordinal));
-        let Some(count) = to.checked_sub(self.next_ordinal) else { return Err(passed(ordinal, self.next_ordinal)) };
+        let count = to - self.next_ordinal;
         let passing = self.tracking.as_mut().map(|tracking| &mut tracking.passing);
         let skipped = self.rows.skip(self.next_ordinal, count, passing);
         let skipped = skipped.inspect_err(|error| self.failed = Some(error.clone()))?;
@@ -159,6 +206,19 @@ impl<R: Rows> Source for Batches<R> {
             self.end = Some(self.next_ordinal);
         }
         self.track_passed().inspect_err(|error| self.failed = Some(error.clone()))
+    }
+
+    fn peek(&mut self) -> Result<bool, JobError> {
+        // What is read from a pipe is waited for only once the job runs.
+        if self.fingerprint().is_none() {
+            return Ok(true);
+        }
+        self.peeked = self.next_batch()?;
+        Ok(self.peeked.is_some())
+    }
+
+    fn check_first(&mut self, check: Check) {
+        self.check = Some(check);
     }
 
     fn track(&mut self, name: &str, then: Option<&Content>, unread: Unread) -> Result<Option<Tracked>, JobError> {
@@ -210,13 +270,4 @@ pub(super) fn passed(ordinal: u64, next: u64) -> JobError {
     JobError::internal(format!(
         "row {ordinal} was asked for where the next one is row {next}: an input is read forward only"
     ))
-}
-
-fn row_bytes(row: &Row) -> usize {
-    let extra = row.extra.as_ref().map_or(0, |extra| {
-        extra.method.as_ref().map_or(0, |method| method.len())
-            + extra.headers.iter().map(|(name, value)| name.len() + value.len()).sum::<usize>()
-            + extra.body.as_ref().map_or(0, RowBody::held_bytes)
-    });
-    row.url.len() + extra
 }

@@ -7,14 +7,13 @@ use bytes::Bytes;
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::ArrowReaderMetadata;
 
-use super::cells::{Place, defect_row, set_headers, set_method, url_row};
+use super::cells::Place;
 use super::columns::Columns;
-use super::cost::set_cost;
 use super::header_column::{HeaderColumn, byte_column, value_column};
 use super::template::bound::RequestTemplates;
-use super::template::cell::Cell;
 use super::template::cell_column::CellColumn;
-use crate::model::row::Row;
+use super::values::Values;
+use crate::model::row::{Row, RowHeaders};
 
 /// What is read of a file.
 pub(super) struct Used {
@@ -27,22 +26,19 @@ pub(super) struct Used {
 }
 
 impl Used {
-    /// Of record batches that are in memory.
-    pub(super) fn of_batches(columns: Columns) -> Self {
-        let mut roots = asked_and_kept(&columns);
-        roots.extend(columns.cost);
-        roots.sort_unstable();
-        roots.dedup();
-        Self { roots, projection: ProjectionMask::all(), known_by: ProjectionMask::all(), columns }
-    }
-
-    pub(super) fn new(columns: Columns, metadata: &ArrowReaderMetadata) -> Self {
-        let mut roots = asked_and_kept(&columns);
-        // Columns behind those of the file are none of its own.
-        let own = metadata.schema().fields().len();
-        let mask = |roots: &[usize]| {
-            let roots = roots.iter().copied().filter(|root| *root < own);
-            ProjectionMask::roots(metadata.parquet_schema(), roots)
+    /// Of a Parquet file, or of record batches in memory.
+    pub(super) fn new(columns: Columns, metadata: Option<&ArrowReaderMetadata>) -> Self {
+        let read = [columns.url, columns.method, columns.headers, columns.body].into_iter().flatten();
+        let of_templates = columns.templates.iter().flat_map(|templates| &templates.columns).copied();
+        let mut roots: Vec<usize> = read.chain(of_templates).chain(columns.kept.iter().copied()).collect();
+        let mask = |roots: &[usize]| match metadata {
+            None => ProjectionMask::all(),
+            Some(metadata) => {
+                // Columns behind those of the file are none of its own.
+                let own = metadata.schema().fields().len();
+                let roots = roots.iter().copied().filter(|root| *root < own);
+                ProjectionMask::roots(metadata.parquet_schema(), roots)
+            }
         };
         let known_by = mask(&roots);
         roots.extend(columns.cost);
@@ -51,13 +47,6 @@ impl Used {
         let projection = mask(&roots);
         Self { roots, projection, known_by, columns }
     }
-}
-
-/// The columns that say what is asked and kept.
-fn asked_and_kept(columns: &Columns) -> Vec<usize> {
-    let read = [columns.url, columns.method, columns.headers, columns.body].into_iter().flatten();
-    let of_templates = columns.templates.iter().flat_map(|templates| &templates.columns).copied();
-    read.chain(of_templates).chain(columns.kept.iter().copied()).collect()
 }
 
 pub(super) struct Chunk {
@@ -121,31 +110,15 @@ impl Chunk {
     }
 
     pub(super) fn row(&self, ordinal: u64, at: usize, templates: Option<&RequestTemplates>) -> Row {
-        let place = Place::Row(ordinal);
-        let cells: Vec<Cell> = self.cells.iter().map(|column| column.cell(at)).collect();
-        let mut row = match (cell(self.url.as_ref(), at), templates) {
-            (Some(url), _) => url_row(ordinal, place, url),
-            (None, Some(templates)) if templates.make_urls() => templates.row(ordinal, place, &cells),
-            (None, _) => defect_row(ordinal, place, "the URL is null"),
+        let values = Values {
+            url: self.url.as_ref().map(|urls| cell(urls, at).map(Into::into).ok_or_else(|| "the URL is null".into())),
+            method: Ok(self.method.as_ref().and_then(|methods| cell(methods, at)).unwrap_or_default().into()),
+            headers: self.headers.as_ref().map_or(Ok(RowHeaders::new()), |headers| headers.get(at)),
+            body: Ok(self.body.as_ref().and_then(|bodies| cell(bodies, at)).map(Bytes::copy_from_slice)),
+            cost: self.cost.as_ref().and_then(|(name, costs)| Some((&**name, Ok(cell(costs, at)?.into())))),
+            cells: self.cells.iter().map(|column| column.cell(at)).collect(),
         };
-        if let Some(method) = cell(self.method.as_ref(), at) {
-            set_method(&mut row, place, method);
-        }
-        if let Some(headers) = &self.headers {
-            set_headers(&mut row, place, headers.get(at));
-        }
-        if let Some(body) = cell(self.body.as_ref(), at) {
-            row.extra.get_or_insert_default().body = Some(Bytes::copy_from_slice(body).into());
-        }
-        if let Some((name, costs)) = &self.cost
-            && let Some(cost) = cell(Some(costs), at)
-        {
-            set_cost(&mut row, place, name, cost);
-        }
-        if let Some(templates) = templates {
-            templates.fill(&mut row, place, &cells);
-        }
-        row
+        values.row(ordinal, Place::Row(ordinal), templates)
     }
 
     /// Bytes of a row's kept text and binary values; other types are bounded by the size of a record batch.
@@ -159,7 +132,7 @@ impl Chunk {
     }
 }
 
-/// `None` where it is null, or where there is no such column.
-fn cell(column: Option<&BinaryViewArray>, at: usize) -> Option<&[u8]> {
-    column.filter(|column| column.is_valid(at)).map(|column| column.value(at))
+/// `None`: it is null.
+fn cell(column: &BinaryViewArray, at: usize) -> Option<&[u8]> {
+    column.is_valid(at).then(|| column.value(at))
 }

@@ -3,22 +3,18 @@
 //! That takes one more passage through what was read. What follows the rows that were read then is not known; the file may
 //! have grown, or it was never read to its end. So another end of the file counts as grown.
 
-use arrow_schema::Fields;
 use serde::{Deserialize, Serialize};
 
 use super::content::{Content, Unread};
 use super::fingerprint::Fingerprint;
-use super::{Again, Source, open, refusal};
+use super::{Check, Source, open, refusal};
 use crate::model::error::JobError;
-use crate::model::message::Message;
 use crate::model::options::SourceOptions;
-use crate::model::row::RowBatch;
-use crate::model::source_size::SourceSize;
 
 /// What an input was when it was read last.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InputThen {
-    /// As long as it is the same, nobody has touched the file.
+    /// As long as it is the same, the file was not touched.
     pub fingerprint: Fingerprint,
     /// Where they are known.
     pub rows: Option<u64>,
@@ -33,43 +29,41 @@ pub enum Beyond {
     Same,
     /// More than was there.
     Grown,
-    /// Whatever is there now, which nobody will read.
+    /// Whatever is there now, which is not read.
     Anything,
 }
 
-pub struct Compared {
-    source: Box<dyn Source>,
-    options: SourceOptions,
-    then: InputThen,
-    beyond: Beyond,
-    done: bool,
+/// How an input is compared with what it was.
+#[derive(Debug)]
+pub struct Comparison {
+    pub options: SourceOptions,
+    pub then: InputThen,
+    pub beyond: Beyond,
 }
 
-impl Compared {
-    /// `source`: the same input, from which nothing has been read.
-    pub fn new(source: Box<dyn Source>, options: &SourceOptions, then: InputThen, beyond: Beyond) -> Self {
-        Self { source, options: options.clone(), then, beyond, done: false }
+impl Comparison {
+    pub fn into_check(self) -> Check {
+        Box::new(move |now| self.run(now))
     }
 
-    fn compare(&mut self) -> Result<(), JobError> {
-        if self.done {
-            return Ok(());
-        }
+    /// Reads the input, which has the fingerprint `now`, once more.
+    ///
+    /// # Errors
+    /// `Input`: it has other rows than then, or more or fewer of them than may be.
+    fn run(&self, now: Option<Fingerprint>) -> Result<(), JobError> {
         let name = &*self.options.name();
         let InputThen { content, rows, .. } = &self.then;
         let mut source = open::open(&self.options)?;
-        if source.fingerprint() != self.source.fingerprint() {
+        if source.fingerprint() != now {
             return Err(JobError::input(format!("{name}: changed while it was read: run the same command again")));
         }
         source.track(name, Some(content), Unread::Compared)?;
         source.skip_to(content.rows())?;
         match rows {
-            _ if self.beyond == Beyond::Anything => {}
-            Some(rows) => self.compare_end(source.as_mut(), *rows)?,
-            None => self.compare_size()?,
+            _ if self.beyond == Beyond::Anything => Ok(()),
+            Some(rows) => self.compare_end(source.as_mut(), *rows),
+            None => self.compare_size(now.as_ref()),
         }
-        self.done = true;
-        Ok(())
     }
 
     /// Whether there are so many rows, and not more.
@@ -84,11 +78,9 @@ impl Compared {
         }
     }
 
-    fn compare_size(&self) -> Result<(), JobError> {
+    fn compare_size(&self, now: Option<&Fingerprint>) -> Result<(), JobError> {
         let name = &*self.options.name();
-        let (Some(then), Some(now)) =
-            (self.then.fingerprint.bytes(), self.source.fingerprint().and_then(|now| now.bytes()))
-        else {
+        let (Some(then), Some(now)) = (self.then.fingerprint.bytes(), now.and_then(Fingerprint::bytes)) else {
             return Ok(());
         };
         let rows = self.then.content.rows();
@@ -101,37 +93,5 @@ impl Compared {
             Beyond::Same if now != then => Err(refusal::other_bytes(name, rows, now, then)),
             _ => Ok(()),
         }
-    }
-}
-
-impl Source for Compared {
-    fn next_batch(&mut self) -> Result<Option<RowBatch>, JobError> {
-        self.compare()?;
-        self.source.next_batch()
-    }
-
-    fn skip_to(&mut self, ordinal: u64) -> Result<(), JobError> {
-        self.compare()?;
-        self.source.skip_to(ordinal)
-    }
-
-    fn size(&self) -> SourceSize {
-        self.source.size()
-    }
-
-    fn fingerprint(&self) -> Option<Fingerprint> {
-        self.source.fingerprint()
-    }
-
-    fn again(&self) -> Option<Again> {
-        self.source.again()
-    }
-
-    fn note(&self) -> Option<Message> {
-        self.source.note()
-    }
-
-    fn kept_fields(&self) -> Fields {
-        self.source.kept_fields()
     }
 }

@@ -1,7 +1,5 @@
 //! Compressed files as plain bytes, one member (gzip) or frame (zstd) after another.
 
-use std::error::Error;
-use std::fmt;
 use std::io::{self, BufRead, BufReader, Read};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,6 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use flate2::bufread::GzDecoder;
 use zstd::zstd_safe::get_error_name;
 use zstd::zstd_safe::zstd_sys::ZSTD_ErrorCode;
+
+use super::input_error::InputError;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Compression {
@@ -35,7 +35,7 @@ impl Compression {
             Self::None => Box::new(reader),
             _ if reader.fill_buf()?.is_empty() => return Err(io::ErrorKind::UnexpectedEof.into()),
             Self::Gzip if reader.fill_buf()?.first() != Some(&GZIP_FIRST_BYTE) => {
-                return Err(io::Error::new(io::ErrorKind::InvalidData, NoGzip));
+                return Err(InputError::NotGzip.into());
             }
             Self::Gzip => Box::new(Members::new(Box::new(reader))),
             // The library's own bound holds: a window of more than 128 MiB is refused.
@@ -78,7 +78,7 @@ impl Members {
                 Some(&GZIP_FIRST_BYTE) if zeros == 0 && !padded => break,
                 Some(_) => {
                     reader.consume(zeros);
-                    return Err(io::Error::new(io::ErrorKind::InvalidData, NoGzip));
+                    return Err(InputError::NotGzip.into());
                 }
             }
         }
@@ -101,24 +101,6 @@ impl Read for Members {
         Ok(0)
     }
 }
-
-/// What follows the last member of a gzip file is something else.
-#[derive(Debug)]
-pub(super) struct NoGzip;
-
-impl NoGzip {
-    pub(super) fn is(error: &io::Error) -> bool {
-        error.get_ref().is_some_and(<dyn Error + Send + Sync>::is::<Self>)
-    }
-}
-
-impl fmt::Display for NoGzip {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("no gzip data")
-    }
-}
-
-impl Error for NoGzip {}
 
 /// Whether a frame was refused because its window is larger than the library allows. What it hands on of its error is the name.
 pub(super) fn is_window_too_large(error: &io::Error) -> bool {

@@ -1,4 +1,4 @@
-//! What was read of an input, known by its rows: whoever reads it again learns whether they are the same, and if not, which is
+//! What was read of an input, known by its rows: when it is read again, these tell whether they are the same, and if not, which is
 //! the first that differs.
 //!
 //! Each row has a hash of its own bytes, without its line end: neither the time of a file counts nor how it is compressed.
@@ -7,14 +7,13 @@
 //! That two blocks can become one without their rows is due to how a block is made of its rows: as a polynomial of their hashes,
 //! in numbers of 128 bits.
 //!
-//! The hash is XXH3 of 128 bits. It notices accidents; nobody gains by making two inputs alike on purpose.
+//! The hash is XXH3 of 128 bits. It notices accidents; making two inputs alike on purpose gains nothing.
 
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use base64::prelude::{BASE64_STANDARD, Engine as _};
 use serde::{Deserialize, Serialize};
-use twox_hash::XxHash3_128;
 
 /// Each takes 22 bytes of a commit.
 const MAX_BLOCKS: usize = 1024;
@@ -128,7 +127,7 @@ impl TryFrom<Stored> for Content {
     }
 }
 
-/// What has been read by now, for those who write down how far a job is.
+/// What has been read by now, for the commits of a job.
 #[derive(Debug, Clone)]
 pub struct Tracked(Arc<Mutex<Content>>);
 
@@ -169,7 +168,7 @@ pub(super) struct Passing {
     is_whole: bool,
     /// Where the first row lies that differs.
     differs: Option<Range<u64>>,
-    /// Rows passed unseen that nobody knows.
+    /// Rows passed unseen of which nothing is known.
     lost: bool,
     /// What counts for each row of a file beside what the row has. Of one file alone 0.
     file: u128,
@@ -178,10 +177,6 @@ pub(super) struct Passing {
 impl Passing {
     pub(super) fn new(then: Content, unread: Unread) -> Self {
         Self { content: then, unread, passed: 0, block: 0, is_whole: true, differs: None, lost: false, file: 0 }
-    }
-
-    pub(super) fn add_row(&mut self, bytes: &[u8]) {
-        self.add(XxHash3_128::oneshot(bytes));
     }
 
     /// The rows that follow are of a file of which this is known.
@@ -253,17 +248,19 @@ impl Passing {
 
 #[cfg(test)]
 mod tests {
+    use twox_hash::XxHash3_128;
+
     use super::*;
 
     fn of(rows: impl IntoIterator<Item = u64>) -> Content {
         let mut passing = Passing::new(Content::new(0), Unread::Trusted);
-        rows.into_iter().for_each(|row| passing.add_row(&row.to_le_bytes()));
+        rows.into_iter().for_each(|row| passing.add(XxHash3_128::oneshot(&row.to_le_bytes())));
         passing.content().expect("all rows passed").clone()
     }
 
     fn difference(then: &Content, now: impl IntoIterator<Item = u64>) -> Option<Range<u64>> {
         let mut passing = Passing::new(then.clone(), Unread::Trusted);
-        now.into_iter().for_each(|row| passing.add_row(&row.to_le_bytes()));
+        now.into_iter().for_each(|row| passing.add(XxHash3_128::oneshot(&row.to_le_bytes())));
         passing.difference()
     }
 
@@ -305,7 +302,7 @@ mod tests {
             assert!(stored.len() < 24_000, "{}", stored.len());
             let then: Content = serde_json::from_str(&stored).expect("what was written");
             let mut passing = Passing::new(then, Unread::Trusted);
-            (0..rows).for_each(|row| passing.add_row(&row.to_le_bytes()));
+            (0..rows).for_each(|row| passing.add(XxHash3_128::oneshot(&row.to_le_bytes())));
             assert_eq!((None, Some(&whole)), (passing.difference(), passing.content()), "{cut}");
         }
     }
@@ -327,14 +324,15 @@ mod tests {
         let then = of(0..5000);
         for (from, to) in [(0, 8), (3, 9), (0, 4999), (0, 5000), (4100, 4200)] {
             let mut passing = Passing::new(then.clone(), Unread::Trusted);
-            (0..from).for_each(|row: u64| passing.add_row(&row.to_le_bytes()));
+            (0..from).for_each(|row: u64| passing.add(XxHash3_128::oneshot(&row.to_le_bytes())));
             passing.pass_over(to - from);
-            (to..6000).for_each(|row| passing.add_row(&row.to_le_bytes()));
+            (to..6000).for_each(|row| passing.add(XxHash3_128::oneshot(&row.to_le_bytes())));
             assert_eq!((None, Some(&of(0..6000))), (passing.difference(), passing.content()), "{from} to {to}");
         }
         let mut passing = Passing::new(then, Unread::Trusted);
         passing.pass_over(80);
-        (80..5000).for_each(|row: u64| passing.add_row(&if row == 4000 { 0 } else { row }.to_le_bytes()));
+        (80..5000)
+            .for_each(|row: u64| passing.add(XxHash3_128::oneshot(&if row == 4000 { 0 } else { row }.to_le_bytes())));
         assert_eq!(Some(true), passing.difference().map(|found| found.contains(&4000)));
     }
 

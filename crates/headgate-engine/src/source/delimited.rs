@@ -1,34 +1,30 @@
 //! `.csv` and `.tsv`: the first record names the columns.
 
-use arrow_schema::Fields as ArrowFields;
+use std::io;
+
 use bytes::Bytes;
 
 use super::MAX_RECORD_BYTES;
-use super::batches::Rows;
-use super::cells::{Place, add_defect, defect_row, not_utf8, set_headers, set_method, url_row};
+use super::cells::{Place, add_defect, defect_row, not_utf8};
 use super::columns::Columns;
-use super::content::Passing;
-use super::cost::set_cost;
-use super::fingerprint::Fingerprint;
 use super::header_json;
 use super::input::{Input, Reader};
 use super::keep::{self, KeptText};
 use super::partition::Partition;
 use super::records::{Fields, Record, Records};
+use super::template::bound::RequestTemplates;
 use super::template::cell::Cell;
+use super::text_rows::{TextForm, TextRows};
+use super::values::Values;
 use crate::model::error::JobError;
-use crate::model::message::Message;
 use crate::model::options::SourceOptions;
 use crate::model::reason::Reason;
-use crate::model::row::{Row, RowBatch};
-use crate::model::source_size::SourceSize;
+use crate::model::row::Row;
 
 pub(super) struct Delimited {
-    input: Input,
     records: Records<Reader>,
     /// `None`: an empty file, which has no header either.
     header: Option<Header>,
-    kept: KeptText,
 }
 
 struct Header {
@@ -51,12 +47,14 @@ impl Header {
 }
 
 impl Delimited {
-    pub(super) fn new(
+    /// # Errors
+    /// `Input`: the first record can't be read, or lacks a column.
+    pub(super) fn open(
         (input, reader): (Input, Reader),
         options: &SourceOptions,
         delimiter: u8,
         partition: Partition,
-    ) -> Result<Self, JobError> {
+    ) -> Result<TextRows<Self>, JobError> {
         let mut records = Records::new(reader, delimiter, MAX_RECORD_BYTES);
         let mut hash = 0;
         let first = records.next_record(Some(&mut hash)).or_else(|error| input.ended_by(&error, 0).map(|()| None))?;
@@ -78,111 +76,59 @@ impl Delimited {
             }
         };
         let kept = KeptText::new(&options.input, &keep)?;
-        Ok(Self { input, records, header, kept })
+        Ok(TextRows::new(input, Self { records, header }, kept))
     }
 }
 
-impl Rows for Delimited {
-    fn next_row(&mut self, ordinal: u64, passing: Option<&mut Passing>) -> Result<Option<Row>, JobError> {
+impl TextForm for Delimited {
+    fn next_row(&mut self, ordinal: u64, kept: &mut KeptText, hash: Option<&mut u128>) -> io::Result<Option<Row>> {
         let Some(header) = &self.header else { return Ok(None) };
-        let mut hash = 0;
-        let row = match self.records.next_record(passing.is_some().then_some(&mut hash)) {
-            Ok(Some((line, Record::Fields(fields)))) => row(ordinal, Place::Line(line), header, fields, &mut self.kept),
-            Ok(Some((line, Record::Broken(trouble)))) => {
-                self.kept.push_nulls();
-                defect_row(ordinal, Place::Line(line), trouble)
+        let Some((line, record)) = self.records.next_record(hash)? else { return Ok(None) };
+        let place = Place::Line(line);
+        Ok(Some(match record {
+            Record::Fields(fields) => row(ordinal, place, header, fields, kept),
+            Record::Broken(trouble) => {
+                kept.push_nulls();
+                defect_row(ordinal, place, trouble)
             }
-            Ok(None) => return Ok(None),
-            Err(error) => return self.input.ended_by(&error, ordinal).map(|()| None),
-        };
-        if let Some(passing) = passing {
-            passing.add(hash);
-        }
-        Ok(Some(row))
+        }))
     }
 
-    fn skip(&mut self, ordinal: u64, count: u64, mut passing: Option<&mut Passing>) -> Result<u64, JobError> {
-        if self.header.is_none() {
-            return Ok(0);
-        }
-        for skipped in 0..count {
-            let mut hash = 0;
-            match self.records.next_record(passing.is_some().then_some(&mut hash)) {
-                Ok(Some(_)) => {}
-                Ok(None) => return Ok(skipped),
-                Err(error) => return self.input.ended_by(&error, ordinal + skipped).map(|()| skipped),
-            }
-            if let Some(passing) = &mut passing {
-                passing.add(hash);
-            }
-        }
-        Ok(count)
+    fn skip_row(&mut self, hash: Option<&mut u128>) -> io::Result<bool> {
+        Ok(self.header.is_some() && self.records.next_record(hash)?.is_some())
+    }
+
+    fn templates(&mut self) -> Option<&mut RequestTemplates> {
+        self.header.as_mut()?.columns.templates.as_mut()
     }
 
     fn header(&self) -> u128 {
         self.header.as_ref().map_or(0, |header| header.hash)
     }
-
-    fn begin_behind(&mut self, rows: u64) {
-        self.header.iter_mut().for_each(|header| header.columns.begin_behind(rows));
-    }
-
-    fn size(&self) -> SourceSize {
-        self.input.size()
-    }
-
-    fn fingerprint(&self) -> Option<Fingerprint> {
-        self.input.fingerprint()
-    }
-
-    fn note(&self) -> Option<Message> {
-        self.input.note()
-    }
-
-    fn kept_fields(&self) -> ArrowFields {
-        self.kept.fields().clone()
-    }
-
-    fn kept_bytes(&self) -> usize {
-        self.kept.bytes()
-    }
-
-    fn attach_kept(&mut self, batch: &mut RowBatch) -> Result<(), JobError> {
-        self.kept.attach(batch)
-    }
 }
 
 fn row(ordinal: u64, place: Place, header: &Header, fields: &Fields, kept: &mut KeptText) -> Row {
     let Header { columns, names, .. } = header;
-    let url = columns.url.and_then(|column| header.cell(fields, column));
+    let cell = |column: usize| header.cell(fields, column).unwrap_or_default();
     if fields.len() != header.fields {
         kept.push_nulls();
-        let mut row = Row::new(ordinal, String::from_utf8_lossy(url.unwrap_or_default()));
+        let mut row = Row::new(ordinal, String::from_utf8_lossy(columns.url.map(cell).unwrap_or_default()));
         let reason = Reason::new("the line has more or fewer fields than the first line names columns");
         add_defect(&mut row, place, reason.with(format!("{}, not {}", fields.len(), header.fields)));
         return row;
     }
-    let cell = |column: Option<usize>| column.and_then(|column| header.cell(fields, column)).unwrap_or_default();
-    let templates = columns.templates.as_ref().map(|templates| {
-        let cells = templates.columns.iter().map(|column| Cell::of_text(cell(Some(*column))));
-        (templates, cells.collect::<Vec<_>>())
-    });
-    let mut row = match &templates {
-        Some((templates, cells)) if templates.make_urls() => templates.row(ordinal, place, cells),
-        _ => url_row(ordinal, place, url.unwrap_or_default()),
+    let templates = columns.templates.as_ref();
+    let of_templates = templates.iter().flat_map(|templates| &templates.columns);
+    let body = columns.body.map(cell).filter(|body| !body.is_empty());
+    let values = Values {
+        url: columns.url.map(|column| Ok(cell(column).into())),
+        method: Ok(columns.method.map(cell).unwrap_or_default().into()),
+        headers: header_json::parse(columns.headers.map(cell).unwrap_or_default()),
+        body: Ok(body.map(Bytes::copy_from_slice)),
+        cost: columns.cost.map(|column| (&*names[column], Ok(cell(column).into()))),
+        cells: of_templates.map(|column| Cell::of_text(cell(*column))).collect(),
     };
-    set_method(&mut row, place, cell(columns.method));
-    set_headers(&mut row, place, header_json::parse(cell(columns.headers)));
-    let body = cell(columns.body);
-    if !body.is_empty() {
-        row.extra.get_or_insert_default().body = Some(Bytes::copy_from_slice(body).into());
-    }
-    if let Some(column) = columns.cost {
-        set_cost(&mut row, place, &names[column], cell(columns.cost));
-    }
-    if let Some((templates, cells)) = &templates {
-        templates.fill(&mut row, place, cells);
-    }
+    let mut row = values.row(ordinal, place, templates);
     for (index, column) in columns.kept.iter().enumerate() {
         let Some(bytes) = header.cell(fields, *column) else {
             kept.push(index, None);

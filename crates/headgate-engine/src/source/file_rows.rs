@@ -25,8 +25,10 @@ pub(super) fn open(
 ) -> Result<Box<dyn Rows>, JobError> {
     Ok(match opened.form {
         Form::Parquet => Box::new(Parquet::open(opened, options, partition)?),
-        Form::Delimited(delimiter, _) => Box::new(Delimited::new(Input::open(opened)?, options, delimiter, partition)?),
-        Form::Ndjson(_) => Box::new(Ndjson::new(Input::open(opened)?, options, &partition)?),
-        Form::Text(_) | Form::Stdin | Form::Pattern => Box::new(Text::new(Input::open(opened)?, options)?),
+        Form::Delimited(delimiter, _) => {
+            Box::new(Delimited::open(Input::open(opened)?, options, delimiter, partition)?)
+        }
+        Form::Ndjson(_) => Box::new(Ndjson::open(Input::open(opened)?, options, &partition)?),
+        Form::Text(_) | Form::Stdin | Form::Pattern => Box::new(Text::open(Input::open(opened)?, options)?),
     })
 }

@@ -18,8 +18,6 @@ pub(super) enum Form {
 
 pub(super) const KNOWN: &str = ".txt, .csv, .tsv, .ndjson, .jsonl (each also with .gz or .zst) and .parquet";
 
-const BEFORE_COMPRESSION: &str = ", ";
-
 /// The schemes of URLs that can be asked.
 const ASKED: [&str; 2] = ["http", "https"];
 
@@ -106,13 +104,8 @@ impl Form {
     pub(super) fn name_with_compression(self) -> String {
         match self.compression() {
             Compression::None => self.name().to_owned(),
-            compression => format!("{}{BEFORE_COMPRESSION}{}", self.name(), compression.name()),
+            compression => format!("{}, {}", self.name(), compression.name()),
         }
-    }
-
-    /// Of what [`Form::name_with_compression`] has said.
-    pub(super) fn is_compressed(name: &str) -> bool {
-        name.contains(BEFORE_COMPRESSION)
     }
 
     pub(super) fn has_columns(self) -> bool {

@@ -26,9 +26,9 @@ pub(super) struct Entries {
 }
 
 /// One value each, or a list of repeats each.
-pub(super) enum Values {
-    One(BinaryViewArray),
-    Many(Ranges, BinaryViewArray),
+pub(super) struct Values {
+    rows: Option<Ranges>,
+    items: BinaryViewArray,
 }
 
 /// Which of the items belong to an index of a list; none where it is null.
@@ -90,19 +90,14 @@ impl HeaderColumn {
 
 impl Values {
     fn new(array: &ArrayRef) -> Option<Self> {
-        match list(array) {
-            Some((ranges, items)) => Some(Self::Many(ranges, value_column(&items)?)),
-            None => value_column(array).map(Self::One),
-        }
+        let (rows, items) = list(array).map_or((None, array.clone()), |(rows, items)| (Some(rows), items));
+        Some(Self { rows, items: value_column(&items)? })
     }
 
     fn push(&self, name: &str, index: usize, headers: &mut RowHeaders) {
-        let (items, range) = match self {
-            Self::One(items) => (items, index..index + 1),
-            Self::Many(ranges, items) => (items, ranges.get(index)),
-        };
-        for item in range.filter(|item| items.is_valid(*item)) {
-            headers.push((name.into(), items.value(item).into()));
+        let range = self.rows.as_ref().map_or(index..index + 1, |rows| rows.get(index));
+        for item in range.filter(|item| self.items.is_valid(*item)) {
+            headers.push((name.into(), self.items.value(item).into()));
         }
     }
 }

@@ -1,14 +1,12 @@
 //! Headers as a JSON object: `{"Accept": "text/html", "Cookie": ["a=1", "b=2"]}`.
 
 use std::borrow::Cow;
-use std::fmt;
 
-use serde::Deserializer;
-use serde::de::{MapAccess, Visitor};
 use serde_json::error::Category;
 use serde_json::value::RawValue;
 
 use super::cells::not_utf8;
+use super::json_object::members;
 use crate::model::reason::{Reason, shown};
 use crate::model::row::RowHeaders;
 
@@ -22,9 +20,9 @@ pub(super) fn parse(text: &[u8]) -> Result<RowHeaders, Reason> {
         return Ok(RowHeaders::new());
     }
     let text = std::str::from_utf8(text).map_err(|error| not_utf8("the headers are", text, error))?;
-    let mut json = serde_json::Deserializer::from_str(text);
-    let pairs = json.deserialize_map(Pairs).and_then(|pairs| json.end().map(|()| pairs));
-    let pairs = pairs.map_err(|error| no_object("the headers are ", &error))?;
+    let mut pairs = Vec::new();
+    let read = members(text, |name, value| pairs.push((name, value)));
+    read.map_err(|error| no_object("the headers are ", &error))?;
 
     let mut headers = RowHeaders::with_capacity(pairs.len());
     for (name, value) in pairs {
@@ -71,23 +69,4 @@ pub(super) fn reason(what: &str, error: &serde_json::Error) -> Reason {
     let words = text.rsplit_once(" at line ").map_or(&*text, |(words, _)| words);
     let reason = Reason::new(format!("{what}{words}"));
     if error.column() > 0 { reason.with(format!("column {}", error.column())) } else { reason }
-}
-
-/// A map in its order and with its repeats, which a map type would lose.
-struct Pairs;
-
-impl<'de> Visitor<'de> for Pairs {
-    type Value = Vec<(Cow<'de, str>, &'de RawValue)>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an object")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-        let mut pairs = Vec::new();
-        while let Some(pair) = map.next_entry()? {
-            pairs.push(pair);
-        }
-        Ok(pairs)
-    }
 }

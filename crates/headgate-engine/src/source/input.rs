@@ -1,16 +1,15 @@
 //! The bytes of a text input, decompressed and without a byte-order mark, and what messages need to know of it.
 
-use std::error::Error;
-use std::fmt;
 use std::io::{self, Read};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use super::READ_BYTES;
-use super::compressed::{Compression, Counted, NoGzip, is_window_too_large};
+use super::compressed::{Compression, Counted, is_window_too_large};
 use super::fingerprint::Fingerprint;
-use super::opened::{Changed, Opened, OpenedReader};
-use super::whole_lines::{HalfLine, WholeLines};
+use super::input_error::InputError;
+use super::opened::{Opened, OpenedReader};
+use super::whole_lines::WholeLines;
 use crate::message;
 use crate::model::error::JobError;
 use crate::model::message::{Message, OptionName};
@@ -65,7 +64,7 @@ impl Input {
     }
 
     pub(super) fn fingerprint(&self) -> Option<Fingerprint> {
-        self.opened.as_ref()?.ends().cloned().map(Fingerprint::Text)
+        self.opened.as_ref()?.fingerprint()
     }
 
     pub(super) fn note(&self) -> Option<Message> {
@@ -79,24 +78,29 @@ impl Input {
 
     /// Whether the input, which ends in `error` after `rows` rows, is whole none the less; else the error of its job.
     pub(super) fn ended_by(&self, error: &io::Error, rows: u64) -> Result<(), JobError> {
-        if HalfLine::is(error) {
-            self.half_line.store(true, Ordering::Relaxed);
-            return Ok(());
+        match InputError::of(error) {
+            Some(InputError::HalfLine) => {
+                self.half_line.store(true, Ordering::Relaxed);
+                Ok(())
+            }
+            Some(InputError::Refused(error)) => Err(error.clone()),
+            _ => Err(self.failed(error, rows)),
         }
-        Err(self.failed(error, rows))
     }
 
     /// The error of a job whose input can't be read further than `rows` rows.
     fn failed(&self, error: &io::Error, rows: u64) -> JobError {
         let Self { name, .. } = self;
-        if error.get_ref().is_some_and(<dyn Error + Send + Sync>::is::<Utf16>) {
-            return JobError::input(format!("{name}: {Utf16}"));
-        }
         let at = self.bytes_read.load(Ordering::Relaxed);
         let place = format!("at byte {at}, after {rows} rows");
-        if let Some(changed) = Changed::of(error) {
-            return changed.job_error(name, &place);
+        if let Some(changed) = InputError::changed(error, name, &place) {
+            return changed;
         }
+        let known = InputError::of(error);
+        if let Some(utf_16 @ InputError::Utf16) = known {
+            return JobError::input(format!("{name}: {utf_16}"));
+        }
+        let is_gzip = !matches!(known, Some(InputError::NotGzip));
         let (compression, fresh) = (self.compression.name(), OptionName::Fresh.set(true));
         JobError::input(match (self.compression, error.kind()) {
             (Compression::Gzip | Compression::Zstd, io::ErrorKind::UnexpectedEof) if at == 0 => {
@@ -114,10 +118,10 @@ impl Input {
                     fresh
                 )
             }
-            (Compression::Gzip, _) if NoGzip::is(error) && at == 0 => {
+            (Compression::Gzip, _) if !is_gzip && at == 0 => {
                 message!("{name}: it is not gzip data, though its name says so: rename it, or get the right file")
             }
-            (Compression::Gzip, _) if NoGzip::is(error) => {
+            (Compression::Gzip, _) if !is_gzip => {
                 let bytes = self.size().bytes.and_then(|bytes| bytes.checked_sub(at));
                 let what = bytes.map_or("what follows is".into(), |bytes| format!("the last {bytes} bytes are"));
                 message!(
@@ -161,7 +165,7 @@ impl<R: Read> Read for WithoutMark<R> {
             (&mut self.reader).take(MARK.len() as u64).read_to_end(&mut self.start)?;
             self.started = true;
             if self.start.starts_with(b"\xFF\xFE") || self.start.starts_with(b"\xFE\xFF") {
-                return Err(io::Error::new(io::ErrorKind::InvalidData, Utf16));
+                return Err(InputError::Utf16.into());
             }
             if self.start == MARK {
                 self.start.clear();
@@ -181,14 +185,3 @@ impl<R: Read> Read for WithoutMark<R> {
         Ok(read)
     }
 }
-
-#[derive(Debug)]
-struct Utf16;
-
-impl fmt::Display for Utf16 {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("is UTF-16: save it as UTF-8 (iconv -f UTF-16 -t UTF-8)")
-    }
-}
-
-impl Error for Utf16 {}

@@ -1,10 +1,42 @@
-//! One pass over an object: of the names that are looked for their values, and of all others what they are together.
+//! The members of JSON objects, in one pass over the text of one.
 
+use std::borrow::Cow;
 use std::fmt;
 
-use serde::Deserializer;
-use serde::de::{DeserializeSeed, IgnoredAny, MapAccess, Visitor};
+use serde::de::{MapAccess, Visitor};
+use serde::{Deserialize, Deserializer as _};
 use serde_json::value::RawValue;
+
+/// Calls `each` with the name and the value of each member, in their order and with their repeats.
+///
+/// # Errors
+/// The text is no JSON, or no object; some of the members may have come by then.
+pub(super) fn members<'t>(text: &'t str, each: impl FnMut(Cow<'t, str>, &'t RawValue)) -> serde_json::Result<()> {
+    let mut json = serde_json::Deserializer::from_str(text);
+    json.deserialize_map(Each(each))?;
+    json.end()
+}
+
+struct Each<F>(F);
+
+/// A name, without a copy of it unless it has escapes.
+#[derive(Deserialize)]
+struct Name<'t>(#[serde(borrow)] Cow<'t, str>);
+
+impl<'t, F: FnMut(Cow<'t, str>, &'t RawValue)> Visitor<'t> for Each<F> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'t>>(mut self, mut map: A) -> Result<(), A::Error> {
+        while let Some((Name(name), value)) = map.next_entry()? {
+            (self.0)(name, value);
+        }
+        Ok(())
+    }
+}
 
 /// What objects have beyond the columns to keep.
 pub(super) struct Rest {
@@ -14,50 +46,9 @@ pub(super) struct Rest {
     pub(super) said: Vec<(String, Option<Box<RawValue>>)>,
 }
 
-/// Of an object's values those with one of the names, nulls left out; where a name is repeated the last one counts. And those
-/// that stand in the rest, as they are written.
-pub(super) struct Object<'a> {
-    pub(super) names: &'a [String],
-    pub(super) rest: Option<&'a Rest>,
-}
-
-impl<'de> Visitor<'de> for Object<'_> {
-    type Value = (Vec<Option<&'de RawValue>>, Members);
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an object")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-        let mut values = vec![None; self.names.len()];
-        let mut members = Members::default();
-        let mut next = 0;
-        while let Some(found) = map.next_key_seed(Name { names: self.names, next, has_rest: self.rest.is_some() })? {
-            match (found, self.rest) {
-                (Found::Used(index), rest) => {
-                    next = index + 1;
-                    let value = map.next_value::<&RawValue>()?;
-                    values[index] = Some(value).filter(|json| json.get() != "null");
-                    if rest.is_some_and(|rest| !rest.is_kept[index]) {
-                        members.add(&self.names[index], value);
-                    }
-                }
-                (Found::Rest(name), Some(_)) => members.add(&name, map.next_value()?),
-                (Found::Rest(_), None) => {
-                    map.next_value::<IgnoredAny>()?;
-                }
-            }
-        }
-        for (name, value) in self.rest.iter().flat_map(|rest| &rest.said) {
-            members.add(name, value.as_deref().unwrap_or(RawValue::NULL));
-        }
-        Ok((values, members))
-    }
-}
-
-/// Those of an object, as text.
+/// An object, as text.
 #[derive(Default)]
-pub(super) struct Members(String);
+struct Members(String);
 
 impl Members {
     fn add(&mut self, name: &str, value: &RawValue) {
@@ -66,51 +57,34 @@ impl Members {
         self.0.push(':');
         self.0.push_str(value.get());
     }
-
-    /// `None`: there are none.
-    pub(super) fn into_text(mut self) -> Option<String> {
-        (!self.0.is_empty()).then(|| {
-            self.0.push('}');
-            self.0
-        })
-    }
 }
 
-/// Of a name in an object.
-enum Found {
-    /// Its index among the names that are looked for.
-    Used(usize),
-    /// One of the rest; empty if there is none.
-    Rest(String),
-}
+/// What was found in an object.
+type Found<'t> = (Vec<Option<&'t RawValue>>, Option<String>);
 
-/// Finds a key among the names, without a copy of the key unless it belongs to the rest.
-struct Name<'a> {
-    names: &'a [String],
-    /// Where it is likely to be found, as most lines have one order.
-    next: usize,
-    has_rest: bool,
-}
-
-impl<'de> DeserializeSeed<'de> for Name<'_> {
-    type Value = Found;
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
-        deserializer.deserialize_str(self)
+/// Finds the values that have one of the names, nulls left out; where a name is repeated the last one counts. And an object of
+/// those that stand in the rest, as they are written; `None`: there are none.
+///
+/// # Errors
+/// As [`members`].
+pub(super) fn find<'t>(text: &'t str, names: &[String], rest: Option<&Rest>) -> serde_json::Result<Found<'t>> {
+    let mut values = vec![None; names.len()];
+    let mut others = Members::default();
+    // Where the next name is likely to be found, as most lines have one order.
+    let mut next = 0;
+    members(text, |name, value| {
+        let is_next = names.get(next).is_some_and(|each| *each == name);
+        let index = if is_next { Some(next) } else { names.iter().position(|each| *each == name) };
+        if let Some(index) = index {
+            next = index + 1;
+            values[index] = Some(value).filter(|json| json.get() != "null");
+        }
+        if rest.is_some_and(|rest| index.is_none_or(|index| !rest.is_kept[index])) {
+            others.add(&name, value);
+        }
+    })?;
+    for (name, value) in rest.iter().flat_map(|rest| &rest.said) {
+        others.add(name, value.as_deref().unwrap_or(RawValue::NULL));
     }
-}
-
-impl Visitor<'_> for Name<'_> {
-    type Value = Found;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a name")
-    }
-
-    fn visit_str<E>(self, key: &str) -> Result<Self::Value, E> {
-        let is_next = self.names.get(self.next).is_some_and(|name| name == key);
-        let index = if is_next { Some(self.next) } else { self.names.iter().position(|name| name == key) };
-        let rest = || Found::Rest(if self.has_rest { key.to_owned() } else { String::new() });
-        Ok(index.map_or_else(rest, Found::Used))
-    }
+    Ok((values, (!others.0.is_empty()).then(|| others.0 + "}")))
 }

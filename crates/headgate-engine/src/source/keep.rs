@@ -2,6 +2,7 @@
 
 use arrow_array::ArrayRef;
 use arrow_array::builder::{ArrayBuilder, StringBuilder};
+use arrow_cast::{CastOptions, cast_with_options};
 use arrow_schema::{DataType, Field, Fields};
 
 use super::partition::UNNAMED;
@@ -77,8 +78,26 @@ fn has_interval(field: &Field) -> bool {
     found
 }
 
-/// Gives each row what the codec makes of the columns.
-pub(super) fn attach(codec: &KeptCodec, columns: &[ArrayRef], batch: &mut [Row]) -> Result<(), JobError> {
+/// Gives each row what the codec makes of the columns, in the types of the fields.
+///
+/// # Errors
+/// `Input`: a value does not fit. As a null it would be lost in silence.
+pub(super) fn attach_as(
+    (input, fields, codec): (&str, &Fields, &KeptCodec),
+    columns: impl Iterator<Item = ArrayRef>,
+    batch: &mut [Row],
+) -> Result<(), JobError> {
+    let exact = CastOptions { safe: false, ..CastOptions::default() };
+    let columns = columns.zip(fields).map(|(column, field)| {
+        cast_with_options(&column, field.data_type(), &exact).map_err(|error| {
+            let (name, data_type) = (field.name(), field.data_type());
+            JobError::input(format!("{input}: the column {name:?} can't be kept as {data_type}: {error}"))
+        })
+    });
+    attach(codec, &columns.collect::<Result<Vec<_>, _>>()?, batch)
+}
+
+fn attach(codec: &KeptCodec, columns: &[ArrayRef], batch: &mut [Row]) -> Result<(), JobError> {
     let encoded =
         codec.encode(columns).map_err(|error| JobError::internal(format!("kept columns of the input: {error}")))?;
     for (row, kept) in batch.iter_mut().zip(encoded) {

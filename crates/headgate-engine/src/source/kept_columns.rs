@@ -7,17 +7,14 @@
 
 use std::borrow::Cow;
 use std::collections::HashSet;
-use std::fmt;
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-use serde::Deserializer;
-use serde::de::{IgnoredAny, MapAccess, Visitor};
-
 use super::MAX_RECORD_BYTES;
 use super::form::Form;
 use super::input::Input;
+use super::json_object::members;
 use super::keep::{keeps_all, names};
 use super::lines::{Line, Lines};
 use super::listed::{Listed, is_several};
@@ -36,7 +33,7 @@ const MAX_BYTES: usize = 1024 * 1024;
 /// What comes behind so many columns is not one, but stands in [`REST`].
 const MAX_COLUMNS: usize = 1_000;
 
-/// The options with what `*` stands for, where that is to be found out and nobody has yet.
+/// Returns the options with what `*` stands for, where that is to be found out and is not known yet.
 ///
 /// # Errors
 /// `Input`: the input can be read only once; a column has the name of [`REST`]. As for listing the files.
@@ -103,7 +100,7 @@ impl Sample {
         self.lines >= MAX_LINES || self.bytes >= MAX_BYTES
     }
 
-    /// What can't be read is left to whoever reads all of it.
+    /// What can't be read is an error once the whole file is read.
     fn look_at(&mut self, path: &str) {
         let is_file = fs::metadata(path).is_ok_and(|metadata| metadata.is_file());
         let Some(form) = Form::of_name(path).filter(|_| is_file && !self.is_complete()) else { return };
@@ -121,12 +118,10 @@ impl Sample {
     fn add_line(&mut self, line: &[u8]) {
         self.lines += 1;
         self.bytes += line.len();
-        let before = self.names.len();
-        let mut json = serde_json::Deserializer::from_slice(line);
-        if json.deserialize_map(&mut *self).and_then(|()| json.end()).is_err() {
-            for name in self.names.drain(before..) {
-                self.known.remove(&name);
-            }
+        let mut names = Vec::new();
+        let read = str::from_utf8(line).is_ok_and(|line| members(line, |name, _| names.push(name)).is_ok());
+        if read {
+            names.iter().for_each(|name| self.add_name(name));
         }
     }
 
@@ -135,21 +130,6 @@ impl Sample {
             self.known.insert(name.to_owned());
             self.names.push(name.to_owned());
         }
-    }
-}
-
-impl<'de> Visitor<'de> for &mut Sample {
-    type Value = ();
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an object")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
-        while let Some((name, IgnoredAny)) = map.next_entry::<Cow<'de, str>, IgnoredAny>()? {
-            self.add_name(&name);
-        }
-        Ok(())
     }
 }
 

@@ -14,13 +14,13 @@ mod compressed;
 pub mod content;
 mod cost;
 mod delimited;
-mod encrypted;
 mod file_rows;
 pub mod fingerprint;
 mod form;
 mod header_column;
 mod header_json;
 mod input;
+mod input_error;
 mod json_object;
 mod keep;
 pub mod kept_columns;
@@ -36,7 +36,6 @@ mod parquet_footer;
 mod parquet_pages;
 mod partition;
 mod pattern;
-pub mod peek;
 pub mod record_batches;
 mod records;
 mod refusal;
@@ -47,7 +46,10 @@ mod stored;
 mod surveyed;
 pub mod template;
 mod text;
+mod text_rows;
+mod thrift;
 mod upload_root;
+mod values;
 mod whole_lines;
 mod within;
 
@@ -71,7 +73,7 @@ const READ_BYTES: usize = 256 * 1024;
 /// A line of NDJSON or a record of CSV longer than this is a defect of its row.
 const MAX_RECORD_BYTES: usize = 16 * 1024 * 1024;
 
-/// An input that is open, to be read once more beside whoever reads it: the same file, even if its name now leads to another,
+/// An input that is open, to be read once more beside its first reader: the same file, even if its name now leads to another,
 /// and no more of it than there was when it was opened.
 #[derive(Clone)]
 pub struct Again {
@@ -79,6 +81,9 @@ pub struct Again {
     pub name: String,
     open: Arc<OpenAgain>,
 }
+
+/// Checks an input, which has this fingerprint, before anything is read of it.
+pub type Check = Box<dyn Fn(Option<Fingerprint>) -> Result<(), JobError> + Send>;
 
 type OpenAgain = dyn Fn() -> Result<Box<dyn Source>, JobError> + Send + Sync;
 
@@ -111,7 +116,7 @@ pub trait Source: Send {
 
     /// Passes over rows, so that the next batch begins at this ordinal, or the input is at its end. Forward only.
     ///
-    /// Of text all bytes up to there are read: whoever may be told to stop meanwhile asks in steps, of a million rows at
+    /// Of text all bytes up to there are read: a caller that may have to stop meanwhile passes over them in steps, of a million rows at
     /// the most.
     ///
     /// # Errors
@@ -119,6 +124,19 @@ pub trait Source: Send {
     fn skip_to(&mut self, ordinal: u64) -> Result<(), JobError> {
         Err(JobError::internal(format!("this source can't skip rows to row {ordinal}")))
     }
+
+    /// Reads the first rows, which the next call hands on, of an input that can be read a second time: so an input that
+    /// can't be read at all is found out before anything is sent, and before the results of an earlier job are replaced.
+    /// Returns whether there may be any rows.
+    ///
+    /// # Errors
+    /// As [`Source::next_batch`].
+    fn peek(&mut self) -> Result<bool, JobError> {
+        Ok(true)
+    }
+
+    /// Has the first call that reads or passes over rows check the input first. Such calls fail as long as the check does.
+    fn check_first(&mut self, _check: Check) {}
 
     /// How long the input is, as far as it is known without reading it.
     fn size(&self) -> SourceSize {

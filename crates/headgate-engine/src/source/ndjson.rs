@@ -2,40 +2,35 @@
 //! that are handed on as JSON are handed on as they are written.
 
 use std::borrow::Cow;
+use std::io;
 
-use arrow_schema::Fields;
 use bytes::Bytes;
-use serde::Deserializer;
 use serde_json::value::{RawValue, to_raw_value};
 
 use super::MAX_RECORD_BYTES;
-use super::batches::Rows;
-use super::cells::{Place, add_defect, defect_row, not_utf8, set_headers, set_method, url_row};
+use super::cells::{Place, add_defect, defect_row, not_utf8};
 use super::columns::{self, Columns, OfRequest};
-use super::content::Passing;
-use super::cost::set_cost;
-use super::fingerprint::Fingerprint;
 use super::header_json::{self, no_object, reason};
 use super::input::{Input, Reader};
-use super::json_object::{Object, Rest};
+use super::input_error::InputError;
+use super::json_object::{self, Rest};
 use super::keep::{self, KeptText};
 use super::kept_columns::REST;
 use super::lines::{Line, Lines};
 use super::partition::Partition;
 use super::template::bound::{Named, RequestTemplates};
 use super::template::cell::Cell as TemplateCell;
+use super::text_rows::{TextForm, TextRows};
+use super::values::Values;
 use crate::model::error::JobError;
-use crate::model::message::{Message, OptionName};
+use crate::model::message::OptionName;
 use crate::model::options::SourceOptions;
 use crate::model::reason::Reason;
-use crate::model::row::{Row, RowBatch};
-use crate::model::source_size::SourceSize;
+use crate::model::row::{Row, RowHeaders};
 
 pub(super) struct Ndjson {
-    input: Input,
     lines: Lines<Reader>,
     used: Used,
-    kept: KeptText,
     options: SourceOptions,
 }
 
@@ -116,81 +111,50 @@ impl Used {
 }
 
 impl Ndjson {
-    pub(super) fn new(
+    /// # Errors
+    /// `Usage`: a template that is none. `Input`: a column can't be kept.
+    pub(super) fn open(
         (input, reader): (Input, Reader),
         options: &SourceOptions,
         partition: &Partition,
-    ) -> Result<Self, JobError> {
+    ) -> Result<TextRows<Self>, JobError> {
         let found = options.kept_columns.clone().filter(|_| keep::keeps_all(options));
         let keep = found.unwrap_or_else(|| keep::names(options, &[]));
         let used = Used::new(options, &keep, partition)?;
         let columns: Vec<String> = keep.into_iter().chain(used.rest.as_ref().map(|_| REST.to_owned())).collect();
         let kept = KeptText::new(&options.input, &columns)?;
-        Ok(Self { input, lines: Lines::new(reader, MAX_RECORD_BYTES), used, kept, options: options.clone() })
+        let form = Self { lines: Lines::new(reader, MAX_RECORD_BYTES), used, options: options.clone() };
+        Ok(TextRows::new(input, form, kept))
     }
 }
 
-impl Rows for Ndjson {
-    fn next_row(&mut self, ordinal: u64, passing: Option<&mut Passing>) -> Result<Option<Row>, JobError> {
-        let (place, row) = match self.lines.next_row(passing) {
-            Ok(Some((number, Line::Whole(line)))) => {
-                let place = Place::Line(number);
-                let made = row(ordinal, place, line, &self.used, &mut self.kept);
-                (
-                    place,
-                    match made {
-                        // Before the first request, the whole list is refused; afterwards, the row fails.
-                        Err(Refused::Columns(found)) if ordinal == 0 => {
-                            return Err(columns::refusal(&self.options, &found));
-                        }
-                        made => made.map_err(Refused::into_reason),
-                    },
-                )
-            }
-            Ok(Some((number, Line::TooLong(_)))) => {
-                (Place::Line(number), Err(format!("longer than {MAX_RECORD_BYTES} bytes").into()))
-            }
-            Ok(None) => return Ok(None),
-            Err(error) => return self.input.ended_by(&error, ordinal).map(|()| None),
+impl TextForm for Ndjson {
+    fn next_row(&mut self, ordinal: u64, kept: &mut KeptText, hash: Option<&mut u128>) -> io::Result<Option<Row>> {
+        let Some((number, line)) = self.lines.next_row(hash)? else { return Ok(None) };
+        let place = Place::Line(number);
+        let row = match line {
+            Line::Whole(line) => row(ordinal, place, line, &self.used, kept),
+            Line::TooLong(_) => Err(format!("longer than {MAX_RECORD_BYTES} bytes").into()),
         };
-        Ok(Some(row.unwrap_or_else(|trouble| {
-            self.kept.push_nulls();
-            defect_row(ordinal, place, trouble)
-        })))
+        Ok(Some(match row {
+            Ok(row) => row,
+            // Before the first request, the whole list is refused; afterwards, the row fails.
+            Err(Refused::Columns(found)) if ordinal == 0 => {
+                return Err(InputError::Refused(columns::refusal(&self.options, &found)).into());
+            }
+            Err(refused) => {
+                kept.push_nulls();
+                defect_row(ordinal, place, refused.into_reason())
+            }
+        }))
     }
 
-    fn skip(&mut self, ordinal: u64, count: u64, passing: Option<&mut Passing>) -> Result<u64, JobError> {
-        self.lines
-            .skip_rows(count, passing)
-            .or_else(|(error, skipped)| self.input.ended_by(&error, ordinal + skipped).map(|()| skipped))
+    fn skip_row(&mut self, hash: Option<&mut u128>) -> io::Result<bool> {
+        Ok(self.lines.next_row(hash)?.is_some())
     }
 
-    fn begin_behind(&mut self, rows: u64) {
-        self.used.columns.begin_behind(rows);
-    }
-
-    fn size(&self) -> SourceSize {
-        self.input.size()
-    }
-
-    fn fingerprint(&self) -> Option<Fingerprint> {
-        self.input.fingerprint()
-    }
-
-    fn note(&self) -> Option<Message> {
-        self.input.note()
-    }
-
-    fn kept_fields(&self) -> Fields {
-        self.kept.fields().clone()
-    }
-
-    fn kept_bytes(&self) -> usize {
-        self.kept.bytes()
-    }
-
-    fn attach_kept(&mut self, batch: &mut RowBatch) -> Result<(), JobError> {
-        self.kept.attach(batch)
+    fn templates(&mut self) -> Option<&mut RequestTemplates> {
+        self.used.columns.templates.as_mut()
     }
 }
 
@@ -222,10 +186,8 @@ impl<T: Into<Reason>> From<T> for Refused {
 /// The row of a line, or why it has none.
 fn row(ordinal: u64, place: Place, line: &[u8], used: &Used, kept: &mut KeptText) -> Result<Row, Refused> {
     let text = std::str::from_utf8(line).map_err(|error| not_utf8("the line is", line, error))?;
-    let mut json = serde_json::Deserializer::from_str(text);
-    let object = Object { names: &used.names.0, rest: used.rest.as_ref() };
-    let values = json.deserialize_map(object).and_then(|values| json.end().map(|()| values));
-    let (mut values, rest) = values.map_err(|error| no_object("", &error))?;
+    let found = json_object::find(text, &used.names.0, used.rest.as_ref());
+    let (mut values, rest) = found.map_err(|error| no_object("", &error))?;
     for (index, value) in &used.said {
         values[*index] = value.as_deref();
     }
@@ -236,44 +198,27 @@ fn row(ordinal: u64, place: Place, line: &[u8], used: &Used, kept: &mut KeptText
         return Err(Refused::Columns(unnamed));
     }
     let columns = &used.columns;
-    let templates = columns.templates.as_ref().map(|templates| {
-        let cells = templates.columns.iter().map(|column| cell(*column).map_or(TemplateCell::Null, Cell::of_template));
-        (templates, cells.collect::<Vec<_>>())
-    });
-
-    let mut row = match (columns.url, &templates) {
-        (Some(column), _) => {
-            let url = cell(column).ok_or_else(|| format!("there is no {:?}", used.names.0[column]))?.string()?;
-            url_row(ordinal, place, url.as_bytes())
-        }
-        (None, Some((templates, cells))) => templates.row(ordinal, place, cells),
-        (None, None) => return Err("there is no URL".into()),
+    let templates = columns.templates.as_ref();
+    let of_templates = templates.iter().flat_map(|templates| &templates.columns);
+    let url = |column: usize| match cell(column) {
+        Some(url) => url.string().map(bytes),
+        None => Err(format!("there is no {:?}", used.names.0[column]).into()),
     };
-    if let Some(method) = columns.method.and_then(cell) {
-        match method.string() {
-            Ok(method) => set_method(&mut row, place, method.as_bytes()),
-            Err(trouble) => add_defect(&mut row, place, trouble),
-        }
-    }
+    let body = columns.body.and_then(cell).map(Cell::text).transpose();
     // An object, or a string that holds the text of one.
-    if let Some(headers) = columns.headers.and_then(cell) {
-        set_headers(&mut row, place, headers.text().and_then(|text| header_json::parse(text.as_bytes())));
-    }
-    if let Some(body) = columns.body.and_then(cell) {
-        match body.text() {
-            Ok(body) => row.extra.get_or_insert_default().body = Some(Bytes::copy_from_slice(body.as_bytes()).into()),
-            Err(trouble) => add_defect(&mut row, place, trouble),
-        }
-    }
-    if let Some(cost) = columns.cost.and_then(cell) {
-        match cost.text() {
-            Ok(text) => set_cost(&mut row, place, cost.name, text.as_bytes()),
-            Err(trouble) => add_defect(&mut row, place, trouble),
-        }
-    }
-    if let Some((templates, cells)) = &templates {
-        templates.fill(&mut row, place, cells);
-    }
+    let headers = columns
+        .headers
+        .and_then(cell)
+        .map_or(Ok(RowHeaders::new()), |headers| header_json::parse(headers.text()?.as_bytes()));
+    let values = Values {
+        url: columns.url.map(url),
+        method: columns.method.and_then(cell).map_or(Ok(Cow::default()), |method| method.string().map(bytes)),
+        headers,
+        body: body.map(|body| body.map(|body| Bytes::copy_from_slice(body.as_bytes()))),
+        cost: columns.cost.and_then(cell).map(|cost| (cost.name, cost.text().map(bytes))),
+        cells: of_templates.map(|column| cell(*column).map_or(TemplateCell::Null, Cell::of_template)).collect(),
+    };
+    let mut row = values.row(ordinal, place, templates);
     for (index, column) in columns.kept.iter().enumerate() {
         match cell(*column).map(Cell::text).transpose() {
             Ok(text) => kept.push(index, text.as_deref()),
@@ -284,9 +229,16 @@ fn row(ordinal: u64, place: Place, line: &[u8], used: &Used, kept: &mut KeptText
         }
     }
     if used.rest.is_some() {
-        kept.push(columns.kept.len(), rest.into_text().as_deref());
+        kept.push(columns.kept.len(), rest.as_deref());
     }
     Ok(row)
+}
+
+fn bytes(text: Cow<'_, str>) -> Cow<'_, [u8]> {
+    match text {
+        Cow::Borrowed(text) => text.as_bytes().into(),
+        Cow::Owned(text) => text.into_bytes().into(),
+    }
 }
 
 /// A value that is not null.
@@ -312,11 +264,7 @@ impl<'a> Cell<'a> {
         if !self.json.get().starts_with('"') {
             return TemplateCell::Json(self.json.get().into());
         }
-        match self.text() {
-            Ok(Cow::Borrowed(text)) => TemplateCell::Text(text.as_bytes().into()),
-            Ok(Cow::Owned(text)) => TemplateCell::Text(text.into_bytes().into()),
-            Err(trouble) => TemplateCell::Unfit(trouble),
-        }
+        self.text().map(bytes).map_or_else(TemplateCell::Unfit, TemplateCell::Text)
     }
 
     /// Strings as they are, other values as their JSON text.

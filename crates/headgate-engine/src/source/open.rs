@@ -1,17 +1,15 @@
 //! Which source goes with which input.
 
+use std::fs;
 use std::sync::Arc;
 
-use super::batches::Batches;
-use super::delimited::Delimited;
+use super::batches::{Batches, Rows};
+use super::file_rows;
 use super::fingerprint::Fingerprint;
 use super::form::Form;
-use super::input::Input;
 use super::kept_columns;
 use super::listed::is_several;
-use super::ndjson::Ndjson;
 use super::opened::Opened;
-use super::parquet::Parquet;
 use super::partition::Partition;
 use super::pattern::Pattern;
 use super::several::Several;
@@ -57,7 +55,7 @@ pub fn open(options: &SourceOptions) -> Result<Box<dyn Source>, JobError> {
     begin(options, opened)
 }
 
-/// What the input is known by. `None`: it can't be read a second time, as standard input or a FIFO.
+/// Returns what the input is known by. `None`: it can't be read a second time, as standard input or a FIFO.
 ///
 /// # Errors
 /// As [`open`].
@@ -65,7 +63,14 @@ pub fn fingerprint(options: &SourceOptions) -> Result<Option<Fingerprint>, JobEr
     if is_several(options) {
         return Surveyed::new(options).map(|files| Some(files.fingerprint()));
     }
-    Fingerprint::of(options)
+    let path = options.input.as_str();
+    match Form::of(path)? {
+        Form::Stdin => Ok(None),
+        Form::Pattern => Ok(Some(Fingerprint::Pattern { text: path.to_owned() })),
+        // To open a FIFO would be to wait for its writer.
+        _ if fs::metadata(path).is_ok_and(|metadata| !metadata.is_file()) => Ok(None),
+        form => Ok(Opened::open(path, form)?.fingerprint()),
+    }
 }
 
 /// What is asked of columns, where there are none.
@@ -93,31 +98,23 @@ fn begin_several(options: &SourceOptions, files: Arc<Surveyed>) -> Box<dyn Sourc
     let (name, again) = (options.name().into_owned(), files.clone());
     let again_options = options.clone();
     let open = Arc::new(move || Ok(begin_several(&again_options, again.clone())));
-    Batches::boxed(Several::new(files), options.head, Some(Again { name, open }))
+    Batches::boxed(Box::new(Several::new(files)), options.head, Some(Again { name, open }))
 }
 
 /// The source of an input that is open, from its beginning. `None`: it is no file.
 fn begin(options: &SourceOptions, opened: Option<Arc<Opened>>) -> Result<Box<dyn Source>, JobError> {
-    let Some(opened) = opened else {
-        return Ok(if Form::of(&options.input)? == Form::Stdin {
-            Batches::boxed(Text::live("standard input", std::io::stdin(), options)?, options.head, None)
-        } else {
-            Batches::boxed(Pattern::open(options)?, options.head, Some(again(options, None)))
-        });
+    let again = |opened| Some(again(options, opened));
+    let (rows, again): (Box<dyn Rows>, _) = match opened {
+        Some(opened) => {
+            let again = opened.fingerprint().and_then(|_| again(Some(opened.clone())));
+            (file_rows::open(opened, options, Partition::default())?, again)
+        }
+        None if Form::of(&options.input)? == Form::Stdin => {
+            (Box::new(Text::live("standard input", std::io::stdin(), options)?), None)
+        }
+        None => (Box::new(Pattern::open(options)?), again(None)),
     };
-    let again = opened.ends().is_some().then(|| again(options, Some(opened.clone())));
-    let none = Partition::default();
-    Ok(match opened.form {
-        Form::Delimited(delimiter, _) => {
-            let input = Input::open(opened)?;
-            Batches::boxed(Delimited::new(input, options, delimiter, none)?, options.head, again)
-        }
-        Form::Ndjson(_) => Batches::boxed(Ndjson::new(Input::open(opened)?, options, &none)?, options.head, again),
-        Form::Parquet => Batches::boxed(Parquet::open(opened, options, none)?, options.head, again),
-        Form::Text(_) | Form::Stdin | Form::Pattern => {
-            Batches::boxed(Text::new(Input::open(opened)?, options)?, options.head, again)
-        }
-    })
+    Ok(Batches::boxed(rows, options.head, again))
 }
 
 fn again(options: &SourceOptions, opened: Option<Arc<Opened>>) -> Again {

@@ -1,13 +1,11 @@
 //! A file while it is read. The job is what the file was when it was opened: what is added later is not of it, and what is
 //! taken away or changed ends it.
 //!
-//! The file is looked at again after each read and before anybody sees what was read: its size and the time of its last
+//! The file is looked at again after each read and before what was read is handed on: its size and the time of its last
 //! change; where these are others, and at the end, also both its ends. So rows that were handed on are those of the file as it
 //! was opened. What can't be told from a mere touch is an edit in the middle that leaves size and ends alone: a note says
 //! that there may be one. Cost: one `fstat` for each read, and 128 KiB read once more.
 
-use std::error::Error;
-use std::fmt;
 use std::fs::File;
 use std::io::{self, BufReader, Read};
 use std::os::unix::fs::FileExt as _;
@@ -16,8 +14,9 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use bytes::Bytes;
 use parquet::file::reader::{ChunkReader, Length};
 
-use super::fingerprint::{Ends, Stamp};
+use super::fingerprint::{Ends, Fingerprint, Stamp};
 use super::form::Form;
+use super::input_error::InputError;
 use crate::message;
 use crate::model::error::JobError;
 use crate::model::grouped::grouped;
@@ -32,13 +31,9 @@ pub(super) struct Opened {
     then: Option<Ends>,
     /// As it was seen last.
     seen: Mutex<Option<Stamp>>,
-    /// Whoever comes to its end first says so for all who read it.
+    /// The first reader that comes to its end finds it out for all readers.
     ends_in_half_line: Arc<OnceLock<bool>>,
 }
-
-/// The content is not what it was when the file was opened.
-#[derive(Debug)]
-pub(super) struct Changed(String);
 
 impl Opened {
     /// # Errors
@@ -46,8 +41,8 @@ impl Opened {
     pub(super) fn open(path: &str, form: Form) -> Result<Self, JobError> {
         let opened = || {
             let file = File::open(path)?;
-            let then = if file.metadata()?.is_file() { Some(Ends::of(&file, form)?) } else { None };
-            let seen = Mutex::new(then.as_ref().map(Ends::stamp));
+            let then = if file.metadata()?.is_file() { Some(Ends::of(&file)?) } else { None };
+            let seen = Mutex::new(then.map(|then| then.stamp));
             Ok(Self { name: path.to_owned(), form, file, then, seen, ends_in_half_line: Arc::default() })
         };
         opened().map_err(|error: io::Error| JobError::input(format!("{path}: can't be opened: {error}")))
@@ -68,9 +63,9 @@ impl Opened {
             let opened = Self { name: path.to_owned(), form, file, then: Some(then), seen, ends_in_half_line };
             opened.look_again(true).map(|()| opened)
         });
-        opened.map_err(|error| match Changed::of(&error) {
-            Some(changed) => changed.job_error(path, "before its first row"),
-            None => JobError::input(format!("{path}: can't be opened: {error}")),
+        opened.map_err(|error| {
+            InputError::changed(&error, path, "before its first row")
+                .unwrap_or_else(|| JobError::input(format!("{path}: can't be opened: {error}")))
         })
     }
 
@@ -78,34 +73,39 @@ impl Opened {
         &self.file
     }
 
-    pub(super) fn ends(&self) -> Option<&Ends> {
-        self.then.as_ref()
+    pub(super) fn ends(&self) -> Option<Ends> {
+        self.then
+    }
+
+    /// What it is known by. `None`: it can't be read a second time.
+    pub(super) fn fingerprint(&self) -> Option<Fingerprint> {
+        self.then.map(|then| then.fingerprint(self.form))
     }
 
     /// Its size when it was opened.
     pub(super) fn bytes(&self) -> Option<u64> {
-        self.then.as_ref().map(|then| then.stamp().bytes)
+        self.then.map(|then| then.stamp.bytes)
     }
 
     /// Compares the file with what it was: at least size and time.
     ///
     /// # Errors
-    /// [`Changed`], or the file can't be looked at.
+    /// [`InputError::Changed`], or the file can't be looked at.
     pub(super) fn look_again(&self, at_both_ends: bool) -> io::Result<()> {
-        let Some(then) = &self.then else { return Ok(()) };
+        let Some(then) = self.then else { return Ok(()) };
         let now = Stamp::of(&self.file)?;
         let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner).replace(now);
         if seen == Some(now) && !at_both_ends {
             return Ok(());
         }
-        let bytes = then.stamp().bytes;
+        let bytes = then.stamp.bytes;
         if now.bytes < bytes {
-            return Err(Changed::cut(bytes, now.bytes));
+            return Err(InputError::truncated(bytes, now.bytes).into());
         }
         match then.content_differences(&self.file)?.as_slice() {
             [] => Ok(()),
             differences => {
-                Err(io::Error::other(Changed(format!("changed while it was read ({})", differences.join(", ")))))
+                Err(InputError::Changed(format!("changed while it was read ({})", differences.join(", "))).into())
             }
         }
     }
@@ -133,7 +133,7 @@ impl Opened {
 
     /// What the user should know of what happened to it.
     pub(super) fn note(&self) -> Option<Message> {
-        let (name, then) = (&self.name, self.then.as_ref()?.stamp());
+        let (name, then) = (&self.name, self.then?.stamp);
         let now = (*self.seen.lock().unwrap_or_else(PoisonError::into_inner))?;
         if now.bytes > then.bytes {
             let (before, after) = (grouped(then.bytes), grouped(now.bytes));
@@ -150,35 +150,6 @@ impl Opened {
     }
 }
 
-impl Changed {
-    fn cut(then: u64, now: u64) -> io::Error {
-        let (then, now) = (grouped(then), grouped(now));
-        io::Error::other(Self(format!(
-            "truncated while it was read: it had {then} bytes when it was opened, now {now}"
-        )))
-    }
-
-    pub(super) fn of(error: &io::Error) -> Option<&Self> {
-        error.get_ref()?.downcast_ref()
-    }
-
-    /// The error of a job, whose input of that name could be read up to the place.
-    pub(super) fn job_error(&self, name: &str, place: &str) -> JobError {
-        JobError::input(message!(
-            "{name}: {self}, {place}; restore the file to resume, or start over with ",
-            OptionName::Fresh.set(true)
-        ))
-    }
-}
-
-impl fmt::Display for Changed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl Error for Changed {}
-
 /// The bytes that the file had when it was opened, from its beginning. Of a regular file there may be several.
 pub(super) struct OpenedReader {
     opened: Arc<Opened>,
@@ -191,7 +162,7 @@ impl OpenedReader {
     }
 }
 
-/// For Parquet, which reads here and there: whoever does it at the same time must not move the place where another reads.
+/// For Parquet, which reads here and there: readers at the same time must not move each other's place.
 #[derive(Debug, Clone)]
 pub(super) struct OpenedFile(pub(super) Arc<Opened>);
 
@@ -227,7 +198,7 @@ impl Read for OpenedReader {
         self.opened.look_again(read == 0)?;
         match self.opened.bytes() {
             // It was cut, and has grown again since.
-            Some(bytes) if read == 0 && most > 0 => Err(Changed::cut(bytes, self.at)),
+            Some(bytes) if read == 0 && most > 0 => Err(InputError::truncated(bytes, self.at).into()),
             _ => Ok(read),
         }
     }

@@ -8,7 +8,6 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use arrow_array::{Array, ArrayRef, RecordBatch, new_empty_array};
-use arrow_cast::{CastOptions, cast_with_options};
 use arrow_schema::{DataType, Fields, SchemaRef};
 use parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder,
@@ -19,11 +18,11 @@ use super::batches::Rows;
 use super::chunk::{Chunk, Used};
 use super::columns::Columns;
 use super::content::Passing;
-use super::encrypted::{ENCRYPTED, has_encryption};
-use super::fingerprint::{self, Fingerprint, ParquetFile};
+use super::fingerprint::{self, Fingerprint};
+use super::input_error::InputError;
 use super::keep;
-use super::opened::{Changed, Opened, OpenedFile};
-use super::parquet_footer;
+use super::opened::{Opened, OpenedFile};
+use super::parquet_footer::{self, ENCRYPTED, has_encryption};
 use super::parquet_pages::{Pages, Refusal};
 use super::partition::Partition;
 use super::stored;
@@ -40,7 +39,6 @@ const NEAR_BATCHES: u64 = 16;
 
 pub(super) struct Parquet {
     opened: Arc<Opened>,
-    fingerprint: Option<Fingerprint>,
     size: SourceSize,
     metadata: ArrowReaderMetadata,
     partition: Partition,
@@ -93,7 +91,7 @@ impl Parquet {
         let own = stored.fields().iter().map(|field| field.name().as_str());
         let names: Vec<&str> = partition.columns(own).collect();
         let columns = Columns::find(options, &keep::names(options, &names), names.into_iter())?;
-        let used = Used::new(columns, &metadata);
+        let used = Used::new(columns, Some(&metadata));
         let fields: Vec<_> = fields.iter().cloned().chain(partition.fields(&DataType::Utf8)).collect();
         let schema = partition.behind(metadata.schema());
         let kept_fields: Fields = used.columns.kept.iter().map(|index| fields[*index].clone()).collect();
@@ -106,12 +104,8 @@ impl Parquet {
         let empty: Vec<ArrayRef> =
             used.roots.iter().map(|index| new_empty_array(schema.field(*index).data_type())).collect();
         Chunk::new(&used, &schema, &empty, 0).map_err(error)?;
-        let ends = opened.ends().cloned();
-        let fingerprint = ends.map(|ends| ParquetFile::of(opened.file(), ends).map(Fingerprint::Parquet));
-        let fingerprint = fingerprint.transpose().map_err(|cause| error(format!("can't be opened: {cause}")))?;
         Ok(Self {
             opened,
-            fingerprint,
             size,
             metadata,
             partition,
@@ -196,10 +190,8 @@ impl Parquet {
         let groups = self.metadata.metadata().num_row_groups();
         let (name, group) = (&self.opened.name, (self.group + 1).min(groups));
         let place = format!("in row group {group} of {groups}{behind}");
-        match Changed::of(error) {
-            Some(changed) => changed.job_error(name, &place),
-            None => JobError::input(format!("{name}: can't be read further ({error}), {place}")),
-        }
+        InputError::changed(error, name, &place)
+            .unwrap_or_else(|| JobError::input(format!("{name}: can't be read further ({error}), {place}")))
     }
 
     /// The next record batch that has rows, or `None` at the end of the file.
@@ -381,7 +373,7 @@ impl Rows for Parquet {
     }
 
     fn fingerprint(&self) -> Option<Fingerprint> {
-        self.fingerprint.clone()
+        self.opened.fingerprint()
     }
 
     fn note(&self) -> Option<Message> {
@@ -409,21 +401,10 @@ impl Rows for Parquet {
 
     fn attach_kept(&mut self, batch: &mut RowBatch) -> Result<(), JobError> {
         let (Some(codec), Some(chunk)) = (&self.codec, &self.chunk) else { return Ok(()) };
-        // A value that does not fit ends the job: as a null it would be lost in silence.
-        let exact = CastOptions { safe: false, ..CastOptions::default() };
-        let columns = chunk.kept.iter().zip(&self.kept_fields).map(|(column, field)| {
-            let column = column.slice(self.kept_from, self.at - self.kept_from);
-            if column.data_type() == field.data_type() {
-                return Ok(column);
-            }
-            cast_with_options(&column, field.data_type(), &exact).map_err(|error| {
-                let (input, name, data_type) = (&self.opened.name, field.name(), field.data_type());
-                JobError::input(format!("{input}: the column {name:?} can't be kept as {data_type}: {error}"))
-            })
-        });
-        let columns: Vec<ArrayRef> = columns.collect::<Result<_, _>>()?;
+        let columns = chunk.kept.iter().map(|column| column.slice(self.kept_from, self.at - self.kept_from));
+        keep::attach_as((&self.opened.name, &self.kept_fields, codec), columns, batch)?;
         self.kept_from = self.at;
         self.kept_bytes = 0;
-        keep::attach(codec, &columns, batch)
+        Ok(())
     }
 }

@@ -10,6 +10,8 @@ use std::io::{self, Read};
 use flate2::read::MultiGzDecoder;
 use parquet::basic::Compression;
 
+use super::thrift::Compact;
+
 /// Encodings (`parquet.thrift`, `Encoding`): lengths, and then all bytes.
 pub(super) const DELTA_LENGTH_BYTE_ARRAY: i64 = 6;
 /// Values of which each begins as the one before it: lengths of what is the same, and then as above.
@@ -92,20 +94,19 @@ fn behind_levels(data: &[u8], encoding: i64) -> Option<&[u8]> {
 /// Returns what follows numbers in `DELTA_BINARY_PACKED`.
 fn behind_numbers(data: &[u8], max: u64) -> Result<&[u8], String> {
     let broken = || "its lengths are broken".to_owned();
-    let mut rest = data;
-    let block = varint(&mut rest).ok_or_else(broken)?;
-    let parts = varint(&mut rest).ok_or_else(broken)?;
-    let count = varint(&mut rest).ok_or_else(broken)?;
+    let mut reader = Compact::new(data, u64::MAX);
+    let mut varint = || reader.varint().map_err(|_| broken());
+    let (block, parts, count) = (varint()?, varint()?, varint()?);
     if count > max {
         return Err(format!("its data states {count} values, and its header {max}"));
     }
-    let _first = varint(&mut rest).ok_or_else(broken)?;
+    let _first = varint()?;
     let of_part = block.checked_div(parts).filter(|of_part| *of_part > 0 && of_part.is_multiple_of(32));
     let of_part = of_part.ok_or_else(broken)?;
     let mut left = count.saturating_sub(1);
     while left > 0 {
-        let _least = varint(&mut rest).ok_or_else(broken)?;
-        let widths = usize::try_from(parts).ok().and_then(|parts| rest.split_at_checked(parts));
+        let _least = reader.varint().map_err(|_| broken())?;
+        let widths = usize::try_from(parts).ok().and_then(|parts| reader.input.split_at_checked(parts));
         let (widths, behind) = widths.ok_or_else(broken)?;
         let mut bytes: u64 = 0;
         for width in widths {
@@ -115,22 +116,9 @@ fn behind_numbers(data: &[u8], max: u64) -> Result<&[u8], String> {
                 left = left.saturating_sub(of_part);
             }
         }
-        rest = usize::try_from(bytes).ok().and_then(|bytes| behind.get(bytes..)).ok_or_else(broken)?;
+        reader.input = usize::try_from(bytes).ok().and_then(|bytes| behind.get(bytes..)).ok_or_else(broken)?;
     }
-    Ok(rest)
-}
-
-fn varint(data: &mut &[u8]) -> Option<u64> {
-    let mut number = 0;
-    for shift in (0..64).step_by(7) {
-        let (byte, rest) = data.split_first()?;
-        *data = rest;
-        number |= u64::from(byte & 0x7f) << shift;
-        if *byte < 0x80 {
-            return Some(number);
-        }
-    }
-    None
+    Ok(reader.input)
 }
 
 #[cfg(test)]

@@ -6,13 +6,19 @@ use std::os::unix::fs::FileExt as _;
 
 use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
 use parquet::errors::ParquetError;
-use parquet::file::metadata::{ParquetMetaData, RowGroupMetaData};
+use parquet::file::FOOTER_SIZE;
+use parquet::file::metadata::{FooterTail, ParquetMetaData, RowGroupMetaData};
 
-use super::encrypted::{ENCRYPTED, ENCRYPTED_MAGIC, has_encryption};
 use super::opened::Opened;
+use super::thrift::Compact;
 use crate::model::error::JobError;
 
 const MAGIC: &[u8; 4] = b"PAR1";
+/// What a file begins with whose footer is encrypted.
+const ENCRYPTED_MAGIC: &[u8; 4] = b"PARE";
+pub(super) const ENCRYPTED: &str = "encrypted Parquet, which headgate can't decrypt: write it without encryption";
+/// `FileMetaData.encryption_algorithm`
+const ENCRYPTION_ALGORITHM: i64 = 8;
 
 /// What it holds, as it says itself, and how many bytes it has.
 ///
@@ -39,6 +45,32 @@ pub(super) fn read(name: &str, opened: &Opened) -> Result<(ArrowReaderMetadata, 
 /// Why it can't be read.
 pub(super) fn damaged(file: &File, bytes: u64, cause: &ParquetError) -> String {
     if has_encryption(file, bytes) { ENCRYPTED.into() } else { format!("not a complete Parquet file: {cause}") }
+}
+
+/// Whether the footer of a file of so many bytes tells of encryption; not, where there is none that can be read.
+///
+/// A file whose footer is not encrypted looks as any, and says in a field that our reader passes over how its columns are encrypted,
+/// if they are (parquet.thrift, `FileMetaData`). So the footer's outermost fields are read once more, which is done only where
+/// the file can't be read.
+pub(super) fn has_encryption(file: &File, bytes: u64) -> bool {
+    let footer = || -> io::Result<Vec<u8>> {
+        let end = bytes.checked_sub(FOOTER_SIZE as u64).ok_or(io::ErrorKind::UnexpectedEof)?;
+        let mut tail = [0; FOOTER_SIZE];
+        file.read_exact_at(&mut tail, end)?;
+        let length = FooterTail::try_new(&tail).map_err(io::Error::other)?.metadata_length();
+        let start = end.checked_sub(length as u64).ok_or(io::ErrorKind::UnexpectedEof)?;
+        let mut footer = vec![0; length];
+        file.read_exact_at(&mut footer, start)?;
+        Ok(footer)
+    };
+    footer().is_ok_and(|footer| {
+        let mut is_found = false;
+        let read = Compact::new(&footer[..], u64::MAX).structure(0, &mut |_, field| {
+            is_found |= field.id == ENCRYPTION_ALGORITHM;
+            Ok(false)
+        });
+        read.is_ok() && is_found
+    })
 }
 
 /// Whether all column chunks lie within a file of so many bytes: the reader panics where a place is negative.

@@ -20,6 +20,7 @@ use parquet::file::reader::{ChunkReader, Length};
 
 use super::opened::OpenedFile;
 use super::parquet_delta::{self, DELTA_BYTE_ARRAY, Stated};
+use super::thrift::{Compact, FALSE, I16, I64, STRUCT, TRUE, broken};
 use crate::message;
 use crate::model::grouped::grouped;
 use crate::model::message::{Message, OptionName};
@@ -28,8 +29,6 @@ use crate::model::message::{Message, OptionName};
 const MAX_LARGEST_PAGES: u64 = 4;
 /// The longest header of a page: it may hold the least and the greatest value of the page.
 const MAX_HEADER_BYTES: u64 = 16 * 1024 * 1024;
-/// How deep structures of a header are nested: those of Parquet are three deep.
-const MAX_DEPTH: u32 = 16;
 /// What a value of a list takes in memory, and its levels.
 const LIST_VALUE_BYTES: u64 = 16;
 /// What a value whose length stands before all bytes takes in memory, at most.
@@ -258,9 +257,9 @@ impl ChunkReader for BoundedFile {
     fn get_read(&self, start: u64) -> ParquetResult<Self::T> {
         let column = self.pages.column_at(start)?;
         if self.pages.may_be_header(column, start) {
-            let mut reader = Compact { input: self.file.get_read(start)?, read: 0 };
-            let header = reader.header()?;
-            self.pages.take_header(column, Page { data_start: start + reader.read, header })?;
+            let mut reader = Compact::new(self.file.get_read(start)?, MAX_HEADER_BYTES);
+            let header = Header::read(&mut reader)?;
+            self.pages.take_header(column, Page { data_start: start + reader.read(), header })?;
         }
         self.file.get_read(start)
     }
@@ -331,31 +330,12 @@ struct Header {
     is_compressed: bool,
 }
 
-/// Reads Thrift's compact protocol.
-struct Compact<R> {
-    input: R,
-    read: u64,
-}
-
-/// A field of a structure: its number and the type of its value.
-#[derive(Clone, Copy)]
-struct Field {
-    id: i64,
-    kind: u8,
-}
-
-const TRUE: u8 = 1;
-const FALSE: u8 = 2;
-const I16: u8 = 4;
-const I64: u8 = 6;
-const STRUCT: u8 = 12;
-
-impl<R: Read> Compact<R> {
-    fn header(&mut self) -> io::Result<Header> {
-        let mut header = Header { is_compressed: true, ..Header::default() };
+impl Header {
+    fn read<R: Read>(reader: &mut Compact<R>) -> io::Result<Self> {
+        let mut header = Self { is_compressed: true, ..Self::default() };
         // Which of the structures counts follows from the kind of the page, as for `parquet`.
         let mut of_kinds = [(DATA_PAGE, header), (DICTIONARY_PAGE, header), (DATA_PAGE_V2, header)];
-        self.structure(0, &mut |reader, field| {
+        reader.structure(0, &mut |reader, field| {
             let [(_, of_data), (_, of_dictionary), (_, of_data_v2)] = &mut of_kinds;
             match (field.id, field.kind) {
                 (1, I16..=I64) => header.kind = reader.small_number()?,
@@ -392,126 +372,18 @@ impl<R: Read> Compact<R> {
             Ok(true)
         })?;
         let found = of_kinds.into_iter().find_map(|(kind, found)| (kind == header.kind).then_some(found));
-        let Header { kind, decompressed, compressed, .. } = header;
-        Ok(Header { kind, decompressed, compressed, ..found.unwrap_or(header) })
+        let Self { kind, decompressed, compressed, .. } = header;
+        Ok(Self { kind, decompressed, compressed, ..found.unwrap_or(header) })
     }
-
-    /// Has each field of a structure taken, and skips those that are not. `parquet` reads a field of another type, or one that
-    /// comes twice, in its own way: then both would read different headers, so such a structure is broken.
-    fn structure(&mut self, depth: u32, take: &mut dyn FnMut(&mut Self, Field) -> io::Result<bool>) -> io::Result<()> {
-        let mut id = 0;
-        loop {
-            let byte = self.byte()?;
-            if byte == 0 {
-                return Ok(());
-            }
-            let before = id;
-            id = match byte >> 4 {
-                0 => self.small_number()?,
-                step => id + i64::from(step),
-            };
-            if id <= before || id > i64::from(i16::MAX) {
-                return Err(broken());
-            }
-            let field = Field { id, kind: byte & 0xf };
-            if !take(self, field)? {
-                self.skip(field.kind, depth + 1)?;
-            }
-        }
-    }
-
-    fn skip(&mut self, kind: u8, depth: u32) -> io::Result<()> {
-        if depth > MAX_DEPTH {
-            return Err(broken());
-        }
-        match kind {
-            TRUE | FALSE => {}
-            3 => drop(self.byte()?),
-            I16..=I64 => drop(self.varint()?),
-            7 => self.pass(8)?,
-            8 => {
-                let length = self.varint()?;
-                self.pass(length)?;
-            }
-            9 | 10 => {
-                let byte = self.byte()?;
-                let items = if byte >> 4 == 15 { self.varint()? } else { u64::from(byte >> 4) };
-                for _ in 0..items {
-                    self.skip_item(byte & 0xf, depth)?;
-                }
-            }
-            11 => {
-                let items = self.varint()?;
-                let kinds = if items > 0 { self.byte()? } else { 0 };
-                for _ in 0..items {
-                    self.skip_item(kinds >> 4, depth)?;
-                    self.skip_item(kinds & 0xf, depth)?;
-                }
-            }
-            STRUCT => self.structure(depth, &mut |_, _| Ok(false))?,
-            _ => return Err(broken()),
-        }
-        Ok(())
-    }
-
-    fn skip_item(&mut self, kind: u8, depth: u32) -> io::Result<()> {
-        // `parquet` reads no byte for a truth value in a list.
-        if matches!(kind, TRUE | FALSE) { Err(broken()) } else { self.skip(kind, depth + 1) }
-    }
-
-    fn length(&mut self) -> io::Result<u64> {
-        u64::try_from(self.small_number()?).map_err(|_| broken())
-    }
-
-    /// All numbers that count are of 32 bits: `parquet` cuts off the others.
-    fn small_number(&mut self) -> io::Result<i64> {
-        let number = self.number()?;
-        i32::try_from(number).map(i64::from).map_err(|_| broken())
-    }
-
-    fn number(&mut self) -> io::Result<i64> {
-        let number = self.varint()?;
-        Ok((number >> 1).cast_signed() ^ -(number & 1).cast_signed())
-    }
-
-    fn varint(&mut self) -> io::Result<u64> {
-        let mut number = 0;
-        for shift in (0..64).step_by(7) {
-            let byte = self.byte()?;
-            number |= u64::from(byte & 0x7f) << shift;
-            if byte < 0x80 {
-                return Ok(number);
-            }
-        }
-        Err(broken())
-    }
-
-    fn byte(&mut self) -> io::Result<u8> {
-        let mut byte = [0];
-        self.input.read_exact(&mut byte)?;
-        self.count(1)?;
-        Ok(byte[0])
-    }
-
-    fn pass(&mut self, length: u64) -> io::Result<()> {
-        self.count(length)?;
-        let passed = io::copy(&mut self.input.by_ref().take(length), &mut io::sink())?;
-        if passed == length { Ok(()) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
-    }
-
-    fn count(&mut self, length: u64) -> io::Result<()> {
-        self.read = self.read.saturating_add(length);
-        if self.read > MAX_HEADER_BYTES { Err(broken()) } else { Ok(()) }
-    }
-}
-
-fn broken() -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, "the header of a page is broken")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn read(header: &[u8]) -> io::Result<Header> {
+        Header::read(&mut Compact::new(header, MAX_HEADER_BYTES))
+    }
 
     #[test]
     fn a_header_is_read_whatever_else_is_in_it() {
@@ -520,7 +392,7 @@ mod tests {
             0x15, 0, 0x15, 0xd8, 0x04, 0x15, 0xc8, 0x01, 0x15, 2, 0x1c, 0x15, 14, 0x15, 16, 0x15, 6, 0x15, 8, 0x1c,
             0x18, 2, b'a', b'b', 0, 0, 0, 99,
         ];
-        let mut reader = Compact { input: &header[..], read: 0 };
+        let mut reader = Compact::new(&header[..], MAX_HEADER_BYTES);
         let expected = Header {
             decompressed: 300,
             compressed: 100,
@@ -529,10 +401,10 @@ mod tests {
             level_encodings: [3, 4],
             ..Header::default()
         };
-        assert_eq!(Header { is_compressed: true, ..expected }, reader.header().expect("whole"));
-        assert_eq!(header.len() as u64 - 1, reader.read);
+        assert_eq!(Header { is_compressed: true, ..expected }, Header::read(&mut reader).expect("whole"));
+        assert_eq!(header.len() as u64 - 1, reader.read());
         for length in 0..header.len() - 1 {
-            assert!(Compact { input: &header[..length], read: 0 }.header().is_err(), "{length}");
+            assert!(read(&header[..length]).is_err(), "{length}");
         }
     }
 
@@ -540,7 +412,6 @@ mod tests {
     fn a_header_that_another_reader_would_read_in_another_way_is_broken() {
         // As above, without statistics: the kind, two sizes, a data page of 7 values in encoding 6.
         let good = [0x15, 0, 0x15, 100, 0x15, 100, 0x2c, 0x15, 14, 0x15, 12, 0x15, 6, 0x15, 6, 0, 0];
-        let read = |header: &[u8]| Compact { input: header, read: 0 }.header();
         assert_eq!(6, read(&good).expect("whole").encoding);
         for (what, at, with) in [
             ("the encoding as a byte", 9, &[0x13][..]),
@@ -588,6 +459,6 @@ mod tests {
     #[test]
     fn a_header_that_nests_for_ever_is_refused() {
         let nested = [vec![0x9c_u8], vec![0x1c; 100_000]].concat();
-        assert!(Compact { input: &nested[..], read: 0 }.header().is_err());
+        assert!(read(&nested).is_err());
     }
 }

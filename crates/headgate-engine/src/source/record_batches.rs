@@ -1,7 +1,6 @@
-//! Record batches that somebody brings, as rows.
+//! Record batches of a caller, as rows.
 
 use arrow_array::{ArrayRef, RecordBatch, new_empty_array};
-use arrow_cast::{CastOptions, cast_with_options};
 use arrow_schema::{DataType, Field, Fields, SchemaRef};
 
 use super::chunk::{Chunk, Used};
@@ -40,7 +39,7 @@ impl BatchRows {
         let name = options.input.clone();
         let names: Vec<&str> = schema.fields().iter().map(|field| field.name().as_str()).collect();
         let columns = Columns::find(options, &keep::names(options, &names), names.iter().copied())?;
-        let used = Used::of_batches(columns);
+        let used = Used::new(columns, None);
         let kept_fields: Fields = used.columns.kept.iter().map(|index| schema.fields()[*index].clone()).collect();
         let kept_fields = without_views(&hydrated(&kept_fields));
         let codec = keep::codec(&name, &kept_fields)?;
@@ -102,25 +101,9 @@ impl BatchRows {
         let mut rows: Vec<Row> =
             (first..).zip(0..batch.num_rows()).map(|(ordinal, at)| chunk.row(ordinal, at, templates)).collect();
         if let Some(codec) = &self.codec {
-            keep::attach(codec, &self.kept(&chunk)?, &mut rows)?;
+            keep::attach_as((&self.name, &self.kept_fields, codec), chunk.kept.iter().cloned(), &mut rows)?;
         }
         Ok(rows)
-    }
-
-    /// The columns as they are kept.
-    fn kept(&self, chunk: &Chunk) -> Result<Vec<ArrayRef>, JobError> {
-        // As a null, a value that does not fit would be lost in silence.
-        let exact = CastOptions { safe: false, ..CastOptions::default() };
-        let columns = chunk.kept.iter().zip(&self.kept_fields).map(|(column, field)| {
-            if column.data_type() == field.data_type() {
-                return Ok(column.clone());
-            }
-            cast_with_options(column, field.data_type(), &exact).map_err(|error| {
-                let (input, name, data_type) = (&self.name, field.name(), field.data_type());
-                JobError::input(format!("{input}: the column {name:?} can't be kept as {data_type}: {error}"))
-            })
-        });
-        columns.collect()
     }
 
     fn chunk(&self, columns: &[ArrayRef], rows: usize) -> Result<Chunk, JobError> {

@@ -41,7 +41,7 @@ pub(super) fn grown(name: &str, rows: u64) -> JobError {
     ))
 }
 
-/// Where all that was read is the same, and nobody knows what followed.
+/// Where all that was read is the same, and what followed is not known.
 pub(super) fn other_bytes(name: &str, rows: u64, now: u64, then: u64) -> JobError {
     let (rows, now, then) = (grouped(rows), grouped(now), grouped(then));
     JobError::input(message!(

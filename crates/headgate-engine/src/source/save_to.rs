@@ -13,7 +13,7 @@ use crate::model::reason::Reason;
 const ROW: &str = "row";
 const EXTENSION: &str = "ext";
 const CHECKSUM: &str = "sha256";
-/// For what nobody knows yet.
+/// For what is not known yet.
 const UNKNOWN: &str = "x";
 
 /// A template of names.
@@ -32,7 +32,7 @@ impl SaveTo {
         let template = Template::parse(text).map_err(|error| refused(&error.to_string()))?;
         // Whatever the values are, they bring no separators, and none of them is empty.
         let literal = |piece: &Piece| match piece {
-            Piece::Literal(text) => text.to_string(),
+            Piece::Literal(text) => text.clone(),
             Piece::Column(_) => UNKNOWN.to_owned(),
         };
         let shape: String = template.pieces().iter().map(literal).collect();

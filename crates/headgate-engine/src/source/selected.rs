@@ -113,7 +113,7 @@ impl Source for Selected {
         Ok(())
     }
 
-    /// Rows are those of the list. Nobody knows how many bytes of the input they will take.
+    /// Rows are those of the list. How many bytes of the input they will take is not known.
     fn size(&self) -> SourceSize {
         SourceSize { rows: Some(self.count), bytes: None, bytes_read: self.source.size().bytes_read }
     }

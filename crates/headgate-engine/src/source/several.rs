@@ -1,6 +1,5 @@
 //! The rows of several files, one file after another: numbered through, with no more than one file open at a time.
 
-use std::mem;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -24,17 +23,7 @@ pub(super) struct Several {
     current: Option<Box<dyn Rows>>,
     /// Bytes of the files before it.
     bytes_before: u64,
-    kept: KeptOfEnded,
     notes: Notes,
-}
-
-/// Kept columns of rows that were handed on since the last batch, of files that have ended.
-#[derive(Default)]
-struct KeptOfEnded {
-    columns: Vec<Option<Box<[u8]>>>,
-    bytes: usize,
-    /// Rows of the current file that have not got theirs.
-    rows: usize,
 }
 
 /// What is to be known of files that have ended: that of the first, and how many others there are.
@@ -46,14 +35,7 @@ struct Notes {
 
 impl Several {
     pub(super) fn new(files: Arc<Surveyed>) -> Self {
-        Self {
-            files,
-            starts: vec![0],
-            current: None,
-            bytes_before: 0,
-            kept: KeptOfEnded::default(),
-            notes: Notes::default(),
-        }
+        Self { files, starts: vec![0], current: None, bytes_before: 0, notes: Notes::default() }
     }
 
     /// The file that is read, or is to be opened next.
@@ -83,17 +65,6 @@ impl Several {
         Ok(self.current.insert(rows))
     }
 
-    /// Leaves the current file, behind which the row of this ordinal follows.
-    fn end_file(&mut self, next: u64) -> Result<(), JobError> {
-        if let Some(mut rows) = self.current.take() {
-            self.kept.take_from(rows.as_mut())?;
-            self.notes.add(rows.note());
-        }
-        self.bytes_before += self.files.bytes(self.at());
-        self.starts.push(next);
-        Ok(())
-    }
-
     fn file_at(&self, row: u64) -> usize {
         let before = self.starts.partition_point(|start| *start <= row);
         before.saturating_sub(1).min(self.files.len() - 1)
@@ -102,20 +73,28 @@ impl Several {
 
 impl Rows for Several {
     fn next_row(&mut self, ordinal: u64, mut passing: Option<&mut Passing>) -> Result<Option<Row>, JobError> {
-        while !self.is_at_end() {
-            let local = ordinal - self.start();
-            let Some(mut row) = self.open(passing.as_deref_mut())?.next_row(local, passing.as_deref_mut())? else {
-                self.end_file(ordinal)?;
-                continue;
-            };
-            self.kept.rows += 1;
-            row.ordinal = ordinal;
-            if let Some(defect) = row.extra.as_mut().and_then(|extra| extra.defect.as_mut()) {
-                *defect = defect.clone().at(self.files.path(self.at()));
-            }
-            return Ok(Some(row));
+        if self.is_at_end() {
+            return Ok(None);
         }
-        Ok(None)
+        let local = ordinal - self.start();
+        let Some(mut row) = self.open(passing.as_deref_mut())?.next_row(local, passing)? else { return Ok(None) };
+        row.ordinal = ordinal;
+        if let Some(defect) = row.extra.as_mut().and_then(|extra| extra.defect.as_mut()) {
+            *defect = defect.clone().at(self.files.path(self.at()));
+        }
+        Ok(Some(row))
+    }
+
+    fn has_next_file(&self) -> bool {
+        self.at() + 1 < self.files.len()
+    }
+
+    fn end_file(&mut self, next: u64) {
+        if let Some(rows) = self.current.take() {
+            self.notes.add(rows.note());
+        }
+        self.bytes_before += self.files.bytes(self.at());
+        self.starts.push(next);
     }
 
     /// Files whose rows are known are passed over unopened.
@@ -130,7 +109,7 @@ impl Rows for Several {
                     passing.pass_over(rows);
                 }
                 left -= rows;
-                self.end_file(here + rows)?;
+                self.end_file(here + rows);
                 continue;
             }
             let local = here - self.start();
@@ -138,7 +117,7 @@ impl Rows for Several {
             let has_ended = skipped < left;
             left -= skipped;
             if has_ended {
-                self.end_file(here + skipped)?;
+                self.end_file(here + skipped);
             }
         }
         Ok(count - left)
@@ -148,7 +127,7 @@ impl Rows for Several {
         self.files.header()
     }
 
-    /// Of a file that has ended nobody knows more than that it is one.
+    /// Of a file that has ended no more is known than that it is one.
     fn known_together(&self, rows: Range<u64>) -> Range<u64> {
         let Some(known) = &self.current else { return self.files_of(rows) };
         let start = self.start();
@@ -186,22 +165,11 @@ impl Rows for Several {
     }
 
     fn kept_bytes(&self) -> usize {
-        self.kept.bytes + self.current.as_ref().map_or(0, |rows| rows.kept_bytes())
+        self.current.as_ref().map_or(0, |rows| rows.kept_bytes())
     }
 
     fn attach_kept(&mut self, batch: &mut RowBatch) -> Result<(), JobError> {
-        if self.kept_fields().is_empty() {
-            return Ok(());
-        }
-        if let Some(mut rows) = self.current.take() {
-            self.kept.take_from(rows.as_mut())?;
-            self.current = Some(rows);
-        }
-        let KeptOfEnded { columns, .. } = mem::take(&mut self.kept);
-        for (row, columns) in batch.iter_mut().zip(columns) {
-            row.extra.get_or_insert_default().kept = columns;
-        }
-        Ok(())
+        self.current.as_mut().map_or(Ok(()), |rows| rows.attach_kept(batch))
     }
 }
 
@@ -214,21 +182,6 @@ impl Several {
         }
         let end = self.starts.get(self.file_at(rows.end - 1) + 1).copied().unwrap_or(rows.end);
         self.starts[first]..end.max(rows.end)
-    }
-}
-
-impl KeptOfEnded {
-    /// A batch may go on with rows of the next file: those of this one get their columns now.
-    fn take_from(&mut self, rows: &mut dyn Rows) -> Result<(), JobError> {
-        let count = mem::take(&mut self.rows);
-        if count == 0 || rows.kept_fields().is_empty() {
-            return Ok(());
-        }
-        self.bytes += rows.kept_bytes();
-        let mut stand_ins: RowBatch = (0..count as u64).map(|ordinal| Row::new(ordinal, "")).collect();
-        rows.attach_kept(&mut stand_ins)?;
-        self.columns.extend(stand_ins.into_iter().map(|row| row.extra.and_then(|extra| extra.kept)));
-        Ok(())
     }
 }
 

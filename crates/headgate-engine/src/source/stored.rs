@@ -1,4 +1,4 @@
-//! What the columns of a Parquet file are read as, and kept as: so that whoever reads the results finds the types of the input.
+//! What the columns of a Parquet file are read as, and kept as: so that the results have the types of the input.
 //!
 //! Arrow has types that Parquet has not, and a file says in its metadata what they were. If they were written again as such, most
 //! readers would see bare numbers. So a date of 64 bits is read as what it is stored as, a date of 32 bits, or where it is a

@@ -12,7 +12,7 @@ use twox_hash::XxHash3_128;
 
 use super::batches::Rows;
 use super::file_rows;
-use super::fingerprint::{Ends, Fingerprint, Hash, SeveralFiles};
+use super::fingerprint::{Ends, FilesFingerprint, Fingerprint};
 use super::form::Form;
 use super::keep;
 use super::listed::Listed;
@@ -29,7 +29,7 @@ pub(super) struct Surveyed {
     listed: Listed,
     known: Vec<Known>,
     first: First,
-    fingerprint: SeveralFiles,
+    fingerprint: FilesFingerprint,
     rows: Option<u64>,
 }
 
@@ -49,35 +49,38 @@ struct First {
     kept: Fields,
 }
 
+/// Device and number of each file, which has several names where it is linked, and which of the files it is.
+type Seen = HashMap<(u64, u64), usize>;
+
 impl Surveyed {
     /// # Errors
     /// `Input`: a file that can't be read, that lacks a column, or that is there twice. `Usage`: an option does not go with them.
     pub(super) fn new(options: &SourceOptions) -> Result<Self, JobError> {
         let listed = Listed::of(options)?;
-        let (known, seen) = (Vec::new(), HashMap::new());
+        // What the first file is, as far as that is known by its name.
+        let first = First { form: Form::of(&listed.path(0))?, header: 0, kept: Fields::empty() };
+        let fingerprint = FilesFingerprint {
+            form: format!("several files of {}", first.form.name()),
+            compressed: false,
+            files: Some(listed.len() as u64),
+            bytes: 0,
+            hash: String::new(),
+        };
+        let mut files = Self { options: options.clone(), listed, known: Vec::new(), first, fingerprint, rows: Some(0) };
         // Which columns lines have is known already.
         let keeps_all = keep::keeps_all(options) && options.kept_columns.is_none();
-        let mut survey = Survey { options: options.clone(), listed: &listed, keeps_all, known, seen };
-        let mut first = survey.first()?;
-        let mut hash = XxHash3_128::new();
-        let (mut bytes, mut rows, mut compressed) = (0, Some(0), false);
-        for at in 0..listed.len() {
-            let found = survey.look_at(at, &mut first)?;
-            compressed |= found.is_compressed();
-            let known = serde_json::to_vec(&(listed.below(at), listed.partition(at).used(&survey.options), &found));
-            hash.write(&known.map_err(|error| JobError::internal(format!("{}: {error}", listed.path(at))))?);
-            bytes += found.bytes().unwrap_or_default();
-            rows = rows.zip(survey.known[at].rows).map(|(before, rows)| before + rows);
+        let (mut hash, mut seen) = (XxHash3_128::new(), HashMap::new());
+        for at in 0..files.len() {
+            let found = files.look_at(at, keeps_all, &mut seen)?;
+            let partition = files.listed.partition(at);
+            let known = serde_json::to_vec(&(files.listed.below(at), partition.used(&files.options), &found));
+            hash.write(&known.map_err(|error| JobError::internal(format!("{}: {error}", files.path(at))))?);
+            files.fingerprint.compressed |= found.is_compressed();
+            files.fingerprint.bytes += found.bytes().unwrap_or_default();
+            files.rows = files.rows.zip(files.known[at].rows).map(|(before, rows)| before + rows);
         }
-        let Survey { options, known, .. } = survey;
-        let fingerprint = SeveralFiles {
-            form: format!("several files of {}", first.form.name()),
-            compressed,
-            files: listed.len() as u64,
-            bytes,
-            hash: Hash(hash.finish_128()),
-        };
-        Ok(Self { options, listed, known, first, fingerprint, rows })
+        files.fingerprint.hash = format!("{:032x}", hash.finish_128());
+        Ok(files)
     }
 
     pub(super) fn len(&self) -> usize {
@@ -93,7 +96,7 @@ impl Surveyed {
     }
 
     pub(super) fn bytes(&self, at: usize) -> u64 {
-        self.known[at].ends.bytes()
+        self.known[at].ends.stamp.bytes
     }
 
     pub(super) fn has_columns(&self) -> bool {
@@ -114,7 +117,7 @@ impl Surveyed {
     }
 
     pub(super) fn fingerprint(&self) -> Fingerprint {
-        Fingerprint::Several(self.fingerprint.clone())
+        Fingerprint::Files(self.fingerprint.clone())
     }
 
     /// The rows of a file, from the first one on, and what counts for each of them beside what it has: which columns there are,
@@ -123,7 +126,7 @@ impl Surveyed {
         let (path, partition) = (self.listed.path(at), self.listed.partition(at));
         let Known { form, ends, ends_in_half_line, .. } = &self.known[at];
         let used = format!("{:?}", partition.used(&self.options));
-        let opened = Opened::reopen(&path, *form, ends.clone(), ends_in_half_line.clone())?;
+        let opened = Opened::reopen(&path, *form, *ends, ends_in_half_line.clone())?;
         let mut rows = file_rows::open(Arc::new(opened), &of_one(&self.options, path), partition)?;
         if rows.kept_fields() != self.first.kept {
             rows.keep_as(&self.first.kept)?;
@@ -131,49 +134,27 @@ impl Surveyed {
         let counts = XxHash3_128::oneshot(format!("{:x} {used}", rows.header()).as_bytes());
         Ok((rows, counts))
     }
-}
 
-/// The options for one of the files.
-fn of_one(options: &SourceOptions, path: String) -> SourceOptions {
-    SourceOptions { input: path, more_inputs: Vec::new(), ..options.clone() }
-}
-
-struct Survey<'a> {
-    options: SourceOptions,
-    listed: &'a Listed,
-    /// All columns are kept, which each file says for itself.
-    keeps_all: bool,
-    known: Vec<Known>,
-    /// Device and number of each file, which has several names where it is linked.
-    seen: HashMap<(u64, u64), usize>,
-}
-
-impl Survey<'_> {
-    /// What the first file is, as far as that is known by its name.
-    fn first(&self) -> Result<First, JobError> {
-        let form = Form::of(&self.listed.path(0))?;
-        Ok(First { form, header: 0, kept: Fields::empty() })
-    }
-
-    /// What the file is known by.
-    fn look_at(&mut self, at: usize, first: &mut First) -> Result<Fingerprint, JobError> {
+    /// Looks at a file, which is the next one, and returns what it is known by. `keeps_all`: all columns are kept, which each
+    /// file says for itself.
+    fn look_at(&mut self, at: usize, keeps_all: bool, seen: &mut Seen) -> Result<Fingerprint, JobError> {
         let path = self.listed.path(at);
         let form = Form::of(&path)?;
-        if form.name() != first.form.name() {
-            let (one, other, its, form) = (self.listed.path(0), &path, first.form.name(), form.name());
+        if form.name() != self.first.form.name() {
+            let (one, other, its, form) = (self.listed.path(0), &path, self.first.form.name(), form.name());
             return Err(JobError::input(format!(
                 "{one} is read as {its} and {other} as {form}: all files of an input must have one form"
             )));
         }
         let opened = Arc::new(Opened::open(&path, form)?);
-        let Some(ends) = opened.ends().cloned() else {
+        let Some(ends) = opened.ends() else {
             return Err(JobError::input(format!(
                 "{path}: is not a regular file: what can be read only once can't be combined with other files"
             )));
         };
-        self.refuse_second(at, &opened)?;
+        self.refuse_second(at, &opened, seen)?;
         let mut options = of_one(&self.options, path.clone());
-        if at > 0 && self.keeps_all {
+        if at > 0 && keeps_all {
             // Behind those of the first file come those that only this one has.
             options.keep.push(keep::ALL.to_owned());
         }
@@ -181,33 +162,33 @@ impl Survey<'_> {
         let unknown = || JobError::internal(format!("{path}: it can't be known again"));
         let fingerprint = rows.fingerprint().ok_or_else(unknown)?;
         if at == 0 {
-            first.header = rows.header();
-            first.kept = rows.kept_fields();
-            if self.keeps_all {
+            self.first.header = rows.header();
+            self.first.kept = rows.kept_fields();
+            if keeps_all {
                 // What `*` stands for is what the first file has.
-                self.options.keep = first.kept.iter().map(|field| field.name().clone()).collect();
+                self.options.keep = self.first.kept.iter().map(|field| field.name().clone()).collect();
             }
         }
         let kept = rows.kept_fields();
-        if let Some(more) = kept.get(first.kept.len()) {
+        if let Some(more) = kept.get(self.first.kept.len()) {
             let (name, one) = (more.name(), self.listed.path(0));
             return Err(JobError::input(message!(
                 "{path}: there is a column {name:?}, which {one} has not: list the columns to keep, without *, in ",
                 OptionName::Keep
             )));
         }
-        compare_kept(&path, &kept, &self.listed.path(0), &first.kept)?;
+        compare_kept(&path, &kept, &self.listed.path(0), &self.first.kept)?;
         let known = Known { form, ends, rows: rows.size().rows, ends_in_half_line: Arc::default() };
         self.known.push(known);
         Ok(fingerprint)
     }
 
     /// Two names that lead to one file by links are one; two that were given to it (hard links) are as good as two files.
-    fn refuse_second(&mut self, at: usize, opened: &Opened) -> Result<(), JobError> {
+    fn refuse_second(&self, at: usize, opened: &Opened, seen: &mut Seen) -> Result<(), JobError> {
         let path = self.listed.path(at);
         let cannot_be_read = |error| JobError::input(format!("{path}: can't be read: {error}"));
         let metadata = opened.file().metadata().map_err(cannot_be_read)?;
-        let Some(before) = self.seen.insert((metadata.dev(), metadata.ino()), at) else { return Ok(()) };
+        let Some(before) = seen.insert((metadata.dev(), metadata.ino()), at) else { return Ok(()) };
         let before = self.listed.path(before);
         let is_same = fs::canonicalize(&before).and_then(|one| Ok(one == fs::canonicalize(&path)?));
         if is_same.map_err(cannot_be_read)? {
@@ -216,6 +197,11 @@ impl Survey<'_> {
         }
         Ok(())
     }
+}
+
+/// The options for one of the files.
+fn of_one(options: &SourceOptions, path: String) -> SourceOptions {
+    SourceOptions { input: path, more_inputs: Vec::new(), ..options.clone() }
 }
 
 /// Whether the kept columns of a file are of the types that those of the first one have.

@@ -1,50 +1,47 @@
 //! One URL a line, or one value of which templates make requests: `.txt` and standard input.
 
-use std::io::Read;
+use std::io::{self, Read};
 
-use super::batches::Rows;
 use super::cells::{Place, defect_row, long_url_row, url_row};
 use super::columns::Names;
-use super::content::Passing;
-use super::fingerprint::Fingerprint;
 use super::input::{Input, Reader};
+use super::keep::KeptText;
 use super::lines::{Line, Lines};
 use super::template::bound::RequestTemplates;
 use super::template::cell::Cell;
+use super::text_rows::{TextForm, TextRows};
 use crate::model::error::JobError;
-use crate::model::message::Message;
 use crate::model::options::SourceOptions;
 use crate::model::row::{MAX_URL_BYTES, Row};
-use crate::model::source_size::SourceSize;
 
 /// The name of the one column, for templates.
 const COLUMN: &str = "line";
 
 pub(super) struct Text {
-    input: Input,
     lines: Lines<Reader>,
     templates: Option<RequestTemplates>,
-    /// Whoever writes to us may be slow: what has arrived is not held back for the sake of a full batch.
+    /// The writer may be slow: rows that have arrived do not wait for a full batch.
     live: bool,
 }
 
 impl Text {
     /// # Errors
     /// `Usage`: a template that is none. `Input`: one of another column than the line.
-    pub(super) fn new((input, reader): (Input, Reader), options: &SourceOptions) -> Result<Self, JobError> {
-        // Of unknown size are a FIFO and its like: somebody writes while we read.
+    pub(super) fn open((input, reader): (Input, Reader), options: &SourceOptions) -> Result<TextRows<Self>, JobError> {
+        // Of unknown size are a FIFO and its like, which are written while they are read.
         let live = input.size().bytes.is_none();
         let templates = RequestTemplates::new(options, &mut Names::new(options, [COLUMN].into_iter()))?;
-        Ok(Self { input, lines: Lines::new(reader, MAX_URL_BYTES), templates, live })
+        let text = Self { lines: Lines::new(reader, MAX_URL_BYTES), templates, live };
+        Ok(TextRows::new(input, text, KeptText::new(&options.input, &[])?))
     }
 
-    /// What somebody writes while we read.
+    /// What is written while it is read.
     pub(super) fn live(
         name: &str,
         reader: impl Read + Send + 'static,
         options: &SourceOptions,
-    ) -> Result<Self, JobError> {
-        Self::new(Input::stream(name, reader), options)
+    ) -> Result<TextRows<Self>, JobError> {
+        Self::open(Input::stream(name, reader), options)
     }
 }
 
@@ -64,39 +61,21 @@ fn long_row(ordinal: u64, place: Place, start: &[u8], templates: Option<&Request
     long_url_row(ordinal, place, start)
 }
 
-impl Rows for Text {
-    fn next_row(&mut self, ordinal: u64, passing: Option<&mut Passing>) -> Result<Option<Row>, JobError> {
-        let line = match self.lines.next_row(passing) {
-            Ok(line) => line,
-            Err(error) => return self.input.ended_by(&error, ordinal).map(|()| None),
-        };
+impl TextForm for Text {
+    fn next_row(&mut self, ordinal: u64, _kept: &mut KeptText, hash: Option<&mut u128>) -> io::Result<Option<Row>> {
         let templates = self.templates.as_ref();
-        Ok(line.map(|(number, line)| match line {
+        Ok(self.lines.next_row(hash)?.map(|(number, line)| match line {
             Line::Whole(line) => whole_row(ordinal, Place::Line(number), line.trim_ascii(), templates),
             Line::TooLong(start) => long_row(ordinal, Place::Line(number), start.trim_ascii_start(), templates),
         }))
     }
 
-    fn skip(&mut self, ordinal: u64, count: u64, passing: Option<&mut Passing>) -> Result<u64, JobError> {
-        self.lines
-            .skip_rows(count, passing)
-            .or_else(|(error, skipped)| self.input.ended_by(&error, ordinal + skipped).map(|()| skipped))
+    fn skip_row(&mut self, hash: Option<&mut u128>) -> io::Result<bool> {
+        Ok(self.lines.next_row(hash)?.is_some())
     }
 
-    fn begin_behind(&mut self, rows: u64) {
-        self.templates.iter_mut().for_each(|templates| templates.begin_behind(rows));
-    }
-
-    fn size(&self) -> SourceSize {
-        self.input.size()
-    }
-
-    fn fingerprint(&self) -> Option<Fingerprint> {
-        self.input.fingerprint()
-    }
-
-    fn note(&self) -> Option<Message> {
-        self.input.note()
+    fn templates(&mut self) -> Option<&mut RequestTemplates> {
+        self.templates.as_mut()
     }
 
     fn ends_batch(&self) -> bool {
@@ -106,13 +85,10 @@ impl Rows for Text {
 
 #[cfg(test)]
 mod tests {
-    use std::io;
-
     use super::*;
-    use crate::model::options::SourceOptions;
     use crate::source::batches::Batches;
 
-    /// Each piece is what has arrived when somebody reads.
+    /// Each piece is what has arrived by the time of a read.
     struct Pieces(std::vec::IntoIter<&'static str>);
 
     impl Read for Pieces {
@@ -127,7 +103,7 @@ mod tests {
     fn what_has_arrived_is_handed_on_before_more_is_waited_for() {
         let pieces = vec!["http://a/\n", "http://b/\nhttp://c/\n", "http", "://d/\nhttp:", "//e/"];
         let text = Text::live("pieces", Pieces(pieces.into_iter()), &SourceOptions::default());
-        let mut source = Batches::boxed(text.expect("no templates"), None, None);
+        let mut source = Batches::boxed(Box::new(text.expect("no templates")), None, None);
         let mut batches = Vec::new();
         while let Some(batch) = source.next_batch().expect("no error in memory") {
             batches.push(batch.iter().map(|row| row.url.to_string()).collect::<Vec<_>>().join(" "));

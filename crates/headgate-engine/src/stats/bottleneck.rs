@@ -17,7 +17,7 @@ use crate::stats::lanes::{LaneTime, Wait};
 
 /// A worker that is busy for this share of the time has nothing left to give.
 const SATURATED: f64 = 0.9;
-/// Cores that are busy for this share of the time have nothing left for anybody.
+/// Cores that are busy for this share of the time have nothing left to give.
 const CORES_SATURATED: f64 = 0.95;
 /// Workers that are busy for this share of the time want more of the cores than they get, if those are saturated.
 const CONTENDING: f64 = 0.3;
@@ -56,7 +56,7 @@ pub struct WindowStretch {
 #[derive(Debug, Clone)]
 pub struct Behind {
     pub row: u64,
-    /// Whom it asks, as far as that is known: it may have ended and not be written yet.
+    /// Its host, as far as that is known: it may have ended and not be written yet.
     pub host: Option<Box<str>>,
 }
 
@@ -72,7 +72,7 @@ pub struct Stretch {
     pub lane_time: LaneTime,
     /// Time the workers were not asleep, over all of them.
     pub busy: Duration,
-    /// Share of their time that the cores worked, for us or anybody; `None` where the system does not tell.
+    /// Share of their time that the cores worked, for any process; `None` where the system does not tell.
     pub cores_busy: Option<f64>,
     /// Rows there are, where that is known.
     pub rows_known: Option<u64>,

@@ -36,7 +36,7 @@ pub enum BoundKind {
     Network,
     /// Rows wait for their next attempt.
     Retries,
-    /// Somebody has paused the job.
+    /// The user has paused the job.
     Paused,
     /// Most rows fail: to be faster would not help.
     Failures,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use http::StatusCode;
 
-use crate::model::error::{ErrorKind, Failure};
+use crate::model::error::ErrorKind;
 use crate::model::failed_by::status_key;
 use crate::model::message::OptionName;
 use crate::model::outcome::{AnswerRef, OutcomeRef};
@@ -38,98 +38,89 @@ impl FailureExample {
     }
 }
 
-/// Counters, and an example for each kind and for some statuses: of constant size.
-#[derive(Debug, Clone)]
-pub struct Failures {
-    kinds: [u64; ErrorKind::ALL.len()],
-    kind_examples: [Option<FailureExample>; ErrorKind::ALL.len()],
-    statuses: Box<[u64; STATUS_CODES]>,
-    status_examples: BTreeMap<u16, FailureExample>,
+/// Counters, and an example for each kind and for some statuses: of bounded size.
+#[derive(Debug, Clone, Default)]
+pub struct Failures(BTreeMap<Cause, Failed>);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Cause {
+    Kind(ErrorKind),
+    Status(u16),
 }
 
-impl Default for Failures {
-    fn default() -> Self {
-        Self {
-            kinds: [0; ErrorKind::ALL.len()],
-            kind_examples: std::array::from_fn(|_| None),
-            statuses: Box::new([0; STATUS_CODES]),
-            status_examples: BTreeMap::new(),
+#[derive(Debug, Clone, Default)]
+struct Failed {
+    rows: u64,
+    example: Option<FailureExample>,
+}
+
+impl Cause {
+    fn key(self) -> String {
+        match self {
+            Self::Kind(kind) => kind.name().to_owned(),
+            Self::Status(status) => status_key(status),
         }
     }
 }
 
 impl Failures {
-    /// Counts a row that failed. An answer that broke off is of the kind of its error, whatever its status.
+    /// Counts a row that failed. A response that broke off is of the kind of its error, whatever its status.
     pub fn record(&mut self, outcome: OutcomeRef<'_>) {
-        match (outcome.failure, outcome.answer) {
-            (Some(failure), _) => self.record_kind(outcome, failure),
-            (None, Some(answer)) => self.record_status(outcome, answer),
-            (None, None) => {}
+        let cause = match (outcome.failure, outcome.answer) {
+            (Some(failure), _) => Cause::Kind(failure.kind),
+            (None, Some(answer)) => Cause::Status(answer.status % STATUS_CODES as u16),
+            (None, None) => return,
+        };
+        let wants_example = self.wants_example_of(cause);
+        let failed = self.0.entry(cause).or_default();
+        failed.rows += 1;
+        if wants_example {
+            failed.example = Some(match outcome.failure {
+                Some(failure) => FailureExample::new(outcome, &failure.reason, failure.option),
+                None => FailureExample::new(outcome, &reason_of(outcome.answer), None),
+            });
         }
     }
 
-    fn record_kind(&mut self, outcome: OutcomeRef<'_>, failure: &Failure) {
-        self.kinds[failure.kind as usize] += 1;
-        self.kind_examples[failure.kind as usize]
-            .get_or_insert_with(|| FailureExample::new(outcome, &failure.reason, failure.option));
-    }
-
-    fn record_status(&mut self, outcome: OutcomeRef<'_>, answer: AnswerRef<'_>) {
-        let status = answer.status % STATUS_CODES as u16;
-        self.statuses[usize::from(status)] += 1;
-        if self.wants_example_of(status) {
-            let reason = StatusCode::from_u16(status).ok().and_then(|status| status.canonical_reason());
-            let message = format!("the server answered {status} {}", reason.unwrap_or_default());
-            self.status_examples
-                .insert(status, FailureExample::new(outcome, &message.trim_end().to_owned().into(), None));
-        }
-    }
-
-    fn wants_example_of(&self, status: u16) -> bool {
-        self.status_examples.len() < MAX_STATUS_EXAMPLES && !self.status_examples.contains_key(&status)
+    fn wants_example_of(&self, cause: Cause) -> bool {
+        let has_example = self.0.get(&cause).is_some_and(|failed| failed.example.is_some());
+        let is_status = |cause: &Cause| matches!(cause, Cause::Status(_));
+        let statuses = || self.0.iter().filter(|(cause, failed)| is_status(cause) && failed.example.is_some()).count();
+        !has_example && (!is_status(&cause) || statuses() < MAX_STATUS_EXAMPLES)
     }
 
     pub fn add(&mut self, other: &Failures) {
-        for (mine, theirs) in self.kinds.iter_mut().zip(other.kinds) {
-            *mine += theirs;
-        }
-        for (mine, theirs) in self.kind_examples.iter_mut().zip(&other.kind_examples) {
-            if mine.is_none() {
-                mine.clone_from(theirs);
-            }
-        }
-        for (mine, theirs) in self.statuses.iter_mut().zip(other.statuses.iter()) {
-            *mine += theirs;
-        }
-        for (status, example) in &other.status_examples {
-            if self.wants_example_of(*status) {
-                self.status_examples.insert(*status, example.clone());
+        for (cause, theirs) in &other.0 {
+            let wants_example = self.wants_example_of(*cause);
+            let mine = self.0.entry(*cause).or_default();
+            mine.rows += theirs.rows;
+            if wants_example {
+                mine.example.clone_from(&theirs.example);
             }
         }
     }
 
     /// Rows by why they failed: a kind of error, or `status:503`.
     pub fn counts(&self) -> BTreeMap<String, u64> {
-        let kinds = ErrorKind::ALL.iter().zip(self.kinds).filter(|(_, count)| *count > 0);
-        let statuses = self.statuses.iter().enumerate().filter(|(_, count)| **count > 0);
-        let kinds = kinds.map(|(kind, count)| (kind.name().to_owned(), count));
-        kinds.chain(statuses.map(|(status, count)| (status_key(status as u16), *count))).collect()
+        self.0.iter().map(|(cause, failed)| (cause.key(), failed.rows)).collect()
     }
 
     /// A row for each kind of error that occurred, and for statuses.
     pub fn examples(&self) -> BTreeMap<String, FailureExample> {
-        let kinds = ErrorKind::ALL.iter().zip(&self.kind_examples);
-        let kinds = kinds.filter_map(|(kind, example)| Some((kind.name().to_owned(), example.clone()?)));
-        let statuses = self.status_examples.iter().map(|(status, row)| (status_key(*status), row.clone()));
-        kinds.chain(statuses).collect()
+        self.0.iter().filter_map(|(cause, failed)| Some((cause.key(), failed.example.clone()?))).collect()
     }
+}
+
+fn reason_of(answer: Option<AnswerRef<'_>>) -> Reason {
+    let status = answer.map_or(0, |answer| answer.status);
+    let reason = StatusCode::from_u16(status).ok().and_then(|status| status.canonical_reason());
+    format!("the server answered {status} {}", reason.unwrap_or_default()).trim_end().to_owned().into()
 }
 
 #[cfg(test)]
 mod tests {
-
     use super::*;
-
+    use crate::model::error::Failure;
     use crate::model::outcome::Outcome;
 
     fn answered(ordinal: u64, status: u16) -> Outcome {

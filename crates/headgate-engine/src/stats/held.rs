@@ -7,22 +7,22 @@ use crate::message;
 use crate::model::grouped::grouped;
 use crate::model::limits::{HostConcurrency, Limits};
 use crate::model::message::{Message, OptionName};
-use crate::schedule::gate::{GateFigures, HeldHost};
-use crate::schedule::waits::{Hold, Lost};
+use crate::schedule::scheduler::SchedulerFigures;
+use crate::schedule::throttled::{HostFigures, LostTime, ThrottledBy};
 use crate::stats::bound_kind::BoundKind;
 
-/// The gate of a run, to look at.
+/// The scheduler of a run, to look at.
 pub trait Held: Debug + Send + Sync {
-    fn figures(&self, now: Instant) -> GateFigures;
+    fn figures(&self, now: Instant) -> SchedulerFigures;
     fn limits(&self) -> Limits;
 }
 
 /// What was held back in a stretch of time.
 #[derive(Debug, Clone, Default)]
 pub struct HeldStretch {
-    pub lost: Lost,
-    /// Whom most rows wait for.
-    pub host: Option<HeldHost>,
+    pub lost: LostTime,
+    /// The host that most rows wait for.
+    pub host: Option<HostFigures>,
     pub waiting: u64,
     /// How long that host is still to be left alone.
     pub left: Option<Duration>,
@@ -40,26 +40,26 @@ impl HeldStretch {
         (share >= at_least).then(|| (kind(hold), self.text(hold, share)))
     }
 
-    fn text(&self, hold: Hold, share: f64) -> Message {
+    fn text(&self, hold: ThrottledBy, share: f64) -> Message {
         let percent = format!("{:.0} %", (share * 100.0).clamp(0.0, 100.0));
         // A host counts that is held back for the same reason.
-        let host = self.host.as_ref().filter(|host| host.hold == hold || hold == Hold::LookAhead);
+        let host = self.host.as_ref().filter(|host| host.throttled_by == Some(hold) || hold == ThrottledBy::LookAhead);
         let name = host.map_or("a host", |host| &*host.name);
         let rows = rows(host.map_or(self.waiting, |host| host.waiting));
         match hold {
-            Hold::Rate => {
+            ThrottledBy::Rate => {
                 let rate = self.limits.rate.map_or_else(String::new, |rate| format!(" of {rate}"));
                 message!("bound by the rate{rate}: it held back rows {percent} of the time; raise ", OptionName::Rate)
             }
-            Hold::Cost => {
+            ThrottledBy::Cost => {
                 let rate = self.limits.cost.as_ref().map_or_else(String::new, |cost| format!(" of {}", cost.rate));
                 message!("bound by the limit on costs{rate}: it held back rows {percent} of the time; raise ", OptionName::RateCost)
             }
-            Hold::HostRate => {
+            ThrottledBy::HostRate => {
                 let waits = host.map_or_else(String::new, |_| format!(": {rows} for {name}"));
                 message!("bound by the rate per host, {percent} of the time{waits}; raise ", OptionName::RatePerHost)
             }
-            Hold::HostConcurrency => {
+            ThrottledBy::HostConcurrency => {
                 let in_flight = host.map_or(0, |host| host.in_flight);
                 if self.limits.concurrency_of(name) == Some(HostConcurrency::Auto) {
                     let in_flight = grouped(in_flight.into());
@@ -74,36 +74,36 @@ impl HeldStretch {
                 };
                 message!("bound by the {what} per host, {percent} of the time{waits}; raise ", option)
             }
-            Hold::Pause => {
+            ThrottledBy::Pause => {
                 let left = self.left.map_or_else(String::new, |left| format!(" for another {:.0} s", left.as_secs_f64().ceil()));
                 let others = self.paused_hosts.saturating_sub(1);
                 let others = if others > 0 { format!(" (and {} other hosts)", grouped(others)) } else { String::new() };
                 format!("bound by {name}{others}: it asked for a pause{left}, and {rows} for it").into()
             }
-            Hold::Refusing if self.network_down.is_some() => message!(
+            ThrottledBy::Refusing if self.network_down.is_some() => message!(
                 "bound by {name}: no host has responded yet, and {rows}; change how long the job waits with ",
                 OptionName::NetworkDownAfterS
             ),
-            Hold::Refusing => message!(
+            ThrottledBy::Refusing => message!(
                 "bound by {name}: it does not respond and is probed, and {rows} for it; end the wait sooner with ",
                 OptionName::HostDownAfterS
             ),
-            Hold::Network => match self.network_down {
+            ThrottledBy::Network => match self.network_down {
                 Some(time) => {
                     let time = time.as_secs_f64();
                     format!("bound by the network: no host could be reached for {time:.0} s; the run continues when one can be").into()
                 }
                 None => format!("bound by the network: no host could be reached {percent} of the time").into(),
             },
-            Hold::Backoff => format!("bound by retries: {rows} for the time of the next attempt").into(),
-            Hold::Budget => format!("bound by retries: {rows}, so that retries are no more than 20 % of all requests").into(),
-            Hold::LookAhead => format!(
+            ThrottledBy::Backoff => format!("bound by retries: {rows} for the time of the next attempt").into(),
+            ThrottledBy::RetryBudget => format!("bound by retries: {rows}, so that retries are no more than 20 % of all requests").into(),
+            ThrottledBy::LookAhead => format!(
                 "bound by the input: the {} rows that were read ahead wait, most of them for {name}, and this input can't be read \
                  again: mix its hosts, or use a file",
                 grouped(self.waiting)
             )
             .into(),
-            Hold::Paused => "paused: nothing new is started".into(),
+            ThrottledBy::Paused => "paused: nothing new is started".into(),
         }
     }
 }
@@ -112,18 +112,18 @@ fn rows(count: u64) -> String {
     if count == 1 { "1 row waits".into() } else { format!("{} rows wait", grouped(count)) }
 }
 
-fn kind(hold: Hold) -> BoundKind {
+fn kind(hold: ThrottledBy) -> BoundKind {
     match hold {
-        Hold::Rate => BoundKind::Rate,
-        Hold::Cost => BoundKind::Cost,
-        Hold::HostRate => BoundKind::HostRate,
-        Hold::HostConcurrency => BoundKind::HostConcurrency,
-        Hold::Pause => BoundKind::Pause,
-        Hold::Refusing => BoundKind::Refusing,
-        Hold::Network => BoundKind::Network,
-        Hold::Backoff | Hold::Budget => BoundKind::Retries,
-        Hold::LookAhead => BoundKind::Input,
-        Hold::Paused => BoundKind::Paused,
+        ThrottledBy::Rate => BoundKind::Rate,
+        ThrottledBy::Cost => BoundKind::Cost,
+        ThrottledBy::HostRate => BoundKind::HostRate,
+        ThrottledBy::HostConcurrency => BoundKind::HostConcurrency,
+        ThrottledBy::Pause => BoundKind::Pause,
+        ThrottledBy::Refusing => BoundKind::Refusing,
+        ThrottledBy::Network => BoundKind::Network,
+        ThrottledBy::Backoff | ThrottledBy::RetryBudget => BoundKind::Retries,
+        ThrottledBy::LookAhead => BoundKind::Input,
+        ThrottledBy::Paused => BoundKind::Paused,
     }
 }
 
@@ -133,13 +133,13 @@ mod tests {
 
     use super::*;
     use crate::model::limits::PerHost;
-    use crate::schedule::waits::Waits;
+    use crate::schedule::throttled::ThrottledTime;
 
     #[test]
     fn the_option_is_named_that_sets_the_lower_limit_of_a_host() {
         let start = Instant::now();
-        let mut waits = Waits::default();
-        waits.held_by(Some(Hold::HostConcurrency), start);
+        let mut waits = ThrottledTime::default();
+        waits.set(Some(ThrottledBy::HostConcurrency), start);
         let lost = waits.lost(start + Duration::from_secs(1));
         for (expected, requests, connections) in [
             ("bound by the concurrency per host, 100 % of the time; raise concurrency_per_host", 3, 4),

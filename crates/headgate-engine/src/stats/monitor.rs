@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use crate::model::source_size::SourceSize;
 use crate::queue::window::Window;
-use crate::schedule::gate::{GateFigures, HeldHost};
-use crate::schedule::waits::{Hold, Lost};
+use crate::schedule::scheduler::SchedulerFigures;
+use crate::schedule::throttled::{HostFigures, LostTime, ThrottledBy};
 use crate::stats::bottleneck::{Behind, Stretch, WindowStretch, bound_by};
 use crate::stats::held::{Held, HeldStretch};
 use crate::stats::lanes::LaneTime;
@@ -42,8 +42,8 @@ pub struct Monitor {
     window: Arc<Window>,
     /// `None`: there was nothing to do.
     held: Option<Arc<dyn Held>>,
-    /// Whom most rows waited for when somebody last looked and some did.
-    held_host: Option<HeldHost>,
+    /// The host that most rows waited for at the last look at which some did.
+    held_host: Option<HostFigures>,
     before: Moment,
     samples: VecDeque<Sample>,
 }
@@ -54,7 +54,7 @@ struct Sample {
     at: Instant,
     rows: u64,
     failed: u64,
-    lost: Lost,
+    lost: LostTime,
     attempts: u64,
     connections: u64,
     attempt_time: Duration,
@@ -94,7 +94,7 @@ impl Monitor {
     pub fn snapshot(&mut self, now: Instant, stopping: bool) -> Snapshot {
         let (figures, in_flight, sample) = self.add_up(now, CoreTime::now());
         let recent = self.recent(&sample);
-        let GateFigures { host, stalls, slowest, .. } =
+        let SchedulerFigures { host, stalls, slowest, .. } =
             self.held.as_ref().map(|held| held.figures(now)).unwrap_or_default();
         if host.is_some() {
             self.held_host = host;
@@ -111,7 +111,7 @@ impl Monitor {
             Some(left) => left < time.as_secs_f64(),
             None => size.rows.is_some() && !stopping,
         };
-        let slowest = slowest.filter(|host| is_longer(host.time_left));
+        let slowest = slowest.filter(|host| host.time_left.is_some_and(is_longer));
         Snapshot {
             elapsed_s: elapsed.as_secs_f64(),
             rows,
@@ -127,7 +127,11 @@ impl Monitor {
             p50_us: figures.latency_us.value_at_quantile(0.5),
             p99_us: figures.latency_us.value_at_quantile(0.99),
             bytes_received: figures.bytes_received,
-            time_left_s: slowest.as_ref().map(|host| host.time_left.as_secs_f64()).or(time_left_s),
+            time_left_s: slowest
+                .as_ref()
+                .and_then(|host| host.time_left)
+                .map(|left| left.as_secs_f64())
+                .or(time_left_s),
             slowest_host: slowest.map(|host| SlowestHost {
                 host: host.name,
                 rows: host.waiting,
@@ -142,7 +146,7 @@ impl Monitor {
     pub fn summary(&self, end: &Moment) -> Summary {
         let (figures, _, sample) = self.add_up(end.at, end.cores);
         let elapsed = end.at.saturating_duration_since(self.started);
-        let GateFigures { pauses, stalls, .. } =
+        let SchedulerFigures { pauses, stalls, .. } =
             self.held.as_ref().map(|held| held.figures(end.at)).unwrap_or_default();
         Summary {
             rows: figures.rows(),
@@ -196,7 +200,7 @@ impl Monitor {
         sample.window_full = self.window.full_for(now);
         sample.rows = figures.rows();
         sample.failed = figures.failed;
-        sample.lost = self.held.as_ref().map_or_else(Lost::default, |held| held.figures(now).lost);
+        sample.lost = self.held.as_ref().map_or_else(LostTime::default, |held| held.figures(now).lost);
         sample.attempts = figures.attempted;
         sample.connections = figures.connections;
         sample.attempt_time = Duration::from_micros(figures.elapsed_us);
@@ -250,7 +254,7 @@ impl Monitor {
 
     fn held(&self, from: &Sample, to: &Sample) -> HeldStretch {
         let Some(held) = &self.held else { return HeldStretch::default() };
-        let GateFigures { host, waiting, paused_hosts, network_down, .. } = held.figures(to.at);
+        let SchedulerFigures { host, waiting, paused_hosts, network_down, .. } = held.figures(to.at);
         HeldStretch {
             lost: to.lost.since(&from.lost),
             left: host.as_ref().and_then(|host| host.until).map(|until| until.saturating_duration_since(to.at)),
@@ -262,7 +266,7 @@ impl Monitor {
         }
     }
 
-    /// Whom a row asks, if a worker has named it as the one that the window is full behind.
+    /// The host of a row, if a worker has named it as the one that the window is full behind.
     fn host_of(&self, row: u64) -> Option<Box<str>> {
         self.workers.iter().find_map(|worker| {
             let worker = worker.lock().unwrap_or_else(PoisonError::into_inner);
@@ -277,7 +281,7 @@ impl Sample {
             at,
             rows: 0,
             failed: 0,
-            lost: Lost::default(),
+            lost: LostTime::default(),
             attempts: 0,
             connections: 0,
             attempt_time: Duration::ZERO,
@@ -289,8 +293,8 @@ impl Sample {
     }
 }
 
-fn lost_s(lost: &Lost) -> BTreeMap<Hold, f64> {
-    let times = Hold::ALL.into_iter().map(|hold| (hold, lost.to(hold).as_secs_f64()));
+fn lost_s(lost: &LostTime) -> BTreeMap<ThrottledBy, f64> {
+    let times = ThrottledBy::ALL.into_iter().map(|hold| (hold, lost.to(hold).as_secs_f64()));
     times.filter(|(_, seconds)| *seconds > 0.0).collect()
 }
 

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::model::error::JobError;
 use crate::model::message::Message;
-use crate::schedule::waits::Hold;
+use crate::schedule::throttled::ThrottledBy;
 use crate::stats::bottleneck::BoundBy;
 use crate::stats::failures::FailureExample;
 
@@ -86,7 +86,7 @@ pub struct Summary {
     /// Headers that were left out of results, because they break the grammar.
     pub headers_skipped: u64,
     /// Seconds in which nothing could be started, by what kept it.
-    pub lost_s: BTreeMap<Hold, f64>,
+    pub lost_s: BTreeMap<ThrottledBy, f64>,
     /// How often hosts asked to be left alone, by their names; `others` beyond the first ones.
     pub pauses: BTreeMap<Box<str>, u64>,
     /// Seconds in which the process was stopped, or its machine suspended.
@@ -96,7 +96,7 @@ pub struct Summary {
     pub output: String,
     /// It was stopped before the input was done.
     pub interrupted: bool,
-    /// Whoever read the results went away before the end.
+    /// The reader of the results went away before the end.
     pub reader_gone: bool,
     /// What the user should know, a sentence each.
     pub notes: Vec<Message>,

@@ -1,4 +1,4 @@
-//! What this process used of the machine, and how busy its cores were, whoever used them.
+//! What this process used of the machine, and how busy its cores were, with all processes.
 
 use std::fs;
 use std::time::Instant;
@@ -34,7 +34,7 @@ fn own_peak_rss_bytes() -> Option<u64> {
     Some(kilobytes * 1024)
 }
 
-/// What the cores that this process may use have done since the system started, whoever used them.
+/// What the cores that this process may use have done since the system started, for all processes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct CoreTime {
     /// In ticks of the system, as is `total`.

@@ -172,14 +172,14 @@ impl Figures {
     }
 }
 
-/// A row that others wait for, and whom it asks.
+/// A row that others wait for, and its host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SlowRow {
     pub ordinal: u64,
     pub host: Box<str>,
 }
 
-/// What a worker shares with whoever wants to know how it is. Locked for each row by the worker, a few times a second by others.
+/// What a worker shares with the monitor. Locked for each row by the worker, a few times a second by the monitor.
 #[derive(Debug)]
 pub struct WorkerStats {
     pub figures: Figures,

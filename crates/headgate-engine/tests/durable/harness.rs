@@ -25,9 +25,9 @@ use headgate_engine::model::outcome::{Answer, Body, Outcome};
 use headgate_engine::model::row::Row;
 use headgate_engine::model::saved::Saved;
 use headgate_engine::queue::window::Window;
-use headgate_engine::schedule::{AttemptEnd, Schedule, Verdict};
+use headgate_engine::schedule::retry::AttemptEnd;
 use headgate_engine::sink::Ending;
-use headgate_engine::source::fingerprint::Fingerprint;
+use headgate_engine::source::open::fingerprint;
 use http::Version;
 use serde_json::Value;
 
@@ -178,7 +178,7 @@ impl Bench {
     }
 
     pub fn open(&self, storage: Arc<dyn Storage>) -> Result<OpenJob, JobError> {
-        let fingerprint = Fingerprint::of(&self.options.source)?;
+        let fingerprint = fingerprint(&self.options.source)?;
         OpenJob::open(&self.out(), &self.options, &self.columns, fingerprint, Some(ROWS), storage)
     }
 
@@ -188,7 +188,6 @@ impl Bench {
     }
 
     pub fn batch(&self, rows: &[u64]) -> OutcomeBatch {
-        let schedule = Schedule::new(1, self.options.request.fail_on.clone());
         let columns = ResultColumns { saved: self.saves, ..ResultColumns::default() };
         let mut builder = OutcomeBuilder::new(&columns, MemoryBudget::new(0)).unwrap();
         for row in rows {
@@ -196,7 +195,7 @@ impl Bench {
             if self.saves {
                 self.save(&mut outcome);
             }
-            let failed = schedule.ended(AttemptEnd::of(outcome.as_ref())) == Verdict::Failed;
+            let failed = AttemptEnd::of(outcome.as_ref()).is_failure(&self.options.request.fail_on);
             builder.push(outcome.as_ref(), failed);
         }
         builder.take().unwrap()

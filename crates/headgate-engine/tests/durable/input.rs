@@ -13,7 +13,7 @@ use headgate_engine::stats::report::Summary;
 use headgate_testserver::{Config, Server};
 
 use crate::check::{check_figures, rows};
-use crate::harness::{PATIENCE, eventually, rewrite};
+use crate::harness::{PATIENCE, eventually};
 use crate::held::Held;
 use crate::power::files_below;
 use crate::resume::{Rig, figures};
@@ -213,23 +213,4 @@ fn failed_rows_are_asked_again_of_an_input_that_has_grown_but_of_no_other() {
     let (rows, failure) = retry();
     assert!(failure.is_some_and(|failure| failure.contains(": row 6 has changed since it was read")));
     assert_eq!((0, 8), (rows, failing.statistics().requests));
-}
-
-#[test]
-fn a_job_of_the_version_before_goes_on_by_the_time_of_its_input_and_is_then_known_by_its_rows() {
-    let held = Held::new();
-    let rig = stopped(&held);
-    for commit in files_below(&rig.out().join("_headgate/log")) {
-        // The version before knew an input by its size and its time.
-        rewrite(&commit, |record| drop(record.as_object_mut().unwrap().remove("input").expect("what was read")));
-    }
-    let then = input(&rig).metadata().unwrap().modified().unwrap();
-    touch(&input(&rig));
-    let error = Run::job_with(&rig.options, Recorder::new()).expect_err("another time");
-    assert!(error.to_string().contains("put the time back: touch -d @"), "{error}");
-
-    File::options().append(true).open(input(&rig)).unwrap().set_modified(then).unwrap();
-    check_finished(&rig, &rig.run(), ROWS);
-    touch(&input(&rig));
-    check_finished(&rig, &rig.run(), ROWS);
 }

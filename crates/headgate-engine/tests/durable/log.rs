@@ -1,11 +1,8 @@
 //! The log: it does not grow with the job, and that of an older headgate is understood.
 
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::Instant;
 
-use arrow_schema::{Fields, Schema};
 use headgate_engine::job::RunningJob;
 use headgate_engine::job::status::{parts, status};
 use headgate_engine::model::options::Format;
@@ -77,35 +74,4 @@ fn a_job_that_an_older_headgate_began_goes_on() {
         bench.run(Recorder::new()).result.unwrap();
         check_finished(&bench);
     }
-}
-
-#[test]
-fn a_job_that_an_older_headgate_began_keeps_the_columns_that_it_had() {
-    for (format, extension) in [(Format::Parquet, "parquet"), (Format::Ndjson, "ndjson")] {
-        let mut bench = Bench::new(format);
-        let now = bench.columns.clone();
-        let then = now.fields().iter().filter(|field| field.name() != "error_detail").cloned();
-        bench.columns = Arc::new(Schema::new(then.collect::<Fields>()));
-        bench.run_batches(Recorder::new(), 1).result.unwrap();
-        bench.columns = now;
-        bench.run_batches(Recorder::new(), 1).result.unwrap();
-        let in_two_runs = parts_of(&bench.out(), extension).len();
-        bench.run(Recorder::new()).result.unwrap();
-
-        let left = parts_of(&bench.out(), extension);
-        assert!(left.len() < in_two_runs, "small parts are merged, which those with other columns could not be");
-        assert_eq!((true, ROWS), (status(&bench.out()).unwrap().finished, parts(&bench.out()).unwrap().rows));
-        for part in left {
-            assert!(!contains(&fs::read(part).unwrap(), b"error_detail"));
-        }
-    }
-}
-
-fn parts_of(out: &Path, extension: &str) -> Vec<PathBuf> {
-    let paths = fs::read_dir(out).unwrap().map(|entry| entry.unwrap().path());
-    paths.filter(|path| path.extension().is_some_and(|found| found == extension)).collect()
-}
-
-fn contains(bytes: &[u8], wanted: &[u8]) -> bool {
-    bytes.windows(wanted.len()).any(|window| window == wanted)
 }

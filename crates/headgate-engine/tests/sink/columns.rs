@@ -6,19 +6,18 @@ use std::time::Instant;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Int16Type, Int64Type, TimestampMicrosecondType};
 use arrow_array::{Array, ArrayRef, Int64Array, RecordBatch, StringArray, TimestampMillisecondArray};
-use arrow_schema::{DataType, Field, Fields};
+use arrow_schema::{Field, Fields};
 use headgate_engine::columns::builder::OutcomeBuilder;
 use headgate_engine::columns::kept::KeptCodec;
 use headgate_engine::columns::result::ResultColumns;
 use headgate_engine::columns::schema::schema;
-use headgate_engine::model::error::JobErrorKind;
 use headgate_engine::model::memory::MemoryBudget;
 use headgate_engine::model::options::Format;
 use headgate_engine::model::row::RowExtra;
 use headgate_engine::preview::preview;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 
-use crate::outcomes::{STARTED_AT_US, answered, batch, end, failed, names, open_with, options, refusal, write};
+use crate::outcomes::{STARTED_AT_US, answered, batch, end, failed, open_with, options, write};
 
 fn read(path: &Path) -> RecordBatch {
     let reader = ParquetRecordBatchReaderBuilder::try_new(File::open(path).unwrap()).unwrap().build().unwrap();
@@ -145,20 +144,6 @@ fn kept_columns_stand_last_and_keep_their_types() {
             assert!(lines[1].ends_with(r#","id":null,"city":null,"seen":null}"#), "{}", lines[1]);
         }
     }
-}
-
-#[test]
-fn an_input_column_cannot_be_kept_under_the_name_of_a_result_column() {
-    let directory = tempfile::tempdir().unwrap();
-    let kept = Fields::from(vec![Field::new("status", DataType::Utf8, true)]);
-
-    let error = refusal(open_with(&options(directory.path(), Format::Parquet), &schema(&kept), Box::new(Instant::now)));
-
-    assert_eq!(JobErrorKind::Usage, error.kind);
-    let expected =
-        "the column \"status\" can't be kept: the result has one of its own by that name (taken are row, url, ";
-    assert_eq!(expected, &error.to_string()[..expected.len()]);
-    assert_eq!(Vec::<String>::new(), names(directory.path()), "nothing was begun");
 }
 
 #[test]

@@ -20,7 +20,7 @@ use headgate_engine::model::row::Row;
 use headgate_engine::queue::window::Window;
 use headgate_engine::sink;
 use headgate_engine::sink::{Ending, Sink};
-use headgate_engine::source::fingerprint::Fingerprint;
+use headgate_engine::source::open::fingerprint;
 use http::Version;
 
 /// 2026-05-14T09:30:00.000042Z
@@ -104,7 +104,7 @@ pub fn open_with(options: &SinkOptions, schema: &SchemaRef, clock: MonotonicCloc
     }
     let source = SourceOptions { input: "http://127.0.0.1/[0-999999]".into(), ..SourceOptions::default() };
     let job = JobOptions { sink: options.clone(), source, ..JobOptions::default() };
-    let fingerprint = Fingerprint::of(&job.source)?;
+    let fingerprint = fingerprint(&job.source)?;
     let open = OpenJob::open(path, &job, schema, fingerprint, None, Arc::new(Disk))?;
     let window = Arc::new(Window::new(job.run.window, open.done_rows().watermark()));
     Ok(open.start(&job, window, clock)?.sink)

@@ -10,7 +10,7 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use headgate_engine::model::options::SourceOptions;
 use headgate_engine::source::Source;
-use headgate_engine::source::compared::{Beyond, Compared, InputThen};
+use headgate_engine::source::compared::{Beyond, Comparison, InputThen};
 use headgate_engine::source::content::{Content, Unread};
 use parquet::arrow::ArrowWriter;
 use parquet::file::properties::WriterProperties;
@@ -45,9 +45,10 @@ pub fn compared(
     then: &InputThen,
     beyond: Beyond,
 ) -> Result<Vec<String>, String> {
-    let source = tracking(options, Some(&then.content));
-    let mut source = Compared::new(source, options, then.clone(), beyond);
-    match drain(&mut source) {
+    let mut source = tracking(options, Some(&then.content));
+    let comparison = Comparison { options: options.clone(), then: then.clone(), beyond };
+    source.check_first(comparison.into_check());
+    match drain(source.as_mut()) {
         (rows, None) => Ok(rows.iter().map(|row| row.url.to_string()).collect()),
         (rows, Some(error)) => {
             assert!(rows.is_empty(), "rows were handed on: {rows:?}");

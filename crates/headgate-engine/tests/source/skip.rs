@@ -13,8 +13,6 @@ use headgate_engine::model::error::JobErrorKind;
 use headgate_engine::model::options::SourceOptions;
 use headgate_engine::model::row::{MAX_URL_BYTES, Row};
 use headgate_engine::model::source_size::SourceSize;
-use headgate_engine::source::Source;
-use headgate_engine::source::peek::Peeked;
 use parquet::arrow::ArrowWriter;
 use parquet::file::properties::WriterProperties;
 use proptest::prelude::*;
@@ -203,7 +201,7 @@ fn whatever_is_skipped_the_rows_between_are_those_of_a_plain_read() {
         for Whole { options, rows, size } in &wholes {
             let mut source = open(options);
             if peek {
-                source = Box::new(Peeked::new(source).expect("a good input"));
+                source.peek().expect("a good input");
             }
             let mut next = 0;
             for step in &steps {
@@ -260,7 +258,8 @@ fn head_counts_from_the_first_row_of_the_input_also_after_a_skip() {
 fn a_row_that_was_passed_cannot_be_gone_back_to() {
     let files = Files::new();
     let options = files.write("urls.txt", "http://a/\n".repeat(5));
-    let peeked: Box<dyn Source> = Box::new(Peeked::new(open(&options)).expect("a good input"));
+    let mut peeked = open(&options);
+    peeked.peek().expect("a good input");
     for mut source in [open(&options), peeked] {
         source.skip_to(3).expect("a good input");
         let error = source.skip_to(2).expect_err("a way back");

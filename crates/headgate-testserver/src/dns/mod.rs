@@ -25,7 +25,7 @@ use std::collections::HashMap;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
-use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -50,29 +50,30 @@ const MAX_QUESTION_BYTES: usize = 512;
 #[derive(Debug)]
 pub struct DnsServer {
     address: SocketAddr,
-    questions: Arc<Mutex<Questions>>,
-    given: Arc<Mutex<Given>>,
+    state: Arc<Mutex<State>>,
     /// The thread stops when it is dropped.
     running: Option<watch::Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
 #[derive(Debug, Default)]
-struct Questions {
-    total: u64,
-    by_name: HashMap<String, u64>,
+struct State {
+    questions: u64,
+    questions_by_name: HashMap<String, u64>,
+    /// Names whose addresses were set.
+    addresses: HashMap<String, Vec<IpAddr>>,
 }
 
 /// What its connections share.
 #[derive(Debug)]
 struct Shared {
     config: DnsConfig,
-    questions: Arc<Mutex<Questions>>,
-    given: Arc<Mutex<Given>>,
+    state: Arc<Mutex<State>>,
 }
 
-/// Addresses of names.
-type Given = HashMap<String, Vec<IpAddr>>;
+fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
+    state.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 impl DnsServer {
     /// Starts its thread, and returns when questions are heard.
@@ -84,9 +85,8 @@ impl DnsServer {
         let address = udp.local_addr()?;
         let (running, stopped) = watch::channel(());
         let (ready, readiness) = mpsc::channel();
-        let questions = Arc::<Mutex<Questions>>::default();
-        let given = Arc::<Mutex<Given>>::default();
-        let shared = Shared { config, questions: questions.clone(), given: given.clone() };
+        let state = Arc::<Mutex<State>>::default();
+        let shared = Shared { config, state: state.clone() };
         let thread = thread::Builder::new().name("testserver-dns".into()).spawn(move || {
             let runtime = Builder::new_current_thread().enable_all().build_local(LocalOptions::default());
             let started = runtime.and_then(|runtime| {
@@ -103,7 +103,7 @@ impl DnsServer {
             }
         })?;
         readiness.recv().map_err(io::Error::other)??;
-        Ok(Self { address, questions, given, running: Some(running), thread: Some(thread) })
+        Ok(Self { address, state, running: Some(running), thread: Some(thread) })
     }
 
     pub fn address(&self) -> SocketAddr {
@@ -112,18 +112,17 @@ impl DnsServer {
 
     /// Questions heard so far, of all names.
     pub fn questions(&self) -> u64 {
-        self.questions.lock().unwrap_or_else(PoisonError::into_inner).total
+        lock(&self.state).questions
     }
 
     /// How often it was asked for a name, in lower case and without a dot at the end; one look-up asks for two families.
     pub fn questions_for(&self, name: &str) -> u64 {
-        let questions = self.questions.lock().unwrap_or_else(PoisonError::into_inner);
-        questions.by_name.get(name).copied().unwrap_or_default()
+        lock(&self.state).questions_by_name.get(name).copied().unwrap_or_default()
     }
 
     /// Answers questions for this name with these addresses from now on, whatever its label says. They hold for no time.
     pub fn answer_with(&self, name: &str, addresses: Vec<IpAddr>) {
-        self.given.lock().unwrap_or_else(PoisonError::into_inner).insert(name.into(), addresses);
+        lock(&self.state).addresses.insert(name.into(), addresses);
     }
 
     /// Closes everything and frees the port before it returns.
@@ -146,13 +145,13 @@ impl Shared {
     /// What is to be sent and when; `None`: nothing.
     fn answer(&self, message: &[u8], over_udp: bool) -> Option<(Vec<u8>, Duration)> {
         let question = Question::read(message)?;
-        let mut questions = self.questions.lock().unwrap_or_else(PoisonError::into_inner);
-        questions.total += 1;
-        if questions.by_name.len() < MAX_COUNTED || questions.by_name.contains_key(&question.name) {
-            *questions.by_name.entry(question.name.clone()).or_default() += 1;
+        let mut state = lock(&self.state);
+        state.questions += 1;
+        if state.questions_by_name.len() < MAX_COUNTED || state.questions_by_name.contains_key(&question.name) {
+            *state.questions_by_name.entry(question.name.clone()).or_default() += 1;
         }
-        drop(questions);
-        let given = self.given.lock().unwrap_or_else(PoisonError::into_inner).get(&question.name).cloned();
+        let given = state.addresses.get(&question.name).cloned();
+        drop(state);
         let answer = match given {
             Some(addresses) => Answer::of(&question, &addresses),
             None => Answer::new(&question, &self.config, over_udp),
@@ -191,7 +190,7 @@ async fn serve(udp: Rc<UdpSocket>, tcp: TcpListener, shared: Rc<Shared>, mut sto
 async fn serve_udp(udp: Rc<UdpSocket>, shared: Rc<Shared>) {
     let mut buffer = [0; MAX_QUESTION_BYTES];
     loop {
-        // An error is that an earlier answer found nobody.
+        // An error is that an earlier answer found no client.
         let Ok((length, peer)) = udp.recv_from(&mut buffer).await else { continue };
         let Some((answer, delay)) = shared.answer(&buffer[..length], true) else { continue };
         let udp = udp.clone();

@@ -82,7 +82,7 @@ pub(super) const FAULTS: &[Fault] = &[
     },
     Fault {
         name: "extra-response",
-        description: "sends a second answer that nobody asked for",
+        description: "sends a second answer without a request",
         steps: &[Send(
             b"HTTP/1.1 200 OK\r\nContent-Length: 13\r\n\r\nHello, World!\
               HTTP/1.1 200 OK\r\nContent-Length: 8\r\n\r\nunasked!",

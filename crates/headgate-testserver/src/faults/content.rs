@@ -63,7 +63,7 @@ pub(super) const FAULTS: &[Fault] = &[
     },
     Fault {
         name: "unknown-encoding",
-        description: "sends a content-encoding that nobody knows",
+        description: "sends an unknown content-encoding",
         steps: &[Send(b"HTTP/1.1 200 OK\r\nContent-Encoding: rot13\r\nContent-Length: 13\r\n\r\nUryyb, Jbeyq!")],
     },
     Fault {

@@ -33,12 +33,13 @@ pub(crate) enum Step {
     Cut,
     /// Close with a TCP reset.
     Reset,
-    /// Frames of HTTP/2 for the stream of this number. From here on there is nobody else who would answer on this connection.
+    /// Frames of HTTP/2 for the stream of this number. From here on nothing else answers on this connection.
     Frames(fn(u32) -> Vec<u8>),
     FramesForever(fn(u32) -> Vec<u8>),
     /// End this stream of HTTP/2 with this error; others go on.
     ResetStream(u32),
-    Trailers(&'static [(&'static str, &'static str)]),
+    /// Fields, each with its line end.
+    Trailers(&'static str),
     /// An interim response of HTTP/2 with this status.
     Interim(u16),
     /// Say that this connection of HTTP/2 takes no more streams, and answer those that there are.

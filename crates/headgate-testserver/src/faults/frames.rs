@@ -9,7 +9,7 @@ pub(super) const PING: u8 = 0x6;
 pub(super) const GOAWAY: u8 = 0x7;
 pub(super) const WINDOW_UPDATE: u8 = 0x8;
 pub(super) const CONTINUATION: u8 = 0x9;
-/// One that nobody knows (RFC 9113 section 5.5).
+/// An unknown one (RFC 9113 section 5.5).
 pub(super) const UNKNOWN: u8 = 0xbb;
 
 pub(super) const END_STREAM: u8 = 0x1;

@@ -54,7 +54,7 @@ pub(super) const FAULTS: &[Fault] = &[
     },
     Fault {
         name: "unknown-transfer-encoding",
-        description: "announces a transfer-encoding that nobody knows",
+        description: "announces an unknown transfer-encoding",
         steps: &[Send(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: rot13\r\n\r\nUryyb, Jbeyq!"), Close],
     },
     Fault {

@@ -41,7 +41,7 @@ pub(super) const FAULTS: &[Fault] = &[
     },
     Fault {
         name: "unasked-upgrade",
-        description: "switches protocols though nobody asked",
+        description: "switches protocols unasked",
         steps: &[
             Send(b"HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: other\r\n\r\nother bytes"),
             Close,

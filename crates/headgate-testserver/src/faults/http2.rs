@@ -72,7 +72,7 @@ pub(super) const STREAM_FAULTS: &[Fault] = &[
     },
     Fault {
         name: "h2-reset-cancel",
-        description: "the same, as if nobody wanted it",
+        description: "the same, as if it was cancelled",
         steps: &[Send(PART), Pause, ResetStream(CANCEL)],
     },
     Fault {
@@ -93,7 +93,7 @@ pub(super) const STREAM_FAULTS: &[Fault] = &[
     Fault {
         name: "h2-trailers",
         description: "sends trailers, which is allowed",
-        steps: &[Send(ANSWER), Trailers(&[("x-checksum", "13")])],
+        steps: &[Send(ANSWER), Trailers("x-checksum: 13\r\n")],
     },
     Fault {
         name: "h2-interim",
@@ -224,7 +224,7 @@ pub(super) const CONNECTION_FAULTS: &[Fault] = &[
     },
     Fault {
         name: "h2-frame-too-large",
-        description: "sends a frame of 16 MiB, which nobody has allowed",
+        description: "sends a frame of 16 MiB, which the client has not allowed",
         steps: &[
             Frames(head),
             Frames(|stream| [&[0xff, 0xff, 0xff, DATA, 0], &stream.to_be_bytes()[..]].concat()),
@@ -274,12 +274,12 @@ pub(super) const CONNECTION_FAULTS: &[Fault] = &[
     },
     Fault {
         name: "h2-idle-stream",
-        description: "answers on a stream that nobody has begun",
+        description: "answers on a stream that has not begun",
         steps: &[Frames(|stream| answer(stream + 1000)), Close],
     },
     Fault {
         name: "h2-push",
-        description: "pushes an answer that nobody asked for",
+        description: "pushes an answer without a request",
         steps: &[
             Frames(|stream| {
                 let promised =
@@ -305,7 +305,7 @@ pub(super) const CONNECTION_FAULTS: &[Fault] = &[
     },
     Fault {
         name: "h2-unknown-frame",
-        description: "sends a frame that nobody knows, then a sound answer, which is allowed",
+        description: "sends an unknown frame, then a sound answer, which is allowed",
         steps: &[Frames(|stream| [frame(UNKNOWN, 0xff, stream, b"???"), answer(stream)].concat()), Close],
     },
     Fault {

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use super::fault::{Fault, Step};
 use crate::connection::Connection;
-use crate::exchange::After;
 use crate::in_progress::InProgress;
+use crate::respond::After;
 
 pub(crate) const DRIP_INTERVAL: Duration = Duration::from_secs(1);
 /// A reset may overtake what was sent before it; nothing tells us when the client has read that.
@@ -64,7 +64,7 @@ pub(crate) async fn take(connection: &mut Connection<'_>, step: Step, stream: u3
         Step::Close => connection.close().await,
         Step::Cut => connection.cut().await,
         Step::Reset => connection.reset(),
-        // Played for their stream alone, by whoever has it.
+        // Played for their stream alone, in `http2`.
         Step::ResetStream(_) | Step::Trailers(_) | Step::Interim(_) | Step::GoAway => Ok(()),
     }
 }

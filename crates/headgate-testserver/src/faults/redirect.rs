@@ -1,4 +1,4 @@
-//! Faults of redirects: they lead nowhere, in circles or to what is no address, or their bodies are more than nobody needs.
+//! Faults of redirects: they lead nowhere, in circles or to what is no address, or their bodies are long though not needed.
 
 use std::io;
 

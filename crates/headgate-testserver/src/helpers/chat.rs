@@ -3,14 +3,13 @@
 use serde_json::{Value, json};
 
 use crate::answer::Answer;
-use crate::asking::Asking;
 
 pub(crate) const PATH: &str = "/v1/chat/completions";
 
 /// What the last message says, said back. What it costs is counted in words.
-pub(super) fn completion(asking: &Asking) -> Answer {
-    let asked: Option<Value> = serde_json::from_slice(&asking.body).ok();
-    let (Some(asked), Some(last)) = (&asked, asked.as_ref().and_then(last_message)) else {
+pub(super) fn completion(body: &[u8]) -> Answer {
+    let request: Option<Value> = serde_json::from_slice(body).ok();
+    let (Some(request), Some(last)) = (&request, request.as_ref().and_then(last_message)) else {
         let error = json!({ "error": { "message": "messages must be a list, of which the last has a content" } });
         return Answer::json(&error).with_status(400);
     };
@@ -18,7 +17,7 @@ pub(super) fn completion(asking: &Asking) -> Answer {
     let (prompt, completion) = (words(last), words(&said));
     Answer::json(&json!({
         "object": "chat.completion",
-        "model": asked["model"],
+        "model": request["model"],
         "choices": [{ "index": 0, "message": { "role": "assistant", "content": said }, "finish_reason": "stop" }],
         "usage": { "prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion },
     }))
@@ -26,13 +25,13 @@ pub(super) fn completion(asking: &Asking) -> Answer {
 
 /// What the completion that is asked for will say that it has used; `None`: nothing is asked.
 pub(crate) fn total_tokens(body: &[u8]) -> Option<usize> {
-    let asked: Value = serde_json::from_slice(body).ok()?;
-    let last = last_message(&asked)?;
+    let request: Value = serde_json::from_slice(body).ok()?;
+    let last = last_message(&request)?;
     Some(words(last) + words(&saying_back(last)))
 }
 
-fn last_message(asked: &Value) -> Option<&str> {
-    asked["messages"].as_array()?.last()?["content"].as_str()
+fn last_message(request: &Value) -> Option<&str> {
+    request["messages"].as_array()?.last()?["content"].as_str()
 }
 
 fn saying_back(message: &str) -> String {
@@ -48,9 +47,7 @@ mod tests {
     use super::*;
 
     fn answer(body: &str) -> (u16, Value) {
-        let mut asking = Asking::of(b"POST /v1/chat/completions HTTP/1.1\r\nHost: h\r\n\r\n", false);
-        asking.body = body.to_owned().into();
-        let answer = completion(&asking);
+        let answer = completion(body.as_bytes());
         (answer.status, serde_json::from_slice(&answer.body).expect("JSON"))
     }
 

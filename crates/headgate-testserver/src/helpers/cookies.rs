@@ -4,12 +4,12 @@ use serde_json::{Map, Value, json};
 
 use super::redirect::found;
 use crate::answer::{Answer, is_value};
-use crate::asking::Asking;
+use crate::received::Received;
 
 /// Those of the request, by name.
-pub(super) fn sent(asking: &Asking) -> Value {
+pub(super) fn sent(received: &Received) -> Value {
     let mut cookies = Map::new();
-    let fields = asking.fields.iter().filter(|(name, _)| name.eq_ignore_ascii_case("cookie"));
+    let fields = received.fields.iter().filter(|(name, _)| name.eq_ignore_ascii_case("cookie"));
     for (_, value) in fields {
         for pair in String::from_utf8_lossy(value).split(';') {
             let (name, value) = pair.trim().split_once('=').unwrap_or((pair.trim(), ""));
@@ -19,17 +19,17 @@ pub(super) fn sent(asking: &Asking) -> Value {
     json!({ "cookies": cookies })
 }
 
-pub(super) fn set(asking: &Asking) -> Answer {
-    with_cookies(asking, |name, value| format!("{name}={value}; Path=/; HttpOnly"))
+pub(super) fn set(received: &Received) -> Answer {
+    with_cookies(received, |name, value| format!("{name}={value}; Path=/; HttpOnly"))
 }
 
-pub(super) fn delete(asking: &Asking) -> Answer {
-    with_cookies(asking, |name, _| {
+pub(super) fn delete(received: &Received) -> Answer {
+    with_cookies(received, |name, _| {
         format!("{name}=; Path=/; Expires=Thu, 01 Jan 1970 00:00:00 GMT; Max-Age=0; HttpOnly")
     })
 }
 
-fn with_cookies(asking: &Asking, cookie: impl Fn(&str, &str) -> String) -> Answer {
-    let sound = asking.query().filter(|(name, value)| is_value(name) && is_value(value));
+fn with_cookies(received: &Received, cookie: impl Fn(&str, &str) -> String) -> Answer {
+    let sound = received.query().filter(|(name, value)| is_value(name) && is_value(value));
     sound.fold(found("/cookies"), |answer, (name, value)| answer.with_field("Set-Cookie", &cookie(&name, &value)))
 }

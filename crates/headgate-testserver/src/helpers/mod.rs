@@ -1,100 +1,229 @@
 //! The paths that answer as a server should, each in its own way.
 
+mod call;
 pub(crate) mod chat;
 mod cookies;
 mod parts;
 mod redirect;
 
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 use std::io;
+use std::time::Duration;
 
 use aws_lc_rs::digest::{SHA256, digest};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use serde_json::{Map, Value, json};
 
+pub(crate) use self::call::Call;
+use self::redirect::Reference;
 use crate::answer::{self, Answer, is_name, is_value};
-use crate::asking::Asking;
+use crate::config::{CAPACITIES, MAX_DELAY_S, STATUSES};
+use crate::content::Coding;
 use crate::faults::table;
+use crate::received::Received;
 use crate::reply::{Content, Framing, Reply};
-use crate::route::{HELPERS, Route};
 use crate::worker::Worker;
 
 const ROBOTS: &str = "User-agent: *\nDisallow: /deny\n";
 const MANY_LANGUAGES: &str = "Grüße, Welt! ∮ E⋅da = Q; Γειά σου; Здравствуй; שלום; नमस्ते; 世界; 👋🏽\n";
 const NOT_FOUND: &str = "there is no such helper or fault: / lists all of them\n";
 
-/// Turns `/robots.txt` into the path that the server was told to answer instead.
-pub(crate) fn look_up(worker: &Worker, route: &mut Route, asking: &mut Asking) {
-    if let (Route::Robots, Some((instead, target))) = (&*route, worker.robots()) {
-        *route = *instead;
-        asking.target.clone_from(target);
+/// A path that is answered in its own way.
+pub(crate) struct Helper {
+    /// The path; if it ends with a slash, an argument follows.
+    pub name: &'static str,
+    /// What follows the name, shown at `/`.
+    arguments: &'static str,
+    /// One line, shown at `/`.
+    description: &'static str,
+    /// `None`: the argument can't be this.
+    pub reply: fn(&Call<'_>) -> Option<Reply>,
+}
+
+impl fmt::Debug for Helper {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Helper").field("name", &self.name).finish_non_exhaustive()
     }
 }
 
-/// What any route that is no fault is answered.
-pub(crate) fn reply(worker: &Worker, route: Route, asking: &Asking) -> io::Result<Reply> {
-    let text = |bytes, framing| Reply::at_once(Content::Text { bytes, framing });
-    Ok(match route {
-        Route::Default => Reply { delay: worker.draw_delay(), content: Content::Default },
-        Route::Index => Answer::new(200, index()).into(),
-        Route::Stats => {
-            let statistics = worker.server_counters().snapshot();
-            if let Some(log) = worker.rules().and_then(|rules| rules.log.as_ref()) {
-                log.flush()?;
-            }
-            Answer::json(&json!(statistics)).into()
-        }
-        Route::Capacity(size) => resize(worker, size).into(),
-        Route::Echo => Answer::json(&echo(asking)).into(),
-        Route::Hash => Answer::json(&hash(&asking.body)).into(),
-        Route::Status(code) => Answer::new(code, format!("{code} {}\n", answer::reason(code))).into(),
-        Route::Encoded(coding, bytes) => {
-            let encoded = coding.encode(&worker.content().bytes(bytes))?;
-            Answer::new(200, encoded).with_field("Content-Encoding", coding.token()).into()
-        }
-        Route::Coded(coding) => {
-            let encoded = coding.encode(echo(asking).to_string().as_bytes())?;
-            Answer::new(200, encoded).with_field("Content-Encoding", coding.token()).into()
-        }
-        Route::Delay(delay) => Reply { delay, content: Content::Default },
-        Route::Bytes(bytes) => text(bytes, Framing::Length),
-        Route::Chunked(bytes) => text(bytes, Framing::Chunked),
-        Route::CloseDelimited(bytes) => text(bytes, Framing::Close),
-        Route::Redirect(reference, count) => redirect::next(asking, reference, count).into(),
-        Route::RedirectTo => redirect::to(asking).into(),
-        Route::Headers => Answer::json(&headers(asking)).into(),
-        Route::ResponseHeaders => response_headers(worker, asking).into(),
-        Route::Cookies => Answer::json(&cookies::sent(asking)).into(),
-        Route::SetCookies => cookies::set(asking).into(),
-        Route::DeleteCookies => cookies::delete(asking).into(),
-        Route::BasicAuth => basic_auth(asking).into(),
-        Route::Chat => chat::completion(asking).into(),
-        Route::Image(bytes) => Answer::image(worker.content().bytes(bytes)).into(),
-        Route::Range(bytes) => parts::range(worker, asking, bytes),
-        Route::Drip => parts::drip(worker, asking),
-        Route::Utf8 => Answer::new(200, MANY_LANGUAGES).into(),
-        Route::Base64 => from_base64(&asking.path_after("/base64/")).into(),
-        Route::Robots => Answer::new(200, ROBOTS).into(),
-        Route::Fault(..) | Route::Unknown => Answer::new(404, NOT_FOUND).into(),
-    })
+/// By their names.
+const HELPERS: &[Helper] = &[
+    row("/", "", "this list", |_| Some(Answer::new(200, index()).into())),
+    row("/absolute-redirect/", "N", "as /redirect/N, with scheme and host in each Location", |call| {
+        redirect::next(call, Reference::Absolute)
+    }),
+    row("/base64/", "VALUE", "the bytes that this is the base64 of, as text", |call| {
+        Some(from_base64(call.argument).into())
+    }),
+    row("/basic-auth/", "USER/PASSWORD", "401 to a request without these", basic_auth),
+    row("/brotli", "", "the JSON of /echo in this coding", |call| coded_echo(call, Coding::Brotli)),
+    row("/bytes/", "N", "N bytes of text, drawn from the seed", |call| text(call, Framing::Length)),
+    row("/capacity/", "N", "from now on N requests at once, of a server with a capacity; not counted", resize),
+    row("/chunked/", "N", "the text of /bytes/N in chunks", |call| text(call, Framing::Chunked)),
+    row("/close-delimited/", "N", "the text of /bytes/N, ended by closing the connection", |call| {
+        text(call, Framing::Close)
+    }),
+    row("/cookies", "", "the cookies of the request as JSON", |call| {
+        Some(Answer::json(&cookies::sent(call.received)).into())
+    }),
+    row("/cookies/delete", "?NAME&...", "has these cookies expired, and 302 to /cookies", |call| {
+        Some(cookies::delete(call.received).into())
+    }),
+    row("/cookies/set", "?NAME=VALUE&...", "sets these cookies, and 302 to /cookies", |call| {
+        Some(cookies::set(call.received).into())
+    }),
+    row("/deflate", "", "the JSON of /echo in this coding", |call| coded_echo(call, Coding::Deflate)),
+    row("/delay/", "SECONDS", "the default answer after so many seconds; fractions are fine", delay),
+    row(
+        "/drip",
+        "?numbytes=N&duration=S&delay=S&code=CODE",
+        "N bytes (10) evenly over S seconds (2), after a delay",
+        |call| Some(parts::drip(call)),
+    ),
+    row(
+        "/echo",
+        "",
+        "the request as JSON: method, path, headers as [name, value] in their order, body or body_base64",
+        |call| Some(Answer::json(&echo(call.received)).into()),
+    ),
+    row("/echo/", "...", "the same", |call| Some(Answer::json(&echo(call.received)).into())),
+    row(
+        "/encoded/",
+        "CODING/N",
+        "the text of /bytes/N as gzip, gzip-members (several in a row), deflate, br or zstd",
+        encoded,
+    ),
+    row("/encoding/utf8", "", "text in UTF-8 with letters of many languages", |_| {
+        Some(Answer::new(200, MANY_LANGUAGES).into())
+    }),
+    row("/gzip", "", "the JSON of /echo in this coding", |call| coded_echo(call, Coding::Gzip)),
+    row("/hash", "", "length and SHA-256 of the request's body, as JSON", |call| {
+        Some(Answer::json(&hash(&call.received.body)).into())
+    }),
+    row("/headers", "", "the headers as JSON: the values of each name", |call| {
+        Some(Answer::json(&headers(call.received)).into())
+    }),
+    row("/image/", "N", "the text of /bytes/N, called an image/jpeg", |call| {
+        Some(Answer::image(call.text(call.argument)?).into())
+    }),
+    row("/range/", "N", "the text of /bytes/N, or the part of it that Range asks for", |call| {
+        Some(parts::range(call, call.number()?))
+    }),
+    row(
+        "/redirect-to",
+        "?url=URL&status_code=CODE",
+        "that status, 300 to 399 (302), with that URL as Location",
+        |call| Some(redirect::to(call.received).into()),
+    ),
+    row("/redirect/", "N", "302 to /redirect/N-1 and so on; /redirect/0 is the default answer", |call| {
+        redirect::next(call, Reference::Path)
+    }),
+    row("/relative-redirect/", "N", "the same, with `N-1` as the whole of each Location", |call| {
+        redirect::next(call, Reference::Relative)
+    }),
+    row(
+        "/response-headers",
+        "?NAME=VALUE&...",
+        "the default answer with these headers, which may be repeated",
+        |call| Some(response_headers(call).into()),
+    ),
+    row("/robots.txt", "", "forbids /deny; another path's answer if the server was told so", |_| {
+        Some(Answer::new(200, ROBOTS).into())
+    }),
+    row("/stats", "", "what the server saw, as JSON; not counted itself", |call| Some(statistics(call.worker).into())),
+    row("/status/", "CODE", "that status, 200 to 599", |call| {
+        let code = call.number().filter(|code| STATUSES.contains(code))?;
+        Some(Answer::new(code, format!("{code} {}\n", answer::reason(code))).into())
+    }),
+    row(
+        "/v1/chat/completions",
+        "",
+        "POST: the last of the `messages`, repeated by an assistant, with `usage` in words",
+        |call| Some(chat::completion(&call.received.body).into()),
+    ),
+    row("/zstd", "", "the JSON of /echo in this coding", |call| coded_echo(call, Coding::Zstd)),
+];
+
+/// What else is shown at `/`.
+const OTHERS: [(&str, &str); 3] = [
+    ("/deny", "what /robots.txt forbids"),
+    ("/fault/NAME", "misbehaves, see below"),
+    ("anything else", "the default answer: as configured, after the configured delay"),
+];
+
+const fn row(
+    name: &'static str,
+    arguments: &'static str,
+    description: &'static str,
+    reply: fn(&Call<'_>) -> Option<Reply>,
+) -> Helper {
+    Helper { name, arguments, description, reply }
 }
 
-fn resize(worker: &Worker, size: usize) -> Answer {
-    match worker.rules().and_then(|rules| rules.capacity.as_ref()) {
-        Some(capacity) => {
-            capacity.resize(size);
-            Answer::new(200, format!("from now on {size} at once\n"))
-        }
-        None => Answer::new(404, "the server was started without a capacity\n"),
-    }
+/// The helper that has this path.
+pub(crate) fn find(path: &str) -> Option<&'static Helper> {
+    let named = |name: &str| HELPERS.binary_search_by_key(&name, |helper| helper.name).ok();
+    let prefix = || path.get(1..)?.find('/').map(|slash| &path[..slash + 2]);
+    let index = named(path).or_else(|| named(prefix()?))?;
+    Some(&HELPERS[index])
+}
+
+/// The reply to a mistyped name or argument.
+pub(crate) fn not_found() -> Reply {
+    Answer::new(404, NOT_FOUND).into()
+}
+
+fn text(call: &Call<'_>, framing: Framing) -> Option<Reply> {
+    Some(Reply::at_once(Content::Text { bytes: call.number()?, framing }))
+}
+
+fn delay(call: &Call<'_>) -> Option<Reply> {
+    let seconds = call.number().filter(|seconds| (0.0..=MAX_DELAY_S).contains(seconds))?;
+    Some(Reply { delay: Duration::from_secs_f64(seconds), content: Content::Default })
+}
+
+fn encoded(call: &Call<'_>) -> Option<Reply> {
+    let (coding, bytes) = call.argument.split_once('/')?;
+    let coding = Coding::named(coding)?;
+    Some(in_coding(coding, &call.text(bytes)?))
+}
+
+fn coded_echo(call: &Call<'_>, coding: Coding) -> Option<Reply> {
+    Some(in_coding(coding, echo(call.received).to_string().as_bytes()))
+}
+
+fn in_coding(coding: Coding, plain: &[u8]) -> Reply {
+    let encoded = coding.encode(plain);
+    or_error(encoded.map(|encoded| Answer::new(200, encoded).with_field("Content-Encoding", coding.token()))).into()
+}
+
+fn statistics(worker: &Worker) -> Answer {
+    let statistics = worker.server_counters().snapshot();
+    let flushed = worker.rules().and_then(|rules| rules.log.as_ref()).map_or(Ok(()), |log| log.flush());
+    or_error(flushed.map(|()| Answer::json(&json!(statistics))))
+}
+
+fn or_error(answer: io::Result<Answer>) -> Answer {
+    answer.unwrap_or_else(|error| Answer::new(500, format!("{error}\n")))
+}
+
+fn resize(call: &Call<'_>) -> Option<Reply> {
+    let size = call.number().filter(|size| CAPACITIES.contains(size))?;
+    let capacity = call.worker.rules().and_then(|rules| rules.capacity.as_ref());
+    let Some(capacity) = capacity else {
+        return Some(Answer::new(404, "the server was started without a capacity\n").into());
+    };
+    capacity.resize(size);
+    Some(Answer::new(200, format!("from now on {size} at once\n")).into())
 }
 
 fn index() -> String {
     let mut text = String::new();
     let faults = table::all().map(|fault| (format!("/fault/{}", fault.name), fault.description));
-    let helpers = HELPERS.iter().map(|(path, description)| ((*path).to_owned(), *description));
-    for (path, description) in helpers.chain(faults) {
+    let helpers = HELPERS.iter().map(|helper| (format!("{}{}", helper.name, helper.arguments), helper.description));
+    let others = OTHERS.into_iter().map(|(path, description)| (path.to_owned(), description));
+    for (path, description) in helpers.chain(others).chain(faults) {
         // Writing to a string can't fail.
         let _ = writeln!(text, "{path:<38} {description}");
     }
@@ -102,13 +231,13 @@ fn index() -> String {
 }
 
 /// The request as it was received. Header values that are not UTF-8 are shown with replacement characters.
-fn echo(asking: &Asking) -> Value {
+fn echo(received: &Received) -> Value {
     let headers: Vec<Value> =
-        asking.fields.iter().map(|(name, value)| json!([name, String::from_utf8_lossy(value)])).collect();
-    let mut echo = json!({ "method": asking.method, "path": asking.target, "headers": headers });
-    match str::from_utf8(&asking.body) {
+        received.fields.iter().map(|(name, value)| json!([name, String::from_utf8_lossy(value)])).collect();
+    let mut echo = json!({ "method": received.method, "path": received.target, "headers": headers });
+    match str::from_utf8(&received.body) {
         Ok(text) => echo["body"] = text.into(),
-        Err(_) => echo["body_base64"] = BASE64.encode(&asking.body).into(),
+        Err(_) => echo["body_base64"] = BASE64.encode(&received.body).into(),
     }
     echo
 }
@@ -119,9 +248,9 @@ fn hash(body: &[u8]) -> Value {
     json!({ "bytes": body.len(), "sha256": hex })
 }
 
-fn headers(asking: &Asking) -> Value {
+fn headers(received: &Received) -> Value {
     let mut headers = Map::new();
-    for (name, value) in &asking.fields {
+    for (name, value) in &received.fields {
         let values = headers.entry(name.clone()).or_insert_with(|| json!([]));
         if let Value::Array(values) = values {
             values.push(String::from_utf8_lossy(value).into());
@@ -130,30 +259,44 @@ fn headers(asking: &Asking) -> Value {
     json!({ "headers": headers })
 }
 
-fn response_headers(worker: &Worker, asking: &Asking) -> Answer {
-    let answer = worker.default_answer();
+fn response_headers(call: &Call<'_>) -> Answer {
+    let answer = call.worker.default_answer();
     let body = Answer::new(answer.status, answer.body.clone());
-    asking.query().fold(body, |answer, (name, value)| match (is_name(&name), is_value(&value)) {
+    call.received.query().fold(body, |answer, (name, value)| match (is_name(&name), is_value(&value)) {
         (true, true) => answer.with_field(&name, &value),
         _ => answer,
     })
 }
 
-fn basic_auth(asking: &Asking) -> Answer {
-    let expected = asking.path_after("/basic-auth/").replacen('/', ":", 1);
-    let given = asking.field("authorization").and_then(|value| {
+fn basic_auth(call: &Call<'_>) -> Option<Reply> {
+    let (user, password) = call.argument.split_once('/')?;
+    let given = call.received.field("authorization").and_then(|value| {
         let encoded = value.strip_prefix("Basic ")?.trim().to_owned();
         String::from_utf8(BASE64.decode(encoded).ok()?).ok()
     });
-    if given.as_deref() == Some(&expected) {
-        return Answer::json(&json!({ "authenticated": true, "user": expected.split(':').next() }));
+    if given.is_some_and(|given| given == format!("{user}:{password}")) {
+        return Some(Answer::json(&json!({ "authenticated": true, "user": user })).into());
     }
-    Answer::new(401, "another user or another password\n").with_field("WWW-Authenticate", r#"Basic realm="test""#)
+    let refused = Answer::new(401, "another user or another password\n");
+    Some(refused.with_field("WWW-Authenticate", r#"Basic realm="test""#).into())
 }
 
 fn from_base64(value: &str) -> Answer {
     match BASE64.decode(value) {
         Ok(bytes) => Answer::new(200, bytes),
         Err(_) => Answer::new(400, "this is no base64\n"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn helpers_are_in_the_order_of_their_names() {
+        assert!(HELPERS.is_sorted_by_key(|helper| helper.name));
+        for Helper { name, .. } in HELPERS.iter().filter(|helper| helper.name != "/") {
+            assert_eq!(Some(*name), find(name).map(|found| found.name));
+        }
     }
 }

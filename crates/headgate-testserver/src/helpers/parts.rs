@@ -3,11 +3,10 @@
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
+use super::call::Call;
 use crate::answer::Answer;
-use crate::asking::Asking;
 use crate::config::{MAX_DELAY_S, STATUSES};
 use crate::reply::{Content, Framing, Reply};
-use crate::worker::Worker;
 
 /// Of an answer that is held whole in memory.
 const MAX_BYTES: u64 = 16 * 1024 * 1024;
@@ -15,8 +14,9 @@ const DRIP_BYTES: u64 = 10;
 const DRIP_DURATION: Duration = Duration::from_secs(2);
 
 /// The whole text where no range is asked for, or several are (RFC 9110 section 14.2 allows it).
-pub(super) fn range(worker: &Worker, asking: &Asking, bytes: u64) -> Reply {
-    let asked = asking.field("range");
+pub(super) fn range(call: &Call<'_>, bytes: u64) -> Reply {
+    let content = call.worker.content();
+    let asked = call.received.field("range");
     let Some(asked) =
         asked.as_deref().and_then(|value| value.strip_prefix("bytes=")).filter(|asked| !asked.contains(','))
     else {
@@ -26,8 +26,8 @@ pub(super) fn range(worker: &Worker, asking: &Asking, bytes: u64) -> Reply {
         return Answer::new(416, "").with_field("Content-Range", &format!("bytes */{bytes}")).into();
     };
     let (first, last) = (*range.start(), *range.end());
-    let skipped = worker.content().offset(first);
-    let part = worker.content().bytes(skipped + (last - first + 1) as usize).split_off(skipped);
+    let skipped = content.offset(first);
+    let part = content.bytes(skipped + (last - first + 1) as usize).split_off(skipped);
     Answer::new(206, part).with_field("Content-Range", &format!("bytes {first}-{last}/{bytes}")).into()
 }
 
@@ -43,8 +43,8 @@ fn of(asked: &str, bytes: u64) -> Option<RangeInclusive<u64>> {
     (!range.is_empty()).then_some(range)
 }
 
-pub(super) fn drip(worker: &Worker, asking: &Asking) -> Reply {
-    let seconds = |name: &str, otherwise: Duration| match asking.parameter(name) {
+pub(super) fn drip(call: &Call<'_>) -> Reply {
+    let seconds = |name: &str, otherwise: Duration| match call.received.parameter(name) {
         None => Some(otherwise),
         Some(text) => {
             let seconds =
@@ -52,8 +52,8 @@ pub(super) fn drip(worker: &Worker, asking: &Asking) -> Reply {
             seconds.map(Duration::from_secs_f64)
         }
     };
-    let bytes = asking.parameter("numbytes").map_or(Some(DRIP_BYTES), |text| text.parse().ok());
-    let status = asking.parameter("code").map_or(Some(200), |text| text.parse().ok());
+    let bytes = call.received.parameter("numbytes").map_or(Some(DRIP_BYTES), |text| text.parse().ok());
+    let status = call.received.parameter("code").map_or(Some(200), |text| text.parse().ok());
     let (Some(delay), Some(duration), Some(bytes), Some(status)) = (
         seconds("delay", Duration::ZERO),
         seconds("duration", DRIP_DURATION),
@@ -62,7 +62,7 @@ pub(super) fn drip(worker: &Worker, asking: &Asking) -> Reply {
     ) else {
         return Answer::new(400, "numbytes, duration, delay or code can't be this\n").into();
     };
-    let answer = Answer::new(status, worker.content().bytes(bytes as usize));
+    let answer = Answer::new(status, call.worker.content().bytes(bytes as usize));
     // A timer is no finer than a millisecond.
     let pieces = u128::from(bytes).min(duration.as_millis()).max(1) as usize;
     Reply { delay, content: Content::Drip { answer, pieces, pause: duration / pieces as u32 } }

@@ -12,6 +12,7 @@ use super::wish::Wish;
 use crate::answer::{Answer, field_map};
 use crate::faults::play::{DRIP_INTERVAL, PAUSE};
 use crate::faults::{Fault, Step};
+use crate::respond::Respond as _;
 
 const MAX_FIELDS: usize = 32 * 1024;
 const MAX_HEAD_BYTES: usize = 4 * 1024 * 1024;
@@ -27,7 +28,7 @@ pub(super) async fn play(mut stream: Stream, fault: &Fault) -> io::Result<()> {
         match sent.take(&mut stream, *step, rest.is_empty()).await? {
             Taken::Goes => {}
             Taken::Ended => return Ok(()),
-            Taken::CannotBeSaid if stream.body.is_none() => return stream.send(&Answer::new(501, HTTP_11_ONLY)),
+            Taken::CannotBeSaid if stream.body.is_none() => return stream.send(&Answer::new(501, HTTP_11_ONLY)).await,
             Taken::CannotBeSaid => break,
         }
         steps = rest;
@@ -35,7 +36,7 @@ pub(super) async fn play(mut stream: Stream, fault: &Fault) -> io::Result<()> {
     match &mut stream.body {
         Some(body) => body.send_data(Bytes::new(), true).map_err(io::Error::other),
         None if sent.is_all => Ok(()),
-        None => stream.send(&Answer::new(501, HTTP_11_ONLY)),
+        None => stream.send(&Answer::new(501, HTTP_11_ONLY)).await,
     }
 }
 
@@ -82,7 +83,7 @@ impl Sent {
             }
             Step::Trailers(fields) => {
                 if let Some(body) = &mut stream.body {
-                    body.send_trailers(field_map(fields.iter().copied())).map_err(io::Error::other)?;
+                    body.send_trailers(field_map(fields)).map_err(io::Error::other)?;
                 }
                 return Ok(Taken::Ended);
             }

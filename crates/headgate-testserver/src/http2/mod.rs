@@ -86,7 +86,7 @@ async fn answer_all(wire: Wire, worker: &Rc<Worker>) -> io::Result<()> {
 }
 
 async fn answer(mut stream: Stream, request: Request<RecvStream>) -> io::Result<()> {
-    match stream.answer(request).await? {
+    match stream.answer(request.into_body()).await? {
         Some(fault) => fault::play(stream, fault).await,
         None => Ok(()),
     }

@@ -4,28 +4,24 @@ use std::future::{Future, poll_fn};
 use std::io;
 use std::pin::pin;
 use std::rc::Rc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::Bytes;
 use h2::server::SendResponse;
 use h2::{Reason, RecvStream, SendStream};
-use http::request::Parts;
 use http::{HeaderMap, Request, Response, StatusCode};
 use tokio::sync::mpsc;
 use tokio::time::sleep;
 
 use super::wish::Wish;
-use crate::admission::{Admission, admit};
-use crate::answer::{Answer, field_map};
-use crate::asked::Asked;
-use crate::asking::Asking;
+use crate::answer::{Answer, ReadyAnswer, field_map};
 use crate::body::MAX_BODY_BYTES;
 use crate::faults::Fault;
-use crate::helpers;
 use crate::in_progress::InProgress;
-use crate::reply::{Content, Reply};
+use crate::received::Received;
+use crate::reply::Framing;
+use crate::respond::{After, Answered, Respond, answer, begin, keeps_body, send};
 use crate::route::Route;
-use crate::rules::Rules;
 use crate::worker::Worker;
 
 #[derive(Debug)]
@@ -38,7 +34,7 @@ pub(super) struct Stream {
     pub body: Option<SendStream<Bytes>>,
     pub wishes: mpsc::Sender<Wish>,
     route: Route,
-    asked: Option<Box<Asked>>,
+    received: Option<Box<Received>>,
 }
 
 impl Stream {
@@ -50,123 +46,39 @@ impl Stream {
         route: Route,
         wishes: mpsc::Sender<Wish>,
     ) -> Self {
-        let (mut in_progress, mut asked) = (InProgress::not_counted(), None);
-        if route.is_counted() {
-            worker.counters().request();
-            in_progress = InProgress::begin(worker.server_counters());
-            if let Some(rules) = worker.rules() {
-                let arrived = Instant::now();
-                let of_it = Box::new(asked_of(request));
-                if let Some(log) = &rules.log {
-                    in_progress.held().note = Some(log.note(&of_it, arrived));
-                }
-                asked = Some(of_it);
-            }
-        }
+        let (in_progress, received) = begin(&worker, route, || received(request));
         let is_head = request.method() == http::Method::HEAD;
-        Self { worker, respond, body: None, in_progress, is_head, wishes, route, asked }
+        Self { worker, respond, body: None, in_progress, is_head, wishes, route, received }
     }
 
-    /// Answers, or gives the fault that is asked for instead. The only error is that the client has gone, or gave this
+    /// Answers, or returns the fault that is asked for instead. The only error is that the client has gone, or gave this
     /// stream up.
-    pub async fn answer(&mut self, request: Request<RecvStream>) -> io::Result<Option<&'static Fault>> {
-        let (parts, body) = request.into_parts();
-        let mut route = self.route;
-        let reads_request = route.reads_request();
-        let mut asking = if reads_request { asking_of(&parts) } else { Asking::default() };
-        let keeps_body = reads_request || self.worker.rules().is_some_and(Rules::reads_bodies);
-        let Some(body) = read(body, keeps_body).await? else {
-            self.send(&Answer::new(413, "the body of the request is longer than 64 MiB\n"))?;
+    pub async fn answer(&mut self, body: RecvStream) -> io::Result<Option<&'static Fault>> {
+        let worker = self.worker.clone();
+        let mut received = self.received.take().map(|received| *received).unwrap_or_default();
+        let Some(body) = read(body, keeps_body(&worker, self.route)).await? else {
+            self.send(&Answer::new(413, "the body of the request is longer than 64 MiB\n")).await?;
             return Ok(None);
         };
-        asking.body = body;
-        if let (Some(rules), Some(asked)) = (self.worker.clone().rules(), self.asked.take()) {
-            match admit(self.worker.counters(), &mut self.in_progress, rules, &asked, &asking.body) {
-                Admission::Enters => {}
-                Admission::Waits(capacity) => {
-                    let place = self.while_there(capacity.wait_for_place()).await??;
-                    self.in_progress.held().place = Some(place);
-                }
-                Admission::Refused(answer) => {
-                    self.send(&answer)?;
-                    return Ok(None);
-                }
-            }
-        }
-        helpers::look_up(&self.worker, &mut route, &mut asking);
-        if let Route::Fault(index, fault) = route {
-            self.worker.counters().fault(index);
-            return Ok(Some(fault));
-        }
-        let reply = helpers::reply(&self.worker, route, &asking)?;
-        self.send_reply(reply).await?;
-        Ok(None)
-    }
-
-    async fn send_reply(&mut self, reply: Reply) -> io::Result<()> {
-        if !reply.delay.is_zero() {
-            self.pause(reply.delay).await?;
-        }
-        match reply.content {
-            Content::Default => {
-                let worker = self.worker.clone();
-                let answer = worker.default_answer();
-                self.send_whole(answer.status, answer.fields.clone(), answer.body.clone())
-            }
-            Content::Whole(answer) => self.send(&answer),
-            Content::Text { bytes, framing: _ } => {
-                let worker = self.worker.clone();
-                let fields = [("content-type", "text/plain"), ("content-length", &bytes.to_string())];
-                let pieces = worker.content().pieces(bytes);
-                self.send_pieces(200, field_map(fields.into_iter()), pieces, Duration::ZERO).await
-            }
-            Content::Drip { answer, pieces, pause } => {
-                let fields = field_map(answer.fields());
-                self.send_pieces(answer.status, fields, answer.pieces(pieces), pause).await
-            }
+        received.body = body;
+        let route = self.route;
+        match answer(self, &worker, route, received).await? {
+            Answered::Sent(_) => Ok(None),
+            Answered::Asks(fault) => Ok(Some(fault)),
         }
     }
 
-    pub fn send(&mut self, answer: &Answer) -> io::Result<()> {
-        self.send_whole(answer.status, field_map(answer.fields()), answer.body.clone())
+    pub async fn send(&mut self, answer: &Answer) -> io::Result<()> {
+        let worker = self.worker.clone();
+        send(self, &worker, answer).await
     }
 
     fn send_whole(&mut self, status: u16, fields: HeaderMap, body: Bytes) -> io::Result<()> {
-        let is_all = self.is_head || body.is_empty();
-        self.worker.begins(&mut self.in_progress, status);
-        self.in_progress.end();
-        self.send_head(status, fields, is_all)?;
-        if let Some(stream) = &mut self.body {
-            stream.send_data(body, true).map_err(io::Error::other)?;
+        self.send_head(status, fields, self.is_head || body.is_empty())?;
+        match &mut self.body {
+            Some(stream) => stream.send_data(body, true).map_err(io::Error::other),
+            None => Ok(()),
         }
-        Ok(())
-    }
-
-    async fn send_pieces(
-        &mut self,
-        status: u16,
-        fields: HeaderMap,
-        pieces: impl Iterator<Item = Bytes>,
-        pause: Duration,
-    ) -> io::Result<()> {
-        let mut pieces = pieces.peekable();
-        let is_all = self.is_head || pieces.peek().is_none();
-        self.worker.begins(&mut self.in_progress, status);
-        self.send_head(status, fields, is_all)?;
-        if is_all {
-            return Ok(());
-        }
-        while let Some(piece) = pieces.next() {
-            let is_last = pieces.peek().is_none();
-            if is_last {
-                self.in_progress.end();
-            }
-            self.send_data(piece, is_last).await?;
-            if !is_last && !pause.is_zero() {
-                self.pause(pause).await?;
-            }
-        }
-        Ok(())
     }
 
     pub fn send_head(&mut self, status: u16, fields: HeaderMap, is_all: bool) -> io::Result<()> {
@@ -196,8 +108,25 @@ impl Stream {
         self.while_there(sleep(duration)).await
     }
 
-    /// Waits for something, unless the client goes away meanwhile, or gives this stream up.
-    pub async fn while_there<T>(&mut self, something: impl Future<Output = T>) -> io::Result<T> {
+    pub fn reset(&mut self, reason: Reason) {
+        self.respond.send_reset(reason);
+    }
+}
+
+impl Respond for Stream {
+    fn in_progress(&mut self) -> &mut InProgress {
+        &mut self.in_progress
+    }
+
+    fn is_head(&self) -> bool {
+        self.is_head
+    }
+
+    fn framing(&self, _meant: Framing) -> Framing {
+        Framing::Length
+    }
+
+    async fn while_there<T>(&mut self, something: impl Future<Output = T>) -> io::Result<T> {
         let mut something = pin!(something);
         let given_up = poll_fn(|context| match &mut self.body {
             Some(body) => body.poll_reset(context),
@@ -210,8 +139,24 @@ impl Stream {
         }
     }
 
-    pub fn reset(&mut self, reason: Reason) {
-        self.respond.send_reset(reason);
+    async fn send_ready(&mut self, answer: &ReadyAnswer) -> io::Result<()> {
+        self.send_whole(answer.status, answer.fields.clone(), answer.body.clone())
+    }
+
+    async fn send_answer(&mut self, answer: &Answer) -> io::Result<()> {
+        self.send_whole(answer.status, field_map(&answer.fields), answer.body.clone())
+    }
+
+    async fn begin(&mut self, status: u16, fields: &str, _framing: Framing, is_all: bool) -> io::Result<()> {
+        self.send_head(status, field_map(fields), is_all)
+    }
+
+    async fn send_piece(&mut self, piece: Bytes, _framing: Framing, is_last: bool) -> io::Result<()> {
+        self.send_data(piece, is_last).await
+    }
+
+    async fn finish(&mut self, _framing: Framing, _is_all: bool) -> io::Result<After> {
+        Ok(After::Answered)
     }
 }
 
@@ -232,25 +177,17 @@ async fn read(mut body: RecvStream, keep: bool) -> io::Result<Option<Vec<u8>>> {
     Ok(Some(kept))
 }
 
-fn asked_of(request: &Request<RecvStream>) -> Asked {
-    let authority = request.uri().authority().map(|authority| authority.as_str().as_bytes());
-    let target = request.uri().path_and_query().map_or("/", |target| target.as_str());
-    Asked::new(target, |name| match name {
-        "host" if authority.is_some() => authority,
-        name => request.headers().get(name).map(http::HeaderValue::as_bytes),
-    })
-}
-
-fn asking_of(parts: &Parts) -> Asking {
-    let target = parts.uri.path_and_query().map_or("/", |target| target.as_str());
-    let authority = parts.uri.authority().map(|authority| ("host".to_owned(), authority.as_str().into()));
-    let fields = parts.headers.iter().map(|(name, value)| (name.as_str().to_owned(), value.as_bytes().to_vec()));
-    Asking {
-        method: parts.method.to_string(),
+fn received(request: &Request<RecvStream>) -> Received {
+    let uri = request.uri();
+    let target = uri.path_and_query().map_or("/", |target| target.as_str());
+    let authority = uri.authority().map(|authority| ("host".to_owned(), authority.as_str().into()));
+    let fields = request.headers().iter().map(|(name, value)| (name.as_str().to_owned(), value.as_bytes().to_vec()));
+    Received {
+        method: request.method().to_string(),
         target: target.to_owned(),
         // Where HTTP/1.1 has it, in the first place.
         fields: authority.into_iter().chain(fields).collect(),
-        is_secure: parts.uri.scheme_str() == Some("https"),
+        is_secure: uri.scheme_str() == Some("https"),
         body: Vec::new(),
     }
 }

@@ -25,7 +25,7 @@ impl Wire {
         Self { socket: Rc::new(RefCell::new(Some(socket))), read, worker }
     }
 
-    /// Whoever reads or writes from now on finds the connection closed.
+    /// Reads and writes from now on find the connection closed.
     pub fn take(&self) -> Option<Socket> {
         self.socket.borrow_mut().take()
     }

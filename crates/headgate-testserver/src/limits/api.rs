@@ -6,13 +6,15 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
+use serde::Deserialize;
 use serde_json::json;
 
 use super::bucket::Bucket;
 use super::keys::{Keys, Try};
 use crate::answer::Answer;
-use crate::asked::Asked;
 use crate::config::ApiConfig;
+use crate::helpers::chat;
+use crate::received::Received;
 use crate::statistics::Limited;
 
 /// Hosts with an account of their own; those beyond share one.
@@ -69,10 +71,11 @@ impl Api {
     }
 
     /// Lets a request through or refuses it; one that is refused has used nothing, but for the one whose first try fails.
-    pub fn ask(self: &Arc<Self>, asked: &Asked, tokens: f64, now: Instant) -> Result<Slot, Refusal> {
-        let account = self.account(if self.config.per_host { &asked.host } else { "" }, now);
+    pub fn ask(self: &Arc<Self>, received: &Received, tokens: f64, now: Instant) -> Result<Slot, Refusal> {
+        let host = if self.config.per_host { received.host() } else { "".into() };
+        let account = self.account(&host, now);
         account.enter(self.config.concurrency, tokens, now)?;
-        let key = key(asked);
+        let key = key(received);
         let mut slot = Slot { api: self.clone(), account, key, is_repeated: false };
         match lock(&self.keys).tried(key) {
             Try::FirstFails => return Err(Refusal { cause: Limited::FailedFirst, retry_after_s: None }),
@@ -149,13 +152,27 @@ impl Drop for Slot {
 }
 
 /// The same in every run.
-fn key(asked: &Asked) -> u64 {
+fn key(received: &Received) -> u64 {
     let mut hasher = DefaultHasher::new();
-    match &asked.idempotency_key {
+    match received.field("idempotency-key") {
         Some(key) => key.hash(&mut hasher),
-        None => (&asked.host, &asked.target).hash(&mut hasher),
+        None => (received.host(), &received.target).hash(&mut hasher),
     }
     hasher.finish()
+}
+
+/// What a request costs: what its field `X-Tokens` says, or `tokens` of its body in JSON, or what the answer of a model will say,
+/// or the bytes of its body.
+pub(crate) fn tokens(received: &Received) -> f64 {
+    #[derive(Deserialize)]
+    struct Cost {
+        tokens: f64,
+    }
+    let is_cost = |tokens: &f64| tokens.is_finite() && *tokens >= 0.0;
+    let in_field = received.field("x-tokens").and_then(|text| text.trim().parse().ok()).filter(is_cost);
+    let in_body = || serde_json::from_slice(&received.body).ok().map(|Cost { tokens }| tokens).filter(is_cost);
+    let of_model = || (received.target == chat::PATH).then(|| chat::total_tokens(&received.body)).flatten();
+    in_field.or_else(in_body).unwrap_or_else(|| of_model().unwrap_or(received.body.len()) as f64)
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
@@ -168,10 +185,10 @@ mod tests {
 
     use super::*;
 
-    fn asked(host: &str, target: &str, key: Option<&str>) -> Asked {
+    fn received(host: &str, target: &str, key: Option<&str>) -> Received {
         let head = format!("GET {target} HTTP/1.1\r\nHost: {host}\r\n");
         let key = key.map_or(String::new(), |key| format!("Idempotency-Key: {key}\r\n"));
-        Asked::of(format!("{head}{key}\r\n").as_bytes())
+        Received::of(format!("{head}{key}\r\n").as_bytes(), false)
     }
 
     fn refusal(result: Result<Slot, Refusal>) -> Option<(Limited, Option<u64>)> {
@@ -189,7 +206,7 @@ mod tests {
         ];
         for (config, cause, seconds) in cases {
             let api = Arc::new(Api::new(ApiConfig { burst, ..config }));
-            let ask = || api.ask(&asked("a", "/", None), 10.0, now);
+            let ask = || api.ask(&received("a", "/", None), 10.0, now);
             let _in_progress = [ask().expect("room"), ask().expect("room")];
             assert_eq!(Some((cause, Some(seconds))), refusal(ask()));
         }
@@ -201,7 +218,7 @@ mod tests {
         let (requests_per_s, tokens_per_s) = (Some(2.0), Some(10.0));
         let burst = Duration::from_secs(1);
         let api = Arc::new(Api::new(ApiConfig { requests_per_s, tokens_per_s, burst, ..ApiConfig::default() }));
-        let ask = |tokens| refusal(api.ask(&asked("a", "/", None), tokens, now)).map(|(cause, _)| cause);
+        let ask = |tokens| refusal(api.ask(&received("a", "/", None), tokens, now)).map(|(cause, _)| cause);
         assert_eq!([None, Some(Limited::ApiTokens), None], [ask(9.0), ask(9.0), ask(1.0)]);
         assert_eq!(Some(Limited::ApiRate), ask(0.0));
     }
@@ -210,7 +227,7 @@ mod tests {
     fn a_request_in_progress_has_its_place_until_it_ends() {
         let now = Instant::now();
         let api = Arc::new(Api::new(ApiConfig { concurrency: Some(1), ..ApiConfig::default() }));
-        let ask = || api.ask(&asked("a", "/", None), 0.0, now);
+        let ask = || api.ask(&received("a", "/", None), 0.0, now);
         let first = ask().expect("room");
         assert!(ask().is_err());
         drop(first);
@@ -222,9 +239,9 @@ mod tests {
         let now = Instant::now();
         for (per_host, expected) in [(true, true), (false, false)] {
             let api = Arc::new(Api::new(ApiConfig { requests_per_s: Some(1.0), per_host, ..ApiConfig::default() }));
-            assert!(api.ask(&asked("a", "/", None), 0.0, now).is_ok());
-            assert!(api.ask(&asked("a", "/", None), 0.0, now).is_err());
-            assert_eq!(expected, api.ask(&asked("b", "/", None), 0.0, now).is_ok());
+            assert!(api.ask(&received("a", "/", None), 0.0, now).is_ok());
+            assert!(api.ask(&received("a", "/", None), 0.0, now).is_err());
+            assert_eq!(expected, api.ask(&received("b", "/", None), 0.0, now).is_ok());
         }
     }
 
@@ -232,17 +249,36 @@ mod tests {
     fn the_first_try_of_a_key_fails_whatever_its_url_and_no_other() {
         let now = Instant::now();
         let api = Arc::new(Api::new(ApiConfig { fail_first: 1.0, ..ApiConfig::default() }));
-        let ask = |target: &str, key| refusal(api.ask(&asked("a", target, key), 0.0, now));
+        let ask = |target: &str, key| refusal(api.ask(&received("a", target, key), 0.0, now));
         let failed = Some((Limited::FailedFirst, None));
         assert_eq!([failed, None], [ask("/1", Some("k")), ask("/2", Some("k"))]);
         assert_eq!([failed, None, failed], [ask("/1", None), ask("/1", None), ask("/2", None)]);
     }
 
     #[test]
+    fn a_request_costs_what_it_says_or_else_its_bytes() {
+        let of = |target: &str, fields: &str, body: &str| {
+            let head = format!("POST {target} HTTP/1.1\r\n{fields}\r\n");
+            tokens(&Received { body: body.into(), ..Received::of(head.as_bytes(), false) }).to_string()
+        };
+        let json = r#"{"prompt": "x", "tokens": 40}"#;
+        assert_eq!("7.5", of("/", "X-Tokens: 7.5\r\n", json));
+        assert_eq!("40", of("/", "", json));
+        assert_eq!("40", of("/", "x-tokens: -1\r\n", json));
+        assert_eq!("5", of("/", "", "Hello"));
+        assert_eq!("14", of("/", "", r#"{"tokens": -1}"#));
+        assert_eq!("0", of("/", "", ""));
+        let conversation = r#"{"messages": [{"content": "three short words"}]}"#;
+        assert_eq!("8", of("/v1/chat/completions", "", conversation));
+        assert_eq!("48", of("/", "", conversation));
+        assert_eq!("12", of("/v1/chat/completions", "", r#"{"messages"}"#));
+    }
+
+    #[test]
     fn what_is_asked_after_its_answer_is_known_as_repeated() {
         let now = Instant::now();
         let api = Arc::new(Api::new(ApiConfig::default()));
-        let ask = || api.ask(&asked("a", "/", None), 0.0, now).expect("no limit");
+        let ask = || api.ask(&received("a", "/", None), 0.0, now).expect("no limit");
         assert!(!ask().is_repeated && !ask().is_repeated);
         ask().answered();
         assert!(ask().is_repeated);

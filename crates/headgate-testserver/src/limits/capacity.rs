@@ -25,7 +25,7 @@ impl Capacity {
         Self { places: Arc::new(Semaphore::new(size)), size: Mutex::new(Size { wanted: size, too_many: 0 }) }
     }
 
-    /// Changes the number of places. Whoever has one keeps it.
+    /// Changes the number of places. Those that are taken stay so.
     pub fn resize(&self, wanted: usize) {
         let mut size = self.size();
         if let Some(more) = wanted.checked_sub(size.wanted) {

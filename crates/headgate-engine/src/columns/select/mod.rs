@@ -8,7 +8,6 @@ mod absent;
 mod convert;
 mod path;
 mod room;
-mod scalars;
 #[cfg(test)]
 mod tests;
 mod tree;
@@ -216,7 +215,7 @@ impl Selection {
         let not_json = |error: &serde_json::Error| not_json(body, text, error);
         if !self.quick.is_empty() {
             let mut found = vec![None; self.columns.len()];
-            walk(text, &self.quick, &mut found).map_err(|error| not_json(&error))?;
+            walk(text, &self.quick, &mut found[..]).map_err(|error| not_json(&error))?;
             for (number, raw) in found.into_iter().enumerate() {
                 if let Some(raw) = raw {
                     values[number] = within(room, raw.len(), || self.columns[number].is_of.of_json(raw));

@@ -98,33 +98,6 @@ fn quick_steps(text: &str) -> Option<Vec<Step>> {
     Some(steps)
 }
 
-/// Whether a function that takes an expression as its last argument has another one there than a text in quotes.
-fn has_open_expression(text: &str) -> bool {
-    // Of each parenthesis, whether it is such a function's, and where its last argument begins.
-    let mut open: Vec<(bool, usize)> = Vec::new();
-    let (mut quote, mut is_escaped) = (None, false);
-    for (at, character) in text.char_indices() {
-        match (quote, character) {
-            (Some(_), _) if is_escaped => is_escaped = false,
-            (Some(_), '\\') => is_escaped = true,
-            (Some(end), _) if character == end => quote = None,
-            (None, '\'' | '"') => quote = Some(character),
-            (None, '(' | '[') => {
-                let is_function = ["match", "search"].iter().any(|name| text[..at].ends_with(name));
-                open.push((is_function && character == '(', at + 1));
-            }
-            (None, ',') => open.last_mut().into_iter().for_each(|(_, argument)| *argument = at + 1),
-            (None, ')' | ']') => {
-                if open.pop().is_some_and(|(takes, argument)| takes && !is_quoted(text[argument..at].trim())) {
-                    return true;
-                }
-            }
-            (Some(_) | None, _) => {}
-        }
-    }
-    false
-}
-
 fn is_quoted(text: &str) -> bool {
     text.starts_with(['\'', '"'])
 }
@@ -145,13 +118,24 @@ struct Outline {
     is_open: bool,
 }
 
+/// A bracket or parenthesis that is not closed yet.
+#[derive(Default)]
+struct Bracket {
+    is_filter: bool,
+    /// How many selectors of several values it has.
+    plural: u32,
+    /// It is of a function that takes an expression as its last argument.
+    takes_expression: bool,
+    /// Where its last argument begins.
+    argument: usize,
+}
+
 impl Outline {
     fn of(text: &str) -> Self {
         let mut outline = Self::default();
-        // Of each bracket, whether it holds a filter, and how many selectors of several values.
-        let (mut open, mut open_filters) = (Vec::<(bool, u32)>::new(), 0);
+        let (mut open, mut open_filters) = (Vec::<Bracket>::new(), 0);
         let (mut quote, mut is_escaped, mut before) = (None, false, ' ');
-        for character in text.chars() {
+        for (at, character) in text.char_indices() {
             if let Some(end) = quote {
                 if is_escaped || character == '\\' {
                     is_escaped = !is_escaped;
@@ -162,10 +146,19 @@ impl Outline {
             }
             match character {
                 '\'' | '"' => quote = Some(character),
-                '[' | '(' => open.push((false, 0)),
-                ']' | ')' => open_filters -= usize::from(open.pop().is_some_and(|(is_filter, _)| is_filter)),
+                '[' | '(' => {
+                    let is_function = ["match", "search"].iter().any(|name| text[..at].ends_with(name));
+                    let takes_expression = character == '(' && is_function;
+                    open.push(Bracket { takes_expression, argument: at + 1, ..Bracket::default() });
+                }
+                ',' => open.last_mut().into_iter().for_each(|bracket| bracket.argument = at + 1),
+                ']' | ')' => {
+                    let Bracket { is_filter, takes_expression, argument, .. } = open.pop().unwrap_or_default();
+                    open_filters -= usize::from(is_filter);
+                    outline.has_open_expression |= takes_expression && !is_quoted(text[argument..at].trim());
+                }
                 '?' => {
-                    if let Some((is_filter @ false, _)) = open.last_mut() {
+                    if let Some(Bracket { is_filter: is_filter @ false, .. }) = open.last_mut() {
                         *is_filter = true;
                         open_filters += 1;
                     }
@@ -173,7 +166,7 @@ impl Outline {
                 '.' if before == '.' => outline.descents += 1,
                 '$' if !open.is_empty() => outline.again += 1,
                 '*' | ':' => {
-                    if let Some((_, plural)) = open.last_mut() {
+                    if let Some(Bracket { plural, .. }) = open.last_mut() {
                         *plural += 1;
                         // A slice has two at the most.
                         outline.again += i32::from(*plural == if character == '*' { 2 } else { 3 });
@@ -185,7 +178,6 @@ impl Outline {
             outline.filter_depth = outline.filter_depth.max(open_filters);
             before = character;
         }
-        outline.has_open_expression = has_open_expression(text);
         outline.is_open = quote.is_some();
         outline.expressions = (text.matches("match").count() + text.matches("search").count()) as i32;
         outline

@@ -1,5 +1,5 @@
 //! Memory for selected values: how much they may have, and where it comes from. What there is no memory for now is counted, so that
-//! whoever has waited for as much of it can have them taken anew.
+//! a lane that has waited for as much of it can take them anew.
 
 use super::absent::Absent;
 

@@ -3,17 +3,14 @@
 //! is walked once more, in step with the tree.
 
 use std::collections::{HashMap, HashSet};
-use std::fmt;
 use std::ptr::from_ref;
 use std::sync::{Mutex, PoisonError};
 
-use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
-use serde_json::value::RawValue;
 
 use super::absent::Absent;
 use super::path::Query;
-use super::scalars::nothing_below_scalars;
+use super::walk::{Place, walk};
 
 /// What a tree may take at the most.
 const MAX_TREE_BYTES: usize = 256 << 20;
@@ -91,12 +88,12 @@ fn as_written<'t>(text: &'t str, tree: &Value, nodes: &[&Value]) -> serde_json::
     }
     let mut places = Places { texts: nodes.iter().map(|node| (from_ref(*node), "")).collect(), on_way: HashSet::new() };
     places.mark(tree);
-    InStep { node: tree, places: &mut places }.deserialize(&mut serde_json::Deserializer::from_str(text))?;
+    walk(text, tree, &mut places)?;
     Ok(nodes.iter().filter_map(|node| places.texts.get(&from_ref(*node)).copied()).collect())
 }
 
 /// Nodes that are wanted, known by where they lie, and their texts.
-struct Places<'t> {
+pub(super) struct Places<'t> {
     texts: HashMap<*const Value, &'t str>,
     /// Below these there are some.
     on_way: HashSet<*const Value>,
@@ -117,63 +114,32 @@ impl Places<'_> {
         is_on_way || self.texts.contains_key(&from_ref(node))
     }
 
-    fn leads_on(&self, node: &Value) -> bool {
-        self.on_way.contains(&from_ref(node)) || self.texts.contains_key(&from_ref(node))
+    fn goes_to<'v>(&self, node: &'v Value) -> Option<&'v Value> {
+        (self.on_way.contains(&from_ref(node)) || self.texts.contains_key(&from_ref(node))).then_some(node)
     }
 }
 
-/// A text, and the node that was made of it. Of a name that is there twice, the node is of the last.
-struct InStep<'v, 'p, 't> {
-    node: &'v Value,
-    places: &'p mut Places<'t>,
-}
+/// A text is walked in step with the tree that was made of it. Of a name that is there twice, the node is of the last.
+impl<'t> Place<'t> for &Value {
+    type Found = Places<'t>;
 
-impl<'t> DeserializeSeed<'t> for InStep<'_, '_, 't> {
-    type Value = ();
-
-    fn deserialize<D: Deserializer<'t>>(self, json: D) -> Result<(), D::Error> {
-        let is_on_way = self.places.on_way.contains(&from_ref(self.node));
-        let Some(text) = self.places.texts.get_mut(&from_ref(self.node)) else {
-            return json.deserialize_any(self);
-        };
-        let raw: &RawValue = serde::Deserialize::deserialize(json)?;
-        *text = raw.get();
-        if !is_on_way {
-            return Ok(());
-        }
-        serde_json::Deserializer::from_str(raw.get()).deserialize_any(self).map_err(D::Error::custom)
-    }
-}
-
-impl<'t> Visitor<'t> for InStep<'_, '_, 't> {
-    type Value = ();
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a JSON value")
+    fn name(self, name: &str, places: &Places<'t>) -> Option<Self> {
+        places.goes_to(self.get(name)?)
     }
 
-    fn visit_map<A: MapAccess<'t>>(self, mut map: A) -> Result<(), A::Error> {
-        while let Some(name) = map.next_key::<String>()? {
-            match self.node.get(&name).filter(|node| self.places.leads_on(node)) {
-                Some(node) => map.next_value_seed(InStep { node, places: self.places })?,
-                None => drop(map.next_value::<IgnoredAny>()?),
-            }
-        }
-        Ok(())
+    fn index(self, index: usize, places: &Places<'t>) -> Option<Self> {
+        places.goes_to(self.get(index)?)
     }
 
-    fn visit_seq<A: SeqAccess<'t>>(self, mut sequence: A) -> Result<(), A::Error> {
-        for index in 0.. {
-            let next = match self.node.get(index).filter(|node| self.places.leads_on(node)) {
-                Some(node) => sequence.next_element_seed(InStep { node, places: self.places })?,
-                None => sequence.next_element::<IgnoredAny>()?.map(drop),
-            };
-            if next.is_none() {
-                break;
-            }
-        }
-        Ok(())
+    fn is_wanted(self, places: &Places<'t>) -> bool {
+        places.texts.contains_key(&from_ref(self))
     }
 
-    nothing_below_scalars!();
+    fn leads_on(self, places: &Places<'t>) -> bool {
+        places.on_way.contains(&from_ref(self))
+    }
+
+    fn note(self, text: &'t str, places: &mut Places<'t>) {
+        places.texts.insert(from_ref(self), text);
+    }
 }

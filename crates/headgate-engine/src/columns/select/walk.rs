@@ -1,12 +1,35 @@
-//! The quick way to values whose places are known: one pass over the text finds all of them, and looks at nothing else. Values
-//! are found as they were written. Of a name that is there twice, the last counts.
+//! One pass over a JSON text that finds values as they were written, and looks at nothing else. Of a name that is there twice,
+//! the last counts.
+//!
+//! Where all places on the way to values are known, this finds them without building anything ([`Wanted`]).
 
 use std::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
-use super::scalars::nothing_below_scalars;
+/// A place in a document that a walk over its text comes to.
+pub(super) trait Place<'t>: Copy {
+    /// What is found.
+    type Found: ?Sized;
+
+    /// The place of a value below this one, if the walk goes there.
+    fn name(self, name: &str, found: &Self::Found) -> Option<Self>;
+
+    /// As [`Place::name`], of an item of an array.
+    fn index(self, index: usize, found: &Self::Found) -> Option<Self>;
+
+    /// Whether the text of the value here is to be found.
+    fn is_wanted(self, found: &Self::Found) -> bool;
+
+    /// Whether there are such values below.
+    fn leads_on(self, found: &Self::Found) -> bool;
+
+    fn note(self, text: &'t str, found: &mut Self::Found);
+
+    /// Forgets what was found here and below: the name has come before.
+    fn forget(self, _found: &mut Self::Found) {}
+}
 
 /// A step on the way to a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,58 +63,72 @@ impl Wanted {
         });
         self.below[at].1.add(rest, number);
     }
+}
 
-    fn name(&self, name: &str) -> Option<&Self> {
+impl<'t> Place<'t> for &Wanted {
+    type Found = [Option<&'t str>];
+
+    fn name(self, name: &str, _: &Self::Found) -> Option<Self> {
         self.below
             .iter()
             .find(|(step, _)| matches!(step, Step::Name(wanted) if **wanted == *name))
             .map(|(_, below)| below)
     }
 
-    fn index(&self, index: usize) -> Option<&Self> {
+    fn index(self, index: usize, _: &Self::Found) -> Option<Self> {
         self.below.iter().find(|(step, _)| *step == Step::Index(index)).map(|(_, below)| below)
     }
 
-    fn forget(&self, found: &mut [Option<&str>]) {
+    fn is_wanted(self, _: &Self::Found) -> bool {
+        !self.here.is_empty()
+    }
+
+    fn leads_on(self, _: &Self::Found) -> bool {
+        !self.below.is_empty()
+    }
+
+    fn note(self, text: &'t str, found: &mut Self::Found) {
+        self.here.iter().for_each(|number| found[*number] = Some(text));
+    }
+
+    fn forget(self, found: &mut Self::Found) {
         self.here.iter().for_each(|number| found[*number] = None);
         self.below.iter().for_each(|(_, below)| below.forget(found));
     }
 }
 
-/// Finds what is wanted in a JSON text; `found` has a place for each number.
+/// Finds what is wanted from this place on, which is that of the whole text.
 ///
 /// # Errors
 /// It is no JSON.
-pub(super) fn walk<'t>(text: &'t str, wanted: &Wanted, found: &mut [Option<&'t str>]) -> serde_json::Result<()> {
+pub(super) fn walk<'t, P: Place<'t>>(text: &'t str, place: P, found: &mut P::Found) -> serde_json::Result<()> {
     let mut json = serde_json::Deserializer::from_str(text);
-    Walk { wanted, found }.deserialize(&mut json)?;
+    Walk { place, found }.deserialize(&mut json)?;
     json.end()
 }
 
-struct Walk<'w, 'f, 't> {
-    wanted: &'w Wanted,
-    found: &'f mut [Option<&'t str>],
+struct Walk<'f, P, F: ?Sized> {
+    place: P,
+    found: &'f mut F,
 }
 
-impl<'t> DeserializeSeed<'t> for Walk<'_, '_, 't> {
+impl<'t, P: Place<'t>> DeserializeSeed<'t> for Walk<'_, P, P::Found> {
     type Value = ();
 
     fn deserialize<D: Deserializer<'t>>(self, json: D) -> Result<(), D::Error> {
-        if self.wanted.here.is_empty() {
+        if !self.place.is_wanted(self.found) {
             return json.deserialize_any(self);
         }
         let raw: &RawValue = serde::Deserialize::deserialize(json)?;
-        for number in &self.wanted.here {
-            self.found[*number] = Some(raw.get());
-        }
-        if self.wanted.below.is_empty() {
+        self.place.note(raw.get(), self.found);
+        if !self.place.leads_on(self.found) {
             return Ok(());
         }
         serde_json::Deserializer::from_str(raw.get()).deserialize_any(self).map_err(D::Error::custom)
     }
 }
 
-impl<'t> Visitor<'t> for Walk<'_, '_, 't> {
+impl<'t, P: Place<'t>> Visitor<'t> for Walk<'_, P, P::Found> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -99,11 +136,11 @@ impl<'t> Visitor<'t> for Walk<'_, '_, 't> {
     }
 
     fn visit_map<A: MapAccess<'t>>(self, mut map: A) -> Result<(), A::Error> {
-        while let Some(below) = map.next_key_seed(Name(self.wanted))? {
+        while let Some(below) = map.next_key_seed(Name { place: self.place, found: &*self.found })? {
             match below {
-                Some(wanted) => {
-                    wanted.forget(self.found);
-                    map.next_value_seed(Walk { wanted, found: self.found })?;
+                Some(place) => {
+                    place.forget(self.found);
+                    map.next_value_seed(Walk { place, found: self.found })?;
                 }
                 None => drop(map.next_value::<IgnoredAny>()?),
             }
@@ -113,8 +150,8 @@ impl<'t> Visitor<'t> for Walk<'_, '_, 't> {
 
     fn visit_seq<A: SeqAccess<'t>>(self, mut sequence: A) -> Result<(), A::Error> {
         for index in 0.. {
-            let next = match self.wanted.index(index) {
-                Some(wanted) => sequence.next_element_seed(Walk { wanted, found: self.found })?,
+            let next = match self.place.index(index, self.found) {
+                Some(place) => sequence.next_element_seed(Walk { place, found: self.found })?,
                 None => sequence.next_element::<IgnoredAny>()?.map(drop),
             };
             if next.is_none() {
@@ -124,28 +161,54 @@ impl<'t> Visitor<'t> for Walk<'_, '_, 't> {
         Ok(())
     }
 
-    nothing_below_scalars!();
+    // Below these there is nothing.
+    fn visit_bool<E>(self, _: bool) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_i64<E>(self, _: i64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_u64<E>(self, _: u64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_str<E>(self, _: &str) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_unit<E>(self) -> Result<(), E> {
+        Ok(())
+    }
 }
 
-/// What is wanted below a name.
-struct Name<'w>(&'w Wanted);
+/// The place that a name leads to.
+struct Name<'f, P, F: ?Sized> {
+    place: P,
+    found: &'f F,
+}
 
-impl<'w, 't> DeserializeSeed<'t> for Name<'w> {
-    type Value = Option<&'w Wanted>;
+impl<'t, P: Place<'t>> DeserializeSeed<'t> for Name<'_, P, P::Found> {
+    type Value = Option<P>;
 
     fn deserialize<D: Deserializer<'t>>(self, json: D) -> Result<Self::Value, D::Error> {
         json.deserialize_str(self)
     }
 }
 
-impl<'w> Visitor<'_> for Name<'w> {
-    type Value = Option<&'w Wanted>;
+impl<'t, P: Place<'t>> Visitor<'t> for Name<'_, P, P::Found> {
+    type Value = Option<P>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a name")
     }
 
     fn visit_str<E>(self, name: &str) -> Result<Self::Value, E> {
-        Ok(self.0.name(name))
+        Ok(self.place.name(name, self.found))
     }
 }

@@ -204,7 +204,7 @@ impl Client {
     ) -> Result<(Rc<Http2Connection>, Driver), Failure> {
         permit.set_of_host(None);
         permit.set_bytes(HTTP2_IDLE_BYTES + connection.stream.held_bytes());
-        let terms = Terms { max_streams: route.key.way.http2_streams(), window_bytes: limits.window_bytes };
+        let terms = Terms { max_streams: route.key.transport.http2_streams(), window_bytes: limits.window_bytes };
         let begun = timeout_at(by.time.into(), Http2Connection::begin(connection, terms, permit)).await;
         begun.unwrap_or_else(|_| {
             let message = "the HTTP/2 connection did not begin in time";

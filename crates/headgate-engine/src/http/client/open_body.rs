@@ -4,13 +4,13 @@ use std::time::{Duration, Instant};
 
 use super::lane::LaneState;
 use crate::http::deadline::Deadline;
-use crate::http::decode::Codings;
+use crate::http::decode::ContentEncodings;
 use crate::http::h1::exchange::{Means, OpenExchange};
 use crate::http::h1::head::Head;
-use crate::http::h2::open_stream::OpenStream;
+use crate::http::h2::exchange::Http2Body;
+use crate::http::incoming::PARTIAL_CONTENT;
 use crate::http::patience::{Progress, came_no_more};
 use crate::http::pool::Lease;
-use crate::http::received::PARTIAL_CONTENT;
 use crate::model::body_stream::BodyPiece;
 use crate::model::error::{ErrorKind, Failure};
 use crate::model::message::OptionName;
@@ -20,14 +20,14 @@ use crate::model::message::OptionName;
 pub struct OpenBody {
     rest: Rest,
     /// Those to undo, unless who takes the body wants it as it came.
-    codings: Option<Codings>,
+    codings: Option<ContentEncodings>,
 }
 
 /// What of the exchange is still to come.
 #[derive(Debug)]
 enum Rest {
     Http1(Box<OpenExchange>, Lease),
-    Http2(Box<OpenStream>),
+    Http2(Box<Http2Body>),
 }
 
 impl OpenBody {
@@ -35,11 +35,11 @@ impl OpenBody {
         Box::new(Self { rest: Rest::Http1(Box::new(exchange), connection), codings: codings(head, means) })
     }
 
-    pub fn of_http2(stream: OpenStream, head: &Head, means: &Means<'_>) -> Box<Self> {
+    pub fn of_http2(stream: Http2Body, head: &Head, means: &Means<'_>) -> Box<Self> {
         Box::new(Self { rest: Rest::Http2(Box::new(stream)), codings: codings(head, means) })
     }
 
-    pub fn take_codings(&mut self) -> Option<Codings> {
+    pub fn take_codings(&mut self) -> Option<ContentEncodings> {
         self.codings.take()
     }
 
@@ -80,6 +80,6 @@ impl OpenBody {
 }
 
 /// As of a body that is kept: a part of a representation is no whole body in its coding.
-fn codings(head: &Head, means: &Means<'_>) -> Option<Codings> {
-    (head.encoded && !means.limits.raw && head.status != PARTIAL_CONTENT).then(|| Codings::of(&head.headers))
+fn codings(head: &Head, means: &Means<'_>) -> Option<ContentEncodings> {
+    (head.encoded && !means.limits.raw && head.status != PARTIAL_CONTENT).then(|| ContentEncodings::of(&head.headers))
 }

@@ -3,67 +3,49 @@
 //! The decoder takes its window as a stream needs it, up to 16 MiB, and fills it before it hands anything out. So its
 //! allocator asks first, which also bounds what is done at once. Windows beyond 16 MiB are no part of the content coding.
 
-use std::io::{self, BufRead, Read};
+use std::io;
 use std::rc::Rc;
 
 use brotli::{
     Allocator, BrotliDecompressStream, BrotliResult, BrotliState, HuffmanCode, SliceWrapper, SliceWrapperMut,
 };
 
+use super::decompress::{Decompressor, Progress};
 use super::meter::Meter;
 
-pub(super) struct Brotli<'a, R> {
-    inner: R,
+pub(super) struct Brotli<'a> {
     state: BrotliState<Bytes<'a>, Tables<'a>, Tables<'a>>,
     total_out: usize,
-    done: bool,
 }
 
-impl<'a, R: BufRead> Brotli<'a, R> {
-    pub(super) fn new(inner: R, meter: &Rc<Meter<'a>>) -> Self {
+impl<'a> Brotli<'a> {
+    pub(super) fn new(meter: &Rc<Meter<'a>>) -> Self {
         let tables = || Tables(meter.clone());
-        let state = BrotliState::new_strict(Bytes(meter.clone()), tables(), tables());
-        Self { inner, state, total_out: 0, done: false }
+        Self { state: BrotliState::new_strict(Bytes(meter.clone()), tables(), tables()), total_out: 0 }
     }
 }
 
-impl<R: BufRead> Read for Brotli<'_, R> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        // What follows the stream is ignored.
-        while !self.done && !buffer.is_empty() {
-            // What was read before may have something left to come out.
-            let (input, blocked) = match self.inner.fill_buf() {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => (&[][..], true),
-                input => (input?, false),
-            };
-            let at_end = input.is_empty();
-            let (mut available_in, mut consumed) = (input.len(), 0);
-            let (mut available_out, mut written) = (buffer.len(), 0);
-            let result = BrotliDecompressStream(
-                &mut available_in,
-                &mut consumed,
-                input,
-                &mut available_out,
-                &mut written,
-                buffer,
-                &mut self.total_out,
-                &mut self.state,
-            );
-            self.inner.consume(consumed);
-            self.done = matches!(result, BrotliResult::ResultSuccess);
-            if written > 0 {
-                return Ok(written);
+impl Decompressor for Brotli<'_> {
+    fn decompress(&mut self, input: &[u8], output: &mut [u8]) -> io::Result<Progress> {
+        let (mut available_in, mut consumed) = (input.len(), 0);
+        let (mut available_out, mut written) = (output.len(), 0);
+        let result = BrotliDecompressStream(
+            &mut available_in,
+            &mut consumed,
+            input,
+            &mut available_out,
+            &mut written,
+            output,
+            &mut self.total_out,
+            &mut self.state,
+        );
+        match result {
+            // What was written before the failure is of no use alone.
+            BrotliResult::ResultFailure if written == 0 => {
+                Err(io::Error::new(io::ErrorKind::InvalidData, "brotli: Invalid Data"))
             }
-            match result {
-                BrotliResult::ResultFailure => {
-                    return Err(io::Error::new(io::ErrorKind::InvalidData, "brotli: Invalid Data"));
-                }
-                BrotliResult::NeedsMoreInput if blocked => return Err(io::ErrorKind::WouldBlock.into()),
-                BrotliResult::NeedsMoreInput if at_end => return Err(io::ErrorKind::UnexpectedEof.into()),
-                _ => {}
-            }
+            result => Ok(Progress { consumed, written, has_ended: matches!(result, BrotliResult::ResultSuccess) }),
         }
-        Ok(0)
     }
 }
 

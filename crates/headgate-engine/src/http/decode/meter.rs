@@ -1,6 +1,6 @@
-//! What decoding one body may take: bytes that pass, time, and memory that was set aside before it is there.
+//! What decoding one body may take: bytes that pass, time, and memory that was reserved before it is filled.
 //!
-//! All layers of a body share one meter. Decoders turn what goes wrong below them into errors of their own; so the first
+//! All layers of a body share one meter. Decompressors turn what goes wrong below them into errors of their own; so the first
 //! reason to stop is kept here, and nothing passes after it.
 
 use std::cell::{Cell, RefCell};
@@ -10,19 +10,23 @@ use std::time::Instant;
 use crate::model::memory::Reservation;
 
 /// Why decoding does not go on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug)]
 pub(super) enum Stop {
-    /// What comes out, or what one coding hands to the next, passes the cap on a body's size.
+    /// What comes out, or what one encoding hands to the next, passes the cap on a body's size.
     TooLarge,
-    /// Its time is over, or nobody wants it any more.
+    /// Its time is over, or its caller is gone.
     TimedOut,
-    /// It is more than may be done in one piece.
-    PieceEnded,
-    /// There is no room; so much is needed up to here.
+    /// Its input has not come yet, or it is more than may be done at once.
+    Paused,
+    /// There is no memory; so much is needed up to here.
     NoMemory { needed: u64 },
+    /// The encoded body can't be read.
+    Unreadable(io::Error),
+    /// The body is not in its encoding.
+    Broken(io::Error),
 }
 
-/// What may be done in one piece.
+/// What may be done at once.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Bounds {
     /// Bytes that may pass any layer, all of them together: what comes to nothing is work, too.
@@ -32,14 +36,14 @@ pub(super) struct Bounds {
 }
 
 pub(super) struct Meter<'a> {
-    left: Cell<u64>,
-    until: Instant,
+    bounds: Cell<Bounds>,
     by: Instant,
     is_wanted: &'a dyn Fn() -> bool,
+    /// Decoding goes on after a pause, for as long as its caller wants. So it never overdraws the budget, and its memory may
+    /// be more than what is done at once.
+    resumes: bool,
     memory: RefCell<Memory>,
-    stopped: Cell<Option<Stop>>,
-    /// What may be done before it is another's turn; `None`: there are no turns.
-    turn: Cell<Option<Bounds>>,
+    stopped: RefCell<Option<Stop>>,
 }
 
 struct Memory {
@@ -48,7 +52,7 @@ struct Memory {
 }
 
 impl<'a> Meter<'a> {
-    /// `held`: bytes that are in memory already.
+    /// For a body that is decoded in one go, with `held` bytes that are in memory already.
     pub(super) fn new(
         bounds: Bounds,
         by: Instant,
@@ -56,56 +60,44 @@ impl<'a> Meter<'a> {
         reservation: Reservation,
         held: u64,
     ) -> Self {
-        Self {
-            left: Cell::new(bounds.bytes),
-            until: bounds.until,
-            by,
-            is_wanted,
-            memory: RefCell::new(Memory { reservation, needed: held }),
-            stopped: Cell::new(None),
-            turn: Cell::new(None),
-        }
+        let memory = RefCell::new(Memory { reservation, needed: held });
+        Self { bounds: Cell::new(bounds), by, is_wanted, resumes: false, memory, stopped: RefCell::new(None) }
     }
 
-    /// So much may be done now. When it is, reading fails with `WouldBlock`, and goes on in the next turn.
-    pub(super) fn begin_turn(&self, bounds: Bounds) {
-        self.turn.set(Some(bounds));
+    /// For a body that is decoded while it comes, until `by`.
+    pub(super) fn resuming(bounds: Bounds, by: Instant, reservation: Reservation) -> Self {
+        Self { resumes: true, ..Self::new(bounds, by, &|| true, reservation, 0) }
     }
 
-    pub(super) fn has_turns(&self) -> bool {
-        self.turn.get().is_some()
+    /// Allows so much to be done after a pause.
+    pub(super) fn resume(&self, bounds: Bounds) {
+        self.bounds.set(bounds);
     }
 
-    pub(super) fn turn_is_over(&self) -> bool {
-        self.turn.get().is_some_and(|turn| turn.bytes == 0)
+    /// Returns whether as much was done as may be done at once.
+    pub(super) fn has_used_up(&self) -> bool {
+        self.bounds.get().bytes == 0
     }
 
-    /// So many bytes have passed a layer.
+    /// Counts bytes that have passed a layer.
     pub(super) fn pass(&self, bytes: u64) -> io::Result<()> {
         self.check()?;
         let now = Instant::now();
-        if let Some(turn) = self.turn.get() {
-            let left = if now < turn.until { turn.bytes.saturating_sub(bytes) } else { 0 };
-            self.turn.set(Some(Bounds { bytes: left, ..turn }));
-        }
         if self.by <= now || !(self.is_wanted)() {
             return Err(self.stop(Stop::TimedOut));
         }
-        match self.left.get().checked_sub(bytes) {
-            Some(left) if now < self.until => self.left.set(left),
-            _ => return Err(self.stop(Stop::PieceEnded)),
-        }
+        let Bounds { bytes: left, until } = self.bounds.get();
+        self.bounds.set(Bounds { bytes: if now < until { left.saturating_sub(bytes) } else { 0 }, until });
         Ok(())
     }
 
-    /// Sets memory aside that is to be taken.
+    /// Reserves memory that is to be filled.
     pub(super) fn draw(&self, bytes: u64) -> io::Result<()> {
         let mut memory = self.memory.borrow_mut();
         memory.needed += bytes;
         self.check()?;
         let lacking = memory.needed.saturating_sub(memory.reservation.bytes());
-        // What is undone in turns lasts as long as its caller wants, and so never overdraws.
-        let grow = if self.has_turns() { Reservation::try_grow_within } else { Reservation::try_grow };
+        let grow = if self.resumes { Reservation::try_grow_within } else { Reservation::try_grow };
         if lacking > 0 && !grow(&mut memory.reservation, lacking) {
             return Err(self.stop(Stop::NoMemory { needed: memory.needed }));
         }
@@ -114,25 +106,27 @@ impl<'a> Meter<'a> {
 
     /// As [`Meter::draw`], for what is written to at once and in one go.
     pub(super) fn draw_at_once(&self, bytes: u64) -> io::Result<()> {
-        if bytes > self.left.get() {
-            return Err(self.stop(Stop::PieceEnded));
+        if !self.resumes && bytes > self.bounds.get().bytes {
+            return Err(self.stop(Stop::Paused));
         }
         self.draw(bytes)
     }
 
-    /// Memory that was drawn is free again; it stays set aside.
+    /// Takes note that memory which was drawn is free again; it stays reserved.
     pub(super) fn free(&self, bytes: u64) {
         self.memory.borrow_mut().needed -= bytes;
     }
 
-    /// Nothing passes any more, for the first reason that is told.
+    /// Lets nothing pass any more, for the first reason that is told.
     pub(super) fn stop(&self, reason: Stop) -> io::Error {
-        self.stopped.set(self.stopped.get().or(Some(reason)));
+        self.stopped.borrow_mut().get_or_insert(reason);
         io::Error::other("decoding was stopped")
     }
 
-    pub(super) fn stopped(&self) -> Option<Stop> {
-        self.stopped.get()
+    /// Returns why reading has failed with this error.
+    pub(super) fn reason(&self, error: io::Error) -> Stop {
+        let of_error = if error.kind() == io::ErrorKind::WouldBlock { Stop::Paused } else { Stop::Broken(error) };
+        self.stopped.take().unwrap_or(of_error)
     }
 
     pub(super) fn into_reservation(self) -> Reservation {
@@ -140,6 +134,6 @@ impl<'a> Meter<'a> {
     }
 
     fn check(&self) -> io::Result<()> {
-        self.stopped.get().map_or(Ok(()), |reason| Err(self.stop(reason)))
+        if self.stopped.borrow().is_some() { Err(self.stop(Stop::Paused)) } else { Ok(()) }
     }
 }

@@ -1,4 +1,4 @@
-//! Content codings (RFC 9110 section 8.4.1), undone piece by piece, so that the cap on a body's size holds for what comes
+//! Content encodings (RFC 9110 section 8.4.1), undone piece by piece, so that the cap on a body's size holds for what comes
 //! out while it comes out: a gzip bomb ends at the cap, not in memory.
 //!
 //! Several gzip members, or zstd frames, in a row are one body. Codings may be nested five deep (urllib3's CVE-2025-66418 is
@@ -12,9 +12,10 @@
 //! ourselves, and moves the deadline on; decoding does not.
 
 mod brotli;
-mod coding;
+mod decoding;
+mod decompress;
+mod encoding;
 mod inflate;
-mod layers;
 mod meter;
 pub mod piecewise;
 pub mod pool;
@@ -24,14 +25,12 @@ mod tests;
 
 use std::cell::RefCell;
 use std::io;
-use std::panic::resume_unwind;
-use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-pub use self::coding::Codings;
-use self::coding::{Coding, MAX_CODINGS, Undoing};
-use self::layers::undo_all;
+use self::decoding::Decoding;
+pub use self::encoding::ContentEncodings;
+use self::encoding::Encoding;
 use self::meter::{Bounds, Meter, Stop};
 use self::pool::{Length, Pool};
 use crate::http::deadline::{Deadline, OwnWait};
@@ -77,157 +76,122 @@ pub struct Undo {
 pub struct Undone {
     /// Decoded, or as it came.
     pub body: Body,
-    /// The codings that it still has.
+    /// The encodings that it still has.
     pub left: Option<Box<str>>,
     /// `body` is the beginning of a longer one.
     pub truncated: bool,
     pub failure: Option<Failure>,
 }
 
-/// A body that is being decoded, and the memory set aside for it: at least its own.
+/// A body that is being decoded, and the memory reserved for it: at least its own.
 #[derive(Debug)]
 struct Encoded {
-    codings: Vec<Coding>,
+    encodings: Vec<Encoding>,
     bytes: Vec<u8>,
     reservation: Reservation,
     undo: Undo,
 }
 
-/// What a piece of work came to.
-enum Piece {
-    Done {
-        body: Body,
-        truncated: bool,
-    },
-    Failed(Encoded, Failure),
-    /// It is more than that. To be begun again.
-    Unfinished(Encoded),
-    /// As [`Piece::Unfinished`], with so much memory in all.
-    NoMemory(Encoded, u64),
-}
+/// The decoded body and whether it is cut off; or the body to begin again with, and why.
+type Decoded = Result<(Body, bool), (Encoded, Stop)>;
 
 impl Decoder {
     pub fn new(pool: Arc<Pool>) -> Self {
         Self { pool, scratch: RefCell::default() }
     }
 
-    /// What work with a decoded body comes to that would take a worker too long.
+    /// Returns what work with a decoded body comes to that would take a worker too long.
     ///
-    /// Cancelling it takes the work back, if it is not begun.
+    /// Cancelling it withdraws the work, if it is not begun.
     pub async fn elsewhere<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> T {
-        self.pool.done(Length::Long, |_, _| work()).await
+        self.pool.run(Length::Long, Instant::now(), |_, _| work()).await.0
     }
 
-    /// Undoes these content codings. What fails leaves the body as it came, with its failure:
-    /// `body_too_large`: what comes out is more than it may be. `decode`: the body is not in that coding, or is cut off.
+    /// Undoes these content encodings. What fails leaves the body as it came, with its failure:
+    /// `body_too_large`: what comes out is more than it may be. `decode`: the body is not in that encoding, or is cut off.
     /// `timeout`: it is not done by the deadline, which is moved on by waiting for memory or a thread.
     ///
     /// Cancelling it drops the body; a thread that is at it notices soon, and drops it then.
-    pub async fn decode(&self, codings: Codings, body: Body, undo: Undo, deadline: &mut Deadline) -> Undone {
-        let known = match &codings.undoing {
-            Undoing::Known(known) => known.clone(),
-            Undoing::Unknown => return Undone { body, left: codings.names(), truncated: undo.is_cut, failure: None },
-            Undoing::TooMany => {
-                return Undone { body, left: codings.names(), truncated: false, failure: Some(too_many()) };
+    pub async fn decode(&self, encodings: ContentEncodings, body: Body, undo: Undo, deadline: &mut Deadline) -> Undone {
+        let known = match encodings.to_undo() {
+            Ok(known) => known.to_vec(),
+            Err(failure) => {
+                return Undone { body, left: encodings.names(), truncated: false, failure: Some(failure) };
             }
         };
-        if body.bytes.is_empty() || known.is_empty() {
-            return Undone { body, left: None, truncated: undo.is_cut, failure: None };
+        if known.is_empty() {
+            return Undone { body, left: encodings.names(), truncated: undo.is_cut, failure: None };
         }
         let Body { bytes, reservation } = body;
-        let mut encoded = Encoded { codings: known, bytes, reservation, undo };
+        let mut encoded = Encoded { encodings: known, bytes, reservation, undo };
         let mut length = encoded.likely_length();
         loop {
-            let piece = match length {
-                None => self.at_once(encoded, deadline.at()),
-                Some(length) => self.in_pool(length, encoded, deadline).await,
+            let decoded = match length {
+                None => self.decode_at_once(encoded, deadline.at()),
+                Some(length) => {
+                    let work = move |by, is_wanted: &dyn Fn() -> bool| encoded.decode(length, by, is_wanted);
+                    let (decoded, waited) = self.pool.run(length, deadline.at(), work).await;
+                    deadline.excuse(OwnWait::Decoder, waited);
+                    decoded
+                }
             };
-            encoded = match piece {
-                Piece::Done { body, truncated } => return Undone { body, left: None, truncated, failure: None },
+            let (again, stop) = match decoded {
+                Ok((body, truncated)) => return Undone { body, left: None, truncated, failure: None },
+                Err(stopped) => stopped,
+            };
+            encoded = again;
+            match stop {
+                Stop::Paused => length = Some(if length.is_none() { Length::Short } else { Length::Long }),
                 // A stall took its time, and that was excused just now.
-                Piece::Failed(encoded, failure)
-                    if failure.kind == ErrorKind::Timeout && !deadline.has_passed(Instant::now()) =>
-                {
-                    length = Some(Length::Long);
-                    encoded
-                }
-                Piece::Failed(Encoded { bytes, mut reservation, .. }, failure) => {
-                    reservation.shrink_to(bytes.capacity() as u64);
-                    let body = Body { bytes, reservation };
-                    return Undone { body, left: codings.names(), truncated: false, failure: Some(failure) };
-                }
-                Piece::Unfinished(encoded) => {
-                    length = Some(if length.is_none() { Length::Short } else { Length::Long });
-                    encoded
-                }
-                Piece::NoMemory(mut encoded, needed) => {
+                Stop::TimedOut if !deadline.has_passed(Instant::now()) => length = Some(Length::Long),
+                Stop::NoMemory { needed } => {
                     let since = Instant::now();
-                    let lacking = needed.saturating_sub(encoded.reservation.bytes());
-                    encoded.reservation.grow(lacking).await;
+                    encoded.reservation.grow(needed.saturating_sub(encoded.reservation.bytes())).await;
                     // That the memory was full is not the server's fault.
                     deadline.excuse(OwnWait::Memory, since.elapsed());
-                    encoded
                 }
-            };
+                stop => {
+                    let Encoded { bytes, mut reservation, .. } = encoded;
+                    reservation.shrink_to(bytes.capacity() as u64);
+                    let (body, failure) = (Body { bytes, reservation }, Some(undo.failure(stop)));
+                    return Undone { body, left: encodings.names(), truncated: false, failure };
+                }
+            }
         }
     }
 
-    /// Decodes a body whose codings let few bytes pass.
-    fn at_once(&self, mut encoded: Encoded, by: Instant) -> Piece {
+    /// Decodes a body whose encodings let few bytes pass.
+    fn decode_at_once(&self, mut encoded: Encoded, by: Instant) -> Decoded {
         let mut scratch = self.scratch.borrow_mut();
         scratch.clear();
         let bounds = Bounds { bytes: AT_ONCE_BYTES, until: Instant::now() + AT_ONCE_TIME };
         // What is taken here is taken once for each worker.
-        let meter = Rc::new(Meter::new(bounds, by, &|| true, Reservation::default(), 0));
-        match encoded.undo_into(&meter, &mut scratch) {
-            Ok(truncated) => {
-                let length = scratch.len() as u64;
-                let lacking = length.saturating_sub(encoded.reservation.bytes());
-                if lacking > 0 && !encoded.reservation.try_grow(lacking) {
-                    return Piece::NoMemory(encoded, length);
-                }
-                drop(std::mem::take(&mut encoded.bytes));
-                encoded.reservation.shrink_to(length);
-                Piece::Done { body: Body { bytes: scratch.to_vec(), reservation: encoded.reservation }, truncated }
-            }
-            Err(Stopped::Failed(failure)) => Piece::Failed(encoded, failure),
-            Err(_) => Piece::Unfinished(encoded),
+        let meter = Meter::new(bounds, by, &|| true, Reservation::default(), 0);
+        let decoded = encoded.begin(meter).read_to_end(&mut scratch);
+        let truncated = match encoded.undo.conclude(decoded) {
+            Ok(truncated) => truncated,
+            Err(stop) => return Err((encoded, stop)),
+        };
+        let length = scratch.len() as u64;
+        let lacking = length.saturating_sub(encoded.reservation.bytes());
+        if lacking > 0 && !encoded.reservation.try_grow(lacking) {
+            return Err((encoded, Stop::NoMemory { needed: length }));
         }
+        drop(std::mem::take(&mut encoded.bytes));
+        encoded.reservation.shrink_to(length);
+        Ok((Body { bytes: scratch.to_vec(), reservation: encoded.reservation }, truncated))
     }
-
-    /// Has a thread decode it, as far as its length allows and memory reaches. Until it is begun, its time does not run; from
-    /// then on the thread looks at the clock with each piece that passes, and gives the body back when its time is over.
-    async fn in_pool(&self, length: Length, encoded: Encoded, deadline: &mut Deadline) -> Piece {
-        let (by, since) = (deadline.at(), Instant::now());
-        let mut brought = self.pool.run(length, move |begun, is_wanted: &dyn Fn() -> bool| {
-            encoded.decode(length, by + begun.saturating_duration_since(since), is_wanted)
-        });
-        if let Ok(begun) = (&mut brought.begun).await {
-            deadline.excuse(OwnWait::Decoder, begun.saturating_duration_since(since));
-        }
-        match (&mut brought.ended).await.expect("a thread replies, if with its panic") {
-            Ok(piece) => piece,
-            // As if the lane itself had panicked: that ends the run.
-            Err(panic) => resume_unwind(panic),
-        }
-    }
-}
-
-/// Why there is no decoded body.
-enum Stopped {
-    Failed(Failure),
-    PieceEnded,
-    NoMemory { needed: u64 },
 }
 
 impl Encoded {
-    /// What there is likely to be done, since what is tried in vain is done twice. `None`: what a worker does at once.
+    /// Returns how much there is likely to be done, since what is tried in vain is done twice. `None`: what a worker does at
+    /// once.
     fn likely_length(&self) -> Option<Length> {
         let came = self.bytes.len() as u64;
-        let said = match (self.codings.as_slice(), self.bytes.last_chunk()) {
+        let said = match (self.encodings.as_slice(), self.bytes.last_chunk()) {
             // The end of a member says it (RFC 1952 section 2.3.1). If it lies, that is found out, but for what can't be
             // true: that is something else behind the last member.
-            ([Coding::Gzip], Some(length)) => Some(u64::from(u32::from_le_bytes(*length)))
+            ([Encoding::Gzip], Some(length)) => Some(u64::from(u32::from_le_bytes(*length)))
                 .filter(|length| *length <= came.saturating_mul(DEFLATE_MAX_RATIO)),
             _ => None,
         };
@@ -235,8 +199,13 @@ impl Encoded {
         (passes > AT_ONCE_BYTES).then_some(if passes <= SHORT_BYTES { Length::Short } else { Length::Long })
     }
 
-    /// In a thread of the pool.
-    fn decode(mut self, length: Length, by: Instant, is_wanted: &dyn Fn() -> bool) -> Piece {
+    fn begin<'a>(&'a self, meter: Meter<'a>) -> Decoding<'a> {
+        Decoding::new(&self.encodings, &*self.bytes, self.undo.max_bytes, meter)
+    }
+
+    /// Decodes it in a thread of the pool, as far as its length allows and memory reaches. The thread looks at the clock with
+    /// each piece that passes.
+    fn decode(mut self, length: Length, by: Instant, is_wanted: &dyn Fn() -> bool) -> Decoded {
         let bounds = match length {
             Length::Short => Bounds { bytes: SHORT_BYTES, until: Instant::now() + SHORT_TIME },
             Length::Long => Bounds { bytes: u64::MAX, until: by },
@@ -244,69 +213,59 @@ impl Encoded {
         let held = self.bytes.capacity() as u64;
         let limit = self.reservation.limit();
         let reservation = std::mem::take(&mut self.reservation);
-        let meter = Rc::new(Meter::new(bounds, by, is_wanted, reservation, held));
+        let mut decoding = self.begin(Meter::new(bounds, by, is_wanted, reservation, held));
         let mut decoded = Vec::new();
-        let undone = self.undo_into(&meter, &mut decoded);
-        self.reservation = Rc::into_inner(meter).expect("its layers are gone").into_reservation();
-        match undone {
+        let read = decoding.read_to_end(&mut decoded);
+        self.reservation = decoding.into_reservation();
+        match self.undo.conclude(read) {
             Ok(truncated) => {
                 drop(self.bytes);
                 decoded.shrink_to_fit();
                 self.reservation.shrink_to(decoded.capacity() as u64);
-                Piece::Done { body: Body { bytes: decoded, reservation: self.reservation }, truncated }
+                Ok((Body { bytes: decoded, reservation: self.reservation }, truncated))
             }
-            Err(Stopped::Failed(failure)) => Piece::Failed(self, failure),
-            Err(undone) => {
+            Err(stop) => {
                 drop(decoded);
                 self.reservation.shrink_to(held);
-                match undone {
-                    // What is left to do is not known: twice as much each time is not much more often than needed. Who asks
-                    // for more than there is in all is let through one at a time: not before it must be.
-                    Stopped::NoMemory { needed } => Piece::NoMemory(self, (needed * 2).min(limit.max(needed))),
-                    _ => Piece::Unfinished(self),
-                }
+                // What is left to do is not known: twice as much each time is not much more often than needed. Who asks for
+                // more than there is in all is let through one at a time: not before it must be.
+                let stop = match stop {
+                    Stop::NoMemory { needed } => Stop::NoMemory { needed: (needed * 2).min(limit.max(needed)) },
+                    stop => stop,
+                };
+                Err((self, stop))
             }
         }
-    }
-
-    /// Whether what comes out is cut off.
-    fn undo_into<'a>(&'a self, meter: &Rc<Meter<'a>>, output: &mut Vec<u8>) -> Result<bool, Stopped> {
-        let undone = undo_all(&self.codings, &self.bytes, self.undo.max_bytes, meter, output);
-        self.undo.ended(meter.stopped(), undone)
     }
 }
 
 impl Undo {
-    /// What decoding came to: whether what came out is cut off.
-    fn ended(self, stopped: Option<Stop>, undone: io::Result<()>) -> Result<bool, Stopped> {
-        let Undo { max_bytes, truncates, is_cut } = self;
-        Err(match (stopped, undone) {
-            (None, Ok(())) => return Ok(is_cut),
+    /// Returns whether what came out is cut off, where that is not why decoding has stopped in vain.
+    fn conclude(self, decoded: Result<(), Stop>) -> Result<bool, Stop> {
+        match decoded {
+            Ok(()) => Ok(self.is_cut),
             // Its end is missing because we did not want it.
-            (None, Err(error)) if is_cut && error.kind() == io::ErrorKind::UnexpectedEof => return Ok(true),
-            (Some(Stop::TooLarge), _) if truncates => return Ok(true),
-            (None, Err(error)) => {
-                let message = format!("the body is not in the content coding it claims: {error}");
-                Stopped::Failed(Failure::new(ErrorKind::Decode, message))
-            }
-            (Some(Stop::TooLarge), _) => {
-                let reason = Reason::new("the body is larger than it may be when it is decoded");
-                let detail = format!("more, where {max_bytes} bytes are allowed");
-                let failure = Failure::new(ErrorKind::BodyTooLarge, reason.with(detail));
-                Stopped::Failed(failure.with_option(OptionName::MaxBodyBytes))
-            }
-            (Some(Stop::TimedOut), _) => Stopped::Failed(timed_out()),
-            (Some(Stop::PieceEnded), _) => Stopped::PieceEnded,
-            (Some(Stop::NoMemory { needed }), _) => Stopped::NoMemory { needed },
-        })
+            Err(Stop::Broken(error)) if self.is_cut && error.kind() == io::ErrorKind::UnexpectedEof => Ok(true),
+            Err(Stop::TooLarge) if self.truncates => Ok(true),
+            Err(stop) => Err(stop),
+        }
     }
-}
 
-/// More layers are not undone.
-fn too_many() -> Failure {
-    Failure::new(ErrorKind::Decode, format!("more than {MAX_CODINGS} layers of content codings"))
-}
-
-fn timed_out() -> Failure {
-    Failure::new(ErrorKind::Timeout, "the body was not decoded in time").with_option(OptionName::TimeoutS)
+    /// Returns why there is no decoded body.
+    fn failure(self, stop: Stop) -> Failure {
+        match stop {
+            Stop::TooLarge => {
+                let reason = Reason::new("the body is larger than it may be when it is decoded");
+                let detail = format!("more, where {} bytes are allowed", self.max_bytes);
+                Failure::new(ErrorKind::BodyTooLarge, reason.with(detail)).with_option(OptionName::MaxBodyBytes)
+            }
+            Stop::Broken(error) | Stop::Unreadable(error) => {
+                let message = format!("the body is not in the content encoding it claims: {error}");
+                Failure::new(ErrorKind::Decode, message)
+            }
+            Stop::TimedOut | Stop::Paused | Stop::NoMemory { .. } => {
+                Failure::new(ErrorKind::Timeout, "the body was not decoded in time").with_option(OptionName::TimeoutS)
+            }
+        }
+    }
 }

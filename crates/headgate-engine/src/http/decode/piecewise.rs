@@ -1,9 +1,9 @@
-//! Codings undone as a body comes: pieces go in, pieces come out, and nothing waits in between. By the worker itself, in turns
-//! that are short: a hundred bytes can take a second to come to nothing.
+//! Content encodings undone as a body comes: pieces go in, pieces come out, and nothing waits in between. By the worker itself,
+//! in turns that are short: a hundred bytes can take a second to come to nothing.
 //!
-//! The state and the window of a decoder draw on the memory budget, never beyond its limit: up to 16 MiB for brotli, 8 MiB for
-//! zstd and 32 KiB for the others, and no more than two of them. Before it begins, a body waits for what every decoder needs
-//! ([`first_bytes`]). After that it can't wait as bodies do that are kept: what has come out can't be begun again, and one
+//! The state and the window of a decompressor draw on the memory budget, never beyond its limit: up to 16 MiB for brotli, 8 MiB
+//! for zstd and 32 KiB for the others, and no more than two of them. Before it begins, a body waits for what every decompressor
+//! needs ([`first_bytes`]). After that it can't wait as bodies do that are kept: what has come out can't be begun again, and one
 //! thread may have many bodies open. So a window for which there is no memory is a failure.
 
 use std::cell::RefCell;
@@ -12,17 +12,15 @@ use std::io::{self, Read};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use super::coding::{Codings, Undoing};
-use super::layers::{layer_bytes, layers};
+use super::Undo;
+use super::decoding::Decoding;
+use super::encoding::ContentEncodings;
 use super::meter::{Bounds, Meter, Stop};
-use super::{Stopped, Undo, too_many};
 use crate::model::error::{ErrorKind, Failure};
 use crate::model::memory::Reservation;
 use crate::model::message::OptionName;
 use crate::model::reason::Reason;
 
-/// How many codings may be applied one over the other, fewer than where their memory is set aside.
-const MAX_CODINGS: usize = 2;
 /// What comes out in one turn at the most.
 const PIECE_BYTES: usize = 64 * 1024;
 /// What may pass the layers in one turn, all of them together.
@@ -44,14 +42,14 @@ pub enum Turn {
     Ended,
 }
 
-/// A body whose codings are undone as it comes.
+/// A body whose encodings are undone as it comes.
 pub struct Piecewise {
     incoming: Rc<RefCell<Incoming>>,
-    meter: Rc<Meter<'static>>,
-    reader: Box<dyn Read>,
+    decoding: Decoding<'static>,
     has_ended: bool,
 }
 
+/// What has come and is not undone yet.
 #[derive(Default)]
 struct Incoming {
     bytes: VecDeque<u8>,
@@ -59,38 +57,25 @@ struct Incoming {
     is_whole: bool,
 }
 
-/// What must be reserved before a body with these codings is undone; 0: none of them is undone.
-pub fn first_bytes(codings: &Codings) -> u64 {
-    match &codings.undoing {
-        Undoing::Known(known) if known.len() <= MAX_CODINGS => known.iter().copied().map(layer_bytes).sum(),
-        _ => 0,
-    }
+/// Returns what must be reserved before a body with these encodings is undone; 0: none of them is undone.
+pub fn first_bytes(encodings: &ContentEncodings) -> u64 {
+    encodings.to_undo_of_stream().unwrap_or_default().iter().map(|encoding| encoding.layer_bytes()).sum()
 }
 
 impl Piecewise {
     /// Begins with what `reservation` holds, which is [`first_bytes`]. `None`: they can't be undone, or there are none.
     ///
     /// # Errors
-    /// `decode`: there are too many codings.
-    pub fn of(codings: &Codings, reservation: Reservation) -> Result<Option<Self>, Failure> {
-        let known = match &codings.undoing {
-            Undoing::Known(known) if known.len() > MAX_CODINGS => {
-                let reason = format!(
-                    "more than {MAX_CODINGS} layers of content codings, of a body that is taken while it comes"
-                );
-                return Err(Failure::new(ErrorKind::Decode, reason));
-            }
-            Undoing::Known(known) if !known.is_empty() => known,
-            Undoing::Known(_) | Undoing::Unknown => return Ok(None),
-            Undoing::TooMany => return Err(too_many()),
-        };
-        let until = Instant::now() + WITHOUT_END;
-        let bounds = Bounds { bytes: u64::MAX, until };
-        let meter = Rc::new(Meter::new(bounds, until, &|| true, reservation, 0));
-        meter.begin_turn(turn());
+    /// `decode`: there are too many encodings.
+    pub fn of(encodings: &ContentEncodings, reservation: Reservation) -> Result<Option<Self>, Failure> {
+        let known = encodings.to_undo_of_stream()?;
+        if known.is_empty() {
+            return Ok(None);
+        }
+        let meter = Meter::resuming(turn(), Instant::now() + WITHOUT_END, reservation);
         let incoming = Rc::<RefCell<Incoming>>::default();
-        let reader = layers(known, Box::new(Waiting(incoming.clone())), u64::MAX, &meter).map_err(broken)?;
-        Ok(Some(Self { incoming, meter, reader: Box::new(reader), has_ended: false }))
+        let decoding = Decoding::new(known, Waiting(incoming.clone()), u64::MAX, meter);
+        Ok(Some(Self { incoming, decoding, has_ended: false }))
     }
 
     /// Takes in what has come.
@@ -105,7 +90,7 @@ impl Piecewise {
         }
     }
 
-    /// No more comes.
+    /// Takes note that no more comes.
     pub fn finish(&mut self) {
         self.incoming.borrow_mut().is_whole = true;
     }
@@ -113,14 +98,14 @@ impl Piecewise {
     /// Undoes a little.
     ///
     /// # Errors
-    /// `decode`: the body is not in its coding, or ends too early, or there is no memory for its window.
+    /// `decode`: the body is not in its encoding, or ends too early, or there is no memory for its window.
     pub fn turn(&mut self) -> Result<Turn, Failure> {
         if self.has_ended {
             return Ok(Turn::Ended);
         }
-        self.meter.begin_turn(turn());
+        self.decoding.meter().resume(turn());
         let mut piece = vec![0; PIECE_BYTES];
-        match self.reader.read(&mut piece) {
+        match self.decoding.read(&mut piece) {
             Ok(0) => {
                 self.has_ended = true;
                 self.incoming.borrow_mut().bytes = VecDeque::new();
@@ -131,14 +116,13 @@ impl Piecewise {
                 piece.shrink_to_fit();
                 Ok(Turn::Piece(piece))
             }
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+            Err(Stop::Paused) => {
                 let incoming = self.incoming.borrow();
-                let is_hungry = incoming.bytes.is_empty() && !incoming.is_whole && !self.meter.turn_is_over();
+                let is_hungry = incoming.bytes.is_empty() && !incoming.is_whole && !self.decoding.meter().has_used_up();
                 Ok(if is_hungry { Turn::Hungry } else { Turn::Unfinished })
             }
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(Turn::Unfinished),
-            Err(_) if let Some(Stop::NoMemory { needed }) = self.meter.stopped() => Err(no_memory(needed)),
-            Err(error) => Err(broken(error)),
+            Err(Stop::NoMemory { needed }) => Err(no_memory(needed)),
+            Err(stop) => Err(Undo { max_bytes: u64::MAX, truncates: false, is_cut: false }.failure(stop)),
         }
     }
 }
@@ -147,22 +131,14 @@ fn turn() -> Bounds {
     Bounds { bytes: TURN_BYTES, until: Instant::now() + TURN_TIME }
 }
 
-/// There is no memory for so many bytes of a decoder.
+/// Returns the failure of a body for whose decompressor there is no memory of so many bytes.
 pub fn no_memory(needed: u64) -> Failure {
     let reason = Reason::new("there is no memory to decode a body that is taken while it comes");
     let failure = Failure::new(ErrorKind::Decode, reason.with(format!("{needed} bytes")));
     failure.with_option(OptionName::MaxMemoryBytes).of_ours()
 }
 
-fn broken(error: io::Error) -> Failure {
-    let undo = Undo { max_bytes: u64::MAX, truncates: false, is_cut: false };
-    match undo.ended(None, Err(error)) {
-        Err(Stopped::Failed(failure)) => failure,
-        _ => too_many(),
-    }
-}
-
-/// What has come and is not undone yet.
+/// Reads what has come.
 struct Waiting(Rc<RefCell<Incoming>>);
 
 impl Read for Waiting {
@@ -194,7 +170,9 @@ mod tests {
 
     fn piecewise(names: &str) -> Piecewise {
         let headers: Headers = [("content-encoding", names.as_bytes())].into_iter().collect();
-        Piecewise::of(&Codings::of(&headers), Reservation::default()).expect("few codings").expect("known ones")
+        Piecewise::of(&ContentEncodings::of(&headers), Reservation::default())
+            .expect("few codings")
+            .expect("known ones")
     }
 
     fn gzip(plain: &[u8]) -> Vec<u8> {
@@ -303,7 +281,7 @@ mod tests {
     fn no_more_windows_are_taken_than_two() {
         for (names, expected) in [("br, zstd", None), ("br, br, br", Some(ErrorKind::Decode))] {
             let headers: Headers = [("content-encoding", names.as_bytes())].into_iter().collect();
-            let piecewise = Piecewise::of(&Codings::of(&headers), Reservation::default());
+            let piecewise = Piecewise::of(&ContentEncodings::of(&headers), Reservation::default());
             assert_eq!(expected, piecewise.err().map(|failure| failure.kind), "{names}");
         }
     }
@@ -319,16 +297,16 @@ mod tests {
         let zstd = zstd::encode_all(&*plain, 1).expect("in memory");
         for (names, encoded) in [("br", brotli.get_ref()), ("zstd", &zstd)] {
             let headers: Headers = [("content-encoding", names.as_bytes())].into_iter().collect();
-            let codings = Codings::of(&headers);
+            let encodings = ContentEncodings::of(&headers);
             let mut open = Vec::new();
             let mut refused = 0;
             for _ in 0..8 {
                 let mut reservation = budget.reservation();
-                if !reservation.try_grow_within(first_bytes(&codings)) {
+                if !reservation.try_grow_within(first_bytes(&encodings)) {
                     refused += 1;
                     continue;
                 }
-                let mut piecewise = Piecewise::of(&codings, reservation).expect("few codings").expect("known ones");
+                let mut piecewise = Piecewise::of(&encodings, reservation).expect("few codings").expect("known ones");
                 piecewise.feed(encoded.clone());
                 match drain(&mut piecewise, &mut Vec::new()) {
                     Ok(_) => open.push(piecewise),

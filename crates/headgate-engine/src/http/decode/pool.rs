@@ -1,19 +1,19 @@
-//! Threads for what would keep a worker's lanes from their turns, decoding bodies and saving them: few, and with two
-//! queues, so that who has little to do does not stand behind those who have much.
+//! Threads for what would keep a worker's lanes from their turns, decoding bodies and saving them: few, so that work that is
+//! known to be long never has all of them, and short work does not stand behind it.
 //!
-//! Work that is known to be long never has all threads. Threads wait for nothing but work: whatever the work waits for, it
-//! has to come back for. They are started as they are needed, and end with the pool.
+//! They are the blocking threads of a tokio runtime, started as they are needed. Threads wait for nothing but work: whatever the
+//! work waits for, it has to come back for.
 
-use std::any::Any;
-use std::collections::BTreeMap;
 use std::convert::Infallible;
-use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread;
-use std::time::Instant;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
-use tokio::sync::oneshot;
+use tokio::runtime::{Builder, Runtime};
+use tokio::sync::{Semaphore, oneshot};
+
+/// How long a thread waits for more work before it ends: as long as the pool is there.
+const KEEP_ALIVE: Duration = Duration::from_hours(24 * 365);
 
 /// How much there is to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,293 +22,238 @@ pub enum Length {
     Long,
 }
 
-/// What work came to, or what it panicked with.
-pub type Ended<T> = Result<T, Box<dyn Any + Send>>;
-
 /// The pool of an engine.
 #[derive(Debug)]
 pub struct Pool {
-    /// What its threads are for.
-    name: &'static str,
-    shared: Arc<Shared>,
-    alive: async_channel::Sender<Infallible>,
-    start: Start,
+    /// `None`: it is being dropped.
+    runtime: Option<Runtime>,
+    /// Lets long work have all threads but one.
+    long: Arc<Semaphore>,
 }
 
-/// How a thread is started: by its name, and what it does.
-type Start = fn(String, Job) -> io::Result<()>;
-
-#[derive(Debug)]
-struct Shared {
-    max_threads: usize,
-    state: Mutex<State>,
-    changed: Condvar,
-}
+/// Work that waits for a thread, until its caller is gone.
+struct Waiting(Arc<Mutex<Option<Job>>>);
 
 type Job = Box<dyn FnOnce() + Send>;
 
-/// In the order in which they came.
-type Jobs = BTreeMap<u64, Job>;
+impl Waiting {
+    fn take(&self) -> Option<Job> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
 
-/// Who brings work waits for it, or takes it back: so there are no more jobs than lanes.
-#[derive(Default)]
-struct State {
-    short: Jobs,
-    long: Jobs,
-    next_number: u64,
-    threads: usize,
-    idle: usize,
-    /// Threads that are at long work.
-    at_long: usize,
-    closed: bool,
-}
-
-impl std::fmt::Debug for State {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.debug_struct("State").field("threads", &self.threads).finish_non_exhaustive()
+    /// Does the work, unless that has begun or is withdrawn.
+    fn begin(&self) {
+        if let Some(job) = self.take() {
+            job();
+        }
     }
 }
 
-/// Work that was brought. Dropping it takes back what is not begun, with all that it holds.
-#[derive(Debug)]
-pub struct Brought<T> {
-    /// When it is begun, that is told.
-    pub begun: oneshot::Receiver<Instant>,
-    pub ended: oneshot::Receiver<Ended<T>>,
-    _place: Place,
-}
-
-/// Where a job stands until it is begun.
-#[derive(Debug)]
-struct Place {
-    shared: Arc<Shared>,
-    length: Length,
-    number: u64,
-}
-
-impl Drop for Place {
+impl Drop for Waiting {
+    /// Withdraws the work, with all that it holds.
     fn drop(&mut self) {
-        let job = self.shared.lock().queue(self.length).remove(&self.number);
-        // Not under the lock: a body goes with it.
-        drop(job);
+        self.take();
     }
 }
 
 impl Pool {
-    /// So many threads for long work and short, and one more for short work alone. Each holds a clone of `alive` as long as it
-    /// runs.
+    /// Makes a pool of so many threads for long work and short, and one more for short work alone. A clone of `alive` lives as
+    /// long as the last of them.
     pub fn new(name: &'static str, threads: usize, alive: async_channel::Sender<Infallible>) -> Self {
-        Self::with(name, threads, alive, |name, work| thread::Builder::new().name(name).spawn(work).map(drop))
+        Self::with(Builder::new_current_thread().thread_name(format!("headgate-{name}")), threads, alive)
     }
 
-    fn with(name: &'static str, threads: usize, alive: async_channel::Sender<Infallible>, start: Start) -> Self {
-        let max_threads = threads + 1;
-        let shared = Shared { max_threads, state: Mutex::default(), changed: Condvar::new() };
-        Self { name, shared: Arc::new(shared), alive, start }
+    fn with(builder: &mut Builder, threads: usize, alive: async_channel::Sender<Infallible>) -> Self {
+        let hold = move || {
+            // What a thread's start would call lives until the last thread has ended.
+            let _ = &alive;
+        };
+        let builder = builder.max_blocking_threads(threads + 1).thread_keep_alive(KEEP_ALIVE).on_thread_start(hold);
+        let runtime = builder.build().expect("a runtime without an event loop needs nothing of the system");
+        Self { runtime: Some(runtime), long: Arc::new(Semaphore::new(threads)) }
     }
 
-    /// Has a thread do this, or does it here and now where the system refuses the first thread. The work is told when it
-    /// begins, and a way to find out whether somebody still waits for it.
-    pub fn run<T: Send + 'static>(
-        &self,
-        length: Length,
-        work: impl FnOnce(Instant, &dyn Fn() -> bool) -> T + Send + 'static,
-    ) -> Brought<T> {
-        let ((tell_begun, begun), (reply, ended)) = (oneshot::channel(), oneshot::channel());
-        let job = Box::new(move || {
-            let now = Instant::now();
-            // Who does not wait any more is found out by the work.
-            let _ = tell_begun.send(now);
-            let done = catch_unwind(AssertUnwindSafe(|| work(now, &|| !reply.is_closed())));
-            let _ = reply.send(done);
-        });
-        let mut state = self.shared.lock();
-        let number = state.next_number;
-        state.next_number += 1;
-        state.queue(length).insert(number, job);
-        if state.short.len() + state.long.len() > state.idle && state.threads < self.shared.max_threads {
-            let (shared, alive) = (self.shared.clone(), self.alive.clone());
-            let name = format!("headgate-{}-{}", self.name, state.threads);
-            let work = move || {
-                let _alive = alive;
-                shared.work();
-            };
-            state.threads += usize::from((self.start)(name, Box::new(work)).is_ok());
-        }
-        let left_to_us = if state.threads == 0 { state.queue(length).remove(&number) } else { None };
-        drop(state);
-        match left_to_us {
-            Some(job) => job(),
-            None => self.shared.changed.notify_one(),
-        }
-        Brought { begun, ended, _place: Place { shared: self.shared.clone(), length, number } }
-    }
-
-    /// What work comes to that a thread does. A panic of it goes on here, as if who waits had panicked.
+    /// Has a thread do this, or does it here and now where the system refuses the first thread. The work is told by when it has
+    /// to end: at `by`, later by what it has waited for a thread; and a way to find out whether its caller still waits. Returns
+    /// what the work came to, and how long it has waited. A panic of the work goes on here.
     ///
-    /// Cancelling it takes the work back, if it is not begun.
-    pub async fn done<T: Send + 'static>(
+    /// Cancelling it withdraws the work, if it is not begun.
+    pub async fn run<T: Send + 'static>(
         &self,
         length: Length,
+        by: Instant,
         work: impl FnOnce(Instant, &dyn Fn() -> bool) -> T + Send + 'static,
-    ) -> T {
-        let mut brought = self.run(length, work);
-        let ended = (&mut brought.ended).await.expect("a thread replies, if with its panic");
-        ended.unwrap_or_else(|panic| resume_unwind(panic))
+    ) -> (T, Duration) {
+        let since = Instant::now();
+        let permit = match length {
+            Length::Short => None,
+            Length::Long => self.long.clone().acquire_owned().await.ok(),
+        };
+        let (reply, ended) = oneshot::channel();
+        let job: Job = Box::new(move || {
+            let _permit = permit;
+            let waited = since.elapsed();
+            let done = catch_unwind(AssertUnwindSafe(|| work(by + waited, &|| !reply.is_closed())));
+            // A caller that does not wait any more is found out by the work.
+            let _ = reply.send((done, waited));
+        });
+        let waiting = Arc::new(Mutex::new(Some(job)));
+        let (waiting, taken) = (Waiting(waiting.clone()), Waiting(waiting));
+        if let Some(runtime) = &self.runtime {
+            let start = || runtime.spawn_blocking(move || taken.begin());
+            if catch_unwind(AssertUnwindSafe(start)).is_err() {
+                waiting.begin();
+            }
+        }
+        let (done, waited) = ended.await.expect("a thread replies, if with its panic");
+        (done.unwrap_or_else(|panic| resume_unwind(panic)), waited)
     }
 }
 
 impl Drop for Pool {
     fn drop(&mut self) {
-        self.shared.lock().closed = true;
-        self.shared.changed.notify_all();
-    }
-}
-
-impl Shared {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// What a thread does until the pool is gone.
-    fn work(&self) {
-        let mut state = self.lock();
-        loop {
-            if let Some((length, job)) = state.next(self.max_threads) {
-                drop(state);
-                job();
-                state = self.lock();
-                state.at_long -= usize::from(length == Length::Long);
-            } else if state.closed {
-                return;
-            } else {
-                state.idle += 1;
-                state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
-                state.idle -= 1;
-            }
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
         }
-    }
-}
-
-impl State {
-    fn queue(&mut self, length: Length) -> &mut Jobs {
-        match length {
-            Length::Short => &mut self.short,
-            Length::Long => &mut self.long,
-        }
-    }
-
-    fn next(&mut self, max_threads: usize) -> Option<(Length, Job)> {
-        // Long work first, where it may be: the thread that is left over does the short.
-        if self.at_long + 1 < max_threads
-            && let Some((_, job)) = self.long.pop_first()
-        {
-            self.at_long += 1;
-            return Some((Length::Long, job));
-        }
-        self.short.pop_first().map(|(_, job)| (Length::Short, job))
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::future::Future;
     use std::sync::mpsc;
+    use std::thread;
+
+    use tokio::sync::mpsc::{UnboundedSender, error::TryRecvError, unbounded_channel};
+    use tokio::task::{JoinHandle, LocalSet, spawn_local};
 
     use super::*;
 
-    fn pool() -> (Pool, async_channel::Receiver<Infallible>) {
+    fn on_event_loop<T>(test: impl Future<Output = T>) -> T {
+        LocalSet::new().block_on(&Builder::new_current_thread().build().expect("an event loop"), test)
+    }
+
+    fn pool() -> (Arc<Pool>, async_channel::Receiver<Infallible>) {
         let (alive, ended) = async_channel::bounded(1);
-        (Pool::new("decode", 1, alive), ended)
+        (Arc::new(Pool::new("decode", 1, alive)), ended)
     }
 
     /// Work that tells that it has begun and goes on until it is let go.
-    fn stuck(pool: &Pool, begun: &mpsc::Sender<u32>, number: u32) -> (mpsc::Sender<()>, Brought<()>) {
-        let (begun, (let_go, stays)) = (begun.clone(), mpsc::channel());
-        let brought = pool.run(Length::Long, move |_, _| {
+    fn stuck(
+        pool: &Arc<Pool>,
+        length: Length,
+        begun: &UnboundedSender<u32>,
+        number: u32,
+    ) -> (mpsc::Sender<()>, JoinHandle<()>) {
+        let (pool, begun, (let_go, stays)) = (pool.clone(), begun.clone(), mpsc::channel());
+        let work = move |_, _: &dyn Fn() -> bool| {
             begun.send(number).expect("the test is there");
             let _ = stays.recv();
-        });
-        (let_go, brought)
+        };
+        (let_go, spawn_local(async move { pool.run(length, Instant::now(), work).await.0 }))
     }
 
     #[test]
     fn long_work_leaves_a_thread_to_the_short() {
-        let (pool, _) = pool();
-        let (told, begun) = mpsc::channel();
-        let (mut let_go, _brought): (Vec<_>, Vec<_>) = (0..3).map(|number| stuck(&pool, &told, number)).unzip();
-        assert_eq!(Ok(0), begun.recv());
-        for number in 0..10 {
-            let brought = pool.run(Length::Short, move |_, _| number);
-            assert_eq!(number, brought.ended.blocking_recv().expect("replied").expect("no panic"));
-        }
-        assert_eq!(Err(mpsc::TryRecvError::Empty), begun.try_recv(), "one at a time");
-        for number in 1..3 {
-            let_go.remove(0);
-            assert_eq!(Ok(number), begun.recv());
-        }
+        on_event_loop(async {
+            let (pool, _) = pool();
+            let (told, mut begun) = unbounded_channel();
+            let mut let_go: Vec<_> = (0..3).map(|number| stuck(&pool, Length::Long, &told, number).0).collect();
+            assert_eq!(Some(0), begun.recv().await);
+            for number in 0..10 {
+                assert_eq!(number, pool.run(Length::Short, Instant::now(), move |_, _| number).await.0);
+            }
+            assert_eq!(Err(TryRecvError::Empty), begun.try_recv(), "one at a time");
+            for number in 1..3 {
+                let_go.remove(0);
+                assert_eq!(Some(number), begun.recv().await);
+            }
+        });
     }
 
     #[test]
-    fn work_that_panics_says_so_and_leaves_the_thread_to_others() {
-        let (pool, _) = pool();
-        for _ in 0..5 {
-            let brought = pool.run(Length::Long, |_, _| panic!("on purpose"));
-            let ended: Ended<()> = brought.ended.blocking_recv().expect("replied");
-            assert_eq!(Some(&"on purpose"), ended.expect_err("it panicked").downcast_ref());
-        }
-        let brought = pool.run(Length::Long, |_, _| 7);
-        assert_eq!(7, brought.ended.blocking_recv().expect("replied").expect("no panic"));
+    fn work_that_panics_panics_its_caller_and_leaves_the_thread_to_others() {
+        on_event_loop(async {
+            let (pool, _) = pool();
+            for _ in 0..5 {
+                let pool = pool.clone();
+                let work = |_, _: &dyn Fn() -> bool| panic!("on purpose");
+                let panicked = spawn_local(async move { pool.run::<()>(Length::Long, Instant::now(), work).await });
+                let panic = panicked.await.expect_err("it panicked").into_panic();
+                assert_eq!(Some(&"on purpose"), panic.downcast_ref());
+            }
+            assert_eq!(7, pool.run(Length::Long, Instant::now(), |_, _| 7).await.0);
+        });
     }
 
     #[test]
     fn what_nobody_waits_for_any_more_is_told_so_or_gone_at_once() {
-        let (pool, ended) = pool();
-        let (told, begun) = mpsc::channel();
-        let (let_go, first) = stuck(&pool, &told, 0);
-        assert_eq!(Ok(0), begun.recv());
-        let body = Arc::new(());
-        let its = body.clone();
-        let never = pool.run(Length::Long, move |_, _| drop(its));
-        let (asked, answer) = mpsc::channel();
-        let watched = pool.run(Length::Long, move |_, is_wanted| {
-            asked.send(()).expect("the test is there");
-            while is_wanted() {
-                std::thread::yield_now();
+        on_event_loop(async {
+            let (pool, ended) = pool();
+            let (told, mut begun) = unbounded_channel();
+            let stuck = [Length::Long, Length::Short].map(|length| stuck(&pool, length, &told, 0));
+            assert_eq!((Some(0), Some(0)), (begun.recv().await, begun.recv().await));
+            let body = Arc::new(());
+            for length in [Length::Long, Length::Short] {
+                let (pool, its) = (pool.clone(), body.clone());
+                let never = spawn_local(async move { pool.run(length, Instant::now(), |_, _| drop(its)).await });
+                tokio::task::yield_now().await;
+                never.abort();
+                assert!(never.await.is_err());
+                assert_eq!(1, Arc::strong_count(&body), "it went with its caller, while others are still at work");
+            }
+            let its = pool.clone();
+            let asked = told.clone();
+            let work = move |_, is_wanted: &dyn Fn() -> bool| {
+                asked.send(1).expect("the test is there");
+                while is_wanted() {
+                    thread::yield_now();
+                }
+            };
+            let watched = spawn_local(async move { its.run(Length::Long, Instant::now(), work).await });
+            for (let_go, done) in stuck {
+                drop(let_go);
+                done.await.expect("no panic");
+            }
+            assert_eq!(Some(1), begun.recv().await);
+            watched.abort();
+            assert!(watched.await.is_err());
+            drop(pool);
+            assert!(ended.recv().await.is_err(), "threads end with the pool, when they have done what they were at");
+        });
+    }
+
+    #[test]
+    fn the_time_of_work_begins_when_it_begins_and_that_is_not_before_its_turn() {
+        on_event_loop(async {
+            let (pool, _) = pool();
+            let (told, mut begun) = unbounded_channel();
+            let (let_go, _first) = stuck(&pool, Length::Long, &told, 0);
+            assert_eq!(Some(0), begun.recv().await);
+            let by = Instant::now();
+            let second = pool.run(Length::Long, by, |by, _| by);
+            let release = async {
+                tokio::task::yield_now().await;
+                let waited = by.elapsed();
+                drop(let_go);
+                waited
+            };
+            let ((told_by, waited), at_least) = tokio::join!(second, release);
+            assert!(waited + by.elapsed() >= at_least && waited > Duration::ZERO);
+            assert_eq!(by + waited, told_by);
+        });
+    }
+
+    #[test]
+    fn where_no_thread_can_be_started_work_is_done_by_its_caller() {
+        on_event_loop(async {
+            // No stack is so large.
+            let mut builder = Builder::new_current_thread();
+            let pool = Pool::with(builder.thread_stack_size(1 << 62), 1, async_channel::bounded(1).0);
+            for length in [Length::Short, Length::Long] {
+                let work = |_, is_wanted: &dyn Fn() -> bool| (thread::current().id(), is_wanted());
+                assert_eq!((thread::current().id(), true), pool.run(length, Instant::now(), work).await.0);
             }
         });
-        drop(never);
-        assert_eq!(1, Arc::strong_count(&body), "it went with who waited for it, while another is still at work");
-        drop(let_go);
-        assert!(first.ended.blocking_recv().expect("replied").is_ok());
-        assert_eq!(Ok(()), answer.recv());
-        drop(watched);
-        drop(pool);
-        assert!(ended.recv_blocking().is_err(), "threads end with the pool, when they have done what they were at");
-    }
-
-    #[test]
-    fn who_waits_is_told_when_it_begins_and_that_is_not_before_its_turn() {
-        let (pool, _) = pool();
-        let (told, begun) = mpsc::channel();
-        let (let_go, _first) = stuck(&pool, &told, 0);
-        assert_eq!(Ok(0), begun.recv());
-        let mut second = pool.run(Length::Long, |begun, _| begun);
-        assert_eq!(Err(oneshot::error::TryRecvError::Empty), second.begun.try_recv());
-        let released = Instant::now();
-        drop(let_go);
-        let begun = second.begun.blocking_recv().expect("it begins");
-        assert!(released <= begun);
-        assert_eq!(begun, second.ended.blocking_recv().expect("replied").expect("no panic"), "both know the same");
-    }
-
-    #[test]
-    fn where_no_thread_can_be_started_work_is_done_by_who_brings_it() {
-        let pool = Pool::with("decode", 1, async_channel::bounded(1).0, |_, _| Err(io::ErrorKind::WouldBlock.into()));
-        for length in [Length::Short, Length::Long] {
-            let mut brought = pool.run(length, |_, is_wanted| (thread::current().id(), is_wanted()));
-            let done = brought.ended.try_recv().expect("done already").expect("no panic");
-            assert_eq!((thread::current().id(), true), done);
-            assert!(pool.shared.lock().queue(length).is_empty());
-        }
     }
 }

@@ -31,8 +31,8 @@ fn on_event_loop<T>(future: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread().enable_time().build().expect("an event loop").block_on(future)
 }
 
-fn named(coding: &str) -> Codings {
-    Codings::of(&Headers::from_iter([("Content-Encoding", coding.as_bytes())]))
+fn named(coding: &str) -> ContentEncodings {
+    ContentEncodings::of(&Headers::from_iter([("Content-Encoding", coding.as_bytes())]))
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "who calls it makes it")]
@@ -62,18 +62,15 @@ fn came_to(undone: Undone) -> Result<Body, ErrorKind> {
     undone.failure.map_or(Ok(undone.body), |failure| Err(failure.kind))
 }
 
-/// What decoding in one thread comes to with these bounds.
-fn stopped(codings: &[Coding], encoded: &[u8], bounds: u64, memory: u64) -> Option<Stop> {
+/// What stops decoding in one thread with these bounds.
+fn stopped(encodings: &[Encoding], encoded: &[u8], bounds: u64, memory: u64) -> Option<Stop> {
     let budget = MemoryBudget::new(memory);
     let mut other = budget.reservation();
     assert!(other.try_grow(memory + 1), "nobody else may overdraw");
     other.shrink_to(1);
     let until = Instant::now() + Duration::from_secs(60);
-    let bounds = Bounds { bytes: bounds, until };
-    let meter = Rc::new(Meter::new(bounds, until, &|| true, budget.reservation(), 0));
-    let undone = undo_all(codings, encoded, 1 << 30, &meter, &mut Vec::new());
-    assert_eq!(undone.is_err(), meter.stopped().is_some());
-    meter.stopped()
+    let meter = Meter::new(Bounds { bytes: bounds, until }, until, &|| true, budget.reservation(), 0);
+    Decoding::new(encodings, encoded, 1 << 30, meter).read_to_end(&mut Vec::new()).err()
 }
 
 /// A frame of zstd with so many blocks of nothing (RFC 8878 section 3.1.1).
@@ -240,16 +237,16 @@ fn what_is_more_than_a_worker_decodes_at_once_comes_out_the_same() {
 fn what_comes_to_nothing_is_work_all_the_same() {
     let encoded = (0..4).fold(blocks_of_nothing(5_000_000), |inner, _| deflate(&inner));
     assert!(encoded.len() < 2500, "{}", encoded.len());
-    let codings = [Coding::Zstd, Coding::Deflate, Coding::Deflate, Coding::Deflate, Coding::Deflate];
-    assert_eq!(Some(Stop::PieceEnded), stopped(&codings, &encoded, AT_ONCE_BYTES, 1 << 40));
-    assert_eq!(None, stopped(&codings, &encoded, u64::MAX, 16 << 20), "it is a body of no bytes");
+    let codings = [Encoding::Zstd, Encoding::Deflate, Encoding::Deflate, Encoding::Deflate, Encoding::Deflate];
+    assert!(matches!(stopped(&codings, &encoded, AT_ONCE_BYTES, 1 << 40), Some(Stop::Paused)));
+    assert!(stopped(&codings, &encoded, u64::MAX, 16 << 20).is_none(), "it is a body of no bytes");
     assert_eq!(Ok(Vec::new()), decoded("zstd, deflate, deflate, deflate, deflate", encoded, 16 << 20));
 }
 
 #[test]
 fn a_window_that_brotli_would_fill_at_once_is_too_much_for_a_worker() {
     let bomb = brotli(&vec![0; 16 << 20]);
-    assert_eq!(Some(Stop::PieceEnded), stopped(&[Coding::Brotli], &bomb, AT_ONCE_BYTES, 1 << 40));
+    assert!(matches!(stopped(&[Encoding::Brotli], &bomb, AT_ONCE_BYTES, 1 << 40), Some(Stop::Paused)));
 }
 
 #[test]
@@ -269,14 +266,14 @@ fn windows_are_set_aside_before_they_are_there() {
     let plain = vec![0; 8 << 20];
     let five_times = (0..5).fold(plain.clone(), |inner, _| zstd::encode_all(&*inner, 3).expect("memory"));
     for (codings, encoded, at_least) in [
-        (vec![Coding::Brotli], brotli(&plain), 4 << 20),
-        (vec![Coding::Zstd], zstd::encode_all(&*plain, 3).expect("memory"), 12 << 20),
-        (vec![Coding::Zstd; 5], five_times, 14 << 20),
-        (vec![Coding::Gzip], gzip(&plain), 8 << 20),
+        (vec![Encoding::Brotli], brotli(&plain), 4 << 20),
+        (vec![Encoding::Zstd], zstd::encode_all(&*plain, 3).expect("memory"), 12 << 20),
+        (vec![Encoding::Zstd; 5], five_times, 14 << 20),
+        (vec![Encoding::Gzip], gzip(&plain), 8 << 20),
     ] {
         let stop = stopped(&codings, &encoded, u64::MAX, at_least);
         assert!(matches!(stop, Some(Stop::NoMemory { .. })), "{codings:?}: {stop:?}");
-        assert_eq!(None, stopped(&codings, &encoded, u64::MAX, 40 << 20), "{codings:?}");
+        assert!(stopped(&codings, &encoded, u64::MAX, 40 << 20).is_none(), "{codings:?}");
     }
 }
 
@@ -372,13 +369,14 @@ fn a_body_that_waits_for_a_thread_does_so_beyond_its_deadline_and_has_all_its_ti
 fn decoded_after_its_deadline(time: Duration) -> Result<usize, ErrorKind> {
     on_event_loop(async {
         let threads = Arc::new(Pool::new("decode", 1, async_channel::bounded(1).0));
-        let mut stuck = Vec::new();
-        for length in [Length::Long, Length::Short] {
-            let (let_go, stays) = mpsc::channel::<()>();
-            let mut brought = threads.run(length, move |_, _| stays.recv().is_err());
-            (&mut brought.begun).await.expect("there is a thread for each");
-            stuck.push((let_go, brought));
-        }
+        let (told, mut begun) = tokio::sync::mpsc::unbounded_channel();
+        let stuck = [Length::Long, Length::Short].map(|length| {
+            let (threads, told, (let_go, stays)) = (threads.clone(), told.clone(), mpsc::channel::<()>());
+            let work = move |_, _: &dyn Fn() -> bool| (told.send(()).is_ok(), stays.recv().is_err());
+            tokio::spawn(async move { threads.run(length, Instant::now(), work).await });
+            let_go
+        });
+        assert_eq!((Some(()), Some(())), (begun.recv().await, begun.recv().await), "there is a thread for each");
         let by = Instant::now() + time;
         let (mut deadline, mut same) = (Deadline::new(by), Deadline::new(by));
         let body = Body { bytes: stored(300_000), ..Body::default() };
@@ -414,9 +412,9 @@ fn a_body_that_fits_the_budget_never_asks_for_more_than_that() {
         assert!(beyond.try_grow(limit + 1));
         assert!(another.try_grow_within(of_another) && reservation.try_grow_within(bytes.len() as u64));
         let encoded =
-            Encoded { codings: vec![Coding::Gzip], bytes: bytes.clone(), reservation, undo: whole_up_to(u64::MAX) };
+            Encoded { encodings: vec![Encoding::Gzip], bytes: bytes.clone(), reservation, undo: whole_up_to(u64::MAX) };
         let by = Instant::now() + Duration::from_secs(60);
-        let Piece::NoMemory(_, asked) = encoded.decode(Length::Long, by, &|| true) else {
+        let Err((_, Stop::NoMemory { needed: asked })) = encoded.decode(Length::Long, by, &|| true) else {
             panic!("there is no room for it in {limit}");
         };
         let free = limit - of_another;
@@ -432,7 +430,7 @@ fn a_body_that_fits_the_budget_never_asks_for_more_than_that() {
 fn what_is_behind_a_gzip_body_is_not_taken_for_its_length() {
     let length = |bytes: Vec<u8>| {
         let encoded = Encoded {
-            codings: vec![Coding::Gzip],
+            encodings: vec![Encoding::Gzip],
             bytes,
             reservation: Reservation::default(),
             undo: whole_up_to(u64::MAX),

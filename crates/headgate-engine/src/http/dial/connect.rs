@@ -20,10 +20,10 @@ use crate::http::dial::policy::{Guard, Remote};
 use crate::http::dial::proxy::{Proxy, Scheme};
 use crate::http::dial::race::{self, Progress, Refusal, Refused, interleaved};
 use crate::http::dial::resolve::Resolver;
-use crate::http::dial::route::RouteKey;
 use crate::http::dial::stream::Stream;
+use crate::http::dial::transport::RouteKey;
+use crate::http::dial::transport::TransportConfig;
 use crate::http::dial::tunnel;
-use crate::http::dial::way::Way;
 use crate::model::error::{ErrorKind, Failure, cause};
 use crate::model::message::OptionName;
 use crate::model::origin::{HostName, Origin};
@@ -95,24 +95,24 @@ impl Connector {
     ///
     /// Cancelling it gives up the look-up.
     pub async fn find<'a>(&self, route: &'a RouteKey, from_outside: bool, by: Instant) -> Result<Found<'a>, Failure> {
-        let way = &*route.way;
-        let guard = Guard::Host { policy: &way.policy, from_outside };
-        if way.stand_in.is_some() {
+        let transport = &*route.transport;
+        let guard = Guard::Host { policy: &transport.policy, from_outside };
+        if transport.stand_in.is_some() {
             return Ok(Found { proxy: None, addresses: Vec::new(), target: None, guard });
         }
         // Its name is not looked up, either.
-        way.policy.port_objection(route.origin.port).map_or(Ok(()), Err)?;
-        let Some(proxy) = way.proxies.next(&route.origin) else {
-            let addresses = self.addresses(way, &route.origin, guard, by).await?;
+        transport.policy.port_objection(route.origin.port).map_or(Ok(()), Err)?;
+        let Some(proxy) = transport.proxies.next(&route.origin) else {
+            let addresses = self.addresses(transport, &route.origin, guard, by).await?;
             return Ok(Found { proxy: None, addresses, target: None, guard });
         };
         if let Some(objection) = known(&route.origin).and_then(|target| guard.objection(target)) {
             return Err(objection);
         }
-        let addresses = self.addresses(way, &proxy.origin, Guard::Proxy, by).await;
-        let addresses = addresses.map_err(|failure| unreachable(&failure, proxy, way))?;
+        let addresses = self.addresses(transport, &proxy.origin, Guard::Proxy, by).await;
+        let addresses = addresses.map_err(|failure| unreachable(&failure, proxy, transport))?;
         let target = match proxy.scheme {
-            Scheme::Socks5 => self.addresses(way, &route.origin, guard, by).await?.first().copied(),
+            Scheme::Socks5 => self.addresses(transport, &route.origin, guard, by).await?.first().copied(),
             Scheme::Http | Scheme::Https | Scheme::Socks5h => None,
         };
         Ok(Found { proxy: Some(proxy), addresses, target, guard: Guard::Proxy })
@@ -120,26 +120,26 @@ impl Connector {
 
     /// The address that is preferred for a host, if one is found until `by`. Of those behind a proxy none is looked for.
     pub async fn address_of(&self, route: &RouteKey, by: Instant) -> Option<IpAddr> {
-        if route.way.stand_in.is_some() || route.way.proxies.are_for(&route.origin) {
+        if route.transport.stand_in.is_some() || route.transport.proxies.are_for(&route.origin) {
             return None;
         }
-        let guard = Guard::Host { policy: &route.way.policy, from_outside: false };
-        let found = self.addresses(&route.way, &route.origin, guard, by).await;
+        let guard = Guard::Host { policy: &route.transport.policy, from_outside: false };
+        let found = self.addresses(&route.transport, &route.origin, guard, by).await;
         found.ok().and_then(|addresses| addresses.first().map(SocketAddr::ip))
     }
 
     async fn addresses(
         &self,
-        way: &Way,
+        transport: &TransportConfig,
         host: &Origin,
         guard: Guard<'_>,
         by: Instant,
     ) -> Result<Vec<SocketAddr>, Failure> {
-        let addresses = match way.given_addresses(host) {
+        let addresses = match transport.given_addresses(host) {
             Some(given) => given,
             None => self.resolver.resolve(host, by).await?,
         };
-        guard.permitted(way.reachable(addresses)?)
+        guard.permitted(transport.reachable(addresses)?)
     }
 
     /// Connects to what was found; `host` is what is known of the route's.
@@ -155,8 +155,8 @@ impl Connector {
         found: Found<'_>,
         by: ConnectBy,
     ) -> Result<Connection, Failure> {
-        let way = &*route.way;
-        if let Some(stand_in) = &way.stand_in {
+        let transport = &*route.transport;
+        if let Some(stand_in) = &transport.stand_in {
             let stream = Stream::InProcess(Box::new(InProcess::connect(stand_in, &route.origin)?));
             return Ok(Connection {
                 stream,
@@ -168,24 +168,24 @@ impl Connector {
         }
         let Found { proxy, addresses, target, guard } = found;
         let mut addresses = interleaved(addresses);
-        let tls = route.origin.https.then(|| Handshake::with_host(way, &route.origin, host)).transpose()?;
+        let tls = route.origin.https.then(|| Handshake::with_host(transport, &route.origin, host)).transpose()?;
         let mut ask_proxy = None;
         let (stream, address) = if let Some(proxy) = proxy {
-            let asks = proxy.is_http() && !route.origin.https && !way.takes_http2_for_granted();
-            ask_proxy = asks.then(|| Box::new(AskProxy::new(proxy, &route.origin, !way.proxies.are_several())));
+            let asks = proxy.is_http() && !route.origin.https && !transport.takes_http2_for_granted();
+            ask_proxy = asks.then(|| Box::new(AskProxy::new(proxy, &route.origin, !transport.proxies.are_several())));
             // Boxed, as all is that most connections do without: ten thousand are made at once.
             Box::pin(by_proxy(route, proxy, (&addresses, target), tls.as_ref(), asks, by)).await?
         } else {
             let preferred = addresses.first().copied();
             put_first(&mut addresses, host.address(Instant::now()));
-            let connected = dial(way, &addresses, guard, tls.as_ref(), by).await?;
+            let connected = dial(transport, &addresses, guard, tls.as_ref(), by).await?;
             host.connected_to(connected.1.ip(), Some(connected.1) == preferred, Instant::now());
             connected
         };
         let wants_http1 = host.speaks(Instant::now()) == Some(Speaks::OnlyHttp1);
-        let is_http2 = way.takes_http2_for_granted() && !wants_http1 || stream.has_agreed_on_http2();
+        let is_http2 = transport.takes_http2_for_granted() && !wants_http1 || stream.has_agreed_on_http2();
         let known = if proxy.is_some() { target.or_else(|| known(&route.origin)) } else { Some(address) };
-        let remote = known.map_or(Remote::UNKNOWN, |known| way.policy.remote(known));
+        let remote = known.map_or(Remote::UNKNOWN, |known| transport.policy.remote(known));
         Ok(Connection { stream, remote_addr: address.to_string().into(), remote, is_http2, ask_proxy })
     }
 }
@@ -199,14 +199,14 @@ async fn by_proxy(
     asks: bool,
     by: ConnectBy,
 ) -> Result<(Stream, SocketAddr), Failure> {
-    let (stream, address) = to_proxy(&route.way, proxy, addresses, by).await?;
+    let (stream, address) = to_proxy(&route.transport, proxy, addresses, by).await?;
     if asks {
         return Ok((stream, address));
     }
     let made = through(stream, proxy, &route.origin, target);
     let made = in_time(made, by, "the proxy did not answer in time").await.map_err(|mut failure| {
         // Another proxy may do better.
-        failure.is_lasting &= !route.way.proxies.are_several();
+        failure.is_lasting &= !route.transport.proxies.are_several();
         failure.at(proxy)
     })?;
     let stream = match tls {
@@ -219,16 +219,16 @@ async fn by_proxy(
 }
 
 async fn to_proxy(
-    way: &Way,
+    transport: &TransportConfig,
     proxy: &Proxy,
     addresses: &[SocketAddr],
     by: ConnectBy,
 ) -> Result<(Stream, SocketAddr), Failure> {
-    let connected = match Handshake::with_proxy(way, &proxy.origin) {
-        Ok(tls) => dial(way, addresses, Guard::Proxy, tls.as_ref(), by).await,
+    let connected = match Handshake::with_proxy(transport, &proxy.origin) {
+        Ok(tls) => dial(transport, addresses, Guard::Proxy, tls.as_ref(), by).await,
         Err(failure) => Err(failure),
     };
-    connected.map_err(|failure| unreachable(&failure, proxy, way))
+    connected.map_err(|failure| unreachable(&failure, proxy, transport))
 }
 
 /// Has the proxy connect to the host.
@@ -253,7 +253,7 @@ async fn through(
 
 /// The first connection to stand, with TLS if that is asked for.
 async fn dial(
-    way: &Way,
+    transport: &TransportConfig,
     addresses: &[SocketAddr],
     guard: Guard<'_>,
     tls: Option<&Handshake>,
@@ -261,7 +261,7 @@ async fn dial(
 ) -> Result<(Stream, SocketAddr), Failure> {
     let has_tcp = Cell::new(false);
     let attempt = async |address: SocketAddr, progress: &Progress<'_>| {
-        let stream = Stream::Plain(way.local.connect(address, guard).await?);
+        let stream = Stream::Plain(transport.local.connect(address, guard).await?);
         let Some(tls) = tls else { return Ok(stream) };
         progress.connected();
         Box::pin(tls.attempt(stream, address)).await
@@ -290,14 +290,14 @@ fn too_late(message: &'static str, by: ConnectBy) -> Failure {
 }
 
 /// What kept us from a proxy is no fault of the host.
-fn unreachable(failure: &Failure, proxy: &Proxy, way: &Way) -> Failure {
+fn unreachable(failure: &Failure, proxy: &Proxy, transport: &TransportConfig) -> Failure {
     let Failure { reason, is_lasting, option, .. } = failure;
     let mut told = tunnel::failure(Reason {
         message: format!("the proxy can't be reached: {}", reason.message).into(),
         detail: reason.detail.clone(),
     });
     // Another proxy may do better.
-    told.is_lasting = *is_lasting && !way.proxies.are_several();
+    told.is_lasting = *is_lasting && !transport.proxies.are_several();
     told.option = option.or(told.option);
     told.at(proxy)
 }
@@ -379,7 +379,7 @@ mod tests {
     #[tokio::test]
     async fn when_all_addresses_refuse_the_failure_says_so_once_and_names_each() {
         let mut addresses = [closed(), closed()];
-        let dialled = dial(&Way::for_tests(), &addresses, Guard::Proxy, None, by()).await;
+        let dialled = dial(&TransportConfig::for_tests(), &addresses, Guard::Proxy, None, by()).await;
         addresses.sort();
         let detail = format!("{}, {}", addresses[0], addresses[1]);
         let expected = Failure::new(ErrorKind::Connect, "connection refused").with_detail(detail).refused(true);
@@ -424,7 +424,7 @@ mod tests {
         let refused = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(127, 0, 0, 2)), good.port());
         let name = HostName::Domain("two.example".into());
         let origin = Origin { https: false, name, port: good.port() };
-        let route = RouteKey { origin, way: Way::for_tests() };
+        let route = RouteKey { origin, transport: TransportConfig::for_tests() };
         let (connector, host) = (Connector::default(), Host::new(Instant::now()));
         let guard = Guard::Proxy;
         let found =
@@ -441,7 +441,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_name_without_addresses_is_resolve() {
-        let dialled = dial(&Way::for_tests(), &[], Guard::Proxy, None, by()).await;
+        let dialled = dial(&TransportConfig::for_tests(), &[], Guard::Proxy, None, by()).await;
         assert_eq!(ErrorKind::Resolve, dialled.expect_err("nothing to connect to").kind);
     }
 }

@@ -12,8 +12,8 @@ use tokio_rustls::TlsConnector;
 
 use crate::http::dial::race::Refusal;
 use crate::http::dial::stream::Stream;
+use crate::http::dial::transport::{TransportConfig, server_name};
 use crate::http::dial::trouble::{handshake_failure, in_io};
-use crate::http::dial::way::{Way, server_name};
 use crate::model::error::Failure;
 use crate::model::options::TlsMin;
 use crate::model::origin::Origin;
@@ -32,21 +32,21 @@ impl Handshake {
 
     /// # Errors
     /// `tls`: no certificate can be for the host's name.
-    pub(super) fn with_host(way: &Way, origin: &Origin, host: &Host) -> Result<Self, Failure> {
-        let mut config = way.tls.clone();
+    pub(super) fn with_host(transport: &TransportConfig, origin: &Origin, host: &Host) -> Result<Self, Failure> {
+        let mut config = transport.tls.clone();
         if host.speaks(Instant::now()) == Some(Speaks::OnlyHttp1) {
             Arc::make_mut(&mut config).alpn_protocols = vec![b"http/1.1".to_vec()];
         }
-        Ok(Self { config, name: way.server_name(origin)?, min: way.tls_min() })
+        Ok(Self { config, name: transport.server_name(origin)?, min: transport.tls_min() })
     }
 
     /// `None`: there is none with this proxy.
     ///
     /// # Errors
     /// `tls`: no certificate can be for the proxy's name.
-    pub(super) fn with_proxy(way: &Way, proxy: &Origin) -> Result<Option<Self>, Failure> {
-        let Some(config) = way.proxy_tls.clone().filter(|_| proxy.https) else { return Ok(None) };
-        Ok(Some(Self { config, name: server_name(&proxy.name)?, min: way.tls_min() }))
+    pub(super) fn with_proxy(transport: &TransportConfig, proxy: &Origin) -> Result<Option<Self>, Failure> {
+        let Some(config) = transport.proxy_tls.clone().filter(|_| proxy.https) else { return Ok(None) };
+        Ok(Some(Self { config, name: server_name(&proxy.name)?, min: transport.tls_min() }))
     }
 
     /// With one of several addresses.

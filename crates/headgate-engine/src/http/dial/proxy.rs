@@ -173,21 +173,19 @@ impl PartialEq for Proxies {
     }
 }
 
-impl Which {
-    /// Whether one of them is spoken to over TLS.
-    pub(super) fn speak_tls(&self) -> bool {
-        let speaks = |proxy: &Proxy| proxy.scheme == Scheme::Https;
-        match self {
-            Self::None => false,
-            Self::All(proxies) => proxies.iter().any(speaks),
-            Self::Environment(named) => [&named.http, &named.https].into_iter().flatten().any(speaks),
-        }
-    }
-}
-
 impl Proxies {
     pub(super) fn new(which: Which) -> Self {
         Self { which, turn: AtomicUsize::new(0) }
+    }
+
+    /// Returns whether one of them is spoken to over TLS.
+    pub(super) fn speak_tls(&self) -> bool {
+        let speaks = |proxy: &Proxy| proxy.scheme == Scheme::Https;
+        match &self.which {
+            Which::None => false,
+            Which::All(proxies) => proxies.iter().any(speaks),
+            Which::Environment(named) => [&named.http, &named.https].into_iter().flatten().any(speaks),
+        }
     }
 
     /// The one for the next connection to a host; `None`: it is connected to directly.

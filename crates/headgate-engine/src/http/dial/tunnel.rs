@@ -122,7 +122,7 @@ fn socks_failure(error: &Socks) -> Failure {
     let (why, is_lasting) = match error {
         Socks::Io(error) => return ended(error),
         Socks::NoAcceptableAuthMethods | Socks::AuthorizationRequired => {
-            ("the proxy accepts none of our ways to log in", true)
+            ("the proxy accepts none of our configs to log in", true)
         }
         Socks::PasswordAuthFailure(_) => ("the proxy does not accept these credentials", true),
         Socks::GeneralSocksServerFailure => (NOT_CONNECTED, false),
@@ -130,7 +130,7 @@ fn socks_failure(error: &Socks) -> Failure {
         Socks::NetworkUnreachable => ("the proxy can't reach the host's network", false),
         Socks::HostUnreachable => ("the proxy can't reach the host", false),
         Socks::ConnectionRefused => ("the host refused the proxy's connection", false),
-        Socks::TtlExpired => ("the proxy's connection to the host expired on its way", false),
+        Socks::TtlExpired => ("the proxy's connection to the host expired on its transport", false),
         Socks::CommandNotSupported => ("the proxy makes no connections", true),
         Socks::AddressTypeNotSupported => ("the proxy can't connect to an address of this kind", true),
         Socks::InvalidTargetAddress(_) => ("the host's name is too long for SOCKS", true),

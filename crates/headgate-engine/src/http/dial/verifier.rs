@@ -14,32 +14,46 @@ use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
 
 use super::trouble::is_authority;
 
-/// Trusts the certificates that a user has given, and those that the authorities among them have signed.
+/// Trusts any certificate, as `insecure` asks for; or those that a user has given, and those that the authorities among them
+/// have signed. The handshake itself is checked in any case.
 #[derive(Debug)]
-pub(super) struct GivenCertificates {
-    given: Vec<CertificateDer<'static>>,
-    authorities: RootCertStore,
+pub(super) struct Verifier {
+    /// `None`: any certificate will do.
+    given: Option<Given>,
     algorithms: WebPkiSupportedAlgorithms,
 }
 
-impl GivenCertificates {
+#[derive(Debug)]
+struct Given {
+    certificates: Vec<CertificateDer<'static>>,
+    authorities: RootCertStore,
+}
+
+impl Verifier {
+    pub(super) fn of_any(provider: &CryptoProvider) -> Self {
+        Self { given: None, algorithms: provider.signature_verification_algorithms }
+    }
+
     /// # Errors
-    /// Why one of them can't be trusted, for a person.
-    pub(super) fn new(given: Vec<CertificateDer<'static>>, provider: &CryptoProvider) -> Result<Self, String> {
+    /// Why one of the certificates can't be trusted, for a person.
+    pub(super) fn of_given(
+        certificates: Vec<CertificateDer<'static>>,
+        provider: &CryptoProvider,
+    ) -> Result<Self, String> {
         let algorithms = provider.signature_verification_algorithms;
         let mut all = RootCertStore::empty();
         let mut authorities = RootCertStore::empty();
-        for certificate in &given {
+        for certificate in &certificates {
             all.add(certificate.clone()).map_err(|_| "has a certificate that is broken")?;
             if may_sign(certificate, algorithms) {
                 authorities.roots.extend(all.roots.pop());
             }
         }
-        Ok(Self { given, authorities, algorithms })
+        Ok(Self { given: Some(Given { certificates, authorities }), algorithms })
     }
 }
 
-impl ServerCertVerifier for GivenCertificates {
+impl ServerCertVerifier for Verifier {
     fn verify_server_cert(
         &self,
         end_entity: &CertificateDer<'_>,
@@ -48,10 +62,12 @@ impl ServerCertVerifier for GivenCertificates {
         _ocsp_response: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
+        let Some(given) = &self.given else { return Ok(ServerCertVerified::assertion()) };
         let certificate = ParsedCertificate::try_from(end_entity)?;
-        match signed_by(&self.authorities, &certificate, intermediates, now, self.algorithms) {
+        match signed_by(&given.authorities, &certificate, intermediates, now, self.algorithms) {
             // Its time was looked at before its place in a chain.
-            Err(Error::InvalidCertificate(error)) if is_of_chain(&error) && self.given.contains(end_entity) => {}
+            Err(Error::InvalidCertificate(error)) if is_of_chain(&error) && given.certificates.contains(end_entity) => {
+            }
             verified => verified?,
         }
         verify_server_name(&certificate, server_name)?;

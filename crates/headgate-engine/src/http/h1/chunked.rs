@@ -40,8 +40,6 @@ pub struct Decoder {
     left: u64,
     extension_bytes: u32,
     trailer_bytes: u32,
-    /// Bytes of the body were left out.
-    cut: bool,
 }
 
 /// What a piece of input came to.
@@ -54,28 +52,21 @@ pub struct Consumed {
 
 impl Default for Decoder {
     fn default() -> Self {
-        Self { state: State::Size { digits: 0 }, left: 0, extension_bytes: 0, trailer_bytes: 0, cut: false }
+        Self { state: State::Size { digits: 0 }, left: 0, extension_bytes: 0, trailer_bytes: 0 }
     }
 }
 
 impl Decoder {
-    /// Whether bytes of the body were left out, because it had no room for them.
-    pub fn is_cut(&self) -> bool {
-        self.cut
-    }
-
-    /// Takes in `data` and appends what it decodes to, `body`, as far as that may grow: to `max_bytes`.
+    /// Takes in `data`, and passes on what it decodes to.
     ///
     /// # Errors
     /// Why it is not the chunked coding, for a person.
-    pub fn decode(&mut self, data: &[u8], body: &mut Vec<u8>, max_bytes: u64) -> Result<Consumed, &'static str> {
+    pub fn decode(&mut self, data: &[u8], mut pass_on: impl FnMut(&[u8])) -> Result<Consumed, &'static str> {
         let mut at = 0;
         while at < data.len() && self.state != State::Done {
             if self.state == State::Data {
                 let length = (data.len() - at).min(usize::try_from(self.left).unwrap_or(usize::MAX));
-                let room = usize::try_from(max_bytes - body.len() as u64).unwrap_or(usize::MAX);
-                body.extend_from_slice(&data[at..at + length.min(room)]);
-                self.cut |= room < length;
+                pass_on(&data[at..at + length]);
                 self.left -= length as u64;
                 at += length;
                 if self.left == 0 {
@@ -151,7 +142,7 @@ mod tests {
         let mut rest = data;
         for length in pieces.iter().cycle() {
             let piece = &rest[..rest.len().min(*length)];
-            let progress = decoder.decode(piece, &mut body, 1 << 20)?;
+            let progress = decoder.decode(piece, |piece| body.extend_from_slice(piece))?;
             rest = &rest[progress.consumed..];
             if progress.done {
                 return Ok((body, rest.to_vec()));
@@ -192,19 +183,6 @@ mod tests {
             ("the trailers are too long", &long_trailer),
         ] {
             assert_eq!(Err(message), decode(data.as_bytes(), &[1000]), "{data:.40}");
-        }
-    }
-
-    #[test]
-    fn what_there_is_no_room_for_is_left_out_and_the_end_is_found_all_the_same() {
-        let data = b"6\r\nabcdef\r\n2\r\ngh\r\n0\r\n\r\nrest";
-        for (max_bytes, kept) in [(0, ""), (5, "abcde"), (6, "abcdef"), (7, "abcdefg"), (8, "abcdefgh")] {
-            let (mut decoder, mut body) = (Decoder::default(), Vec::new());
-            assert_eq!(
-                Ok(Consumed { consumed: data.len() - 4, done: true }),
-                decoder.decode(data, &mut body, max_bytes)
-            );
-            assert_eq!((kept.as_bytes(), max_bytes < 8), (&body[..], decoder.is_cut()));
         }
     }
 

@@ -10,26 +10,23 @@
 
 use std::cell::RefCell;
 use std::future::poll_fn;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
-use crate::http::deadline::{Deadline, OwnWait};
+use crate::http::deadline::Deadline;
 use crate::http::decode::Decoder;
 use crate::http::dial::connect::Connection;
 use crate::http::h1::allowance::{Allowance, READ_BYTES};
-use crate::http::h1::head::Head;
-use crate::http::h1::response::{ResponseReader, Wanted};
+use crate::http::h1::response::ResponseReader;
 use crate::http::h1::transfer::Outgoing;
+use crate::http::incoming::{BodySource, Fill, IncomingBody, Wanted, next_piece, receive};
 use crate::http::patience::{Limit, Patience, Progress, timed_out};
-use crate::http::received::{Kept, Received};
 use crate::http::redirect::Redirects;
 use crate::http::reply::{NoReply, Replied, Reply, ResponseLimits};
-use crate::http::save::saving::{PIECE_BYTES, Saving};
+use crate::http::save::saving::Saving;
 use crate::model::body_stream::BodyPiece;
 use crate::model::error::{ErrorKind, Failure};
-use crate::model::memory::Reservation;
 use crate::model::message::OptionName;
-use crate::model::outcome::Body;
 
 /// How long the rest of a body that nobody wants is waited for, rather than making a new connection.
 const DRAIN_TIME: Duration = Duration::from_millis(200);
@@ -66,12 +63,8 @@ pub struct Exchange {
     outgoing: Outgoing,
     received: bool,
     reader: ResponseReader,
-    /// For what `reader` holds.
-    reservation: Reservation,
     first_byte: Option<Instant>,
-    /// Where the body goes, if it is saved.
-    saving: Option<Box<Saving>>,
-    /// Why it can't go on.
+    /// Why it can't go on, behind what came.
     failure: Option<Failure>,
 }
 
@@ -79,22 +72,16 @@ impl Exchange {
     /// Of a request that was sent so far.
     pub fn new(outgoing: Outgoing, to_head: bool, means: &Means<'_>) -> Self {
         let failure = outgoing.unsent();
-        // Who takes a body while it comes bounds it.
+        // A caller that takes a body while it comes bounds it.
         let wanted = if means.streams { Wanted::AtMost(u64::MAX) } else { Wanted::of(means.limits) };
-        Self {
-            outgoing,
-            received: false,
-            reader: ResponseReader::new(to_head, wanted, means.redirects.clone()),
-            reservation: means.limits.memory.reservation(),
-            first_byte: None,
-            saving: None,
-            failure,
-        }
+        let body = IncomingBody::new(wanted, means.limits.memory.reservation());
+        let reader = ResponseReader::new(to_head, body, means.redirects.clone());
+        Self { outgoing, received: false, reader, first_byte: None, failure }
     }
 
     /// Has the body saved, if its answer is one whose body is.
     pub fn save(&mut self, saving: Option<Box<Saving>>) {
-        self.saving = saving;
+        self.reader.body.saving = saving;
     }
 
     /// The connection failed for this reason, if for any.
@@ -102,20 +89,24 @@ impl Exchange {
         self.failure = failure;
     }
 
-    /// Takes in what was read at that time, which was set aside. No data: the connection has ended.
+    /// Takes in what was read at that time, for which memory is reserved. No data: the connection has ended.
     pub fn take_in(&mut self, data: &[u8], means: &Means<'_>, now: Instant) {
-        let read = if data.is_empty() { self.reader.end() } else { self.reader.feed(data) };
+        let Self { reader, .. } = self;
+        let read = if data.is_empty() { reader.end() } else { reader.feed(data) };
         self.failure = read.err();
         self.received |= !data.is_empty();
-        let held = self.reader.held_bytes() as u64;
-        let missing = held.saturating_sub(self.reservation.bytes());
-        means.allowance.give(&mut self.reservation, missing);
-        debug_assert!(self.reservation.bytes() >= held, "a read was not set aside");
-        if self.reader.is_done() {
-            self.reservation.shrink_to(held);
+        let held = reader.held_bytes() as u64;
+        let is_done = reader.is_done();
+        let body = &mut reader.body;
+        let missing = held.saturating_sub(body.reservation.bytes());
+        means.allowance.give(&mut body.reservation, missing);
+        debug_assert!(body.reservation.bytes() >= held, "no memory was reserved for a read");
+        if is_done {
+            body.reservation.shrink_to(held);
         }
-        if self.first_byte.is_none() && self.reader.head.is_some() {
+        if let (None, Some(head)) = (self.first_byte, &reader.head) {
             self.first_byte = Some(now);
+            body.saving = body.saving.take().filter(|saving| saving.takes(head, means.limits));
         }
     }
 
@@ -132,122 +123,45 @@ impl Exchange {
         means: &Means<'_>,
         deadline: &mut Deadline,
     ) -> Result<Replied<OpenExchange>, NoReply> {
-        self.read(connection, means, deadline).await;
+        let mut source = Http1Body { exchange: &mut self, connection, stops_behind_head: means.streams };
+        let failure = receive(&mut source, means, deadline).await.err();
+        let failure = failure.or(source.exchange.failure.take());
+        if failure.is_none() && source.exchange.reader.is_draining() {
+            source.drain(means, deadline).await;
+        }
         deadline.expect(None);
-        if means.streams
-            && self.failure.is_none()
-            && self.reader.has_wanted_body()
-            && let Some(head) = self.reader.head.take()
-        {
-            return Ok(self.open(head, means));
-        }
-        let Exchange { outgoing, received, reader, mut reservation, first_byte, saving, failure } = self;
-        let reusable = failure.is_none() && reader.is_at_end() && outgoing.is_done();
-        let body_bytes = reader.came();
-        let ResponseReader { head, body: bytes, cut, .. } = reader;
-        let Some(head) = head else {
+        let Some(head) = self.reader.head.take() else {
             let failure = failure.unwrap_or_else(|| Failure::new(ErrorKind::Closed, "no answer came"));
-            let silent = !received && failure.kind == ErrorKind::Closed;
-            return Err(NoReply { failure, unsent: silent && !outgoing.has_begun(), silent });
+            let silent = !self.received && failure.kind == ErrorKind::Closed;
+            return Err(NoReply { failure, unsent: silent && !self.outgoing.has_begun(), silent });
         };
-        // Who has the head has what was set aside for it, whatever becomes of the body.
+        // The headers keep what is reserved for them, whatever becomes of the body.
         let mut memory = means.limits.memory.reservation();
-        reservation.give(&mut memory, head.headers.bytes() as u64);
-        reservation.shrink_to(bytes.capacity() as u64);
-        let reusable = reusable && head.keep_alive;
-        let first_byte = first_byte.unwrap_or_else(Instant::now);
-        let received = Received { body: Body { bytes, reservation }, cut, failure };
-        let kept = match saving.filter(|saving| saving.takes(&head, means.limits)) {
-            Some(saving) => Box::pin(saving.end(received, &head, means.limits, deadline)).await,
-            None => received.kept(&head, &means.redirects, means.limits, &means.scratch.decoder, deadline).await,
-        };
-        let Kept { body, body_encoding, truncated, saved, failure } = kept;
-        let reply =
-            Reply { head, memory, first_byte, body, body_encoding, truncated, body_bytes, saved, failure, reusable };
-        Ok(Replied { reply, open: None })
-    }
-
-    /// The reply as far as its head, with the rest of the exchange.
-    fn open(mut self, head: Head, means: &Means<'_>) -> Replied<OpenExchange> {
-        let mut memory = means.limits.memory.reservation();
-        self.reservation.give(&mut memory, head.headers.bytes() as u64);
-        // It may be long until somebody takes what has come of the body.
-        self.reservation.end_overdrawing();
-        if self.reader.body.is_empty() {
-            self.reader.body = Vec::new();
-        }
-        let first_byte = self.first_byte.unwrap_or_else(Instant::now);
+        let body = &mut self.reader.body;
+        body.reservation.give(&mut memory, head.headers.bytes() as u64);
         let keep_alive = head.keep_alive;
-        let open = Some(OpenExchange { exchange: self, keep_alive });
-        Replied { reply: Reply::headed(head, memory, first_byte), open }
+        let mut reply = Reply::headed(head, memory, self.first_byte.unwrap_or_else(Instant::now));
+        if means.streams && failure.is_none() && body.wanted != Wanted::Nothing {
+            // It may be long until the caller takes what has come of the body.
+            body.reservation.end_overdrawing();
+            if body.bytes.is_empty() {
+                body.bytes = Vec::new();
+            }
+            return Ok(Replied { reply, open: Some(OpenExchange { exchange: self, keep_alive }) });
+        }
+        body.reservation.shrink_to(body.bytes.capacity() as u64);
+        reply.reusable = keep_alive && failure.is_none() && self.is_at_end();
+        Ok(Replied { reply: self.reader.body.conclude(reply, failure, means, deadline).await, open: None })
     }
 
-    /// Reads until the response is whole, or can't be.
-    async fn read(&mut self, connection: &mut Connection, means: &Means<'_>, deadline: &mut Deadline) {
-        let patience = &means.limits.patience;
-        let mut drains_by = None;
-        if self.received && patience.is_bounded() {
-            deadline.expect(patience.limit(Progress::Receiving, Instant::now()));
-        }
-        while self.failure.is_none() && !self.reader.is_done() && !(means.streams && self.reader.has_wanted_body()) {
-            let drains = self.reader.is_draining();
-            if drains {
-                let at = *drains_by.get_or_insert_with(|| Instant::now() + DRAIN_TIME);
-                deadline.expect(Some(Limit { at, option: OptionName::NoBody }));
-            }
-            // While bytes keep coming, nothing waits, and nothing but this looks at the clock.
-            if self.received && deadline.has_passed(Instant::now()) {
-                self.failure = Some(self.timed_out(deadline));
-            } else {
-                match poll_fn(|cx| self.poll_fill(connection, means, deadline, cx)).await {
-                    Ok(Some(length)) => {
-                        let mut now = Instant::now();
-                        let came = now.checked_sub(deadline.excused()).unwrap_or(now);
-                        self.take_in(&means.scratch.read.borrow()[..length], means, came);
-                        if self.saving.is_some() && self.reader.body.len() >= PIECE_BYTES {
-                            Box::pin(self.hand_over(means, deadline)).await;
-                            now = Instant::now();
-                        }
-                        deadline.expect(patience.limit(Progress::Receiving, now));
-                    }
-                    Ok(None) => self.set_aside(deadline).await,
-                    Err(failure) => self.failure = Some(failure),
-                }
-            }
-            // What is wanted has come.
-            if drains && self.failure.take().is_some() {
-                self.reader.leave_off();
-            }
-        }
+    /// Returns whether the request was sent and the response has come, and nothing else.
+    fn is_at_end(&self) -> bool {
+        self.reader.is_at_end() && self.outgoing.is_done()
     }
 
-    /// Has written what came of a body that is saved.
-    async fn hand_over(&mut self, means: &Means<'_>, deadline: &mut Deadline) {
-        let (Some(saving), Some(head)) = (&mut self.saving, &self.reader.head) else { return };
-        if !saving.takes(head, means.limits) {
-            return;
-        }
-        saving.hand_over(&mut self.reader.body, deadline).await;
-        self.reader.handed_over = saving.handed_over();
-        if saving.has_failed() {
-            self.failure = Some(Failure::new(ErrorKind::Closed, "the body can't be written"));
-        }
-    }
-
-    /// What the next read takes at the most, with what there is.
+    /// Returns the memory that the next read takes at the most, with what there is.
     fn needed_bytes(&self) -> u64 {
-        (self.reader.held_bytes() + READ_BYTES + self.reader.growth_bytes()) as u64
-    }
-
-    /// Sets aside what the next read may bring. Where there is no memory for it, the server waits, too.
-    async fn set_aside(&mut self, deadline: &mut Deadline) {
-        let missing = self.needed_bytes().saturating_sub(self.reservation.bytes());
-        if !self.reservation.try_grow(missing) {
-            let since = Instant::now();
-            self.reservation.grow(missing).await;
-            // That the memory was full is not the server's fault.
-            deadline.excuse(OwnWait::Memory, since.elapsed());
-        }
+        (self.reader.held_bytes() + READ_BYTES + self.reader.body.growth_bytes()) as u64
     }
 
     fn poll_outgoing(
@@ -267,37 +181,87 @@ impl Exchange {
         }
         self.outgoing.unsent().map_or(Ok(()), Err)
     }
+}
 
-    fn timed_out(&self, deadline: &Deadline) -> Failure {
-        let is_sending = self.outgoing.is_pending() && !self.received;
-        timed_out(deadline.due().option, is_sending, self.reader.head.is_some())
+/// An exchange with the connection that it goes over.
+struct Http1Body<'a> {
+    exchange: &'a mut Exchange,
+    connection: &'a mut Connection,
+    /// Its caller takes the body while it comes.
+    stops_behind_head: bool,
+}
+
+impl BodySource for Http1Body<'_> {
+    fn body(&mut self) -> &mut IncomingBody {
+        &mut self.exchange.reader.body
     }
 
-    /// One read: how many bytes, 0 at the end of the connection; `None`: there is something, and nothing is set aside for it.
-    /// That is asked at each poll, since others may have taken meanwhile what there was.
+    fn held_bytes(&self) -> u64 {
+        self.exchange.reader.held_bytes() as u64
+    }
+
+    fn is_done(&self) -> bool {
+        let reader = &self.exchange.reader;
+        reader.is_done() || reader.is_draining() || self.stops_behind_head && reader.has_wanted_body()
+    }
+
+    fn is_receiving(&self) -> bool {
+        self.exchange.received
+    }
+
     fn poll_fill(
         &mut self,
-        connection: &mut Connection,
         means: &Means<'_>,
         deadline: &mut Deadline,
         cx: &mut Context<'_>,
-    ) -> Poll<Result<Option<usize>, Failure>> {
-        self.poll_outgoing(connection, &means.limits.patience, deadline, cx)?;
-        let needed = self.needed_bytes();
-        let growth = needed - self.reader.held_bytes() as u64;
-        let read = if needed <= self.reservation.bytes() || means.allowance.covers(growth as usize) {
+    ) -> Poll<Result<Fill, Failure>> {
+        let Self { exchange, connection, .. } = self;
+        if let Some(failure) = exchange.failure.take() {
+            return Poll::Ready(Err(failure));
+        }
+        exchange.poll_outgoing(connection, &means.limits.patience, deadline, cx)?;
+        let needed = exchange.needed_bytes();
+        let growth = needed - exchange.reader.held_bytes() as u64;
+        let reserved = exchange.reader.body.reservation.bytes();
+        let read = if needed <= reserved || means.allowance.covers(growth as usize) {
             connection.poll_read(&mut means.scratch.read.borrow_mut(), cx).map_ok(Some)
         } else {
             connection.poll_readable(cx).map(|()| Ok(None))
         };
         if read.is_pending() {
-            if !self.outgoing.is_reading() && deadline.poll_passed(cx) {
+            if !exchange.outgoing.is_reading() && deadline.poll_passed(cx) {
                 return Poll::Ready(Err(self.timed_out(deadline)));
             }
-            // Nothing is set aside for a server that takes its time.
-            self.reservation.shrink_to(self.reader.held_bytes() as u64);
+            // Nothing is reserved for a server that takes its time.
+            let held = exchange.reader.held_bytes() as u64;
+            exchange.reader.body.reservation.shrink_to(held);
         }
-        read
+        let Some(length) = ready!(read)? else { return Poll::Ready(Ok(Fill::NeedsMemory(needed - reserved))) };
+        let now = Instant::now();
+        let came = now.checked_sub(deadline.excused()).unwrap_or(now);
+        exchange.take_in(&means.scratch.read.borrow()[..length], means, came);
+        Poll::Ready(Ok(Fill::Came))
+    }
+
+    fn timed_out(&self, deadline: &Deadline) -> Failure {
+        let Exchange { outgoing, received, reader, .. } = &self.exchange;
+        timed_out(deadline.due().option, outgoing.is_pending() && !received, reader.head.is_some())
+    }
+}
+
+impl Http1Body<'_> {
+    /// Reads the rest of a body that is not wanted, so that the connection can take another request.
+    async fn drain(&mut self, means: &Means<'_>, deadline: &mut Deadline) {
+        let at = Instant::now() + DRAIN_TIME;
+        while self.exchange.reader.is_draining() {
+            deadline.expect(Some(Limit { at, option: OptionName::NoBody }));
+            let is_late = deadline.has_passed(Instant::now());
+            match poll_fn(|cx| self.poll_fill(means, deadline, cx)).await {
+                Ok(Fill::NeedsMemory(bytes)) if !is_late => self.body().reserve(bytes, deadline).await,
+                Ok(Fill::Came) if !is_late && self.exchange.failure.is_none() => {}
+                _ => self.exchange.reader.leave_off(),
+            }
+        }
     }
 }
 
@@ -309,48 +273,22 @@ pub struct OpenExchange {
 }
 
 impl OpenExchange {
-    /// Waits for more of the body; `None`: it is whole.
+    /// See [`next_piece`].
     ///
     /// # Errors
     /// As [`Exchange::finish`], behind all that has come.
-    ///
-    /// Cancelling it loses nothing.
     pub async fn next(
         &mut self,
         connection: &mut Connection,
         means: &Means<'_>,
         deadline: &mut Deadline,
     ) -> Result<Option<BodyPiece>, Failure> {
-        let Self { exchange, .. } = self;
-        loop {
-            if !exchange.reader.body.is_empty() {
-                let bytes = exchange.reader.take_body();
-                let mut reservation = means.limits.memory.reservation();
-                exchange.reservation.give(&mut reservation, bytes.capacity() as u64);
-                // What others may wait for is not kept from piece to piece.
-                exchange.reservation.shrink_to(exchange.reader.held_bytes() as u64);
-                exchange.reservation.settle();
-                return Ok(Some(BodyPiece { bytes, reservation }));
-            }
-            if let Some(failure) = exchange.failure.take() {
-                return Err(failure);
-            }
-            if exchange.reader.is_done() {
-                return Ok(None);
-            }
-            if let Some(length) = poll_fn(|cx| exchange.poll_fill(connection, means, deadline, cx)).await? {
-                exchange.take_in(&means.scratch.read.borrow()[..length], means, Instant::now());
-            } else {
-                exchange.set_aside(deadline).await;
-                // While nothing comes, others may overdraw.
-                exchange.reservation.settle();
-            }
-        }
+        let mut source = Http1Body { exchange: &mut self.exchange, connection, stops_behind_head: false };
+        next_piece(&mut source, means, deadline).await
     }
 
-    /// Whether the connection can take another request.
+    /// Returns whether the connection can take another request.
     pub fn is_reusable(&self) -> bool {
-        let Self { exchange, keep_alive } = self;
-        *keep_alive && exchange.failure.is_none() && exchange.reader.is_at_end() && exchange.outgoing.is_done()
+        self.keep_alive && self.exchange.failure.is_none() && self.exchange.is_at_end()
     }
 }

@@ -8,17 +8,13 @@ use crate::http::h1::chunked;
 use crate::http::h1::head::{self, Head, HeaderRoom, MAX_HEAD_BYTES, ParsedHead};
 use crate::http::h1::meaning::Framing;
 use crate::http::h1::parse::parse;
+pub use crate::http::incoming::Wanted;
+use crate::http::incoming::{IncomingBody, MIN_GROWTH_BYTES};
 use crate::http::redirect::Redirects;
-use crate::http::reply::ResponseLimits;
 use crate::model::error::{ErrorKind, Failure};
-use crate::model::message::OptionName;
-use crate::model::reason::Reason;
 
 /// Interim responses (1xx) before the final one.
 const MAX_INTERIM: u32 = 100;
-/// What a body's memory grows by beyond what came: as much as it has, within these bounds.
-const MIN_GROWTH_BYTES: usize = 4096;
-const MAX_GROWTH_BYTES: usize = 1024 * 1024;
 /// So much of a body that nobody wants is read rather than closing the connection, which would cost more.
 const MAX_DRAINED_BYTES: u64 = 64 * 1024;
 
@@ -35,39 +31,11 @@ enum State {
     Done,
 }
 
-/// What is wanted of a body.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Wanted {
-    /// All of it. If that is more than so many bytes, it is a failure.
-    AtMost(u64),
-    /// So many bytes from its beginning.
-    FirstBytes(u64),
-    Nothing,
-}
-
-impl Wanted {
-    pub fn of(limits: &ResponseLimits) -> Self {
-        match limits.max_body_bytes {
-            _ if limits.no_body => Self::Nothing,
-            bytes if limits.truncate_body => Self::FirstBytes(bytes),
-            bytes => Self::AtMost(bytes),
-        }
-    }
-
-    pub fn max_bytes(self) -> u64 {
-        match self {
-            Self::AtMost(bytes) | Self::FirstBytes(bytes) => bytes,
-            Self::Nothing => 0,
-        }
-    }
-}
-
 /// A response in the making.
 #[derive(Debug)]
 pub struct ResponseReader {
     state: State,
     to_head: bool,
-    wanted: Wanted,
     /// Nobody wants the bodies of those that are followed.
     redirects: Redirects,
     /// A head that came in pieces, as far as it came.
@@ -77,72 +45,49 @@ pub struct ResponseReader {
     interim: u32,
     /// The final response's head, once it is whole.
     pub head: Option<Head>,
-    pub body: Vec<u8>,
-    /// Bytes of the body that came before, and are not in `body` any more.
-    pub handed_over: u64,
-    /// There is more of the body than is kept of it.
-    pub cut: bool,
+    pub body: IncomingBody,
     /// Bytes came after the end of the response, which nobody asked for.
     pub excess: bool,
 }
 
 impl ResponseReader {
     /// `to_head`: the request's method is HEAD, so that no body comes whatever the head says.
-    pub fn new(to_head: bool, wanted: Wanted, redirects: Redirects) -> Self {
+    pub fn new(to_head: bool, body: IncomingBody, redirects: Redirects) -> Self {
         Self {
             state: State::Head,
             to_head,
-            wanted,
             redirects,
             partial: Vec::new(),
             searched: 0,
             interim: 0,
             head: None,
-            body: Vec::new(),
-            handed_over: 0,
-            cut: false,
+            body,
             excess: false,
         }
     }
 
-    /// Memory that it has taken for what it was fed.
+    /// Returns the bytes of memory that it has taken for what it was fed.
     pub fn held_bytes(&self) -> usize {
         let headers = self.head.as_ref().map_or(0, |head| head.headers.bytes());
-        self.body.capacity() + self.partial.capacity() + headers
+        self.body.bytes.capacity() + self.partial.capacity() + headers
     }
 
-    /// What comes of the body is wanted, as far as is known.
+    /// Returns whether what comes of the body is wanted, as far as is known.
     pub fn has_wanted_body(&self) -> bool {
         self.head.is_some() && !self.drops()
     }
 
-    /// What of the body has come and was not taken before.
-    pub fn take_body(&mut self) -> Vec<u8> {
-        self.handed_over += self.body.len() as u64;
-        std::mem::take(&mut self.body)
-    }
-
-    /// How much of the body has come that is wanted.
-    pub fn came(&self) -> u64 {
-        self.handed_over + self.body.len() as u64
-    }
-
-    /// How much more memory it may take for what one read brings, beyond as many bytes again.
-    pub fn growth_bytes(&self) -> usize {
-        self.body.len().clamp(MIN_GROWTH_BYTES, MAX_GROWTH_BYTES)
-    }
-
-    /// Nothing more is to be read.
+    /// Returns whether nothing more is to be read.
     pub fn is_done(&self) -> bool {
         matches!(self.state, State::Done | State::LeftOff)
     }
 
-    /// The response has come to its end, and nothing behind it.
+    /// Returns whether the response has come to its end, and nothing behind it.
     pub fn is_at_end(&self) -> bool {
         matches!(self.state, State::Done) && !self.excess
     }
 
-    /// What is still to come is little, and not wanted.
+    /// Returns whether what is still to come is little, and not wanted.
     pub fn is_draining(&self) -> bool {
         !self.is_done() && self.head.is_some() && self.drops()
     }
@@ -153,21 +98,12 @@ impl ResponseReader {
     /// `protocol` or `body_too_large`. If `head` is there, the head was fine and the body is not; what is in `body` came.
     pub fn feed(&mut self, data: &[u8]) -> Result<(), Failure> {
         let fed = self.feed_part(data);
-        let Some(head) = &self.head else { return fed };
-        if let (Wanted::FirstBytes(max_bytes), Framing::Length(length)) = (self.wanted, &head.framing) {
-            // What more there is need not come to be known of.
-            self.cut |= *length > max_bytes && self.came() == max_bytes;
+        if self.head.is_none() {
+            return fed;
         }
-        match self.wanted {
-            Wanted::AtMost(max_bytes) => {
-                fed?;
-                match head.framing {
-                    // What came with the head is kept, and no more is waited for.
-                    Framing::Length(length) if length > max_bytes => Err(self.too_large(&format!("{length} bytes"))),
-                    _ if self.cut => Err(self.too_large("more")),
-                    _ => Ok(()),
-                }
-            }
+        match self.body.wanted {
+            // What came with the head is kept, and no more is waited for.
+            Wanted::AtMost(_) => fed.and_then(|()| self.body.check()),
             Wanted::FirstBytes(_) | Wanted::Nothing if self.drops() && !self.is_done() => {
                 let is_little = matches!(self.state, State::Length { left } if left <= MAX_DRAINED_BYTES);
                 // Whatever is wrong with it is behind what is wanted.
@@ -187,9 +123,9 @@ impl ResponseReader {
 
     /// Whether what comes of the body is dropped.
     fn drops(&self) -> bool {
-        match self.wanted {
+        match self.body.wanted {
             Wanted::AtMost(_) => false,
-            Wanted::FirstBytes(_) => self.cut,
+            Wanted::FirstBytes(_) => self.body.is_cut,
             Wanted::Nothing => true,
         }
     }
@@ -280,7 +216,10 @@ impl ResponseReader {
             Framing::UntilClose => State::UntilClose,
         };
         if self.redirects.lead_on(head.status, &head.headers) {
-            self.wanted = Wanted::Nothing;
+            self.body.wanted = Wanted::Nothing;
+        }
+        if let Framing::Length(length) = head.framing {
+            self.body.set_length(length);
         }
         self.head = Some(head);
     }
@@ -289,62 +228,34 @@ impl ResponseReader {
         if data.is_empty() {
             return Ok(());
         }
-        self.make_room(data.len());
-        let max_bytes = self.wanted.max_bytes() - self.handed_over;
-        let room = usize::try_from(max_bytes - self.body.len() as u64).unwrap_or(usize::MAX);
         match &mut self.state {
-            State::Head | State::LeftOff => Ok(()),
-            State::Done => {
-                self.excess = true;
-                Ok(())
-            }
+            State::Head | State::LeftOff => {}
+            State::Done => self.excess = true,
             State::Length { left } => {
                 let length = data.len().min(usize::try_from(*left).unwrap_or(usize::MAX));
-                self.body.extend_from_slice(&data[..length.min(room)]);
-                self.cut |= room < length;
                 *left -= length as u64;
                 if *left == 0 {
                     self.state = State::Done;
                 }
                 self.excess = length < data.len();
-                Ok(())
+                self.body.make_room(length);
+                self.body.append(&data[..length]);
             }
             State::UntilClose => {
-                self.body.extend_from_slice(&data[..data.len().min(room)]);
-                self.cut |= room < data.len();
-                Ok(())
+                self.body.make_room(data.len());
+                self.body.append(data);
             }
             State::Chunked(decoder) => {
-                let progress = decoder.decode(data, &mut self.body, max_bytes);
-                self.cut |= decoder.is_cut();
+                self.body.make_room(data.len());
+                let progress = decoder.decode(data, |piece| self.body.append(piece));
                 let progress = progress.map_err(|message| Failure::new(ErrorKind::Protocol, message))?;
                 if progress.done {
                     self.state = State::Done;
                     self.excess = progress.consumed < data.len();
                 }
-                Ok(())
             }
         }
-    }
-
-    /// Makes room for so many bytes more, without leaving it to `Vec` how much that is: it is set aside before it is taken.
-    fn make_room(&mut self, incoming: usize) {
-        let left = match self.state {
-            State::Length { left } => left,
-            State::Chunked(_) | State::UntilClose => u64::MAX,
-            State::Head | State::LeftOff | State::Done => return,
-        };
-        let left = left.min(self.wanted.max_bytes() - self.came());
-        let left = usize::try_from(left).unwrap_or(usize::MAX);
-        if self.body.capacity() - self.body.len() < incoming.min(left) {
-            self.body.reserve_exact(self.growth_bytes().max(incoming).min(left));
-        }
-    }
-
-    fn too_large(&self, bytes: &str) -> Failure {
-        let detail = format!("{bytes}, where {} bytes are allowed", self.wanted.max_bytes());
-        Failure::new(ErrorKind::BodyTooLarge, Reason::new("the body is larger than it may be").with(detail))
-            .with_option(OptionName::MaxBodyBytes)
+        Ok(())
     }
 }
 

@@ -1,15 +1,17 @@
 //! One request and its response over one stream.
 //!
-//! A server may send no more than a stream's window before we have taken it. It is taken when memory is set aside for it;
-//! where there is none, the server waits, and no other stream does.
+//! A server may send no more than a stream's window before we have taken it. It is taken when memory is reserved for it; where
+//! there is none, the server waits, and no other stream does.
 
+use std::fmt;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
-use std::task::Poll;
+use std::task::{Context, Poll, ready};
 use std::time::Instant;
 
 use bytes::Bytes;
-use h2::{Error, RecvStream};
+use h2::client::ResponseFuture;
+use h2::{Error, Reason as Code, RecvStream, SendStream};
 use http::header::{CONTENT_ENCODING, CONTENT_LENGTH};
 use http::{HeaderMap, Method, Request, Version};
 
@@ -17,20 +19,29 @@ use crate::http::deadline::Deadline;
 use crate::http::h1::exchange::Means;
 use crate::http::h1::head::Head;
 use crate::http::h1::meaning::Framing;
-use crate::http::h1::response::Wanted;
-use crate::http::h2::body_reader::{BodyReader, set_aside};
-use crate::http::h2::open_stream::OpenStream;
-use crate::http::h2::sending::{Outgoing, Sending};
+use crate::http::h2::meter::Awaited;
 use crate::http::h2::streams::Stream;
 use crate::http::h2::trouble;
-use crate::http::patience::{Patience, timed_out};
-use crate::http::received::{Kept, Received};
+use crate::http::incoming::{BodySource, Fill, IncomingBody, Wanted, next_piece, receive};
+use crate::http::patience::{Patience, Progress, timed_out};
 use crate::http::reply::{NoReply, Replied, Reply};
 use crate::http::save::saving::Saving;
 use crate::http::upload::Upload;
+use crate::model::body_stream::BodyPiece;
 use crate::model::error::{ErrorKind, Failure};
 use crate::model::headers::Headers;
-use crate::model::outcome::Body;
+
+/// A request that is on its way, and what comes back.
+pub struct Sending {
+    outgoing: Outgoing,
+    response: ResponseFuture,
+    awaited: Awaited,
+    to_head: bool,
+    /// What had come over the connection when it was sent.
+    heard: u32,
+    /// Where the body goes, if it is saved.
+    saving: Option<Box<Saving>>,
+}
 
 /// What an exchange came to without an answer.
 #[derive(Debug)]
@@ -74,9 +85,9 @@ impl Sending {
         stream: Stream,
         means: &Means<'_>,
         deadline: &mut Deadline,
-    ) -> Result<Replied<OpenStream>, NoAnswer> {
+    ) -> Result<Replied<Http2Body>, NoAnswer> {
         match self.head(&means.limits.patience, deadline).await {
-            Some(Ok(response)) => self.reply(response, stream, means, deadline).await,
+            Some(Ok(response)) => Ok(self.reply(response, stream, means, deadline).await),
             Some(Err(error)) => Err(no_answer(&stream, &error)),
             None if let Some(failure) = self.outgoing.failure.take() => {
                 Err(NoAnswer::Other(NoReply { failure, unsent: false, silent: false }))
@@ -118,19 +129,28 @@ impl Sending {
         stream: Stream,
         means: &Means<'_>,
         deadline: &mut Deadline,
-    ) -> Result<Replied<OpenStream>, NoAnswer> {
+    ) -> Replied<Http2Body> {
         stream.answered();
         let now = Instant::now();
         let first_byte = now.checked_sub(deadline.excused()).unwrap_or(now);
         let (parts, incoming) = response.into_parts();
         let encoded = !self.to_head && parts.headers.contains_key(CONTENT_ENCODING);
         let length = parts.headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
+        // What there would be for another method.
+        let length = length.filter(|_| !self.to_head);
+        let status = parts.status.as_u16();
+        // A caller that takes a body while it comes bounds it.
+        let wanted = if means.streams { Wanted::AtMost(u64::MAX) } else { Wanted::of(means.limits) };
+        let mut body = IncomingBody::new(wanted, means.limits.memory.reservation());
         // A header that HPACK names by a number is shared until it is copied, so a hundred bytes can become 300 KiB here.
         let head_bytes = copied_bytes(&parts.headers);
-        let mut reservation = means.limits.memory.reservation();
-        set_aside(head_bytes, &mut reservation, means, deadline).await;
+        if means.allowance.covers(head_bytes) {
+            means.allowance.give(&mut body.reservation, head_bytes as u64);
+        } else {
+            body.reserve(head_bytes as u64, deadline).await;
+        }
         let head = Head {
-            status: parts.status.as_u16(),
+            status,
             version: Version::HTTP_2,
             headers: kept(&parts.headers),
             framing: Framing::Empty,
@@ -139,49 +159,39 @@ impl Sending {
             encoded,
         };
         drop(parts);
-        let mut memory = means.limits.memory.reservation();
-        let mut reader = BodyReader {
-            incoming,
-            // What there would be for another method.
-            length: length.filter(|_| !self.to_head),
-            bytes: Vec::new(),
-            handed_out: 0,
-            // One for the headers and the body, so that a response which overdraws never waits for itself.
-            reservation,
-            head_bytes: head_bytes as u64,
-            saving: self.saving.take().filter(|saving| saving.takes(&head, means.limits)),
-            cut: false,
-        };
-        if means.streams && !means.redirects.lead_on(head.status, &head.headers) {
-            deadline.expect(None);
-            reader.move_head_reservation(&mut memory);
-            reader.reservation.end_overdrawing();
-            let open = Some(OpenStream::new(self, reader, stream, matches!(head.status, 204 | 304)));
-            return Ok(Replied { reply: Reply::headed(head, memory, first_byte), open });
+        let leads_on = means.redirects.lead_on(status, &head.headers);
+        // The end of what has no body is not compared with a content-length that speaks of another answer. Dropped unread, the
+        // stream is reset, and nothing else of the connection waits for it.
+        if leads_on || matches!(status, 204 | 304) {
+            body.wanted = Wanted::Nothing;
         }
-        let failure = match Wanted::of(means.limits) {
-            // There is none, and the end of it is not compared with a content-length that speaks of another answer.
-            _ if matches!(head.status, 204 | 304) => None,
-            // The stream is reset: nobody reads the body of a redirect.
-            _ if means.redirects.lead_on(head.status, &head.headers) => None,
-            // Dropped unread, the stream is reset, and nothing else of the connection waits for it.
-            Wanted::Nothing => None,
-            wanted => reader.read(wanted, &stream, &mut self, means, deadline).await.err(),
+        if let Some(length) = length {
+            body.set_length(length);
+        }
+        body.saving = self.saving.take().filter(|saving| saving.takes(&head, means.limits));
+        let head_bytes = head_bytes as u64;
+        let mut source = Http2Body {
+            sending: self,
+            stream,
+            incoming,
+            length,
+            body,
+            head_bytes,
+            piece: Bytes::new(),
+            has_ended: false,
         };
+        let is_open = means.streams && !leads_on;
+        let failure = if is_open { None } else { receive(&mut source, means, deadline).await.err() };
         deadline.expect(None);
-        let body_bytes = reader.came();
-        reader.move_head_reservation(&mut memory);
-        let BodyReader { bytes, reservation, saving, cut, .. } = reader;
-        let received = Received { body: Body { bytes, reservation }, cut, failure };
-        let kept = match saving {
-            Some(saving) => Box::pin(saving.end(received, &head, means.limits, deadline)).await,
-            None => received.kept(&head, &means.redirects, means.limits, &means.scratch.decoder, deadline).await,
-        };
-        let Kept { body, body_encoding, truncated, saved, failure } = kept;
-        let reusable = true;
-        let reply =
-            Reply { head, memory, first_byte, body, body_encoding, truncated, body_bytes, saved, failure, reusable };
-        Ok(Replied { reply, open: None })
+        let mut memory = means.limits.memory.reservation();
+        source.body.reservation.give(&mut memory, std::mem::take(&mut source.head_bytes));
+        let mut reply = Reply::headed(head, memory, first_byte);
+        if is_open {
+            source.body.reservation.end_overdrawing();
+            return Replied { reply, open: Some(source) };
+        }
+        reply.reusable = true;
+        Replied { reply: source.body.conclude(reply, failure, means, deadline).await, open: None }
     }
 }
 
@@ -208,4 +218,181 @@ fn kept(headers: &HeaderMap) -> Headers {
         kept.push(name.as_str(), value.as_bytes());
     }
     kept
+}
+
+/// A request's body on its way.
+struct Outgoing {
+    stream: SendStream<Bytes>,
+    rest: Bytes,
+    /// What of the body is read when `rest` has gone.
+    files: Option<Box<Upload>>,
+    /// Why that can't be read.
+    failure: Option<Failure>,
+}
+
+impl Outgoing {
+    /// Sends on, as far as the server takes it. One that wants no more is heard when it answers. Whether some of it went.
+    fn poll(&mut self, deadline: &mut Deadline, cx: &mut Context<'_>) -> bool {
+        let mut has_moved = false;
+        while self.is_pending() && self.failure.is_none() {
+            if self.rest.is_empty() && !self.poll_files(deadline, cx) {
+                break;
+            }
+            let Poll::Ready(Some(Ok(room))) = self.stream.poll_capacity(cx) else { break };
+            let piece = self.rest.split_to(room.min(self.rest.len()));
+            has_moved = true;
+            if self.stream.send_data(piece, !self.is_pending()).is_err() {
+                self.rest.clear();
+                self.files = None;
+            }
+            self.stream.reserve_capacity(self.rest.len());
+        }
+        has_moved
+    }
+
+    /// Reads on. Whether there is something to be sent.
+    fn poll_files(&mut self, deadline: &mut Deadline, cx: &mut Context<'_>) -> bool {
+        let Some(files) = &mut self.files else { return false };
+        let Poll::Ready(read) = files.poll_next(cx) else { return false };
+        files.excuse(deadline);
+        match read {
+            Ok(read) => self.rest = read,
+            Err(failure) => self.failure = Some(failure),
+        }
+        self.stream.reserve_capacity(self.rest.len());
+        self.failure.is_none()
+    }
+
+    fn is_pending(&self) -> bool {
+        !self.rest.is_empty() || self.files.as_ref().is_some_and(|files| !files.is_done())
+    }
+
+    /// Whether the server waits for us.
+    fn is_reading(&self) -> bool {
+        self.files.as_ref().is_some_and(|files| files.is_reading())
+    }
+
+    fn progress(&self) -> Progress {
+        if self.is_pending() { Progress::Sending } else { Progress::Waiting }
+    }
+}
+
+/// A stream behind the head of its response. Dropping it resets the stream, if that has not ended.
+pub struct Http2Body {
+    sending: Sending,
+    stream: Stream,
+    incoming: RecvStream,
+    /// What the head says.
+    length: Option<u64>,
+    body: IncomingBody,
+    /// What of its reservation is for the headers.
+    head_bytes: u64,
+    /// What came and has no memory reserved for it yet.
+    piece: Bytes,
+    has_ended: bool,
+}
+
+impl Http2Body {
+    /// See [`next_piece`].
+    ///
+    /// # Errors
+    /// `timeout`, `closed`, `protocol`.
+    pub async fn next(&mut self, means: &Means<'_>, deadline: &mut Deadline) -> Result<Option<BodyPiece>, Failure> {
+        next_piece(self, means, deadline).await
+    }
+
+    /// Waits for a piece; an empty one may be the end.
+    fn poll_piece(&mut self, deadline: &mut Deadline, cx: &mut Context<'_>) -> Poll<Result<Bytes, Failure>> {
+        let Self { sending, stream, incoming, .. } = self;
+        sending.outgoing.poll(deadline, cx);
+        let polled = incoming.poll_data(cx);
+        if polled.is_pending() {
+            if let Some(failure) = sending.outgoing.failure.take() {
+                return Poll::Ready(Err(failure));
+            }
+            if !sending.outgoing.is_reading() && deadline.poll_passed(cx) {
+                return Poll::Ready(Err(self.timed_out(deadline)));
+            }
+        }
+        Poll::Ready(match ready!(polled) {
+            Some(Ok(piece)) => return Poll::Ready(Ok(piece)),
+            None => {
+                self.has_ended = true;
+                Ok(Bytes::new())
+            }
+            // It has answered before it had the whole request, and wants no more of it (RFC 9113 section 8.1).
+            Some(Err(error))
+                if error.is_remote()
+                    && error.reason() == Some(Code::NO_ERROR)
+                    && error.is_reset()
+                    && self.length.map_or(sending.awaited.has_ended(), |length| length == self.body.came()) =>
+            {
+                self.has_ended = true;
+                Ok(Bytes::new())
+            }
+            Some(Err(error)) => Err(trouble::failure(&error, stream.connection.end(), "in the middle of the body")),
+        })
+    }
+}
+
+impl BodySource for Http2Body {
+    fn body(&mut self) -> &mut IncomingBody {
+        &mut self.body
+    }
+
+    fn held_bytes(&self) -> u64 {
+        self.body.bytes.capacity() as u64 + self.head_bytes
+    }
+
+    fn is_done(&self) -> bool {
+        match self.body.wanted {
+            Wanted::AtMost(_) => self.has_ended,
+            Wanted::FirstBytes(_) => self.has_ended || self.body.is_cut,
+            Wanted::Nothing => true,
+        }
+    }
+
+    fn is_receiving(&self) -> bool {
+        !self.incoming.is_end_stream()
+    }
+
+    fn poll_fill(
+        &mut self,
+        means: &Means<'_>,
+        deadline: &mut Deadline,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Fill, Failure>> {
+        self.body.check()?;
+        if self.piece.is_empty() {
+            self.piece = ready!(self.poll_piece(deadline, cx))?;
+        }
+        let Self { incoming, body, piece, head_bytes, .. } = self;
+        if incoming.is_end_stream() {
+            body.expect_last(piece.len());
+        }
+        let needed = body.capacity_for(piece.len()) as u64 + *head_bytes;
+        let missing = needed.saturating_sub(body.reservation.bytes());
+        if missing > 0 {
+            if !means.allowance.covers(missing as usize) {
+                return Poll::Ready(Ok(Fill::NeedsMemory(missing)));
+            }
+            means.allowance.give(&mut body.reservation, missing);
+        }
+        body.make_room(piece.len());
+        body.append(piece);
+        // A stream that has ended in the meantime has no window to give back to.
+        let _ = incoming.flow_control().release_capacity(piece.len());
+        piece.clear();
+        Poll::Ready(Ok(Fill::Came))
+    }
+
+    fn timed_out(&self, deadline: &Deadline) -> Failure {
+        timed_out(deadline.due().option, false, true)
+    }
+}
+
+impl fmt::Debug for Http2Body {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Http2Body").finish_non_exhaustive()
+    }
 }

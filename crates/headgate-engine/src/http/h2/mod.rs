@@ -2,14 +2,11 @@
 //! `h2`'s; which connection a request goes to, what a server may do to us, and when to give up is decided here.
 
 pub mod again;
-mod body_reader;
 pub mod connection;
 pub mod exchange;
 mod frames;
 mod meter;
 mod metered;
-pub mod open_stream;
 pub mod request;
-pub mod sending;
 pub mod streams;
 mod trouble;

@@ -7,9 +7,7 @@
 
 pub mod claim;
 mod extension;
-pub mod in_use;
 pub mod places;
-pub mod saver;
 pub mod saving;
 mod trouble;
 mod writing;

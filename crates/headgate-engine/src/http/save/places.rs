@@ -1,8 +1,8 @@
 //! Where files stand on their way to their places.
 
+use std::convert::Infallible;
 use std::path::{Path, PathBuf};
 
-use super::in_use::InUse;
 use crate::model::file_name::{clash_key, folded};
 
 /// The directories of a job that saves bodies.
@@ -91,6 +91,31 @@ impl SavePlaces {
 
     fn clash_key(&self, path: &str) -> String {
         clash_key(if self.in_archives { key_of(path) } else { path })
+    }
+}
+
+/// Held by all that may still write files of saved bodies: a run has not ended before that is over.
+///
+/// A lane that is dropped does not wait for the thread that works for it. If the next run of the job began meanwhile, that
+/// thread would remove a file of the same name, or give it a name.
+#[derive(Debug)]
+pub struct InUse {
+    _held: async_channel::Sender<Infallible>,
+}
+
+/// Tells when nothing holds it any more.
+#[derive(Debug)]
+pub struct Unused(async_channel::Receiver<Infallible>);
+
+pub fn in_use() -> (InUse, Unused) {
+    let (held, released) = async_channel::bounded(1);
+    (InUse { _held: held }, Unused(released))
+}
+
+impl Unused {
+    /// Waits until all that holds it is gone.
+    pub fn wait(&self) {
+        while self.0.recv_blocking().is_ok() {}
     }
 }
 

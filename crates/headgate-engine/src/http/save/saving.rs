@@ -4,22 +4,43 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::extension::extension;
-use super::saver::Saver;
+use super::places::SavePlaces;
 use super::trouble::NotSaved;
 use super::writing::{End, Writing};
 use crate::http::deadline::{Deadline, OwnWait};
-use crate::http::decode::pool::Length;
-use crate::http::decode::streamed::can_be_undone;
-use crate::http::decode::{Codings, Undo};
+use crate::http::decode::pool::{Length, Pool};
+use crate::http::decode::{ContentEncodings, Undo};
 use crate::http::h1::head::Head;
-use crate::http::received::{Kept, PARTIAL_CONTENT, Received};
-use crate::http::reply::ResponseLimits;
+use crate::http::incoming::PARTIAL_CONTENT;
+use crate::http::reply::{Reply, ResponseLimits};
 use crate::model::error::{Failure, JobError};
+use crate::model::outcome::Body;
 use crate::model::row::Row;
 use crate::model::saved::SaveAs;
+use crate::model::status_set::StatusSet;
 
 /// What is handed over at a time, at the least.
 pub const PIECE_BYTES: usize = 128 * 1024;
+
+/// What saves the bodies of a run, for all workers.
+#[derive(Debug)]
+pub struct Saver {
+    places: Arc<SavePlaces>,
+    pool: Arc<Pool>,
+    /// Statuses that make a row fail: it may be asked again, and then has the name.
+    fail_on: StatusSet,
+}
+
+impl Saver {
+    pub fn new(places: Arc<SavePlaces>, pool: Arc<Pool>, fail_on: StatusSet) -> Self {
+        Self { places, pool, fail_on }
+    }
+
+    /// Whether an answer with this status has a body that is saved, if an empty one.
+    fn wants(&self, status: u16) -> bool {
+        (200..300).contains(&status) && !matches!(status, 204 | 205) && !self.fail_on.contains(status)
+    }
+}
 
 /// A body that is saved, if its answer is one whose body is.
 #[derive(Debug)]
@@ -30,18 +51,8 @@ pub struct Saving {
     url: Box<str>,
     /// What of it is written; `None`: nothing is.
     writing: Option<Writing>,
-    /// Bytes of it that were handed over.
-    handed_over: u64,
     /// Why no more can be written.
     error: Option<JobError>,
-}
-
-/// What becomes of the codings of a body.
-enum Coded {
-    /// They are undone, by this.
-    Undone(Codings),
-    /// They stay, or there are none.
-    Left(Option<Box<str>>),
 }
 
 impl Saving {
@@ -49,16 +60,12 @@ impl Saving {
     pub fn of(saver: &Arc<Saver>, row: &Row) -> Option<Box<Self>> {
         let save_as = row.extra.as_ref()?.save_as.clone()?;
         let (saver, url) = (saver.clone(), row.target().into());
-        Some(Box::new(Self { saver, save_as, ordinal: row.ordinal, url, writing: None, handed_over: 0, error: None }))
+        Some(Box::new(Self { saver, save_as, ordinal: row.ordinal, url, writing: None, error: None }))
     }
 
     /// Whether the body of this answer is saved.
     pub fn takes(&self, head: &Head, limits: &ResponseLimits) -> bool {
         self.saver.wants(head.status) && !limits.no_body
-    }
-
-    pub fn handed_over(&self) -> u64 {
-        self.handed_over
     }
 
     /// Whether the rest of the body need not come, since it can't be written.
@@ -72,7 +79,6 @@ impl Saving {
     pub async fn hand_over(&mut self, bytes: &mut Vec<u8>, deadline: &mut Deadline) {
         let mut writing = self.writing.take().unwrap_or_else(|| self.begin());
         let mut taken = std::mem::take(bytes);
-        self.handed_over += taken.len() as u64;
         let work = move |_: Instant, _: &dyn Fn() -> bool| {
             let written = writing.write(&taken);
             taken.clear();
@@ -84,57 +90,57 @@ impl Saving {
         self.error = written.err();
     }
 
-    /// Writes the rest, and claims the name; or removes what was written, where the body is not whole.
+    /// Writes the rest of a body that came whole or was cut off, and claims the name; completes the reply.
     ///
-    /// Cancelling it does the latter.
+    /// Cancelling it removes what was written.
     pub async fn end(
         mut self: Box<Self>,
-        received: Received,
-        head: &Head,
+        body: Body,
+        undo: Undo,
+        reply: Reply,
         limits: &ResponseLimits,
         deadline: &mut Deadline,
-    ) -> Kept {
-        let Received { body, cut, failure } = received;
+    ) -> Reply {
         if let Some(error) = self.error.take() {
-            return Kept { saved: Some(Err(error)), ..Kept::default() };
+            return Reply { saved: Some(Err(error)), ..reply };
         }
-        let is_empty = self.handed_over == 0 && body.bytes.is_empty();
-        let coded = failure.map_or_else(|| coded(head, limits, is_empty), Err);
-        let writing = self.writing.take();
-        let coded = match coded {
-            Ok(coded) => coded,
-            Err(failure) => {
-                if writing.is_some() {
-                    self.in_pool(Length::Short, deadline, move |_, _| drop(writing)).await;
-                }
-                return Kept { failure: Some(failure), ..Kept::default() };
-            }
+        let is_empty = self.writing.is_none() && body.bytes.is_empty();
+        let (encodings, body_encoding) = match to_undo(&reply.head, limits, is_empty) {
+            Ok(encodings) => encodings,
+            Err(failure) => return self.abandon(failure, reply, deadline).await,
         };
-        let (codings, body_encoding) = match coded {
-            Coded::Undone(codings) => (Some(codings), None),
-            Coded::Left(names) => (None, names),
-        };
-        let writing = writing.unwrap_or_else(|| self.begin());
-        let length = if codings.is_some() { Length::Long } else { Length::Short };
-        let undo = Undo { max_bytes: limits.max_body_bytes, truncates: limits.truncate_body, is_cut: cut };
+        let writing = self.writing.take().unwrap_or_else(|| self.begin());
+        let length = if encodings.is_some() { Length::Long } else { Length::Short };
         let end = End {
             save_as: self.save_as.clone(),
-            extension: extension(&head.headers, &self.url),
-            codings: codings.map(|codings| (codings, undo)),
+            extension: extension(&reply.head.headers, &self.url),
+            encodings: encodings.map(|encodings| (encodings, undo)),
         };
         let finish = move |by: Instant, is_wanted: &dyn Fn() -> bool| {
             let finished = writing.finish(&body.bytes, &end, (by, is_wanted));
-            // In the thread as well, not under the lane's feet.
+            // In the thread as well, so that the lane does not wait for it.
             drop(body);
             finished
         };
         match self.in_pool(length, deadline, finish).await {
             Ok((claim, is_cut)) => {
-                Kept { body_encoding, truncated: cut || is_cut, saved: Some(Ok(claim)), ..Kept::default() }
+                let (truncated, saved) = (undo.is_cut || is_cut, Some(Ok(claim)));
+                Reply { body_encoding, truncated, saved, ..reply }
             }
-            Err(NotSaved::Failed(failure)) => Kept { failure: Some(failure), ..Kept::default() },
-            Err(NotSaved::Disk(error)) => Kept { saved: Some(Err(error)), ..Kept::default() },
+            Err(NotSaved::Failed(failure)) => Reply { failure: Some(failure), ..reply },
+            Err(NotSaved::Disk(error)) => Reply { saved: Some(Err(error)), ..reply },
         }
+    }
+
+    /// Removes what was written of a body that failed; completes the reply.
+    pub async fn abandon(mut self: Box<Self>, failure: Failure, reply: Reply, deadline: &mut Deadline) -> Reply {
+        if let Some(error) = self.error.take() {
+            return Reply { saved: Some(Err(error)), ..reply };
+        }
+        if let Some(writing) = self.writing.take() {
+            self.in_pool(Length::Short, deadline, move |_, _| drop(writing)).await;
+        }
+        Reply { failure: Some(failure), ..reply }
     }
 
     fn begin(&self) -> Writing {
@@ -148,22 +154,24 @@ impl Saving {
         deadline: &mut Deadline,
         work: impl FnOnce(Instant, &dyn Fn() -> bool) -> T + Send + 'static,
     ) -> T {
-        let (by, since) = (deadline.at(), Instant::now());
-        let work = move |begun: Instant, is_wanted: &dyn Fn() -> bool| {
-            work(by + begun.saturating_duration_since(since), is_wanted)
-        };
-        let done = self.saver.pool.done(length, work).await;
+        let since = Instant::now();
+        let (done, _) = self.saver.pool.run(length, deadline.at(), work).await;
         deadline.excuse(OwnWait::Disk, since.elapsed());
         done
     }
 }
 
-/// As in a column, codings stay where that is wanted, or the body is no whole one.
-fn coded(head: &Head, limits: &ResponseLimits, is_empty: bool) -> Result<Coded, Failure> {
+/// Returns the encodings of a body to undo, and the names of those that stay. As in a column, they stay where that is wanted, or
+/// the body is no whole one.
+fn to_undo(
+    head: &Head,
+    limits: &ResponseLimits,
+    is_empty: bool,
+) -> Result<(Option<ContentEncodings>, Option<Box<str>>), Failure> {
     if !head.encoded || is_empty {
-        return Ok(Coded::Left(None));
+        return Ok((None, None));
     }
-    let codings = Codings::of(&head.headers);
-    let is_left = limits.raw || head.status == PARTIAL_CONTENT || !can_be_undone(&codings)?;
-    Ok(if is_left { Coded::Left(codings.names()) } else { Coded::Undone(codings) })
+    let encodings = ContentEncodings::of(&head.headers);
+    let stay = limits.raw || head.status == PARTIAL_CONTENT || !encodings.can_be_undone()?;
+    Ok(if stay { (None, encodings.names()) } else { (Some(encodings), None) })
 }

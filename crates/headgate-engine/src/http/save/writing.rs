@@ -1,7 +1,7 @@
 //! A body on its way into a file, in the thread that writes it.
 
 use std::fs::{self, File};
-use std::io::{self, BufReader, Seek as _, Write as _};
+use std::io::{self, BufReader, Read, Seek as _, Write as _};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
@@ -11,8 +11,8 @@ use aws_lc_rs::digest::{Context, SHA256};
 use super::claim::Claim;
 use super::places::SavePlaces;
 use super::trouble::{NotSaved, cannot_read};
-use crate::http::decode::streamed::{NotDecoded, undo_streamed};
-use crate::http::decode::{Codings, Undo};
+use crate::http::decode::streamed::{NotDecoded, Streamed};
+use crate::http::decode::{ContentEncodings, Undo};
 use crate::model::error::{ErrorKind, Failure, JobError, cause};
 use crate::model::file_name::hex;
 use crate::model::reason::Reason;
@@ -36,7 +36,7 @@ pub(super) struct End {
     pub(super) save_as: Arc<SaveAs>,
     pub(super) extension: String,
     /// Those to undo.
-    pub(super) codings: Option<(Codings, Undo)>,
+    pub(super) encodings: Option<(ContentEncodings, Undo)>,
 }
 
 impl Writing {
@@ -70,13 +70,13 @@ impl Writing {
         end: &End,
         while_wanted: (Instant, &dyn Fn() -> bool),
     ) -> Result<(Claim, bool), NotSaved> {
-        let (file, is_cut) = match &end.codings {
+        let (file, is_cut) = match &end.encodings {
             None => {
                 self.append(rest)?;
                 (self.received.take(), false)
             }
-            Some((codings, undo)) => {
-                let (file, is_cut) = self.decoded(rest, codings, *undo, while_wanted)?;
+            Some((encodings, undo)) => {
+                let (file, is_cut) = self.decoded(rest, encodings, *undo, while_wanted)?;
                 (Some(file), is_cut)
             }
         };
@@ -97,39 +97,42 @@ impl Writing {
         Ok((claim, is_cut))
     }
 
-    /// A body that is all in memory is decoded from there, a longer one from its file.
+    /// Decodes a body that is all in memory from there, and a longer one from its file.
     fn decoded(
         &mut self,
         rest: &[u8],
-        codings: &Codings,
+        encodings: &ContentEncodings,
         undo: Undo,
         while_wanted: (Instant, &dyn Fn() -> bool),
     ) -> Result<(Summed, bool), NotSaved> {
         let mut decoded = Summed::create(self.places.decoded(self.ordinal))?;
-        let mut unwritten = None;
-        let mut pass_on =
-            |piece: &[u8]| decoded.write(piece).inspect_err(|error| unwritten = Some(decoded.cannot_write(error)));
-        let undone = if self.received.is_none() {
-            undo_streamed(codings, rest, undo, while_wanted, &mut pass_on)
-        } else {
+        let path = self.places.received(self.ordinal);
+        if self.received.is_some() {
             self.append(rest)?;
-            let Some(received) = &mut self.received else { return Err(JobError::internal("a body is gone").into()) };
-            let file = received.rewound().map_err(|error| cannot_read(&self.places.received(self.ordinal), &error))?;
-            let reader = BufReader::with_capacity(BUFFER_BYTES, file);
-            undo_streamed(codings, reader, undo, while_wanted, &mut pass_on)
-        };
-        if let Some(error) = unwritten {
-            return Err(error.into());
         }
-        match undone {
-            Ok(is_cut) => {
-                // Before the other claims its name: there need be room for one.
-                self.received = None;
-                Ok((decoded, is_cut))
+        let encoded: Box<dyn Read> = match &mut self.received {
+            None => Box::new(rest),
+            Some(received) => {
+                let file = received.rewound().map_err(|error| cannot_read(&path, &error))?;
+                Box::new(BufReader::with_capacity(BUFFER_BYTES, file))
             }
-            Err(NotDecoded::Failed(failure)) => Err(NotSaved::Failed(failure)),
-            Err(NotDecoded::Io(error)) => Err(cannot_read(&self.places.received(self.ordinal), &error)),
+        };
+        let mut streamed = Streamed::new(encodings, encoded, undo, while_wanted).map_err(NotSaved::Failed)?;
+        loop {
+            let piece = streamed.next().map_err(|why| match why {
+                NotDecoded::Failed(failure) => NotSaved::Failed(failure),
+                NotDecoded::Unreadable(error) => cannot_read(&path, &error),
+            })?;
+            if piece.is_empty() {
+                break;
+            }
+            decoded.write(piece).map_err(|error| decoded.cannot_write(&error))?;
         }
+        let is_cut = streamed.is_cut();
+        drop(streamed);
+        // Before the other claims its name: there need be room for one.
+        self.received = None;
+        Ok((decoded, is_cut))
     }
 }
 
@@ -221,7 +224,7 @@ mod tests {
             assert!(writing.received.as_ref().is_some_and(|received| received.file.is_none()));
         }
         let name = FileName::new([NamePiece::Literal("a")]).expect("a name");
-        let end = End { save_as: Arc::new(SaveAs { name, checksum: None }), extension: String::new(), codings: None };
+        let end = End { save_as: Arc::new(SaveAs { name, checksum: None }), extension: String::new(), encodings: None };
         let finished = writing.finish(b"e", &end, (Instant::now(), &|| true));
         let saved = finished.expect("it is saved").0.keep().expect("a file");
         assert_eq!(b"abcde", &fs::read(places.claimed(&saved.path)).expect("a file")[..]);

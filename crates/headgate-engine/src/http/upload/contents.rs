@@ -84,8 +84,8 @@ impl Contents {
             let into = &mut room[..taken];
             match piece {
                 BodyPiece::Bytes(bytes) => into.copy_from_slice(&bytes[at.offset as usize..][..taken]),
-                BodyPiece::File(path) => length.read(Place::Anywhere(path), at.offset, into)?,
-                BodyPiece::FileBelow(below, path) => length.read(Place::Below(below, path), at.offset, into)?,
+                BodyPiece::File(path) => length.read(None, path, at.offset, into)?,
+                BodyPiece::FileBelow(root, path) => length.read(Some(root), path, at.offset, into)?,
             }
             filled += taken;
             at.offset += taken as u64;
@@ -96,12 +96,11 @@ impl Contents {
 
 impl Length {
     fn of(piece: &BodyPiece) -> Result<Self, Failure> {
-        let place = match piece {
+        let (_, metadata) = match piece {
             BodyPiece::Bytes(bytes) => return Ok(Self { bytes: bytes.len() as u64, version: None }),
-            BodyPiece::File(path) => Place::Anywhere(path),
-            BodyPiece::FileBelow(root, path) => Place::Below(root, path),
+            BodyPiece::File(path) => open(None, path)?,
+            BodyPiece::FileBelow(root, path) => open(Some(root), path)?,
         };
-        let (_, metadata) = open(place)?;
         Ok(Self { bytes: metadata.len(), version: Some(Version::of(&metadata)) })
     }
 
@@ -114,9 +113,8 @@ impl Length {
         }
     }
 
-    fn read(&self, place: Place<'_>, offset: u64, into: &mut [u8]) -> Result<(), Failure> {
-        let (file, metadata) = open(place)?;
-        let path = place.path();
+    fn read(&self, root: Option<&Path>, path: &Path, offset: u64, into: &mut [u8]) -> Result<(), Failure> {
+        let (file, metadata) = open(root, path)?;
         if !self.holds_of(&metadata) {
             return Err(changed(path));
         }
@@ -133,25 +131,9 @@ impl Version {
     }
 }
 
-/// Where a file is looked for.
-#[derive(Clone, Copy)]
-enum Place<'a> {
-    Anywhere(&'a Path),
-    Below(&'a Path, &'a Path),
-}
-
-impl<'a> Place<'a> {
-    fn path(self) -> &'a Path {
-        match self {
-            Self::Anywhere(path) | Self::Below(_, path) => path,
-        }
-    }
-}
-
-/// Opens a regular file.
-fn open(place: Place<'_>) -> Result<(File, Metadata), Failure> {
-    let path = place.path();
-    if let Place::Below(root, _) = place {
+/// Opens a regular file, below `root` if there is one.
+fn open(root: Option<&Path>, path: &Path) -> Result<(File, Metadata), Failure> {
+    if let Some(root) = root {
         return match below::open(root, path) {
             Ok(opened) => Ok(opened),
             Err(below::Refused::Outside) => Err(outside(path, &format!("it is not below {}", root.display()))),

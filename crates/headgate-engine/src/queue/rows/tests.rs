@@ -17,7 +17,7 @@ fn heavy_rows_wait_for_room_and_come_in_order() {
     loop {
         match receiver.try_recv(1) {
             Ok(rows) => ordinals.extend(rows.iter().map(|row| row.ordinal)),
-            Err(NoRows::Empty | NoRows::Stalled) => std::thread::yield_now(),
+            Err(NoRows::Empty) => std::thread::yield_now(),
             Err(NoRows::Ended) => break,
         }
         assert!(receiver.shared.state().bytes <= MAX_BYTES);
@@ -56,7 +56,7 @@ proptest! {
                     prop_assert!((1..=*take).contains(&rows.len()));
                     ordinals.extend(rows.iter().map(|row| row.ordinal));
                 }
-                Err(NoRows::Empty | NoRows::Stalled) => std::thread::yield_now(),
+                Err(NoRows::Empty) => std::thread::yield_now(),
                 Err(NoRows::Ended) => break,
             }
             prop_assert!(receiver.shared.state().rows.len() <= MAX_ROWS);
@@ -67,37 +67,37 @@ proptest! {
 }
 
 #[test]
-fn a_queue_that_nobody_passes_rows_over_in_has_ended_with_its_input() {
+fn a_queue_without_deferred_rows_has_ended_with_its_input() {
     let start = |_| panic!("nobody asked");
-    let (sender, receiver) = row_queue(Some(PassingOver { start: Box::new(start), window: 1 }));
+    let (sender, receiver) = row_queue(Some(Deferring { start: Box::new(start), window: 1 }));
     assert!(sender.send(vec![Row::new(0, "")]));
     sender.finish();
     assert_eq!(Ok(vec![Row::new(0, "")]), receiver.try_recv(1));
     assert_eq!(Err(NoRows::Ended), receiver.try_recv(1));
-    receiver.read_again(0);
-    receiver.enough();
-    assert!(!receiver.reading_again().active, "there is nothing to read again");
+    receiver.reread(0);
+    receiver.end_rereading();
+    assert!(!receiver.rereading().active, "there is nothing to read again");
 }
 
 #[test]
-fn a_source_that_fails_ends_it_although_rows_were_passed_over() {
-    let (sender, receiver) = row_queue(Some(PassingOver { start: Box::new(drop), window: 1 }));
-    assert!(receiver.can_pass_over());
+fn a_source_that_fails_ends_it_although_rows_are_deferred() {
+    let (sender, receiver) = row_queue(Some(Deferring { start: Box::new(drop), window: 1 }));
+    assert!(receiver.can_defer());
     assert!(sender.send(vec![Row::new(0, "")]));
     assert!(receiver.try_recv(1).is_ok());
-    receiver.pass_over(&[0]);
+    receiver.defer(&[0]);
     assert_eq!(Err(NoRows::Empty), receiver.try_recv(1));
     drop(sender);
     assert_eq!(Err(NoRows::Ended), receiver.try_recv(1));
 }
 
 #[test]
-fn whoever_reads_again_and_fails_ends_it() {
-    let (sender, receiver) = row_queue(Some(PassingOver { start: Box::new(drop), window: 1 }));
+fn a_thread_that_rereads_and_fails_ends_it() {
+    let (sender, receiver) = row_queue(Some(Deferring { start: Box::new(drop), window: 1 }));
     assert!(sender.send(vec![Row::new(0, "")]));
     assert!(receiver.try_recv(1).is_ok());
-    receiver.pass_over(&[0]);
-    receiver.read_again(0);
+    receiver.defer(&[0]);
+    receiver.reread(0);
     assert_eq!(Err(NoRows::Ended), receiver.try_recv(1));
     assert!(!sender.send(vec![Row::new(1, "")]), "nor does anybody want more");
 }

@@ -9,14 +9,14 @@ use std::time::{Duration, Instant};
 use proptest::prelude::*;
 use proptest::sample::Index;
 
-use super::passing_over;
+use super::deferring;
 use crate::engine::failure::FirstFailure;
 use crate::engine::runtime;
 use crate::job::DoneRows;
 use crate::model::limits::Limits;
 use crate::model::options::SourceOptions;
 use crate::model::row::{MAX_BATCH_ROWS, Row};
-use crate::queue::rows::{NoRows, RowReceiver, row_queue};
+use crate::queue::rows::{self, RowReceiver, row_queue};
 use crate::queue::window::Window;
 use crate::run::source_thread::{self, SourceThread};
 use crate::run::weighing::Weighing;
@@ -26,6 +26,15 @@ use crate::source;
 const QUEUED: u64 = 4 * MAX_BATCH_ROWS as u64;
 const PATIENCE: Duration = Duration::from_secs(30);
 
+/// Why there is no row, as a worker finds out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum NoRows {
+    Empty,
+    /// None will come by itself: only deferred ones, once they are requested.
+    Stalled,
+    Ended,
+}
+
 struct Reading {
     rows: RowReceiver,
     window: Arc<Window>,
@@ -33,14 +42,13 @@ struct Reading {
     input_rows: Arc<OnceLock<u64>>,
 }
 
-/// `sink_has_window`: a sink advances the window. Otherwise only passed-over rows hold the source back.
+/// `sink_has_window`: a sink advances the window. Otherwise only deferred rows hold the source back.
 fn read(input: &str, window: u64, sink_has_window: bool) -> Reading {
     let options = SourceOptions { input: input.into(), ..SourceOptions::default() };
     let source = source::open::open(&options).expect("an input");
     let failure = Arc::<FirstFailure>::default();
     let again = source.again().expect("it can be read again");
-    let (sender, rows) =
-        row_queue(Some(passing_over(again, window, Weighing::new(&Limits::default()), failure.clone())));
+    let (sender, rows) = row_queue(Some(deferring(again, window, Weighing::new(&Limits::default()), failure.clone())));
     let window = Arc::new(Window::new(if sink_has_window { window } else { u64::MAX }, 0));
     let input_rows = Arc::<OnceLock<u64>>::default();
     let thread = SourceThread {
@@ -63,12 +71,31 @@ fn pattern(rows: u64) -> String {
 }
 
 impl Reading {
-    /// What a worker that has nothing to do is told.
+    /// What a worker that has nothing to do finds, which waits until there is something.
     fn recv(&self, max: usize) -> Result<Vec<u64>, NoRows> {
-        let received = runtime().expect("an event loop").block_on(async {
-            tokio::time::timeout(PATIENCE, self.rows.recv(max)).await.expect("a worker is told what happens")
-        });
-        received.map(|rows| ordinals(&rows))
+        let receive = async {
+            loop {
+                let available = self.rows.available();
+                match self.try_recv(max) {
+                    Err(NoRows::Empty) => available.await,
+                    rows_or_end => return rows_or_end,
+                }
+            }
+        };
+        let runtime = runtime().expect("an event loop");
+        runtime
+            .block_on(async { tokio::time::timeout(PATIENCE, receive).await.expect("a worker is told what happens") })
+    }
+
+    fn try_recv(&self, max: usize) -> Result<Vec<u64>, NoRows> {
+        // Before the look, or rows may have come in between.
+        let is_stalled =
+            self.rows.is_source_stalled() && self.rows.first_deferred().is_some() && !self.rows.rereading().active;
+        self.rows.try_recv(max).map(|rows| ordinals(&rows)).map_err(|why| match why {
+            rows::NoRows::Empty if is_stalled => NoRows::Stalled,
+            rows::NoRows::Empty => NoRows::Empty,
+            rows::NoRows::Ended => NoRows::Ended,
+        })
     }
 
     /// All rows that come by themselves, until the source can't go on.
@@ -85,13 +112,13 @@ impl Reading {
         }
     }
 
-    /// Draws so many rows, and passes them over.
-    fn pass_over(&self, count: usize) -> Vec<u64> {
+    /// Draws so many rows, and defers them.
+    fn defer(&self, count: usize) -> Vec<u64> {
         let mut drawn = Vec::new();
         while drawn.len() < count {
             drawn.extend(self.recv(count - drawn.len()).expect("rows"));
         }
-        self.rows.pass_over(&drawn);
+        self.rows.defer(&drawn);
         drawn
     }
 }
@@ -101,6 +128,11 @@ impl Drop for Reading {
         self.rows.stop();
         self.window.close();
     }
+}
+
+/// The first row that is deferred, and how many are.
+fn deferred(reading: &Reading) -> (Option<u64>, u64) {
+    (reading.rows.first_deferred(), reading.rows.deferred_count())
 }
 
 fn ordinals(rows: &[Row]) -> Vec<u64> {
@@ -118,17 +150,17 @@ fn eventually(what: &str, is_so: impl Fn() -> bool) {
 #[test]
 fn rows_come_again_while_the_source_waits_for_the_window_that_waits_for_them() {
     let reading = read(&pattern(10), 4, true);
-    assert_eq!(vec![0, 1, 2], reading.pass_over(3));
+    assert_eq!(vec![0, 1, 2], reading.defer(3));
     assert_eq!(vec![3], reading.all_until(NoRows::Stalled));
-    assert_eq!((true, (Some(0), 3)), (reading.rows.frontier_stalled(), reading.rows.passed_over()));
+    assert_eq!((true, (Some(0), 3)), (reading.rows.is_source_stalled(), deferred(&reading)));
 
-    reading.rows.read_again(1);
-    assert_eq!(vec![1, 2], reading.all_until(NoRows::Stalled), "row 0 is still passed over, and the window full");
-    assert_eq!((Some(0), 1), reading.rows.passed_over());
-    let read_again = reading.rows.reading_again();
+    reading.rows.reread(1);
+    assert_eq!(vec![1, 2], reading.all_until(NoRows::Stalled), "row 0 is still deferred, and the window full");
+    assert_eq!((Some(0), 1), deferred(&reading));
+    let read_again = reading.rows.rereading();
     assert_eq!((false, true), (read_again.active, read_again.ended_at.is_some()));
 
-    reading.rows.read_again(0);
+    reading.rows.reread(0);
     assert_eq!(Ok(vec![0]), reading.recv(10));
     reading.window.advance(10);
     assert_eq!((4..10).collect::<Vec<_>>(), reading.all_until(NoRows::Ended));
@@ -136,50 +168,50 @@ fn rows_come_again_while_the_source_waits_for_the_window_that_waits_for_them() {
 }
 
 #[test]
-fn rows_that_are_passed_over_at_the_end_of_the_input_come_again_and_only_then_it_has_ended() {
+fn rows_that_are_deferred_at_the_end_of_the_input_come_again_and_only_then_it_has_ended() {
     let reading = read(&pattern(5), 100, true);
-    assert_eq!(vec![0, 1, 2, 3, 4], reading.pass_over(5));
+    assert_eq!(vec![0, 1, 2, 3, 4], reading.defer(5));
     assert_eq!(Err(NoRows::Stalled), reading.recv(1));
-    assert_eq!(Err(NoRows::Empty), reading.rows.try_recv(1), "nothing has ended");
+    assert_eq!(Err(NoRows::Stalled), reading.try_recv(1), "nothing has ended");
     for from in [0, 3] {
-        reading.rows.read_again(from);
+        reading.rows.reread(from);
         let drawn = reading.all_until(if from == 0 { NoRows::Ended } else { NoRows::Stalled });
         assert_eq!((from..5).collect::<Vec<_>>(), drawn);
         // A worker may still have them when another was told of the end.
-        reading.rows.pass_over(&drawn);
+        reading.rows.defer(&drawn);
     }
-    reading.rows.read_again(0);
+    reading.rows.reread(0);
     assert_eq!(vec![0, 1, 2, 3, 4], reading.all_until(NoRows::Ended));
 }
 
 #[test]
-fn without_a_window_the_source_is_held_back_by_the_first_row_that_was_passed_over() {
+fn without_a_window_the_source_is_held_back_by_the_first_deferred_row() {
     let reading = read(&pattern(100_000), 100, false);
-    reading.pass_over(1);
+    reading.defer(1);
     let last = reading.all_until(NoRows::Stalled).pop().expect("rows");
     assert!((100..100 + QUEUED).contains(&last), "{last}");
-    assert!(reading.rows.frontier_stalled());
-    reading.rows.read_again(0);
+    assert!(reading.rows.is_source_stalled());
+    reading.rows.reread(0);
     let rest = reading.all_until(NoRows::Ended);
     assert_eq!((0, last + 1, 99_999), (rest[0], rest[1], rest[rest.len() - 1]));
 }
 
 #[test]
-fn enough_leaves_what_was_not_read_passed_over() {
+fn ending_early_leaves_what_was_not_read_deferred() {
     let count = 3 * QUEUED;
     let reading = read(&pattern(2 * count), count, true);
-    reading.pass_over(count as usize);
+    reading.defer(count as usize);
     assert_eq!(Err(NoRows::Stalled), reading.recv(1));
-    reading.rows.read_again(0);
+    reading.rows.reread(0);
     let mut all = reading.recv(10).expect("rows");
-    reading.rows.enough();
-    eventually("it ends", || !reading.rows.reading_again().active);
-    let (_, left) = reading.rows.passed_over();
+    reading.rows.end_rereading();
+    eventually("it ends", || !reading.rows.rereading().active);
+    let (_, left) = deferred(&reading);
     assert!((count - QUEUED - 10..count).contains(&left), "{left}");
     all.extend(reading.all_until(NoRows::Stalled));
     assert_eq!(count - left, all.len() as u64);
     // From where it was left, without a row missing, although some had been read and not handed on.
-    reading.rows.read_again(0);
+    reading.rows.reread(0);
     while (all.len() as u64) < count {
         all.extend(reading.recv(MAX_BATCH_ROWS).expect("rows"));
     }
@@ -192,9 +224,9 @@ fn enough_leaves_what_was_not_read_passed_over() {
 fn a_stop_ends_all_of_it_at_once() {
     for asked in [false, true] {
         let reading = read(&pattern(100), 10, true);
-        reading.pass_over(10);
+        reading.defer(10);
         if asked {
-            reading.rows.read_again(0);
+            reading.rows.reread(0);
         }
         reading.rows.stop();
         reading.window.close();
@@ -213,12 +245,12 @@ fn the_file_that_was_opened_is_read_again_whatever_its_name_leads_to_and_was_add
         fs::write(&path, text.strip_prefix(if extension == "txt" { "url\n" } else { "" }).expect("a header"))
             .expect("written");
         let reading = read(path.to_str().expect("text"), 100, true);
-        reading.pass_over(5);
+        reading.defer(5);
         let mut file = fs::OpenOptions::new().append(true).open(&path).expect("the file");
         std::io::Write::write_all(&mut file, b"http://added/\n").expect("appended");
         fs::rename(&path, directory.path().join("moved")).expect("moved");
         fs::write(&path, "url\nhttp://another/\n").expect("written");
-        reading.rows.read_again(0);
+        reading.rows.reread(0);
         assert_eq!(vec![0, 1, 2, 3, 4], reading.all_until(NoRows::Ended), "{extension}");
         assert_eq!(None, reading.failure.get());
     }
@@ -230,10 +262,10 @@ fn a_file_that_was_changed_meanwhile_ends_the_run_as_it_does_when_it_is_read_fir
     let path = directory.path().join("urls.txt");
     fs::write(&path, "http://host/1\nhttp://host/2\n").expect("written");
     let reading = read(path.to_str().expect("text"), 100, true);
-    reading.pass_over(2);
+    reading.defer(2);
     assert_eq!(Err(NoRows::Stalled), reading.recv(1));
     fs::write(&path, "http://host/3\nhttp://host/4\nhttp://host/5\n").expect("written");
-    reading.rows.read_again(0);
+    reading.rows.reread(0);
     assert_eq!(Err(NoRows::Ended), reading.recv(1), "the run ends");
     let failure = reading.failure.get().expect("it failed").to_string();
     assert!(failure.contains("urls.txt: changed while it was read"), "{failure}");
@@ -254,7 +286,7 @@ proptest! {
         let (mut takes, mut picks) = (takes.iter().cycle(), picks.iter());
         // When nothing is left of them, all is done that comes.
         let mut pick = |of: usize| picks.next().map_or(of - 1, |index| index.index(of));
-        let (mut in_hand, mut done, mut passed) = (Vec::<u64>::new(), BTreeSet::new(), vec![0_u8; count as usize]);
+        let (mut in_hand, mut done, mut deferrals) = (Vec::<u64>::new(), BTreeSet::new(), vec![0_u8; count as usize]);
         let mut watermark = 0;
         loop {
             let max = *takes.next().expect("without end");
@@ -262,7 +294,7 @@ proptest! {
             let drawn = if in_hand.is_empty() {
                 reading.recv(max)
             } else {
-                reading.rows.try_recv(max).map(|rows| ordinals(&rows))
+                reading.try_recv(max)
             };
             match drawn {
                 Ok(drawn) => {
@@ -274,23 +306,23 @@ proptest! {
                 }
                 Err(NoRows::Ended) if in_hand.is_empty() => break,
                 Err(NoRows::Stalled) => {
-                    let (first, left) = reading.rows.passed_over();
+                    let (first, left) = deferred(&reading);
                     prop_assert!(left > 0);
-                    reading.rows.read_again(first.expect("one was passed over"));
+                    reading.rows.reread(first.expect("one was deferred"));
                 }
                 Err(_) => {}
             }
             match pick(8) {
-                0 => reading.rows.read_again(pick(count as usize) as u64),
-                1 => reading.rows.enough(),
+                0 => reading.rows.reread(pick(count as usize) as u64),
+                1 => reading.rows.end_rereading(),
                 2..=4 => {
                     let mut left: Vec<u64> = in_hand.split_off(pick(in_hand.len() + 1));
                     // Each a few times at most, so that there is an end.
-                    in_hand.extend(left.extract_if(.., |row| passed[*row as usize] == 3));
+                    in_hand.extend(left.extract_if(.., |row| deferrals[*row as usize] == 3));
                     for row in &left {
-                        passed[*row as usize] += 1;
+                        deferrals[*row as usize] += 1;
                     }
-                    reading.rows.pass_over(&left);
+                    reading.rows.defer(&left);
                 }
                 _ => {
                     let kept = in_hand.split_off(pick(in_hand.len() + 1));
@@ -299,7 +331,7 @@ proptest! {
                     reading.window.advance(watermark);
                 }
             }
-            if let (Some(first), _) = reading.rows.passed_over() {
+            if let (Some(first), _) = deferred(&reading) {
                 prop_assert!(first < count);
             }
         }

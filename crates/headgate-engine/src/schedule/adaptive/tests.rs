@@ -1,9 +1,11 @@
+mod simulation;
+
 use std::time::Duration;
 
 use proptest::prelude::*;
 
-use super::simulation::*;
 use super::*;
+use simulation::*;
 
 const KINDS: [Beyond; 3] = [Beyond::Shares, Beyond::Queues, Beyond::Refuses];
 const MS_50: f64 = 0.05;

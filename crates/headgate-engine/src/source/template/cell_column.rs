@@ -30,14 +30,8 @@ pub(in crate::source) enum CellColumn {
 pub(in crate::source) struct EncodedColumn {
     name: String,
     json: Vec<u8>,
-    values: Vec<Value>,
-}
-
-enum Value {
-    Null,
-    Json(Range<usize>),
-    NotFinite,
-    NoDate,
+    /// Where each lies; `None`: it is null. Or what it has that can't be encoded.
+    values: Vec<Result<Option<Range<usize>>, &'static str>>,
 }
 
 impl CellColumn {
@@ -60,17 +54,17 @@ impl CellColumn {
         let mut json = Vec::new();
         let values = (0..array.len()).map(|row| {
             if encoder.is_null(row) {
-                return Value::Null;
+                return Ok(None);
             }
             if has_floats && !is_finite(&array, row) {
-                return Value::NotFinite;
+                return Err("a number that JSON can't hold: infinity, or what is not a number");
             }
             let start = json.len();
             encoder.encode(row, &mut json);
             if is_time && json[start..].starts_with(NO_DATE) {
-                return Value::NoDate;
+                return Err("a date or time that can't be written");
             }
-            Value::Json(start..json.len())
+            Ok(Some(start..json.len()))
         });
         let values = values.collect();
         drop(encoder);
@@ -92,10 +86,9 @@ impl EncodedColumn {
         let name = &self.name;
         let unfit = |trouble: &str| Cell::Unfit(Reason::new(format!("the column {name:?} has {trouble}")));
         match &self.values[row] {
-            Value::Null => Cell::Null,
-            Value::NotFinite => unfit("a number that JSON can't hold: infinity, or what is not a number"),
-            Value::NoDate => unfit("a date or time that can't be written"),
-            Value::Json(range) => match std::str::from_utf8(&self.json[range.clone()]) {
+            Ok(None) => Cell::Null,
+            Err(trouble) => unfit(trouble),
+            Ok(Some(range)) => match std::str::from_utf8(&self.json[range.clone()]) {
                 // A date or time: nothing in it is escaped.
                 Ok(json) => match json.strip_prefix('"').and_then(|json| json.strip_suffix('"')) {
                     Some(text) => Cell::Text(text.as_bytes().into()),
@@ -107,7 +100,7 @@ impl EncodedColumn {
     }
 }
 
-/// Nobody but the writer of the file has made sure that it is JSON.
+/// Only the writer of the file has made sure that it is JSON.
 fn json_cell<'a>(name: &str, value: &'a [u8]) -> Cell<'a> {
     let json = std::str::from_utf8(value).ok().map(str::trim_ascii);
     match json.filter(|json| serde_json::from_str::<IgnoredAny>(json).is_ok()) {

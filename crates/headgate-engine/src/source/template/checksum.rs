@@ -16,6 +16,7 @@ pub(super) fn parse(text: &[u8]) -> Result<Checksum, Reason> {
     let digits = if has_prefix { &trimmed[PREFIX.len()..] } else { trimmed };
     let (pairs, rest) = digits.as_chunks::<2>();
     let mut checksum = Checksum::default();
+    let digit = |byte: u8| char::from(byte).to_digit(16).map(|digit| digit as u8);
     let parsed = pairs.iter().map(|pair| Some(digit(pair[0])? << 4 | digit(pair[1])?));
     let bytes: Option<Vec<u8>> = parsed.collect();
     match bytes {
@@ -25,10 +26,6 @@ pub(super) fn parse(text: &[u8]) -> Result<Checksum, Reason> {
         }
         _ => Err(Reason::new("the checksum is not a SHA-256: that is 64 hexadecimal digits").with(shown(text))),
     }
-}
-
-fn digit(byte: u8) -> Option<u8> {
-    char::from(byte).to_digit(16).map(|digit| digit as u8)
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Forms in the URL encoding (URL standard, "application/x-www-form-urlencoded") that are made of columns.
 
 use super::cell::{Cell, Output};
-use super::parse::{Piece, Placeholder, Template};
+use super::parse::{Piece, Template};
 use super::percent;
 use crate::message;
 use crate::model::message::{Message, OptionName};
@@ -9,15 +9,9 @@ use crate::model::reason::Reason;
 
 pub(super) const MEDIA_TYPE: &str = "application/x-www-form-urlencoded";
 
-/// The fields of a form, in their order.
+/// The fields of a form, in their order, as they are sent.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct FormTemplate(Vec<FormPiece>);
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum FormPiece {
-    Written(String),
-    Value(Placeholder),
-}
+pub(super) struct FormTemplate(Template);
 
 impl FormTemplate {
     /// Adds a field: as in curl, its name is sent as it is written, what is behind the `=` is encoded, and what has no `=` is
@@ -36,12 +30,12 @@ impl FormTemplate {
                 OptionName::BodyFileColumn
             ));
         }
-        if !self.0.is_empty() {
-            self.push_str("&");
+        if self.0.literal() != Some("") {
+            self.0.push_str("&");
         }
         if let Some(name) = before.filter(|name| name.literal() != Some("")) {
             self.push(&name, str::to_owned);
-            self.push_str("=");
+            self.0.push_str("=");
         }
         self.push(&content, percent::encoded);
         Ok(())
@@ -50,25 +44,15 @@ impl FormTemplate {
     fn push(&mut self, template: &Template, as_sent: impl Fn(&str) -> String) {
         for piece in template.pieces() {
             match piece {
-                Piece::Literal(text) => self.push_str(&as_sent(text)),
-                Piece::Column(placeholder) => self.0.push(FormPiece::Value(placeholder.clone())),
+                Piece::Literal(text) => self.0.push_str(&as_sent(text)),
+                Piece::Column(placeholder) => self.0.push(placeholder.clone()),
             }
-        }
-    }
-
-    fn push_str(&mut self, text: &str) {
-        match self.0.last_mut() {
-            Some(FormPiece::Written(written)) => written.push_str(text),
-            _ => self.0.push(FormPiece::Written(text.to_owned())),
         }
     }
 
     /// # Errors
     /// A value that is missing.
     pub(super) fn render(&self, cells: &[Cell<'_>], out: &mut Output) -> Result<(), Reason> {
-        self.0.iter().try_for_each(|piece| match piece {
-            FormPiece::Written(text) => out.push(text.as_bytes()),
-            FormPiece::Value(placeholder) => percent::push(placeholder.bytes(cells)?, out),
-        })
+        self.0.render(cells, out, |_, value, out| percent::push(value, out))
     }
 }

@@ -11,18 +11,10 @@ use crate::model::error::JobError;
 use crate::model::message::Message;
 use crate::model::reason::Reason;
 
-/// A document, taken apart.
+/// A document, taken apart. A placeholder is within a string if it asks for text, and else stands for a value of the column's
+/// own type.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct JsonTemplate(Vec<JsonPiece>);
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum JsonPiece {
-    Written(String),
-    /// A value of the column's own type.
-    Value(Placeholder),
-    /// Text within a string.
-    Within(Placeholder),
-}
+pub(super) struct JsonTemplate(Template);
 
 /// What is wrong with a document, or with what binds its templates.
 pub(super) enum JsonTrouble {
@@ -41,7 +33,7 @@ impl JsonTemplate {
     ) -> Result<Self, JsonTrouble> {
         let refused = |trouble: String| JsonTrouble::Document(trouble.into());
         serde_json::from_str::<IgnoredAny>(document).map_err(|error| refused(not_json(&error)))?;
-        let mut pieces = JsonPieces::default();
+        let mut pieces = Template::default();
         let trimmed = document.trim_ascii_end();
         let mut rest = trimmed.trim_ascii_start();
         while let Some(start) = rest.find('"') {
@@ -61,33 +53,35 @@ impl JsonTemplate {
             if template.literal() == Some(&*decoded) {
                 pieces.push_str(string);
             } else if let Some(placeholder) = template.whole().filter(|whole| !is_key && !whole.as_string) {
-                pieces.0.push(JsonPiece::Value(placeholder.clone()));
+                pieces.push(placeholder.clone());
             } else {
                 pieces.push_str("\"");
                 for piece in template.pieces() {
                     match piece {
                         Piece::Literal(text) => pieces.push_str(contents(&string_of(text))),
-                        Piece::Column(placeholder) => pieces.0.push(JsonPiece::Within(placeholder.clone())),
+                        Piece::Column(placeholder) => {
+                            pieces.push(Placeholder { as_string: true, ..placeholder.clone() });
+                        }
                     }
                 }
                 pieces.push_str("\"");
             }
         }
         pieces.push_str(rest);
-        Ok(Self(pieces.0))
+        Ok(Self(pieces))
     }
 
     /// # Errors
     /// A value that is missing within a text, or is no text that JSON can have.
     pub(super) fn render(&self, cells: &[Cell<'_>], out: &mut Output) -> Result<(), Reason> {
-        self.0.iter().try_for_each(|piece| match piece {
-            JsonPiece::Written(text) => out.push(text.as_bytes()),
-            JsonPiece::Within(placeholder) => {
+        self.0.pieces().iter().try_for_each(|piece| match piece {
+            Piece::Literal(text) => out.push(text.as_bytes()),
+            Piece::Column(placeholder) if placeholder.as_string => {
                 let value = text(placeholder, placeholder.bytes(cells)?)?;
                 out.check_room(value.len())?;
                 out.push(contents(&string_of(value)).as_bytes())
             }
-            JsonPiece::Value(placeholder) => match (placeholder.cell(cells), &placeholder.default) {
+            Piece::Column(placeholder) => match (placeholder.cell(cells), &placeholder.default) {
                 (Cell::Json(json), _) => out.push(json.as_bytes()),
                 (Cell::Null, None) => out.push(b"null"),
                 _ => {
@@ -127,16 +121,4 @@ fn string_of(text: &str) -> String {
 /// Without its quotes.
 fn contents(string: &str) -> &str {
     string.strip_prefix('"').and_then(|string| string.strip_suffix('"')).unwrap_or(string)
-}
-
-#[derive(Default)]
-struct JsonPieces(Vec<JsonPiece>);
-
-impl JsonPieces {
-    fn push_str(&mut self, text: &str) {
-        match self.0.last_mut() {
-            Some(JsonPiece::Written(written)) => written.push_str(text),
-            _ => self.0.push(JsonPiece::Written(text.to_owned())),
-        }
-    }
 }

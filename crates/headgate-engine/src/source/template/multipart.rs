@@ -21,7 +21,7 @@ const BOUNDARY: &[u8] = b"boundary";
 
 const TYPE: &str = ";type=";
 const FILE_NAME: &str = ";filename=";
-/// Of files whose type nobody says.
+/// Of files without a type.
 const ANY_TYPE: &str = "application/octet-stream";
 
 /// The fields of a form, in their order.
@@ -161,7 +161,7 @@ fn with_attributes(value: Template) -> Result<Attributes, Message> {
     let (mut media_type, mut file_name) = (None, None);
     loop {
         let is_type = rest.strip_prefix(TYPE).is_some();
-        let behind = rest.strip_prefix(TYPE).or_else(|| rest.strip_prefix(FILE_NAME)).unwrap_or_else(Template::empty);
+        let behind = rest.strip_prefix(TYPE).or_else(|| rest.strip_prefix(FILE_NAME)).unwrap_or_else(Template::default);
         let (attribute, more) = match behind.split_at_first(next) {
             Some((attribute, more)) => (attribute, Some(more)),
             None => (behind, None),

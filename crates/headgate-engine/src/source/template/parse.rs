@@ -12,7 +12,7 @@ const AS_STRING: &str = ":string";
 const OPTIONAL: &str = ":optional";
 
 /// A template: its pieces, in their order.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Template {
     pieces: Vec<Piece>,
 }
@@ -20,7 +20,7 @@ pub struct Template {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Piece {
     /// Never empty, and never beside another one.
-    Literal(Box<str>),
+    Literal(String),
     Column(Placeholder),
 }
 
@@ -63,34 +63,30 @@ impl Template {
     /// # Errors
     /// A brace that isn't closed, or names no column.
     pub fn parse(text: &str) -> Result<Self, TemplateError> {
-        let mut pieces = Pieces::default();
+        let mut template = Self::default();
         let mut rest = text;
         while let Some(at) = rest.find(['{', '}']) {
-            pieces.push_str(&rest[..at]);
+            template.push_str(&rest[..at]);
             let brace = &rest[at..=at];
             let behind = &rest[at + 1..];
             if let Some(behind) = behind.strip_prefix(brace) {
-                pieces.push_str(brace);
+                template.push_str(brace);
                 rest = behind;
                 continue;
             }
             if brace == "}" {
-                pieces.push_str(brace);
+                template.push_str(brace);
                 rest = behind;
                 continue;
             }
             let character = || text[..text.len() - behind.len()].chars().count();
             let (inner, behind) = behind.split_once('}').ok_or_else(|| TemplateError::Unclosed(character()))?;
             let placeholder = Placeholder::parse(inner).ok_or_else(|| TemplateError::Empty(character()))?;
-            pieces.push(Piece::Column(placeholder));
+            template.push(placeholder);
             rest = behind;
         }
-        pieces.push_str(rest);
-        Ok(Self { pieces: pieces.0 })
-    }
-
-    pub fn empty() -> Self {
-        Self { pieces: Vec::new() }
+        template.push_str(rest);
+        Ok(template)
     }
 
     /// Of some pieces of another one.
@@ -100,6 +96,18 @@ impl Template {
 
     pub(super) fn of_column(column: Placeholder) -> Self {
         Self { pieces: vec![Piece::Column(column)] }
+    }
+
+    pub(super) fn push(&mut self, placeholder: Placeholder) {
+        self.pieces.push(Piece::Column(placeholder));
+    }
+
+    pub(super) fn push_str(&mut self, text: &str) {
+        match self.pieces.last_mut() {
+            _ if text.is_empty() => {}
+            Some(Piece::Literal(literal)) => literal.push_str(text),
+            _ => self.pieces.push(Piece::Literal(text.into())),
+        }
     }
 
     pub fn pieces(&self) -> &[Piece] {
@@ -154,11 +162,11 @@ impl Template {
             Piece::Literal(literal) => find(literal).map(|(at, length)| (index, literal, at, length)),
             Piece::Column(_) => None,
         })?;
-        let (mut before, mut behind) = (Pieces(self.pieces[..index].to_vec()), Pieces::default());
+        let (mut before, mut behind) = (Self::of(&self.pieces[..index]), Self::default());
         before.push_str(&literal[..at]);
         behind.push_str(&literal[at + length..]);
-        behind.0.extend_from_slice(&self.pieces[index + 1..]);
-        Some((Self { pieces: before.0 }, Self { pieces: behind.0 }))
+        behind.pieces.extend_from_slice(&self.pieces[index + 1..]);
+        Some((before, behind))
     }
 
     /// Without its first so many bytes, which are text.
@@ -218,24 +226,6 @@ impl Placeholder {
         self.column.clone_from(&self.written);
         self.default = None;
         self.as_string = false;
-    }
-}
-
-/// Pieces of which no two that are text stand beside each other.
-#[derive(Default)]
-struct Pieces(Vec<Piece>);
-
-impl Pieces {
-    fn push(&mut self, piece: Piece) {
-        self.0.push(piece);
-    }
-
-    fn push_str(&mut self, text: &str) {
-        match self.0.last_mut() {
-            _ if text.is_empty() => {}
-            Some(Piece::Literal(literal)) => *literal = [literal, text].concat().into(),
-            _ => self.0.push(Piece::Literal(text.into())),
-        }
     }
 }
 

@@ -52,7 +52,7 @@ impl UrlTemplate {
         }
         let (authority, rest) = behind
             .split_at_first(|literal| literal.find(ENDS_AUTHORITY).map(|at| (at, 0)))
-            .unwrap_or_else(|| (behind.clone(), Template::empty()));
+            .unwrap_or_else(|| (behind.clone(), Template::default()));
         let (user, host) = match authority.split_once("@") {
             Some((user, host)) => (Some(user), host),
             None => (None, authority),
@@ -147,7 +147,7 @@ fn is_asked(scheme: &str) -> bool {
     scheme.eq_ignore_ascii_case("http") || scheme.eq_ignore_ascii_case("https")
 }
 
-/// Whether nothing of a text is left once line breaks and tabs are, which whoever parses a URL leaves out.
+/// Whether nothing of a text is left once line breaks and tabs are, which parsers of URLs leave out.
 fn is_blank(authority: &str) -> bool {
     authority.bytes().all(|byte| b"\t\r\n".contains(&byte))
 }
@@ -213,7 +213,7 @@ fn raw(template: &Template, cells: &[Cell<'_>]) -> Result<String, Reason> {
     String::from_utf8(out.bytes).map_err(|_| "the URL is not UTF-8".into())
 }
 
-/// A name, of whose characters beyond ASCII whoever parses the URL judges (UTS 46), or an address.
+/// A name, whose characters beyond ASCII the parser of the URL judges (UTS 46), or an address.
 fn is_host(host: &str) -> bool {
     if let Some(address) = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')) {
         return address.parse::<Ipv6Addr>().is_ok();
@@ -226,7 +226,7 @@ fn is_host(host: &str) -> bool {
     !host.is_empty() && host.chars().all(is_fit)
 }
 
-/// Whether a path segment is `.` or `..` to whoever parses it (URL standard, "single-dot URL path segment"): also with dots
+/// Whether a path segment is `.` or `..` to a parser (URL standard, "single-dot URL path segment"): also with dots
 /// that are percent-encoded, and with line breaks and tabs, which are left out.
 fn is_dots(segment: &[u8]) -> bool {
     let mut bytes = segment.iter().filter(|byte| !b"\t\r\n".contains(byte));

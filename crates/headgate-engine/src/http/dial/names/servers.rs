@@ -15,12 +15,12 @@ use std::time::Duration;
 use hickory_proto::op::ResponseCode;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, mpsc};
 use tokio::time::{Instant, timeout_at};
 
 use crate::http::dial::names::config::Config;
 use crate::http::dial::names::message::{Question, Reply};
-use crate::http::dial::names::sockets::{Inbox, Sockets};
+use crate::http::dial::names::sockets::Sockets;
 use crate::model::error::cause;
 use crate::model::reason::Reason;
 
@@ -61,16 +61,16 @@ impl Servers {
     /// Cancelling it forgets about the answers.
     pub async fn ask(&self, question: Question) -> Result<Reply, Unanswered> {
         let question = Arc::new(question);
-        let inbox = Arc::<Inbox>::default();
         let count = self.sockets.len();
         let first = self.first.load(Ordering::Relaxed);
         let mut tries: VecDeque<usize> = (0..count * self.attempts).map(|index| (first + index) % count).collect();
+        let (sender, mut replies) = mpsc::channel(tries.len().max(1));
         let mut under_way = Vec::new();
         let mut unanswered = 0;
         let mut wait = FIRST_WAIT.min(self.timeout);
         let mut trouble = None;
         while let Some(place) = tries.pop_front() {
-            match self.sockets[place].send(&question, &inbox).await {
+            match self.sockets[place].send(&question, &sender).await {
                 Ok(sent) => under_way.push(sent),
                 Err(error) => {
                     trouble = Some(self.said(place, unasked(&error)));
@@ -80,7 +80,7 @@ impl Servers {
             unanswered += 1;
             let until = Instant::now() + if tries.is_empty() { self.timeout } else { wait };
             wait = (wait * 2).min(self.timeout);
-            while let Ok((place, reply)) = timeout_at(until, inbox.take()).await {
+            while let Ok(Some((place, reply))) = timeout_at(until, replies.recv()).await {
                 unanswered -= 1;
                 let reply = match reply {
                     Ok(Reply::Truncated) => self.ask_over_tcp(place, &question).await,

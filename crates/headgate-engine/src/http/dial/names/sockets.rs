@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use aws_lc_rs::rand;
 use tokio::net::UdpSocket;
-use tokio::sync::Notify;
+use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 
 use crate::http::dial::names::message::{Question, Reply};
@@ -28,29 +28,9 @@ const MAX_ASKED: usize = 16_384;
 /// don't care.
 const MAX_ANSWER_BYTES: usize = 4096;
 
-/// Where the replies to one question arrive, with the place of the server in the list.
-#[derive(Debug, Default)]
-pub struct Inbox {
-    replies: Mutex<Vec<(usize, io::Result<Reply>)>>,
-    arrived: Notify,
-}
-
-impl Inbox {
-    fn put(&self, server: usize, reply: io::Result<Reply>) {
-        self.replies.lock().unwrap_or_else(PoisonError::into_inner).push((server, reply));
-        self.arrived.notify_one();
-    }
-
-    /// Waits for a reply. Cancelling it loses none.
-    pub async fn take(&self) -> (usize, io::Result<Reply>) {
-        loop {
-            if let Some(reply) = self.replies.lock().unwrap_or_else(PoisonError::into_inner).pop() {
-                return reply;
-            }
-            self.arrived.notified().await;
-        }
-    }
-}
+/// Where the replies to one question arrive, with the place of the server in the list: for each time that it is sent, one at
+/// the most.
+pub type Replies = mpsc::Sender<(usize, io::Result<Reply>)>;
 
 /// A question that was sent; dropping it forgets about its answer.
 #[derive(Debug)]
@@ -86,10 +66,10 @@ impl Sockets {
         self.server
     }
 
-    /// Sends a question. Its reply comes into `inbox` unless what is returned is dropped before.
-    pub async fn send(&self, question: &Arc<Question>, inbox: &Arc<Inbox>) -> io::Result<Sent> {
+    /// Sends a question. Its reply comes to `replies` unless what is returned is dropped before.
+    pub async fn send(&self, question: &Arc<Question>, replies: &Replies) -> io::Result<Sent> {
         let socket = self.socket()?;
-        let number = socket.register(self.place, question, inbox)?;
+        let number = socket.register(self.place, question, replies)?;
         let sent = Sent { socket, number };
         sent.socket.udp.send(&question.message(number)?).await?;
         Ok(sent)
@@ -125,7 +105,7 @@ impl Sockets {
 struct Asked {
     question: Arc<Question>,
     place: usize,
-    inbox: Arc<Inbox>,
+    replies: Replies,
 }
 
 type AskedByNumber = Arc<Mutex<HashMap<u16, Asked>>>;
@@ -162,7 +142,7 @@ impl Socket {
     }
 
     /// A number that nobody else has.
-    fn register(&self, place: usize, question: &Arc<Question>, inbox: &Arc<Inbox>) -> io::Result<u16> {
+    fn register(&self, place: usize, question: &Arc<Question>, replies: &Replies) -> io::Result<u16> {
         let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
         if asked.len() >= MAX_ASKED {
             return Err(io::Error::other("too many names are asked for at once"));
@@ -172,7 +152,7 @@ impl Socket {
             rand::fill(&mut number).map_err(|_| io::Error::other("the system has no random numbers"))?;
             if let std::collections::hash_map::Entry::Vacant(free) = asked.entry(u16::from_be_bytes(number)) {
                 let number = *free.key();
-                free.insert(Asked { question: question.clone(), place, inbox: inbox.clone() });
+                free.insert(Asked { question: question.clone(), place, replies: replies.clone() });
                 return Ok(number);
             }
         }
@@ -191,14 +171,14 @@ async fn read(udp: Arc<UdpSocket>, asked: AskedByNumber) {
                 let mut asked = asked.lock().unwrap_or_else(PoisonError::into_inner);
                 let Some(reply) = asked.get(&number).and_then(|one| one.question.read(message)) else { continue };
                 if let Some(one) = asked.remove(&number) {
-                    one.inbox.put(one.place, Ok(reply));
+                    let _ = one.replies.try_send((one.place, Ok(reply)));
                 }
             }
             // Nobody listens there, or no way leads there: that goes for all.
             Err(error) => {
                 let all = std::mem::take(&mut *asked.lock().unwrap_or_else(PoisonError::into_inner));
                 for one in all.into_values() {
-                    one.inbox.put(one.place, Err(io::Error::new(error.kind(), error.to_string())));
+                    let _ = one.replies.try_send((one.place, Err(io::Error::new(error.kind(), error.to_string()))));
                 }
             }
         }

@@ -1,15 +1,20 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::model::memory::Reservation;
 
 const MAX: u64 = 1000;
 
 /// Status, body, and whether more followed; or what went wrong, and the status if the head had come.
 type Read = Result<(u16, Vec<u8>, bool), (ErrorKind, Option<u16>)>;
 
+fn reader(wanted: Wanted) -> ResponseReader {
+    ResponseReader::new(false, IncomingBody::new(wanted, Reservation::default()), Redirects::none())
+}
+
 /// Reads `data` in pieces of these lengths, then the end of the connection.
 fn read(data: &[u8], pieces: &[usize]) -> Read {
-    let mut reader = ResponseReader::new(false, Wanted::AtMost(MAX), Redirects::none());
+    let mut reader = reader(Wanted::AtMost(MAX));
     let mut rest = data;
     let mut lengths = pieces.iter().cycle();
     let outcome = loop {
@@ -24,7 +29,7 @@ fn read(data: &[u8], pieces: &[usize]) -> Read {
     };
     let status = reader.head.as_ref().map(|head| head.status);
     match outcome {
-        Ok(()) => Ok((status.unwrap_or_default(), reader.body, reader.excess)),
+        Ok(()) => Ok((status.unwrap_or_default(), reader.body.bytes, reader.excess)),
         Err(failure) => Err((failure.kind, status)),
     }
 }
@@ -95,7 +100,7 @@ fn a_head_drop_by_drop_is_not_parsed_at_each_drop() {
 
 /// What is kept and whether it is cut off, and whether the connection may be used again, of a body of 10 bytes.
 fn first_bytes(wanted: Wanted, data: &str, pieces: &[usize]) -> (Vec<u8>, bool, bool) {
-    let mut reader = ResponseReader::new(false, wanted, Redirects::none());
+    let mut reader = reader(wanted);
     let mut rest = data.as_bytes();
     let mut lengths = pieces.iter().cycle();
     while !reader.is_done() && !rest.is_empty() {
@@ -107,8 +112,8 @@ fn first_bytes(wanted: Wanted, data: &str, pieces: &[usize]) -> (Vec<u8>, bool, 
         reader.end().expect("it ends with the connection");
     }
     let keeps = reader.head.as_ref().is_some_and(|head| head.keep_alive);
-    let is_cut = reader.cut;
-    (std::mem::take(&mut reader.body), is_cut, keeps && reader.is_at_end())
+    let is_cut = reader.body.is_cut;
+    (std::mem::take(&mut reader.body.bytes), is_cut, keeps && reader.is_at_end())
 }
 
 #[test]
@@ -150,9 +155,9 @@ fn of_a_body_that_is_too_long_the_first_bytes_are_kept_and_the_rest_is_drained_o
 #[test]
 fn of_a_body_that_fails_is_kept_what_came() {
     let kept = |data: &[u8]| {
-        let mut reader = ResponseReader::new(false, Wanted::AtMost(8), Redirects::none());
+        let mut reader = reader(Wanted::AtMost(8));
         let fed = reader.feed(data).and_then(|()| reader.end());
-        (fed.expect_err("it fails").kind, String::from_utf8(reader.body).expect("ASCII"))
+        (fed.expect_err("it fails").kind, String::from_utf8(reader.body.bytes).expect("ASCII"))
     };
     let chunked = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\n0123\r\n";
     for (kind, body, data) in [

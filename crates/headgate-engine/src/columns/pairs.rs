@@ -1,0 +1,46 @@
+//! A column that has a list of pairs for each row: headers, or redirects. arrow's `ListBuilder<StructBuilder>` looks up the type of
+//! its parts at every value, which made it the slowest column.
+
+use std::mem;
+use std::sync::Arc;
+
+use arrow_array::{ArrayRef, ListArray, StructArray};
+use arrow_buffer::{NullBufferBuilder, OffsetBuffer};
+use arrow_schema::{ArrowError, Fields};
+
+use super::room::Refill;
+use super::schema::item;
+
+pub(super) struct PairsBuilder<A, B> {
+    /// Where the pairs of each row begin, and those of the last one end.
+    offsets: Vec<i32>,
+    present: NullBufferBuilder,
+    pub(super) first: A,
+    pub(super) second: B,
+}
+
+impl<A: Default, B: Default> Default for PairsBuilder<A, B> {
+    fn default() -> Self {
+        Self { offsets: vec![0], present: NullBufferBuilder::new(0), first: A::default(), second: B::default() }
+    }
+}
+
+impl<A: Refill, B: Refill> PairsBuilder<A, B> {
+    /// Ends a row with the pairs that were appended to both columns.
+    pub(super) fn end_row(&mut self, is_present: bool) {
+        self.offsets.push(self.first.len() as i32);
+        self.present.append(is_present);
+    }
+
+    /// The rows so far; the column is empty afterwards.
+    pub(super) fn take(&mut self, fields: Fields) -> Result<ArrayRef, ArrowError> {
+        let mut offsets = Vec::with_capacity(self.offsets.len());
+        offsets.push(0);
+        let offsets = mem::replace(&mut self.offsets, offsets);
+        let columns = vec![self.first.take(), self.second.take()];
+        let pairs = StructArray::try_new(fields.clone(), columns, None)?;
+        let offsets = OffsetBuffer::new(offsets.into());
+        let lists = ListArray::try_new(item(fields), offsets, Arc::new(pairs), self.present.finish())?;
+        Ok(Arc::new(lists))
+    }
+}

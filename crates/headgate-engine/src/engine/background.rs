@@ -1,0 +1,83 @@
+//! What a worker does beside its lanes: outcomes that have waited go to the sink, rows are cancelled, slow ones are named.
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use tokio::time::MissedTickBehavior;
+
+use crate::engine::conclude::Ended;
+use crate::engine::share::{Share, StopOnPanic};
+use crate::http::target;
+use crate::model::error::{ErrorKind, Failure};
+use crate::model::row::Row;
+use crate::model::stall::Reading;
+use crate::stats::worker::SlowRow;
+
+/// Outcomes that have waited this long go to the sink, however few.
+const FLUSH_EVERY: Duration = Duration::from_millis(100);
+
+impl Share {
+    /// Cancels a row that waits, or is in flight here.
+    pub(super) fn cancel(&self, ordinal: u64) {
+        let drawn = self.slots.borrow_mut().remove(ordinal);
+        if let Some(row) = drawn {
+            self.shared.scheduler.cancel_drawn(row);
+        } else {
+            // It may have been requeued since the caller looked.
+            self.shared.scheduler.cancel(&self.shared.rows, ordinal);
+        }
+        self.cancel_in_flight(|row| row.ordinal == ordinal);
+    }
+
+    /// Cancels what is in flight here and no caller waits for any more. What has not started yet ends in its turn.
+    pub(super) fn cancel_unwanted(&self) {
+        self.cancel_in_flight(Row::is_unwanted);
+    }
+
+    fn cancel_in_flight(&self, holds: impl Fn(&Row) -> bool) {
+        for (row, span) in self.lanes.cancel(holds) {
+            let failure = Failure::new(ErrorKind::Cancelled, "cancelled while it was in flight");
+            let ended = span.map(|span| Ended { span, remote_addr: None });
+            let outcome = self.unanswered(row, ended, failure);
+            self.cancelled.borrow_mut().push(outcome);
+        }
+        self.wake();
+    }
+
+    /// Notes that the worker runs.
+    pub(super) fn beat(&self, now: Reading) {
+        self.shared.scheduler.beat(now);
+    }
+
+    pub(super) async fn end_cancelled(&self) {
+        loop {
+            let outcome = self.cancelled.borrow_mut().pop();
+            let Some(outcome) = outcome else { return };
+            self.end_without_lane(outcome).await;
+        }
+    }
+
+    pub(super) async fn work_in_background(self: Rc<Self>) {
+        let _panic = StopOnPanic::new(self.clone(), "worker");
+        tokio::join!(self.flush_at_intervals(), self.watch_network());
+    }
+
+    async fn flush_at_intervals(&self) {
+        let mut interval = tokio::time::interval(FLUSH_EVERY);
+        interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            interval.tick().await;
+            self.name_slow_row();
+            self.flush(false).await;
+        }
+    }
+
+    /// Notes the host of the row that keeps the window full, if it is in flight here.
+    pub(super) fn name_slow_row(&self) {
+        let slow_row = self.shared.window.full_at().and_then(|ordinal| {
+            let target = target::parse(&self.lanes.url_of(ordinal)?).ok()?;
+            Some(SlowRow { ordinal, host: target.origin.authority().into() })
+        });
+        self.stats().slow_row = slow_row;
+    }
+}

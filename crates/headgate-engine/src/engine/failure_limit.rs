@@ -1,0 +1,72 @@
+//! Stops a run that can't succeed: each worker reports how its rows ended, as long as that can matter.
+
+use std::cell::RefMut;
+use std::time::{Duration, Instant};
+
+use crate::engine::share::Share;
+use crate::http::request::Preparer;
+use crate::model::message::Message;
+use crate::model::outcome::OutcomeRef;
+use crate::model::url_user::without_user;
+use crate::schedule::failure_limit::{EndedRow, FailedWith};
+
+/// What is in flight then has as long as it takes: attempts have an end of their own.
+const LONGEST: Duration = Duration::from_secs(365 * 86_400);
+
+struct RowOfShare<'a> {
+    outcome: OutcomeRef<'a>,
+    share: &'a Share,
+}
+
+impl RowOfShare<'_> {
+    fn preparer(&self) -> RefMut<'_, Preparer> {
+        self.share.preparer.borrow_mut()
+    }
+}
+
+impl EndedRow for RowOfShare<'_> {
+    fn host(&self) -> Box<str> {
+        self.preparer().limit_key(self.outcome.row).map(Box::from).unwrap_or_default()
+    }
+
+    fn is_of_the_only_host(&self) -> bool {
+        let host = self.host();
+        let mut preparer = self.preparer();
+        self.share.shared.rows.all_queued(|row| preparer.limit_key(row).is_none_or(|other| *other == *host))
+    }
+
+    fn example(&self) -> String {
+        let OutcomeRef { row, answer, failure, .. } = self.outcome;
+        let why = match (failure, answer) {
+            (Some(failure), _) => failure.to_string(),
+            (None, Some(answer)) => format!("status {}", answer.status),
+            (None, None) => String::new(),
+        };
+        format!("row {}: {}: {why}", row.ordinal, without_user(&row.url))
+    }
+}
+
+impl Share {
+    /// Counts how a row ended, and stops the run if that was one failure too many.
+    pub(super) fn apply_failure_limit(&self, outcome: OutcomeRef<'_>, failed: bool) {
+        let limit = &self.shared.failure_limit;
+        if limit.is_settled() {
+            return;
+        }
+        let with = match (outcome.failure, outcome.answer) {
+            (Some(failure), _) => Some(FailedWith::Kind(failure.kind)),
+            (None, answer) => answer.map(|answer| FailedWith::Status(answer.status)),
+        };
+        let row = RowOfShare { outcome, share: self };
+        if let Some(why) = limit.count(with.filter(|_| failed), &row) {
+            self.stop_run(why);
+        }
+    }
+
+    /// Stops the run for this reason.
+    pub(super) fn stop_run(&self, why: Message) {
+        if self.shared.failure_limit.note_stop(why) {
+            self.stop(Instant::now() + LONGEST);
+        }
+    }
+}

@@ -1,0 +1,52 @@
+//! The failure limit of a run as its workers share it.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use crate::model::limits::StopWhenFailed;
+use crate::model::message::Message;
+use crate::schedule::failure_limit::{EndedRow, FailedWith, FailureLimit};
+
+/// The failure limit of a run, for all of its workers.
+#[derive(Debug)]
+pub struct SharedFailureLimit {
+    limit: Mutex<FailureLimit>,
+    /// See [`FailureLimit::is_settled`].
+    is_settled: AtomicBool,
+    /// Why the run stopped itself.
+    stopped_by: Arc<OnceLock<Message>>,
+}
+
+impl SharedFailureLimit {
+    pub fn new(rule: StopWhenFailed, stopped_by: Arc<OnceLock<Message>>) -> Self {
+        let limit = FailureLimit::new(rule);
+        Self { is_settled: AtomicBool::new(limit.is_settled()), limit: Mutex::new(limit), stopped_by }
+    }
+
+    /// Applies another rule from now on.
+    pub(super) fn set(&self, rule: StopWhenFailed) {
+        self.change(|limit| limit.set(rule));
+    }
+
+    /// Returns whether later outcomes no longer matter.
+    pub(super) fn is_settled(&self) -> bool {
+        self.is_settled.load(Ordering::Relaxed)
+    }
+
+    /// Counts a row that has ended; `failed`: why it failed, if it did. Returns why the run stops, if it does.
+    pub(super) fn count(&self, failed: Option<FailedWith>, row: &impl EndedRow) -> Option<Message> {
+        self.change(|limit| limit.count(failed, row))
+    }
+
+    /// Notes why the run stops itself. Returns whether it did not before.
+    pub(super) fn note_stop(&self, why: Message) -> bool {
+        self.stopped_by.set(why).is_ok()
+    }
+
+    fn change<T>(&self, change: impl FnOnce(&mut FailureLimit) -> T) -> T {
+        let mut limit = self.limit.lock().unwrap_or_else(PoisonError::into_inner);
+        let changed = change(&mut limit);
+        self.is_settled.store(limit.is_settled(), Ordering::Relaxed);
+        changed
+    }
+}

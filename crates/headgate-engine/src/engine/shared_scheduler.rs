@@ -1,0 +1,210 @@
+//! The scheduler of a run as its workers share it.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
+use std::time::{Duration, Instant};
+
+use tokio::sync::Notify;
+use tokio::sync::futures::Notified;
+
+use crate::model::limits::{Limits, RetryOn, Retrying};
+use crate::model::live::Live;
+use crate::model::options::RunOptions;
+use crate::model::row::Row;
+use crate::model::stall::{Reading, Stall, Suspends};
+use crate::queue::responders::Responders;
+use crate::queue::rows::RowReceiver;
+use crate::schedule::scheduler::{Rules, Scheduler, SchedulerFigures};
+use crate::stats::held::Held;
+
+/// Whether rows that are left undone can be read again.
+#[derive(Debug, Clone, Copy)]
+pub struct CanReread {
+    pub in_this_run: bool,
+    pub in_a_later_run: bool,
+}
+
+/// The scheduler of a run. While it is not needed, workers start rows without its lock.
+#[derive(Debug)]
+pub struct SharedScheduler {
+    scheduler: Mutex<Scheduler>,
+    /// See [`Scheduler::is_needed`].
+    is_needed: AtomicBool,
+    changed: Notify,
+    /// Each request that is sent is counted by a rate.
+    counts_sends: AtomicBool,
+    /// In nanoseconds; 0: rows have no deadline.
+    deadline: AtomicU64,
+    /// When the machine was suspended since the run began.
+    suspends: RwLock<Suspends>,
+    /// It was.
+    was_suspended: AtomicBool,
+    /// What is retried: it never changes.
+    retry_on: RetryOn,
+}
+
+impl SharedScheduler {
+    /// Of a run that begins now; `body_bytes`: of the body of rows that bring none.
+    pub fn of(run: &RunOptions, body_bytes: u64, input: CanReread, responders: &Responders, now: Instant) -> Self {
+        let rules = rules(run.concurrency, &run.limits, &run.retrying, body_bytes);
+        let earlier = responders.recent().iter().map(|origin| origin.key(run.limits.limit_by)).collect();
+        let scheduler = Scheduler::new(rules, input.in_this_run, fastrand::u64(..), now);
+        let scheduler = scheduler.leaving_undone(input.in_a_later_run).resuming(earlier);
+        Self {
+            is_needed: AtomicBool::new(scheduler.is_needed()),
+            counts_sends: AtomicBool::new(scheduler.rules().limits.has_rates()),
+            deadline: AtomicU64::new(deadline_ns(&scheduler.rules().retrying)),
+            suspends: RwLock::default(),
+            was_suspended: AtomicBool::new(false),
+            retry_on: scheduler.rules().retrying.on.clone(),
+            scheduler: Mutex::new(scheduler),
+            changed: Notify::new(),
+        }
+    }
+
+    /// Applies options that were set while the run goes on.
+    pub(super) fn apply_options(&self, live: &Live, now: Instant) {
+        self.counts_sends.store(live.limits.has_rates(), Ordering::Relaxed);
+        self.deadline.store(deadline_ns(&live.retrying), Ordering::Relaxed);
+        self.change_at(now, |scheduler, now| {
+            let body_bytes = scheduler.rules().body_bytes;
+            scheduler.set(rules(live.concurrency, &live.limits, &live.retrying, body_bytes), now);
+            scheduler.pause(live.paused, now);
+        });
+    }
+
+    /// Returns what is retried.
+    pub(super) fn retry_on(&self) -> &RetryOn {
+        &self.retry_on
+    }
+
+    /// Returns the time that a row has for all of its attempts.
+    pub(super) fn deadline(&self) -> Option<Duration> {
+        let deadline = self.deadline.load(Ordering::Relaxed);
+        (deadline > 0).then(|| Duration::from_nanos(deadline))
+    }
+
+    /// Returns whether each request that is sent is counted by a rate.
+    pub(super) fn counts_sends(&self) -> bool {
+        self.counts_sends.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn is_needed(&self) -> bool {
+        self.is_needed.load(Ordering::Relaxed)
+    }
+
+    /// Changes something, and wakes workers that may have something to do by it. `now` becomes the awake time that the scheduler
+    /// is told.
+    pub fn change_at<T>(&self, now: Instant, change: impl FnOnce(&mut Scheduler, Instant) -> T) -> T {
+        let (mut scheduler, now) = self.lock_at(now);
+        let changed = change(&mut scheduler, now);
+        self.note_change(&scheduler);
+        changed
+    }
+
+    /// Cancels a row that waits in the queue or here: it fails next. Returns whether there is one.
+    pub(super) fn cancel(&self, rows: &RowReceiver, ordinal: u64) -> bool {
+        self.change_at(Instant::now(), |scheduler, now| {
+            // Before the row leaves the queue: a worker that then finds the queue at its end comes here.
+            self.is_needed.store(true, Ordering::Relaxed);
+            let Some(row) = rows.remove(ordinal) else { return scheduler.cancel_waiting(ordinal, now) };
+            scheduler.cancel(row);
+            true
+        })
+    }
+
+    /// Cancels a row that was drawn and has not started: it fails next.
+    pub(super) fn cancel_drawn(&self, row: Row) {
+        self.change_at(Instant::now(), |scheduler, _| scheduler.cancel(row));
+    }
+
+    /// Notes that a worker of the run runs.
+    pub(super) fn beat(&self, now: Reading) {
+        let mut scheduler = self.lock();
+        if let Some(stall) = scheduler.beat(now) {
+            self.note_stall(&scheduler, stall);
+        }
+    }
+
+    /// Returns the scheduler, and what awake time it is there: a stall that ends now is excused first.
+    pub(super) fn lock_at(&self, now: Instant) -> (MutexGuard<'_, Scheduler>, Instant) {
+        let mut scheduler = self.lock();
+        if scheduler.is_late(now)
+            && let Some(stall) = scheduler.observe(Reading::now())
+        {
+            self.note_stall(&scheduler, stall);
+        }
+        let awake = scheduler.awake(now);
+        (scheduler, awake)
+    }
+
+    /// Returns awake time of the scheduler as real time, as far as stalls are known now.
+    pub(super) fn real(&self, awake: Instant) -> Instant {
+        self.lock_at(Instant::now()).0.real(awake)
+    }
+
+    fn note_stall(&self, scheduler: &Scheduler, stall: Stall) {
+        if !stall.suspended().is_zero() {
+            self.suspends.write().unwrap_or_else(PoisonError::into_inner).add(&stall);
+            self.was_suspended.store(true, Ordering::Relaxed);
+        }
+        self.note_change(scheduler);
+    }
+
+    /// Returns for how long the machine was suspended since the run began until then: by so much wall-clock time is ahead of the
+    /// monotonic clock.
+    pub(super) fn suspended_until(&self, moment: Instant) -> Duration {
+        if !self.was_suspended.load(Ordering::Relaxed) {
+            return Duration::ZERO;
+        }
+        self.suspends.read().unwrap_or_else(PoisonError::into_inner).until(moment)
+    }
+
+    pub(super) fn has_rows(&self) -> bool {
+        !self.lock().is_empty()
+    }
+
+    pub(super) fn lock(&self) -> MutexGuard<'_, Scheduler> {
+        self.scheduler.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes that the scheduler was changed, and wakes workers that wait.
+    pub(super) fn note_change(&self, scheduler: &Scheduler) {
+        self.note_need(scheduler);
+        self.wake_workers();
+    }
+
+    /// Notes whether rows have to come through the scheduler.
+    pub(super) fn note_need(&self, scheduler: &Scheduler) {
+        self.is_needed.store(scheduler.is_needed(), Ordering::Relaxed);
+    }
+
+    /// Has workers that wait for rows of the scheduler, or for its end, look again.
+    pub(super) fn wake_workers(&self) {
+        self.changed.notify_waiters();
+    }
+
+    /// Completes after the next change. To be called before the scheduler is looked at, so that no change in between is missed.
+    pub(super) fn changed(&self) -> Notified<'_> {
+        self.changed.notified()
+    }
+}
+
+fn rules(concurrency: usize, limits: &Limits, retrying: &Retrying, body_bytes: u64) -> Rules {
+    let concurrency = u32::try_from(concurrency).unwrap_or(u32::MAX);
+    Rules { limits: limits.clone(), retrying: retrying.clone(), concurrency, body_bytes }
+}
+
+fn deadline_ns(retrying: &Retrying) -> u64 {
+    retrying.deadline.map_or(0, |deadline| u64::try_from(deadline.as_nanos()).unwrap_or(u64::MAX).max(1))
+}
+
+impl Held for SharedScheduler {
+    fn figures(&self, now: Instant) -> SchedulerFigures {
+        self.lock().figures(now)
+    }
+
+    fn limits(&self) -> Limits {
+        self.lock().rules().limits.clone()
+    }
+}

@@ -1,0 +1,87 @@
+//! Which content encodings were applied to a body.
+
+use crate::model::error::{ErrorKind, Failure};
+use crate::model::headers::Headers;
+
+/// How many encodings of a whole body are undone.
+const MAX_ENCODINGS: usize = 5;
+/// The same of a body that is taken while it comes: fewer, as their memory is reserved for as long as that takes.
+const MAX_ENCODINGS_OF_STREAM: usize = 2;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Encoding {
+    Gzip,
+    Deflate,
+    Brotli,
+    Zstd,
+}
+
+/// The content encodings of a response (RFC 9110 section 8.4.1), in the order in which they were applied.
+#[derive(Debug, PartialEq, Eq)]
+pub struct ContentEncodings {
+    /// Separated by commas.
+    names: String,
+    /// `None`: one of them is unknown to us.
+    known: Option<Vec<Encoding>>,
+}
+
+impl ContentEncodings {
+    /// Returns those that the headers name.
+    pub fn of(headers: &Headers) -> Self {
+        let (mut names, mut known) = (String::new(), Some(Vec::new()));
+        let values = headers.get_all("content-encoding").flat_map(|value| value.split(|byte| *byte == b','));
+        for name in values.map(|name| name.trim_ascii().to_ascii_lowercase()) {
+            let encoding = match name.as_slice() {
+                b"" | b"identity" => continue,
+                b"gzip" | b"x-gzip" => Some(Encoding::Gzip),
+                b"deflate" => Some(Encoding::Deflate),
+                b"br" => Some(Encoding::Brotli),
+                b"zstd" => Some(Encoding::Zstd),
+                _ => None,
+            };
+            if !names.is_empty() {
+                names.push_str(", ");
+            }
+            names.push_str(&String::from_utf8_lossy(&name));
+            known = known.zip(encoding).map(|(known, encoding)| [known, vec![encoding]].concat());
+        }
+        Self { names, known }
+    }
+
+    /// Returns those to undo: none where there are none, or where one of them is unknown and the body stays as it came.
+    ///
+    /// # Errors
+    /// `decode`: there are too many.
+    pub(super) fn to_undo(&self) -> Result<&[Encoding], Failure> {
+        self.up_to(MAX_ENCODINGS, "")
+    }
+
+    /// As [`ContentEncodings::to_undo`], for a body that is taken while it comes.
+    ///
+    /// # Errors
+    /// As there.
+    pub(super) fn to_undo_of_stream(&self) -> Result<&[Encoding], Failure> {
+        self.up_to(MAX_ENCODINGS_OF_STREAM, ", of a body that is taken while it comes")
+    }
+
+    fn up_to(&self, max: usize, what: &str) -> Result<&[Encoding], Failure> {
+        let known = self.known.as_deref().unwrap_or_default();
+        if known.len() > max {
+            return Err(Failure::new(ErrorKind::Decode, format!("more than {max} layers of content encodings{what}")));
+        }
+        Ok(known)
+    }
+
+    /// Returns whether there is something to undo.
+    ///
+    /// # Errors
+    /// As [`ContentEncodings::to_undo`].
+    pub fn can_be_undone(&self) -> Result<bool, Failure> {
+        self.to_undo().map(|known| !known.is_empty())
+    }
+
+    /// Returns their names, separated by commas, if there are any.
+    pub fn names(self) -> Option<Box<str>> {
+        (!self.names.is_empty()).then(|| self.names.into())
+    }
+}

@@ -1,0 +1,427 @@
+//! How a run's connections are made: what its options ask of them beside the host.
+//!
+//! Connections that were made with one transport configuration serve only requests that ask for the same, of whichever run: so
+//! a configuration is one object, and the same for all runs with the same options.
+
+use std::collections::VecDeque;
+use std::env;
+use std::hash::{Hash, Hasher};
+use std::net::{IpAddr, SocketAddr};
+#[cfg(test)]
+use std::sync::LazyLock;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rustls::ClientConfig;
+use rustls_pki_types::ServerName;
+
+use crate::http::dial::local::LocalEnd;
+use crate::http::dial::overrides::{Overrides, host_name};
+use crate::http::dial::policy::Policy;
+use crate::http::dial::proxy::{Proxies, Proxy, Which};
+use crate::http::dial::tls::{KnownAuthorities, TlsOptions};
+use crate::http::target::origin_set;
+use crate::message;
+use crate::model::error::{ErrorKind, Failure, JobError};
+use crate::model::message::OptionName;
+use crate::model::options::{RequestOptions, TlsMin};
+use crate::model::origin::{HostName, Origin};
+use crate::model::origin_set::OriginSet;
+use crate::model::stand_in::StandIn;
+use crate::schedule::hosts::Speaks;
+
+/// TransportConfigs that are kept; the one made first goes first.
+const MAX_CONFIGS: usize = 16;
+/// What `proxy` is where the environment names the proxies.
+const ENVIRONMENT: &str = "env";
+
+/// See the top of this file.
+#[derive(Debug)]
+pub struct TransportConfig {
+    pub(super) tls: Arc<ClientConfig>,
+    /// `None`: no proxy is spoken to over TLS.
+    pub(super) proxy_tls: Option<Arc<ClientConfig>>,
+    pub(super) proxies: Proxies,
+    pub(super) local: LocalEnd,
+    pub(super) policy: Policy,
+    pub(super) stand_in: Option<StandIn>,
+    asked: Asked,
+}
+
+/// What of it is compared by value.
+#[derive(Debug, PartialEq)]
+struct Asked {
+    tls: TlsOptions,
+    /// `None`: no proxy is spoken to over TLS.
+    proxy_tls: Option<TlsOptions>,
+    server_name: Option<ServerName<'static>>,
+    http2_prior_knowledge: bool,
+    http2_streams: u32,
+    overrides: Overrides,
+    family: Option<Family>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Family {
+    V4,
+    V6,
+}
+
+/// What a connection must have in common with a request to serve it.
+#[derive(Debug, Clone)]
+pub struct RouteKey {
+    pub origin: Origin,
+    /// The same where it is one and the same object.
+    pub transport: Arc<TransportConfig>,
+}
+
+impl PartialEq for RouteKey {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.transport, &other.transport) && self.origin == other.origin
+    }
+}
+
+impl Eq for RouteKey {}
+
+impl Hash for RouteKey {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.origin.hash(state);
+        Arc::as_ptr(&self.transport).hash(state);
+    }
+}
+
+/// How a run connects: with its client certificate to the origins that this is for, and without to all others. A connection
+/// belongs to one of the two, so that the pool does not mix them.
+#[derive(Debug, Clone)]
+pub struct Transports {
+    without: Arc<TransportConfig>,
+    /// `None`: the run has no certificate.
+    with: Option<(Arc<TransportConfig>, Arc<OriginSet>)>,
+}
+
+impl Transports {
+    pub fn to(&self, origin: &Origin) -> &Arc<TransportConfig> {
+        let with = self.with.as_ref().filter(|(_, origins)| origins.contains(origin));
+        with.map_or(&self.without, |(transport, _)| transport)
+    }
+
+    /// The same without the certificate.
+    #[must_use]
+    pub fn without_certificate(&self) -> Self {
+        Self { without: self.without.clone(), with: None }
+    }
+}
+
+impl From<Arc<TransportConfig>> for Transports {
+    fn from(without: Arc<TransportConfig>) -> Self {
+        Self { without, with: None }
+    }
+}
+
+/// The transport configurations of an engine.
+#[derive(Debug, Default)]
+pub struct TransportConfigs {
+    configs: Mutex<VecDeque<Arc<TransportConfig>>>,
+    known: KnownAuthorities,
+}
+
+impl TransportConfigs {
+    /// How a run with these options connects.
+    ///
+    /// # Errors
+    /// As [`TransportConfigs::get`].
+    pub fn of_run(&self, options: &RequestOptions) -> Result<Transports, JobError> {
+        let transport = self.get(options)?;
+        if options.cert.is_none() {
+            return Ok(transport.into());
+        }
+        let origins = origin_set(&options.credentials_for)
+            .map_err(|error| JobError::usage(message!(OptionName::CredentialsFor, ": {error}")))?;
+        let without = self.get(&RequestOptions { cert: None, key: None, ..options.clone() })?;
+        Ok(Transports { without, with: Some((transport, origins.into())) })
+    }
+
+    /// Returns the configuration for requests with these options.
+    ///
+    /// # Errors
+    /// `Usage`: what of them can't be, or names what is not there.
+    pub fn get(&self, options: &RequestOptions) -> Result<Arc<TransportConfig>, JobError> {
+        let proxies = Proxies::new(which_proxies(options)?);
+        let (local, policy, stand_in) = (LocalEnd::new(options)?, Policy::new(options), options.stand_in.clone());
+        let asked = Asked::new(options, proxies.speak_tls())?;
+        let mut configs = self.configs.lock().unwrap_or_else(PoisonError::into_inner);
+        let same = configs.iter().find(|other| {
+            other.asked == asked
+                && other.proxies == proxies
+                && other.local == local
+                && other.policy == policy
+                && other.stand_in == stand_in
+        });
+        if let Some(same) = same {
+            return Ok(same.clone());
+        }
+        let proxy_tls = asked.proxy_tls.as_ref().map(|options| options.config(&self.known)).transpose()?;
+        let tls = asked.tls.config(&self.known)?;
+        let transport = Arc::new(TransportConfig { tls, proxy_tls, proxies, local, policy, stand_in, asked });
+        if configs.len() == MAX_CONFIGS {
+            configs.pop_front();
+        }
+        configs.push_back(transport.clone());
+        Ok(transport)
+    }
+}
+
+fn which_proxies(options: &RequestOptions) -> Result<Which, JobError> {
+    let refused = |why: String| JobError::usage(message!(OptionName::Proxy, ": {why}"));
+    match &*options.proxies {
+        [] => Ok(Which::None),
+        [only] if only.expose() == ENVIRONMENT => Which::of_environment(|name| env::var(name).ok()).map_err(refused),
+        proxies if proxies.iter().any(|proxy| proxy.expose() == ENVIRONMENT) => {
+            Err(refused("`env` takes the proxies that the environment names, and no others beside them".into()))
+        }
+        // A number and not the text: that may hold a password.
+        proxies => {
+            let number = |index: usize| if proxies.len() > 1 { format!("number {} ", index + 1) } else { "it ".into() };
+            let parsed = proxies.iter().enumerate().map(|(index, text)| {
+                Proxy::parse(text.expose()).map_err(|why| refused(format!("{}{why}", number(index))))
+            });
+            Ok(Which::All(parsed.collect::<Result<_, _>>()?))
+        }
+    }
+}
+
+impl Asked {
+    fn new(options: &RequestOptions, proxies_speak_tls: bool) -> Result<Self, JobError> {
+        let family = match (options.ipv4, options.ipv6) {
+            (false, false) => None,
+            (true, false) => Some(Family::V4),
+            (false, true) => Some(Family::V6),
+            (true, true) => {
+                return Err(JobError::usage(message!(
+                    OptionName::Ipv4,
+                    " and ",
+                    OptionName::Ipv6,
+                    " exclude each other: leave both out to use addresses of either family"
+                )));
+            }
+        };
+        let server_name = options.sni.as_ref().map(|sni| {
+            let named = host_name(sni).ok().and_then(|name| server_name(&name).ok());
+            named.ok_or_else(|| JobError::usage(message!(OptionName::Sni.set(&**sni), ": is not the name of a host")))
+        });
+        let overrides = Overrides::new(&options.resolve)
+            .map_err(|why| JobError::usage(message!(OptionName::Resolve, ": {why}")))?;
+        Ok(Self {
+            tls: TlsOptions::for_hosts(options)?,
+            proxy_tls: proxies_speak_tls.then(|| TlsOptions::for_proxies(options)).transpose()?,
+            server_name: server_name.transpose()?,
+            http2_prior_knowledge: options.http2_prior_knowledge,
+            http2_streams: options.http2_streams,
+            overrides,
+            family,
+        })
+    }
+}
+
+impl TransportConfig {
+    #[cfg(test)]
+    pub fn for_tests() -> Arc<Self> {
+        static WAY: LazyLock<Arc<TransportConfig>> =
+            LazyLock::new(|| TransportConfigs::default().get(&RequestOptions::default()).expect("nothing is read"));
+        WAY.clone()
+    }
+
+    /// Requests on one HTTP/2 connection at once, at the most.
+    pub fn http2_streams(&self) -> usize {
+        self.asked.http2_streams.max(1) as usize
+    }
+
+    /// The version of HTTP that connections to this host speak, whatever it is; `None`: it chooses.
+    pub fn speaks(&self, origin: &Origin) -> Option<Speaks> {
+        match self.tls.alpn_protocols.as_slice() {
+            _ if self.takes_http2_for_granted() => Some(Speaks::Http2),
+            _ if !origin.https => Some(Speaks::Http1),
+            [_] => Some(Speaks::Http1),
+            _ => None,
+        }
+    }
+
+    /// Whether hosts are asked in HTTP/2, whatever they agree to.
+    pub(super) fn takes_http2_for_granted(&self) -> bool {
+        self.asked.http2_prior_knowledge
+    }
+
+    pub(super) fn tls_min(&self) -> TlsMin {
+        self.asked.tls.min
+    }
+
+    /// The name that a host is asked for in TLS, and that its certificate must be for.
+    ///
+    /// # Errors
+    /// `tls`: no certificate can be for its name.
+    pub(super) fn server_name(&self, origin: &Origin) -> Result<ServerName<'static>, Failure> {
+        self.asked.server_name.clone().map_or_else(|| server_name(&origin.name), Ok)
+    }
+
+    /// The addresses that are given for a host, in place of those that its name has.
+    pub(super) fn given_addresses(&self, host: &Origin) -> Option<Vec<SocketAddr>> {
+        let given = self.asked.overrides.get(&host.name, host.port)?;
+        Some(given.iter().map(|address| SocketAddr::new(*address, host.port)).collect())
+    }
+
+    /// Those of a host's addresses that can be connected to from here.
+    ///
+    /// # Errors
+    /// `resolve`, `connect`: there are none.
+    pub(super) fn reachable(&self, mut addresses: Vec<SocketAddr>) -> Result<Vec<SocketAddr>, Failure> {
+        let (is_allowed, none, option): (fn(&SocketAddr) -> bool, _, _) = match self.asked.family {
+            None => (|_| true, "the name has no address", None),
+            Some(Family::V4) => (SocketAddr::is_ipv4, "the host has no IPv4 address", Some(OptionName::Ipv4)),
+            Some(Family::V6) => (SocketAddr::is_ipv6, "the host has no IPv6 address", Some(OptionName::Ipv6)),
+        };
+        addresses.retain(is_allowed);
+        if addresses.is_empty() {
+            let failure = Failure::new(ErrorKind::Resolve, none).lasting();
+            return Err(if let Some(option) = option { failure.with_option(option) } else { failure });
+        }
+        addresses.retain(|address| self.local.serves(address));
+        if addresses.is_empty() {
+            let why = "none of the local addresses is of the same family as those of the host";
+            return Err(Failure::new(ErrorKind::Connect, why).with_option(OptionName::LocalAddress).lasting());
+        }
+        Ok(addresses)
+    }
+}
+
+pub(super) fn server_name(name: &HostName) -> Result<ServerName<'static>, Failure> {
+    match name {
+        HostName::Domain(name) => ServerName::try_from(name.to_string())
+            .map_err(|error| Failure::new(ErrorKind::Tls, format!("no certificate can be for this name: {error}"))),
+        HostName::V4(address) => Ok(ServerName::from(IpAddr::from(*address))),
+        HostName::V6(address) => Ok(ServerName::from(IpAddr::from(*address))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::network_options::{Network, NetworkOptions};
+    use crate::model::stand_in::{Line, StandsIn};
+
+    /// Each is another one, also to the memory that they are in.
+    struct Nobody(#[expect(dead_code, reason = "it takes room")] u8);
+
+    impl StandsIn for Nobody {
+        fn connect(&self, _: &Origin) -> Result<Line, Failure> {
+            Err(Failure::new(ErrorKind::Connect, "nobody"))
+        }
+    }
+
+    fn refused(options: &RequestOptions) -> String {
+        TransportConfigs::default().get(options).expect_err("it can't be").to_string()
+    }
+
+    #[test]
+    fn a_way_is_the_same_for_the_same_options_and_another_for_each_other() {
+        let plain = RequestOptions::default();
+        let public = NetworkOptions { network: Network::Public, ..NetworkOptions::default() };
+        let others = [
+            RequestOptions { insecure: true, ..plain.clone() },
+            RequestOptions { http1_1: true, ..plain.clone() },
+            RequestOptions { http2_prior_knowledge: true, ..plain.clone() },
+            RequestOptions { http2_streams: 7, ..plain.clone() },
+            RequestOptions { tls_min: TlsMin::V13, ..plain.clone() },
+            RequestOptions { sni: Some("a.example".into()), ..plain.clone() },
+            RequestOptions { proxies: vec!["http://p:1".into()], ..plain.clone() },
+            RequestOptions { proxies: vec!["http://me:secret@p:1".into()], ..plain.clone() },
+            RequestOptions { resolve: vec!["a:80:192.0.2.1".into()], ..plain.clone() },
+            RequestOptions { ipv4: true, ..plain.clone() },
+            RequestOptions { ipv6: true, ..plain.clone() },
+            RequestOptions { local_addresses: vec!["127.0.0.1".parse().expect("one")], ..plain.clone() },
+            RequestOptions { interface: Some("lo".into()), ..plain.clone() },
+            RequestOptions { network: public.clone(), ..plain.clone() },
+            RequestOptions { network: NetworkOptions { allow_port: vec![443], ..public }, ..plain.clone() },
+            RequestOptions { named_address: Some([169, 254, 169, 254].into()), ..plain.clone() },
+            RequestOptions { stand_in: Some(StandIn(Arc::new(Nobody(0)))), ..plain.clone() },
+            RequestOptions { stand_in: Some(StandIn(Arc::new(Nobody(0)))), ..plain.clone() },
+        ];
+        for options in &others {
+            let configs = TransportConfigs::default();
+            let get = |options: &RequestOptions| configs.get(options).expect("it can be");
+            let (first, other) = (get(&plain), get(options));
+            assert!(!Arc::ptr_eq(&first, &other), "{options:?}");
+            assert!(Arc::ptr_eq(&other, &get(options)) && Arc::ptr_eq(&first, &get(&plain)), "{options:?}");
+        }
+        let configs = TransportConfigs::default();
+        let get = |options: &RequestOptions| configs.get(options).expect("it can be");
+        // What is allowed anyway makes no difference when it is named.
+        let named = RequestOptions { named_address: Some([127, 0, 0, 1].into()), ..plain.clone() };
+        assert!(Arc::ptr_eq(&get(&plain), &get(&named)));
+        for _ in 0..2 {
+            for number in 0..MAX_CONFIGS {
+                let proxies = vec![format!("http://p:{}", number + 2).into()];
+                get(&RequestOptions { proxies, ..plain.clone() });
+            }
+        }
+        assert_eq!(MAX_CONFIGS, configs.configs.lock().expect("whole").len());
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused_by_its_option_and_no_password_is_told() {
+        let plain = RequestOptions::default();
+        let kinds = "is of no kind that is supported: http://, https://, socks5h:// and socks5:// are";
+        let proxies = |texts: &[&str]| RequestOptions {
+            proxies: texts.iter().map(|text| (*text).into()).collect(),
+            ..plain.clone()
+        };
+        for (expected, options) in [
+            (format!("proxy: it {kinds}"), proxies(&["ftp://me:secret@p"])),
+            (format!("proxy: number 2 {kinds}"), proxies(&["http://p", "ftp://me:secret@p"])),
+            (
+                "proxy: `env` takes the proxies that the environment names, and no others beside them".into(),
+                proxies(&["env", "http://me:secret@p"]),
+            ),
+            ("sni=a b: is not the name of a host".into(), RequestOptions { sni: Some("a b".into()), ..plain.clone() }),
+            (
+                "resolve: `a` has no port and no address: it must be host:port:address, such as \
+                 api.example.com:443:192.0.2.1"
+                    .into(),
+                RequestOptions { resolve: vec!["a".into()], ..plain.clone() },
+            ),
+            (
+                "ipv4 and ipv6 exclude each other: leave both out to use addresses of either family".into(),
+                RequestOptions { ipv4: true, ipv6: true, ..plain.clone() },
+            ),
+        ] {
+            assert_eq!(expected, refused(&options));
+        }
+    }
+
+    #[test]
+    fn only_addresses_that_may_be_connected_to_from_here_are_left() {
+        let (four, six): (SocketAddr, SocketAddr) =
+            ("192.0.2.1:80".parse().expect("one"), "[2001:db8::1]:80".parse().expect("one"));
+        let plain = RequestOptions::default();
+        let from_four = RequestOptions { local_addresses: vec!["127.0.0.1".parse().expect("one")], ..plain.clone() };
+        let (only_four, only_six) =
+            (RequestOptions { ipv4: true, ..plain.clone() }, RequestOptions { ipv6: true, ..plain.clone() });
+        let allowed = |options: &RequestOptions, addresses: &[SocketAddr]| {
+            let transport = TransportConfigs::default().get(options).expect("it can be");
+            transport.reachable(addresses.to_vec()).map_err(|failure| failure.to_string())
+        };
+        for (expected, options, there_are) in [
+            (Ok(vec![six, four]), &plain, &[six, four][..]),
+            (Ok(vec![four]), &only_four, &[six, four]),
+            (Ok(vec![six]), &only_six, &[six, four]),
+            (Ok(vec![four]), &from_four, &[six, four]),
+            (Err("resolve: the host has no IPv4 address".into()), &only_four, &[six]),
+            (Err("resolve: the host has no IPv6 address".into()), &only_six, &[four]),
+            (
+                Err("connect: none of the local addresses is of the same family as those of the host".into()),
+                &from_four,
+                &[six],
+            ),
+        ] {
+            assert_eq!(expected, allowed(options, there_are), "{options:?}");
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! Which rows are deferred: drawn, and left to be read again in the same run.
+//!
+//! Plain bookkeeping, which the queue keeps under its lock. A row is deferred, or on its way to a worker, never both.
+
+use std::time::{Duration, Instant};
+
+use roaring::RoaringTreemap;
+
+use crate::model::row::{Row, RowBatch};
+
+/// Whether deferred rows are being read again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Rereading {
+    /// They are, or that was requested.
+    pub active: bool,
+    /// How long it took the last time.
+    pub last_took: Duration,
+    /// When it ended the last time.
+    pub ended_at: Option<Instant>,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Deferred {
+    rows: RoaringTreemap,
+    state: State,
+    last_took: Duration,
+    ended_at: Option<Instant>,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+enum State {
+    #[default]
+    Idle,
+    Requested {
+        from: u64,
+    },
+    Reading {
+        since: Instant,
+        /// No more rows are wanted.
+        is_enough: bool,
+    },
+}
+
+impl Deferred {
+    pub(super) fn add(&mut self, ordinals: &[u64]) {
+        self.rows.extend(ordinals);
+    }
+
+    pub(super) fn first(&self) -> Option<u64> {
+        self.rows.min()
+    }
+
+    #[cfg(test)]
+    pub(super) fn count(&self) -> u64 {
+        self.rows.len()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    /// Returns the first one that is not before this ordinal.
+    pub(super) fn first_from(&self, ordinal: u64) -> Option<u64> {
+        let mut rows = self.rows.iter();
+        rows.advance_to(ordinal);
+        rows.next()
+    }
+
+    /// Requests those from this ordinal on. Returns whether there are some, and they were not requested before.
+    pub(super) fn request(&mut self, from: u64) -> bool {
+        let is_news = !self.is_active() && self.first_from(from).is_some();
+        if is_news {
+            self.state = State::Requested { from };
+        }
+        is_news
+    }
+
+    /// Begins to read what was requested, and returns where.
+    pub(super) fn begin(&mut self, now: Instant) -> Option<u64> {
+        let State::Requested { from } = self.state else { return None };
+        self.state = State::Reading { since: now, is_enough: false };
+        Some(from)
+    }
+
+    /// Notes that no more rows are wanted.
+    pub(super) fn set_enough(&mut self, now: Instant) {
+        match &mut self.state {
+            State::Idle => {}
+            // Reading has not begun.
+            State::Requested { .. } => (self.state, self.ended_at) = (State::Idle, Some(now)),
+            State::Reading { is_enough, .. } => *is_enough = true,
+        }
+    }
+
+    pub(super) fn is_enough(&self) -> bool {
+        matches!(self.state, State::Reading { is_enough: true, .. })
+    }
+
+    pub(super) fn end(&mut self, now: Instant) {
+        if let State::Reading { since, .. } = self.state {
+            self.last_took = now.saturating_duration_since(since);
+            (self.state, self.ended_at) = (State::Idle, Some(now));
+        }
+    }
+
+    /// Returns whether rows are read again, or were requested.
+    pub(super) fn is_active(&self) -> bool {
+        !matches!(self.state, State::Idle)
+    }
+
+    pub(super) fn rereading(&self) -> Rereading {
+        Rereading { active: self.is_active(), last_took: self.last_took, ended_at: self.ended_at }
+    }
+
+    /// Returns how many of these rows are deferred, and their bytes.
+    pub(super) fn size_among(&self, rows: &[Row]) -> (usize, usize) {
+        let bytes = rows.iter().filter(|row| self.rows.contains(row.ordinal)).map(Row::bytes);
+        bytes.fold((0, 0), |(count, sum), bytes| (count + 1, sum + bytes))
+    }
+
+    /// Takes those of the rows that are deferred, which they are no more. The others are dropped.
+    pub(super) fn take(&mut self, rows: &mut RowBatch) -> impl Iterator<Item = Row> {
+        rows.drain(..).filter(|row| self.rows.remove(row.ordinal))
+    }
+}

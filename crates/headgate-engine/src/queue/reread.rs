@@ -1,0 +1,80 @@
+//! The queue's end for the thread that reads deferred rows again. Meanwhile the source waits.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::shared::{Shared, State};
+use crate::model::row::RowBatch;
+
+/// It blocks. Dropping it says that no row can be read again.
+#[derive(Debug)]
+pub struct RereadSender {
+    shared: Arc<Shared>,
+}
+
+impl RereadSender {
+    pub(super) fn new(shared: Arc<Shared>) -> Self {
+        Self { shared }
+    }
+
+    /// Waits until rows are to be read again, and returns from which ordinal on. `None`: no rows are wanted any more.
+    pub fn wait_for_request(&self) -> Option<u64> {
+        let mut state = self.shared.state();
+        while !state.closed {
+            if let Some(from) = state.deferred.begin(Instant::now()) {
+                return Some(from);
+            }
+            state = self.shared.wait(state);
+        }
+        None
+    }
+
+    /// Returns the next row to read, not before this ordinal. `None`: there is none, or it was enough; the source goes on.
+    pub fn next_wanted(&self, from: u64) -> Option<u64> {
+        let mut state = self.shared.state();
+        let wanted = if is_over(&state) { None } else { state.deferred.first_from(from) };
+        if wanted.is_none() {
+            state.deferred.end(Instant::now());
+            drop(state);
+            self.shared.wake_all();
+        }
+        wanted
+    }
+
+    /// Returns whether nothing is to be read now: a long way through the input need not be gone to its end.
+    pub fn is_enough(&self) -> bool {
+        is_over(&self.shared.state())
+    }
+
+    /// Queues those of the rows that are deferred, and drops the others; waits while there is no room. `false`: it was enough, and
+    /// the rows are as they were.
+    pub fn send(&self, rows: &mut RowBatch) -> bool {
+        let mut state = self.shared.state();
+        let mut waited = false;
+        loop {
+            if is_over(&state) {
+                return false;
+            }
+            let (count, bytes) = state.deferred.size_among(rows);
+            if state.has_room(count, bytes) || waited && state.is_half_empty() {
+                state.queue_deferred(rows, bytes);
+                drop(state);
+                self.shared.wake_workers();
+                return true;
+            }
+            waited = true;
+            state.source_waits = true;
+            state = self.shared.wait(state);
+        }
+    }
+}
+
+fn is_over(state: &State) -> bool {
+    state.closed || state.deferred.is_enough()
+}
+
+impl Drop for RereadSender {
+    fn drop(&mut self) {
+        self.shared.close();
+    }
+}

@@ -1,0 +1,235 @@
+//! A server and a client on a clock of their own, to see what a limit does to throughput.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+use std::time::{Duration, Instant};
+
+use crate::schedule::adaptive::{Adaptive, Sample, SampleResult};
+
+/// How much longer slow requests take.
+const SLOWER: f64 = 10.0;
+/// How long a refusal takes.
+const REFUSAL_S: f64 = 0.001;
+
+/// How a server treats more than it can do at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Beyond {
+    /// All that are in flight share it, so that each takes longer.
+    Shares,
+    /// They get in each other's way: each takes the longer the more there are, by the square.
+    Thrashes,
+    /// They wait in line.
+    Queues,
+    /// They are told to go away.
+    Refuses,
+}
+
+/// Latencies of a server that has enough to itself.
+#[derive(Debug, Clone, Copy)]
+pub struct Latency {
+    pub mean_s: f64,
+    /// The standard deviation of its logarithm.
+    pub noise: f64,
+    /// This share of requests takes [`SLOWER`] times as long.
+    pub slow_share: f64,
+}
+
+impl Latency {
+    /// Of quick and slow ones.
+    pub fn mean_of_all_s(self) -> f64 {
+        self.mean_s * (1.0 + (SLOWER - 1.0) * self.slow_share)
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+pub struct Server {
+    pub beyond: Beyond,
+    pub capacity: u32,
+    pub latency: Latency,
+    /// A share of attempts whose connections are reset, whatever the load.
+    pub reset_share: f64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Event {
+    Start,
+    End { started_us: u64, was_accepted: bool, is_answered: bool },
+}
+
+/// What happened in a second.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Second {
+    pub answered: u32,
+    pub refused: u32,
+    /// The limit at its end.
+    pub limit: u32,
+}
+
+pub struct Simulation {
+    pub server: Server,
+    /// How long a place in flight is empty between two attempts, on average.
+    pub gap_s: f64,
+    /// Rows that come in a second; otherwise there are always some.
+    pub rows_per_s: Option<f64>,
+    pub adaptive: Adaptive,
+    epoch: Instant,
+    now_us: u64,
+    events: BinaryHeap<Reverse<(u64, u64, Event)>>,
+    count: u64,
+    in_flight: u32,
+    starting: u32,
+    accepted: u32,
+    line: VecDeque<u64>,
+    random: Random,
+    next_row_us: f64,
+    seconds: Vec<Second>,
+}
+
+impl Simulation {
+    pub fn new(server: Server, seed: u64) -> Self {
+        let epoch = Instant::now();
+        Self {
+            server,
+            gap_s: 0.000_2,
+            rows_per_s: None,
+            adaptive: Adaptive::new(100_000, epoch),
+            epoch,
+            now_us: 0,
+            events: BinaryHeap::new(),
+            count: 0,
+            in_flight: 0,
+            starting: 0,
+            accepted: 0,
+            line: VecDeque::new(),
+            random: Random(seed),
+            next_row_us: 0.0,
+            seconds: Vec::new(),
+        }
+    }
+
+    /// Goes on for so many seconds, and says what happened in each.
+    pub fn run(&mut self, seconds: u32) -> &[Second] {
+        let until = self.now_us + u64::from(seconds) * 1_000_000;
+        let first = self.seconds.len();
+        self.seconds.resize(first + seconds as usize, Second::default());
+        self.fill();
+        while let Some(Reverse((at, _, event))) = self.events.peek().copied() {
+            if at >= until {
+                break;
+            }
+            self.events.pop();
+            self.now_us = at;
+            match event {
+                Event::Start => self.start(),
+                Event::End { started_us, was_accepted, is_answered } => self.end(started_us, was_accepted, is_answered),
+            }
+            self.fill();
+            self.second().limit = self.adaptive.limit();
+        }
+        self.now_us = until;
+        &self.seconds[first..]
+    }
+
+    fn second(&mut self) -> &mut Second {
+        &mut self.seconds[(self.now_us / 1_000_000) as usize]
+    }
+
+    fn at(&self, us: u64) -> Instant {
+        self.epoch + Duration::from_micros(us)
+    }
+
+    fn push(&mut self, after_s: f64, event: Event) {
+        self.count += 1;
+        self.events.push(Reverse((self.now_us + (after_s * 1e6) as u64, self.count, event)));
+    }
+
+    /// As many are about to start as there are empty places.
+    fn fill(&mut self) {
+        while self.in_flight + self.starting < self.adaptive.limit() {
+            let mut after_s = self.random.exponential(self.gap_s);
+            if let Some(rows_per_s) = self.rows_per_s {
+                self.next_row_us = self.next_row_us.max(self.now_us as f64) + 1e6 / rows_per_s;
+                after_s += (self.next_row_us - self.now_us as f64) / 1e6;
+            }
+            self.starting += 1;
+            self.push(after_s, Event::Start);
+        }
+    }
+
+    fn start(&mut self) {
+        self.starting -= 1;
+        if self.in_flight >= self.adaptive.limit() {
+            return;
+        }
+        self.in_flight += 1;
+        let started_us = self.now_us;
+        if self.random.fraction() < self.server.reset_share {
+            return self.push(REFUSAL_S, Event::End { started_us, was_accepted: false, is_answered: false });
+        }
+        let Server { beyond, capacity, .. } = self.server;
+        if beyond == Beyond::Refuses && self.accepted >= capacity {
+            return self.push(REFUSAL_S, Event::End { started_us, was_accepted: false, is_answered: false });
+        }
+        if beyond == Beyond::Queues && self.accepted >= capacity {
+            return self.line.push_back(started_us);
+        }
+        self.accepted += 1;
+        let load = f64::from(self.accepted) / f64::from(capacity);
+        let stretch = match beyond {
+            Beyond::Shares => load.max(1.0),
+            Beyond::Thrashes => 1.0 + load * load,
+            Beyond::Queues | Beyond::Refuses => 1.0,
+        };
+        let latency_s = self.latency_s() * stretch;
+        self.push(latency_s, Event::End { started_us, was_accepted: true, is_answered: true });
+    }
+
+    fn latency_s(&mut self) -> f64 {
+        let Latency { mean_s, noise, slow_share } = self.server.latency;
+        let noise = (noise * self.random.normal() - noise * noise / 2.0).exp();
+        let kind = if self.random.fraction() < slow_share { SLOWER } else { 1.0 };
+        mean_s * noise * kind
+    }
+
+    fn end(&mut self, started_us: u64, was_accepted: bool, is_answered: bool) {
+        if was_accepted {
+            self.accepted -= 1;
+            while self.accepted < self.server.capacity
+                && let Some(started_us) = self.line.pop_front()
+            {
+                self.accepted += 1;
+                let latency_s = self.latency_s();
+                self.push(latency_s, Event::End { started_us, was_accepted: true, is_answered: true });
+            }
+        }
+        let (started, now) = (self.at(started_us), self.at(self.now_us));
+        let result = if is_answered { SampleResult::Answered } else { SampleResult::Overloaded };
+        self.adaptive.ended(Sample { started, result }, self.in_flight, now);
+        self.in_flight -= 1;
+        let second = self.second();
+        if is_answered { second.answered += 1 } else { second.refused += 1 }
+    }
+}
+
+/// `SplitMix64` (Steele, Lea, Flood, 2014).
+#[derive(Debug)]
+struct Random(u64);
+
+impl Random {
+    fn fraction(&mut self) -> f64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((z ^ (z >> 31)) >> 11) as f64 / (1_u64 << 53) as f64
+    }
+
+    fn exponential(&mut self, mean: f64) -> f64 {
+        -(1.0 - self.fraction()).ln() * mean
+    }
+
+    fn normal(&mut self) -> f64 {
+        let radius = (-2.0 * (1.0 - self.fraction()).ln()).sqrt();
+        radius * (std::f64::consts::TAU * self.fraction()).cos()
+    }
+}

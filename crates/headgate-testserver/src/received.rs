@@ -1,0 +1,82 @@
+//! A request as it was received: the same of HTTP/1.1 and HTTP/2, where more of it is needed than its path.
+
+use std::borrow::Cow;
+
+pub(crate) const MAX_FIELDS: usize = 256;
+
+#[derive(Debug, Default)]
+pub(crate) struct Received {
+    pub method: String,
+    /// As in the request line.
+    pub target: String,
+    /// In their order.
+    pub fields: Vec<(String, Vec<u8>)>,
+    pub is_secure: bool,
+    /// Empty where it need not be kept.
+    pub body: Vec<u8>,
+}
+
+impl Received {
+    /// Of a head that was parsed before.
+    pub fn of(head: &[u8], is_secure: bool) -> Self {
+        let mut fields = vec![httparse::EMPTY_HEADER; MAX_FIELDS];
+        let mut parsed = httparse::Request::new(&mut fields);
+        // It was parsed before, with the same result.
+        let _ = parsed.parse(head);
+        Self {
+            method: parsed.method.unwrap_or_default().to_owned(),
+            target: parsed.path.unwrap_or_default().to_owned(),
+            fields: parsed.headers.iter().map(|field| (field.name.to_owned(), field.value.to_vec())).collect(),
+            is_secure,
+            body: Vec::new(),
+        }
+    }
+
+    /// The first field of that name. What is not UTF-8 is shown with replacement characters.
+    pub fn field(&self, name: &str) -> Option<Cow<'_, str>> {
+        let (_, value) = self.fields.iter().find(|(each, _)| each.eq_ignore_ascii_case(name))?;
+        Some(String::from_utf8_lossy(value))
+    }
+
+    /// The names and values of the query, decoded.
+    pub fn query(&self) -> impl Iterator<Item = (Cow<'_, str>, Cow<'_, str>)> {
+        form_urlencoded::parse(self.target.split_once('?').map_or("", |(_, query)| query).as_bytes())
+    }
+
+    pub fn parameter(&self, name: &str) -> Option<Cow<'_, str>> {
+        self.query().find_map(|(each, value)| (each == name).then_some(value))
+    }
+
+    /// What the path has behind `prefix`, decoded.
+    pub fn path_after(&self, prefix: &str) -> String {
+        let path = self.target.split_once('?').map_or(&*self.target, |(path, _)| path);
+        let rest = path.find(prefix).map_or("", |at| &path[at + prefix.len()..]);
+        percent_encoding::percent_decode_str(rest).decode_utf8_lossy().into_owned()
+    }
+
+    /// As in the `Host` field.
+    pub fn host(&self) -> Cow<'_, str> {
+        self.field("host").unwrap_or_default()
+    }
+
+    /// Scheme and authority, as the client knows this server.
+    pub fn origin(&self) -> String {
+        let scheme = if self.is_secure { "https" } else { "http" };
+        format!("{scheme}://{}", self.field("host").unwrap_or(Cow::Borrowed("localhost")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_values_and_paths_are_decoded() {
+        let received = Received::of(b"GET /base64/a%2Fb?url=%2Fx%3Fy&a=1+2&url=z HTTP/1.1\r\nHost: h:1\r\n\r\n", true);
+        assert_eq!(Some("/x?y"), received.parameter("url").as_deref());
+        assert_eq!(Some("1 2"), received.parameter("a").as_deref());
+        assert_eq!(None, received.parameter("b"));
+        assert_eq!("a/b", received.path_after("/base64/"));
+        assert_eq!("https://h:1", received.origin());
+    }
+}

@@ -1,0 +1,47 @@
+"""Reads what the engine writes in JSON into dataclasses, by the types of their fields."""
+
+from dataclasses import is_dataclass
+from datetime import datetime
+from functools import cache
+from typing import Annotated, Any, Final, TypeAlias, TypeVar, get_args, get_origin, get_type_hints
+
+from headgate._message import Message, Spell, as_keyword, message_of, spelled
+
+T = TypeVar("T")
+
+_SPELLED: Final = "spelled"
+
+Sentence: TypeAlias = Annotated[str, _SPELLED]
+"""Text that the engine tells with options as data; each is spelled as users of the reader know it."""
+
+
+def read(kind: type[T], figures: Any, spell: Spell = as_keyword) -> T:  # noqa: ANN401 - what JSON can be
+    """Returns an instance of a dataclass; sentences spell options so."""
+    value: T = _value(kind, figures, spell)
+    return value
+
+
+def _value(hint: Any, told: Any, spell: Spell) -> Any:  # noqa: ANN401, PLR0911 - a type, and a value of it
+    origin, arguments = get_origin(hint), get_args(hint)
+    if told is None:
+        return None
+    if is_dataclass(hint):
+        hints = _hints(hint)  # type: ignore[arg-type] # as below
+        return hint(**{name: _value(hints[name], value, spell) for name, value in told.items()})  # type: ignore[operator] # it is a class
+    if type(None) in arguments:
+        return _value(arguments[0], told, spell)
+    if hint == Message:
+        return message_of(told)
+    if origin is tuple:
+        kinds = arguments[:1] * len(told) if arguments[1:] == (...,) else arguments
+        return tuple(_value(kind, value, spell) for kind, value in zip(kinds, told, strict=True))
+    if origin is dict:
+        return {arguments[0](name): _value(arguments[1], value, spell) for name, value in told.items()}
+    if origin is Annotated:
+        return spelled(message_of(told), spell)
+    return datetime.fromisoformat(told) if hint is datetime else told
+
+
+@cache
+def _hints(kind: Any) -> dict[str, Any]:  # noqa: ANN401 - a dataclass
+    return get_type_hints(kind, include_extras=True)
