@@ -415,12 +415,12 @@ class CallQueue:
 
     def _fail_unbegun(self, call: Call, awaitable: Awaitable[Any], why: "asyncio.Task[Any] | BaseException") -> None:
         """Ends a call whose task has ended without a first step, as one does that is cancelled at once."""
+        if isinstance(awaitable, CoroutineType):
+            awaitable.close()
         try:
             self._running.remove(call)
         except KeyError:
-            return
-        if isinstance(awaitable, CoroutineType):
-            awaitable.close()
+            return  # it was cancelled at the end of the loop
         self._fail(call, why if isinstance(why, BaseException) else "cancelled before it began")
 
     async def _run(self, call: Call, awaitable: Awaitable[Any], unbegun: "partial[None]") -> None:

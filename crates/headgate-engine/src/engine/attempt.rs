@@ -21,7 +21,8 @@ use crate::engine::scheduling::{RowNow, SendAt};
 use crate::engine::share::Share;
 use crate::http::client::{LaneState, Translated};
 use crate::http::deadline::OwnWait;
-use crate::http::h1::exchange::{Exchange, Means};
+use crate::http::exchange_context::ExchangeContext;
+use crate::http::h1::exchange::Exchange;
 use crate::http::h1::head::header_room;
 use crate::http::h1::response::{Wanted, WholeAnswer, whole};
 use crate::http::h1::transfer::Outgoing;
@@ -301,7 +302,7 @@ impl Share {
         let Some((selected, answer)) = answer else {
             let mut exchange = self.exchange(place, Outgoing::done());
             let came = ended.checked_sub(state.deadline.excused()).unwrap_or(ended);
-            exchange.take_in(data, &self.means(place), came);
+            exchange.take_in(data, &self.exchange_context(place), came);
             return Poll::Ready(Err(Detour::Exchange(exchange)));
         };
         let head = &answer.head;
@@ -351,7 +352,7 @@ impl Share {
     }
 
     fn exchange(&self, place: PlaceIndex, outgoing: Outgoing) -> Box<Exchange> {
-        let mut exchange = Box::new(Exchange::new(outgoing, self.asks_for_head(place), &self.means(place)));
+        let mut exchange = Box::new(Exchange::new(outgoing, self.asks_for_head(place), &self.exchange_context(place)));
         exchange.save(self.saving(place));
         exchange
     }
@@ -362,9 +363,13 @@ impl Share {
         if self.asks_for_head(place) { None } else { self.lanes.look(place, |row| Saving::of(saver, row)) }
     }
 
-    pub(super) fn means(&self, place: PlaceIndex) -> Means<'_> {
+    pub(super) fn exchange_context(&self, place: PlaceIndex) -> ExchangeContext<'_> {
         let streams = self.is_streamed(place);
-        Means { redirects: self.redirects(place), streams, ..self.client.means(&self.shared.limits, &self.allowance) }
+        ExchangeContext {
+            redirects: self.redirects(place),
+            streams,
+            ..self.client.exchange_context(&self.shared.limits, &self.allowance)
+        }
     }
 
     /// Why its row is not asked at all, if it isn't.

@@ -67,7 +67,7 @@ impl Share {
         let used =
             Used { remote_addr: state.connected_to(), is_new: on_new_connection, may_repeat: !on_new_connection };
         let route = state.route().cloned();
-        let finished = self.client.finish(*exchange, &self.means(place), state).await;
+        let finished = self.client.finish(*exchange, &self.exchange_context(place), state).await;
         if let Some(route) = route.filter(|_| finished.is_ok()) {
             self.note_response(&route, Instant::now());
         }
@@ -91,7 +91,7 @@ impl Share {
     ) -> Finished {
         let remote_addr = state.connected_to();
         let site = sent.site.clone();
-        let finished = self.client.exchange(sent, self.saving(place), &self.means(place), state).await;
+        let finished = self.client.exchange(sent, self.saving(place), &self.exchange_context(place), state).await;
         if finished.is_ok() {
             self.note_response(&site.route, Instant::now());
         }

@@ -114,7 +114,7 @@ impl Share {
         stream: &BodyStream,
         mut open: Box<OpenBody>,
     ) -> Result<(), Stopped> {
-        let means = self.means(place);
+        let context = self.exchange_context(place);
         let time = self.time_between_pieces(place);
         let mut undoing = match open.take_codings() {
             Some(codings) if !stream.raw().await.ok_or(Unwanted)? => {
@@ -128,7 +128,7 @@ impl Share {
             let piece = tokio::select! {
                 biased;
                 () = stream.closed() => return Err(Stopped::Unwanted),
-                piece = open.next(time, &means, &mut state.deadline) => piece?,
+                piece = open.next(time, &context, &mut state.deadline) => piece?,
             };
             let Some(piece) = piece else { break };
             stream.count(piece.bytes.len());

@@ -141,7 +141,7 @@ impl Share {
         limits: &AttemptLimits,
         state: &mut LaneState,
     ) -> Result<Answered, Failure> {
-        let means = self.client.means(limits, &self.allowance);
+        let context = self.client.exchange_context(limits, &self.allowance);
         let mut sent = 0;
         loop {
             if self.shared.scheduler.counts_sends()
@@ -152,7 +152,7 @@ impl Share {
             let mut wire = Vec::new();
             // There is no body, in files or else.
             let (site, _) = preparer.borrow_mut().write(row, &mut wire)?;
-            let finished = self.client.ask(&site, &wire, limits, &means, state).await?;
+            let finished = self.client.ask(&site, &wire, limits, &context, state).await?;
             sent += 1;
             match finished {
                 Ok(answered) => return Ok(answered),

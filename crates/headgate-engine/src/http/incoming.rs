@@ -11,9 +11,9 @@ use std::time::Instant;
 
 use crate::http::deadline::{Deadline, OwnWait};
 use crate::http::decode::{ContentEncodings, Undo, Undone};
-use crate::http::h1::exchange::Means;
+use crate::http::exchange_context::ExchangeContext;
 use crate::http::patience::Progress;
-use crate::http::reply::{Reply, ResponseLimits};
+use crate::http::reply::{PARTIAL_CONTENT, Reply, ResponseLimits};
 use crate::http::save::saving::{PIECE_BYTES, Saving};
 use crate::model::body_stream::BodyPiece;
 use crate::model::error::{ErrorKind, Failure};
@@ -25,8 +25,6 @@ use crate::model::reason::Reason;
 /// What a body's memory grows by beyond what came: as much as it has, within these bounds.
 pub const MIN_GROWTH_BYTES: usize = 4096;
 const MAX_GROWTH_BYTES: usize = 1024 * 1024;
-
-pub const PARTIAL_CONTENT: u16 = 206;
 
 /// What is wanted of a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -189,11 +187,11 @@ impl IncomingBody {
         self,
         mut reply: Reply,
         failure: Option<Failure>,
-        means: &Means<'_>,
+        context: &ExchangeContext<'_>,
         deadline: &mut Deadline,
     ) -> Reply {
         reply.body_bytes = self.came();
-        let limits = means.limits;
+        let limits = context.limits;
         let Self { bytes, reservation, saving, is_cut, .. } = self;
         let mut body = Body { bytes, reservation };
         let undo = Undo { max_bytes: limits.max_body_bytes, truncates: limits.truncate_body, is_cut };
@@ -206,7 +204,7 @@ impl IncomingBody {
         reply.truncated = is_cut && failure.is_none();
         reply.failure = failure;
         // The body of a redirect that is followed is of no use.
-        if limits.no_body || means.redirects.lead_on(reply.head.status, &reply.head.headers) {
+        if limits.no_body || context.redirects.lead_on(reply.head.status, &reply.head.headers) {
             return Reply { truncated: false, ..reply };
         }
         if reply.head.encoded && !body.bytes.is_empty() {
@@ -215,7 +213,7 @@ impl IncomingBody {
                 reply.body_encoding = encodings.names();
             } else {
                 // Boxed: most bodies have nothing to be undone.
-                let decoded = Box::pin(means.scratch.decoder.decode(encodings, body, undo, deadline)).await;
+                let decoded = Box::pin(context.scratch.decoder.decode(encodings, body, undo, deadline)).await;
                 Undone { body, left: reply.body_encoding, truncated: reply.truncated, failure: reply.failure } =
                     decoded;
             }
@@ -252,7 +250,7 @@ pub trait BodySource {
     /// what there was.
     fn poll_fill(
         &mut self,
-        means: &Means<'_>,
+        context: &ExchangeContext<'_>,
         deadline: &mut Deadline,
         cx: &mut Context<'_>,
     ) -> Poll<Result<Fill, Failure>>;
@@ -265,8 +263,12 @@ pub trait BodySource {
 ///
 /// # Errors
 /// Why no more of it comes.
-pub async fn receive(source: &mut impl BodySource, means: &Means<'_>, deadline: &mut Deadline) -> Result<(), Failure> {
-    let patience = &means.limits.patience;
+pub async fn receive(
+    source: &mut impl BodySource,
+    context: &ExchangeContext<'_>,
+    deadline: &mut Deadline,
+) -> Result<(), Failure> {
+    let patience = &context.limits.patience;
     while !source.is_done() {
         if source.is_receiving() {
             let now = Instant::now();
@@ -278,7 +280,7 @@ pub async fn receive(source: &mut impl BodySource, means: &Means<'_>, deadline: 
                 return Err(source.timed_out(deadline));
             }
         }
-        match poll_fn(|cx| source.poll_fill(means, deadline, cx)).await? {
+        match poll_fn(|cx| source.poll_fill(context, deadline, cx)).await? {
             Fill::Came => source.body().save(deadline).await?,
             Fill::NeedsMemory(bytes) => source.body().reserve(bytes, deadline).await,
         }
@@ -294,7 +296,7 @@ pub async fn receive(source: &mut impl BodySource, means: &Means<'_>, deadline: 
 /// Cancelling it loses nothing.
 pub async fn next_piece(
     source: &mut impl BodySource,
-    means: &Means<'_>,
+    context: &ExchangeContext<'_>,
     deadline: &mut Deadline,
 ) -> Result<Option<BodyPiece>, Failure> {
     loop {
@@ -303,7 +305,7 @@ pub async fn next_piece(
             let mut bytes = mem::take(&mut body.bytes);
             bytes.shrink_to_fit();
             body.taken += bytes.len() as u64;
-            let mut reservation = means.limits.memory.reservation();
+            let mut reservation = context.limits.memory.reservation();
             body.reservation.give(&mut reservation, bytes.capacity() as u64);
             // What others may wait for is not kept from piece to piece.
             let held = source.held_bytes();
@@ -315,7 +317,7 @@ pub async fn next_piece(
         if source.is_done() {
             return Ok(None);
         }
-        if let Fill::NeedsMemory(bytes) = poll_fn(|cx| source.poll_fill(means, deadline, cx)).await? {
+        if let Fill::NeedsMemory(bytes) = poll_fn(|cx| source.poll_fill(context, deadline, cx)).await? {
             let body = source.body();
             body.reserve(bytes, deadline).await;
             // While nothing comes, others may overdraw.

@@ -8,6 +8,7 @@ pub mod deadline;
 pub mod decode;
 pub mod defaults;
 pub mod dial;
+pub mod exchange_context;
 pub mod h1;
 pub mod h2;
 pub mod header_lines;

@@ -9,12 +9,14 @@ use crate::http::h1::head::Head;
 use crate::http::patience::Patience;
 use crate::http::redirect::Redirects;
 use crate::http::save::claim;
-use crate::http::save::saving::Saver;
+use crate::http::save::saver::Saver;
 use crate::model::error::{ErrorKind, Failure};
 use crate::model::memory::{MemoryBudget, Reservation};
 use crate::model::options::RequestOptions;
 use crate::model::outcome::Body;
 use crate::model::reason::Reason;
+
+pub const PARTIAL_CONTENT: u16 = 206;
 
 /// What bounds a response, and what is wanted of it.
 #[derive(Debug, Clone)]

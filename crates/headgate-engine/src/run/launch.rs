@@ -23,7 +23,7 @@ use crate::http::defaults::Defaults;
 use crate::http::idempotency_key::KeySalt;
 use crate::http::robots::RobotsTable;
 use crate::http::save::places::{SavePlaces, Unused, in_use};
-use crate::http::save::saving::Saver;
+use crate::http::save::saver::Saver;
 use crate::job::DoneRows;
 use crate::model::clock::Clock;
 use crate::model::error::JobError;

@@ -43,18 +43,18 @@ pub struct Comparison {
 
 impl Comparison {
     pub fn into_check(self) -> Check {
-        Box::new(move |now| self.run(now))
+        Box::new(move |now| self.run(now.as_ref()))
     }
 
     /// Reads the input, which has the fingerprint `now`, once more.
     ///
     /// # Errors
     /// `Input`: it has other rows than then, or more or fewer of them than may be.
-    fn run(&self, now: Option<Fingerprint>) -> Result<(), JobError> {
+    fn run(&self, now: Option<&Fingerprint>) -> Result<(), JobError> {
         let name = &*self.options.name();
         let InputThen { content, rows, .. } = &self.then;
         let mut source = open::open(&self.options)?;
-        if source.fingerprint() != now {
+        if source.fingerprint().as_ref() != now {
             return Err(JobError::input(format!("{name}: changed while it was read: run the same command again")));
         }
         source.track(name, Some(content), Unread::Compared)?;
@@ -62,7 +62,7 @@ impl Comparison {
         match rows {
             _ if self.beyond == Beyond::Anything => Ok(()),
             Some(rows) => self.compare_end(source.as_mut(), *rows),
-            None => self.compare_size(now.as_ref()),
+            None => self.compare_size(now),
         }
     }
 

@@ -121,7 +121,9 @@ impl Sample {
         let mut names = Vec::new();
         let read = str::from_utf8(line).is_ok_and(|line| members(line, |name, _| names.push(name)).is_ok());
         if read {
-            names.iter().for_each(|name| self.add_name(name));
+            for name in &names {
+                self.add_name(name);
+            }
         }
     }
 

@@ -11,16 +11,19 @@ use super::template::cell::Cell;
 use crate::model::reason::Reason;
 use crate::model::row::{Row, RowHeaders};
 
+/// The bytes of a value, or why it can't be read.
+type ValueBytes<'a> = Result<Cow<'a, [u8]>, Reason>;
+
 /// What a record has of the columns that are used, and why it can't be read.
 pub(super) struct Values<'a> {
     /// `None`: a template makes it.
-    pub(super) url: Option<Result<Cow<'a, [u8]>, Reason>>,
+    pub(super) url: Option<ValueBytes<'a>>,
     /// Empty: the job's default.
-    pub(super) method: Result<Cow<'a, [u8]>, Reason>,
+    pub(super) method: ValueBytes<'a>,
     pub(super) headers: Result<RowHeaders, Reason>,
     pub(super) body: Result<Option<Bytes>, Reason>,
     /// With the name of its column.
-    pub(super) cost: Option<(&'a str, Result<Cow<'a, [u8]>, Reason>)>,
+    pub(super) cost: Option<(&'a str, ValueBytes<'a>)>,
     /// Those that templates need.
     pub(super) cells: Vec<Cell<'a>>,
 }

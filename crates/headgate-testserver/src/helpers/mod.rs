@@ -57,7 +57,7 @@ const HELPERS: &[Helper] = &[
         Some(from_base64(call.argument).into())
     }),
     row("/basic-auth/", "USER/PASSWORD", "401 to a request without these", basic_auth),
-    row("/brotli", "", "the JSON of /echo in this coding", |call| coded_echo(call, Coding::Brotli)),
+    row("/brotli", "", "the JSON of /echo in this coding", |call| Some(coded_echo(call, Coding::Brotli))),
     row("/bytes/", "N", "N bytes of text, drawn from the seed", |call| text(call, Framing::Length)),
     row("/capacity/", "N", "from now on N requests at once, of a server with a capacity; not counted", resize),
     row("/chunked/", "N", "the text of /bytes/N in chunks", |call| text(call, Framing::Chunked)),
@@ -73,7 +73,7 @@ const HELPERS: &[Helper] = &[
     row("/cookies/set", "?NAME=VALUE&...", "sets these cookies, and 302 to /cookies", |call| {
         Some(cookies::set(call.received).into())
     }),
-    row("/deflate", "", "the JSON of /echo in this coding", |call| coded_echo(call, Coding::Deflate)),
+    row("/deflate", "", "the JSON of /echo in this coding", |call| Some(coded_echo(call, Coding::Deflate))),
     row("/delay/", "SECONDS", "the default answer after so many seconds; fractions are fine", delay),
     row(
         "/drip",
@@ -97,7 +97,7 @@ const HELPERS: &[Helper] = &[
     row("/encoding/utf8", "", "text in UTF-8 with letters of many languages", |_| {
         Some(Answer::new(200, MANY_LANGUAGES).into())
     }),
-    row("/gzip", "", "the JSON of /echo in this coding", |call| coded_echo(call, Coding::Gzip)),
+    row("/gzip", "", "the JSON of /echo in this coding", |call| Some(coded_echo(call, Coding::Gzip))),
     row("/hash", "", "length and SHA-256 of the request's body, as JSON", |call| {
         Some(Answer::json(&hash(&call.received.body)).into())
     }),
@@ -142,7 +142,7 @@ const HELPERS: &[Helper] = &[
         "POST: the last of the `messages`, repeated by an assistant, with `usage` in words",
         |call| Some(chat::completion(&call.received.body).into()),
     ),
-    row("/zstd", "", "the JSON of /echo in this coding", |call| coded_echo(call, Coding::Zstd)),
+    row("/zstd", "", "the JSON of /echo in this coding", |call| Some(coded_echo(call, Coding::Zstd))),
 ];
 
 /// What else is shown at `/`.
@@ -189,8 +189,8 @@ fn encoded(call: &Call<'_>) -> Option<Reply> {
     Some(in_coding(coding, &call.text(bytes)?))
 }
 
-fn coded_echo(call: &Call<'_>, coding: Coding) -> Option<Reply> {
-    Some(in_coding(coding, echo(call.received).to_string().as_bytes()))
+fn coded_echo(call: &Call<'_>, coding: Coding) -> Reply {
+    in_coding(coding, echo(call.received).to_string().as_bytes())
 }
 
 fn in_coding(coding: Coding, plain: &[u8]) -> Reply {

@@ -140,12 +140,12 @@ fn what_is_no_sound_request_is_refused_and_the_connection_closed() {
         (&many_fields, "431 Request Header Fields Too Large", "the request has more than 256 header fields\n"),
         (
             "POST /1 HTTP/1.1\r\nContent-Length: 67108865\r\nExpect: 100-continue\r\n\r\n",
-            "413 Content Too Large",
+            "413 Payload Too Large",
             "the body of the request is longer than 64 MiB\n",
         ),
         (
             "POST /1 HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nfffffffff\r\n",
-            "413 Content Too Large",
+            "413 Payload Too Large",
             "the body of the request is longer than 64 MiB\n",
         ),
         (

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 
 use crate::http::reply::ResponseLimits;
-use crate::http::save::saving::Saver;
+use crate::http::save::saver::Saver;
 use crate::model::live::Live;
 use crate::model::memory::MemoryBudget;
 use crate::model::options::RequestOptions;

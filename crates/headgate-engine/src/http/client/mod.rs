@@ -28,8 +28,9 @@ use crate::http::decode::Decoder;
 use crate::http::decode::pool::Pool as DecoderPool;
 use crate::http::dial::connect::{ConnectBy, Connector};
 use crate::http::dial::transport::RouteKey;
+use crate::http::exchange_context::{ExchangeContext, Scratch};
 use crate::http::h1::allowance::{Allowance, READ_BYTES};
-use crate::http::h1::exchange::{Exchange, Means, Scratch};
+use crate::http::h1::exchange::Exchange;
 use crate::http::h2::exchange::{NoAnswer, Sending};
 use crate::http::h2::request::Translator;
 use crate::http::idle_limits::IdleLimits;
@@ -108,9 +109,15 @@ impl Client {
     }
 
     /// The means of this worker for a run's exchanges.
-    pub fn means<'a>(&'a self, limits: &'a AttemptLimits, allowance: &'a Allowance) -> Means<'a> {
+    pub fn exchange_context<'a>(&'a self, limits: &'a AttemptLimits, allowance: &'a Allowance) -> ExchangeContext<'a> {
         let limits = &limits.response;
-        Means { scratch: &self.scratch, limits, redirects: limits.redirects.clone(), streams: false, allowance }
+        ExchangeContext {
+            scratch: &self.scratch,
+            limits,
+            redirects: limits.redirects.clone(),
+            streams: false,
+            allowance,
+        }
     }
 
     /// Reads into the worker's memory what has come of the answer: how many bytes, or 0 at the end of the connection.
@@ -144,11 +151,11 @@ impl Client {
     pub async fn finish(
         &self,
         exchange: Exchange,
-        means: &Means<'_>,
+        context: &ExchangeContext<'_>,
         lane: &mut LaneState,
     ) -> Result<Answered, NoReply> {
         let mut lease = lane.held.take().ok_or_else(NoReply::unsent)?;
-        let finished = exchange.finish(lease.connection(), means, &mut lane.deadline).await;
+        let finished = exchange.finish(lease.connection(), context, &mut lane.deadline).await;
         let replied = finished.map_err(|none| match lease.connection().verdict() {
             Some(failure) => NoReply { failure, unsent: false, silent: false },
             None => none,
@@ -163,7 +170,7 @@ impl Client {
         let remote_addr = lease.remote_addr().clone();
         let is_outside = lease.connection().remote.is_outside;
         if let Some(open) = open {
-            let open = Some(OpenBody::of_http1(open, lease, &reply.head, means));
+            let open = Some(OpenBody::of_http1(open, lease, &reply.head, context));
             return Ok(Answered { reply, remote_addr, is_outside, open });
         }
         if reply.reusable {
@@ -186,7 +193,7 @@ impl Client {
         site: &Rc<Site>,
         wire: &[u8],
         limits: &AttemptLimits,
-        means: &Means<'_>,
+        context: &ExchangeContext<'_>,
         lane: &mut LaneState,
     ) -> Result<Result<Answered, NoReply>, Failure> {
         let mut is_new = false;
@@ -194,7 +201,7 @@ impl Client {
             if site.route.is_http2() {
                 if self.hold_stream(&site.route, lane) {
                     let sent = self.translate(wire, Bytes::new(), site)?;
-                    return Ok(self.exchange(Box::new(sent), None, means, lane).await);
+                    return Ok(self.exchange(Box::new(sent), None, context, lane).await);
                 }
             } else {
                 let sent = poll_fn(|cx| {
@@ -205,8 +212,8 @@ impl Client {
                     Poll::Ready(lane.send(wire, Bytes::new(), &mut None, cx))
                 });
                 if let Some(outgoing) = sent.await {
-                    lane.expect_answer(&outgoing, &means.limits.patience);
-                    let finished = self.finish(Exchange::new(outgoing, false, means), means, lane).await;
+                    lane.expect_answer(&outgoing, &context.limits.patience);
+                    let finished = self.finish(Exchange::new(outgoing, false, context), context, lane).await;
                     // What is closed without a word when it was just made isn't made again.
                     return Ok(finished.map_err(|none| NoReply { silent: none.silent && !is_new, ..none }));
                 }
@@ -275,7 +282,7 @@ impl Client {
         &self,
         sent: Box<Translated>,
         saving: Option<Box<Saving>>,
-        means: &Means<'_>,
+        context: &ExchangeContext<'_>,
         lane: &mut LaneState,
     ) -> Result<Answered, NoReply> {
         let stream = lane.stream.take().ok_or_else(NoReply::unsent)?;
@@ -283,12 +290,12 @@ impl Client {
         let connection = stream.connection.clone();
         let sending = Sending::begin(&stream, request, body, files, saving);
         let reply = match sending {
-            Ok(sending) => sending.finish(stream, means, &mut lane.deadline).await,
+            Ok(sending) => sending.finish(stream, context, &mut lane.deadline).await,
             Err(none) => Err(none),
         };
         match reply {
             Ok(Replied { reply, open }) => {
-                let open = open.map(|open| OpenBody::of_http2(open, &reply.head, means));
+                let open = open.map(|open| OpenBody::of_http2(open, &reply.head, context));
                 let remote_addr = connection.remote_addr.clone();
                 Ok(Answered { reply, remote_addr, is_outside: connection.remote.is_outside, open })
             }

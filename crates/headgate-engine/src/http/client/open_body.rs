@@ -5,12 +5,13 @@ use std::time::{Duration, Instant};
 use super::lane::LaneState;
 use crate::http::deadline::Deadline;
 use crate::http::decode::ContentEncodings;
-use crate::http::h1::exchange::{Means, OpenExchange};
+use crate::http::exchange_context::ExchangeContext;
+use crate::http::h1::exchange::OpenExchange;
 use crate::http::h1::head::Head;
 use crate::http::h2::exchange::Http2Body;
-use crate::http::incoming::PARTIAL_CONTENT;
 use crate::http::patience::{Progress, came_no_more};
 use crate::http::pool::Lease;
+use crate::http::reply::PARTIAL_CONTENT;
 use crate::model::body_stream::BodyPiece;
 use crate::model::error::{ErrorKind, Failure};
 use crate::model::message::OptionName;
@@ -31,12 +32,17 @@ enum Rest {
 }
 
 impl OpenBody {
-    pub fn of_http1(exchange: OpenExchange, connection: Lease, head: &Head, means: &Means<'_>) -> Box<Self> {
-        Box::new(Self { rest: Rest::Http1(Box::new(exchange), connection), codings: codings(head, means) })
+    pub fn of_http1(
+        exchange: OpenExchange,
+        connection: Lease,
+        head: &Head,
+        context: &ExchangeContext<'_>,
+    ) -> Box<Self> {
+        Box::new(Self { rest: Rest::Http1(Box::new(exchange), connection), codings: codings(head, context) })
     }
 
-    pub fn of_http2(stream: Http2Body, head: &Head, means: &Means<'_>) -> Box<Self> {
-        Box::new(Self { rest: Rest::Http2(Box::new(stream)), codings: codings(head, means) })
+    pub fn of_http2(stream: Http2Body, head: &Head, context: &ExchangeContext<'_>) -> Box<Self> {
+        Box::new(Self { rest: Rest::Http2(Box::new(stream)), codings: codings(head, context) })
     }
 
     pub fn take_codings(&mut self) -> Option<ContentEncodings> {
@@ -52,15 +58,15 @@ impl OpenBody {
     pub async fn next(
         &mut self,
         time: Duration,
-        means: &Means<'_>,
+        context: &ExchangeContext<'_>,
         deadline: &mut Deadline,
     ) -> Result<Option<BodyPiece>, Failure> {
         let now = Instant::now();
         deadline.set(now + time, OptionName::TimeoutS);
-        deadline.expect(means.limits.patience.limit(Progress::Receiving, now));
+        deadline.expect(context.limits.patience.limit(Progress::Receiving, now));
         let next = match &mut self.rest {
-            Rest::Http1(exchange, lease) => exchange.next(lease.connection(), means, deadline).await,
-            Rest::Http2(stream) => stream.next(means, deadline).await,
+            Rest::Http1(exchange, lease) => exchange.next(lease.connection(), context, deadline).await,
+            Rest::Http2(stream) => stream.next(context, deadline).await,
         };
         next.map_err(
             |failure| {
@@ -80,6 +86,6 @@ impl OpenBody {
 }
 
 /// As of a body that is kept: a part of a representation is no whole body in its coding.
-fn codings(head: &Head, means: &Means<'_>) -> Option<ContentEncodings> {
-    (head.encoded && !means.limits.raw && head.status != PARTIAL_CONTENT).then(|| ContentEncodings::of(&head.headers))
+fn codings(head: &Head, context: &ExchangeContext<'_>) -> Option<ContentEncodings> {
+    (head.encoded && !context.limits.raw && head.status != PARTIAL_CONTENT).then(|| ContentEncodings::of(&head.headers))
 }

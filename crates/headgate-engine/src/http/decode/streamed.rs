@@ -50,7 +50,7 @@ impl<'a> Streamed<'a> {
     ///
     /// # Errors
     /// As [`super::Decoder::decode`], or that the encoded body can't be read.
-    pub fn next(&mut self) -> Result<&[u8], NotDecoded> {
+    pub fn next_piece(&mut self) -> Result<&[u8], NotDecoded> {
         let length = match self.decoding.read(&mut self.piece) {
             Err(Stop::Unreadable(error)) => return Err(NotDecoded::Unreadable(error)),
             Err(stop) => {

@@ -135,15 +135,14 @@ impl Trust {
                 let given = certificates(pem).and_then(|given| Verifier::of_given(given, &provider));
                 Arc::new(given.map_err(|error| trouble(OptionName::Cacert, path, &error))?)
             }
-            Self::Known => match known.get() {
-                Some(verifier) => verifier.clone(),
-                None => {
-                    let roots = Arc::new(known_roots());
-                    let verifier = WebPkiServerVerifier::builder_with_provider(roots, provider).build();
-                    let verifier = verifier.map_err(|error| failed(&error))?;
-                    known.get_or_init(|| verifier).clone()
+            Self::Known => {
+                if let Some(verifier) = known.get() {
+                    return Ok(verifier.clone());
                 }
-            },
+                let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(known_roots()), provider).build();
+                let verifier = verifier.map_err(|error| failed(&error))?;
+                known.get_or_init(|| verifier).clone()
+            }
         })
     }
 }

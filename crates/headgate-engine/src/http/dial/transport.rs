@@ -29,7 +29,7 @@ use crate::model::origin_set::OriginSet;
 use crate::model::stand_in::StandIn;
 use crate::schedule::hosts::Speaks;
 
-/// TransportConfigs that are kept; the one made first goes first.
+/// Configurations that are kept; the one made first goes first.
 const MAX_CONFIGS: usize = 16;
 /// What `proxy` is where the environment names the proxies.
 const ENVIRONMENT: &str = "env";

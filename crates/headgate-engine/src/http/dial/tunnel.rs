@@ -122,7 +122,7 @@ fn socks_failure(error: &Socks) -> Failure {
     let (why, is_lasting) = match error {
         Socks::Io(error) => return ended(error),
         Socks::NoAcceptableAuthMethods | Socks::AuthorizationRequired => {
-            ("the proxy accepts none of our configs to log in", true)
+            ("the proxy accepts none of our ways to log in", true)
         }
         Socks::PasswordAuthFailure(_) => ("the proxy does not accept these credentials", true),
         Socks::GeneralSocksServerFailure => (NOT_CONNECTED, false),

@@ -8,21 +8,19 @@
 //! Most requests are sent by one write, and most answers come in one read; then nothing of an exchange is kept but the
 //! connection (`client/mod.rs`). An [`Exchange`] is for all others: it has what must be known from one read to the next.
 
-use std::cell::RefCell;
 use std::future::poll_fn;
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
 use crate::http::deadline::Deadline;
-use crate::http::decode::Decoder;
 use crate::http::dial::connect::Connection;
-use crate::http::h1::allowance::{Allowance, READ_BYTES};
+use crate::http::exchange_context::ExchangeContext;
+use crate::http::h1::allowance::READ_BYTES;
 use crate::http::h1::response::ResponseReader;
 use crate::http::h1::transfer::Outgoing;
 use crate::http::incoming::{BodySource, Fill, IncomingBody, Wanted, next_piece, receive};
 use crate::http::patience::{Limit, Patience, Progress, timed_out};
-use crate::http::redirect::Redirects;
-use crate::http::reply::{NoReply, Replied, Reply, ResponseLimits};
+use crate::http::reply::{NoReply, Replied, Reply};
 use crate::http::save::saving::Saving;
 use crate::model::body_stream::BodyPiece;
 use crate::model::error::{ErrorKind, Failure};
@@ -30,32 +28,6 @@ use crate::model::message::OptionName;
 
 /// How long the rest of a body that nobody wants is waited for, rather than making a new connection.
 const DRAIN_TIME: Duration = Duration::from_millis(200);
-
-/// Memory that all lanes of a worker use in turn.
-#[derive(Debug)]
-pub struct Scratch {
-    pub read: RefCell<Vec<u8>>,
-    pub write: RefCell<Vec<u8>>,
-    pub decoder: Decoder,
-}
-
-impl Scratch {
-    pub fn new(decoder: Decoder) -> Self {
-        Self { read: RefCell::new(vec![0; READ_BYTES]), write: RefCell::default(), decoder }
-    }
-}
-
-/// What lanes of a worker exchange with, for one run.
-#[derive(Debug, Clone)]
-pub struct Means<'a> {
-    pub scratch: &'a Scratch,
-    pub limits: &'a ResponseLimits,
-    /// As they are followed for the row that is asked: those of `limits` are the run's.
-    pub redirects: Redirects,
-    /// The body is handed out as it comes: the exchange stops behind the head.
-    pub streams: bool,
-    pub allowance: &'a Allowance,
-}
 
 /// An exchange that is not over.
 #[derive(Debug)]
@@ -70,12 +42,12 @@ pub struct Exchange {
 
 impl Exchange {
     /// Of a request that was sent so far.
-    pub fn new(outgoing: Outgoing, to_head: bool, means: &Means<'_>) -> Self {
+    pub fn new(outgoing: Outgoing, to_head: bool, context: &ExchangeContext<'_>) -> Self {
         let failure = outgoing.unsent();
         // A caller that takes a body while it comes bounds it.
-        let wanted = if means.streams { Wanted::AtMost(u64::MAX) } else { Wanted::of(means.limits) };
-        let body = IncomingBody::new(wanted, means.limits.memory.reservation());
-        let reader = ResponseReader::new(to_head, body, means.redirects.clone());
+        let wanted = if context.streams { Wanted::AtMost(u64::MAX) } else { Wanted::of(context.limits) };
+        let body = IncomingBody::new(wanted, context.limits.memory.reservation());
+        let reader = ResponseReader::new(to_head, body, context.redirects.clone());
         Self { outgoing, received: false, reader, first_byte: None, failure }
     }
 
@@ -90,7 +62,7 @@ impl Exchange {
     }
 
     /// Takes in what was read at that time, for which memory is reserved. No data: the connection has ended.
-    pub fn take_in(&mut self, data: &[u8], means: &Means<'_>, now: Instant) {
+    pub fn take_in(&mut self, data: &[u8], context: &ExchangeContext<'_>, now: Instant) {
         let Self { reader, .. } = self;
         let read = if data.is_empty() { reader.end() } else { reader.feed(data) };
         self.failure = read.err();
@@ -99,14 +71,14 @@ impl Exchange {
         let is_done = reader.is_done();
         let body = &mut reader.body;
         let missing = held.saturating_sub(body.reservation.bytes());
-        means.allowance.give(&mut body.reservation, missing);
+        context.allowance.give(&mut body.reservation, missing);
         debug_assert!(body.reservation.bytes() >= held, "no memory was reserved for a read");
         if is_done {
             body.reservation.shrink_to(held);
         }
         if let (None, Some(head)) = (self.first_byte, &reader.head) {
             self.first_byte = Some(now);
-            body.saving = body.saving.take().filter(|saving| saving.takes(head, means.limits));
+            body.saving = body.saving.take().filter(|saving| saving.takes(head, context.limits));
         }
     }
 
@@ -120,14 +92,14 @@ impl Exchange {
     pub async fn finish(
         mut self,
         connection: &mut Connection,
-        means: &Means<'_>,
+        context: &ExchangeContext<'_>,
         deadline: &mut Deadline,
     ) -> Result<Replied<OpenExchange>, NoReply> {
-        let mut source = Http1Body { exchange: &mut self, connection, stops_behind_head: means.streams };
-        let failure = receive(&mut source, means, deadline).await.err();
+        let mut source = Http1Body { exchange: &mut self, connection, stops_behind_head: context.streams };
+        let failure = receive(&mut source, context, deadline).await.err();
         let failure = failure.or(source.exchange.failure.take());
         if failure.is_none() && source.exchange.reader.is_draining() {
-            source.drain(means, deadline).await;
+            source.drain(context, deadline).await;
         }
         deadline.expect(None);
         let Some(head) = self.reader.head.take() else {
@@ -136,12 +108,12 @@ impl Exchange {
             return Err(NoReply { failure, unsent: silent && !self.outgoing.has_begun(), silent });
         };
         // The headers keep what is reserved for them, whatever becomes of the body.
-        let mut memory = means.limits.memory.reservation();
+        let mut memory = context.limits.memory.reservation();
         let body = &mut self.reader.body;
         body.reservation.give(&mut memory, head.headers.bytes() as u64);
         let keep_alive = head.keep_alive;
         let mut reply = Reply::headed(head, memory, self.first_byte.unwrap_or_else(Instant::now));
-        if means.streams && failure.is_none() && body.wanted != Wanted::Nothing {
+        if context.streams && failure.is_none() && body.wanted != Wanted::Nothing {
             // It may be long until the caller takes what has come of the body.
             body.reservation.end_overdrawing();
             if body.bytes.is_empty() {
@@ -151,7 +123,7 @@ impl Exchange {
         }
         body.reservation.shrink_to(body.bytes.capacity() as u64);
         reply.reusable = keep_alive && failure.is_none() && self.is_at_end();
-        Ok(Replied { reply: self.reader.body.conclude(reply, failure, means, deadline).await, open: None })
+        Ok(Replied { reply: self.reader.body.conclude(reply, failure, context, deadline).await, open: None })
     }
 
     /// Returns whether the request was sent and the response has come, and nothing else.
@@ -211,7 +183,7 @@ impl BodySource for Http1Body<'_> {
 
     fn poll_fill(
         &mut self,
-        means: &Means<'_>,
+        context: &ExchangeContext<'_>,
         deadline: &mut Deadline,
         cx: &mut Context<'_>,
     ) -> Poll<Result<Fill, Failure>> {
@@ -219,12 +191,12 @@ impl BodySource for Http1Body<'_> {
         if let Some(failure) = exchange.failure.take() {
             return Poll::Ready(Err(failure));
         }
-        exchange.poll_outgoing(connection, &means.limits.patience, deadline, cx)?;
+        exchange.poll_outgoing(connection, &context.limits.patience, deadline, cx)?;
         let needed = exchange.needed_bytes();
         let growth = needed - exchange.reader.held_bytes() as u64;
         let reserved = exchange.reader.body.reservation.bytes();
-        let read = if needed <= reserved || means.allowance.covers(growth as usize) {
-            connection.poll_read(&mut means.scratch.read.borrow_mut(), cx).map_ok(Some)
+        let read = if needed <= reserved || context.allowance.covers(growth as usize) {
+            connection.poll_read(&mut context.scratch.read.borrow_mut(), cx).map_ok(Some)
         } else {
             connection.poll_readable(cx).map(|()| Ok(None))
         };
@@ -239,7 +211,7 @@ impl BodySource for Http1Body<'_> {
         let Some(length) = ready!(read)? else { return Poll::Ready(Ok(Fill::NeedsMemory(needed - reserved))) };
         let now = Instant::now();
         let came = now.checked_sub(deadline.excused()).unwrap_or(now);
-        exchange.take_in(&means.scratch.read.borrow()[..length], means, came);
+        exchange.take_in(&context.scratch.read.borrow()[..length], context, came);
         Poll::Ready(Ok(Fill::Came))
     }
 
@@ -251,12 +223,12 @@ impl BodySource for Http1Body<'_> {
 
 impl Http1Body<'_> {
     /// Reads the rest of a body that is not wanted, so that the connection can take another request.
-    async fn drain(&mut self, means: &Means<'_>, deadline: &mut Deadline) {
+    async fn drain(&mut self, context: &ExchangeContext<'_>, deadline: &mut Deadline) {
         let at = Instant::now() + DRAIN_TIME;
         while self.exchange.reader.is_draining() {
             deadline.expect(Some(Limit { at, option: OptionName::NoBody }));
             let is_late = deadline.has_passed(Instant::now());
-            match poll_fn(|cx| self.poll_fill(means, deadline, cx)).await {
+            match poll_fn(|cx| self.poll_fill(context, deadline, cx)).await {
                 Ok(Fill::NeedsMemory(bytes)) if !is_late => self.body().reserve(bytes, deadline).await,
                 Ok(Fill::Came) if !is_late && self.exchange.failure.is_none() => {}
                 _ => self.exchange.reader.leave_off(),
@@ -280,11 +252,11 @@ impl OpenExchange {
     pub async fn next(
         &mut self,
         connection: &mut Connection,
-        means: &Means<'_>,
+        context: &ExchangeContext<'_>,
         deadline: &mut Deadline,
     ) -> Result<Option<BodyPiece>, Failure> {
         let mut source = Http1Body { exchange: &mut self.exchange, connection, stops_behind_head: false };
-        next_piece(&mut source, means, deadline).await
+        next_piece(&mut source, context, deadline).await
     }
 
     /// Returns whether the connection can take another request.

@@ -16,7 +16,7 @@ use http::header::{CONTENT_ENCODING, CONTENT_LENGTH};
 use http::{HeaderMap, Method, Request, Version};
 
 use crate::http::deadline::Deadline;
-use crate::http::h1::exchange::Means;
+use crate::http::exchange_context::ExchangeContext;
 use crate::http::h1::head::Head;
 use crate::http::h1::meaning::Framing;
 use crate::http::h2::meter::Awaited;
@@ -83,11 +83,11 @@ impl Sending {
     pub async fn finish(
         mut self,
         stream: Stream,
-        means: &Means<'_>,
+        context: &ExchangeContext<'_>,
         deadline: &mut Deadline,
     ) -> Result<Replied<Http2Body>, NoAnswer> {
-        match self.head(&means.limits.patience, deadline).await {
-            Some(Ok(response)) => Ok(self.reply(response, stream, means, deadline).await),
+        match self.head(&context.limits.patience, deadline).await {
+            Some(Ok(response)) => Ok(self.reply(response, stream, context, deadline).await),
             Some(Err(error)) => Err(no_answer(&stream, &error)),
             None if let Some(failure) = self.outgoing.failure.take() => {
                 Err(NoAnswer::Other(NoReply { failure, unsent: false, silent: false }))
@@ -127,7 +127,7 @@ impl Sending {
         mut self,
         response: http::Response<RecvStream>,
         stream: Stream,
-        means: &Means<'_>,
+        context: &ExchangeContext<'_>,
         deadline: &mut Deadline,
     ) -> Replied<Http2Body> {
         stream.answered();
@@ -140,12 +140,12 @@ impl Sending {
         let length = length.filter(|_| !self.to_head);
         let status = parts.status.as_u16();
         // A caller that takes a body while it comes bounds it.
-        let wanted = if means.streams { Wanted::AtMost(u64::MAX) } else { Wanted::of(means.limits) };
-        let mut body = IncomingBody::new(wanted, means.limits.memory.reservation());
+        let wanted = if context.streams { Wanted::AtMost(u64::MAX) } else { Wanted::of(context.limits) };
+        let mut body = IncomingBody::new(wanted, context.limits.memory.reservation());
         // A header that HPACK names by a number is shared until it is copied, so a hundred bytes can become 300 KiB here.
         let head_bytes = copied_bytes(&parts.headers);
-        if means.allowance.covers(head_bytes) {
-            means.allowance.give(&mut body.reservation, head_bytes as u64);
+        if context.allowance.covers(head_bytes) {
+            context.allowance.give(&mut body.reservation, head_bytes as u64);
         } else {
             body.reserve(head_bytes as u64, deadline).await;
         }
@@ -159,7 +159,7 @@ impl Sending {
             encoded,
         };
         drop(parts);
-        let leads_on = means.redirects.lead_on(status, &head.headers);
+        let leads_on = context.redirects.lead_on(status, &head.headers);
         // The end of what has no body is not compared with a content-length that speaks of another answer. Dropped unread, the
         // stream is reset, and nothing else of the connection waits for it.
         if leads_on || matches!(status, 204 | 304) {
@@ -168,7 +168,7 @@ impl Sending {
         if let Some(length) = length {
             body.set_length(length);
         }
-        body.saving = self.saving.take().filter(|saving| saving.takes(&head, means.limits));
+        body.saving = self.saving.take().filter(|saving| saving.takes(&head, context.limits));
         let head_bytes = head_bytes as u64;
         let mut source = Http2Body {
             sending: self,
@@ -180,10 +180,10 @@ impl Sending {
             piece: Bytes::new(),
             has_ended: false,
         };
-        let is_open = means.streams && !leads_on;
-        let failure = if is_open { None } else { receive(&mut source, means, deadline).await.err() };
+        let is_open = context.streams && !leads_on;
+        let failure = if is_open { None } else { receive(&mut source, context, deadline).await.err() };
         deadline.expect(None);
-        let mut memory = means.limits.memory.reservation();
+        let mut memory = context.limits.memory.reservation();
         source.body.reservation.give(&mut memory, std::mem::take(&mut source.head_bytes));
         let mut reply = Reply::headed(head, memory, first_byte);
         if is_open {
@@ -191,7 +191,7 @@ impl Sending {
             return Replied { reply, open: Some(source) };
         }
         reply.reusable = true;
-        Replied { reply: source.body.conclude(reply, failure, means, deadline).await, open: None }
+        Replied { reply: source.body.conclude(reply, failure, context, deadline).await, open: None }
     }
 }
 
@@ -297,8 +297,12 @@ impl Http2Body {
     ///
     /// # Errors
     /// `timeout`, `closed`, `protocol`.
-    pub async fn next(&mut self, means: &Means<'_>, deadline: &mut Deadline) -> Result<Option<BodyPiece>, Failure> {
-        next_piece(self, means, deadline).await
+    pub async fn next(
+        &mut self,
+        context: &ExchangeContext<'_>,
+        deadline: &mut Deadline,
+    ) -> Result<Option<BodyPiece>, Failure> {
+        next_piece(self, context, deadline).await
     }
 
     /// Waits for a piece; an empty one may be the end.
@@ -358,7 +362,7 @@ impl BodySource for Http2Body {
 
     fn poll_fill(
         &mut self,
-        means: &Means<'_>,
+        context: &ExchangeContext<'_>,
         deadline: &mut Deadline,
         cx: &mut Context<'_>,
     ) -> Poll<Result<Fill, Failure>> {
@@ -373,10 +377,10 @@ impl BodySource for Http2Body {
         let needed = body.capacity_for(piece.len()) as u64 + *head_bytes;
         let missing = needed.saturating_sub(body.reservation.bytes());
         if missing > 0 {
-            if !means.allowance.covers(missing as usize) {
+            if !context.allowance.covers(missing as usize) {
                 return Poll::Ready(Ok(Fill::NeedsMemory(missing)));
             }
-            means.allowance.give(&mut body.reservation, missing);
+            context.allowance.give(&mut body.reservation, missing);
         }
         body.make_room(piece.len());
         body.append(piece);

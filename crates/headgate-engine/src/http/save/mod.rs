@@ -8,6 +8,7 @@
 pub mod claim;
 mod extension;
 pub mod places;
+pub mod saver;
 pub mod saving;
 mod trouble;
 mod writing;

@@ -4,43 +4,21 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::extension::extension;
-use super::places::SavePlaces;
+use super::saver::Saver;
 use super::trouble::NotSaved;
 use super::writing::{End, Writing};
 use crate::http::deadline::{Deadline, OwnWait};
-use crate::http::decode::pool::{Length, Pool};
+use crate::http::decode::pool::Length;
 use crate::http::decode::{ContentEncodings, Undo};
 use crate::http::h1::head::Head;
-use crate::http::incoming::PARTIAL_CONTENT;
-use crate::http::reply::{Reply, ResponseLimits};
+use crate::http::reply::{PARTIAL_CONTENT, Reply, ResponseLimits};
 use crate::model::error::{Failure, JobError};
 use crate::model::outcome::Body;
 use crate::model::row::Row;
 use crate::model::saved::SaveAs;
-use crate::model::status_set::StatusSet;
 
 /// What is handed over at a time, at the least.
 pub const PIECE_BYTES: usize = 128 * 1024;
-
-/// What saves the bodies of a run, for all workers.
-#[derive(Debug)]
-pub struct Saver {
-    places: Arc<SavePlaces>,
-    pool: Arc<Pool>,
-    /// Statuses that make a row fail: it may be asked again, and then has the name.
-    fail_on: StatusSet,
-}
-
-impl Saver {
-    pub fn new(places: Arc<SavePlaces>, pool: Arc<Pool>, fail_on: StatusSet) -> Self {
-        Self { places, pool, fail_on }
-    }
-
-    /// Whether an answer with this status has a body that is saved, if an empty one.
-    fn wants(&self, status: u16) -> bool {
-        (200..300).contains(&status) && !matches!(status, 204 | 205) && !self.fail_on.contains(status)
-    }
-}
 
 /// A body that is saved, if its answer is one whose body is.
 #[derive(Debug)]

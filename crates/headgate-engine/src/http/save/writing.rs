@@ -119,7 +119,7 @@ impl Writing {
         };
         let mut streamed = Streamed::new(encodings, encoded, undo, while_wanted).map_err(NotSaved::Failed)?;
         loop {
-            let piece = streamed.next().map_err(|why| match why {
+            let piece = streamed.next_piece().map_err(|why| match why {
                 NotDecoded::Failed(failure) => NotSaved::Failed(failure),
                 NotDecoded::Unreadable(error) => cannot_read(&path, &error),
             })?;

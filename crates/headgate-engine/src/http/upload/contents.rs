@@ -85,7 +85,7 @@ impl Contents {
             match piece {
                 BodyPiece::Bytes(bytes) => into.copy_from_slice(&bytes[at.offset as usize..][..taken]),
                 BodyPiece::File(path) => length.read(None, path, at.offset, into)?,
-                BodyPiece::FileBelow(root, path) => length.read(Some(root), path, at.offset, into)?,
+                BodyPiece::FileBelow(below, path) => length.read(Some(below), path, at.offset, into)?,
             }
             filled += taken;
             at.offset += taken as u64;

@@ -1,0 +1,34 @@
+//! What the exchanges of a worker share, over whichever version of HTTP.
+
+use std::cell::RefCell;
+
+use crate::http::decode::Decoder;
+use crate::http::h1::allowance::{Allowance, READ_BYTES};
+use crate::http::redirect::Redirects;
+use crate::http::reply::ResponseLimits;
+
+/// Memory that all lanes of a worker use in turn.
+#[derive(Debug)]
+pub struct Scratch {
+    pub read: RefCell<Vec<u8>>,
+    pub write: RefCell<Vec<u8>>,
+    pub decoder: Decoder,
+}
+
+impl Scratch {
+    pub fn new(decoder: Decoder) -> Self {
+        Self { read: RefCell::new(vec![0; READ_BYTES]), write: RefCell::default(), decoder }
+    }
+}
+
+/// What an exchange of one run has to do with beside its connection.
+#[derive(Debug, Clone)]
+pub struct ExchangeContext<'a> {
+    pub scratch: &'a Scratch,
+    pub limits: &'a ResponseLimits,
+    /// As they are followed for this row: those of `limits` are the run's.
+    pub redirects: Redirects,
+    /// The body is handed out as it comes: the exchange stops after the head.
+    pub streams: bool,
+    pub allowance: &'a Allowance,
+}
