@@ -24,8 +24,8 @@ if TYPE_CHECKING:
         TooManyErrors as TooManyErrors,
         UsageError as UsageError,
     )
+    from headgate._native import __version__ as __version__
     from headgate._summary import JobFigures as JobFigures, Snapshot as Snapshot, Summary as Summary
-    from headgate._version import __version__ as __version__
     from headgate.batches._batch_iterator import (
         AsyncBatchIterator as AsyncBatchIterator,
         BatchIterator as BatchIterator,
@@ -102,8 +102,8 @@ _NAMES_IN = {
         "ClosedEarly HeadgateError InputError InternalError Interrupted JobStopped OutputError "
         "StrayCancellation TooManyErrors UsageError"
     ),
+    "_native": "__version__",
     "_summary": "JobFigures Snapshot Summary",
-    "_version": "__version__",
     "batches._batch_iterator": "AsyncBatchIterator BatchIterator",
     "batches._map_batches": "BatchTable amap_batches fetch_table map_batches",
     "client._client": "AsyncClient Client",

@@ -19,6 +19,7 @@ from headgate._headgate import (
     RowStream as RowStream,
     Run as Run,
     Server as Server,
+    __version__ as __version__,
     job_rows as job_rows,
     job_set as job_set,
     job_status as job_status,

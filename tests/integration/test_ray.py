@@ -34,6 +34,8 @@ pytestmark = [pytest.mark.timeout(300), pytest.mark.filterwarnings("default")]
 RAY = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_DATA_DISABLE_PROGRESS_BARS": "1",
+    # One for all clusters of this process, because Ray reads it once.
+    "RAY_AUTH_TOKEN": secrets.token_hex(32),
 }
 
 
@@ -42,7 +44,7 @@ def _cluster() -> Iterator[None]:
     """One node of two CPUs. The paths of its sockets have to be short."""
     with tempfile.TemporaryDirectory(prefix="ray-") as place, pytest.MonkeyPatch.context() as patch:
         before = set(tree(os.getpid()))
-        for name, value in (RAY | {"RAY_AUTH_TOKEN": secrets.token_hex(32)}).items():
+        for name, value in RAY.items():
             patch.setenv(name, value)
         # Two clusters that start at once may choose the same port, and then one of them meets the other's token.
         with Path(tempfile.gettempdir(), "headgate-tests-ray.lock").open("w") as lock:

@@ -64,7 +64,7 @@ def _dispatch(arguments: Sequence[str]) -> int:
         print(_usage())
         return EXIT_OK
     if first in ("-V", "--version"):
-        from headgate._version import __version__  # noqa: PLC0415 - as above
+        from headgate._native import __version__  # noqa: PLC0415 - as above
 
         print(f"headgate {__version__}")
         return EXIT_OK

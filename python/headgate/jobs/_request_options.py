@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import Annotated, Literal, TypedDict
 
 from headgate._checks import switch
-from headgate._version import __version__
+from headgate._native import __version__
 from headgate.jobs import _option_rules as rules
 from headgate.jobs._option_entry import Headers, JobOption, Json, Statuses, StrPath
 

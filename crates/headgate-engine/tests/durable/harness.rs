@@ -36,7 +36,7 @@ use crate::power::PowerLoss;
 pub const FORMATS: [Format; 2] = [Format::Parquet, Format::Ndjson];
 
 /// How long to wait for what must happen: far beyond what it takes on a loaded machine.
-pub const PATIENCE: Duration = Duration::from_secs(30);
+pub const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Rows of the input.
 pub const ROWS: u64 = 15;

@@ -21,7 +21,7 @@ use serde::Deserialize;
 use tempfile::TempDir;
 
 /// How long to wait for what must happen: far beyond what it takes on a loaded machine.
-pub const PATIENCE: Duration = Duration::from_secs(30);
+pub const PATIENCE: Duration = Duration::from_secs(120);
 
 /// One row of a result.
 #[derive(Debug, Clone, Deserialize)]

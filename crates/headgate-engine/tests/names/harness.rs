@@ -10,7 +10,7 @@ use headgate_engine::model::origin::{HostName, Origin};
 use headgate_testserver::{DnsConfig, DnsServer};
 
 /// How long to wait for what must happen: far beyond what it takes on a loaded machine.
-pub const PATIENCE: Duration = Duration::from_secs(30);
+pub const PATIENCE: Duration = Duration::from_secs(120);
 
 pub fn server() -> DnsServer {
     DnsServer::start(DnsConfig::default()).unwrap()

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use headgate_testserver::{Config, Server};
 
 /// Far beyond what anything here takes; only a failing test waits for it.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 pub fn start() -> Server {
     Server::start(Config { threads: Some(2), ..Config::default() }).expect("a free port")

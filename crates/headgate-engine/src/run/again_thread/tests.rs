@@ -24,7 +24,7 @@ use crate::source;
 
 /// Rows that may wait in the queue.
 const QUEUED: u64 = 4 * MAX_BATCH_ROWS as u64;
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Why there is no row, as a worker finds out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
