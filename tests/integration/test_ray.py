@@ -40,8 +40,9 @@ RAY = {
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _cluster() -> Iterator[None]:
+def _cluster(server: str) -> Iterator[None]:
     """One node of two CPUs. The paths of its sockets have to be short."""
+    assert server, "the server of all tests is started first: it is not one of the processes that end with Ray"
     with tempfile.TemporaryDirectory(prefix="ray-") as place, pytest.MonkeyPatch.context() as patch:
         before = set(tree(os.getpid()))
         for name, value in RAY.items():
