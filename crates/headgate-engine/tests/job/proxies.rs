@@ -372,7 +372,7 @@ fn what_socks_refuses_is_told_in_words() {
         ("the proxy can't reach the host's network", 0, 0, 3),
         ("the proxy can't reach the host", 0, 0, 4),
         ("the host refused the proxy's connection", 0, 0, 5),
-        ("the proxy's connection to the host expired on its way", 0, 0, 6),
+        ("the TTL of the proxy's connection to the host expired", 0, 0, 6),
         ("the proxy makes no connections", 0, 0, 7),
         ("the proxy can't connect to an address of this kind", 0, 0, 8),
         ("what the proxy answered is not SOCKS5", 0, 0, 99),

@@ -155,7 +155,7 @@ fn of_certificate(error: &CertificateError) -> Reason {
         CertificateError::UnsupportedSignatureAlgorithm
         | CertificateError::UnsupportedSignatureAlgorithmContext { .. }
         | CertificateError::UnsupportedSignatureAlgorithmForPublicKeyContext { .. } => {
-            "the server's certificate is signed in a transport that is not supported".into()
+            "the server's certificate is signed with an algorithm that is not supported".into()
         }
         CertificateError::InvalidPurpose | CertificateError::InvalidPurposeContext { .. } => {
             "the server's certificate is not meant for servers".into()

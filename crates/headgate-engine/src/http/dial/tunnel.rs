@@ -130,7 +130,7 @@ fn socks_failure(error: &Socks) -> Failure {
         Socks::NetworkUnreachable => ("the proxy can't reach the host's network", false),
         Socks::HostUnreachable => ("the proxy can't reach the host", false),
         Socks::ConnectionRefused => ("the host refused the proxy's connection", false),
-        Socks::TtlExpired => ("the proxy's connection to the host expired on its transport", false),
+        Socks::TtlExpired => ("the TTL of the proxy's connection to the host expired", false),
         Socks::CommandNotSupported => ("the proxy makes no connections", true),
         Socks::AddressTypeNotSupported => ("the proxy can't connect to an address of this kind", true),
         Socks::InvalidTargetAddress(_) => ("the host's name is too long for SOCKS", true),
