@@ -3,6 +3,7 @@
 import asyncio
 import inspect
 import os
+import signal
 from collections.abc import Iterator
 
 import pytest
@@ -15,6 +16,10 @@ from support.run import serving
 # That they are ignored is said of every job.
 for name in {name for name in os.environ if name.lower() in ("http_proxy", "https_proxy", "all_proxy")}:
     del os.environ[name]
+
+# A background job of a shell starts with both ignored, and the processes that tests start would inherit that.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 @pytest.hookimpl(tryfirst=True)
