@@ -5,7 +5,10 @@ use std::time::{Duration, Instant};
 
 use headgate_engine::engine::bell::{Bell, Waker};
 use headgate_engine::engine::inbox::{Arrived, Inbox, Taken};
+use headgate_engine::message;
 use headgate_engine::model::body_stream::BodyStream;
+use headgate_engine::model::error::JobError;
+use headgate_engine::model::message::OptionName;
 use headgate_engine::model::reply_to::ReplyTo;
 use headgate_engine::model::row::{OwnOptions, Row, RowExtra};
 use headgate_engine::run::Run;
@@ -53,7 +56,8 @@ impl<'py> FromPyObject<'_, 'py> for Request {
         let (url, method, headers, body, body_type, timeout_s, redirects, cost): Whole = given.extract()?;
         let timeout = timeout_s.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
         let redirects = redirects.map(|name| redirect_policy(&name)).transpose();
-        let redirects = redirects.map_err(|error| to_python(given.py(), &error))?;
+        let redirects = redirects
+            .map_err(|wrong| to_python(given.py(), &JobError::usage(message!(OptionName::Redirects, " {wrong}"))))?;
         let own = (timeout.is_some() || redirects.is_some())
             .then(|| Box::new(OwnOptions { timeout, redirects, stream: None }));
         let extra = RowExtra {
