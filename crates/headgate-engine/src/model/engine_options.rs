@@ -68,7 +68,7 @@ mod tests {
         }
         for text in ["", "System", "dns.example", "1.2.3", "1.2.3.4:", "1.2.3.4:0", "1.2.3.4:65536", "[1.2.3.4"] {
             let message =
-                format!("{text}: must be `system` or the IP address of a name server, with or without a port");
+                format!("must be the IP address of a name server, with or without a port, or system, not '{text}'");
             assert_eq!(Err(message), text.parse::<Dns>());
         }
     }
