@@ -23,8 +23,9 @@ from headgate._headgate import (
     job_rows as job_rows,
     job_set as job_set,
     job_status as job_status,
-    mistake_in as mistake_in,
-    mistake_in_host as mistake_in_host,
+    mistakes_in_fetch as mistakes_in_fetch,
+    mistakes_in_retry as mistakes_in_retry,
+    mistakes_in_settings as mistakes_in_settings,
     plan as plan,
     preview as preview,
 )

@@ -109,7 +109,7 @@ def test_the_defaults_are_right() -> None:
             {"no_body": True, "truncate_body": True},
         ),
         ("form can't be combined with json: a request has one body", {"json": "{}", "form": ("a=b",)}),
-        ("data_urlencode can't be combined with data: a request has one body", {"data": "", "data_urlencode": ("a",)}),
+        ("data_urlencode can't be combined with data: a request has one body", {"data": b"", "data_urlencode": ("a",)}),
         (
             "body_file_column can't be combined with form: a request has one body",
             {"form": ("a=b",), "body_file_column": "path"},
@@ -179,8 +179,6 @@ def test_a_name_server_that_the_engine_knows_is_no_mistake(dns: str) -> None:
 
 @pytest.mark.parametrize("dns", NO_NAME_SERVERS)
 def test_a_name_server_that_the_engine_would_refuse_is_a_mistake(dns: str) -> None:
-    with pytest.raises(headgate.UsageError):
-        options_as_read(Given(dns=dns))
     assert [f"dns must be the IP address of a name server, with or without a port, or system, not {dns!r}"] == mistakes(
         dns=dns
     )

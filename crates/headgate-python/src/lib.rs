@@ -11,9 +11,9 @@ mod directory;
 mod error;
 mod json;
 mod kept;
-mod limits;
 mod mailbox;
 mod mock;
+mod option_reader;
 mod options;
 mod plan;
 mod preview;
@@ -41,13 +41,11 @@ mod _headgate {
     #[pymodule_export]
     use super::directory::{job_rows, job_set, job_status};
     #[pymodule_export]
-    use super::limits::{mistake_in, mistake_in_host};
-    #[pymodule_export]
     use super::mailbox::Mailbox;
     #[pymodule_export]
     use super::mock::{MockConnection, MockNetwork};
     #[pymodule_export]
-    use super::options::options_as_read;
+    use super::options::{mistakes_in_fetch, mistakes_in_retry, mistakes_in_settings, options_as_read};
     #[pymodule_export]
     use super::plan::plan;
     #[pymodule_export]

@@ -5,7 +5,10 @@ use std::time::{Duration, Instant};
 
 use headgate_engine::engine::bell::{Bell, Waker};
 use headgate_engine::engine::inbox::{Arrived, Inbox, Taken};
+use headgate_engine::message;
 use headgate_engine::model::body_stream::BodyStream;
+use headgate_engine::model::error::JobError;
+use headgate_engine::model::message::OptionName;
 use headgate_engine::model::reply_to::ReplyTo;
 use headgate_engine::model::row::{OwnOptions, Row, RowExtra};
 use headgate_engine::run::Run;
@@ -23,19 +26,21 @@ pub const SLICE: Duration = Duration::from_millis(100);
 /// Longer than any request: its own times end it.
 const WITHOUT_END: Duration = Duration::from_hours(24 * 365);
 
-/// URL, method, headers, body, the type of the body, seconds, redirects, cost.
-type Whole = (
-    String,
-    Option<String>,
-    Vec<(String, Vec<u8>)>,
-    Option<Vec<u8>>,
-    Option<String>,
-    Option<f64>,
-    Option<String>,
-    Option<u64>,
-);
+/// The attributes of `headgate.client._request.NativeRequest`.
+#[derive(FromPyObject)]
+struct NativeRequest {
+    url: String,
+    method: Option<String>,
+    headers: Vec<(String, Vec<u8>)>,
+    body: Option<Vec<u8>>,
+    body_type: Option<String>,
+    timeout_s: Option<f64>,
+    redirects: Option<String>,
+    cost: Option<u64>,
+    defect: Option<String>,
+}
 
-/// A request as Python gives it: a URL, a URL and why it can't be asked for, or all of it.
+/// A request of Python: a URL, or a `NativeRequest`.
 pub struct Request(Row);
 
 impl<'py> FromPyObject<'_, 'py> for Request {
@@ -45,15 +50,12 @@ impl<'py> FromPyObject<'_, 'py> for Request {
         if given.is_instance_of::<PyString>() {
             return Ok(Self(Row::new(0, given.extract::<String>()?)));
         }
-        if given.len()? == 2 {
-            let (url, why): (String, String) = given.extract()?;
-            let extra = RowExtra { defect: Some(why.into()), ..RowExtra::default() };
-            return Ok(Self(Row { extra: Some(Box::new(extra)), ..Row::new(0, url) }));
-        }
-        let (url, method, headers, body, body_type, timeout_s, redirects, cost): Whole = given.extract()?;
+        let NativeRequest { url, method, headers, body, body_type, timeout_s, redirects, cost, defect } =
+            given.extract()?;
         let timeout = timeout_s.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
         let redirects = redirects.map(|name| redirect_policy(&name)).transpose();
-        let redirects = redirects.map_err(|error| to_python(given.py(), &error))?;
+        let redirects = redirects
+            .map_err(|wrong| to_python(given.py(), &JobError::usage(message!(OptionName::Redirects, " {wrong}"))))?;
         let own = (timeout.is_some() || redirects.is_some())
             .then(|| Box::new(OwnOptions { timeout, redirects, stream: None }));
         let extra = RowExtra {
@@ -62,6 +64,7 @@ impl<'py> FromPyObject<'_, 'py> for Request {
             body: body.map(Into::into),
             body_type: body_type.map(Into::into),
             cost,
+            defect: defect.map(Into::into),
             own,
             ..RowExtra::default()
         };

@@ -1,274 +1,401 @@
-//! The options of `headgate.jobs._job_options` as the engine's: each is read by its name, and what is not there is as
-//! the engine has it.
+//! Converts the options of `headgate.jobs._job_options` into the engine's. An option that is missing has the engine's default.
 
 use std::net::IpAddr;
+use std::num::NonZeroU32;
 use std::path::PathBuf;
-use std::time::Duration;
+use std::str::FromStr;
 
+use headgate_engine::http::target::{host_key, origin_pattern};
 use headgate_engine::job::retry::RetryOptions;
-use headgate_engine::message;
-use headgate_engine::model::error::JobError;
+use headgate_engine::model::limits::{
+    CostOptions, LimitBy, Limits, NetworkDownAfter, PerHost, Retrying, StopWhenFailed,
+};
+use headgate_engine::model::live::SETTABLE;
 use headgate_engine::model::message::OptionName;
-use headgate_engine::model::network_options::{IpNet, Network, NetworkOptions, parse_net};
+use headgate_engine::model::network_options::{Network, NetworkOptions, parse_net};
+use headgate_engine::model::option_rules::{Mistake, refuse};
 use headgate_engine::model::options::{
-    BodyCoding, Dns, Format, JobOptions, Output, RedirectPolicy, RequestOptions, SaveFormat, TlsMin,
+    BodyCoding, Dns, Format, JobOptions, Output, RedirectPolicy, RequestOptions, RunOptions, SaveFormat, TlsMin,
 };
 use headgate_engine::model::secret::Secret;
+use headgate_engine::run::checks::{mistakes, mistakes_of_ends};
 use headgate_engine::run::named_address::host_address;
 use pyo3::prelude::*;
+use pyo3::types::PyString;
 
 use crate::error::to_python;
+use crate::json::to_json;
 use crate::mock::MockNetwork;
+use crate::option_reader::{FromOption, List, OptionReader, kind_of};
 
-/// A year is the longest time that any option makes sense with, and far from what a clock can hold.
-const MAX_SECONDS: f64 = 365.0 * 86_400.0;
+/// Stands for the hosts that are not named.
+const ANY_HOST: &str = "*";
 
-/// What `headgate.jobs._job_options.FetchOptions` asks for.
+/// Converts `headgate.jobs._job_options.FetchOptions`.
+///
+/// # Errors
+/// `UsageError`: all mistakes.
 pub fn fetch_options(options: &Bound<'_, PyAny>) -> PyResult<JobOptions> {
-    let mut job = JobOptions::default();
-    let asked = Asked(options);
-    asked.read_work(&mut job)?;
-    let JobOptions { source, sink, request, answer, run, .. } = &mut job;
-    let mut inputs = Vec::new();
-    asked.read(OptionName::Input, &mut inputs)?;
-    let mut inputs = inputs.into_iter();
-    source.input = inputs.next().unwrap_or_default();
-    source.more_inputs = inputs.collect();
-    asked.read(OptionName::BodyFileColumn, &mut source.body_file_column)?;
-    asked.read(OptionName::Url, &mut source.url)?;
-    asked.read(OptionName::IfNoneMatchColumn, &mut source.if_none_match_column)?;
-    asked.read(OptionName::IfModifiedSinceColumn, &mut source.if_modified_since_column)?;
-    asked.read(OptionName::SaveTo, &mut source.save_to)?;
-    asked.read(OptionName::ChecksumColumn, &mut source.checksum_column)?;
-    asked.read(OptionName::Select, &mut answer.select)?;
-    asked.read(OptionName::Require, &mut answer.require)?;
-    asked.read(OptionName::Omit, &mut answer.omit)?;
-    asked.read_as(OptionName::SaveFormat, &mut source.save_format, |name: String| save_format(&name))?;
-    asked.read(OptionName::UrlColumn, &mut source.url_column)?;
-    asked.read(OptionName::MethodColumn, &mut source.method_column)?;
-    asked.read(OptionName::HeadersColumn, &mut source.headers_column)?;
-    asked.read(OptionName::BodyColumn, &mut source.body_column)?;
-    asked.read(OptionName::UrlOnly, &mut source.url_only)?;
-    asked.read(OptionName::UploadRoot, &mut source.upload_root)?;
-    asked.read(OptionName::Keep, &mut source.keep)?;
-    asked.read(OptionName::Head, &mut source.head)?;
-    asked.read_as(OptionName::Output, &mut sink.output, |path| Ok(output(path)))?;
-    asked.read_as(OptionName::Format, &mut sink.format, |name: String| format(&name))?;
-    asked.read(OptionName::Fresh, &mut sink.fresh)?;
-    asked.read(OptionName::Resume, &mut sink.resume)?;
-    asked.read(OptionName::AllowGrown, &mut sink.allow_grown)?;
-    asked.read_seconds_or_none(OptionName::CommitEveryS, &mut sink.commit_every)?;
-    asked.read(OptionName::Method, &mut request.method)?;
-    asked.read(OptionName::UserAgent, &mut request.user_agent)?;
-    asked.read_as(OptionName::FailOn, &mut request.fail_on, |text: String| text.parse())?;
-    asked.read_as(OptionName::Redirects, &mut request.redirects, |name: String| redirect_policy(&name))?;
-    asked.read(OptionName::MaxRedirects, &mut request.max_redirects)?;
-    asked.read(OptionName::KeepRedirects, &mut request.keep_redirects)?;
-    asked.read(OptionName::Cookies, &mut request.cookies)?;
-    asked.read(OptionName::Range, &mut request.range)?;
-    asked.read(OptionName::NoBody, &mut request.no_body)?;
-    asked.read(OptionName::Raw, &mut request.raw)?;
-    asked.read(OptionName::Window, &mut run.window)?;
+    let (mut job, found) = read_fetch(options);
+    refuse(found).map_err(|error| to_python(options.py(), &error))?;
+    use_mock(options, &mut job.request)?;
     Ok(job)
 }
 
-/// What `headgate.jobs._job_options.RetryOptions` asks for.
+/// Converts `headgate.jobs._job_options.RetryOptions`.
+///
+/// # Errors
+/// `UsageError`: all mistakes.
 pub fn retry_options(options: &Bound<'_, PyAny>) -> PyResult<RetryOptions> {
-    let mut retry = RetryOptions { output: PathBuf::new(), only: Vec::new(), job: JobOptions::default() };
-    let asked = Asked(options);
-    asked.read_work(&mut retry.job)?;
-    asked.read(OptionName::Output, &mut retry.output)?;
-    asked.read_as(OptionName::Only, &mut retry.only, |only: Vec<String>| {
-        only.iter().map(|only| only.parse()).collect()
-    })?;
+    let (mut retry, found) = read_retry(options);
+    refuse(found).map_err(|error| to_python(options.py(), &error))?;
+    use_mock(options, &mut retry.job.request)?;
     Ok(retry)
 }
 
-/// What the engine makes of options, in its own words: a test sees by it that each is read, and that the defaults on
-/// both sides are the same.
+/// Returns all mistakes in `FetchOptions`, as JSON: a list of names of options, each with its message.
 #[pyfunction]
-pub fn options_as_read(options: &Bound<'_, PyAny>) -> PyResult<String> {
-    Ok(format!("{:?} {:?}", fetch_options(options)?, retry_options(options)?))
+pub fn mistakes_in_fetch(options: &Bound<'_, PyAny>) -> PyResult<String> {
+    shown(options.py(), &read_fetch(options).1)
 }
 
-pub struct Asked<'a, 'py>(pub &'a Bound<'py, PyAny>);
+/// Returns all mistakes in `RetryOptions`, as `mistakes_in_fetch`.
+#[pyfunction]
+pub fn mistakes_in_retry(options: &Bound<'_, PyAny>) -> PyResult<String> {
+    shown(options.py(), &read_retry(options).1)
+}
 
-impl Asked<'_, '_> {
-    /// How the work is done: what a new job and a retry of one have in common.
-    fn read_work(&self, job: &mut JobOptions) -> PyResult<()> {
+/// Returns all mistakes in options that are set while a job runs, as `mistakes_in_fetch`. The job knows what counts as a host.
+#[pyfunction]
+pub fn mistakes_in_settings(options: &Bound<'_, PyAny>) -> PyResult<String> {
+    let reader = OptionReader::new(options);
+    let mut run = RunOptions::default();
+    reader.read_whole(OptionName::Concurrency, &mut run.concurrency);
+    reader.read_settable_limits(&mut run.limits, |name| Ok(name.into()));
+    reader.read_parsed(OptionName::RateCost, &mut CostOptions::default().rate);
+    reader.read_retrying(&mut run);
+    shown(options.py(), &reader.mistakes())
+}
+
+/// Returns what the engine makes of options: a test sees by it that each is read, and that the defaults of both sides are equal.
+#[pyfunction]
+pub fn options_as_read(options: &Bound<'_, PyAny>) -> String {
+    format!("{:?} {:?}", read_fetch(options).0, read_retry(options).0)
+}
+
+fn shown(py: Python<'_>, found: &[Mistake]) -> PyResult<String> {
+    let pairs: Vec<_> = found.iter().map(|Mistake { option, message }| (option, message)).collect();
+    to_json(py, &pairs)
+}
+
+fn read_fetch(options: &Bound<'_, PyAny>) -> (JobOptions, Vec<Mistake>) {
+    let mut job = JobOptions::default();
+    let reader = OptionReader::new(options);
+    reader.read_work(&mut job);
+    let JobOptions { source, sink, request, answer, run, .. } = &mut job;
+    let mut inputs = Vec::new();
+    reader.read_list(OptionName::Input, &mut inputs);
+    let mut inputs = inputs.into_iter();
+    source.input = inputs.next().unwrap_or_default();
+    source.more_inputs = inputs.collect();
+    reader.read(OptionName::BodyFileColumn, &mut source.body_file_column);
+    reader.read(OptionName::Url, &mut source.url);
+    reader.read(OptionName::IfNoneMatchColumn, &mut source.if_none_match_column);
+    reader.read(OptionName::IfModifiedSinceColumn, &mut source.if_modified_since_column);
+    reader.read(OptionName::SaveTo, &mut source.save_to);
+    reader.read(OptionName::ChecksumColumn, &mut source.checksum_column);
+    reader.read_list(OptionName::Select, &mut answer.select);
+    reader.read_list(OptionName::Require, &mut answer.require);
+    reader.read_list(OptionName::Omit, &mut answer.omit);
+    let save_formats = [("files", SaveFormat::Files), ("tar", SaveFormat::Tar)];
+    reader.read_one_of(OptionName::SaveFormat, &mut source.save_format, save_formats);
+    reader.read(OptionName::UrlColumn, &mut source.url_column);
+    reader.read(OptionName::MethodColumn, &mut source.method_column);
+    reader.read(OptionName::HeadersColumn, &mut source.headers_column);
+    reader.read(OptionName::BodyColumn, &mut source.body_column);
+    reader.read(OptionName::UrlOnly, &mut source.url_only);
+    reader.read(OptionName::UploadRoot, &mut source.upload_root);
+    reader.read_list(OptionName::Keep, &mut source.keep);
+    reader.read_whole_or_none(OptionName::Head, &mut source.head);
+    reader.read_as(OptionName::Output, &mut sink.output, |path| Ok(output(path)));
+    let formats = [("parquet", Format::Parquet), ("ndjson", Format::Ndjson), ("none", Format::None)];
+    reader.read_one_of(OptionName::Format, &mut sink.format, formats);
+    reader.read(OptionName::Fresh, &mut sink.fresh);
+    reader.read(OptionName::Resume, &mut sink.resume);
+    reader.read(OptionName::AllowGrown, &mut sink.allow_grown);
+    reader.read_seconds_or_none(OptionName::CommitEveryS, &mut sink.commit_every);
+    reader.read(OptionName::Method, &mut request.method);
+    reader.read(OptionName::UserAgent, &mut request.user_agent);
+    reader.read_as(OptionName::FailOn, &mut request.fail_on, |text: String| text.parse());
+    reader.read_as(OptionName::Redirects, &mut request.redirects, |name: String| redirect_policy(&name));
+    reader.read_whole(OptionName::MaxRedirects, &mut request.max_redirects);
+    reader.read(OptionName::KeepRedirects, &mut request.keep_redirects);
+    reader.read(OptionName::Cookies, &mut request.cookies);
+    reader.read(OptionName::Range, &mut request.range);
+    reader.read(OptionName::NoBody, &mut request.no_body);
+    reader.read(OptionName::Raw, &mut request.raw);
+    reader.read_whole(OptionName::Window, &mut run.window);
+    let needs_output = reader.attribute("needs_output").map(|needs_output| needs_output.extract().unwrap_or(true));
+    let of_ends = needs_output.map(|needs_output| mistakes_of_ends(&job, needs_output)).unwrap_or_default();
+    let found = with_mistakes(reader, of_ends.into_iter().chain(mistakes(&job)));
+    (job, found)
+}
+
+fn read_retry(options: &Bound<'_, PyAny>) -> (RetryOptions, Vec<Mistake>) {
+    let mut retry = RetryOptions { output: PathBuf::new(), only: Vec::new(), job: JobOptions::default() };
+    let reader = OptionReader::new(options);
+    reader.read_work(&mut retry.job);
+    reader.read(OptionName::Output, &mut retry.output);
+    reader.read_as(OptionName::Only, &mut retry.only, |List(only): List<String>| {
+        only.iter().map(|only| only.parse()).collect()
+    });
+    let found = with_mistakes(reader, mistakes(&retry.job).into_iter().chain(retry.mistakes()));
+    (retry, found)
+}
+
+/// Returns what could not be read, and the mistakes of options that could.
+fn with_mistakes(reader: OptionReader<'_, '_>, others: impl Iterator<Item = Mistake>) -> Vec<Mistake> {
+    let mut found = reader.mistakes();
+    let unread: Vec<_> = found.iter().map(|mistake| mistake.option).collect();
+    found.extend(others.filter(|mistake| !unread.contains(&mistake.option)));
+    found
+}
+
+/// Has the mock transport of `headgate.testing` answer, if one is active.
+fn use_mock(options: &Bound<'_, PyAny>, request: &mut RequestOptions) -> PyResult<()> {
+    let mock = options.getattr_opt("mock")?.filter(|mock| !mock.is_none());
+    if let Some(mock) = mock {
+        request.answered_by(mock.extract::<PyRef<'_, MockNetwork>>()?.stand_in());
+    }
+    Ok(())
+}
+
+impl OptionReader<'_, '_> {
+    /// Reads what a new job and a retry have in common.
+    fn read_work(&self, job: &mut JobOptions) {
         let JobOptions { source, sink, request, answer, run, engine } = job;
-        self.read(OptionName::CostColumn, &mut source.cost_column)?;
-        self.read(OptionName::MaxPageBytes, &mut source.max_page_bytes)?;
-        self.read(OptionName::CostFrom, &mut answer.cost_from)?;
-        self.read_as(OptionName::HeaderTemplates, &mut source.templates.headers, |pairs| Ok(secret_values(pairs)))?;
-        self.read(OptionName::Json, &mut source.templates.json)?;
-        self.read(OptionName::DataUrlencode, &mut source.templates.data_urlencode)?;
-        self.read(OptionName::Form, &mut source.templates.form)?;
-        self.read(OptionName::Concurrency, &mut run.concurrency)?;
-        self.read(OptionName::Threads, &mut engine.threads)?;
-        self.read(OptionName::MaxIdleConnections, &mut engine.max_idle_connections)?;
-        self.read_as(OptionName::Dns, &mut engine.dns, |dns: Option<String>| name_server(dns.as_deref()))?;
-        self.read_seconds(OptionName::GraceS, &mut run.grace)?;
-        self.read_limits(run)?;
-        self.read_given(&mut run.given)?;
-        self.read_seconds(OptionName::TimeoutS, &mut request.timeout)?;
-        self.read_seconds(OptionName::ConnectTimeoutS, &mut request.connect_timeout)?;
-        self.read_as(OptionName::Headers, &mut request.headers, |pairs| Ok(secret_values(pairs)))?;
-        self.read_as(OptionName::Bearer, &mut request.bearer, |token: Option<String>| Ok(token.map(Secret::from)))?;
-        self.read_as(OptionName::User, &mut request.user, |user: Option<Vec<u8>>| Ok(user.map(Secret::from)))?;
-        self.read(OptionName::SecretHeaders, &mut request.secret_headers)?;
-        self.read(OptionName::CredentialsFor, &mut request.credentials_for)?;
-        self.read(OptionName::Data, &mut request.body)?;
-        self.read(OptionName::MaxBodyBytes, &mut request.max_body_bytes)?;
-        self.read(OptionName::MaxMemoryBytes, &mut engine.max_memory_bytes)?;
-        self.read_seconds_or_none(OptionName::FirstByteTimeoutS, &mut request.first_byte_timeout)?;
-        self.read_seconds_or_none(OptionName::IdleTimeoutS, &mut request.idle_timeout)?;
-        self.read(OptionName::TruncateBody, &mut request.truncate_body)?;
-        self.read(OptionName::Robots, &mut request.robots)?;
+        self.read(OptionName::CostColumn, &mut source.cost_column);
+        self.read_whole(OptionName::MaxPageBytes, &mut source.max_page_bytes);
+        self.read(OptionName::CostFrom, &mut answer.cost_from);
+        self.read_headers(OptionName::HeaderTemplates, &mut source.templates.headers);
+        self.read(OptionName::Json, &mut source.templates.json);
+        self.read_list(OptionName::DataUrlencode, &mut source.templates.data_urlencode);
+        self.read_list(OptionName::Form, &mut source.templates.form);
+        self.read_whole(OptionName::Concurrency, &mut run.concurrency);
+        self.read_whole_or_none(OptionName::Threads, &mut engine.threads);
+        self.read_whole_or_none(OptionName::MaxIdleConnections, &mut engine.max_idle_connections);
+        self.read_as(OptionName::Dns, &mut engine.dns, |dns: Option<String>| {
+            dns.map_or(Ok(Dns::Configured), |dns| dns.parse())
+        });
+        self.read_seconds(OptionName::GraceS, &mut run.grace);
+        self.read_limits(run);
+        self.read_given(&mut run.given);
+        self.read_seconds(OptionName::TimeoutS, &mut request.timeout);
+        self.read_seconds(OptionName::ConnectTimeoutS, &mut request.connect_timeout);
+        self.read_headers(OptionName::Headers, &mut request.headers);
+        self.read_as(OptionName::Bearer, &mut request.bearer, |token: Option<String>| Ok(token.map(Secret::from)));
+        self.read_as(OptionName::User, &mut request.user, |user: Option<Vec<u8>>| Ok(user.map(Secret::from)));
+        self.read_list(OptionName::SecretHeaders, &mut request.secret_headers);
+        self.read_as(OptionName::CredentialsFor, &mut request.credentials_for, |List(origins): List<String>| {
+            origins.into_iter().map(|origin| origin_pattern(&origin).map(|_| origin)).collect()
+        });
+        self.read(OptionName::Data, &mut request.body);
+        self.read_whole(OptionName::MaxBodyBytes, &mut request.max_body_bytes);
+        self.read_whole_or_none(OptionName::MaxMemoryBytes, &mut engine.max_memory_bytes);
+        self.read_seconds_or_none(OptionName::FirstByteTimeoutS, &mut request.first_byte_timeout);
+        self.read_seconds_or_none(OptionName::IdleTimeoutS, &mut request.idle_timeout);
+        self.read(OptionName::TruncateBody, &mut request.truncate_body);
+        self.read(OptionName::Robots, &mut request.robots);
         self.read_as(OptionName::CompressBody, &mut request.compress_body, |name: Option<String>| {
-            name.map(|name| body_coding(&name)).transpose()
-        })?;
-        self.read_connections(request)?;
-        self.read_mock(request)?;
-        self.read(OptionName::PartBytes, &mut sink.part_bytes)
+            name.map(|name| one_of(&name, [("gzip", BodyCoding::Gzip), ("zstd", BodyCoding::Zstd)])).transpose()
+        });
+        self.read_connections(request);
+        self.read_whole(OptionName::PartBytes, &mut sink.part_bytes);
     }
 
-    /// How servers are reached.
-    fn read_connections(&self, request: &mut RequestOptions) -> PyResult<()> {
-        self.read(OptionName::Cacert, &mut request.cacert)?;
-        self.read(OptionName::Insecure, &mut request.insecure)?;
-        self.read(OptionName::Cert, &mut request.cert)?;
-        self.read(OptionName::Key, &mut request.key)?;
-        self.read_as(OptionName::TlsMin, &mut request.tls_min, |name: String| tls_version(&name))?;
-        self.read(OptionName::Sni, &mut request.sni)?;
-        self.read(OptionName::Http11, &mut request.http1_1)?;
-        self.read(OptionName::Http2PriorKnowledge, &mut request.http2_prior_knowledge)?;
-        self.read(OptionName::Http2Streams, &mut request.http2_streams)?;
-        self.read_as(OptionName::Proxy, &mut request.proxies, |proxies: Vec<String>| {
-            Ok(proxies.into_iter().map(Secret::from).collect())
-        })?;
-        self.read(OptionName::Resolve, &mut request.resolve)?;
-        self.read(OptionName::Ipv4, &mut request.ipv4)?;
-        self.read(OptionName::Ipv6, &mut request.ipv6)?;
-        self.read_as(OptionName::LocalAddress, &mut request.local_addresses, |texts: Vec<String>| {
-            texts.iter().map(|text| address(text)).collect()
-        })?;
-        self.read(OptionName::Interface, &mut request.interface)?;
-        self.read_network(request)
+    /// Reads how servers are reached.
+    fn read_connections(&self, request: &mut RequestOptions) {
+        self.read(OptionName::Cacert, &mut request.cacert);
+        self.read(OptionName::Insecure, &mut request.insecure);
+        self.read(OptionName::Cert, &mut request.cert);
+        self.read(OptionName::Key, &mut request.key);
+        let versions = [("1.2", TlsMin::V12), ("1.3", TlsMin::V13)];
+        self.read_one_of(OptionName::TlsMin, &mut request.tls_min, versions);
+        self.read(OptionName::Sni, &mut request.sni);
+        self.read(OptionName::Http11, &mut request.http1_1);
+        self.read(OptionName::Http2PriorKnowledge, &mut request.http2_prior_knowledge);
+        self.read_whole(OptionName::Http2Streams, &mut request.http2_streams);
+        self.read_as(OptionName::Proxy, &mut request.proxies, |List(proxies): List<String>| {
+            proxies.into_iter().map(|proxy| not_empty(proxy).map(Secret::from)).collect()
+        });
+        self.read_list(OptionName::Resolve, &mut request.resolve);
+        self.read(OptionName::Ipv4, &mut request.ipv4);
+        self.read(OptionName::Ipv6, &mut request.ipv6);
+        self.read_each(OptionName::LocalAddress, &mut request.local_addresses, address);
+        self.read(OptionName::Interface, &mut request.interface);
+        self.read_network(request);
     }
 
-    /// Where connections may lead.
-    fn read_network(&self, request: &mut RequestOptions) -> PyResult<()> {
+    /// Reads where connections may lead.
+    fn read_network(&self, request: &mut RequestOptions) {
         let NetworkOptions { network, allow_net, deny_net, allow_port } = &mut request.network;
-        self.read_as(OptionName::Network, network, |name: String| {
-            one_of(OptionName::Network, &name, [("any", Network::Any), ("public", Network::Public)])
-        })?;
-        self.read_as(OptionName::AllowNet, allow_net, |texts: Vec<String>| nets(OptionName::AllowNet, &texts))?;
-        self.read_as(OptionName::DenyNet, deny_net, |texts: Vec<String>| nets(OptionName::DenyNet, &texts))?;
-        self.read_as(OptionName::AllowPort, allow_port, |texts: Vec<String>| ports(&texts))?;
+        let networks = [("any", Network::Any), ("public", Network::Public)];
+        self.read_one_of(OptionName::Network, network, networks);
+        self.read_each(OptionName::AllowNet, allow_net, parse_net);
+        self.read_each(OptionName::DenyNet, deny_net, parse_net);
+        self.read_each(OptionName::AllowPort, allow_port, port);
         request.network.normalize();
-        self.read(OptionName::TrustProxy, &mut request.trust_proxy)?;
-        if let Some(base_url) = self.0.getattr_opt("base_url")? {
-            request.named_address = host_address(base_url.extract()?);
+        self.read(OptionName::TrustProxy, &mut request.trust_proxy);
+        if let Some(base_url) = self.attribute("base_url") {
+            request.named_address = base_url.extract().ok().and_then(host_address);
         }
-        Ok(())
     }
 
-    /// Who answers in place of the network, where `headgate.testing` has somebody do so.
-    fn read_mock(&self, request: &mut RequestOptions) -> PyResult<()> {
-        let mock = self.0.getattr_opt("mock")?.filter(|mock| !mock.is_none());
-        if let Some(mock) = mock {
-            request.answered_by(mock.extract::<PyRef<'_, MockNetwork>>()?.stand_in());
+    fn read_limits(&self, run: &mut RunOptions) {
+        let limit_by = &mut run.limits.limit_by;
+        let kinds = [("name", LimitBy::Name), ("origin", LimitBy::Origin), ("address", LimitBy::Address)];
+        self.read_one_of(OptionName::LimitBy, limit_by, kinds);
+        let by = *limit_by;
+        self.read_settable_limits(&mut run.limits, |name| host_key(name, by));
+        self.read_positive(OptionName::MaxConnectionsPerHost, &mut run.limits.max_connections_per_host);
+        let (mut cost, before) = (CostOptions::default(), self.count());
+        self.read_parsed(OptionName::RateCost, &mut cost.rate);
+        self.read(OptionName::CostColumn, &mut cost.column);
+        self.read_as(OptionName::CostOf, &mut cost.of_body, |name: Option<String>| {
+            name.map_or(Ok(false), |name| one_of(&name, [("body-bytes", true)]))
+        });
+        self.read_as(OptionName::CostFrom, &mut cost.is_found, |column: Option<String>| Ok(column.is_some()));
+        if self.count() == before {
+            self.add(cost.mistakes());
         }
-        Ok(())
+        run.limits.cost = cost.limit();
+        self.read_retrying(run);
+        self.read(OptionName::RetryUnsafe, &mut run.retrying.also_unsafe);
+        self.read(OptionName::IdempotencyKey, &mut run.retrying.idempotency_key);
+        self.read_as(OptionName::RetryOn, &mut run.retrying.on, |text: String| text.parse());
     }
 
-    pub fn read<T>(&self, option: OptionName, place: &mut T) -> PyResult<()>
-    where
-        T: for<'a, 'py> FromPyObject<'a, 'py, Error: Into<PyErr>>,
-    {
-        self.read_as(option, place, Ok)
+    /// Reads the limits that can be set while a job runs.
+    fn read_settable_limits(&self, limits: &mut Limits, host_key: impl Fn(&str) -> Result<Box<str>, String>) {
+        self.read_parsed(OptionName::Rate, &mut limits.rate);
+        self.read_positive(OptionName::Burst, &mut limits.burst);
+        self.read_per_host(OptionName::RatePerHost, &mut limits.rate_per_host, &host_key);
+        self.read_per_host(OptionName::ConcurrencyPerHost, &mut limits.concurrency_per_host, &host_key);
     }
 
-    pub fn read_seconds(&self, option: OptionName, place: &mut Duration) -> PyResult<()> {
-        self.read_as(option, place, |value| seconds(option, value))
+    /// Reads which of the options that can be set while a job runs were given.
+    fn read_given(&self, given: &mut Vec<OptionName>) {
+        let names = self.attribute("given").and_then(|names| names.extract::<Vec<String>>().ok()).unwrap_or_default();
+        given.extend(SETTABLE.iter().filter(|option| names.iter().any(|name| name == option.name())));
     }
 
-    pub fn read_seconds_or_none(&self, option: OptionName, place: &mut Option<Duration>) -> PyResult<()> {
-        self.read_as(option, place, |value: Option<f64>| value.map(|value| seconds(option, value)).transpose())
+    /// Reads what can be set of retries while a job runs.
+    fn read_retrying(&self, run: &mut RunOptions) {
+        let Retrying {
+            retries, delay, max_delay, deadline, max_retry_after, host_down_after, network_down_after, ..
+        } = &mut run.retrying;
+        self.read_whole(OptionName::Retries, retries);
+        self.read_seconds(OptionName::RetryDelayS, delay);
+        self.read_seconds(OptionName::RetryMaxDelayS, max_delay);
+        self.read_seconds_or_none(OptionName::DeadlineS, deadline);
+        self.read_seconds(OptionName::MaxRetryAfterS, max_retry_after);
+        self.read_seconds_or_none(OptionName::HostDownAfterS, host_down_after);
+        let mut after = None;
+        self.read_seconds_or_none(OptionName::NetworkDownAfterS, &mut after);
+        *network_down_after = after.map_or(NetworkDownAfter::Default, NetworkDownAfter::After);
+        self.read_as(OptionName::StopWhenFailed, &mut run.stop_when_failed, |text: Option<String>| {
+            text.map_or_else(|| Ok(StopWhenFailed::default()), |text| text.parse())
+        });
     }
 
-    /// Puts an option, made of what Python has, into its place.
-    pub fn read_as<P, T>(
+    /// Reads a whole number of which the rules allow no 0.
+    fn read_positive(&self, option: OptionName, place: &mut Option<NonZeroU32>) {
+        let mut number = place.map(NonZeroU32::get);
+        self.read_whole_or_none(option, &mut number);
+        *place = number.and_then(NonZeroU32::new);
+    }
+
+    fn read_headers(&self, option: OptionName, place: &mut Vec<(String, Secret<String>)>) {
+        self.read_as(option, place, |List(pairs): List<(String, String)>| {
+            Ok(pairs.into_iter().map(|(name, value)| (name, value.into())).collect())
+        });
+    }
+
+    fn read_one_of<T, const N: usize>(&self, option: OptionName, place: &mut T, all: [(&str, T); N]) {
+        self.read_as(option, place, |name: String| one_of(&name, all));
+    }
+
+    fn read_list(&self, option: OptionName, place: &mut Vec<String>) {
+        self.read_as(option, place, |List(texts)| Ok(texts));
+    }
+
+    fn read_each<T>(&self, option: OptionName, place: &mut Vec<T>, convert: impl Fn(&str) -> Result<T, String>) {
+        self.read_as(option, place, |List(texts): List<String>| texts.iter().map(|text| convert(text)).collect());
+    }
+
+    fn read_parsed<T: FromStr<Err = String>>(&self, option: OptionName, place: &mut Option<T>) {
+        self.read_as(option, place, |text: Option<RateText>| text.map(|RateText(text)| text.parse()).transpose());
+    }
+
+    fn read_per_host<T: FromStr<Err = String>>(
         &self,
         option: OptionName,
-        place: &mut T,
-        make: impl FnOnce(P) -> Result<T, JobError>,
-    ) -> PyResult<()>
-    where
-        P: for<'a, 'py> FromPyObject<'a, 'py, Error: Into<PyErr>>,
-    {
-        if let Some(value) = self.0.getattr_opt(option.name())? {
-            *place = make(value.extract().map_err(Into::into)?).map_err(|error| to_python(self.0.py(), &error))?;
+        place: &mut PerHost<T>,
+        host_key: impl Fn(&str) -> Result<Box<str>, String>,
+    ) {
+        self.read_as(option, place, |pairs: Option<List<(String, String)>>| {
+            let mut per_host = PerHost { each: None, named: Vec::new() };
+            for (host, limit) in pairs.map(|List(pairs)| pairs).unwrap_or_default() {
+                let limit = limit.parse()?;
+                if host == ANY_HOST {
+                    per_host.each = Some(limit);
+                } else {
+                    per_host.named.push((host_key(&host)?, limit));
+                }
+            }
+            Ok(per_host)
+        });
+    }
+}
+
+/// The text of a rate, which may be taken for a number.
+struct RateText(String);
+
+impl FromOption for RateText {
+    fn from_option(value: &Bound<'_, PyAny>) -> Result<Self, String> {
+        if !value.is_instance_of::<PyString>() {
+            return Err(format!("must be text such as '100/s', not {}", kind_of(value)));
         }
-        Ok(())
+        String::from_option(value).map(Self)
     }
 }
 
-fn seconds(option: OptionName, value: f64) -> Result<Duration, JobError> {
-    if (0.0..=MAX_SECONDS).contains(&value) {
-        return Ok(Duration::from_secs_f64(value));
-    }
-    Err(JobError::usage(message!(option, ": must be between 0 and {MAX_SECONDS} seconds, not {value}")))
-}
-
-fn one_of<T, const N: usize>(option: OptionName, name: &str, all: [(&str, T); N]) -> Result<T, JobError> {
+fn one_of<T, const N: usize>(name: &str, all: [(&str, T); N]) -> Result<T, String> {
     let names = all.each_ref().map(|(name, _)| *name).join(", ");
     let found = all.into_iter().find(|(other, _)| *other == name).map(|(_, value)| value);
-    found.ok_or_else(|| JobError::usage(message!(option.set(name), ": it is one of {names}")))
+    found.ok_or_else(|| format!("must be one of {names}, not '{name}'"))
 }
 
-fn body_coding(name: &str) -> Result<BodyCoding, JobError> {
-    one_of(OptionName::CompressBody, name, [("gzip", BodyCoding::Gzip), ("zstd", BodyCoding::Zstd)])
-}
-
-/// Which redirects are followed, by the name that Python has for it.
-pub fn redirect_policy(name: &str) -> Result<RedirectPolicy, JobError> {
+/// Reads which redirects are followed.
+pub fn redirect_policy(name: &str) -> Result<RedirectPolicy, String> {
     let policies = [
         ("follow", RedirectPolicy::Follow),
         ("same-origin", RedirectPolicy::SameOrigin),
         ("none", RedirectPolicy::None),
     ];
-    one_of(OptionName::Redirects, name, policies)
+    one_of(name, policies)
 }
 
-fn secret_values(pairs: Vec<(String, String)>) -> Vec<(String, Secret<String>)> {
-    pairs.into_iter().map(|(name, value)| (name, value.into())).collect()
+fn not_empty(text: String) -> Result<String, String> {
+    if text.is_empty() { Err("is empty".into()) } else { Ok(text) }
 }
 
-fn save_format(name: &str) -> Result<SaveFormat, JobError> {
-    one_of(OptionName::SaveFormat, name, [("files", SaveFormat::Files), ("tar", SaveFormat::Tar)])
+fn port(text: &str) -> Result<u16, String> {
+    text.parse().ok().filter(|port| *port > 0).ok_or_else(|| format!("'{text}' is no port"))
 }
 
-fn tls_version(name: &str) -> Result<TlsMin, JobError> {
-    one_of(OptionName::TlsMin, name, [("1.2", TlsMin::V12), ("1.3", TlsMin::V13)])
-}
-
-fn ports(texts: &[String]) -> Result<Vec<u16>, JobError> {
-    let port = |text: &String| {
-        let port = text.parse().ok().filter(|port| *port > 0);
-        port.ok_or_else(|| JobError::usage(message!(OptionName::AllowPort, " '{text}' is no port")))
-    };
-    texts.iter().map(port).collect()
-}
-
-fn nets(option: OptionName, texts: &[String]) -> Result<Vec<IpNet>, JobError> {
-    let parsed = texts.iter().map(|text| parse_net(text));
-    parsed.collect::<Result<_, _>>().map_err(|why| JobError::usage(message!(option, " {why}")))
-}
-
-fn address(text: &str) -> Result<IpAddr, JobError> {
-    text.parse().map_err(|_| JobError::usage(message!(OptionName::LocalAddress, ": '{text}' is not an IP address")))
+fn address(text: &str) -> Result<IpAddr, String> {
+    text.parse().map_err(|_| format!("'{text}' is not an IP address"))
 }
 
 fn output(path: Option<PathBuf>) -> Output {
@@ -276,19 +403,5 @@ fn output(path: Option<PathBuf>) -> Output {
         None => Output::Nowhere,
         Some(path) if path.as_os_str() == "-" => Output::Stdout,
         Some(path) => Output::Directory(path),
-    }
-}
-
-fn name_server(text: Option<&str>) -> Result<Dns, JobError> {
-    let told = text.map_or(Ok(Dns::Configured), str::parse);
-    told.map_err(|error| JobError::usage(message!(OptionName::Dns, " {error}")))
-}
-
-fn format(name: &str) -> Result<Format, JobError> {
-    match name {
-        "parquet" => Ok(Format::Parquet),
-        "ndjson" => Ok(Format::Ndjson),
-        "none" => Ok(Format::None),
-        other => Err(JobError::usage(message!(OptionName::Format.set(other), ": it is one of parquet, ndjson, none"))),
     }
 }

@@ -1,23 +1,18 @@
 """The options of one call, complete: as the engine reads them, by their names."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from headgate._message import Message
 from headgate._option import OptionSet
 from headgate.batches._options import MAP_BATCHES
 from headgate.jobs._arguments import Arguments
-from headgate.jobs._job_options import AskingOptions
+from headgate.jobs._job_options import JobOptions
 
 
-class BatchOptions(AskingOptions):
+class BatchOptions(JobOptions):
     """One call, as the engine is told of it."""
 
     options: ClassVar[OptionSet[Any]] = MAP_BATCHES
-
-    def _mistakes(self) -> Iterator[tuple[str, Message]]:
-        yield from self._columns_refused()
-        yield from super()._mistakes()
 
 
 def asked_of(options: OptionSet[Any], given: Mapping[str, Any]) -> BatchOptions:

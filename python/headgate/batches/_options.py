@@ -4,7 +4,6 @@ from collections.abc import Iterable
 from typing import Annotated, Final, TypedDict
 
 from headgate._option import OptionSet
-from headgate.jobs import _option_rules as rules
 from headgate.jobs._connection_options import ConnectionOptions
 from headgate.jobs._input_options import RowOptions
 from headgate.jobs._limit_options import RequestLimitOptions
@@ -25,7 +24,6 @@ class KeepOption(TypedDict, total=False):
             help='Columns of the input to copy into the results, or `"*"` for all; `()` for none.',
             default=(ALL_COLUMNS,),
             default_means="all",
-            check=rules.columns,
             given_as="columns",
         ),
     ]

@@ -6,7 +6,7 @@ from headgate._errors import UsageError
 from headgate._option import OptionSet
 from headgate.jobs._arguments import Arguments
 from headgate.jobs._connection_options import ConnectionOptions
-from headgate.jobs._job_options import WorkOptions
+from headgate.jobs._job_options import JobOptions
 from headgate.jobs._limit_options import RequestLimitOptions
 from headgate.jobs._rate_options import CostRuleOptions, LimitByOption, SettableRateOptions
 from headgate.jobs._request_options import CompressOption, HeaderOptions, WhoAsksOptions
@@ -60,7 +60,7 @@ _OURS: Final = {
 """What httpx, requests and aiohttp call what we have under another name."""
 
 
-class ClientOptions(WorkOptions):
+class ClientOptions(JobOptions):
     """A client, as the engine is told of it."""
 
     options: ClassVar[OptionSet[Any]] = CLIENT

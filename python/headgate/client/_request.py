@@ -3,9 +3,9 @@
 import base64
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any, Final, NoReturn, TypeAlias, TypedDict, get_args
+from typing import Any, Final, NamedTuple, NoReturn, TypeAlias, TypedDict, get_args
 from urllib.parse import urlencode
 
 from headgate._checks import kind_of
@@ -16,12 +16,28 @@ from headgate.jobs._option_entry import Redirects
 
 Asked: TypeAlias = "str | Request | Mapping[str, Any]"
 """What can be asked for: a URL, a request, or a mapping of what a request has."""
-Native: TypeAlias = (
-    str
-    | tuple[str, str]
-    | tuple[str, str, list[tuple[str, bytes]], bytes | None, str | None, float | None, str | None, int | None]
-)
-"""The same, as the engine reads it: a URL, a URL and why it can't be asked for, or all of a request."""
+
+
+class NativeRequest(NamedTuple):
+    """A request as the engine reads it.
+
+    Attributes:
+        defect: Why it can't be sent: the request fails with this reason.
+    """
+
+    url: str
+    method: str | None = None
+    headers: Sequence[tuple[str, bytes]] = ()
+    body: bytes | None = None
+    body_type: str | None = None
+    timeout_s: float | None = None
+    redirects: str | None = None
+    cost: int | None = None
+    defect: str | None = None
+
+
+Native: TypeAlias = str | NativeRequest
+"""A URL alone is a request as well."""
 
 _MOST_COST: Final = 2**63
 
@@ -111,7 +127,7 @@ class Request:
         tag = f", tag={self.tag!r}" if self.tag is not None else ""
         return f"Request({without_user(str(self.url))!r}{method}{tag})"
 
-    def native(self, base_url: str) -> Native:
+    def native(self, base_url: str) -> NativeRequest:
         """As the engine reads it.
 
         Raises:
@@ -130,7 +146,7 @@ class Request:
         timeout_s = None if self.timeout_s is None else _timeout_s(self.timeout_s)
         redirects = None if self.redirects is None else _redirects(self.redirects)
         cost = None if self.cost is None else _cost(self.cost)
-        return url, _method(self.method), headers, body, kind, timeout_s, redirects, cost
+        return NativeRequest(url, _method(self.method), headers, body, kind, timeout_s, redirects, cost)
 
 
 def natives_of(some: list[Asked], base_url: str) -> list[Native]:
@@ -148,7 +164,7 @@ def natives_of(some: list[Asked], base_url: str) -> list[Native]:
             natives.append(Request.of(asked).native(base_url))
         except (TypeError, ValueError, OSError) as error:
             some[index] = known = _known_of(asked)
-            natives.append((known.url, str(error)))
+            natives.append(NativeRequest(known.url, defect=str(error)))
     return natives
 
 

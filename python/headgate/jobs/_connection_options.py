@@ -3,8 +3,6 @@
 from collections.abc import Iterable
 from typing import Annotated, Literal, TypedDict
 
-from headgate._checks import switch
-from headgate.jobs import _option_rules as rules
 from headgate.jobs._option_entry import JobOption, StrPath
 
 
@@ -27,7 +25,6 @@ class TlsOptions(TypedDict, total=False):
         JobOption(
             help="Don't verify certificates: anyone on the network path can read and change everything.",
             default=False,
-            check=switch,
             group="connections",
             flags=("-k", "--insecure"),
         ),
@@ -69,7 +66,6 @@ class TlsOptions(TypedDict, total=False):
             help="Server name for TLS: it is sent to every server, and certificates must be for it.",
             default=None,
             default_means="the host of the URL",
-            check=rules.text_that_is_there,
             group="connections",
             metavar="NAME",
             typed="server name for TLS, which certificates must be for",
@@ -89,7 +85,6 @@ class AddressOptions(TypedDict, total=False):
             ),
             default=None,
             default_means="the configured name servers",
-            check=rules.name_server,
             group="connections",
             metavar="SERVER",
             typed="ask this name server (IP or IP:PORT), or let the system look names up (system)",
@@ -103,7 +98,6 @@ class AddressOptions(TypedDict, total=False):
                 'ADDRESS"`, with several addresses separated by commas, and `*` for any host.'
             ),
             default=(),
-            check=rules.texts,
             given_as="texts",
             group="connections",
             metavar="HOST:PORT:ADDRESS",
@@ -115,7 +109,6 @@ class AddressOptions(TypedDict, total=False):
         JobOption(
             help="Use IPv4 addresses only.",
             default=False,
-            check=switch,
             group="connections",
             flags=("-4", "--ipv4"),
         ),
@@ -125,7 +118,6 @@ class AddressOptions(TypedDict, total=False):
         JobOption(
             help="Use IPv6 addresses only.",
             default=False,
-            check=switch,
             group="connections",
             flags=("-6", "--ipv6"),
         ),
@@ -138,7 +130,6 @@ class AddressOptions(TypedDict, total=False):
                 " of them, more connections to one address are possible."
             ),
             default=(),
-            check=rules.addresses,
             given_as="texts",
             group="connections",
             metavar="ADDRESS",
@@ -150,7 +141,6 @@ class AddressOptions(TypedDict, total=False):
         JobOption(
             help="Network interface to connect through, such as `eth1`.",
             default=None,
-            check=rules.text_that_is_there,
             group="connections",
             metavar="NAME",
         ),
@@ -181,7 +171,6 @@ class NetworkOptions(TypedDict, total=False):
         JobOption(
             help='Networks, or addresses, that may be connected to although they are not public: `"10.0.0.0/8"`.',
             default=(),
-            check=rules.networks_to_allow,
             given_as="texts",
             group="connections",
             metavar="CIDR",
@@ -194,7 +183,6 @@ class NetworkOptions(TypedDict, total=False):
         JobOption(
             help="Networks, or addresses, that may not be connected to, also where `allow_net` has them.",
             default=(),
-            check=rules.networks_to_deny,
             given_as="texts",
             group="connections",
             metavar="CIDR",
@@ -208,7 +196,6 @@ class NetworkOptions(TypedDict, total=False):
             help="The only ports that may be connected to.",
             default=(),
             default_means="all",
-            check=rules.ports,
             given_as="ports",
             group="connections",
             metavar="PORT",
@@ -221,7 +208,6 @@ class NetworkOptions(TypedDict, total=False):
         JobOption(
             help='Leave it to proxies what they connect to, also with `network="public"`.',
             default=False,
-            check=switch,
             group="connections",
             typed="leave it to proxies what they connect to, also with --network public",
         ),
@@ -241,7 +227,6 @@ class ProxyOptions(TypedDict, total=False):
             ),
             default=(),
             default_means="none; environment variables are ignored",
-            check=rules.texts,
             given_as="proxies",
             secret=True,
             group="connections",
@@ -260,7 +245,6 @@ class VersionOptions(TypedDict, total=False):
         JobOption(
             help="Use HTTP/1.1 only, also where a server offers HTTP/2.",
             default=False,
-            check=switch,
             group="connections",
             flags=("--http1.1",),
         ),
@@ -270,7 +254,6 @@ class VersionOptions(TypedDict, total=False):
         JobOption(
             help="Use HTTP/2 without asking whether the server supports it, also without TLS, until it wants HTTP/1.1.",
             default=False,
-            check=switch,
             group="connections",
         ),
     ]
@@ -279,7 +262,6 @@ class VersionOptions(TypedDict, total=False):
         JobOption(
             help="Most requests at once on one HTTP/2 connection; a server may allow fewer.",
             default=100,
-            check=rules.streams,
             group="connections",
             metavar="N",
         ),
@@ -299,7 +281,6 @@ class PoolOptions(TypedDict, total=False):
             ),
             default=None,
             default_means="ten times the concurrency, within half of the files that the process can open",
-            check=rules.at_least_0,
             group="connections",
             metavar="N",
             typed="most idle connections that are kept open for later requests, over all hosts",
@@ -314,7 +295,6 @@ class PoolOptions(TypedDict, total=False):
             ),
             default=None,
             default_means="`concurrency_per_host`, or else `concurrency`",
-            check=rules.connections_to_host,
             group="connections",
             metavar="N",
         ),

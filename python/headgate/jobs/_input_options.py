@@ -3,8 +3,6 @@
 from collections.abc import Iterable
 from typing import Annotated, TypedDict
 
-from headgate._checks import switch
-from headgate.jobs import _option_rules as rules
 from headgate.jobs._option_entry import JobOption, StrPath
 
 
@@ -13,7 +11,6 @@ def _column_or_none(of: str) -> JobOption:
         help=f"The input column with {of}.",
         default=None,
         default_means="none",
-        check=rules.column,
         group="input",
         metavar="COLUMN",
         of_job=True,
@@ -28,7 +25,6 @@ class RowOptions(TypedDict, total=False):
         JobOption(
             help="The input column with URLs.",
             default="url",
-            check=rules.column,
             group="input",
             metavar="NAME",
             of_job=True,
@@ -45,7 +41,6 @@ class RowOptions(TypedDict, total=False):
                 " refused: a row chooses its URL, and more only where you say so."
             ),
             default=False,
-            check=switch,
             group="input",
             of_job=True,
         ),
@@ -83,7 +78,6 @@ class RowOptions(TypedDict, total=False):
             ),
             default=None,
             default_means="the URLs of `url_column`",
-            check=rules.text_that_is_there,
             group="input",
             metavar="TEMPLATE",
             of_job=True,
@@ -99,7 +93,6 @@ class InputOptions(RowOptions, total=False):
         JobOption(
             help='Columns of the input to copy into the results, or `"*"` for all.',
             default=(),
-            check=rules.columns,
             given_as="columns",
             group="input",
             metavar="COLUMNS",
@@ -113,7 +106,6 @@ class InputOptions(RowOptions, total=False):
             help="Read only the first N rows.",
             default=None,
             default_means="all",
-            check=rules.at_least_0,
             group="input",
             metavar="N",
             of_job=True,

@@ -2,7 +2,6 @@
 
 from typing import Annotated, TypedDict
 
-from headgate.jobs import _option_rules as rules
 from headgate.jobs._option_entry import BYTES, SECONDS, JobOption
 from headgate.jobs._response_options import BodyLimitOptions
 
@@ -15,7 +14,6 @@ class ConcurrencyOption(TypedDict, total=False):
         JobOption(
             help="Most requests in flight, over all threads and hosts.",
             default=256,
-            check=rules.at_least_1,
             group="limits",
             flags=("-c", "--concurrency"),
             metavar="N",
@@ -32,7 +30,6 @@ class RequestLimitOptions(ConcurrencyOption, BodyLimitOptions, total=False):
             help="Worker threads.",
             default=None,
             default_means="one for each core that this process can use",
-            check=rules.at_least_1,
             group="limits",
             metavar="N",
         ),
@@ -43,7 +40,6 @@ class RequestLimitOptions(ConcurrencyOption, BodyLimitOptions, total=False):
             help="Longest time for an attempt, from connecting to the last byte.",
             default=30.0,
             unit=SECONDS,
-            check=rules.time,
             group="limits",
             metavar="SECONDS",
         ),
@@ -54,7 +50,6 @@ class RequestLimitOptions(ConcurrencyOption, BodyLimitOptions, total=False):
             help="Longest time for connecting.",
             default=10.0,
             unit=SECONDS,
-            check=rules.time,
             group="limits",
             metavar="SECONDS",
         ),
@@ -66,7 +61,6 @@ class RequestLimitOptions(ConcurrencyOption, BodyLimitOptions, total=False):
             default=None,
             default_means="the time of the attempt",
             unit=SECONDS,
-            check=rules.time,
             group="limits",
             metavar="SECONDS",
         ),
@@ -78,7 +72,6 @@ class RequestLimitOptions(ConcurrencyOption, BodyLimitOptions, total=False):
             default=None,
             default_means="the time of the attempt",
             unit=SECONDS,
-            check=rules.time,
             group="limits",
             metavar="SECONDS",
         ),
@@ -98,7 +91,6 @@ class RequestLimitOptions(ConcurrencyOption, BodyLimitOptions, total=False):
                 " between 16 MiB and 256 MiB"
             ),
             unit=BYTES,
-            check=rules.at_least_1_mib,
             given_as="size",
             group="limits",
             metavar="SIZE",
@@ -119,7 +111,6 @@ class LimitOptions(RequestLimitOptions, total=False):
             ),
             default=128 * 1024**2,
             unit=BYTES,
-            check=rules.at_least_1,
             given_as="size",
             group="limits",
             metavar="SIZE",
@@ -131,7 +122,6 @@ class LimitOptions(RequestLimitOptions, total=False):
             help="How long requests in flight may continue after an interrupt.",
             default=10.0,
             unit=SECONDS,
-            check=rules.time_or_none,
             group="limits",
             metavar="SECONDS",
             typed="how long requests in flight may continue after Ctrl-C",

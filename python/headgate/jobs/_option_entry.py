@@ -3,7 +3,7 @@
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Literal, TypeAlias, get_args
+from typing import Any, Final, Literal, TypeAlias
 
 from headgate._option import Option
 
@@ -44,11 +44,7 @@ GivenAs: TypeAlias = Literal[
 ]
 """How a value is given, where that is not how it is meant: each face reads it in its own way."""
 
-FORMATS: Final[tuple[Format, ...]] = get_args(Format)
-LIMIT_BY: Final[tuple[LimitBy, ...]] = get_args(LimitBy)
 STANDARD_STREAM: Final = "-"
-AFTER_SCHEME: Final = "://"
-"""What makes an input a URL."""
 NONE: Final = "none"
 """Stands for no limit, where one is taken back."""
 

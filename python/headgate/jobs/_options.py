@@ -9,7 +9,6 @@ from typing import Annotated, Final, TypedDict
 
 from headgate._checks import switch
 from headgate._option import OptionSet
-from headgate.jobs import _option_rules as rules
 from headgate.jobs._connection_options import ConnectionOptions
 from headgate.jobs._input_options import InputOptions
 from headgate.jobs._limit_options import ConcurrencyOption, LimitOptions
@@ -65,7 +64,6 @@ class OnlyOption(TypedDict, total=False):
             ),
             default=None,
             default_means="all but `invalid_request`",
-            check=rules.kinds,
             given_as="kinds",
             group="what to retry",
             metavar="KINDS",

@@ -2,9 +2,7 @@
 
 from typing import Annotated, TypedDict
 
-from headgate._checks import one_of, switch
-from headgate.jobs import _option_rules as rules
-from headgate.jobs._option_entry import BYTES, FORMATS, SECONDS, Format, JobOption
+from headgate.jobs._option_entry import BYTES, SECONDS, Format, JobOption
 
 
 class PartOptions(TypedDict, total=False):
@@ -16,7 +14,6 @@ class PartOptions(TypedDict, total=False):
             help="Size at which a file of results is closed and the next one started.",
             default=128 * 1024**2,
             unit=BYTES,
-            check=rules.at_least_1,
             given_as="size",
             group="output",
             metavar="SIZE",
@@ -34,7 +31,6 @@ class OutputOptions(TypedDict, total=False):
             help="`parquet`, `ndjson`, or `none` to count results without keeping them.",
             default=None,
             default_means="`parquet`, or `ndjson` to standard output",
-            check=one_of(FORMATS),
             group="output",
             metavar="FORMAT",
             of_job=True,
@@ -48,7 +44,6 @@ class OutputOptions(TypedDict, total=False):
                 " the results stay."
             ),
             default=False,
-            check=switch,
             group="output",
             typed="delete the results of an earlier job in OUT and start over; asks first on a terminal",
         ),
@@ -58,7 +53,6 @@ class OutputOptions(TypedDict, total=False):
         JobOption(
             help="Continue where an earlier run of the same job stopped; if `False`, raise `OutputError` instead.",
             default=True,
-            check=switch,
             group="output",
             typed="refuse if OUT already holds a job",
         ),
@@ -71,7 +65,6 @@ class OutputOptions(TypedDict, total=False):
                 " there before must be unchanged."
             ),
             default=False,
-            check=switch,
             group="output",
             typed="resume even if rows were added to the end of INPUT, and do these too",
         ),
@@ -86,7 +79,6 @@ class OutputOptions(TypedDict, total=False):
             default=None,
             default_means="10 seconds; in a run of more than 3 hours 0.1 % of its time so far, up to a minute",
             unit=SECONDS,
-            check=rules.time,
             group="output",
             metavar="SECONDS",
             typed="longest time between commits, and so how much work a crash can cost",
@@ -98,7 +90,6 @@ class OutputOptions(TypedDict, total=False):
             help="How many rows may be read beyond the oldest unfinished one.",
             default=4_000_000,
             unit="rows",
-            check=rules.at_least_1,
             group="output",
             metavar="ROWS",
         ),

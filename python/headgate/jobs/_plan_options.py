@@ -3,7 +3,6 @@
 from typing import Annotated, Final, TypedDict
 
 from headgate import _checks
-from headgate.jobs import _option_rules as rules
 from headgate.jobs._option_entry import SECONDS, JobOption
 
 _MOST_PROBES: Final = 1000
@@ -19,7 +18,7 @@ class LatencyOptions(TypedDict, total=False):
             default=None,
             default_means="not known",
             unit=SECONDS,
-            check=rules.time,
+            check=_checks.number(lambda seconds: seconds > 0, "more than 0 seconds", kind=_checks.SECONDS),
             group="plan",
             metavar="SECONDS",
             typed="how long an answer takes, to tell how fast --concurrency lets the job go",

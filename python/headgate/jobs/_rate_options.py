@@ -1,10 +1,8 @@
 """The options that limit what each server is asked, and how fast."""
 
 from collections.abc import Mapping
-from typing import Annotated, TypedDict, get_args
+from typing import Annotated, TypedDict
 
-from headgate._checks import one_of
-from headgate.jobs import _option_rules as rules
 from headgate.jobs._option_entry import CostOf, JobOption, LimitBy
 
 
@@ -21,7 +19,6 @@ class SettablePaceOptions(TypedDict, total=False):
             ),
             default=None,
             default_means="no limit but `concurrency`",
-            check=rules.host_concurrency,
             given_as="per host",
             group="rates",
             metavar="[HOST=]N",
@@ -37,7 +34,6 @@ class SettablePaceOptions(TypedDict, total=False):
             ),
             default=None,
             default_means="no limit",
-            check=rules.rate,
             group="rates",
             metavar="N/TIME",
             typed="most requests in a time, such as 100/s, 6000/m or 1/10s",
@@ -52,7 +48,6 @@ class SettablePaceOptions(TypedDict, total=False):
             ),
             default=None,
             default_means="no limit",
-            check=rules.host_rate,
             given_as="per host",
             group="rates",
             metavar="[HOST=]N/TIME",
@@ -65,7 +60,6 @@ class SettablePaceOptions(TypedDict, total=False):
             help="Requests that may start at once after a pause, where a rate limits them.",
             default=None,
             default_means="as many as the rate allows in 10 ms, and at least 1",
-            check=rules.burst,
             group="rates",
             metavar="N",
         ),
@@ -84,7 +78,6 @@ class SettableRateOptions(SettablePaceOptions, total=False):
             ),
             default=None,
             default_means="no limit",
-            check=rules.rate,
             group="rates",
             metavar="N/TIME",
             typed="most cost in a time, such as 150000/m; each row needs a cost for it",
@@ -118,7 +111,6 @@ class CostColumnOption(TypedDict, total=False):
         JobOption(
             help="The input column with the cost of each row, a number.",
             default=None,
-            check=rules.column,
             group="rates",
             metavar="NAME",
         ),
@@ -137,7 +129,6 @@ class CostRuleOptions(TypedDict, total=False):
             ),
             default=None,
             default_means="",
-            check=rules.column,
             group="rates",
             metavar="COLUMN",
             typed="the selected column that says what a row has cost in the end",
@@ -148,7 +139,6 @@ class CostRuleOptions(TypedDict, total=False):
         JobOption(
             help="What a row costs, if the input doesn't say it: `body-bytes` is the size of the request body.",
             default=None,
-            check=one_of(get_args(CostOf)),
             group="rates",
             metavar="WHAT",
             typed="what a row costs: body-bytes, the size of its request body",

@@ -3,9 +3,7 @@
 from collections.abc import Iterable
 from typing import Annotated, Literal, TypedDict
 
-from headgate._checks import switch
 from headgate._native import __version__
-from headgate.jobs import _option_rules as rules
 from headgate.jobs._option_entry import Headers, JobOption, Json, Statuses, StrPath
 
 
@@ -18,7 +16,6 @@ class MethodOption(TypedDict, total=False):
             help="Method for rows without their own.",
             default=None,
             default_means="`GET`, or `POST` for a request with a body",
-            check=rules.method,
             group="request",
             flags=("-X", "--method"),
             metavar="METHOD",
@@ -35,7 +32,6 @@ class WhoAsksOptions(TypedDict, total=False):
         JobOption(
             help="The `User-Agent` header.",
             default=f"headgate/{__version__}",
-            check=rules.header_value,
             group="request",
             metavar="TEXT",
             of_job=True,
@@ -50,7 +46,6 @@ class WhoAsksOptions(TypedDict, total=False):
                 " answer."
             ),
             default="408,425,429,5xx",
-            check=rules.statuses,
             given_as="statuses",
             group="output",
             metavar="STATUSES",
@@ -63,7 +58,6 @@ class WhoAsksOptions(TypedDict, total=False):
         JobOption(
             help="Don't fetch what a host's robots.txt disallows (RFC 9309); such rows fail as `blocked_by_robots`.",
             default=False,
-            check=switch,
             group="request",
             of_job=True,
         ),
@@ -82,7 +76,6 @@ class HeaderOptions(TypedDict, total=False):
         JobOption(
             help="Headers to send with each request; a mapping, or pairs if a name repeats.",
             default=(),
-            check=rules.headers,
             given_as="headers",
             secret=True,
             group="request",
@@ -97,7 +90,6 @@ class HeaderOptions(TypedDict, total=False):
         JobOption(
             help="Token to send as `Authorization: Bearer`, or the path of a file with it.",
             default=None,
-            check=rules.token,
             given_as="token",
             secret=True,
             group="request",
@@ -111,7 +103,6 @@ class HeaderOptions(TypedDict, total=False):
             help="`name:password` to send as `Authorization: Basic`, or the path of a file with it.",
             default=None,
             default_means="that of the URL, if it has one",
-            check=rules.user,
             given_as="user",
             secret=True,
             group="request",
@@ -129,7 +120,6 @@ class HeaderOptions(TypedDict, total=False):
                 " other values of these."
             ),
             default=(),
-            check=rules.header_names,
             given_as="names",
             group="request",
             flags=("--secret-header",),
@@ -147,7 +137,6 @@ class HeaderOptions(TypedDict, total=False):
             ),
             default=(),
             default_means="the origin that all requests go to, where the input says it; otherwise it is required",
-            check=rules.origins,
             given_as="texts",
             group="request",
             metavar="ORIGIN",
@@ -181,7 +170,6 @@ class BodyOptions(TypedDict, total=False):
                 " a mapping, or pairs if a name repeats."
             ),
             default=(),
-            check=rules.headers,
             given_as="header templates",
             secret=True,
             group="request",
@@ -213,7 +201,6 @@ class BodyOptions(TypedDict, total=False):
         JobOption(
             help="`name=template` pairs of a form in the URL encoding, which is the body.",
             default=(),
-            check=rules.texts,
             given_as="texts",
             secret=True,
             group="request",
@@ -230,7 +217,6 @@ class BodyOptions(TypedDict, total=False):
                 " send."
             ),
             default=(),
-            check=rules.texts,
             given_as="texts",
             secret=True,
             group="request",

@@ -3,8 +3,6 @@
 from collections.abc import Iterable
 from typing import Annotated, TypedDict
 
-from headgate._checks import switch
-from headgate.jobs import _option_rules as rules
 from headgate.jobs._option_entry import BYTES, JobOption, Redirects, SaveFormat, Selection
 
 
@@ -30,8 +28,6 @@ class FollowOption(TypedDict, total=False):
         JobOption(
             help="Most redirects to follow for a row; one with more fails.",
             default=10,
-            check=rules.redirects,
-            hint="to follow none, use redirects none",
             group="request",
             metavar="N",
             of_job=True,
@@ -47,7 +43,6 @@ class HistoryOption(TypedDict, total=False):
         JobOption(
             help="Keep the redirects of each row, with status and location, in the column `redirects`.",
             default=False,
-            check=switch,
             group="output",
             of_job=True,
         ),
@@ -62,7 +57,6 @@ class ReadOptions(TypedDict, total=False):
         JobOption(
             help="Send cookies that a server sets in a redirect along with the next one, separately for each row.",
             default=False,
-            check=switch,
             group="request",
             of_job=True,
         ),
@@ -72,7 +66,6 @@ class ReadOptions(TypedDict, total=False):
         JobOption(
             help='Ask for a range of bytes, such as `"0-499"` or `"-500"`, or several separated by commas.',
             default=None,
-            check=rules.byte_range,
             group="request",
             flags=("-r", "--range"),
             metavar="RANGE",
@@ -85,7 +78,6 @@ class ReadOptions(TypedDict, total=False):
             help="Keep status and headers only; bodies are not read.",
             default=False,
             default_means="",
-            check=switch,
             group="output",
             flags=("--no-body",),
             of_job=True,
@@ -96,7 +88,6 @@ class ReadOptions(TypedDict, total=False):
         JobOption(
             help="Keep bodies as they were sent, without decoding gzip and the like.",
             default=False,
-            check=switch,
             group="output",
             of_job=True,
         ),
@@ -119,7 +110,6 @@ class TakeOptions(TypedDict, total=False):
                 " or `json`. What is not there is null."
             ),
             default=(),
-            check=rules.texts,
             given_as="selection",
             group="output",
             metavar="NAME=PATH",
@@ -132,7 +122,6 @@ class TakeOptions(TypedDict, total=False):
         JobOption(
             help="Selected columns without which a row fails as `unexpected_answer`.",
             default=(),
-            check=rules.columns,
             given_as="list",
             group="output",
             metavar="COLUMNS",
@@ -150,7 +139,6 @@ class OmitOption(TypedDict, total=False):
         JobOption(
             help="Columns that the results are to go without, such as `body` and `headers`.",
             default=(),
-            check=rules.columns,
             given_as="list",
             group="output",
             metavar="COLUMNS",
@@ -177,7 +165,6 @@ class ColumnOptions(SelectOptions, total=False):
             ),
             default=None,
             default_means="bodies are a column",
-            check=rules.text_that_is_there,
             group="output",
             metavar="TEMPLATE",
             typed="save bodies as files in OUT, with names such as 'images/{id}.{ext}'",
@@ -200,7 +187,6 @@ class ColumnOptions(SelectOptions, total=False):
             help="The input column with SHA-256 checksums that saved bodies must have.",
             default=None,
             default_means="none",
-            check=rules.column,
             group="output",
             metavar="COLUMN",
             of_job=True,
@@ -217,7 +203,6 @@ class BodyLimitOptions(TypedDict, total=False):
             help="Longest response body, as received and as decoded; a row with a longer one fails.",
             default=16 * 1024**2,
             unit=BYTES,
-            check=rules.at_least_0,
             given_as="size",
             group="limits",
             metavar="SIZE",
@@ -229,7 +214,6 @@ class BodyLimitOptions(TypedDict, total=False):
         JobOption(
             help="Cut longer bodies off at `max_body_bytes`; such a row does not fail.",
             default=False,
-            check=switch,
             group="limits",
             typed="cut longer bodies off there; such a row does not fail",
         ),

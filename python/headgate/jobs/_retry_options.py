@@ -3,8 +3,6 @@
 from collections.abc import Iterable
 from typing import Annotated, TypedDict
 
-from headgate._checks import switch
-from headgate.jobs import _option_rules as rules
 from headgate.jobs._option_entry import SECONDS, JobOption
 
 
@@ -20,7 +18,6 @@ class SettableRepeatOptions(TypedDict, total=False):
                 " done nothing; see `retry_unsafe` and `idempotency_key`."
             ),
             default=3,
-            check=rules.retries,
             group="retries",
             metavar="N",
         ),
@@ -34,7 +31,6 @@ class SettableRepeatOptions(TypedDict, total=False):
             ),
             default=0.5,
             unit=SECONDS,
-            check=rules.time_or_none,
             group="retries",
             metavar="SECONDS",
         ),
@@ -45,7 +41,6 @@ class SettableRepeatOptions(TypedDict, total=False):
             help="Where that doubling ends.",
             default=60.0,
             unit=SECONDS,
-            check=rules.time_or_none,
             group="retries",
             metavar="SECONDS",
             typed="longest delay before any attempt",
@@ -57,7 +52,6 @@ class SettableRepeatOptions(TypedDict, total=False):
             help="Longest time for a row, from its first attempt to the end of its last one.",
             default=None,
             default_means="none",
-            check=rules.time,
             group="retries",
             metavar="SECONDS",
         ),
@@ -71,7 +65,6 @@ class SettableRepeatOptions(TypedDict, total=False):
             ),
             default=3600.0,
             unit=SECONDS,
-            check=rules.time_or_none,
             group="retries",
             metavar="SECONDS",
         ),
@@ -85,7 +78,6 @@ class SettableRepeatOptions(TypedDict, total=False):
             ),
             default=None,
             default_means="900, or 30 for a host that has never responded",
-            check=rules.time,
             group="retries",
             metavar="SECONDS",
         ),
@@ -104,7 +96,6 @@ class SettableRetryingOptions(SettableRepeatOptions, total=False):
             ),
             default=None,
             default_means="300, or 30 if no host has ever responded",
-            check=rules.time,
             group="retries",
             metavar="SECONDS",
         ),
@@ -120,7 +111,6 @@ class SettableRetryingOptions(SettableRepeatOptions, total=False):
             default_means=(
                 "if the first 1,000 rows all fail with one kind of error, of at least 10 hosts or an input of one host"
             ),
-            check=rules.share_of_failures,
             given_as="share",
             group="retries",
             metavar="SHARE",
@@ -141,7 +131,6 @@ class RepeatableOptions(TypedDict, total=False):
                 " includes `connect_timeout`."
             ),
             default="connect,resolve,proxy,closed,timeout,408,425,429,500,502,503,504",
-            check=rules.failures,
             given_as="failures",
             group="retries",
             metavar="FAILURES",
@@ -153,7 +142,6 @@ class RepeatableOptions(TypedDict, total=False):
         JobOption(
             help="Also repeat requests that may have an effect twice, such as a `POST` that was not answered.",
             default=False,
-            check=switch,
             group="retries",
         ),
     ]
@@ -166,7 +154,6 @@ class RepeatableOptions(TypedDict, total=False):
                 " method."
             ),
             default=False,
-            check=switch,
             group="retries",
             typed="send an Idempotency-Key with each row, the same for all attempts, and repeat any method",
         ),

@@ -33,6 +33,7 @@ use crate::model::boundary_salt::BoundarySalt;
 use crate::model::error::{ErrorKind, JobError};
 use crate::model::grouped::grouped;
 use crate::model::message::{Message, OptionName};
+use crate::model::option_rules::Mistake;
 use crate::model::options::{DEFAULT_USER_AGENT, JobOptions, Output, SourceOptions};
 use crate::model::row::RowBatch;
 use crate::model::source_size::SourceSize;
@@ -60,6 +61,18 @@ pub struct RetryOptions {
     /// How the work is done. What belongs to the job (input, columns, method …) is the job's own, but for headers and body, whose values are
     /// not stored: they must be those of the job.
     pub job: JobOptions,
+}
+
+impl RetryOptions {
+    /// Returns the mistakes in where the job is.
+    pub fn mistakes(&self) -> Option<Mistake> {
+        let message = match self.output.to_str() {
+            Some("") => "is missing: name the directory of a job",
+            Some("-") => "must be the directory of a job: what went to standard output is not remembered",
+            _ => return None,
+        };
+        Some(Mistake { option: OptionName::Output, message: message.into() })
+    }
 }
 
 /// A job's directory, taken by this process, with rows to be asked again.
@@ -198,7 +211,7 @@ fn with_manifest(mut job: JobOptions, manifest: &Manifest, output: &Path) -> Res
     job.sink.output = Output::Directory(output.to_owned());
     job.sink.format = manifest.format();
     job.request.method.clone_from(&spec.method);
-    job.request.fail_on = spec.fail_on.parse()?;
+    job.request.fail_on = spec.fail_on.parse().map_err(|error: String| JobError::output(error))?;
     spec.answers.ask(&mut job.request, &mut job.answer);
     job.request.network.add(&spec.network);
     job.request.user_agent = spec.user_agent.clone().unwrap_or_else(|| DEFAULT_USER_AGENT.into());

@@ -42,7 +42,9 @@ impl FromStr for Dns {
         let server = bare.parse().map(|address: IpAddr| SocketAddr::new(address, DNS_PORT)).or_else(|_| text.parse());
         match server {
             Ok(server) if server.port() > 0 => Ok(Self::Server(server)),
-            _ => Err(format!("{text}: must be `system` or the IP address of a name server, with or without a port")),
+            _ => {
+                Err(format!("must be the IP address of a name server, with or without a port, or system, not '{text}'"))
+            }
         }
     }
 }
@@ -66,7 +68,7 @@ mod tests {
         }
         for text in ["", "System", "dns.example", "1.2.3", "1.2.3.4:", "1.2.3.4:0", "1.2.3.4:65536", "[1.2.3.4"] {
             let message =
-                format!("{text}: must be `system` or the IP address of a name server, with or without a port");
+                format!("must be the IP address of a name server, with or without a port, or system, not '{text}'");
             assert_eq!(Err(message), text.parse::<Dns>());
         }
     }

@@ -5,7 +5,10 @@ use std::num::NonZeroU32;
 use std::str::FromStr;
 use std::time::Duration;
 
+use crate::message;
 use crate::model::error::ErrorKind;
+use crate::model::message::OptionName;
+use crate::model::option_rules::Mistake;
 use crate::model::status_set::StatusSet;
 
 pub const DEFAULT_RETRIES: u16 = 3;
@@ -161,6 +164,56 @@ pub enum CostOf {
 pub struct CostLimit {
     pub rate: Rate,
     pub of: CostOf,
+}
+
+/// The options of a limit on costs, each as it was given.
+#[derive(Debug, Default)]
+pub struct CostOptions {
+    pub rate: Option<Rate>,
+    pub column: Option<String>,
+    pub of_body: bool,
+    /// The response says what a row has cost.
+    pub is_found: bool,
+}
+
+impl CostOptions {
+    /// Returns all mistakes in how they are combined.
+    pub fn mistakes(&self) -> Vec<Mistake> {
+        let mut found = Vec::new();
+        let mut add = |option, message| found.push(Mistake { option, message });
+        let of_row = [(OptionName::CostColumn, self.column.is_some()), (OptionName::CostOf, self.of_body)];
+        let of_rows = of_row.into_iter().chain([(OptionName::CostFrom, self.is_found)]);
+        let mut given = of_rows.filter(|(_, is_given)| *is_given).map(|(option, _)| option).peekable();
+        if self.rate.is_none() {
+            let rate = OptionName::RateCost.set("150000/m");
+            given.for_each(|option| add(option, message!("limits nothing without ", rate.clone())));
+        } else if given.peek().is_none() {
+            let body = OptionName::CostOf.set("body-bytes");
+            let known = message!(OptionName::CostColumn, ", ", body, " or ", OptionName::CostFrom);
+            add(OptionName::RateCost, message!("needs the cost of each row: give ", known));
+        }
+        if self.column.is_some() && self.of_body {
+            add(
+                OptionName::CostOf,
+                message!("can't be combined with ", OptionName::CostColumn, ": a row has one cost"),
+            );
+        }
+        found
+    }
+
+    /// Returns the limit; there is none of a rate without a cost, nor of a cost without a rate.
+    pub fn limit(self) -> Option<CostLimit> {
+        let of = if self.of_body {
+            CostOf::BodyBytes
+        } else if let Some(column) = self.column {
+            CostOf::Column(column)
+        } else if self.is_found {
+            CostOf::Row
+        } else {
+            return None;
+        };
+        self.rate.map(|rate| CostLimit { rate, of })
+    }
 }
 
 /// What may start.

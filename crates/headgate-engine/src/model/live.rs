@@ -1,6 +1,7 @@
 //! What of a run can be changed while it goes on: plain data.
 
 use std::collections::BTreeMap;
+use std::num::NonZeroU32;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -8,12 +9,11 @@ use crate::message;
 use crate::model::error::JobError;
 use crate::model::limits::{CostLimit, LimitBy, Limits, NetworkDownAfter, PerHost, Retrying, StopWhenFailed};
 use crate::model::message::OptionName;
+use crate::model::option_rules::{seconds, whole};
 use crate::model::options::RunOptions;
 
 /// Takes a limit away, or sets back what has no single default value.
 const NONE: &str = "none";
-/// No time that is set is longer.
-const MAX_SECONDS: f64 = 365.0 * 86_400.0;
 
 /// The options that can be set while a job goes on.
 pub const SETTABLE: [OptionName; 14] = [
@@ -89,13 +89,14 @@ impl Live {
         let by = limits.limit_by;
         match option {
             OptionName::Concurrency => {
-                *concurrency = number(text).filter(|number| *number > 0).ok_or_else(|| not_a_number(text))?;
+                *concurrency = number(option, text)?;
             }
             OptionName::ConcurrencyPerHost => limits.concurrency_per_host = per_host(text, by, host_key)?,
             OptionName::Rate => limits.rate = or_none(text, str::parse)?,
             OptionName::RatePerHost => limits.rate_per_host = per_host(text, by, host_key)?,
             OptionName::Burst => {
-                limits.burst = or_none(text, |text| number(text).ok_or_else(|| not_a_number(text)))?;
+                let burst = or_none(text, |text| number(option, text))?;
+                limits.burst = burst.and_then(NonZeroU32::new);
             }
             OptionName::RateCost => {
                 let rate = or_none(text, str::parse)?;
@@ -105,14 +106,14 @@ impl Live {
                 }
                 limits.cost = rate.zip(of).map(|(rate, of)| CostLimit { rate, of });
             }
-            OptionName::Retries => retrying.retries = number(text).ok_or_else(|| not_a_number(text))?,
-            OptionName::RetryDelayS => retrying.delay = seconds(text)?,
-            OptionName::RetryMaxDelayS => retrying.max_delay = seconds(text)?,
-            OptionName::DeadlineS => retrying.deadline = or_none(text, seconds)?,
-            OptionName::MaxRetryAfterS => retrying.max_retry_after = seconds(text)?,
-            OptionName::HostDownAfterS => retrying.host_down_after = or_none(text, seconds)?,
+            OptionName::Retries => retrying.retries = number(option, text)?,
+            OptionName::RetryDelayS => retrying.delay = seconds_of(option, text)?,
+            OptionName::RetryMaxDelayS => retrying.max_delay = seconds_of(option, text)?,
+            OptionName::DeadlineS => retrying.deadline = or_none(text, |text| seconds_of(option, text))?,
+            OptionName::MaxRetryAfterS => retrying.max_retry_after = seconds_of(option, text)?,
+            OptionName::HostDownAfterS => retrying.host_down_after = or_none(text, |text| seconds_of(option, text))?,
             OptionName::NetworkDownAfterS => {
-                let time = or_none(text, seconds)?;
+                let time = or_none(text, |text| seconds_of(option, text))?;
                 retrying.network_down_after = time.map_or(NetworkDownAfter::Default, NetworkDownAfter::After);
             }
             // `never` is something else than what holds where nothing is said.
@@ -127,18 +128,14 @@ fn or_none<T>(text: &str, parse: impl FnOnce(&str) -> Result<T, String>) -> Resu
     if text == NONE { Ok(None) } else { parse(text).map(Some) }
 }
 
-fn number<T: FromStr>(text: &str) -> Option<T> {
-    text.parse().ok()
+fn number<T: TryFrom<u64>>(option: OptionName, text: &str) -> Result<T, String> {
+    let not_a_number = || format!("must be a whole number, not '{text}'");
+    let number = whole(option, text.parse().map_err(|_| not_a_number())?, text)?;
+    number.try_into().map_err(|_| not_a_number())
 }
 
-fn not_a_number(text: &str) -> String {
-    format!("must be a whole number that is not too large, not '{text}'")
-}
-
-fn seconds(text: &str) -> Result<Duration, String> {
-    let seconds = text.parse().ok().filter(|seconds| (0.0..=MAX_SECONDS).contains(seconds));
-    let wrong = || format!("must be between 0 and {MAX_SECONDS} seconds, not '{text}'");
-    seconds.map(Duration::from_secs_f64).ok_or_else(wrong)
+fn seconds_of(option: OptionName, text: &str) -> Result<Duration, String> {
+    seconds(option, text.parse().map_err(|_| format!("must be a number of seconds, not '{text}'"))?)
 }
 
 fn per_host<T: FromStr<Err = String>>(text: &str, by: LimitBy, host_key: HostKey) -> Result<PerHost<T>, String> {
@@ -211,11 +208,11 @@ mod tests {
     fn what_cannot_be_set_is_refused_with_its_option() {
         let base = Live::new(&RunOptions::default());
         for (expected, name, text) in [
-            ("concurrency must be a whole number that is not too large, not '0'", "concurrency", "0"),
-            ("retries must be a whole number that is not too large, not '65536'", "retries", "65536"),
+            ("concurrency must be at least 1, not 0", "concurrency", "0"),
+            ("retries must be at most 65535, not 65536", "retries", "65536"),
             ("rate_per_host 'a b' is no host", "rate_per_host", "a b=5/s"),
             ("rate_cost limits nothing: the job was started without costs of its rows", "rate_cost", "5/s"),
-            ("deadline_s must be between 0 and 31536000 seconds, not 'soon'", "deadline_s", "soon"),
+            ("deadline_s must be a number of seconds, not 'soon'", "deadline_s", "soon"),
             ("method can't be set while a job goes on", "method", "PUT"),
         ] {
             let refused = base.with(&settings(&[(name, text)]), as_named).expect_err(name);

@@ -17,6 +17,7 @@ pub mod live;
 pub mod memory;
 pub mod message;
 pub mod network_options;
+pub mod option_rules;
 pub mod options;
 pub mod origin;
 pub mod origin_set;

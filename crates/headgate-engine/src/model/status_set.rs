@@ -4,10 +4,6 @@ use std::fmt;
 use std::ops::RangeInclusive;
 use std::str::FromStr;
 
-use crate::message;
-use crate::model::error::JobError;
-use crate::model::message::OptionName;
-
 /// Three digits, the first of which names the class (RFC 9110 section 15). Codes beyond 599 are no standard, but are sent.
 const CODES: RangeInclusive<u16> = 100..=999;
 const CODES_OF_A_CLASS: u16 = 100;
@@ -62,20 +58,17 @@ fn codes(part: &str) -> Option<RangeInclusive<u16>> {
 }
 
 impl FromStr for StatusSet {
-    type Err = JobError;
+    type Err = String;
 
     /// Codes and classes between commas, `408,5xx`; `none` or nothing for the empty set.
-    fn from_str(text: &str) -> Result<Self, JobError> {
+    fn from_str(text: &str) -> Result<Self, String> {
         let mut set = Self::default();
         if matches!(text.trim(), "" | NONE) {
             return Ok(set);
         }
         for part in text.split(',').map(str::trim) {
             set.insert(codes(part).ok_or_else(|| {
-                JobError::usage(message!(
-                    OptionName::FailOn,
-                    ": '{part}' is not a status: write codes and classes, such as 429,5xx, or none"
-                ))
+                format!("'{part}' is not a status: write codes and classes, such as 429,5xx, or none")
             })?);
         }
         Ok(set)
@@ -157,7 +150,7 @@ mod tests {
         for part in ["50", "5x", "xx", "0xx", "099", "1000", "-50", "+50", "five", "5xxx", "none", "4 8", "²xx"] {
             let error = format!("408,{part}").parse::<StatusSet>().expect_err(part);
             let message = "is not a status: write codes and classes, such as 429,5xx, or none";
-            assert_eq!(JobError::usage(message!(OptionName::FailOn, ": '{part}' {message}")), error);
+            assert_eq!(format!("'{part}' {message}"), error);
         }
         assert!("408,,429".parse::<StatusSet>().is_err());
     }

@@ -4,25 +4,268 @@ use crate::columns::select::Selection;
 use crate::engine::machine;
 use crate::http::authorization::authorization;
 use crate::http::defaults::OURS;
-use crate::http::header_lines::checked;
 use crate::http::target;
 use crate::message;
 use crate::model::error::JobError;
 use crate::model::message::{Message, OptionName};
 use crate::model::network_options::Network;
-use crate::model::options::{Format, JobOptions, Output, RequestOptions, RunOptions, SaveFormat, SourceOptions};
+use crate::model::option_rules::{Mistake, byte_range, has_control_character, is_token, refuse, seconds, whole};
+use crate::model::options::{
+    Format, JobOptions, Output, RedirectPolicy, RequestOptions, RunOptions, SaveFormat, SourceOptions, Templates,
+};
+use crate::model::secret::Secret;
 use crate::source::first_that_holds;
 
-/// The largest body that fits a column of a batch, with room for others beside it.
-const MAX_MAX_BODY_BYTES: u64 = 1 << 30;
+const CONTROL: &str = "holds a control character";
 
 pub(crate) fn check(options: &JobOptions) -> Result<(), JobError> {
-    check_run(&options.run)?;
-    check_saving(options)?;
-    check_request(&options.request)?;
+    refuse(mistakes(options))?;
+    check_network(&options.request)?;
     check_places(options)?;
     check_header_templates(options)?;
     check_selection(options)
+}
+
+/// Checks a run that has no source and no sink of its own.
+///
+/// # Errors
+/// `Usage`: all mistakes, each with its option.
+pub(super) fn check_requests(request: &RequestOptions, run: &RunOptions) -> Result<(), JobError> {
+    let mut found = Mistakes::default();
+    found.of_request(request);
+    found.of_run(run);
+    refuse(found.all)?;
+    check_network(request)
+}
+
+/// Returns all mistakes that the options of a run show by themselves.
+pub fn mistakes(options: &JobOptions) -> Vec<Mistake> {
+    let mut found = Mistakes::default();
+    found.of_columns(options);
+    found.of_bodies(options);
+    found.of_saving(options);
+    found.of_pairs(OptionName::HeaderTemplates, &options.source.templates.headers);
+    found.of_request(&options.request);
+    found.of_run(&options.run);
+    found.all
+}
+
+/// Returns all mistakes in what a job reads and where it writes. A plan needs no output.
+pub fn mistakes_of_ends(options: &JobOptions, needs_output: bool) -> Vec<Mistake> {
+    let mut found = Mistakes::default();
+    found.of_input(&options.source);
+    match (options.sink.format, &options.sink.output) {
+        (Format::None, Output::Directory(_) | Output::Stdout) => {
+            found.add(OptionName::Output, "keeps nothing with the format none: leave one of them out");
+        }
+        (Format::Parquet | Format::Ndjson, Output::Nowhere) if needs_output => found.add(
+            OptionName::Output,
+            "is missing: name a directory for the results, or - for NDJSON on standard output",
+        ),
+        (Format::Parquet, Output::Stdout) => {
+            found.add(OptionName::Format, "parquet can't go to standard output: use ndjson, or name a directory");
+        }
+        _ => {}
+    }
+    found.all
+}
+
+#[derive(Default)]
+struct Mistakes {
+    all: Vec<Mistake>,
+}
+
+impl Mistakes {
+    fn add(&mut self, option: OptionName, message: impl Into<Message>) {
+        self.all.push(Mistake { option, message: message.into() });
+    }
+
+    fn add_if(&mut self, is_wrong: bool, option: OptionName, message: impl Into<Message>) {
+        if is_wrong {
+            self.add(option, message);
+        }
+    }
+
+    /// Adds the mistake of a rule, if it found one.
+    fn add_error<T>(&mut self, option: OptionName, result: Result<T, String>) {
+        if let Err(wrong) = result {
+            self.add(option, wrong);
+        }
+    }
+
+    fn of_input(&mut self, source: &SourceOptions) {
+        if source.inputs().all(str::is_empty) {
+            let missing = "is missing: name a file, a directory, a URL with ranges, or - for lines on standard input";
+            return self.add(OptionName::Input, missing);
+        }
+        for input in source.inputs() {
+            self.add_if(input.is_empty(), OptionName::Input, "must not have an empty path");
+            let what = if input == "-" { input } else { "a URL" };
+            let is_alone = (input == "-" || input.contains("://")) && !source.more_inputs.is_empty();
+            self.add_if(is_alone, OptionName::Input, format!("{what} can't be combined with others: only files can"));
+        }
+    }
+
+    /// Checks the names of columns, and that those that are named are read.
+    fn of_columns(&mut self, options: &JobOptions) {
+        let JobOptions { source, answer, request, .. } = options;
+        let columns = [
+            (OptionName::UrlColumn, Some(&source.url_column)),
+            (OptionName::MethodColumn, source.method_column.as_ref()),
+            (OptionName::HeadersColumn, source.headers_column.as_ref()),
+            (OptionName::BodyColumn, source.body_column.as_ref()),
+            (OptionName::BodyFileColumn, source.body_file_column.as_ref()),
+            (OptionName::IfNoneMatchColumn, source.if_none_match_column.as_ref()),
+            (OptionName::IfModifiedSinceColumn, source.if_modified_since_column.as_ref()),
+            (OptionName::ChecksumColumn, source.checksum_column.as_ref()),
+            (OptionName::CostColumn, source.cost_column.as_ref()),
+            (OptionName::CostFrom, answer.cost_from.as_ref()),
+        ];
+        for (option, column) in columns {
+            self.add_if(column.is_some_and(String::is_empty), option, "is empty: name a column of the input");
+        }
+        let texts = [
+            (OptionName::Url, source.url.as_slice()),
+            (OptionName::SaveTo, source.save_to.as_slice()),
+            (OptionName::Sni, request.sni.as_slice()),
+            (OptionName::Interface, request.interface.as_slice()),
+            (OptionName::Select, &answer.select),
+            (OptionName::DataUrlencode, &source.templates.data_urlencode),
+            (OptionName::Form, &source.templates.form),
+            (OptionName::Resolve, &request.resolve),
+        ];
+        for (option, texts) in texts {
+            self.add_if(texts.iter().any(String::is_empty), option, "is empty");
+        }
+        let is_chosen = source.url_column != SourceOptions::default().url_column;
+        let made =
+            message!("can't be combined with ", OptionName::Url, ", which makes the URLs: leave one of them out");
+        self.add_if(source.url.is_some() && is_chosen, OptionName::UrlColumn, made);
+    }
+
+    /// A request has one body. It is compressed as a whole, and one with files is never in memory as a whole.
+    fn of_bodies(&mut self, options: &JobOptions) {
+        let JobOptions { source, request, .. } = options;
+        let Templates { json, data_urlencode, form, .. } = &source.templates;
+        let in_place_of_column = [
+            (OptionName::Json, json.is_some()),
+            (OptionName::DataUrlencode, !data_urlencode.is_empty()),
+            (OptionName::Form, !form.is_empty()),
+            (OptionName::BodyFileColumn, source.body_file_column.is_some()),
+        ];
+        let given = |(option, is_given): (OptionName, bool)| is_given.then_some(option);
+        let one_body = |other: OptionName| message!("can't be combined with ", other, ": a request has one body");
+        let data = (OptionName::Data, request.body.is_some());
+        let mut bodies = [data].into_iter().chain(in_place_of_column).filter_map(given);
+        if let Some(first) = bodies.next() {
+            bodies.for_each(|other| self.add(other, one_body(first)));
+        }
+        if let (Some(_), Some(made)) = (&source.body_column, in_place_of_column.into_iter().find_map(given)) {
+            self.add(OptionName::BodyColumn, one_body(made));
+        }
+        if request.compress_body.is_some() {
+            let not_with = |what: Message| message!("can't be combined with ", what, ": files are sent as they are");
+            let is_file = |field: &String| field.split_once('=').is_some_and(|(_, value)| value.starts_with('@'));
+            let (option, files) = (OptionName::CompressBody, message!("files of ", OptionName::Form));
+            self.add_if(source.body_file_column.is_some(), option, not_with(OptionName::BodyFileColumn.into()));
+            self.add_if(form.iter().any(is_file), option, not_with(files));
+        }
+    }
+
+    /// Checks where bodies are saved, and that there are some.
+    fn of_saving(&mut self, options: &JobOptions) {
+        let JobOptions { source, sink, request, .. } = options;
+        let is_saved = source.save_to.is_some();
+        let has_directory = matches!(sink.output, Output::Directory(_)) && sink.format != Format::None;
+        let output = message!("saves bodies in the output directory: name one with ", OptionName::Output);
+        self.add_if(is_saved && !has_directory, OptionName::SaveTo, output);
+        let no_body = message!("can't be combined with ", OptionName::NoBody, ", which reads no bodies");
+        self.add_if(is_saved && request.no_body, OptionName::SaveTo, no_body.clone());
+        self.add_if(request.truncate_body && request.no_body, OptionName::TruncateBody, no_body);
+        let save_to = message!("is for bodies that are saved: give ", OptionName::SaveTo, ", too");
+        let has_checksums = source.checksum_column.is_some();
+        self.add_if(!is_saved && has_checksums, OptionName::ChecksumColumn, save_to.clone());
+        self.add_if(!is_saved && source.save_format != SaveFormat::Files, OptionName::SaveFormat, save_to);
+    }
+
+    fn of_request(&mut self, request: &RequestOptions) {
+        self.of_headers(request);
+        self.add_error(OptionName::MaxBodyBytes, number(OptionName::MaxBodyBytes, request.max_body_bytes));
+        for (option, timeout) in
+            [(OptionName::TimeoutS, request.timeout), (OptionName::ConnectTimeoutS, request.connect_timeout)]
+        {
+            self.add_error(option, seconds(option, timeout.as_secs_f64()));
+        }
+        if let Some(range) = &request.range {
+            self.add_error(OptionName::Range, byte_range(range));
+        }
+        for (one, is_one, other, is_other) in [
+            (OptionName::Ipv6, request.ipv6, OptionName::Ipv4, request.ipv4),
+            (OptionName::Http2PriorKnowledge, request.http2_prior_knowledge, OptionName::Http11, request.http1_1),
+        ] {
+            let both = message!("can't be combined with ", other, ": leave one of them out");
+            self.add_if(is_one && is_other, one, both);
+        }
+        let cert = message!("is the key of a client certificate: give ", OptionName::Cert, ", too");
+        self.add_if(request.key.is_some() && request.cert.is_none(), OptionName::Key, cert);
+        let follows_none = request.redirects == RedirectPolicy::None;
+        let no_effect = message!("has no effect with ", OptionName::Redirects.set("none"));
+        self.add_if(follows_none && request.keep_redirects, OptionName::KeepRedirects, no_effect.clone());
+        self.add_if(follows_none && request.cookies, OptionName::Cookies, no_effect);
+    }
+
+    fn of_headers(&mut self, request: &RequestOptions) {
+        if let Some(method) = request.method.as_ref().filter(|method| !is_token(method)) {
+            self.add(OptionName::Method, format!("'{method}' is not an HTTP method"));
+        }
+        self.add_if(has_control_character(&request.user_agent), OptionName::UserAgent, CONTROL);
+        self.of_pairs(OptionName::Headers, &request.headers);
+        for name in request.secret_headers.iter().filter(|name| !is_token(name)) {
+            self.add(OptionName::SecretHeaders, format!("'{name}' is not a header name"));
+        }
+        let bearer = request.bearer.as_ref().map(|token| token.expose().as_str());
+        self.add_if(bearer.is_some_and(str::is_empty), OptionName::Bearer, "is empty");
+        self.add_if(bearer.is_some_and(has_control_character), OptionName::Bearer, CONTROL);
+        if let Some(user) = request.user.as_ref().map(Secret::expose) {
+            // RFC 7617 section 2: a name, a colon, and a password.
+            let no_password = "has no password: write NAME:PASSWORD, or NAME: where it is empty";
+            self.add_if(!user.contains(&b':'), OptionName::User, no_password);
+            self.add_if(user.iter().any(u8::is_ascii_control), OptionName::User, CONTROL);
+        }
+    }
+
+    fn of_pairs(&mut self, option: OptionName, headers: &[(String, Secret<String>)]) {
+        for (name, value) in headers {
+            if !is_token(name) {
+                self.add(option, format!("'{name}' is not a header name"));
+            } else if has_control_character(value.expose()) {
+                self.add(option, format!("{name} {CONTROL}"));
+            }
+        }
+    }
+
+    fn of_run(&mut self, run: &RunOptions) {
+        self.add_error(OptionName::Concurrency, number(OptionName::Concurrency, run.concurrency as u64));
+        self.add_error(OptionName::Window, number(OptionName::Window, run.window));
+    }
+}
+
+fn number(option: OptionName, value: u64) -> Result<u64, String> {
+    whole(option, value.into(), value)
+}
+
+/// Only a proxy knows the addresses that it connects to.
+fn check_network(request: &RequestOptions) -> Result<(), JobError> {
+    if request.network.network == Network::Public && !request.proxies.is_empty() && !request.trust_proxy {
+        return Err(JobError::usage(message!(
+            OptionName::Network.set("public"),
+            " can't be kept behind a proxy, which alone knows the addresses that it connects to: leave ",
+            OptionName::Proxy,
+            " out, or leave the addresses to the proxy with ",
+            OptionName::TrustProxy.set(true)
+        )));
+    }
+    authorization(request).map(drop)
 }
 
 /// Results are no input.
@@ -63,10 +306,7 @@ fn check_selection(options: &JobOptions) -> Result<(), JobError> {
 /// Of each name there is one header: a row's takes the place of the run's.
 fn check_header_templates(options: &JobOptions) -> Result<(), JobError> {
     let refused = |message: Message| JobError::usage(message!(OptionName::HeaderTemplates, ": ", message));
-    let templates = &options.source.templates.headers;
-    checked(templates.iter().map(|(name, _)| (name.as_str(), &b""[..])))
-        .map_err(|reason| refused(reason.to_string().into()))?;
-    for (name, _) in templates {
+    for (name, _) in &options.source.templates.headers {
         if OURS.iter().any(|ours| ours.as_str().eq_ignore_ascii_case(name)) {
             let trouble = format!("`{name}` is set by headgate, which decides on bodies and connections");
             return Err(refused(trouble.into()));
@@ -116,70 +356,6 @@ fn headers_of_columns(options: &JobOptions) -> impl Iterator<Item = (&'static st
         ("If-Modified-Since", OptionName::IfModifiedSinceColumn, if_modified_since_column.is_some()),
     ];
     all.into_iter().filter(|(_, _, is_given)| *is_given).map(|(name, option, _)| (name, option))
-}
-
-/// Where bodies are saved, and that there are some.
-fn check_saving(options: &JobOptions) -> Result<(), JobError> {
-    let JobOptions { source, sink, request, .. } = options;
-    let has_directory = matches!(sink.output, Output::Directory(_)) && sink.format != Format::None;
-    Err(JobError::usage(match &source.save_to {
-        Some(_) if !has_directory => {
-            message!(OptionName::SaveTo, " saves bodies in the output directory: name one with ", OptionName::Output)
-        }
-        Some(_) if request.no_body => {
-            message!(OptionName::SaveTo, " can't be combined with ", OptionName::NoBody, ", which reads no bodies")
-        }
-        None if source.checksum_column.is_some() => {
-            message!(OptionName::ChecksumColumn, " is for bodies that are saved: give ", OptionName::SaveTo, ", too")
-        }
-        None if source.save_format != SaveFormat::Files => {
-            message!(OptionName::SaveFormat, " is for bodies that are saved: give ", OptionName::SaveTo, ", too")
-        }
-        _ => return Ok(()),
-    }))
-}
-
-pub(super) fn check_run(run: &RunOptions) -> Result<(), JobError> {
-    if run.concurrency == 0 {
-        return Err(JobError::usage(message!(
-            OptionName::Concurrency.set(0_u64),
-            ": at least 1 request must be in flight"
-        )));
-    }
-    if run.window == 0 {
-        return Err(JobError::usage(message!(
-            OptionName::Window.set(0_u64),
-            ": at least 1 row must be read beyond those that are done"
-        )));
-    }
-    Ok(())
-}
-
-pub(super) fn check_request(request: &RequestOptions) -> Result<(), JobError> {
-    if request.timeout.is_zero() || request.connect_timeout.is_zero() {
-        return Err(JobError::usage(message!(
-            OptionName::TimeoutS,
-            " and ",
-            OptionName::ConnectTimeoutS,
-            " must be above 0"
-        )));
-    }
-    if request.max_body_bytes > MAX_MAX_BODY_BYTES {
-        return Err(JobError::usage(message!(
-            OptionName::MaxBodyBytes.set(request.max_body_bytes),
-            ": the largest body a column can hold is {MAX_MAX_BODY_BYTES} bytes (1 GiB)"
-        )));
-    }
-    if request.network.network == Network::Public && !request.proxies.is_empty() && !request.trust_proxy {
-        return Err(JobError::usage(message!(
-            OptionName::Network.set("public"),
-            " can't be kept behind a proxy, which alone knows the addresses that it connects to: leave ",
-            OptionName::Proxy,
-            " out, or leave the addresses to the proxy with ",
-            OptionName::TrustProxy.set(true)
-        )));
-    }
-    authorization(request).map(drop)
 }
 
 /// A window that the requests in flight alone would fill.
@@ -236,7 +412,7 @@ mod tests {
         assert_eq!(Ok(()), told("X-Other"));
         assert_eq!(Err(ours.to_owned()), told("Content-length"));
         assert_eq!(Err(twice.to_owned()), told("x-tenant"));
-        assert_eq!(Err("header_templates: a header has a name that can't be sent (`a b`)".to_owned()), told("a b"));
+        assert_eq!(Err("header_templates 'a b' is not a header name".to_owned()), told("a b"));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::checks::{check, check_ports, check_request, check_run, note_window};
+use super::checks::{check, check_ports, check_requests, note_window};
 use super::handle::Run;
 use super::launch::{Launch, SINK_TICK};
 use super::live::{self, SetBefore};
@@ -72,8 +72,7 @@ impl Run {
     /// As [`Run::retry`].
     pub fn retry_with(options: RetryOptions, storage: Arc<dyn Storage>) -> Result<Self, JobError> {
         // What is said of the work is wrong whatever the job is.
-        check_run(&options.job.run)?;
-        check_request(&options.job.request)?;
+        check_requests(&options.job.request, &options.job.run)?;
         let Retry { job, source, columns, options } = OpenRetry::open(options, check, storage.clone())?;
         begin(None, Plan::retrying(job, source, columns), options, storage)
     }

@@ -4,7 +4,7 @@
 mod again_thread;
 mod batch_input;
 pub mod batches;
-pub(crate) mod checks;
+pub mod checks;
 pub mod fed_runs;
 mod handle;
 pub(crate) mod job;

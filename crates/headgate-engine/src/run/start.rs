@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::checks::{check_request, check_run};
+use super::checks::check_requests;
 use super::handle::Run;
 use super::launch::{Begun, Launch, RowsFrom, SINK_TICK};
 use super::live::SetBefore;
@@ -89,8 +89,7 @@ struct Ends {
 
 impl Ends {
     fn begin(self, engine: &Engine, request: RequestOptions, run: RunOptions) -> Result<Run, JobError> {
-        check_run(&run)?;
-        check_request(&request)?;
+        check_requests(&request, &run)?;
         let room = engine.reserve(run.concurrency, &request, false)?;
         let asked = Live::new(&run);
         let Self { size, columns, rows, window, sink } = self;

@@ -68,7 +68,7 @@ fn files_that_are_no_certificate_and_key_are_refused_by_name() {
         ("key=KEY: has no private key in PEM form", Some(&one_pem), Some("")),
         ("key=KEY: the key is not that of the certificate", Some(&one_pem), Some(&*other_key)),
         ("key=KEY: its private key is encrypted; decrypt it with `openssl pkey`", Some(&one_pem), Some(encrypted)),
-        ("key=KEY: is the key of no certificate; name one with cert", None, Some(&one_key)),
+        ("key is the key of a client certificate: give cert, too", None, Some(&one_key)),
     ] {
         let mut rig = Rig::new("https://127.0.0.1:1/");
         let file = |name: &str, text: Option<&str>| {

@@ -29,18 +29,12 @@ impl std::fmt::Debug for Identity {
 }
 
 impl Identity {
-    /// What `cert` and `key` name, if they do.
+    /// Reads the files that `cert` and `key` name, if they do.
     ///
     /// # Errors
-    /// `Usage`: a file can't be read, or there is a key without a certificate.
+    /// `Usage`: a file can't be read.
     pub(super) fn read(options: &RequestOptions) -> Result<Option<Self>, JobError> {
-        let Some(cert) = &options.cert else {
-            if let Some(key) = &options.key {
-                let why = "is the key of no certificate; name one with ";
-                return Err(JobError::usage(message!(OptionName::Key.set(&**key), ": {why}", OptionName::Cert)));
-            }
-            return Ok(None);
-        };
+        let Some(cert) = &options.cert else { return Ok(None) };
         let read = |option, path: &Path| fs::read(path).map_err(|error| trouble(option, path, &error));
         let key = options.key.as_ref().map(|key| Ok((key.clone(), read(OptionName::Key, key)?))).transpose()?;
         Ok(Some(Self { cert: (cert.clone(), read(OptionName::Cert, cert)?), key }))

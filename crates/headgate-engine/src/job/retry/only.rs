@@ -2,10 +2,8 @@
 
 use std::str::FromStr;
 
-use crate::message;
-use crate::model::error::{ErrorKind, JobError};
+use crate::model::error::ErrorKind;
 use crate::model::failed_by::status_of;
-use crate::model::message::OptionName;
 
 /// A kind of failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,14 +34,17 @@ impl Only {
 }
 
 impl FromStr for Only {
-    type Err = JobError;
+    type Err = String;
 
-    fn from_str(text: &str) -> Result<Self, JobError> {
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text.is_empty() {
+            return Err("names an empty kind: write kinds such as timeout,status:503".into());
+        }
         let error = ErrorKind::ALL.iter().find(|kind| kind.name() == text).map(|kind| Self::Error(*kind));
         error.or_else(|| status(status_of(text)?)).ok_or_else(|| {
             let kinds: Vec<_> = ErrorKind::ALL.iter().map(|kind| kind.name()).collect();
             let kinds = kinds.join(", ");
-            JobError::usage(message!(OptionName::Only.set(text), ": it is one of {kinds}, status:503, status:5xx"))
+            format!("names '{text}', which is none of {kinds}, status:503, status:5xx")
         })
     }
 }
@@ -79,9 +80,10 @@ mod tests {
 
     #[test]
     fn what_is_no_kind_of_failure_is_refused_with_those_there_are() {
-        for text in ["timeouts", "503", "status:", "status:50", "status:5xxx", "status:xxx", ""] {
+        for text in ["timeouts", "503", "status:", "status:50", "status:5xxx", "status:xxx"] {
             let error = text.parse::<Only>().expect_err(text);
-            assert!(error.to_string().starts_with(&format!("only={text}: it is one of invalid_request, ")), "{error}");
+            assert!(error.starts_with(&format!("names '{text}', which is none of invalid_request, ")), "{error}");
         }
+        assert!("".parse::<Only>().expect_err("empty").starts_with("names an empty kind"));
     }
 }
