@@ -95,7 +95,7 @@ def test_errors_name_the_arguments_of_the_call_and_not_flags(tmp_path: Path) -> 
             headgate.fetch(f"{origin.url}/[1-2]", tmp_path, resume=False)
         with pytest.raises(headgate.OutputError, match=r": head was not given, now it is 1; .* fresh=True"):
             headgate.fetch(f"{origin.url}/[1-2]", tmp_path, head=1)
-    with pytest.raises(headgate.UsageError, match=r"^only='teapot': it is one of"):
+    with pytest.raises(headgate.UsageError, match=r"^only names 'teapot', which is none of"):
         headgate.Job.open(tmp_path).retry(only=["teapot"])
 
 

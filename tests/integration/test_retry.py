@@ -122,7 +122,7 @@ def test_mistakes_and_missing_jobs_exit_with_2(tmp_path: Path) -> None:
     with changing() as origin:
         headgate("fetch", f"{origin.url}/[1-3]", "-o", tmp_path / "out", check=0)
     unknown = headgate("retry", tmp_path / "out", "--only", "timeouts", check=2).errors()[0]
-    assert unknown.startswith("--only timeouts: it is one of ")
+    assert unknown.startswith("--only names 'timeouts', which is none of ")
 
 
 def test_rows_of_standard_input_cannot_be_asked_again(tmp_path: Path) -> None:

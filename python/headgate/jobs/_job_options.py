@@ -1,6 +1,5 @@
 """The options of one job, complete: as the engine reads them, by their names."""
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import FrozenInstanceError, dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
@@ -72,10 +71,12 @@ class JobOptions:
 
     def mistakes(self) -> list[Mistake]:
         """Returns all mistakes that the options show by themselves, in the order of the options."""
-        from headgate import _native  # noqa: PLC0415 - not for the help
+        import json  # noqa: PLC0415 - not for the help
+
+        from headgate import _native  # noqa: PLC0415 - as above
 
         found = [(option, message_of(told)) for option, told in json.loads(self._mistakes_in(_native))]
-        order = ["input", "output", *self.options.entries]
+        order = list(vars(self))
         found = sorted([*found, *self._own_mistakes()], key=lambda mistake: order.index(mistake[0]))
         return [Mistake(option=option, pieces=told) for option, told in found]
 

@@ -46,6 +46,7 @@ pub fn mistakes(options: &JobOptions) -> Vec<Mistake> {
     found.of_saving(options);
     found.of_pairs(OptionName::HeaderTemplates, &options.source.templates.headers);
     found.of_request(&options.request);
+    found.of_redirects(&options.request);
     found.of_run(&options.run);
     found.all
 }
@@ -208,6 +209,10 @@ impl Mistakes {
         }
         let cert = message!("is the key of a client certificate: give ", OptionName::Cert, ", too");
         self.add_if(request.key.is_some() && request.cert.is_none(), OptionName::Key, cert);
+    }
+
+    /// Checks what has no effect. A client keeps redirects itself, whatever it follows.
+    fn of_redirects(&mut self, request: &RequestOptions) {
         let follows_none = request.redirects == RedirectPolicy::None;
         let no_effect = message!("has no effect with ", OptionName::Redirects.set("none"));
         self.add_if(follows_none && request.keep_redirects, OptionName::KeepRedirects, no_effect.clone());
