@@ -171,7 +171,7 @@ fn ended(text: &str) -> String {
     ended
 }
 
-/// Whether it is none of ours: a component of dots, or a device.
+/// Returns whether the system reserves the name: a component of dots, or a device.
 fn is_reserved(component: &str) -> bool {
     let stem = component.split('.').next().unwrap_or_default().trim_end_matches(' ').to_lowercase();
     let is_numbered = |device: &str| {
@@ -183,13 +183,13 @@ fn is_reserved(component: &str) -> bool {
         || NUMBERED_DEVICES.iter().any(|name| is_numbered(name))
 }
 
-/// Whether readers of results would take a file of this name for one.
+/// Returns whether readers of results would take a file of this name for one.
 pub fn is_of_results(path: &str) -> bool {
     let folded = folded(path);
     !path.contains('/') && OF_RESULTS.iter().any(|extension| folded.ends_with(extension))
 }
 
-/// Whether the directory of a job has such names at its top.
+/// Returns whether the directory of a job has such names at its top.
 pub fn is_of_jobs(component: &str) -> bool {
     let folded = folded(component);
     folded == OWN_DIRECTORY || OF_PARTS.iter().any(|beginning| folded.starts_with(beginning))

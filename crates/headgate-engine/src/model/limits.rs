@@ -179,7 +179,7 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// Whether requests are counted as they are sent.
+    /// Returns whether there is a rate limit for the run or for hosts.
     pub fn has_rates(&self) -> bool {
         self.rate.is_some() || !self.rate_per_host.is_none()
     }

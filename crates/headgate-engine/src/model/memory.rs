@@ -120,17 +120,17 @@ impl Reservation {
         true
     }
 
-    /// Whether half of the limit would be left, were `bytes` more set aside.
+    /// Returns whether half of the limit would be left after a reservation of `bytes` more.
     pub fn leaves_half(&self, bytes: u64) -> bool {
         self.leaves(bytes, |limit| limit / 2)
     }
 
-    /// The same of three quarters.
+    /// Returns whether three quarters of the limit would be left after a reservation of `bytes` more.
     pub fn leaves_three_quarters(&self, bytes: u64) -> bool {
         self.leaves(bytes, |limit| limit - limit / 4)
     }
 
-    /// Whether others may wait for what is set aside here: there is little left, or it is beyond the limit.
+    /// Returns whether other tasks may wait for this reservation: little is left, or it exceeds the limit.
     pub fn is_short(&self) -> bool {
         self.is_overdrawn() || (self.bytes > 0 && !self.leaves(0, |limit| limit / 4))
     }
@@ -206,7 +206,7 @@ impl Reservation {
         self.bytes + self.overdrawn
     }
 
-    /// Whether others wait for what is here to be given back, or soon will.
+    /// Returns whether part of this reservation exceeds the limit: other tasks wait for its release, or soon will.
     pub fn is_overdrawn(&self) -> bool {
         self.overdrawn > 0
     }

@@ -129,13 +129,13 @@ impl Outcome {
         self.answer.as_ref().and_then(|answer| answer.body.as_ref()).map_or(0, |body| body.bytes.len())
     }
 
-    /// Whether others may wait for the memory that it takes.
+    /// Returns whether other tasks may wait for the memory that it reserves.
     pub fn holds_short_memory(&self) -> bool {
         let Some(answer) = &self.answer else { return false };
         answer.memory.is_short() || answer.body.as_ref().is_some_and(|body| body.reservation.is_short())
     }
 
-    /// What it takes of the memory for responses is not set aside any more.
+    /// Releases its reservations of memory for responses.
     pub fn give_memory_back(&mut self) {
         let Some(answer) = &mut self.answer else { return };
         drop(mem::take(&mut answer.memory));

@@ -139,7 +139,7 @@ pub struct Before {
 }
 
 impl RowExtra {
-    /// Whether the request is the run's own, but for the URL.
+    /// Returns whether the request differs from the run's own in nothing but the URL.
     pub fn asks_like_the_run(&self) -> bool {
         let Self {
             method,
@@ -209,12 +209,12 @@ impl Row {
         self.extra.as_ref().and_then(|extra| extra.reply_to.as_ref())
     }
 
-    /// Whether somebody had waited for its outcome, and does not any more.
+    /// Returns whether a caller waited for its outcome, and does not any more.
     pub fn is_unwanted(&self) -> bool {
         self.reply_to().is_some_and(|reply_to| !reply_to.is_waited_for())
     }
 
-    /// Where it is asked: its URL, or where that has led.
+    /// Returns the URL of its next request: its own, or the last one of its redirects.
     pub fn target(&self) -> &str {
         self.trail().map_or(&self.url, |trail| &trail.url)
     }

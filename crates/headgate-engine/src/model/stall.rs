@@ -270,12 +270,12 @@ impl Stalls {
         self.last_ended.get()
     }
 
-    /// Whether a stall has ended since then.
+    /// Returns whether a stall has ended since `time`.
     pub fn has_stalled_since(&self, time: Instant) -> bool {
         self.last_ended.get().is_some_and(|ended| time < ended)
     }
 
-    /// For how long the machine was suspended since this was asked last.
+    /// Returns how long the machine was suspended since the last call.
     pub fn take_suspended(&self) -> Duration {
         self.suspended.take()
     }
