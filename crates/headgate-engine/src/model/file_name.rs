@@ -10,7 +10,7 @@ use aws_lc_rs::digest::{SHA256, digest};
 
 use crate::model::reason::Reason;
 
-/// What most file systems allow for one component of a path.
+/// The limit of most file systems for one component of a path.
 const MAX_COMPONENT_BYTES: usize = 255;
 /// Of all components; with the output directory before them, a path has 4,096.
 const MAX_NAME_BYTES: usize = 2048;
@@ -24,7 +24,7 @@ const NUMBERED_DEVICES: [&str; 2] = ["com", "lpt"];
 /// What the directory of a job is known by: its own directory, and the beginnings of the names of parts.
 const OWN_DIRECTORY: &str = "_headgate";
 const OF_PARTS: [&str; 2] = ["part-", "failed-"];
-/// What results are known by to whoever reads `OUT/*.parquet`.
+/// The extensions by which readers of `OUT/*.parquet` recognise results.
 const OF_RESULTS: [&str; 2] = [".parquet", ".ndjson"];
 
 const EXTENSION: char = '\u{1}';

@@ -27,13 +27,13 @@ impl ReplyTo {
         Arc::new(Self { waits, number, is_told: AtomicBool::new(false) })
     }
 
-    /// Who is to be told now, and of which number; `None`: that was done.
+    /// Returns the receiver to notify and the row's number there; `None`: it was notified before.
     pub fn tell(&self) -> Option<(&dyn Any, u64)> {
         let was_told = self.is_told.swap(true, Ordering::Relaxed);
         (!was_told).then_some((self.waits.as_ref() as &dyn Any, self.number))
     }
 
-    /// Who waits.
+    /// Returns the receiver.
     pub fn who(&self) -> &dyn Any {
         self.waits.as_ref()
     }
