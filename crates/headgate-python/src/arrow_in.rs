@@ -33,7 +33,7 @@ pub fn record_batches(object: &Bound<'_, PyAny>) -> PyResult<Box<dyn RecordBatch
         return Err(PyTypeError::new_err(format!("a batch must have {ARRAY} or {STREAM}, and {name} has neither")));
     };
     let capsule = method.call0()?.cast_into::<PyCapsule>()?;
-    // SAFETY: a capsule of this name points to a stream, which nobody uses any more but for its owner, whom it leaves released.
+    // SAFETY: a capsule of this name points to a stream that only its owner uses; reading it out leaves the owner a released one.
     let stream = unsafe { FFI_ArrowArrayStream::from_raw(pointer(&capsule, c"arrow_array_stream")?.as_ptr()) };
     let reader = RecordBatchStreamReader::try_new(stream).map_err(|error| no_table(&error))?;
     Ok(Box::new(reader))

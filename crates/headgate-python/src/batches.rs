@@ -27,7 +27,7 @@ use crate::mailbox::Request;
 use crate::options::fetch_options;
 use crate::rows::{RowBatch, RowSchema};
 
-/// What the input is called in messages.
+/// The name of the input in messages.
 const INPUT: &str = "batches";
 
 /// May be used from any thread, of the process that made it.
@@ -40,18 +40,18 @@ pub struct BatchRuns {
 #[pyclass(frozen, module = "headgate._headgate")]
 pub struct BatchFlow {
     inner: Kept<Mutex<batches::BatchFlow>>,
-    /// What a loop watches in place of waiting.
+    /// The descriptor that an event loop watches.
     descriptor: Option<Arc<Descriptor>>,
 }
 
-/// What a call on the run of a client is about.
+/// The kind of a call on the run of a client.
 pub enum Asks {
     /// Rows of tables, with this that URLs are relative to.
     Tables(String),
     Requests,
 }
 
-/// Batches of one schema. Each who asks gets all of them.
+/// Batches of one schema. Each consumer gets all of them.
 #[pyclass(frozen, module = "headgate._headgate")]
 pub struct BatchTable {
     schema: SchemaRef,
@@ -111,7 +111,7 @@ impl BatchFlow {
         Ok(ready_at.map(|at| at.saturating_duration_since(Instant::now()).as_secs_f64()))
     }
 
-    /// What a loop watches, if it was asked for: readable when something has come after there was nothing.
+    /// Returns the descriptor that an event loop watches, or -1: readable when an outcome arrives after there was none.
     fn fileno(&self) -> i32 {
         self.descriptor.as_deref().map_or(-1, Descriptor::number)
     }
@@ -135,7 +135,7 @@ impl BatchFlow {
         PyCapsule::new_with_value(py, stream, c"arrow_array_stream")
     }
 
-    /// Lets go of the memory of results that nobody has taken, of all calls that share its limits.
+    /// Releases the memory reservations of untaken results, in all calls that share its limits.
     fn give_memory_back(&self, py: Python<'_>) -> PyResult<()> {
         self.with(py, |flow| {
             flow.give_memory_back();

@@ -1,4 +1,4 @@
-//! `Client`: an engine for requests that are asked for one by one.
+//! `Client`: an engine for requests that a caller submits one by one.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,7 +21,7 @@ use crate::mailbox::{Asking, Mailbox, Request};
 use crate::options::fetch_options;
 use crate::stream::ResponseStream;
 
-/// How long closing waits for what was in flight.
+/// The longest time that closing waits for requests in flight.
 const LONGEST_CLOSE: Duration = Duration::from_secs(1);
 
 /// May be used from any thread. In a fork of its process it does nothing.
@@ -57,7 +57,7 @@ impl Client {
         let threads = options.engine.threads.unwrap_or_else(machine::cores).min(options.run.concurrency);
         let engine = EngineOptions { threads: Some(threads), ..options.engine.clone() };
         let run = py.detach(|| {
-            // Bodies are for who asks, whatever tables go without.
+            // The caller gets bodies, even if tables omit them.
             options.answer.omit.clear();
             let columns = ResultColumns::new(&options.source, &options.answer, Fields::empty())?;
             let engine = Engine::start(&engine)?;
@@ -102,7 +102,7 @@ impl Client {
         self.flow(options, Asks::Requests, watched)
     }
 
-    /// Ends what is in flight. Nothing is asked any more.
+    /// Cancels requests in flight. No more requests start.
     fn close(&self, py: Python<'_>) {
         if let Some(open) = self.kept.here() {
             py.detach(|| {

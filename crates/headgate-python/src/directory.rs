@@ -24,7 +24,7 @@ pub fn job_status(py: Python<'_>, output: PathBuf, check_all: bool) -> PyResult<
     to_json(py, &status)
 }
 
-/// How long a running job may take to say that it has taken a change: it looks twice a second.
+/// The timeout for a running job to confirm a change: it looks twice a second.
 const PATIENCE: Duration = Duration::from_secs(3);
 
 /// Sets options of the job in a directory, or pauses it: `None` of `paused` leaves that as it is. What became of it, in a word,

@@ -1,4 +1,4 @@
-//! What must not be dropped in a fork: its threads stayed with the parent, and its locks may be held by them.
+//! Values that must not be dropped in a fork: their threads stayed with the parent, and may hold their locks.
 
 use std::{mem, process};
 

@@ -21,7 +21,7 @@ use crate::error::to_python;
 use crate::kept::Kept;
 use crate::options::redirect_policy;
 
-/// How often who waits looks whether Ctrl-C was pressed.
+/// The interval at which a waiting caller checks for Ctrl-C.
 pub const SLICE: Duration = Duration::from_millis(100);
 /// Longer than any request: its own times end it.
 const WITHOUT_END: Duration = Duration::from_hours(24 * 365);
@@ -91,30 +91,30 @@ impl Request {
     }
 }
 
-/// Closed when it is dropped: what it has asked for is cancelled.
+/// A caller's requests in a run, with the completion queue for their outcomes.
 pub struct Asking {
     pub run: Arc<Run>,
     pub inbox: Arc<Inbox>,
     pub waker: Arc<Waker>,
-    /// What a loop watches.
+    /// The descriptor that an event loop watches.
     pub descriptor: Option<Arc<Descriptor>>,
 }
 
 impl Asking {
-    /// For one row. `descriptor`: what a loop watches.
+    /// Creates it for one row. `descriptor`: the one that an event loop watches.
     pub fn of_one(run: Arc<Run>, descriptor: Option<Arc<Descriptor>>) -> Self {
         let waker = waker(descriptor.as_ref());
         Self { run, inbox: Inbox::new(waker.clone()), waker, descriptor }
     }
 
-    /// For many, which may not be taken for long.
+    /// Creates it for many rows, whose outcomes may stay untaken for long.
     pub fn of_many(run: Arc<Run>, descriptor: Option<Arc<Descriptor>>) -> Self {
         let waker = waker(descriptor.as_ref());
         let inbox = run.inbox(waker.clone(), None);
         Self { run, inbox, waker, descriptor }
     }
 
-    /// Waits for the outcome of the one row. What raises meanwhile, such as Ctrl-C, ends it.
+    /// Waits for the outcome of the one row. An exception meanwhile, such as Ctrl-C, ends the wait.
     pub fn wait_for_one(&self, py: Python<'_>) -> PyResult<Arrived> {
         loop {
             let (mut arrived, _) = self.wait(py, 1, WITHOUT_END)?;
@@ -124,7 +124,7 @@ impl Asking {
         }
     }
 
-    /// Waits until something has come or somebody rings, for `timeout` at the most, and takes up to so many.
+    /// Waits for outcomes or the waker, for at most `timeout`. Returns up to `max` outcomes, and bytes of bodies.
     pub fn wait(&self, py: Python<'_>, max: usize, timeout: Duration) -> PyResult<(Vec<Arrived>, usize)> {
         let by = Instant::now() + timeout;
         let mut arrived = Vec::new();
@@ -162,8 +162,8 @@ impl Mailbox {
 
 #[pymethods]
 impl Mailbox {
-    /// Asks for all of these. They have consecutive numbers here, from `number` on, and consecutive ones by which they can
-    /// be cancelled, of which the first is returned; `None`: the client is closed.
+    /// Queues these requests, numbered from `number` on. Returns the first of the consecutive ordinals by which they can be
+    /// cancelled; `None`: the client is closed.
     fn feed(&self, py: Python<'_>, number: u64, requests: Vec<Request>) -> Option<u64> {
         let asking = self.0.here()?;
         py.detach(|| {
@@ -172,7 +172,7 @@ impl Mailbox {
         })
     }
 
-    /// Waits until something has come or somebody rings, for so long at the most. Ctrl-C ends it. Bytes of bodies, too.
+    /// Waits for outcomes or the waker, for at most `timeout_s`; Ctrl-C ends the wait. Returns outcomes and bytes of bodies.
     fn wait(&self, py: Python<'_>, at_most: usize, timeout_s: f64) -> PyResult<(Vec<(u64, Answer)>, usize)> {
         let Some(asking) = self.0.here() else { return Ok((Vec::new(), 0)) };
         let timeout = Duration::try_from_secs_f64(timeout_s).unwrap_or_default();
@@ -180,8 +180,8 @@ impl Mailbox {
         Ok((arrived.into_iter().map(numbered).collect(), bytes))
     }
 
-    /// What has come, and bytes of bodies. The descriptor becomes readable when there is more; not before the next call that
-    /// takes something where this one takes nothing.
+    /// Takes outcomes that have arrived, and returns them with bytes of bodies. The descriptor becomes readable when there are
+    /// more. With `at_most` 0 it does so only after a later call that takes an outcome.
     fn take(&self, at_most: usize) -> (Vec<(u64, Answer)>, usize) {
         let Some(asking) = self.0.here() else { return (Vec::new(), 0) };
         if let Some(descriptor) = &asking.descriptor {
@@ -195,33 +195,33 @@ impl Mailbox {
         (arrived.into_iter().map(numbered).collect(), bytes)
     }
 
-    /// Lets go of the memory of outcomes that nobody has taken, of all mailboxes of the client.
+    /// Releases the memory reservations of untaken outcomes, in all mailboxes of the client.
     fn give_memory_back(&self) {
         if let Some(asking) = self.0.here() {
             asking.run.give_memory_back();
         }
     }
 
-    /// What a loop watches, if it was asked for.
+    /// Returns the descriptor that an event loop watches; -1: there is none.
     fn fileno(&self) -> i32 {
         self.0.here().and_then(|asking| asking.descriptor.as_deref()).map_or(-1, Descriptor::number)
     }
 
-    /// Wakes who waits, though nothing has come.
+    /// Wakes the waiting caller, though no outcome has arrived.
     fn ring(&self) {
         if let Some(asking) = self.0.here() {
             asking.waker.ring();
         }
     }
 
-    /// By the number that `feed` has returned for it.
+    /// Cancels the row with this ordinal (see `feed`).
     fn cancel(&self, ordinal: u64) {
         if let Some(asking) = self.0.here() {
             asking.run.cancel(ordinal);
         }
     }
 
-    /// Nobody waits any more: what was asked for is cancelled.
+    /// Closes the mailbox and cancels its requests.
     fn close(&self, py: Python<'_>) {
         if let Some(asking) = self.0.here() {
             py.detach(|| {

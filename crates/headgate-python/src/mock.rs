@@ -1,4 +1,4 @@
-//! `MockNetwork`: connections that end in this process, and are served by whoever takes them.
+//! `MockNetwork`: connections that end in this process, and are served by the caller that takes them.
 
 use std::io;
 use std::mem;
@@ -20,7 +20,7 @@ use crate::descriptor::Descriptor;
 #[pyclass(frozen, weakref, module = "headgate._headgate")]
 pub struct MockNetwork(Arc<Network>);
 
-/// One connection, as who serves it has it.
+/// The server's end of one connection.
 #[pyclass(frozen, module = "headgate._headgate")]
 pub struct MockConnection {
     /// `https://api.example.com`
@@ -33,13 +33,13 @@ pub struct MockConnection {
 struct Network {
     process: u32,
     descriptor: Descriptor,
-    /// No more of them than engines have lanes.
+    /// At most as many as the engines have lanes.
     waiting: Mutex<Waiting>,
 }
 
 enum Waiting {
     Open(Vec<MockConnection>),
-    /// Nobody answers any more.
+    /// The mock was closed.
     Closed,
 }
 
@@ -70,7 +70,7 @@ impl StandsIn for Network {
         let verdict = Arc::<Verdict>::default();
         let line = Line { socket, verdict: verdict.clone() };
         let origin = host.key(LimitBy::Origin).into();
-        // Those that were given up before anybody has taken them are gone: nobody else has their verdict.
+        // Drops connections that the client closed before they were taken: only they hold their verdict.
         waiting.retain(|connection| Arc::strong_count(&connection.verdict) > 1);
         waiting.push(MockConnection { origin, socket: Mutex::new(Some(other)), verdict });
         self.descriptor.ring();
@@ -87,12 +87,12 @@ impl MockNetwork {
         Ok(Self(Arc::new(Network { process, descriptor, waiting })))
     }
 
-    /// What a loop watches: readable when there are connections.
+    /// Returns the descriptor that an event loop watches: readable when there are connections.
     fn fileno(&self) -> i32 {
         self.0.descriptor.number()
     }
 
-    /// The connections that nobody has taken yet.
+    /// Takes all waiting connections.
     fn take(&self) -> Vec<MockConnection> {
         self.0.descriptor.quiet();
         match &mut *self.0.waiting() {
@@ -101,7 +101,7 @@ impl MockNetwork {
         }
     }
 
-    /// From now on there are no connections.
+    /// Closes the mock: from now on connecting fails.
     fn close(&self) {
         *self.0.waiting() = Waiting::Closed;
     }
@@ -109,13 +109,13 @@ impl MockNetwork {
 
 #[pymethods]
 impl MockConnection {
-    /// Its descriptor, which is the caller's from now on; -1: it was taken before.
+    /// Returns the socket's descriptor and its ownership; -1: it was taken before.
     fn detach(&self) -> i32 {
         let socket = self.socket.lock().unwrap_or_else(PoisonError::into_inner).take();
         socket.map_or(-1, UnixStream::into_raw_fd)
     }
 
-    /// What the exchange fails of that it ends with when it is closed. `lasting`: it would be the same again.
+    /// Sets the failure that the exchange ends with once the connection is closed. `lasting`: a retry would fail alike.
     fn fail(&self, kind: &str, message: String, detail: String, lasting: bool) -> PyResult<()> {
         let kind = ErrorKind::ALL.iter().find(|known| known.name() == kind);
         let kind = *kind.ok_or_else(|| PyValueError::new_err("there is no such kind of error"))?;

@@ -1,4 +1,4 @@
-//! `RowStream`: the rows of parts as Arrow batches, for whoever speaks the Arrow `PyCapsule` interface.
+//! `RowStream`: the rows of parts as Arrow batches, for consumers of the Arrow `PyCapsule` interface.
 //! <https://arrow.apache.org/docs/format/CDataInterface/PyCapsuleInterface.html>
 
 use std::io;
@@ -17,7 +17,7 @@ use pyo3::types::PyCapsule;
 
 use crate::error::to_python;
 
-/// Reads the parts anew for everyone who asks: it is never used up. May be used from any thread.
+/// Reads the parts anew for each consumer: it is never used up. May be used from any thread.
 #[pyclass(frozen, module = "headgate._headgate")]
 pub struct RowStream {
     parts: Vec<PartFile>,

@@ -28,12 +28,12 @@ struct Streaming {
     asking: Asking,
     ordinal: u64,
     body: Arc<BodyStream>,
-    /// Whether the head was taken, or what became of the request without one.
+    /// The caller has taken the headers, or the outcome of a request without them.
     is_answered: AtomicBool,
 }
 
 impl Streaming {
-    /// Nobody waits for anything any more.
+    /// Abandons the response.
     fn close(&self) {
         if !self.is_answered.swap(true, Ordering::Relaxed) {
             self.asking.inbox.close();
@@ -139,13 +139,13 @@ impl ResponseStream {
         self.0.here().map_or(0, |streaming| streaming.body.received())
     }
 
-    /// Whether this is the process that asked.
+    /// Returns whether this is the process that made the request.
     #[getter]
     fn is_here(&self) -> bool {
         self.0.here().is_some()
     }
 
-    /// What a loop watches, if it was asked for.
+    /// Returns the descriptor that an event loop watches; -1: there is none.
     fn fileno(&self) -> i32 {
         self.0.here().and_then(|streaming| streaming.asking.descriptor.as_deref()).map_or(-1, Descriptor::number)
     }
@@ -157,7 +157,7 @@ impl ResponseStream {
         }
     }
 
-    /// Nobody takes the rest. Again: nothing.
+    /// Abandons the rest of the body. A second call does nothing.
     fn close(&self, py: Python<'_>) {
         if let Some(streaming) = self.0.here() {
             py.detach(|| streaming.close());

@@ -124,12 +124,12 @@ pub(crate) fn field_map(fields: &str) -> http::HeaderMap {
     map
 }
 
-/// Whether it can be the name of a field (RFC 9110 section 5.1).
+/// Returns whether it is a valid field name (RFC 9110 section 5.1).
 pub(crate) fn is_name(name: &str) -> bool {
     http::HeaderName::try_from(name).is_ok()
 }
 
-/// Whether it stays within its line.
+/// Returns whether the value stays within its line.
 pub(crate) fn is_value(value: &str) -> bool {
     !value.contains(['\r', '\n', '\0'])
 }

@@ -1,4 +1,4 @@
-//! How a request is answered, over HTTP/1.1 and HTTP/2 alike.
+//! Responds to requests, over HTTP/1.1 and HTTP/2 alike.
 
 use std::future::Future;
 use std::io;
@@ -26,7 +26,7 @@ pub(crate) trait Respond {
 
     fn is_head(&self) -> bool;
 
-    /// How the end of a body is told, where this was meant.
+    /// Returns the framing of a body for which `meant` was intended.
     fn framing(&self, meant: Framing) -> Framing;
 
     /// Waits for something, unless the client goes away meanwhile.
@@ -45,7 +45,7 @@ pub(crate) trait Respond {
     async fn finish(&mut self, framing: Framing, is_all: bool) -> io::Result<After>;
 }
 
-/// Whether a connection goes on after an answer.
+/// The state of a connection after a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum After {
     /// The answer is sent; the connection lasts as the request's head said.
@@ -54,7 +54,7 @@ pub(crate) enum After {
     Ended,
 }
 
-/// What came of a request.
+/// The result of a request.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Answered {
     Sent(After),
@@ -85,7 +85,7 @@ pub(crate) fn begin(
     (in_progress, Some(received))
 }
 
-/// Whether the body of such a request is needed.
+/// Returns whether the body of such a request is needed.
 pub(crate) fn keeps_body(worker: &Worker, route: Route) -> bool {
     route.reads_request() || worker.rules().is_some_and(Rules::reads_bodies)
 }

@@ -14,12 +14,12 @@ pub(crate) enum Route {
 }
 
 impl Route {
-    /// Whether the answer depends on more of the request than its route.
+    /// Returns whether the response depends on more of the request than its route.
     pub fn reads_request(self) -> bool {
         matches!(self, Route::Helper(_))
     }
 
-    /// Whether it is counted: not those that look at the server or change it.
+    /// Returns whether its requests are counted: not those that inspect or change the server.
     pub fn is_counted(self) -> bool {
         !matches!(self, Route::Helper(Helper { name: "/stats" | "/capacity/", .. }))
     }

@@ -1,4 +1,4 @@
-//! What a server was told to refuse, to hold up and to write down: the same for all its workers.
+//! The server's rules for refusing, delaying and logging requests, shared by all its workers.
 
 use std::io;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use crate::request_log::RequestLog;
 #[derive(Debug)]
 pub(crate) struct Rules {
     pub capacity: Option<Arc<Capacity>>,
-    /// What is beyond the capacity.
+    /// Refuses requests beyond the capacity, rather than delaying them.
     pub refuses: bool,
     pub api: Option<Arc<Api>>,
     pub log: Option<Arc<RequestLog>>,
@@ -30,7 +30,7 @@ impl Rules {
         Ok(is_any.then_some(rules))
     }
 
-    /// Whether what a request costs is read from its body.
+    /// Returns whether the cost of a request is read from its body.
     pub fn reads_bodies(&self) -> bool {
         self.api.as_ref().is_some_and(|api| api.counts_tokens())
     }

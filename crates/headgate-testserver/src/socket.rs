@@ -11,7 +11,7 @@ pub(crate) fn is_secure(socket: &Socket) -> bool {
     matches!(socket, Socket::Right(_))
 }
 
-/// What is below TLS.
+/// Returns the TCP stream below TLS.
 pub(crate) fn tcp(socket: &mut Socket) -> &mut TcpStream {
     match socket {
         Socket::Left(tcp) => tcp,

@@ -1,4 +1,4 @@
-//! What the server saw. Counted by each worker in its own memory, added up on request.
+//! The server's statistics. Counted by each worker in its own memory, added up on request.
 //!
 //! Only the requests in progress are counted in one place, because their maximum over all workers must be exact: it
 //! proves a client's bound. A request is in progress from when its head was read until just before the last piece of
@@ -13,7 +13,7 @@ use serde::Serialize;
 use crate::config::STATUSES;
 use crate::faults::table;
 
-/// What the server saw since it was started. Requests for `/stats` are not counted.
+/// Statistics since the server was started. Requests for `/stats` are not counted.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Statistics {
     pub connections_accepted: u64,

@@ -30,7 +30,7 @@ pub(crate) fn config(tls: &Tls, http2: bool) -> io::Result<Arc<ServerConfig>> {
     Ok(Arc::new(config))
 }
 
-/// Whether the client agreed on HTTP/2.
+/// Returns whether the client agreed on HTTP/2.
 pub(crate) fn is_http2(protocol: Option<&[u8]>) -> bool {
     protocol == Some(HTTP_2)
 }

@@ -222,7 +222,7 @@ impl OutcomeBuilder {
         self.rows >= BATCH_ROWS || self.bytes >= BATCH_BYTES || self.reservation.is_overdrawn()
     }
 
-    /// Whether an outcome of so many [`OutcomeRef::bytes`] may be pushed: what would make a batch by itself gets one of its
+    /// Returns whether an outcome of `bytes` may be pushed (see [`OutcomeRef::bytes`]): one that fills a batch gets one of its
     /// own. So no batch has more than twice [`BATCH_BYTES`], or more than one row.
     pub fn has_room(&self, bytes: usize) -> bool {
         self.is_empty() || !self.is_full() && bytes < BATCH_BYTES

@@ -65,7 +65,7 @@ impl ResultColumns {
         self.selection.as_ref().map_or_else(Fields::empty, |selection| selection.fields())
     }
 
-    /// Whether it has this column of its own.
+    /// Returns whether the result has this column of headgate's own.
     pub fn has(&self, own: &str) -> bool {
         self.omitted.iter().all(|name| name != own)
     }

@@ -1,10 +1,10 @@
-//! A body on its way to who takes it while it comes, through a room of a fixed size.
+//! A response body that is streamed to the caller while it arrives, through a buffer of a fixed size.
 //!
-//! The lane that has the exchange reads from its connection only while there is room, so that the server waits for who takes
-//! the body: over HTTP/1.1 in its socket, over HTTP/2 by the window of the stream. Pieces that nobody has taken yet are put
-//! together, so that bodies which come drop by drop take no more room than others. In memory of one stream there are never
-//! more than [`ROOM_BYTES`] and one piece. That is set aside within the limit of the memory budget, or not at all: with the
-//! permit to overdraw, a stream that nobody takes would keep it from all others.
+//! The lane reads from its connection only while the buffer has room, so that a slow caller slows the server down: over
+//! HTTP/1.1 by its socket, over HTTP/2 by the window of the stream. Pieces that were not taken yet are joined, so that bodies
+//! in tiny pieces take no more room than other bodies. One stream holds at most [`ROOM_BYTES`] and one piece in memory. They
+//! are reserved within the limit of the memory budget, or not at all: if a stream held the permit to overdraw, a caller that
+//! does not read would keep it from all other rows.
 
 use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -17,7 +17,7 @@ use crate::model::memory::Reservation;
 /// While so much waits to be taken, nothing is read.
 pub const ROOM_BYTES: usize = 128 * 1024;
 
-/// What somebody finds who comes to take something.
+/// The result of an attempt to take bytes.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Taken {
     Bytes(Vec<u8>),
@@ -35,28 +35,28 @@ pub struct BodyPiece {
     pub reservation: Reservation,
 }
 
-/// Between the lane that receives a body and who takes it.
+/// The buffer between the lane that receives a body and the caller.
 pub struct BodyStream {
     state: Mutex<State>,
     /// For the lane: something was taken, or decided.
     changed: Notify,
-    /// Wakes who waits for something to take. It does not block, and no ring is lost.
+    /// Wakes the waiting caller. It does not block, and no wake-up is lost.
     ring: Box<dyn Fn() + Send + Sync>,
 }
 
 #[derive(Default)]
 struct State {
     bytes: Vec<u8>,
-    /// What is set aside for `bytes`: who takes them has them on its own account.
+    /// The reservation for `bytes`: taken bytes leave it.
     reservation: Reservation,
     /// Bytes of the body that came over the connection.
     received: u64,
-    /// Whether who takes it wants its content codings left; `None`: that is not said yet.
+    /// The caller wants the content encodings kept; `None`: not known yet.
     raw: Option<bool>,
     /// `None`: there is more to come.
     end: Option<Result<(), Failure>>,
     is_closed: bool,
-    /// Somebody waits, and was not rung for.
+    /// A caller waits, and was not woken yet.
     is_awaited: bool,
 }
 
@@ -98,7 +98,7 @@ impl BodyStream {
         self.state().received
     }
 
-    /// Nobody takes the rest: the exchange ends where it is. What has come is dropped.
+    /// Abandons the rest of the body: the exchange ends, and buffered bytes are dropped.
     pub fn close(&self) {
         let mut state = self.state();
         state.is_closed = true;

@@ -1,9 +1,9 @@
-//! What an engine is asked to do, which outlives its runs.
+//! The options of an engine, which outlives its runs.
 
 use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
 
-/// Where name servers listen.
+/// The port of DNS servers.
 const DNS_PORT: u16 = 53;
 
 /// What outlives a run.
@@ -19,7 +19,7 @@ pub struct EngineOptions {
     pub dns: Dns,
 }
 
-/// Who is asked for the addresses of names.
+/// The resolver of hostnames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Dns {
     /// The name servers that the system is configured with, by us.

@@ -1,4 +1,4 @@
-//! What can go wrong: with one request ([`Failure`]) and with the whole job ([`JobError`]).
+//! Errors: of one request ([`Failure`]) and of the whole job ([`JobError`]).
 
 use std::{fmt, io};
 
@@ -227,7 +227,7 @@ pub enum JobErrorKind {
     Usage,
     /// The input can't be read, or can't be read further.
     Input,
-    /// The output can't be written, or belongs to somebody else.
+    /// The output can't be written, or belongs to another user or job.
     Output,
     /// A fault of headgate itself.
     Internal,

@@ -10,7 +10,7 @@ use aws_lc_rs::digest::{SHA256, digest};
 
 use crate::model::reason::Reason;
 
-/// What most file systems allow for one component of a path.
+/// The limit of most file systems for one component of a path.
 const MAX_COMPONENT_BYTES: usize = 255;
 /// Of all components; with the output directory before them, a path has 4,096.
 const MAX_NAME_BYTES: usize = 2048;
@@ -24,7 +24,7 @@ const NUMBERED_DEVICES: [&str; 2] = ["com", "lpt"];
 /// What the directory of a job is known by: its own directory, and the beginnings of the names of parts.
 const OWN_DIRECTORY: &str = "_headgate";
 const OF_PARTS: [&str; 2] = ["part-", "failed-"];
-/// What results are known by to whoever reads `OUT/*.parquet`.
+/// The extensions by which readers of `OUT/*.parquet` recognise results.
 const OF_RESULTS: [&str; 2] = [".parquet", ".ndjson"];
 
 const EXTENSION: char = '\u{1}';
@@ -171,7 +171,7 @@ fn ended(text: &str) -> String {
     ended
 }
 
-/// Whether it is none of ours: a component of dots, or a device.
+/// Returns whether the system reserves the name: a component of dots, or a device.
 fn is_reserved(component: &str) -> bool {
     let stem = component.split('.').next().unwrap_or_default().trim_end_matches(' ').to_lowercase();
     let is_numbered = |device: &str| {
@@ -183,13 +183,13 @@ fn is_reserved(component: &str) -> bool {
         || NUMBERED_DEVICES.iter().any(|name| is_numbered(name))
 }
 
-/// Whether readers of results would take a file of this name for one.
+/// Returns whether readers of results would take a file of this name for one.
 pub fn is_of_results(path: &str) -> bool {
     let folded = folded(path);
     !path.contains('/') && OF_RESULTS.iter().any(|extension| folded.ends_with(extension))
 }
 
-/// Whether the directory of a job has such names at its top.
+/// Returns whether the directory of a job has such names at its top.
 pub fn is_of_jobs(component: &str) -> bool {
     let folded = folded(component);
     folded == OWN_DIRECTORY || OF_PARTS.iter().any(|beginning| folded.starts_with(beginning))

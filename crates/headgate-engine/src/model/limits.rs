@@ -114,7 +114,7 @@ impl<T: Copy> PerHost<T> {
     }
 }
 
-/// How many requests to one host may be in flight.
+/// The limit of requests in flight to one host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HostConcurrency {
     /// At least 1.
@@ -148,12 +148,12 @@ pub enum LimitBy {
     Address,
 }
 
-/// What a row costs.
+/// The cost of a row.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CostOf {
     /// Each row costs 1, until its answer says otherwise.
     Row,
-    /// What this column of the input says; 1 where it says nothing.
+    /// The value of this column of the input; 1 where it has none.
     Column(String),
     /// The bytes of its body.
     BodyBytes,
@@ -232,12 +232,12 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// Whether requests are counted as they are sent.
+    /// Returns whether there is a rate limit for the run or for hosts.
     pub fn has_rates(&self) -> bool {
         self.rate.is_some() || !self.rate_per_host.is_none()
     }
 
-    /// Returns how many requests to a host may be in flight: no more than connections to it, or some would wait for others.
+    /// Returns how many requests to a host may be in flight: no more than connections to it, or requests would wait for one.
     pub fn concurrency_of(&self, host: &str) -> Option<HostConcurrency> {
         match self.concurrency_per_host.of(host) {
             Some(HostConcurrency::Auto) => Some(HostConcurrency::Auto),
@@ -263,7 +263,7 @@ impl Limits {
     }
 }
 
-/// What is worth another attempt: kinds of errors and statuses.
+/// The error kinds and statuses that are retried.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct RetryOn {
     /// A bit for each kind.

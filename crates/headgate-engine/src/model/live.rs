@@ -1,4 +1,4 @@
-//! What of a run can be changed while it goes on: plain data.
+//! The options that can change during a run: plain data.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
@@ -40,7 +40,7 @@ pub type Settings = BTreeMap<String, String>;
 /// Makes of the name of a host what limits know it by.
 pub type HostKey = fn(&str, LimitBy) -> Result<Box<str>, String>;
 
-/// What of a run can be changed while it goes on.
+/// The options that can change during a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Live {
     /// Attempts in flight at the most, over all workers; at least 1.

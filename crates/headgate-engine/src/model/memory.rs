@@ -23,7 +23,7 @@ pub struct MemoryBudget {
 #[derive(Debug)]
 struct Common {
     limit: u64,
-    /// A permit for each byte within the limit that is not set aside. What comes back goes to who has waited longest.
+    /// A permit for each byte within the limit that is not set aside. Released permits go to the task that has waited longest.
     free: Semaphore,
 }
 
@@ -83,7 +83,7 @@ impl MemoryBudget {
 
 impl Run {
     /// The permits for `bytes` more within the limit, beside `held` of the same body. `None`: it can never have so many, and
-    /// must not keep others waiting for it to have them.
+    /// must not keep other tasks waiting for them.
     fn permits(&self, held: u64, bytes: u64) -> Option<u32> {
         let fits = held.checked_add(bytes).is_some_and(|all| all <= self.common.limit);
         u32::try_from(bytes).ok().filter(|_| fits)
@@ -91,7 +91,7 @@ impl Run {
 }
 
 impl Reservation {
-    /// Sets aside `bytes` more if there is room now, and nobody waits for it.
+    /// Reserves `bytes` more if there is room now, and no other task waits for it. Returns whether it did.
     pub fn try_grow(&mut self, bytes: u64) -> bool {
         if !self.overdraws && self.try_grow_within(bytes) {
             return true;
@@ -110,7 +110,7 @@ impl Reservation {
         true
     }
 
-    /// Sets aside `bytes` more if there is room now within the limit, and nobody waits for it.
+    /// Reserves `bytes` more if there is room now within the limit, and no other task waits for it. Returns whether it did.
     pub fn try_grow_within(&mut self, bytes: u64) -> bool {
         let Some(run) = &self.run else { return true };
         let within = run.permits(self.bytes, bytes).map(|permits| run.common.free.try_acquire_many(permits));
@@ -120,17 +120,17 @@ impl Reservation {
         true
     }
 
-    /// Whether half of the limit would be left, were `bytes` more set aside.
+    /// Returns whether half of the limit would be left after a reservation of `bytes` more.
     pub fn leaves_half(&self, bytes: u64) -> bool {
         self.leaves(bytes, |limit| limit / 2)
     }
 
-    /// The same of three quarters.
+    /// Returns whether three quarters of the limit would be left after a reservation of `bytes` more.
     pub fn leaves_three_quarters(&self, bytes: u64) -> bool {
         self.leaves(bytes, |limit| limit - limit / 4)
     }
 
-    /// Whether others may wait for what is set aside here: there is little left, or it is beyond the limit.
+    /// Returns whether other tasks may wait for this reservation: little is left, or it exceeds the limit.
     pub fn is_short(&self) -> bool {
         self.is_overdrawn() || (self.bytes > 0 && !self.leaves(0, |limit| limit / 4))
     }
@@ -206,7 +206,7 @@ impl Reservation {
         self.bytes + self.overdrawn
     }
 
-    /// Whether others wait for what is here to be given back, or soon will.
+    /// Returns whether part of this reservation exceeds the limit: other tasks wait for its release, or soon will.
     pub fn is_overdrawn(&self) -> bool {
         self.overdrawn > 0
     }
@@ -237,8 +237,8 @@ impl Reservation {
         }
     }
 
-    /// Moves `bytes` to another reservation of the same run, or as many as are here within the limit. The budget is not
-    /// asked, and so nobody can be in between.
+    /// Moves `bytes` to another reservation of the same run, or as many as are here within the limit. This bypasses
+    /// the budget, so that no other task can take them in between.
     pub fn give(&mut self, to: &mut Reservation, bytes: u64) {
         let moved = bytes.min(self.bytes);
         if to.run.is_none() {

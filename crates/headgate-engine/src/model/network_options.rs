@@ -1,4 +1,4 @@
-//! Where connections may lead.
+//! The addresses that connections may be made to.
 
 use std::net::IpAddr;
 

@@ -1,4 +1,4 @@
-//! What a job is asked to do: plain data. Each default is one named constant, used by code, help and docs.
+//! The options of a job: plain data. Each default is one named constant, used by code, help and docs.
 
 use std::borrow::Cow;
 use std::net::IpAddr;
@@ -86,7 +86,7 @@ pub struct SourceOptions {
     /// Input columns to carry into the result under their own names.
     pub keep: Vec<String>,
     /// What `*` among them came to when the job began, with those that are named beside it, in the order of the result: for an
-    /// input whose lines each have their own columns. `None`: nobody has looked.
+    /// input whose lines each have their own columns. `None`: not known yet.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kept_columns: Option<Vec<String>>,
     /// Read only so many rows.
@@ -112,7 +112,7 @@ impl SourceOptions {
         std::iter::once(&self.input).chain(&self.more_inputs).map(String::as_str)
     }
 
-    /// What the input is called in messages.
+    /// Returns the name of the input in messages.
     pub fn name(&self) -> Cow<'_, str> {
         if self.more_inputs.is_empty() {
             return self.input.as_str().into();
@@ -179,7 +179,7 @@ pub enum Format {
     None,
 }
 
-/// Where outcomes go.
+/// The output of a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SinkOptions {
     pub output: Output,
@@ -298,7 +298,7 @@ pub struct RequestOptions {
     pub named_address: Option<IpAddr>,
     /// A proxy may connect to whatever it likes, although only public addresses may be connected to.
     pub trust_proxy: bool,
-    /// Who answers in place of the network; `None`: nobody, as ever but in tests.
+    /// The mock transport; `None`: the network, as always outside of tests.
     pub stand_in: Option<StandIn>,
 }
 
@@ -337,7 +337,7 @@ pub enum RedirectPolicy {
     None,
 }
 
-/// How a body is compressed.
+/// The content encoding of a request body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BodyCoding {
     Gzip,
@@ -421,7 +421,7 @@ impl Default for RequestOptions {
 pub struct RunOptions {
     /// Attempts in flight at the most, over all workers; at least 1.
     pub concurrency: usize,
-    /// How long requests in flight may go on after a stop.
+    /// The longest time that requests in flight may take after a stop.
     pub grace: Duration,
     /// Rows between the oldest that is not done and the newest that was read, at the most; at least 1.
     pub window: u64,

@@ -1,4 +1,4 @@
-//! What became of one row.
+//! The outcome of one row.
 
 use std::mem;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::model::row::Row;
 use crate::model::saved::Saved;
 use crate::model::selected::Selected;
 
-/// What became of one row.
+/// The outcome of one row.
 #[derive(Debug)]
 pub struct Outcome {
     pub row: Row,
@@ -22,21 +22,21 @@ pub struct Outcome {
     pub attempts: u16,
     pub started_at_us: i64,
     pub elapsed_us: u64,
-    /// Where the last connection led, if one stood.
+    /// The remote address of the last connection, if one was established.
     pub remote_addr: Option<Arc<str>>,
     pub answer: Option<Answer>,
-    /// What was taken from the answer, where something is.
+    /// The values selected from the response, if there are any.
     pub selected: Option<Box<Selected>>,
     pub failure: Option<Failure>,
 }
 
-/// What of a response arrived.
+/// The part of a response that arrived.
 #[derive(Debug)]
 pub struct Answer {
     pub status: u16,
     pub version: Version,
     pub headers: Headers,
-    /// What was set aside for `headers`: it stays where the body has failed.
+    /// The reservation for `headers`: it stays if the body has failed.
     pub memory: Reservation,
     pub ttfb_us: u64,
     /// Decoded, unless `body_encoding` says otherwise; as far as it arrived. `None`: none was read.
@@ -47,7 +47,7 @@ pub struct Answer {
     pub body_truncated: bool,
     /// As received, before decoding.
     pub body_bytes: u64,
-    /// Where `body` is instead.
+    /// The file that has the body in place of `body`.
     pub saved: Option<Box<Saved>>,
 }
 
@@ -129,13 +129,13 @@ impl Outcome {
         self.answer.as_ref().and_then(|answer| answer.body.as_ref()).map_or(0, |body| body.bytes.len())
     }
 
-    /// Whether others may wait for the memory that it takes.
+    /// Returns whether other tasks may wait for the memory that it reserves.
     pub fn holds_short_memory(&self) -> bool {
         let Some(answer) = &self.answer else { return false };
         answer.memory.is_short() || answer.body.as_ref().is_some_and(|body| body.reservation.is_short())
     }
 
-    /// What it takes of the memory for responses is not set aside any more.
+    /// Releases its reservations of memory for responses.
     pub fn give_memory_back(&mut self) {
         let Some(answer) = &mut self.answer else { return };
         drop(mem::take(&mut answer.memory));

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
-/// Bytes of what somebody else sent that are shown.
+/// The number of bytes shown of what a peer sent.
 const MAX_SHOWN_BYTES: usize = 60;
 
 /// Words that are the same whenever the cause is, so that failures can be counted by them, and beside them what varies: an
@@ -58,7 +58,7 @@ impl fmt::Display for Reason {
     }
 }
 
-/// What somebody else sent, or the beginning of it, such that it does a terminal no harm.
+/// Returns the beginning of what a peer sent, escaped so that it does a terminal no harm.
 pub(crate) fn shown(bytes: &[u8]) -> String {
     let start = &bytes[..bytes.len().min(MAX_SHOWN_BYTES)];
     let cut = if start.len() < bytes.len() { "…" } else { "" };

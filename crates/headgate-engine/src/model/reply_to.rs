@@ -1,4 +1,4 @@
-//! Who waits for the outcome of one row, where rows are asked for one by one.
+//! The receiver of the outcome of one row, where a caller submits rows one by one.
 
 use std::any::Any;
 use std::fmt;
@@ -7,14 +7,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Waits for outcomes of rows. Called from the threads of workers: nothing here may block.
 pub trait Waits: Any + Send + Sync {
-    /// The row of this number will have no outcome: what would have asked it has ended.
+    /// Reports that the row of this number will have no outcome: its run has ended.
     fn lost(&self, number: u64);
 
-    /// Whether anybody still waits. Rows that nobody waits for are not asked any more.
+    /// Returns whether the caller still waits. Rows without a waiting caller are not requested any more.
     fn waits(&self) -> bool;
 }
 
-/// Where the outcome of a row goes. Whatever becomes of the row, who waits is told once.
+/// The destination of a row's outcome. The receiver is notified exactly once, whatever becomes of the row.
 pub struct ReplyTo {
     waits: Arc<dyn Waits>,
     number: u64,
@@ -27,13 +27,13 @@ impl ReplyTo {
         Arc::new(Self { waits, number, is_told: AtomicBool::new(false) })
     }
 
-    /// Who is to be told now, and of which number; `None`: that was done.
+    /// Returns the receiver to notify and the row's number there; `None`: it was notified before.
     pub fn tell(&self) -> Option<(&dyn Any, u64)> {
         let was_told = self.is_told.swap(true, Ordering::Relaxed);
         (!was_told).then_some((self.waits.as_ref() as &dyn Any, self.number))
     }
 
-    /// Who waits.
+    /// Returns the receiver.
     pub fn who(&self) -> &dyn Any {
         self.waits.as_ref()
     }

@@ -35,7 +35,7 @@ pub struct Row {
     pub ordinal: u64,
     /// As written in the input, not yet parsed. Invalid UTF-8 was replaced, and `defect` says so.
     pub url: Box<str>,
-    /// What most rows do not have.
+    /// The fields that most rows do not have.
     pub extra: Option<Box<RowExtra>>,
 }
 
@@ -66,24 +66,24 @@ pub struct RowExtra {
     /// What it takes of a limit on costs, where a column says so, or the length of a body with files. `None`: the column has no
     /// value, and it takes 1; or there is no column, and no such body.
     pub cost: Option<u64>,
-    /// Where its body is saved, if it is.
+    /// The file for its body, if it is saved.
     pub save_as: Option<Arc<SaveAs>>,
     /// What became of it before, if it was asked before.
     pub before: Option<Before>,
-    /// Where its attempt has been redirected to, if it was.
+    /// The redirect chain of its attempt, if it was redirected.
     pub trail: Option<Box<Trail>>,
     /// What is its own of what the run has for all.
     pub own: Option<Box<OwnOptions>>,
-    /// Who waits for its outcome; `None`: it goes where all go.
+    /// The receiver of its outcome; `None`: it goes to the sink.
     pub reply_to: Option<Arc<ReplyTo>>,
 }
 
-/// What a row may have of its own. `None`: it is as for all of the run.
+/// Options of a single row. `None`: the option of the run applies.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct OwnOptions {
     pub timeout: Option<Duration>,
     pub redirects: Option<RedirectPolicy>,
-    /// Where its body goes while it comes, in place of its outcome.
+    /// The stream for its body, in place of its outcome.
     pub stream: Option<Arc<BodyStream>>,
 }
 
@@ -139,7 +139,7 @@ pub struct Before {
 }
 
 impl RowExtra {
-    /// Whether the request is the run's own, but for the URL.
+    /// Returns whether the request differs from the run's own in nothing but the URL.
     pub fn asks_like_the_run(&self) -> bool {
         let Self {
             method,
@@ -189,7 +189,7 @@ impl Row {
         self.extra.get_or_insert_default().before = Some(before);
     }
 
-    /// Where it has been redirected to, if it was.
+    /// Returns its redirect chain, if it was redirected.
     pub fn trail(&self) -> Option<&Trail> {
         self.extra.as_ref().and_then(|extra| extra.trail.as_deref())
     }
@@ -199,22 +199,22 @@ impl Row {
         self.extra.as_ref().and_then(|extra| extra.own.as_deref())
     }
 
-    /// Where its body goes while it comes; `None`: it is kept.
+    /// Returns the stream for its body; `None`: the body is kept.
     pub fn stream(&self) -> Option<&Arc<BodyStream>> {
         self.own().and_then(|own| own.stream.as_ref())
     }
 
-    /// Who waits for its outcome.
+    /// Returns the receiver of its outcome.
     pub fn reply_to(&self) -> Option<&Arc<ReplyTo>> {
         self.extra.as_ref().and_then(|extra| extra.reply_to.as_ref())
     }
 
-    /// Whether somebody had waited for its outcome, and does not any more.
+    /// Returns whether a caller waited for its outcome, and does not any more.
     pub fn is_unwanted(&self) -> bool {
         self.reply_to().is_some_and(|reply_to| !reply_to.is_waited_for())
     }
 
-    /// Where it is asked: its URL, or where that has led.
+    /// Returns the URL of its next request: its own, or the last one of its redirects.
     pub fn target(&self) -> &str {
         self.trail().map_or(&self.url, |trail| &trail.url)
     }

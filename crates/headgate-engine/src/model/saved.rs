@@ -9,7 +9,7 @@ pub type Checksum = [u8; 32];
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SaveAs {
     pub name: FileName,
-    /// What the body must have; `None`: it may be any.
+    /// The checksum that the body must have; `None`: any.
     pub checksum: Option<Checksum>,
 }
 

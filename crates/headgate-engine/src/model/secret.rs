@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// What stands for a value that is left out.
+/// The replacement for a value that is left out.
 pub const MASK: &str = "***";
 
 /// See the top of this file.

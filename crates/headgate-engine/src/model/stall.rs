@@ -15,7 +15,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-/// How often an event loop beats while a run goes on.
+/// The interval of an event loop's heartbeats during a run.
 pub const BEAT: Duration = Duration::from_millis(100);
 /// A beat that comes so late ends a stall. A deadline is not judged for as long after one: what arrived meanwhile is read first,
 /// and an event loop that needs longer for that stalls again.
@@ -101,7 +101,7 @@ impl Suspends {
     }
 }
 
-/// How much time was lost to stalls.
+/// The time lost to stalls.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct StallFigures {
     pub count: u64,
@@ -260,7 +260,7 @@ impl Stalls {
         }
     }
 
-    /// How long the loop was stalled in all, in nanoseconds.
+    /// Returns how long the loop was stalled in total, in nanoseconds.
     pub fn stalled_ns(&self) -> u64 {
         self.stalled_ns.get()
     }
@@ -270,12 +270,12 @@ impl Stalls {
         self.last_ended.get()
     }
 
-    /// Whether a stall has ended since then.
+    /// Returns whether a stall has ended since `time`.
     pub fn has_stalled_since(&self, time: Instant) -> bool {
         self.last_ended.get().is_some_and(|ended| time < ended)
     }
 
-    /// For how long the machine was suspended since this was asked last.
+    /// Returns how long the machine was suspended since the last call.
     pub fn take_suspended(&self) -> Duration {
         self.suspended.take()
     }

@@ -1,4 +1,4 @@
-//! What stands in place of the network: connections that end in this process.
+//! The mock transport: connections that end in this process.
 
 use std::fmt;
 use std::os::unix::net::UnixStream;
@@ -7,9 +7,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use crate::model::error::Failure;
 use crate::model::origin::Origin;
 
-/// Who answers in place of hosts, whatever their names are: in HTTP/1.1, and without TLS, also for `https`.
+/// A mock transport for all hosts. It speaks HTTP/1.1 without TLS, also for `https`.
 pub trait StandsIn: Send + Sync {
-    /// A connection to this host. It must not wait.
+    /// Returns a connection to this host. It must not wait.
     ///
     /// # Errors
     /// Why there is none.
@@ -23,7 +23,7 @@ pub struct Line {
     pub verdict: Arc<Verdict>,
 }
 
-/// What an exchange failed of, as the other end says before it closes the connection.
+/// The failure of an exchange, set by the mock before it closes the connection.
 #[derive(Debug, Default)]
 pub struct Verdict(Mutex<Option<Failure>>);
 

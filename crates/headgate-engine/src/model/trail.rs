@@ -1,4 +1,4 @@
-//! Where redirects have led a row, and what it has picked up on its way.
+//! The redirect chain of a row, with the cookies set along it.
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +7,7 @@ use crate::model::memory::Reservation;
 /// A row that was redirected. It stays with the row while that waits for the limits of another host.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Trail {
-    /// Where it is asked now.
+    /// The URL of the next request.
     pub url: Box<str>,
     /// It is asked with this method, and without its body (RFC 9110 section 15.4).
     pub method: Option<Box<str>>,
@@ -15,20 +15,20 @@ pub struct Trail {
     pub is_foreign: bool,
     /// A server outside was on its way: one whose address is public, or known to a proxy alone.
     pub from_outside: bool,
-    /// How many redirects were followed.
+    /// The number of redirects followed.
     pub count: u32,
     /// Hashes of the requests that were sent, by which a loop is recognised; at most one for each redirect, and the first.
     pub visited: Vec<u64>,
-    /// Those that are kept for the result.
+    /// The hops that are kept for the result.
     pub hops: Vec<Hop>,
-    /// What servers have set on the way, where that is wanted.
+    /// The cookies that servers have set along the chain, if the run keeps cookies.
     pub cookies: Vec<Cookie>,
     /// Of the attempt, before it waited for the limits of another host.
     pub earlier: Option<Earlier>,
     pub memory: TrailMemory,
 }
 
-/// What is reserved for a trail. A copy of a trail holds nothing of it.
+/// The memory reservation of a redirect chain. A copy of the chain does not share it.
 #[derive(Debug, Default)]
 pub struct TrailMemory(pub Reservation);
 
@@ -61,7 +61,7 @@ pub struct Hop {
     pub location: Box<str>,
 }
 
-/// What a server has set.
+/// A cookie that a server has set.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cookie {
     pub name: Box<str>,

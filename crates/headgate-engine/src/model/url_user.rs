@@ -1,4 +1,4 @@
-//! `user:password@` in the text of a URL, which is shown to nobody and stored nowhere (RFC 3986 section 3.2.1).
+//! `user:password@` in the text of a URL, which is neither shown nor stored (RFC 3986 section 3.2.1).
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -11,7 +11,7 @@ pub fn without_user(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// Where the user stands, with the `@` behind it.
+/// Returns the range of the user, including the `@` behind it.
 fn place(text: &str) -> Option<Range<usize>> {
     // Most URLs have none.
     memchr::memchr(b'@', text.as_bytes())?;

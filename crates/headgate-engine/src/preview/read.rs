@@ -53,7 +53,7 @@ pub fn preview(path: &Path, rows: usize, only_failed: bool) -> Result<Preview, J
 /// The files to read, in order.
 struct Found {
     files: Vec<PartFile>,
-    /// Where somebody else than the files says it.
+    /// The number of rows, if it is known from outside of the files.
     total_rows: Option<u64>,
 }
 

@@ -19,7 +19,7 @@ use super::reread::RereadSender;
 use super::shared::{Shared, SourceState, State};
 use crate::model::row::{Row, RowBatch};
 
-/// How deferred rows are read again.
+/// The parameters for reading deferred rows again.
 pub struct Deferring {
     /// Starts the thread that reads them; called with the first request.
     pub start: Box<dyn FnOnce(RereadSender) + Send>,

@@ -47,7 +47,7 @@ struct AgainThread<'a> {
 /// The input, as far as it was read.
 struct Input {
     source: Box<dyn Source>,
-    /// What is left of the batch that was read last.
+    /// The remaining rows of the batch that was read last.
     read: RowBatch,
     /// The ordinal after that batch.
     next: u64,

@@ -1,4 +1,4 @@
-//! What a call makes requests of: the rows of record batches that somebody brings.
+//! The input of a call: the rows of record batches that the caller provides.
 
 use arrow_array::{RecordBatch, RecordBatchReader};
 use arrow_schema::{Fields, SchemaRef};
@@ -85,12 +85,12 @@ impl BatchInput {
         (self.reader, self.batch) = (None, None);
     }
 
-    /// Whether there are rows in hand, which needn't be waited for.
+    /// Returns whether rows are available without waiting.
     pub fn has_batch(&self) -> bool {
         self.batch.is_some()
     }
 
-    /// Whether there is nothing that rows could be taken of, and there may be.
+    /// Returns whether it needs a batch or a reader to make rows of, before its end.
     pub fn wants(&self) -> bool {
         !self.is_at_end && self.has_none()
     }

@@ -1,8 +1,8 @@
 //! Record batches or requests in, record batches of results out: one call, on a run that it shares with others.
 //!
-//! Whoever has the call does all of its work, in one thread: its rows are made of the input when there is room for them, and its
-//! outcomes become columns when they are asked for. So no thread and no queue is in between, and nothing happens while nobody
-//! asks, but for what is in flight. Rows are fed 1,024 at a time, whatever batches they come in, as soon as there are no more than
+//! The caller's thread does all work of the call: it makes rows of the input when there is room for them, and builds columns
+//! of outcomes when it requests a batch. No thread and no queue is in between. Between two calls only requests in flight
+//! proceed. Rows are fed 1,024 at a time, whatever batches they come in, as soon as there are no more than
 //! twice the concurrency outstanding: so there are always rows that wait for a lane, and there is no barrier between batches.
 
 use std::collections::VecDeque;
@@ -53,13 +53,13 @@ pub struct BatchFlow {
     is_full: bool,
 }
 
-/// What follows from the columns of the input.
+/// The state that depends on the columns of the input.
 struct Begun {
     builder: OutcomeBuilder,
     schema: SchemaRef,
 }
 
-/// What a call has come to.
+/// The result of one step of a call.
 #[derive(Debug)]
 pub enum Step {
     /// Results.
@@ -171,12 +171,12 @@ impl BatchFlow {
         self.input.end();
     }
 
-    /// How the run stands that it is part of.
+    /// Returns a snapshot of the run that the call is part of.
     pub fn snapshot(&self) -> Snapshot {
         self.run.snapshot()
     }
 
-    /// When there will be a batch, if nothing more arrives before: who waits for a bell waits no longer than that.
+    /// Returns when a batch is due if no more outcomes arrive: a caller that waits for its waker waits no longer than that.
     pub fn ready_at(&self) -> Option<Instant> {
         self.gathered_since.map(|since| since + LONGEST_GATHERING)
     }
@@ -228,7 +228,7 @@ impl BatchFlow {
         }
     }
 
-    /// See [`Run::give_memory_back`]. To be called by who waits for it without [`BatchFlow::step`].
+    /// See [`Run::give_memory_back`]. A caller that waits without [`BatchFlow::step`] must call it.
     pub fn give_memory_back(&self) {
         self.run.give_memory_back();
     }
@@ -309,7 +309,7 @@ impl BatchFlow {
                 return Ok(());
             }
             self.outstanding -= 1;
-            // The run numbers rows of all who feed it.
+            // The run numbers the rows of all its callers.
             outcome.row.ordinal = number;
             begun.builder.push_owned(outcome, failed);
             self.gathered_since.get_or_insert_with(Instant::now);
@@ -318,7 +318,7 @@ impl BatchFlow {
         Ok(())
     }
 
-    /// Whether what has been gathered is to be handed on, even if the batch is not full.
+    /// Returns whether the gathered outcomes are due, even if the batch is not full.
     fn is_due(&self, now: Instant) -> bool {
         self.gathered_since.is_some_and(|since| self.outstanding == 0 || now >= since + LONGEST_GATHERING)
     }

@@ -14,9 +14,9 @@ use crate::model::error::JobError;
 use crate::model::limits::StopWhenFailed;
 use crate::model::options::{AnswerOptions, EngineOptions, JobOptions, RequestOptions, RunOptions};
 
-/// Runs that nobody uses are kept up to this number, the newest ones.
+/// The number of unused runs that are kept: the most recently used ones.
 const MAX_IDLE: usize = 8;
-/// How long a run that nobody uses may take to end, where its room is needed.
+/// The longest time that an unused run may take to end when its room is needed.
 const LONGEST_END: Duration = Duration::from_secs(1);
 
 /// The runs of one process.
@@ -32,7 +32,7 @@ struct Kept {
     run: Arc<Run>,
 }
 
-/// What calls that share a run have in common. It is compared by value, as it holds secrets that no text may have.
+/// The options that calls sharing a run have in common, compared by value: they hold secrets, which no text key may contain.
 #[derive(PartialEq)]
 struct RunKey {
     run: RunOptions,
@@ -88,11 +88,11 @@ impl FedRuns {
         Ok(run)
     }
 
-    /// A call with this run was given up, and rows of it may still wait for their turn, and for the limits of the run. If nobody else
-    /// uses it, they need not: the next call gets another one.
+    /// Notes that a call with this run was abandoned, whose rows may still wait for the limits of the run. If no other call
+    /// uses the run, the next call gets a new one.
     pub fn gave_up(&self, run: &Arc<Run>) {
         let mut runs = self.runs();
-        // Who asks has one, too.
+        // The caller holds a reference, too.
         let at = runs.iter().position(|kept| Arc::ptr_eq(&kept.run, run) && Arc::strong_count(run) <= 2);
         if let Some(kept) = at.and_then(|at| runs.remove(at)) {
             kept.run.end_feeding();
@@ -115,7 +115,7 @@ impl Kept {
     }
 }
 
-/// Ends so many runs that nobody uses, those first that were used least lately.
+/// Ends up to `count` unused runs, the least recently used first, and returns them.
 fn end_idle(runs: &mut VecDeque<Kept>, mut count: usize) -> Vec<Arc<Run>> {
     let mut ended = Vec::new();
     runs.retain(|kept| {

@@ -1,4 +1,4 @@
-//! A run as whoever started it sees it.
+//! The handle of a run, for the caller that started it.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
@@ -24,10 +24,10 @@ use crate::stats::monitor::Monitor;
 use crate::stats::report::{Snapshot, Summary};
 use crate::stats::usage::Moment;
 
-/// How long an aborted run may take to write what it has received.
+/// The longest time that an aborted run may take to write what it has received.
 const LONGEST_ABORT: Duration = Duration::from_secs(1);
 
-/// A run that goes on. Dropping it lets it go on to its end.
+/// The handle of a run. Dropping it does not stop the run.
 #[derive(Debug)]
 pub struct Run {
     pub(super) stop: Stop,
@@ -35,34 +35,33 @@ pub struct Run {
     pub(super) grace: Duration,
     pub(super) failure: Arc<FirstFailure>,
     pub(super) done: Arc<Done>,
-    /// Set if nobody takes the results any more.
+    /// Set once the reader of the output has gone.
     pub(super) reader_gone: Arc<OnceLock<()>>,
-    /// When it was asked to end at once.
+    /// The time at which the run was aborted.
     pub(super) aborted: OnceLock<Instant>,
-    /// The workers' part in it; `None`: there was nothing to do.
+    /// The run's assignment to the workers; `None`: there was nothing to do.
     pub(super) assigned: Option<Assigned>,
     pub(super) monitor: Mutex<Monitor>,
-    /// What the job's directory knows, if it is a run of a job.
+    /// The state in the job's directory, if this is a run of a job.
     pub(super) state: Option<JobState>,
-    /// Where results go, for a person.
+    /// The output, as shown to the user.
     pub(super) output: String,
     pub(super) notes: Arc<Mutex<Vec<Message>>>,
-    /// Why it stopped itself, if it did.
+    /// The reason, if the run stopped itself.
     pub(super) stopped_by: Arc<OnceLock<Message>>,
     /// `None`: there was nothing to do.
     pub(super) live: Option<Arc<LiveRun>>,
-    /// What rows are fed to; `None`: they come from a source, or none come any more.
+    /// Accepts the caller's rows; `None`: rows come from a source, or feeding has ended.
     pub(super) feeder: Mutex<Option<RowFeeder>>,
-    /// Of the next row that is fed.
+    /// The ordinal of the next row that is fed.
     pub(super) next_number: AtomicU64,
-    /// Where outcomes of rows that are fed wait to be taken. Those that are gone leave with the next that comes.
+    /// The completion queues of fed rows. Adding one removes those that were dropped.
     pub(super) inboxes: Mutex<Vec<Weak<Inbox>>>,
 }
 
 impl Run {
-    /// Has rows asked that nobody reads from a source, each of which says who waits for its outcome. It does not wait: who asks
-    /// bounds them. They get consecutive ordinals, of which the first is returned. `None`: the run has ended, and the rows are
-    /// dropped.
+    /// Queues rows of the caller, each with the completion queue for its outcome, and returns the first of their consecutive
+    /// ordinals. It does not wait: the caller bounds the number of rows. `None`: the run has ended, and the rows are dropped.
     pub fn feed(&self, mut rows: Vec<Row>) -> Option<u64> {
         let first = self.next_number.fetch_add(rows.len() as u64, Ordering::Relaxed);
         for (row, ordinal) in rows.iter_mut().zip(first..) {
@@ -72,8 +71,8 @@ impl Run {
         feeder.as_ref().is_some_and(|feeder| feeder.feed(rows)).then_some(first)
     }
 
-    /// An inbox for outcomes of rows that are fed, whose memory is given back where somebody needs it (see
-    /// [`Run::give_memory_back`]). `selection`: as for [`Inbox::selecting`].
+    /// Returns a new completion queue for fed rows. [`Run::give_memory_back`] releases its memory reservations.
+    /// `selection`: as for [`Inbox::selecting`].
     pub fn inbox(&self, bell: Arc<dyn Bell>, selection: Option<Arc<Selection>>) -> Arc<Inbox> {
         let inbox = Inbox::selecting(bell, selection);
         let mut inboxes = self.inboxes.lock().unwrap_or_else(PoisonError::into_inner);
@@ -82,19 +81,19 @@ impl Run {
         inbox
     }
 
-    /// Lets go of the memory of outcomes that nobody has taken yet. To be called from time to time by whoever waits for a row
-    /// of this run: all lanes may wait for that memory, and who should take these outcomes may be the one that waits.
+    /// Releases the memory reservations of outcomes that were not taken yet. A caller that waits for a row of this run must call
+    /// it from time to time: all lanes may wait for that memory, and the waiting caller may be the one to take the outcomes.
     pub fn give_memory_back(&self) {
         let inboxes = self.inboxes.lock().unwrap_or_else(PoisonError::into_inner);
         inboxes.iter().filter_map(Weak::upgrade).for_each(|inbox| inbox.give_memory_back());
     }
 
-    /// No rows are fed any more: the run ends when those that were have their outcomes.
+    /// Ends feeding: the run ends once all fed rows have their outcomes.
     pub fn end_feeding(&self) {
         drop(self.feeder.lock().unwrap_or_else(PoisonError::into_inner).take());
     }
 
-    /// Cancels all rows that nobody waits for any more (see [`Inbox::close`](crate::engine::inbox::Inbox::close)).
+    /// Cancels all rows whose completion queue is closed (see [`Inbox::close`](crate::engine::inbox::Inbox::close)).
     pub fn cancel_unwanted(&self) {
         if let Some(assigned) = &self.assigned {
             assigned.cancel_unwanted();
@@ -140,19 +139,19 @@ impl Run {
         live.ok_or_else(|| JobError::usage("the run has ended: there is nothing to change"))?.change(change)
     }
 
-    /// Waits for the run to end, for `timeout` at the most. Whether it has ended. After [`Run::abort`] it has after a second,
-    /// even if the output can't be written because nobody reads it.
+    /// Waits until the run ends, for at most `timeout`, and returns whether it has ended. One second after [`Run::abort`] it counts
+    /// as ended, even if the output can't be written because its reader does not read.
     pub fn wait(&self, timeout: Duration) -> bool {
         let given_up_at = || self.aborted.get().map(|aborted| *aborted + LONGEST_ABORT);
         self.done.wait(timeout, given_up_at) || given_up_at().is_some_and(|at| at <= Instant::now())
     }
 
-    /// Starts nothing new; what is in flight has the grace that was asked for.
+    /// Starts no more requests; those in flight have the run's grace period to finish.
     pub fn stop(&self) {
         self.stop.at(Instant::now() + self.grace);
     }
 
-    /// Ends what is in flight, too. What has been received is written.
+    /// Stops the run and cancels requests in flight. Outcomes received so far are written.
     pub fn abort(&self) {
         let _ = self.aborted.set(Instant::now());
         self.stop.at(Instant::now());
@@ -176,7 +175,7 @@ impl Run {
         snapshot
     }
 
-    /// What was done, up to now or to the end. CPU time and memory are those of the whole process.
+    /// Returns the totals up to now, or to the end of the run. CPU time and memory are those of the whole process.
     pub fn summary(&self) -> Summary {
         let ended = self.done.at().unwrap_or_else(Moment::now);
         let interrupted = self.stop.was_asked_for();

@@ -1,4 +1,4 @@
-//! What is known of a durable job while one of its runs goes on.
+//! The state of a durable job during one of its runs.
 
 use std::sync::Arc;
 

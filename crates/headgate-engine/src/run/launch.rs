@@ -40,13 +40,13 @@ use crate::stats::monitor::{Monitor, Setting};
 
 /// Batches of outcomes that may wait for the sink, over all workers.
 const MAX_WAITING_BATCHES: usize = 4;
-/// How often a sink is told that time passes.
+/// The default interval between the sink's ticks.
 pub(super) const SINK_TICK: Duration = Duration::from_millis(500);
 
-/// Where rows come from.
+/// The origin of rows.
 pub(super) enum RowsFrom {
     Source(Box<dyn Source>),
-    /// From whoever has the run (see [`Run::feed`]).
+    /// The caller that has the run (see [`Run::feed`]).
     Caller,
     /// There is nothing left to read.
     Nobody,
@@ -58,7 +58,7 @@ impl From<Option<Box<dyn Source>>> for RowsFrom {
     }
 }
 
-/// What a run is made of, whoever asked for it.
+/// The parts and options of a run.
 pub(super) struct Launch {
     pub(super) rows: RowsFrom,
     pub(super) size: SourceSize,
@@ -69,24 +69,24 @@ pub(super) struct Launch {
     pub(super) input_is_pipe: bool,
     pub(super) output_is_pipe: bool,
     pub(super) output: String,
-    /// How often the sink is told that time passes.
+    /// The interval between the sink's ticks.
     pub(super) tick: Duration,
     pub(super) request: RequestOptions,
     /// As it begins.
     pub(super) run: RunOptions,
-    /// As it was asked for, without what was set before.
+    /// The options as given, without those set by earlier runs.
     pub(super) asked: Live,
     pub(super) set_before: SetBefore,
-    /// Where bodies are saved, if they are.
+    /// The directory for bodies, if they are saved.
     pub(super) save_places: Option<SavePlaces>,
-    /// What keys of rows follow from, if each is to have one.
+    /// The salt for the rows' keys, if rows have keys.
     pub(super) key_salt: KeySalt,
-    /// The engine is there for this run alone, and ends with it.
+    /// The engine belongs to this run alone, and ends with it.
     pub(super) own_engine: bool,
     pub(super) notes: Vec<Message>,
 }
 
-/// Where outcomes go, begun.
+/// An output that has begun.
 pub(super) enum Begun {
     Running {
         sink: Box<dyn Sink>,
@@ -96,7 +96,7 @@ pub(super) enum Begun {
     Finished(JobState),
 }
 
-/// What saves bodies, and tells when it is gone.
+/// Returns the saver of bodies, and a handle to wait until it is dropped.
 fn saver(places: Option<SavePlaces>, engine: &Engine, request: &RequestOptions) -> (Option<Arc<Saver>>, Unused) {
     let (in_use, unused) = in_use();
     let places = places.map(|places| Arc::new(places.held_by(in_use)));
@@ -130,7 +130,7 @@ impl Launch {
         if self.run.retrying.idempotency_key { defaults.with_keys(self.key_salt) } else { Ok(defaults) }
     }
 
-    /// Starts the threads; `begin` begins to write, and is asked last of what can fail for a user's mistake.
+    /// Starts the threads. `begin` starts the output; it runs after all other steps that can fail because of a user's mistake.
     #[expect(clippy::too_many_lines, reason = "one step after another, most of them a field each")]
     pub(super) fn begin(
         mut self,

@@ -1,4 +1,4 @@
-//! Changes of a run while it goes on: from whoever holds it, or through the directory of its job.
+//! Changes of a run in progress: by the caller that holds it, or through the directory of its job.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -14,10 +14,10 @@ use crate::model::live::Live;
 use crate::model::message::Message;
 use crate::model::options::RunOptions;
 
-/// How often the directory is looked at, at the most: a little more often than the sink's ticks come.
+/// The shortest interval between two looks into the directory: a little less than that of the sink's ticks.
 const LOOK_EVERY: Duration = Duration::from_millis(450);
 
-/// What was set of a job before this run of it began.
+/// The options set for a job before this run of it began.
 #[derive(Debug, Default)]
 pub(super) struct SetBefore {
     /// `None`: nothing is remembered of this run.
@@ -46,10 +46,10 @@ impl SetBefore {
     }
 }
 
-/// What of a run would be in force with what was set of its job, and notes on that. Nothing is changed.
+/// Returns the options that would be in force with those set for the job, and notes on them. Nothing is changed.
 ///
 /// # Errors
-/// `Output`: a newer headgate has set it. `Usage`: what was set does not go with what is asked.
+/// `Output`: a newer headgate has set it. `Usage`: the options set contradict those given.
 pub(crate) fn in_force(files: &ControlFiles, run: &RunOptions) -> Result<(Live, Vec<Message>), JobError> {
     let (mut control, mut notes) = set_in(files)?;
     control.set.retain(|name, _| !is_given(run, name));
@@ -69,7 +69,7 @@ fn is_given(run: &RunOptions, name: &str) -> bool {
     run.given.iter().any(|given| given.name() == name)
 }
 
-/// That what an earlier run was told holds on.
+/// Returns the note that options set in an earlier run still hold, if any do.
 fn note(control: &Control) -> Option<Message> {
     let set: Vec<Message> = control.named().map(|(option, text)| option.set(text).into()).collect();
     let paused = control.paused.then(|| "the job is paused, until headgate unpause".into());
@@ -79,10 +79,10 @@ fn note(control: &Control) -> Option<Message> {
     (!notes.is_empty()).then(|| Message::joined(notes, "; "))
 }
 
-/// What of a run may change, and who is told.
+/// The options of a run that may change, and the channel that publishes them.
 #[derive(Debug)]
 pub(super) struct LiveRun {
-    /// As the run was asked for.
+    /// The options as given.
     base: Live,
     now: watch::Sender<Arc<Live>>,
     files: Option<ControlFiles>,
@@ -95,15 +95,15 @@ struct State {
     control: Control,
     stamp: Option<Stamp>,
     next_look: Instant,
-    /// What the run takes of the engine, until it has ended.
+    /// The run's reservation at the engine, until it has ended.
     held: Option<(Engine, Room)>,
 }
 
 impl LiveRun {
-    /// Of a run that was asked for as `base`, with what was set before.
+    /// Creates it for a run with the options `base` and those set before.
     ///
     /// # Errors
-    /// `Usage`: what was set does not go with what was asked.
+    /// `Usage`: the options set contradict those given.
     pub(super) fn shared(
         base: Live,
         before: SetBefore,
@@ -145,7 +145,7 @@ impl LiveRun {
                 written.map_err(|error| JobError::output(format!("it holds for this run alone: {}", cause(&error))))?;
             state.stamp = files.stamp();
             let _ = files.answer(control.sequence, None);
-            // Perhaps somebody else has set something, too.
+            // Another process may have set an option, too.
             self.take(&mut state, control)?;
         }
         Ok(())
@@ -204,7 +204,7 @@ impl LiveRun {
     }
 }
 
-/// How a run is that was asked for so, with what was set.
+/// Returns the options `base`, changed by those set in `control`.
 pub(super) fn with(base: &Live, control: &Control) -> Result<Live, JobError> {
     Ok(Live { paused: control.paused, ..base.with(&control.set, host_key)? })
 }

@@ -1,4 +1,4 @@
-//! What a job is made of, looked at before anything of it has begun.
+//! The parts of a job, checked before it begins.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -36,9 +36,9 @@ pub(super) struct Plan {
     pub(super) output: PlannedOutput,
 }
 
-/// Where outcomes are to go.
+/// The planned output of a job.
 pub(super) enum PlannedOutput {
-    /// What is written there can't be gone on with.
+    /// An output that can't be resumed.
     Passing(Box<dyn Sink>),
     Durable(Box<OpenJob>),
     Retry(Box<OpenRetry>),
@@ -129,7 +129,7 @@ fn result_columns(options: &JobOptions, source: &dyn Source) -> Result<ResultCol
 }
 
 impl PlannedOutput {
-    /// What its user should know.
+    /// Returns the notes for the user.
     pub(super) fn notes(&self) -> Vec<Message> {
         match self {
             Self::Durable(job) => job.note().cloned().into_iter().collect(),
@@ -147,7 +147,7 @@ impl PlannedOutput {
         }
     }
 
-    /// What keys of rows follow from: stays the same as long as the job does, where one is remembered.
+    /// Returns the salt for the rows' keys. Where the job stores one, it stays the same in all its runs.
     ///
     /// # Errors
     /// `Internal`: the system has no random numbers.
@@ -167,7 +167,7 @@ impl PlannedOutput {
         }
     }
 
-    /// Begins to write. What an earlier job left is replaced now, if that was asked for.
+    /// Begins to write. If the options say so, this replaces the output of an earlier job.
     ///
     /// # Errors
     /// `Output`: the directory can't be written to.

@@ -1,4 +1,4 @@
-//! The sink's thread: takes what the workers have, until they end or it fails.
+//! The sink's thread: passes the workers' outcomes to the sink until the workers end or the sink fails.
 
 use std::ops::ControlFlow;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -29,12 +29,12 @@ impl Done {
         self.changed.notify_all();
     }
 
-    /// The moment at which it was set.
+    /// Returns the moment at which it was set.
     pub(super) fn at(&self) -> Option<Moment> {
         *self.lock()
     }
 
-    /// Waits for `timeout` at the most, or until `give_up` says that it need not be waited for any more; whether it is set.
+    /// Waits for at most `timeout`, and not beyond the time that `give_up` returns. Returns whether it is set.
     pub(super) fn wait(&self, timeout: Duration, give_up: impl Fn() -> Option<Instant>) -> bool {
         let until = Instant::now().checked_add(timeout);
         let mut at = self.lock();
@@ -53,9 +53,9 @@ impl Done {
         true
     }
 
-    /// Has whoever waits look again.
+    /// Makes waiting threads evaluate `give_up` again.
     pub(super) fn look_again(&self) {
-        // Under the lock, so that nobody misses it between a look and the wait.
+        // Under the lock, so that no thread misses it between its check and its wait.
         let _at = self.lock();
         self.changed.notify_all();
     }
@@ -65,33 +65,33 @@ impl Done {
     }
 }
 
-/// What the thread takes from, and whom it tells.
+/// The state of the sink's thread.
 pub(super) struct SinkThread {
     pub(super) sink: Box<dyn Sink>,
     pub(super) outcomes: async_channel::Receiver<OutcomeBatch>,
-    /// How often the sink is told that time passes.
+    /// The interval between the sink's ticks.
     pub(super) tick: Duration,
     pub(super) stop: Stop,
     pub(super) input_rows: Arc<OnceLock<u64>>,
     pub(super) window: Arc<Window>,
     pub(super) failure: Arc<FirstFailure>,
     pub(super) done: Arc<Done>,
-    /// Set if nobody takes what the sink writes any more.
+    /// Set once the reader of the sink's output has gone.
     pub(super) reader_gone: Arc<OnceLock<()>>,
     pub(super) live: Arc<LiveRun>,
-    /// What the directory knows, if it is a run of a job.
+    /// The state in the job's directory, if this is a run of a job.
     pub(super) watched: Option<Arc<Watched>>,
     pub(super) engine: Engine,
     /// The engine ends with the run.
     pub(super) own_engine: bool,
-    /// Whether nobody writes bodies into the directory any more.
+    /// Waits until no thread writes bodies into the directory.
     pub(super) bodies_unused: Unused,
 }
 
 pub(super) fn start(thread: SinkThread) -> Result<(), JobError> {
     spawn("headgate-sink".into(), move || {
-        // In this order at the end, or when something panics: whoever still sends or waits learns of it, the failure is told,
-        // nobody saves bodies any more, the lock of a job goes with its sink, connections are closed, the run has ended.
+        // In this order at the end, or on a panic: threads that send or wait are woken, the failure is set, saving of bodies
+        // has ended, the lock of a job is released with its sink, connections are closed, the run has ended.
         let _ended = SetAtTheEnd(thread.done.clone());
         let failure = thread.failure.clone();
         let _panic = failure.on_panic("sink");

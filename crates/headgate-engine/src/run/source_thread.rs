@@ -15,10 +15,10 @@ use crate::queue::window::Window;
 use crate::run::weighing::Weighing;
 use crate::source::Source;
 
-/// Rows skipped before somebody is asked whether to go on.
+/// The rows skipped between two checks whether to go on.
 const SKIP_STEP: u64 = 1_000_000;
 
-/// What the thread reads from, and whom it tells.
+/// The state of the source's thread.
 pub(super) struct SourceThread {
     pub(super) source: Box<dyn Source>,
     /// Rows that earlier runs have done.
@@ -26,11 +26,11 @@ pub(super) struct SourceThread {
     pub(super) rows: RowSender,
     pub(super) window: Arc<Window>,
     pub(super) size: Arc<Mutex<SourceSize>>,
-    /// How many rows the input has, once its end was reached.
+    /// The number of rows of the input, once its end was reached.
     pub(super) input_rows: Arc<OnceLock<u64>>,
     pub(super) failure: Arc<FirstFailure>,
     pub(super) weighing: Weighing,
-    /// What the user should know.
+    /// Notes for the user.
     pub(super) notes: Arc<Mutex<Vec<Message>>>,
 }
 
@@ -79,7 +79,7 @@ impl SourceThread {
         Ok(())
     }
 
-    /// `false`: nobody wants rows any more.
+    /// Sends a batch. Returns `false` if no rows are needed any more.
     fn send(&self, batch: RowBatch) -> bool {
         self.window.pass(batch, || self.rows.note_stall(), |rows| self.rows.send(rows))
     }

@@ -1,4 +1,4 @@
-//! A run of a source and a sink that somebody brings.
+//! A run of a source and a sink that the caller provides.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use crate::sink::Sink;
 use crate::sink::none::NoneSink;
 use crate::source::Source;
 
-/// What a run is made of.
+/// The parts of a run.
 pub struct Passage {
     pub source: Box<dyn Source>,
     pub sink: Box<dyn Sink>,
@@ -78,7 +78,7 @@ impl Run {
     }
 }
 
-/// Where rows come from, and where their outcomes go.
+/// The source of rows and the sink of their outcomes.
 struct Ends {
     size: SourceSize,
     columns: ResultColumns,

@@ -1,4 +1,4 @@
-//! How a run is told to stop.
+//! The stop signal of a run.
 
 use std::time::Instant;
 
@@ -9,7 +9,7 @@ use crate::queue::rows::RowReceiver;
 /// Whoever has it can stop the run.
 #[derive(Debug, Clone)]
 pub(super) struct Stop {
-    /// What is in flight has until then.
+    /// The deadline of requests in flight.
     stops_at: watch::Sender<Option<Instant>>,
     rows: RowReceiver,
 }

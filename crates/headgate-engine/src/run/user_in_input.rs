@@ -14,7 +14,7 @@ const SCHEME_END: &str = "://";
 /// The options with the user as an option of its own.
 ///
 /// # Errors
-/// `Usage`: another option says who asks, too, or it is not one user for all rows.
+/// `Usage`: another option names a user, too, or it is not one user for all rows.
 pub(crate) fn taken_out(options: &JobOptions) -> Result<Cow<'_, JobOptions>, JobError> {
     let input = &options.source.input;
     // A set may begin with several. Otherwise those behind the first stand in its path or query, and are the server's.

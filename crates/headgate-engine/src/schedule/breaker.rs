@@ -21,10 +21,10 @@ const TRIP: u32 = 20;
 const FIRST_PROBE: Duration = Duration::from_secs(1);
 /// The longest interval between probes of a host that sends no head.
 const LONGEST_PROBE: Duration = Duration::from_secs(30);
-/// A pause ends up to this share later than asked for, so that clients do not come back all at once.
+/// A pause ends up to this share later than the server requested, so that clients do not return all at once.
 const SPREAD: f64 = 0.05;
 const LONGEST_SPREAD: Duration = Duration::from_millis(500);
-/// Far from what a clock can hold.
+/// The upper bound of a pause, well below what a clock can represent.
 const LONGEST_PAUSE: Duration = Duration::from_secs(366 * 86_400);
 /// A failure is remembered for this long where the host gets no further requests.
 const REMEMBERED_FOR: Duration = Duration::from_secs(1);
@@ -35,12 +35,12 @@ const PROBE_MARGIN: Duration = Duration::from_millis(20);
 /// With so many allowed in flight, the breaker no longer limits the host.
 const UNLIMITED: u32 = 65_536;
 
-/// What the breaker allows now.
+/// The limit that the breaker sets now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Allowed {
-    /// So many in flight.
+    /// At most this many attempts in flight.
     InFlight(u32),
-    /// Nothing before this time: the host asked for a pause.
+    /// Nothing before this time: the host requested a pause.
     Pause(Instant),
     /// Nothing before the next probe at this time.
     Probe(Instant),
@@ -63,11 +63,11 @@ struct Silence {
 
 #[derive(Debug, Clone)]
 pub struct Breaker {
-    /// The host asked for a pause until then.
+    /// The end of the pause that the host requested.
     paused_until: Option<Instant>,
     /// That pause is longer than [`Retrying::max_retry_after`].
     pause_is_too_long: bool,
-    /// When the host last asked for a pause, or the breaker opened.
+    /// The time of the last requested pause, or of the last opening of the breaker.
     reduced_at: Option<Instant>,
     /// Failures in a row that count.
     failures: u32,
@@ -101,7 +101,7 @@ impl Breaker {
         }
     }
 
-    /// The host asked for a pause of this length from `now` on. It never shortens an earlier one.
+    /// Notes that the host requested a pause of this length from `now` on. It never shortens an earlier one.
     pub fn pause(&mut self, time: Duration, rules: &Retrying, now: Instant, rng: &mut Rng) {
         let time = time.min(LONGEST_PAUSE);
         // A pause that is over does not affect this one.
@@ -114,7 +114,7 @@ impl Breaker {
         self.reduced_at = Some(now);
     }
 
-    /// Ends the pause that the host asked for this much sooner, as its clock went on during a stall.
+    /// Ends the pause that the host requested this much sooner, as its clock went on during a stall.
     pub fn shorten_pause(&mut self, time: Duration) {
         self.paused_until = self.paused_until.and_then(|until| until.checked_sub(time));
     }
@@ -193,22 +193,22 @@ impl Breaker {
         self.silence.filter(is_long).map(|silence| silence.since)
     }
 
-    /// Whether the host asked for a longer pause than [`Retrying::max_retry_after`], and it goes on.
+    /// Returns whether the host is in a pause that is longer than [`Retrying::max_retry_after`].
     pub fn asked_for_too_much(&self, now: Instant) -> bool {
         self.pause_is_too_long && self.is_paused(now)
     }
 
-    /// Whether nothing is lost if the breaker is dropped while the host gets no requests.
+    /// Returns whether nothing is lost if the breaker is dropped while the host gets no requests.
     pub fn may_be_forgotten(&self, now: Instant) -> bool {
         self.probe.is_none() && !self.is_paused(now) && now >= self.failed_at + REMEMBERED_FOR
     }
 
-    /// Whether a request may start now.
+    /// Returns whether a request may start now.
     pub fn may_be_asked(&self, now: Instant) -> bool {
         matches!(self.allowed(now), Allowed::InFlight(_))
     }
 
-    /// The end of the last pause that the host asked for.
+    /// Returns the end of the last pause that the host requested.
     pub fn paused_until(&self) -> Option<Instant> {
         self.paused_until
     }
@@ -217,7 +217,7 @@ impl Breaker {
         self.paused_until.is_some_and(|until| now < until)
     }
 
-    /// Whether the breaker limits nothing and remembers nothing.
+    /// Returns whether the breaker limits nothing and remembers no failure.
     pub fn is_idle(&self, now: Instant) -> bool {
         self.failures == 0 && self.allowed == u32::MAX && !self.is_paused(now)
     }

@@ -1,4 +1,4 @@
-//! What a worker does next.
+//! The next action of a worker.
 
 use std::time::Instant;
 
@@ -6,7 +6,7 @@ use super::host_queues::HostIndex;
 use crate::model::error::Failure;
 use crate::model::row::Row;
 
-/// What a worker does next.
+/// The next action of a worker.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Decision {
     /// Make an attempt at this row. With a host, it has one more in flight until

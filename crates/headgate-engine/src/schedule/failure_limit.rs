@@ -50,7 +50,7 @@ pub struct FailureLimit {
     /// What all have failed with; `None`: none has ended, or with nothing but `host_down`.
     with: Option<FailedWith>,
     hosts: BTreeSet<Box<str>>,
-    /// Whether each of the last outcomes failed.
+    /// The last outcomes; `true` is a failure.
     last: VecDeque<bool>,
     last_failed: usize,
     /// The first row that failed.

@@ -25,7 +25,7 @@ pub(super) struct WaitingRow {
     pub(super) row: Row,
 }
 
-/// How many may be in flight.
+/// The limit of attempts in flight.
 #[derive(Debug)]
 pub(super) enum Concurrency {
     Unlimited,
@@ -110,7 +110,7 @@ pub(super) struct HostQueue {
     /// See [`HostQueue::note_response`] and [`MIXED_RESPONSES`]; 0: rows start in their order.
     mixed: u32,
     took_newest: bool,
-    /// How long its attempts take: a moving average, in seconds.
+    /// The mean duration of its attempts: a moving average, in seconds.
     mean_s: Option<f32>,
 }
 

@@ -20,9 +20,9 @@ use crate::queue::host_connections::HostConnections;
 pub const MAX_HOSTS: usize = 65_536;
 /// The share of the table that makes room at a time, so that looking through all of it is rare.
 const SHARE_THAT_GOES: usize = 4;
-/// How long it is believed that an address works better than those before it (RFC 6555 section 4.1 names 10 minutes).
+/// The time for which an address is preferred to those before it (RFC 6555 section 4.1 names 10 minutes).
 const ADDRESS_FOR: Duration = Duration::from_secs(600);
-/// How long it is believed which version of HTTP a host speaks. Each connection that is made tells it anew.
+/// The time for which a host's HTTP version is remembered. Each new connection renews it.
 const VERSION_FOR: Duration = Duration::from_secs(3600);
 
 /// The version of HTTP that a host speaks.
@@ -34,7 +34,7 @@ pub enum Speaks {
     Http2,
 }
 
-/// What is known of one host.
+/// The state of one host.
 #[derive(Debug)]
 pub struct Host {
     pub connections: Arc<HostConnections>,

@@ -17,7 +17,7 @@ pub const MAX_BEFORE: usize = 131_072;
 
 #[derive(Debug)]
 pub(super) struct LookAhead {
-    /// Whether the input can be read again.
+    /// The input can be read again.
     can_defer: bool,
     max_rows: usize,
     max_bytes: usize,
@@ -25,7 +25,7 @@ pub(super) struct LookAhead {
     bytes: usize,
     /// Rows that a host may have here.
     share: usize,
-    /// Rows deferred since the queue was told.
+    /// Rows deferred since they were last reported to the queue.
     deferred: Vec<u64>,
     has_deferred: bool,
     /// It is full, and no host has more than its share.

@@ -1,4 +1,4 @@
-//! Which row starts next, and what follows an attempt that has ended.
+//! Decides which row starts next, and what follows a finished attempt.
 //!
 //! Pure: nothing here waits or asks the time. The caller reports what has happened (rows came, an attempt ended, the run was
 //! stopped) and asks for a [`Decision`](decision::Decision) at a time that is passed in. So each rule is tested on a table of

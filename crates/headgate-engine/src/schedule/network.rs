@@ -1,4 +1,4 @@
-//! Whether the network works at all. A dead network is not a dead host: if it is down, the run pauses as a whole, no row
+//! Detects whether the network works at all. A dead network is not a dead host: if it is down, the run pauses as a whole, no row
 //! fails for it, and after a while the run stops with its rows not done.
 //!
 //! Evidence: a response head shows that the network works. Failures to look up a name or to connect, and none else, make it
@@ -32,10 +32,10 @@ const CAUTIOUS_STARTS: u32 = 300;
 const CAUTIOUS_INTERVAL: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(1));
 /// Hosts that are connected to in one check.
 pub const CHECKED_HOSTS: usize = 3;
-/// How long one check may take.
+/// The timeout of one check.
 pub const CHECK_TIME: Duration = Duration::from_secs(3);
 
-/// What came of connecting to hosts that have responded before.
+/// The result of connecting to hosts that have responded before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Checked {
     Reached,
@@ -44,7 +44,7 @@ pub enum Checked {
     NoHost,
 }
 
-/// What the engine is to do about the network.
+/// The next action of the engine regarding the network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
     /// Connect to hosts that have responded before, and report what came of it.
@@ -88,7 +88,7 @@ pub struct Network {
     works_at: Option<Instant>,
 }
 
-/// What of the whole run counts for a host.
+/// The state of the whole run that matters for a host.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct View<'a> {
     pub(super) rules: &'a Retrying,
@@ -160,8 +160,8 @@ impl Network {
         self.works();
     }
 
-    /// What is to be done at this time; to be asked several times a second. [`Network::checked`] has to follow
-    /// [`Step::Check`].
+    /// Returns the next action. The engine calls it several times a second, and answers [`Step::Check`] by a call of
+    /// [`Network::checked`].
     pub fn step(&mut self, now: Instant) -> Step {
         let Some(since) = self.failing_since.filter(|_| self.down_after != NetworkDownAfter::Never) else {
             return Step::Wait;
@@ -189,7 +189,7 @@ impl Network {
         Step::Check
     }
 
-    /// What came of a check. Returns whether the network was down and works again.
+    /// Records the result of a check. Returns whether the network was down and works again.
     pub fn checked(&mut self, checked: Checked, now: Instant) -> bool {
         // Attempts may have shown meanwhile that the network works.
         if !matches!(self.state, State::Checking { .. } | State::Down { .. }) {
@@ -211,17 +211,17 @@ impl Network {
         false
     }
 
-    /// How long no host may be reached before the run stops.
+    /// Returns how long the network may be down before the run stops.
     fn limit(&self) -> Duration {
         self.down_after.time(self.has_responded || self.responded_earlier)
     }
 
-    /// Whether each end of an attempt has to be noted: the last one was a failure.
+    /// Returns whether each end of an attempt must be recorded, as the last one was a failure.
     pub fn is_watched(&self) -> bool {
         self.failing_since.is_some() && self.down_after != NetworkDownAfter::Never
     }
 
-    /// Whether the run is paused because the network is down.
+    /// Returns whether the run is paused because the network is down.
     pub fn is_down(&self) -> bool {
         matches!(self.state, State::Down { start_at: None, .. })
     }
@@ -234,7 +234,7 @@ impl Network {
         self.down_after == NetworkDownAfter::Never || accepts || self.works_at.is_some_and(|at| at >= time)
     }
 
-    /// What of this counts for a host.
+    /// Returns the state that matters for a host.
     pub(super) fn view<'a>(&'a self, rules: &'a Retrying) -> View<'a> {
         View { rules, network: self }
     }

@@ -1,4 +1,4 @@
-//! How long a response asks to be left alone.
+//! The pause that a response requests.
 //!
 //! `Retry-After` (RFC 9110 section 10.2.3) counts where it speaks of this host and of now: 413, 429, 503 and redirects.
 //! There it takes precedence, even if it says "at once". Otherwise the fields that tell of a quota count, in all
@@ -48,7 +48,7 @@ pub fn requested_pause(status: u16, headers: HeadersRef<'_>, now_unix_ms: u64) -
     said.pause()
 }
 
-/// What time it is for the server.
+/// Returns the server's time.
 fn server_time_ms(headers: HeadersRef<'_>, now_unix_ms: u64) -> u64 {
     let mut date = None;
     headers.for_each(|name, value| {
@@ -164,13 +164,13 @@ impl Said {
         longest.filter(|ms| *ms > 0).map(Duration::from_millis)
     }
 
-    /// What `Retry-After` says: seconds, or a date.
+    /// Parses `Retry-After`: seconds, or a date.
     fn after_ms(&self, value: &str) -> Option<u64> {
         let date = || date_ms(value, self.server_time_ms).map(|date| date.saturating_sub(self.server_time_ms));
         seconds_ms(value).or_else(date)
     }
 
-    /// What a reset says: a time, or how long it takes.
+    /// Parses a reset: a time, or a duration.
     fn reset_ms(&self, value: &str) -> Option<u64> {
         let epoch_ms = decimal(value).filter(|number| *number > MIN_EPOCH_S).map(|number| {
             let ms = if number > MIN_EPOCH_MS { number } else { number * 1000.0 };

@@ -1,4 +1,4 @@
-//! Whether a row is retried after an attempt that failed, and when; and what an attempt shows about its host and the network.
+//! Decides whether and when a row is retried after a failed attempt, and what an attempt shows about its host and the network.
 //!
 //! Delays have full jitter: a random time up to a bound that doubles with each attempt, so that rows that failed together
 //! don't come back together (M. Brooker, "Exponential Backoff And Jitter", AWS 2015). What a server may have acted on is only
@@ -13,7 +13,7 @@ use crate::model::random::Rng;
 use crate::model::row::Before;
 use crate::model::status_set::StatusSet;
 
-/// How an attempt ended, as far as decisions depend on it.
+/// The end of an attempt, as far as decisions depend on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AttemptEnd {
     /// Of the response head; `None`: none came.
@@ -52,7 +52,7 @@ pub struct FinishedAttempt {
     pub responded_at: Option<Instant>,
 }
 
-/// Whether another attempt at a row follows.
+/// The decision whether another attempt at a row follows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Retry {
     No,

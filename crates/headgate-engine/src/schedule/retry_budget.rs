@@ -6,15 +6,15 @@
 
 use std::time::{Duration, Instant};
 
-/// What one first attempt adds, in parts of a retry.
+/// The retries that each first attempt adds.
 const SHARE: f64 = 0.2;
-/// What there is to begin with, and what is added in any case: few rows are retried without a delay.
+/// The initial retries, and below those that are added per second in any case: few rows are retried without a delay.
 const RESERVE: f64 = 10.0;
 const RESERVE_PER_S: f64 = 10.0;
-/// What can be saved up at the most.
+/// The largest number of saved retries.
 const MOST: f64 = 1000.0;
 
-/// What a host gets besides retries.
+/// The load of a host besides retries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Load {
     NewRows,
@@ -36,7 +36,7 @@ impl RetryBudget {
         Self { left: RESERVE, counted: now, firsts: 0, began: now, last: now }
     }
 
-    /// What comes by itself: it fills up the reserve, and no more.
+    /// Adds the retries that accrue over time, up to the reserve.
     fn count(&mut self, per_s: f64, now: Instant) {
         let reserve = RESERVE.max(per_s / 10.0);
         if self.left < reserve {
@@ -56,7 +56,7 @@ impl RetryBudget {
         }
     }
 
-    /// A row was asked for the first time.
+    /// Records the first attempt at a row.
     pub fn first_attempt(&mut self, now: Instant) {
         self.count(RESERVE_PER_S, now);
         self.left = (self.left + SHARE).min(MOST);
@@ -112,7 +112,7 @@ mod tests {
                 }
                 let reserve = RESERVE + (now - start).as_secs_f64() * RESERVE_PER_S;
                 prop_assert!(f64::from(retries) <= SHARE * f64::from(firsts) + reserve + 1e-6);
-                // And a caller that waits as told does not wait again.
+                // And a caller that waits until then does not wait again.
                 let when = budget.when(Load::NewRows, now);
                 prop_assert!(when - now <= Duration::from_millis(101));
                 prop_assert_eq!(when, budget.clone().when(Load::NewRows, when));

@@ -65,7 +65,7 @@ impl Rules {
     }
 }
 
-/// What the scheduler reports of itself.
+/// The scheduler's report of its state.
 #[derive(Debug, Clone, Default)]
 pub struct SchedulerFigures {
     pub lost: LostTime,
@@ -94,7 +94,7 @@ pub struct Scheduler {
     rate: Option<RequestLimiter>,
     cost: Option<RateLimiter>,
     hosts: HostQueues,
-    /// Where limits are per address.
+    /// The addresses of hosts, if limits are per address.
     addresses: Addresses,
     /// Hosts of which a row may start, by the turn of that row.
     ready: BTreeSet<(u64, HostIndex)>,

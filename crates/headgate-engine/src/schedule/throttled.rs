@@ -1,4 +1,4 @@
-//! What throttles rows while lanes are free, and how much time that took.
+//! The reasons that throttle rows while lanes are free, and the time lost to each.
 
 use std::time::{Duration, Instant};
 
@@ -48,7 +48,7 @@ impl ThrottledBy {
     ];
 }
 
-/// What is reported of one host.
+/// The report on one host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HostFigures {
     pub name: Box<str>,
@@ -58,7 +58,7 @@ pub struct HostFigures {
     pub in_flight: u32,
     /// Until when none of its rows may start.
     pub until: Option<Instant>,
-    /// How long its rows take at least; `None`: not known.
+    /// The least time that its rows take; `None`: not known.
     pub time_left: Option<Duration>,
 }
 

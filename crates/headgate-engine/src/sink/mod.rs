@@ -1,4 +1,4 @@
-//! Where outcomes go. A sink runs on a thread of its own and writes whole batches; what it has not taken yet
+//! The destination of outcomes. A sink runs on a thread of its own and writes whole batches; what it has not taken yet
 //! holds back the workers.
 
 pub mod none;
@@ -12,7 +12,7 @@ use crate::model::error::JobError;
 
 /// Takes outcomes, batch by batch.
 pub trait Sink: Send {
-    /// Whether it is to be given what became of the rows; else it is not, and nobody makes columns of it.
+    /// Returns whether it needs the outcomes; if not, no columns are built.
     fn wants_results(&self) -> bool {
         true
     }
@@ -41,10 +41,10 @@ pub trait Sink: Send {
     }
 }
 
-/// How a run came to its end.
+/// The end of a run.
 pub struct Ending<'a> {
     /// Rows of the input, if its end was reached.
     pub input_rows: Option<u64>,
-    /// Whether the job was asked to stop: work that can wait for the next run is then left.
+    /// Returns whether the job is stopping: then work that can wait is left for the next run.
     pub stopped: &'a dyn Fn() -> bool,
 }

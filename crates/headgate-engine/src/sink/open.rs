@@ -1,4 +1,4 @@
-//! Which sink goes with which output.
+//! Chooses the sink for an output.
 
 use std::sync::Arc;
 

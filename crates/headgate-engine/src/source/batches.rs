@@ -43,7 +43,7 @@ pub(super) trait Rows: Send {
         None
     }
 
-    /// Whether a batch that has rows should be handed on before the next row is asked for.
+    /// Returns whether a batch with rows should be handed on before the next row is read.
     fn ends_batch(&self) -> bool {
         false
     }
@@ -57,7 +57,7 @@ pub(super) trait Rows: Send {
         Ok(())
     }
 
-    /// Whether another file follows the one that is read.
+    /// Returns whether another file follows the current one.
     fn has_next_file(&self) -> bool {
         false
     }

@@ -66,7 +66,7 @@ impl Comparison {
         }
     }
 
-    /// Whether there are so many rows, and not more.
+    /// Checks that there are at least `rows` rows, and no more if nothing may follow.
     fn compare_end(&self, source: &mut dyn Source, rows: u64) -> Result<(), JobError> {
         let name = &*self.options.name();
         source.skip_to(rows)?;

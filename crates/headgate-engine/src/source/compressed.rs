@@ -59,7 +59,7 @@ impl Members {
         Self { decoder: GzDecoder::new(reader), ended: false }
     }
 
-    /// Whether another member follows.
+    /// Moves to the next member, and returns whether there is one.
     fn next_member(&mut self) -> io::Result<bool> {
         let reader = self.decoder.get_mut();
         let mut padded = false;
@@ -102,7 +102,7 @@ impl Read for Members {
     }
 }
 
-/// Whether a frame was refused because its window is larger than the library allows. What it hands on of its error is the name.
+/// Returns whether a frame was refused because its window exceeds the library's limit. The error carries only its name.
 pub(super) fn is_window_too_large(error: &io::Error) -> bool {
     let code = (ZSTD_ErrorCode::ZSTD_error_frameParameter_windowTooLarge as usize).wrapping_neg();
     error.get_ref().is_some_and(|cause| cause.to_string() == get_error_name(code))

@@ -202,7 +202,7 @@ impl Passing {
         }
     }
 
-    /// Whether the next row is to be seen even if it is passed over.
+    /// Returns whether the next row must be read even if it is skipped.
     pub(super) fn wants_unread(&self) -> bool {
         self.unread == Unread::Compared && self.passed < self.content.rows
     }

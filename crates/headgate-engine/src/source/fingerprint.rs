@@ -66,7 +66,7 @@ impl Fingerprint {
         }
     }
 
-    /// Whether it is compressed as a whole, so that its size tells nothing of its rows.
+    /// Returns whether a whole file is compressed, so that its size does not indicate its number of rows.
     pub fn is_compressed(&self) -> bool {
         matches!(self, Self::Files(files) if files.compressed)
     }

@@ -76,7 +76,7 @@ impl Input {
         self.opened.as_ref()?.note().map(|note| message!(note, half_line))
     }
 
-    /// Whether the input, which ends in `error` after `rows` rows, is whole none the less; else the error of its job.
+    /// Returns `Ok` if `error` after `rows` rows is only an unfinished last line, else the error of the job.
     pub(super) fn ended_by(&self, error: &io::Error, rows: u64) -> Result<(), JobError> {
         match InputError::of(error) {
             Some(InputError::HalfLine) => {

@@ -35,12 +35,12 @@ pub(super) fn names(options: &SourceOptions, columns: &[&str]) -> Vec<String> {
     names
 }
 
-/// Whether the result has the column already, as that of its URLs.
+/// Returns whether the result has the column already, as its column of URLs.
 pub(super) fn is_url_of_result(options: &SourceOptions, column: &str) -> bool {
     column == URL && options.url_column == URL && options.url.is_none()
 }
 
-/// Whether all columns are kept, whatever they are.
+/// Returns whether all columns are kept.
 pub(super) fn keeps_all(options: &SourceOptions) -> bool {
     options.keep.iter().any(|name| name == ALL)
 }

@@ -104,7 +104,7 @@ impl<R: Read> Lines<R> {
         }
     }
 
-    /// Whether the next line can be had without reading.
+    /// Returns whether the buffer holds the whole next line.
     pub(super) fn has_line(&self) -> bool {
         memchr(b'\n', &self.reader.buffer()[self.used..]).is_some()
     }
@@ -132,7 +132,7 @@ mod tests {
         }
     }
 
-    /// Whether it is blank or not.
+    /// Returns the next line, be it blank or not.
     fn next_line<R: Read>(lines: &mut Lines<R>) -> io::Result<Option<Line<'_>>> {
         Ok(if lines.advance()? { Some(lines.line()) } else { None })
     }

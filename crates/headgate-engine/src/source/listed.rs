@@ -43,7 +43,7 @@ struct Argument {
     above: Partition,
 }
 
-/// Whether the input is more than the one file, stream or URL that it names.
+/// Returns whether the input is more than the one file, stream or URL that it names.
 pub(super) fn is_several(options: &SourceOptions) -> bool {
     let input = options.input.as_str();
     if !options.more_inputs.is_empty() {
@@ -206,7 +206,7 @@ impl Patterns {
         })
     }
 
-    /// Whether a directory so many below the first one may lead to what matches.
+    /// Returns whether a directory at this depth below the first one may contain matching files.
     fn may_lead_on(&self, depth: usize, name: &str) -> bool {
         match self.parts.get(depth - 1) {
             Some(part) => (self.is_deep || depth < self.parts.len()) && part.matches_with(name, MATCHING),

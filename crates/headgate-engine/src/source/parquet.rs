@@ -271,7 +271,7 @@ impl Parquet {
         rows_of_a_batch(bytes, self.group_rows()).min(self.max_rows)
     }
 
-    /// Whether all row groups are behind us; if so, the whole file counts as read.
+    /// Returns whether all row groups were read; if so, the whole file counts as read.
     fn is_at_end(&mut self) -> bool {
         let at_end = self.group == self.metadata.metadata().num_row_groups();
         if at_end {

@@ -167,7 +167,7 @@ impl Pages {
         self.max_page_bytes.saturating_mul(MAX_LARGEST_PAGES)
     }
 
-    /// Whether a header begins there, and not the data of a page whose header is known. Where a page has no data, the next
+    /// Returns whether a header begins there, not the data of a page whose header is known. Where a page has no data, the next
     /// header begins at the same place, which may be that of the next column.
     fn may_be_header(&self, column: usize, start: u64) -> bool {
         let reading = self.reading();
@@ -273,7 +273,7 @@ impl ChunkReader for BoundedFile {
     }
 }
 
-/// Whether a page comes to no more than it says, where its codec would not find out.
+/// Checks that a page decompresses to no more than its header states, for codecs that do not check this.
 fn check_length(codec: Compression, header: &Header, bytes: &Bytes) -> ParquetResult<()> {
     let levels = header.level_bytes.min(bytes.len() as u64);
     let data = &bytes[levels as usize..];
@@ -288,7 +288,7 @@ fn check_length(codec: Compression, header: &Header, bytes: &Bytes) -> ParquetRe
         Compression::LZ4 => Box::new(lz4_flex::frame::FrameDecoder::new(data)),
         _ => return Ok(()),
     };
-    // Data that is not in its codec is told by `parquet`.
+    // `parquet` reports data that its codec can't read.
     let counted = io::copy(&mut decoder.take(expected + 1), &mut io::sink()).unwrap_or_default();
     if counted > expected {
         return Err(ParquetError::General(format!("a page has more than the {expected} bytes that its header states")));

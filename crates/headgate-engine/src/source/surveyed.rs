@@ -204,7 +204,7 @@ fn of_one(options: &SourceOptions, path: String) -> SourceOptions {
     SourceOptions { input: path, more_inputs: Vec::new(), ..options.clone() }
 }
 
-/// Whether the kept columns of a file are of the types that those of the first one have.
+/// Checks that the kept columns of a file have the same types as those of the first file.
 fn compare_kept(path: &str, kept: &Fields, first: &str, first_kept: &Fields) -> Result<(), JobError> {
     for (here, there) in kept.iter().zip(first_kept) {
         let (name, its, other) = (here.name(), here.data_type(), there.data_type());

@@ -30,7 +30,7 @@ pub(super) trait TextForm: Send {
         0
     }
 
-    /// Whether a batch that has rows should be handed on before the next row is waited for.
+    /// Returns whether a batch with rows should be handed on before waiting for the next row.
     fn ends_batch(&self) -> bool {
         false
     }

@@ -46,7 +46,7 @@ pub(crate) enum Step {
     GoAway,
 }
 
-/// What a fault is a fault of.
+/// The scope of a fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Scope {
     /// Bytes of HTTP/1.1; over HTTP/2, what of it can be said there.
@@ -75,7 +75,7 @@ impl Step {
         matches!(self, Step::Hang | Step::Close | Step::Cut | Step::Reset)
     }
 
-    /// Whether a client may take the answer for complete before the step is done.
+    /// Returns whether a client may take the response for complete before the step is done.
     pub(crate) fn may_complete(self, rest: &[Step]) -> bool {
         let is_finite = !matches!(self, Step::Forever(_) | Step::FramesForever(_) | Step::Drip(_) | Step::Hang);
         is_finite

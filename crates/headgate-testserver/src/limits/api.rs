@@ -65,7 +65,7 @@ impl Api {
         Self { config, accounts: Mutex::default(), keys }
     }
 
-    /// Whether what a request costs matters.
+    /// Returns whether the API limits tokens.
     pub fn counts_tokens(&self) -> bool {
         self.config.tokens_per_s.is_some()
     }

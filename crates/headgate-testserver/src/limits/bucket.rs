@@ -47,7 +47,7 @@ mod tests {
 
     const MS: Duration = Duration::from_millis(1);
 
-    /// How many of those that ask each `step` are let through.
+    /// Returns how many of `times` requests, one each `step`, are let through.
     fn let_through(bucket: &mut Bucket, from: Instant, times: u32, step: Duration) -> u32 {
         (0..times).filter(|turn| bucket.has(1.0, from + *turn * step).then(|| bucket.take(1.0)).is_some()).count()
             as u32

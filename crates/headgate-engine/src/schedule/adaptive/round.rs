@@ -1,4 +1,4 @@
-//! What was measured while so many attempts were in flight.
+//! Measurements at one concurrency limit.
 
 use std::time::{Duration, Instant};
 
@@ -30,7 +30,7 @@ impl Recent {
         self.mean_s
     }
 
-    /// How long it takes until a change of the limit shows. Nearly all attempts have ended by then, the slow ones too,
+    /// Returns the time until a change of the limit shows. Nearly all attempts have ended by then, the slow ones too,
     /// so that those that end afterwards are a fair mixture of both.
     pub fn settling(&self) -> Duration {
         let variance = (self.squares - self.mean_s * self.mean_s).max(0.0);
@@ -66,7 +66,7 @@ impl Round {
         }
     }
 
-    /// Whether it lasted a round trip, and long enough to see what a step of this size changes.
+    /// Returns whether the round lasted a round trip, and long enough to show the effect of a step of this size.
     pub fn is_over(&self, step_ln: f64, round_trip_s: f64, now: Instant) -> bool {
         self.samples >= MIN_SAMPLES
             && now.saturating_duration_since(self.settled).as_secs_f64() >= round_trip_s
@@ -82,13 +82,13 @@ impl Round {
         (self.ln_squares / self.samples - self.ln().powi(2)).max(0.0)
     }
 
-    /// Whether latencies exceed this by more than chance does (two standard errors).
+    /// Returns whether latencies exceed `ln` significantly (two standard errors).
     pub fn exceeds(&self, ln: f64) -> bool {
         let excess = self.ln() - ln;
         self.samples >= MIN_SAMPLES && excess > 0.0 && excess * excess * self.samples > 4.0 * self.variance()
     }
 
-    /// Whether the limit was what held the client back.
+    /// Returns whether the limit was the bottleneck.
     pub fn is_limit_reached(&self) -> bool {
         self.in_flight >= 0.8 * f64::from(self.limit) * self.samples
     }
