@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use headgate_engine::engine::inbox::Arrived;
+use headgate_engine::engine::completion_queue::Arrived;
 use headgate_engine::model::outcome::{Body, Outcome};
 use pyo3::prelude::*;
 use pyo3::sync::{MutexExt as _, PyOnceLock};

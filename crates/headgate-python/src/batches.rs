@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
 use arrow_array::{RecordBatch, RecordBatchIterator, RecordBatchReader};
 use arrow_schema::{ArrowError, SchemaRef};
-use headgate_engine::engine::bell::Bell;
+use headgate_engine::engine::waker::WakeCaller;
 use headgate_engine::model::error::JobError;
 use headgate_engine::model::options::JobOptions;
 use headgate_engine::run::Run;
@@ -69,7 +69,7 @@ impl BatchRuns {
     fn begin(&self, options: &Bound<'_, PyAny>, watched: bool) -> PyResult<BatchFlow> {
         let (py, mut options) = (options.py(), fetch_options(options)?);
         options.source.input = INPUT.into();
-        BatchFlow::begin(py, watched, |bell| batches::BatchFlow::new(self.inner.clone(), options, bell))
+        BatchFlow::begin(py, watched, |waker| batches::BatchFlow::new(self.inner.clone(), options, waker))
     }
 }
 
@@ -167,20 +167,20 @@ impl BatchFlow {
     /// Begins a call on the run of a client. `watched`: a loop watches its descriptor.
     pub fn on(py: Python<'_>, run: Arc<Run>, mut options: JobOptions, asks: Asks, watched: bool) -> PyResult<Self> {
         options.source.input = INPUT.into();
-        Self::begin(py, watched, |bell| match asks {
-            Asks::Tables(base_url) => batches::BatchFlow::on(run, options, base_url, bell),
-            Asks::Requests => batches::BatchFlow::of_requests(run, options, bell),
+        Self::begin(py, watched, |waker| match asks {
+            Asks::Tables(base_url) => batches::BatchFlow::on(run, options, base_url, waker),
+            Asks::Requests => batches::BatchFlow::of_requests(run, options, waker),
         })
     }
 
     fn begin(
         py: Python<'_>,
         watched: bool,
-        begin: impl FnOnce(Option<Arc<dyn Bell>>) -> Result<batches::BatchFlow, JobError> + Send,
+        begin: impl FnOnce(Option<Arc<dyn WakeCaller>>) -> Result<batches::BatchFlow, JobError> + Send,
     ) -> PyResult<Self> {
         let descriptor = Descriptor::watched(watched)?;
-        let bell = descriptor.clone().map(|descriptor| descriptor as Arc<dyn Bell>);
-        let inner = py.detach(|| begin(bell)).map_err(|error| to_python(py, &error))?;
+        let waker = descriptor.clone().map(|descriptor| descriptor as Arc<dyn WakeCaller>);
+        let inner = py.detach(|| begin(waker)).map_err(|error| to_python(py, &error))?;
         Ok(Self { inner: Kept::new(Mutex::new(inner)), descriptor })
     }
 

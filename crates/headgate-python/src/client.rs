@@ -71,10 +71,10 @@ impl Client {
     fn call(&self, py: Python<'_>, request: Request) -> PyResult<Option<Answer>> {
         let Some(open) = self.kept.here() else { return Ok(None) };
         let asking = Asking::of_one(open.run.clone(), None);
-        let row = request.for_reply(asking.inbox.reply_to(0));
+        let row = request.for_reply(asking.completions.reply_to(0));
         let Some(ordinal) = open.run.feed(vec![row]) else { return Ok(None) };
         let arrived = asking.wait_for_one(py).inspect_err(|_| {
-            asking.inbox.close();
+            asking.completions.close();
             open.run.cancel(ordinal);
         })?;
         Ok(Some(Answer::of(arrived)))

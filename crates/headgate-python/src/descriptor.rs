@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use headgate_engine::engine::bell::Bell;
+use headgate_engine::engine::waker::WakeCaller;
 use pyo3::PyResult;
 use pyo3::exceptions::PyOSError;
 
@@ -16,9 +16,9 @@ impl Descriptor {
     }
 }
 
-impl Bell for Descriptor {
-    fn ring(&self) {
-        Self::ring(self);
+impl WakeCaller for Descriptor {
+    fn wake(&self) {
+        Self::wake(self);
     }
 }
 
@@ -43,7 +43,7 @@ mod system {
         }
 
         /// It can't fail but where it is full of rings, and then it is readable.
-        pub fn ring(&self) {
+        pub fn wake(&self) {
             let _ = self.0.write(1);
         }
 
@@ -78,7 +78,7 @@ mod system {
         }
 
         /// It can't fail but where it is full of rings, and then it is readable.
-        pub fn ring(&self) {
+        pub fn wake(&self) {
             let _ = (&self.rung).write(&[1]);
         }
 

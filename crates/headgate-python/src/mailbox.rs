@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use headgate_engine::engine::bell::{Bell, Waker};
-use headgate_engine::engine::inbox::{Arrived, Inbox, Taken};
+use headgate_engine::engine::completion_queue::{Arrived, CompletionQueue, Taken};
+use headgate_engine::engine::waker::{WakeCaller, Waker};
 use headgate_engine::message;
 use headgate_engine::model::body_stream::BodyStream;
 use headgate_engine::model::error::JobError;
@@ -94,7 +94,7 @@ impl Request {
 /// A caller's requests in a run, with the completion queue for their outcomes.
 pub struct Asking {
     pub run: Arc<Run>,
-    pub inbox: Arc<Inbox>,
+    pub completions: Arc<CompletionQueue>,
     pub waker: Arc<Waker>,
     /// The descriptor that an event loop watches.
     pub descriptor: Option<Arc<Descriptor>>,
@@ -104,14 +104,14 @@ impl Asking {
     /// Creates it for one row. `descriptor`: the one that an event loop watches.
     pub fn of_one(run: Arc<Run>, descriptor: Option<Arc<Descriptor>>) -> Self {
         let waker = waker(descriptor.as_ref());
-        Self { run, inbox: Inbox::new(waker.clone()), waker, descriptor }
+        Self { run, completions: CompletionQueue::new(waker.clone()), waker, descriptor }
     }
 
     /// Creates it for many rows, whose outcomes may stay untaken for long.
     pub fn of_many(run: Arc<Run>, descriptor: Option<Arc<Descriptor>>) -> Self {
         let waker = waker(descriptor.as_ref());
-        let inbox = run.inbox(waker.clone(), None);
-        Self { run, inbox, waker, descriptor }
+        let completions = run.completions(waker.clone(), None);
+        Self { run, completions, waker, descriptor }
     }
 
     /// Waits for the outcome of the one row. An exception meanwhile, such as Ctrl-C, ends the wait.
@@ -130,13 +130,13 @@ impl Asking {
         let mut arrived = Vec::new();
         loop {
             let is_over = py.detach(|| {
-                let Taken { bytes, .. } = self.inbox.take(max, &mut arrived);
+                let Taken { bytes, .. } = self.completions.take(max, &mut arrived);
                 let left = by.saturating_duration_since(Instant::now());
                 if !arrived.is_empty() || left.is_zero() {
                     return Some(bytes);
                 }
                 let was_rung = self.waker.wait(SLICE.min(left));
-                let Taken { bytes, .. } = self.inbox.take(max, &mut arrived);
+                let Taken { bytes, .. } = self.completions.take(max, &mut arrived);
                 if !was_rung {
                     self.run.give_memory_back();
                 }
@@ -168,7 +168,9 @@ impl Mailbox {
         let asking = self.0.here()?;
         py.detach(|| {
             let rows = requests.into_iter().zip(number..);
-            asking.run.feed(rows.map(|(request, number)| request.for_reply(asking.inbox.reply_to(number))).collect())
+            asking
+                .run
+                .feed(rows.map(|(request, number)| request.for_reply(asking.completions.reply_to(number))).collect())
         })
     }
 
@@ -188,9 +190,9 @@ impl Mailbox {
             descriptor.quiet();
         }
         let mut arrived = Vec::new();
-        let Taken { bytes, is_all } = asking.inbox.take(at_most, &mut arrived);
+        let Taken { bytes, is_all } = asking.completions.take(at_most, &mut arrived);
         if !is_all && at_most > 0 {
-            asking.waker.ring();
+            asking.waker.wake();
         }
         (arrived.into_iter().map(numbered).collect(), bytes)
     }
@@ -208,9 +210,9 @@ impl Mailbox {
     }
 
     /// Wakes the waiting caller, though no outcome has arrived.
-    fn ring(&self) {
+    fn wake(&self) {
         if let Some(asking) = self.0.here() {
-            asking.waker.ring();
+            asking.waker.wake();
         }
     }
 
@@ -225,16 +227,16 @@ impl Mailbox {
     fn close(&self, py: Python<'_>) {
         if let Some(asking) = self.0.here() {
             py.detach(|| {
-                asking.inbox.close();
+                asking.completions.close();
                 asking.run.cancel_unwanted();
-                asking.waker.ring();
+                asking.waker.wake();
             });
         }
     }
 }
 
 fn waker(descriptor: Option<&Arc<Descriptor>>) -> Arc<Waker> {
-    Waker::new(descriptor.cloned().map(|descriptor| descriptor as Arc<dyn Bell>))
+    Waker::new(descriptor.cloned().map(|descriptor| descriptor as Arc<dyn WakeCaller>))
 }
 
 fn numbered(arrived: Arrived) -> (u64, Answer) {

@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use headgate_engine::model::error::{ErrorKind, Failure};
 use headgate_engine::model::limits::LimitBy;
+use headgate_engine::model::mock_transport::{ConnectMock, Line, MockTransport, Verdict};
 use headgate_engine::model::origin::Origin;
-use headgate_engine::model::stand_in::{Line, StandIn, StandsIn, Verdict};
 use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
 
@@ -44,8 +44,8 @@ enum Waiting {
 }
 
 impl MockNetwork {
-    pub fn stand_in(&self) -> StandIn {
-        StandIn(self.0.clone())
+    pub fn mock_transport(&self) -> MockTransport {
+        MockTransport(self.0.clone())
     }
 }
 
@@ -55,7 +55,7 @@ impl Network {
     }
 }
 
-impl StandsIn for Network {
+impl ConnectMock for Network {
     fn connect(&self, host: &Origin) -> Result<Line, Failure> {
         if self.process != process::id() {
             let message = "the mock answers only the process that made it, and this is a fork of that";
@@ -73,7 +73,7 @@ impl StandsIn for Network {
         // Drops connections that the client closed before they were taken: only they hold their verdict.
         waiting.retain(|connection| Arc::strong_count(&connection.verdict) > 1);
         waiting.push(MockConnection { origin, socket: Mutex::new(Some(other)), verdict });
-        self.descriptor.ring();
+        self.descriptor.wake();
         Ok(line)
     }
 }

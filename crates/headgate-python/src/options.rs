@@ -165,7 +165,7 @@ fn with_mistakes(reader: OptionReader<'_, '_>, others: impl Iterator<Item = Mist
 fn use_mock(options: &Bound<'_, PyAny>, request: &mut RequestOptions) -> PyResult<()> {
     let mock = options.getattr_opt("mock")?.filter(|mock| !mock.is_none());
     if let Some(mock) = mock {
-        request.answered_by(mock.extract::<PyRef<'_, MockNetwork>>()?.stand_in());
+        request.answered_by(mock.extract::<PyRef<'_, MockNetwork>>()?.mock_transport());
     }
     Ok(())
 }

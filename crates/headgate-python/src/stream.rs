@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use headgate_engine::engine::bell::Bell as _;
-use headgate_engine::engine::inbox::Arrived;
+use headgate_engine::engine::completion_queue::Arrived;
+use headgate_engine::engine::waker::WakeCaller as _;
 use headgate_engine::model::body_stream::{BodyStream, Taken};
 use headgate_engine::model::error::Failure;
 use headgate_engine::run::Run;
@@ -36,7 +36,7 @@ impl Streaming {
     /// Abandons the response.
     fn close(&self) {
         if !self.is_answered.swap(true, Ordering::Relaxed) {
-            self.asking.inbox.close();
+            self.asking.completions.close();
             self.asking.run.cancel(self.ordinal);
         }
         self.body.close();
@@ -71,8 +71,8 @@ impl ResponseStream {
     pub fn ask(run: Arc<Run>, request: Request, descriptor: Option<Arc<Descriptor>>) -> Option<Self> {
         let asking = Asking::of_one(run, descriptor);
         let waker = asking.waker.clone();
-        let body = Arc::new(BodyStream::new(Box::new(move || waker.ring())));
-        let row = request.for_stream(asking.inbox.reply_to(0), body.clone());
+        let body = Arc::new(BodyStream::new(Box::new(move || waker.wake())));
+        let row = request.for_stream(asking.completions.reply_to(0), body.clone());
         let ordinal = asking.run.feed(vec![row])?;
         Some(Self(Kept::new(Streaming { asking, ordinal, body, is_answered: AtomicBool::new(false) })))
     }
@@ -92,7 +92,7 @@ impl ResponseStream {
     fn take_head(&self) -> Option<Answer> {
         let streaming = self.0.here()?;
         let mut arrived: Vec<Arrived> = Vec::new();
-        streaming.asking.inbox.take(1, &mut arrived);
+        streaming.asking.completions.take(1, &mut arrived);
         arrived.pop().map(|arrived| streaming.answer(arrived))
     }
 

@@ -106,8 +106,8 @@ impl Columns {
         self.error_message.push(reason.map(|reason| &reason.message[..]));
         self.error_detail.push(reason.and_then(|reason| reason.detail.as_deref()));
         self.attempts.append_value(outcome.attempts as i16);
-        let trail = outcome.row.trail();
-        self.final_url.push(trail.map(|trail| without_user(&trail.url)).as_deref());
+        let chain = outcome.row.chain();
+        self.final_url.push(chain.map(|chain| without_user(&chain.url)).as_deref());
         for hop in outcome.row.hops() {
             self.redirects.first.append_value(hop.status as i16);
             self.redirects.second.append_value(&hop.location);

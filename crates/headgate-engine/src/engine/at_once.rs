@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use crate::engine::inbox;
+use crate::engine::completion_queue;
 use crate::engine::lanes::Span;
 use crate::engine::share::Share;
 use crate::http::h1::response::WholeAnswer;
@@ -88,6 +88,6 @@ impl Share {
             selected: selected.map(Box::new),
         };
         let failed = self.count(outcome.as_ref());
-        inbox::reply(outcome, failed);
+        completion_queue::reply(outcome, failed);
     }
 }

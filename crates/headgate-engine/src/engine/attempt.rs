@@ -26,7 +26,7 @@ use crate::http::h1::exchange::Exchange;
 use crate::http::h1::head::header_room;
 use crate::http::h1::response::{Wanted, WholeAnswer, whole};
 use crate::http::h1::transfer::Outgoing;
-use crate::http::keeping::May;
+use crate::http::keep_alive::May;
 use crate::http::method;
 use crate::http::redirect::Redirects;
 use crate::http::save::saving::Saving;
@@ -204,7 +204,7 @@ impl Share {
         }
         let sent = state.send(&wire, body, files, cx);
         if let Some(outgoing) = &sent {
-            state.expect_answer(outgoing, &self.shared.limits.response.patience);
+            state.expect_answer(outgoing, &self.shared.limits.response.timeouts);
         }
         match sent {
             Some(outgoing) if outgoing.is_done() => Ok(()),
@@ -383,7 +383,7 @@ impl Share {
 
     /// Returns whether a server outside has redirected its row.
     pub(super) fn is_from_outside(&self, place: PlaceIndex) -> bool {
-        self.lanes.look(place, |row| row.trail().is_some_and(|trail| trail.from_outside))
+        self.lanes.look(place, |row| row.chain().is_some_and(|chain| chain.from_outside))
     }
 
     /// As they are followed for this row.
@@ -411,6 +411,6 @@ impl Share {
 
     /// The method that it is asked with now, which a redirect may have changed.
     pub(super) fn method_now<'a>(&'a self, row: &'a Row) -> &'a str {
-        row.trail().and_then(|trail| trail.method.as_deref()).unwrap_or_else(|| self.method_of(row))
+        row.chain().and_then(|chain| chain.method.as_deref()).unwrap_or_else(|| self.method_of(row))
     }
 }

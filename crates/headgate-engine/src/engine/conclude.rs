@@ -4,7 +4,7 @@ use std::rc::Rc;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
-use crate::engine::inbox;
+use crate::engine::completion_queue;
 use crate::engine::lanes::{PlaceIndex, Span};
 use crate::engine::scheduling::RowNow;
 use crate::engine::share::Share;
@@ -17,9 +17,9 @@ use crate::http::site::Site;
 use crate::model::error::{ErrorKind, Failure, JobError, NetworkEvidence};
 use crate::model::headers::HeadersRef;
 use crate::model::outcome::{Answer, Outcome, OutcomeRef};
+use crate::model::redirect_chain::RedirectChain;
 use crate::model::row::Row;
 use crate::model::selected::Selected;
-use crate::model::trail::Trail;
 use crate::schedule::retry::AttemptEnd;
 use crate::stats::lanes::Wait;
 
@@ -119,11 +119,11 @@ impl Share {
             }
             Ok(Answered { mut reply, remote_addr, is_outside, open }) => {
                 let status = Some(reply.head.status);
-                let mut trail = self.led_on(place, &mut reply, is_outside);
-                if let Some(trail) = &mut trail {
-                    self.reserve_trail(place, trail, &mut reply, state).await;
+                let mut chain = self.led_on(place, &mut reply, is_outside);
+                if let Some(chain) = &mut chain {
+                    self.reserve_chain(place, chain, &mut reply, state).await;
                 }
-                let selects = trail.is_none() && open.is_none() && self.selection_at(place).is_some();
+                let selects = chain.is_none() && open.is_none() && self.selection_at(place).is_some();
                 let selected = if selects { Box::pin(self.select_from(place, &mut reply, state)).await } else { None };
                 let end = match &reply.failure {
                     None => AttemptEnd::responded(reply.head.status),
@@ -135,7 +135,7 @@ impl Share {
                     self.apply_head(place, headers);
                 }
                 // What is handed out goes on, unless it is asked again.
-                let goes_on = open.is_some() && reply.failure.is_none() && trail.is_none();
+                let goes_on = open.is_some() && reply.failure.is_none() && chain.is_none();
                 let now = self.requeue_for_retry(place, started, end, Some(headers), goes_on, Instant::now());
                 if now == RowNow::Requeued {
                     if let Some(open) = open {
@@ -144,8 +144,8 @@ impl Share {
                     return Finished::Later;
                 }
                 let span = self.span(started, state);
-                if let Some(trail) = trail {
-                    return match self.follow_redirect(place, trail, span) {
+                if let Some(chain) = chain {
+                    return match self.follow_redirect(place, chain, span) {
                         RowNow::InLane => Finished::Elsewhere,
                         RowNow::Requeued => Finished::Later,
                     };
@@ -204,7 +204,7 @@ impl Share {
     }
 
     /// Where an answer leads, if anywhere; that it leads nowhere where it should is its failure.
-    fn led_on(&self, place: PlaceIndex, reply: &mut Reply, is_outside: bool) -> Option<Box<Trail>> {
+    fn led_on(&self, place: PlaceIndex, reply: &mut Reply, is_outside: bool) -> Option<Box<RedirectChain>> {
         let Reply { head, failure, .. } = reply;
         if failure.is_some() || !self.may_lead_on(place, head.status) {
             return None;
@@ -225,12 +225,18 @@ impl Share {
         })
     }
 
-    /// Reserves what a trail takes: what was reserved for the one before it and for the headers of the redirect, and more
+    /// Reserves what a redirect chain takes: what was reserved for the one before it and for the headers of the redirect, and more
     /// where there is memory.
-    async fn reserve_trail(&self, place: PlaceIndex, trail: &mut Trail, reply: &mut Reply, state: &mut LaneState) {
-        let needed = trail.bytes() as u64;
+    async fn reserve_chain(
+        &self,
+        place: PlaceIndex,
+        chain: &mut RedirectChain,
+        reply: &mut Reply,
+        state: &mut LaneState,
+    ) {
+        let needed = chain.bytes() as u64;
         let mut memory = self.shared.limits.response.memory.reservation();
-        self.lanes.change(place, |row| memory.absorb(row.take_trail_memory()));
+        self.lanes.change(place, |row| memory.absorb(row.take_chain_memory()));
         memory.absorb(std::mem::take(&mut reply.memory));
         let missing = needed.saturating_sub(memory.bytes());
         if missing > 0 && !memory.try_grow_within(missing) {
@@ -241,7 +247,7 @@ impl Share {
         // The next response needs the permit to overdraw.
         memory.end_overdrawing();
         memory.shrink_to(needed);
-        trail.memory.0 = memory;
+        chain.memory.0 = memory;
     }
 
     pub(super) async fn end_unanswered(
@@ -266,7 +272,7 @@ impl Share {
     async fn record_in_turn(&self, outcome: Outcome) -> bool {
         let is_full = if self.gathered.has_room(outcome.as_ref().bytes()) {
             let failed = self.count(outcome.as_ref());
-            inbox::reply(outcome, failed).is_some_and(|outcome| self.gathered.push_owned(outcome, failed))
+            completion_queue::reply(outcome, failed).is_some_and(|outcome| self.gathered.push_owned(outcome, failed))
         } else {
             Box::pin(self.waiting(Wait::Sink, self.record(outcome))).await
         };
@@ -364,7 +370,7 @@ impl Share {
     pub(super) fn unanswered(&self, row: Row, ended: Option<Ended>, failure: Failure) -> Outcome {
         let (span, remote_addr) = ended.map_or((None, None), |ended| (Some(ended.span), ended.remote_addr));
         // What it was asked before it was redirected and waited is a part of an attempt, too.
-        let span = span.or_else(|| row.trail()?.earlier.map(|_| Span::none())).map(|span| span.whole(&row));
+        let span = span.or_else(|| row.chain()?.earlier.map(|_| Span::none())).map(|span| span.whole(&row));
         let started = span.map_or_else(Instant::now, |span| span.started);
         Outcome {
             method: self.method_of(&row).into(),
@@ -382,7 +388,7 @@ impl Share {
     /// A row has its outcome. Waits where there is no room for it. Whether a batch is full.
     pub(super) async fn record(&self, outcome: Outcome) -> bool {
         let failed = self.count(outcome.as_ref());
-        let Some(outcome) = inbox::reply(outcome, failed) else { return false };
+        let Some(outcome) = completion_queue::reply(outcome, failed) else { return false };
         if self.gathered.has_room(outcome.as_ref().bytes()) {
             return self.gathered.push_owned(outcome, failed);
         }

@@ -7,14 +7,14 @@ use std::time::Duration;
 use tokio::task::yield_now;
 use tokio::time::timeout;
 
-use crate::engine::inbox;
+use crate::engine::completion_queue;
 use crate::engine::lanes::{PlaceIndex, Span};
 use crate::engine::share::Share;
 use crate::http::client::{LaneState, OpenBody};
 use crate::http::decode::ContentEncodings;
 use crate::http::decode::piecewise::{self, Piecewise, Turn};
 use crate::http::reply::Reply;
-use crate::model::body_stream::{BodyPiece, BodyStream, EndOnDrop};
+use crate::model::body_stream::{BodyChunk, BodyStream, EndOnDrop};
 use crate::model::error::Failure;
 use crate::model::memory::Reservation;
 use crate::model::outcome::Outcome;
@@ -63,7 +63,7 @@ impl Share {
         // As much of it as is counted when the body has come.
         let counted = Self::without_headers(&mut outcome);
         let failed = AttemptEnd::responded(status).is_failure(&self.shared.fail_on);
-        inbox::reply(outcome, failed);
+        completion_queue::reply(outcome, failed);
 
         let poured = self.pour(place, state, &stream, open).await;
         self.count_own_waits(state);
@@ -183,12 +183,12 @@ impl Share {
                         () = stream.closed() => return Err(Stopped::Unwanted),
                         () = reservation.grow(piece.capacity() as u64) => reservation.settle(),
                     }
-                    stream.push(BodyPiece { bytes: piece, reservation });
+                    stream.push(BodyChunk { bytes: piece, reservation });
                 }
             }
             // What a body decodes to must not keep the others from their turns. Nor from being told of their answers: a thread
             // that yields has always something to do.
-            inbox::ring_where_awaited();
+            completion_queue::wake_awaited();
             yield_now().await;
             self.has_room(stream).await?;
         }

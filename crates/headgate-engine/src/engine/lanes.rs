@@ -48,7 +48,7 @@ pub(super) struct Span {
 impl Span {
     /// With the part of the attempt before it waited to go on elsewhere.
     pub(super) fn whole(self, row: &Row) -> Self {
-        match row.trail().and_then(|trail| trail.earlier) {
+        match row.chain().and_then(|chain| chain.earlier) {
             None => self,
             Some(earlier) => Self { started: earlier.began, elapsed: earlier.took + self.elapsed },
         }

@@ -5,14 +5,13 @@ mod alarm;
 mod at_once;
 mod attempt;
 mod background;
-pub mod bell;
+pub mod completion_queue;
 mod conclude;
 pub mod failure;
 mod failure_limit;
 mod files_in_use;
 mod gathered;
 mod hand_out;
-pub mod inbox;
 mod lanes;
 pub mod machine;
 pub mod memory_limit;
@@ -24,6 +23,7 @@ mod share;
 pub mod shared;
 pub mod shared_failure_limit;
 pub mod shared_scheduler;
+pub mod waker;
 mod worker;
 mod worker_index;
 
@@ -306,7 +306,7 @@ impl Assigned {
         }
     }
 
-    /// Cancels what is in flight and nobody waits for any more (see [`crate::engine::inbox::Inbox::close`]).
+    /// Cancels what is in flight and nobody waits for any more (see [`crate::engine::completion_queue::CompletionQueue::close`]).
     pub fn cancel_unwanted(&self) {
         for worker in self.workers.iter().filter_map(async_channel::WeakSender::upgrade) {
             let _ = worker.send_blocking(Order::CancelUnwanted(self.run));

@@ -80,7 +80,7 @@ impl Share {
                 break asked;
             }
             left -= 1;
-            row.take_trail();
+            row.take_chain();
             sleep_until(again.into()).await;
         };
         table.filled(origin, &asked, Instant::now());
@@ -101,12 +101,12 @@ impl Share {
     ) -> Result<Asked, Failure> {
         let from_outside = self.is_from_outside(place);
         loop {
-            state.from_outside = from_outside || row.trail().is_some_and(|trail| trail.from_outside);
+            state.from_outside = from_outside || row.chain().is_some_and(|chain| chain.from_outside);
             let asked = self.ask(row, preparer, place, limits, state).await;
             state.from_outside = from_outside;
             let (reply, is_outside) = match asked {
                 Ok(answered) => (answered.reply, answered.is_outside),
-                Err(failure) if failure.kind == ErrorKind::BlockedByNetworkPolicy && row.trail().is_none() => {
+                Err(failure) if failure.kind == ErrorKind::BlockedByNetworkPolicy && row.chain().is_none() => {
                     return Err(failure);
                 }
                 Err(failure) => return Ok(Asked::failed(&failure)),
@@ -114,7 +114,7 @@ impl Share {
             let (status, redirects) = (reply.head.status, &limits.response.redirects);
             let head = (status, &reply.head.headers);
             match redirects.follow(row, "GET", head, is_outside, std::time::SystemTime::UNIX_EPOCH) {
-                Ok(Some(trail)) => row.set_trail(trail),
+                Ok(Some(chain)) => row.set_chain(chain),
                 Err(failure) => return Ok(Asked::failed(&failure)),
                 Ok(None) => match reply {
                     Reply { failure: Some(failure), .. } if status < 300 => return Ok(Asked::failed(&failure)),

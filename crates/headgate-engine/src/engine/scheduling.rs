@@ -15,8 +15,8 @@ use crate::model::error::HostEvidence;
 use crate::model::headers::HeadersRef;
 use crate::model::live::Live;
 use crate::model::message::OptionName;
+use crate::model::redirect_chain::{Earlier, RedirectChain};
 use crate::model::row::Row;
-use crate::model::trail::{Earlier, Trail};
 use crate::queue::rows::NoRows;
 use crate::schedule::decision::Decision;
 use crate::schedule::requested_pause::requested_pause;
@@ -299,7 +299,7 @@ impl Share {
             first: row.first_began().unwrap_or(started),
             started,
             may_repeat: self.may_repeat(row),
-            was_acted_on: row.trail().is_some_and(|trail| trail.method.is_some()),
+            was_acted_on: row.chain().is_some_and(|chain| chain.method.is_some()),
             requested_pause: pause,
             responded_at: is_silent.then(|| self.preparer.borrow_mut().responded_at(row)).flatten(),
         });
@@ -307,7 +307,7 @@ impl Share {
             self.lanes.take_host(place);
             let mut row = self.lanes.take(place);
             // The next attempt begins where the first one did.
-            let host = if row.take_trail().is_some() { None } else { host };
+            let host = if row.take_chain().is_some() { None } else { host };
             let key = self.preparer.borrow_mut().limit_key(&row).map(Box::from);
             (row, host, key)
         };
@@ -339,19 +339,19 @@ impl Share {
     }
 
     /// Has the row at `place` follow a redirect: at once or, where rows are throttled, in its turn.
-    pub(super) fn follow_redirect(&self, place: PlaceIndex, mut trail: Box<Trail>, took: Span) -> RowNow {
+    pub(super) fn follow_redirect(&self, place: PlaceIndex, mut chain: Box<RedirectChain>, took: Span) -> RowNow {
         let scheduler = &self.shared.scheduler;
         // After a stop, what is in flight comes to its end.
         let is_free =
             !scheduler.is_needed() || (self.slots.borrow().is_stopped() && scheduler.lock().rules().limits.is_none());
         if is_free {
-            self.lanes.change(place, |row| row.set_trail(trail));
+            self.lanes.change(place, |row| row.set_chain(chain));
             return RowNow::InLane;
         }
-        let earlier = trail.earlier.get_or_insert(Earlier { began: took.started, took: Duration::ZERO });
+        let earlier = chain.earlier.get_or_insert(Earlier { began: took.started, took: Duration::ZERO });
         earlier.took += took.elapsed;
         let mut row = self.lanes.take(place);
-        row.set_trail(trail);
+        row.set_chain(chain);
         scheduler.change_at(Instant::now(), |scheduler, now| self.offer(scheduler, row, now));
         self.wake();
         RowNow::Requeued
@@ -380,7 +380,7 @@ impl Share {
     fn attempt_time(&self, place: PlaceIndex, started: Instant) -> (Duration, OptionName, Option<Instant>) {
         let deadline = self.shared.scheduler.deadline();
         self.lanes.look(place, |row| {
-            let earlier = row.trail().and_then(|trail| trail.earlier);
+            let earlier = row.chain().and_then(|chain| chain.earlier);
             let own = row.own().and_then(|own| own.timeout);
             let timeout = own
                 .unwrap_or(self.shared.limits.timeout)

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use crate::columns::select::{NO_BODY, Room, Selection, Short};
-use crate::engine::inbox::selection_for;
+use crate::engine::completion_queue::selection_for;
 use crate::engine::lanes::PlaceIndex;
 use crate::engine::share::Share;
 use crate::http::client::LaneState;

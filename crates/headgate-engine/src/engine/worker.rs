@@ -11,7 +11,7 @@ use tokio::sync::Notify;
 use tokio::task::spawn_local;
 use tokio::time::MissedTickBehavior;
 
-use crate::engine::inbox;
+use crate::engine::completion_queue;
 use crate::engine::machine;
 use crate::engine::share::Share;
 use crate::engine::shared::Shared;
@@ -77,7 +77,7 @@ pub fn runtime() -> Result<LocalRuntime, JobError> {
     tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .max_blocking_threads(machine::FILE_READERS)
-        .on_thread_park(inbox::ring_where_awaited)
+        .on_thread_park(completion_queue::wake_awaited)
         .build_local(LocalOptions::default())
         .map_err(|error| JobError::internal(format!("an event loop can't be created: {error}")))
 }

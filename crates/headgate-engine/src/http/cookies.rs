@@ -11,7 +11,7 @@ use http::header::COOKIE;
 use crate::http::header_lines::HeaderLine;
 use crate::http::target::is_public_suffix;
 use crate::model::origin::{HostName, Origin};
-use crate::model::trail::Cookie;
+use crate::model::redirect_chain::Cookie;
 
 /// Cookies of a row, as many as browsers keep of a site (RFC 6265 section 6.1).
 const MAX_COOKIES: usize = 50;

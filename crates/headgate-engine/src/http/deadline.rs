@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use tokio::task::unconstrained;
 use tokio::time::Sleep;
 
-use crate::http::patience::Limit;
+use crate::http::response_timeouts::Limit;
 use crate::model::message::OptionName;
 use crate::model::stall::{STALL, Stalls};
 

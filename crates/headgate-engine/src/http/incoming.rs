@@ -12,10 +12,10 @@ use std::time::Instant;
 use crate::http::deadline::{Deadline, OwnWait};
 use crate::http::decode::{ContentEncodings, Undo, Undone};
 use crate::http::exchange_context::ExchangeContext;
-use crate::http::patience::Progress;
 use crate::http::reply::{PARTIAL_CONTENT, Reply, ResponseLimits};
+use crate::http::response_timeouts::Progress;
 use crate::http::save::saving::{PIECE_BYTES, Saving};
-use crate::model::body_stream::BodyPiece;
+use crate::model::body_stream::BodyChunk;
 use crate::model::error::{ErrorKind, Failure};
 use crate::model::memory::Reservation;
 use crate::model::message::OptionName;
@@ -268,12 +268,12 @@ pub async fn receive(
     context: &ExchangeContext<'_>,
     deadline: &mut Deadline,
 ) -> Result<(), Failure> {
-    let patience = &context.limits.patience;
+    let timeouts = &context.limits.timeouts;
     while !source.is_done() {
         if source.is_receiving() {
             let now = Instant::now();
-            if patience.is_bounded() {
-                deadline.expect(patience.limit(Progress::Receiving, now));
+            if timeouts.is_bounded() {
+                deadline.expect(timeouts.limit(Progress::Receiving, now));
             }
             // While bytes keep coming, nothing waits, and nothing but this looks at the clock.
             if deadline.has_passed(now) {
@@ -298,7 +298,7 @@ pub async fn next_piece(
     source: &mut impl BodySource,
     context: &ExchangeContext<'_>,
     deadline: &mut Deadline,
-) -> Result<Option<BodyPiece>, Failure> {
+) -> Result<Option<BodyChunk>, Failure> {
     loop {
         let body = source.body();
         if !body.bytes.is_empty() {
@@ -312,7 +312,7 @@ pub async fn next_piece(
             let body = source.body();
             body.reservation.shrink_to(held);
             body.reservation.settle();
-            return Ok(Some(BodyPiece { bytes, reservation }));
+            return Ok(Some(BodyChunk { bytes, reservation }));
         }
         if source.is_done() {
             return Ok(None);

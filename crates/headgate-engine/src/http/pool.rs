@@ -19,7 +19,7 @@ use crate::http::dial::transport::RouteKey;
 use crate::http::h2::connection::Connection as Http2Connection;
 use crate::http::h2::streams::Streams;
 use crate::http::idle_limits::IdleLimits;
-use crate::http::keeping::Keeping;
+use crate::http::keep_alive::KeepAlive;
 use crate::http::open::{Open, OpenPermit};
 use crate::model::origin::Origin;
 use crate::schedule::hosts::{Host, Speaks};
@@ -45,7 +45,7 @@ pub struct Route {
     /// What all runs know of the host.
     pub host: Arc<Host>,
     /// How long it keeps what is idle.
-    pub keeping: Keeping,
+    pub keeping: KeepAlive,
     /// What the host speaks, as far as that is known.
     speaks: Cell<Option<Speaks>>,
     /// Its connections that speak HTTP/2, and who waits for them.
@@ -65,7 +65,7 @@ impl Route {
         Self {
             key,
             host,
-            keeping: Keeping::default(),
+            keeping: KeepAlive::default(),
             speaks: Cell::new(speaks),
             streams,
             idle: RefCell::default(),

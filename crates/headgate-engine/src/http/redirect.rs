@@ -20,8 +20,8 @@ use crate::model::message::OptionName;
 use crate::model::options::{RedirectPolicy, RequestOptions};
 use crate::model::origin::Origin;
 use crate::model::reason::{Reason, shown};
+use crate::model::redirect_chain::{Hop, RedirectChain};
 use crate::model::row::{MAX_URL_BYTES, Row, RowBody};
-use crate::model::trail::{Hop, Trail};
 use crate::model::url_user::without_user;
 
 /// Of a row, the URLs of redirects that are kept: all rows in flight have them in memory.
@@ -89,7 +89,7 @@ impl Redirects {
     }
 
     fn sends_body(&self, row: &Row) -> bool {
-        let has_lost_it = row.trail().is_some_and(|trail| trail.method.is_some());
+        let has_lost_it = row.chain().is_some_and(|chain| chain.method.is_some());
         let own = row.extra.as_ref().and_then(|extra| extra.body.as_ref());
         !has_lost_it && own.map_or(self.has_body, |body| !matches!(body, RowBody::Bytes(bytes) if bytes.is_empty()))
     }
@@ -120,7 +120,7 @@ impl Redirects {
         (status, headers): (u16, &Headers),
         is_outside: bool,
         now: SystemTime,
-    ) -> Result<Option<Box<Trail>>, Failure> {
+    ) -> Result<Option<Box<RedirectChain>>, Failure> {
         if !self.lead_on(status, headers) {
             return Ok(None);
         }
@@ -139,50 +139,50 @@ impl Redirects {
         let there = target::parse(url.as_str())
             .map_err(|reason| trouble(&format!("the redirect leads to no URL: {reason}")))?;
         let here = target::parse(row.target()).map_err(|reason| broken(reason, location))?;
-        let mut trail = row.trail().cloned().unwrap_or_default();
-        trail.count += 1;
-        trail.from_outside |= is_outside;
-        if trail.visited.is_empty() {
+        let mut chain = row.chain().cloned().unwrap_or_default();
+        chain.count += 1;
+        chain.from_outside |= is_outside;
+        if chain.visited.is_empty() {
             base.set_fragment(None);
-            trail.visited.push(fingerprint(method, &base, &here, &trail));
+            chain.visited.push(fingerprint(method, &base, &here, &chain));
         }
         if self.cookies {
             for set in headers.get_all("set-cookie") {
-                cookies::take(&mut trail.cookies, set, &here.origin, here.path.path(), now);
+                cookies::take(&mut chain.cookies, set, &here.origin, here.path.path(), now);
             }
         }
         let shown_url = without_user(url.as_str()).into_owned();
         if self.keep {
-            trail.hops.push(Hop { status, location: shown_url.as_str().into() });
+            chain.hops.push(Hop { status, location: shown_url.as_str().into() });
         }
         if there.origin == here.origin && url.username().is_empty() && url.password().is_none() {
             // The user of a URL is the user of its origin.
             let _ = url.set_username(base.username()).and_then(|()| url.set_password(base.password()));
         }
-        trail.is_foreign |= there.origin != here.origin;
+        chain.is_foreign |= there.origin != here.origin;
         let changed = changed_method(status, method);
-        let request = fingerprint(changed.as_ref().map_or(method, Method::as_str), &url, &there, &trail);
-        if trail.visited.contains(&request) {
+        let request = fingerprint(changed.as_ref().map_or(method, Method::as_str), &url, &there, &chain);
+        if chain.visited.contains(&request) {
             let reason = Reason::new("the redirect leads back to a request that was made before").with(shown_url);
             return Err(Failure::new(ErrorKind::RedirectLoop, reason).lasting());
         }
-        trail.visited.push(request);
+        chain.visited.push(request);
         if let Some(method) = changed {
-            trail.method = Some(method.as_str().into());
+            chain.method = Some(method.as_str().into());
         }
-        if trail.count > self.max {
+        if chain.count > self.max {
             let reason = Reason::new(format!("there were more than {} redirects", self.max)).with(shown_url);
             return Err(Failure::new(ErrorKind::TooManyRedirects, reason)
                 .with_option(OptionName::MaxRedirects)
                 .lasting());
         }
-        if trail.hops.iter().map(|hop| hop.location.len()).sum::<usize>() > MAX_KEPT_BYTES {
+        if chain.hops.iter().map(|hop| hop.location.len()).sum::<usize>() > MAX_KEPT_BYTES {
             let reason = format!("there were redirects of more than {MAX_KEPT_BYTES} bytes together");
             let failure = Failure::new(ErrorKind::TooManyRedirects, reason);
             return Err(failure.with_option(OptionName::KeepRedirects).lasting());
         }
-        trail.url = String::from(url).into();
-        Ok(Some(Box::new(trail)))
+        chain.url = String::from(url).into();
+        Ok(Some(Box::new(chain)))
     }
 }
 
@@ -208,9 +208,9 @@ fn is_http(url: &Url) -> bool {
 }
 
 /// A request as a loop is recognised by it: its method, its URL and the cookies that servers have set.
-fn fingerprint(method: &str, url: &Url, there: &Target, trail: &Trail) -> u64 {
+fn fingerprint(method: &str, url: &Url, there: &Target, chain: &RedirectChain) -> u64 {
     let mut hasher = DefaultHasher::new();
-    let cookies = cookies::header(&trail.cookies, &there.origin, there.path.path());
+    let cookies = cookies::header(&chain.cookies, &there.origin, there.path.path());
     (method, url.as_str(), cookies.as_ref().map(HeaderValue::as_bytes)).hash(&mut hasher);
     hasher.finish()
 }

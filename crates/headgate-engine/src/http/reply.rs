@@ -6,8 +6,8 @@ use std::time::Instant;
 use http::Method;
 
 use crate::http::h1::head::Head;
-use crate::http::patience::Patience;
 use crate::http::redirect::Redirects;
+use crate::http::response_timeouts::ResponseTimeouts;
 use crate::http::save::claim;
 use crate::http::save::saver::Saver;
 use crate::model::error::{ErrorKind, Failure};
@@ -29,7 +29,7 @@ pub struct ResponseLimits {
     pub no_body: bool,
     /// Bodies are not decoded.
     pub raw: bool,
-    pub patience: Patience,
+    pub timeouts: ResponseTimeouts,
     pub redirects: Redirects,
     pub memory: MemoryBudget,
     /// What saves bodies, if they are not kept.
@@ -44,7 +44,7 @@ impl ResponseLimits {
             truncate_body: request.truncate_body,
             no_body: request.no_body,
             raw: request.raw,
-            patience: Patience::new(request),
+            timeouts: ResponseTimeouts::new(request),
             redirects: Redirects::new(request),
             memory,
             saver: None,

@@ -211,8 +211,8 @@ impl Preparer {
         if let Some(defect) = extra.and_then(|extra| extra.defect.as_ref()) {
             return Err(defect.clone());
         }
-        let trail = row.trail();
-        let is_foreign = trail.is_some_and(|trail| trail.is_foreign);
+        let chain = row.chain();
+        let is_foreign = chain.is_some_and(|chain| chain.is_foreign);
         let sites = if is_foreign { &mut self.foreign_sites } else { &mut self.sites };
         let Found { site, path, authorization } = sites.find(row.target(), |origin| self.defaults.lines_to(origin))?;
         let scope = match site.gets_credentials {
@@ -221,7 +221,7 @@ impl Preparer {
             false => HeaderScope::AllButCredentials,
         };
         let own_method =
-            trail.and_then(|trail| trail.method.as_deref()).or(extra.and_then(|extra| extra.method.as_deref()));
+            chain.and_then(|chain| chain.method.as_deref()).or(extra.and_then(|extra| extra.method.as_deref()));
         let own_method = own_method.map(method::parse).transpose()?;
         let own = extra.into_iter().flat_map(|extra| &extra.headers).map(|(name, value)| (&**name, &**value));
         let credentials = extra.into_iter().flat_map(|extra| &extra.credentials).filter(|_| scope == HeaderScope::All);
@@ -230,7 +230,7 @@ impl Preparer {
         if is_foreign {
             own.retain(|line| is_harmless(&line.name) && !self.defaults.is_credential(&line.name));
         }
-        let has_lost_body = trail.is_some_and(|trail| trail.method.is_some());
+        let has_lost_body = chain.is_some_and(|chain| chain.method.is_some());
         let own_body = extra.and_then(|extra| extra.body.clone()).filter(|_| !has_lost_body);
         let coding = self.defaults.coding.filter(|_| !contains(&own, &CONTENT_ENCODING));
         let body = match own_body {
@@ -241,7 +241,7 @@ impl Preparer {
         let is_bodiless = has_lost_body || is_foreign && body.bytes.is_empty() && body.files.is_none();
         let brings_key = contains(&own, &IDEMPOTENCY_KEY);
         let is_untyped = self.defaults.is_untyped() && !contains(&own, &CONTENT_TYPE);
-        let is_own = !own.is_empty() || authorization.is_some() || trail.is_some();
+        let is_own = !own.is_empty() || authorization.is_some() || chain.is_some();
         let own_headers = is_own.then(|| {
             Box::new(OwnHeaders {
                 defaults: self.defaults.clone(),
@@ -249,7 +249,7 @@ impl Preparer {
                 row: own,
                 scope,
                 is_bodiless,
-                cookies: trail.and_then(|trail| cookies::header(&trail.cookies, &site.route.key.origin, path.path())),
+                cookies: chain.and_then(|chain| cookies::header(&chain.cookies, &site.route.key.origin, path.path())),
             })
         });
         Ok(Prepared {

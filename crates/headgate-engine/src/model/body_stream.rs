@@ -29,7 +29,7 @@ pub enum Taken {
 
 /// As much of a body as has come.
 #[derive(Debug, Default)]
-pub struct BodyPiece {
+pub struct BodyChunk {
     pub bytes: Vec<u8>,
     /// What was set aside for it.
     pub reservation: Reservation,
@@ -41,7 +41,7 @@ pub struct BodyStream {
     /// For the lane: something was taken, or decided.
     changed: Notify,
     /// Wakes the waiting caller. It does not block, and no wake-up is lost.
-    ring: Box<dyn Fn() + Send + Sync>,
+    wake: Box<dyn Fn() + Send + Sync>,
 }
 
 #[derive(Default)]
@@ -61,8 +61,8 @@ struct State {
 }
 
 impl BodyStream {
-    pub fn new(ring: Box<dyn Fn() + Send + Sync>) -> Self {
-        Self { state: Mutex::default(), changed: Notify::new(), ring }
+    pub fn new(wake: Box<dyn Fn() + Send + Sync>) -> Self {
+        Self { state: Mutex::default(), changed: Notify::new(), wake }
     }
 
     /// From now on it is taken: with its content codings undone, or as it came.
@@ -129,8 +129,8 @@ impl BodyStream {
     }
 
     /// Gives out a piece.
-    pub fn push(&self, piece: BodyPiece) {
-        let BodyPiece { bytes, mut reservation } = piece;
+    pub fn push(&self, piece: BodyChunk) {
+        let BodyChunk { bytes, mut reservation } = piece;
         reservation.end_overdrawing();
         let mut state = self.state();
         if state.is_closed || bytes.is_empty() {
@@ -142,20 +142,20 @@ impl BodyStream {
             state.bytes.extend_from_slice(&bytes);
         }
         state.reservation.absorb(reservation);
-        self.ring_if_awaited(state);
+        self.wake_if_awaited(state);
     }
 
     /// There is no more. What is told first holds.
     pub fn end(&self, failure: Option<Failure>) {
         let mut state = self.state();
         state.end.get_or_insert(failure.map_or(Ok(()), Err));
-        self.ring_if_awaited(state);
+        self.wake_if_awaited(state);
     }
 
-    fn ring_if_awaited(&self, mut state: MutexGuard<'_, State>) {
+    fn wake_if_awaited(&self, mut state: MutexGuard<'_, State>) {
         if std::mem::take(&mut state.is_awaited) {
             drop(state);
-            (self.ring)();
+            (self.wake)();
         }
     }
 
@@ -230,7 +230,7 @@ mod tests {
         assert_eq!(Taken::Nothing, stream.take());
         for _ in 0..ROOM_BYTES {
             assert_eq!(Some(true), now(stream.room()));
-            stream.push(BodyPiece { bytes: vec![7], ..BodyPiece::default() });
+            stream.push(BodyChunk { bytes: vec![7], ..BodyChunk::default() });
         }
         assert_eq!((None, 1), (now(stream.room()), rung.load(Ordering::Relaxed)), "it has rung once");
         assert_eq!(Taken::Bytes(vec![7; ROOM_BYTES]), stream.take());
@@ -245,7 +245,7 @@ mod tests {
         let push = || {
             let mut reservation = budget.reservation();
             assert!(reservation.try_grow(100));
-            stream.push(BodyPiece { bytes: vec![0; 100], reservation });
+            stream.push(BodyChunk { bytes: vec![0; 100], reservation });
         };
         push();
         push();
@@ -266,7 +266,7 @@ mod tests {
             let mut reservation = budget.reservation();
             assert!(reservation.try_grow(80), "within the limit at first, and then with the permit");
             reservation.settle();
-            stream.push(BodyPiece { bytes: vec![0; 80], reservation });
+            stream.push(BodyChunk { bytes: vec![0; 80], reservation });
             assert_eq!(80, budget.used());
         }
         assert_eq!(Taken::Bytes(vec![0; 240]), stream.take());

@@ -11,9 +11,9 @@ use crate::model::boundary_salt::BoundarySalt;
 pub use crate::model::engine_options::{Dns, EngineOptions};
 use crate::model::limits::{Limits, Retrying, StopWhenFailed};
 use crate::model::message::OptionName;
+use crate::model::mock_transport::MockTransport;
 use crate::model::network_options::NetworkOptions;
 use crate::model::secret::Secret;
-use crate::model::stand_in::StandIn;
 use crate::model::status_set::StatusSet;
 
 pub const DEFAULT_CONCURRENCY: usize = 256;
@@ -299,7 +299,7 @@ pub struct RequestOptions {
     /// A proxy may connect to whatever it likes, although only public addresses may be connected to.
     pub trust_proxy: bool,
     /// The mock transport; `None`: the network, as always outside of tests.
-    pub stand_in: Option<StandIn>,
+    pub mock_transport: Option<MockTransport>,
 }
 
 /// What is made of answers.
@@ -354,10 +354,10 @@ pub enum TlsMin {
 
 impl RequestOptions {
     /// The same, answered in place of the network: without proxies and without HTTP/2.
-    pub fn answered_by(&mut self, stand_in: StandIn) {
+    pub fn answered_by(&mut self, mock_transport: MockTransport) {
         self.proxies = Vec::new();
         (self.http1_1, self.http2_prior_knowledge) = (true, false);
-        self.stand_in = Some(stand_in);
+        self.mock_transport = Some(mock_transport);
     }
 
     /// Of the body of rows that bring none.
@@ -411,7 +411,7 @@ impl Default for RequestOptions {
             network: NetworkOptions::default(),
             named_address: None,
             trust_proxy: false,
-            stand_in: None,
+            mock_transport: None,
         }
     }
 }

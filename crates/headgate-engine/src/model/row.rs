@@ -10,10 +10,10 @@ use crate::model::body_stream::BodyStream;
 use crate::model::memory::Reservation;
 use crate::model::options::RedirectPolicy;
 use crate::model::reason::Reason;
+use crate::model::redirect_chain::{Hop, RedirectChain};
 use crate::model::reply_to::ReplyTo;
 use crate::model::saved::SaveAs;
 use crate::model::secret::Secret;
-use crate::model::trail::{Hop, Trail};
 
 /// Rows in one [`RowBatch`] at the most.
 pub const MAX_BATCH_ROWS: usize = 1024;
@@ -71,7 +71,7 @@ pub struct RowExtra {
     /// What became of it before, if it was asked before.
     pub before: Option<Before>,
     /// The redirect chain of its attempt, if it was redirected.
-    pub trail: Option<Box<Trail>>,
+    pub chain: Option<Box<RedirectChain>>,
     /// What is its own of what the run has for all.
     pub own: Option<Box<OwnOptions>>,
     /// The receiver of its outcome; `None`: it goes to the sink.
@@ -152,7 +152,7 @@ impl RowExtra {
             cost: _,
             save_as: _,
             before: _,
-            trail,
+            chain,
             own: _,
             reply_to: _,
         } = self;
@@ -161,7 +161,7 @@ impl RowExtra {
             && credentials.is_empty()
             && body.is_none()
             && defect.is_none()
-            && trail.is_none()
+            && chain.is_none()
     }
 
     fn bytes(&self) -> usize {
@@ -169,9 +169,9 @@ impl RowExtra {
         let credentials = self.credentials.iter().map(|(name, value)| name.len() + value.expose().len() + 32);
         let body = self.body.as_ref().map_or(0, RowBody::held_bytes);
         let kept = self.kept.as_ref().map_or(0, |kept| kept.len());
-        let trail = self.trail.as_ref().map_or(0, |trail| trail.bytes());
+        let chain = self.chain.as_ref().map_or(0, |chain| chain.bytes());
         let save_as = self.save_as.as_ref().map_or(0, |save_as| save_as.bytes());
-        size_of::<RowExtra>() + headers + credentials.sum::<usize>() + body + kept + trail + save_as
+        size_of::<RowExtra>() + headers + credentials.sum::<usize>() + body + kept + chain + save_as
     }
 }
 
@@ -190,8 +190,8 @@ impl Row {
     }
 
     /// Returns its redirect chain, if it was redirected.
-    pub fn trail(&self) -> Option<&Trail> {
-        self.extra.as_ref().and_then(|extra| extra.trail.as_deref())
+    pub fn chain(&self) -> Option<&RedirectChain> {
+        self.extra.as_ref().and_then(|extra| extra.chain.as_deref())
     }
 
     /// What is its own of what the run has for all.
@@ -216,32 +216,32 @@ impl Row {
 
     /// Returns the URL of its next request: its own, or the last one of its redirects.
     pub fn target(&self) -> &str {
-        self.trail().map_or(&self.url, |trail| &trail.url)
+        self.chain().map_or(&self.url, |chain| &chain.url)
     }
 
     /// The redirects that were kept of it.
     pub fn hops(&self) -> &[Hop] {
-        self.trail().map_or(&[], |trail| &trail.hops)
+        self.chain().map_or(&[], |chain| &chain.hops)
     }
 
     /// As [`Row::trail`]; it begins anew.
-    pub fn take_trail(&mut self) -> Option<Box<Trail>> {
-        self.extra.as_mut().and_then(|extra| extra.trail.take())
+    pub fn take_chain(&mut self) -> Option<Box<RedirectChain>> {
+        self.extra.as_mut().and_then(|extra| extra.chain.take())
     }
 
-    pub fn set_trail(&mut self, trail: Box<Trail>) {
-        self.extra.get_or_insert_default().trail = Some(trail);
+    pub fn set_chain(&mut self, chain: Box<RedirectChain>) {
+        self.extra.get_or_insert_default().chain = Some(chain);
     }
 
     /// What is reserved for where it has been redirected to; nothing is any more.
-    pub fn take_trail_memory(&mut self) -> Reservation {
-        let trail = self.extra.as_mut().and_then(|extra| extra.trail.as_mut());
-        trail.map(|trail| std::mem::take(&mut trail.memory.0)).unwrap_or_default()
+    pub fn take_chain_memory(&mut self) -> Reservation {
+        let chain = self.extra.as_mut().and_then(|extra| extra.chain.as_mut());
+        chain.map(|chain| std::mem::take(&mut chain.memory.0)).unwrap_or_default()
     }
 
     /// When its first attempt began, if one did before what comes now.
     pub fn first_began(&self) -> Option<Instant> {
-        let earlier = self.trail().and_then(|trail| trail.earlier).map(|earlier| earlier.began);
+        let earlier = self.chain().and_then(|chain| chain.earlier).map(|earlier| earlier.began);
         self.before().map(|before| before.first).or(earlier)
     }
 

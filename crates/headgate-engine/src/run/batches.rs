@@ -18,8 +18,8 @@ use super::checks::check;
 use super::fed_runs::FedRuns;
 use super::handle::Run;
 use crate::columns::builder::{OutcomeBatch, OutcomeBuilder};
-use crate::engine::bell::{Bell, Waker};
-use crate::engine::inbox::{Arrived, Inbox};
+use crate::engine::completion_queue::{Arrived, CompletionQueue};
+use crate::engine::waker::{WakeCaller, Waker};
 use crate::job::credential_scope;
 use crate::model::error::JobError;
 use crate::model::memory::MemoryBudget;
@@ -38,8 +38,8 @@ pub struct BatchFlow {
     /// Whose run it is; `None`: it is one of a client, which goes on whatever becomes of calls.
     runs: Option<Arc<FedRuns>>,
     run: Arc<Run>,
-    inbox: Arc<Inbox>,
-    bell: Arc<Waker>,
+    completions: Arc<CompletionQueue>,
+    waker: Arc<Waker>,
     /// `None`: no batch has come that says which columns there are.
     begun: Option<Begun>,
     is_closed: bool,
@@ -78,15 +78,19 @@ impl BatchFlow {
     ///
     /// # Errors
     /// `Usage`: an option that can't be, or more in flight than this process may have files open.
-    pub fn new(runs: Arc<FedRuns>, mut options: JobOptions, bell: Option<Arc<dyn Bell>>) -> Result<Self, JobError> {
+    pub fn new(
+        runs: Arc<FedRuns>,
+        mut options: JobOptions,
+        waker: Option<Arc<dyn WakeCaller>>,
+    ) -> Result<Self, JobError> {
         credential_scope::complete(&mut options, &[])?;
         let input = BatchInput::new(options.source)?;
         let columns = input.columns(&options.answer, Fields::empty())?;
         let options = JobOptions { source: input.options().clone(), ..options };
         let run = runs.run_for(&options, &columns)?;
-        let bell = Waker::new(bell);
-        let inbox = run.inbox(bell.clone(), None);
-        Ok(Self::begin_with(input, options, (Some(runs), run), (inbox, bell)))
+        let waker = Waker::new(waker);
+        let completions = run.completions(waker.clone(), None);
+        Ok(Self::begin_with(input, options, (Some(runs), run), (completions, waker)))
     }
 
     /// Begins a call on a run that others use for other requests; `options` are those that the run was begun with, but for what is
@@ -98,7 +102,7 @@ impl BatchFlow {
         run: Arc<Run>,
         mut options: JobOptions,
         base_url: String,
-        bell: Option<Arc<dyn Bell>>,
+        waker: Option<Arc<dyn WakeCaller>>,
     ) -> Result<Self, JobError> {
         if let Some(template) = &mut options.source.url {
             join_template(&base_url, template);
@@ -108,17 +112,21 @@ impl BatchFlow {
         credential_scope::check_call(&mut options)?;
         let input = BatchInput::new(options.source.clone())?.of_all(base_url, &options.request);
         let columns = input.columns(&options.answer, Fields::empty())?;
-        let bell = Waker::new(bell);
-        let inbox = run.inbox(bell.clone(), columns.selection);
-        Ok(Self::begin_with(input, options, (None, run), (inbox, bell)))
+        let waker = Waker::new(waker);
+        let completions = run.completions(waker.clone(), columns.selection);
+        Ok(Self::begin_with(input, options, (None, run), (completions, waker)))
     }
 
     /// As [`BatchFlow::on`], for requests that are fed to it (see [`BatchFlow::feed_requests`]) in place of batches.
     ///
     /// # Errors
     /// `Usage`: an option that can't be.
-    pub fn of_requests(run: Arc<Run>, options: JobOptions, bell: Option<Arc<dyn Bell>>) -> Result<Self, JobError> {
-        let mut flow = Self::on(run, options, String::new(), bell)?;
+    pub fn of_requests(
+        run: Arc<Run>,
+        options: JobOptions,
+        waker: Option<Arc<dyn WakeCaller>>,
+    ) -> Result<Self, JobError> {
+        let mut flow = Self::on(run, options, String::new(), waker)?;
         flow.begin(Fields::empty())?;
         Ok(flow)
     }
@@ -127,7 +135,7 @@ impl BatchFlow {
         input: BatchInput,
         options: JobOptions,
         (runs, run): (Option<Arc<FedRuns>>, Arc<Run>),
-        (inbox, bell): (Arc<Inbox>, Arc<Waker>),
+        (completions, waker): (Arc<CompletionQueue>, Arc<Waker>),
     ) -> Self {
         Self {
             input,
@@ -135,8 +143,8 @@ impl BatchFlow {
             answer: options.answer,
             runs,
             run,
-            inbox,
-            bell,
+            completions,
+            waker,
             begun: None,
             is_closed: false,
             next_row: 0,
@@ -223,7 +231,7 @@ impl BatchFlow {
             }
             if !was_fed {
                 has_waited = true;
-                self.bell.wait(self.ready_at().map_or(until, |at| at.min(until)).saturating_duration_since(now));
+                self.waker.wait(self.ready_at().map_or(until, |at| at.min(until)).saturating_duration_since(now));
             }
         }
     }
@@ -240,7 +248,7 @@ impl BatchFlow {
         }
         self.input.close();
         if self.outstanding > 0 {
-            self.inbox.close();
+            self.completions.close();
             self.run.cancel_unwanted();
             if let Some(runs) = &self.runs {
                 runs.gave_up(&self.run);
@@ -279,7 +287,7 @@ impl BatchFlow {
     fn send(&mut self, mut rows: Vec<Row>) -> Result<(), JobError> {
         let count = rows.len();
         for (row, number) in rows.iter_mut().zip(self.next_row..) {
-            row.extra.get_or_insert_default().reply_to = self.inbox.reply_to(number);
+            row.extra.get_or_insert_default().reply_to = self.completions.reply_to(number);
         }
         self.next_row += count as u64;
         self.outstanding += count;
@@ -295,7 +303,7 @@ impl BatchFlow {
         while !self.is_full {
             if self.arrived.is_empty() {
                 let mut arrived = Vec::new();
-                self.inbox.take(MAX_BATCH_ROWS, &mut arrived);
+                self.completions.take(MAX_BATCH_ROWS, &mut arrived);
                 // The memory of its bodies is the caller's from here on.
                 let outcomes = arrived.iter_mut().filter_map(|arrived| arrived.outcome.as_mut());
                 outcomes.for_each(Outcome::give_memory_back);

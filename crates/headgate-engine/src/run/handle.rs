@@ -10,9 +10,9 @@ use super::sink_thread::Done;
 use super::stop::Stop;
 use crate::columns::select::Selection;
 use crate::engine::Assigned;
-use crate::engine::bell::Bell;
+use crate::engine::completion_queue::CompletionQueue;
 use crate::engine::failure::FirstFailure;
-use crate::engine::inbox::Inbox;
+use crate::engine::waker::WakeCaller;
 use crate::job::control::Change;
 use crate::model::error::JobError;
 use crate::model::live::Settings;
@@ -56,7 +56,7 @@ pub struct Run {
     /// The ordinal of the next row that is fed.
     pub(super) next_number: AtomicU64,
     /// The completion queues of fed rows. Adding one removes those that were dropped.
-    pub(super) inboxes: Mutex<Vec<Weak<Inbox>>>,
+    pub(super) queues: Mutex<Vec<Weak<CompletionQueue>>>,
 }
 
 impl Run {
@@ -72,20 +72,20 @@ impl Run {
     }
 
     /// Returns a new completion queue for fed rows. [`Run::give_memory_back`] releases its memory reservations.
-    /// `selection`: as for [`Inbox::selecting`].
-    pub fn inbox(&self, bell: Arc<dyn Bell>, selection: Option<Arc<Selection>>) -> Arc<Inbox> {
-        let inbox = Inbox::selecting(bell, selection);
-        let mut inboxes = self.inboxes.lock().unwrap_or_else(PoisonError::into_inner);
-        inboxes.retain(|inbox| inbox.strong_count() > 0);
-        inboxes.push(Arc::downgrade(&inbox));
-        inbox
+    /// `selection`: as for [`CompletionQueue::selecting`].
+    pub fn completions(&self, waker: Arc<dyn WakeCaller>, selection: Option<Arc<Selection>>) -> Arc<CompletionQueue> {
+        let completions = CompletionQueue::selecting(waker, selection);
+        let mut queues = self.queues.lock().unwrap_or_else(PoisonError::into_inner);
+        queues.retain(|completions| completions.strong_count() > 0);
+        queues.push(Arc::downgrade(&completions));
+        completions
     }
 
     /// Releases the memory reservations of outcomes that were not taken yet. A caller that waits for a row of this run must call
     /// it from time to time: all lanes may wait for that memory, and the waiting caller may be the one to take the outcomes.
     pub fn give_memory_back(&self) {
-        let inboxes = self.inboxes.lock().unwrap_or_else(PoisonError::into_inner);
-        inboxes.iter().filter_map(Weak::upgrade).for_each(|inbox| inbox.give_memory_back());
+        let queues = self.queues.lock().unwrap_or_else(PoisonError::into_inner);
+        queues.iter().filter_map(Weak::upgrade).for_each(|completions| completions.give_memory_back());
     }
 
     /// Ends feeding: the run ends once all fed rows have their outcomes.
@@ -93,7 +93,7 @@ impl Run {
         drop(self.feeder.lock().unwrap_or_else(PoisonError::into_inner).take());
     }
 
-    /// Cancels all rows whose completion queue is closed (see [`Inbox::close`](crate::engine::inbox::Inbox::close)).
+    /// Cancels all rows whose completion queue is closed (see [`CompletionQueue::close`](crate::engine::completion_queue::CompletionQueue::close)).
     pub fn cancel_unwanted(&self) {
         if let Some(assigned) = &self.assigned {
             assigned.cancel_unwanted();

@@ -247,7 +247,7 @@ impl Launch {
             live,
             feeder: Mutex::new(feeder),
             next_number: AtomicU64::new(0),
-            inboxes: Mutex::default(),
+            queues: Mutex::default(),
         })
     }
 }

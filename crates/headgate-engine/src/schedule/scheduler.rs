@@ -319,7 +319,7 @@ impl Scheduler {
         host.in_flight += 1;
         match row.before() {
             // It is a part of an attempt that was counted elsewhere.
-            _ if row.trail().is_some() => {}
+            _ if row.chain().is_some() => {}
             None => host.retry_budget.first_attempt(now),
             Some(_) => host.retry_budget.retry(),
         }
@@ -342,7 +342,7 @@ impl Scheduler {
         };
         let is_late = now >= began + deadline;
         is_late.then(|| {
-            let what = match row.trail() {
+            let what = match row.chain() {
                 Some(_) => "the deadline of the row passed while it waited for where it was redirected to",
                 None => "the deadline of the row passed before its next attempt could start",
             };

@@ -66,12 +66,12 @@ pub(super) struct Parquet {
 }
 
 /// Why a file can't be read on.
-enum Trouble {
+enum ReadError {
     Damaged(String),
     Refused(Refusal),
 }
 
-impl From<String> for Trouble {
+impl From<String> for ReadError {
     fn from(trouble: String) -> Self {
         Self::Damaged(trouble)
     }
@@ -136,8 +136,8 @@ impl Parquet {
         self.opened.look_again(at_end).map_err(|error| self.cannot_be_read(&error, &format!(", after {rows} rows")))?;
         self.chunk = chunk.map_err(|trouble| {
             let trouble = match trouble {
-                Trouble::Refused(refusal) => return JobError::input(refusal.message(name, group)),
-                Trouble::Damaged(trouble) => trouble,
+                ReadError::Refused(refusal) => return JobError::input(refusal.message(name, group)),
+                ReadError::Damaged(trouble) => trouble,
             };
             if has_encryption(self.opened.file(), self.size.bytes.unwrap_or_default()) {
                 return JobError::input(format!("{name}: {ENCRYPTED}"));
@@ -195,7 +195,7 @@ impl Parquet {
     }
 
     /// The next record batch that has rows, or `None` at the end of the file.
-    fn next_chunk(&mut self) -> Result<Option<Chunk>, Trouble> {
+    fn next_chunk(&mut self) -> Result<Option<Chunk>, ReadError> {
         loop {
             if self.is_at_end() {
                 return Ok(None);
@@ -213,8 +213,8 @@ impl Parquet {
                     self.reader = None;
                     continue;
                 }
-                (_, Some(refusal)) => return Err(Trouble::Refused(refusal)),
-                (Err(error), None) => return Err(Trouble::Damaged(error.to_string())),
+                (_, Some(refusal)) => return Err(ReadError::Refused(refusal)),
+                (Err(error), None) => return Err(ReadError::Damaged(error.to_string())),
             };
             let rows = batch.as_ref().map_or(0, |batch| batch.num_rows() as u64);
             self.group_row += rows;
@@ -245,7 +245,7 @@ impl Parquet {
     }
 
     /// A reader of the current row group from the current row on.
-    fn open_group(&self) -> Result<(ParquetRecordBatchReader, Arc<Pages>), Trouble> {
+    fn open_group(&self) -> Result<(ParquetRecordBatchReader, Arc<Pages>), ReadError> {
         let pages = Pages::new(self.metadata.metadata().row_group(self.group), self.max_page_bytes);
         let file = pages.of(OpenedFile(self.opened.clone()));
         let mut reader = ParquetRecordBatchReaderBuilder::new_with_metadata(file, self.metadata.clone())
@@ -258,8 +258,8 @@ impl Parquet {
         }
         match (reader.build(), pages.take_refusal()) {
             (Ok(reader), None) => Ok((reader, pages)),
-            (_, Some(refusal)) => Err(Trouble::Refused(refusal)),
-            (Err(error), None) => Err(Trouble::Damaged(error.to_string())),
+            (_, Some(refusal)) => Err(ReadError::Refused(refusal)),
+            (Err(error), None) => Err(ReadError::Damaged(error.to_string())),
         }
     }
 

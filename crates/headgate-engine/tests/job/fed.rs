@@ -3,8 +3,8 @@
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
-use headgate_engine::engine::bell::Bell;
-use headgate_engine::engine::inbox::{Arrived, Inbox};
+use headgate_engine::engine::completion_queue::{Arrived, CompletionQueue};
+use headgate_engine::engine::waker::WakeCaller;
 use headgate_engine::model::error::ErrorKind;
 use headgate_engine::model::options::{RedirectPolicy, RequestOptions, RunOptions};
 use headgate_engine::model::row::{OwnOptions, Row, RowExtra};
@@ -22,8 +22,8 @@ struct Rung {
 
 struct Ring(Arc<Rung>);
 
-impl Bell for Ring {
-    fn ring(&self) {
+impl WakeCaller for Ring {
+    fn wake(&self) {
         *self.0.rings.lock().unwrap() += 1;
         self.0.changed.notify_all();
     }
@@ -32,7 +32,7 @@ impl Bell for Ring {
 /// A run, and somebody who waits.
 pub struct Fed {
     pub run: Run,
-    inbox: Arc<Inbox>,
+    completions: Arc<CompletionQueue>,
     rung: Arc<Rung>,
 }
 
@@ -44,14 +44,17 @@ impl Fed {
     pub fn asking(concurrency: usize, request: RequestOptions) -> Self {
         let rung = Arc::<Rung>::default();
         let run = Run::fed(&engine(2), request, RunOptions { concurrency, ..RunOptions::default() }).unwrap();
-        Self { run, inbox: Inbox::new(Arc::new(Ring(rung.clone()))), rung }
+        Self { run, completions: CompletionQueue::new(Arc::new(Ring(rung.clone()))), rung }
     }
 
     /// Numbers are those of the places.
     pub fn feed(&self, rows: impl IntoIterator<Item = (String, OwnOptions)>) -> Option<u64> {
         let rows = rows.into_iter().zip(0..).map(|((url, own), number)| {
-            let extra =
-                RowExtra { reply_to: self.inbox.reply_to(number), own: Some(Box::new(own)), ..RowExtra::default() };
+            let extra = RowExtra {
+                reply_to: self.completions.reply_to(number),
+                own: Some(Box::new(own)),
+                ..RowExtra::default()
+            };
             Row { extra: Some(Box::new(extra)), ..Row::new(0, url) }
         });
         self.run.feed(rows.collect())
@@ -66,7 +69,7 @@ impl Fed {
         let (mut arrived, end) = (Vec::new(), Instant::now() + PATIENCE);
         while arrived.len() < count {
             let before = arrived.len();
-            self.inbox.take(usize::MAX, &mut arrived);
+            self.completions.take(usize::MAX, &mut arrived);
             if arrived.len() == before {
                 let mut rings = self.rung.rings.lock().unwrap();
                 while *rings == 0 {
@@ -113,7 +116,7 @@ fn every_row_has_its_outcome_told_once() {
     assert!(fed.run.wait(PATIENCE));
     assert_eq!(3001, fed.run.summary().rows);
     let mut more = Vec::new();
-    fed.inbox.take(usize::MAX, &mut more);
+    fed.completions.take(usize::MAX, &mut more);
     assert_eq!(0, more.len());
 }
 
@@ -153,12 +156,12 @@ fn what_nobody_waits_for_any_more_is_cancelled_and_the_rest_goes_on() {
     let (fed, server) = (Fed::new(4), server());
     fed.ask(&server, "/fault/hang-before-headers", 100);
     eventually("they are in flight", || server.statistics().requests == 4);
-    fed.inbox.close();
+    fed.completions.close();
     fed.run.cancel_unwanted();
     eventually("they are cancelled", || fed.run.snapshot().rows == 100);
     assert_eq!(4, server.statistics().requests);
 
-    let next = Fed { inbox: Inbox::new(Arc::new(Ring(fed.rung.clone()))), ..fed };
+    let next = Fed { completions: CompletionQueue::new(Arc::new(Ring(fed.rung.clone()))), ..fed };
     next.ask(&server, "/1", 10);
     assert_eq!(10, next.wait(10).len());
 }

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use headgate_engine::engine::bell::Bell;
-use headgate_engine::engine::inbox::{Arrived, Inbox};
+use headgate_engine::engine::completion_queue::{Arrived, CompletionQueue};
+use headgate_engine::engine::waker::WakeCaller;
 use headgate_engine::model::options::{RequestOptions, RunOptions};
 use headgate_engine::model::row::{Row, RowExtra};
 use headgate_engine::run::Run;
@@ -23,8 +23,8 @@ const SLOW: &str = "/delay/5";
 #[derive(Default)]
 struct Computes(AtomicBool);
 
-impl Bell for Computes {
-    fn ring(&self) {
+impl WakeCaller for Computes {
+    fn wake(&self) {
         if !self.0.swap(true, Ordering::SeqCst) {
             thread::sleep(2 * TIMEOUT);
         }
@@ -37,16 +37,16 @@ fn time_in_which_a_worker_was_busy_is_no_time_of_its_requests() {
     let request = RequestOptions { timeout: TIMEOUT, ..RequestOptions::default() };
     let run = RunOptions { concurrency: 50, ..RunOptions::default() }.without_retries();
     let run = Run::fed(&engine(1), request, run).expect("a run");
-    let inbox = Inbox::new(Arc::<Computes>::default());
+    let completions = CompletionQueue::new(Arc::<Computes>::default());
     let row = |number: u64| {
         let path = if number == 0 { "/1" } else { SLOW };
-        let extra = RowExtra { reply_to: inbox.reply_to(number), ..RowExtra::default() };
+        let extra = RowExtra { reply_to: completions.reply_to(number), ..RowExtra::default() };
         Row { extra: Some(Box::new(extra)), ..Row::new(0, url(server.address(), path)) }
     };
     run.feed((0..50).map(row).collect()).expect("the run goes on");
     let (mut arrived, end) = (Vec::<Arrived>::new(), Instant::now() + PATIENCE);
     while arrived.len() < 50 && Instant::now() < end {
-        inbox.take(usize::MAX, &mut arrived);
+        completions.take(usize::MAX, &mut arrived);
         thread::yield_now();
     }
     assert_eq!(vec![Some(200); 50], arrived.iter().map(status).collect::<Vec<_>>());

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use headgate_engine::engine::bell::Bell;
-use headgate_engine::engine::inbox::Inbox;
+use headgate_engine::engine::completion_queue::CompletionQueue;
+use headgate_engine::engine::waker::WakeCaller;
 use headgate_engine::model::body_stream::{BodyStream, ROOM_BYTES, Taken};
 use headgate_engine::model::error::{ErrorKind, Failure};
 use headgate_engine::model::limits::Retrying;
@@ -32,15 +32,15 @@ const WINDOW_BYTES: u64 = 1024 * 1024;
 
 struct Ring(Mutex<Sender<()>>);
 
-impl Bell for Ring {
-    fn ring(&self) {
+impl WakeCaller for Ring {
+    fn wake(&self) {
         let _ = self.0.lock().unwrap().send(());
     }
 }
 
 /// One response of a run, and who takes its body.
 struct Stream {
-    inbox: Arc<Inbox>,
+    completions: Arc<CompletionQueue>,
     body: Arc<BodyStream>,
     rung: Receiver<()>,
     ordinal: u64,
@@ -53,21 +53,21 @@ impl Stream {
 
     fn asking(run: &Run, url: String, timeout: Option<Duration>) -> Self {
         let (sender, rung) = channel();
-        let (of_inbox, of_body) = (Ring(Mutex::new(sender.clone())), Ring(Mutex::new(sender)));
-        let inbox = Inbox::new(Arc::new(of_inbox));
-        let body = Arc::new(BodyStream::new(Box::new(move || of_body.ring())));
+        let (of_queue, of_body) = (Ring(Mutex::new(sender.clone())), Ring(Mutex::new(sender)));
+        let completions = CompletionQueue::new(Arc::new(of_queue));
+        let body = Arc::new(BodyStream::new(Box::new(move || of_body.wake())));
         let own = OwnOptions { stream: Some(body.clone()), timeout, ..OwnOptions::default() };
-        let extra = RowExtra { reply_to: inbox.reply_to(0), own: Some(Box::new(own)), ..RowExtra::default() };
+        let extra = RowExtra { reply_to: completions.reply_to(0), own: Some(Box::new(own)), ..RowExtra::default() };
         let row = Row { extra: Some(Box::new(extra)), ..Row::new(0, url) };
         let ordinal = run.feed(vec![row]).unwrap();
-        Self { inbox, body, rung, ordinal }
+        Self { completions, body, rung, ordinal }
     }
 
     /// Waits for the head.
     fn head(&self) -> Outcome {
         let mut arrived = Vec::new();
         loop {
-            self.inbox.take(1, &mut arrived);
+            self.completions.take(1, &mut arrived);
             match arrived.pop() {
                 Some(arrived) => return arrived.outcome.expect("the run goes on"),
                 None => self.rung.recv_timeout(PATIENCE).expect("an answer"),

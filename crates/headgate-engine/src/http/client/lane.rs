@@ -12,12 +12,12 @@ use crate::http::deadline::Deadline;
 use crate::http::dial::ask_proxy::PROXY_WANTS_CREDENTIALS;
 use crate::http::dial::policy::{REDIRECTED_INSIDE, Remote, blocked};
 use crate::http::h1::transfer::Outgoing;
-use crate::http::h2::again::Again;
+use crate::http::h2::resends::Resends;
 use crate::http::h2::streams::Stream;
-use crate::http::keeping::May;
-use crate::http::patience::{Patience, Progress};
+use crate::http::keep_alive::May;
 use crate::http::pool::{Lease, Route};
 use crate::http::reply::NoReply;
+use crate::http::response_timeouts::{Progress, ResponseTimeouts};
 use crate::http::upload::Upload;
 use crate::model::error::Failure;
 use crate::model::message::OptionName;
@@ -32,7 +32,7 @@ pub struct LaneState {
     /// Where the next request goes, if that is to HTTP/2.
     pub(super) stream: Option<Stream>,
     /// What has become of its request over HTTP/2 so far.
-    pub(super) again: Again,
+    pub(super) again: Resends,
     /// A server outside has redirected its request, which may not lead to an address that is not public.
     pub from_outside: bool,
     /// Its request was sent once more, as its connection had died in a stall.
@@ -57,7 +57,7 @@ impl LaneState {
             deadline: Deadline::excusing(Instant::now(), stalls),
             held: None,
             stream: None,
-            again: Again::default(),
+            again: Resends::default(),
             from_outside: false,
             was_resent: false,
             waited_for_names: Duration::ZERO,
@@ -94,10 +94,10 @@ impl LaneState {
     }
 
     /// A request was sent, or some of it: from now on its answer is waited for, as patiently as that.
-    pub fn expect_answer(&mut self, outgoing: &Outgoing, patience: &Patience) {
-        if patience.is_bounded() {
+    pub fn expect_answer(&mut self, outgoing: &Outgoing, timeouts: &ResponseTimeouts) {
+        if timeouts.is_bounded() {
             let progress = if outgoing.is_done() { Progress::Waiting } else { Progress::Sending };
-            self.deadline.expect(patience.limit(progress, Instant::now()));
+            self.deadline.expect(timeouts.limit(progress, Instant::now()));
         }
     }
 
@@ -114,7 +114,7 @@ impl LaneState {
 
     /// Another request begins.
     pub fn begin(&mut self) {
-        self.again = Again::default();
+        self.again = Resends::default();
         self.was_resent = false;
     }
 

@@ -212,7 +212,7 @@ impl Client {
                     Poll::Ready(lane.send(wire, Bytes::new(), &mut None, cx))
                 });
                 if let Some(outgoing) = sent.await {
-                    lane.expect_answer(&outgoing, &context.limits.patience);
+                    lane.expect_answer(&outgoing, &context.limits.timeouts);
                     let finished = self.finish(Exchange::new(outgoing, false, context), context, lane).await;
                     // What is closed without a word when it was just made isn't made again.
                     return Ok(finished.map_err(|none| NoReply { silent: none.silent && !is_new, ..none }));

@@ -9,10 +9,10 @@ use crate::http::exchange_context::ExchangeContext;
 use crate::http::h1::exchange::OpenExchange;
 use crate::http::h1::head::Head;
 use crate::http::h2::exchange::Http2Body;
-use crate::http::patience::{Progress, came_no_more};
 use crate::http::pool::Lease;
 use crate::http::reply::PARTIAL_CONTENT;
-use crate::model::body_stream::BodyPiece;
+use crate::http::response_timeouts::{Progress, came_no_more};
+use crate::model::body_stream::BodyChunk;
 use crate::model::error::{ErrorKind, Failure};
 use crate::model::message::OptionName;
 
@@ -60,10 +60,10 @@ impl OpenBody {
         time: Duration,
         context: &ExchangeContext<'_>,
         deadline: &mut Deadline,
-    ) -> Result<Option<BodyPiece>, Failure> {
+    ) -> Result<Option<BodyChunk>, Failure> {
         let now = Instant::now();
         deadline.set(now + time, OptionName::TimeoutS);
-        deadline.expect(context.limits.patience.limit(Progress::Receiving, now));
+        deadline.expect(context.limits.timeouts.limit(Progress::Receiving, now));
         let next = match &mut self.rest {
             Rest::Http1(exchange, lease) => exchange.next(lease.connection(), context, deadline).await,
             Rest::Http2(stream) => stream.next(context, deadline).await,

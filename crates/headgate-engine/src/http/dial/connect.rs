@@ -97,7 +97,7 @@ impl Connector {
     pub async fn find<'a>(&self, route: &'a RouteKey, from_outside: bool, by: Instant) -> Result<Found<'a>, Failure> {
         let transport = &*route.transport;
         let guard = Guard::Host { policy: &transport.policy, from_outside };
-        if transport.stand_in.is_some() {
+        if transport.mock_transport.is_some() {
             return Ok(Found { proxy: None, addresses: Vec::new(), target: None, guard });
         }
         // Its name is not looked up, either.
@@ -120,7 +120,7 @@ impl Connector {
 
     /// The address that is preferred for a host, if one is found until `by`. Of those behind a proxy none is looked for.
     pub async fn address_of(&self, route: &RouteKey, by: Instant) -> Option<IpAddr> {
-        if route.transport.stand_in.is_some() || route.transport.proxies.are_for(&route.origin) {
+        if route.transport.mock_transport.is_some() || route.transport.proxies.are_for(&route.origin) {
             return None;
         }
         let guard = Guard::Host { policy: &route.transport.policy, from_outside: false };
@@ -156,8 +156,8 @@ impl Connector {
         by: ConnectBy,
     ) -> Result<Connection, Failure> {
         let transport = &*route.transport;
-        if let Some(stand_in) = &transport.stand_in {
-            let stream = Stream::InProcess(Box::new(InProcess::connect(stand_in, &route.origin)?));
+        if let Some(mock_transport) = &transport.mock_transport {
+            let stream = Stream::InProcess(Box::new(InProcess::connect(mock_transport, &route.origin)?));
             return Ok(Connection {
                 stream,
                 remote_addr: in_process::ADDRESS.into(),

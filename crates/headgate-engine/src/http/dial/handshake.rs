@@ -12,8 +12,8 @@ use tokio_rustls::TlsConnector;
 
 use crate::http::dial::race::Refusal;
 use crate::http::dial::stream::Stream;
+use crate::http::dial::tls_errors::{handshake_failure, in_io};
 use crate::http::dial::transport::{TransportConfig, server_name};
-use crate::http::dial::trouble::{handshake_failure, in_io};
 use crate::model::error::Failure;
 use crate::model::options::TlsMin;
 use crate::model::origin::Origin;

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use tokio::net::UnixStream;
 
 use crate::model::error::{ErrorKind, Failure, cause};
+use crate::model::mock_transport::{Line, MockTransport, Verdict};
 use crate::model::origin::Origin;
-use crate::model::stand_in::{Line, StandIn, Verdict};
 
 /// What stands where an address would.
 pub const ADDRESS: &str = "in process";
@@ -23,8 +23,8 @@ impl InProcess {
     ///
     /// # Errors
     /// Whatever who answers says; `connect`: there is no room for it.
-    pub(super) fn connect(stand_in: &StandIn, host: &Origin) -> Result<Self, Failure> {
-        let Line { socket, verdict } = stand_in.0.connect(host)?;
+    pub(super) fn connect(mock_transport: &MockTransport, host: &Origin) -> Result<Self, Failure> {
+        let Line { socket, verdict } = mock_transport.0.connect(host)?;
         let watched = |socket: std::os::unix::net::UnixStream| -> io::Result<UnixStream> {
             socket.set_nonblocking(true)?;
             UnixStream::from_std(socket)

@@ -16,7 +16,7 @@ pub mod resolve;
 mod special_ranges;
 pub mod stream;
 pub mod tls;
+pub mod tls_errors;
 pub mod transport;
-pub mod trouble;
 mod tunnel;
 mod verifier;

@@ -20,14 +20,14 @@ use crate::model::reason::Reason;
 #[derive(Debug)]
 pub struct Resolver {
     cache: Arc<Cache>,
-    dns: Asked,
+    dns: Settings,
     /// Begun with the first name: what has none costs nothing.
     names: OnceLock<Result<Names, String>>,
 }
 
 /// Who is asked for names.
 #[derive(Debug)]
-enum Asked {
+enum Settings {
     Dns(Dns),
     Config(Config),
 }
@@ -40,15 +40,15 @@ impl Default for Resolver {
 
 impl Resolver {
     pub fn new(dns: Dns) -> Self {
-        Self::asking(Asked::Dns(dns))
+        Self::asking(Settings::Dns(dns))
     }
 
     /// One that asks as `config` says, and not as the system does.
     pub fn with_config(config: Config) -> Self {
-        Self::asking(Asked::Config(config))
+        Self::asking(Settings::Config(config))
     }
 
-    fn asking(dns: Asked) -> Self {
+    fn asking(dns: Settings) -> Self {
         Self { cache: Arc::new(Cache::new(MAX_NAMES)), dns, names: OnceLock::new() }
     }
 
@@ -98,7 +98,7 @@ impl Resolver {
     }
 }
 
-impl Asked {
+impl Settings {
     fn start(&self, now: Instant) -> Result<Names, String> {
         match self {
             Self::Dns(Dns::Configured) => Names::of_files(Files::of_system(None), now),

@@ -23,10 +23,10 @@ use crate::http::target::origin_set;
 use crate::message;
 use crate::model::error::{ErrorKind, Failure, JobError};
 use crate::model::message::OptionName;
+use crate::model::mock_transport::MockTransport;
 use crate::model::options::{RequestOptions, TlsMin};
 use crate::model::origin::{HostName, Origin};
 use crate::model::origin_set::OriginSet;
-use crate::model::stand_in::StandIn;
 use crate::schedule::hosts::Speaks;
 
 /// Configurations that are kept; the one made first goes first.
@@ -43,13 +43,13 @@ pub struct TransportConfig {
     pub(super) proxies: Proxies,
     pub(super) local: LocalEnd,
     pub(super) policy: Policy,
-    pub(super) stand_in: Option<StandIn>,
-    asked: Asked,
+    pub(super) mock_transport: Option<MockTransport>,
+    asked: ComparedOptions,
 }
 
 /// What of it is compared by value.
 #[derive(Debug, PartialEq)]
-struct Asked {
+struct ComparedOptions {
     tls: TlsOptions,
     /// `None`: no proxy is spoken to over TLS.
     proxy_tls: Option<TlsOptions>,
@@ -146,22 +146,23 @@ impl TransportConfigs {
     /// `Usage`: what of them can't be, or names what is not there.
     pub fn get(&self, options: &RequestOptions) -> Result<Arc<TransportConfig>, JobError> {
         let proxies = Proxies::new(which_proxies(options)?);
-        let (local, policy, stand_in) = (LocalEnd::new(options)?, Policy::new(options), options.stand_in.clone());
-        let asked = Asked::new(options, proxies.speak_tls())?;
+        let (local, policy, mock_transport) =
+            (LocalEnd::new(options)?, Policy::new(options), options.mock_transport.clone());
+        let asked = ComparedOptions::new(options, proxies.speak_tls())?;
         let mut configs = self.configs.lock().unwrap_or_else(PoisonError::into_inner);
         let same = configs.iter().find(|other| {
             other.asked == asked
                 && other.proxies == proxies
                 && other.local == local
                 && other.policy == policy
-                && other.stand_in == stand_in
+                && other.mock_transport == mock_transport
         });
         if let Some(same) = same {
             return Ok(same.clone());
         }
         let proxy_tls = asked.proxy_tls.as_ref().map(|options| options.config(&self.known)).transpose()?;
         let tls = asked.tls.config(&self.known)?;
-        let transport = Arc::new(TransportConfig { tls, proxy_tls, proxies, local, policy, stand_in, asked });
+        let transport = Arc::new(TransportConfig { tls, proxy_tls, proxies, local, policy, mock_transport, asked });
         if configs.len() == MAX_CONFIGS {
             configs.pop_front();
         }
@@ -189,7 +190,7 @@ fn which_proxies(options: &RequestOptions) -> Result<Which, JobError> {
     }
 }
 
-impl Asked {
+impl ComparedOptions {
     fn new(options: &RequestOptions, proxies_speak_tls: bool) -> Result<Self, JobError> {
         let family = match (options.ipv4, options.ipv6) {
             (false, false) => None,
@@ -304,13 +305,13 @@ pub(super) fn server_name(name: &HostName) -> Result<ServerName<'static>, Failur
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::mock_transport::{ConnectMock, Line};
     use crate::model::network_options::{Network, NetworkOptions};
-    use crate::model::stand_in::{Line, StandsIn};
 
     /// Each is another one, also to the memory that they are in.
     struct Nobody(#[expect(dead_code, reason = "it takes room")] u8);
 
-    impl StandsIn for Nobody {
+    impl ConnectMock for Nobody {
         fn connect(&self, _: &Origin) -> Result<Line, Failure> {
             Err(Failure::new(ErrorKind::Connect, "nobody"))
         }
@@ -341,8 +342,8 @@ mod tests {
             RequestOptions { network: public.clone(), ..plain.clone() },
             RequestOptions { network: NetworkOptions { allow_port: vec![443], ..public }, ..plain.clone() },
             RequestOptions { named_address: Some([169, 254, 169, 254].into()), ..plain.clone() },
-            RequestOptions { stand_in: Some(StandIn(Arc::new(Nobody(0)))), ..plain.clone() },
-            RequestOptions { stand_in: Some(StandIn(Arc::new(Nobody(0)))), ..plain.clone() },
+            RequestOptions { mock_transport: Some(MockTransport(Arc::new(Nobody(0)))), ..plain.clone() },
+            RequestOptions { mock_transport: Some(MockTransport(Arc::new(Nobody(0)))), ..plain.clone() },
         ];
         for options in &others {
             let configs = TransportConfigs::default();

@@ -12,7 +12,7 @@ use rustls::server::ParsedCertificate;
 use rustls::{CertificateError, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
 use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
 
-use super::trouble::is_authority;
+use super::tls_errors::is_authority;
 
 /// Trusts any certificate, as `insecure` asks for; or those that a user has given, and those that the authorities among them
 /// have signed. The handshake itself is checked in any case.

@@ -19,10 +19,10 @@ use crate::http::h1::allowance::READ_BYTES;
 use crate::http::h1::response::ResponseReader;
 use crate::http::h1::transfer::Outgoing;
 use crate::http::incoming::{BodySource, Fill, IncomingBody, Wanted, next_piece, receive};
-use crate::http::patience::{Limit, Patience, Progress, timed_out};
 use crate::http::reply::{NoReply, Replied, Reply};
+use crate::http::response_timeouts::{Limit, Progress, ResponseTimeouts, timed_out};
 use crate::http::save::saving::Saving;
-use crate::model::body_stream::BodyPiece;
+use crate::model::body_stream::BodyChunk;
 use crate::model::error::{ErrorKind, Failure};
 use crate::model::message::OptionName;
 
@@ -139,16 +139,16 @@ impl Exchange {
     fn poll_outgoing(
         &mut self,
         connection: &mut Connection,
-        patience: &Patience,
+        timeouts: &ResponseTimeouts,
         deadline: &mut Deadline,
         cx: &mut Context<'_>,
     ) -> Result<(), Failure> {
         if self.outgoing.is_pending() {
             let has_moved = self.outgoing.poll(connection, cx);
             self.outgoing.excuse(deadline);
-            if has_moved && !self.received && patience.is_bounded() {
+            if has_moved && !self.received && timeouts.is_bounded() {
                 let progress = if self.outgoing.is_pending() { Progress::Sending } else { Progress::Waiting };
-                deadline.expect(patience.limit(progress, Instant::now()));
+                deadline.expect(timeouts.limit(progress, Instant::now()));
             }
         }
         self.outgoing.unsent().map_or(Ok(()), Err)
@@ -191,7 +191,7 @@ impl BodySource for Http1Body<'_> {
         if let Some(failure) = exchange.failure.take() {
             return Poll::Ready(Err(failure));
         }
-        exchange.poll_outgoing(connection, &context.limits.patience, deadline, cx)?;
+        exchange.poll_outgoing(connection, &context.limits.timeouts, deadline, cx)?;
         let needed = exchange.needed_bytes();
         let growth = needed - exchange.reader.held_bytes() as u64;
         let reserved = exchange.reader.body.reservation.bytes();
@@ -254,7 +254,7 @@ impl OpenExchange {
         connection: &mut Connection,
         context: &ExchangeContext<'_>,
         deadline: &mut Deadline,
-    ) -> Result<Option<BodyPiece>, Failure> {
+    ) -> Result<Option<BodyChunk>, Failure> {
         let mut source = Http1Body { exchange: &mut self.exchange, connection, stops_behind_head: false };
         next_piece(&mut source, context, deadline).await
     }

@@ -13,7 +13,7 @@ use tokio::task::unconstrained;
 use crate::http::deadline::Deadline;
 use crate::http::dial::connect::Connection;
 use crate::http::dial::stream::Stream;
-use crate::http::dial::trouble;
+use crate::http::dial::tls_errors;
 use crate::http::upload::Upload;
 use crate::model::error::{ErrorKind, Failure, cause};
 
@@ -178,8 +178,8 @@ impl Outgoing {
 }
 
 pub fn io_failure(error: &io::Error) -> Failure {
-    if let Some(error) = trouble::in_io(error) {
-        return Failure::new(ErrorKind::Tls, trouble::reason(error));
+    if let Some(error) = tls_errors::in_io(error) {
+        return Failure::new(ErrorKind::Tls, tls_errors::reason(error));
     }
     if error.kind() == io::ErrorKind::UnexpectedEof {
         // Only TLS has an end that can be missing.

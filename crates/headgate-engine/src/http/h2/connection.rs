@@ -18,9 +18,9 @@ use http::Request;
 use crate::http::dial::connect::Connection as Dialled;
 use crate::http::dial::policy::Remote;
 use crate::http::h1::head::MAX_HEAD_BYTES;
-use crate::http::h2::meter::{Awaited, End, Meter};
+use crate::http::h2::errors;
+use crate::http::h2::meter::{Awaited, End, FrameMeter};
 use crate::http::h2::metered::Metered;
-use crate::http::h2::trouble;
 use crate::http::open::OpenPermit;
 use crate::model::error::{ErrorKind, Failure};
 
@@ -53,7 +53,7 @@ pub struct Terms {
 pub struct Connection {
     /// `None`: it is closed.
     sender: RefCell<Option<SendRequest<Bytes>>>,
-    meter: Rc<Meter>,
+    meter: Rc<FrameMeter>,
     pub remote_addr: Arc<str>,
     pub remote: Remote,
     max_streams: usize,
@@ -108,11 +108,11 @@ impl Connection {
             .initial_max_send_streams(1)
             .max_concurrent_reset_streams(MAX_GIVEN_UP)
             .reset_stream_duration(GIVEN_UP_FOR)
-            // What comes for others that we gave up is no error of the server, and `Meter` bounds it.
+            // What comes for others that we gave up is no error of the server, and `FrameMeter` bounds it.
             .max_local_error_reset_streams(None)
             .data_frame_budget((SMALL_FRAMES * all as usize).min(MAX_FRAMING_BYTES));
         let begun = builder.handshake(stream).await;
-        let (sender, mut h2) = begun.map_err(|error| trouble::failure(&error, meter.end(), "without an answer"))?;
+        let (sender, mut h2) = begun.map_err(|error| errors::failure(&error, meter.end(), "without an answer"))?;
         permit.set_idle(true);
         let connection = Rc::new(Self {
             sender: RefCell::new(Some(sender)),
@@ -238,7 +238,7 @@ impl Connection {
         };
         let (response, body) = sender.send_request(request, is_whole).map_err(|error| {
             self.meter.leave();
-            trouble::failure(&error, self.meter.end(), "without an answer")
+            errors::failure(&error, self.meter.end(), "without an answer")
         })?;
         let awaited = self.meter.await_stream(response.stream_id().into());
         Ok((response, body, awaited))
@@ -309,7 +309,7 @@ impl Driver {
         match polled {
             Poll::Ready(ended) => {
                 if let Err(error) = ended {
-                    connection.meter.set_end(End::Failed(trouble::failure(&error, None, "without an answer")));
+                    connection.meter.set_end(End::Failed(errors::failure(&error, None, "without an answer")));
                 }
                 return Poll::Ready(Event::Ended);
             }

@@ -19,15 +19,15 @@ use crate::http::deadline::Deadline;
 use crate::http::exchange_context::ExchangeContext;
 use crate::http::h1::head::Head;
 use crate::http::h1::meaning::Framing;
+use crate::http::h2::errors;
 use crate::http::h2::meter::Awaited;
 use crate::http::h2::streams::Stream;
-use crate::http::h2::trouble;
 use crate::http::incoming::{BodySource, Fill, IncomingBody, Wanted, next_piece, receive};
-use crate::http::patience::{Patience, Progress, timed_out};
 use crate::http::reply::{NoReply, Replied, Reply};
+use crate::http::response_timeouts::{Progress, ResponseTimeouts, timed_out};
 use crate::http::save::saving::Saving;
 use crate::http::upload::Upload;
-use crate::model::body_stream::BodyPiece;
+use crate::model::body_stream::BodyChunk;
 use crate::model::error::{ErrorKind, Failure};
 use crate::model::headers::Headers;
 
@@ -86,7 +86,7 @@ impl Sending {
         context: &ExchangeContext<'_>,
         deadline: &mut Deadline,
     ) -> Result<Replied<Http2Body>, NoAnswer> {
-        match self.head(&context.limits.patience, deadline).await {
+        match self.head(&context.limits.timeouts, deadline).await {
             Some(Ok(response)) => Ok(self.reply(response, stream, context, deadline).await),
             Some(Err(error)) => Err(no_answer(&stream, &error)),
             None if let Some(failure) = self.outgoing.failure.take() => {
@@ -103,15 +103,15 @@ impl Sending {
     /// Waits for the head of the response; `None`: it did not come in time, or the request can't be sent whole.
     async fn head(
         &mut self,
-        patience: &Patience,
+        timeouts: &ResponseTimeouts,
         deadline: &mut Deadline,
     ) -> Option<Result<http::Response<RecvStream>, Error>> {
-        if patience.is_bounded() {
-            deadline.expect(patience.limit(self.outgoing.progress(), Instant::now()));
+        if timeouts.is_bounded() {
+            deadline.expect(timeouts.limit(self.outgoing.progress(), Instant::now()));
         }
         poll_fn(|cx| {
-            if self.outgoing.poll(deadline, cx) && patience.is_bounded() {
-                deadline.expect(patience.limit(self.outgoing.progress(), Instant::now()));
+            if self.outgoing.poll(deadline, cx) && timeouts.is_bounded() {
+                deadline.expect(timeouts.limit(self.outgoing.progress(), Instant::now()));
             }
             match Pin::new(&mut self.response).poll(cx) {
                 Poll::Ready(response) => Poll::Ready(Some(response)),
@@ -196,11 +196,11 @@ impl Sending {
 }
 
 fn no_answer(stream: &Stream, error: &Error) -> NoAnswer {
-    let failure = trouble::failure(error, stream.connection.end(), "without an answer");
-    if trouble::wants_http1(error) {
+    let failure = errors::failure(error, stream.connection.end(), "without an answer");
+    if errors::wants_http1(error) {
         return NoAnswer::WantsHttp1(failure);
     }
-    let unsent = trouble::did_nothing(error);
+    let unsent = errors::did_nothing(error);
     let silent = failure.kind == ErrorKind::Closed && !error.is_remote() && stream.connection.has_answered();
     NoAnswer::Other(NoReply { failure, unsent, silent })
 }
@@ -301,7 +301,7 @@ impl Http2Body {
         &mut self,
         context: &ExchangeContext<'_>,
         deadline: &mut Deadline,
-    ) -> Result<Option<BodyPiece>, Failure> {
+    ) -> Result<Option<BodyChunk>, Failure> {
         next_piece(self, context, deadline).await
     }
 
@@ -334,7 +334,7 @@ impl Http2Body {
                 self.has_ended = true;
                 Ok(Bytes::new())
             }
-            Some(Err(error)) => Err(trouble::failure(&error, stream.connection.end(), "in the middle of the body")),
+            Some(Err(error)) => Err(errors::failure(&error, stream.connection.end(), "in the middle of the body")),
         })
     }
 }

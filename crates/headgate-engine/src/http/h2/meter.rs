@@ -34,7 +34,7 @@ const MAX_STRAYS: i64 = 1 << 16;
 
 /// What a connection and its driver know of what came.
 #[derive(Debug)]
-pub(super) struct Meter {
+pub(super) struct FrameMeter {
     /// Streams whose end has not come and is waited for; no more than requests at once.
     awaited: RefCell<HashSet<u32>>,
     /// Frames that may still come for streams that were given up.
@@ -67,7 +67,7 @@ pub(super) enum End {
     Failed(Failure),
 }
 
-impl Meter {
+impl FrameMeter {
     pub(super) fn new(max_streams: usize, window_bytes: u32) -> Self {
         let strays_of_one = ANSWER_CREDIT + i64::from(window_bytes / STRAY_BYTES);
         Self {
@@ -192,7 +192,7 @@ impl Meter {
 /// A stream whose response somebody waits for. Dropping it before its end gives it up.
 #[derive(Debug)]
 pub(super) struct Awaited {
-    meter: Rc<Meter>,
+    meter: Rc<FrameMeter>,
     stream: u32,
 }
 
@@ -220,7 +220,7 @@ mod tests {
 
     #[test]
     fn who_sends_nothing_but_pings_has_used_up_its_credit_and_time_gives_some_back() {
-        let meter = Rc::new(Meter::new(10, 1 << 16));
+        let meter = Rc::new(FrameMeter::new(10, 1 << 16));
         let start = meter.refilled.get();
         let ping = Frame { length: 8, kind: 6, flags: 0, stream: 0 };
         for _ in 0..MAX_CREDIT {
@@ -238,7 +238,7 @@ mod tests {
 
     #[test]
     fn who_answers_may_send_other_frames_with_each_answer_for_ever() {
-        let meter = Rc::new(Meter::new(10, 1 << 16));
+        let meter = Rc::new(FrameMeter::new(10, 1 << 16));
         let start = meter.refilled.get();
         for _ in 0..10 * MAX_CREDIT {
             let _awaited = meter.await_stream(1);
@@ -256,7 +256,7 @@ mod tests {
 
     #[test]
     fn windows_may_be_given_back_in_small_pieces_for_what_was_sent() {
-        let meter = Meter::new(10, 1 << 16);
+        let meter = FrameMeter::new(10, 1 << 16);
         let start = meter.refilled.get();
         let update = Frame { length: 4, kind: WINDOW_UPDATE, flags: 0, stream: 1 };
         for _ in 0..10 {
@@ -275,7 +275,7 @@ mod tests {
 
     #[test]
     fn what_was_under_way_for_a_stream_that_was_given_up_may_come_but_not_for_ever() {
-        let meter = Rc::new(Meter::new(10, 1 << 16));
+        let meter = Rc::new(FrameMeter::new(10, 1 << 16));
         let start = meter.refilled.get();
         let stray = Frame { length: 1024, kind: DATA, flags: 0, stream: 1 };
         for _ in 0..100 {

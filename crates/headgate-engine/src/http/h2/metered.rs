@@ -14,7 +14,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use crate::http::dial::stream::Stream;
 use crate::http::h1::transfer::{io_failure, poll_read};
 use crate::http::h2::frames::Frames;
-use crate::http::h2::meter::{End, Meter};
+use crate::http::h2::meter::{End, FrameMeter};
 use crate::model::error::{ErrorKind, Failure};
 
 /// Empty pieces of bodies that `h2` may see of one connection, before no other request goes there: twice as many end it.
@@ -25,15 +25,15 @@ const MAX_LET_THROUGH: u32 = 50;
 pub(super) struct Metered {
     stream: Stream,
     frames: Frames,
-    meter: Rc<Meter>,
+    meter: Rc<FrameMeter>,
     /// Nothing can be written any more.
     is_cut: bool,
 }
 
 impl Metered {
     /// `max_streams`: requests at once; `window_bytes`: what may come for each of them before it was taken.
-    pub(super) fn new(stream: Stream, max_streams: usize, window_bytes: u32) -> (Self, Rc<Meter>) {
-        let meter = Rc::new(Meter::new(max_streams, window_bytes));
+    pub(super) fn new(stream: Stream, max_streams: usize, window_bytes: u32) -> (Self, Rc<FrameMeter>) {
+        let meter = Rc::new(FrameMeter::new(max_streams, window_bytes));
         (Self { stream, frames: Frames::default(), meter: meter.clone(), is_cut: false }, meter)
     }
 }

@@ -12,8 +12,8 @@ use std::rc::{Rc, Weak};
 use tokio::sync::oneshot;
 use tokio::task::spawn_local;
 
-use crate::http::h2::again::{Turn, Turns};
 use crate::http::h2::connection::{Connection, Driver, Event};
+use crate::http::h2::resends::{ResendTurn, ResendTurns};
 use crate::model::error::Failure;
 
 /// See the top of this file.
@@ -22,7 +22,7 @@ pub struct Streams {
     /// Connections that had room, the one to use next last. Some may have gone, or be full again.
     with_room: RefCell<Vec<Rc<Connection>>>,
     /// Who waits, by turn.
-    waiting: RefCell<VecDeque<(Turn, oneshot::Sender<Granted>)>>,
+    waiting: RefCell<VecDeque<(ResendTurn, oneshot::Sender<Granted>)>>,
     /// Connections that are being made.
     connecting: Cell<usize>,
     /// Connections whose server has not told yet how many requests it allows.
@@ -32,7 +32,7 @@ pub struct Streams {
     /// Requests that one more connection is expected to take.
     expected: Cell<usize>,
     /// Whose turn it is among those that were refused.
-    pub turns: Turns,
+    pub turns: ResendTurns,
 }
 
 /// The right to make one request over a connection. Dropping it leaves that to the next.
@@ -62,7 +62,7 @@ impl Streams {
             unsettled: Cell::new(0),
             open: Cell::new(0),
             expected: Cell::new(max_streams),
-            turns: Turns::default(),
+            turns: ResendTurns::default(),
         })
     }
 
@@ -97,7 +97,7 @@ impl Streams {
     }
 
     /// Tells what is granted, when it is.
-    pub fn wait(&self, turn: Turn) -> oneshot::Receiver<Granted> {
+    pub fn wait(&self, turn: ResendTurn) -> oneshot::Receiver<Granted> {
         let (sender, receiver) = oneshot::channel();
         let mut waiting = self.waiting.borrow_mut();
         let place = waiting.partition_point(|(other, _)| *other <= turn);
@@ -138,7 +138,7 @@ impl Streams {
         None
     }
 
-    fn waiting_before(&self, turn: Turn) -> Option<oneshot::Sender<Granted>> {
+    fn waiting_before(&self, turn: ResendTurn) -> Option<oneshot::Sender<Granted>> {
         let mut waiting = self.waiting.borrow_mut();
         waiting.retain(|(_, waiting)| !waiting.is_closed());
         if waiting.front()?.0 < turn { waiting.pop_front().map(|(_, next)| next) } else { None }
@@ -230,7 +230,7 @@ pub struct Connecting(Rc<Streams>);
 impl Connecting {
     /// It is there. Its first stream is for who made it, and the others are for those who wait. Where one of these is to have
     /// the first one before `turn`, there is none for who made it.
-    pub fn made(self, connection: &Rc<Connection>, driver: Driver, turn: Turn) -> Option<Stream> {
+    pub fn made(self, connection: &Rc<Connection>, driver: Driver, turn: ResendTurn) -> Option<Stream> {
         let streams = &self.0;
         streams.open.update(|open| open + 1);
         streams.unsettled.update(|unsettled| unsettled + 1);
@@ -269,7 +269,7 @@ impl Drop for Connecting {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::http::h2::again::Again;
+    use crate::http::h2::resends::Resends;
     use crate::model::error::ErrorKind;
 
     fn told(waiting: &mut [oneshot::Receiver<Granted>]) -> Vec<&'static str> {
@@ -287,7 +287,7 @@ mod tests {
         let streams = Streams::new(100);
         assert!(streams.another_is_needed(false, None));
         let connecting = streams.connect();
-        let mut waiting: Vec<_> = (0..3).map(|_| streams.wait(Again::default().turn())).collect();
+        let mut waiting: Vec<_> = (0..3).map(|_| streams.wait(Resends::default().turn())).collect();
         assert!(!streams.another_is_needed(false, None) && !streams.another_is_needed(true, None));
         assert_eq!(vec!["nothing"; 3], told(&mut waiting));
         connecting.speaks_http1();
@@ -304,11 +304,11 @@ mod tests {
         let mut waiting = Vec::new();
         for _ in 0..2 {
             assert!(!streams.another_is_needed(false, http2), "the first one has a stream for it");
-            waiting.push(streams.wait(Again::default().turn()));
+            waiting.push(streams.wait(Resends::default().turn()));
         }
         assert!(streams.another_is_needed(false, http2));
         let second = streams.connect();
-        waiting.push(streams.wait(Again::default().turn()));
+        waiting.push(streams.wait(Resends::default().turn()));
         assert!(!streams.another_is_needed(true, http2));
         // Who makes it gives up: one of those who wait takes it over.
         drop(second);
@@ -321,7 +321,7 @@ mod tests {
     fn a_connection_that_fails_fails_those_who_would_have_had_a_stream_on_it() {
         let streams = Streams::new(3);
         let connecting = streams.connect();
-        let mut waiting: Vec<_> = (0..4).map(|_| streams.wait(Again::default().turn())).collect();
+        let mut waiting: Vec<_> = (0..4).map(|_| streams.wait(Resends::default().turn())).collect();
         // Somebody who has gone takes nobody's place.
         drop(waiting.remove(1));
         connecting.failed(&Failure::new(ErrorKind::Connect, "connection refused"));

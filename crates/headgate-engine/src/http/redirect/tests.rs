@@ -9,12 +9,12 @@ use crate::model::row::RowExtra;
 const ALL: Redirects =
     Redirects { policy: RedirectPolicy::Follow, max: 10, keep: true, cookies: true, has_body: false, bound: None };
 
-fn led(row: &Row, method: &str, status: u16, headers: &[(&str, &[u8])]) -> Result<Option<Box<Trail>>, Failure> {
+fn led(row: &Row, method: &str, status: u16, headers: &[(&str, &[u8])]) -> Result<Option<Box<RedirectChain>>, Failure> {
     let headers = headers.iter().copied().collect();
     ALL.of(row, method).follow(row, method, (status, &headers), false, SystemTime::UNIX_EPOCH)
 }
 
-fn to(row: &Row, method: &str, status: u16, location: &str) -> Trail {
+fn to(row: &Row, method: &str, status: u16, location: &str) -> RedirectChain {
     *led(row, method, status, &[("Location", location.as_bytes())]).expect("a good redirect").expect("it leads on")
 }
 
@@ -22,8 +22,8 @@ fn at(url: &str) -> Row {
     Row::new(0, url)
 }
 
-fn along(mut row: Row, trail: Trail) -> Row {
-    row.extra.get_or_insert_default().trail = Some(Box::new(trail));
+fn along(mut row: Row, chain: RedirectChain) -> Row {
+    row.extra.get_or_insert_default().chain = Some(Box::new(chain));
     row
 }
 
@@ -122,8 +122,8 @@ fn a_loop_ends_at_the_second_visit() {
 fn a_long_chain_ends() {
     let mut row = at("http://a/0");
     for step in 1..=10 {
-        let trail = to(&row, "GET", 302, &format!("/{step}"));
-        row = along(row, trail);
+        let chain = to(&row, "GET", 302, &format!("/{step}"));
+        row = along(row, chain);
     }
     let failure = led(&row, "GET", 302, &[("location", b"/11")]).expect_err("it is the eleventh");
     assert_eq!("too_many_redirects: there were more than 10 redirects (http://a/11)", failure.to_string());
@@ -143,7 +143,7 @@ fn what_is_kept_of_redirects_is_bounded() {
     assert_eq!((expected, Some(OptionName::KeepRedirects)), (&*failure.to_string(), failure.option));
     let unkept = Redirects { keep: false, ..ALL };
     let headers = location.into_iter().collect();
-    let bare = along(at("http://a/1"), Trail { hops: Vec::new(), ..second.trail().expect("one").clone() });
+    let bare = along(at("http://a/1"), RedirectChain { hops: Vec::new(), ..second.chain().expect("one").clone() });
     assert!(unkept.follow(&bare, "GET", (302, &headers), false, SystemTime::UNIX_EPOCH).is_ok());
 }
 
@@ -215,8 +215,8 @@ proptest! {
         let mut has_left = false;
         for (step, (scheme, host, port, status)) in hops.into_iter().enumerate() {
             let method = if is_post { "POST" } else { "GET" };
-            let trail = to(&row, method, status, &format!("{scheme}://{host}{port}/{step}"));
-            row = along(row, trail);
+            let chain = to(&row, method, status, &format!("{scheme}://{host}{port}/{step}"));
+            row = along(row, chain);
             has_left |= target::parse(row.target()).expect("a URL").origin != home;
             let mut wire = Vec::new();
             preparer.write(&row, &mut wire).expect("it can be sent");
@@ -245,7 +245,7 @@ fn led_to(
     let led =
         redirects.follow(&row, method, (status, &headers), false, SystemTime::UNIX_EPOCH).expect("a good redirect");
     assert_eq!(led.is_some(), redirects.lead_on(status, &headers), "both say the same");
-    led.map(|trail| trail.url.into())
+    led.map(|chain| chain.url.into())
 }
 
 #[test]

@@ -8,8 +8,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::errors::{NotSaved, cannot_write};
 use super::places::SavePlaces;
-use super::trouble::{NotSaved, cannot_write};
 use crate::model::error::{ErrorKind, Failure, JobError};
 use crate::model::reason::Reason;
 use crate::model::saved::{Checksum, Saved};

@@ -6,9 +6,9 @@
 //! for whom is then for the job, whose commit puts it in its place.
 
 pub mod claim;
+mod errors;
 mod extension;
 pub mod places;
 pub mod saver;
 pub mod saving;
-mod trouble;
 mod writing;

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use super::errors::NotSaved;
 use super::extension::extension;
 use super::saver::Saver;
-use super::trouble::NotSaved;
 use super::writing::{End, Writing};
 use crate::http::deadline::{Deadline, OwnWait};
 use crate::http::decode::pool::Length;

@@ -9,8 +9,8 @@ use std::time::Instant;
 use aws_lc_rs::digest::{Context, SHA256};
 
 use super::claim::Claim;
+use super::errors::{NotSaved, cannot_read};
 use super::places::SavePlaces;
-use super::trouble::{NotSaved, cannot_read};
 use crate::http::decode::streamed::{NotDecoded, Streamed};
 use crate::http::decode::{ContentEncodings, Undo};
 use crate::model::error::{ErrorKind, Failure, JobError, cause};

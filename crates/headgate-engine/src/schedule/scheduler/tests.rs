@@ -5,7 +5,7 @@ mod simulation;
 
 use super::*;
 use crate::model::limits::{DEFAULT_HOST_NEVER_UP_AFTER, HostConcurrency, LimitBy, NetworkDownAfter, PerHost, Rate};
-use crate::model::trail::{Earlier, Trail};
+use crate::model::redirect_chain::{Earlier, RedirectChain};
 use crate::schedule::retry::{AttemptEnd, FinishedAttempt, Retry};
 use crate::schedule::scheduler::finishing::Requeued;
 
@@ -395,7 +395,7 @@ fn a_row_whose_deadline_passes_on_its_way_says_that_it_waited_there() {
     assert_eq!(vec![0], driver.ordinals());
     let mut row = Row::new(1, "http://a/");
     let earlier = Some(Earlier { began: driver.now, took: ms(1) });
-    row.set_trail(Box::new(Trail { url: "http://b/".into(), earlier, ..Trail::default() }));
+    row.set_chain(Box::new(RedirectChain { url: "http://b/".into(), earlier, ..RedirectChain::default() }));
     driver.scheduler.offer(row, Some("b"), driver.now);
     driver.now += ms(1_100);
     let Decision::Fail(row, failure) = driver.scheduler.next(driver.now) else { panic!("it is too late") };

@@ -17,7 +17,7 @@ impl Scheduler {
         if self.is_stopped {
             return;
         }
-        let is_redirected = row.trail().is_some();
+        let is_redirected = row.chain().is_some();
         let is_new = is_redirected || self.newest.is_none_or(|newest| row.ordinal > newest);
         if !is_redirected {
             self.newest = self.newest.max(Some(row.ordinal));
@@ -91,7 +91,7 @@ impl Scheduler {
     }
 
     fn enqueue(&mut self, index: HostIndex, waiting: WaitingRow) {
-        if waiting.row.trail().is_some() {
+        if waiting.row.chain().is_some() {
             self.look_ahead.enters(&waiting.row);
             let turn = self.next_redirected_turn;
             self.hosts.at(index).redirected.push_back(WaitingRow { turn, row: waiting.row });
@@ -224,7 +224,7 @@ impl Scheduler {
             let last = self.next_turn;
             self.next_turn += 1;
             self.look_ahead.enters(&row);
-            if row.trail().is_some() {
+            if row.chain().is_some() {
                 let turn = host.redirected.front().map_or(self.next_redirected_turn, |waiting| waiting.turn);
                 host.redirected.push_front(WaitingRow { turn, row });
             } else if row.before().is_some() {
@@ -254,7 +254,7 @@ impl Scheduler {
 
     /// Fails a row as cancelled that was not sent.
     pub fn cancel(&mut self, row: Row) {
-        let why = match row.trail() {
+        let why = match row.chain() {
             Some(_) => "cancelled while it waited for where it was redirected to",
             None => "it was cancelled before it was sent",
         };

@@ -102,18 +102,18 @@ impl Sockets {
 }
 
 #[derive(Debug)]
-struct Asked {
+struct Query {
     question: Arc<Question>,
     place: usize,
     replies: Replies,
 }
 
-type AskedByNumber = Arc<Mutex<HashMap<u16, Asked>>>;
+type QueriesByNumber = Arc<Mutex<HashMap<u16, Query>>>;
 
 #[derive(Debug)]
 struct Socket {
     udp: Arc<UdpSocket>,
-    asked: AskedByNumber,
+    asked: QueriesByNumber,
     sent: AtomicUsize,
     reader: AbortHandle,
     _open: Arc<()>,
@@ -136,7 +136,7 @@ impl Socket {
         socket.connect(server)?;
         socket.set_nonblocking(true)?;
         let udp = Arc::new(UdpSocket::from_std(socket)?);
-        let asked = AskedByNumber::default();
+        let asked = QueriesByNumber::default();
         let reader = tokio::spawn(read(udp.clone(), asked.clone())).abort_handle();
         Ok(Self { udp, asked, sent: AtomicUsize::new(1), reader, _open: open })
     }
@@ -152,7 +152,7 @@ impl Socket {
             rand::fill(&mut number).map_err(|_| io::Error::other("the system has no random numbers"))?;
             if let std::collections::hash_map::Entry::Vacant(free) = asked.entry(u16::from_be_bytes(number)) {
                 let number = *free.key();
-                free.insert(Asked { question: question.clone(), place, replies: replies.clone() });
+                free.insert(Query { question: question.clone(), place, replies: replies.clone() });
                 return Ok(number);
             }
         }
@@ -160,7 +160,7 @@ impl Socket {
 }
 
 /// Hands each answer to who asked. What is no answer to anything is passed over.
-async fn read(udp: Arc<UdpSocket>, asked: AskedByNumber) {
+async fn read(udp: Arc<UdpSocket>, asked: QueriesByNumber) {
     let mut buffer = [0; MAX_ANSWER_BYTES];
     loop {
         match udp.recv(&mut buffer).await {

@@ -15,7 +15,7 @@ const MAX_IN_VAIN: u8 = 5;
 
 /// What has become of a request so far, in one attempt.
 #[derive(Debug, Default)]
-pub struct Again {
+pub struct Resends {
     /// Its place among those that were refused.
     turn: Option<NonZeroU64>,
     /// Answers there were when it was refused last.
@@ -25,14 +25,14 @@ pub struct Again {
     was_silent: bool,
 }
 
-impl Again {
+impl Resends {
     /// When it is its turn to have a stream, beside those of others.
-    pub fn turn(&self) -> Turn {
-        Turn(self.turn.map_or(u64::MAX, NonZeroU64::get))
+    pub fn turn(&self) -> ResendTurn {
+        ResendTurn(self.turn.map_or(u64::MAX, NonZeroU64::get))
     }
 
     /// It ended so. Whether it may be sent once more, if its method does not speak against it.
-    pub fn may_follow(&mut self, none: &NoReply, turns: &Turns) -> bool {
+    pub fn may_follow(&mut self, none: &NoReply, turns: &ResendTurns) -> bool {
         if !none.unsent {
             // Not more often than over HTTP/1.1.
             return !mem::replace(&mut self.was_silent, true);
@@ -46,13 +46,13 @@ impl Again {
 
 /// The turns of those that were refused on one route, and whether others get anywhere.
 #[derive(Debug, Default)]
-pub struct Turns {
+pub struct ResendTurns {
     /// How often a request was answered.
     answers: Cell<u32>,
     given: Cell<u64>,
 }
 
-impl Turns {
+impl ResendTurns {
     pub(super) fn answered(&self) {
         self.answers.update(|answers| answers.wrapping_add(1));
     }
@@ -65,7 +65,7 @@ impl Turns {
 
 /// The lowest is the first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Turn(u64);
+pub struct ResendTurn(u64);
 
 #[cfg(test)]
 mod tests {
@@ -73,15 +73,15 @@ mod tests {
 
     #[test]
     fn a_request_is_refused_as_often_as_may_be_while_others_are_answered_and_else_a_few_times() {
-        let turns = Turns::default();
-        let (mut first, mut second) = (Again::default(), Again::default());
+        let turns = ResendTurns::default();
+        let (mut first, mut second) = (Resends::default(), Resends::default());
         let refused = NoReply::unsent();
         for _ in 0..100 {
             assert!(first.may_follow(&refused, &turns));
             turns.answered();
         }
         assert!(second.may_follow(&refused, &turns));
-        assert!(first.turn() < second.turn() && second.turn() < Again::default().turn());
+        assert!(first.turn() < second.turn() && second.turn() < Resends::default().turn());
         for _ in 0..MAX_IN_VAIN {
             assert!(first.may_follow(&refused, &turns));
         }

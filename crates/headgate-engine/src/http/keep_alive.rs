@@ -23,7 +23,7 @@ const MEMORY: Duration = Duration::from_mins(1);
 
 /// What was seen of a host, on one way to it.
 #[derive(Debug, Default)]
-pub struct Keeping {
+pub struct KeepAlive {
     /// The shortest time after which a connection was found closed, and when that was first seen.
     closes_after: Cell<Option<(Duration, Instant)>>,
     /// One was open after [`PROOF`].
@@ -39,7 +39,7 @@ pub enum May {
     At(Instant),
 }
 
-impl Keeping {
+impl KeepAlive {
     /// A connection that was idle since then has been closed, or was when its next request came.
     pub fn found_closed(&self, idle_since: Instant, now: Instant) {
         let idle = now.saturating_duration_since(idle_since);
@@ -75,7 +75,7 @@ mod tests {
 
     #[test]
     fn the_first_request_waits_for_the_proof_and_the_others_need_none() {
-        let (keeping, since) = (Keeping::default(), Instant::now());
+        let (keeping, since) = (KeepAlive::default(), Instant::now());
         assert_eq!(May::At(since + PROOF), keeping.may_carry(since, since + MS));
         assert_eq!(May::Yes, keeping.may_carry(since, since + PROOF));
         assert_eq!(May::Yes, keeping.may_carry(since + PROOF, since + PROOF));
@@ -83,7 +83,7 @@ mod tests {
 
     #[test]
     fn a_host_that_closes_early_gets_new_connections_until_that_is_forgotten() {
-        let (keeping, since) = (Keeping::default(), Instant::now());
+        let (keeping, since) = (KeepAlive::default(), Instant::now());
         assert_eq!(May::Yes, keeping.may_carry(since, since + PROOF));
         let closed = since + 2 * MS;
         keeping.found_closed(since, closed);
@@ -97,7 +97,7 @@ mod tests {
 
     #[test]
     fn a_host_that_closes_late_has_its_connections_used_well_before() {
-        let (keeping, since) = (Keeping::default(), Instant::now());
+        let (keeping, since) = (KeepAlive::default(), Instant::now());
         keeping.found_closed(since, since + Duration::from_secs(5));
         assert_eq!(May::Yes, keeping.may_carry(since, since + Duration::from_secs(4)));
         assert_eq!(May::No, keeping.may_carry(since, since + Duration::from_secs(4) + MS));

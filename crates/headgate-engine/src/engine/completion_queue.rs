@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use crate::columns::select::Selection;
-use crate::engine::bell::Bell;
+use crate::engine::waker::WakeCaller;
 use crate::model::outcome::Outcome;
 use crate::model::reply_to::{ReplyTo, Waits};
 use crate::model::row::Row;
@@ -21,8 +21,8 @@ const MANY: usize = 64;
 const MOST_TAKEN_BYTES: usize = 16 << 20;
 
 thread_local! {
-    /// Inboxes to ring for when the thread has nothing to do.
-    static TO_RING: RefCell<Vec<Arc<Inbox>>> = const { RefCell::new(Vec::new()) };
+    /// Completion queues to ring for when the thread has nothing to do.
+    static TO_WAKE: RefCell<Vec<Arc<CompletionQueue>>> = const { RefCell::new(Vec::new()) };
 }
 
 /// What has come for one row.
@@ -46,12 +46,12 @@ pub struct Taken {
 }
 
 /// Bounded by who asks: there are never more than rows were asked for. The memory of their bodies stays set aside until they are
-/// taken, so that what is in flight waits where nobody takes them; see [`Inbox::give_memory_back`].
-pub struct Inbox {
+/// taken, so that what is in flight waits where nobody takes them; see [`CompletionQueue::give_memory_back`].
+pub struct CompletionQueue {
     me: Weak<Self>,
     state: Mutex<State>,
     is_closed: AtomicBool,
-    bell: Arc<dyn Bell>,
+    waker: Arc<dyn WakeCaller>,
     /// What is taken from the answers to its rows; `None`: what the run takes of all.
     selection: Option<Arc<Selection>>,
 }
@@ -63,18 +63,18 @@ struct State {
     is_awaited: bool,
 }
 
-impl Inbox {
-    pub fn new(bell: Arc<dyn Bell>) -> Arc<Self> {
-        Self::selecting(bell, None)
+impl CompletionQueue {
+    pub fn new(waker: Arc<dyn WakeCaller>) -> Arc<Self> {
+        Self::selecting(waker, None)
     }
 
     /// One whose rows have a selection of their own.
-    pub fn selecting(bell: Arc<dyn Bell>, selection: Option<Arc<Selection>>) -> Arc<Self> {
+    pub fn selecting(waker: Arc<dyn WakeCaller>, selection: Option<Arc<Selection>>) -> Arc<Self> {
         Arc::new_cyclic(|me| Self {
             me: me.clone(),
             state: Mutex::default(),
             is_closed: AtomicBool::new(false),
-            bell,
+            waker,
             selection,
         })
     }
@@ -133,18 +133,18 @@ impl Inbox {
         if !from_worker || state.arrived.len() >= MANY {
             state.is_awaited = false;
             drop(state);
-            self.bell.ring();
+            self.waker.wake();
         } else if is_first && let Some(me) = self.me.upgrade() {
             drop(state);
-            TO_RING.with_borrow_mut(|to_ring| to_ring.push(me));
+            TO_WAKE.with_borrow_mut(|to_wake| to_wake.push(me));
         }
     }
 
-    fn ring_if_awaited(&self) {
+    fn wake_if_awaited(&self) {
         let mut state = self.state();
         if std::mem::take(&mut state.is_awaited) {
             drop(state);
-            self.bell.ring();
+            self.waker.wake();
         }
     }
 
@@ -153,7 +153,7 @@ impl Inbox {
     }
 }
 
-impl Waits for Inbox {
+impl Waits for CompletionQueue {
     fn lost(&self, number: u64) {
         self.push(Arrived { number, outcome: None, failed: true }, false);
     }
@@ -163,17 +163,17 @@ impl Waits for Inbox {
     }
 }
 
-impl fmt::Debug for Inbox {
+impl fmt::Debug for CompletionQueue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Inbox").finish_non_exhaustive()
+        f.debug_struct("CompletionQueue").finish_non_exhaustive()
     }
 }
 
 /// To be called by a worker's thread when it has nothing to do, or goes on with nothing but a long piece of work.
-pub(super) fn ring_where_awaited() {
-    let to_ring = TO_RING.with_borrow_mut(std::mem::take);
-    for inbox in to_ring {
-        inbox.ring_if_awaited();
+pub(super) fn wake_awaited() {
+    let to_wake = TO_WAKE.with_borrow_mut(std::mem::take);
+    for completions in to_wake {
+        completions.wake_if_awaited();
     }
 }
 
@@ -181,16 +181,16 @@ pub(super) fn ring_where_awaited() {
 pub(super) fn reply(mut outcome: Outcome, failed: bool) -> Option<Outcome> {
     let Some(reply_to) = take_reply_to(&mut outcome.row) else { return Some(outcome) };
     if let Some((waits, number)) = reply_to.tell()
-        && let Some(inbox) = waits.downcast_ref::<Inbox>()
+        && let Some(completions) = waits.downcast_ref::<CompletionQueue>()
     {
-        inbox.push(Arrived { number, outcome: Some(outcome), failed }, true);
+        completions.push(Arrived { number, outcome: Some(outcome), failed }, true);
     }
     None
 }
 
 /// What is taken from the answer to this row, if who waits for it has said so.
 pub(super) fn selection_for(row: &Row) -> Option<&Arc<Selection>> {
-    row.reply_to()?.who().downcast_ref::<Inbox>()?.selection.as_ref()
+    row.reply_to()?.who().downcast_ref::<CompletionQueue>()?.selection.as_ref()
 }
 
 fn take_reply_to(row: &mut Row) -> Option<Arc<ReplyTo>> {

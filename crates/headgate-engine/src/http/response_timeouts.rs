@@ -22,7 +22,7 @@ pub enum Progress {
 
 /// What a run's servers are given.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Patience {
+pub struct ResponseTimeouts {
     /// From the end of the request to the first byte of the answer.
     pub first_byte: Option<Duration>,
     /// Between two reads or writes; also for the first byte, where nothing else is said of it.
@@ -36,7 +36,7 @@ pub struct Limit {
     pub option: OptionName,
 }
 
-impl Patience {
+impl ResponseTimeouts {
     pub fn new(request: &RequestOptions) -> Self {
         Self { first_byte: request.first_byte_timeout, idle: request.idle_timeout }
     }
@@ -91,15 +91,15 @@ mod tests {
             ([Some(5), Some(5), Some(5)], None, idle),
             ([None, Some(60), None], first_byte, None),
         ] {
-            let patience = Patience { first_byte, idle };
+            let timeouts = ResponseTimeouts { first_byte, idle };
             let limits = [Progress::Sending, Progress::Waiting, Progress::Receiving].map(|progress| {
-                let limit = patience.limit(progress, moved)?;
+                let limit = timeouts.limit(progress, moved)?;
                 let its_own = progress == Progress::Waiting && first_byte.is_some();
                 let option = if its_own { OptionName::FirstByteTimeoutS } else { OptionName::IdleTimeoutS };
                 assert_eq!(option, limit.option);
                 Some((limit.at - moved).as_secs())
             });
-            assert_eq!((expected, expected != [None; 3]), (limits, patience.is_bounded()));
+            assert_eq!((expected, expected != [None; 3]), (limits, timeouts.is_bounded()));
         }
     }
 }

@@ -6,7 +6,7 @@ use crate::model::memory::Reservation;
 
 /// A row that was redirected. It stays with the row while that waits for the limits of another host.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Trail {
+pub struct RedirectChain {
     /// The URL of the next request.
     pub url: Box<str>,
     /// It is asked with this method, and without its body (RFC 9110 section 15.4).
@@ -25,26 +25,26 @@ pub struct Trail {
     pub cookies: Vec<Cookie>,
     /// Of the attempt, before it waited for the limits of another host.
     pub earlier: Option<Earlier>,
-    pub memory: TrailMemory,
+    pub memory: ChainMemory,
 }
 
 /// The memory reservation of a redirect chain. A copy of the chain does not share it.
 #[derive(Debug, Default)]
-pub struct TrailMemory(pub Reservation);
+pub struct ChainMemory(pub Reservation);
 
-impl Clone for TrailMemory {
+impl Clone for ChainMemory {
     fn clone(&self) -> Self {
         Self::default()
     }
 }
 
-impl PartialEq for TrailMemory {
+impl PartialEq for ChainMemory {
     fn eq(&self, _: &Self) -> bool {
         true
     }
 }
 
-impl Eq for TrailMemory {}
+impl Eq for ChainMemory {}
 
 /// The part of an attempt before it waited: the waiting is no part of its time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -74,7 +74,7 @@ pub struct Cookie {
     pub is_secure: bool,
 }
 
-impl Trail {
+impl RedirectChain {
     pub fn bytes(&self) -> usize {
         let hops: usize = self.hops.iter().map(|hop| size_of::<Hop>() + hop.location.len()).sum();
         let cookies = self.cookies.iter().map(Cookie::bytes).sum::<usize>();

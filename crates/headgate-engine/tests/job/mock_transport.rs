@@ -8,10 +8,10 @@ use std::thread;
 
 use headgate_engine::model::error::{ErrorKind, Failure};
 use headgate_engine::model::limits::LimitBy;
+use headgate_engine::model::mock_transport::{ConnectMock, Line, MockTransport, Verdict};
 use headgate_engine::model::options::RequestOptions;
 use headgate_engine::model::origin::Origin;
 use headgate_engine::model::row::OwnOptions;
-use headgate_engine::model::stand_in::{Line, StandIn, StandsIn, Verdict};
 
 use crate::fed::{Fed, status};
 
@@ -21,7 +21,7 @@ struct Echo {
     hosts: Mutex<Vec<String>>,
 }
 
-impl StandsIn for Echo {
+impl ConnectMock for Echo {
     fn connect(&self, host: &Origin) -> Result<Line, Failure> {
         if host.port == 1 {
             return Err(Failure::new(ErrorKind::Tls, "not there").lasting());
@@ -57,7 +57,7 @@ fn serve(mut socket: UnixStream, verdict: &Verdict) {
 /// A run whose requests it answers.
 fn answered_by(echo: &Arc<Echo>, request: RequestOptions) -> Fed {
     let mut request = request;
-    request.answered_by(StandIn(echo.clone()));
+    request.answered_by(MockTransport(echo.clone()));
     Fed::asking(8, request)
 }
 

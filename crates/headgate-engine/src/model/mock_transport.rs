@@ -8,7 +8,7 @@ use crate::model::error::Failure;
 use crate::model::origin::Origin;
 
 /// A mock transport for all hosts. It speaks HTTP/1.1 without TLS, also for `https`.
-pub trait StandsIn: Send + Sync {
+pub trait ConnectMock: Send + Sync {
     /// Returns a connection to this host. It must not wait.
     ///
     /// # Errors
@@ -39,17 +39,17 @@ impl Verdict {
 
 /// One of them, which equals no other.
 #[derive(Clone)]
-pub struct StandIn(pub Arc<dyn StandsIn>);
+pub struct MockTransport(pub Arc<dyn ConnectMock>);
 
-impl PartialEq for StandIn {
+impl PartialEq for MockTransport {
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
 }
 
-impl fmt::Debug for StandIn {
+impl fmt::Debug for MockTransport {
     /// As they are told apart.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "StandIn({:p})", self.0)
+        write!(f, "MockTransport({:p})", self.0)
     }
 }
