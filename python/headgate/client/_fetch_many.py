@@ -99,7 +99,7 @@ class FetchMany(_Many, Iterator[Outcome]):
             QueueFull: There is no room for more without waiting. The request was not taken: none is lost in silence.
         """
         self._flow.submitted.put(request, waits=self._taken_by != get_ident())
-        self._flow.mailbox.ring()
+        self._flow.mailbox.wake()
 
     def finish(self) -> None:
         """No more is submitted: it ends when all is done. Needed where `fetch_many` was called without requests.
@@ -111,7 +111,7 @@ class FetchMany(_Many, Iterator[Outcome]):
         1
         """
         self._stays_open = False
-        self._flow.mailbox.ring()
+        self._flow.mailbox.wake()
 
     @BATCHES.shown_by
     def batches(self, **options: Unpack[ResultKeywords]) -> BatchIterator:

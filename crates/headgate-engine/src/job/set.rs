@@ -34,7 +34,7 @@ pub enum Reply {
 ///
 /// # Errors
 /// `Output`: there is no job, or it is damaged, or can't be written to. `Usage`: it has finished.
-pub fn send(path: &Path, change: &Change, timeouts: Duration, storage: Arc<dyn Storage>) -> Result<Reply, JobError> {
+pub fn send(path: &Path, change: &Change, timeout: Duration, storage: Arc<dyn Storage>) -> Result<Reply, JobError> {
     let is_running = || lock::look(&path.join(OWN_DIRECTORY).join("lock")) != Holder::Nobody;
     let shown = path.display();
     status::manifest(path)?;
@@ -48,7 +48,7 @@ pub fn send(path: &Path, change: &Change, timeouts: Duration, storage: Arc<dyn S
     let before = files.read().unwrap_or_default();
     let unusable = |error: io::Error| JobError::output(format!("can't write to {shown}: {}", cause(&error)));
     let sent = files.change(|control| control.apply(change)).map_err(unusable)?;
-    let until = Instant::now() + timeouts;
+    let until = Instant::now() + timeout;
     loop {
         // First, so that an answer of a job that has just ended is seen.
         let runs = is_running();
