@@ -11,7 +11,7 @@ ENGINE = CRATES / "headgate-engine" / "src"
 
 # From the bottom up: a room may use those that stand before it. ARCHITECTURE.md shows the same order.
 ROOMS = (
-    *("model", "columns", "queue", "schedule", "http", "stats", "parts", "source", "sink", "job", "preview"),
+    *("model", "files", "columns", "queue", "schedule", "http", "stats", "parts", "source", "sink", "job", "preview"),
     *("engine", "run", "plan"),
 )
 # Rooms that are told everything, the time as well, so that tables can test them, and what these may not even name.

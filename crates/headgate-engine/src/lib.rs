@@ -5,6 +5,7 @@
 
 pub mod columns;
 pub mod engine;
+pub mod files;
 pub mod http;
 pub mod job;
 pub mod model;

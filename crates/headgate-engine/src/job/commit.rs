@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use base64::prelude::{BASE64_STANDARD, Engine as _};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use super::done_rows::DoneRows;
 use crate::http::target;
@@ -25,6 +25,7 @@ pub struct RowRange {
 /// A finished part.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PartRecord {
+    #[serde(deserialize_with = "part_name")]
     pub name: String,
     pub rows: u64,
     pub bytes: u64,
@@ -36,6 +37,20 @@ impl PartRecord {
     pub(super) fn is_failed(&self) -> bool {
         PartName::parse(&self.name).is_some_and(|name| name.kind == PartKind::Failed)
     }
+}
+
+/// A name that is read is that of a part, or the commit is damaged: it is used as that of a file.
+fn part_name<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+    checked(String::deserialize(deserializer)?)
+}
+
+fn part_names<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
+    Vec::<String>::deserialize(deserializer)?.into_iter().map(checked).collect()
+}
+
+fn checked<E: serde::de::Error>(name: String) -> Result<String, E> {
+    let is_ours = PartName::parse(&name).is_some();
+    if is_ours { Ok(name) } else { Err(E::custom(format!("it names {name:?}, which is not the name of a part"))) }
 }
 
 /// What all runs of a job did together.
@@ -76,6 +91,7 @@ pub struct Commit {
     /// Those above it: a Roaring bitmap (64-bit, portable format) as base64.
     pub above: String,
     pub adds: Vec<PartRecord>,
+    #[serde(deserialize_with = "part_names")]
     pub removes: Vec<String>,
     /// All parts that count, where the commit is a checkpoint: the commits before it are needed no more.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -11,28 +11,32 @@
 //! removed then; they carry no promise of the job's, so nothing is synced: after a loss of power it is set again.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File, Metadata};
 use std::io::{self, Write as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::process;
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::lock;
 use super::record;
-use super::results::OWN_DIRECTORY;
 use super::storage::{Storage, remove_if_there};
+use crate::files::{Directory, SHARED};
 use crate::message;
 use crate::model::error::{JobError, cause};
+use crate::model::file_name::OWN_DIRECTORY;
 use crate::model::live::{SETTABLE, Settings};
 use crate::model::message::{Message, OptionName};
 use crate::stats::report::FailureReport;
 
 const SET: &str = "control.json";
 const TAKEN: &str = "control-taken.json";
+/// How long others who set something are waited for.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// What was set of a job.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -77,13 +81,21 @@ pub enum Trouble {
 /// The two files of a job.
 #[derive(Debug, Clone)]
 pub struct ControlFiles {
-    own: PathBuf,
+    root: PathBuf,
     storage: Arc<dyn Storage>,
 }
 
 impl ControlFiles {
     pub fn new(root: &Path, storage: Arc<dyn Storage>) -> Self {
-        Self { own: root.join(OWN_DIRECTORY), storage }
+        Self { root: root.to_owned(), storage }
+    }
+
+    fn path_of(&self, name: &str) -> PathBuf {
+        self.root.join(OWN_DIRECTORY).join(name)
+    }
+
+    fn directory(&self) -> io::Result<Directory> {
+        Directory::open(&self.root)
     }
 
     /// What was set; nothing where nobody has set anything.
@@ -91,9 +103,9 @@ impl ControlFiles {
     /// # Errors
     /// See [`Trouble`].
     pub fn read(&self) -> Result<Control, Trouble> {
-        let path = self.own.join(SET);
+        let path = self.path_of(SET);
         let shown = path.display();
-        let control: Control = read(&path).map_err(Trouble::Damaged)?.unwrap_or_default();
+        let control: Control = read(&self.root, &path).map_err(Trouble::Damaged)?.unwrap_or_default();
         let knows = |name: &String| SETTABLE.iter().any(|option| option.name() == name);
         match control.others.keys().chain(control.set.keys().filter(|name| !knows(name))).next() {
             None => Ok(control),
@@ -105,8 +117,8 @@ impl ControlFiles {
 
     /// Tells whether it was replaced since the last look.
     pub fn stamp(&self) -> Option<Stamp> {
-        let stamp = |metadata: Metadata| (metadata.ino(), metadata.mtime(), metadata.mtime_nsec(), metadata.size());
-        fs::metadata(self.own.join(SET)).ok().map(stamp)
+        let metadata = self.directory().ok()?.file(&self.path_of(SET)).ok()?.metadata().ok()?;
+        Some((metadata.ino(), metadata.mtime(), metadata.mtime_nsec(), metadata.size()))
     }
 
     /// Changes what was set, and gives that a number of its own.
@@ -115,8 +127,8 @@ impl ControlFiles {
     /// The directory can't be written to.
     pub fn change(&self, change: impl FnOnce(&mut Control)) -> io::Result<Control> {
         // Others who set something meanwhile wait. Where a file system has no locks, the last one wins.
-        let others = File::open(self.own.join("job.json"))?;
-        let _ = others.lock();
+        let others = self.directory()?.file(&self.path_of("job.json"))?;
+        lock::wait_for(&others, PATIENCE)?;
         // What is damaged is replaced.
         let mut control = self.read().unwrap_or_default();
         change(&mut control);
@@ -137,7 +149,7 @@ impl ControlFiles {
 
     /// What the running job, or the one before it, has said last.
     pub(super) fn answered(&self) -> Option<Taken> {
-        read(&self.own.join(TAKEN)).ok().flatten()
+        read(&self.root, &self.path_of(TAKEN)).ok().flatten()
     }
 
     /// Forgets all of it.
@@ -145,14 +157,18 @@ impl ControlFiles {
     /// # Errors
     /// The directory can't be written to.
     pub fn remove(&self) -> io::Result<()> {
-        let paths = [SET, TAKEN].map(|name| self.own.join(name));
-        paths.iter().filter(|path| path.exists()).try_for_each(|path| remove_if_there(self.storage.as_ref(), path))
+        let directory = self.directory()?;
+        let mut paths = [SET, TAKEN].map(|name| self.path_of(name)).into_iter();
+        paths.try_for_each(|path| {
+            let is_there = directory.exists(&path)?;
+            if is_there { remove_if_there(self.storage.as_ref(), &directory, &path) } else { Ok(()) }
+        })
     }
 
     fn write(&self, name: &str, content: &impl Serialize) -> io::Result<()> {
-        let written = self.own.join(format!("{name}.{}", process::id()));
-        self.storage.create(&written)?.write_all(&record::encode(content)?)?;
-        self.storage.rename(&written, &self.own.join(name))
+        let (directory, written) = (self.directory()?, self.path_of(&format!("{name}.{}", process::id())));
+        self.storage.create(&directory, &written, SHARED)?.write_all(&record::encode(content)?)?;
+        self.storage.rename(&directory, &written, &self.path_of(name))
     }
 }
 
@@ -165,9 +181,9 @@ impl Trouble {
 }
 
 /// What is in a file; `None`: there is none.
-fn read<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, Message> {
+fn read<T: DeserializeOwned>(root: &Path, path: &Path) -> Result<Option<T>, Message> {
     let shown = path.display();
-    match record::read(path) {
+    match Directory::open(root).and_then(|directory| record::read(&directory, path)) {
         Ok(bytes) => record::decode(&bytes).map(Some).map_err(|_| {
             message!("{shown} is damaged: what was set of the job while it ran is not known any more; set it again")
         }),
@@ -195,6 +211,8 @@ impl Control {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::super::storage::Disk;
     use super::*;
 
@@ -225,7 +243,7 @@ mod tests {
         assert_eq!((true, rate("5/s").set), (second.paused, second.set));
         files.remove().expect("removed");
         assert_eq!(Control::default(), files.read().expect("nothing"));
-        let left = fs::read_dir(&files.own).expect("a directory").count();
+        let left = fs::read_dir(files.path_of("")).expect("a directory").count();
         assert_eq!(1, left, "only the job's own file is left");
     }
 
@@ -242,7 +260,7 @@ mod tests {
         for at in 0..sound.len() - 1 {
             let mut flipped = sound.clone();
             flipped[at] ^= 1;
-            fs::write(files.own.join(SET), flipped).expect("a file");
+            fs::write(files.path_of(SET), flipped).expect("a file");
             assert!(matches!(files.read(), Err(Trouble::Damaged(_))), "byte {at}");
         }
         let replaced = files.change(|control| control.apply(&rate("5/s"))).expect("written");

@@ -20,17 +20,22 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::commit::{Commit, PartRecord};
+use rustix::fs::{FileType, Mode};
+use rustix::process::geteuid;
+
+use super::commit::Commit;
 use super::lock::{self, Lock};
 use super::log::CommitLog;
 use super::manifest::Manifest;
 use super::place::check_new;
 use super::record;
-use super::results::{OWN_DIRECTORY, Results, part_files, unplaced};
+use super::results::{Results, part_files, unplaced};
 use super::saved::{place_saved, remove_saved, remove_saved_unplaced, save_places};
 use super::storage::{Storage, remove_if_there, write_file};
+use crate::files::{Directory, SHARED};
 use crate::message;
 use crate::model::error::{JobError, cause};
+use crate::model::file_name::OWN_DIRECTORY;
 use crate::model::message::{Message, OptionName};
 use crate::model::options::SaveFormat;
 use crate::parts::read::ways_on;
@@ -38,9 +43,8 @@ use crate::parts::read::ways_on;
 /// A job's directory that this process alone writes to, until it is dropped.
 #[derive(Debug)]
 pub struct JobDirectory {
-    root: PathBuf,
-    /// The same, open from before the first file is written.
-    opened: File,
+    /// Open from before the first file is written.
+    directory: Directory,
     log: CommitLog,
     storage: Arc<dyn Storage>,
     _lock: Lock,
@@ -55,15 +59,20 @@ impl JobDirectory {
                 JobError::output(format!("can't create the directory {shown}: {}", cause(&error)))
             })?;
         }
-        let own = root.join(OWN_DIRECTORY);
-        create_dir(&own).map_err(|error| unusable(root, &error))?;
-        let lock = lock::acquire(&own.join("lock"))?;
-        let opened = File::open(root).map_err(|error| unusable(root, &error))?;
-        Ok(Self { root: root.to_owned(), opened, log: CommitLog::new(own.join("log")), storage, _lock: lock })
+        let directory = Directory::open(root).map_err(|error| unusable(root, &error))?;
+        directory.create_directory(&root.join(OWN_DIRECTORY)).map_err(|error| unusable(root, &error))?;
+        check_owner(&directory)?;
+        let lock = lock::acquire(&directory)?;
+        Ok(Self { log: CommitLog::new(directory.clone()), directory, storage, _lock: lock })
+    }
+
+    /// Returns the output directory, open.
+    pub(super) fn opened(&self) -> &Directory {
+        &self.directory
     }
 
     pub(super) fn root(&self) -> &Path {
-        &self.root
+        self.directory.path()
     }
 
     pub(super) fn storage(&self) -> &Arc<dyn Storage> {
@@ -72,63 +81,63 @@ impl JobDirectory {
 
     /// What was asked of the job that is there; `None`: there is none.
     pub(super) fn manifest(&self) -> Result<Option<Manifest>, JobError> {
-        read_manifest(&self.root)
+        Ok(stored_manifest(&self.directory)?.map(Manifest::without_user))
     }
 
     /// Begins a job, removing what an earlier one left. A crash in between is made good by the next start.
     pub(super) fn begin(&self, manifest: &Manifest) -> Result<(), JobError> {
-        let parts = part_files(&self.root)?;
+        let parts = part_files(&self.directory)?;
         let began = || -> io::Result<()> {
             let (tmp, log) = (self.tmp(), self.log.path());
-            for directory in [&tmp, log] {
+            for path in [&tmp, log] {
                 // A link out of here is not followed, but replaced.
-                if fs::symlink_metadata(directory).is_ok_and(|metadata| !metadata.is_dir()) {
-                    self.storage.remove(directory)?;
+                if self.directory.exists(path)? && !self.directory.is_directory(path) {
+                    self.storage.remove(&self.directory, path)?;
                 }
-                create_dir(directory)?;
+                self.directory.create_directory(path)?;
             }
-            let names = save_places(&self.root, SaveFormat::Files).names().to_owned();
+            let names = save_places(&self.directory, SaveFormat::Files).names().to_owned();
             let saved = match self.manifest().ok().flatten() {
                 Some(then) if then.clearing => then.clearing_saved,
                 Some(then) => then.saves().is_some(),
                 // It is gone or can't be read: then this tells.
-                None => fs::symlink_metadata(&names).is_ok_and(|metadata| metadata.is_dir()),
+                None => self.directory.is_directory(&names),
             };
             let mut manifest = manifest.clone();
             (manifest.clearing, manifest.clearing_saved) = (true, saved);
             self.write_manifest(&manifest)?;
             for part in parts.keys() {
                 if saved {
-                    remove_saved(&self.root, part, self.storage.as_ref())?;
+                    remove_saved(&self.directory, part, self.storage.as_ref())?;
                 }
-                self.storage.remove(&self.root.join(part))?;
+                self.storage.remove(&self.directory, &self.path_of(part))?;
             }
             if saved {
-                remove_saved_unplaced(&self.root, &tmp, self.storage.as_ref())?;
-                remove_names(&names)?;
+                remove_saved_unplaced(&self.directory, &tmp, self.storage.as_ref())?;
+                remove_names(&self.directory, &names)?;
             }
-            self.storage.sync_directory(&self.root)?;
-            for directory in [log, &tmp] {
-                self.clear(directory)?;
-                self.storage.sync_directory(directory)?;
+            self.sync(self.root())?;
+            for path in [log, &tmp] {
+                self.clear(path)?;
+                self.sync(path)?;
             }
             if manifest.saves().is_some() {
-                create_dir(&names)?;
+                self.directory.create_directory(&names)?;
             }
             (manifest.clearing, manifest.clearing_saved) = (false, false);
             self.write_manifest(&manifest)
         };
-        began().map_err(|error| unusable(&self.root, &error))
+        began().map_err(|error| self.unusable(&error))
     }
 
     /// Writes down where the input is now, if it was moved, which origins get credentials, and no user that an older headgate has written down with it.
     pub(super) fn renew(&self, manifest: &Manifest) -> Result<(), JobError> {
-        if stored_manifest(&self.root)?
+        if stored_manifest(&self.directory)?
             .is_some_and(|then| then.input == manifest.input && then.credentials_for == manifest.credentials_for)
         {
             return Ok(());
         }
-        self.write_manifest(manifest).map_err(|error| unusable(&self.root, &error))
+        self.write_manifest(manifest).map_err(|error| self.unusable(&error))
     }
 
     /// Whether it holds rows of an earlier job, in their places or not.
@@ -139,59 +148,59 @@ impl JobDirectory {
         match self.log.read() {
             Ok(Some(logged)) => Ok(logged.newest.done > 0),
             // Nobody knows what is in them.
-            _ => Ok(!part_files(&self.root)?.is_empty()),
+            _ => Ok(!part_files(&self.directory)?.is_empty()),
         }
     }
 
     /// Brings the directory to where the newest commit says it is. If what was committed is not all there, nothing is changed.
     pub(super) fn recover(&self) -> Result<Results, JobError> {
-        let results = Results::claimed(&self.root)?;
-        self.settle(results.newest.number).map_err(|error| unusable(&self.root, &error))?;
+        let results = Results::claimed(&self.directory)?;
+        self.settle(results.newest.number).map_err(|error| self.unusable(&error))?;
         let saves = self.manifest()?.and_then(|manifest| manifest.saves());
         self.apply(&results.newest, saves)?;
         if results.since_checkpoint == 0 {
             self.log.remove_before(results.newest.number, self.storage.as_ref())?;
         }
-        self.clear(&self.tmp()).map_err(|error| unusable(&self.root, &error))?;
+        self.clear(&self.tmp()).map_err(|error| self.unusable(&error))?;
         Ok(results)
     }
 
     /// Makes durable what the steps that follow build on: the process that began may have been killed before it did.
     fn settle(&self, newest: u64) -> io::Result<()> {
-        create_dir(&self.tmp())?;
-        create_dir(self.log.path())?;
-        self.storage.sync_directory(&self.own())?;
-        if newest > 0 { self.storage.sync_directory(self.log.path()) } else { Ok(()) }
+        self.directory.create_directory(&self.tmp())?;
+        self.directory.create_directory(self.log.path())?;
+        self.sync(&self.own())?;
+        if newest > 0 { self.sync(self.log.path()) } else { Ok(()) }
     }
 
     /// A new file for the part, where no reader looks.
     pub(super) fn create_part(&self, name: &str) -> io::Result<File> {
-        self.storage.create(&unplaced(&self.root, name))
+        self.storage.create(&self.directory, &unplaced(&self.directory, name), SHARED)
     }
 
     /// Makes a part durable that a commit is to name.
     pub(super) fn sync_part(&self, file: &File, name: &str) -> io::Result<()> {
-        self.storage.sync_file(file, &unplaced(&self.root, name))
+        self.storage.sync_file(file, &unplaced(&self.directory, name))
     }
 
     /// Removes a part that no commit will name. What stays behind is swept when the job is opened again.
     pub(super) fn discard(&self, name: &str) {
-        let _ = self.storage.remove(&unplaced(&self.root, name));
+        let _ = self.storage.remove(&self.directory, &unplaced(&self.directory, name));
     }
 
     pub(super) fn path_of(&self, name: &str) -> PathBuf {
-        self.root.join(name)
+        self.root().join(name)
     }
 
     /// Makes the parts that the commit adds count, and those that it removes count no more: all of it or nothing, also if the machine
     /// stops in between.
     pub(super) fn commit(&self, commit: &Commit, saves: Option<SaveFormat>) -> Result<(), JobError> {
+        self.directory.check_path().map_err(|error| self.unusable(&error))?;
         if saves.is_some() {
             // The files of this commit, and the places of those before: one step for all of them.
-            let synced = self.storage.sync_file_system(&self.opened, &self.root);
-            synced.map_err(|error| unusable(&self.root, &error))?;
+            self.storage.sync_file_system(&self.directory).map_err(|error| self.unusable(&error))?;
         }
-        self.storage.sync_directory(&self.tmp()).map_err(|error| unusable(&self.root, &error))?;
+        self.sync(&self.tmp()).map_err(|error| self.unusable(&error))?;
         self.log.append(commit, self.storage.as_ref(), &self.tmp())?;
         self.apply(commit, saves)?;
         if commit.parts.is_some() { self.log.remove_before(commit.number, self.storage.as_ref()) } else { Ok(()) }
@@ -200,37 +209,40 @@ impl JobDirectory {
     /// The steps that follow a commit, as far as they were not taken yet. What is removed goes first, so that no row is there twice.
     fn apply(&self, commit: &Commit, saves: Option<SaveFormat>) -> Result<(), JobError> {
         if let Some(format) = saves {
-            place_saved(&self.root, commit, format, self.storage.as_ref())?;
+            place_saved(&self.directory, commit, format, self.storage.as_ref())?;
         }
         let applied = || -> io::Result<()> {
             for name in &commit.removes {
-                remove_if_there(self.storage.as_ref(), &self.root.join(name))?;
+                remove_if_there(self.storage.as_ref(), &self.directory, &self.path_of(name))?;
             }
             if !commit.removes.is_empty() {
                 // Or a loss of power could bring back what was removed, beside what replaces it.
-                self.storage.sync_directory(&self.root)?;
+                self.sync(self.root())?;
             }
             for part in &commit.adds {
-                let placed = self.root.join(&part.name);
-                match self.storage.rename(&unplaced(&self.root, &part.name), &placed) {
+                let (written, placed) = (unplaced(&self.directory, &part.name), self.path_of(&part.name));
+                match self.storage.rename(&self.directory, &written, &placed) {
                     // It was renamed before.
-                    Err(error) if error.kind() == io::ErrorKind::NotFound && is_whole(&placed, part) => {}
+                    Err(error)
+                        if error.kind() == io::ErrorKind::NotFound
+                            && self.directory.is_file_of(&placed, part.bytes) => {}
                     result => result?,
                 }
             }
-            self.storage.sync_directory(&self.root)
+            self.sync(self.root())
         };
-        applied().map_err(|error| unusable(&self.root, &error))
+        applied().map_err(|error| self.unusable(&error))
     }
 
     /// Removes what is in one of our directories; of `tmp`: what no commit names.
     fn clear(&self, directory: &Path) -> io::Result<()> {
-        for entry in fs::read_dir(directory)? {
-            let entry = entry?;
-            if entry.file_type()?.is_dir() {
-                fs::remove_dir_all(entry.path())?;
+        for entry in self.directory.entries(directory)? {
+            let (name, kind) = entry?;
+            let path = directory.join(name);
+            if kind == FileType::Directory {
+                self.directory.remove_directory(&path)?;
             } else {
-                self.storage.remove(&entry.path())?;
+                self.storage.remove(&self.directory, &path)?;
             }
         }
         Ok(())
@@ -238,14 +250,22 @@ impl JobDirectory {
 
     fn write_manifest(&self, manifest: &Manifest) -> io::Result<()> {
         let (written, placed) = (self.tmp().join("job.json"), self.own().join("job.json"));
-        write_file(self.storage.as_ref(), &written, &record::encode(manifest)?)?;
-        self.storage.rename(&written, &placed)?;
-        self.storage.sync_directory(&self.own())?;
-        self.storage.sync_directory(&self.root)
+        write_file(self.storage.as_ref(), &self.directory, &written, &record::encode(manifest)?)?;
+        self.storage.rename(&self.directory, &written, &placed)?;
+        self.sync(&self.own())?;
+        self.sync(self.root())
+    }
+
+    fn sync(&self, path: &Path) -> io::Result<()> {
+        self.storage.sync_directory(&self.directory, path)
+    }
+
+    fn unusable(&self, error: &io::Error) -> JobError {
+        unusable(self.root(), error)
     }
 
     fn own(&self) -> PathBuf {
-        self.root.join(OWN_DIRECTORY)
+        self.path_of(OWN_DIRECTORY)
     }
 
     fn tmp(&self) -> PathBuf {
@@ -255,16 +275,53 @@ impl JobDirectory {
 
 /// What was asked of the job in a directory; `None`: there is none.
 pub(super) fn read_manifest(root: &Path) -> Result<Option<Manifest>, JobError> {
-    Ok(stored_manifest(root)?.map(Manifest::without_user))
+    match Directory::open(root) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(JobError::output(format!("can't read {}: {}", root.display(), cause(&error)))),
+        Ok(directory) => Ok(stored_manifest(&directory)?.map(Manifest::without_user)),
+    }
 }
 
-fn stored_manifest(root: &Path) -> Result<Option<Manifest>, JobError> {
-    let path = root.join(OWN_DIRECTORY).join("job.json");
-    match record::read(&path) {
+fn stored_manifest(directory: &Directory) -> Result<Option<Manifest>, JobError> {
+    let path = directory.path().join(OWN_DIRECTORY).join("job.json");
+    check_owner(directory)?;
+    match record::read(directory, &path) {
         Ok(bytes) => record::decode(&bytes).map(Some).map_err(|trouble| of_file(&path, trouble)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(JobError::output(format!("can't read {}: {}", path.display(), cause(&error)))),
     }
+}
+
+/// Refuses a control directory that somebody else may have made, or may change: what is in it says what is removed. Who owns
+/// the output directory itself is not judged, as it may be a volume that was set up for this process.
+///
+/// # Errors
+/// `Output`: it belongs neither to this user nor to the owner of the output directory, anybody may write to it, or it is none.
+fn check_owner(directory: &Directory) -> Result<(), JobError> {
+    let own = directory.path().join(OWN_DIRECTORY);
+    let shown = own.display();
+    let looked = directory.look(&own).and_then(|found| Ok((found, directory.stat()?)));
+    let (found, root) = match looked {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        looked => looked.map_err(|error| JobError::output(format!("can't read {shown}: {}", cause(&error))))?,
+    };
+    let user = geteuid().as_raw();
+    if FileType::from_raw_mode(found.st_mode) != FileType::Directory {
+        return Err(JobError::output(message!("{shown} is not a directory: choose another ", OptionName::Output)));
+    }
+    if ![user, root.st_uid].contains(&found.st_uid) {
+        let owner = found.st_uid;
+        return Err(JobError::output(message!(
+            "{shown} belongs to user {owner}, who is neither this user ({user}) nor the owner of the output directory: choose another ",
+            OptionName::Output
+        )));
+    }
+    if Mode::from_raw_mode(found.st_mode).contains(Mode::WOTH) {
+        return Err(JobError::output(format!(
+            "every user may write to {shown}: take that away if you trust what is in it (chmod o-w {shown})"
+        )));
+    }
+    Ok(())
 }
 
 /// Whether there is a directory that a job may have. If not, one may be made there.
@@ -280,26 +337,31 @@ pub(super) fn is_usable(root: &Path, fresh: bool) -> Result<bool, JobError> {
             let shown = root.display();
             Err(JobError::output(message!("{shown} is not a directory: choose another ", OptionName::Output)))
         }
-        Ok(_) => refuse_foreign(root, fresh).map(|()| true),
+        Ok(_) => {
+            let directory = Directory::open(root).map_err(|error| unusable(root, &error))?;
+            refuse_foreign(&directory, fresh).map(|()| true)
+        }
         Err(error) if error.kind() == io::ErrorKind::NotFound => check_new(root).map(|()| false),
         Err(error) => Err(unusable(root, &error)),
     }
 }
 
 /// Refuses a directory with somebody else's files. Ours has a `job.json`, or is empty but for a start that was cut short.
-fn refuse_foreign(root: &Path, fresh: bool) -> Result<(), JobError> {
+fn refuse_foreign(directory: &Directory, fresh: bool) -> Result<(), JobError> {
+    check_owner(directory)?;
+    let root = directory.path();
     let own = root.join(OWN_DIRECTORY);
-    if fresh && let Ok(bytes) = record::read(&own.join("job.json")) {
+    if fresh && let Ok(bytes) = record::read(directory, &own.join("job.json")) {
         // What is to be removed must be ours, at least.
         return match record::version(&bytes) {
             Ok(_) => Ok(()),
             Err(trouble) => Err(of_file(&own.join("job.json"), trouble)),
         };
     }
-    let parts = part_files(root)?;
+    let parts = part_files(directory)?;
     let looked = || -> io::Result<Option<Message>> {
-        let is_ours = own.try_exists()?;
-        if own.join("job.json").try_exists()? || is_ours && fresh {
+        let is_ours = directory.exists(&own)?;
+        if is_ours && (fresh || directory.exists(&own.join("job.json"))?) {
             return Ok(None);
         }
         let (shown, manifest) = (root.display(), own.join("job.json"));
@@ -307,7 +369,9 @@ fn refuse_foreign(root: &Path, fresh: bool) -> Result<(), JobError> {
         let has_parts = !parts.is_empty();
         Ok(
             if is_ours
-                && (has_parts || holds_others(&own, &["lock", "tmp", "log"])? || holds_others(&own.join("log"), &[])?)
+                && (has_parts
+                    || holds_others(directory, &own, &["lock", "tmp", "log"])?
+                    || holds_others(directory, &own.join("log"), &[])?)
             {
                 Some(message!("{manifest} is missing; ", ways_on()))
             } else if has_parts {
@@ -316,7 +380,7 @@ fn refuse_foreign(root: &Path, fresh: bool) -> Result<(), JobError> {
                     OptionName::Output,
                     ", or empty {shown} yourself"
                 ))
-            } else if holds_others(root, &[OWN_DIRECTORY])? {
+            } else if holds_others(directory, root, &[OWN_DIRECTORY])? {
                 Some(message!(
                     "{shown} is not empty and was not made by headgate: choose another ",
                     OptionName::Output,
@@ -335,13 +399,13 @@ fn refuse_foreign(root: &Path, fresh: bool) -> Result<(), JobError> {
 }
 
 /// Whether a directory holds anything but these names; one that is not there holds nothing.
-fn holds_others(path: &Path, names: &[&str]) -> io::Result<bool> {
-    let entries = match fs::read_dir(path) {
+fn holds_others(directory: &Directory, path: &Path, names: &[&str]) -> io::Result<bool> {
+    let entries = match directory.entries(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
         entries => entries?,
     };
     for entry in entries {
-        let name = entry?.file_name();
+        let (name, _) = entry?;
         if !names.iter().any(|known| *known == name) {
             return Ok(true);
         }
@@ -349,15 +413,11 @@ fn holds_others(path: &Path, names: &[&str]) -> io::Result<bool> {
     Ok(false)
 }
 
-fn remove_names(path: &Path) -> io::Result<()> {
-    match fs::remove_dir_all(path) {
+fn remove_names(directory: &Directory, path: &Path) -> io::Result<()> {
+    match directory.remove_directory(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         result => result,
     }
-}
-
-fn is_whole(path: &Path, part: &PartRecord) -> bool {
-    fs::metadata(path).is_ok_and(|metadata| metadata.is_file() && metadata.len() == part.bytes)
 }
 
 /// Makes a directory and those above it, durable by name.
@@ -367,16 +427,9 @@ fn create_with_parents(path: &Path, storage: &dyn Storage) -> io::Result<()> {
     fs::create_dir_all(path)?;
     for made in missing {
         let parent = made.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        storage.sync_directory(parent)?;
+        storage.sync_directory(&Directory::open(parent)?, parent)?;
     }
     Ok(())
-}
-
-fn create_dir(path: &Path) -> io::Result<()> {
-    match fs::create_dir(path) {
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
-        result => result,
-    }
 }
 
 fn of_file(path: &Path, trouble: Message) -> JobError {

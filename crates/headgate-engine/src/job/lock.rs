@@ -9,21 +9,23 @@
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Read as _, Seek as _, Write as _};
 use std::os::unix::fs::MetadataExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
 use nix::sys::signal::kill;
 use nix::unistd::Pid;
 
+use crate::files::{Directory, SHARED};
 use crate::message;
 use crate::model::error::{JobError, cause};
+use crate::model::file_name::OWN_DIRECTORY;
 use crate::model::message::OptionName;
 
-/// Somebody who only looks whether the lock is held, holds it for an instant; a writer asks again.
-const LOOKS: u32 = 20;
+/// Somebody who only looks whether the lock is held, holds it for an instant; a writer asks again for so long.
+const PATIENCE: Duration = Duration::from_millis(200);
 const BETWEEN_LOOKS: Duration = Duration::from_millis(10);
 /// What the file says, and to spare.
 const MAX_HOLDER_BYTES: u64 = 256;
@@ -44,11 +46,12 @@ impl Drop for Lock {
     }
 }
 
-/// Takes the lock of a job.
-pub(super) fn acquire(path: &Path) -> Result<Lock, JobError> {
-    let mut file = None;
-    for _ in 0..LOOKS {
-        file = try_acquire(path).map_err(|error| {
+/// Takes the lock of the job in an output directory.
+pub(super) fn acquire(directory: &Directory) -> Result<Lock, JobError> {
+    let path = path_in(directory);
+    let until = Instant::now() + PATIENCE;
+    loop {
+        let file = try_acquire(directory, &path).map_err(|error| {
             // Without it, two writers could take each other's files for what a crash left.
             let (shown, cause) = (path.display(), cause(&error));
             JobError::output(message!(
@@ -57,21 +60,60 @@ pub(super) fn acquire(path: &Path) -> Result<Lock, JobError> {
                 " on another"
             ))
         })?;
-        if file.is_some() {
+        if let Some(file) = file {
+            return Ok(Lock { file, pid: process::id() });
+        }
+        if Instant::now() >= until {
             break;
         }
         thread::sleep(BETWEEN_LOOKS);
     }
-    let Some(file) = file else {
-        let holder = File::open(path).ok().and_then(|mut file| Identity::read(&mut file));
-        let holder = holder.map_or(String::new(), |holder| format!(" (pid {})", holder.pid));
-        let directory = path.parent().and_then(Path::parent).unwrap_or(path).display();
-        return Err(JobError::output(message!(
-            "another headgate{holder} is writing to {directory}: wait for it, or choose another ",
-            OptionName::Output
-        )));
-    };
-    Ok(Lock { file, pid: process::id() })
+    let mut file = directory.file(&path).ok();
+    let holder = file.as_mut().and_then(Identity::read).map(|holder| holder.pid);
+    let holder = shown(holder.or_else(|| holder_of(file.as_ref()?)));
+    let directory = directory.path().display();
+    Err(JobError::output(message!(
+        "another headgate{holder} is writing to {directory}: wait for it, or choose another ",
+        OptionName::Output
+    )))
+}
+
+fn path_in(directory: &Directory) -> PathBuf {
+    directory.path().join(OWN_DIRECTORY).join("lock")
+}
+
+fn shown(pid: Option<u32>) -> String {
+    pid.map_or(String::new(), |pid| format!(" (pid {pid})"))
+}
+
+/// Locks a file for a moment, where the file system has locks, and waits for others that have locked it.
+///
+/// # Errors
+/// `TimedOut`: another process has held it for `patience`, naming that.
+pub(super) fn wait_for(file: &File, timeout: Duration) -> io::Result<()> {
+    let until = Instant::now() + timeout;
+    while matches!(file.try_lock(), Err(TryLockError::WouldBlock)) {
+        if Instant::now() >= until {
+            let (holder, waited) = (shown(holder_of(file)), timeout.as_secs());
+            let trouble = format!("another process{holder} has held its lock for {waited} s: try again when it ends");
+            return Err(io::Error::new(io::ErrorKind::TimedOut, trouble));
+        }
+        thread::sleep(BETWEEN_LOOKS);
+    }
+    Ok(())
+}
+
+/// Returns the process that has locked a file, where Linux tells it (`proc_locks(5)`).
+fn holder_of(file: &File) -> Option<u32> {
+    let found = file.metadata().ok()?;
+    let (major, minor) = (rustix::fs::major(found.dev()), rustix::fs::minor(found.dev()));
+    let file = format!("{major:02x}:{minor:02x}:{}", found.ino());
+    let locks = fs::read_to_string("/proc/locks").ok()?;
+    locks.lines().find_map(|line| {
+        let fields: Vec<&str> = line.split_ascii_whitespace().collect();
+        let is_it = fields.get(1) == Some(&"FLOCK") && fields.get(5) == Some(&file.as_str());
+        fields.get(4).filter(|_| is_it)?.parse().ok().filter(|pid| *pid > 0)
+    })
 }
 
 /// Whether somebody writes to a job now.
@@ -82,8 +124,8 @@ pub(super) enum Holder {
     Process(Option<u32>),
 }
 
-pub(super) fn look(path: &Path) -> Holder {
-    let Ok(mut file) = File::open(path) else { return Holder::Nobody };
+pub(super) fn look(directory: &Directory) -> Holder {
+    let Ok(mut file) = directory.file(&path_in(directory)) else { return Holder::Nobody };
     match file.try_lock_shared() {
         Err(TryLockError::WouldBlock) => match Identity::read(&mut file) {
             Some(holder) if holder.is_gone() => Holder::Nobody,
@@ -94,32 +136,32 @@ pub(super) fn look(path: &Path) -> Holder {
 }
 
 /// `None`: somebody else holds it, or takes it just now.
-fn try_acquire(path: &Path) -> io::Result<Option<File>> {
-    let directory = File::open(path.parent().unwrap_or(Path::new(".")))?;
-    let may_replace = match directory.try_lock() {
+fn try_acquire(directory: &Directory, path: &Path) -> io::Result<Option<File>> {
+    let own = directory.opened(path.parent().unwrap_or(path))?;
+    let may_replace = match own.try_lock() {
         Ok(()) => true,
         Err(TryLockError::WouldBlock) => return Ok(None),
         // Network file systems lock only what is open for writing. There, nothing is replaced.
         Err(TryLockError::Error(_)) => false,
     };
-    let taken = take(path, may_replace);
+    let taken = take(directory, path, may_replace);
     // As with the lock of a job, closing it may not be enough.
-    let _ = directory.unlock();
+    let _ = own.unlock();
     taken
 }
 
-fn take(path: &Path, may_replace: bool) -> io::Result<Option<File>> {
-    let mut file = open(path)?;
+fn take(directory: &Directory, path: &Path, may_replace: bool) -> io::Result<Option<File>> {
+    let mut file = directory.open_or_create(path, SHARED)?;
     let mut locked = file.try_lock();
     let is_held = matches!(locked, Err(TryLockError::WouldBlock));
     if is_held && may_replace && Identity::read(&mut file).is_some_and(|holder| holder.is_gone()) {
-        fs::remove_file(path)?;
-        file = open(path)?;
+        directory.remove(path)?;
+        file = directory.open_or_create(path, SHARED)?;
         locked = file.try_lock();
     }
     match locked {
         // Somebody replaced it since it was opened, on a system where not everybody can lock the directory.
-        Ok(()) if !is_at(&file, path) => Ok(None),
+        Ok(()) if !is_at(&file, directory, path) => Ok(None),
         Ok(()) => {
             file.set_len(0)?;
             file.rewind()?;
@@ -131,14 +173,9 @@ fn take(path: &Path, may_replace: bool) -> io::Result<Option<File>> {
     }
 }
 
-/// The standard library opens files such that another program which is run does not inherit them.
-fn open(path: &Path) -> io::Result<File> {
-    File::options().read(true).write(true).create(true).truncate(false).open(path)
-}
-
-fn is_at(file: &File, path: &Path) -> bool {
-    let same = |file: &fs::Metadata, there: &fs::Metadata| (file.dev(), file.ino()) == (there.dev(), there.ino());
-    matches!((file.metadata(), fs::metadata(path)), (Ok(file), Ok(there)) if same(&file, &there))
+fn is_at(file: &File, directory: &Directory, path: &Path) -> bool {
+    // Of one file system, since no other is mounted on a file.
+    matches!((file.metadata(), directory.look(path)), (Ok(file), Ok(there)) if file.ino() == there.st_ino)
 }
 
 /// A process, such that another one with its number is told from it.
@@ -227,15 +264,16 @@ fn system() -> Option<String> {
 mod tests {
     use super::*;
 
-    fn lock_path() -> (tempfile::TempDir, std::path::PathBuf) {
-        let directory = tempfile::tempdir().expect("a directory");
-        let path = directory.path().join("lock");
-        (directory, path)
+    fn output() -> (tempfile::TempDir, Directory) {
+        let root = tempfile::tempdir().expect("a directory");
+        fs::create_dir(root.path().join(OWN_DIRECTORY)).expect("a directory");
+        let directory = Directory::open(root.path()).expect("a directory");
+        (root, directory)
     }
 
     /// As a child that was forked keeps it: locked, and written by a process that is gone.
-    fn left_behind(path: &Path, holder: &Identity) -> File {
-        let mut file = open(path).expect("a file");
+    fn left_behind(directory: &Directory, holder: &Identity) -> File {
+        let mut file = directory.open_or_create(&path_in(directory), SHARED).expect("a file");
         file.try_lock().expect("nobody else");
         holder.write(&mut file).expect("a few bytes");
         file
@@ -250,29 +288,30 @@ mod tests {
 
     #[test]
     fn a_lock_whose_holder_is_gone_is_nobodys_and_is_taken_over() {
-        let (_directory, path) = lock_path();
-        let _left = left_behind(&path, &gone());
-        assert_eq!(Holder::Nobody, look(&path));
-        let taken = acquire(&path).expect("it is free");
-        assert_eq!(Holder::Process(Some(process::id())), look(&path));
-        let refused = acquire(&path).expect_err("it is held");
+        let (_root, directory) = output();
+        let _left = left_behind(&directory, &gone());
+        assert_eq!(Holder::Nobody, look(&directory));
+        let taken = acquire(&directory).expect("it is free");
+        assert_eq!(Holder::Process(Some(process::id())), look(&directory));
+        let refused = acquire(&directory).expect_err("it is held");
         assert!(refused.to_string().contains(&format!("another headgate (pid {})", process::id())), "{refused}");
         drop(taken);
-        assert_eq!(Holder::Nobody, look(&path));
+        assert_eq!(Holder::Nobody, look(&directory));
     }
 
     #[test]
     fn one_of_many_who_take_over_at_once_gets_it() {
         for _ in 0..50 {
-            let (_directory, path) = lock_path();
-            let _left = left_behind(&path, &gone());
+            let (_root, directory) = output();
+            let _left = left_behind(&directory, &gone());
             let taken: Vec<_> = thread::scope(|scope| {
-                let takers: Vec<_> =
-                    (0..4).map(|_| scope.spawn(|| try_acquire(&path).expect("a file system"))).collect();
+                let takers: Vec<_> = (0..4)
+                    .map(|_| scope.spawn(|| try_acquire(&directory, &path_in(&directory)).expect("a file system")))
+                    .collect();
                 takers.into_iter().filter_map(|taker| taker.join().expect("no panic")).collect()
             });
             assert_eq!(1, taken.len());
-            assert_eq!(Holder::Process(Some(process::id())), look(&path));
+            assert_eq!(Holder::Process(Some(process::id())), look(&directory));
         }
     }
 
@@ -283,24 +322,39 @@ mod tests {
         for holder in
             [Identity::own(), Identity { instance: elsewhere, ..gone() }, Identity { instance: None, ..gone() }]
         {
-            let (_directory, path) = lock_path();
-            let _left = left_behind(&path, &holder);
-            assert_eq!(Holder::Process(Some(holder.pid)), look(&path), "{holder:?}");
-            assert!(acquire(&path).is_err(), "{holder:?}");
+            let (_root, directory) = output();
+            let _left = left_behind(&directory, &holder);
+            assert_eq!(Holder::Process(Some(holder.pid)), look(&directory), "{holder:?}");
+            assert!(acquire(&directory).is_err(), "{holder:?}");
         }
     }
 
     #[test]
     fn a_bit_that_flips_in_the_lock_does_not_make_its_holder_gone() {
-        let (_directory, path) = lock_path();
-        let _left = left_behind(&path, &gone());
+        let (_root, directory) = output();
+        let _left = left_behind(&directory, &gone());
+        let path = path_in(&directory);
         let sound = fs::read(&path).expect("a file");
         for at in 0..sound.len() {
             let mut flipped = sound.clone();
             flipped[at] ^= 1;
             fs::write(&path, flipped).expect("a file");
-            assert!(matches!(look(&path), Holder::Process(_)), "byte {at}");
+            assert!(matches!(look(&directory), Holder::Process(_)), "byte {at}");
         }
+    }
+
+    #[test]
+    fn a_file_that_stays_locked_is_waited_for_no_longer_than_said_and_its_holder_is_named() {
+        let (_root, directory) = output();
+        let open = || directory.open_or_create(&path_in(&directory), SHARED).expect("a file");
+        let (held, file) = (open(), open());
+        held.try_lock().expect("nobody else");
+        let error = wait_for(&file, Duration::ZERO).expect_err("it is locked");
+        let holder = format!("another process (pid {}) has held its lock for 0 s", process::id());
+        assert_eq!((io::ErrorKind::TimedOut, true), (error.kind(), error.to_string().starts_with(&holder)), "{error}");
+        drop(held);
+        // A process that another test starts has a copy of the file for a moment.
+        wait_for(&file, Duration::from_secs(60)).expect("it is free");
     }
 
     #[test]

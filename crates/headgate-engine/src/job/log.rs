@@ -5,7 +5,6 @@
 //! checkpoint.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -13,8 +12,10 @@ use super::commit::{Commit, PartRecord};
 use super::parts::PartList;
 use super::record;
 use super::storage::{Storage, remove_if_there, write_file};
+use crate::files::Directory;
 use crate::message;
 use crate::model::error::{JobError, cause};
+use crate::model::file_name::OWN_DIRECTORY;
 use crate::model::message::Message;
 use crate::parts::read::ways_on;
 
@@ -26,7 +27,8 @@ const READS: u32 = 8;
 /// The commits in a directory.
 #[derive(Debug, Clone)]
 pub(super) struct CommitLog {
-    directory: PathBuf,
+    directory: Directory,
+    path: PathBuf,
 }
 
 /// What a log says.
@@ -51,12 +53,13 @@ pub(super) struct Gap {
 }
 
 impl CommitLog {
-    pub(super) fn new(directory: PathBuf) -> Self {
-        Self { directory }
+    /// Of the job in this output directory.
+    pub(super) fn new(directory: Directory) -> Self {
+        Self { path: directory.path().join(OWN_DIRECTORY).join("log"), directory }
     }
 
     pub(super) fn path(&self) -> &Path {
-        &self.directory
+        &self.path
     }
 
     /// Everything that the log says; `None`: there is no commit yet. Whoever writes may go on meanwhile.
@@ -92,7 +95,7 @@ impl CommitLog {
                     base.clone_from(&commit.parts);
                     changes.push(Commit { above: String::new(), ..commit });
                 }
-                Err(error) if self.path_of(number).exists() || trouble.is_none() => {
+                Err(error) if trouble.is_none() || self.directory.exists(&self.path_of(number)).unwrap_or(true) => {
                     trouble.get_or_insert((number, error));
                 }
                 // Beyond one that is gone there may be no more.
@@ -130,6 +133,9 @@ impl CommitLog {
         for commit in changes.iter().chain([newest]).filter(|commit| !is_checkpoint(commit)) {
             parts.apply(commit).map_err(|trouble| self.contradicts(commit, &trouble))?;
         }
+        if is_checkpoint(&newest) && !parts.follows(newest) {
+            return Err(self.contradicts(newest, "it lists other parts than it leaves"));
+        }
         if parts.is_that_of(newest) {
             return Ok(parts);
         }
@@ -144,9 +150,9 @@ impl CommitLog {
     pub(super) fn append(&self, commit: &Commit, storage: &dyn Storage, tmp: &Path) -> Result<(), JobError> {
         let (written, placed) = (tmp.join("commit.json"), self.path_of(commit.number));
         let bytes = record::encode(commit).map_err(|error| JobError::internal(format!("a commit: {error}")))?;
-        let appended = write_file(storage, &written, &bytes)
-            .and_then(|()| storage.rename_new(&written, &placed))
-            .and_then(|()| storage.sync_directory(&self.directory));
+        let appended = write_file(storage, &self.directory, &written, &bytes)
+            .and_then(|()| storage.rename_new(&self.directory, &written, &placed))
+            .and_then(|()| storage.sync_directory(&self.directory, &self.path));
         appended.map_err(|error| match error.kind() {
             io::ErrorKind::AlreadyExists => JobError::output(format!(
                 "{} already exists: another process is writing to this job, so this one stops",
@@ -160,14 +166,14 @@ impl CommitLog {
     pub(super) fn remove_before(&self, checkpoint: u64, storage: &dyn Storage) -> Result<(), JobError> {
         for number in self.numbers()?.into_iter().filter(|number| *number < checkpoint) {
             let path = self.path_of(number);
-            remove_if_there(storage, &path)
+            remove_if_there(storage, &self.directory, &path)
                 .map_err(|error| JobError::output(format!("can't remove {}: {}", path.display(), cause(&error))))?;
         }
         Ok(())
     }
 
     fn commit(&self, number: u64) -> Result<Commit, JobError> {
-        let bytes = record::read(&self.path_of(number)).map_err(|error| match error.kind() {
+        let bytes = record::read(&self.directory, &self.path_of(number)).map_err(|error| match error.kind() {
             io::ErrorKind::NotFound => self.damaged(number, message!("is missing; ", ways_on())),
             _ => self.damaged(number, format!("can't be read: {}", cause(&error))),
         })?;
@@ -186,14 +192,14 @@ impl CommitLog {
 
     fn numbers(&self) -> Result<Vec<u64>, JobError> {
         let unreadable =
-            |error: io::Error| JobError::output(format!("can't read {}: {}", self.directory.display(), cause(&error)));
-        let entries = match fs::read_dir(&self.directory) {
+            |error: io::Error| JobError::output(format!("can't read {}: {}", self.path.display(), cause(&error)));
+        let entries = match self.directory.entries(&self.path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
             entries => entries.map_err(unreadable)?,
         };
         let mut numbers = Vec::new();
         for entry in entries {
-            let name = entry.map_err(unreadable)?.file_name();
+            let (name, _) = entry.map_err(unreadable)?;
             let number = name.to_str().and_then(|name| name.strip_suffix(".json")?.parse().ok());
             numbers.extend(number.filter(|number| self.path_of(*number).file_name() == Some(&name)));
         }
@@ -201,7 +207,7 @@ impl CommitLog {
     }
 
     fn path_of(&self, number: u64) -> PathBuf {
-        self.directory.join(format!("{number:020}.json"))
+        self.path.join(format!("{number:020}.json"))
     }
 
     fn damaged(&self, number: u64, trouble: impl Into<Message>) -> JobError {

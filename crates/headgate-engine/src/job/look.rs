@@ -10,7 +10,7 @@ use super::log::CommitLog;
 use super::manifest::InputNow;
 use super::open::{check_resume, done_rows_of};
 use super::part_format::PartFormat;
-use super::results::{Contents, OWN_DIRECTORY, Results};
+use super::results::{Contents, Results, opened};
 use crate::http::idempotency_key::KeySalt;
 use crate::model::error::JobError;
 use crate::model::options::JobOptions;
@@ -41,7 +41,7 @@ pub enum Found {
 /// [`SourceOptions::kept_columns`]: crate::model::options::SourceOptions::kept_columns
 pub fn kept_columns(path: &Path) -> Option<Vec<String>> {
     let manifest = read_manifest(path).ok()?.filter(|manifest| !manifest.clearing)?;
-    let newest = CommitLog::new(path.join(OWN_DIRECTORY).join("log")).newest_number();
+    let newest = CommitLog::new(opened(path).ok()?).newest_number();
     manifest.spec.source.kept_columns.filter(|_| newest.is_ok_and(|number| number > 0))
 }
 

@@ -35,6 +35,13 @@ impl PartList {
         commit.adds.iter().try_for_each(|record| self.add(record.clone()))
     }
 
+    /// Returns whether the list may be that after a commit: it has what that adds, and not what it removes.
+    pub(super) fn follows(&self, commit: &Commit) -> bool {
+        let record = |name: &str| self.records.get(&PartName::parse(name)?);
+        commit.adds.iter().all(|added| record(&added.name) == Some(added))
+            && commit.removes.iter().all(|name| record(name).is_none())
+    }
+
     fn add(&mut self, record: PartRecord) -> Result<(), String> {
         let name = parse(&record.name)?;
         if self.records.contains_key(&name) {

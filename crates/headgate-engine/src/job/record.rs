@@ -1,7 +1,6 @@
 //! How a job writes down what it must read again: JSON in an envelope with a version that is understood before all
 //! else, and a checksum over every byte of the rest.
 
-use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::Path;
 
@@ -10,6 +9,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
+use crate::files::Directory;
 use crate::message;
 use crate::model::message::{Message, OptionName};
 use crate::parts::read::ways_on;
@@ -99,9 +99,9 @@ pub(super) fn version(bytes: &[u8]) -> Result<u32, Message> {
 }
 
 /// The bytes of a file of records.
-pub(super) fn read(path: &Path) -> io::Result<Vec<u8>> {
+pub(super) fn read(directory: &Directory, path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    File::open(path)?.take(MAX_BYTES).read_to_end(&mut bytes)?;
+    directory.file(path)?.take(MAX_BYTES).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 

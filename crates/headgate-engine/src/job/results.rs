@@ -6,23 +6,24 @@
 //! ([`CHECKED_BYTES`]).
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
+use rustix::fs::FileType;
+
 use super::commit::{Commit, PartRecord};
 use super::lock::{self, Holder};
 use super::log::{CommitLog, Gap, Logged};
 use super::parts::PartList;
+use crate::files::{Directory, length};
 use crate::message;
 use crate::model::error::{JobError, cause};
+use crate::model::file_name::OWN_DIRECTORY;
 use crate::parts::name::{PartName, UNPLACED};
 use crate::parts::read::{describe_part, open_committed, ways_on};
 
-/// Where a job keeps what is not results.
-pub(crate) const OWN_DIRECTORY: &str = "_headgate";
 /// Contents of results are compared with their checksums up to this size: some 0.1 s from memory. To do so with more is asked for.
 const CHECKED_BYTES: u64 = 1 << 30;
 /// How often, and how long apart, a directory is looked at again that another process changes meanwhile.
@@ -66,18 +67,18 @@ impl Results {
     /// `Output`: a part is missing, has another length or content than was committed, or is there uncommitted; or the log cannot
     /// be read.
     pub(super) fn look(root: &Path, contents: Contents) -> Result<Self, JobError> {
-        let lock = root.join(OWN_DIRECTORY).join("lock");
-        let is_running = || lock::look(&lock) != Holder::Nobody;
-        let log = log_of(root);
+        let directory = opened(root)?;
+        let is_running = || lock::look(&directory) != Holder::Nobody;
+        let log = CommitLog::new(directory.clone());
         let mut looks = 1;
         loop {
             let (was_running, newest) = (is_running(), log.newest_number()?);
             let is_last = looks == LOOKS;
             // What another process changes meanwhile looks like damage. While there is no new commit, the content of a part is
             // certain, and of a job that does not run, everything.
-            let found = match Self::of(root) {
+            let found = match Self::of(&directory) {
                 Ok(results) if was_running && contents == Contents::Some => return Ok(results),
-                Ok(results) => match results.compared(contents) {
+                Ok(results) => match results.compared(&directory, contents) {
                     Err(_) if !is_last && log.newest_number()? != newest => None,
                     compared => Some(compared),
                 },
@@ -96,18 +97,18 @@ impl Results {
     ///
     /// # Errors
     /// As [`Results::look`].
-    pub(super) fn claimed(root: &Path) -> Result<Self, JobError> {
-        let results = Self::of(root)?;
+    pub(super) fn claimed(directory: &Directory) -> Result<Self, JobError> {
+        let results = Self::of(directory)?;
         // What the newest commit adds may be about to take the place of what it removes.
         let is_new = |file: &&ResultFile| results.newest.adds.iter().any(|added| added.name == file.record.name);
-        results.files.iter().filter(is_new).try_for_each(ResultFile::compare)?;
-        results.compared(Contents::Some)
+        results.files.iter().filter(is_new).try_for_each(|file| file.compare(directory))?;
+        results.compared(directory, Contents::Some)
     }
 
-    fn of(root: &Path) -> Result<Self, JobError> {
+    fn of(directory: &Directory) -> Result<Self, JobError> {
         // Before the log: what is committed in between is not taken for foreign then.
-        let mut there = part_files(root)?;
-        let log = log_of(root);
+        let mut there = part_files(directory)?;
+        let log = CommitLog::new(directory.clone());
         let Logged { newest, parts, since_checkpoint } = log.read()?.unwrap_or_else(|| Logged {
             newest: Commit::zero(),
             parts: Ok(PartList::default()),
@@ -119,15 +120,15 @@ impl Results {
         }
         let (parts, damaged_commit) = match parts {
             Ok(parts) => (parts, None),
-            Err(gap) => (rebuilt(root, &newest, &there, &gap)?, Some(gap.commit)),
+            Err(gap) => (rebuilt(directory, &newest, &there, &gap)?, Some(gap.commit)),
         };
         let mut files = Vec::new();
         for record in parts.iter() {
             let found = there.remove(&record.name);
-            files.push(locate(root, &newest, record, found)?);
+            files.push(locate(directory, &newest, record, found)?);
         }
         if let Some(name) = there.into_keys().next() {
-            let (path, log) = (root.join(name), log.path().display());
+            let (path, log) = (directory.path().join(name), log.path().display());
             let shown = path.display();
             return Err(JobError::output(if newest.number == 0 {
                 message!("{shown} is there, but {log} has no commits; ", ways_on())
@@ -144,44 +145,51 @@ impl Results {
         Some(format!("{damaged} is damaged or missing; the results themselves are intact, and nothing is lost"))
     }
 
-    fn compared(self, contents: Contents) -> Result<Self, JobError> {
+    fn compared(self, directory: &Directory, contents: Contents) -> Result<Self, JobError> {
         if contents == Contents::All || contents == Contents::Some && self.parts.bytes() <= CHECKED_BYTES {
-            self.files.iter().try_for_each(ResultFile::compare)?;
+            self.files.iter().try_for_each(|file| file.compare(directory))?;
         }
         Ok(self)
     }
 }
 
 impl ResultFile {
-    fn compare(&self) -> Result<(), JobError> {
-        open_committed(&self.path, self.record.crc32).map(drop)
+    fn compare(&self, directory: &Directory) -> Result<(), JobError> {
+        open_committed(directory, &self.path, self.record.crc32).map(drop)
     }
 }
 
 /// Where a part is written before it gets its place. Its name is none that readers of results take, some of which look into
 /// every directory.
-pub(super) fn unplaced(root: &Path, name: &str) -> PathBuf {
-    let tmp = root.join(OWN_DIRECTORY).join("tmp");
+pub(super) fn unplaced(directory: &Directory, name: &str) -> PathBuf {
+    let tmp = directory.path().join(OWN_DIRECTORY).join("tmp");
     // As an older headgate has left it.
     let older = tmp.join(name);
-    if older.exists() { older } else { tmp.join(format!("{name}{UNPLACED}")) }
+    if directory.exists(&older).unwrap_or(false) { older } else { tmp.join(format!("{name}{UNPLACED}")) }
 }
 
-fn log_of(root: &Path) -> CommitLog {
-    CommitLog::new(root.join(OWN_DIRECTORY).join("log"))
+/// Opens an output directory to look at it.
+///
+/// # Errors
+/// `Output`: it can't be read.
+pub(super) fn opened(root: &Path) -> Result<Directory, JobError> {
+    Directory::open(root).map_err(|error| JobError::output(format!("can't read {}: {}", root.display(), cause(&error))))
 }
 
 /// `found`: how long the file is that stands in its place.
-fn locate(root: &Path, newest: &Commit, record: &PartRecord, found: Option<u64>) -> Result<ResultFile, JobError> {
-    let place = root.join(&record.name);
+fn locate(
+    directory: &Directory,
+    newest: &Commit,
+    record: &PartRecord,
+    found: Option<u64>,
+) -> Result<ResultFile, JobError> {
+    let place = directory.path().join(&record.name);
     let file = |path, is_in_place| Ok(ResultFile { path, record: record.clone(), is_in_place });
     if found == Some(record.bytes) {
         return file(place, true);
     }
-    let written = unplaced(root, &record.name);
-    let is_whole = |path: &Path| {
-        fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_file() && metadata.len() == record.bytes)
-    };
+    let written = unplaced(directory, &record.name);
+    let is_whole = |path: &Path| directory.is_file_of(path, record.bytes);
     if newest.adds.iter().any(|added| added.name == record.name) && is_whole(&written) {
         return file(written, false);
     }
@@ -200,16 +208,23 @@ fn locate(root: &Path, newest: &Commit, record: &PartRecord, found: Option<u64>)
 ///
 /// # Errors
 /// `Output`: it is not; names that commit.
-fn rebuilt(root: &Path, newest: &Commit, there: &BTreeMap<String, u64>, gap: &Gap) -> Result<PartList, JobError> {
-    let place = |name: &String| (name.clone(), root.join(name));
+fn rebuilt(
+    directory: &Directory,
+    newest: &Commit,
+    there: &BTreeMap<String, u64>,
+    gap: &Gap,
+) -> Result<PartList, JobError> {
+    let place = |name: &String| (name.clone(), directory.path().join(name));
     let mut paths: BTreeMap<String, PathBuf> = there.keys().map(place).collect();
     for part in &newest.adds {
-        paths.entry(part.name.clone()).or_insert_with(|| unplaced(root, &part.name));
+        paths.entry(part.name.clone()).or_insert_with(|| unplaced(directory, &part.name));
     }
     let found = paths.len();
     let record = |(name, path): (String, PathBuf)| match gap.known.get(&name) {
         Some(known) => Some(known.clone()),
-        None => describe_part(&path).map(|(rows, bytes, crc32)| PartRecord { name, rows, bytes, crc32 }).ok(),
+        None => {
+            describe_part(directory, &path).map(|(rows, bytes, crc32)| PartRecord { name, rows, bytes, crc32 }).ok()
+        }
     };
     let records: Option<Vec<PartRecord>> = paths.into_iter().map(record).collect();
     let list = records.and_then(|records| PartList::new(records).ok());
@@ -226,18 +241,18 @@ fn rebuilt(root: &Path, newest: &Commit, there: &BTreeMap<String, u64>, gap: &Ga
 ///
 /// # Errors
 /// `Output`: the directory can't be read.
-pub(super) fn part_files(root: &Path) -> Result<BTreeMap<String, u64>, JobError> {
+pub(super) fn part_files(directory: &Directory) -> Result<BTreeMap<String, u64>, JobError> {
+    let root = directory.path();
     let looked = || -> io::Result<BTreeMap<String, u64>> {
         let mut files = BTreeMap::new();
-        for entry in fs::read_dir(root)? {
-            let entry = entry?;
-            let name = entry.file_name();
+        for entry in directory.entries(root)? {
+            let (name, kind) = entry?;
             let Some(name) = name.to_str().filter(|name| PartName::parse(name).is_some()) else { continue };
-            if entry.file_type()?.is_file() {
-                match entry.metadata() {
+            if kind == FileType::RegularFile {
+                match directory.look(&root.join(name)) {
                     // It was removed since the directory was listed.
                     Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                    metadata => drop(files.insert(name.to_owned(), metadata?.len())),
+                    found => drop(files.insert(name.to_owned(), length(&found?))),
                 }
             }
         }

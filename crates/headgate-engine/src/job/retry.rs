@@ -27,6 +27,7 @@ use super::status;
 use super::storage::Storage;
 use super::writer::{JobWriter, MonotonicClock, Standing};
 use crate::columns::result::ResultColumns;
+use crate::files::Directory;
 use crate::http::idempotency_key::KeySalt;
 use crate::message;
 use crate::model::boundary_salt::BoundarySalt;
@@ -147,7 +148,7 @@ impl OpenRetry {
             options: job.source.clone(),
             fingerprint,
             content,
-            root: output,
+            directory: directory.opened().clone(),
             schema: schema.clone(),
             rows: matching(errors, &only),
             only,
@@ -279,7 +280,7 @@ struct RetrySource {
     fingerprint: Option<Fingerprint>,
     /// What was read of it when the job was done.
     content: Option<Content>,
-    root: PathBuf,
+    directory: Directory,
     schema: SchemaRef,
     rows: u64,
     only: Vec<Only>,
@@ -369,8 +370,8 @@ impl RetrySource {
     }
 
     fn add_attempts(&self, part: &PartRecord, attempts: &mut Vec<(u64, i16)>) -> Result<(), JobError> {
-        let path = self.root.join(&part.name);
-        for batch in read_part(&path, part.crc32, &self.schema)? {
+        let path = self.directory.path().join(&part.name);
+        for batch in read_part(&self.directory, &path, part.crc32, &self.schema)? {
             let batch = batch?;
             let tried = attempts_of(&batch)?.values().to_vec();
             let wanted = kinds(&batch).into_iter().map(|kind| Only::any(&self.only, &kind));

@@ -5,24 +5,52 @@
 //! file is not there. Which files these are stand in the parts themselves. Whatever was not done when the machine stopped is
 //! done again when the job is opened; what no commit has named goes with the rest of `tmp`.
 
-use std::fs;
 use std::io;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use super::commit::Commit;
-use super::results::{OWN_DIRECTORY, unplaced};
+use super::results::{opened, unplaced};
 use super::shards::is_archive;
 use super::storage::{Storage, remove_if_there};
+use crate::files::{Directory, Refused, SHARED};
 use crate::http::save::places::SavePlaces;
 use crate::model::error::{JobError, cause};
+use crate::model::file_name::{OWN_DIRECTORY, is_of_jobs, is_of_results};
 use crate::model::options::SaveFormat;
 use crate::parts::name::{PartKind, PartName, UNPLACED};
 use crate::parts::paths::saved_paths;
 
 /// Where bodies of the job in this directory are saved.
-pub(crate) fn save_places(root: &Path, format: SaveFormat) -> SavePlaces {
-    let own = root.join(OWN_DIRECTORY);
-    SavePlaces::new(root, own.join("tmp"), own.join("names")).in_archives(format == SaveFormat::Tar)
+///
+/// # Errors
+/// `Output`: it can't be read.
+pub(crate) fn save_places_of(
+    root: &Path,
+    format: SaveFormat,
+    storage: Arc<dyn Storage>,
+) -> Result<SavePlaces, JobError> {
+    Ok(save_places(&opened(root)?, format).on(storage))
+}
+
+pub(super) fn save_places(directory: &Directory, format: SaveFormat) -> SavePlaces {
+    let own = directory.path().join(OWN_DIRECTORY);
+    SavePlaces::new(directory.clone(), own.join("tmp"), own.join("names")).in_archives(format == SaveFormat::Tar)
+}
+
+/// Checks a path that was read from a part: it leads to a saved body, and to none of the job's own files.
+///
+/// # Errors
+/// `InvalidData`.
+fn check_path(path: &str) -> io::Result<()> {
+    let mut components = path.split('/');
+    let is_name = |component: &str| !matches!(component, "" | "." | "..") && !component.contains('\0');
+    let is_ours = components.clone().next().is_some_and(is_of_jobs) || is_of_results(path);
+    if components.all(is_name) && !is_ours {
+        return Ok(());
+    }
+    let trouble = format!("it names {path:?}, which is not where a body is saved");
+    Err(io::Error::new(io::ErrorKind::InvalidData, trouble))
 }
 
 /// Moves the files of the rows that a commit adds to their places, as far as they are not there yet.
@@ -30,7 +58,7 @@ pub(crate) fn save_places(root: &Path, format: SaveFormat) -> SavePlaces {
 /// # Errors
 /// `Output`: one can't be moved, naming it.
 pub(super) fn place_saved(
-    root: &Path,
+    directory: &Directory,
     commit: &Commit,
     format: SaveFormat,
     storage: &dyn Storage,
@@ -39,14 +67,15 @@ pub(super) fn place_saved(
     if commit.removes.iter().any(|name| is_answered(name)) {
         return Ok(());
     }
-    let places = save_places(root, format);
+    let (root, places) = (directory.path(), save_places(directory, format));
     let mut archive = String::new();
     for part in commit.adds.iter().filter(|part| is_answered(&part.name)) {
-        let written = unplaced(root, &part.name);
-        let was_placed = !written.exists();
+        let written = unplaced(directory, &part.name);
+        let was_placed = !directory.exists(&written).unwrap_or(false);
         let part = if was_placed { root.join(&part.name) } else { written };
         let mut failed = None;
-        let read = saved_paths(&part, |path| {
+        let read = saved_paths(directory, &part, |path| {
+            check_path(path)?;
             let moved = match format {
                 SaveFormat::Files => place(&places, path, storage),
                 SaveFormat::Tar => place_archived(&places, path, &mut archive, storage),
@@ -74,47 +103,56 @@ pub(super) fn place_saved(
 
 fn place(places: &SavePlaces, path: &str, storage: &dyn Storage) -> io::Result<()> {
     mark(places, path, storage)?;
-    move_to(&places.claimed(path), &places.placed(path), storage)
+    move_to(places, &places.claimed(path), &places.placed(path), storage)
 }
 
 /// As [`place`], of a body in an archive, which is moved when the first of its members is met.
 fn place_archived(places: &SavePlaces, path: &str, archive: &mut String, storage: &dyn Storage) -> io::Result<()> {
-    let Some((name, member)) = path.split_once('/') else { return Err(io::ErrorKind::InvalidData.into()) };
+    let Some((name, member)) = path.split_once('/').filter(|(name, _)| is_archive(name)) else {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "it names no archive"));
+    };
     if archive != name {
-        move_to(&places.written(name), &places.placed(name), storage)?;
+        move_to(places, &places.written(name), &places.placed(name), storage)?;
         name.clone_into(archive);
     }
     mark(places, member, storage)?;
-    remove_if_there(storage, &places.claimed(member))
+    remove_if_there(storage, places.directory(), &places.claimed(member))
 }
 
 /// Before the claim of the name goes, so that one of them always stands.
 fn mark(places: &SavePlaces, path: &str, storage: &dyn Storage) -> io::Result<()> {
-    let Some(mark) = places.mark(path).filter(|mark| !mark.exists()) else { return Ok(()) };
-    within_directories(&mark, || storage.create(&mark).map(drop))
+    let directory = places.directory();
+    match places.mark(path) {
+        Some(mark) if !directory.exists(&mark)? => {
+            within_directories(directory, &mark, || storage.create(directory, &mark, SHARED).map(drop))
+        }
+        _ => Ok(()),
+    }
 }
 
-fn move_to(from: &Path, to: &Path, storage: &dyn Storage) -> io::Result<()> {
-    match within_directories(to, || storage.rename(from, to)) {
+fn move_to(places: &SavePlaces, from: &Path, to: &Path, storage: &dyn Storage) -> io::Result<()> {
+    let directory = places.directory();
+    match within_directories(directory, to, || storage.rename(directory, from, to)) {
         // It was moved before.
-        Err(error) if error.kind() == io::ErrorKind::NotFound && fs::symlink_metadata(to).is_ok() => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound && directory.exists(to)? => Ok(()),
         moved => moved,
     }
 }
 
 /// Makes the directories of a file if they are missing.
-fn within_directories(file: &Path, step: impl Fn() -> io::Result<()>) -> io::Result<()> {
+fn within_directories(directory: &Directory, file: &Path, step: impl Fn() -> io::Result<()>) -> io::Result<()> {
+    let above = file.parent().unwrap_or(file);
     match step() {
-        Err(error) if error.kind() == io::ErrorKind::NotFound && !directory_of(file).is_dir() => {
-            fs::create_dir_all(directory_of(file))?;
+        Err(error)
+            if error.kind() == io::ErrorKind::NotFound
+                && above != directory.path()
+                && !directory.is_directory(above) =>
+        {
+            directory.create_directories(above)?;
             step()
         }
         done => done,
     }
-}
-
-fn directory_of(file: &Path) -> &Path {
-    file.parent().unwrap_or(file)
 }
 
 /// Removes the files that the rows of a part have, and directories that are empty then. Of a part that can't be read they
@@ -122,31 +160,33 @@ fn directory_of(file: &Path) -> &Path {
 ///
 /// # Errors
 /// One can't be removed.
-pub(super) fn remove_saved(root: &Path, part: &str, storage: &dyn Storage) -> io::Result<()> {
-    if is_answered(part) { remove_named(root, &root.join(part), storage) } else { Ok(()) }
+pub(super) fn remove_saved(directory: &Directory, part: &str, storage: &dyn Storage) -> io::Result<()> {
+    if is_answered(part) { remove_named(directory, &directory.path().join(part), storage) } else { Ok(()) }
 }
 
 /// As [`remove_saved`], of the parts that are not in their places: their files may be, after a commit that was cut short.
 ///
 /// # Errors
 /// One can't be removed, or nobody can tell which parts there are.
-pub(super) fn remove_saved_unplaced(root: &Path, tmp: &Path, storage: &dyn Storage) -> io::Result<()> {
-    for entry in fs::read_dir(tmp)? {
-        let entry = entry?;
-        let name = entry.file_name();
+pub(super) fn remove_saved_unplaced(directory: &Directory, tmp: &Path, storage: &dyn Storage) -> io::Result<()> {
+    for entry in directory.entries(tmp)? {
+        let (name, _) = entry?;
         if name.to_str().is_some_and(|name| is_answered(name.strip_suffix(UNPLACED).unwrap_or(name))) {
-            remove_named(root, &entry.path(), storage)?;
+            remove_named(directory, &tmp.join(name), storage)?;
         }
     }
     Ok(())
 }
 
-fn remove_named(root: &Path, part: &Path, storage: &dyn Storage) -> io::Result<()> {
+fn remove_named(directory: &Directory, part: &Path, storage: &dyn Storage) -> io::Result<()> {
     let mut failed = None;
     // What is damaged is no reason not to start over.
-    let _ = saved_paths(part, |path| {
-        let Some(file) = below(root, path) else { return Ok(()) };
-        match storage.remove(&file) {
+    let _ = saved_paths(directory, part, |path| {
+        if check_path(path).is_err() {
+            return Ok(());
+        }
+        let file = file_of(directory, path);
+        match storage.remove(directory, &file) {
             Err(error) if !is_none_of_ours(&error) => {
                 let kind = error.kind();
                 failed = Some(error);
@@ -154,39 +194,26 @@ fn remove_named(root: &Path, part: &Path, storage: &dyn Storage) -> io::Result<(
             }
             _ => {}
         }
-        let directories = file.ancestors().skip(1).take_while(|directory| *directory != root);
-        for directory in directories {
-            if fs::remove_dir(directory).is_err() {
-                break;
-            }
-        }
+        let mut above = file.ancestors().skip(1).take_while(|path| *path != directory.path());
+        // Up to the first that is not empty.
+        let _ = above.try_for_each(|path| directory.remove_empty_directory(path));
         Ok(())
     });
     failed.map_or(Ok(()), Err)
 }
 
-/// There is nothing, or somebody has put a directory there.
+/// There is nothing, or somebody has put a directory there, or a link on the way.
 fn is_none_of_ours(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory | io::ErrorKind::IsADirectory)
+    let refused = error.get_ref().is_some_and(<dyn std::error::Error + Send + Sync>::is::<Refused>);
+    refused
+        || matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory | io::ErrorKind::IsADirectory)
 }
 
-/// The file or archive that the path of a row leads to, if it is where bodies are saved: below this directory, and through no
-/// link, which may lead out of it.
-fn below(root: &Path, path: &str) -> Option<PathBuf> {
-    let mut components = Path::new(path).components();
-    let is_inside = components.all(|component| matches!(component, Component::Normal(name) if name != OWN_DIRECTORY));
-    if !is_inside || path.is_empty() {
-        return None;
-    }
-    let archive =
-        path.split_once('/').map(|(name, _)| name).filter(|name| is_archive(name)).map(|name| root.join(name));
-    if let Some(archive) = archive.filter(|archive| archive.is_file()) {
-        return Some(archive);
-    }
-    let file = root.join(path);
-    let mut directories = file.ancestors().skip(1).take_while(|directory| *directory != root);
-    let is_real = |directory: &Path| fs::symlink_metadata(directory).is_ok_and(|metadata| metadata.is_dir());
-    directories.all(is_real).then_some(file)
+/// The file or archive that the path of a row leads to.
+fn file_of(directory: &Directory, path: &str) -> PathBuf {
+    let archive = path.split_once('/').map(|(name, _)| name).filter(|name| is_archive(name));
+    let archive = archive.map(|name| directory.path().join(name)).filter(|archive| !directory.is_directory(archive));
+    archive.unwrap_or_else(|| directory.path().join(path))
 }
 
 fn is_answered(part: &str) -> bool {

@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 
 use super::control::{Change, Control, ControlFiles, Trouble};
 use super::lock::{self, Holder};
-use super::results::OWN_DIRECTORY;
 use super::status;
 use super::storage::Storage;
+use crate::files::Directory;
 use crate::model::error::{JobError, cause};
 
 /// How often it is looked for the answer.
@@ -35,7 +35,7 @@ pub enum Reply {
 /// # Errors
 /// `Output`: there is no job, or it is damaged, or can't be written to. `Usage`: it has finished.
 pub fn send(path: &Path, change: &Change, timeout: Duration, storage: Arc<dyn Storage>) -> Result<Reply, JobError> {
-    let is_running = || lock::look(&path.join(OWN_DIRECTORY).join("lock")) != Holder::Nobody;
+    let is_running = || Directory::open(path).is_ok_and(|directory| lock::look(&directory) != Holder::Nobody);
     let shown = path.display();
     status::manifest(path)?;
     if !is_running() && status::is_finished(path)? {

@@ -4,7 +4,7 @@
 //! A body comes as a file of its own and is copied into the open archive. Archives can't be gone on with after a crash; so
 //! rows are committed when theirs is complete.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,6 +14,7 @@ use arrow_array::{Array as _, ArrayRef, RecordBatch, StringArray};
 use tar::{Builder, EntryType, Header};
 
 use super::storage::Storage;
+use crate::files::{Directory, SHARED};
 use crate::http::save::places::{SavePlaces, key_of};
 use crate::model::error::{JobError, cause};
 use crate::parts::ndjson::encode::LineEncoder;
@@ -25,7 +26,6 @@ const DIGITS: usize = 5;
 const FILE_MODE: u32 = 0o644;
 
 pub(super) struct Shards {
-    root: PathBuf,
     places: SavePlaces,
     storage: Arc<dyn Storage>,
     max_bytes: u64,
@@ -47,15 +47,9 @@ struct Shard {
 
 impl Shards {
     /// Of so many bytes each, or one row more; twice that at the most before the next row. No number below `next_number` is given.
-    pub(super) fn new(
-        root: &Path,
-        places: SavePlaces,
-        storage: Arc<dyn Storage>,
-        max_bytes: u64,
-        next_number: u64,
-    ) -> Self {
-        let (root, open, describing) = (root.to_owned(), None, None);
-        Self { root, places, storage, max_bytes, next_number, has_looked: false, open, describing }
+    pub(super) fn new(places: SavePlaces, storage: Arc<dyn Storage>, max_bytes: u64, next_number: u64) -> Self {
+        let (open, describing) = (None, None);
+        Self { places, storage, max_bytes, next_number, has_looked: false, open, describing }
     }
 
     pub(super) fn next_number(&self) -> u64 {
@@ -115,7 +109,7 @@ impl Shards {
         let claimed = self.places.claimed(member);
         let cannot_read =
             |error: io::Error| JobError::output(format!("can't read {}: {}", claimed.display(), cause(&error)));
-        let body = File::options().read(true).write(true).open(&claimed).map_err(cannot_read)?;
+        let body = self.places.directory().file_to_change(&claimed).map_err(cannot_read)?;
         let bytes = body.metadata().map_err(cannot_read)?.len();
         let shard = self.open()?;
         let mut append = || -> io::Result<()> {
@@ -134,13 +128,17 @@ impl Shards {
     fn open(&mut self) -> Result<&mut Shard, JobError> {
         if self.open.is_none() {
             if !self.has_looked {
-                let behind = number_behind(&self.root).map_err(|error| cannot_write(&self.root, &error))?;
+                let directory = self.places.directory();
+                let behind = number_behind(directory).map_err(|error| cannot_write(directory.path(), &error))?;
                 (self.next_number, self.has_looked) = (self.next_number.max(behind), true);
             }
             let name = name_of(self.next_number);
             self.next_number += 1;
             let path = self.places.written(&name);
-            let file = self.storage.create(&path).map_err(|error| cannot_write(&path, &error))?;
+            let file = self
+                .storage
+                .create(self.places.directory(), &path, SHARED)
+                .map_err(|error| cannot_write(&path, &error))?;
             let members = Builder::new(BufWriter::with_capacity(BUFFER_BYTES, file));
             self.open = Some(Shard { name, path, members, bytes: 0 });
         }
@@ -161,7 +159,7 @@ impl Shards {
     pub(super) fn give_up(&mut self) {
         if let Some(Shard { path, members, .. }) = self.open.take() {
             drop(members);
-            let _ = fs::remove_file(path);
+            let _ = self.places.directory().remove(&path);
         }
     }
 }
@@ -188,10 +186,10 @@ pub(super) fn is_archive(name: &str) -> bool {
 }
 
 /// Behind those that are there.
-fn number_behind(root: &Path) -> io::Result<u64> {
+fn number_behind(directory: &Directory) -> io::Result<u64> {
     let mut next = 0;
-    for entry in fs::read_dir(root)? {
-        let name = entry?.file_name();
+    for entry in directory.entries(directory.path())? {
+        let (name, _) = entry?;
         let number = name.to_str().and_then(|name| name.strip_suffix(".tar")?.parse::<u64>().ok());
         next = next.max(number.map_or(0, |number| number.saturating_add(1)));
     }

@@ -12,8 +12,9 @@ use super::control::{Control, ControlFiles};
 use super::directory::read_manifest;
 use super::lock::{self, Holder};
 use super::manifest::Manifest;
-use super::results::{Contents, OWN_DIRECTORY, ResultFile, Results};
+use super::results::{Contents, ResultFile, Results, opened};
 use super::storage::Disk;
+use crate::files::Directory;
 use crate::message;
 use crate::model::error::JobError;
 use crate::model::live::Settings;
@@ -86,7 +87,7 @@ pub fn checked_status(path: &Path) -> Result<Status, JobError> {
 
 fn of(path: &Path, contents: Contents) -> Result<Status, JobError> {
     // The lock first: a run that ends in between is then said to run, which it did when it was asked for.
-    let holder = lock::look(&path.join(OWN_DIRECTORY).join("lock"));
+    let holder = Directory::open(path).map_or(Holder::Nobody, |directory| lock::look(&directory));
     let manifest = manifest(path)?;
     let results = Results::look(path, contents)?;
     let (control, trouble) = match ControlFiles::new(path, Arc::new(Disk)).read() {
@@ -160,7 +161,8 @@ fn parts_with(path: &Path, contents: Contents, only_failed: bool) -> Result<Part
     let mut files = Results::look(path, contents)?.files;
     files.retain(|file| !only_failed || file.record.is_failed());
     let rows = files.iter().map(|file| file.record.rows).sum();
-    let file = |ResultFile { path, record, .. }| PartFile { path, crc32: Some(record.crc32) };
+    let directory = opened(path)?;
+    let file = |ResultFile { path, record, .. }| PartFile { path, committed: Some((directory.clone(), record.crc32)) };
     Ok(Parts { files: files.into_iter().map(file).collect(), rows, schema: Arc::new(manifest.schema) })
 }
 

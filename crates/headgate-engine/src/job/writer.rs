@@ -172,11 +172,11 @@ impl JobWriter {
 
     /// Commits have from now on the files of saved bodies.
     pub(super) fn save_bodies(&mut self, format: SaveFormat) {
-        let (root, storage) = (self.directory.root(), self.directory.storage());
+        let (directory, storage) = (self.directory.opened(), self.directory.storage());
         self.saves = Some(format);
-        let (places, next_number) = (save_places(root, format), self.last.next_archive);
-        self.shards = (format == SaveFormat::Tar)
-            .then(|| Shards::new(root, places, storage.clone(), self.max_bytes, next_number));
+        let (places, next_number) = (save_places(directory, format), self.last.next_archive);
+        self.shards =
+            (format == SaveFormat::Tar).then(|| Shards::new(places, storage.clone(), self.max_bytes, next_number));
     }
 
     /// Commits say from now on what was read of this input.

@@ -21,8 +21,9 @@ const MAX_EXTENSION_BYTES: usize = 100;
 /// Devices of Windows, whatever extension they are given.
 const DEVICES: [&str; 6] = ["con", "prn", "aux", "nul", "conin$", "conout$"];
 const NUMBERED_DEVICES: [&str; 2] = ["com", "lpt"];
-/// What the directory of a job is known by: its own directory, and the beginnings of the names of parts.
-const OWN_DIRECTORY: &str = "_headgate";
+/// Where a job keeps what is not results: its own directory.
+pub const OWN_DIRECTORY: &str = "_headgate";
+/// The beginnings of the names of parts.
 const OF_PARTS: [&str; 2] = ["part-", "failed-"];
 /// The extensions by which readers of `OUT/*.parquet` recognise results.
 const OF_RESULTS: [&str; 2] = [".parquet", ".ndjson"];

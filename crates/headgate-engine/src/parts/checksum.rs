@@ -6,6 +6,7 @@ use std::path::Path;
 
 use crc32fast::Hasher;
 
+use crate::files::Directory;
 use crate::model::error::cause;
 
 /// Written to a file, or read from it, at once.
@@ -58,9 +59,9 @@ impl Write for Checksummed {
 ///
 /// # Errors
 /// `InvalidData`: it is not.
-pub(crate) fn open_verified(path: &Path, crc32: u32) -> io::Result<File> {
+pub(crate) fn open_verified(directory: &Directory, path: &Path, crc32: u32) -> io::Result<File> {
     let shown = path.display();
-    let (file, found) = open_summed(path, |_| {})?;
+    let (file, found) = open_summed(directory, path, |_| {})?;
     if found == crc32 {
         return Ok(file);
     }
@@ -72,10 +73,10 @@ pub(crate) fn open_verified(path: &Path, crc32: u32) -> io::Result<File> {
 ///
 /// # Errors
 /// Those of the system, naming the file.
-pub(super) fn open_summed(path: &Path, mut show: impl FnMut(&[u8])) -> io::Result<(File, u32)> {
+pub(super) fn open_summed(directory: &Directory, path: &Path, mut show: impl FnMut(&[u8])) -> io::Result<(File, u32)> {
     let unreadable =
         |error: io::Error| io::Error::new(error.kind(), format!("can't read {}: {}", path.display(), cause(&error)));
-    let file = File::open(path).map_err(unreadable)?;
+    let file = directory.file(path).map_err(unreadable)?;
     let mut reader = BufReader::with_capacity(BUFFER_BYTES, &file);
     let mut sum = Hasher::new();
     loop {

@@ -13,6 +13,7 @@ use serde::Deserialize;
 
 use super::checksum::BUFFER_BYTES;
 use super::read::is_parquet;
+use crate::files::Directory;
 
 const COLUMN: &str = "path";
 
@@ -26,8 +27,12 @@ struct Line<'a> {
 ///
 /// # Errors
 /// The part can't be read, or what is done with a path fails.
-pub(crate) fn saved_paths(part: &Path, mut each: impl FnMut(&str) -> io::Result<()>) -> io::Result<()> {
-    let file = File::open(part)?;
+pub(crate) fn saved_paths(
+    directory: &Directory,
+    part: &Path,
+    mut each: impl FnMut(&str) -> io::Result<()>,
+) -> io::Result<()> {
+    let file = directory.file(part)?;
     if !is_parquet(part) {
         return paths_of_lines(file, each);
     }

@@ -20,6 +20,7 @@ use super::ndjson::keys::base64_name;
 use super::ndjson::read::NdjsonBatches;
 use super::parquet::read::{self as parquet, ParquetBatches};
 use crate::columns::schema::schema;
+use crate::files::Directory;
 use crate::message;
 use crate::model::error::{JobError, cause};
 use crate::model::message::{Message, OptionName};
@@ -55,8 +56,13 @@ enum FormatBatches {
 ///
 /// # Errors
 /// `Output`: it is missing, damaged, or has other columns.
-pub(crate) fn read_part(path: &Path, crc32: u32, schema: &SchemaRef) -> Result<PartBatches, JobError> {
-    batches(open_committed(path, crc32)?, path, schema)
+pub(crate) fn read_part(
+    directory: &Directory,
+    path: &Path,
+    crc32: u32,
+    schema: &SchemaRef,
+) -> Result<PartBatches, JobError> {
+    batches(open_committed(directory, path, crc32)?, path, schema)
 }
 
 fn batches(file: File, path: &Path, schema: &SchemaRef) -> Result<PartBatches, JobError> {
@@ -71,9 +77,9 @@ fn batches(file: File, path: &Path, schema: &SchemaRef) -> Result<PartBatches, J
 ///
 /// # Errors
 /// It can't be read, or is no part.
-pub(crate) fn describe_part(path: &Path) -> io::Result<(u64, u64, u32)> {
+pub(crate) fn describe_part(directory: &Directory, path: &Path) -> io::Result<(u64, u64, u32)> {
     let (mut bytes, mut lines) = (0, 0);
-    let (file, crc32) = open_summed(path, |piece| {
+    let (file, crc32) = open_summed(directory, path, |piece| {
         bytes += piece.len() as u64;
         lines += memchr_iter(b'\n', piece).count() as u64;
     })?;
@@ -148,14 +154,26 @@ impl Iterator for PartBatches {
 #[derive(Debug, Clone)]
 pub struct PartFile {
     pub path: PathBuf,
-    /// The checksum it was committed with, which is compared before any of its rows are given out; `None`: it is not known.
-    pub crc32: Option<u32>,
+    /// The job's directory, and the checksum it was committed with, which is compared before any of its rows are given out;
+    /// `None`: they are not known.
+    pub committed: Option<(Directory, u32)>,
 }
 
 /// Without its job, nobody knows what was committed.
 impl From<PathBuf> for PartFile {
     fn from(path: PathBuf) -> Self {
-        Self { path, crc32: None }
+        Self { path, committed: None }
+    }
+}
+
+impl PartFile {
+    /// # Errors
+    /// `Output`: it can't be read, or is not what was committed.
+    pub(crate) fn open(&self) -> Result<File, JobError> {
+        match &self.committed {
+            Some((directory, crc32)) => open_committed(directory, &self.path, *crc32),
+            None => open(&self.path),
+        }
     }
 }
 
@@ -181,12 +199,8 @@ impl PartRows {
             if let Some(batch) = self.open.as_mut().and_then(Iterator::next) {
                 return batch.map(Some);
             }
-            let Some(PartFile { path, crc32 }) = self.parts.next() else { return Ok(None) };
-            let file = match crc32 {
-                Some(crc32) => open_committed(&path, crc32)?,
-                None => open(&path)?,
-            };
-            self.open = Some(batches(file, &path, &self.schema)?);
+            let Some(part) = self.parts.next() else { return Ok(None) };
+            self.open = Some(batches(part.open()?, &part.path, &self.schema)?);
         }
     }
 }
@@ -212,8 +226,8 @@ fn open(path: &Path) -> Result<File, JobError> {
 ///
 /// # Errors
 /// `Output`: it is not, or can't be read.
-pub(crate) fn open_committed(path: &Path, crc32: u32) -> Result<File, JobError> {
-    open_verified(path, crc32).map_err(|error| {
+pub(crate) fn open_committed(directory: &Directory, path: &Path, crc32: u32) -> Result<File, JobError> {
+    open_verified(directory, path, crc32).map_err(|error| {
         let cause = cause(&error);
         JobError::output(match error.kind() {
             io::ErrorKind::InvalidData => message!("{cause}; ", ways_on()),

@@ -6,6 +6,7 @@ use std::path::Path;
 use arrow_array::RecordBatch;
 
 use super::checksum::FinishedPart;
+use crate::files::Directory;
 
 /// Writes one part in one format.
 pub(crate) trait PartWriter: Send {
@@ -19,7 +20,7 @@ pub(crate) trait PartWriter: Send {
     ///
     /// # Errors
     /// `InvalidData`: the part is not the one that was committed; nothing of it was added.
-    fn append(&mut self, part: &Path, crc32: u32) -> io::Result<u64>;
+    fn append(&mut self, directory: &Directory, part: &Path, crc32: u32) -> io::Result<u64>;
 
     /// Writes what is still buffered. The file is complete, but not yet on the disk for certain.
     fn finish(self: Box<Self>) -> io::Result<FinishedPart>;

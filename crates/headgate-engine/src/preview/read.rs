@@ -6,13 +6,13 @@ use std::path::Path;
 
 use super::table::Preview;
 use super::{ndjson, parquet};
-use crate::job::OWN_DIRECTORY;
 use crate::job::status::{self, Parts};
 use crate::message;
 use crate::model::error::{JobError, cause};
+use crate::model::file_name::OWN_DIRECTORY;
 use crate::model::message::OptionName;
 use crate::parts::name::{PartKind, PartName};
-use crate::parts::read::{PartFile, is_parquet, open_committed};
+use crate::parts::read::{PartFile, is_parquet};
 
 /// Reads the first `rows` rows of an output directory (answered ones first, or failed ones alone), or of one file of results.
 /// Memory is bounded by `rows` short texts and one batch of a file. Of a job, only what was committed is shown.
@@ -23,16 +23,17 @@ use crate::parts::read::{PartFile, is_parquet, open_committed};
 pub fn preview(path: &Path, rows: usize, only_failed: bool) -> Result<Preview, JobError> {
     let Found { files, total_rows } = files(path, only_failed)?;
     let mut preview = Preview { total_rows: Some(0), ..Preview::default() };
-    for PartFile { path: file, crc32 } in files {
+    for part in files {
         let wanted = rows - preview.rows.len();
         let is_enough = wanted == 0 && !preview.columns.is_empty();
         if is_enough && total_rows.is_some() {
             break;
         }
-        let opened = match crc32 {
-            Some(crc32) => open_committed(&file, crc32)?,
-            None => File::open(&file).map_err(|error| unreadable(&file, &cause(&error)))?,
+        let opened = match part.committed {
+            Some(_) => part.open()?,
+            None => File::open(&part.path).map_err(|error| unreadable(&part.path, &cause(&error)))?,
         };
+        let file = part.path;
         if is_parquet(&file) {
             let total = parquet::read(opened, wanted, &mut preview).map_err(|error| unreadable(&file, &error))?;
             preview.total_rows = preview.total_rows.map(|before| before + total);

@@ -15,7 +15,7 @@ use crate::job::control::ControlFiles;
 use crate::job::credential_scope;
 use crate::job::look::credentials_for;
 use crate::job::retry::{OpenRetry, Retry, RetryOptions};
-use crate::job::save_places;
+use crate::job::save_places_of;
 use crate::job::storage::{Disk, Storage};
 use crate::model::error::JobError;
 use crate::model::live::Live;
@@ -113,7 +113,7 @@ fn begin(
     let Plan { source, size, columns, done, output } = plan;
     let set_before = match &options.sink.output {
         Output::Directory(path) if output.may_be_set() => {
-            SetBefore::read(ControlFiles::new(path, storage), &options.run, options.sink.fresh)?
+            SetBefore::read(ControlFiles::new(path, storage.clone()), &options.run, options.sink.fresh)?
         }
         _ => SetBefore::default(),
     };
@@ -149,7 +149,7 @@ fn begin(
         set_before,
         save_places: match &options.sink.output {
             Output::Directory(path) if options.source.save_to.is_some() => {
-                Some(save_places(path, options.source.save_format))
+                Some(save_places_of(path, options.source.save_format, storage)?)
             }
             _ => None,
         },

@@ -7,6 +7,7 @@ use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::{Arc, Mutex};
 
+use headgate_engine::files::Directory;
 use headgate_engine::job::storage::Storage;
 use headgate_engine::model::error::JobErrorKind;
 use headgate_engine::model::options::Format;
@@ -60,9 +61,9 @@ struct FullDisk {
 }
 
 impl Storage for FullDisk {
-    fn create(&self, path: &Path) -> io::Result<File> {
+    fn create(&self, directory: &Directory, path: &Path, mode: u32) -> io::Result<File> {
         if self.files_made.fetch_add(1, SeqCst) != self.full_at {
-            return File::create(path);
+            return directory.create(path, mode);
         }
         *self.full.lock().unwrap() = Some(path.into());
         File::options().write(true).open("/dev/full")
@@ -72,7 +73,7 @@ impl Storage for FullDisk {
         Ok(())
     }
 
-    fn sync_directory(&self, _path: &Path) -> io::Result<()> {
+    fn sync_directory(&self, _directory: &Directory, _path: &Path) -> io::Result<()> {
         Ok(())
     }
 }

@@ -13,6 +13,7 @@ use arrow_schema::{Fields, SchemaRef};
 use headgate_engine::columns::builder::{OutcomeBatch, OutcomeBuilder};
 use headgate_engine::columns::result::ResultColumns;
 use headgate_engine::columns::schema::schema;
+use headgate_engine::files::Directory;
 use headgate_engine::http::save::places::SavePlaces;
 use headgate_engine::job::MonotonicClock;
 use headgate_engine::job::storage::Storage;
@@ -89,7 +90,7 @@ fn outcome(ordinal: u64, edition: &str) -> Outcome {
 
 /// A job of [`ROWS`] rows and its directory.
 pub struct Bench {
-    parent: tempfile::TempDir,
+    pub parent: tempfile::TempDir,
     pub options: JobOptions,
     /// Stands in the bodies.
     pub edition: &'static str,
@@ -163,7 +164,8 @@ impl Bench {
         let Some(body) = answer.body.take() else { return };
         let own = self.out().join("_headgate");
         let path = Self::path(outcome.row.ordinal);
-        let places = SavePlaces::new(&self.out(), own.join("tmp"), own.join("names")).in_archives(self.archives());
+        let places = SavePlaces::new(Directory::open(&self.out()).unwrap(), own.join("tmp"), own.join("names"))
+            .in_archives(self.archives());
         let claimed = places.claimed(&path);
         fs::write(&claimed, &body.bytes).unwrap();
         if let Some(power) = &self.power {

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod archives;
+mod attacks;
 mod check;
 mod check_saved;
 mod damage;

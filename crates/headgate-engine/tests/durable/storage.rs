@@ -6,6 +6,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
+use headgate_engine::files::Directory;
 use headgate_engine::job::storage::Storage;
 
 use crate::power::PowerLoss;
@@ -110,16 +111,17 @@ impl Recorder {
 }
 
 impl Storage for Recorder {
-    fn create(&self, path: &Path) -> io::Result<File> {
+    fn create(&self, directory: &Directory, path: &Path, mode: u32) -> io::Result<File> {
         self.take(Step::Create(path.into()))?;
-        let is_new = !path.exists();
-        let file = File::create(path)?;
-        if let Some(power) = &self.power {
-            power.written(file.metadata()?.ino());
-            if is_new {
-                power.added(path, None)?;
-            }
+        let Some(power) = &self.power else { return directory.create(path, mode) };
+        if path.exists() {
+            let aside = power.put_aside(path)?;
+            directory.remove(path)?;
+            power.removed(path, aside);
         }
+        let file = directory.create_new(path, mode)?;
+        power.written(file.metadata()?.ino());
+        power.added(path, None)?;
         Ok(file)
     }
 
@@ -132,7 +134,7 @@ impl Storage for Recorder {
         Ok(())
     }
 
-    fn sync_directory(&self, path: &Path) -> io::Result<()> {
+    fn sync_directory(&self, _directory: &Directory, path: &Path) -> io::Result<()> {
         self.take(Step::SyncDirectory(path.into()))?;
         if let Some(power) = &self.power {
             power.synced_directory(path);
@@ -140,38 +142,38 @@ impl Storage for Recorder {
         Ok(())
     }
 
-    fn sync_file_system(&self, _directory: &File, path: &Path) -> io::Result<()> {
-        self.take(Step::SyncFileSystem(path.into()))?;
+    fn sync_file_system(&self, directory: &Directory) -> io::Result<()> {
+        self.take(Step::SyncFileSystem(directory.path().into()))?;
         if let Some(power) = &self.power {
             power.synced_all();
         }
         Ok(())
     }
 
-    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+    fn rename(&self, directory: &Directory, from: &Path, to: &Path) -> io::Result<()> {
         self.take(Step::Rename(from.into(), to.into()))?;
-        let Some(power) = &self.power else { return fs::rename(from, to) };
+        let Some(power) = &self.power else { return directory.rename(from, to) };
         let (moved, replaced) = (power.put_aside(from)?, power.put_aside(to).ok());
-        fs::rename(from, to)?;
+        directory.rename(from, to)?;
         power.renamed(from, moved, to, replaced)
     }
 
     /// As the default one does on a file system with links, in its two steps.
-    fn rename_new(&self, from: &Path, to: &Path) -> io::Result<()> {
+    fn rename_new(&self, directory: &Directory, from: &Path, to: &Path) -> io::Result<()> {
         self.take(Step::Link(from.into(), to.into()))?;
-        fs::hard_link(from, to)?;
+        directory.link(from, to)?;
         self.script.lock().unwrap().linked.push((to.into(), fs::read(to)?));
         if let Some(power) = &self.power {
             power.added(to, None)?;
         }
-        self.remove(from)
+        self.remove(directory, from)
     }
 
-    fn remove(&self, path: &Path) -> io::Result<()> {
+    fn remove(&self, directory: &Directory, path: &Path) -> io::Result<()> {
         self.take(Step::Remove(path.into()))?;
-        let Some(power) = &self.power else { return fs::remove_file(path) };
+        let Some(power) = &self.power else { return directory.remove(path) };
         let aside = power.put_aside(path)?;
-        fs::remove_file(path)?;
+        directory.remove(path)?;
         power.removed(path, aside);
         Ok(())
     }

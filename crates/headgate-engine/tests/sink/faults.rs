@@ -1,20 +1,34 @@
-use std::fs;
-use std::os::unix::fs::symlink;
+use std::fs::{self, File};
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
 
+use headgate_engine::files::Directory;
+use headgate_engine::job::storage::Storage;
 use headgate_engine::model::error::JobErrorKind;
 use headgate_engine::model::options::{Format, Output, SinkOptions};
 
-use crate::outcomes::{answered, batch, end, failed, names, open, open_error, options};
+use crate::outcomes::{answered, batch, end, failed, names, open, open_error, open_on, options};
+
+/// A disk that has no room for one part.
+#[derive(Debug)]
+struct NoRoomFor(String);
+
+impl Storage for NoRoomFor {
+    fn create(&self, directory: &Directory, path: &Path, mode: u32) -> io::Result<File> {
+        let file = directory.create(path, mode)?;
+        if path.ends_with(format!("{}.tmp", self.0)) { File::options().write(true).open("/dev/full") } else { Ok(file) }
+    }
+}
 
 #[test]
 fn a_full_disk_is_named_and_what_was_published_stays() {
     for (format, extension) in [(Format::Parquet, "parquet"), (Format::Ndjson, "ndjson")] {
         let out = tempfile::tempdir().unwrap();
         let options = SinkOptions { part_bytes: 1, ..options(out.path(), format) };
-        let mut sink = open(&options).unwrap();
-        let _ = sink.write(batch([answered(0, b"")])).unwrap();
         let second = format!("part-00000002.{extension}");
-        symlink("/dev/full", out.path().join(format!("_headgate/tmp/{second}.tmp"))).unwrap();
+        let mut sink = open_on(Arc::new(NoRoomFor(second.clone())), &options).unwrap();
+        let _ = sink.write(batch([answered(0, b"")])).unwrap();
 
         let error = sink.write(batch([answered(1, b""), failed(2)])).unwrap_err();
 
@@ -43,8 +57,8 @@ fn a_part_that_cannot_be_begun_is_named() {
 #[test]
 fn nothing_counts_of_a_commit_that_cannot_be_made() {
     let out = tempfile::tempdir().unwrap();
-    let mut sink = open(&options(out.path(), Format::Ndjson)).unwrap();
-    symlink("/dev/full", out.path().join("_headgate/tmp/part-00000001.ndjson.tmp")).unwrap();
+    let disk = NoRoomFor("part-00000001.ndjson".into());
+    let mut sink = open_on(Arc::new(disk), &options(out.path(), Format::Ndjson)).unwrap();
     let _ = sink.write(batch([answered(0, b""), failed(1)])).unwrap();
 
     let error = end(sink.as_mut()).unwrap_err();

@@ -10,7 +10,7 @@ use headgate_engine::columns::result::ResultColumns;
 use headgate_engine::columns::schema::schema;
 use headgate_engine::job::MonotonicClock;
 use headgate_engine::job::OpenJob;
-use headgate_engine::job::storage::Disk;
+use headgate_engine::job::storage::{Disk, Storage};
 use headgate_engine::model::error::{ErrorKind, Failure, JobError};
 use headgate_engine::model::headers::Headers;
 use headgate_engine::model::memory::{MemoryBudget, Reservation};
@@ -97,15 +97,30 @@ pub fn open(options: &SinkOptions) -> Result<Box<dyn Sink>, JobError> {
     open_with(options, &plain_schema(), Box::new(move || now))
 }
 
+/// As [`open`], of a job that writes there.
+pub fn open_on(storage: Arc<dyn Storage>, options: &SinkOptions) -> Result<Box<dyn Sink>, JobError> {
+    let now = Instant::now();
+    open_job(options, &plain_schema(), Box::new(move || now), storage)
+}
+
 pub fn open_with(options: &SinkOptions, schema: &SchemaRef, clock: MonotonicClock) -> Result<Box<dyn Sink>, JobError> {
-    let Output::Directory(path) = &options.output else { return sink::open::open(options, schema) };
-    if options.format == Format::None {
+    if !matches!(options.output, Output::Directory(_)) || options.format == Format::None {
         return sink::open::open(options, schema);
     }
+    open_job(options, schema, clock, Arc::new(Disk))
+}
+
+fn open_job(
+    options: &SinkOptions,
+    schema: &SchemaRef,
+    clock: MonotonicClock,
+    storage: Arc<dyn Storage>,
+) -> Result<Box<dyn Sink>, JobError> {
+    let Output::Directory(path) = &options.output else { return sink::open::open(options, schema) };
     let source = SourceOptions { input: "http://127.0.0.1/[0-999999]".into(), ..SourceOptions::default() };
     let job = JobOptions { sink: options.clone(), source, ..JobOptions::default() };
     let fingerprint = fingerprint(&job.source)?;
-    let open = OpenJob::open(path, &job, schema, fingerprint, None, Arc::new(Disk))?;
+    let open = OpenJob::open(path, &job, schema, fingerprint, None, storage)?;
     let window = Arc::new(Window::new(job.run.window, open.done_rows().watermark()));
     Ok(open.start(&job, window, clock)?.sink)
 }

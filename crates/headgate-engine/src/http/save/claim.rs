@@ -3,7 +3,6 @@
 //! Each step that takes a name comes before the look whether it was taken. So of two rows with one name, one at the most finds
 //! it free, however their steps interleave, and whatever is committed meanwhile.
 
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -24,7 +23,7 @@ pub struct Claim {
     /// `None`: it was kept.
     saved: Option<Box<Saved>>,
     /// As long as it may remove the file.
-    _places: Arc<SavePlaces>,
+    places: Arc<SavePlaces>,
 }
 
 impl Claim {
@@ -39,14 +38,14 @@ impl Claim {
         checksum: Checksum,
     ) -> Result<Self, NotSaved> {
         let claimed = places.claimed(&path);
-        match rename_new(from, &claimed) {
+        match places.directory().rename_new(from, &claimed) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Err(taken(path)),
             renamed => renamed.map_err(|error| cannot_write(&claimed, &error))?,
         }
         let saved = Box::new(Saved { path: path.as_str().into(), checksum });
-        let claim = Self { claimed, saved: Some(saved), _places: places.clone() };
+        let claim = Self { claimed, saved: Some(saved), places: places.clone() };
         for look in places.looks(&path) {
-            match fs::symlink_metadata(&look) {
+            match places.directory().look(&look) {
                 Ok(_) => return Err(taken(path)),
                 Err(error) => match error.kind() {
                     io::ErrorKind::NotFound => {}
@@ -73,7 +72,7 @@ impl Drop for Claim {
     fn drop(&mut self) {
         if self.saved.is_some() {
             // What stays behind is swept when the job is opened again.
-            let _ = fs::remove_file(&self.claimed);
+            let _ = self.places.directory().remove(&self.claimed);
         }
     }
 }
@@ -81,20 +80,4 @@ impl Drop for Claim {
 fn taken(path: String) -> NotSaved {
     let reason = Reason::new("another row has this file name").with(path);
     NotSaved::Failed(Failure::new(ErrorKind::DuplicateName, reason).lasting())
-}
-
-/// Gives a file a new name, only if nothing has that.
-fn rename_new(from: &Path, to: &Path) -> io::Result<()> {
-    #[cfg(all(target_os = "linux", target_env = "gnu"))]
-    {
-        use nix::errno::Errno;
-        use nix::fcntl::{AT_FDCWD, RenameFlags, renameat2};
-        match renameat2(AT_FDCWD, from, AT_FDCWD, to, RenameFlags::RENAME_NOREPLACE) {
-            // Not every file system can.
-            Err(Errno::EINVAL | Errno::ENOSYS) => {}
-            renamed => return renamed.map_err(io::Error::from),
-        }
-    }
-    fs::hard_link(from, to)?;
-    fs::remove_file(from)
 }

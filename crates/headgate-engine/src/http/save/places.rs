@@ -1,15 +1,21 @@
 //! Where files stand on their way to their places.
 
 use std::convert::Infallible;
+use std::fs::File;
+use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+use crate::files::storage::{Disk, Storage};
+use crate::files::{Directory, SHARED};
 use crate::model::file_name::{clash_key, folded};
 
 /// The directories of a job that saves bodies.
 #[derive(Debug)]
 pub struct SavePlaces {
     /// The output directory.
-    root: PathBuf,
+    directory: Directory,
+    storage: Arc<dyn Storage>,
     /// What is not committed.
     tmp: PathBuf,
     /// Marks of names that others may not have, where the files themselves don't say it.
@@ -20,8 +26,19 @@ pub struct SavePlaces {
 }
 
 impl SavePlaces {
-    pub fn new(root: &Path, tmp: PathBuf, names: PathBuf) -> Self {
-        Self { root: root.to_owned(), tmp, names, in_archives: false, _in_use: None }
+    pub fn new(directory: Directory, tmp: PathBuf, names: PathBuf) -> Self {
+        Self { directory, storage: Arc::new(Disk), tmp, names, in_archives: false, _in_use: None }
+    }
+
+    /// The same, where new files are made by this.
+    #[must_use]
+    pub fn on(self, storage: Arc<dyn Storage>) -> Self {
+        Self { storage, ..self }
+    }
+
+    /// Makes a new file for a body.
+    pub(super) fn create(&self, path: &Path) -> io::Result<File> {
+        self.storage.create(&self.directory, path, SHARED)
     }
 
     /// The same, of a job whose bodies end up in archives.
@@ -34,6 +51,11 @@ impl SavePlaces {
     #[must_use]
     pub fn held_by(self, in_use: InUse) -> Self {
         Self { _in_use: Some(in_use), ..self }
+    }
+
+    /// Returns the output directory.
+    pub fn directory(&self) -> &Directory {
+        &self.directory
     }
 
     pub fn are_in_archives(&self) -> bool {
@@ -62,14 +84,14 @@ impl SavePlaces {
 
     /// Where it ends up.
     pub fn placed(&self, path: &str) -> PathBuf {
-        self.root.join(path)
+        self.directory.path().join(path)
     }
 
     /// What stands where this name would clash with it.
     pub(super) fn looks(&self, path: &str) -> impl Iterator<Item = PathBuf> + use<> {
         let is_own = !self.in_archives;
         let small = folded(path);
-        let small = (small != path).then(|| self.root.join(small));
+        let small = (small != path).then(|| self.placed(&small));
         let placed = is_own.then(|| self.placed(path));
         placed.into_iter().chain(small.filter(|_| is_own)).chain([self.mark_of_any(path)])
     }

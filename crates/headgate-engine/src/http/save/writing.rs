@@ -1,6 +1,6 @@
 //! A body on its way into a file, in the thread that writes it.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, BufReader, Read, Seek as _, Write as _};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -58,7 +58,7 @@ impl Writing {
     fn append(&mut self, bytes: &[u8]) -> Result<(), JobError> {
         let file = match &mut self.received {
             Some(file) => file,
-            none => none.insert(Summed::create(self.places.received(self.ordinal))?),
+            none => none.insert(Summed::create(&self.places, self.places.received(self.ordinal))?),
         };
         file.write(bytes).map_err(|error| file.cannot_write(&error))
     }
@@ -105,7 +105,7 @@ impl Writing {
         undo: Undo,
         while_wanted: (Instant, &dyn Fn() -> bool),
     ) -> Result<(Summed, bool), NotSaved> {
-        let mut decoded = Summed::create(self.places.decoded(self.ordinal))?;
+        let mut decoded = Summed::create(&self.places, self.places.decoded(self.ordinal))?;
         let path = self.places.received(self.ordinal);
         if self.received.is_some() {
             self.append(rest)?;
@@ -138,6 +138,7 @@ impl Writing {
 
 /// A file with the checksum of what was written to it. It is removed unless it is left.
 struct Summed {
+    places: Arc<SavePlaces>,
     path: PathBuf,
     /// `None`: it is closed.
     file: Option<File>,
@@ -146,9 +147,11 @@ struct Summed {
 }
 
 impl Summed {
-    fn create(path: PathBuf) -> Result<Self, JobError> {
-        match File::options().read(true).write(true).create(true).truncate(true).open(&path) {
-            Ok(file) => Ok(Self { path, file: Some(file), sum: Context::new(&SHA256), is_left: false }),
+    fn create(places: &Arc<SavePlaces>, path: PathBuf) -> Result<Self, JobError> {
+        match places.create(&path) {
+            Ok(file) => {
+                Ok(Self { places: places.clone(), path, file: Some(file), sum: Context::new(&SHA256), is_left: false })
+            }
             Err(error) => Err(JobError::output(format!("can't write {}: {}", path.display(), cause(&error)))),
         }
     }
@@ -162,7 +165,7 @@ impl Summed {
     fn open(&mut self) -> io::Result<&mut File> {
         let file = match self.file.take() {
             Some(file) => file,
-            None => File::options().read(true).append(true).open(&self.path)?,
+            None => self.places.directory().file_to_append(&self.path)?,
         };
         Ok(self.file.insert(file))
     }
@@ -204,20 +207,24 @@ impl Drop for Summed {
     fn drop(&mut self) {
         if !self.is_left {
             // What stays behind is swept when the job is opened again.
-            let _ = fs::remove_file(&self.path);
+            let _ = self.places.directory().remove(&self.path);
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
+    use crate::files::Directory;
     use crate::model::file_name::{FileName, NamePiece};
 
     #[test]
     fn between_pieces_no_file_is_open() {
         let root = tempfile::tempdir().expect("a temporary directory");
-        let places = Arc::new(SavePlaces::new(root.path(), root.path().to_owned(), root.path().join("names")));
+        let directory = Directory::open(root.path()).expect("a directory");
+        let places = Arc::new(SavePlaces::new(directory, root.path().to_owned(), root.path().join("names")));
         let mut writing = Writing::new(places.clone(), 7);
         for piece in [&b"ab"[..], b"cd"] {
             writing.write(piece).expect("it is written");

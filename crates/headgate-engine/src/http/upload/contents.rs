@@ -11,9 +11,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use nix::libc::{O_NOCTTY, O_NONBLOCK};
+use rustix::fs::OFlags;
 
-use super::below;
+use crate::files::{Directory, Refused};
 use crate::model::error::{ErrorKind, Failure, cause};
 use crate::model::message::OptionName;
 use crate::model::reason::Reason;
@@ -134,22 +134,29 @@ impl Version {
 /// Opens a regular file, below `root` if there is one.
 fn open(root: Option<&Path>, path: &Path) -> Result<(File, Metadata), Failure> {
     if let Some(root) = root {
-        return match below::open(root, path) {
-            Ok(opened) => Ok(opened),
-            Err(below::Refused::Outside) => Err(outside(path, &format!("it is not below {}", root.display()))),
-            Err(below::Refused::Link) => Err(outside(path, "a symbolic link is on the way to it")),
-            Err(below::Refused::Irregular { is_directory }) => Err(irregular(path, is_directory)),
-            Err(below::Refused::Unreadable(error)) => Err(unreadable(path, &error)),
-        };
+        return open_below(root, path).map_err(|error| match error.downcast::<Refused>() {
+            Ok(Refused::Outside) => outside(path, &format!("it is not below {}", root.display())),
+            Ok(link @ Refused::Link) => outside(path, &link.to_string()),
+            Ok(Refused::Irregular { is_directory }) => irregular(path, is_directory),
+            Err(error) => unreadable(path, &error),
+        });
     }
     let checked =
         |metadata: Metadata| if metadata.is_file() { Ok(metadata) } else { Err(irregular(path, metadata.is_dir())) };
     // Before it is opened: that alone can set a device going.
     checked(fs::metadata(path).map_err(|error| unreadable(path, &error))?)?;
     // Should a pipe have come in between, nobody waits for its other end.
-    let opened = OpenOptions::new().read(true).custom_flags(O_NONBLOCK | O_NOCTTY).open(path);
+    let opened =
+        OpenOptions::new().read(true).custom_flags((OFlags::NONBLOCK | OFlags::NOCTTY).bits().cast_signed()).open(path);
     let file = opened.map_err(|error| unreadable(path, &error))?;
     let metadata = checked(file.metadata().map_err(|error| unreadable(path, &error))?)?;
+    Ok((file, metadata))
+}
+
+/// Opens a regular file below `root`. An absolute path must begin with `root`, as that is written.
+fn open_below(root: &Path, path: &Path) -> io::Result<(File, Metadata)> {
+    let file = Directory::open(root)?.file(&root.join(path))?;
+    let metadata = file.metadata()?;
     Ok((file, metadata))
 }
 
@@ -171,7 +178,7 @@ pub fn length_now(body: &RowBody) -> u64 {
     let lengths = pieces.iter().map(|piece| match piece {
         BodyPiece::Bytes(bytes) => bytes.len() as u64,
         BodyPiece::File(path) => fs::metadata(path).ok().filter(Metadata::is_file).map_or(0, |metadata| metadata.len()),
-        BodyPiece::FileBelow(root, path) => below::open(root, path).map_or(0, |(_, metadata)| metadata.len()),
+        BodyPiece::FileBelow(root, path) => open_below(root, path).map_or(0, |(_, metadata)| metadata.len()),
     });
     lengths.fold(0, u64::saturating_add)
 }

@@ -9,7 +9,6 @@
 //! asked. So an upload never waits for memory: a server may answer while it reads, and what waits for the answer's memory must
 //! not be what the server waits for.
 
-mod below;
 mod contents;
 
 use std::convert::Infallible;

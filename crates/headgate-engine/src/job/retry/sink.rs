@@ -54,7 +54,8 @@ impl RetrySink {
         let began = Instant::now();
         for part in &parts {
             // Its rows are written anew: damage must not get a checksum of its own.
-            for batch in read_part(&self.writer.directory.path_of(&part.name), part.crc32, &self.schema)? {
+            let directory = &self.writer.directory;
+            for batch in read_part(directory.opened(), &directory.path_of(&part.name), part.crc32, &self.schema)? {
                 let batch = batch?;
                 self.writer.forget_failed(&batch);
                 let stays: BooleanArray = rows(&batch)?.iter().map(|row| Some(!asked.contains(*row as u64))).collect();

@@ -11,6 +11,7 @@ use memchr::memchr_iter;
 
 use super::decode::LineDecoder;
 use super::encode::LineEncoder;
+use crate::files::Directory;
 use crate::model::error::JobError;
 use crate::parts::checksum::{BUFFER_BYTES, Checksummed, FinishedPart, open_verified};
 use crate::parts::writer::PartWriter;
@@ -46,8 +47,8 @@ impl PartWriter for NdjsonPart {
         self.out.get_ref().bytes() + self.out.buffer().len() as u64
     }
 
-    fn append(&mut self, part: &Path, crc32: u32) -> io::Result<u64> {
-        let mut lines = BufReader::with_capacity(BUFFER_BYTES, open_verified(part, crc32)?);
+    fn append(&mut self, directory: &Directory, part: &Path, crc32: u32) -> io::Result<u64> {
+        let mut lines = BufReader::with_capacity(BUFFER_BYTES, open_verified(directory, part, crc32)?);
         let mut rows = 0;
         loop {
             let bytes = lines.fill_buf()?;

@@ -23,6 +23,7 @@ use parquet::schema::types::ColumnPath;
 use super::body::BodyColumn;
 use super::copy;
 use super::pages::{self, PageKeeper};
+use crate::files::Directory;
 use crate::model::error::JobError;
 use crate::parts::checksum::{Checksummed, FinishedPart, open_verified};
 use crate::parts::read;
@@ -165,8 +166,8 @@ impl PartWriter for ParquetPart {
         (self.writer.bytes_written() + self.group.as_ref().map_or(0, Group::encoded_bytes)) as u64
     }
 
-    fn append(&mut self, part: &Path, crc32: u32) -> io::Result<u64> {
-        let file = open_verified(part, crc32)?;
+    fn append(&mut self, directory: &Directory, part: &Path, crc32: u32) -> io::Result<u64> {
+        let file = open_verified(directory, part, crc32)?;
         let unreadable = |error: JobError| io::Error::new(io::ErrorKind::InvalidData, error);
         let groups = copy::row_groups(&file).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
         if are_large(&groups) {

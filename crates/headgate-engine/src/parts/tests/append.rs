@@ -3,6 +3,7 @@ use std::{fs, io};
 use parquet::file::metadata::{PageIndexPolicy, ParquetMetaDataReader, RowGroupMetaData};
 
 use super::*;
+use crate::files::Directory;
 
 #[test]
 fn length_and_checksum_of_a_part_are_those_of_its_file() {
@@ -23,6 +24,7 @@ fn parts_put_together_have_the_rows_of_all_in_order() {
     let second = answered((0..3000).map(|row| row.to_string().into_bytes()));
     let third = answered([b"at the end".to_vec()]);
     let directory = tempfile::tempdir().unwrap();
+    let root = Directory::open(directory.path()).unwrap();
     for path in paths(directory.path()) {
         let schema = first.schema();
         let extension = path.extension().unwrap().to_str().unwrap();
@@ -30,7 +32,7 @@ fn parts_put_together_have_the_rows_of_all_in_order() {
         for (number, records) in [&first, &second, &answered([])].into_iter().enumerate() {
             let small = directory.path().join(format!("small-{number}.{extension}"));
             let crc32 = write(&small, records).crc32;
-            assert_eq!(records.num_rows() as u64, together.append(&small, crc32).unwrap());
+            assert_eq!(records.num_rows() as u64, together.append(&root, &small, crc32).unwrap());
         }
         together.write(&third).unwrap();
         together.finish().unwrap();
@@ -43,6 +45,7 @@ fn parts_put_together_have_the_rows_of_all_in_order() {
 #[test]
 fn large_row_groups_are_put_together_as_they_are() {
     let directory = tempfile::tempdir().unwrap();
+    let root = Directory::open(directory.path()).unwrap();
     let large = |first: u32| answered((first..first + 50_000).map(|row| row.to_string().into_bytes()));
     let parts = [answered([b"first".to_vec()]), large(0), large(7), answered([b"last".to_vec()])];
     let schema = parts[0].schema();
@@ -51,7 +54,7 @@ fn large_row_groups_are_put_together_as_they_are() {
     for (number, records) in parts.iter().enumerate() {
         let part = directory.path().join(format!("part-{number}.parquet"));
         let crc32 = write(&part, records).crc32;
-        assert_eq!(records.num_rows() as u64, together.append(&part, crc32).unwrap());
+        assert_eq!(records.num_rows() as u64, together.append(&root, &part, crc32).unwrap());
     }
     let size = together.bytes();
     assert!(size > 0);
@@ -72,6 +75,7 @@ fn large_row_groups_are_put_together_as_they_are() {
 #[test]
 fn of_a_part_that_is_not_the_one_committed_nothing_is_added() {
     let directory = tempfile::tempdir().unwrap();
+    let root = Directory::open(directory.path()).unwrap();
     let good = answered([b"good".to_vec()]);
     for path in paths(directory.path()) {
         let extension = path.extension().unwrap().to_str().unwrap();
@@ -84,7 +88,7 @@ fn of_a_part_that_is_not_the_one_committed_nothing_is_added() {
         let mut together = writer(&path, &good.schema());
         together.write(&good).unwrap();
 
-        let error = together.append(&damaged, crc32).unwrap_err();
+        let error = together.append(&root, &damaged, crc32).unwrap_err();
 
         assert_eq!(io::ErrorKind::InvalidData, error.kind());
         let expected = format!("{} is damaged: its content is not what was committed", damaged.display());
@@ -97,9 +101,10 @@ fn of_a_part_that_is_not_the_one_committed_nothing_is_added() {
 #[test]
 fn a_part_that_is_missing_is_named() {
     let directory = tempfile::tempdir().unwrap();
+    let root = Directory::open(directory.path()).unwrap();
     for path in paths(directory.path()) {
         let missing = path.with_file_name("missing");
-        let error = writer(&path, &schema(&Fields::empty())).append(&missing, 0).unwrap_err();
+        let error = writer(&path, &schema(&Fields::empty())).append(&root, &missing, 0).unwrap_err();
         assert_eq!(io::ErrorKind::NotFound, error.kind());
         assert_eq!(format!("can't read {}: no such file or directory", missing.display()), error.to_string());
     }

@@ -1,13 +1,15 @@
 //! Runs that end while bodies are on their way into files.
 
-use std::fs::File;
-use std::io::{Read as _, Write as _};
-use std::path::PathBuf;
+use std::fs::{self, File};
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::FileTypeExt as _;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::thread;
 
 use headgate_engine::engine::Engine;
-use headgate_engine::job::storage::Disk;
+use headgate_engine::files::Directory;
+use headgate_engine::job::storage::Storage;
 use headgate_engine::run::Run;
 use nix::sys::stat::Mode;
 use nix::unistd::mkfifo;
@@ -19,10 +21,23 @@ use crate::scripted::{Scripted, read_head, response};
 /// More than a pipe holds.
 const BYTES: usize = 300_000;
 
+/// A disk that opens a pipe where a file is to be made, and waits for its other end.
+#[derive(Debug)]
+struct PipesOpen;
+
+impl Storage for PipesOpen {
+    fn create(&self, directory: &Directory, path: &Path, mode: u32) -> io::Result<File> {
+        if fs::symlink_metadata(path).is_ok_and(|metadata| metadata.file_type().is_fifo()) {
+            return File::create(path);
+        }
+        directory.create(path, mode)
+    }
+}
+
 fn start(rig: &Rig, engine: Option<&Engine>) -> Result<Run, String> {
     let started = match engine {
-        Some(engine) => Run::job_on(engine, &rig.options, Arc::new(Disk)),
-        None => Run::job(&rig.options),
+        Some(engine) => Run::job_on(engine, &rig.options, Arc::new(PipesOpen)),
+        None => Run::job_with(&rig.options, Arc::new(PipesOpen)),
     };
     started.map_err(|error| error.to_string())
 }

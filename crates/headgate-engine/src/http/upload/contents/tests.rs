@@ -2,9 +2,8 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
-use nix::sys::stat::Mode;
-use nix::unistd::mkfifo;
 use proptest::prelude::*;
+use rustix::fs::{CWD, Mode, mkfifoat};
 use tempfile::TempDir;
 
 use super::*;
@@ -68,7 +67,7 @@ proptest! {
 fn what_is_no_regular_file_is_refused_and_never_waited_for() {
     let directory = directory();
     let pipe = directory.path().join("pipe");
-    mkfifo(&pipe, Mode::S_IRWXU).expect("a pipe");
+    mkfifoat(CWD, &pipe, Mode::RWXU).expect("a pipe");
     let missing = directory.path().join("missing");
     let irregular = "a file of the body can't be sent: it is not a regular file";
     let unreadable = "a file of the body can't be read";

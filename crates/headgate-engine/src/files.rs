@@ -1,0 +1,466 @@
+//! Files below a directory that the user chose: no path leads out of it, and none over a symbolic link.
+//!
+//! What is on the way is opened relative to the directory, in one call where the kernel and the container allow it (`openat2`
+//! with `RESOLVE_BENEATH` and `RESOLVE_NO_SYMLINKS`), otherwise one directory after the other with `O_NOFOLLOW`. So the file that
+//! was checked is the file that is used, even if another process changes links meanwhile. The directory itself may be reached
+//! over links. Only regular files are opened: a pipe would block, and a device may act.
+
+pub mod storage;
+
+use std::ffi::{OsStr, OsString};
+use std::fmt;
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStringExt as _;
+use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
+
+use rustix::fs::{
+    AtFlags, CWD, Dir, FileType, Mode, OFlags, Stat, fstat, fsync, linkat, mkdirat, openat, renameat, statat, unlinkat,
+};
+use rustix::io::Errno;
+
+const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
+/// Of directories that are only passed, which this user need not be allowed to list.
+#[cfg(target_os = "linux")]
+const ON_THE_WAY: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
+#[cfg(not(target_os = "linux"))]
+const ON_THE_WAY: OFlags = DIRECTORY;
+/// If the path has become a pipe since the check, opening it does not wait for its other end.
+const FILE: OFlags = OFlags::NONBLOCK.union(OFlags::NOCTTY).union(OFlags::CLOEXEC).union(OFlags::NOFOLLOW);
+const NEW_FILE: OFlags = FILE.union(OFlags::RDWR).union(OFlags::CREATE).union(OFlags::EXCL);
+
+/// The mode of a new file that others may read, less the umask.
+pub const SHARED: u32 = 0o666;
+/// The mode of a new file that only its owner may read.
+pub const PRIVATE: u32 = 0o600;
+/// The mode of a new directory, less the umask.
+const OF_DIRECTORIES: u32 = 0o775;
+
+/// Why a path is not used, as the source of an [`io::Error`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Refused {
+    Outside,
+    Link,
+    /// It is a directory, or a pipe, a socket or a device.
+    Irregular {
+        is_directory: bool,
+    },
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Outside => "it is outside of its directory",
+            Self::Link => "a symbolic link is on the way to it",
+            Self::Irregular { is_directory: true } => "it is a directory",
+            Self::Irregular { is_directory: false } => "it is not a regular file",
+        })
+    }
+}
+
+impl std::error::Error for Refused {}
+
+impl From<Refused> for io::Error {
+    fn from(refused: Refused) -> Self {
+        Self::new(io::ErrorKind::InvalidInput, refused)
+    }
+}
+
+/// An open directory. The paths that its methods take begin with its own.
+#[derive(Debug, Clone)]
+pub struct Directory {
+    handle: Arc<OwnedFd>,
+    path: Arc<Path>,
+}
+
+impl Directory {
+    /// # Errors
+    /// It is missing, no directory, or not accessible.
+    pub fn open(path: &Path) -> io::Result<Self> {
+        let handle = match openat(CWD, path, DIRECTORY, Mode::empty()) {
+            Err(Errno::ACCESS) => openat(CWD, path, ON_THE_WAY, Mode::empty()),
+            opened => opened,
+        };
+        Ok(Self { handle: Arc::new(handle?), path: path.into() })
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Returns the owner, the mode and the like of the directory itself.
+    ///
+    /// # Errors
+    /// Those of the system.
+    pub fn stat(&self) -> io::Result<Stat> {
+        Ok(fstat(&self.handle)?)
+    }
+
+    /// Checks that the path still leads to this directory: an open directory can be renamed.
+    ///
+    /// # Errors
+    /// `NotFound`: it leads elsewhere, or nowhere.
+    pub fn check_path(&self) -> io::Result<()> {
+        let (now, opened) = (rustix::fs::stat(&*self.path)?, self.stat()?);
+        if (now.st_dev, now.st_ino) == (opened.st_dev, opened.st_ino) { Ok(()) } else { Err(Errno::NOENT.into()) }
+    }
+
+    /// Opens a regular file to read it.
+    ///
+    /// # Errors
+    /// [`Refused`], and those of the system, as all that follow.
+    pub fn file(&self, path: &Path) -> io::Result<File> {
+        self.open_file(path, OFlags::RDONLY)
+    }
+
+    /// Opens a regular file to read it and write to it.
+    pub fn file_to_change(&self, path: &Path) -> io::Result<File> {
+        self.open_file(path, OFlags::RDWR)
+    }
+
+    /// Opens a regular file to read it and write to its end.
+    pub fn file_to_append(&self, path: &Path) -> io::Result<File> {
+        self.open_file(path, OFlags::RDWR | OFlags::APPEND)
+    }
+
+    fn open_file(&self, path: &Path, access: OFlags) -> io::Result<File> {
+        self.within(path, |directory, name| {
+            // Before it is opened: that alone can set a device going.
+            check_regular(&statat(directory, name, AtFlags::SYMLINK_NOFOLLOW)?)?;
+            let file = openat(directory, name, FILE | access, Mode::empty())?;
+            check_regular(&fstat(&file)?)?;
+            Ok(file.into())
+        })
+    }
+
+    /// Opens a new file to read it and write to it.
+    ///
+    /// # Errors
+    /// `AlreadyExists`: something has this name, if only a link.
+    pub fn create_new(&self, path: &Path, mode: u32) -> io::Result<File> {
+        self.within(path, |directory, name| Ok(openat(directory, name, NEW_FILE, Mode::from_raw_mode(mode))?.into()))
+    }
+
+    /// Opens a regular file to read it and write to it, a new one if there is none.
+    pub fn open_or_create(&self, path: &Path, mode: u32) -> io::Result<File> {
+        match self.create_new(path, mode) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => self.file_to_change(path),
+            created => created,
+        }
+    }
+
+    /// Opens a new file; a file or link that has the name is removed.
+    pub fn create(&self, path: &Path, mode: u32) -> io::Result<File> {
+        match self.create_new(path, mode) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                self.remove(path)?;
+                self.create_new(path, mode)
+            }
+            created => created,
+        }
+    }
+
+    /// Makes a directory if it is missing; those above it must be there.
+    pub fn create_directory(&self, path: &Path) -> io::Result<()> {
+        let make = |directory: BorrowedFd<'_>, name: &OsStr| {
+            Ok(mkdirat(directory, name, Mode::from_raw_mode(OF_DIRECTORIES))?)
+        };
+        match self.within(path, make) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && !self.is_directory(path) => {
+                Err(io::Error::new(io::ErrorKind::NotADirectory, format!("{} is not a directory", path.display())))
+            }
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+            created => created,
+        }
+    }
+
+    /// Makes a directory and those above it, as far as they are missing.
+    pub fn create_directories(&self, path: &Path) -> io::Result<()> {
+        let mut made = self.path.to_path_buf();
+        self.below(path)?.iter().try_for_each(|name| {
+            made.push(name);
+            self.create_directory(&made)
+        })
+    }
+
+    /// Removes a file or a link.
+    pub fn remove(&self, path: &Path) -> io::Result<()> {
+        self.within(path, |directory, name| Ok(unlinkat(directory, name, AtFlags::empty())?))
+    }
+
+    pub fn remove_empty_directory(&self, path: &Path) -> io::Result<()> {
+        self.within(path, |directory, name| Ok(unlinkat(directory, name, AtFlags::REMOVEDIR)?))
+    }
+
+    /// Removes a directory and all that is in it. Links are removed and not followed.
+    pub fn remove_directory(&self, path: &Path) -> io::Result<()> {
+        for entry in self.entries(path)? {
+            let (name, kind) = entry?;
+            let path = path.join(name);
+            if kind == FileType::Directory { self.remove_directory(&path)? } else { self.remove(&path)? }
+        }
+        self.remove_empty_directory(path)
+    }
+
+    /// Moves a file; what was there under the new name is gone.
+    pub fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.within_both(from, to, |(from, old), (to, new)| renameat(from, old, to, new))
+    }
+
+    /// Gives a file the new name, only if nothing has that: in one step where the file system can.
+    #[cfg(target_os = "linux")]
+    pub fn rename_new(&self, from: &Path, to: &Path) -> io::Result<()> {
+        use rustix::fs::{RenameFlags, renameat_with};
+        let renamed = self.within_both(from, to, |(from, old), (to, new)| {
+            match renameat_with(from, old, to, new, RenameFlags::NOREPLACE) {
+                // Not every file system can.
+                Err(Errno::INVAL | Errno::NOSYS) => Ok(false),
+                renamed => renamed.map(|()| true),
+            }
+        })?;
+        if renamed { Ok(()) } else { self.link(from, to).and_then(|()| self.remove(from)) }
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    pub fn rename_new(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.link(from, to).and_then(|()| self.remove(from))
+    }
+
+    /// Gives a file a second name, only if nothing has that.
+    pub fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.within_both(from, to, |(from, old), (to, new)| linkat(from, old, to, new, AtFlags::empty()))
+    }
+
+    /// Returns what has this name: a link itself, not what it leads to.
+    pub fn look(&self, path: &Path) -> io::Result<Stat> {
+        self.within(path, |directory, name| Ok(statat(directory, name, AtFlags::SYMLINK_NOFOLLOW)?))
+    }
+
+    pub fn exists(&self, path: &Path) -> io::Result<bool> {
+        match self.look(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            found => found.map(|_| true),
+        }
+    }
+
+    /// Returns whether a regular file of this length is there.
+    pub fn is_file_of(&self, path: &Path, bytes: u64) -> bool {
+        self.look(path).is_ok_and(|stat| check_regular(&stat).is_ok() && length(&stat) == bytes)
+    }
+
+    pub fn is_directory(&self, path: &Path) -> bool {
+        self.look(path).is_ok_and(|stat| kind(&stat) == FileType::Directory)
+    }
+
+    /// Returns the names in a directory, and what they are.
+    pub fn entries(&self, path: &Path) -> io::Result<impl Iterator<Item = io::Result<(OsString, FileType)>> + use<>> {
+        let (directory, listed) = (self.clone(), path.to_owned());
+        let entries = Dir::new(self.directory(path)?)?.filter_map(move |entry| {
+            let entry = match entry {
+                Ok(entry) if matches!(entry.file_name().to_bytes(), b"." | b"..") => return None,
+                Ok(entry) => entry,
+                Err(error) => return Some(Err(error.into())),
+            };
+            let name = OsString::from_vec(entry.file_name().to_bytes().to_vec());
+            let kind = match entry.file_type() {
+                // Some file systems do not tell.
+                FileType::Unknown => directory.look(&listed.join(&name)).map(|stat| kind(&stat)),
+                kind => Ok(kind),
+            };
+            Some(kind.map(|kind| (name, kind)))
+        });
+        Ok(entries)
+    }
+
+    /// Makes durable which names a directory has.
+    pub fn sync(&self, path: &Path) -> io::Result<()> {
+        Ok(fsync(self.directory(path)?)?)
+    }
+
+    /// Makes durable all that was written to the file system of this directory since it was opened, bytes and names.
+    pub fn sync_file_system(&self) -> io::Result<()> {
+        #[cfg(target_os = "linux")]
+        rustix::fs::syncfs(&self.handle)?;
+        #[cfg(not(target_os = "linux"))]
+        rustix::fs::sync();
+        Ok(())
+    }
+
+    /// Opens a directory, to lock it.
+    pub fn opened(&self, path: &Path) -> io::Result<File> {
+        self.directory(path).map(File::from)
+    }
+
+    fn directory(&self, path: &Path) -> io::Result<OwnedFd> {
+        let below = self.below(path)?;
+        if below.as_os_str().is_empty() {
+            return Ok(openat(&self.handle, ".", DIRECTORY, Mode::empty())?);
+        }
+        self.walk(&below, DIRECTORY)
+    }
+
+    /// Has `act` use the last name of a path, in the directory that the rest of the path leads to.
+    fn within<T>(&self, path: &Path, act: impl FnOnce(BorrowedFd<'_>, &OsStr) -> io::Result<T>) -> io::Result<T> {
+        let below = self.below(path)?;
+        let (Some(name), Some(before)) = (below.file_name(), below.parent()) else {
+            return Err(Refused::Outside.into());
+        };
+        if before.as_os_str().is_empty() {
+            return act(self.handle.as_fd(), name);
+        }
+        act(self.walk(before, ON_THE_WAY)?.as_fd(), name)
+    }
+
+    fn within_both<T>(
+        &self,
+        from: &Path,
+        to: &Path,
+        act: impl FnOnce((BorrowedFd<'_>, &OsStr), (BorrowedFd<'_>, &OsStr)) -> rustix::io::Result<T>,
+    ) -> io::Result<T> {
+        self.within(from, |from, old| self.within(to, |to, new| Ok(act((from, old), (to, new))?)))
+    }
+
+    /// Returns what follows the path of this directory, in which nothing leads upwards.
+    fn below(&self, path: &Path) -> Result<PathBuf, Refused> {
+        let mut below = PathBuf::new();
+        for component in path.strip_prefix(&self.path).map_err(|_| Refused::Outside)?.components() {
+            match component {
+                Component::Normal(name) => below.push(name),
+                Component::CurDir => {}
+                Component::ParentDir | Component::RootDir | Component::Prefix(_) => return Err(Refused::Outside),
+            }
+        }
+        Ok(below)
+    }
+
+    /// Opens a directory. `below` has normal components only.
+    fn walk(&self, below: &Path, flags: OFlags) -> io::Result<OwnedFd> {
+        #[cfg(target_os = "linux")]
+        {
+            use rustix::fs::{ResolveFlags, openat2};
+            let how = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
+            match openat2(&self.handle, below, flags, Mode::empty(), how) {
+                // The kernel does not know it, or the container does not allow it.
+                Err(Errno::NOSYS | Errno::PERM) => {}
+                Err(Errno::LOOP) => return Err(Refused::Link.into()),
+                opened => return Ok(opened?),
+            }
+        }
+        self.walk_by_steps(below, flags)
+    }
+
+    fn walk_by_steps(&self, below: &Path, flags: OFlags) -> io::Result<OwnedFd> {
+        let mut directory: Option<OwnedFd> = None;
+        for name in below {
+            let before = directory.as_ref().map_or(self.handle.as_fd(), AsFd::as_fd);
+            let opened = openat(before, name, flags | OFlags::NOFOLLOW, Mode::empty()).map_err(|error| {
+                let found = statat(before, name, AtFlags::SYMLINK_NOFOLLOW);
+                let is_link = found.is_ok_and(|stat| kind(&stat) == FileType::Symlink);
+                if is_link { Refused::Link.into() } else { io::Error::from(error) }
+            });
+            directory = Some(opened?);
+        }
+        directory.ok_or_else(|| Refused::Outside.into())
+    }
+}
+
+fn kind(stat: &Stat) -> FileType {
+    FileType::from_raw_mode(stat.st_mode)
+}
+
+/// Returns the length of a file.
+pub fn length(stat: &Stat) -> u64 {
+    u64::try_from(stat.st_size).unwrap_or_default()
+}
+
+fn check_regular(stat: &Stat) -> Result<(), Refused> {
+    match kind(stat) {
+        FileType::RegularFile => Ok(()),
+        FileType::Symlink => Err(Refused::Link),
+        other => Err(Refused::Irregular { is_directory: other == FileType::Directory }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::io::Read as _;
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    fn read(root: &Path, path: &str) -> Result<String, &'static str> {
+        let mut text = String::new();
+        let opened = Directory::open(root).and_then(|directory| directory.file(&root.join(path)));
+        match opened.map_err(io::Error::downcast::<Refused>) {
+            Ok(mut file) => file.read_to_string(&mut text).map(|_| text).map_err(|_| "unreadable"),
+            Err(Ok(Refused::Outside)) => Err("outside"),
+            Err(Ok(Refused::Link)) => Err("link"),
+            Err(Ok(Refused::Irregular { is_directory: true })) => Err("directory"),
+            Err(Ok(Refused::Irregular { is_directory: false })) => Err("irregular"),
+            Err(Err(_)) => Err("unreadable"),
+        }
+    }
+
+    /// As `openat2` does it, where that is not to be had.
+    #[test]
+    fn directories_are_opened_step_by_step_without_links() {
+        let parent = tempfile::tempdir().expect("a directory");
+        fs::create_dir_all(parent.path().join("root/a/b")).expect("directories");
+        symlink("a", parent.path().join("root/link")).expect("a link");
+        let directory = Directory::open(&parent.path().join("root")).expect("a directory");
+        for walk in [Directory::walk, Directory::walk_by_steps] {
+            assert!(walk(&directory, Path::new("a/b"), ON_THE_WAY).is_ok());
+            let refused = walk(&directory, Path::new("link/b"), ON_THE_WAY).expect_err("a link");
+            assert_eq!(Some(Refused::Link), refused.downcast::<Refused>().ok());
+            let missing = walk(&directory, Path::new("a/c"), ON_THE_WAY).expect_err("nothing");
+            assert_eq!(io::ErrorKind::NotFound, missing.kind());
+        }
+    }
+
+    /// CWE-22 and CWE-59, as in CVE-2007-4559 of Python's tarfile: a path that leads out, by itself or over links.
+    #[test]
+    fn a_path_leads_nowhere_but_below_its_root() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let root = directory.path().join("root");
+        fs::create_dir_all(root.join("a/b")).expect("directories");
+        fs::write(root.join("a/b/file"), "inside").expect("a file");
+        fs::write(directory.path().join("secret"), "secret").expect("a file");
+        symlink("../secret", root.join("link")).expect("a link");
+        symlink("..", root.join("up")).expect("a link");
+        symlink("b", root.join("a/same")).expect("a link");
+        let absolute = |path: &str| directory.path().join(path).display().to_string();
+        for (expected, path) in [
+            (Ok("inside"), "a/b/file"),
+            (Ok("inside"), "./a//b/./file"),
+            (Ok("inside"), &absolute("root/a/b/file")),
+            (Err("outside"), &absolute("secret")),
+            (Err("outside"), &absolute("root/../secret")),
+            (Err("outside"), "../secret"),
+            (Err("outside"), "a/../../secret"),
+            (Err("outside"), "/etc/passwd"),
+            (Err("outside"), ""),
+            (Err("outside"), "."),
+            (Err("link"), "link"),
+            (Err("link"), "up/secret"),
+            (Err("link"), "a/same/file"),
+            (Err("directory"), "a/b"),
+            (Err("unreadable"), "a/missing"),
+            (Err("unreadable"), "a/b/file/more"),
+        ] {
+            assert_eq!(expected.map(str::to_owned), read(&root, path), "{path}");
+        }
+        // Where the directory itself is, is the user's choice.
+        symlink(&root, directory.path().join("linked")).expect("a link");
+        assert_eq!(Ok("inside".to_owned()), read(&directory.path().join("linked"), "a/b/file"));
+    }
+
+    #[test]
+    fn what_is_no_file_is_not_opened() {
+        let directory = tempfile::tempdir().expect("a directory");
+        rustix::fs::mkfifoat(CWD, directory.path().join("pipe"), Mode::RWXU).expect("a pipe");
+        assert_eq!(Err("irregular"), read(directory.path(), "pipe"));
+    }
+}

@@ -1,0 +1,259 @@
+//! What others put into an output directory leads no job out of it, and stops none.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use headgate_engine::files::Directory;
+use headgate_engine::http::save::places::SavePlaces;
+use headgate_engine::job::look::credentials_for;
+use headgate_engine::job::status::{parts, status};
+use headgate_engine::model::error::JobErrorKind;
+use headgate_engine::model::options::Format;
+use headgate_engine::parts::read::PartRows;
+use rustix::fs::{CWD, Mode, mkfifoat};
+use serde_json::{Value, json};
+
+use crate::check::check_finished;
+use crate::harness::{Bench, FORMATS, rewrite};
+use crate::power::files_below;
+use crate::storage::Recorder;
+
+/// A job with a commit of some of its rows.
+fn begun(bench: Bench) -> Bench {
+    bench.run_batches(Recorder::new(), 1).result.unwrap();
+    bench
+}
+
+/// A directory of somebody else with a file in it.
+fn victim(bench: &Bench) -> PathBuf {
+    let victim = bench.parent.path().join("victim");
+    fs::create_dir(&victim).unwrap();
+    fs::write(victim.join("precious"), "precious").unwrap();
+    victim
+}
+
+fn check_refused(bench: &Bench, named: &str) {
+    let error = bench.run(Recorder::new()).result.unwrap_err();
+    assert_eq!(JobErrorKind::Output, error.kind, "{error}");
+    assert!(error.to_string().contains(named), "{named}: {error}");
+}
+
+fn newest_commit(bench: &Bench) -> PathBuf {
+    files_below(&bench.out().join("_headgate/log")).pop().unwrap()
+}
+
+#[allow(clippy::print_stdout)]
+fn is_root() -> bool {
+    let is_root = rustix::process::geteuid().is_root();
+    if !is_root {
+        println!("skipped: only root can act as another user");
+    }
+    is_root
+}
+
+#[test]
+fn directories_of_a_job_that_are_links_are_not_followed() {
+    for name in ["_headgate", "_headgate/tmp", "_headgate/log"] {
+        let bench = begun(Bench::new(Format::Ndjson));
+        let (place, victim) = (bench.out().join(name), victim(&bench));
+        fs::rename(&place, bench.parent.path().join("moved")).unwrap();
+        symlink(&victim, &place).unwrap();
+        check_refused(&bench, name);
+        assert_eq!(vec![victim.join("precious")], files_below(&victim), "{name}");
+    }
+}
+
+#[test]
+fn files_of_a_job_that_are_links_or_pipes_are_not_opened() {
+    for name in ["_headgate/lock", "_headgate/job.json", "_headgate/log/", "part-00000001.ndjson"] {
+        let bench = begun(Bench::new(Format::Ndjson));
+        let commit = newest_commit(&bench);
+        let name = if name.ends_with('/') { commit.strip_prefix(bench.out()).unwrap().to_str().unwrap() } else { name };
+        let (place, moved) = (bench.out().join(name), victim(&bench).join("moved"));
+        fs::rename(&place, &moved).unwrap();
+        let before = fs::read(&moved).unwrap();
+        symlink(&moved, &place).unwrap();
+        check_refused(&bench, name);
+        assert_eq!(before, fs::read(&moved).unwrap(), "{name}");
+        fs::remove_file(&place).unwrap();
+        mkfifoat(CWD, &place, Mode::RWXU).unwrap();
+        check_refused(&bench, name);
+        fs::remove_file(&place).unwrap();
+        fs::rename(&moved, &place).unwrap();
+        bench.run(Recorder::new()).result.unwrap();
+        check_finished(&bench);
+    }
+}
+
+#[test]
+fn what_was_set_of_a_job_is_not_read_over_a_link_or_from_a_pipe() {
+    let bench = begun(Bench::new(Format::Ndjson));
+    let control = bench.out().join("_headgate/control.json");
+    symlink(victim(&bench).join("precious"), &control).unwrap();
+    let told = "can't read";
+    assert!(status(&bench.out()).unwrap().note.is_some_and(|note| note.starts_with(told)));
+    fs::remove_file(&control).unwrap();
+    mkfifoat(CWD, &control, Mode::RWXU).unwrap();
+    assert!(status(&bench.out()).unwrap().note.is_some_and(|note| note.starts_with(told)));
+}
+
+#[test]
+fn a_part_that_has_become_a_link_is_not_read() {
+    let bench = begun(Bench::new(Format::Parquet));
+    let parts = parts(&bench.out()).unwrap();
+    let (place, moved) = (parts.files[0].path.clone(), victim(&bench).join("moved"));
+    fs::rename(&place, &moved).unwrap();
+    symlink(&moved, &place).unwrap();
+    let error = PartRows::new(parts.files, parts.schema).next().unwrap().unwrap_err();
+    assert_eq!(format!("can't read {}: a symbolic link is on the way to it", place.display()), error.to_string());
+}
+
+#[test]
+fn a_commit_names_parts_and_nothing_else() {
+    let name = |name: &str| json!({"name": name, "rows": 1, "bytes": 1, "crc32": 1});
+    let changes: [fn(&mut Value, Value); 3] = [
+        |commit, part| commit["adds"] = json!([part]),
+        |commit, part| commit["removes"] = json!([part["name"]]),
+        |commit, part| commit["parts"] = json!([part]),
+    ];
+    for foreign in ["../../.bashrc", "/etc/passwd", "_headgate/job.json", "notes.txt", "part-1.ndjson", ""] {
+        for change in changes {
+            let bench = begun(Bench::new(Format::Ndjson));
+            let commit = newest_commit(&bench);
+            rewrite(&commit, |record| change(record, name(foreign)));
+            let expected =
+                format!("{} is damaged (it names {foreign:?}, which is not the name of a part", commit.display());
+            check_refused(&bench, &expected);
+        }
+    }
+}
+
+#[test]
+fn a_checkpoint_adds_no_part_that_it_does_not_list_and_removes_none_that_it_does() {
+    let changes: [fn(&mut Value); 2] = [
+        |commit| commit["adds"] = json!([{"name": "part-00000099.ndjson", "rows": 1, "bytes": 1, "crc32": 1}]),
+        |commit| commit["removes"] = json!([commit["parts"][0]["name"]]),
+    ];
+    for change in changes {
+        let bench = Bench::new(Format::Ndjson);
+        bench.run(Recorder::new()).result.unwrap();
+        let (commit, before) = (newest_commit(&bench), files_below(&bench.out()));
+        rewrite(&commit, change);
+        assert!(bench.open(Recorder::new()).is_err());
+        assert_eq!(before, files_below(&bench.out()));
+    }
+}
+
+#[test]
+fn the_path_of_a_row_leads_no_saved_file_out_of_the_directory_or_over_others() {
+    // As long as the path that it replaces, so that the part is.
+    for path in ["../victim.tx", "/tmp/victims", "_headgate/jo", "images/../vi", "images//v.tx", "part-1.jsonl"] {
+        let bench = begun(Bench::saving(Format::Ndjson));
+        let places =
+            SavePlaces::new(Directory::open(&bench.out()).unwrap(), bench.out().join("_headgate/tmp"), PathBuf::new());
+        // That which says that the run ended: what the one before it says is done again then.
+        fs::remove_file(newest_commit(&bench)).unwrap();
+        let part = bench.out().join("part-00000001.ndjson");
+        let text = fs::read_to_string(&part).unwrap();
+        assert!(text.contains("images/0.txt"));
+        fs::write(&part, text.replace("images/0.txt", path)).unwrap();
+        let crc32 = crc32fast::hash(&fs::read(&part).unwrap());
+        rewrite(&newest_commit(&bench), |commit| {
+            let adds = commit["adds"].as_array_mut().unwrap();
+            adds.iter_mut().find(|part| part["name"] == "part-00000001.ndjson").unwrap()["crc32"] = crc32.into();
+            commit["parts_sum"] = "".into();
+        });
+        let claimed = places.claimed(path);
+        fs::write(&claimed, "crafted").unwrap();
+        check_refused(&bench, "which is not where a body is saved");
+        assert_eq!("crafted", fs::read_to_string(&claimed).unwrap(), "it was moved to {path}");
+    }
+}
+
+#[test]
+fn bodies_are_not_saved_over_a_link() {
+    for format in FORMATS {
+        let bench = Bench::saving(format);
+        let victim = victim(&bench);
+        fs::create_dir(bench.out()).unwrap();
+        bench.run_batches(Recorder::new(), 0).result.unwrap();
+        symlink(&victim, bench.out().join("images")).unwrap();
+        check_refused(&bench, "a symbolic link is on the way to it");
+        assert_eq!(vec![victim.join("precious")], files_below(&victim));
+    }
+}
+
+#[test]
+fn an_output_directory_may_be_a_link_itself() {
+    let bench = Bench::new(Format::Parquet);
+    let elsewhere = bench.parent.path().join("elsewhere");
+    fs::create_dir(&elsewhere).unwrap();
+    symlink(&elsewhere, bench.out()).unwrap();
+    bench.run(Recorder::new()).result.unwrap();
+    check_finished(&bench);
+}
+
+/// A directory for all, as `/tmp` is, in which another user makes what `command` says.
+fn as_another_user(bench: &Bench, command: &[&str], path: &Path) {
+    const NOBODY: u32 = 65534;
+    fs::set_permissions(bench.parent.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    fs::create_dir_all(bench.out()).unwrap();
+    fs::set_permissions(bench.out(), fs::Permissions::from_mode(0o1777)).unwrap();
+    let made = Command::new(command[0]).args(&command[1..]).arg(path).uid(NOBODY).gid(NOBODY).status().unwrap();
+    assert!(made.success());
+}
+
+#[test]
+fn a_control_directory_of_another_user_is_not_used() {
+    if !is_root() {
+        return;
+    }
+    let bench = Bench::new(Format::Parquet);
+    let own = bench.out().join("_headgate");
+    as_another_user(&bench, &["mkdir"], &own);
+    as_another_user(&bench, &["touch"], &own.join("job.json"));
+    let expected = format!(
+        "{} belongs to user 65534, who is neither this user (0) nor the owner of the output directory",
+        own.display()
+    );
+    check_refused(&bench, &expected);
+    assert!(status(&bench.out()).unwrap_err().to_string().starts_with(&expected));
+    assert!(credentials_for(&bench.out()).is_empty());
+    assert_eq!(vec![own.join("job.json")], files_below(&bench.out()));
+}
+
+#[test]
+fn a_control_directory_of_the_owner_of_the_output_directory_is_used() {
+    if !is_root() {
+        return;
+    }
+    let bench = Bench::new(Format::Parquet);
+    let own = bench.out().join("_headgate");
+    as_another_user(&bench, &["mkdir"], &own);
+    std::os::unix::fs::chown(bench.out(), Some(65534), None).unwrap();
+    bench.run(Recorder::new()).result.unwrap();
+    check_finished(&bench);
+}
+
+#[test]
+fn a_control_directory_that_everybody_may_write_to_is_not_used() {
+    let bench = begun(Bench::new(Format::Parquet));
+    let own = bench.out().join("_headgate");
+    fs::set_permissions(&own, fs::Permissions::from_mode(0o777)).unwrap();
+    check_refused(&bench, &format!("every user may write to {}", own.display()));
+    fs::set_permissions(&own, fs::Permissions::from_mode(0o775)).unwrap();
+    bench.run(Recorder::new()).result.unwrap();
+}
+
+#[test]
+fn what_may_hold_hashes_of_secrets_is_for_its_owner_alone() -> io::Result<()> {
+    let bench = begun(Bench::new(Format::Parquet));
+    assert_eq!(0o600, fs::metadata(bench.out().join("_headgate/job.json"))?.mode() & 0o777);
+    assert_eq!(0, fs::metadata(bench.out().join("_headgate"))?.mode() & 0o002);
+    assert_ne!(0o600, fs::metadata(bench.out().join("part-00000001.parquet"))?.mode() & 0o777);
+    Ok(())
+}
