@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use tokio::time::MissedTickBehavior;
 
-use crate::engine::conclude::Ended;
 use crate::engine::share::{Share, StopOnPanic};
 use crate::http::target;
 use crate::model::error::{ErrorKind, Failure};
@@ -37,9 +36,7 @@ impl Share {
     fn cancel_in_flight(&self, holds: impl Fn(&Row) -> bool) {
         for (row, span) in self.lanes.cancel(holds) {
             let failure = Failure::new(ErrorKind::Cancelled, "cancelled while it was in flight");
-            let ended = span.map(|span| Ended { span, remote_addr: None });
-            let outcome = self.unanswered(row, ended, failure);
-            self.cancelled.borrow_mut().push(outcome);
+            self.record_later(self.failed(row, span, failure));
         }
         self.wake();
     }
@@ -47,14 +44,6 @@ impl Share {
     /// Notes that the worker runs.
     pub(super) fn beat(&self, now: Reading) {
         self.shared.scheduler.beat(now);
-    }
-
-    pub(super) async fn end_cancelled(&self) {
-        loop {
-            let outcome = self.cancelled.borrow_mut().pop();
-            let Some(outcome) = outcome else { return };
-            self.end_without_lane(outcome).await;
-        }
     }
 
     pub(super) async fn work_in_background(self: Rc<Self>) {

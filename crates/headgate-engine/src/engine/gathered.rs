@@ -23,6 +23,14 @@ pub(super) struct Gathered {
     sending: tokio::sync::Mutex<()>,
 }
 
+/// What there is of the batch after an outcome was added.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Batch {
+    HasRoom,
+    /// It is to be sent to the sink.
+    Full,
+}
+
 /// Why nothing can be kept any more; `None`: the sink has failed, or its reader has gone.
 pub(super) type NothingIsKept = Option<JobError>;
 
@@ -41,25 +49,26 @@ impl Gathered {
         Ok(Self { builder: builder.map(RefCell::new), sink, sending: tokio::sync::Mutex::new(()) })
     }
 
-    /// Whether an outcome of so many bytes can be pushed.
+    /// Returns whether an outcome of so many bytes can be pushed.
     pub(super) fn has_room(&self, bytes: usize) -> bool {
         self.builder.as_ref().is_none_or(|builder| builder.borrow().has_room(bytes))
     }
 
-    /// Adds an outcome for which there is room; `failed`: its row failed. Whether a batch is full.
-    pub(super) fn push(&self, outcome: OutcomeRef<'_>, failed: bool) -> bool {
-        let Some(builder) = &self.builder else { return false };
-        let mut builder = builder.borrow_mut();
-        builder.push(outcome, failed);
-        builder.is_full()
+    /// Adds an outcome for which there is room; `failed`: its row failed.
+    pub(super) fn push(&self, outcome: OutcomeRef<'_>, failed: bool) -> Batch {
+        self.add(|builder| builder.push(outcome, failed))
     }
 
-    /// As [`Gathered::push`], with the memory that was set aside for it.
-    pub(super) fn push_owned(&self, outcome: Outcome, failed: bool) -> bool {
-        let Some(builder) = &self.builder else { return false };
+    /// As [`Gathered::push`], with the memory that is reserved for it.
+    pub(super) fn push_owned(&self, outcome: Outcome, failed: bool) -> Batch {
+        self.add(|builder| builder.push_owned(outcome, failed))
+    }
+
+    fn add(&self, add: impl FnOnce(&mut OutcomeBuilder)) -> Batch {
+        let Some(builder) = &self.builder else { return Batch::HasRoom };
         let mut builder = builder.borrow_mut();
-        builder.push_owned(outcome, failed);
-        builder.is_full()
+        add(&mut builder);
+        if builder.is_full() { Batch::Full } else { Batch::HasRoom }
     }
 
     /// Takes over from an allowance what was set aside for an outcome that is pushed.
@@ -152,7 +161,7 @@ mod tests {
             // Three sizes: several to a batch, just too large for that, small.
             let outcome = with_body(ordinal, [600_000, BATCH_BYTES, 10][ordinal as usize % 3]);
             if gathered.has_room(outcome.as_ref().bytes()) {
-                if gathered.push_owned(outcome, false) {
+                if gathered.push_owned(outcome, false) == Batch::Full {
                     gathered.send(true).await.expect("the sink is there");
                 }
             } else {
@@ -190,7 +199,7 @@ mod tests {
         let gathered = Gathered::new(None, MemoryBudget::new(0), sink).expect("nothing is kept");
         for ordinal in 0..10 {
             assert!(gathered.has_room(2 * BATCH_BYTES));
-            assert!(!gathered.push_owned(with_body(ordinal, BATCH_BYTES), false));
+            assert_eq!(Batch::HasRoom, gathered.push_owned(with_body(ordinal, BATCH_BYTES), false));
         }
         assert_eq!(Ok(()), gathered.send(false).await);
         assert!(gathered.is_empty() && batches.is_empty());

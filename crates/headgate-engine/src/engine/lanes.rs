@@ -13,22 +13,22 @@ use tokio::task::AbortHandle;
 use crate::model::row::Row;
 use crate::schedule::host_queues::HostIndex;
 
-/// As many places as there ever were lanes at a time.
+/// The lanes of a worker's share, and the slots that ended lanes have left: as many as there ever were lanes at a time.
 #[derive(Debug, Default)]
 pub(super) struct Lanes {
-    places: RefCell<Vec<Place>>,
+    slots: RefCell<Vec<Lane>>,
     /// Lanes that wait for a row; the one that began to wait last comes first, since its memory is warm.
-    parked: RefCell<Vec<PlaceIndex>>,
-    /// Places that no lane has.
-    free: RefCell<Vec<PlaceIndex>>,
+    parked: RefCell<Vec<LaneIndex>>,
+    /// The slots of lanes that have ended.
+    free: RefCell<Vec<LaneIndex>>,
 }
 
-/// A lane's own place.
+/// Identifies a lane of a worker's share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct PlaceIndex(u32);
+pub(super) struct LaneIndex(u32);
 
 #[derive(Debug, Default)]
-struct Place {
+struct Lane {
     row: Option<Row>,
     /// The host that its row was started for, if the scheduler counts what is in flight there.
     host: Option<HostIndex>,
@@ -66,42 +66,45 @@ impl Span {
 }
 
 impl Lanes {
-    /// A place for a lane that begins with this row.
-    pub(super) fn enter(&self, row: Row, host: Option<HostIndex>) -> PlaceIndex {
-        let mut places = self.places.borrow_mut();
+    /// Adds a lane that begins with this row.
+    pub(super) fn enter(&self, row: Row, host: Option<HostIndex>) -> LaneIndex {
+        let mut lanes = self.slots.borrow_mut();
         let index = self.free.borrow_mut().pop().unwrap_or_else(|| {
-            places.push(Place::default());
-            PlaceIndex(places.len() as u32 - 1)
+            lanes.push(Lane::default());
+            LaneIndex(lanes.len() as u32 - 1)
         });
-        places[index.0 as usize].row = Some(row);
-        places[index.0 as usize].host = host;
+        lanes[index.0 as usize].row = Some(row);
+        lanes[index.0 as usize].host = host;
         index
     }
 
-    /// What ends the lane at this place.
-    pub(super) fn set_task(&self, place: PlaceIndex, task: AbortHandle) {
-        self.at(place, |place| place.task = Some(task));
+    /// Sets the task that runs the lane.
+    pub(super) fn set_task(&self, index: LaneIndex, task: AbortHandle) {
+        self.at(index, |lane| lane.task = Some(task));
     }
 
-    /// Gives up the place of a lane that ends. Whether it waited for a row.
-    pub(super) fn leave(&self, place: PlaceIndex) -> bool {
-        self.at(place, |place| *place = Place::default());
-        self.free.borrow_mut().push(place);
-        let mut parked = self.parked.borrow_mut();
-        let index = parked.iter().position(|other| *other == place);
-        index.map(|index| parked.swap_remove(index)).is_some()
+    /// Returns whether the lane waits for a row.
+    pub(super) fn is_parked(&self, index: LaneIndex) -> bool {
+        self.parked.borrow().contains(&index)
     }
 
-    /// How many lanes there are.
+    /// Removes a lane that ends, with the row that it may have.
+    pub(super) fn remove(&self, index: LaneIndex) {
+        self.at(index, |lane| *lane = Lane::default());
+        self.parked.borrow_mut().retain(|parked| *parked != index);
+        self.free.borrow_mut().push(index);
+    }
+
+    /// Returns the number of lanes.
     pub(super) fn len(&self) -> usize {
-        self.places.borrow().len() - self.free.borrow().len()
+        self.slots.borrow().len() - self.free.borrow().len()
     }
 
-    pub(super) fn put(&self, place: PlaceIndex, row: Row, host: Option<HostIndex>) {
-        self.at(place, |place| {
-            place.row = Some(row);
-            place.host = host;
-            place.started = None;
+    pub(super) fn put(&self, index: LaneIndex, row: Row, host: Option<HostIndex>) {
+        self.at(index, |lane| {
+            lane.row = Some(row);
+            lane.host = host;
+            lane.started = None;
         });
     }
 
@@ -109,10 +112,10 @@ impl Lanes {
     ///
     /// # Panics
     /// No row was put there.
-    pub(super) fn begin<T>(&self, place: PlaceIndex, started: Instant, look: impl FnOnce(&Row) -> T) -> T {
-        self.at(place, |place| {
-            place.started = Some(started);
-            look(place.row.as_ref().expect("a lane looks at its own row"))
+    pub(super) fn begin<T>(&self, index: LaneIndex, started: Instant, look: impl FnOnce(&Row) -> T) -> T {
+        self.at(index, |lane| {
+            lane.started = Some(started);
+            look(lane.row.as_ref().expect("a lane looks at its own row"))
         })
     }
 
@@ -120,47 +123,47 @@ impl Lanes {
     ///
     /// # Panics
     /// No row was put there.
-    pub(super) fn look<T>(&self, place: PlaceIndex, look: impl FnOnce(&Row) -> T) -> T {
-        self.at(place, |place| look(place.row.as_ref().expect("a lane looks at its own row")))
+    pub(super) fn look<T>(&self, index: LaneIndex, look: impl FnOnce(&Row) -> T) -> T {
+        self.at(index, |lane| look(lane.row.as_ref().expect("a lane looks at its own row")))
     }
 
     /// Changes a lane's row.
     ///
     /// # Panics
     /// No row was put there.
-    pub(super) fn change(&self, place: PlaceIndex, change: impl FnOnce(&mut Row)) {
-        self.at(place, |place| change(place.row.as_mut().expect("a lane changes its own row")));
+    pub(super) fn change(&self, index: LaneIndex, change: impl FnOnce(&mut Row)) {
+        self.at(index, |lane| change(lane.row.as_mut().expect("a lane changes its own row")));
     }
 
     /// # Panics
     /// No row was put there.
-    pub(super) fn take(&self, place: PlaceIndex) -> Row {
-        self.at(place, |place| place.row.take()).expect("a lane takes back its own row")
+    pub(super) fn take(&self, index: LaneIndex) -> Row {
+        self.at(index, |lane| lane.row.take()).expect("a lane takes back its own row")
     }
 
     /// The host that its row was started for.
-    pub(super) fn host(&self, place: PlaceIndex) -> Option<HostIndex> {
-        self.at(place, |place| place.host)
+    pub(super) fn host(&self, index: LaneIndex) -> Option<HostIndex> {
+        self.at(index, |lane| lane.host)
     }
 
     /// As [`Lanes::host`], once for each row.
-    pub(super) fn take_host(&self, place: PlaceIndex) -> Option<HostIndex> {
-        self.at(place, |place| place.host.take())
+    pub(super) fn take_host(&self, index: LaneIndex) -> Option<HostIndex> {
+        self.at(index, |lane| lane.host.take())
     }
 
     /// This lane has nothing to do, until [`Lanes::hand_over`] gives it a row.
-    pub(super) fn park(&self, place: PlaceIndex) {
-        self.parked.borrow_mut().push(place);
+    pub(super) fn park(&self, index: LaneIndex) {
+        self.parked.borrow_mut().push(index);
     }
 
     /// Waits for a row to be handed over.
-    pub(super) async fn woken(&self, place: PlaceIndex) {
+    pub(super) async fn woken(&self, index: LaneIndex) {
         poll_fn(|cx| {
-            self.at(place, |place| {
-                if place.row.is_some() {
+            self.at(index, |lane| {
+                if lane.row.is_some() {
                     return Poll::Ready(());
                 }
-                place.waker = Some(cx.waker().clone());
+                lane.waker = Some(cx.waker().clone());
                 Poll::Pending
             })
         })
@@ -170,11 +173,11 @@ impl Lanes {
     /// Gives a row to a lane that waits for one. It comes back where none does.
     pub(super) fn hand_over(&self, row: Row, host: Option<HostIndex>) -> Result<(), Row> {
         let Some(index) = self.parked.borrow_mut().pop() else { return Err(row) };
-        self.at(index, |place| {
-            place.row = Some(row);
-            place.host = host;
-            place.started = None;
-            if let Some(waker) = place.waker.take() {
+        self.at(index, |lane| {
+            lane.row = Some(row);
+            lane.host = host;
+            lane.started = None;
+            if let Some(waker) = lane.waker.take() {
                 waker.wake();
             }
         });
@@ -184,28 +187,28 @@ impl Lanes {
     /// Ends the lanes that have a row in flight of which this holds, and takes the rows from them: with how long it was, if an
     /// attempt had begun.
     pub(super) fn cancel(&self, holds: impl Fn(&Row) -> bool) -> Vec<(Row, Option<Span>)> {
-        let mut places = self.places.borrow_mut();
-        let cancelled = places.iter_mut().filter(|place| place.row.as_ref().is_some_and(&holds));
-        cancelled.filter_map(|place| Some((place.abort()?, place.started.map(Span::since)))).collect()
+        let mut lanes = self.slots.borrow_mut();
+        let cancelled = lanes.iter_mut().filter(|lane| lane.row.as_ref().is_some_and(&holds));
+        cancelled.filter_map(|lane| Some((lane.abort()?, lane.started.map(Span::since)))).collect()
     }
 
     /// Ends all lanes that have a row in flight, and returns how many did. The rows are left undone.
     pub(super) fn abandon(&self) -> u64 {
-        self.places.borrow_mut().iter_mut().filter_map(Place::abort).count() as u64
+        self.slots.borrow_mut().iter_mut().filter_map(Lane::abort).count() as u64
     }
 
     /// Ends all lanes, whatever they are at.
     pub(super) fn end_all(&self) {
-        for task in self.places.borrow().iter().filter_map(|place| place.task.as_ref()) {
+        for task in self.slots.borrow().iter().filter_map(|lane| lane.task.as_ref()) {
             task.abort();
         }
     }
 
     /// Ends all lanes that wait for a row.
     pub(super) fn end_parked(&self) {
-        let places = self.places.borrow();
+        let lanes = self.slots.borrow();
         for index in self.parked.borrow().iter() {
-            if let Some(task) = &places[index.0 as usize].task {
+            if let Some(task) = &lanes[index.0 as usize].task {
                 task.abort();
             }
         }
@@ -213,17 +216,17 @@ impl Lanes {
 
     /// The URL of a row, if it is in flight here. Looks at all of them.
     pub(super) fn url_of(&self, ordinal: u64) -> Option<Box<str>> {
-        let places = self.places.borrow();
-        let mut rows = places.iter().filter_map(|place| place.row.as_ref());
+        let lanes = self.slots.borrow();
+        let mut rows = lanes.iter().filter_map(|lane| lane.row.as_ref());
         rows.find(|row| row.ordinal == ordinal).map(|row| row.url.clone())
     }
 
-    fn at<T>(&self, place: PlaceIndex, look: impl FnOnce(&mut Place) -> T) -> T {
-        look(&mut self.places.borrow_mut()[place.0 as usize])
+    fn at<T>(&self, index: LaneIndex, look: impl FnOnce(&mut Lane) -> T) -> T {
+        look(&mut self.slots.borrow_mut()[index.0 as usize])
     }
 }
 
-impl Place {
+impl Lane {
     /// Ends the lane, if it has a row, and takes it.
     fn abort(&mut self) -> Option<Row> {
         let row = self.row.take()?;
@@ -252,35 +255,36 @@ mod tests {
     }
 
     #[test]
-    fn the_place_of_a_lane_that_has_ended_is_used_again_and_holds_no_row() {
+    fn the_index_of_a_lane_that_has_ended_is_reused_and_has_no_row() {
         let lanes = Lanes::default();
-        let place = lanes.enter(row(7), None);
-        assert!(!lanes.leave(place), "it had a row");
+        let index = lanes.enter(row(7), None);
+        assert!(!lanes.is_parked(index), "it has a row");
+        lanes.remove(index);
         assert_eq!((None, 0), (lanes.url_of(7), lanes.len()));
-        assert_eq!(place, lanes.enter(row(8), None));
-        assert_ne!(place, lanes.enter(row(9), None));
+        assert_eq!(index, lanes.enter(row(8), None));
+        assert_ne!(index, lanes.enter(row(9), None));
     }
 
     #[test]
     fn a_row_goes_to_the_lane_that_began_to_wait_last() {
         let lanes = Lanes::default();
         let (first, second) = (lanes.enter(row(0), None), lanes.enter(row(1), None));
-        for place in [first, second] {
-            lanes.take(place);
-            lanes.park(place);
+        for index in [first, second] {
+            lanes.take(index);
+            lanes.park(index);
         }
         assert_eq!(Ok(()), lanes.hand_over(row(2), None));
         assert_eq!(row(2), lanes.take(second));
         assert_eq!(Ok(()), lanes.hand_over(row(3), None));
         assert_eq!(Err(row(4)), lanes.hand_over(row(4), None), "none waits any more");
-        assert!(!lanes.leave(first));
+        assert!(!lanes.is_parked(first));
     }
 
     #[test]
     fn a_cancelled_row_is_taken_from_its_lane_once() {
         let lanes = Lanes::default();
-        let (place, started) = (lanes.enter(row(5), None), Instant::now());
-        lanes.begin(place, started, |_| ());
+        let (index, started) = (lanes.enter(row(5), None), Instant::now());
+        lanes.begin(index, started, |_| ());
         let cancel = || lanes.cancel(|row| row.ordinal == 5);
         let cancelled = cancel().pop().map(|(row, span)| (row, span.map(|span| span.started)));
         assert_eq!(Some((row(5), Some(started))), cancelled);

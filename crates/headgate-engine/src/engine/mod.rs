@@ -2,23 +2,19 @@
 //! looked up. One engine serves any number of runs, one after another or at once.
 
 mod alarm;
-mod at_once;
 mod attempt;
 mod background;
 pub mod completion_queue;
-mod conclude;
 pub mod failure;
 mod failure_limit;
 mod files_in_use;
 mod gathered;
-mod hand_out;
 mod lanes;
 pub mod machine;
 pub mod memory_limit;
 mod network;
-mod robots;
+mod outcomes;
 mod scheduling;
-mod select;
 mod share;
 pub mod shared;
 pub mod shared_failure_limit;

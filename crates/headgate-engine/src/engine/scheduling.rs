@@ -2,25 +2,17 @@
 //! hosts are healthy, rows start from the worker's own slots, without a lock.
 
 use std::rc::Rc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use tokio::task::spawn_local;
-use tokio::time::sleep_until;
 
-use crate::engine::lanes::{PlaceIndex, Span};
+use crate::engine::lanes::LaneIndex;
 use crate::engine::share::Share;
-use crate::http::client::LaneState;
 use crate::http::target::{self, Target};
-use crate::model::error::HostEvidence;
-use crate::model::headers::HeadersRef;
 use crate::model::live::Live;
-use crate::model::message::OptionName;
-use crate::model::redirect_chain::{Earlier, RedirectChain};
 use crate::model::row::Row;
 use crate::queue::rows::NoRows;
 use crate::schedule::decision::Decision;
-use crate::schedule::requested_pause::requested_pause;
-use crate::schedule::retry::{AttemptEnd, FinishedAttempt, Retry};
 use crate::schedule::scheduler::Scheduler;
 use crate::schedule::slots::{MAX_CHUNK_ROWS, Slots};
 
@@ -30,24 +22,6 @@ const MAX_LOOK_UPS: usize = 64;
 const MAX_DRAWS: usize = 16;
 /// Reading deferred rows takes a fifth of the time at the most, as long as something else goes on.
 const PAUSES_BETWEEN_READINGS: u32 = 4;
-
-/// When a request may be sent for which a rate limiter has reserved a time.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct SendAt {
-    awake: Instant,
-    /// As things were when it was reserved.
-    real: Instant,
-    reserved: Instant,
-}
-
-/// Where a row is after something was done about it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum RowNow {
-    /// In its lane, as before.
-    InLane,
-    /// It waits at the scheduler, and the lane is free.
-    Requeued,
-}
 
 impl Share {
     /// Returns what to do at this time, drawing rows if there are some, and whether rows that come would be drawn.
@@ -179,14 +153,15 @@ impl Share {
         self.wake();
     }
 
-    fn offer(&self, scheduler: &mut Scheduler, row: Row, now: Instant) {
+    /// Gives a row to the scheduler.
+    pub(super) fn offer(&self, scheduler: &mut Scheduler, row: Row, now: Instant) {
         let mut preparer = self.preparer.borrow_mut();
         let key = preparer.limit_key(&row);
         scheduler.offer(row, key.as_deref(), now);
     }
 
     /// Has the queue remember rows that were deferred.
-    fn pass_on_deferred(&self, scheduler: &mut Scheduler) {
+    pub(super) fn pass_on_deferred(&self, scheduler: &mut Scheduler) {
         let rows = scheduler.take_deferred();
         if !rows.is_empty() {
             self.shared.rows.defer(&rows);
@@ -219,187 +194,21 @@ impl Share {
         until
     }
 
-    /// Returns what limits know the host by that the row at `place` goes to.
-    fn limit_key(&self, place: PlaceIndex) -> Option<Box<str>> {
-        self.lanes.look(place, |row| self.preparer.borrow_mut().limit_key(row).map(Into::into))
-    }
-
-    /// Requeues the row at `place`, which is not sent yet, if its host has asked for a pause since it was started.
-    pub(super) fn requeue_unsent(&self, place: PlaceIndex) -> RowNow {
-        if !self.shared.scheduler.is_needed() {
-            return RowNow::InLane;
-        }
-        let host = self.lanes.host(place);
-        let take_row = || {
-            self.lanes.take_host(place);
-            self.lanes.take(place)
-        };
-        let is_requeued = self.shared.scheduler.change_at(Instant::now(), |scheduler, now| {
-            scheduler.requeue_unsent(host, || self.limit_key(place), take_row, now)
-        });
-        if is_requeued { RowNow::Requeued } else { RowNow::InLane }
-    }
-
-    /// Reserves a time at which the request at `place` may be sent; `None`: now. To be called once for each time that it is sent.
-    pub(super) fn reserve_send(&self, place: PlaceIndex, now: Instant) -> Option<SendAt> {
-        let (mut scheduler, awake_now) = self.shared.scheduler.lock_at(now);
-        let awake = scheduler.reserve_send(self.lanes.host(place), awake_now);
-        (awake > awake_now).then(|| SendAt { awake, real: scheduler.real(awake), reserved: now })
-    }
-
-    /// Waits until that time. Requests whose times came in a stall keep their distances.
-    pub(super) async fn wait_to_send(&self, at: SendAt) {
-        let mut until = at.real;
-        loop {
-            sleep_until(until.into()).await;
-            let now = Instant::now();
-            self.client.stalls.observe(now);
-            if self.client.stalls.has_stalled_since(at.reserved) {
-                until = self.shared.scheduler.real(at.awake);
-            }
-            if until <= now {
-                return;
-            }
-        }
-    }
-
     /// Returns wall-clock time in microseconds since 1970, with the time that the machine was suspended until then.
     pub(super) fn unix_us(&self, instant: Instant) -> i64 {
         self.shared.clock.unix_us(instant + self.shared.scheduler.suspended_until(instant))
     }
 
-    /// Reports an attempt that has ended so to the scheduler, and requeues the row at `place` if another attempt follows.
-    /// `body_continues`: only the head of the response has come, and its body is handed out.
-    pub(super) fn requeue_for_retry(
-        &self,
-        place: PlaceIndex,
-        started: Instant,
-        end: AttemptEnd,
-        headers: Option<HeadersRef<'_>>,
-        body_continues: bool,
-        now: Instant,
-    ) -> RowNow {
-        let host = if body_continues { self.lanes.host(place) } else { self.lanes.take_host(place) };
-        let pause = headers
-            .zip(end.status)
-            .and_then(|(headers, status)| requested_pause(status, headers, (self.unix_us(now) / 1000) as u64));
-        let shared = &self.shared.scheduler;
-        let evidence = end.evidence();
-        let says_nothing = pause.is_none_or(|pause| pause.is_zero())
-            && matches!(evidence, HostEvidence::Responded | HostEvidence::Nothing)
-            && !end.is_retryable(shared.retry_on());
-        if host.is_none() && says_nothing && !shared.is_needed() {
-            return RowNow::InLane;
-        }
-        let is_silent = evidence == HostEvidence::Silent;
-        let attempt = self.lanes.look(place, |row| FinishedAttempt {
-            end,
-            body_continues,
-            before: row.before(),
-            first: row.first_began().unwrap_or(started),
-            started,
-            may_repeat: self.may_repeat(row),
-            was_acted_on: row.chain().is_some_and(|chain| chain.method.is_some()),
-            requested_pause: pause,
-            responded_at: is_silent.then(|| self.preparer.borrow_mut().responded_at(row)).flatten(),
-        });
-        let take_row = || {
-            self.lanes.take_host(place);
-            let mut row = self.lanes.take(place);
-            // The next attempt begins where the first one did.
-            let host = if row.take_chain().is_some() { None } else { host };
-            let key = self.preparer.borrow_mut().limit_key(&row).map(Box::from);
-            (row, host, key)
-        };
-        let retry = shared.change_at(now, |scheduler, now| {
-            let retry = scheduler.finish_attempt(host, || self.limit_key(place), &attempt, take_row, now);
-            self.pass_on_deferred(scheduler);
-            retry
-        });
-        match retry {
-            Retry::No => RowNow::InLane,
-            Retry::NotRepeatable => {
-                self.stats().figures.retries.unrepeatable += 1;
-                RowNow::InLane
-            }
-            Retry::At(_) => {
-                self.stats().figures.record_retry(end, now.saturating_duration_since(started));
-                // It may be due before anything else that the worker waits for.
-                self.wake();
-                RowNow::Requeued
-            }
-        }
-    }
-
-    /// Reports that what is in flight at `place` has ended without showing anything about its host.
-    pub(super) fn release_host(&self, place: PlaceIndex) {
-        if let Some(host) = self.lanes.take_host(place) {
+    /// Reports that a row in flight has ended without showing anything about its host.
+    pub(super) fn release_host(&self, lane: LaneIndex) {
+        if let Some(host) = self.lanes.take_host(lane) {
             self.shared.scheduler.change_at(Instant::now(), |scheduler, now| scheduler.release(host, now));
         }
     }
 
-    /// Has the row at `place` follow a redirect: at once or, where rows are throttled, in its turn.
-    pub(super) fn follow_redirect(&self, place: PlaceIndex, mut chain: Box<RedirectChain>, took: Span) -> RowNow {
-        let scheduler = &self.shared.scheduler;
-        // After a stop, what is in flight comes to its end.
-        let is_free =
-            !scheduler.is_needed() || (self.slots.borrow().is_stopped() && scheduler.lock().rules().limits.is_none());
-        if is_free {
-            self.lanes.change(place, |row| row.set_chain(chain));
-            return RowNow::InLane;
-        }
-        let earlier = chain.earlier.get_or_insert(Earlier { began: took.started, took: Duration::ZERO });
-        earlier.took += took.elapsed;
-        let mut row = self.lanes.take(place);
-        row.set_chain(chain);
-        scheduler.change_at(Instant::now(), |scheduler, now| self.offer(scheduler, row, now));
-        self.wake();
-        RowNow::Requeued
-    }
-
-    fn may_repeat(&self, row: &Row) -> bool {
+    /// Returns whether sending the row's request twice has the effect of sending it once, or the server can tell.
+    pub(super) fn may_repeat(&self, row: &Row) -> bool {
         let preparer = self.preparer.borrow();
         preparer.is_idempotent(row) || preparer.has_idempotency_key(row)
-    }
-
-    /// Sets the time limits of an attempt that begins at `started`.
-    pub(super) fn set_deadline(&self, place: PlaceIndex, started: Instant, state: &mut LaneState) {
-        // A stall before it is none of its own.
-        self.client.stalls.observe(started);
-        let (time, option, latest) = self.attempt_time(place, started);
-        if !state.deadline.excused().is_zero() {
-            // Of an attempt whose row is tried again later.
-            self.count_own_waits(state);
-        }
-        state.deadline.set(started + time, option);
-        state.deadline.end_by(latest);
-    }
-
-    /// Returns the time that an attempt has, no more than what is left to its row; and when it ends at the latest where a caller
-    /// waits for the row, whatever else it waits for.
-    fn attempt_time(&self, place: PlaceIndex, started: Instant) -> (Duration, OptionName, Option<Instant>) {
-        let deadline = self.shared.scheduler.deadline();
-        self.lanes.look(place, |row| {
-            let earlier = row.chain().and_then(|chain| chain.earlier);
-            let own = row.own().and_then(|own| own.timeout);
-            let timeout = own
-                .unwrap_or(self.shared.limits.timeout)
-                .saturating_sub(earlier.map_or(Duration::ZERO, |part| part.took));
-            let Some(deadline) = deadline else { return (timeout, OptionName::TimeoutS, None) };
-            let first = row.first_began().unwrap_or(started);
-            if row.reply_to().is_some() {
-                return (timeout, OptionName::TimeoutS, Some(first + deadline));
-            }
-            let passed = if first == started {
-                Duration::ZERO
-            } else {
-                let scheduler = self.shared.scheduler.lock();
-                scheduler.awake(started).saturating_duration_since(scheduler.awake(first))
-            };
-            match deadline.saturating_sub(passed) {
-                left if left < timeout => (left, OptionName::DeadlineS, None),
-                _ => (timeout, OptionName::TimeoutS, None),
-            }
-        })
     }
 }

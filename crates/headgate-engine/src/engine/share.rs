@@ -13,9 +13,10 @@ use tokio::sync::Notify;
 use tokio::task::{AbortHandle, spawn_local};
 
 use crate::engine::alarm::Alarm;
+use crate::engine::attempt::Attempt;
 use crate::engine::failure::PanicGuard;
-use crate::engine::gathered::{Gathered, NothingIsKept};
-use crate::engine::lanes::{Lanes, PlaceIndex};
+use crate::engine::gathered::{Batch, Gathered, NothingIsKept};
+use crate::engine::lanes::{LaneIndex, Lanes};
 use crate::engine::shared::Shared;
 use crate::engine::worker_index::WorkerIndex;
 use crate::http::client::{Client, LaneState};
@@ -41,10 +42,8 @@ pub(super) struct Share {
     pub(super) allowance: Allowance,
     pub(super) gathered: Gathered,
     pub(super) slots: RefCell<Slots>,
-    /// Decisions that lanes got and that are not theirs to carry out: one of each lane at the most.
-    left_over: RefCell<Vec<Decision>>,
-    /// Outcomes of rows that were cancelled in flight: one for each lane that ends by it.
-    pub(super) cancelled: RefCell<Vec<Outcome>>,
+    /// Outcomes of rows that are in no lane any more: one of each lane at the most.
+    unrecorded: RefCell<Vec<Outcome>>,
     pub(super) lanes: Lanes,
     /// Something has happened that may change what is decided.
     changed: Notify,
@@ -80,8 +79,7 @@ impl Share {
             preparer_of_robots: preparer_of_robots.map(RefCell::new),
             gathered,
             slots: RefCell::new(slots),
-            left_over: RefCell::default(),
-            cancelled: RefCell::default(),
+            unrecorded: RefCell::default(),
             lanes: Lanes::default(),
             changed: Notify::new(),
             nothing_is_kept: Cell::new(false),
@@ -112,7 +110,7 @@ impl Share {
             }
             self.changed.notified().await;
         }
-        self.end_cancelled().await;
+        self.record_unrecorded().await;
         self.flush(false).await;
         // Not before: it may have been handing over a batch.
         background.abort();
@@ -133,18 +131,17 @@ impl Share {
             self.stop(until);
         }
         loop {
-            self.end_cancelled().await;
+            self.record_unrecorded().await;
             // Before the decision, so that no change after it is missed.
             let (scheduler_changed, rows_came) = (scheduler.changed(), rows.available());
-            let left_over = self.left_over.borrow_mut().pop();
-            let (decision, wants_rows) = left_over.map_or_else(|| self.decide(Instant::now()), |left| (left, false));
+            let (decision, wants_rows) = self.decide(Instant::now());
             let until = match decision {
                 Decision::Start(row, host) => {
                     self.start(row, host);
                     continue;
                 }
                 Decision::Fail(row, failure) => {
-                    self.end_without_lane(self.unanswered(row, None, failure)).await;
+                    self.record_later(self.failed(row, None, failure));
                     continue;
                 }
                 Decision::Ended => return,
@@ -191,54 +188,63 @@ impl Share {
     fn start(self: &Rc<Self>, row: Row, host: Option<HostIndex>) {
         if let Err(row) = self.lanes.hand_over(row, host) {
             let guard = LaneGuard::new(self.clone(), row, host);
-            let place = guard.place;
-            let task = spawn_local(self.clone().lane(guard));
-            self.lanes.set_task(place, task.abort_handle());
+            let lane = guard.lane;
+            let task = spawn_local(self.clone().run_lane(guard));
+            self.lanes.set_task(lane, task.abort_handle());
         }
     }
 
-    async fn lane(self: Rc<Self>, guard: LaneGuard) {
+    async fn run_lane(self: Rc<Self>, guard: LaneGuard) {
         let mut state = LaneState::new(&self.client.stalls);
         let mut started = Instant::now();
         loop {
-            if self.attempt(guard.place, started, &mut state).await {
+            if Attempt::new(&self, guard.lane, started).run(&mut state).await == Batch::Full {
                 // Other lanes may need its connection meanwhile.
                 self.client.rest(&mut state);
-                // Boxed, as all is that a lane rarely does: what it keeps while it waits for an answer is to be small.
+                // Boxed, as all is that a lane rarely does: what it keeps while it waits for a response is to be small.
                 Box::pin(self.waiting(Wait::Sink, self.flush(true))).await;
             }
             // From here to the next wait the lane is not counted; no other task sees that.
             self.slots.borrow_mut().free();
-            started = if let Some(now) = self.start_next(guard.place) {
+            started = if let Some(now) = self.start_next(guard.lane) {
                 now
             } else {
                 self.client.rest(&mut state);
-                self.lanes.park(guard.place);
+                self.lanes.park(guard.lane);
                 self.changed.notify_one();
-                Box::pin(self.waiting(Wait::Input, self.lanes.woken(guard.place))).await;
+                Box::pin(self.waiting(Wait::Input, self.lanes.woken(guard.lane))).await;
                 Instant::now()
             };
         }
     }
 
-    /// Has the lane at `place` start its next row, and returns when. `None`: it has nothing to do.
-    fn start_next(self: &Rc<Self>, place: PlaceIndex) -> Option<Instant> {
+    /// Has the lane start its next row, and returns when. `None`: it has nothing to do.
+    fn start_next(self: &Rc<Self>, lane: LaneIndex) -> Option<Instant> {
         let now = Instant::now();
         match self.decide(now).0 {
             Decision::Start(row, host) => {
-                self.lanes.put(place, row, host);
+                self.lanes.put(lane, row, host);
                 return Some(now);
             }
-            fail @ Decision::Fail(..) => self.left_over.borrow_mut().push(fail),
+            Decision::Fail(row, failure) => self.record_later(self.failed(row, None, failure)),
             Decision::WaitUntil(_) | Decision::Wait | Decision::Ended => {}
         }
         None
     }
 
-    /// Records the outcome of a row that is in no lane. Waits where a batch is full and the sink is behind.
-    pub(super) async fn end_without_lane(&self, outcome: Outcome) {
-        if self.record(outcome).await {
-            self.flush(true).await;
+    /// Has [`Share::drive`] record an outcome of a row that is in no lane any more.
+    pub(super) fn record_later(&self, outcome: Outcome) {
+        self.unrecorded.borrow_mut().push(outcome);
+    }
+
+    /// Records the outcomes of rows that are in no lane any more. Waits where a batch is full and the sink is behind.
+    async fn record_unrecorded(&self) {
+        loop {
+            let outcome = self.unrecorded.borrow_mut().pop();
+            let Some(outcome) = outcome else { return };
+            if self.record(outcome).await == Batch::Full {
+                self.flush(true).await;
+            }
         }
     }
 
@@ -313,7 +319,7 @@ impl Drop for StopOnPanic {
 /// Counts a lane as long as it lives, however it ends.
 struct LaneGuard {
     share: Rc<Share>,
-    place: PlaceIndex,
+    lane: LaneIndex,
     _panic: StopOnPanic,
 }
 
@@ -321,18 +327,20 @@ impl LaneGuard {
     fn new(share: Rc<Share>, row: Row, host: Option<HostIndex>) -> Self {
         share.stats().lanes.start(Instant::now());
         let panic = StopOnPanic::new(share.clone(), "lane");
-        let place = share.lanes.enter(row, host);
-        Self { share, place, _panic: panic }
+        let lane = share.lanes.enter(row, host);
+        Self { share, lane, _panic: panic }
     }
 }
 
 impl Drop for LaneGuard {
     fn drop(&mut self) {
-        self.share.release_host(self.place);
-        if !self.share.lanes.leave(self.place) {
-            self.share.slots.borrow_mut().free();
+        let Self { share, lane, .. } = self;
+        share.release_host(*lane);
+        if !share.lanes.is_parked(*lane) {
+            share.slots.borrow_mut().free();
         }
-        self.share.stats().lanes.end(Instant::now());
-        self.share.wake();
+        share.lanes.remove(*lane);
+        share.stats().lanes.end(Instant::now());
+        share.wake();
     }
 }

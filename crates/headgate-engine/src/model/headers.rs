@@ -26,6 +26,14 @@ impl HeadersRef<'_> {
         }
     }
 
+    /// Returns a copy of the headers.
+    pub fn to_headers(self) -> Headers {
+        match self {
+            Self::Parsed(headers) => headers.iter().map(|header| (header.name, header.value)).collect(),
+            Self::Kept(headers) => headers.clone(),
+        }
+    }
+
     /// Bytes of all names and values.
     pub fn bytes(self) -> usize {
         match self {

@@ -169,6 +169,24 @@ impl Answer {
     }
 }
 
+impl AnswerRef<'_> {
+    /// Copies the response; `memory` is the reservation for the copy.
+    pub fn to_answer(&self, memory: Reservation) -> Answer {
+        Answer {
+            status: self.status,
+            version: self.version,
+            headers: self.headers.to_headers(),
+            memory,
+            ttfb_us: self.ttfb_us,
+            body: self.body.map(|body| Body { bytes: body.to_vec(), ..Body::default() }),
+            body_encoding: self.body_encoding.map(Box::from),
+            body_truncated: self.body_truncated,
+            body_bytes: self.body_bytes,
+            saved: self.saved.cloned().map(Box::new),
+        }
+    }
+}
+
 /// A whole body, with the memory that was set aside for it.
 #[derive(Debug, Default)]
 pub struct Body {

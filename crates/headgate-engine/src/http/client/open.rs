@@ -78,7 +78,7 @@ impl Client {
                 }
                 return self.connect(site, limits, lane, Some(streams.connect())).await;
             }
-            let receiver = waiting.get_or_insert_with(|| streams.wait(lane.again.turn()));
+            let receiver = waiting.get_or_insert_with(|| streams.wait(lane.resends.turn()));
             // Now and then: what else there is may have changed without a word.
             let until = (Instant::now() + FIRST_CONTACT).min(lane.deadline.at());
             let since = Instant::now();
@@ -156,7 +156,7 @@ impl Client {
                 route.learn(Speaks::Http2);
                 self.pool.borrow_mut().watch(connection.clone());
                 let connecting = connecting.unwrap_or_else(|| route.streams.connect());
-                lane.stream = connecting.made(&connection, driver, lane.again.turn());
+                lane.stream = connecting.made(&connection, driver, lane.resends.turn());
                 Ok(())
             }
             Err(failure) => {

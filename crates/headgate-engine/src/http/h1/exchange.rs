@@ -5,8 +5,8 @@
 //! the next lane has its turn. Measured beside hyper's client on one core, this makes 1,000 connections half as fast again,
 //! because their state stays in the cache, and 10,000 of them take a tenth of the memory.
 //!
-//! Most requests are sent by one write, and most answers come in one read; then nothing of an exchange is kept but the
-//! connection (`client/mod.rs`). An [`Exchange`] is for all others: it has what must be known from one read to the next.
+//! Most requests are sent by one write, and most responses come in one read; then nothing of an exchange is kept but the
+//! connection (`client/exchange.rs`). An [`Exchange`] is for all others: it has what must be known from one read to the next.
 
 use std::future::poll_fn;
 use std::task::{Context, Poll, ready};
@@ -41,19 +41,16 @@ pub struct Exchange {
 }
 
 impl Exchange {
-    /// Of a request that was sent so far.
-    pub fn new(outgoing: Outgoing, to_head: bool, context: &ExchangeContext<'_>) -> Self {
+    /// Returns the exchange of a request that was sent as far as `outgoing` says. `to_head`: its method is HEAD; `saving` saves
+    /// the body of a response whose body is to be saved.
+    pub fn new(outgoing: Outgoing, to_head: bool, saving: Option<Box<Saving>>, context: &ExchangeContext<'_>) -> Self {
         let failure = outgoing.unsent();
         // A caller that takes a body while it comes bounds it.
         let wanted = if context.streams { Wanted::AtMost(u64::MAX) } else { Wanted::of(context.limits) };
-        let body = IncomingBody::new(wanted, context.limits.memory.reservation());
+        let mut body = IncomingBody::new(wanted, context.limits.memory.reservation());
+        body.saving = saving;
         let reader = ResponseReader::new(to_head, body, context.redirects.clone());
         Self { outgoing, received: false, reader, first_byte: None, failure }
-    }
-
-    /// Has the body saved, if its answer is one whose body is.
-    pub fn save(&mut self, saving: Option<Box<Saving>>) {
-        self.reader.body.saving = saving;
     }
 
     /// The connection failed for this reason, if for any.

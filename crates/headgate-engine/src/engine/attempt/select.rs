@@ -1,14 +1,13 @@
-//! What is taken from an answer, once, before its row's fate is known: it may decide on it.
+//! Selects values from a response, once, before it is known what follows from the response: the values may decide that.
 
 use std::mem;
 use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Instant;
 
+use super::Attempt;
 use crate::columns::select::{NO_BODY, Room, Selection, Short};
 use crate::engine::completion_queue::selection_for;
-use crate::engine::lanes::PlaceIndex;
-use crate::engine::share::Share;
 use crate::http::client::LaneState;
 use crate::http::deadline::OwnWait;
 use crate::http::reply::Reply;
@@ -16,9 +15,8 @@ use crate::model::headers::HeadersRef;
 use crate::model::memory::Reservation;
 use crate::model::outcome::Body;
 use crate::model::selected::Selected;
-use crate::schedule::retry::AttemptEnd;
 
-/// What is taken from an answer.
+/// What is selected from a response.
 pub(super) enum Selecting<'a> {
     OfRun(&'a Arc<Selection>),
     OfRow(Arc<Selection>),
@@ -35,15 +33,15 @@ impl Deref for Selecting<'_> {
     }
 }
 
-impl Share {
-    /// What is to be taken from an answer of the row at `place`, if anything is.
-    pub(super) fn selection_at(&self, place: PlaceIndex) -> Option<Selecting<'_>> {
-        let own = self.lanes.look(place, |row| selection_for(row).cloned());
-        own.map(Selecting::OfRow).or_else(|| self.shared.selection.as_ref().map(Selecting::OfRun))
+impl<'a> Attempt<'a> {
+    /// Returns what is to be selected from a response to the row, if anything is.
+    pub(super) fn selection(&self) -> Option<Selecting<'a>> {
+        let own = self.row(|row| selection_for(row).cloned());
+        own.map(Selecting::OfRow).or_else(|| self.share.shared.selection.as_ref().map(Selecting::OfRun))
     }
 
-    /// What is taken from an answer, if anything is, and how much memory that has of the allowance, beside
-    /// the `read` bytes that were read. `body`: whole and decoded, or why there is none.
+    /// Returns what is selected from a response, if anything is, and how much memory of the allowance that takes beside the
+    /// `read` bytes that were read. `body`: whole and decoded, or why there is none.
     ///
     /// # Errors
     /// There is no memory for it now.
@@ -58,28 +56,22 @@ impl Share {
         let mut bytes = 0;
         let mut set_aside = |more| {
             bytes += more;
-            self.allowance.covers(read + bytes)
+            self.share.allowance.covers(read + bytes)
         };
         let selected = selection.take_from(headers, body, Room::new(0, &mut set_aside))?;
         Ok(Some((selected, bytes)))
     }
 
-    /// As [`Share::select`], from what came the long way, waiting for memory. That a column is missing is the failure of a reply
-    /// that has no other.
-    pub(super) async fn select_from(
-        &self,
-        place: PlaceIndex,
-        reply: &mut Reply,
-        state: &mut LaneState,
-    ) -> Option<Box<Selected>> {
-        let selection = &self.selection_at(place)?;
+    /// As [`Attempt::select`], from a reply, waiting for memory. A missing value is the failure of a reply that has no other.
+    pub(super) async fn select_from(&self, reply: &mut Reply, state: &mut LaneState) -> Option<Box<Selected>> {
+        let selection = &self.selection()?;
         let before = memory_of(reply).bytes();
         let mut selected = loop {
             let in_hand = memory_of(reply).bytes() - before;
             let taken = if body_of(reply).is_ok_and(|body| !selection.takes_little(body.len())) {
-                self.take_elsewhere(Arc::clone(selection), reply, in_hand, state).await
+                self.select_in_background(Arc::clone(selection), reply, in_hand, state).await
             } else {
-                take_here(selection, reply, in_hand)
+                select_now(selection, reply, in_hand)
             };
             match taken {
                 Ok(selected) => break selected,
@@ -92,7 +84,7 @@ impl Share {
             }
         };
         memory_of(reply).settle();
-        self.apply(selection, place, reply.head.status, &mut selected, Instant::now());
+        self.apply(selection, reply.head.status, &mut selected, Instant::now());
         let failure = selected.failure.take();
         if reply.failure.is_none() {
             reply.failure = failure;
@@ -100,8 +92,8 @@ impl Share {
         Some(Box::new(selected))
     }
 
-    /// Has another thread look into a body that would keep the worker's lanes from their turns.
-    async fn take_elsewhere(
+    /// Selects on another thread, from a body so long that the worker's lanes would have to wait.
+    async fn select_in_background(
         &self,
         selection: Arc<Selection>,
         reply: &mut Reply,
@@ -122,46 +114,40 @@ impl Share {
             (taken, headers, body)
         };
         let taken;
-        (taken, reply.head.headers, reply.body) = self.client.scratch.decoder.elsewhere(work).await;
+        (taken, reply.head.headers, reply.body) = self.share.client.scratch.decoder.elsewhere(work).await;
         state.deadline.excuse(OwnWait::Decoder, since.elapsed());
         taken
     }
 
-    /// Lets count what the head of an answer says that its row has cost, where the body is handed out while it comes.
-    pub(super) fn apply_head(&self, place: PlaceIndex, headers: HeadersRef<'_>) {
-        let Some(selection) = self.selection_at(place) else { return };
+    /// Applies the cost that the headers of a response tell, where the body is handed out while it arrives.
+    pub(super) fn apply_head(&self, headers: HeadersRef<'_>) {
+        let Some(selection) = self.selection() else { return };
         let selected = selection.take_from(headers, Err("it is not kept"), Room::new(0, &mut |_| true));
         if let Some(cost) = selected.ok().and_then(|selected| selection.cost(&selected)) {
-            self.correct_cost(place, cost, Instant::now());
+            self.correct_cost(cost, Instant::now());
         }
     }
 
-    fn correct_cost(&self, place: PlaceIndex, cost: u64, now: Instant) {
-        self.lanes.look(place, |row| {
-            self.shared.scheduler.change_at(now, |scheduler, now| scheduler.correct_cost(row, cost, now));
+    fn correct_cost(&self, cost: u64, now: Instant) {
+        self.row(|row| {
+            let scheduler = &self.share.shared.scheduler;
+            scheduler.change_at(now, |scheduler, now| scheduler.correct_cost(row, cost, now));
         });
     }
 
-    /// Lets what was taken from an answer with this status count.
-    pub(super) fn apply(
-        &self,
-        selection: &Selection,
-        place: PlaceIndex,
-        status: u16,
-        selected: &mut Selected,
-        now: Instant,
-    ) {
-        if AttemptEnd::responded(status).is_failure(&self.shared.fail_on) {
-            // A failure for what was not to be expected then.
+    /// Applies what was selected from a response with this status.
+    pub(super) fn apply(&self, selection: &Selection, status: u16, selected: &mut Selected, now: Instant) {
+        if self.share.is_failure(status) {
+            // An error page need not have the values.
             selected.failure = None;
         }
         if let Some(cost) = selection.cost(selected) {
-            self.correct_cost(place, cost, now);
+            self.correct_cost(cost, now);
         }
     }
 }
 
-/// What can be selected from, or why there is nothing.
+/// Returns the body to select from, or why there is none.
 fn body_of(reply: &Reply) -> Result<&[u8], &'static str> {
     match &reply.body {
         _ if reply.failure.is_some() || reply.truncated => Err("the body is not whole"),
@@ -171,7 +157,7 @@ fn body_of(reply: &Reply) -> Result<&[u8], &'static str> {
     }
 }
 
-/// What the memory of selected values is set aside in, beside that of the answer.
+/// Returns the reservation that includes the memory of selected values.
 fn memory_of(reply: &mut Reply) -> &mut Reservation {
     match &mut reply.body {
         Some(body) => &mut body.reservation,
@@ -179,7 +165,7 @@ fn memory_of(reply: &mut Reply) -> &mut Reservation {
     }
 }
 
-fn take_here(selection: &Selection, reply: &mut Reply, in_hand: u64) -> Result<Selected, Short> {
+fn select_now(selection: &Selection, reply: &mut Reply, in_hand: u64) -> Result<Selected, Short> {
     let mut memory = mem::take(memory_of(reply));
     let mut set_aside = |more| memory.try_grow(more as u64);
     let room = Room::new(in_hand as usize, &mut set_aside);

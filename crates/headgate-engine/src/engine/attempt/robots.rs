@@ -1,14 +1,13 @@
-//! What a worker does where robots.txt is obeyed: a row whose host has not been asked yet waits until somebody has.
+//! What an attempt does where robots.txt is obeyed: a row waits until the rules of its host are known.
 //!
-//! The lane that comes first asks, with its own place and connection, and at the rate of its host.
+//! The first lane that needs the rules requests them, with its own connection, and at the rate of the host.
 
 use std::cell::RefCell;
-use std::time::Instant;
+use std::time::{Instant, SystemTime};
 
 use tokio::time::sleep_until;
 
-use crate::engine::lanes::PlaceIndex;
-use crate::engine::share::Share;
+use super::Attempt;
 use crate::http::client::{Answered, AttemptLimits, LaneState};
 use crate::http::redirect::Redirects;
 use crate::http::reply::{NoReply, Reply, ResponseLimits};
@@ -21,90 +20,92 @@ use crate::model::message::OptionName;
 use crate::model::origin::Origin;
 use crate::model::row::{Row, RowExtra};
 
-/// How often a request is sent that finds its connection closed.
+/// How often a request is sent whose connection turns out to be closed.
 const MAX_SENT: usize = 3;
-/// How often a file is asked for again that could not be read, if rows are: others wait for it meanwhile.
+/// How often a request for robots.txt is retried, if rows are: other rows wait meanwhile.
 const MAX_RETRIES: u16 = 2;
 
-impl Share {
-    /// Why the row at `place` may not be fetched, if so.
-    pub(super) async fn objection(&self, place: PlaceIndex, state: &mut LaneState) -> Option<Failure> {
-        let (table, preparer) = self.shared.robots.as_ref().zip(self.preparer_of_robots.as_ref())?;
-        // What leads nowhere is told by whoever makes a request of it.
-        let target = self.lanes.look(place, |row| target::parse(row.target())).ok()?;
+impl Attempt<'_> {
+    /// Returns why the row may not be requested, if so.
+    pub(super) async fn objection(self, state: &mut LaneState) -> Option<Failure> {
+        let (table, preparer) = self.share.shared.robots.as_ref().zip(self.share.preparer_of_robots.as_ref())?;
+        // An invalid URL fails when the request is made.
+        let target = self.row(|row| target::parse(row.target())).ok()?;
         let cell = table.cell(&target.origin, Instant::now());
-        let asked = cell.get_or_try_init(|| self.ask_for_robots((table, preparer), place, &target.origin, state));
-        let asked = match asked.await {
-            Ok(asked) => asked,
+        let rules = cell.get_or_try_init(|| self.fetch_robots((table, preparer), &target.origin, state));
+        let rules = match rules.await {
+            Ok(rules) => rules,
             Err(failure) => return Some(failure),
         };
-        if !asked.is_much(target.path.as_str()) {
-            return asked.objection(target.path.as_str());
+        if !rules.is_much(target.path.as_str()) {
+            return rules.objection(target.path.as_str());
         }
         let (cell, path) = (cell.clone(), target.path);
-        let decided = move || cell.get().and_then(|asked| asked.objection(path.as_str()));
-        self.client.scratch.decoder.elsewhere(decided).await
+        let decided = move || cell.get().and_then(|rules| rules.objection(path.as_str()));
+        self.share.client.scratch.decoder.elsewhere(decided).await
     }
 
-    /// As [`Share::objection`], of a row that was redirected: asking is no part of its time.
-    pub(super) async fn objection_on_the_way(&self, place: PlaceIndex, state: &mut LaneState) -> Option<Failure> {
-        self.shared.robots.as_ref()?;
+    /// As [`Attempt::objection`], for a row that was redirected: requesting the rules is no part of its time.
+    pub(super) async fn objection_after_redirect(self, state: &mut LaneState) -> Option<Failure> {
+        self.share.shared.robots.as_ref()?;
         let (due, begun) = (state.deadline.due(), Instant::now());
-        let objection = self.objection(place, state).await;
+        let objection = self.objection(state).await;
         state.deadline.set(due.at + begun.elapsed(), due.option);
         objection
     }
 
-    async fn ask_for_robots(
-        &self,
+    /// Requests the rules of a host, with retries.
+    ///
+    /// # Errors
+    /// See [`Attempt::request_robots`].
+    async fn fetch_robots(
+        self,
         (table, preparer): (&RobotsTable, &RefCell<Preparer>),
-        place: PlaceIndex,
         origin: &Origin,
         state: &mut LaneState,
     ) -> Result<Asked, Failure> {
-        let limits = limits_of_robots(&self.shared.limits);
+        let limits = limits_of_robots(&self.share.shared.limits);
         let scheme = if origin.https { "https" } else { "http" };
-        // A GET without a body, whatever the run asks for.
+        // A GET without a body, whatever the run requests.
         let extra =
             RowExtra { method: Some("GET".into()), body: Some(bytes::Bytes::new().into()), ..RowExtra::default() };
         let url = format!("{scheme}://{}/robots.txt", origin.authority());
         let mut row = Row { extra: Some(Box::new(extra)), ..Row::new(u64::MAX, url) };
         let by = Instant::now() + limits.timeout;
-        let Retrying { retries, delay, .. } = self.shared.scheduler.lock().rules().retrying;
+        let Retrying { retries, delay, .. } = self.share.shared.scheduler.lock().rules().retrying;
         let mut left = retries.min(MAX_RETRIES);
-        let asked = loop {
+        let rules = loop {
             state.deadline.set(by, OptionName::TimeoutS);
-            let asked = self.ask_on_the_way(&mut row, (table, preparer), place, &limits, state).await?;
-            let again = Instant::now() + delay;
-            if left == 0 || matches!(asked, Asked::Rules { .. }) || again >= by {
-                break asked;
+            let rules = self.request_robots(&mut row, (table, preparer), &limits, state).await?;
+            let retry_at = Instant::now() + delay;
+            if left == 0 || matches!(rules, Asked::Rules { .. }) || retry_at >= by {
+                break rules;
             }
             left -= 1;
             row.take_chain();
-            sleep_until(again.into()).await;
+            sleep_until(retry_at.into()).await;
         };
-        table.filled(origin, &asked, Instant::now());
-        Ok(asked)
+        table.filled(origin, &rules, Instant::now());
+        Ok(rules)
     }
 
-    /// Asks once, wherever redirects lead.
+    /// Requests the rules of a host once, and follows redirects.
     ///
     /// # Errors
-    /// `blocked_by_network_policy`: this row may not ask the host, though another may.
-    async fn ask_on_the_way(
-        &self,
+    /// `blocked_by_network_policy`: this row may not reach the host, though another may.
+    async fn request_robots(
+        self,
         row: &mut Row,
         (table, preparer): (&RobotsTable, &RefCell<Preparer>),
-        place: PlaceIndex,
         limits: &AttemptLimits,
         state: &mut LaneState,
     ) -> Result<Asked, Failure> {
-        let from_outside = self.is_from_outside(place);
+        let from_outside = self.is_from_outside();
         loop {
             state.from_outside = from_outside || row.chain().is_some_and(|chain| chain.from_outside);
-            let asked = self.ask(row, preparer, place, limits, state).await;
+            let answered = self.exchange_robots(row, preparer, limits, state).await;
             state.from_outside = from_outside;
-            let (reply, is_outside) = match asked {
+            let (reply, is_outside) = match answered {
                 Ok(answered) => (answered.reply, answered.is_outside),
                 Err(failure) if failure.kind == ErrorKind::BlockedByNetworkPolicy && row.chain().is_none() => {
                     return Err(failure);
@@ -113,7 +114,7 @@ impl Share {
             };
             let (status, redirects) = (reply.head.status, &limits.response.redirects);
             let head = (status, &reply.head.headers);
-            match redirects.follow(row, "GET", head, is_outside, std::time::SystemTime::UNIX_EPOCH) {
+            match redirects.follow(row, "GET", head, is_outside, SystemTime::UNIX_EPOCH) {
                 Ok(Some(chain)) => row.set_chain(chain),
                 Err(failure) => return Ok(Asked::failed(&failure)),
                 Ok(None) => match reply {
@@ -125,34 +126,34 @@ impl Share {
                         }
                         let token = table.token.clone();
                         let parsed = move || Asked::answered(status, &body.bytes, &token);
-                        return Ok(self.client.scratch.decoder.elsewhere(parsed).await);
+                        return Ok(self.share.client.scratch.decoder.elsewhere(parsed).await);
                     }
                 },
             }
         }
     }
 
-    /// Makes one exchange of a row that is none of the run's.
-    async fn ask(
-        &self,
+    /// Makes one exchange for a row that is not the run's.
+    async fn exchange_robots(
+        self,
         row: &Row,
         preparer: &RefCell<Preparer>,
-        place: PlaceIndex,
         limits: &AttemptLimits,
         state: &mut LaneState,
     ) -> Result<Answered, Failure> {
-        let context = self.client.exchange_context(limits, &self.allowance);
+        let client = &self.share.client;
+        let context = client.exchange_context(limits, &self.share.allowance);
         let mut sent = 0;
         loop {
-            if self.shared.scheduler.counts_sends()
-                && let Some(when) = self.reserve_send(place, Instant::now())
+            if self.share.shared.scheduler.counts_sends()
+                && let Some(when) = self.reserve_send(Instant::now())
             {
                 self.wait_to_send(when).await;
             }
             let mut wire = Vec::new();
-            // There is no body, in files or else.
+            // There is no body.
             let (site, _) = preparer.borrow_mut().write(row, &mut wire)?;
-            let finished = self.client.ask(&site, &wire, limits, &context, state).await?;
+            let finished = client.request(&site, &wire, limits, &context, state).await?;
             sent += 1;
             match finished {
                 Ok(answered) => return Ok(answered),

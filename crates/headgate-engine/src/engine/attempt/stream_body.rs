@@ -1,5 +1,5 @@
-//! An answer whose body is taken while it comes: its head goes to who waits for the outcome, and the body after it, piece by
-//! piece. From then on the row isn't asked again: what goes wrong is told behind what has come.
+//! A response whose body is handed out while it arrives: its head goes to the caller that waits for the outcome, and then the
+//! body, piece by piece. From then on the row is not retried: an error follows what has arrived.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,25 +7,24 @@ use std::time::Duration;
 use tokio::task::yield_now;
 use tokio::time::timeout;
 
+use super::Attempt;
 use crate::engine::completion_queue;
-use crate::engine::lanes::{PlaceIndex, Span};
-use crate::engine::share::Share;
+use crate::engine::lanes::Span;
 use crate::http::client::{LaneState, OpenBody};
 use crate::http::decode::ContentEncodings;
 use crate::http::decode::piecewise::{self, Piecewise, Turn};
 use crate::http::reply::Reply;
 use crate::model::body_stream::{BodyChunk, BodyStream, EndOnDrop};
 use crate::model::error::Failure;
+use crate::model::headers::{Headers, HeadersRef};
 use crate::model::memory::Reservation;
-use crate::model::outcome::Outcome;
-use crate::model::row::Row;
-use crate::schedule::retry::AttemptEnd;
+use crate::model::outcome::AnswerRef;
 use crate::stats::lanes::Wait;
 
-/// Nobody takes the rest of a body.
+/// The caller does not take the rest of a body.
 struct Unwanted;
 
-/// How far handing out has come: on, or to an end before that of the body.
+/// Why handing out a body stopped before its end.
 enum Stopped {
     Unwanted,
     Failed(Failure),
@@ -43,79 +42,57 @@ impl From<Failure> for Stopped {
     }
 }
 
-impl Share {
-    /// Gives out an answer whose body has still to come, and then that. The row stays at its place until then, and in flight at
-    /// its host, of which the gate was told what the head says.
-    pub(super) async fn hand_out(
-        &self,
-        place: PlaceIndex,
+impl Attempt<'_> {
+    /// Gives the response to the caller, and then its body. Until that has ended, the row stays in its lane and in flight at its
+    /// host; the scheduler has the result of the attempt already.
+    pub(super) async fn stream_body(
+        self,
         span: Span,
-        state: &mut LaneState,
         (reply, remote_addr): (Reply, Arc<str>),
         open: Box<OpenBody>,
+        state: &mut LaneState,
     ) {
-        let Some((row, stream)) = self.lanes.look(place, |row| Some((row.clone(), row.stream()?.clone()))) else {
-            return;
-        };
+        let share = self.share;
+        let Some((row, stream)) = self.row(|row| Some((row.clone(), row.stream()?.clone()))) else { return };
         let _end = EndOnDrop(&stream);
-        let status = reply.head.status;
-        let mut outcome = self.answered(row, span, reply, None, remote_addr);
-        // As much of it as is counted when the body has come.
-        let counted = Self::without_headers(&mut outcome);
-        let failed = AttemptEnd::responded(status).is_failure(&self.shared.fail_on);
-        completion_queue::reply(outcome, failed);
+        let answer = self.answer(&row, span, reply, false, None);
+        let (status, version, ttfb_us) = (answer.status, answer.version, answer.ttfb_us);
+        let outcome = share.outcome(row, Some(span), Some(remote_addr), Some(answer), None, None);
+        completion_queue::reply(outcome, share.is_failure(status));
 
-        let poured = self.pour(place, state, &stream, open).await;
+        let streamed = self.stream_pieces(&stream, open, state).await;
         self.count_own_waits(state);
-        let failure = match poured {
+        let failure = match streamed {
             Ok(()) | Err(Stopped::Unwanted) => None,
             Err(Stopped::Failed(failure)) => Some(failure),
         };
-        // The head has shown all there is to know about the host.
-        self.release_host(place);
-        drop(self.lanes.take(place));
-        let mut counted = Outcome { failure: failure.clone(), ..counted };
-        if let Some(answer) = &mut counted.answer {
-            answer.body_bytes = stream.received();
-        }
-        self.count(counted.as_ref());
+        // The response has shown all there is to know about the host.
+        share.release_host(self.lane);
+        let row = share.lanes.take(self.lane);
+        let answer = AnswerRef {
+            status,
+            version,
+            headers: HeadersRef::Kept(&Headers::default()),
+            ttfb_us,
+            body: None,
+            body_encoding: None,
+            body_truncated: false,
+            body_bytes: stream.received(),
+            saved: None,
+        };
+        share.count(share.outcome_ref(&row, Some(span), None, Some(answer), None, failure.as_ref()));
         stream.end(failure);
     }
 
-    /// The same outcome, as far as figures are made of it.
-    fn without_headers(outcome: &mut Outcome) -> Outcome {
-        use crate::model::headers::Headers;
-        use crate::model::outcome::Answer;
-
-        let answer = outcome.answer.as_ref().map(|answer| Answer {
-            headers: Headers::default(),
-            memory: Reservation::default(),
-            body: None,
-            body_encoding: None,
-            saved: None,
-            ..*answer
-        });
-        Outcome {
-            row: Row::new(outcome.row.ordinal, outcome.row.url.clone()),
-            method: outcome.method.clone(),
-            remote_addr: None,
-            answer,
-            selected: None,
-            failure: None,
-            ..*outcome
-        }
-    }
-
-    /// Brings the body to who takes it, as fast as it is taken. Whether it came to its end.
-    async fn pour(
-        &self,
-        place: PlaceIndex,
-        state: &mut LaneState,
+    /// Brings the body to the caller as fast as the caller takes it.
+    async fn stream_pieces(
+        self,
         stream: &BodyStream,
         mut open: Box<OpenBody>,
+        state: &mut LaneState,
     ) -> Result<(), Stopped> {
-        let context = self.exchange_context(place);
-        let time = self.time_between_pieces(place);
+        let context = self.exchange_context();
+        let time = self.time_between_pieces();
         let mut undoing = match open.take_codings() {
             Some(codings) if !stream.raw().await.ok_or(Unwanted)? => {
                 let reservation = self.memory_to_decode(&codings, stream, time).await?;
@@ -150,14 +127,14 @@ impl Share {
         Ok(())
     }
 
-    /// Waits until there is memory to begin decoding, for `time` at the most.
+    /// Reserves the memory that decoding begins with; waits for `time` at the most.
     async fn memory_to_decode(
         &self,
         codings: &ContentEncodings,
         stream: &BodyStream,
         time: Duration,
     ) -> Result<Reservation, Stopped> {
-        let mut reservation = self.shared.limits.response.memory.reservation();
+        let mut reservation = self.share.shared.limits.response.memory.reservation();
         let first_bytes = piecewise::first_bytes(codings);
         let reserved = tokio::select! {
             biased;
@@ -170,14 +147,14 @@ impl Share {
         }
     }
 
-    /// Gives out what becomes of what has come.
+    /// Decodes what has arrived, and hands it out.
     async fn undo(&self, undoing: &mut Piecewise, stream: &BodyStream) -> Result<(), Stopped> {
         loop {
             match undoing.turn()? {
                 Turn::Hungry | Turn::Ended => return Ok(()),
                 Turn::Unfinished => {}
                 Turn::Piece(piece) => {
-                    let mut reservation = self.shared.limits.response.memory.reservation();
+                    let mut reservation = self.share.shared.limits.response.memory.reservation();
                     tokio::select! {
                         biased;
                         () = stream.closed() => return Err(Stopped::Unwanted),
@@ -186,8 +163,8 @@ impl Share {
                     stream.push(BodyChunk { bytes: piece, reservation });
                 }
             }
-            // What a body decodes to must not keep the others from their turns. Nor from being told of their answers: a thread
-            // that yields has always something to do.
+            // A long body must delay neither the other lanes nor the callers that wait for their outcomes: a thread that yields
+            // is never idle.
             completion_queue::wake_awaited();
             yield_now().await;
             self.has_room(stream).await?;
@@ -195,12 +172,13 @@ impl Share {
     }
 
     async fn has_room(&self, stream: &BodyStream) -> Result<(), Unwanted> {
-        let room = self.waiting(Wait::Sink, stream.room()).await;
+        let room = self.share.waiting(Wait::Sink, stream.room()).await;
         room.then_some(()).ok_or(Unwanted)
     }
 
-    fn time_between_pieces(&self, place: PlaceIndex) -> Duration {
-        let own = self.lanes.look(place, |row| row.own().and_then(|own| own.timeout));
-        own.unwrap_or(self.shared.limits.timeout)
+    /// Returns the longest time that the server may take for the next piece.
+    fn time_between_pieces(&self) -> Duration {
+        let own = self.row(|row| row.own().and_then(|own| own.timeout));
+        own.unwrap_or(self.share.shared.limits.timeout)
     }
 }

@@ -1,0 +1,235 @@
+//! What follows an exchange that took more than one read: the request is sent again, the row is requeued or redirected, or its
+//! outcome is recorded.
+
+use std::mem;
+use std::sync::PoisonError;
+use std::time::{Instant, SystemTime};
+
+use super::schedule::RowNow;
+use super::{Attempt, Next, NoResponse, Sending, Tried};
+use crate::engine::gathered::Batch;
+use crate::engine::lanes::Span;
+use crate::http::client::{Answered, LaneState, Pending};
+use crate::http::deadline::OwnWait;
+use crate::http::reply::{NoReply, Reply};
+use crate::model::error::{ErrorKind, JobError, NetworkEvidence};
+use crate::model::headers::HeadersRef;
+use crate::model::outcome::Answer;
+use crate::model::redirect_chain::RedirectChain;
+use crate::model::row::Row;
+use crate::model::selected::Selected;
+use crate::schedule::retry::AttemptEnd;
+
+impl Attempt<'_> {
+    /// Completes an exchange, and does what follows from it.
+    pub(super) async fn finish(
+        self,
+        pending: Pending,
+        sending: &mut Sending,
+        state: &mut LaneState,
+    ) -> Result<Next, NoResponse> {
+        let remote_addr = state.connected_to();
+        let finished = self.share.client.finish(pending, &self.exchange_context(), state).await;
+        if let (Ok(_), Some(site)) = (&finished, &sending.site) {
+            self.share.note_response(&site.route, Instant::now());
+        }
+        if self.try_resend(&finished, sending, state) {
+            self.share.stats().figures.sent_again += 1;
+            sending.may_start = !self.share.shared.scheduler.counts_sends();
+            if sending.is_http2() {
+                return Ok(Next::Send);
+            }
+            return Box::pin(self.connect(sending, state)).await;
+        }
+        match finished {
+            Ok(answered) => self.conclude(answered, sending, state).await,
+            Err(none) => {
+                let is_new = sending.on_new_connection && !sending.is_http2();
+                Err(NoResponse { failure: none.failure_on(is_new), tried: Some(Tried { remote_addr }) })
+            }
+        }
+    }
+
+    /// Returns whether the request is sent once more, as a part of this attempt.
+    fn try_resend(&self, finished: &Result<Answered, NoReply>, sending: &Sending, state: &mut LaneState) -> bool {
+        let failure = match finished {
+            Ok(Answered { open: Some(_), .. }) => None,
+            Ok(Answered { reply, .. }) => reply.failure.as_ref(),
+            Err(none) => Some(&none.failure),
+        };
+        // A connection that has died in a stall is as if the server had closed an idle one (RFC 9110 section 9.2.2).
+        failure.is_some_and(|failure| failure.kind == ErrorKind::Closed)
+            && state.try_resend_after_stall(self.started, Instant::now())
+            && self.is_idempotent()
+            || finished.as_ref().is_err_and(|none| {
+                let site = sending.site.as_ref();
+                site.is_some_and(|site| state.try_resend(none, &site.route, sending.on_new_connection))
+                    && self.row(|row| none.may_be_sent_again(self.share.method_now(row)))
+            })
+    }
+
+    /// Does what follows from a response.
+    async fn conclude(
+        self,
+        answered: Answered,
+        sending: &mut Sending,
+        state: &mut LaneState,
+    ) -> Result<Next, NoResponse> {
+        let Answered { mut reply, remote_addr, is_outside, open } = answered;
+        if let Some(Err(error)) = reply.saved {
+            self.stop_saving(error);
+            return Ok(Next::Done(Batch::HasRoom));
+        }
+        let status = reply.head.status;
+        let mut chain = self.redirect(&mut reply, is_outside);
+        if let Some(chain) = &mut chain {
+            self.reserve_chain(chain, &mut reply, state).await;
+        }
+        let selects = chain.is_none() && open.is_none() && self.selection().is_some();
+        let selected = if selects { Box::pin(self.select_from(&mut reply, state)).await } else { None };
+        let end = match &reply.failure {
+            None => AttemptEnd::responded(status),
+            Some(failure) => AttemptEnd::failed(Some(status), failure),
+        };
+        let headers = HeadersRef::Kept(&reply.head.headers);
+        if reply.head.skipped > 0 {
+            self.share.stats().figures.headers_skipped += u64::from(reply.head.skipped);
+        }
+        if open.is_some() {
+            self.apply_head(headers);
+        }
+        // A body that is handed out continues, unless the row is retried.
+        let body_continues = open.is_some() && reply.failure.is_none() && chain.is_none();
+        if self.requeue_for_retry(end, Some(headers), body_continues, Instant::now()) == RowNow::Requeued {
+            if let Some(open) = open {
+                open.end(state);
+            }
+            return Ok(Next::Done(Batch::HasRoom));
+        }
+        let span = self.span(state);
+        if let Some(chain) = chain {
+            return self.follow(chain, span, sending, state).await;
+        }
+        if let Some(open) = open.filter(|_| body_continues) {
+            Box::pin(self.stream_body(span, (reply, remote_addr), open, state)).await;
+            return Ok(Next::Done(Batch::HasRoom));
+        }
+        let row = self.share.lanes.take(self.lane);
+        let failure = reply.failure.take();
+        let answer = self.answer(&row, span, reply, failure.is_some(), selected.as_deref());
+        let outcome = self.share.outcome(row, Some(span), Some(remote_addr), Some(answer), selected, failure);
+        Ok(Next::Done(self.share.record(outcome).await))
+    }
+
+    /// Ends the attempt without a response: the row is requeued for a retry, or fails.
+    pub(super) async fn fail(self, none: NoResponse, state: &mut LaneState) -> Batch {
+        let NoResponse { failure, tried } = none;
+        let span = tried.as_ref().map(|_| self.span(state));
+        let end = AttemptEnd::failed(None, &failure);
+        if matches!(end.network_evidence(), NetworkEvidence::Unreachable | NetworkEvidence::Refused) {
+            let last = &self.share.shared.last_unreached;
+            *last.lock().unwrap_or_else(PoisonError::into_inner) = Some(failure.clone());
+        }
+        if self.requeue_for_retry(end, None, false, Instant::now()) == RowNow::Requeued {
+            return Batch::HasRoom;
+        }
+        let remote_addr = tried.and_then(|tried| tried.remote_addr);
+        let row = self.share.lanes.take(self.lane);
+        self.share.record(self.share.outcome(row, span, remote_addr, None, None, Some(failure))).await
+    }
+
+    /// Stops the run because a body can't be written. The row is left undone.
+    fn stop_saving(&self, error: JobError) {
+        drop(self.share.lanes.take(self.lane));
+        self.share.release_host(self.lane);
+        self.share.sent(Err(Some(error)));
+    }
+
+    /// Returns the redirect chain, if the response is a redirect that is followed. One that leads nowhere is the reply's failure.
+    fn redirect(&self, reply: &mut Reply, is_outside: bool) -> Option<Box<RedirectChain>> {
+        if reply.failure.is_some() || !self.may_redirect(reply.head.status) {
+            return None;
+        }
+        let head = (reply.head.status, &reply.head.headers);
+        let followed = self.row(|row| {
+            let method = self.share.method_now(row);
+            let redirects = self.share.shared.limits.response.redirects.of(row, method);
+            redirects.follow(row, method, head, is_outside, SystemTime::now())
+        });
+        followed.unwrap_or_else(|failure| {
+            reply.failure = Some(failure);
+            None
+        })
+    }
+
+    /// Follows a redirect: at once or, where rows are throttled, when the scheduler starts the row again.
+    async fn follow(
+        self,
+        chain: Box<RedirectChain>,
+        span: Span,
+        sending: &mut Sending,
+        state: &mut LaneState,
+    ) -> Result<Next, NoResponse> {
+        if self.requeue_redirected(chain, span) == RowNow::Requeued {
+            return Ok(Next::Done(Batch::HasRoom));
+        }
+        state.from_outside = self.is_from_outside();
+        if let Some(failure) = Box::pin(self.objection_after_redirect(state)).await {
+            return Err(NoResponse::not_sent(failure));
+        }
+        *sending = self.begin_sending(state);
+        Ok(Next::Send)
+    }
+
+    /// Reserves memory for a redirect chain: what was reserved for the one before it and for the headers of the redirect, and
+    /// what is missing.
+    async fn reserve_chain(&self, chain: &mut RedirectChain, reply: &mut Reply, state: &mut LaneState) {
+        let needed = chain.bytes() as u64;
+        let mut memory = self.share.shared.limits.response.memory.reservation();
+        self.share.lanes.change(self.lane, |row| memory.absorb(row.take_chain_memory()));
+        memory.absorb(mem::take(&mut reply.memory));
+        let missing = needed.saturating_sub(memory.bytes());
+        if missing > 0 && !memory.try_grow_within(missing) {
+            let since = Instant::now();
+            Box::pin(memory.grow(missing)).await;
+            state.deadline.excuse(OwnWait::Memory, since.elapsed());
+        }
+        // The next response needs the permit to overdraw.
+        memory.end_overdrawing();
+        memory.shrink_to(needed);
+        chain.memory.0 = memory;
+    }
+
+    /// Returns what of the response arrived, as an outcome has it.
+    pub(super) fn answer(
+        &self,
+        row: &Row,
+        span: Span,
+        reply: Reply,
+        failed: bool,
+        selected: Option<&Selected>,
+    ) -> Answer {
+        let ttfb = reply.first_byte.saturating_duration_since(span.started);
+        let (mut body, mut memory) = (reply.body, reply.memory);
+        if self.share.shared.omits_bodies
+            && let Some(mut body) = body.take()
+        {
+            // The selected values keep what is reserved for them.
+            body.reservation.shrink_to(selected.map_or(0, |selected| selected.bytes() as u64));
+            memory.absorb(body.reservation);
+        }
+        Answer {
+            status: reply.head.status,
+            version: reply.head.version,
+            headers: reply.head.headers,
+            memory,
+            ttfb_us: Span { elapsed: ttfb, ..span }.whole(row).elapsed.as_micros() as u64,
+            body,
+            body_encoding: reply.body_encoding,
+            body_truncated: reply.truncated,
+            body_bytes: reply.body_bytes,
+            // A row that fails has no file: a later attempt may need its name.
+            saved: reply.saved.filter(|_| !failed).and_then(|saved| saved.ok()?.keep()),
+        }
+    }
+}

@@ -1,0 +1,341 @@
+//! One attempt at a lane's row: from the row to its outcome in a batch, or back to the scheduler.
+//!
+//! Between a request and its response a lane keeps its connection and when the attempt began, and nothing else: all that comes
+//! before is done in one poll, and so is all that comes after. Ten thousand lanes that wait are then as many looks into cold
+//! memory as there have to be. Whatever is rare is boxed, each part by itself: ten thousand lanes that connect at once need no
+//! memory for an exchange.
+
+mod conclude;
+mod robots;
+mod schedule;
+mod select;
+mod stream_body;
+mod whole_response;
+
+use std::future::poll_fn;
+use std::mem;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Instant;
+
+use bytes::Bytes;
+use http::Method;
+use tokio::time::sleep_until;
+
+use self::schedule::{RowNow, SendAt};
+use crate::engine::gathered::Batch;
+use crate::engine::lanes::{LaneIndex, Span};
+use crate::engine::share::Share;
+use crate::http::client::{Expected, LaneState, Pending, Readiness};
+use crate::http::deadline::OwnWait;
+use crate::http::exchange_context::ExchangeContext;
+use crate::http::method;
+use crate::http::redirect::Redirects;
+use crate::http::save::saving::Saving;
+use crate::http::sent_body::{Rest, end_head};
+use crate::http::site::Site;
+use crate::http::upload::Upload;
+use crate::model::error::{ErrorKind, Failure};
+use crate::model::row::{BodyPiece, Row};
+use crate::stats::lanes::Wait;
+
+/// An attempt at the row of a lane. The row stays in [`Lanes`](crate::engine::lanes::Lanes) meanwhile, so that it can be seen and
+/// cancelled there.
+#[derive(Clone, Copy)]
+pub(super) struct Attempt<'a> {
+    share: &'a Share,
+    lane: LaneIndex,
+    started: Instant,
+}
+
+/// One sending of an attempt's request: a redirect or a resend begins another one.
+#[derive(Default)]
+struct Sending {
+    /// `None`: the request was not made yet.
+    site: Option<Rc<Site>>,
+    /// The files of its body, once they were opened.
+    files: Option<Box<Upload>>,
+    /// Its connection was made for it.
+    on_new_connection: bool,
+    /// A rate limiter has let it pass, or there is none.
+    may_start: bool,
+}
+
+/// How far sending a request has come.
+enum Sent {
+    Whole,
+    Pending(Pending),
+    /// Nothing was sent: this is needed before.
+    Needs(Need),
+}
+
+/// What a request may need before it can be sent.
+enum Need {
+    Connection,
+    /// The lengths of the files in its body.
+    Files(Arc<[BodyPiece]>),
+    /// It can't be sent twice, and the connection has to stay open until then to prove that it is usable.
+    ProvenConnection(Instant),
+    /// The time that a rate limiter has reserved for it.
+    Turn(SendAt),
+}
+
+/// What follows a step of an attempt.
+enum Next {
+    /// The request is sent, perhaps not for the first time.
+    Send,
+    /// The attempt has ended.
+    Done(Batch),
+}
+
+/// An attempt has ended without a response.
+struct NoResponse {
+    failure: Failure,
+    /// `None`: the request could not even be made, and the attempt doesn't count.
+    tried: Option<Tried>,
+}
+
+/// The attempt of a request that had no response.
+#[derive(Default)]
+struct Tried {
+    /// The remote address of its connection, if it had one.
+    remote_addr: Option<Arc<str>>,
+}
+
+impl From<RowNow> for Next {
+    fn from(now: RowNow) -> Self {
+        match now {
+            RowNow::InLane => Self::Send,
+            RowNow::Requeued => Self::Done(Batch::HasRoom),
+        }
+    }
+}
+
+impl NoResponse {
+    fn not_tried(failure: Failure) -> Self {
+        Self { failure, tried: None }
+    }
+
+    fn not_sent(failure: Failure) -> Self {
+        Self { failure, tried: Some(Tried::default()) }
+    }
+}
+
+impl Sending {
+    fn is_http2(&self) -> bool {
+        self.site.as_ref().is_some_and(|site| site.route.is_http2())
+    }
+}
+
+impl<'a> Attempt<'a> {
+    pub(super) fn new(share: &'a Share, lane: LaneIndex, started: Instant) -> Self {
+        Self { share, lane, started }
+    }
+
+    /// Makes the attempt, and records the row's outcome or requeues the row. Returns whether a batch is full.
+    ///
+    /// Cancelling it closes the connection, or resets the stream.
+    pub(super) async fn run(mut self, state: &mut LaneState) -> Batch {
+        state.from_outside = self.is_from_outside();
+        if let Some(failure) = self.refusal(state).await {
+            return Box::pin(self.fail(NoResponse::not_tried(failure), state)).await;
+        }
+        if self.share.shared.robots.is_some() {
+            self.started = Instant::now();
+        }
+        self.set_deadline(state);
+        match self.request(state).await {
+            Ok(batch) => batch,
+            Err(none) => Box::pin(self.fail(none, state)).await,
+        }
+    }
+
+    /// Sends the request until it has its response.
+    async fn request(self, state: &mut LaneState) -> Result<Batch, NoResponse> {
+        let mut sending = self.begin_sending(state);
+        loop {
+            let sent = poll_fn(|cx| Poll::Ready(self.send(&mut sending, state, cx))).await;
+            let next = match sent.map_err(NoResponse::not_tried)? {
+                Sent::Whole => {
+                    // Connecting takes its time, in which the timer may have fired.
+                    let mut just_sent = !sending.on_new_connection;
+                    match poll_fn(|cx| self.poll_response(mem::take(&mut just_sent), state, cx)).await {
+                        Ok(batch) => return Ok(batch),
+                        Err(pending) => Box::pin(self.finish(pending, &mut sending, state)).await?,
+                    }
+                }
+                Sent::Pending(pending) => Box::pin(self.finish(pending, &mut sending, state)).await?,
+                Sent::Needs(Need::Connection) => Box::pin(self.connect(&mut sending, state)).await?,
+                Sent::Needs(need) => Box::pin(self.obtain(need, &mut sending, state)).await?,
+            };
+            if let Next::Done(batch) = next {
+                return Ok(batch);
+            }
+        }
+    }
+
+    fn begin_sending(&self, state: &mut LaneState) -> Sending {
+        state.begin();
+        Sending { may_start: !self.share.shared.scheduler.counts_sends(), ..Sending::default() }
+    }
+
+    /// Sends the request, if nothing is missing for that.
+    ///
+    /// # Errors
+    /// No request can be made of the row.
+    fn send(&self, sending: &mut Sending, state: &mut LaneState, cx: &mut Context<'_>) -> Result<Sent, Failure> {
+        let client = &self.share.client;
+        let mut wire = client.scratch.write.borrow_mut();
+        let (site, rest) = self
+            .share
+            .lanes
+            .begin(self.lane, self.started, |row| self.share.preparer.borrow_mut().write(row, &mut wire))?;
+        let site = &*sending.site.insert(site);
+        let body = match rest {
+            Rest::Bytes(body) => body,
+            Rest::Files(pieces) => {
+                let Some(files) = &sending.files else { return Ok(Sent::Needs(Need::Files(pieces))) };
+                end_head(files.length(), &mut wire);
+                Bytes::new()
+            }
+        };
+        match client.ready(site, sending.on_new_connection, || self.is_idempotent(), state, cx) {
+            Readiness::Ready => {}
+            Readiness::NoConnection => return Ok(Sent::Needs(Need::Connection)),
+            Readiness::Unproven(until) => return Ok(Sent::Needs(Need::ProvenConnection(until))),
+        }
+        if !sending.may_start
+            && let Some(at) = self.reserve_send(Instant::now())
+        {
+            return Ok(Sent::Needs(Need::Turn(at)));
+        }
+        let (request, timeouts) = ((&**wire, body, &mut sending.files), &self.share.shared.limits.response.timeouts);
+        let pending = client.send(site, request, timeouts, || self.expected(), state, cx)?;
+        Ok(pending.map_or(Sent::Whole, Sent::Pending))
+    }
+
+    /// Obtains what the request needs.
+    async fn obtain(self, need: Need, sending: &mut Sending, state: &mut LaneState) -> Result<Next, NoResponse> {
+        match need {
+            Need::Connection => return self.connect(sending, state).await,
+            Need::Files(pieces) => match self.open_files(pieces, state).await {
+                Ok(files) => sending.files = Some(files),
+                Err(failure) => {
+                    self.count_own_waits(state);
+                    return Err(NoResponse::not_tried(failure));
+                }
+            },
+            Need::ProvenConnection(until) => sleep_until(until.into()).await,
+            Need::Turn(at) => {
+                self.share.waiting(Wait::Turn, self.wait_to_send(at)).await;
+                sending.may_start = true;
+            }
+        }
+        Ok(self.requeue_unsent(state).into())
+    }
+
+    /// Makes a connection for the request.
+    async fn connect(self, sending: &mut Sending, state: &mut LaneState) -> Result<Next, NoResponse> {
+        if let Some(site) = &sending.site {
+            let opened = self.share.client.open(site, &self.share.shared.limits, state).await;
+            self.share.count_wait(Wait::Names, state.take_waited_for_names());
+            self.share.count_wait(Wait::Stream, state.take_waited_for_stream());
+            let connected = state.take_connected();
+            self.share.count_wait(Wait::Connection, connected.time);
+            self.share.stats().figures.connections += connected.connections;
+            opened.map_err(NoResponse::not_sent)?;
+        }
+        sending.on_new_connection = true;
+        Ok(self.requeue_unsent(state).into())
+    }
+
+    /// Opens the files of a body. The server is not to blame for the time that this takes.
+    async fn open_files(self, pieces: Arc<[BodyPiece]>, state: &mut LaneState) -> Result<Box<Upload>, Failure> {
+        let begun = Instant::now();
+        let files = Upload::begin(pieces, self.share.shared.limits.response.memory.clone()).await;
+        state.deadline.excuse(OwnWait::Files, begun.elapsed());
+        files
+    }
+
+    /// Returns why the row may not be requested at all, if so.
+    async fn refusal(self, state: &mut LaneState) -> Option<Failure> {
+        if self.row(Row::is_unwanted) {
+            return Some(Failure::new(ErrorKind::Cancelled, "it was cancelled before it was sent"));
+        }
+        self.share.shared.robots.as_ref()?;
+        Box::pin(self.objection(state)).await
+    }
+
+    /// Looks at the row.
+    fn row<T>(&self, look: impl FnOnce(&Row) -> T) -> T {
+        self.share.lanes.look(self.lane, look)
+    }
+
+    /// Returns how the response is read, where that takes more than one read.
+    fn expected(&self) -> Expected<'a> {
+        let to_head = self.is_head();
+        let saver = self.share.shared.limits.response.saver.as_ref().filter(|_| !to_head);
+        let saving = saver.and_then(|saver| self.row(|row| Saving::of(saver, row)));
+        Expected { context: self.exchange_context(), to_head, saving }
+    }
+
+    fn exchange_context(&self) -> ExchangeContext<'a> {
+        let share = self.share;
+        ExchangeContext {
+            redirects: self.redirects(),
+            streams: self.is_streamed(),
+            ..share.client.exchange_context(&share.shared.limits, &share.allowance)
+        }
+    }
+
+    /// Returns how redirects are followed for this row.
+    fn redirects(&self) -> Redirects {
+        self.row(|row| self.share.shared.limits.response.redirects.of(row, self.share.method_now(row)))
+    }
+
+    /// Returns whether a response with this status may be a redirect that is followed.
+    fn may_redirect(&self, status: u16) -> bool {
+        self.row(|row| self.share.shared.limits.response.redirects.may_lead_on(row, status))
+    }
+
+    /// Returns whether a server outside has redirected the row.
+    fn is_from_outside(&self) -> bool {
+        self.row(|row| row.chain().is_some_and(|chain| chain.from_outside))
+    }
+
+    /// Returns whether the body of the response is handed out as it comes.
+    fn is_streamed(&self) -> bool {
+        self.row(|row| row.stream().is_some())
+    }
+
+    fn is_head(&self) -> bool {
+        self.row(|row| self.share.method_now(row) == Method::HEAD.as_str())
+    }
+
+    fn is_idempotent(&self) -> bool {
+        self.row(|row| method::is_idempotent(self.share.method_now(row)))
+    }
+
+    /// Returns when the attempt began and how long the server took: what it has waited for this process is no part of that.
+    fn span(&self, state: &mut LaneState) -> Span {
+        state.deadline.excuse_stalls(Instant::now());
+        let excused = state.deadline.excused();
+        self.count_own_waits(state);
+        Span { started: self.started, elapsed: self.started.elapsed().saturating_sub(excused) }
+    }
+
+    /// Counts the time that was spent waiting for this process; the next attempt begins without it.
+    fn count_own_waits(&self, state: &mut LaneState) {
+        let own_waits = [
+            (Wait::Memory, OwnWait::Memory),
+            (Wait::Decoder, OwnWait::Decoder),
+            (Wait::Files, OwnWait::Files),
+            (Wait::Sink, OwnWait::Disk),
+        ];
+        for (wait, own) in own_waits {
+            self.share.count_wait(wait, state.deadline.take_excused(own));
+        }
+        state.deadline.take_excused(OwnWait::Stall);
+    }
+}

@@ -1,0 +1,208 @@
+//! What an attempt and the scheduler tell each other: whether the row goes on, when its request may be sent, and how it ended.
+
+use std::time::{Duration, Instant};
+
+use tokio::time::sleep_until;
+
+use super::Attempt;
+use crate::engine::lanes::Span;
+use crate::http::client::LaneState;
+use crate::model::error::HostEvidence;
+use crate::model::headers::HeadersRef;
+use crate::model::message::OptionName;
+use crate::model::redirect_chain::{Earlier, RedirectChain};
+use crate::schedule::requested_pause::requested_pause;
+use crate::schedule::retry::{AttemptEnd, FinishedAttempt, Retry};
+
+/// When a request may be sent for which a rate limiter has reserved a time.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct SendAt {
+    awake: Instant,
+    /// As real time, as stalls were known when it was reserved.
+    real: Instant,
+    reserved: Instant,
+}
+
+/// Where a row is after something was done about it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum RowNow {
+    /// In its lane, as before.
+    InLane,
+    /// It waits at the scheduler, and the lane is free.
+    Requeued,
+}
+
+impl Attempt<'_> {
+    /// Sets the time limits of the attempt.
+    pub(super) fn set_deadline(&self, state: &mut LaneState) {
+        // A stall before it is none of its own.
+        self.share.client.stalls.observe(self.started);
+        let (time, option, latest) = self.time();
+        if !state.deadline.excused().is_zero() {
+            // Of an attempt whose row is tried again later.
+            self.count_own_waits(state);
+        }
+        state.deadline.set(self.started + time, option);
+        state.deadline.end_by(latest);
+    }
+
+    /// Returns the time that the attempt has, no more than what is left to its row; and when it ends at the latest where a caller
+    /// waits for the row, whatever else it waits for.
+    fn time(&self) -> (Duration, OptionName, Option<Instant>) {
+        let (scheduler, started) = (&self.share.shared.scheduler, self.started);
+        let deadline = scheduler.deadline();
+        self.row(|row| {
+            let earlier = row.chain().and_then(|chain| chain.earlier);
+            let own = row.own().and_then(|own| own.timeout);
+            let timeout = own
+                .unwrap_or(self.share.shared.limits.timeout)
+                .saturating_sub(earlier.map_or(Duration::ZERO, |part| part.took));
+            let Some(deadline) = deadline else { return (timeout, OptionName::TimeoutS, None) };
+            let first = row.first_began().unwrap_or(started);
+            if row.reply_to().is_some() {
+                return (timeout, OptionName::TimeoutS, Some(first + deadline));
+            }
+            let passed = if first == started {
+                Duration::ZERO
+            } else {
+                let scheduler = scheduler.lock();
+                scheduler.awake(started).saturating_duration_since(scheduler.awake(first))
+            };
+            match deadline.saturating_sub(passed) {
+                left if left < timeout => (left, OptionName::DeadlineS, None),
+                _ => (timeout, OptionName::TimeoutS, None),
+            }
+        })
+    }
+
+    /// Requeues the row, which is not sent yet, if its host has asked for a pause since it was started.
+    pub(super) fn requeue_unsent(&self, state: &mut LaneState) -> RowNow {
+        let (scheduler, lanes) = (&self.share.shared.scheduler, &self.share.lanes);
+        if !scheduler.is_needed() {
+            return RowNow::InLane;
+        }
+        let host = lanes.host(self.lane);
+        let take_row = || {
+            lanes.take_host(self.lane);
+            lanes.take(self.lane)
+        };
+        let is_requeued = scheduler.change_at(Instant::now(), |scheduler, now| {
+            scheduler.requeue_unsent(host, || self.limit_key(), take_row, now)
+        });
+        if !is_requeued {
+            return RowNow::InLane;
+        }
+        state.leave_stream();
+        RowNow::Requeued
+    }
+
+    /// Reserves a time at which the request may be sent; `None`: now. To be called once for each time that it is sent.
+    pub(super) fn reserve_send(&self, now: Instant) -> Option<SendAt> {
+        let (mut scheduler, awake_now) = self.share.shared.scheduler.lock_at(now);
+        let awake = scheduler.reserve_send(self.share.lanes.host(self.lane), awake_now);
+        (awake > awake_now).then(|| SendAt { awake, real: scheduler.real(awake), reserved: now })
+    }
+
+    /// Waits until that time. Requests whose times came in a stall keep their distances.
+    pub(super) async fn wait_to_send(&self, at: SendAt) {
+        let stalls = &self.share.client.stalls;
+        let mut until = at.real;
+        loop {
+            sleep_until(until.into()).await;
+            let now = Instant::now();
+            stalls.observe(now);
+            if stalls.has_stalled_since(at.reserved) {
+                until = self.share.shared.scheduler.real(at.awake);
+            }
+            if until <= now {
+                return;
+            }
+        }
+    }
+
+    /// Reports to the scheduler how the attempt ended, and requeues the row if another attempt follows. `body_continues`: only the
+    /// head of the response has come, and its body is handed out.
+    pub(super) fn requeue_for_retry(
+        &self,
+        end: AttemptEnd,
+        headers: Option<HeadersRef<'_>>,
+        body_continues: bool,
+        now: Instant,
+    ) -> RowNow {
+        let Self { share, lane, started } = *self;
+        let host = if body_continues { share.lanes.host(lane) } else { share.lanes.take_host(lane) };
+        let pause = headers
+            .zip(end.status)
+            .and_then(|(headers, status)| requested_pause(status, headers, (share.unix_us(now) / 1000) as u64));
+        let scheduler = &share.shared.scheduler;
+        let evidence = end.evidence();
+        let says_nothing = pause.is_none_or(|pause| pause.is_zero())
+            && matches!(evidence, HostEvidence::Responded | HostEvidence::Nothing)
+            && !end.is_retryable(scheduler.retry_on());
+        if host.is_none() && says_nothing && !scheduler.is_needed() {
+            return RowNow::InLane;
+        }
+        let is_silent = evidence == HostEvidence::Silent;
+        let attempt = self.row(|row| FinishedAttempt {
+            end,
+            body_continues,
+            before: row.before(),
+            first: row.first_began().unwrap_or(started),
+            started,
+            may_repeat: share.may_repeat(row),
+            was_acted_on: row.chain().is_some_and(|chain| chain.method.is_some()),
+            requested_pause: pause,
+            responded_at: is_silent.then(|| share.preparer.borrow_mut().responded_at(row)).flatten(),
+        });
+        let take_row = || {
+            share.lanes.take_host(lane);
+            let mut row = share.lanes.take(lane);
+            // The next attempt begins where the first one did.
+            let host = if row.take_chain().is_some() { None } else { host };
+            let key = share.preparer.borrow_mut().limit_key(&row).map(Box::from);
+            (row, host, key)
+        };
+        let retry = scheduler.change_at(now, |scheduler, now| {
+            let retry = scheduler.finish_attempt(host, || self.limit_key(), &attempt, take_row, now);
+            share.pass_on_deferred(scheduler);
+            retry
+        });
+        match retry {
+            Retry::No => RowNow::InLane,
+            Retry::NotRepeatable => {
+                share.stats().figures.retries.unrepeatable += 1;
+                RowNow::InLane
+            }
+            Retry::At(_) => {
+                share.stats().figures.record_retry(end, now.saturating_duration_since(started));
+                // It may be due before anything else that the worker waits for.
+                share.wake();
+                RowNow::Requeued
+            }
+        }
+    }
+
+    /// Has the row follow a redirect in its lane or, where rows are throttled, requeues it. `took`: the attempt so far.
+    pub(super) fn requeue_redirected(&self, mut chain: Box<RedirectChain>, took: Span) -> RowNow {
+        let (share, scheduler) = (self.share, &self.share.shared.scheduler);
+        // After a stop, what is in flight comes to its end.
+        let is_free =
+            !scheduler.is_needed() || (share.slots.borrow().is_stopped() && scheduler.lock().rules().limits.is_none());
+        if is_free {
+            share.lanes.change(self.lane, |row| row.set_chain(chain));
+            return RowNow::InLane;
+        }
+        let earlier = chain.earlier.get_or_insert(Earlier { began: took.started, took: Duration::ZERO });
+        earlier.took += took.elapsed;
+        let mut row = share.lanes.take(self.lane);
+        row.set_chain(chain);
+        scheduler.change_at(Instant::now(), |scheduler, now| share.offer(scheduler, row, now));
+        share.wake();
+        RowNow::Requeued
+    }
+
+    /// Returns the name of the row's host in limits.
+    fn limit_key(&self) -> Option<Box<str>> {
+        self.row(|row| self.share.preparer.borrow_mut().limit_key(row).map(Into::into))
+    }
+}

@@ -1,0 +1,105 @@
+//! The fast path: a response that one read has brought is recorded from where it lies.
+
+use std::task::{Context, Poll};
+
+use super::Attempt;
+use super::schedule::RowNow;
+use crate::columns::select::NO_BODY;
+use crate::engine::gathered::Batch;
+use crate::engine::lanes::Span;
+use crate::http::client::{Awaited, LaneState, Pending, Read};
+use crate::model::headers::HeadersRef;
+use crate::model::outcome::AnswerRef;
+use crate::model::row::Row;
+use crate::schedule::retry::AttemptEnd;
+
+impl Attempt<'_> {
+    /// Waits for the response, and records it if it comes whole in one read. `just_sent`: the request was sent in this poll.
+    ///
+    /// # Errors
+    /// It takes more than that.
+    pub(super) fn poll_response(
+        &self,
+        just_sent: bool,
+        state: &mut LaneState,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Batch, Pending>> {
+        let awaited = Awaited {
+            limits: &self.share.shared.limits.response,
+            allowance: &self.share.allowance,
+            to_head: self.is_head(),
+            sent_now: just_sent.then_some(self.started),
+        };
+        let take = |read: Read<'_>, state: &LaneState| self.record_whole(&read, state);
+        self.share.client.poll_response(&awaited, || self.expected(), state, take, cx)
+    }
+
+    /// Records a whole response, or requeues the row for a retry. `None`: the response needs more than a look at it, or waits for
+    /// memory or for the sink.
+    fn record_whole(&self, read: &Read<'_>, state: &LaneState) -> Option<Batch> {
+        let &Read { response, bytes, at } = read;
+        let (share, head) = (self.share, &response.head);
+        let selection = self.selection();
+        let is_plain = selection.as_ref().is_none_or(|selection| selection.takes_little(bytes))
+            // Where a batch waits for the sink, an outcome waits in its lane for the next one.
+            && share.gathered.has_room(bytes + self.row(Row::bytes))
+            && !self.may_redirect(head.status)
+            && !self.is_streamed();
+        if !is_plain {
+            return None;
+        }
+        let headers = HeadersRef::Parsed(head.headers);
+        let body = response.body.ok_or(NO_BODY);
+        let selected = self.select(selection.as_deref().map(|selection| &**selection), headers, body, bytes).ok()?;
+
+        let (mut selected, selected_bytes) = selected.unzip();
+        if let (Some(selected), Some(selection)) = (&mut selected, &selection) {
+            self.apply(selection, head.status, selected, at);
+        }
+        let failure = selected.as_ref().and_then(|selected| selected.failure.as_ref());
+        let end = match failure {
+            None => AttemptEnd::responded(head.status),
+            Some(failure) => AttemptEnd::failed(Some(head.status), failure),
+        };
+        if let Some(route) = state.route() {
+            share.note_response(route, at);
+        }
+        if self.requeue_for_retry(end, Some(headers), false, at) == RowNow::Requeued {
+            return Some(Batch::HasRoom);
+        }
+        let row = share.lanes.take(self.lane);
+        let span = Span { started: self.started, elapsed: at.saturating_duration_since(self.started) };
+        let answer = AnswerRef {
+            status: head.status,
+            version: head.version,
+            headers,
+            ttfb_us: span.whole(&row).elapsed.as_micros() as u64,
+            body: response.body.filter(|_| !share.shared.omits_bodies),
+            body_encoding: None,
+            body_truncated: false,
+            body_bytes: response.body.map_or(0, <[u8]>::len) as u64,
+            saved: None,
+        };
+        let omitted = if share.shared.omits_bodies { answer.body_bytes } else { 0 };
+        let memory_bytes = (bytes + selected_bytes.unwrap_or(0)) as u64 - omitted;
+        if row.reply_to().is_some() {
+            let mut memory = share.shared.limits.response.memory.reservation();
+            share.allowance.give(&mut memory, memory_bytes);
+            let failure = selected.as_mut().and_then(|selected| selected.failure.take());
+            let (answer, selected) = (answer.to_answer(memory), selected.map(Box::new));
+            share.reply(share.outcome(row, Some(span), state.connected_to(), Some(answer), selected, failure));
+            return Some(Batch::HasRoom);
+        }
+        share.gathered.draw(&share.allowance, memory_bytes);
+        let failure = selected.as_ref().and_then(|selected| selected.failure.as_ref());
+        let remote_addr = Some(state.remote_addr());
+        Some(share.record_ref(share.outcome_ref(
+            &row,
+            Some(span),
+            remote_addr,
+            Some(answer),
+            selected.as_ref(),
+            failure,
+        )))
+    }
+}

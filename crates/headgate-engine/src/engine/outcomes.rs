@@ -1,0 +1,131 @@
+//! How outcomes are made, counted, and given to the sink or to the caller that waits for them.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crate::engine::completion_queue;
+use crate::engine::gathered::Batch;
+use crate::engine::lanes::Span;
+use crate::engine::share::Share;
+use crate::http::pool::Route;
+use crate::model::error::Failure;
+use crate::model::outcome::{Answer, AnswerRef, Outcome, OutcomeRef};
+use crate::model::row::Row;
+use crate::model::selected::Selected;
+use crate::schedule::retry::AttemptEnd;
+use crate::stats::lanes::Wait;
+
+/// The number of attempts at a row, and the times of the last one.
+struct Attempts {
+    count: u16,
+    started_at_us: i64,
+    elapsed_us: u64,
+}
+
+impl Share {
+    /// Returns the outcome of a row. `span`: of its last attempt, if there was one since it was last requeued.
+    pub(super) fn outcome(
+        &self,
+        row: Row,
+        span: Option<Span>,
+        remote_addr: Option<Arc<str>>,
+        answer: Option<Answer>,
+        selected: Option<Box<Selected>>,
+        failure: Option<Failure>,
+    ) -> Outcome {
+        let Attempts { count, started_at_us, elapsed_us } = self.attempts(&row, span);
+        let method = self.method_of(&row).into();
+        Outcome { row, method, attempts: count, started_at_us, elapsed_us, remote_addr, answer, selected, failure }
+    }
+
+    /// As [`Share::outcome`], without a copy of what the response has.
+    pub(super) fn outcome_ref<'a>(
+        &'a self,
+        row: &'a Row,
+        span: Option<Span>,
+        remote_addr: Option<&'a str>,
+        answer: Option<AnswerRef<'a>>,
+        selected: Option<&'a Selected>,
+        failure: Option<&'a Failure>,
+    ) -> OutcomeRef<'a> {
+        let Attempts { count, started_at_us, elapsed_us } = self.attempts(row, span);
+        let method = self.method_of(row);
+        OutcomeRef { row, method, attempts: count, started_at_us, elapsed_us, remote_addr, answer, selected, failure }
+    }
+
+    fn attempts(&self, row: &Row, span: Option<Span>) -> Attempts {
+        // What was requested before the row was redirected and requeued is a part of an attempt, too.
+        let span = span.or_else(|| row.chain()?.earlier.map(|_| Span::none())).map(|span| span.whole(row));
+        Attempts {
+            count: row.attempts_before() + u16::from(span.is_some()),
+            started_at_us: self.unix_us(span.map_or_else(Instant::now, |span| span.started)),
+            elapsed_us: span.map_or(0, |span| span.elapsed.as_micros() as u64),
+        }
+    }
+
+    /// Returns the outcome of a row that fails without a response.
+    pub(super) fn failed(&self, row: Row, span: Option<Span>, failure: Failure) -> Outcome {
+        self.outcome(row, span, None, None, None, Some(failure))
+    }
+
+    pub(super) fn method_of<'a>(&'a self, row: &'a Row) -> &'a str {
+        self.shared.methods.name(row)
+    }
+
+    /// Returns the method of the row's next request, which a redirect may have changed.
+    pub(super) fn method_now<'a>(&'a self, row: &'a Row) -> &'a str {
+        row.chain().and_then(|chain| chain.method.as_deref()).unwrap_or_else(|| self.method_of(row))
+    }
+
+    /// Counts an outcome and adds it to the batch, if there is room for it, or waits for that. Returns whether the batch is full.
+    pub(super) async fn record(&self, outcome: Outcome) -> Batch {
+        // Rows that end without I/O leave time for those that need it.
+        tokio::task::consume_budget().await;
+        let failed = self.count(outcome.as_ref());
+        let Some(outcome) = completion_queue::reply(outcome, failed) else { return Batch::HasRoom };
+        if self.gathered.has_room(outcome.as_ref().bytes()) {
+            return self.gathered.push_owned(outcome, failed);
+        }
+        self.sent(Box::pin(self.waiting(Wait::Sink, self.gathered.push_in_turn(outcome, failed))).await);
+        Batch::HasRoom
+    }
+
+    /// As [`Share::record`], where there is room. The caller reserves its memory.
+    pub(super) fn record_ref(&self, outcome: OutcomeRef<'_>) -> Batch {
+        let failed = self.count(outcome);
+        self.gathered.push(outcome, failed)
+    }
+
+    /// Counts an outcome, and gives it to the caller that waits for it.
+    pub(super) fn reply(&self, outcome: Outcome) {
+        let failed = self.count(outcome.as_ref());
+        completion_queue::reply(outcome, failed);
+    }
+
+    /// Counts an outcome. Returns whether its row failed.
+    pub(super) fn count(&self, outcome: OutcomeRef<'_>) -> bool {
+        let failed = AttemptEnd::of(outcome).is_failure(&self.shared.fail_on);
+        self.stats().figures.record(outcome, failed);
+        self.apply_failure_limit(outcome, failed);
+        failed
+    }
+
+    /// Returns whether a response with this status makes its row fail.
+    pub(super) fn is_failure(&self, status: u16) -> bool {
+        AttemptEnd::responded(status).is_failure(&self.shared.fail_on)
+    }
+
+    /// Adds to the time that lanes have waited for this.
+    pub(super) fn count_wait(&self, wait: Wait, time: Duration) {
+        if !time.is_zero() {
+            self.stats().lanes.add_waited(wait, time);
+        }
+    }
+
+    /// Notes that a response came over this route.
+    pub(super) fn note_response(&self, route: &Route, now: Instant) {
+        if route.host.note_response(now) {
+            self.shared.responders.note(&route.key.origin);
+        }
+    }
+}
