@@ -17,13 +17,13 @@ mod linux {
     use tokio::io::unix::AsyncFd;
     use tokio::time::sleep_until;
 
-    /// From when on the loop's own timers are fine enough.
+    /// Waits of this length and more use the event loop's own timers, which are fine enough for them.
     const FAR: Duration = Duration::from_secs(10);
 
-    /// Of one loop, which waits for one time at once.
+    /// An alarm of one event loop, which waits for one time at once.
     #[derive(Debug)]
     pub(crate) struct Alarm {
-        /// `None`: the system has none left.
+        /// `None`: the system has no timer left.
         timer: Option<AsyncFd<Timer>>,
     }
 
@@ -37,7 +37,7 @@ mod linux {
     }
 
     impl Alarm {
-        /// Needs the event loop.
+        /// Returns an alarm. Needs the event loop.
         #[expect(
             deprecated,
             reason = "what takes its place is unsafe; a timer keeps its descriptor as long as it lives"
@@ -48,7 +48,7 @@ mod linux {
             Self { timer }
         }
 
-        /// Waits until then; `None`: not at all. Cancel safe.
+        /// Waits until `time`; `None`: not at all. Cancel safe.
         pub(crate) async fn until(&self, time: Option<Instant>) {
             let Some(time) = time else { return };
             let left = time.saturating_duration_since(Instant::now());
@@ -90,7 +90,7 @@ mod other {
             Self
         }
 
-        /// Waits until then; `None`: not at all.
+        /// Waits until `time`; `None`: not at all.
         pub(crate) async fn until(&self, time: Option<Instant>) {
             if let Some(time) = time {
                 sleep_until(time.into()).await;

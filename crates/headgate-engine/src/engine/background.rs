@@ -1,4 +1,4 @@
-//! What a worker does beside its lanes: outcomes that have waited go to the sink, rows are cancelled, slow ones are named.
+//! What a worker does beside its lanes: it sends outcomes that have waited to the sink, cancels rows, and names slow ones.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -28,7 +28,7 @@ impl Share {
         self.cancel_in_flight(|row| row.ordinal == ordinal);
     }
 
-    /// Cancels what is in flight here and no caller waits for any more. What has not started yet ends in its turn.
+    /// Cancels rows in flight here whose caller waits no more. Rows that have not started yet fail when the scheduler reaches them.
     pub(super) fn cancel_unwanted(&self) {
         self.cancel_in_flight(Row::is_unwanted);
     }

@@ -1,7 +1,7 @@
-//! Outcomes of rows that were asked for one by one, as they arrive for whoever waits.
+//! Outcomes of rows that a caller submits one by one, until the caller takes them.
 //!
-//! Who waits is not woken for each outcome: on one core that would cost as much as the request. A worker rings when it has
-//! nothing else to do, or when so many have come.
+//! The caller is not woken for each outcome: on one core that would cost as much as the request. A worker wakes it when the
+//! worker has nothing else to do, or when many outcomes have arrived.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -15,51 +15,52 @@ use crate::model::outcome::Outcome;
 use crate::model::reply_to::{ReplyTo, Waits};
 use crate::model::row::Row;
 
-/// After so many a worker rings, whatever else it has to do.
+/// After so many outcomes a worker wakes the caller, whatever else it has to do.
 const MANY: usize = 64;
-/// Of bodies, no more is taken at once, but for the last one.
+/// One call takes no more bodies than this, but for the last one.
 const MOST_TAKEN_BYTES: usize = 16 << 20;
 
 thread_local! {
-    /// Completion queues to ring for when the thread has nothing to do.
+    /// Completion queues whose callers are woken when the thread has nothing to do.
     static TO_WAKE: RefCell<Vec<Arc<CompletionQueue>>> = const { RefCell::new(Vec::new()) };
 }
 
-/// What has come for one row.
+/// The end of one row.
 #[derive(Debug)]
 pub struct Arrived {
-    /// By which it is known to who asked.
+    /// The caller's number of the row.
     pub number: u64,
-    /// `None`: it will have none, since the run has ended.
+    /// `None`: the run has ended before the row had one.
     pub outcome: Option<Outcome>,
     /// Its row failed.
     pub failed: bool,
 }
 
-/// What was taken at once.
+/// What one call has taken.
 #[derive(Debug, Clone, Copy)]
 pub struct Taken {
-    /// Of bodies.
+    /// Bytes of bodies.
     pub bytes: usize,
-    /// Nothing more was there: the bell rings when something is.
+    /// Nothing more was there: the caller is woken when something is.
     pub is_all: bool,
 }
 
-/// Bounded by who asks: there are never more than rows were asked for. The memory of their bodies stays set aside until they are
-/// taken, so that what is in flight waits where nobody takes them; see [`CompletionQueue::give_memory_back`].
+/// Outcomes that wait for their caller: never more than the caller has rows outstanding. The memory of their bodies stays
+/// reserved until the caller takes them, so that requests in flight wait for a slow caller; see
+/// [`CompletionQueue::give_memory_back`].
 pub struct CompletionQueue {
     me: Weak<Self>,
     state: Mutex<State>,
     is_closed: AtomicBool,
     waker: Arc<dyn WakeCaller>,
-    /// What is taken from the answers to its rows; `None`: what the run takes of all.
+    /// What is selected from the responses to its rows; `None`: the run's selection.
     selection: Option<Arc<Selection>>,
 }
 
 #[derive(Default)]
 struct State {
     arrived: VecDeque<Arrived>,
-    /// Somebody waits, and was not rung for.
+    /// The caller waits, and was not woken yet.
     is_awaited: bool,
 }
 
@@ -68,7 +69,7 @@ impl CompletionQueue {
         Self::selecting(waker, None)
     }
 
-    /// One whose rows have a selection of their own.
+    /// As [`CompletionQueue::new`], for rows that have a selection of their own.
     pub fn selecting(waker: Arc<dyn WakeCaller>, selection: Option<Arc<Selection>>) -> Arc<Self> {
         Arc::new_cyclic(|me| Self {
             me: me.clone(),
@@ -79,13 +80,13 @@ impl CompletionQueue {
         })
     }
 
-    /// What sends the outcome of a row here.
+    /// Returns what sends the outcome of a row here.
     pub fn reply_to(&self, number: u64) -> Option<Arc<ReplyTo>> {
         let me: Arc<dyn Waits> = self.me.upgrade()?;
         Some(ReplyTo::new(me, number))
     }
 
-    /// Takes up to so many of what has come, and no more than 16 MiB of bodies.
+    /// Takes up to `max` outcomes that have arrived, and no more than 16 MiB of bodies.
     pub fn take(&self, max: usize, into: &mut Vec<Arrived>) -> Taken {
         let mut state = self.state();
         let (mut count, mut bytes) = (0, 0);
@@ -102,15 +103,15 @@ impl CompletionQueue {
         Taken { bytes, is_all }
     }
 
-    /// Where memory is short, that of what has come is not set aside any more, though nobody has taken it: whoever would may wait
-    /// for another row of the same run, and that one for memory.
+    /// Releases the reservations of outcomes that have arrived, where memory is short: their caller may wait for another row of
+    /// the same run, which waits for memory.
     pub fn give_memory_back(&self) {
         let mut state = self.state();
         let outcomes = state.arrived.iter_mut().filter_map(|arrived| arrived.outcome.as_mut());
         outcomes.filter(|outcome| outcome.holds_short_memory()).for_each(Outcome::give_memory_back);
     }
 
-    /// Nobody waits any more. What has come is dropped.
+    /// Drops what has arrived, and whatever arrives from now on: the caller waits no more.
     pub fn close(&self) {
         self.is_closed.store(true, Ordering::Relaxed);
         let arrived = std::mem::take(&mut self.state().arrived);
@@ -169,7 +170,8 @@ impl fmt::Debug for CompletionQueue {
     }
 }
 
-/// To be called by a worker's thread when it has nothing to do, or goes on with nothing but a long piece of work.
+/// Wakes callers for whom outcomes have arrived. To be called by a worker's thread when it has nothing to do, or before a long
+/// piece of work.
 pub(super) fn wake_awaited() {
     let to_wake = TO_WAKE.with_borrow_mut(std::mem::take);
     for completions in to_wake {
@@ -177,7 +179,7 @@ pub(super) fn wake_awaited() {
     }
 }
 
-/// Gives an outcome to who waits for it. It comes back where nobody does: it goes where all go.
+/// Gives an outcome to the caller that waits for it. Returns it if there is none: then it is for the sink.
 pub(super) fn reply(mut outcome: Outcome, failed: bool) -> Option<Outcome> {
     let Some(reply_to) = take_reply_to(&mut outcome.row) else { return Some(outcome) };
     if let Some((waits, number)) = reply_to.tell()
@@ -188,7 +190,7 @@ pub(super) fn reply(mut outcome: Outcome, failed: bool) -> Option<Outcome> {
     None
 }
 
-/// What is taken from the answer to this row, if who waits for it has said so.
+/// Returns the row's own selection, if its caller has one.
 pub(super) fn selection_for(row: &Row) -> Option<&Arc<Selection>> {
     row.reply_to()?.who().downcast_ref::<CompletionQueue>()?.selection.as_ref()
 }

@@ -1,4 +1,4 @@
-//! Why a job can't go on, told once, by whichever of its threads is the first to know.
+//! The failure that ends a run: the first one that a thread of the run reports.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -19,7 +19,7 @@ impl FirstFailure {
         self.error.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// A guard for the calling thread: if it panics, that is the job's failure, and no quiet end of one of its parts.
+    /// Returns a guard for the calling thread, which reports a panic of the thread as the run's failure.
     pub fn on_panic(self: &Arc<Self>, part: &'static str) -> PanicGuard {
         PanicGuard { failure: self.clone(), part }
     }

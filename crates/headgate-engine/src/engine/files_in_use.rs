@@ -12,7 +12,7 @@ const IDLE_SHARE: u64 = 2;
 /// Counts files that runs may have open at once: one for each connection in use, and those of saved bodies.
 #[derive(Debug)]
 pub(super) struct FilesInUse {
-    /// As it was before the first connection.
+    /// The open files before the first connection.
     files: OpenFiles,
     workers: usize,
     in_use: Mutex<usize>,
@@ -49,7 +49,7 @@ impl FilesInUse {
         self.adapt_idle(*in_use);
     }
 
-    /// Counts `connections` in place of `given_back` others.
+    /// Counts `connections` more connections and `given_back` fewer.
     ///
     /// # Errors
     /// `Usage`: this process may not have so many files open. Nothing has changed.

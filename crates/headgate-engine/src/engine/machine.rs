@@ -9,36 +9,36 @@ use crate::message;
 use crate::model::error::JobError;
 use crate::model::message::{Message, OptionName};
 
-/// Files that are needed beside the connections: input, parts, and some thirty to look names up.
+/// Files that are needed beside the connections: input, parts, and some thirty for DNS.
 const SPARE_FILES: u64 = 64;
 /// Threads of a worker that read files to be sent, each of which has one open. Started as they are needed.
 pub(super) const FILE_READERS: usize = 4;
-/// Threads that save bodies, at the least: a disk takes longer to answer than a core to ask.
+/// Threads that save bodies, at the least: a disk is slower than a core.
 const MIN_SAVERS: usize = 4;
 /// Files that each of them has open: a body as it came, and as it is decoded.
 const FILES_OF_SAVER: usize = 2;
 /// Files that a worker's event loop takes, and those that it sends.
 const WORKER_FILES: u64 = 4 + FILE_READERS as u64;
 
-/// The cores that this process may use.
+/// Returns the number of cores that this process may use.
 pub fn cores() -> usize {
     thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// Threads that save bodies, beside one for short work.
+/// Returns the number of threads that save bodies, beside one for short work.
 pub(super) fn savers() -> usize {
     cores().max(MIN_SAVERS)
 }
 
-/// Files that are open for bodies that a run saves, at the most.
+/// Returns how many files a run has open at most for bodies that it saves.
 pub fn files_to_save(saves: bool) -> usize {
     if saves { FILES_OF_SAVER * (savers() + 1) } else { 0 }
 }
 
-/// Raises the soft limit of open files to the hard one, and tells how many more files can be opened.
+/// Raises the soft limit of open files to the hard one, and returns how many more files can be opened.
 ///
 /// # Errors
-/// `Internal`: the system does not tell its limit.
+/// `Internal`: the system does not say its limit.
 pub fn raise_open_files() -> Result<OpenFiles, JobError> {
     let failed = |error| JobError::internal(format!("the limit of open files can't be read: {error}"));
     let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).map_err(failed)?;
@@ -48,7 +48,7 @@ pub fn raise_open_files() -> Result<OpenFiles, JobError> {
     Ok(OpenFiles { limit, open })
 }
 
-/// How many files this process may open, and has open.
+/// The number of files that this process may open, and has open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OpenFiles {
     pub limit: u64,
@@ -56,7 +56,7 @@ pub struct OpenFiles {
 }
 
 impl OpenFiles {
-    /// Files that are open while so many connections are, beside others.
+    /// Returns how many files are open beside so many connections.
     pub fn needed(self, concurrency: usize, others: usize, workers: usize) -> u64 {
         self.beside(others, workers) + concurrency as u64
     }
@@ -65,12 +65,12 @@ impl OpenFiles {
         self.open + SPARE_FILES + WORKER_FILES * workers as u64 + others as u64
     }
 
-    /// Connections that fit beside other files: the connections of other runs, and bodies that are saved.
+    /// Returns how many connections fit beside other files: the connections of other runs, and bodies that are saved.
     pub fn fitting(self, others: usize, workers: usize) -> usize {
         usize::try_from(self.limit.saturating_sub(self.beside(others, workers))).unwrap_or(usize::MAX)
     }
 
-    /// Whether so many connections fit, beside other files.
+    /// Checks that so many connections fit beside other files.
     ///
     /// # Errors
     /// `Usage`: they do not; what does, and how to raise the limit.
@@ -90,7 +90,7 @@ impl OpenFiles {
     }
 }
 
-/// Local ports for connections to one address and port, where the system tells.
+/// Returns how many local ports there are for connections to one address and port, if the system says so.
 pub fn local_ports() -> Option<u64> {
     let range = fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").ok()?;
     let mut bounds = range.split_whitespace().map(str::parse::<u64>);

@@ -89,7 +89,7 @@ impl MemoryLimit {
     }
 }
 
-/// What the cgroups of this process allow, each on the way to the root.
+/// Returns what the cgroups of this process allow, each on the way to the root.
 fn of_cgroups(root: &Path) -> Vec<MemoryLimit> {
     let read = |path| fs::read_to_string(root.join(path)).unwrap_or_default();
     let (memberships, mounts) = (read("proc/self/cgroup"), read("proc/self/mountinfo"));
@@ -108,13 +108,13 @@ fn of_cgroups(root: &Path) -> Vec<MemoryLimit> {
 /// A line of `/proc/self/mountinfo` (proc(5)).
 struct Mount<'a> {
     version: Version,
-    /// What of the tree of cgroups is there.
+    /// The part of the tree of cgroups that is mounted there.
     root: &'a str,
     point: &'a str,
 }
 
 impl<'a> Mount<'a> {
-    /// `None`: it has no cgroups, or not those of memory.
+    /// Returns `None` where it is no mount of cgroups, or not of those for memory.
     fn parse(line: &'a str) -> Option<Self> {
         let (place, of_system) = line.split_once(" - ")?;
         let mut place = place.split(' ').skip(3);
@@ -136,7 +136,7 @@ enum Version {
 }
 
 impl Version {
-    /// The path of a cgroup in a line of `/proc/self/cgroup`: `4:memory:/path`, or `0::/path`.
+    /// Returns the path of a cgroup in a line of `/proc/self/cgroup`: `4:memory:/path`, or `0::/path`.
     fn membership(self, line: &str) -> Option<&str> {
         let mut fields = line.splitn(3, ':').skip(1);
         let (controllers, path) = (fields.next()?, fields.next()?);
@@ -165,7 +165,7 @@ impl Version {
     }
 }
 
-/// The figure behind a name at the begin of a line.
+/// Returns the figure that follows a name at the beginning of a line.
 fn figure(text: &str, name: &str) -> Option<u64> {
     text.lines().find_map(|line| {
         let mut words = line.split_whitespace();
@@ -186,7 +186,7 @@ mod tests {
                       31 20 0:27 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n";
     const V2: &str = "29 20 0:25 / /sys/fs/cgroup rw,nosuid - cgroup2 cgroup2 rw,nsdelegate\n";
 
-    /// What is found where the files of the kernel are these.
+    /// Returns what is found where the kernel has these files.
     fn found(files: &[(&str, &str)]) -> MemoryLimit {
         let root = tempfile::tempdir().expect("a directory");
         for (name, text) in files {

@@ -1,5 +1,5 @@
-//! What outlives a run: workers with their connections, what is known of hosts, the budget of memory, the way names are
-//! looked up. One engine serves any number of runs, one after another or at once.
+//! What outlives a run: workers with their connections, the state of hosts, the memory budget, DNS. One engine serves any
+//! number of runs, one after another or at once.
 
 mod alarm;
 mod attempt;
@@ -56,7 +56,7 @@ pub use self::worker::runtime;
 
 /// Idle connections hold at most this share of `max_memory_bytes`, beside it.
 const IDLE_SHARE_OF_MEMORY: u64 = 4;
-/// Orders that may wait for a worker. It takes them as fast as they come; whoever gives more waits.
+/// Orders that may wait for a worker, before the caller waits that gives another one.
 const MAX_WAITING_ORDERS: usize = 64;
 
 /// A handle of an engine; all clones are of the same one, and each run has one until it ends. With the last one its
@@ -302,7 +302,7 @@ impl Assigned {
         }
     }
 
-    /// Cancels what is in flight and nobody waits for any more (see [`crate::engine::completion_queue::CompletionQueue::close`]).
+    /// Cancels rows in flight whose caller waits no more (see [`crate::engine::completion_queue::CompletionQueue::close`]).
     pub fn cancel_unwanted(&self) {
         for worker in self.workers.iter().filter_map(async_channel::WeakSender::upgrade) {
             let _ = worker.send_blocking(Order::CancelUnwanted(self.run));
@@ -321,7 +321,7 @@ impl ThreadsEnded {
     }
 }
 
-/// Starts a thread that nobody waits for.
+/// Starts a thread that is not joined.
 ///
 /// # Errors
 /// `Internal`: the system refuses it.

@@ -16,15 +16,15 @@ use crate::schedule::decision::Decision;
 use crate::schedule::scheduler::Scheduler;
 use crate::schedule::slots::{MAX_CHUNK_ROWS, Slots};
 
-/// Names that a worker looks up at once.
+/// A worker looks up at most so many hostnames at once.
 const MAX_LOOK_UPS: usize = 64;
-/// Chunks of rows drawn at a time at the most, before other tasks of the worker have their turn.
+/// A worker draws at most so many chunks of rows before its other tasks run.
 const MAX_DRAWS: usize = 16;
 /// Reading deferred rows takes a fifth of the time at the most, as long as something else goes on.
 const PAUSES_BETWEEN_READINGS: u32 = 4;
 
 impl Share {
-    /// Returns what to do at this time, drawing rows if there are some, and whether rows that come would be drawn.
+    /// Returns what to do now, and whether the worker would draw rows that arrive later. Draws rows if there are some.
     pub(super) fn decide(self: &Rc<Self>, now: Instant) -> (Decision, bool) {
         loop {
             let mut slots = self.slots.borrow_mut();
@@ -104,7 +104,7 @@ impl Share {
         (decision, wants_rows)
     }
 
-    /// Finds the addresses of hosts, where limits are per address.
+    /// Starts to look up the addresses of hosts, where limits are per address.
     fn look_up_names(self: &Rc<Self>, scheduler: &Scheduler) {
         if scheduler.has_names_to_look_up() && self.looking_up.get() < MAX_LOOK_UPS {
             self.looking_up.update(|count| count + 1);

@@ -1,7 +1,7 @@
 //! A worker's share of a run: its lanes, the rows that they have in flight, the outcomes that wait to go to the sink.
 //!
 //! A lane takes a row, performs the exchange, hands the outcome on and takes the next; there is no task for a request. The
-//! scheduler decides what starts when. While there are rows, lanes ask it themselves, one after another; all other decisions
+//! scheduler decides what starts when. While there are rows, lanes get their next rows from it themselves; all other decisions
 //! are carried out by [`Share::drive`], which also creates lanes as they are needed.
 
 use std::cell::{Cell, RefCell};
@@ -36,7 +36,7 @@ pub(super) struct Share {
     stats: Arc<Mutex<WorkerStats>>,
     pub(super) client: Rc<Client>,
     pub(super) preparer: RefCell<Preparer>,
-    /// Of requests for robots.txt, where that is obeyed.
+    /// Makes requests for robots.txt, where that is obeyed.
     pub(super) preparer_of_robots: Option<RefCell<Preparer>>,
     /// What its lanes may read.
     pub(super) allowance: Allowance,
@@ -50,7 +50,7 @@ pub(super) struct Share {
     /// The sink takes no outcomes any more.
     nothing_is_kept: Cell<bool>,
     alarm: Alarm,
-    /// Tasks that look up names for the scheduler.
+    /// Tasks that look up hostnames for the scheduler.
     pub(super) looking_up: Cell<usize>,
     /// Which part of the run is this worker's.
     pub(super) worker: WorkerIndex,
@@ -98,7 +98,7 @@ impl Share {
             _panic: self.shared.failure.on_panic("worker"),
         };
         self.drive().await;
-        // A worker without lanes may wait for the end of the others.
+        // A worker without lanes may wait for the other workers to end.
         self.shared.scheduler.wake_workers();
         let abandoned = self.lanes.abandon();
         self.stats().figures.abandoned = abandoned;

@@ -45,7 +45,7 @@ pub struct Shared {
     /// Responses with these statuses are failures.
     pub fail_on: StatusSet,
     pub responders: Arc<Responders>,
-    /// What hosts ask robots to leave alone, where that is obeyed.
+    /// The robots.txt rules of hosts, where they are obeyed.
     pub robots: Option<RobotsTable>,
     pub failure_limit: SharedFailureLimit,
     /// Why a host could not be reached, the last time that one could not.

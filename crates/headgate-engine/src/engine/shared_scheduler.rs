@@ -17,7 +17,7 @@ use crate::queue::rows::RowReceiver;
 use crate::schedule::scheduler::{Rules, Scheduler, SchedulerFigures};
 use crate::stats::held::Held;
 
-/// Whether rows that are left undone can be read again.
+/// Where rows that are left undone can be read again.
 #[derive(Debug, Clone, Copy)]
 pub struct CanReread {
     pub in_this_run: bool,
@@ -31,20 +31,20 @@ pub struct SharedScheduler {
     /// See [`Scheduler::is_needed`].
     is_needed: AtomicBool,
     changed: Notify,
-    /// Each request that is sent is counted by a rate.
+    /// A rate limiter counts each request that is sent.
     counts_sends: AtomicBool,
     /// In nanoseconds; 0: rows have no deadline.
     deadline: AtomicU64,
     /// When the machine was suspended since the run began.
     suspends: RwLock<Suspends>,
-    /// It was.
+    /// It was suspended.
     was_suspended: AtomicBool,
     /// What is retried: it never changes.
     retry_on: RetryOn,
 }
 
 impl SharedScheduler {
-    /// Of a run that begins now; `body_bytes`: of the body of rows that bring none.
+    /// Returns the scheduler of a run that begins now; `body_bytes`: the length of the run's own body.
     pub fn of(run: &RunOptions, body_bytes: u64, input: CanReread, responders: &Responders, now: Instant) -> Self {
         let rules = rules(run.concurrency, &run.limits, &run.retrying, body_bytes);
         let earlier = responders.recent().iter().map(|origin| origin.key(run.limits.limit_by)).collect();
@@ -84,7 +84,7 @@ impl SharedScheduler {
         (deadline > 0).then(|| Duration::from_nanos(deadline))
     }
 
-    /// Returns whether each request that is sent is counted by a rate.
+    /// Returns whether a rate limiter counts each request that is sent.
     pub(super) fn counts_sends(&self) -> bool {
         self.counts_sends.load(Ordering::Relaxed)
     }

@@ -1,15 +1,15 @@
-//! Wakes whoever waits for what others do.
+//! Wakes callers that wait for outcomes.
 
 use std::mem;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// Wakes whoever waits. It does not block, and no ring is lost.
+/// Wakes a caller. It does not block, and no wake-up is lost.
 pub trait WakeCaller: Send + Sync {
     fn wake(&self);
 }
 
-/// Wakes a thread that waits, and rings another bell, if there is one.
+/// Wakes a thread that waits, and another caller, if there is one.
 pub struct Waker {
     is_woken: Mutex<bool>,
     changed: Condvar,
@@ -21,10 +21,10 @@ impl Waker {
         Arc::new(Self { is_woken: Mutex::new(false), changed: Condvar::new(), also })
     }
 
-    /// Waits for a ring that nobody has waited for yet, for `timeout` at the most. Whether there was one.
+    /// Waits for the next wake-up, for `timeout` at the most. Returns whether there was one since the last call.
     pub fn wait(&self, timeout: Duration) -> bool {
-        let rung = self.changed.wait_timeout_while(self.is_woken(), timeout, |is_woken| !*is_woken);
-        let (mut is_woken, _) = rung.unwrap_or_else(PoisonError::into_inner);
+        let woken = self.changed.wait_timeout_while(self.is_woken(), timeout, |is_woken| !*is_woken);
+        let (mut is_woken, _) = woken.unwrap_or_else(PoisonError::into_inner);
         mem::take(&mut *is_woken)
     }
 

@@ -38,12 +38,12 @@ const SWEEP_EVERY: Duration = Duration::from_secs(1);
 /// One run of an engine.
 pub(super) type RunNumber = u64;
 
-/// What a worker is told to do.
+/// What a run has a worker do.
 pub(super) enum Order {
     Begin(RunNumber, Box<Begin>),
     /// Cancel this row if you have it.
     Cancel(RunNumber, u64),
-    /// Cancel what is in flight and nobody waits for any more.
+    /// Cancel rows in flight whose caller waits no more.
     CancelUnwanted(RunNumber),
 }
 
@@ -211,7 +211,7 @@ struct Registered {
 
 impl Drop for Registered {
     fn drop(&mut self) {
-        // What the worker does from now on is for others.
+        // What the worker does from now on is for other runs.
         self.stats.lock().unwrap_or_else(PoisonError::into_inner).busy.stop();
         let mut shares = self.worker.shares.borrow_mut();
         shares.remove(&self.run);

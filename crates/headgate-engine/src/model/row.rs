@@ -37,6 +37,17 @@ pub struct Row {
     pub url: Box<str>,
     /// The fields that most rows do not have.
     pub extra: Option<Box<RowExtra>>,
+    /// `None`: its first attempt is yet to come, or has not been redirected.
+    pub progress: Option<Box<Progress>>,
+}
+
+/// What has become of a row so far: no part of the input.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// Its earlier attempts, if there were any.
+    before: Option<Before>,
+    /// The redirect chain of its attempt, if it was redirected.
+    chain: Option<Box<RedirectChain>>,
 }
 
 /// Headers of a request: names and values in the order of the input, repeats kept.
@@ -68,10 +79,6 @@ pub struct RowExtra {
     pub cost: Option<u64>,
     /// The file for its body, if it is saved.
     pub save_as: Option<Arc<SaveAs>>,
-    /// What became of it before, if it was asked before.
-    pub before: Option<Before>,
-    /// The redirect chain of its attempt, if it was redirected.
-    pub chain: Option<Box<RedirectChain>>,
     /// What is its own of what the run has for all.
     pub own: Option<Box<OwnOptions>>,
     /// The receiver of its outcome; `None`: it goes to the sink.
@@ -140,7 +147,7 @@ pub struct Before {
 
 impl RowExtra {
     /// Returns whether the request differs from the run's own in nothing but the URL.
-    pub fn asks_like_the_run(&self) -> bool {
+    pub fn is_default_request(&self) -> bool {
         let Self {
             method,
             headers,
@@ -151,17 +158,10 @@ impl RowExtra {
             defect,
             cost: _,
             save_as: _,
-            before: _,
-            chain,
             own: _,
             reply_to: _,
         } = self;
-        method.is_none()
-            && headers.is_empty()
-            && credentials.is_empty()
-            && body.is_none()
-            && defect.is_none()
-            && chain.is_none()
+        method.is_none() && headers.is_empty() && credentials.is_empty() && body.is_none() && defect.is_none()
     }
 
     fn bytes(&self) -> usize {
@@ -169,29 +169,34 @@ impl RowExtra {
         let credentials = self.credentials.iter().map(|(name, value)| name.len() + value.expose().len() + 32);
         let body = self.body.as_ref().map_or(0, RowBody::held_bytes);
         let kept = self.kept.as_ref().map_or(0, |kept| kept.len());
-        let chain = self.chain.as_ref().map_or(0, |chain| chain.bytes());
         let save_as = self.save_as.as_ref().map_or(0, |save_as| save_as.bytes());
-        size_of::<RowExtra>() + headers + credentials.sum::<usize>() + body + kept + chain + save_as
+        size_of::<RowExtra>() + headers + credentials.sum::<usize>() + body + kept + save_as
+    }
+}
+
+impl Progress {
+    fn bytes(&self) -> usize {
+        size_of::<Self>() + self.chain.as_ref().map_or(0, |chain| chain.bytes())
     }
 }
 
 impl Row {
     pub fn new(ordinal: u64, url: impl Into<Box<str>>) -> Self {
-        Self { ordinal, url: url.into(), extra: None }
+        Self { ordinal, url: url.into(), extra: None, progress: None }
     }
 
-    /// What became of it before, if it was asked before.
+    /// Returns its earlier attempts, if there were any.
     pub fn before(&self) -> Option<Before> {
-        self.extra.as_ref().and_then(|extra| extra.before)
+        self.progress.as_ref().and_then(|progress| progress.before)
     }
 
     pub fn set_before(&mut self, before: Before) {
-        self.extra.get_or_insert_default().before = Some(before);
+        self.progress.get_or_insert_default().before = Some(before);
     }
 
     /// Returns its redirect chain, if it was redirected.
     pub fn chain(&self) -> Option<&RedirectChain> {
-        self.extra.as_ref().and_then(|extra| extra.chain.as_deref())
+        self.progress.as_ref().and_then(|progress| progress.chain.as_deref())
     }
 
     /// What is its own of what the run has for all.
@@ -224,18 +229,18 @@ impl Row {
         self.chain().map_or(&[], |chain| &chain.hops)
     }
 
-    /// As [`Row::trail`]; it begins anew.
+    /// Takes its redirect chain: the next request is the row's own again.
     pub fn take_chain(&mut self) -> Option<Box<RedirectChain>> {
-        self.extra.as_mut().and_then(|extra| extra.chain.take())
+        self.progress.as_mut().and_then(|progress| progress.chain.take())
     }
 
     pub fn set_chain(&mut self, chain: Box<RedirectChain>) {
-        self.extra.get_or_insert_default().chain = Some(chain);
+        self.progress.get_or_insert_default().chain = Some(chain);
     }
 
     /// What is reserved for where it has been redirected to; nothing is any more.
     pub fn take_chain_memory(&mut self) -> Reservation {
-        let chain = self.extra.as_mut().and_then(|extra| extra.chain.as_mut());
+        let chain = self.progress.as_mut().and_then(|progress| progress.chain.as_mut());
         chain.map(|chain| std::mem::take(&mut chain.memory.0)).unwrap_or_default()
     }
 
@@ -252,7 +257,10 @@ impl Row {
 
     /// About the memory it takes.
     pub fn bytes(&self) -> usize {
-        size_of::<Row>() + self.url.len() + self.extra.as_ref().map_or(0, |extra| extra.bytes())
+        size_of::<Row>()
+            + self.url.len()
+            + self.extra.as_ref().map_or(0, |extra| extra.bytes())
+            + self.progress.as_ref().map_or(0, |progress| progress.bytes())
     }
 }
 

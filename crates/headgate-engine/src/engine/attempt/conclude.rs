@@ -29,14 +29,16 @@ impl Attempt<'_> {
         state: &mut LaneState,
     ) -> Result<Next, NoResponse> {
         let remote_addr = state.connected_to();
+        let is_http2 = matches!(pending, Pending::Http2(_));
         let finished = self.share.client.finish(pending, &self.exchange_context(), state).await;
         if let (Ok(_), Some(site)) = (&finished, &sending.site) {
             self.share.note_response(&site.route, Instant::now());
         }
-        if self.try_resend(&finished, sending, state) {
+        if self.try_resend(&finished, is_http2, sending, state) {
             self.share.stats().figures.sent_again += 1;
             sending.may_start = !self.share.shared.scheduler.counts_sends();
-            if sending.is_http2() {
+            // A server may have asked for HTTP/1.1 in place of HTTP/2.
+            if sending.site.as_ref().is_some_and(|site| site.route.is_http2()) {
                 return Ok(Next::Send);
             }
             return Box::pin(self.connect(sending, state)).await;
@@ -44,28 +46,35 @@ impl Attempt<'_> {
         match finished {
             Ok(answered) => self.conclude(answered, sending, state).await,
             Err(none) => {
-                let is_new = sending.on_new_connection && !sending.is_http2();
-                Err(NoResponse { failure: none.failure_on(is_new), tried: Some(Tried { remote_addr }) })
+                let failure = none.failure_on(sending.on_new_connection && !is_http2);
+                Err(NoResponse { failure, tried: Some(Tried { remote_addr }) })
             }
         }
     }
 
     /// Returns whether the request is sent once more, as a part of this attempt.
-    fn try_resend(&self, finished: &Result<Answered, NoReply>, sending: &Sending, state: &mut LaneState) -> bool {
+    fn try_resend(
+        &self,
+        finished: &Result<Answered, NoReply>,
+        is_http2: bool,
+        sending: &Sending,
+        state: &mut LaneState,
+    ) -> bool {
         let failure = match finished {
             Ok(Answered { open: Some(_), .. }) => None,
             Ok(Answered { reply, .. }) => reply.failure.as_ref(),
             Err(none) => Some(&none.failure),
         };
         // A connection that has died in a stall is as if the server had closed an idle one (RFC 9110 section 9.2.2).
-        failure.is_some_and(|failure| failure.kind == ErrorKind::Closed)
+        if failure.is_some_and(|failure| failure.kind == ErrorKind::Closed)
             && state.try_resend_after_stall(self.started, Instant::now())
             && self.is_idempotent()
-            || finished.as_ref().is_err_and(|none| {
-                let site = sending.site.as_ref();
-                site.is_some_and(|site| state.try_resend(none, &site.route, sending.on_new_connection))
-                    && self.row(|row| none.may_be_sent_again(self.share.method_now(row)))
-            })
+        {
+            return true;
+        }
+        let (Err(none), Some(site)) = (finished, &sending.site) else { return false };
+        let allows = if is_http2 { state.try_resend_http2(none, &site.route) } else { !sending.on_new_connection };
+        allows && self.row(|row| none.may_be_sent_again(self.share.method_now(row)))
     }
 
     /// Does what follows from a response.

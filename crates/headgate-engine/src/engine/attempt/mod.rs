@@ -122,12 +122,6 @@ impl NoResponse {
     }
 }
 
-impl Sending {
-    fn is_http2(&self) -> bool {
-        self.site.as_ref().is_some_and(|site| site.route.is_http2())
-    }
-}
-
 impl<'a> Attempt<'a> {
     pub(super) fn new(share: &'a Share, lane: LaneIndex, started: Instant) -> Self {
         Self { share, lane, started }

@@ -107,10 +107,9 @@ impl LaneState {
         self.deadline.has_stalled_since(started, now) && !mem::replace(&mut self.was_resent, true)
     }
 
-    /// Returns whether a request that had no response may be sent once more, as far as its connection is concerned. Over
-    /// HTTP/1.1 that is so if the connection was used before (RFC 9112 section 9.3.1).
-    pub fn try_resend(&mut self, none: &NoReply, route: &Route, on_new_connection: bool) -> bool {
-        if route.is_http2() { self.resends.may_follow(none, &route.streams.turns) } else { !on_new_connection }
+    /// Returns whether a request over HTTP/2 that had no response may be sent once more, if its method does not speak against it.
+    pub fn try_resend_http2(&mut self, none: &NoReply, route: &Route) -> bool {
+        self.resends.may_follow(none, &route.streams.turns)
     }
 
     /// Returns whether its request may be sent there.

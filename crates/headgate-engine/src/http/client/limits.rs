@@ -1,4 +1,4 @@
-//! What bounds the attempts of a run, as the client asks.
+//! What bounds the attempts of a run.
 
 use std::sync::Arc;
 use std::time::Duration;

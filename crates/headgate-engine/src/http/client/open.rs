@@ -17,7 +17,7 @@ use crate::model::message::OptionName;
 use crate::queue::host_connections::HostPermit;
 use crate::schedule::hosts::Speaks;
 
-/// How long who finds a connection being made waits to be told which HTTP the host speaks, before making another.
+/// How long a lane waits for a connection that is being made, and shows which HTTP the host speaks, before it makes another.
 const FIRST_CONTACT: Duration = Duration::from_secs(1);
 
 /// What an idle HTTP/2 connection holds beside its stream, as measured: the state of the crate `h2` and its buffers.
@@ -30,7 +30,7 @@ impl Client {
     /// # Errors
     /// `resolve`, `connect`, `connect_timeout`, `tls`, `proxy`, `blocked_by_network_policy`.
     ///
-    /// Cancelling it gives up the connection.
+    /// Cancelling it aborts the connection.
     pub async fn open(&self, site: &Site, limits: &AttemptLimits, lane: &mut LaneState) -> Result<(), Failure> {
         loop {
             let begun = Instant::now();
@@ -102,7 +102,7 @@ impl Client {
         Ok(())
     }
 
-    /// Makes a connection; `connecting`: others may wait for what comes of it.
+    /// Makes a connection; `connecting`: other lanes may wait for it.
     async fn connect(
         &self,
         site: &Site,
@@ -160,7 +160,7 @@ impl Client {
                 Ok(())
             }
             Err(failure) => {
-                // What a redirect may not do, others may.
+                // Other requests may connect where this redirect may not.
                 let is_of_all = !(lane.from_outside && failure.kind == ErrorKind::BlockedByNetworkPolicy);
                 if let Some(connecting) = connecting.filter(|_| is_of_all) {
                     connecting.failed(&failure);
@@ -170,7 +170,7 @@ impl Client {
         }
     }
 
-    /// Waits until the host has a connection less than it may have, also if it may have more meanwhile.
+    /// Waits until the host may have another connection, also because the limit is raised meanwhile.
     async fn wait_for_another(
         &self,
         site: &Site,

@@ -20,7 +20,7 @@ use crate::model::message::OptionName;
 #[derive(Debug)]
 pub struct OpenBody {
     rest: Rest,
-    /// Those to undo, unless who takes the body wants it as it came.
+    /// The content encodings to decode, unless the caller wants the body as it came.
     codings: Option<ContentEncodings>,
 }
 
