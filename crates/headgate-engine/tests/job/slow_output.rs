@@ -1,55 +1,50 @@
 //! An output that takes nothing for a while: workers wait, and no row is lost, however the job ends meanwhile.
 
 use std::fs::File;
-use std::io::Read;
+use std::io;
 use std::path::Path;
-use std::sync::mpsc;
-use std::thread::{self, JoinHandle};
+use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
-use nix::sys::stat::Mode;
-use nix::unistd::mkfifo;
+use headgate_engine::files::Directory;
+use headgate_engine::job::storage::Storage;
+use headgate_engine::run::Run;
 
 use crate::endings::Fifo;
-use crate::harness::{PATIENCE, eventually, server, url};
+use crate::harness::{eventually, server, url};
 
 /// So large that a row with such a body is handed to the sink at once.
 const LARGE_BODY_BYTES: usize = 1024 * 1024;
 /// Long enough for a worker to hand on the few rows that it has.
 const A_WHILE: Duration = Duration::from_millis(300);
 
-/// Where the first part would be written is a FIFO, which holds the sink until it is read.
-struct HeldPart {
-    go: mpsc::Sender<()>,
-    text: JoinHandle<String>,
+/// A file system on which the sink waits for its first part until the test releases it.
+#[derive(Debug, Default)]
+struct HeldOutput {
+    is_released: Mutex<bool>,
+    released: Condvar,
 }
 
-impl HeldPart {
-    /// For a job that has not been given any row yet.
-    fn new(output: &Path) -> Self {
-        let path = output.join("_headgate/tmp/part-00000001.ndjson.tmp");
-        mkfifo(&path, Mode::S_IRUSR | Mode::S_IWUSR).expect("a FIFO");
-        let (go, wait) = mpsc::channel();
-        let text = thread::spawn(move || {
-            let mut part = File::open(path).expect("the FIFO");
-            wait.recv().expect("the test goes on");
-            let mut text = String::new();
-            part.read_to_string(&mut text).expect("results");
-            text
-        });
-        Self { go, text }
+impl HeldOutput {
+    fn start(fifo: &Fifo) -> (Arc<Self>, Run) {
+        let held = Arc::new(Self::default());
+        let job = Run::job_with(&fifo.rig.options, held.clone()).expect("a job that can be started");
+        (held, job)
     }
 
-    /// Reads what is written, to the end.
-    fn release(self) -> JoinHandle<String> {
-        self.go.send(()).expect("a reader");
-        self.text
+    fn release(&self) {
+        *self.is_released.lock().unwrap() = true;
+        self.released.notify_all();
     }
 }
 
-/// How many of the rows that the job counts were written.
-fn written(text: &str) -> u64 {
-    text.lines().count() as u64
+impl Storage for HeldOutput {
+    fn create(&self, directory: &Directory, path: &Path, mode: u32) -> io::Result<File> {
+        if path.extension().is_some_and(|extension| extension == "tmp") && path.to_string_lossy().contains("part-") {
+            drop(self.released.wait_while(self.is_released.lock().unwrap(), |is_released| !*is_released));
+        }
+        directory.create(path, mode)
+    }
 }
 
 #[test]
@@ -57,8 +52,7 @@ fn a_few_rows_that_wait_for_the_sink_when_the_input_ends_are_written() {
     let server = server();
     let mut fifo = Fifo::new();
     fifo.rig.options.engine.threads = Some(1);
-    let job = fifo.rig.start();
-    let held = HeldPart::new(&fifo.rig.path("out"));
+    let (held, job) = HeldOutput::start(&fifo);
     // One for the sink and four for its queue; then nothing goes.
     for rows in 1..=5 {
         fifo.write(&format!("{}\n", url(server.address(), &format!("/bytes/{LARGE_BODY_BYTES}"))));
@@ -70,10 +64,9 @@ fn a_few_rows_that_wait_for_the_sink_when_the_input_ends_are_written() {
     let rig = fifo.close();
     assert!(!job.wait(A_WHILE));
 
-    let text = held.release();
-    assert!(job.wait(PATIENCE));
-    assert_eq!((6, 6), (written(&text.join().unwrap()), job.summary().rows));
-    drop(rig);
+    held.release();
+    let (rows, summary) = rig.finish(&job);
+    assert_eq!((6, 6), (rows.len(), summary.rows));
 }
 
 #[test]
@@ -81,25 +74,23 @@ fn what_was_counted_is_written_when_a_job_is_ended_that_waits_for_its_output() {
     let server = server();
     let mut fifo = Fifo::new();
     fifo.rig.options.run.concurrency = 64;
-    let job = fifo.rig.start();
-    let held = HeldPart::new(&fifo.rig.path("out"));
+    let (held, job) = HeldOutput::start(&fifo);
     for size in [LARGE_BODY_BYTES / 8, 0] {
         fifo.write(&format!("{}\n", url(server.address(), &format!("/bytes/{size}"))).repeat(300));
     }
     eventually("the output holds the job back", || job.snapshot().rows > 40);
     job.abort();
     assert!(!job.wait(A_WHILE));
-    let text = held.release();
-    assert!(job.wait(PATIENCE));
-    assert_eq!(job.summary().rows, written(&text.join().unwrap()));
+    held.release();
+    let (rows, summary) = fifo.rig.finish(&job);
+    assert_eq!(summary.rows, rows.len() as u64);
 }
 
 #[test]
 fn an_aborted_job_ends_though_nobody_takes_its_output() {
     let server = server();
     let fifo = Fifo::new();
-    let job = fifo.rig.start();
-    let held = HeldPart::new(&fifo.rig.path("out"));
+    let (held, job) = HeldOutput::start(&fifo);
     fifo.write(&format!("{}\n", url(server.address(), &format!("/bytes/{LARGE_BODY_BYTES}"))));
     eventually("the row is done", || job.snapshot().rows == 1);
     job.stop();
@@ -109,5 +100,5 @@ fn an_aborted_job_ends_though_nobody_takes_its_output() {
 
     assert!(!job.wait(Duration::ZERO), "there is a moment to write in");
     eventually("the job has ended", || job.wait(A_WHILE));
-    held.release().join().expect("a reader");
+    held.release();
 }
