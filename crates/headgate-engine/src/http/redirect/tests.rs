@@ -23,7 +23,7 @@ fn at(url: &str) -> Row {
 }
 
 fn along(mut row: Row, chain: RedirectChain) -> Row {
-    row.extra.get_or_insert_default().chain = Some(Box::new(chain));
+    row.set_chain(Box::new(chain));
     row
 }
 
