@@ -43,7 +43,7 @@ use crate::source::compared::{Beyond, Comparison};
 use crate::source::content::{Content, Unread};
 use crate::source::fingerprint::Fingerprint;
 use crate::source::selected::Selected;
-use crate::source::{self, Again, Source};
+use crate::source::{self, Reopener, Source};
 
 pub use self::only::Only;
 use self::rounds::{Round, Rounds};
@@ -337,8 +337,8 @@ impl Source for RetrySource {
         self.fingerprint.clone()
     }
 
-    fn again(&self) -> Option<Again> {
-        self.input.again()
+    fn reopener(&self) -> Option<Reopener> {
+        self.input.reopener()
     }
 
     fn note(&self) -> Option<Message> {

@@ -4,10 +4,10 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
-use super::again_thread;
 use super::handle::Run;
 use super::job_state::JobState;
 use super::live::{LiveRun, SetBefore};
+use super::reread_thread;
 use super::sink_thread::{self, Done, SinkThread};
 use super::source_thread::{self, SourceThread};
 use super::stop::Stop;
@@ -120,8 +120,8 @@ impl Launch {
 
     fn deferring(&self, failure: &Arc<FirstFailure>) -> Option<Deferring> {
         let RowsFrom::Source(source) = &self.rows else { return None };
-        source.again().map(|again| {
-            again_thread::deferring(again, self.run.window, Weighing::new(&self.run.limits), failure.clone())
+        source.reopener().map(|reopener| {
+            reread_thread::deferring(reopener, self.run.window, Weighing::new(&self.run.limits), failure.clone())
         })
     }
 

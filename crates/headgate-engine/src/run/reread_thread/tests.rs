@@ -47,8 +47,9 @@ fn read(input: &str, window: u64, sink_has_window: bool) -> Reading {
     let options = SourceOptions { input: input.into(), ..SourceOptions::default() };
     let source = source::open::open(&options).expect("an input");
     let failure = Arc::<FirstFailure>::default();
-    let again = source.again().expect("it can be read again");
-    let (sender, rows) = row_queue(Some(deferring(again, window, Weighing::new(&Limits::default()), failure.clone())));
+    let reopener = source.reopener().expect("a file");
+    let (sender, rows) =
+        row_queue(Some(deferring(reopener, window, Weighing::new(&Limits::default()), failure.clone())));
     let window = Arc::new(Window::new(if sink_has_window { window } else { u64::MAX }, 0));
     let input_rows = Arc::<OnceLock<u64>>::default();
     let thread = SourceThread {
@@ -157,8 +158,8 @@ fn rows_come_again_while_the_source_waits_for_the_window_that_waits_for_them() {
     reading.rows.reread(1);
     assert_eq!(vec![1, 2], reading.all_until(NoRows::Stalled), "row 0 is still deferred, and the window full");
     assert_eq!((Some(0), 1), deferred(&reading));
-    let read_again = reading.rows.rereading();
-    assert_eq!((false, true), (read_again.active, read_again.ended_at.is_some()));
+    let rereading = reading.rows.rereading();
+    assert_eq!((false, true), (rereading.active, rereading.ended_at.is_some()));
 
     reading.rows.reread(0);
     assert_eq!(Ok(vec![0]), reading.recv(10));
@@ -237,7 +238,7 @@ fn a_stop_ends_all_of_it_at_once() {
 }
 
 #[test]
-fn the_file_that_was_opened_is_read_again_whatever_its_name_leads_to_and_was_added() {
+fn the_file_that_was_opened_is_rereading_whatever_its_name_leads_to_and_was_added() {
     for extension in ["txt", "csv"] {
         let directory = tempfile::tempdir().expect("a directory");
         let path = directory.path().join(format!("urls.{extension}"));
