@@ -2,7 +2,7 @@
 
 use std::{mem, process};
 
-/// Dropped only in the process that made it; leaked in others.
+/// A value that is dropped only in the process that made it, and leaked in its forks.
 pub struct Kept<T> {
     value: Option<T>,
     process: u32,
@@ -13,7 +13,7 @@ impl<T> Kept<T> {
         Self { value: Some(value), process: process::id() }
     }
 
-    /// `None`: this is a fork of the process that made it.
+    /// Returns the value, or `None` in a fork of the process that made it.
     pub fn here(&self) -> Option<&T> {
         self.value.as_ref().filter(|_| self.process == process::id())
     }

@@ -9,7 +9,7 @@ use crate::engine::share::Share;
 use crate::http::h1::response::WholeAnswer;
 use crate::model::headers::HeadersRef;
 use crate::model::memory::Reservation;
-use crate::model::outcome::{Answer, AnswerRef, Body, Outcome, OutcomeRef};
+use crate::model::outcome::{Body, Outcome, OutcomeRef, Response, ResponseRef};
 use crate::model::row::Row;
 use crate::model::selected::Selected;
 
@@ -18,15 +18,15 @@ impl Share {
     pub(super) fn record_answer(
         &self,
         row: &Row,
-        answer: &WholeAnswer<'_>,
+        response: &WholeAnswer<'_>,
         selected: Option<&Selected>,
         (started, ended): (Instant, Instant),
         remote_addr: &str,
     ) -> bool {
         let span = Span { started, elapsed: ended.saturating_duration_since(started) }.whole(row);
         let elapsed_us = span.elapsed.as_micros() as u64;
-        let WholeAnswer { head, body } = answer;
-        let answer = AnswerRef {
+        let WholeAnswer { head, body } = response;
+        let response = ResponseRef {
             status: head.status,
             version: head.version,
             headers: HeadersRef::Parsed(head.headers),
@@ -44,7 +44,7 @@ impl Share {
             started_at_us: self.unix_us(span.started),
             elapsed_us,
             remote_addr: Some(remote_addr),
-            answer: Some(answer),
+            response: Some(response),
             selected,
             failure: selected.and_then(|selected| selected.failure.as_ref()),
         })
@@ -54,7 +54,7 @@ impl Share {
     pub(super) fn reply_answer(
         &self,
         row: Row,
-        answer: &WholeAnswer<'_>,
+        response: &WholeAnswer<'_>,
         mut selected: Option<Selected>,
         (started, ended): (Instant, Instant),
         remote_addr: Option<Arc<str>>,
@@ -62,7 +62,7 @@ impl Share {
     ) {
         let span = Span { started, elapsed: ended.saturating_duration_since(started) }.whole(&row);
         let elapsed_us = span.elapsed.as_micros() as u64;
-        let WholeAnswer { head, body } = answer;
+        let WholeAnswer { head, body } = response;
         let outcome = Outcome {
             method: self.method_of(&row).into(),
             attempts: row.attempts_before() + 1,
@@ -70,7 +70,7 @@ impl Share {
             started_at_us: self.unix_us(span.started),
             elapsed_us,
             remote_addr,
-            answer: Some(Answer {
+            response: Some(Response {
                 status: head.status,
                 version: head.version,
                 headers: head.headers.iter().map(|header| (header.name, header.value)).collect(),

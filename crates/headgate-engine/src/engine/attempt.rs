@@ -281,7 +281,7 @@ impl Share {
         // Where a batch waits for the sink, an outcome waits in its lane for the next one.
         let is_plain = |answer: &WholeAnswer<'_>| {
             self.shared.limits.response.saver.is_none()
-                && selection.as_ref().is_none_or(|selection| selection.takes_little(length))
+                && selection.as_ref().is_none_or(|selection| selection.is_quick(length))
                 && self.gathered.has_room(room_needed)
                 && state.deadline.excused().is_zero()
                 && !state.is_refused_by_proxy(answer.head.status)
@@ -339,7 +339,7 @@ impl Share {
 
     async fn open(&self, site: &Site, state: &mut LaneState) -> Result<(), Failure> {
         let opened = self.client.open(site, &self.shared.limits, state).await;
-        self.count_wait(Wait::Names, state.take_waited_for_names());
+        self.count_wait(Wait::Dns, state.take_waited_for_names());
         self.count_wait(Wait::Stream, state.take_waited_for_stream());
         let connected = state.take_connected();
         self.count_wait(Wait::Connection, connected.time);

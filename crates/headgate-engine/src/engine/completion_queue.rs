@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use crate::columns::select::Selection;
 use crate::engine::waker::WakeCaller;
 use crate::model::outcome::Outcome;
-use crate::model::reply_to::{ReplyTo, Waits};
+use crate::model::reply_to::{OutcomeReceiver, ReplyTo};
 use crate::model::row::Row;
 
 /// After so many a worker rings, whatever else it has to do.
@@ -46,7 +46,7 @@ pub struct Taken {
 }
 
 /// Bounded by who asks: there are never more than rows were asked for. The memory of their bodies stays set aside until they are
-/// taken, so that what is in flight waits where nobody takes them; see [`CompletionQueue::give_memory_back`].
+/// taken, so that what is in flight waits where nobody takes them; see [`CompletionQueue::release_memory`].
 pub struct CompletionQueue {
     me: Weak<Self>,
     state: Mutex<State>,
@@ -81,7 +81,7 @@ impl CompletionQueue {
 
     /// What sends the outcome of a row here.
     pub fn reply_to(&self, number: u64) -> Option<Arc<ReplyTo>> {
-        let me: Arc<dyn Waits> = self.me.upgrade()?;
+        let me: Arc<dyn OutcomeReceiver> = self.me.upgrade()?;
         Some(ReplyTo::new(me, number))
     }
 
@@ -104,10 +104,10 @@ impl CompletionQueue {
 
     /// Where memory is short, that of what has come is not set aside any more, though nobody has taken it: whoever would may wait
     /// for another row of the same run, and that one for memory.
-    pub fn give_memory_back(&self) {
+    pub fn release_memory(&self) {
         let mut state = self.state();
         let outcomes = state.arrived.iter_mut().filter_map(|arrived| arrived.outcome.as_mut());
-        outcomes.filter(|outcome| outcome.holds_short_memory()).for_each(Outcome::give_memory_back);
+        outcomes.filter(|outcome| outcome.holds_short_memory()).for_each(Outcome::release_memory);
     }
 
     /// Nobody waits any more. What has come is dropped.
@@ -153,7 +153,7 @@ impl CompletionQueue {
     }
 }
 
-impl Waits for CompletionQueue {
+impl OutcomeReceiver for CompletionQueue {
     fn lost(&self, number: u64) {
         self.push(Arrived { number, outcome: None, failed: true }, false);
     }
@@ -180,7 +180,7 @@ pub(super) fn wake_awaited() {
 /// Gives an outcome to who waits for it. It comes back where nobody does: it goes where all go.
 pub(super) fn reply(mut outcome: Outcome, failed: bool) -> Option<Outcome> {
     let Some(reply_to) = take_reply_to(&mut outcome.row) else { return Some(outcome) };
-    if let Some((waits, number)) = reply_to.tell()
+    if let Some((waits, number)) = reply_to.claim()
         && let Some(completions) = waits.downcast_ref::<CompletionQueue>()
     {
         completions.push(Arrived { number, outcome: Some(outcome), failed }, true);
@@ -190,7 +190,7 @@ pub(super) fn reply(mut outcome: Outcome, failed: bool) -> Option<Outcome> {
 
 /// What is taken from the answer to this row, if who waits for it has said so.
 pub(super) fn selection_for(row: &Row) -> Option<&Arc<Selection>> {
-    row.reply_to()?.who().downcast_ref::<CompletionQueue>()?.selection.as_ref()
+    row.reply_to()?.receiver().downcast_ref::<CompletionQueue>()?.selection.as_ref()
 }
 
 fn take_reply_to(row: &mut Row) -> Option<Arc<ReplyTo>> {

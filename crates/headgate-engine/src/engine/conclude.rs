@@ -16,7 +16,7 @@ use crate::http::reply::{NoReply, Reply};
 use crate::http::site::Site;
 use crate::model::error::{ErrorKind, Failure, JobError, NetworkEvidence};
 use crate::model::headers::HeadersRef;
-use crate::model::outcome::{Answer, Outcome, OutcomeRef};
+use crate::model::outcome::{Outcome, OutcomeRef, Response};
 use crate::model::redirect_chain::RedirectChain;
 use crate::model::row::Row;
 use crate::model::selected::Selected;
@@ -236,7 +236,7 @@ impl Share {
     ) {
         let needed = chain.bytes() as u64;
         let mut memory = self.shared.limits.response.memory.reservation();
-        self.lanes.change(place, |row| memory.absorb(row.take_chain_memory()));
+        self.lanes.change(place, |row| memory.absorb(row.remove_chain_memory()));
         memory.absorb(std::mem::take(&mut reply.memory));
         let missing = needed.saturating_sub(memory.bytes());
         if missing > 0 && !memory.try_grow_within(missing) {
@@ -340,7 +340,7 @@ impl Share {
             body.reservation.shrink_to(selected.as_ref().map_or(0, |selected| selected.bytes() as u64));
             memory.absorb(body.reservation);
         }
-        let answer = Answer {
+        let response = Response {
             status: reply.head.status,
             version: reply.head.version,
             headers: reply.head.headers,
@@ -360,7 +360,7 @@ impl Share {
             started_at_us: self.unix_us(span.started),
             elapsed_us: span.elapsed.as_micros() as u64,
             remote_addr: Some(remote_addr),
-            answer: Some(answer),
+            response: Some(response),
             selected,
             failure: reply.failure,
         }
@@ -379,7 +379,7 @@ impl Share {
             started_at_us: self.unix_us(started),
             elapsed_us: span.map_or(0, |span| span.elapsed.as_micros() as u64),
             remote_addr,
-            answer: None,
+            response: None,
             selected: None,
             failure: Some(failure),
         }

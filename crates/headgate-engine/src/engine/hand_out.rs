@@ -75,8 +75,8 @@ impl Share {
         self.release_host(place);
         drop(self.lanes.take(place));
         let mut counted = Outcome { failure: failure.clone(), ..counted };
-        if let Some(answer) = &mut counted.answer {
-            answer.body_bytes = stream.received();
+        if let Some(response) = &mut counted.response {
+            response.body_bytes = stream.received();
         }
         self.count(counted.as_ref());
         stream.end(failure);
@@ -85,21 +85,21 @@ impl Share {
     /// The same outcome, as far as figures are made of it.
     fn without_headers(outcome: &mut Outcome) -> Outcome {
         use crate::model::headers::Headers;
-        use crate::model::outcome::Answer;
+        use crate::model::outcome::Response;
 
-        let answer = outcome.answer.as_ref().map(|answer| Answer {
+        let response = outcome.response.as_ref().map(|response| Response {
             headers: Headers::default(),
             memory: Reservation::default(),
             body: None,
             body_encoding: None,
             saved: None,
-            ..*answer
+            ..*response
         });
         Outcome {
             row: Row::new(outcome.row.ordinal, outcome.row.url.clone()),
             method: outcome.method.clone(),
             remote_addr: None,
-            answer,
+            response,
             selected: None,
             failure: None,
             ..*outcome
@@ -117,7 +117,7 @@ impl Share {
         let context = self.exchange_context(place);
         let time = self.time_between_pieces(place);
         let mut undoing = match open.take_codings() {
-            Some(codings) if !stream.raw().await.ok_or(Unwanted)? => {
+            Some(codings) if !stream.wait_for_begin().await.ok_or(Unwanted)? => {
                 let reservation = self.memory_to_decode(&codings, stream, time).await?;
                 Piecewise::of(&codings, reservation)?
             }
@@ -127,7 +127,7 @@ impl Share {
             self.has_room(stream).await?;
             let piece = tokio::select! {
                 biased;
-                () = stream.closed() => return Err(Stopped::Unwanted),
+                () = stream.wait_closed() => return Err(Stopped::Unwanted),
                 piece = open.next(time, &context, &mut state.deadline) => piece?,
             };
             let Some(piece) = piece else { break };
@@ -161,7 +161,7 @@ impl Share {
         let first_bytes = piecewise::first_bytes(codings);
         let reserved = tokio::select! {
             biased;
-            () = stream.closed() => return Err(Stopped::Unwanted),
+            () = stream.wait_closed() => return Err(Stopped::Unwanted),
             reserved = timeout(time, reservation.grow_within(first_bytes)) => reserved,
         };
         match reserved {
@@ -180,7 +180,7 @@ impl Share {
                     let mut reservation = self.shared.limits.response.memory.reservation();
                     tokio::select! {
                         biased;
-                        () = stream.closed() => return Err(Stopped::Unwanted),
+                        () = stream.wait_closed() => return Err(Stopped::Unwanted),
                         () = reservation.grow(piece.capacity() as u64) => reservation.settle(),
                     }
                     stream.push(BodyChunk { bytes: piece, reservation });
@@ -195,7 +195,7 @@ impl Share {
     }
 
     async fn has_room(&self, stream: &BodyStream) -> Result<(), Unwanted> {
-        let room = self.waiting(Wait::Sink, stream.room()).await;
+        let room = self.waiting(Wait::Sink, stream.wait_for_space()).await;
         room.then_some(()).ok_or(Unwanted)
     }
 

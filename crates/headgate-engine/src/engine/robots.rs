@@ -80,7 +80,7 @@ impl Share {
                 break asked;
             }
             left -= 1;
-            row.take_chain();
+            row.remove_chain();
             sleep_until(again.into()).await;
         };
         table.filled(origin, &asked, Instant::now());

@@ -5,7 +5,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Instant;
 
-use crate::columns::select::{NO_BODY, Room, Selection, Short};
+use crate::columns::select::{NO_BODY, Selection, Short, ValueMemory};
 use crate::engine::completion_queue::selection_for;
 use crate::engine::lanes::PlaceIndex;
 use crate::engine::share::Share;
@@ -60,7 +60,7 @@ impl Share {
             bytes += more;
             self.allowance.covers(read + bytes)
         };
-        let selected = selection.take_from(headers, body, Room::new(0, &mut set_aside))?;
+        let selected = selection.select_from(headers, body, ValueMemory::new(0, &mut set_aside))?;
         Ok(Some((selected, bytes)))
     }
 
@@ -76,7 +76,7 @@ impl Share {
         let before = memory_of(reply).bytes();
         let mut selected = loop {
             let in_hand = memory_of(reply).bytes() - before;
-            let taken = if body_of(reply).is_ok_and(|body| !selection.takes_little(body.len())) {
+            let taken = if body_of(reply).is_ok_and(|body| !selection.is_quick(body.len())) {
                 self.take_elsewhere(Arc::clone(selection), reply, in_hand, state).await
             } else {
                 take_here(selection, reply, in_hand)
@@ -112,11 +112,13 @@ impl Share {
         let (headers, mut body) = (mem::take(&mut reply.head.headers), reply.body.take());
         let work = move || {
             let taken = match &mut body {
-                None => selection.take_from(HeadersRef::Kept(&headers), Err(NO_BODY), Room::new(0, &mut |_| true)),
+                None => {
+                    selection.select_from(HeadersRef::Kept(&headers), Err(NO_BODY), ValueMemory::new(0, &mut |_| true))
+                }
                 Some(Body { bytes, reservation }) => {
                     let mut set_aside = |more| reservation.try_grow(more as u64);
-                    let room = Room::new(in_hand as usize, &mut set_aside);
-                    selection.take_from(HeadersRef::Kept(&headers), Ok(bytes), room)
+                    let value_memory = ValueMemory::new(in_hand as usize, &mut set_aside);
+                    selection.select_from(HeadersRef::Kept(&headers), Ok(bytes), value_memory)
                 }
             };
             (taken, headers, body)
@@ -130,7 +132,7 @@ impl Share {
     /// Lets count what the head of an answer says that its row has cost, where the body is handed out while it comes.
     pub(super) fn apply_head(&self, place: PlaceIndex, headers: HeadersRef<'_>) {
         let Some(selection) = self.selection_at(place) else { return };
-        let selected = selection.take_from(headers, Err("it is not kept"), Room::new(0, &mut |_| true));
+        let selected = selection.select_from(headers, Err("it is not kept"), ValueMemory::new(0, &mut |_| true));
         if let Some(cost) = selected.ok().and_then(|selected| selection.cost(&selected)) {
             self.correct_cost(place, cost, Instant::now());
         }
@@ -182,8 +184,8 @@ fn memory_of(reply: &mut Reply) -> &mut Reservation {
 fn take_here(selection: &Selection, reply: &mut Reply, in_hand: u64) -> Result<Selected, Short> {
     let mut memory = mem::take(memory_of(reply));
     let mut set_aside = |more| memory.try_grow(more as u64);
-    let room = Room::new(in_hand as usize, &mut set_aside);
-    let taken = selection.take_from(HeadersRef::Kept(&reply.head.headers), body_of(reply), room);
+    let value_memory = ValueMemory::new(in_hand as usize, &mut set_aside);
+    let taken = selection.select_from(HeadersRef::Kept(&reply.head.headers), body_of(reply), value_memory);
     *memory_of(reply) = memory;
     taken
 }

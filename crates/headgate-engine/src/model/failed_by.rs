@@ -1,4 +1,4 @@
-//! Under which key a failed row is counted, as text: the name of its kind of error, or its status as `status:503`.
+//! The key that a failed row is counted by, as text: the name of its kind of error, or its status as `status:503`.
 
 const STATUS: &str = "status:";
 
@@ -6,7 +6,7 @@ pub(crate) fn status_key(status: u16) -> String {
     format!("{STATUS}{status}")
 }
 
-/// What stands for the status in such a key. `None`: it is the name of a kind of error.
+/// Returns the status in such a key, or `None` if it is the name of a kind of error.
 pub(crate) fn status_of(key: &str) -> Option<&str> {
     key.strip_prefix(STATUS)
 }

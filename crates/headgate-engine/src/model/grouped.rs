@@ -1,6 +1,6 @@
-//! Numbers as a person reads them.
+//! Numbers in the format for users.
 
-/// `1,024`
+/// Formats a number as `1,024`.
 pub(crate) fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);

@@ -4,10 +4,10 @@ use std::fmt;
 use std::ops::RangeInclusive;
 use std::str::FromStr;
 
-/// Three digits, the first of which names the class (RFC 9110 section 15). Codes beyond 599 are no standard, but are sent.
+/// Three digits, the first of which is the class (RFC 9110 section 15). Codes beyond 599 are not standard, but are sent.
 const CODES: RangeInclusive<u16> = 100..=999;
 const CODES_OF_A_CLASS: u16 = 100;
-/// How the empty set is written.
+/// The text of the empty set.
 const NONE: &str = "none";
 
 /// A set of statuses. Two texts of the same set are equal once parsed, and are written alike.
@@ -43,7 +43,7 @@ fn class_of(code: u16) -> RangeInclusive<u16> {
     first..=first + CODES_OF_A_CLASS - 1
 }
 
-/// The codes that one part of the text names: `503`, `5xx`.
+/// Returns the codes of one part of the text: `503`, `5xx`.
 fn codes(part: &str) -> Option<RangeInclusive<u16>> {
     let (digits, is_class) = match part.strip_suffix("xx").or_else(|| part.strip_suffix("XX")) {
         Some(digit) => (digit, true),
@@ -60,7 +60,7 @@ fn codes(part: &str) -> Option<RangeInclusive<u16>> {
 impl FromStr for StatusSet {
     type Err = String;
 
-    /// Codes and classes between commas, `408,5xx`; `none` or nothing for the empty set.
+    /// Parses codes and classes between commas, `408,5xx`; `none` or an empty text is the empty set.
     fn from_str(text: &str) -> Result<Self, String> {
         let mut set = Self::default();
         if matches!(text.trim(), "" | NONE) {
@@ -75,7 +75,7 @@ impl FromStr for StatusSet {
     }
 }
 
-/// In ascending order, classes where all of their codes are in the set.
+/// Writes codes in ascending order, and classes if all of their codes are in the set.
 impl fmt::Display for StatusSet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.is_empty() {

@@ -1,5 +1,5 @@
 //! One passage of a source through an engine into a sink, each end on a thread of its own, with bounded queues between
-//! them. A slow sink so holds back the workers, and those the source.
+//! them. So a slow sink slows the workers, and those the source.
 
 mod batch_input;
 pub mod batches;

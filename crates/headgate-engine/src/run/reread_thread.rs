@@ -1,4 +1,4 @@
-//! The thread that reads deferred rows again: beside the source, from the same input.
+//! The thread that reads deferred rows again, beside the source, from the same input.
 
 use std::sync::Arc;
 
@@ -13,9 +13,9 @@ use crate::queue::rows::Deferring;
 use crate::run::weighing::Weighing;
 use crate::source::{Reopener, Source};
 
-/// Rows skipped before it looks whether to go on.
+/// The number of rows skipped between two checks whether to continue.
 const SKIP_STEP: u64 = 1_000_000;
-/// Reads on over a gap of so many rows: a skip may cost as much as reading a batch.
+/// A gap of at most this many rows is read: a skip may cost as much as reading a batch.
 const MAX_READ_GAP: u64 = MAX_BATCH_ROWS as u64;
 
 /// Returns how deferred rows of this input are read again; the thread starts with the first request.
@@ -40,7 +40,7 @@ struct RereadThread<'a> {
     reopener: Reopener,
     rows: &'a RereadSender,
     weighing: Weighing,
-    /// Stays open: what is asked for next may lie behind.
+    /// Stays open, as the next request may continue from there.
     input: Option<Input>,
 }
 
@@ -72,12 +72,13 @@ impl RereadThread<'_> {
 }
 
 impl Input {
-    /// The ordinal of the first row that can still be had.
+    /// Returns the ordinal of the first row that can still be read.
     fn position(&self) -> u64 {
         self.read.first().map_or(self.next, |row| row.ordinal)
     }
 
-    /// Has the row, which is not before [`Input::position`], first among those that were read. `false`: it is no longer wanted.
+    /// Reads until the row, which is not before [`Input::position`], is the first in `read`. Returns `false` if it is no
+    /// longer wanted.
     fn read_to(&mut self, wanted: u64, rows: &RereadSender, name: &str) -> Result<bool, JobError> {
         while self.next <= wanted {
             self.read.clear();

@@ -1,11 +1,11 @@
-//! How much rows cost whose bodies are in files, where bytes of bodies are limited: looked up in the thread that reads the rows,
-//! once for each. It may wait for the disk, and the gate, which many wait for, must not.
+//! The costs of rows whose bodies are in files, if bytes of bodies are limited. The thread that reads the rows looks them
+//! up, once for each. It may wait for the disk; the scheduler, which all workers wait for, must not.
 
 use crate::http::upload::length_now;
 use crate::model::limits::{CostOf, Limits};
 use crate::model::row::{Row, RowBody};
 
-/// Weighs rows, if anybody wants to know.
+/// Computes the costs of rows, if they are needed.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Weighing {
     is_wanted: bool,

@@ -30,7 +30,7 @@ impl Waiting {
         Self { grown, woken: Arc::default() }
     }
 
-    /// The body, once it has its bytes.
+    /// Returns the reservation, once it has its bytes.
     fn poll(&mut self) -> Option<Reservation> {
         let waker = Waker::from(self.woken.clone());
         match self.grown.as_mut().poll(&mut Context::from_waker(&waker)) {
@@ -44,7 +44,7 @@ impl Waiting {
     }
 }
 
-/// A budget of 100 bytes that is used up, by one body within the limit and by one beyond it that is whole.
+/// Returns a budget of 100 bytes that is used up, by one body within the limit and by a complete one beyond it.
 fn used_up() -> (MemoryBudget, Reservation, Reservation) {
     let budget = MemoryBudget::new(100);
     let (mut within, mut beyond) = (budget.reservation(), budget.reservation());
@@ -104,7 +104,7 @@ fn one_body_at_a_time_may_overdraw() {
 #[test]
 fn a_run_whose_bodies_stay_leaves_another_one_body_at_a_time() {
     let budget = MemoryBudget::new(100);
-    let other = budget.for_another_run();
+    let other = budget.for_new_run();
     let (mut first, mut second) = (budget.reservation(), budget.reservation());
     assert!(first.try_grow(100) && second.try_grow(50), "the second overdraws");
     second.settle();
@@ -180,9 +180,9 @@ fn what_one_body_gives_to_another_stays_set_aside() {
     let (budget, mut within, beyond) = used_up();
     let mut waiting = begin(&budget, 1);
     let mut other = budget.reservation();
-    within.give(&mut other, 30);
+    within.transfer(&mut other, 30);
     assert_eq!((70, 30, 101), (within.bytes(), other.bytes(), budget.used()));
-    within.give(&mut other, 1000);
+    within.transfer(&mut other, 1000);
     assert_eq!((0, 100, 101), (within.bytes(), other.bytes(), budget.used()));
     assert_eq!(0, waiting.wakes());
     drop((within, other, beyond));
@@ -230,7 +230,7 @@ proptest! {
             prop_assert_eq!(bodies.iter().map(Reservation::bytes).sum::<u64>(), budget.used());
             prop_assert!(budget.used() <= LIMIT + MAX_BODY_BYTES, "{}", budget.used());
         }
-        // However the budget is used up: when the sink has written the whole ones, some body can finish.
+        // However the budget is used up: when the sink has written the complete bodies, some body can finish.
         for (at, body) in bodies.iter_mut().enumerate().filter(|(at, _)| whole[*at]) {
             prop_assert!(!body.overdraws, "{at}");
             *body = budget.reservation();
@@ -245,7 +245,7 @@ proptest! {
         steps in proptest::collection::vec((0..BODIES, 1_u64..=MAX_BODY_BYTES, 0..4), 0..200),
     ) {
         let budget = MemoryBudget::new(LIMIT);
-        let runs = [budget.clone(), budget.for_another_run()];
+        let runs = [budget.clone(), budget.for_new_run()];
         let mut waiting: Vec<Option<Waiting>> = (0..BODIES).map(|_| None).collect();
         let mut whole: Vec<Reservation> = Vec::new();
         for (at, bytes, step) in steps {
@@ -268,7 +268,7 @@ proptest! {
             prop_assert!(whole.iter().filter(|body| body.overdrawn > 0).count() <= runs.len());
         }
         drop(whole);
-        // Each is woken when its turn has come: whoever was asked once need not be asked again before.
+        // Each body is woken when its turn has come, and need not be polled before.
         for body in &mut waiting {
             drop(body.take_if(|body| body.poll().is_some()));
         }

@@ -63,7 +63,7 @@ fn stopping_leaves_what_has_not_started_and_gives_the_rest_its_time() {
     assert_eq!(Some(0), ordinal_started(slots.next(at(0))));
     assert_eq!(Some(1), ordinal_started(slots.next(at(0))));
     slots.stop(at(10));
-    assert!(slots.take_drawn().is_empty());
+    assert!(slots.drain_drawn().is_empty());
     assert_eq!(Decision::WaitUntil(at(10)), slots.next(at(1)));
     slots.stop(at(20));
     assert_eq!(Decision::WaitUntil(at(10)), slots.next(at(2)), "never longer");
@@ -156,9 +156,9 @@ proptest! {
                     input_ended = true;
                 }
                 Event::Stop(seconds) => {
-                    let asked = now + u64::from(seconds);
-                    slots.stop(at(asked));
-                    until = Some(until.map_or(asked, |earlier| earlier.min(asked)));
+                    let stop_at = now + u64::from(seconds);
+                    slots.stop(at(stop_at));
+                    until = Some(until.map_or(stop_at, |earlier| earlier.min(stop_at)));
                     waiting.clear();
                 }
                 Event::Wait(seconds) => now += u64::from(seconds),

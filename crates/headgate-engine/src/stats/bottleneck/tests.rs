@@ -3,7 +3,7 @@ use std::time::Instant;
 use super::*;
 use crate::stats::lanes::LaneClock;
 
-/// Ten seconds of `lanes` lanes of which each waits for `wait` for so many seconds.
+/// Returns ten seconds of `lanes` lanes, each of which waits for `wait` for this many seconds.
 fn stretch(lanes: u32, wait: Option<(Wait, u64)>, busy_s: f64) -> Stretch {
     let start = Instant::now();
     let mut clock = LaneClock::new(start);
@@ -148,8 +148,8 @@ fn what_requests_in_flight_wait_for_is_named() {
             "bound by decoding: large bodies wait 40 % of the time for one of 2 cores to decode them",
         ),
         (
-            Wait::Names,
-            BoundKind::Names,
+            Wait::Dns,
+            BoundKind::Dns,
             "bound by name look-ups: requests wait for them 40 % of the time; \
              ask a name server that answers sooner (dns)",
         ),

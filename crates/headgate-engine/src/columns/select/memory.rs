@@ -1,36 +1,36 @@
-//! Memory for selected values: how much they may have, and where it comes from. What there is no memory for now is counted, so that
-//! a lane that has waited for as much of it can take them anew.
+//! Memory for selected values: how much they may use, and its reservation. If there is not enough memory now, the required
+//! amount is counted, so that a lane can wait for it and then select once more.
 
 use super::absent::Absent;
 
-/// Of the values of one answer.
-pub struct Room<'m> {
-    /// They are no longer than this together.
+/// The memory of the values of one response.
+pub struct ValueMemory<'m> {
+    /// The bytes that the values may still use.
     left: usize,
-    /// Set aside for them.
+    /// The bytes that are reserved for them.
     in_hand: usize,
-    /// Sets aside so many bytes more, if they are to be had now.
+    /// Reserves more bytes, if they are available now.
     set_aside: &'m mut dyn FnMut(usize) -> bool,
     used: usize,
     is_short: bool,
 }
 
-/// There was no memory for the values, which need so many bytes in all.
+/// There was not enough memory for the values, which need this many bytes in all.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Short(pub usize);
 
-impl<'m> Room<'m> {
+impl<'m> ValueMemory<'m> {
     pub fn new(in_hand: usize, set_aside: &'m mut dyn FnMut(usize) -> bool) -> Self {
         Self { left: 0, in_hand, set_aside, used: 0, is_short: false }
     }
 
-    pub(super) fn of(mut self, most: usize) -> Self {
-        self.left = most;
+    pub(super) fn up_to(mut self, max: usize) -> Self {
+        self.left = max;
         self
     }
 
-    /// Takes the memory of a value.
-    pub(super) fn take(&mut self, bytes: usize) -> Result<(), Absent> {
+    /// Reserves the memory of a value.
+    pub(super) fn reserve(&mut self, bytes: usize) -> Result<(), Absent> {
         self.left = self.left.checked_sub(bytes).ok_or(Absent::TooLarge("the selected values are too long"))?;
         self.used += bytes;
         let lacking = self.used.saturating_sub(self.in_hand);
@@ -41,8 +41,8 @@ impl<'m> Room<'m> {
         if self.is_short { Err(Absent::TooLarge("there is no memory for it")) } else { Ok(()) }
     }
 
-    /// How much it was.
-    pub(super) fn ended(&self) -> Result<(), Short> {
+    /// Returns how much memory the values need, if it was short.
+    pub(super) fn finish(&self) -> Result<(), Short> {
         if self.is_short { Err(Short(self.used)) } else { Ok(()) }
     }
 }
