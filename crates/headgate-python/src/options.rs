@@ -18,7 +18,7 @@ use headgate_engine::model::options::{
     BodyCoding, Dns, Format, JobOptions, Output, RedirectPolicy, RequestOptions, RunOptions, SaveFormat, TlsMin,
 };
 use headgate_engine::model::secret::Secret;
-use headgate_engine::run::checks::{mistakes, mistakes_of_ends};
+use headgate_engine::run::checks::{mistakes, mistakes_of_input_and_output};
 use headgate_engine::run::named_address::host_address;
 use pyo3::prelude::*;
 use pyo3::types::PyString;
@@ -136,7 +136,7 @@ fn read_fetch(options: &Bound<'_, PyAny>) -> (JobOptions, Vec<Mistake>) {
     reader.read(OptionName::Raw, &mut request.raw);
     reader.read_whole(OptionName::Window, &mut run.window);
     let needs_output = reader.attribute("needs_output").map(|needs_output| needs_output.extract().unwrap_or(true));
-    let of_ends = needs_output.map(|needs_output| mistakes_of_ends(&job, needs_output)).unwrap_or_default();
+    let of_ends = needs_output.map(|needs_output| mistakes_of_input_and_output(&job, needs_output)).unwrap_or_default();
     let found = with_mistakes(reader, of_ends.into_iter().chain(mistakes(&job)));
     (job, found)
 }

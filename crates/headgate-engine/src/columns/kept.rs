@@ -1,5 +1,5 @@
-//! Input columns that pass through the engine: those of a row are a few bytes of their own (arrow's row format), so that a
-//! slow request keeps its own columns in memory and not the whole batch that they were read with.
+//! Input columns that pass through the engine. Those of a row are a few bytes of their own (arrow's row format). So a slow
+//! request keeps its own columns in memory, and not the whole batch that they were read with.
 
 use std::sync::Arc;
 

@@ -18,9 +18,9 @@ pub(super) trait Refill: ArrayBuilder {
 
 impl<T: ArrowPrimitiveType> Refill for PrimitiveBuilder<T> {
     fn finish_batch(&mut self) -> ArrayRef {
-        let taken = self.finish();
-        *self = Self::with_capacity(taken.len()).with_data_type(taken.data_type().clone());
-        Arc::new(taken)
+        let array = self.finish();
+        *self = Self::with_capacity(array.len()).with_data_type(array.data_type().clone());
+        Arc::new(array)
     }
 }
 

@@ -88,13 +88,13 @@ impl ResultColumns {
     fn check_names(&self, input: &str) -> Result<(), JobError> {
         let own: Vec<FieldRef> = self.own().collect();
         let own: Vec<&str> = own.iter().map(|field| &field.name()[..]).collect();
-        let taken = own.join(", ");
+        let existing = own.join(", ");
         let mut names: HashSet<&str> = own.iter().copied().collect();
         let may_go = |name: &String| own.contains(&&name[..]) && omittable().contains(name);
         let selected = self.selected();
         if let Some(name) = selected.iter().map(|field| field.name()).find(|name| !names.insert(name)) {
             let mut reason = if own.contains(&&name[..]) {
-                message!("is a column that the results have of their own (taken are {taken}): choose another name")
+                message!("is a column that the results have of their own (taken are {existing}): choose another name")
             } else {
                 message!("is the name of two columns")
             };
@@ -108,12 +108,12 @@ impl ResultColumns {
         };
         let what = if may_go(name) {
             message!(
-                "the result has one of its own by that name (taken are {taken}); leave that out with ",
+                "the result has one of its own by that name (taken are {existing}); leave that out with ",
                 OptionName::Omit,
                 ", or "
             )
         } else if own.contains(&&name[..]) {
-            message!("the result has one of its own by that name (taken are {taken}); ")
+            message!("the result has one of its own by that name (taken are {existing}); ")
         } else {
             message!("it is the name of a selected column; give that another name in ", OptionName::Select, ", or ")
         };

@@ -151,7 +151,7 @@ fn expected(outcome: &Outcome, chosen: &Chosen) -> String {
 
 proptest! {
     #[test]
-    fn a_batch_holds_what_was_pushed_whatever_was_in_the_one_before(batches in vec(vec(chosen(), 1..40), 1..4)) {
+    fn a_batch_has_the_pushed_rows_whatever_the_batch_before_had(batches in vec(vec(chosen(), 1..40), 1..4)) {
         let codec = KeptCodec::new(&kept_fields()).expect("a number");
         let mut builder = OutcomeBuilder::new(&ResultColumns::of_kept(kept_fields()), MemoryBudget::new(0)).expect("a number");
         for batch in &batches {
@@ -161,9 +161,9 @@ proptest! {
                 rows.push(expected(&outcome, chosen));
                 builder.push(outcome.as_ref(), chosen.failed);
             }
-            let taken = builder.finish_batch().expect("columns");
-            prop_assert_eq!(schema(&kept_fields()), taken.records.schema());
-            prop_assert_eq!(rows, shown(&taken));
+            let batch = builder.finish_batch().expect("columns");
+            prop_assert_eq!(schema(&kept_fields()), batch.records.schema());
+            prop_assert_eq!(rows, shown(&batch));
             prop_assert!(builder.is_empty());
         }
     }

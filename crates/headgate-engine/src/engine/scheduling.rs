@@ -100,7 +100,11 @@ impl Share {
                 Decision::WaitUntil(until) => Some(scheduler.real(until)),
                 start_or_fail => break start_or_fail,
             };
-            wants_rows = scheduler.wants_rows() && scheduler.evict_for_a_host(awake);
+            wants_rows = scheduler.wants_rows();
+            if wants_rows {
+                scheduler.evict_hosts(awake);
+                wants_rows = scheduler.has_space_for_a_host();
+            }
             if !wants_rows {
                 break Decision::wait(self.steer_rereading(&mut scheduler, until, now));
             }

@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_has_taken_is_put_together_until_there_is_no_room() {
+    fn unread_pieces_are_joined_until_the_buffer_is_full() {
         let (stream, rung) = stream();
         assert_eq!(StreamRead::Nothing, stream.read());
         for _ in 0..BUFFER_BYTES {
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_given_back_with_what_is_taken_and_with_what_nobody_takes() {
+    fn memory_is_released_with_bytes_that_are_read_and_with_dropped_bytes() {
         let (budget, (stream, _)) = (MemoryBudget::new(1000), stream());
         let push = || {
             let mut reservation = budget.reservation();
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_nobody_takes_keeps_no_other_from_overdrawing() {
+    fn an_unread_stream_keeps_no_other_body_from_overdrawing() {
         let (budget, (stream, _)) = (MemoryBudget::new(100), stream());
         for _ in 0..3 {
             let mut reservation = budget.reservation();
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn how_it_is_taken_is_said_once_and_a_lane_that_ends_ends_it() {
+    fn the_first_begin_counts_and_a_lane_that_ends_ends_the_stream() {
         let (stream, rung) = stream();
         assert_eq!((None, None), (now(stream.wait_for_begin()), now(stream.wait_closed())));
         stream.begin(true);

@@ -57,7 +57,7 @@ pub fn credential_options_of(request: &RequestOptions) -> impl Iterator<Item = O
         (OptionName::Headers, in_headers),
         (OptionName::Cert, request.cert.is_some()),
     ];
-    all.into_iter().filter(|(_, is_given)| *is_given).map(|(option, _)| option)
+    all.into_iter().filter(|(_, is_set)| *is_set).map(|(option, _)| option)
 }
 
 /// Returns the error of a credential without an origin.
@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn headers_whose_names_look_like_keys_are_credentials_without_being_named() {
+    fn headers_with_names_like_keys_are_credentials_without_being_listed() {
         let named = vec!["X-Mine".to_owned()];
         for name in [
             "Authorization",

@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_is_asked_for_names_is_the_system_or_an_address() {
+    fn the_resolver_is_the_system_or_an_address() {
         let server = |text: &str| Ok(Dns::Server(text.parse().expect("an address")));
         for (expected, text) in [
             (Ok(Dns::System), "system"),

@@ -288,7 +288,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_kind_stands_at_its_own_index() {
+    fn every_kind_is_at_its_own_index() {
         for (index, kind) in ErrorKind::ALL.iter().enumerate() {
             assert_eq!(index, *kind as usize, "{kind}");
         }

@@ -16,7 +16,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_status_comes_back_from_its_key_and_from_no_other() {
+    fn a_status_is_parsed_from_its_key_and_from_no_other_text() {
         assert_eq!("status:503", status_key(503));
         assert_eq!(Some("503"), status_of(&status_key(503)));
         assert_eq!(None, status_of("timeout"));

@@ -1,5 +1,5 @@
 //! Names of files that bodies are saved under, made of cells of the input. Whatever the values are, a name leads to one
-//! path below the output directory and is valid in every usual file system, and different values give different names.
+//! path below the output directory and is valid in every usual file system. Different values give different names.
 //!
 //! Invalid characters are percent-encoded, and so is `%`. What depends on the response is not known when the row is read:
 //! control characters, which names do not have otherwise, take its place.
@@ -202,8 +202,8 @@ fn cut(component: &str, max_bytes: usize) -> String {
     let extension = Some(extension).filter(|extension| (1..=MAX_KEPT_EXTENSION_BYTES).contains(&extension.len()));
     let extension = extension.map(|extension| format!(".{extension}")).unwrap_or_default();
     let hash = &hex(&sha256(component.as_bytes()))[..16];
-    let room = max_bytes.saturating_sub(1 + hash.len() + extension.len());
-    let begin = component.floor_char_boundary(room);
+    let max_begin = max_bytes.saturating_sub(1 + hash.len() + extension.len());
+    let begin = component.floor_char_boundary(max_begin);
     format!("{}~{hash}{extension}", &component[..begin])
 }
 
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_name_cannot_have_is_encoded() {
+    fn invalid_characters_of_names_are_encoded() {
         for (expected, value) in [
             ("a b-c_d.é", "a b-c_d.é".as_bytes()),
             ("%2E.", b"."),
@@ -280,13 +280,13 @@ mod tests {
     }
 
     #[test]
-    fn what_belongs_to_a_job_is_so_only_at_the_top() {
+    fn names_of_a_job_are_reserved_only_at_the_top() {
         let name = FileName::new([NamePiece::Literal("a/"), NamePiece::Value(b"_headgate")]);
         assert_eq!(Ok("a/_headgate".into()), name.and_then(|name| name.path("", "")));
     }
 
     #[test]
-    fn what_the_answer_says_is_put_in_when_it_is_known() {
+    fn parts_that_depend_on_the_response_are_filled_in_later() {
         let pieces = [
             NamePiece::Literal("i/"),
             NamePiece::Checksum,
@@ -328,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn a_component_that_is_too_long_is_cut_and_told_from_others_that_begin_so() {
+    fn a_long_component_is_shortened_and_differs_from_those_with_the_same_beginning() {
         let (first, second) = (format!("{}a.jpg", "é".repeat(150)), format!("{}b.jpg", "é".repeat(150)));
         let (first, second) = (of_value(first.as_bytes()), of_value(second.as_bytes()));
         assert!(first.len() <= MAX_COMPONENT_BYTES && first.len() >= MAX_COMPONENT_BYTES - 1, "{}", first.len());
@@ -371,7 +371,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_values_give_a_path_that_stays_inside_and_is_of_no_other_values(
+        fn any_values_make_a_path_inside_the_directory_that_no_other_values_make(
             first in proptest::collection::vec(any::<u8>(), 0..40),
             second in proptest::collection::vec(any::<u8>(), 0..40),
             text in "\\PC{0,20}|[./ A-Z%~]{0,9}|(con|aux|com1|nul|_headgate|part-1)[. ]?\\PC{0,3}",

@@ -18,7 +18,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn digits_stand_in_groups_of_three() {
+    fn digits_are_grouped_by_three() {
         assert_eq!(
             ["0", "999", "1,234", "1,000,000"],
             [0, 999, 1234, 1_000_000].map(grouped).each_ref().map(String::as_str)

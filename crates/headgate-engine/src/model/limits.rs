@@ -183,11 +183,11 @@ impl CostOptions {
         let mut add = |option, message| found.push(Mistake { option, message });
         let of_row = [(OptionName::CostColumn, self.column.is_some()), (OptionName::CostOf, self.of_body)];
         let of_rows = of_row.into_iter().chain([(OptionName::CostFrom, self.is_found)]);
-        let mut given = of_rows.filter(|(_, is_given)| *is_given).map(|(option, _)| option).peekable();
+        let mut set_options = of_rows.filter(|(_, is_set)| *is_set).map(|(option, _)| option).peekable();
         if self.rate.is_none() {
             let rate = OptionName::RateCost.set("150000/m");
-            given.for_each(|option| add(option, message!("limits nothing without ", rate.clone())));
-        } else if given.peek().is_none() {
+            set_options.for_each(|option| add(option, message!("limits nothing without ", rate.clone())));
+        } else if set_options.peek().is_none() {
             let body = OptionName::CostOf.set("body-bytes");
             let known = message!(OptionName::CostColumn, ", ", body, " or ", OptionName::CostFrom);
             add(OptionName::RateCost, message!("needs the cost of each row: give ", known));

@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn each_option_that_can_be_set_is_set_and_can_be_taken_back() {
+    fn each_settable_option_is_set_and_can_be_reset() {
         let base = Live::new(&RunOptions {
             limits: Limits {
                 cost: Some(CostLimit { rate: "1/s".parse().expect("a rate"), of: CostOf::BodyBytes }),
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_set_is_refused_with_its_option() {
+    fn an_option_that_cannot_be_set_is_refused_by_name() {
         let base = Live::new(&RunOptions::default());
         for (expected, name, text) in [
             ("concurrency must be at least 1, not 0", "concurrency", "0"),

@@ -83,10 +83,10 @@ impl MemoryBudget {
 }
 
 impl Run {
-    /// Returns the permits for `bytes` more within the limit, beside `held` of the same body. `None`: they exceed the
+    /// Returns the permits for `bytes` more within the limit, beside `reserved` of the same body. `None`: they exceed the
     /// limit, and must not keep other tasks waiting for them.
-    fn permits(&self, held: u64, bytes: u64) -> Option<u32> {
-        let fits = held.checked_add(bytes).is_some_and(|all| all <= self.common.limit);
+    fn permits(&self, reserved: u64, bytes: u64) -> Option<u32> {
+        let fits = reserved.checked_add(bytes).is_some_and(|all| all <= self.common.limit);
         u32::try_from(bytes).ok().filter(|_| fits)
     }
 }

@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn of_what_a_server_sent_a_terminal_sees_a_short_and_harmless_text() {
+    fn text_of_a_server_is_shortened_and_escaped_for_terminals() {
         assert_eq!(r"`a\x1b[2J\r\n\xff`", shown(b"a\x1b[2J\r\n\xff"));
         assert_eq!(format!("`{}…`", "x".repeat(60)), shown(&[b'x'; 61]));
     }

@@ -183,19 +183,19 @@ impl StallClock {
         if self.stalls.is_empty() {
             return real;
         }
-        let mut behind = self.stalled;
+        let mut lag = self.stalled;
         for stall in self.stalls.iter().rev() {
             if stall.ended <= real {
                 break;
             }
-            behind -= stall.monotonic;
+            lag -= stall.monotonic;
             // In a stall awake time stands still.
-            let real_behind = behind + (real + stall.monotonic).saturating_duration_since(stall.ended);
-            if real_behind > behind {
-                return real.checked_sub(real_behind).unwrap_or(real);
+            let real_lag = lag + (real + stall.monotonic).saturating_duration_since(stall.ended);
+            if real_lag > lag {
+                return real.checked_sub(real_lag).unwrap_or(real);
             }
         }
-        real.checked_sub(behind).unwrap_or(real)
+        real.checked_sub(lag).unwrap_or(real)
     }
 
     /// Converts awake time to real time: the time after a stall, if it is the moment of one.
@@ -203,14 +203,14 @@ impl StallClock {
         if self.stalls.is_empty() {
             return awake;
         }
-        let mut behind = self.before;
+        let mut lag = self.before;
         for stall in &self.stalls {
-            if stall.ended.checked_sub(stall.monotonic + behind).is_some_and(|began| awake < began) {
+            if stall.ended.checked_sub(stall.monotonic + lag).is_some_and(|began| awake < began) {
                 break;
             }
-            behind += stall.monotonic;
+            lag += stall.monotonic;
         }
-        awake + behind
+        awake + lag
     }
 }
 
@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn beats_of_several_loops_are_one_stall_if_all_of_them_stalled_and_none_if_one_goes_on() {
+    fn several_loops_stall_only_if_all_of_them_do() {
         let (mut clock, start) = beaten(&[0, 50, 100, 150]);
         assert!(clock.beat(start.after(6150 * MS)).is_some());
         assert_eq!(None, clock.beat(start.after(6151 * MS)));

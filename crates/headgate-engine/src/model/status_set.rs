@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn every_spelling_of_a_set_is_written_in_one_way() {
+    fn every_spelling_of_a_set_is_written_alike() {
         for (canonical, text) in [
             ("408,425,429,5xx", DEFAULT_FAIL_ON),
             ("408,425,429,5xx", " 5XX, 429,408 ,425,503"),
@@ -139,14 +139,14 @@ mod tests {
     }
 
     #[test]
-    fn a_class_is_its_hundred_codes_and_no_other() {
+    fn a_class_has_its_hundred_codes_and_no_more() {
         let set = set("408,5xx");
-        let held: Vec<u16> = (0..=u16::MAX).filter(|status| set.contains(*status)).collect();
-        assert_eq!(std::iter::once(408).chain(500..600).collect::<Vec<u16>>(), held);
+        let contained: Vec<u16> = (0..=u16::MAX).filter(|status| set.contains(*status)).collect();
+        assert_eq!(std::iter::once(408).chain(500..600).collect::<Vec<u16>>(), contained);
     }
 
     #[test]
-    fn what_is_no_status_is_named_with_the_flag() {
+    fn an_invalid_status_is_reported_with_the_flag() {
         for part in ["50", "5x", "xx", "0xx", "099", "1000", "-50", "+50", "five", "5xxx", "none", "4 8", "²xx"] {
             let error = format!("408,{part}").parse::<StatusSet>().expect_err(part);
             let message = "is not a status: write codes and classes, such as 429,5xx, or none";
@@ -157,16 +157,16 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_set_holds_what_was_named_and_is_read_back_as_it_was_written(
+        fn a_set_has_the_named_statuses_and_survives_a_round_trip(
             codes in proptest::collection::btree_set(CODES, 0..20),
             classes in proptest::collection::btree_set(1_u16..=9, 0..4),
         ) {
             let parts = codes.iter().map(ToString::to_string).chain(classes.iter().map(|class| format!("{class}xx")));
             let set = set(&parts.collect::<Vec<_>>().join(","));
-            let held: BTreeSet<u16> = (0..=u16::MAX).filter(|status| set.contains(*status)).collect();
+            let contained: BTreeSet<u16> = (0..=u16::MAX).filter(|status| set.contains(*status)).collect();
             let expected: BTreeSet<u16> =
                 CODES.filter(|code| codes.contains(code) || classes.contains(&(code / 100))).collect();
-            prop_assert_eq!(expected, held);
+            prop_assert_eq!(expected, contained);
             prop_assert_eq!(set.clone(), set.to_string().parse().expect("what was written"));
         }
     }

@@ -40,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_stands_before_the_host_is_left_out_and_nothing_else() {
+    fn only_the_user_before_the_host_is_removed() {
         for (expected, text) in [
             ("http://host/a", "http://me:secret@host/a"),
             ("HTTPS://host", "HTTPS://me@host"),
@@ -61,7 +61,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_leads_to_the_same_place_without_credentials(
+        fn a_url_without_its_user_leads_to_the_same_host(
             text in "[ ]?[hH]ttps?:[/\\\\]{0,3}[a-z:@%/?#\\\\. é]{0,12}@[a-z]{1,3}[/?#a-z@]{0,6}",
         ) {
             let Ok(mut url) = Url::parse(&text) else { return Ok(()) };

@@ -1,8 +1,8 @@
 //! How fast the options let a job proceed: a rate for each limit, as if it were the only one. The lowest is the job's.
 //!
-//! A limit of each host bounds the job by the host that takes longest. With a tenth of the rows at 10/s, it is done when
-//! ten times as many requests have been made in all, so the job as a whole proceeds at 100/s. Concurrency bounds it by
-//! Little's law: with c in flight for L seconds each, c/L end every second (J. D. C. Little, "A Proof for the Queuing
+//! A limit of each host bounds the job by the host that takes longest. If a host with a tenth of the rows is limited to
+//! 10/s, ten times as many requests are made in all meanwhile. So the job as a whole proceeds at 100/s. Concurrency bounds
+//! it by Little's law: with c in flight for L seconds each, c/L end every second (J. D. C. Little, "A Proof for the Queuing
 //! Formula L = λW", 1961). Retries, this machine and the servers are not considered.
 
 use serde::Serialize;
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn the_narrowest_stands_first() {
+    fn the_lowest_ceiling_is_first() {
         let limits = Limits { rate: Some(rate("5000/s")), ..Limits::default() };
         let order = |latency_s| found(limits.clone(), Some(latency_s)).into_iter().map(|one| one.0).collect::<Vec<_>>();
         assert_eq!(vec!["concurrency", "rate"], order(0.1));
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn where_nothing_is_sent_nothing_bounds_it() {
+    fn a_job_that_sends_nothing_has_no_ceilings() {
         let run =
             RunOptions { limits: Limits { rate: Some(rate("1/s")), ..Limits::default() }, ..RunOptions::default() };
         let work = Work { hosts: [].into_iter(), requests: 0, cost: 0 };

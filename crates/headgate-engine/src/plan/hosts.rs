@@ -55,7 +55,7 @@ mod tests {
     use crate::model::origin::HostName;
 
     #[test]
-    fn a_host_is_a_name_whatever_its_scheme_and_port_unless_it_is_asked_otherwise() {
+    fn a_host_is_a_hostname_by_default_whatever_its_scheme_and_port() {
         let origin = |https, port| Origin { https, name: HostName::Domain("a".into()), port };
         let both = [origin(false, 80), origin(true, 443), origin(false, 81), origin(false, 80)];
         for (expected, by) in [

@@ -182,14 +182,14 @@ mod tests {
     }
 
     #[test]
-    fn a_body_that_is_no_text_is_told_in_base64() {
+    fn a_binary_body_is_shown_in_base64() {
         let body = |rest| masked(b"GET / HTTP/1.1\r\n\r\n", rest).body;
         assert_eq!(None, body(b""));
         assert_eq!(Some(Body { bytes: 2, text: None, base64: Some("/wA=".into()), pieces: None }), body(b"\xff\0"));
     }
 
     #[test]
-    fn files_are_named_and_what_is_between_them_is_told() {
+    fn files_are_named_and_the_text_between_them_is_shown() {
         let [text, bytes] = [&b"a=1"[..], b"\xff"].map(|bytes| (BodyPiece::Bytes(bytes.into()), bytes.len() as u64));
         let rest = Rest::Pieces(vec![text, (BodyPiece::File(Path::new("a/b.png").into()), 1000), bytes]);
         let origin = target::parse("http://host/").expect("a URL").origin;

@@ -124,15 +124,15 @@ pub struct Machine {
 pub fn plan(options: &JobOptions, latency_s: Option<f64>) -> Result<Plan, JobError> {
     check(options)?;
     let mut options = completed(options)?;
-    let set_notes = take_what_was_set(&mut options)?;
+    let set_notes = apply_stored_settings(&mut options)?;
     let options = &options;
-    let JobOptions { source: asked, sink, request, run, .. } = options;
-    asked.inputs().try_for_each(refuse_pipe)?;
+    let JobOptions { source: requested, sink, request, run, .. } = options;
+    requested.inputs().try_for_each(refuse_pipe)?;
     // With `head`, the source would not report the size of the whole input.
     let boundary_salt = BoundarySalt::default();
-    let read = SourceOptions { head: None, boundary_salt: boundary_salt.clone(), ..asked.clone() };
+    let read = SourceOptions { head: None, boundary_salt: boundary_salt.clone(), ..requested.clone() };
     let mut source = source::open::open(&read)?;
-    let schema = ResultColumns::new(asked, &options.response, source.kept_fields())?.schema();
+    let schema = ResultColumns::new(requested, &options.response, source.kept_fields())?.schema();
     let found = match &sink.output {
         Output::Directory(path) if sink.format != Format::None => {
             look(path, options, &schema, source.fingerprint().as_ref())?
@@ -159,16 +159,16 @@ pub fn plan(options: &JobOptions, latency_s: Option<f64>) -> Result<Plan, JobErr
     notes.extend(note_proxies(request));
     let preparer = sample::preparer(defaults, TransportConfigs::default().of_run(request)?, run.limits.limit_by);
     let sample = Sample::of(source.as_mut(), preparer, options, done)?;
-    let size = Size::of(source.as_ref(), &sample, asked, done.rows_done());
+    let size = Size::of(source.as_ref(), &sample, requested, done.rows_done());
     if let (Output::Directory(path), Found::Replaced(_), Some(0)) = (&sink.output, &found, size.rows) {
-        return Err(no_rows_for(&asked.name(), path));
+        return Err(no_rows_for(&requested.name(), path));
     }
 
     let left = size.left.unwrap_or(u64::MAX);
     let in_flight = run.concurrency.min(usize::try_from(left).unwrap_or(usize::MAX)).max(1);
     let threads = options.engine.threads.unwrap_or_else(machine::cores).min(run.concurrency);
     let files = machine::raise_open_files()?;
-    let to_save = machine::files_to_save(asked.save_to.is_some());
+    let to_save = machine::files_to_save(requested.save_to.is_some());
     let needed =
         if request.http2_prior_knowledge { in_flight.min(files.fitting(to_save, threads).max(1)) } else { in_flight };
     files.check(needed, to_save, threads)?;
@@ -195,7 +195,7 @@ pub fn plan(options: &JobOptions, latency_s: Option<f64>) -> Result<Plan, JobErr
         if requests > 0 { seconds.max(latency_s.unwrap_or_default()) } else { seconds }
     });
     Ok(Plan {
-        input: shown_input(asked, source.as_ref()),
+        input: shown_input(requested, source.as_ref()),
         output: match &sink.output {
             Output::Directory(path) => Some(path.display().to_string()),
             Output::Stdout => Some("-".into()),
@@ -244,7 +244,7 @@ fn note_proxies(request: &RequestOptions) -> Option<Message> {
 }
 
 /// Applies the settings that were changed while the job ran, unless it starts over.
-fn take_what_was_set(options: &mut JobOptions) -> Result<Vec<Message>, JobError> {
+fn apply_stored_settings(options: &mut JobOptions) -> Result<Vec<Message>, JobError> {
     let JobOptions { sink, run, .. } = options;
     let Output::Directory(path) = &sink.output else { return Ok(Vec::new()) };
     if sink.fresh || sink.format == Format::None {
@@ -267,8 +267,8 @@ impl DirectoryUse {
     }
 }
 
-fn shown_input(asked: &SourceOptions, source: &dyn Source) -> String {
-    let name = asked.name();
+fn shown_input(requested: &SourceOptions, source: &dyn Source) -> String {
+    let name = requested.name();
     source.fingerprint().map_or_else(|| name.to_string(), |fingerprint| fingerprint.shown(&name))
 }
 

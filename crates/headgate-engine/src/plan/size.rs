@@ -26,10 +26,10 @@ pub struct Size {
 
 impl Size {
     /// Computes the size of a source that was opened without `head`.
-    pub(super) fn of(source: &dyn Source, sample: &Sample, asked: &SourceOptions, done: u64) -> Self {
+    pub(super) fn of(source: &dyn Source, sample: &Sample, requested: &SourceOptions, done: u64) -> Self {
         let known = source.size();
         let is_compressed = source.fingerprint().is_some_and(|fingerprint| fingerprint.is_compressed());
-        let head = asked.head.unwrap_or(u64::MAX);
+        let head = requested.head.unwrap_or(u64::MAX);
         let exact = if sample.is_all { Some(sample.read) } else { known.rows.map(|rows| rows.min(head)) };
         let estimate = || match (known.bytes, sample.row_bytes) {
             (Some(bytes), Some(row_bytes)) if !is_compressed => {

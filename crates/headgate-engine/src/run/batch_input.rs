@@ -184,7 +184,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_url_is_joined_to_what_it_is_relative_to_unless_it_is_absolute() {
+    fn a_relative_url_is_joined_to_its_base() {
         let cases = [
             ("http://a/v1/x", "http://a/v1", "x"),
             ("http://a/v1/x", "http://a/v1/", "/x"),
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_keeps_what_it_says_itself() {
+    fn a_row_keeps_its_own_values() {
         let of_all = OfAll { method: Some("PUT".into()), body: Some("all".into()), ..OfAll::default() };
         let (mut plain, mut own) = (Row::new(0, "http://a/"), Row::new(1, "http://a/"));
         let extra = own.extra.get_or_insert_default();

@@ -52,7 +52,7 @@ pub fn mistakes(options: &JobOptions) -> Vec<Mistake> {
 }
 
 /// Returns all mistakes in the options of the input and the output. A plan needs no output.
-pub fn mistakes_of_ends(options: &JobOptions, needs_output: bool) -> Vec<Mistake> {
+pub fn mistakes_of_input_and_output(options: &JobOptions, needs_output: bool) -> Vec<Mistake> {
     let mut found = Mistakes::default();
     found.of_input(&options.source);
     match (options.sink.format, &options.sink.output) {
@@ -155,14 +155,14 @@ impl Mistakes {
             (OptionName::Form, !form.is_empty()),
             (OptionName::BodyFileColumn, source.body_file_column.is_some()),
         ];
-        let given = |(option, is_given): (OptionName, bool)| is_given.then_some(option);
+        let set_options = |(option, is_set): (OptionName, bool)| is_set.then_some(option);
         let one_body = |other: OptionName| message!("can't be combined with ", other, ": a request has one body");
         let data = (OptionName::Data, request.body.is_some());
-        let mut bodies = [data].into_iter().chain(instead_of_column).filter_map(given);
+        let mut bodies = [data].into_iter().chain(instead_of_column).filter_map(set_options);
         if let Some(first) = bodies.next() {
             bodies.for_each(|other| self.add(other, one_body(first)));
         }
-        if let (Some(_), Some(made)) = (&source.body_column, instead_of_column.into_iter().find_map(given)) {
+        if let (Some(_), Some(made)) = (&source.body_column, instead_of_column.into_iter().find_map(set_options)) {
             self.add(OptionName::BodyColumn, one_body(made));
         }
         if request.compress_body.is_some() {
@@ -350,8 +350,8 @@ fn headers_of_options(options: &JobOptions) -> impl Iterator<Item = (&'static st
         ("Authorization", OptionName::Bearer, bearer.is_some()),
         ("Authorization", OptionName::User, user.is_some()),
     ];
-    let given = all.into_iter().filter(|(_, _, is_given)| *is_given).map(|(name, option, _)| (name, option));
-    given.chain(headers_of_columns(options))
+    let set_options = all.into_iter().filter(|(_, _, is_set)| *is_set).map(|(name, option, _)| (name, option));
+    set_options.chain(headers_of_columns(options))
 }
 
 /// Returns headers of a conditional second pass.
@@ -361,7 +361,7 @@ fn headers_of_columns(options: &JobOptions) -> impl Iterator<Item = (&'static st
         ("If-None-Match", OptionName::IfNoneMatchColumn, if_none_match_column.is_some()),
         ("If-Modified-Since", OptionName::IfModifiedSinceColumn, if_modified_since_column.is_some()),
     ];
-    all.into_iter().filter(|(_, _, is_given)| *is_given).map(|(name, option, _)| (name, option))
+    all.into_iter().filter(|(_, _, is_set)| *is_set).map(|(name, option, _)| (name, option))
 }
 
 /// Returns a note if the requests in flight alone would fill the window.
@@ -406,7 +406,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_header_that_is_made_of_columns_is_no_other_ones() {
+    fn a_header_that_is_made_of_columns_has_no_second_source() {
         let checked = |name: &str| {
             let mut options = JobOptions::default();
             options.request.headers = vec![("X-Tenant".into(), "a".into())];

@@ -37,9 +37,9 @@ impl SetBefore {
             files.remove().map_err(unusable)?;
         }
         let (mut control, mut notes) = set_in(&files)?;
-        let is_given = |name: &String| is_given(run, name);
-        if control.set.keys().any(is_given) {
-            control = files.change(|control| control.set.retain(|name, _| !is_given(name))).map_err(unusable)?;
+        let is_named = |name: &String| is_named(run, name);
+        if control.set.keys().any(is_named) {
+            control = files.change(|control| control.set.retain(|name, _| !is_named(name))).map_err(unusable)?;
         }
         notes.extend(note(&control));
         Ok(Self { files: Some(files), control, notes })
@@ -52,7 +52,7 @@ impl SetBefore {
 /// `Output`: a newer headgate has set options. `Usage`: the options that are set contradict the named ones.
 pub(crate) fn in_force(files: &ControlFiles, run: &RunOptions) -> Result<(Live, Vec<Message>), JobError> {
     let (mut control, mut notes) = set_in(files)?;
-    control.set.retain(|name, _| !is_given(run, name));
+    control.set.retain(|name, _| !is_named(run, name));
     notes.extend(note(&control));
     Ok((with(&Live::new(run), &control)?, notes))
 }
@@ -65,7 +65,7 @@ fn set_in(files: &ControlFiles) -> Result<(Control, Vec<Message>), JobError> {
     }
 }
 
-fn is_given(run: &RunOptions, name: &str) -> bool {
+fn is_named(run: &RunOptions, name: &str) -> bool {
     run.named_options.iter().any(|option| option.name() == name)
 }
 

@@ -7,16 +7,12 @@ use crate::engine::spawn;
 use crate::message;
 use crate::model::error::JobError;
 use crate::model::message::OptionName;
-use crate::model::row::{MAX_BATCH_ROWS, RowBatch};
+use crate::model::row::RowBatch;
 use crate::queue::reread::RereadSender;
 use crate::queue::rows::Deferring;
 use crate::run::weighing::Weighing;
-use crate::source::{Reopener, Source};
-
-/// The number of rows skipped between two checks whether to continue.
-const SKIP_STEP: u64 = 1_000_000;
-/// A gap of at most this many rows is read: a skip may cost as much as reading a batch.
-const MAX_READ_GAP: u64 = MAX_BATCH_ROWS as u64;
+use crate::source::selected::MAX_READ_GAP;
+use crate::source::{Reopener, SKIP_STEP, Source};
 
 /// Returns how deferred rows of this input are read again; the thread starts with the first request.
 pub(super) fn deferring(reopener: Reopener, window: u64, weighing: Weighing, failure: Arc<FirstFailure>) -> Deferring {

@@ -91,8 +91,8 @@ pub(super) struct SinkThread {
 
 pub(super) fn start(thread: SinkThread) -> Result<(), JobError> {
     spawn("headgate-sink".into(), move || {
-        // In this order at the end, or on a panic: threads that send or wait are woken, the failure is set, saving of bodies
-        // has ended, the lock of a job is released with its sink, connections are closed, the run has ended.
+        // In this order at the end, or on a panic: threads that send or wait are woken, and the failure is set. Saving of
+        // bodies has ended, the lock of a job is released with its sink, connections are closed, the run has ended.
         let _ended = SetAtTheEnd(thread.done.clone());
         let failure = thread.failure.clone();
         let _panic = failure.on_panic("sink");

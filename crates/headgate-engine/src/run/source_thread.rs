@@ -1,5 +1,5 @@
-//! The source's thread: reads rows of the input that are not done yet, no faster than workers need them, and no further
-//! than the window beyond the oldest unfinished one.
+//! The source's thread: reads rows of the input that are not done yet. It is no faster than workers need them, and no
+//! further than the window beyond the oldest unfinished one.
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -13,10 +13,7 @@ use crate::model::source_size::SourceSize;
 use crate::queue::rows::RowSender;
 use crate::queue::window::Window;
 use crate::run::weighing::Weighing;
-use crate::source::Source;
-
-/// The rows skipped between two checks whether to go on.
-const SKIP_STEP: u64 = 1_000_000;
+use crate::source::{SKIP_STEP, Source};
 
 /// The state of the source's thread.
 pub(super) struct SourceThread {

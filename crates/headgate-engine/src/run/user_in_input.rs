@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_one_user_for_all_rows_or_given_twice_is_refused_without_the_password() {
+    fn several_users_are_refused_without_showing_a_password() {
         let within = "a URL with ranges can't have a user and password in a range or set: give them with user";
         for input in [
             "http://me:secret[1-9]@host/",

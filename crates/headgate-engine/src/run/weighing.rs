@@ -37,7 +37,7 @@ mod tests {
     use crate::model::row::{BodyPiece, RowExtra};
 
     #[test]
-    fn a_file_is_weighed_where_bytes_of_bodies_are_what_costs() {
+    fn files_are_measured_if_bytes_of_bodies_are_limited() {
         let directory = tempfile::tempdir().expect("a temporary directory");
         let path = directory.path().join("file");
         std::fs::write(&path, "12345").expect("a file");

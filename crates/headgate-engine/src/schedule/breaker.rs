@@ -4,8 +4,8 @@
 //! connecting, TLS, a connection that closes, a timeout) show that it is down. A status that asks for less load (429, 502,
 //! 503, 504) shows that it is up and overloaded. After [`TRIP`] failures in a row the breaker opens: one probe at a time is
 //! sent, at intervals that grow while there are no headers, and every second while the host is overloaded. The first
-//! response closes it, and each response doubles what may be in flight, so that waiting rows do not overload a host that
-//! has just recovered. The same applies after a pause that the host requested (`Retry-After`).
+//! response closes it. Each response doubles what may be in flight, so that waiting rows do not overload a host that has
+//! just recovered. The same applies after a pause that the host requested (`Retry-After`).
 //!
 //! A host is down when it has sent no headers for [`Retrying::host_down_after`]; then its rows fail. Overload, or bodies
 //! that break off, never make it down.

@@ -136,10 +136,10 @@ impl FailureLimit {
         if self.outcomes < OUTCOMES as u64 {
             return None;
         }
-        let has_pause_fields = self.hosts.len() >= MANY_HOSTS || self.hosts.len() == 1 && row.is_of_the_only_host();
+        let is_conclusive = self.hosts.len() >= MANY_HOSTS || self.hosts.len() == 1 && row.is_of_the_only_host();
         // Later outcomes are no longer among the first.
         self.is_settled = true;
-        has_pause_fields.then(|| {
+        is_conclusive.then(|| {
             let with = self.with.unwrap_or(FailedWith::Kind(ErrorKind::HostDown)).name();
             format!("the first {} rows all failed with {with}", grouped(self.outcomes))
         })

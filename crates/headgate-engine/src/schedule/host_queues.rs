@@ -82,27 +82,29 @@ impl HostQueues {
         (self.len() >= self.most).then(|| now + SWEEP_EVERY)
     }
 
-    /// Evicts hosts that can be forgotten, if there are too many; `unhealthy` is increased by how many of them were
-    /// unhealthy. Returns whether there is space for another host.
-    pub(super) fn evict(&mut self, now: Instant, unhealthy: &mut usize) -> bool {
-        if self.len() < self.sweep_at {
-            return true;
-        }
-        if self.sweep_after.is_some_and(|after| now < after) {
-            return self.len() < self.most;
+    /// Returns whether there is space for another host.
+    pub(super) fn has_space(&self) -> bool {
+        self.len() < self.most
+    }
+
+    /// Evicts hosts that can be forgotten, if there are too many. Returns how many of them were unhealthy.
+    pub(super) fn evict(&mut self, now: Instant) -> usize {
+        if self.len() < self.sweep_at || self.sweep_after.is_some_and(|after| now < after) {
+            return 0;
         }
         self.sweep_after = Some(now + SWEEP_EVERY);
         let Self { slots, by_name, free, .. } = self;
-        for (index, place) in slots.iter_mut().enumerate() {
-            if let Some(host) = place.take_if(|host| host.may_be_forgotten(now)) {
+        let mut unhealthy = 0;
+        for (index, slot) in slots.iter_mut().enumerate() {
+            if let Some(host) = slot.take_if(|host| host.may_be_forgotten(now)) {
                 by_name.remove(&host.name);
-                *unhealthy += usize::from(host.breaker.is_some());
+                unhealthy += usize::from(host.breaker.is_some());
                 free.push(HostIndex(index as u32));
             }
         }
         // Another search of all of them must be worth it.
         let margin = (self.most / 16).max(1);
         self.sweep_at = (self.len() + margin).max(self.most / 2).min(self.most);
-        self.len() < self.most
+        unhealthy
     }
 }

@@ -43,7 +43,7 @@ pub struct Host {
     responded: AtomicU32,
 }
 
-/// Each fact has a time until which it holds.
+/// Each fact has a time until which it has_valid_facts.
 #[derive(Debug, Default)]
 struct Learned {
     address: Option<(IpAddr, Instant)>,
@@ -102,7 +102,7 @@ impl Host {
         }
     }
 
-    fn holds(&self, now: Instant) -> bool {
+    fn has_valid_facts(&self, now: Instant) -> bool {
         self.learned().valid_until().is_some_and(|until| now < until)
     }
 
@@ -132,7 +132,7 @@ impl HostTable {
         Self { hosts: HashMap::new(), max_hosts: max_hosts.max(1), looked_up: 0 }
     }
 
-    /// Returns the entry of a host. It is in use while a caller holds it.
+    /// Returns the entry of a host. It is in use while a caller has_valid_facts it.
     pub fn get(&mut self, origin: &Origin, now: Instant) -> Arc<Host> {
         self.looked_up += 1;
         if let Some(entry) = self.hosts.get_mut(origin) {
@@ -149,7 +149,7 @@ impl HostTable {
 
     /// Evicts some hosts, in the order of the least loss.
     fn evict(&mut self, now: Instant) {
-        let rank = |entry: &Entry| (Arc::strong_count(&entry.host) > 1, entry.host.holds(now), entry.used);
+        let rank = |entry: &Entry| (Arc::strong_count(&entry.host) > 1, entry.host.has_valid_facts(now), entry.used);
         let mut ranks: Vec<_> = self.hosts.values().map(rank).collect();
         let count = (self.max_hosts / EVICTED_FRACTION).max(1);
         let last_to_go = *ranks.select_nth_unstable(count - 1).1;
@@ -221,15 +221,15 @@ mod tests {
         ) {
             let now = Instant::now();
             let mut table = HostTable::new(max_hosts);
-            let mut held: HashMap<u16, Arc<Host>> = HashMap::new();
+            let mut kept: HashMap<u16, Arc<Host>> = HashMap::new();
             for (number, keep) in asked {
                 let host = table.get(&origin(number), now);
-                if let Some(other) = held.get(&number) {
+                if let Some(other) = kept.get(&number) {
                     prop_assert!(Arc::ptr_eq(other, &host));
                 }
                 // While fewer hosts are in use than the table can hold, none of them is evicted.
-                if keep && held.len() + 1 < max_hosts - (max_hosts / EVICTED_FRACTION).max(1) {
-                    held.insert(number, host);
+                if keep && kept.len() + 1 < max_hosts - (max_hosts / EVICTED_FRACTION).max(1) {
+                    kept.insert(number, host);
                 }
                 prop_assert!(table.hosts.len() <= max_hosts);
             }

@@ -95,8 +95,8 @@ impl LookAhead {
     /// Divides the capacity, less a quarter, among this many hosts.
     pub(super) fn divide(&mut self, hosts: usize) {
         let by_bytes = self.rows * (self.max_bytes >> 10) / (self.bytes >> 10).max(1);
-        let room = if self.rows == 0 { self.max_rows } else { by_bytes.min(self.max_rows) };
-        self.share = (room / 4 * 3 / hosts.max(1)).max(1);
+        let capacity = if self.rows == 0 { self.max_rows } else { by_bytes.min(self.max_rows) };
+        self.share = (capacity / 4 * 3 / hosts.max(1)).max(1);
     }
 
     /// Lets one host use all of the capacity, as long as no row is deferred.

@@ -1,5 +1,5 @@
-//! Detects whether the network works at all. A dead network is not a dead host: if it is down, the run pauses as a whole, no row
-//! fails for it, and after a while the run stops with its rows not done.
+//! Detects whether the network works at all. A dead network is not a dead host: if it is down, the run pauses as a whole,
+//! and no row fails for it. After a while the run stops with its rows not done.
 //!
 //! Evidence: response headers show that the network works. Only failures to look up a hostname or to connect make it
 //! doubtful: [`DOUBT_FAILURES`] in a row within [`DOUBT_SOON`], or any for [`DOUBT_AFTER`]. Then the engine connects to
@@ -43,6 +43,14 @@ pub enum Checked {
     Unreachable,
     /// As `Unreachable`, or there was no host to connect to; no host has responded in this run.
     NoHost,
+}
+
+/// The effect of evidence on the state of the network.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NetworkChange {
+    None,
+    /// The network was down, and works again.
+    Recovered,
 }
 
 /// The next action of the engine regarding the network.
@@ -125,40 +133,39 @@ impl Network {
         self.has_responded = true;
     }
 
-    /// Records the evidence of an attempt; `several_hosts`: the run has more than one. Returns whether the network was down
-    /// and works again.
-    pub fn note(&mut self, evidence: NetworkEvidence, several_hosts: bool, now: Instant) -> bool {
+    /// Records the evidence of an attempt; `several_hosts`: the run has more than one.
+    pub fn note(&mut self, evidence: NetworkEvidence, several_hosts: bool, now: Instant) -> NetworkChange {
         match evidence {
             NetworkEvidence::Response => {
                 self.has_responded = true;
                 self.works_at = Some(now);
-                return self.works();
+                return self.set_working();
             }
             NetworkEvidence::Works => self.is_proven = true,
             NetworkEvidence::Refused if several_hosts => self.is_proven = true,
             NetworkEvidence::Refused | NetworkEvidence::Unreachable => {}
-            NetworkEvidence::Nothing => return false,
+            NetworkEvidence::Nothing => return NetworkChange::None,
         }
         if self.is_proven && !self.has_responded {
             self.works_at = Some(now);
-            return self.works();
+            return self.set_working();
         }
         if evidence != NetworkEvidence::Works {
             self.failures = self.failures.saturating_add(1);
             self.failing_since.get_or_insert(now);
         }
-        false
+        NetworkChange::None
     }
 
-    fn works(&mut self) -> bool {
-        let was_down = self.is_down();
+    fn set_working(&mut self) -> NetworkChange {
+        let change = if self.is_down() { NetworkChange::Recovered } else { NetworkChange::None };
         (self.state, self.failures, self.failing_since) = (State::Working, 0, None);
-        was_down
+        change
     }
 
     /// Begins anew, after a time in which the run did nothing.
     pub fn restart(&mut self) {
-        self.works();
+        self.set_working();
     }
 
     /// Returns the next action. The engine calls it several times a second, and follows [`Step::Check`] by a call of
@@ -190,17 +197,17 @@ impl Network {
         Step::Check
     }
 
-    /// Records the result of a check. Returns whether the network was down and works again.
-    pub fn checked(&mut self, checked: Checked, now: Instant) -> bool {
+    /// Records the result of a check.
+    pub fn checked(&mut self, checked: Checked, now: Instant) -> NetworkChange {
         // Attempts may have shown meanwhile that the network works.
         if !matches!(self.state, State::Checking { .. } | State::Down { .. }) {
-            return false;
+            return NetworkChange::None;
         }
         if checked == Checked::Reached {
             self.trusted_until = Some(now + TRUSTED_FOR);
             self.works_at = Some(now);
             self.has_responded = true;
-            return self.works();
+            return self.set_working();
         }
         self.has_responded |= checked == Checked::Unreachable;
         let (interval, start_at) = match self.state {
@@ -209,7 +216,7 @@ impl Network {
         };
         let start_at = if self.has_responded { None } else { start_at.or(Some(now)) };
         self.state = State::Down { check_at: now + interval, interval, start_at };
-        false
+        NetworkChange::None
     }
 
     /// Returns how long the network may be down before the run stops.
@@ -227,8 +234,9 @@ impl Network {
         matches!(self.state, State::Down { start_at: None, .. })
     }
 
-    /// Returns whether the silence of a host since `time` is the host's own. That is so if the network is not judged, if
-    /// something has shown since then that it works, or if there is no sign against it, as connections are accepted.
+    /// Returns whether the silence of a host since `time` is the host's own. That is so if the network is not judged, or if
+    /// something has shown since then that it works. It is also so without a sign against the network, as connections are
+    /// accepted.
     pub fn works_since(&self, time: Instant, now: Instant) -> bool {
         // When the network has just gone down, only the connections that follow show it.
         let accepts = self.failing_since.is_none() && now >= time + DOUBT_SOON;
@@ -279,11 +287,11 @@ mod tests {
     }
 
     fn failing(network: &mut Network, count: u32, now: Instant) {
-        (0..count).for_each(|_| assert!(!network.note(NetworkEvidence::Unreachable, true, now)));
+        (0..count).for_each(|_| assert_eq!(NetworkChange::None, network.note(NetworkEvidence::Unreachable, true, now)));
     }
 
     #[test]
-    fn one_dead_host_among_others_is_not_a_dead_network() {
+    fn one_dead_host_of_several_is_not_a_dead_network() {
         let start = Instant::now();
         let mut network = Network::new(NetworkDownAfter::Default);
         failing(&mut network, 1000, start);
@@ -293,7 +301,7 @@ mod tests {
         failing(&mut network, 1, start + s(200.0));
         assert_eq!(Step::Wait, network.step(start + s(209.9)));
         assert_eq!(Step::Check, network.step(start + s(210.0)));
-        assert!(!network.checked(Checked::Reached, start + s(210.1)));
+        assert_eq!(NetworkChange::None, network.checked(Checked::Reached, start + s(210.1)));
         assert!(network.works_since(start + s(200.0), start + s(210.1)));
         failing(&mut network, 100, start + s(211.0));
         assert_eq!(Step::Wait, network.step(start + s(220.0)), "it was just found to work");
@@ -309,7 +317,7 @@ mod tests {
             failing(&mut network, 20, start);
             assert_eq!(Step::Check, network.step(start + s(1.0)));
             assert_eq!(Some(None), network.throttled(start + s(1.0)));
-            assert!(!network.checked(Checked::Unreachable, start + s(2.0)));
+            assert_eq!(NetworkChange::None, network.checked(Checked::Unreachable, start + s(2.0)));
             assert!(network.is_down() && !network.works_since(start + s(0.1), start + s(2.0)));
             let mut now = start + s(2.0);
             let mut checks = 0;
@@ -317,12 +325,12 @@ mod tests {
                 match network.step(now) {
                     Step::Wait => now += s(0.1),
                     Step::Check if recovers && checks == 5 => {
-                        assert!(network.checked(Checked::Reached, now));
+                        assert_eq!(NetworkChange::Recovered, network.checked(Checked::Reached, now));
                         break None;
                     }
                     Step::Check => {
                         checks += 1;
-                        assert!(!network.checked(Checked::Unreachable, now));
+                        assert_eq!(NetworkChange::None, network.checked(Checked::Unreachable, now));
                     }
                     Step::Stop(limit) => break Some(limit),
                 }
@@ -356,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_whose_earlier_responders_are_gone_goes_on_trying_with_few_requests_and_waits_longer() {
+    fn a_run_whose_earlier_responders_are_gone_continues_with_few_requests_and_waits_longer() {
         let start = Instant::now();
         let mut network = Network::new(NetworkDownAfter::Default);
         network.resume();
@@ -422,7 +430,7 @@ mod tests {
     }
 
     #[test]
-    fn an_explicit_time_holds_in_both_cases_and_callers_that_wait_have_none() {
+    fn an_explicit_time_applies_in_both_cases_and_waiting_callers_have_none() {
         let start = Instant::now();
         for (responded, checked) in [(true, Checked::Unreachable), (false, Checked::NoHost)] {
             let mut network = Network::new(NetworkDownAfter::After(s(60.0)));

@@ -80,16 +80,16 @@ impl RateLimiter {
         self.paid_off = self.paid_off.max(self.at(when)) + u128::from(cost) * self.one;
     }
 
-    /// Replaces the estimate `taken` by the final `cost`: the difference is refunded, or paid off before anything else is
+    /// Replaces the estimate `estimate` by the final `cost`: the difference is refunded, or paid off before anything else is
     /// let through. A refund has no effect if all is paid off already. Costs come from servers and may be wrong: paying one
     /// off takes no longer than the period of the rate, or [`MAX_CORRECTION`].
-    pub fn correct(&mut self, taken: u64, cost: u64, now: Instant) {
-        if cost > taken {
+    pub fn correct(&mut self, estimate: u64, cost: u64, now: Instant) {
+        if cost > estimate {
             let most = MAX_CORRECTION.as_nanos().max(self.one) * self.parts;
-            let parts = (u128::from(cost - taken) * self.one).min(most);
+            let parts = (u128::from(cost - estimate) * self.one).min(most);
             self.paid_off = self.paid_off.max(self.at(now)) + parts;
         } else {
-            self.paid_off = self.paid_off.saturating_sub(u128::from(taken - cost) * self.one);
+            self.paid_off = self.paid_off.saturating_sub(u128::from(estimate - cost) * self.one);
         }
     }
 
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn the_burst_is_what_was_asked_for_or_10_ms_worth_and_at_least_one() {
+    fn the_burst_is_the_given_one_or_10_ms_worth_and_at_least_one() {
         for (expected, text, burst) in
             [(1, "1/s", None), (1, "100/s", None), (500, "50000/s", None), (5, "10/s", Some(5)), (1, "1/10s", Some(1))]
         {
@@ -190,7 +190,7 @@ mod tests {
     fn an_estimate_is_corrected_by_the_final_cost() {
         // At 10 a second, with a burst of 10: the estimate, the final cost, and when the next 10 may start, in
         // milliseconds.
-        for (expected, taken, cost) in [
+        for (expected, estimate, cost) in [
             (1000, 10, 10),
             (0, 10, 0),
             (500, 10, 5),
@@ -203,9 +203,9 @@ mod tests {
         ] {
             let start = Instant::now();
             let mut limiter = RateLimiter::new(rate("10/s"), Some(10), start);
-            limiter.spend(taken, start);
-            limiter.correct(taken, cost, start);
-            assert_eq!(start + Duration::from_millis(expected), limiter.when(10, start), "{taken} {cost}");
+            limiter.spend(estimate, start);
+            limiter.correct(estimate, cost, start);
+            assert_eq!(start + Duration::from_millis(expected), limiter.when(10, start), "{estimate} {cost}");
         }
     }
 

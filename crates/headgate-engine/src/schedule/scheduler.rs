@@ -353,9 +353,9 @@ impl Scheduler {
 
     /// Corrects the estimated cost of a row in flight.
     pub fn correct_cost(&mut self, row: &Row, cost: u64, now: Instant) {
-        let taken = self.rules.cost_of(row);
+        let estimate = self.rules.cost_of(row);
         if let Some(limiter) = &mut self.cost {
-            limiter.correct(taken, cost, now);
+            limiter.correct(estimate, cost, now);
         }
     }
 

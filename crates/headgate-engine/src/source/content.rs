@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_that_have_changed_places_differ() {
+    fn rows_that_have_swapped_positions_differ() {
         let rows = 1 << 16;
         let then = of(0..rows);
         for distance in [1, 2, 64, 1 << 10, 1 << 15] {
@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_stored_is_bounded_and_goes_on_where_it_ended() {
+    fn stored_content_is_bounded_and_can_be_continued() {
         let rows = 100_000;
         let whole = of(0..rows);
         for cut in [0, 1, 777, 1024, 1025, 60_000] {
@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_that_are_passed_over_are_trusted_and_those_behind_them_compared() {
+    fn skipped_rows_are_trusted_and_later_ones_compared() {
         let then = of(0..5000);
         for (from, to) in [(0, 8), (3, 9), (0, 4999), (0, 5000), (4100, 4200)] {
             let mut passing = Passing::new(then.clone(), Unread::Trusted);
@@ -336,14 +336,14 @@ mod tests {
     }
 
     #[test]
-    fn what_was_never_seen_is_not_known() {
+    fn rows_that_were_never_read_are_unknown() {
         let mut passing = Passing::new(of(0..10), Unread::Trusted);
         passing.pass_over(11);
         assert_eq!(None, passing.content());
     }
 
     #[test]
-    fn what_is_no_content_is_refused() {
+    fn invalid_content_is_refused() {
         for (rows, block_rows, blocks) in [(1, 1, ""), (3, 3, "A"), (1, 3, "AAAAAAAAAAAAAAAAAAAAAA=="), (2, 1, "AAAA")]
         {
             let json = format!(r#"{{"header":"0","rows":{rows},"block_rows":{block_rows},"blocks":"{blocks}"}}"#);

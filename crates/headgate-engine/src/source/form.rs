@@ -36,7 +36,7 @@ impl Form {
         if input == "-" {
             return Ok(Self::Stdin);
         }
-        let is_supported = |scheme: &str| SCHEMES.iter().any(|asked| asked.eq_ignore_ascii_case(scheme));
+        let is_supported = |scheme: &str| SCHEMES.iter().any(|scheme_name| scheme_name.eq_ignore_ascii_case(scheme));
         if scheme_of(input).is_some_and(|scheme| !is_supported(scheme)) {
             return Err(JobError::input(format!(
                 "{input}: only http:// and https:// URLs can be fetched; to read a list of URLs, give the path of a local file, or pipe its lines into -"

@@ -145,14 +145,14 @@ mod tests {
     }
 
     #[test]
-    fn names_stand_in_the_order_in_which_they_come_and_those_of_no_object_do_not_count() {
+    fn names_keep_the_order_in_which_they_come_and_only_objects_count() {
         let lines =
             [r#"{"b":1,"\u0061":null}"#, r#"{"x":1,"b":2"#, r#"{"y":1} {}"#, r#"["z"]"#, "{\"\u{e9}\":{\"n\":1}}"];
         assert_eq!(["b", "a", "é"], names_of(lines).names[..]);
     }
 
     #[test]
-    fn what_is_looked_at_and_how_many_columns_there_are_is_bounded() {
+    fn the_sample_and_the_number_of_columns_are_bounded() {
         let many: Vec<String> = (0..5_000).map(|column| format!("\"c{column}\":1")).collect();
         let line = format!("{{{}}}", many.join(","));
         let sample = names_of([line.as_str()]);

@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_without_end_is_passed_over_without_being_held() {
+    fn an_endless_line_is_skipped_and_not_stored() {
         let endless = io::repeat(b'x').take(50_000_000).chain(&b"\nhttp://a/\n"[..]);
         let mut lines = Lines::new(endless, 1000);
         assert_eq!(Some(Line::TooLong(&[b'x'; 1000][..])), next_line(&mut lines).expect("no error"));

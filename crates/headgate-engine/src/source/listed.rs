@@ -1,8 +1,8 @@
 //! The files of an input: those that are named, those of a directory, and those that a pattern matches.
 //!
 //! Their order does not depend on the file system: as they were named, and within a directory or a pattern by their paths,
-//! compared byte by byte, directory after directory. As in other readers of such directories, names that begin with `_` or
-//! `.` are not data (`_SUCCESS`, `.part-0.parquet.crc`, our own `_headgate`), unless the pattern says so.
+//! compared byte by byte, directory after directory. Names that begin with `_` or `.` are not data (`_SUCCESS`,
+//! `.part-0.parquet.crc`, our own `_headgate`), unless the pattern says so. Other readers of such directories do the same.
 
 use std::ffi::OsStr;
 use std::fs;

@@ -68,6 +68,9 @@ use crate::model::message::Message;
 use crate::model::row::RowBatch;
 use crate::model::source_size::SourceSize;
 
+/// How many rows a caller skips at a time that may have to stop meanwhile (see [`Source::skip_to`]).
+pub const SKIP_STEP: u64 = 1_000_000;
+
 /// How many bytes one read requests.
 const READ_BYTES: usize = 256 * 1024;
 /// A line of NDJSON or a record of CSV longer than this is a defect of its row.
@@ -116,7 +119,7 @@ pub trait Source: Send {
 
     /// Skips rows, so that the next batch begins at this ordinal, or the input is at its end. Forward only.
     ///
-    /// Text is read up to there: a caller that may have to stop skips at most a million rows in one call.
+    /// Text is read up to there: a caller that may have to stop skips at most [`SKIP_STEP`] rows in one call.
     ///
     /// # Errors
     /// As [`Source::next_batch`]. `Internal`: the row has passed already, or this source can't skip rows.

@@ -209,7 +209,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_reads_at_one_place_does_not_move_another() {
+    fn readers_do_not_move_each_others_position() {
         let directory = tempfile::tempdir().expect("a directory");
         let path = directory.path().join("urls.parquet");
         std::fs::write(&path, "0123456789").expect("written");

@@ -93,7 +93,7 @@ impl Parquet {
         let columns = Columns::find(options, &keep::names(options, &names), names.into_iter())?;
         let used = Used::new(columns, Some(&metadata));
         let fields: Vec<_> = fields.iter().cloned().chain(partition.fields(&DataType::Utf8)).collect();
-        let schema = partition.behind(metadata.schema());
+        let schema = partition.after(metadata.schema());
         let kept_fields: Fields = used.columns.kept.iter().map(|index| fields[*index].clone()).collect();
         let kept_fields = stored::kept(&kept_fields);
         let codec = keep::codec(name, &kept_fields)?;
@@ -188,10 +188,10 @@ impl Parquet {
     }
 
     /// Returns the error of a job whose input can't be read further, or was changed.
-    fn cannot_be_read(&self, error: &io::Error, behind: &str) -> JobError {
+    fn cannot_be_read(&self, error: &io::Error, after: &str) -> JobError {
         let groups = self.metadata.metadata().num_row_groups();
         let (name, group) = (&self.opened.name, (self.group + 1).min(groups));
-        let position = format!("in row group {group} of {groups}{behind}");
+        let position = format!("in row group {group} of {groups}{after}");
         InputError::changed(error, name, &position)
             .unwrap_or_else(|| JobError::input(format!("{name}: can't be read further ({error}), {position}")))
     }

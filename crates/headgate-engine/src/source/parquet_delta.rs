@@ -108,7 +108,7 @@ fn after_numbers(data: &[u8], max: u64) -> Result<&[u8], String> {
     while left > 0 {
         let _least = reader.varint().map_err(|_| broken())?;
         let widths = usize::try_from(parts).ok().and_then(|parts| reader.input.split_at_checked(parts));
-        let (widths, behind) = widths.ok_or_else(broken)?;
+        let (widths, after) = widths.ok_or_else(broken)?;
         let mut bytes: u64 = 0;
         for width in widths {
             // The widths of parts without values are ignored.
@@ -117,7 +117,7 @@ fn after_numbers(data: &[u8], max: u64) -> Result<&[u8], String> {
                 left = left.saturating_sub(of_part);
             }
         }
-        reader.input = usize::try_from(bytes).ok().and_then(|bytes| behind.get(bytes..)).ok_or_else(broken)?;
+        reader.input = usize::try_from(bytes).ok().and_then(|bytes| after.get(bytes..)).ok_or_else(broken)?;
     }
     Ok(reader.input)
 }

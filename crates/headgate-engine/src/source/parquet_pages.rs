@@ -228,8 +228,8 @@ impl Pages {
         } else {
             column.dictionary_bytes = page.header.decompressed;
         }
-        let held = reading.columns.iter().map(|column| column.page_bytes.saturating_add(column.dictionary_bytes));
-        let alive = held.fold(reading.done_bytes, u64::saturating_add);
+        let loaded = reading.columns.iter().map(|column| column.page_bytes.saturating_add(column.dictionary_bytes));
+        let alive = loaded.fold(reading.done_bytes, u64::saturating_add);
         if alive > self.max_batch_bytes() {
             let refusal = Refusal::Batch { max_bytes: self.max_batch_bytes() };
             return Err(refused(&mut reading, refusal));
@@ -408,7 +408,7 @@ mod tests {
     }
 
     #[test]
-    fn a_header_that_another_reader_would_read_in_another_way_is_broken() {
+    fn a_header_that_readers_would_parse_differently_is_broken() {
         // As above, without statistics: the kind, two sizes, a data page of 7 values in encoding 6.
         let good = [0x15, 0, 0x15, 100, 0x15, 100, 0x2c, 0x15, 14, 0x15, 12, 0x15, 6, 0x15, 6, 0, 0];
         assert_eq!(6, read(&good).expect("whole").encoding);
@@ -427,7 +427,7 @@ mod tests {
 
     /// The class of CVE-2025-66471 of urllib3: data that does not end where its header states.
     #[test]
-    fn data_that_goes_on_behind_the_size_that_it_states_is_refused() {
+    fn data_beyond_the_stated_size_is_refused() {
         use std::io::Write as _;
 
         let zeros = vec![0; 100_000];

@@ -95,7 +95,7 @@ impl Partition {
     }
 
     /// Returns the columns of a file as they are read, followed by these.
-    pub(super) fn behind(&self, own: &SchemaRef) -> SchemaRef {
+    pub(super) fn after(&self, own: &SchemaRef) -> SchemaRef {
         let columns = own.fields().iter().cloned().chain(self.fields(&DataType::Utf8View));
         Arc::new(Schema::new(columns.collect::<Fields>()))
     }

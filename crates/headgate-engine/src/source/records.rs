@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn a_broken_quote_costs_its_own_line_and_no_other() {
+    fn a_broken_quote_affects_only_its_own_line() {
         let after = "text between a closing quote and the end of its field";
         assert_eq!(
             vec![good(1, &["a", "b"]), broken(2, after), good(3, &["e", "f"]), good(4, &["g", "h"])],
@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_without_end_is_passed_over_without_being_held() {
+    fn an_endless_record_is_skipped_and_not_stored() {
         let endless = io::repeat(b'x').take(5_000_000).chain(&b"\na,b\n"[..]);
         assert_eq!(vec![broken(1, "longer than 600000 bytes"), good(2, &["a", "b"])], read(endless, 600_000));
     }

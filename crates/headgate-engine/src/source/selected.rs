@@ -14,7 +14,7 @@ use crate::model::row::{MAX_BATCH_ROWS, Row, RowBatch};
 use crate::model::source_size::SourceSize;
 
 /// A gap of at most this many rows is read: a skip may cost as much as reading a batch.
-const MAX_READ_GAP: u64 = MAX_BATCH_ROWS as u64;
+pub const MAX_READ_GAP: u64 = MAX_BATCH_ROWS as u64;
 
 /// The rows of one list of ordinals after another; each list begins after the one before.
 pub struct Selected {

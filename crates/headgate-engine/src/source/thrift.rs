@@ -159,7 +159,7 @@ mod tests {
 
     /// A field of each type precedes the field that is looked for.
     #[test]
-    fn a_field_is_found_behind_those_of_every_type() {
+    fn a_field_is_found_after_fields_of_every_type() {
         let booleans = [0x11, 0x12];
         let numbers = [0x13, 0xFF, 0x14, 0x80, 0x01, 0x17, 1, 2, 3, 4, 5, 6, 7, 8];
         let texts = [0x18, 2, b'a', b'b', 0x19, 0x23, 1, 2, 0x1B, 0, 0x1B, 1, 0x53, 9, 1];

@@ -48,12 +48,12 @@ pub struct WindowStretch {
     /// How long the source waited for it.
     pub full: Duration,
     /// The row that the source waits for now, if any.
-    pub behind: Option<Behind>,
+    pub blocking_row: Option<BlockingRow>,
 }
 
 /// The row that keeps the window full.
 #[derive(Debug, Clone)]
-pub struct Behind {
+pub struct BlockingRow {
     pub row: u64,
     /// Its host, if it is known: the row may have ended and not be written yet.
     pub host: Option<Box<str>>,
@@ -236,9 +236,9 @@ fn input(stretch: &Stretch) -> Option<String> {
 
 /// Returns the line of the window, if the source waits for it.
 fn window(stretch: &Stretch) -> Option<Message> {
-    let WindowStretch { rows, full, behind } = &stretch.window;
+    let WindowStretch { rows, full, blocking_row } = &stretch.window;
     let size = grouped(*rows);
-    if let Some(Behind { row, host }) = behind {
+    if let Some(BlockingRow { row, host }) = blocking_row {
         let row = grouped(*row);
         return Some(match host {
             Some(host) => message!(

@@ -123,13 +123,13 @@ mod tests {
     use crate::model::error::Failure;
     use crate::model::outcome::Outcome;
 
-    fn answered(ordinal: u64, status: u16) -> Outcome {
+    fn responded(ordinal: u64, status: u16) -> Outcome {
         Outcome::for_tests(ordinal, status, None)
     }
 
     fn timed_out(ordinal: u64, status: u16) -> Outcome {
         let failure = Failure::new(ErrorKind::Timeout, "too late").with_option(OptionName::TimeoutS);
-        Outcome { failure: Some(failure), ..answered(ordinal, status) }
+        Outcome { failure: Some(failure), ..responded(ordinal, status) }
     }
 
     fn failures(outcomes: &[Outcome]) -> Failures {
@@ -141,9 +141,9 @@ mod tests {
     }
 
     #[test]
-    fn rows_are_counted_by_why_they_were_given_up_with_the_first_as_an_example() {
-        let mut all = failures(&[answered(3, 503), timed_out(4, 503), answered(5, 503), answered(6, 599)]);
-        all.add(&failures(&[answered(1, 503), timed_out(2, 200), answered(7, 429)]));
+    fn failed_rows_are_counted_by_cause_with_the_first_as_an_example() {
+        let mut all = failures(&[responded(3, 503), timed_out(4, 503), responded(5, 503), responded(6, 599)]);
+        all.add(&failures(&[responded(1, 503), timed_out(2, 200), responded(7, 429)]));
 
         let counts = [("status:429", 1), ("status:503", 3), ("status:599", 1), ("timeout", 2)];
         assert_eq!(BTreeMap::from(counts.map(|(key, count)| (key.to_owned(), count))), all.counts());
@@ -163,7 +163,7 @@ mod tests {
 
     #[test]
     fn every_status_is_counted_and_few_have_an_example() {
-        let outcomes: Vec<Outcome> = (100..1000).map(|status| answered(u64::from(status), status)).collect();
+        let outcomes: Vec<Outcome> = (100..1000).map(|status| responded(u64::from(status), status)).collect();
         let mut all = failures(&outcomes[..450]);
         all.add(&failures(&outcomes[450..]));
         assert_eq!((900, MAX_STATUS_EXAMPLES), (all.counts().len(), all.examples().len()));

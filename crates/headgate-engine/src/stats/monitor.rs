@@ -8,7 +8,7 @@ use crate::model::source_size::SourceSize;
 use crate::queue::window::Window;
 use crate::schedule::scheduler::SchedulerFigures;
 use crate::schedule::throttled::{HostFigures, LostTime, ThrottledBy};
-use crate::stats::bottleneck::{Behind, Stretch, WindowStretch, bound_by};
+use crate::stats::bottleneck::{BlockingRow, Stretch, WindowStretch, bound_by};
 use crate::stats::lanes::LaneTime;
 use crate::stats::progress::Progress;
 use crate::stats::report::{Latency, SlowestHost, Snapshot, Summary};
@@ -247,7 +247,7 @@ impl Monitor {
             window: WindowStretch {
                 rows: self.window.size(),
                 full: to.window_full.saturating_sub(from.window_full),
-                behind: self.window.full_at().map(|row| Behind { row, host: self.host_of(row) }),
+                blocking_row: self.window.full_at().map(|row| BlockingRow { row, host: self.host_of(row) }),
             },
         }
     }

@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_says_what_it_is() {
+    fn a_value_that_does_not_fit_is_reported_with_its_kind() {
         let absent = SelectedType::Int64.of_json(r#""many""#).expect_err("no number");
         assert_eq!("not int64: `many`", absent.to_string());
     }

@@ -6,11 +6,11 @@ use super::absent::Absent;
 /// The memory of the values of one response.
 pub struct ValueMemory<'m> {
     /// The bytes that the values may still use.
-    left: usize,
+    remaining: usize,
     /// The bytes that are reserved for them.
-    in_hand: usize,
+    reserved: usize,
     /// Reserves more bytes, if they are available now.
-    set_aside: &'m mut dyn FnMut(usize) -> bool,
+    reserve_more: &'m mut dyn FnMut(usize) -> bool,
     used: usize,
     is_short: bool,
 }
@@ -20,23 +20,24 @@ pub struct ValueMemory<'m> {
 pub struct Short(pub usize);
 
 impl<'m> ValueMemory<'m> {
-    pub fn new(in_hand: usize, set_aside: &'m mut dyn FnMut(usize) -> bool) -> Self {
-        Self { left: 0, in_hand, set_aside, used: 0, is_short: false }
+    pub fn new(reserved: usize, reserve_more: &'m mut dyn FnMut(usize) -> bool) -> Self {
+        Self { remaining: 0, reserved, reserve_more, used: 0, is_short: false }
     }
 
     pub(super) fn up_to(mut self, max: usize) -> Self {
-        self.left = max;
+        self.remaining = max;
         self
     }
 
     /// Reserves the memory of a value.
     pub(super) fn reserve(&mut self, bytes: usize) -> Result<(), Absent> {
-        self.left = self.left.checked_sub(bytes).ok_or(Absent::TooLarge("the selected values are too long"))?;
+        self.remaining =
+            self.remaining.checked_sub(bytes).ok_or(Absent::TooLarge("the selected values are too long"))?;
         self.used += bytes;
-        let lacking = self.used.saturating_sub(self.in_hand);
+        let lacking = self.used.saturating_sub(self.reserved);
         if lacking > 0 && !self.is_short {
-            self.is_short = !(self.set_aside)(lacking);
-            self.in_hand += if self.is_short { 0 } else { lacking };
+            self.is_short = !(self.reserve_more)(lacking);
+            self.reserved += if self.is_short { 0 } else { lacking };
         }
         if self.is_short { Err(Absent::TooLarge("there is no memory for it")) } else { Ok(()) }
     }

@@ -87,9 +87,9 @@ fn quick_steps(text: &str) -> Option<Vec<Step>> {
                 }
                 (inner, rest) = (Step::Name(name.into()), after[length + 2..].strip_prefix(']')?);
             } else {
-                let (index, behind) = after.split_once(']')?;
+                let (index, after) = after.split_once(']')?;
                 let is_index = index.bytes().all(|byte| byte.is_ascii_digit());
-                (inner, rest) = (Step::Index(index.parse().ok().filter(|_| is_index)?), behind);
+                (inner, rest) = (Step::Index(index.parse().ok().filter(|_| is_index)?), after);
             }
             step = inner;
         }

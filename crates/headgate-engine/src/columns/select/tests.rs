@@ -48,7 +48,7 @@ const STORE: &str = r#"{ "store": { "book": [
       "price": 22.99 } ], "bicycle": { "color": "red", "price": 399 } } }"#;
 
 #[test]
-fn the_examples_of_rfc_9535_find_what_it_says() {
+fn the_examples_of_rfc_9535_find_the_values_of_the_rfc() {
     let authors = r#"["Nigel Rees","Evelyn Waugh","Herman Melville","J. R. R. Tolkien"]"#;
     for (expected, path) in [
         (authors, "$.store.book[*].author"),
@@ -99,7 +99,7 @@ fn values_are_as_they_were_written_and_the_last_of_a_name_counts() {
 }
 
 #[test]
-fn what_lies_within_something_selected_is_found_beside_it() {
+fn a_value_within_a_selected_one_is_found_beside_it() {
     let selection = selection(&["all=$", "a=$.a", "b:int64=$.a.b", "c:bool=$.a['c'][1]", "again=$.a"], &[]);
     let body = r#"{"a":{"b":1,"c":[0,true]}}"#;
     let a = text(r#"{"b":1,"c":[0,true]}"#);
@@ -176,9 +176,9 @@ fn headers_that_are_selected_repeatedly_need_no_more_memory_than_bodies() {
     let selection = selection(&select.iter().map(|select| &select[..]).collect::<Vec<_>>(), &["x19"]);
     let long = "x".repeat(1 << 20);
     let headers = [httparse::Header { name: "X", value: long.as_bytes() }];
-    let taken = select_all(&selection, HeadersRef::Parsed(&headers), Err(NO_BODY));
-    assert_eq!((text(&long), SelectedValue::Null), (taken.values[15].clone(), taken.values[16].clone()));
-    let failure = taken.failure.expect("the last is missing");
+    let selected = select_all(&selection, HeadersRef::Parsed(&headers), Err(NO_BODY));
+    assert_eq!((text(&long), SelectedValue::Null), (selected.values[15].clone(), selected.values[16].clone()));
+    let failure = selected.failure.expect("the last is missing");
     assert_eq!(Some("the selected values are too long"), failure.reason.detail.as_deref());
 }
 
@@ -280,7 +280,7 @@ fn hostile_bodies_exhaust_neither_stack_nor_memory_nor_time() {
 }
 
 #[test]
-fn what_no_tree_can_be_made_of_still_has_the_values_that_need_none() {
+fn a_body_without_a_valid_tree_still_has_the_values_of_quick_paths() {
     let selection = selection(&["a=$.a", "b=$..b"], &["b"]);
     let large = format!("{{\"a\":1,\"b\":[{}1]}}", "{\"\":0},".repeat(1 << 20));
     for (expected, body) in [
@@ -366,7 +366,7 @@ proptest! {
     }
 
     #[test]
-    fn whatever_a_body_is_it_has_values_or_none(
+    fn any_body_has_values_or_none(
         body in proptest::collection::vec(any::<u8>(), 0..60),
         json in "[\\[\\]{}\",:0-9a-ce\\\\u. -]{0,60}",
     ) {

@@ -148,7 +148,7 @@ fn eventually(what: &str, is_so: impl Fn() -> bool) {
 }
 
 #[test]
-fn rows_come_again_while_the_source_waits_for_the_window_that_waits_for_them() {
+fn deferred_rows_are_read_again_while_the_source_waits_for_the_window() {
     let reading = read(&pattern(10), 4, true);
     assert_eq!(vec![0, 1, 2], reading.defer(3));
     assert_eq!(vec![3], reading.all_until(NoRows::Stalled));
@@ -168,7 +168,7 @@ fn rows_come_again_while_the_source_waits_for_the_window_that_waits_for_them() {
 }
 
 #[test]
-fn rows_that_are_deferred_at_the_end_of_the_input_come_again_and_only_then_it_has_ended() {
+fn the_input_ends_only_after_its_deferred_rows_are_read_again() {
     let reading = read(&pattern(5), 100, true);
     assert_eq!(vec![0, 1, 2, 3, 4], reading.defer(5));
     assert_eq!(Err(NoRows::Stalled), reading.recv(1));
@@ -185,7 +185,7 @@ fn rows_that_are_deferred_at_the_end_of_the_input_come_again_and_only_then_it_ha
 }
 
 #[test]
-fn without_a_window_the_source_is_held_back_by_the_first_deferred_row() {
+fn without_a_window_the_first_deferred_row_limits_the_source() {
     let reading = read(&pattern(100_000), 100, false);
     reading.defer(1);
     let last = reading.all_until(NoRows::Stalled).pop().expect("rows");
@@ -197,7 +197,7 @@ fn without_a_window_the_source_is_held_back_by_the_first_deferred_row() {
 }
 
 #[test]
-fn ending_early_leaves_what_was_not_read_deferred() {
+fn rows_that_are_not_read_stay_deferred_if_the_reading_ends_early() {
     let count = 3 * QUEUED;
     let reading = read(&pattern(2 * count), count, true);
     reading.defer(count as usize);
@@ -222,10 +222,10 @@ fn ending_early_leaves_what_was_not_read_deferred() {
 
 #[test]
 fn a_stop_ends_all_of_it_at_once() {
-    for asked in [false, true] {
+    for requested in [false, true] {
         let reading = read(&pattern(100), 10, true);
         reading.defer(10);
-        if asked {
+        if requested {
             reading.rows.reread(0);
         }
         reading.rows.stop();
@@ -237,7 +237,7 @@ fn a_stop_ends_all_of_it_at_once() {
 }
 
 #[test]
-fn the_file_that_was_opened_is_rereading_whatever_its_name_leads_to_and_was_added() {
+fn the_opened_file_is_reread_whatever_its_path_leads_to_and_was_added() {
     for extension in ["txt", "csv"] {
         let directory = tempfile::tempdir().expect("a directory");
         let path = directory.path().join(format!("urls.{extension}"));

@@ -39,7 +39,7 @@ impl Recent {
 }
 
 /// The sum of logarithms of latencies. An overloaded server multiplies all latencies, so that their mean shows this alike
-/// for quick and slow requests, and a request that takes ten times longer does not dominate it.
+/// for quick and slow requests. A request that takes ten times longer does not dominate it.
 #[derive(Debug)]
 pub struct Round {
     settled: Instant,

@@ -85,9 +85,9 @@ impl<'a> Rest<'a> {
 
     fn take_while(&mut self, is_part: impl Fn(u8) -> bool) -> &'a [u8] {
         let length = self.0.iter().position(|byte| !is_part(*byte)).unwrap_or(self.0.len());
-        let (taken, rest) = self.0.split_at(length);
+        let (part, rest) = self.0.split_at(length);
         self.0 = rest;
-        taken
+        part
     }
 
     fn item(&mut self) -> Result<Item<'a>, Malformed> {

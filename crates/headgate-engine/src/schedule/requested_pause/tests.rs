@@ -233,7 +233,7 @@ fn a_response_without_such_fields_requests_no_pause() {
 
 proptest! {
     #[test]
-    fn whatever_headers_say_nothing_panics(
+    fn no_headers_cause_a_panic(
         status in 100..600_u16,
         now in any::<u64>(),
         fields in prop::collection::vec((0..14_usize, bytes()), 0..6),

@@ -8,7 +8,7 @@ use crate::model::row::Row;
 use crate::schedule::adaptive::{Sample, SampleResult};
 use crate::schedule::breaker::Breaker;
 use crate::schedule::host_queue::Concurrency;
-use crate::schedule::network::{Checked, Step};
+use crate::schedule::network::{Checked, NetworkChange, Step};
 use crate::schedule::retry::{AttemptEnd, FinishedAttempt, Retry};
 
 /// A host that has responded within this time is not doubted because of rows that have failed before.
@@ -66,7 +66,9 @@ impl Scheduler {
             self.network.note_earlier_response();
         }
         // With one attempt for each row, each fails on its own.
-        if self.rules.retrying.retries > 0 && self.network.note(about_network, self.hosts.len() > 1, now) {
+        if self.rules.retrying.retries > 0
+            && self.network.note(about_network, self.hosts.len() > 1, now) == NetworkChange::Recovered
+        {
             self.forgive_all(now);
         }
         let is_failure = matches!(evidence, HostEvidence::Overloaded | HostEvidence::Silent);
@@ -173,7 +175,7 @@ impl Scheduler {
 
     /// Records the result of connecting to hosts that have responded before (see [`Step::Check`]).
     pub fn network_checked(&mut self, checked: Checked, now: Instant) {
-        if self.network.checked(checked, now) {
+        if self.network.checked(checked, now) == NetworkChange::Recovered {
             self.forgive_all(now);
         }
     }

@@ -38,6 +38,12 @@ pub(super) fn attempt(row: &Row, started: Instant, end: AttemptEnd) -> FinishedA
     }
 }
 
+/// Evicts hosts as a worker does before it draws rows, and returns whether it may draw some.
+fn has_space_after_eviction(scheduler: &mut Scheduler, now: Instant) -> bool {
+    scheduler.evict_hosts(now);
+    scheduler.has_space_for_a_host()
+}
+
 /// Panics: the row must not be retried.
 pub(super) fn not_retried() -> Requeued {
     panic!("the row is not retried")
@@ -94,7 +100,7 @@ impl Driver {
 }
 
 #[test]
-fn rows_of_a_throttled_host_wait_and_the_others_pass() {
+fn rows_of_a_throttled_host_wait_and_other_rows_pass() {
     let limits = Limits {
         concurrency_per_host: PerHost { each: Some(HostConcurrency::Fixed(1)), named: Vec::new() },
         ..Limits::default()
@@ -153,7 +159,7 @@ fn an_unsent_row_whose_host_requests_a_pause_is_requeued_as_the_next_one() {
 }
 
 #[test]
-fn the_rows_of_a_host_that_refuses_everything_for_too_long_fail_and_the_others_go_on() {
+fn the_rows_of_a_host_that_refuses_everything_for_too_long_fail_and_other_rows_continue() {
     let mut driver = Driver::new(rules());
     (0..100).for_each(|ordinal| driver.offer(ordinal, "dead"));
     let refused = silent(ErrorKind::Connect);
@@ -297,7 +303,7 @@ fn a_full_table_of_hosts_is_swept_again_although_nothing_else_happens() {
         // As many failures as make the scheduler probe a host that refuses everything.
         (0..60).for_each(|ordinal| driver.offer(ordinal, if ordinal % 2 == 0 { "a" } else { "b" }));
         let mut turns = 0;
-        while !driver.scheduler.is_empty() || !driver.scheduler.evict_for_a_host(driver.now) {
+        while !driver.scheduler.is_empty() || !has_space_after_eviction(&mut driver.scheduler, driver.now) {
             turns += 1;
             assert!(turns < 10_000);
             match driver.scheduler.next(driver.now) {
@@ -349,7 +355,7 @@ fn a_host_that_failed_once_and_gets_no_more_requests_is_forgotten() {
 }
 
 #[test]
-fn rows_start_in_their_order_again_when_their_host_goes_on_responding() {
+fn rows_start_in_their_order_again_when_their_host_keeps_responding() {
     let concurrency_per_host = PerHost { each: Some(HostConcurrency::Fixed(1)), named: Vec::new() };
     let hour = Duration::from_hours(1);
     let mut driver = Driver::new(Rules {
@@ -415,7 +421,7 @@ fn a_row_that_could_not_be_retried_before_its_deadline_ends_with_the_response_th
 }
 
 #[test]
-fn what_a_head_says_of_its_host_is_heard_while_the_body_goes_on() {
+fn headers_are_evidence_about_their_host_while_the_body_continues() {
     let mut driver = Driver::new(rules());
     driver.offer(0, "a");
     let first = driver.started().remove(0);
@@ -423,9 +429,9 @@ fn what_a_head_says_of_its_host_is_heard_while_the_body_goes_on() {
     driver.now += ms(2000);
     driver.began = driver.now;
     (1..5).for_each(|ordinal| driver.offer(ordinal, "a"));
-    let again = driver.started();
-    assert_eq!(1, again.len(), "after a pause, one is in flight");
-    let (row, host) = again.into_iter().next().expect("one");
+    let next = driver.started();
+    assert_eq!(1, next.len(), "after a pause, one is in flight");
+    let (row, host) = next.into_iter().next().expect("one");
     driver.now += ms(1);
     assert_eq!(Retry::No, driver.end_head((row, host), end(200)));
     let second = driver.started();
@@ -435,7 +441,7 @@ fn what_a_head_says_of_its_host_is_heard_while_the_body_goes_on() {
 }
 
 #[test]
-fn a_response_whose_body_goes_on_stays_in_flight_unless_the_row_is_retried() {
+fn a_response_whose_body_continues_stays_in_flight_unless_the_row_is_retried() {
     let concurrency_per_host = PerHost { each: Some(HostConcurrency::Fixed(1)), named: Vec::new() };
     let limits = Limits { concurrency_per_host, ..Limits::default() };
     let retrying = Retrying { retries: 1, delay: ms(10), ..Retrying::default() };
@@ -444,9 +450,9 @@ fn a_response_whose_body_goes_on_stays_in_flight_unless_the_row_is_retried() {
     let first = driver.started().remove(0);
     assert!(matches!(driver.end_head(first, end(503)), Retry::At(_)));
     driver.now += ms(100);
-    let again = driver.started();
-    assert_eq!(vec![0], again.iter().map(|(row, _)| row.ordinal).collect::<Vec<_>>());
-    let (row, host) = again.into_iter().next().expect("one");
+    let next = driver.started();
+    assert_eq!(vec![0], next.iter().map(|(row, _)| row.ordinal).collect::<Vec<_>>());
+    let (row, host) = next.into_iter().next().expect("one");
     assert_eq!(Retry::No, driver.end_head((row, host), end(503)));
     assert_eq!(Vec::<u64>::new(), driver.ordinals(), "its body goes on");
     driver.scheduler.release(host.expect("a host"), driver.now);

@@ -147,7 +147,7 @@ impl Scheduler {
         if let Some(index) = self.hosts.find(name) {
             return index;
         }
-        self.evict_for_a_host(now);
+        self.evict_hosts(now);
         let mut host = HostQueue::new(name, &self.rules.limits, self.rules.concurrency, now);
         host.responded_earlier = self.responded_earlier.contains(name);
         self.hosts.insert(host)
@@ -160,13 +160,14 @@ impl Scheduler {
         self.weigh_all();
     }
 
-    /// Evicts idle hosts if there are too many. Returns whether there is space for another one: otherwise no rows may be
-    /// drawn.
-    pub fn evict_for_a_host(&mut self, now: Instant) -> bool {
-        let mut forgotten = 0;
-        let has_room = self.hosts.evict(now, &mut forgotten);
-        self.unhealthy -= forgotten;
-        has_room
+    /// Evicts idle hosts if there are too many.
+    pub fn evict_hosts(&mut self, now: Instant) {
+        self.unhealthy -= self.hosts.evict(now);
+    }
+
+    /// Returns whether there is space for another host: otherwise no rows may be drawn.
+    pub fn has_space_for_a_host(&self) -> bool {
+        self.hosts.has_space()
     }
 
     /// Lets a row wait for its next attempt until `due`; `first`: when its first attempt began.

@@ -43,7 +43,7 @@ fn rows_are_drawn_by_an_eighth_of_the_lanes_and_only_where_none_is_left() {
 }
 
 #[test]
-fn it_has_ended_when_the_input_has_and_nothing_is_in_flight() {
+fn a_worker_ends_when_the_input_has_ended_and_nothing_is_in_flight() {
     let now = Instant::now();
     let mut slots = Slots::new(2);
     slots.offer([row(0)]);
@@ -55,7 +55,7 @@ fn it_has_ended_when_the_input_has_and_nothing_is_in_flight() {
 }
 
 #[test]
-fn stopping_leaves_what_has_not_started_and_gives_the_rest_its_time() {
+fn a_stop_leaves_unstarted_rows_undone_and_lets_the_rest_finish() {
     let start = Instant::now();
     let at = |seconds| start + Duration::from_secs(seconds);
     let mut slots = Slots::new(2);
@@ -125,7 +125,7 @@ fn events() -> impl Strategy<Value = Vec<Event>> {
 proptest! {
     /// The model: sets of ordinals, and a time.
     #[test]
-    fn every_row_comes_out_once_and_never_more_than_the_lanes_hold(lanes in 1..6_usize, events in events()) {
+    fn every_row_comes_out_once_and_never_more_than_there_are_lanes(lanes in 1..6_usize, events in events()) {
         let start = Instant::now();
         let at = |seconds: u64| start + Duration::from_secs(seconds);
         let mut slots = Slots::new(lanes);

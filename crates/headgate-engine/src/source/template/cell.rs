@@ -76,7 +76,7 @@ impl Template {
 pub(super) struct Output {
     pub(super) bytes: Vec<u8>,
     /// Bytes that were taken out.
-    taken: usize,
+    removed: usize,
     max: usize,
     what: &'static str,
 }
@@ -84,7 +84,7 @@ pub(super) struct Output {
 impl Output {
     /// `what` names the output in messages.
     pub(super) fn new(what: &'static str, max: usize) -> Self {
-        Self { bytes: Vec::new(), taken: 0, max, what }
+        Self { bytes: Vec::new(), removed: 0, max, what }
     }
 
     pub(super) fn push(&mut self, bytes: &[u8]) -> Result<(), Reason> {
@@ -95,19 +95,19 @@ impl Output {
 
     /// Takes the bytes out, which still count.
     pub(super) fn take(&mut self) -> Vec<u8> {
-        self.taken += self.bytes.len();
+        self.removed += self.bytes.len();
         std::mem::take(&mut self.bytes)
     }
 
     /// Returns another output, limited to the bytes that are left in this one.
     pub(super) fn like(&self) -> Self {
-        Self { bytes: Vec::new(), taken: self.taken + self.bytes.len(), ..*self }
+        Self { bytes: Vec::new(), removed: self.removed + self.bytes.len(), ..*self }
     }
 
     /// # Errors
     /// `more` bytes would be too many.
     pub(super) fn check_fits(&self, more: usize) -> Result<(), Reason> {
-        if more > self.max.saturating_sub(self.taken + self.bytes.len()) {
+        if more > self.max.saturating_sub(self.removed + self.bytes.len()) {
             return Err(format!("{} is longer than {} bytes", self.what, self.max).into());
         }
         Ok(())

@@ -29,8 +29,8 @@ pub(super) fn render(name: &str, template: &Template, cells: &[Cell<'_>]) -> Res
 }
 
 /// # Errors
-/// The value can't be sent as the header with this name, or would lose white space at an end, which receivers strip (RFC
-/// 9110 section 5.5). The message omits the value, which may be a secret.
+/// The value can't be sent as the header with this name, or would lose white space at an end. Receivers strip it (RFC 9110
+/// section 5.5). The message omits the value, which may be a secret.
 pub(super) fn check(name: &str, value: &[u8]) -> Result<(), Reason> {
     if value.len() > MAX_HEADER_BYTES {
         return Err(format!("a header is longer than {MAX_HEADER_BYTES} bytes").into());

@@ -39,8 +39,8 @@ impl JsonTemplate {
         while let Some(start) = rest.find('"') {
             let string_at = trimmed.len() - rest.len() + start;
             pieces.push_str(&rest[..start]);
-            let (string, behind) = rest[start..].split_at(string_length(&rest[start..]));
-            rest = behind;
+            let (string, after) = rest[start..].split_at(string_length(&rest[start..]));
+            rest = after;
             // The message has the position and not the string, which may be a secret.
             let in_string = |error: &dyn fmt::Display| {
                 let line = 1 + document[..string_at].matches('\n').count();
@@ -49,7 +49,7 @@ impl JsonTemplate {
             let decoded: String = serde_json::from_str(string).map_err(|error| in_string(&error))?;
             let mut template = Template::parse(&decoded).map_err(|error| in_string(&error))?;
             bind(&mut template).map_err(JsonError::Binding)?;
-            let is_key = behind.trim_ascii_start().starts_with(':');
+            let is_key = after.trim_ascii_start().starts_with(':');
             if template.literal() == Some(&*decoded) {
                 pieces.push_str(string);
             } else if let Some(placeholder) = template.whole().filter(|whole| !is_key && !whole.as_string) {

@@ -161,10 +161,10 @@ fn with_attributes(value: Template) -> Result<Attributes, Message> {
     let (mut media_type, mut file_name) = (None, None);
     loop {
         let is_type = rest.strip_prefix(TYPE).is_some();
-        let behind = rest.strip_prefix(TYPE).or_else(|| rest.strip_prefix(FILE_NAME)).unwrap_or_else(Template::default);
-        let (attribute, more) = match behind.split_at_first(next) {
+        let after = rest.strip_prefix(TYPE).or_else(|| rest.strip_prefix(FILE_NAME)).unwrap_or_else(Template::default);
+        let (attribute, more) = match after.split_at_first(next) {
             Some((attribute, more)) => (attribute, Some(more)),
-            None => (behind, None),
+            None => (after, None),
         };
         if is_type {
             let text = attribute.literal().filter(|text| text.contains('/') && check_literals(&attribute).is_ok());

@@ -68,22 +68,22 @@ impl Template {
         while let Some(at) = rest.find(['{', '}']) {
             template.push_str(&rest[..at]);
             let brace = &rest[at..=at];
-            let behind = &rest[at + 1..];
-            if let Some(behind) = behind.strip_prefix(brace) {
+            let after = &rest[at + 1..];
+            if let Some(after) = after.strip_prefix(brace) {
                 template.push_str(brace);
-                rest = behind;
+                rest = after;
                 continue;
             }
             if brace == "}" {
                 template.push_str(brace);
-                rest = behind;
+                rest = after;
                 continue;
             }
-            let character = || text[..text.len() - behind.len()].chars().count();
-            let (inner, behind) = behind.split_once('}').ok_or_else(|| TemplateError::Unclosed(character()))?;
+            let character = || text[..text.len() - after.len()].chars().count();
+            let (inner, after) = after.split_once('}').ok_or_else(|| TemplateError::Unclosed(character()))?;
             let placeholder = Placeholder::parse(inner).ok_or_else(|| TemplateError::Empty(character()))?;
             template.push(placeholder);
-            rest = behind;
+            rest = after;
         }
         template.push_str(rest);
         Ok(template)
@@ -162,11 +162,11 @@ impl Template {
             Piece::Literal(literal) => find(literal).map(|(at, length)| (index, literal, at, length)),
             Piece::Column(_) => None,
         })?;
-        let (mut before, mut behind) = (Self::of(&self.pieces[..index]), Self::default());
+        let (mut before, mut after) = (Self::of(&self.pieces[..index]), Self::default());
         before.push_str(&literal[..at]);
-        behind.push_str(&literal[at + length..]);
-        behind.pieces.extend_from_slice(&self.pieces[index + 1..]);
-        Some((before, behind))
+        after.push_str(&literal[at + length..]);
+        after.pieces.extend_from_slice(&self.pieces[index + 1..]);
+        Some((before, after))
     }
 
     /// Returns the template without this literal prefix.
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn braces_stand_for_columns_and_two_of_them_for_a_brace() {
+    fn braces_are_placeholders_and_two_of_them_a_brace() {
         for (expected, text) in [
             (vec![], ""),
             (vec![literal("a b")], "a b"),
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn a_template_is_split_where_its_text_says_so_and_not_in_a_placeholder() {
+    fn a_template_is_split_in_its_text_and_not_in_a_placeholder() {
         let (name, value) = parsed("{a=b}c=d=e{f}").split_once("=").expect("a name");
         assert_eq!((parsed("{a=b}c"), parsed("d=e{f}")), (name, value));
         let (name, value) = parsed("a=").split_once("=").expect("a name");

@@ -109,7 +109,7 @@ fn what_no_encoding_can_carry_in_a_url_is_refused_in_the_same_words() {
 }
 
 #[test]
-fn a_document_of_many_strings_is_taken_apart_in_one_pass() {
+fn a_document_of_many_strings_is_parsed_in_one_pass() {
     let document = format!("[\n{}\"{{a}}\"]", "\"x\",\n".repeat(500_000));
     let body = text_body(&with_json(&document), &[json("1")]).expect("a body");
     assert!(body.ends_with("\"x\",\n1]"));
@@ -135,13 +135,13 @@ fn a_text_that_is_no_template_of_urls_is_refused_with_the_option() {
 }
 
 #[test]
-fn a_column_is_meant_by_all_that_stands_between_the_braces_if_it_has_that_name() {
+fn a_column_named_like_the_whole_text_between_the_braces_takes_precedence() {
     let values = [text("1"), text("2"), text("3"), text("4"), text("5")];
     assert_eq!(Ok("http://h/4/5/2/3".to_owned()), url("http://h/{b|c}/{c:string}/{b|x}/{c:string|x}", &values));
 }
 
 #[test]
-fn a_string_of_json_that_is_one_placeholder_takes_the_cells_own_type() {
+fn a_json_string_that_is_a_single_placeholder_gets_the_cells_own_type() {
     let document =
         r#" {"model": "x", "n": "{a}", "{a}": 1.50, "s": "{a:string}", "t": "\u00e9 {a}{{}", "e": "\u0041"} "#;
     for (n, s, cell) in [
@@ -282,7 +282,7 @@ fn header(template: &str, value: &str) -> Result<String, String> {
 }
 
 #[test]
-fn a_value_can_not_begin_another_header_nor_lose_anything_on_the_way() {
+fn a_value_cannot_begin_another_header_and_arrives_unchanged() {
     let unfit = "the header \"X-A\" has a character that can't be sent, such as a line break";
     let lost = "the header \"X-A\" begins or ends with white space, which would be lost";
     assert_eq!(Ok("Bearer a\tü".to_owned()), header("Bearer {a}", "a\tü"));
@@ -338,7 +338,7 @@ fn a_second_pass_asks_for_what_has_changed_where_a_first_one_left_something() {
 }
 
 #[test]
-fn what_is_made_of_a_row_stands_in_place_of_its_own() {
+fn parts_made_by_templates_replace_the_rows_own() {
     let templates = RequestTemplates::new(&with_header("{a}"), &mut Letters).expect("templates").expect("some");
     let mut row = Row::new(0, "http://h/");
     row.extra.get_or_insert_default().headers = vec![("x-a".into(), (*b"old").into()), ("x-b".into(), (*b"b").into())];

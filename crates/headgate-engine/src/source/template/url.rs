@@ -43,16 +43,16 @@ impl UrlTemplate {
         if let Some((base, rest)) = base_of(template) {
             return Ok(Self { begin: Begin::Base(base), rest });
         }
-        let (scheme, behind) = template.split_once(SCHEME_END).ok_or(NO_BEGINNING)?;
+        let (scheme, after) = template.split_once(SCHEME_END).ok_or(NO_BEGINNING)?;
         let is_scheme = |literal: &str| literal.bytes().all(|byte| byte.is_ascii_alphanumeric());
         match scheme.literal() {
             Some(scheme) if !is_supported(scheme) => return Err(NO_BEGINNING.into()),
             None if !scheme.literals().all(is_scheme) => return Err(NO_BEGINNING.into()),
             _ => {}
         }
-        let (authority, rest) = behind
+        let (authority, rest) = after
             .split_at_first(|literal| literal.find(ENDS_AUTHORITY).map(|at| (at, 0)))
-            .unwrap_or_else(|| (behind.clone(), Template::default()));
+            .unwrap_or_else(|| (after.clone(), Template::default()));
         let (user, host) = match authority.split_once("@") {
             Some((user, host)) => (Some(user), host),
             None => (None, authority),
@@ -110,15 +110,15 @@ impl UrlTemplate {
     fn push_base(&self, base: &Placeholder, cells: &[Cell<'_>], url: &mut Output) -> Result<(), Reason> {
         let value = text(base, base.bytes(cells)?)?;
         let column = &base.column;
-        let behind = value.split_once(SCHEME_END).filter(|(scheme, _)| is_supported(scheme)).map(|(_, behind)| behind);
-        let Some(behind) = behind else {
+        let after = value.split_once(SCHEME_END).filter(|(scheme, _)| is_supported(scheme)).map(|(_, after)| after);
+        let Some(after) = after else {
             return Err(Reason::new(format!(
                 "the column {column:?} is no beginning of a URL: it has no http:// or https://"
             ))
             .with(shown(value.as_bytes())));
         };
-        let end = behind.find(ENDS_AUTHORITY);
-        if is_blank(&behind[..end.unwrap_or(behind.len())]) {
+        let end = after.find(ENDS_AUTHORITY);
+        if is_blank(&after[..end.unwrap_or(after.len())]) {
             return Err(Reason::new(format!("the column {column:?} is no beginning of a URL: it has no host"))
                 .with(shown(value.as_bytes())));
         }

@@ -37,7 +37,7 @@ struct Scene {
     concurrency_per_host: Option<u32>,
     cost_rate: Option<u32>,
     lanes: usize,
-    room: usize,
+    max_rows: usize,
     reactions: Vec<Reaction>,
     latencies_ms: Vec<u64>,
 }
@@ -51,7 +51,7 @@ fn scene() -> impl Strategy<Value = Scene> {
     );
     let shape = (1_u64..300, 1_u64..12, any::<bool>(), any::<bool>(), 1_usize..20, 4_usize..60);
     (shape, limits, prop::collection::vec(reaction(), 1..40), prop::collection::vec(1_u64..300, 1..10)).prop_map(
-        |((rows, hosts, is_sorted, can_defer, lanes, room), limits, reactions, latencies_ms)| Scene {
+        |((rows, hosts, is_sorted, can_defer, lanes, max_rows), limits, reactions, latencies_ms)| Scene {
             rows,
             hosts,
             is_sorted,
@@ -61,7 +61,7 @@ fn scene() -> impl Strategy<Value = Scene> {
             concurrency_per_host: limits.2,
             cost_rate: limits.3,
             lanes,
-            room,
+            max_rows,
             reactions,
             latencies_ms,
         },
@@ -117,18 +117,18 @@ fn most_beyond(rate: u32, sent: &[(Instant, u64)]) -> f64 {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
 
-    /// Every row ends once. Meanwhile no limit is exceeded, no pause is broken, the rows in memory are bounded, and rows of
+    /// Every row ends once. Meanwhile no limit is exceeded, no pause is broken, and the rows in memory are bounded. Rows of
     /// a host start in their order unless they are retries or were deferred.
     #[test]
     fn no_row_is_lost_and_no_limit_exceeded(scene in scene()) {
         let start = Instant::now();
-        let bounds = (scene.room, usize::MAX, 64);
+        let bounds = (scene.max_rows, usize::MAX, 64);
         let mut scheduler = Scheduler::bounded(scene.rules(), scene.can_defer, 7, start, bounds);
         let mut now = start;
         let mut unread: BTreeSet<u64> = (0..scene.rows).collect();
         let mut deferred = BTreeSet::new();
         // The position of the reading of deferred rows, and when the last one began.
-        let (mut again_from, mut read_at) = (None, None);
+        let (mut reread_from, mut read_at) = (None, None);
         let mut in_flight: BTreeMap<(Instant, u64), (Row, Option<HostIndex>, Instant)> = BTreeMap::new();
         let mut by_host: BTreeMap<String, u32> = BTreeMap::new();
         let mut paused: BTreeMap<String, Instant> = BTreeMap::new();
@@ -159,21 +159,21 @@ proptest! {
                     }
                     Decision::Fail(row, _) => prop_assert!(ended.insert(row.ordinal)),
                     decision @ (Decision::Wait | Decision::WaitUntil(_))
-                        if scheduler.wants_rows() && scheduler.evict_for_a_host(now) =>
+                        if scheduler.wants_rows() && has_space_after_eviction(&mut scheduler, now) =>
                     {
-                        let again = again_from.and_then(|from| deferred.range(from..).next().copied());
-                        again_from = again.map(|ordinal| ordinal + 1);
-                        if let Some(again) = again {
-                            deferred.remove(&again);
+                        let next = reread_from.and_then(|from| deferred.range(from..).next().copied());
+                        reread_from = next.map(|ordinal| ordinal + 1);
+                        if let Some(ordinal) = next {
+                            deferred.remove(&ordinal);
                         }
-                        let Some(ordinal) = again.or_else(|| unread.pop_first()) else {
+                        let Some(ordinal) = next.or_else(|| unread.pop_first()) else {
                             let is_wanted = scheduler.wants_deferred_rows() || scheduler.is_empty();
                             if deferred.is_empty() || read_at == Some(now) || !is_wanted {
                                 until = time_of(&decision);
                                 break;
                             }
                             scheduler.begin_rereading();
-                            (again_from, read_at) = (Some(0), Some(now));
+                            (reread_from, read_at) = (Some(0), Some(now));
                             continue;
                         };
                         scheduler.offer(scene.row(ordinal), Some(&scene.host_of(ordinal)), now);
@@ -216,7 +216,7 @@ proptest! {
                     Retry::No | Retry::NotRepeatable => prop_assert!(ended.insert(ordinal), "it ended twice"),
                 }
             }
-            prop_assert!(scheduler.look_ahead.rows() <= scene.room + scene.lanes + 1);
+            prop_assert!(scheduler.look_ahead.rows() <= scene.max_rows + scene.lanes + 1);
         }
         sent.sort();
         if let Some(rate) = scene.rate {

@@ -1,4 +1,4 @@
-//! A multipart form has the fields of its templates, whatever the values are, and none of their files lies outside of the
+//! A multipart form has the fields of its templates, whatever the values are. None of their files lies outside of the
 //! directory that a template names.
 
 use std::path::Path;

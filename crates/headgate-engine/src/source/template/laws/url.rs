@@ -76,9 +76,9 @@ fn authority_of(url: &Url) -> (&str, &str, Option<&str>, Option<Host<&str>>, Opt
 
 /// Checks that the parts of a URL are where its template has them.
 fn has_the_shape_of(url: &Url, written: &str, template: &Template) {
-    let (_, behind) = template.split_once("://").expect("a scheme");
-    let rest = behind.split_at_first(|literal| literal.find(ENDS_AUTHORITY).map(|at| (at, 0)));
-    let (authority, rest) = rest.unwrap_or_else(|| (behind.clone(), Template::default()));
+    let (_, after) = template.split_once("://").expect("a scheme");
+    let rest = after.split_at_first(|literal| literal.find(ENDS_AUTHORITY).map(|at| (at, 0)));
+    let (authority, rest) = rest.unwrap_or_else(|| (after.clone(), Template::default()));
     let literals: String = authority.literals().collect();
     let start = written.find("://").expect("a scheme") + 3;
     let end = written[start..].find(ENDS_AUTHORITY).map_or(written.len(), |at| start + at);
