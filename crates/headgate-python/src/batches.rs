@@ -21,8 +21,8 @@ use pyo3::types::PyCapsule;
 use crate::arrow_in::record_batches;
 use crate::descriptor::Descriptor;
 use crate::error::to_python;
+use crate::fork_safe::ForkSafe;
 use crate::json::to_json;
-use crate::kept::Kept;
 use crate::mailbox::Request;
 use crate::options::fetch_options;
 use crate::rows::{RowBatch, RowSchema};
@@ -39,7 +39,7 @@ pub struct BatchRuns {
 /// One call. Only one thread at a time may use it.
 #[pyclass(frozen, module = "headgate._headgate")]
 pub struct BatchFlow {
-    inner: Kept<Mutex<batches::BatchFlow>>,
+    inner: ForkSafe<Mutex<batches::BatchFlow>>,
     /// The descriptor that an event loop watches.
     descriptor: Option<Arc<Descriptor>>,
 }
@@ -146,7 +146,7 @@ impl BatchFlow {
 
     /// Cancels requests in flight.
     fn close(&self, py: Python<'_>) {
-        if let Some(flow) = self.inner.here() {
+        if let Some(flow) = self.inner.get() {
             py.detach(|| locked(flow).close());
         }
     }
@@ -188,7 +188,7 @@ impl BatchFlow {
         let descriptor = Descriptor::watched(watched)?;
         let waker = descriptor.clone().map(|descriptor| descriptor as Arc<dyn WakeCaller>);
         let inner = py.detach(|| begin(waker)).map_err(|error| to_python(py, &error))?;
-        Ok(Self { inner: Kept::new(Mutex::new(inner)), descriptor })
+        Ok(Self { inner: ForkSafe::new(Mutex::new(inner)), descriptor })
     }
 
     fn with<T: Send>(
@@ -197,7 +197,7 @@ impl BatchFlow {
         what: impl FnOnce(&mut batches::BatchFlow) -> Result<T, JobError> + Send,
     ) -> PyResult<T> {
         let elsewhere = || JobError::usage("it was begun in another process: begin it after the fork");
-        let flow = self.inner.here().ok_or_else(elsewhere);
+        let flow = self.inner.get().ok_or_else(elsewhere);
         flow.and_then(|flow| py.detach(|| what(&mut locked(flow)))).map_err(|error| to_python(py, &error))
     }
 }

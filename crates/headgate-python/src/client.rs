@@ -15,8 +15,8 @@ use crate::answer::Answer;
 use crate::batches::{BatchFlow, FlowInput};
 use crate::descriptor::Descriptor;
 use crate::error::to_python;
+use crate::fork_safe::ForkSafe;
 use crate::json::to_json;
-use crate::kept::Kept;
 use crate::mailbox::{Mailbox, Request, Submission};
 use crate::options::fetch_options;
 use crate::stream::ResponseStream;
@@ -27,7 +27,7 @@ const LONGEST_CLOSE: Duration = Duration::from_secs(1);
 /// An engine for requests. May be used from any thread. In a fork of its process it does nothing.
 #[pyclass(frozen, module = "headgate._headgate")]
 pub struct Client {
-    kept: Kept<Open>,
+    open: ForkSafe<Open>,
     /// The budget of all responses together.
     #[pyo3(get)]
     max_memory_bytes: u64,
@@ -64,13 +64,13 @@ impl Client {
             Ok((Run::fed_for(&engine, columns, options.request, options.run)?, engine.max_memory_bytes()))
         });
         let (run, max_memory_bytes) = run.map_err(|error| to_python(py, &error))?;
-        Ok(Self { kept: Kept::new(Open { run: Arc::new(run) }), max_memory_bytes })
+        Ok(Self { open: ForkSafe::new(Open { run: Arc::new(run) }), max_memory_bytes })
     }
 
     /// Makes a request, and waits for the response. An exception meanwhile, such as Ctrl-C, cancels it. `None`: the client
     /// is closed.
     fn call(&self, py: Python<'_>, request: Request) -> PyResult<Option<Answer>> {
-        let Some(open) = self.kept.here() else { return Ok(None) };
+        let Some(open) = self.open.get() else { return Ok(None) };
         let submission = Submission::of_one(open.run.clone(), None);
         let row = request.for_reply(submission.completions.reply_to(0));
         let Some(ordinal) = open.run.feed(vec![row]) else { return Ok(None) };
@@ -84,14 +84,14 @@ impl Client {
     /// Makes a request whose body is streamed. `watched`: an event loop watches its descriptor. `None`: the client is
     /// closed.
     fn stream(&self, py: Python<'_>, request: Request, watched: bool) -> PyResult<Option<ResponseStream>> {
-        let Some(open) = self.kept.here() else { return Ok(None) };
+        let Some(open) = self.open.get() else { return Ok(None) };
         let descriptor = Descriptor::watched(watched)?;
         Ok(py.detach(|| ResponseStream::start(open.run.clone(), request, descriptor)))
     }
 
     /// Creates a mailbox. `watched`: an event loop watches its descriptor. `None`: this is a fork.
     fn mailbox(&self, watched: bool) -> PyResult<Option<Mailbox>> {
-        self.kept.here().map(|open| Mailbox::new(open.run.clone(), watched)).transpose()
+        self.open.get().map(|open| Mailbox::new(open.run.clone(), watched)).transpose()
     }
 
     /// Begins a call with tables: `options` are those of this client and of rows and columns. `None`: this is a fork.
@@ -106,7 +106,7 @@ impl Client {
 
     /// Cancels requests in flight. No more requests start.
     fn close(&self, py: Python<'_>) {
-        if let Some(open) = self.kept.here() {
+        if let Some(open) = self.open.get() {
             py.detach(|| {
                 open.run.end_feeding();
                 open.run.abort();
@@ -117,13 +117,13 @@ impl Client {
 
     /// Returns the snapshot of its run, as JSON; `None`: this is a fork.
     fn snapshot(&self, py: Python<'_>) -> PyResult<Option<String>> {
-        self.kept.here().map(|open| to_json(py, &py.detach(|| open.run.snapshot()))).transpose()
+        self.open.get().map(|open| to_json(py, &py.detach(|| open.run.snapshot()))).transpose()
     }
 }
 
 impl Client {
     fn flow(&self, options: &Bound<'_, PyAny>, input: FlowInput, watched: bool) -> PyResult<Option<BatchFlow>> {
-        let Some(open) = self.kept.here() else { return Ok(None) };
+        let Some(open) = self.open.get() else { return Ok(None) };
         BatchFlow::on(options.py(), open.run.clone(), fetch_options(options)?, input, watched).map(Some)
     }
 }

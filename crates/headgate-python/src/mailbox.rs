@@ -18,7 +18,7 @@ use pyo3::types::PyString;
 use crate::answer::Answer;
 use crate::descriptor::Descriptor;
 use crate::error::to_python;
-use crate::kept::Kept;
+use crate::fork_safe::ForkSafe;
 use crate::options::redirect_policy;
 
 /// The interval at which a waiting caller checks for Ctrl-C.
@@ -46,16 +46,16 @@ pub struct Request(Row);
 impl<'py> FromPyObject<'_, 'py> for Request {
     type Error = PyErr;
 
-    fn extract(given: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
-        if given.is_instance_of::<PyString>() {
-            return Ok(Self(Row::new(0, given.extract::<String>()?)));
+    fn extract(object: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        if object.is_instance_of::<PyString>() {
+            return Ok(Self(Row::new(0, object.extract::<String>()?)));
         }
         let NativeRequest { url, method, headers, body, body_type, timeout_s, redirects, cost, defect } =
-            given.extract()?;
+            object.extract()?;
         let timeout = timeout_s.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
         let redirects = redirects.map(|name| redirect_policy(&name)).transpose();
         let redirects = redirects
-            .map_err(|wrong| to_python(given.py(), &JobError::usage(message!(OptionName::Redirects, " {wrong}"))))?;
+            .map_err(|wrong| to_python(object.py(), &JobError::usage(message!(OptionName::Redirects, " {wrong}"))))?;
         let own = (timeout.is_some() || redirects.is_some())
             .then(|| Box::new(OwnOptions { timeout, redirects, stream: None }));
         let extra = RowExtra {
@@ -152,11 +152,11 @@ impl Submission {
 
 /// A completion queue of requests. May be used from any thread.
 #[pyclass(frozen, module = "headgate._headgate")]
-pub struct Mailbox(Kept<Submission>);
+pub struct Mailbox(ForkSafe<Submission>);
 
 impl Mailbox {
     pub fn new(run: Arc<Run>, watched: bool) -> PyResult<Self> {
-        Ok(Self(Kept::new(Submission::of_many(run, Descriptor::watched(watched)?))))
+        Ok(Self(ForkSafe::new(Submission::of_many(run, Descriptor::watched(watched)?))))
     }
 }
 
@@ -165,7 +165,7 @@ impl Mailbox {
     /// Queues these requests, numbered from `number` on. Returns the first of the consecutive ordinals by which they can be
     /// cancelled; `None`: the client is closed.
     fn feed(&self, py: Python<'_>, number: u64, requests: Vec<Request>) -> Option<u64> {
-        let submission = self.0.here()?;
+        let submission = self.0.get()?;
         py.detach(|| {
             let rows = requests.into_iter().zip(number..);
             submission.run.feed(
@@ -176,7 +176,7 @@ impl Mailbox {
 
     /// Waits for outcomes or the waker, for at most `timeout_s`; Ctrl-C ends the wait. Returns outcomes and bytes of bodies.
     fn wait(&self, py: Python<'_>, at_most: usize, timeout_s: f64) -> PyResult<(Vec<(u64, Answer)>, usize)> {
-        let Some(submission) = self.0.here() else { return Ok((Vec::new(), 0)) };
+        let Some(submission) = self.0.get() else { return Ok((Vec::new(), 0)) };
         let timeout = Duration::try_from_secs_f64(timeout_s).unwrap_or_default();
         let (arrived, bytes) = submission.wait(py, at_most, timeout)?;
         Ok((arrived.into_iter().map(numbered).collect(), bytes))
@@ -185,7 +185,7 @@ impl Mailbox {
     /// Takes outcomes that have arrived, and returns them with bytes of bodies. The descriptor becomes readable when there are
     /// more. With `at_most` 0 it does so only after a later call that takes an outcome.
     fn take(&self, at_most: usize) -> (Vec<(u64, Answer)>, usize) {
-        let Some(submission) = self.0.here() else { return (Vec::new(), 0) };
+        let Some(submission) = self.0.get() else { return (Vec::new(), 0) };
         if let Some(descriptor) = &submission.descriptor {
             descriptor.quiet();
         }
@@ -199,33 +199,33 @@ impl Mailbox {
 
     /// Releases the memory reservations of untaken outcomes, in all mailboxes of the client.
     fn release_memory(&self) {
-        if let Some(submission) = self.0.here() {
+        if let Some(submission) = self.0.get() {
             submission.run.release_memory();
         }
     }
 
     /// Returns the descriptor that an event loop watches; -1: there is none.
     fn fileno(&self) -> i32 {
-        self.0.here().and_then(|submission| submission.descriptor.as_deref()).map_or(-1, Descriptor::number)
+        self.0.get().and_then(|submission| submission.descriptor.as_deref()).map_or(-1, Descriptor::number)
     }
 
     /// Wakes the waiting caller, though no outcome has arrived.
     fn wake(&self) {
-        if let Some(submission) = self.0.here() {
+        if let Some(submission) = self.0.get() {
             submission.waker.wake();
         }
     }
 
     /// Cancels the row with this ordinal (see `feed`).
     fn cancel(&self, ordinal: u64) {
-        if let Some(submission) = self.0.here() {
+        if let Some(submission) = self.0.get() {
             submission.run.cancel(ordinal);
         }
     }
 
     /// Closes the mailbox and cancels its requests.
     fn close(&self, py: Python<'_>) {
-        if let Some(submission) = self.0.here() {
+        if let Some(submission) = self.0.get() {
             py.detach(|| {
                 submission.completions.close();
                 submission.run.cancel_unwanted();

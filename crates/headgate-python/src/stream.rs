@@ -13,12 +13,12 @@ use pyo3::types::PyBytes;
 
 use crate::answer::{Answer, FailureFields, failure_fields};
 use crate::descriptor::Descriptor;
-use crate::kept::Kept;
+use crate::fork_safe::ForkSafe;
 use crate::mailbox::{Request, SLICE, Submission};
 
 /// A response whose body is streamed. May be used from any thread. Dropping it cancels the exchange.
 #[pyclass(frozen, module = "headgate._headgate")]
-pub struct ResponseStream(Kept<Streaming>);
+pub struct ResponseStream(ForkSafe<Streaming>);
 
 struct Streaming {
     submission: Submission,
@@ -70,7 +70,7 @@ impl ResponseStream {
         let body = Arc::new(BodyStream::new(Box::new(move || waker.wake())));
         let row = request.for_stream(submission.completions.reply_to(0), body.clone());
         let ordinal = submission.run.feed(vec![row])?;
-        Some(Self(Kept::new(Streaming { submission, ordinal, body, has_headers: AtomicBool::new(false) })))
+        Some(Self(ForkSafe::new(Streaming { submission, ordinal, body, has_headers: AtomicBool::new(false) })))
     }
 }
 
@@ -79,14 +79,14 @@ impl ResponseStream {
     /// Waits for the headers of the response, or for the outcome of a request without them. An exception meanwhile, such as
     /// Ctrl-C, cancels the request. `None`: this is a fork.
     fn wait_head(&self, py: Python<'_>) -> PyResult<Option<Answer>> {
-        let Some(streaming) = self.0.here() else { return Ok(None) };
+        let Some(streaming) = self.0.get() else { return Ok(None) };
         let arrived = streaming.submission.wait_for_one(py).inspect_err(|_| streaming.close())?;
         Ok(Some(streaming.receive(arrived)))
     }
 
     /// Returns the headers, if they have come; if not, the descriptor becomes readable when they have.
     fn take_head(&self) -> Option<Answer> {
-        let streaming = self.0.here()?;
+        let streaming = self.0.get()?;
         let mut arrived: Vec<Arrived> = Vec::new();
         streaming.submission.completions.take(1, &mut arrived);
         arrived.pop().map(|arrived| streaming.receive(arrived))
@@ -94,14 +94,14 @@ impl ResponseStream {
 
     /// Begins the delivery of the body: as it came if `raw`, otherwise decoded.
     fn begin(&self, raw: bool) {
-        if let Some(streaming) = self.0.here() {
+        if let Some(streaming) = self.0.get() {
             streaming.body.begin(raw);
         }
     }
 
     /// Waits for more of the body; empty: it has ended. An exception meanwhile, such as Ctrl-C, does not affect the stream.
     fn wait<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyBytes>>> {
-        let Some(streaming) = self.0.here() else { return Ok(None) };
+        let Some(streaming) = self.0.get() else { return Ok(None) };
         loop {
             let read = py.detach(|| streaming.read_within(SLICE));
             match read {
@@ -115,7 +115,7 @@ impl ResponseStream {
     /// Returns the bytes of the body that have come; empty: it has ended. `None`: none have come, and the descriptor
     /// becomes readable when some have.
     fn take<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyBytes>> {
-        let streaming = self.0.here()?;
+        let streaming = self.0.get()?;
         match py.detach(|| streaming.body.read()) {
             StreamRead::Bytes(bytes) => Some(PyBytes::new(py, &bytes)),
             StreamRead::End(_) => Some(PyBytes::new(py, &[])),
@@ -126,36 +126,36 @@ impl ResponseStream {
     /// Why the body is incomplete, when it has ended.
     #[getter]
     fn error(&self) -> Option<FailureFields> {
-        self.0.here()?.body.failure().as_ref().map(failure_fields)
+        self.0.get()?.body.failure().as_ref().map(failure_fields)
     }
 
     /// The bytes of the body that came over the connection.
     #[getter]
     fn received(&self) -> u64 {
-        self.0.here().map_or(0, |streaming| streaming.body.received())
+        self.0.get().map_or(0, |streaming| streaming.body.received())
     }
 
     /// Returns whether this is the process that made the request.
     #[getter]
     fn is_here(&self) -> bool {
-        self.0.here().is_some()
+        self.0.get().is_some()
     }
 
     /// Returns the descriptor that an event loop watches; -1: there is none.
     fn fileno(&self) -> i32 {
-        self.0.here().and_then(|streaming| streaming.submission.descriptor.as_deref()).map_or(-1, Descriptor::number)
+        self.0.get().and_then(|streaming| streaming.submission.descriptor.as_deref()).map_or(-1, Descriptor::number)
     }
 
     /// Makes the descriptor unreadable, until something comes that the caller waits for.
     fn quiet(&self) {
-        if let Some(descriptor) = self.0.here().and_then(|streaming| streaming.submission.descriptor.as_ref()) {
+        if let Some(descriptor) = self.0.get().and_then(|streaming| streaming.submission.descriptor.as_ref()) {
             descriptor.quiet();
         }
     }
 
     /// Abandons the rest of the body. A second call does nothing.
     fn close(&self, py: Python<'_>) {
-        if let Some(streaming) = self.0.here() {
+        if let Some(streaming) = self.0.get() {
             py.detach(|| streaming.close());
         }
     }

@@ -232,7 +232,7 @@ impl HostQueue {
     }
 
     /// Returns whether a row may start now, and which one.
-    pub(super) fn look(&mut self, now: Instant) -> (Readiness, Option<NextRow>) {
+    pub(super) fn evaluate(&mut self, now: Instant) -> (Readiness, Option<NextRow>) {
         if self.waiting() == 0 {
             return (Readiness::Idle, None);
         }

@@ -260,7 +260,7 @@ impl Scheduler {
             return self.wait(Some(ThrottledBy::Network), until, now);
         }
         while let Some((_, index)) = self.ready.first().copied() {
-            let (readiness, next) = self.hosts.at(index).look(now);
+            let (readiness, next) = self.hosts.at(index).evaluate(now);
             let Some(next) = next.filter(|_| matches!(readiness, Readiness::Ready(_))) else {
                 self.settle(index, now);
                 continue;

@@ -32,7 +32,7 @@ impl Scheduler {
         if let Some(by) = host.readiness.throttled_by() {
             self.waiting[by as usize] -= host.counted;
         }
-        host.readiness = host.look(now).0;
+        host.readiness = host.evaluate(now).0;
         host.counted = host.waiting();
         if let Some(by) = host.readiness.throttled_by() {
             self.waiting[by as usize] += host.counted;

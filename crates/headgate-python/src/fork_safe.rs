@@ -3,23 +3,23 @@
 use std::{mem, process};
 
 /// A value that is dropped only in the process that made it, and leaked in its forks.
-pub struct Kept<T> {
+pub struct ForkSafe<T> {
     value: Option<T>,
     process: u32,
 }
 
-impl<T> Kept<T> {
+impl<T> ForkSafe<T> {
     pub fn new(value: T) -> Self {
         Self { value: Some(value), process: process::id() }
     }
 
     /// Returns the value, or `None` in a fork of the process that made it.
-    pub fn here(&self) -> Option<&T> {
+    pub fn get(&self) -> Option<&T> {
         self.value.as_ref().filter(|_| self.process == process::id())
     }
 }
 
-impl<T> Drop for Kept<T> {
+impl<T> Drop for ForkSafe<T> {
     fn drop(&mut self) {
         if self.process != process::id() {
             mem::forget(self.value.take());
