@@ -1,22 +1,28 @@
-//! `Answer`: what became of one request. Its fields become Python's when they are looked at.
+//! `Answer`: the outcome of one request. Its fields become Python objects when they are read.
 
 use std::sync::{Mutex, PoisonError};
 
 use headgate_engine::engine::completion_queue::Arrived;
-use headgate_engine::model::outcome::{Body, Outcome};
+use headgate_engine::model::error::Failure;
+use headgate_engine::model::outcome::{Body, Outcome, Response};
 use pyo3::prelude::*;
 use pyo3::sync::{MutexExt as _, PyOnceLock};
 use pyo3::types::PyBytes;
 
-/// A kind of error, its message, and what of it varies.
-type Failure = (&'static str, String, Option<String>);
+/// A kind of error, its message, and the detail that varies.
+pub type FailureFields = (&'static str, String, Option<String>);
 
-/// Its memory is the caller's: none of it is set aside in the engine any more.
+pub fn failure_fields(failure: &Failure) -> FailureFields {
+    let Failure { kind, reason, .. } = failure;
+    (kind.name(), reason.message.to_string(), reason.detail.as_deref().map(str::to_owned))
+}
+
+/// The outcome of one request. The caller owns its memory: none of it is reserved in the engine any more.
 #[pyclass(frozen, module = "headgate._headgate")]
 pub struct Answer {
     /// `None`: the run has ended before.
     outcome: Option<Outcome>,
-    /// Until it is looked at.
+    /// The body, until it is first read.
     received: Mutex<Option<Body>>,
     body: PyOnceLock<Py<PyBytes>>,
 }
@@ -25,15 +31,15 @@ impl Answer {
     pub fn of(arrived: Arrived) -> Self {
         let mut outcome = arrived.outcome;
         if let Some(outcome) = &mut outcome {
-            outcome.give_memory_back();
+            outcome.release_memory();
         }
-        let answer = outcome.as_mut().and_then(|outcome| outcome.answer.as_mut());
-        let received = answer.and_then(|answer| answer.body.take());
+        let response = outcome.as_mut().and_then(|outcome| outcome.response.as_mut());
+        let received = response.and_then(|response| response.body.take());
         Self { outcome, received: Mutex::new(received), body: PyOnceLock::new() }
     }
 
-    fn answer(&self) -> Option<&headgate_engine::model::outcome::Answer> {
-        self.outcome.as_ref()?.answer.as_ref()
+    fn response(&self) -> Option<&Response> {
+        self.outcome.as_ref()?.response.as_ref()
     }
 }
 
@@ -41,21 +47,21 @@ impl Answer {
 impl Answer {
     #[getter]
     fn status(&self) -> Option<u16> {
-        Some(self.answer()?.status)
+        Some(self.response()?.status)
     }
 
-    /// Names and values as they were received; a value that is no UTF-8 is read as Latin-1.
+    /// Names and values as they were received; a value that is not UTF-8 is read as Latin-1.
     #[getter]
     fn headers(&self) -> Vec<(String, String)> {
-        let Some(answer) = self.answer() else { return Vec::new() };
+        let Some(response) = self.response() else { return Vec::new() };
         let text = |value: &[u8]| match std::str::from_utf8(value) {
             Ok(text) => text.to_owned(),
             Err(_) => value.iter().copied().map(char::from).collect(),
         };
-        answer.headers.iter().map(|(name, value)| (name.to_owned(), text(value))).collect()
+        response.headers.iter().map(|(name, value)| (name.to_owned(), text(value))).collect()
     }
 
-    /// The same object each time: it is not there twice.
+    /// The body; the same object each time, so that it exists once.
     #[getter]
     fn body(&self, py: Python<'_>) -> &Py<PyBytes> {
         self.body.get_or_init(py, || {
@@ -64,7 +70,7 @@ impl Answer {
         })
     }
 
-    /// Bytes of the body, which this does not make Python's.
+    /// The length of the body, which is not converted to a Python object.
     #[getter]
     fn body_len(&self, py: Python<'_>) -> usize {
         if let Some(body) = self.body.get(py) {
@@ -76,7 +82,7 @@ impl Answer {
 
     #[getter]
     fn body_truncated(&self) -> bool {
-        self.answer().is_some_and(|answer| answer.body_truncated)
+        self.response().is_some_and(|answer| answer.body_truncated)
     }
 
     #[getter]
@@ -84,13 +90,13 @@ impl Answer {
         Some(&self.outcome.as_ref()?.row.url)
     }
 
-    /// Where redirects have led.
+    /// The URL at the end of the redirect chain.
     #[getter]
     fn final_url(&self) -> Option<&str> {
         Some(self.outcome.as_ref()?.row.target())
     }
 
-    /// Status and the URL that it led to, of each redirect.
+    /// The status and the target of each redirect.
     #[getter]
     fn redirects(&self) -> Vec<(u16, &str)> {
         let hops = self.outcome.as_ref().map_or(&[][..], |outcome| outcome.row.hops());
@@ -107,10 +113,10 @@ impl Answer {
         self.outcome.as_ref().map_or(0, |outcome| outcome.attempts)
     }
 
-    /// As `HTTP/1.1`.
+    /// The version, as `HTTP/1.1`.
     #[getter]
     fn http_version(&self) -> Option<String> {
-        Some(format!("{:?}", self.answer()?.version))
+        Some(format!("{:?}", self.response()?.version))
     }
 
     #[getter]
@@ -118,14 +124,12 @@ impl Answer {
         self.outcome.as_ref()?.remote_addr.as_deref()
     }
 
-    /// Why there is no usable answer, if there is none.
+    /// Why there is no usable response, if there is none.
     #[getter]
-    fn error(&self) -> Option<Failure> {
+    fn error(&self) -> Option<FailureFields> {
         let Some(outcome) = &self.outcome else {
             return Some(("cancelled", "the client was closed before it had an answer".to_owned(), None));
         };
-        let failure = outcome.failure.as_ref()?;
-        let detail = failure.reason.detail.as_deref().map(str::to_owned);
-        Some((failure.kind.name(), failure.reason.message.to_string(), detail))
+        outcome.failure.as_ref().map(failure_fields)
     }
 }

@@ -1,4 +1,4 @@
-//! Arrow data of others, by the `PyCapsule` interface: the one place where their memory is taken over.
+//! Arrow data of other libraries, by the `PyCapsule` interface: the only file that takes over their memory.
 //! <https://arrow.apache.org/docs/format/CDataInterface/PyCapsuleInterface.html>
 
 #![expect(unsafe_code, reason = "a capsule holds a pointer, and only its name says what it points to")]
@@ -17,10 +17,10 @@ use pyo3::types::{PyCapsule, PyTuple};
 const ARRAY: &str = "__arrow_c_array__";
 const STREAM: &str = "__arrow_c_stream__";
 
-/// The record batches of an object: those of a stream, or the one that it is.
+/// Returns the record batches of an object: those of a stream, or a single one.
 ///
 /// # Errors
-/// `TypeError`: it is neither. `ValueError`: it is no table.
+/// `TypeError`: it is neither. `ValueError`: it is not a table.
 pub fn record_batches(object: &Bound<'_, PyAny>) -> PyResult<Box<dyn RecordBatchReader + Send>> {
     if let Some(method) = object.getattr_opt(ARRAY)? {
         let capsules = method.call0()?.cast_into::<PyTuple>()?;
@@ -33,7 +33,8 @@ pub fn record_batches(object: &Bound<'_, PyAny>) -> PyResult<Box<dyn RecordBatch
         return Err(PyTypeError::new_err(format!("a batch must have {ARRAY} or {STREAM}, and {name} has neither")));
     };
     let capsule = method.call0()?.cast_into::<PyCapsule>()?;
-    // SAFETY: a capsule of this name points to a stream that only its owner uses; reading it out leaves the owner a released one.
+    // SAFETY: a capsule of this name points to a stream that only its owner uses; reading it out leaves the owner a
+    // released one.
     let stream = unsafe { FFI_ArrowArrayStream::from_raw(pointer(&capsule, c"arrow_array_stream")?.as_ptr()) };
     let reader = RecordBatchStreamReader::try_new(stream).map_err(|error| no_table(&error))?;
     Ok(Box::new(reader))
@@ -42,8 +43,8 @@ pub fn record_batches(object: &Bound<'_, PyAny>) -> PyResult<Box<dyn RecordBatch
 fn record_batch(schema: &Bound<'_, PyCapsule>, array: &Bound<'_, PyCapsule>) -> PyResult<RecordBatch> {
     let schema = pointer::<FFI_ArrowSchema>(schema, c"arrow_schema")?;
     let array = pointer::<FFI_ArrowArray>(array, c"arrow_array")?;
-    // SAFETY: capsules of these names point to these. The array is moved out of its capsule, which it leaves released; the schema
-    // is looked at while its capsule lives.
+    // SAFETY: capsules of these names point to these types. The array is moved out of its capsule, which it leaves
+    // released; the schema is read while its capsule lives.
     let (data, schema) = unsafe {
         let array = FFI_ArrowArray::from_raw(array.as_ptr());
         let schema = schema.as_ref();

@@ -1,5 +1,5 @@
-//! `BatchFlow`: record batches through the engine, a step at a time. `BatchRuns`: what such calls have in common. `BatchTable`:
-//! batches that came out, as one table.
+//! `BatchFlow`: record batches through the engine, a step at a time. `BatchRuns`: the runs that such calls share.
+//! `BatchTable`: batches of results, as one table.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -21,8 +21,8 @@ use pyo3::types::PyCapsule;
 use crate::arrow_in::record_batches;
 use crate::descriptor::Descriptor;
 use crate::error::to_python;
+use crate::fork_safe::ForkSafe;
 use crate::json::to_json;
-use crate::kept::Kept;
 use crate::mailbox::Request;
 use crate::options::fetch_options;
 use crate::rows::{RowBatch, RowSchema};
@@ -30,23 +30,23 @@ use crate::rows::{RowBatch, RowSchema};
 /// The name of the input in messages.
 const INPUT: &str = "batches";
 
-/// May be used from any thread, of the process that made it.
+/// The runs of calls with batches. May be used from any thread, of the process that made it.
 #[pyclass(frozen, module = "headgate._headgate")]
 pub struct BatchRuns {
     inner: Arc<FedRuns>,
 }
 
-/// One call. One thread at a time has it.
+/// One call. Only one thread at a time may use it.
 #[pyclass(frozen, module = "headgate._headgate")]
 pub struct BatchFlow {
-    inner: Kept<Mutex<batches::BatchFlow>>,
+    inner: ForkSafe<Mutex<batches::BatchFlow>>,
     /// The descriptor that an event loop watches.
     descriptor: Option<Arc<Descriptor>>,
 }
 
 /// The kind of a call on the run of a client.
-pub enum Asks {
-    /// Rows of tables, with this that URLs are relative to.
+pub enum FlowInput {
+    /// Rows of tables, with the base of relative URLs.
     Tables(String),
     Requests,
 }
@@ -65,7 +65,7 @@ impl BatchRuns {
         Self { inner: Arc::default() }
     }
 
-    /// Begins a call with these options. `watched`: a loop watches its descriptor.
+    /// Begins a call with these options. `watched`: an event loop watches its descriptor.
     fn begin(&self, options: &Bound<'_, PyAny>, watched: bool) -> PyResult<BatchFlow> {
         let (py, mut options) = (options.py(), fetch_options(options)?);
         options.source.input = INPUT.into();
@@ -75,18 +75,18 @@ impl BatchRuns {
 
 #[pymethods]
 impl BatchFlow {
-    /// Takes rows of this object next, which has `__arrow_c_array__` or `__arrow_c_stream__`.
+    /// Sets an object with `__arrow_c_array__` or `__arrow_c_stream__` as the source of the next rows.
     fn take_from(&self, batch: &Bound<'_, PyAny>) -> PyResult<()> {
         let (py, reader) = (batch.py(), record_batches(batch)?);
-        self.with(py, |flow| flow.take_from(reader))
+        self.with(py, |flow| flow.set_reader(reader))
     }
 
-    /// Makes these requests.
+    /// Feeds these requests.
     fn feed(&self, py: Python<'_>, requests: Vec<Request>) -> PyResult<()> {
         self.with(py, |flow| flow.feed_requests(requests.into_iter().map(Request::into_row).collect()))
     }
 
-    /// There are no more batches, or requests.
+    /// Ends the input: there are no more batches, or requests.
     fn end(&self, py: Python<'_>) -> PyResult<()> {
         self.with(py, |flow| {
             flow.end();
@@ -94,18 +94,19 @@ impl BatchFlow {
         })
     }
 
-    /// Goes on for so long: a batch of results, if there is one by then, and whether it has come to its end or wants a batch.
+    /// Continues for at most this time. Returns a batch of results, if there is one by then, and whether the call has ended
+    /// or wants a batch.
     fn step(&self, py: Python<'_>, timeout_s: f64) -> PyResult<(Option<RowBatch>, bool, bool)> {
         let until = Instant::now() + Duration::try_from_secs_f64(timeout_s).unwrap_or_default();
         match self.with(py, |flow| flow.step(until))? {
             Step::Batch(records) => Ok((Some(RowBatch::of(records)), false, false)),
             Step::Ended => Ok((None, true, false)),
             Step::WantsBatch => Ok((None, false, true)),
-            Step::Waits => Ok((None, false, false)),
+            Step::Wait => Ok((None, false, false)),
         }
     }
 
-    /// In how many seconds there will be a batch, if nothing more arrives before.
+    /// Returns the seconds until a batch is due if no more outcomes arrive.
     fn ready_in_s(&self, py: Python<'_>) -> PyResult<Option<f64>> {
         let ready_at = self.with(py, |flow| Ok(flow.ready_at()))?;
         Ok(ready_at.map(|at| at.saturating_duration_since(Instant::now()).as_secs_f64()))
@@ -116,19 +117,19 @@ impl BatchFlow {
         self.descriptor.as_deref().map_or(-1, Descriptor::number)
     }
 
-    /// Its descriptor is not readable any more until something comes.
+    /// Makes the descriptor unreadable until an outcome arrives.
     fn quiet(&self) {
         if let Some(descriptor) = &self.descriptor {
             descriptor.quiet();
         }
     }
 
-    /// As that of a run.
+    /// Returns the snapshot of its run, as JSON.
     fn snapshot(&self, py: Python<'_>) -> PyResult<String> {
         to_json(py, &self.with(py, |flow| Ok(flow.snapshot()))?)
     }
 
-    /// A stream of the batches that this iterator has.
+    /// Returns a stream of the batches of this iterator.
     fn stream<'py>(&self, py: Python<'py>, batches: Py<PyAny>) -> PyResult<Bound<'py, PyCapsule>> {
         let schema = self.with(py, |flow| flow.schema())?;
         let stream = FFI_ArrowArrayStream::new(Box::new(Iterated { batches, schema }));
@@ -136,16 +137,16 @@ impl BatchFlow {
     }
 
     /// Releases the memory reservations of untaken results, in all calls that share its limits.
-    fn give_memory_back(&self, py: Python<'_>) -> PyResult<()> {
+    fn release_memory(&self, py: Python<'_>) -> PyResult<()> {
         self.with(py, |flow| {
-            flow.give_memory_back();
+            flow.release_memory();
             Ok(())
         })
     }
 
-    /// Cancels what is in flight.
+    /// Cancels requests in flight.
     fn close(&self, py: Python<'_>) {
-        if let Some(flow) = self.inner.here() {
+        if let Some(flow) = self.inner.get() {
             py.detach(|| locked(flow).close());
         }
     }
@@ -155,7 +156,7 @@ impl BatchFlow {
         self.with(py, |flow| flow.schema()).map(RowSchema::of)
     }
 
-    /// Batches that came out of it, as one table.
+    /// Returns batches of this call as one table.
     fn table(&self, py: Python<'_>, batches: Vec<PyRef<'_, RowBatch>>) -> PyResult<BatchTable> {
         let batches = batches.into_iter().map(|batch| batch.records().clone()).collect();
         let schema = self.with(py, |flow| flow.schema())?;
@@ -164,12 +165,18 @@ impl BatchFlow {
 }
 
 impl BatchFlow {
-    /// Begins a call on the run of a client. `watched`: a loop watches its descriptor.
-    pub fn on(py: Python<'_>, run: Arc<Run>, mut options: JobOptions, asks: Asks, watched: bool) -> PyResult<Self> {
+    /// Begins a call on the run of a client. `watched`: an event loop watches its descriptor.
+    pub fn on(
+        py: Python<'_>,
+        run: Arc<Run>,
+        mut options: JobOptions,
+        input: FlowInput,
+        watched: bool,
+    ) -> PyResult<Self> {
         options.source.input = INPUT.into();
-        Self::begin(py, watched, |waker| match asks {
-            Asks::Tables(base_url) => batches::BatchFlow::on(run, options, base_url, waker),
-            Asks::Requests => batches::BatchFlow::of_requests(run, options, waker),
+        Self::begin(py, watched, |waker| match input {
+            FlowInput::Tables(base_url) => batches::BatchFlow::on(run, options, base_url, waker),
+            FlowInput::Requests => batches::BatchFlow::of_requests(run, options, waker),
         })
     }
 
@@ -181,7 +188,7 @@ impl BatchFlow {
         let descriptor = Descriptor::watched(watched)?;
         let waker = descriptor.clone().map(|descriptor| descriptor as Arc<dyn WakeCaller>);
         let inner = py.detach(|| begin(waker)).map_err(|error| to_python(py, &error))?;
-        Ok(Self { inner: Kept::new(Mutex::new(inner)), descriptor })
+        Ok(Self { inner: ForkSafe::new(Mutex::new(inner)), descriptor })
     }
 
     fn with<T: Send>(
@@ -190,7 +197,7 @@ impl BatchFlow {
         what: impl FnOnce(&mut batches::BatchFlow) -> Result<T, JobError> + Send,
     ) -> PyResult<T> {
         let elsewhere = || JobError::usage("it was begun in another process: begin it after the fork");
-        let flow = self.inner.here().ok_or_else(elsewhere);
+        let flow = self.inner.get().ok_or_else(elsewhere);
         flow.and_then(|flow| py.detach(|| what(&mut locked(flow)))).map_err(|error| to_python(py, &error))
     }
 }
@@ -215,13 +222,13 @@ impl BatchTable {
         self.num_rows()
     }
 
-    /// The batches that it is made of.
+    /// The batches of the table.
     #[getter]
     fn batches(&self) -> Vec<RowBatch> {
         self.batches.iter().cloned().map(RowBatch::of).collect()
     }
 
-    /// The interface lets a stream keep its own schema whatever is requested.
+    /// The interface allows a stream to keep its own schema whatever is requested.
     #[pyo3(signature = (requested_schema=None))]
     fn __arrow_c_stream__<'py>(
         &self,
@@ -235,7 +242,7 @@ impl BatchTable {
     }
 }
 
-/// What a consumer in C calls. The iterator is Python's, and runs what is Python's of the input.
+/// A stream for a consumer in C. The iterator is a Python object, and runs Python code of the input.
 struct Iterated {
     batches: Py<PyAny>,
     schema: SchemaRef,
@@ -250,19 +257,19 @@ impl Iterator for Iterated {
             Ok(Some(batch?.cast::<RowBatch>()?.get().records().clone()))
         });
         next.map_err(|error: PyErr| {
-            // Its text comes first: nothing of Python's is to run after an interrupt.
-            let told = error.to_string();
-            Python::attach(|py| interrupt_again(py, &error));
-            ArrowError::ExternalError(told.into())
+            // Its text is made first: no Python code may run after an interrupt.
+            let text = error.to_string();
+            Python::attach(|py| raise_interrupt(py, &error));
+            ArrowError::ExternalError(text.into())
         })
         .transpose()
     }
 }
 
-/// Who reads a stream makes an error of its own of Ctrl-C, which is to end the program all the same.
-fn interrupt_again(py: Python<'_>, error: &PyErr) {
+/// Raises Ctrl-C again, to end the program: the reader of a stream turns it into an error of its own.
+fn raise_interrupt(py: Python<'_>, error: &PyErr) {
     if error.is_instance_of::<PyKeyboardInterrupt>(py) {
-        // Where that is not possible, there is the error.
+        // If that fails, the error remains.
         let _ = py.import("_thread").and_then(|thread| thread.call_method0("interrupt_main"));
     }
 }

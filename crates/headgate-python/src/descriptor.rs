@@ -1,4 +1,4 @@
-//! A file descriptor that a loop watches.
+//! A file descriptor that an event loop watches.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use pyo3::exceptions::PyOSError;
 pub use self::system::Descriptor;
 
 impl Descriptor {
-    /// One, if a loop watches.
+    /// Creates a descriptor, if an event loop watches it.
     pub fn watched(watched: bool) -> PyResult<Option<Arc<Self>>> {
         let descriptor = watched.then(Self::new).transpose().map_err(|error| PyOSError::new_err(error.to_string()))?;
         Ok(descriptor.map(Arc::new))
@@ -29,7 +29,7 @@ mod system {
 
     use nix::sys::eventfd::{EfdFlags, EventFd};
 
-    /// Readable from a ring until it is quieted.
+    /// Readable from a wake-up until it is quieted.
     pub struct Descriptor(EventFd);
 
     impl Descriptor {
@@ -42,7 +42,7 @@ mod system {
             self.0.as_fd().as_raw_fd()
         }
 
-        /// It can't fail but where it is full of rings, and then it is readable.
+        /// Wakes the event loop. It can only fail if wake-ups have filled it, and then it is readable.
         pub fn wake(&self) {
             let _ = self.0.write(1);
         }
@@ -59,7 +59,7 @@ mod system {
     use std::os::fd::AsRawFd as _;
     use std::os::unix::net::UnixStream;
 
-    /// Readable from a ring until it is quieted.
+    /// Readable from a wake-up until it is quieted.
     pub struct Descriptor {
         watched: UnixStream,
         rung: UnixStream,
@@ -77,7 +77,7 @@ mod system {
             self.watched.as_raw_fd()
         }
 
-        /// It can't fail but where it is full of rings, and then it is readable.
+        /// Wakes the event loop. It can only fail if wake-ups have filled it, and then it is readable.
         pub fn wake(&self) {
             let _ = (&self.rung).write(&[1]);
         }

@@ -1,4 +1,4 @@
-//! A job's directory, looked at: how far the job is, and its rows. Nothing is changed there.
+//! Reads a job's directory: the state of the job, and its rows. Nothing is changed there, except by `job_set`.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -15,7 +15,7 @@ use crate::error::to_python;
 use crate::json::to_json;
 use crate::rows::RowStream;
 
-/// `headgate_engine::job::status::Status` as JSON.
+/// Returns `headgate_engine::job::status::Status` as JSON.
 #[pyfunction]
 #[expect(clippy::needless_pass_by_value, reason = "PyO3 hands over what it made")]
 pub fn job_status(py: Python<'_>, output: PathBuf, check_all: bool) -> PyResult<String> {
@@ -25,10 +25,10 @@ pub fn job_status(py: Python<'_>, output: PathBuf, check_all: bool) -> PyResult<
 }
 
 /// The timeout for a running job to confirm a change: it looks twice a second.
-const PATIENCE: Duration = Duration::from_secs(3);
+const TIMEOUT: Duration = Duration::from_secs(3);
 
-/// Sets options of the job in a directory, or pauses it: `None` of `paused` leaves that as it is. What became of it, in a word,
-/// and why where it was refused.
+/// Sets options of the job in a directory, or pauses it; `paused` may be `None` to keep that as it is. Returns the result
+/// as a word, and the reason if it was refused.
 #[pyfunction]
 #[expect(clippy::needless_pass_by_value, reason = "PyO3 hands over what it made")]
 pub fn job_set(
@@ -38,7 +38,7 @@ pub fn job_set(
     paused: Option<bool>,
 ) -> PyResult<(&'static str, Option<String>)> {
     let change = Change { paused, set: settings };
-    let reply = py.detach(|| set::send(&output, &change, PATIENCE, Arc::new(Disk)));
+    let reply = py.detach(|| set::send(&output, &change, TIMEOUT, Arc::new(Disk)));
     Ok(match reply.map_err(|error| to_python(py, &error))? {
         Reply::Taken => ("taken", None),
         Reply::Refused(why) => ("refused", Some(why)),
@@ -47,7 +47,7 @@ pub fn job_set(
     })
 }
 
-/// The rows of the parts there are now: answered ones first.
+/// Returns the rows of the current parts: succeeded ones first.
 #[pyfunction]
 #[expect(clippy::needless_pass_by_value, reason = "PyO3 hands over what it made")]
 pub fn job_rows(py: Python<'_>, output: PathBuf) -> PyResult<RowStream> {

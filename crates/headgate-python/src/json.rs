@@ -1,4 +1,4 @@
-//! Figures that cross the seam whole and seldom cross as JSON.
+//! Figures that are passed to Python as JSON, since they are passed as a whole and seldom.
 
 use headgate_engine::model::error::JobError;
 use pyo3::prelude::*;

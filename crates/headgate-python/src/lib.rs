@@ -1,4 +1,4 @@
-//! `headgate._headgate`: the engine as Python sees it. One file for each Python noun; nothing is decided here.
+//! `headgate._headgate`: the engine's interface to Python. One file for each Python class; nothing is decided here.
 
 #[cfg(target_os = "linux")]
 mod allocator;
@@ -9,8 +9,8 @@ mod client;
 mod descriptor;
 mod directory;
 mod error;
+mod fork_safe;
 mod json;
-mod kept;
 mod mailbox;
 mod mock;
 mod option_reader;

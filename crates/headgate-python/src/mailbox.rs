@@ -1,4 +1,4 @@
-//! `Mailbox`: where the answers to one caller's requests arrive, many at a time.
+//! `Mailbox`: the completion queue of one caller's requests, many at a time.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -18,12 +18,12 @@ use pyo3::types::PyString;
 use crate::answer::Answer;
 use crate::descriptor::Descriptor;
 use crate::error::to_python;
-use crate::kept::Kept;
+use crate::fork_safe::ForkSafe;
 use crate::options::redirect_policy;
 
 /// The interval at which a waiting caller checks for Ctrl-C.
 pub const SLICE: Duration = Duration::from_millis(100);
-/// Longer than any request: its own times end it.
+/// Longer than any request, whose own timeouts end it.
 const WITHOUT_END: Duration = Duration::from_hours(24 * 365);
 
 /// The attributes of `headgate.client._request.NativeRequest`.
@@ -46,16 +46,16 @@ pub struct Request(Row);
 impl<'py> FromPyObject<'_, 'py> for Request {
     type Error = PyErr;
 
-    fn extract(given: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
-        if given.is_instance_of::<PyString>() {
-            return Ok(Self(Row::new(0, given.extract::<String>()?)));
+    fn extract(object: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        if object.is_instance_of::<PyString>() {
+            return Ok(Self(Row::new(0, object.extract::<String>()?)));
         }
         let NativeRequest { url, method, headers, body, body_type, timeout_s, redirects, cost, defect } =
-            given.extract()?;
+            object.extract()?;
         let timeout = timeout_s.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
         let redirects = redirects.map(|name| redirect_policy(&name)).transpose();
         let redirects = redirects
-            .map_err(|wrong| to_python(given.py(), &JobError::usage(message!(OptionName::Redirects, " {wrong}"))))?;
+            .map_err(|wrong| to_python(object.py(), &JobError::usage(message!(OptionName::Redirects, " {wrong}"))))?;
         let own = (timeout.is_some() || redirects.is_some())
             .then(|| Box::new(OwnOptions { timeout, redirects, stream: None }));
         let extra = RowExtra {
@@ -83,7 +83,7 @@ impl Request {
         row
     }
 
-    /// As [`Request::for_reply`]; its body goes there while it comes.
+    /// As [`Request::for_reply`], with a stream for its body.
     pub fn for_stream(self, reply_to: Option<Arc<ReplyTo>>, body: Arc<BodyStream>) -> Row {
         let mut row = self.for_reply(reply_to);
         row.extra.get_or_insert_default().own.get_or_insert_default().stream = Some(body);
@@ -92,7 +92,7 @@ impl Request {
 }
 
 /// A caller's requests in a run, with the completion queue for their outcomes.
-pub struct Asking {
+pub struct Submission {
     pub run: Arc<Run>,
     pub completions: Arc<CompletionQueue>,
     pub waker: Arc<Waker>,
@@ -100,7 +100,7 @@ pub struct Asking {
     pub descriptor: Option<Arc<Descriptor>>,
 }
 
-impl Asking {
+impl Submission {
     /// Creates it for one row. `descriptor`: the one that an event loop watches.
     pub fn of_one(run: Arc<Run>, descriptor: Option<Arc<Descriptor>>) -> Self {
         let waker = waker(descriptor.as_ref());
@@ -138,7 +138,7 @@ impl Asking {
                 let was_rung = self.waker.wait(SLICE.min(left));
                 let Taken { bytes, .. } = self.completions.take(max, &mut arrived);
                 if !was_rung {
-                    self.run.give_memory_back();
+                    self.run.release_memory();
                 }
                 (was_rung || !arrived.is_empty()).then_some(bytes)
             });
@@ -150,13 +150,13 @@ impl Asking {
     }
 }
 
-/// May be used from any thread.
+/// A completion queue of requests. May be used from any thread.
 #[pyclass(frozen, module = "headgate._headgate")]
-pub struct Mailbox(Kept<Asking>);
+pub struct Mailbox(ForkSafe<Submission>);
 
 impl Mailbox {
     pub fn new(run: Arc<Run>, watched: bool) -> PyResult<Self> {
-        Ok(Self(Kept::new(Asking::of_many(run, Descriptor::watched(watched)?))))
+        Ok(Self(ForkSafe::new(Submission::of_many(run, Descriptor::watched(watched)?))))
     }
 }
 
@@ -165,71 +165,71 @@ impl Mailbox {
     /// Queues these requests, numbered from `number` on. Returns the first of the consecutive ordinals by which they can be
     /// cancelled; `None`: the client is closed.
     fn feed(&self, py: Python<'_>, number: u64, requests: Vec<Request>) -> Option<u64> {
-        let asking = self.0.here()?;
+        let submission = self.0.get()?;
         py.detach(|| {
             let rows = requests.into_iter().zip(number..);
-            asking
-                .run
-                .feed(rows.map(|(request, number)| request.for_reply(asking.completions.reply_to(number))).collect())
+            submission.run.feed(
+                rows.map(|(request, number)| request.for_reply(submission.completions.reply_to(number))).collect(),
+            )
         })
     }
 
     /// Waits for outcomes or the waker, for at most `timeout_s`; Ctrl-C ends the wait. Returns outcomes and bytes of bodies.
     fn wait(&self, py: Python<'_>, at_most: usize, timeout_s: f64) -> PyResult<(Vec<(u64, Answer)>, usize)> {
-        let Some(asking) = self.0.here() else { return Ok((Vec::new(), 0)) };
+        let Some(submission) = self.0.get() else { return Ok((Vec::new(), 0)) };
         let timeout = Duration::try_from_secs_f64(timeout_s).unwrap_or_default();
-        let (arrived, bytes) = asking.wait(py, at_most, timeout)?;
+        let (arrived, bytes) = submission.wait(py, at_most, timeout)?;
         Ok((arrived.into_iter().map(numbered).collect(), bytes))
     }
 
     /// Takes outcomes that have arrived, and returns them with bytes of bodies. The descriptor becomes readable when there are
     /// more. With `at_most` 0 it does so only after a later call that takes an outcome.
     fn take(&self, at_most: usize) -> (Vec<(u64, Answer)>, usize) {
-        let Some(asking) = self.0.here() else { return (Vec::new(), 0) };
-        if let Some(descriptor) = &asking.descriptor {
+        let Some(submission) = self.0.get() else { return (Vec::new(), 0) };
+        if let Some(descriptor) = &submission.descriptor {
             descriptor.quiet();
         }
         let mut arrived = Vec::new();
-        let Taken { bytes, is_all } = asking.completions.take(at_most, &mut arrived);
+        let Taken { bytes, is_all } = submission.completions.take(at_most, &mut arrived);
         if !is_all && at_most > 0 {
-            asking.waker.wake();
+            submission.waker.wake();
         }
         (arrived.into_iter().map(numbered).collect(), bytes)
     }
 
     /// Releases the memory reservations of untaken outcomes, in all mailboxes of the client.
-    fn give_memory_back(&self) {
-        if let Some(asking) = self.0.here() {
-            asking.run.give_memory_back();
+    fn release_memory(&self) {
+        if let Some(submission) = self.0.get() {
+            submission.run.release_memory();
         }
     }
 
     /// Returns the descriptor that an event loop watches; -1: there is none.
     fn fileno(&self) -> i32 {
-        self.0.here().and_then(|asking| asking.descriptor.as_deref()).map_or(-1, Descriptor::number)
+        self.0.get().and_then(|submission| submission.descriptor.as_deref()).map_or(-1, Descriptor::number)
     }
 
     /// Wakes the waiting caller, though no outcome has arrived.
     fn wake(&self) {
-        if let Some(asking) = self.0.here() {
-            asking.waker.wake();
+        if let Some(submission) = self.0.get() {
+            submission.waker.wake();
         }
     }
 
     /// Cancels the row with this ordinal (see `feed`).
     fn cancel(&self, ordinal: u64) {
-        if let Some(asking) = self.0.here() {
-            asking.run.cancel(ordinal);
+        if let Some(submission) = self.0.get() {
+            submission.run.cancel(ordinal);
         }
     }
 
     /// Closes the mailbox and cancels its requests.
     fn close(&self, py: Python<'_>) {
-        if let Some(asking) = self.0.here() {
+        if let Some(submission) = self.0.get() {
             py.detach(|| {
-                asking.completions.close();
-                asking.run.cancel_unwanted();
-                asking.waker.wake();
+                submission.completions.close();
+                submission.run.cancel_unwanted();
+                submission.waker.wake();
             });
         }
     }

@@ -1,4 +1,4 @@
-//! `MockNetwork`: connections that end in this process, and are served by the caller that takes them.
+//! `MockNetwork`: connections that end in this process, and are served by the caller that accepts them.
 
 use std::io;
 use std::mem;
@@ -16,7 +16,7 @@ use pyo3::prelude::*;
 
 use crate::descriptor::Descriptor;
 
-/// May be used from any thread.
+/// A mock network. May be used from any thread.
 #[pyclass(frozen, weakref, module = "headgate._headgate")]
 pub struct MockNetwork(Arc<Network>);
 
@@ -33,7 +33,7 @@ pub struct MockConnection {
 struct Network {
     process: u32,
     descriptor: Descriptor,
-    /// At most as many as the engines have lanes.
+    /// Connections that were not accepted yet: at most as many as the engines have lanes.
     waiting: Mutex<Waiting>,
 }
 
@@ -70,7 +70,7 @@ impl ConnectMock for Network {
         let verdict = Arc::<Verdict>::default();
         let line = Line { socket, verdict: verdict.clone() };
         let origin = host.key(LimitBy::Origin).into();
-        // Drops connections that the client closed before they were taken: only they hold their verdict.
+        // Drops connections that the client closed before they were accepted: only they hold their verdict.
         waiting.retain(|connection| Arc::strong_count(&connection.verdict) > 1);
         waiting.push(MockConnection { origin, socket: Mutex::new(Some(other)), verdict });
         self.descriptor.wake();

@@ -18,7 +18,7 @@ use headgate_engine::model::options::{
     BodyCoding, Dns, Format, JobOptions, Output, RedirectPolicy, RequestOptions, RunOptions, SaveFormat, TlsMin,
 };
 use headgate_engine::model::secret::Secret;
-use headgate_engine::run::checks::{mistakes, mistakes_of_ends};
+use headgate_engine::run::checks::{mistakes, mistakes_of_input_and_output};
 use headgate_engine::run::named_address::host_address;
 use pyo3::prelude::*;
 use pyo3::types::PyString;
@@ -92,7 +92,7 @@ fn read_fetch(options: &Bound<'_, PyAny>) -> (JobOptions, Vec<Mistake>) {
     let mut job = JobOptions::default();
     let reader = OptionReader::new(options);
     reader.read_work(&mut job);
-    let JobOptions { source, sink, request, answer, run, .. } = &mut job;
+    let JobOptions { source, sink, request, response, run, .. } = &mut job;
     let mut inputs = Vec::new();
     reader.read_list(OptionName::Input, &mut inputs);
     let mut inputs = inputs.into_iter();
@@ -104,9 +104,9 @@ fn read_fetch(options: &Bound<'_, PyAny>) -> (JobOptions, Vec<Mistake>) {
     reader.read(OptionName::IfModifiedSinceColumn, &mut source.if_modified_since_column);
     reader.read(OptionName::SaveTo, &mut source.save_to);
     reader.read(OptionName::ChecksumColumn, &mut source.checksum_column);
-    reader.read_list(OptionName::Select, &mut answer.select);
-    reader.read_list(OptionName::Require, &mut answer.require);
-    reader.read_list(OptionName::Omit, &mut answer.omit);
+    reader.read_list(OptionName::Select, &mut response.select);
+    reader.read_list(OptionName::Require, &mut response.require);
+    reader.read_list(OptionName::Omit, &mut response.omit);
     let save_formats = [("files", SaveFormat::Files), ("tar", SaveFormat::Tar)];
     reader.read_one_of(OptionName::SaveFormat, &mut source.save_format, save_formats);
     reader.read(OptionName::UrlColumn, &mut source.url_column);
@@ -136,7 +136,7 @@ fn read_fetch(options: &Bound<'_, PyAny>) -> (JobOptions, Vec<Mistake>) {
     reader.read(OptionName::Raw, &mut request.raw);
     reader.read_whole(OptionName::Window, &mut run.window);
     let needs_output = reader.attribute("needs_output").map(|needs_output| needs_output.extract().unwrap_or(true));
-    let of_ends = needs_output.map(|needs_output| mistakes_of_ends(&job, needs_output)).unwrap_or_default();
+    let of_ends = needs_output.map(|needs_output| mistakes_of_input_and_output(&job, needs_output)).unwrap_or_default();
     let found = with_mistakes(reader, of_ends.into_iter().chain(mistakes(&job)));
     (job, found)
 }
@@ -165,7 +165,7 @@ fn with_mistakes(reader: OptionReader<'_, '_>, others: impl Iterator<Item = Mist
 fn use_mock(options: &Bound<'_, PyAny>, request: &mut RequestOptions) -> PyResult<()> {
     let mock = options.getattr_opt("mock")?.filter(|mock| !mock.is_none());
     if let Some(mock) = mock {
-        request.answered_by(mock.extract::<PyRef<'_, MockNetwork>>()?.mock_transport());
+        request.use_mock_transport(mock.extract::<PyRef<'_, MockNetwork>>()?.mock_transport());
     }
     Ok(())
 }
@@ -173,10 +173,10 @@ fn use_mock(options: &Bound<'_, PyAny>, request: &mut RequestOptions) -> PyResul
 impl OptionReader<'_, '_> {
     /// Reads what a new job and a retry have in common.
     fn read_work(&self, job: &mut JobOptions) {
-        let JobOptions { source, sink, request, answer, run, engine } = job;
+        let JobOptions { source, sink, request, response, run, engine } = job;
         self.read(OptionName::CostColumn, &mut source.cost_column);
         self.read_whole(OptionName::MaxPageBytes, &mut source.max_page_bytes);
-        self.read(OptionName::CostFrom, &mut answer.cost_from);
+        self.read(OptionName::CostFrom, &mut response.cost_from);
         self.read_headers(OptionName::HeaderTemplates, &mut source.templates.headers);
         self.read(OptionName::Json, &mut source.templates.json);
         self.read_list(OptionName::DataUrlencode, &mut source.templates.data_urlencode);
@@ -189,7 +189,7 @@ impl OptionReader<'_, '_> {
         });
         self.read_seconds(OptionName::GraceS, &mut run.grace);
         self.read_limits(run);
-        self.read_given(&mut run.given);
+        self.read_given(&mut run.named_options);
         self.read_seconds(OptionName::TimeoutS, &mut request.timeout);
         self.read_seconds(OptionName::ConnectTimeoutS, &mut request.connect_timeout);
         self.read_headers(OptionName::Headers, &mut request.headers);

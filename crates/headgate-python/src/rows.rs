@@ -17,7 +17,7 @@ use pyo3::types::PyCapsule;
 
 use crate::error::to_python;
 
-/// Reads the parts anew for each consumer: it is never used up. May be used from any thread.
+/// The rows of parts. It reads the parts anew for each consumer: it is never used up. May be used from any thread.
 #[pyclass(frozen, module = "headgate._headgate")]
 pub struct RowStream {
     parts: Vec<PartFile>,
@@ -84,7 +84,7 @@ impl RowStream {
         RowBatches { rows: Mutex::new(self.rows()) }
     }
 
-    /// The interface lets a stream keep its own schema whatever is requested.
+    /// The interface allows a stream to keep its own schema whatever is requested.
     #[pyo3(signature = (requested_schema=None))]
     fn __arrow_c_stream__<'py>(
         &self,
@@ -96,7 +96,7 @@ impl RowStream {
         PyCapsule::new_with_value(py, stream, c"arrow_array_stream")
     }
 
-    /// What pandas and numpy ask first. Without it they iterate, and make one column of the batches without a word.
+    /// Refuses what pandas and numpy try first. Otherwise they would iterate, and silently make one column of the batches.
     #[pyo3(signature = (dtype=None, *, copy=None))]
     #[expect(clippy::unused_self, reason = "a method in Python")]
     fn __array__(&self, dtype: Option<Bound<'_, PyAny>>, copy: Option<Bound<'_, PyAny>>) -> PyResult<()> {
@@ -130,7 +130,7 @@ impl RowBatch {
         schema_capsule(py, self.records.schema_ref())
     }
 
-    /// The interface lets a batch keep its own schema whatever is requested.
+    /// The interface allows a batch to keep its own schema whatever is requested.
     #[pyo3(signature = (requested_schema=None))]
     fn __arrow_c_array__<'py>(
         &self,
@@ -157,7 +157,7 @@ fn schema_capsule<'py>(py: Python<'py>, schema: &SchemaRef) -> PyResult<Bound<'p
     PyCapsule::new_with_value(py, schema, c"arrow_schema")
 }
 
-/// What a consumer in C calls. It holds nothing of Python's, so the interpreter lock is the consumer's to release.
+/// A stream for a consumer in C. It holds no Python objects, so the consumer may release the interpreter lock.
 struct Reader(PartRows);
 
 impl Iterator for Reader {

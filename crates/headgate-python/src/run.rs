@@ -1,4 +1,4 @@
-//! `Run`: one run of a job. Its figures cross as JSON, under the names of `headgate_engine::stats::report`.
+//! `Run`: one run of a job. Its figures are passed as JSON, under the names of `headgate_engine::stats::report`.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use crate::error::to_python;
 use crate::json::to_json;
 use crate::options::{fetch_options, retry_options};
 
-/// May be used from any thread.
+/// One run of a job. May be used from any thread.
 #[pyclass(frozen, module = "headgate._headgate")]
 pub struct Run {
     inner: run::Run,
@@ -25,7 +25,7 @@ impl Run {
         started.map(|inner| Self { inner }).map_err(|error| to_python(py, &error))
     }
 
-    /// Asks rows again that a job gave up.
+    /// Retries the failed rows of a job.
     #[staticmethod]
     fn retry(options: &Bound<'_, PyAny>) -> PyResult<Self> {
         let (py, options) = (options.py(), retry_options(options)?);
@@ -33,7 +33,8 @@ impl Run {
         started.map(|inner| Self { inner }).map_err(|error| to_python(py, &error))
     }
 
-    /// `timeout_s` below 0 or not a number: does not wait.
+    /// Waits for the end of the run, and returns whether it has ended. With a `timeout_s` below 0 or not a number it does
+    /// not wait.
     fn wait(&self, py: Python<'_>, timeout_s: f64) -> bool {
         let timeout = Duration::try_from_secs_f64(timeout_s).unwrap_or_default();
         py.detach(|| self.inner.wait(timeout))
@@ -47,7 +48,7 @@ impl Run {
         self.inner.abort();
     }
 
-    /// Options by their names, with their values as text.
+    /// Sets options, by name, with their values as text.
     fn set(&self, py: Python<'_>, settings: BTreeMap<String, String>) -> PyResult<()> {
         py.detach(|| self.inner.set(settings)).map_err(|error| to_python(py, &error))
     }

@@ -1,4 +1,4 @@
-//! `Server`: the local server to rehearse against.
+//! `Server`: the local server for tests and rehearsals.
 
 use std::net::{IpAddr, ToSocketAddrs};
 use std::path::PathBuf;
@@ -14,7 +14,7 @@ use pyo3::prelude::*;
 
 use crate::error::to_python;
 
-/// May be used from any thread. It stops when it is collected.
+/// A local server. May be used from any thread. It stops when it is collected.
 #[pyclass(frozen, module = "headgate._headgate")]
 pub struct Server {
     inner: Mutex<headgate_testserver::Server>,
@@ -22,7 +22,7 @@ pub struct Server {
     address: String,
 }
 
-/// As `headgate.jobs._server.ServerOptions` has them.
+/// The fields of `headgate.jobs._server.ServerOptions`.
 #[derive(FromPyObject)]
 struct Options {
     host: String,
@@ -44,7 +44,7 @@ struct Options {
     robots: Option<String>,
 }
 
-/// As `headgate.jobs._server.ApiLimits` has them.
+/// The fields of `headgate.jobs._server.ApiLimits`.
 #[derive(FromPyObject)]
 struct Api {
     requests_per_s: Option<f64>,
@@ -64,7 +64,7 @@ impl Server {
             usage(message!(OptionName::Host.set(options.host.as_str()), ": no address of this machine"))
         })?;
         let config = config(host, options).map_err(|mistake| usage(mistake.into()))?;
-        // As many clients as the hard limit allows; with fewer files it still serves, so a failure is none.
+        // As many clients as the hard limit allows; with fewer files it still serves, so a failure is ignored.
         let _ = raise_open_files();
         let server = py
             .detach(|| headgate_testserver::Server::start(config))

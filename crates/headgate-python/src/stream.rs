@@ -1,4 +1,4 @@
-//! `ResponseStream`: one response whose body is taken while it comes.
+//! `ResponseStream`: one response whose body is read while it arrives.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -6,57 +6,53 @@ use std::time::{Duration, Instant};
 
 use headgate_engine::engine::completion_queue::Arrived;
 use headgate_engine::engine::waker::WakeCaller as _;
-use headgate_engine::model::body_stream::{BodyStream, Taken};
-use headgate_engine::model::error::Failure;
+use headgate_engine::model::body_stream::{BodyStream, StreamRead};
 use headgate_engine::run::Run;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
-use crate::answer::Answer;
+use crate::answer::{Answer, FailureFields, failure_fields};
 use crate::descriptor::Descriptor;
-use crate::kept::Kept;
-use crate::mailbox::{Asking, Request, SLICE};
+use crate::fork_safe::ForkSafe;
+use crate::mailbox::{Request, SLICE, Submission};
 
-/// A kind of error, its message, and what of it varies.
-type Told = (&'static str, String, Option<String>);
-
-/// May be used from any thread. Dropping it cancels the exchange.
+/// A response whose body is streamed. May be used from any thread. Dropping it cancels the exchange.
 #[pyclass(frozen, module = "headgate._headgate")]
-pub struct ResponseStream(Kept<Streaming>);
+pub struct ResponseStream(ForkSafe<Streaming>);
 
 struct Streaming {
-    asking: Asking,
+    submission: Submission,
     ordinal: u64,
     body: Arc<BodyStream>,
-    /// The caller has taken the headers, or the outcome of a request without them.
-    is_answered: AtomicBool,
+    /// Whether the caller has the headers, or the outcome of a request without them.
+    has_headers: AtomicBool,
 }
 
 impl Streaming {
     /// Abandons the response.
     fn close(&self) {
-        if !self.is_answered.swap(true, Ordering::Relaxed) {
-            self.asking.completions.close();
-            self.asking.run.cancel(self.ordinal);
+        if !self.has_headers.swap(true, Ordering::Relaxed) {
+            self.submission.completions.close();
+            self.submission.run.cancel(self.ordinal);
         }
         self.body.close();
     }
 
-    fn answer(&self, arrived: Arrived) -> Answer {
-        self.is_answered.store(true, Ordering::Relaxed);
+    fn receive(&self, arrived: Arrived) -> Answer {
+        self.has_headers.store(true, Ordering::Relaxed);
         Answer::of(arrived)
     }
 
-    /// What comes within so long.
-    fn taken_in(&self, time: Duration) -> Taken {
+    /// Waits for at most `time`, and reads from the stream.
+    fn read_within(&self, time: Duration) -> StreamRead {
         let by = Instant::now() + time;
         loop {
-            let taken = self.body.take();
+            let read = self.body.read();
             let left = by.saturating_duration_since(Instant::now());
-            if taken != Taken::Nothing || left.is_zero() {
-                return taken;
+            if read != StreamRead::Nothing || left.is_zero() {
+                return read;
             }
-            self.asking.waker.wait(left);
+            self.submission.waker.wait(left);
         }
     }
 }
@@ -67,99 +63,99 @@ impl Drop for Streaming {
 }
 
 impl ResponseStream {
-    /// Asks; `None`: the client is closed.
-    pub fn ask(run: Arc<Run>, request: Request, descriptor: Option<Arc<Descriptor>>) -> Option<Self> {
-        let asking = Asking::of_one(run, descriptor);
-        let waker = asking.waker.clone();
+    /// Makes the request; `None`: the client is closed.
+    pub fn start(run: Arc<Run>, request: Request, descriptor: Option<Arc<Descriptor>>) -> Option<Self> {
+        let submission = Submission::of_one(run, descriptor);
+        let waker = submission.waker.clone();
         let body = Arc::new(BodyStream::new(Box::new(move || waker.wake())));
-        let row = request.for_stream(asking.completions.reply_to(0), body.clone());
-        let ordinal = asking.run.feed(vec![row])?;
-        Some(Self(Kept::new(Streaming { asking, ordinal, body, is_answered: AtomicBool::new(false) })))
+        let row = request.for_stream(submission.completions.reply_to(0), body.clone());
+        let ordinal = submission.run.feed(vec![row])?;
+        Some(Self(ForkSafe::new(Streaming { submission, ordinal, body, has_headers: AtomicBool::new(false) })))
     }
 }
 
 #[pymethods]
 impl ResponseStream {
-    /// Waits for the head of the answer, or for what became of the request without one. What raises meanwhile, such as Ctrl-C,
-    /// cancels it. `None`: this is a fork.
+    /// Waits for the headers of the response, or for the outcome of a request without them. An exception meanwhile, such as
+    /// Ctrl-C, cancels the request. `None`: this is a fork.
     fn wait_head(&self, py: Python<'_>) -> PyResult<Option<Answer>> {
-        let Some(streaming) = self.0.here() else { return Ok(None) };
-        let arrived = streaming.asking.wait_for_one(py).inspect_err(|_| streaming.close())?;
-        Ok(Some(streaming.answer(arrived)))
+        let Some(streaming) = self.0.get() else { return Ok(None) };
+        let arrived = streaming.submission.wait_for_one(py).inspect_err(|_| streaming.close())?;
+        Ok(Some(streaming.receive(arrived)))
     }
 
-    /// The head, if it has come; if not, the descriptor becomes readable when it has.
+    /// Returns the headers, if they have come; if not, the descriptor becomes readable when they have.
     fn take_head(&self) -> Option<Answer> {
-        let streaming = self.0.here()?;
+        let streaming = self.0.get()?;
         let mut arrived: Vec<Arrived> = Vec::new();
-        streaming.asking.completions.take(1, &mut arrived);
-        arrived.pop().map(|arrived| streaming.answer(arrived))
+        streaming.submission.completions.take(1, &mut arrived);
+        arrived.pop().map(|arrived| streaming.receive(arrived))
     }
 
-    /// From now on the body is taken: with its content codings undone, or as it came.
+    /// Begins the delivery of the body: as it came if `raw`, otherwise decoded.
     fn begin(&self, raw: bool) {
-        if let Some(streaming) = self.0.here() {
+        if let Some(streaming) = self.0.get() {
             streaming.body.begin(raw);
         }
     }
 
-    /// Waits for more of the body; empty: it has ended. What raises meanwhile, such as Ctrl-C, leaves it as it is.
+    /// Waits for more of the body; empty: it has ended. An exception meanwhile, such as Ctrl-C, does not affect the stream.
     fn wait<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyBytes>>> {
-        let Some(streaming) = self.0.here() else { return Ok(None) };
+        let Some(streaming) = self.0.get() else { return Ok(None) };
         loop {
-            let taken = py.detach(|| streaming.taken_in(SLICE));
-            match taken {
-                Taken::Bytes(bytes) => return Ok(Some(PyBytes::new(py, &bytes))),
-                Taken::End(_) => return Ok(Some(PyBytes::new(py, &[]))),
-                Taken::Nothing => py.check_signals()?,
+            let read = py.detach(|| streaming.read_within(SLICE));
+            match read {
+                StreamRead::Bytes(bytes) => return Ok(Some(PyBytes::new(py, &bytes))),
+                StreamRead::End(_) => return Ok(Some(PyBytes::new(py, &[]))),
+                StreamRead::Nothing => py.check_signals()?,
             }
         }
     }
 
-    /// What has come of the body; empty: it has ended. `None`: nothing, and the descriptor becomes readable when something has.
+    /// Returns the bytes of the body that have come; empty: it has ended. `None`: none have come, and the descriptor
+    /// becomes readable when some have.
     fn take<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyBytes>> {
-        let streaming = self.0.here()?;
-        match py.detach(|| streaming.body.take()) {
-            Taken::Bytes(bytes) => Some(PyBytes::new(py, &bytes)),
-            Taken::End(_) => Some(PyBytes::new(py, &[])),
-            Taken::Nothing => None,
+        let streaming = self.0.get()?;
+        match py.detach(|| streaming.body.read()) {
+            StreamRead::Bytes(bytes) => Some(PyBytes::new(py, &bytes)),
+            StreamRead::End(_) => Some(PyBytes::new(py, &[])),
+            StreamRead::Nothing => None,
         }
     }
 
-    /// Why the body is not whole, when it has ended.
+    /// Why the body is incomplete, when it has ended.
     #[getter]
-    fn error(&self) -> Option<Told> {
-        let Failure { kind, reason, .. } = self.0.here()?.body.failure()?;
-        Some((kind.name(), reason.message.to_string(), reason.detail.as_deref().map(str::to_owned)))
+    fn error(&self) -> Option<FailureFields> {
+        self.0.get()?.body.failure().as_ref().map(failure_fields)
     }
 
-    /// Bytes of the body that came over the connection.
+    /// The bytes of the body that came over the connection.
     #[getter]
     fn received(&self) -> u64 {
-        self.0.here().map_or(0, |streaming| streaming.body.received())
+        self.0.get().map_or(0, |streaming| streaming.body.received())
     }
 
     /// Returns whether this is the process that made the request.
     #[getter]
     fn is_here(&self) -> bool {
-        self.0.here().is_some()
+        self.0.get().is_some()
     }
 
     /// Returns the descriptor that an event loop watches; -1: there is none.
     fn fileno(&self) -> i32 {
-        self.0.here().and_then(|streaming| streaming.asking.descriptor.as_deref()).map_or(-1, Descriptor::number)
+        self.0.get().and_then(|streaming| streaming.submission.descriptor.as_deref()).map_or(-1, Descriptor::number)
     }
 
-    /// The descriptor is readable no more, until something comes that somebody waits for.
+    /// Makes the descriptor unreadable, until something comes that the caller waits for.
     fn quiet(&self) {
-        if let Some(descriptor) = self.0.here().and_then(|streaming| streaming.asking.descriptor.as_ref()) {
+        if let Some(descriptor) = self.0.get().and_then(|streaming| streaming.submission.descriptor.as_ref()) {
             descriptor.quiet();
         }
     }
 
     /// Abandons the rest of the body. A second call does nothing.
     fn close(&self, py: Python<'_>) {
-        if let Some(streaming) = self.0.here() {
+        if let Some(streaming) = self.0.get() {
             py.detach(|| streaming.close());
         }
     }

@@ -300,12 +300,12 @@ class LoopIterator(AsyncIterator[T]):
 
         self._loop.add_reader(descriptor, on_readable)
 
-    async def _wait(self, progress: Progress, at_most_s: float, give_memory_back: Callable[[], None]) -> None:
+    async def _wait(self, progress: Progress, at_most_s: float, release_memory: Callable[[], None]) -> None:
         """Waits for news. What comes next may wait for memory that results of other requests have."""
         began = time.monotonic()
         await progress.wait(self._news, at_most_s)
         if time.monotonic() - began >= LOOK_S:
-            give_memory_back()
+            release_memory()
 
 
 class AsyncBatchIterator(LoopIterator[RowBatch]):
@@ -394,7 +394,7 @@ class AsyncBatchIterator(LoopIterator[RowBatch]):
             if not (wants_more and await self._supply.give(self._flow)):
                 ready_in_s = self._flow.ready_in_s()
                 wait_s = LOOK_S if ready_in_s is None else min(ready_in_s, LOOK_S)
-                await in_turns(self._wait(self._progress, wait_s, self._flow.give_memory_back))
+                await in_turns(self._wait(self._progress, wait_s, self._flow.release_memory))
         if self._is_cut:
             raise ClosedEarly("a wait for it was cancelled: there may have been more")
         return None

@@ -329,7 +329,7 @@ class AsyncFetchMany(_Many, LoopIterator[Outcome]):
             if goes_on and flow.room > 0:
                 await asyncio.sleep(0)
             else:
-                await in_turns(self._wait(self._progress, LOOK_S, flow.mailbox.give_memory_back))
+                await in_turns(self._wait(self._progress, LOOK_S, flow.mailbox.release_memory))
             self._progress.look()
         self._end_well()
         return None

@@ -82,7 +82,7 @@ class LoopAnswers:
         """What is awaited may wait for memory that outcomes of `fetch_many` have, which no task takes meanwhile."""
         self._looks = bool(self._waiting) and self._is_watched
         if self._looks:
-            self.mailbox.give_memory_back()
+            self.mailbox.release_memory()
             asyncio.get_running_loop().call_later(LOOK_S, self._look)
 
     def retire(self, loop: asyncio.AbstractEventLoop) -> None:

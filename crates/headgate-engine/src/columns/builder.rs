@@ -1,4 +1,4 @@
-//! Outcomes one at a time from the exchange, columns of them ([`OutcomeBatch`]) for the sink.
+//! Gathers the outcomes of a worker, one at a time, into batches of columns ([`OutcomeBatch`]) for the sink.
 
 use std::mem;
 use std::sync::Arc;
@@ -15,14 +15,14 @@ use http::Version;
 
 use super::kept::KeptCodec;
 use super::pairs::PairsBuilder;
+use super::refill::{BATCH_ROWS, Refill as _};
 use super::repeated::RepeatedText;
 use super::result::ResultColumns;
-use super::room::{BATCH_ROWS, Refill as _};
 use super::saved::SavedBuilder;
 use super::schema::{header_fields, hop_fields, own_fields};
 use super::selected::SelectedColumns;
 use crate::model::memory::{MemoryBudget, Reservation};
-use crate::model::outcome::{AnswerRef, Body, Outcome, OutcomeRef};
+use crate::model::outcome::{Body, Outcome, OutcomeRef, ResponseRef};
 use crate::model::url_user::without_user;
 
 /// Bytes of rows and responses after which a batch goes to the sink.
@@ -34,20 +34,20 @@ pub struct OutcomeBatch {
     pub records: RecordBatch,
     /// Which rows failed; `None`: no row did.
     pub failed: Option<BooleanArray>,
-    /// The memory of the bodies in `records`, given back when the batch is dropped.
+    /// The reservation for the bodies in `records`, released when the batch is dropped.
     pub reservation: Reservation,
 }
 
 /// Gathers outcomes into an [`OutcomeBatch`]. One for each worker.
 pub struct OutcomeBuilder {
     schema: SchemaRef,
-    /// Which of the own columns are left out.
+    /// The indices of the result's own columns that are omitted.
     omitted: Vec<usize>,
     kept_codec: Option<KeptCodec>,
     columns: Columns,
     rows: usize,
     bytes: usize,
-    /// The body of the only row, where it is too large to be copied.
+    /// The body of the only row, if it is too large to be copied.
     large_body: Option<Vec<u8>>,
     /// The rows that failed.
     failed: Vec<usize>,
@@ -82,7 +82,7 @@ struct Columns {
     /// `None`: bodies are not saved.
     saved: Option<Box<SavedBuilder>>,
     selected: Option<SelectedColumns>,
-    /// As [`KeptCodec::encode`] made them.
+    /// The bytes of [`KeptCodec::encode`].
     kept: BinaryBuilder,
 }
 
@@ -114,30 +114,30 @@ impl Columns {
         }
         self.redirects.end_row(!outcome.row.hops().is_empty());
         if self.has_headers {
-            if let Some(answer) = outcome.answer {
-                answer.headers.for_each(|name, value| {
+            if let Some(response) = outcome.response {
+                response.headers.for_each(|name, value| {
                     self.headers.first.append_value(name);
                     self.headers.second.append_value(value);
                 });
             }
-            self.headers.end_row(outcome.answer.is_some());
+            self.headers.end_row(outcome.response.is_some());
         }
         if self.has_body {
-            self.body.append_option(outcome.answer.and_then(|answer| answer.body));
+            self.body.append_option(outcome.response.and_then(|response| response.body));
         }
-        self.body_bytes.append_value(outcome.answer.map_or(0, |answer| answer.body_bytes as i64));
-        self.body_encoding.push(outcome.answer.and_then(|answer| answer.body_encoding));
-        self.body_truncated.append_value(outcome.answer.is_some_and(|answer| answer.body_truncated));
+        self.body_bytes.append_value(outcome.response.map_or(0, |response| response.body_bytes as i64));
+        self.body_encoding.push(outcome.response.and_then(|response| response.body_encoding));
+        self.body_truncated.append_value(outcome.response.is_some_and(|response| response.body_truncated));
         self.started_at.append_value(outcome.started_at_us);
         self.elapsed_us.append_value(outcome.elapsed_us as i64);
         self.remote_addr.push(outcome.remote_addr);
         if let Some(saved) = &mut self.saved {
-            saved.push(outcome.answer.and_then(|answer| answer.saved));
+            saved.push(outcome.response.and_then(|response| response.saved));
         }
         if let Some(selected) = &mut self.selected {
             selected.push(outcome.selected);
         }
-        if let Some(AnswerRef { status, ttfb_us, version, .. }) = outcome.answer {
+        if let Some(ResponseRef { status, ttfb_us, version, .. }) = outcome.response {
             self.status.append_value(status as i16);
             self.ttfb_us.append_value(ttfb_us as i64);
             self.http_version.push(Some(version_name(version)));
@@ -148,40 +148,42 @@ impl Columns {
         }
     }
 
-    /// In the order of the schema.
-    fn take(&mut self, large_body: Option<Vec<u8>>) -> Result<Vec<ArrayRef>, ArrowError> {
+    /// Returns the columns, in the order of the schema.
+    fn finish_batch(&mut self, large_body: Option<Vec<u8>>) -> Result<Vec<ArrayRef>, ArrowError> {
         Ok(vec![
-            self.row.take(),
-            self.url.take(),
-            self.method.take(),
-            self.status.take(),
-            self.error.take(),
-            self.error_message.take(),
-            self.error_detail.take(),
-            self.attempts.take(),
-            self.final_url.take(),
-            self.redirects.take(hop_fields())?,
-            self.headers.take(header_fields())?,
+            self.row.finish_batch(),
+            self.url.finish_batch(),
+            self.method.finish_batch(),
+            self.status.finish_batch(),
+            self.error.finish_batch(),
+            self.error_message.finish_batch(),
+            self.error_detail.finish_batch(),
+            self.attempts.finish_batch(),
+            self.final_url.finish_batch(),
+            self.redirects.finish_batch(hop_fields())?,
+            self.headers.finish_batch(header_fields())?,
             match large_body {
                 Some(body) => {
                     self.body = BinaryBuilder::new();
                     Arc::new(only_value(body)?)
                 }
-                None => self.body.take(),
+                None => self.body.finish_batch(),
             },
-            self.body_bytes.take(),
-            self.body_encoding.take(),
+            self.body_bytes.finish_batch(),
+            self.body_encoding.finish_batch(),
             Arc::new(self.body_truncated.finish()),
-            Arc::new(self.started_at.take().as_primitive::<TimestampMicrosecondType>().clone().with_timezone("UTC")),
-            self.elapsed_us.take(),
-            self.ttfb_us.take(),
-            self.http_version.take(),
-            self.remote_addr.take(),
+            Arc::new(
+                self.started_at.finish_batch().as_primitive::<TimestampMicrosecondType>().clone().with_timezone("UTC"),
+            ),
+            self.elapsed_us.finish_batch(),
+            self.ttfb_us.finish_batch(),
+            self.http_version.finish_batch(),
+            self.remote_addr.finish_batch(),
         ])
     }
 }
 
-/// A column of one row, which takes the memory of its value over.
+/// Returns a column of one row, which takes over the memory of its value.
 fn only_value(mut value: Vec<u8>) -> Result<BinaryArray, ArrowError> {
     value.shrink_to_fit();
     BinaryArray::try_new(OffsetBuffer::from_lengths([value.len()]), Buffer::from_vec(value), None)
@@ -189,7 +191,7 @@ fn only_value(mut value: Vec<u8>) -> Result<BinaryArray, ArrowError> {
 
 impl OutcomeBuilder {
     /// # Errors
-    /// A kept field has a type that can't be carried.
+    /// A kept field has an unsupported type.
     pub fn new(columns: &ResultColumns, memory: MemoryBudget) -> Result<Self, ArrowError> {
         let kept = &columns.kept;
         let own = own_fields();
@@ -208,7 +210,7 @@ impl OutcomeBuilder {
         })
     }
 
-    /// What was set aside for what it holds.
+    /// Returns the reservation for the bodies of the gathered rows.
     pub fn reservation(&mut self) -> &mut Reservation {
         &mut self.reservation
     }
@@ -217,24 +219,25 @@ impl OutcomeBuilder {
         self.rows == 0
     }
 
-    /// Also where it holds what others wait for.
+    /// Returns whether the batch should go to the sink, also because other responses wait for its memory.
     pub fn is_full(&self) -> bool {
         self.rows >= BATCH_ROWS || self.bytes >= BATCH_BYTES || self.reservation.is_overdrawn()
     }
 
     /// Returns whether an outcome of `bytes` may be pushed (see [`OutcomeRef::bytes`]): one that fills a batch gets one of its
     /// own. So no batch has more than twice [`BATCH_BYTES`], or more than one row.
-    pub fn has_room(&self, bytes: usize) -> bool {
+    pub fn has_capacity_for(&self, bytes: usize) -> bool {
         self.is_empty() || !self.is_full() && bytes < BATCH_BYTES
     }
 
-    /// As [`OutcomeBuilder::push`], with the memory that was set aside for it. A large body is not copied where it comes first.
+    /// Adds a row as [`OutcomeBuilder::push`] does, with its reservation. A large body is not copied if its row is the
+    /// first.
     pub fn push_owned(&mut self, mut outcome: Outcome, failed: bool) {
         let bytes = outcome.as_ref().bytes();
-        if let Some(answer) = &mut outcome.answer {
-            self.reservation.absorb(mem::take(&mut answer.memory));
+        if let Some(response) = &mut outcome.response {
+            self.reservation.absorb(mem::take(&mut response.memory));
         }
-        let body = outcome.answer.as_mut().and_then(|answer| answer.body.as_mut());
+        let body = outcome.response.as_mut().and_then(|response| response.body.as_mut());
         if let Some(Body { bytes: body, reservation }) = body {
             self.reservation.absorb(mem::take(reservation));
             if self.rows == 0 && body.len() >= BATCH_BYTES {
@@ -245,7 +248,7 @@ impl OutcomeBuilder {
         self.bytes = self.bytes.max(bytes);
     }
 
-    /// Adds a row; `failed`: it failed. Its memory is for [`OutcomeBuilder::reservation`].
+    /// Adds a row; `failed`: it failed. The caller adds its reservation to [`OutcomeBuilder::reservation`].
     pub fn push(&mut self, outcome: OutcomeRef<'_>, failed: bool) {
         self.bytes += outcome.bytes();
         self.columns.push(outcome);
@@ -258,27 +261,27 @@ impl OutcomeBuilder {
         self.rows += 1;
     }
 
-    /// What was gathered so far; the builder is empty afterwards.
+    /// Returns the rows gathered so far; the builder is empty afterwards.
     ///
     /// # Errors
-    /// Kept columns that were not made by this job's source.
-    pub fn take(&mut self) -> Result<OutcomeBatch, ArrowError> {
+    /// Kept columns were not made by this job's source.
+    pub fn finish_batch(&mut self) -> Result<OutcomeBatch, ArrowError> {
         let rows = mem::take(&mut self.rows);
         self.bytes = 0;
         let reservation = mem::replace(&mut self.reservation, self.memory.reservation());
         let failed = mem::take(&mut self.failed);
-        let mut arrays = self.columns.take(self.large_body.take())?;
+        let mut arrays = self.columns.finish_batch(self.large_body.take())?;
         for index in self.omitted.iter().rev() {
             arrays.remove(*index);
         }
         if let Some(saved) = &mut self.columns.saved {
-            arrays.extend(saved.take());
+            arrays.extend(saved.finish_batch());
         }
         if let Some(selected) = &mut self.columns.selected {
-            arrays.extend(selected.take());
+            arrays.extend(selected.finish_batch());
         }
         if let Some(codec) = &self.kept_codec {
-            arrays.extend(codec.decode(self.columns.kept.take().as_binary::<i32>())?);
+            arrays.extend(codec.decode(self.columns.kept.finish_batch().as_binary::<i32>())?);
         }
         let records = RecordBatch::try_new(self.schema.clone(), arrays)?;
         let failed = (!failed.is_empty()).then(|| mask(rows, &failed));

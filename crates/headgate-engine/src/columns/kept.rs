@@ -1,5 +1,5 @@
-//! Input columns on their way through the engine: one row of them is a few bytes of its own (arrow's row format),
-//! so that a slow request holds back its own columns and not the whole batch that they were read with.
+//! Input columns that pass through the engine. Those of a row are a few bytes of their own (arrow's row format). So a slow
+//! request keeps its own columns in memory, and not the whole batch that they were read with.
 
 use std::sync::Arc;
 
@@ -11,13 +11,13 @@ use arrow_schema::{ArrowError, DataType, Field, FieldRef, Fields};
 #[derive(Debug)]
 pub struct KeptCodec {
     converter: RowConverter,
-    /// What stands for a row that has no kept columns, as a ragged one.
+    /// The encoding of a row that has no kept columns, as a ragged one.
     nulls: Box<[u8]>,
 }
 
 impl KeptCodec {
     /// # Errors
-    /// A field has a type that arrow's row format does not know.
+    /// A field has a type that arrow's row format does not support.
     pub fn new(fields: &Fields) -> Result<Self, ArrowError> {
         let sort_fields = fields.iter().map(|field| SortField::new(field.data_type().clone())).collect();
         let converter = RowConverter::new(sort_fields)?;
@@ -26,7 +26,7 @@ impl KeptCodec {
         Ok(Self { converter, nulls })
     }
 
-    /// One byte string for each row of `columns`, which are in the order of the fields.
+    /// Returns one byte string for each row of `columns`, which are in the order of the fields.
     ///
     /// # Errors
     /// A column is not of its field's type.
@@ -35,7 +35,7 @@ impl KeptCodec {
         Ok(rows.iter().map(|row| row.data().into()).collect())
     }
 
-    /// The columns of `rows`, in the order of the fields; a row of `None` is null in all of them.
+    /// Returns the columns of `rows`, in the order of the fields; a row of `None` is null in all of them.
     ///
     /// # Errors
     /// A byte string was not made by `encode` of a codec for the same fields.
@@ -46,7 +46,7 @@ impl KeptCodec {
     }
 }
 
-/// The fields with dictionaries replaced by their values (which is what comes back from [`KeptCodec::decode`]), all nullable.
+/// Returns the fields with dictionaries replaced by their values, as [`KeptCodec::decode`] returns them, all nullable.
 pub fn hydrated(fields: &Fields) -> Fields {
     let plain = &mut |leaf: &Field| match leaf.data_type() {
         DataType::Dictionary(_, value) => leaf.clone().with_data_type(value.as_ref().clone()),
@@ -55,7 +55,7 @@ pub fn hydrated(fields: &Fields) -> Fields {
     fields.iter().map(|field| with_leaves(field, plain).with_nullable(true)).collect()
 }
 
-/// The field, in which those of lists, maps and structs that hold no others are replaced, depth first.
+/// Returns the field with each innermost field of its lists, maps and structs replaced, depth first.
 pub fn with_leaves(field: &Field, replace: &mut dyn FnMut(&Field) -> Field) -> Field {
     let mut item = |field: &FieldRef| Arc::new(with_leaves(field, replace));
     let data_type = match field.data_type() {

@@ -1,21 +1,21 @@
-//! What holds of values that are selected from answers, whatever the bodies are. The fuzz targets in `fuzz/` try to break it.
+//! Laws of values that are selected from responses, whatever the bodies are. The fuzz targets in `fuzz/` check them.
 
 use serde_json::Value;
 use serde_json_path::JsonPath;
 
-use super::select::{NO_BODY, Room, Selection};
+use super::select::{NO_BODY, Selection, ValueMemory};
 use crate::model::headers::HeadersRef;
-use crate::model::options::AnswerOptions;
+use crate::model::options::ResponseOptions;
 use crate::model::selected::{Selected, SelectedValue};
 
 const TYPES: [&str; 6] = ["string", "int64", "float64", "bool", "timestamp", "json"];
 
-/// Tries to break them, with a path on each line up to a NUL, and a body behind it.
+/// Checks the laws with a path on each line up to a NUL, and a body after it.
 pub fn hold(input: &[u8]) {
     let mut parts = input.splitn(2, |byte| *byte == 0);
     let Ok(paths) = str::from_utf8(parts.next().unwrap_or_default()) else { return };
     let body = parts.next().unwrap_or_default();
-    // Anything may be asked for.
+    // Any text may be a selection or an error.
     let _ = selection(&[paths.to_owned()]);
     let paths: Vec<&str> = paths.lines().filter(|path| selection(&[format!("x={path}")]).is_some()).take(4).collect();
     for path in paths.iter().filter(|path| path.starts_with('$')) {
@@ -25,21 +25,21 @@ pub fn hold(input: &[u8]) {
     paths_do_not_disturb_each_other(&paths, body);
 }
 
-/// `None`: they can't be.
+/// Returns the selection, or `None` if it is invalid.
 fn selection(select: &[String]) -> Option<Selection> {
-    let options = AnswerOptions { select: select.into(), require: vec!["x".into()], ..AnswerOptions::default() };
+    let options = ResponseOptions { select: select.into(), require: vec!["x".into()], ..ResponseOptions::default() };
     Selection::new(&options).ok().flatten()
 }
 
-fn taken(select: &[String], body: &[u8]) -> Selected {
+fn selected(select: &[String], body: &[u8]) -> Selected {
     let body = if body.is_empty() { Err(NO_BODY) } else { Ok(body) };
     let selection = selection(select).unwrap_or_else(|| panic!("{select:?}"));
-    selection.take_from(HeadersRef::Parsed(&[]), body, Room::new(0, &mut |_| true)).expect("there is memory")
+    selection.select_from(HeadersRef::Parsed(&[]), body, ValueMemory::new(0, &mut |_| true)).expect("there is memory")
 }
 
-/// With why there is none.
+/// Returns a value, and why it is missing.
 fn one(select: String, body: &[u8]) -> (SelectedValue, Option<String>) {
-    let Selected { mut values, failure } = taken(&[select], body);
+    let Selected { mut values, failure } = selected(&[select], body);
     (values.remove(0), failure.and_then(|failure| failure.reason.detail).map(Into::into))
 }
 
@@ -58,16 +58,16 @@ fn a_path_finds_what_the_library_finds(path: &str, body: &[u8]) {
             assert!(is_list || expected == [&found], "{path} {found}");
         }
         (SelectedValue::Null, Some("there is no such value")) => assert!(expected.is_empty(), "{path}"),
-        // It takes too much.
+        // The value exceeds a bound.
         (SelectedValue::Null, Some(_)) => {}
         other => panic!("{path} {other:?}"),
     }
 }
 
-/// With a blank in it, a path is looked up in the tree, whatever its steps are.
+/// Checks a quick path against the tree: a blank in a path makes the tree evaluate it, whatever its steps are.
 fn a_quick_path_finds_what_the_tree_has(path: &str, body: &[u8]) {
     let slow = path.replacen('$', "$ ", 1);
-    // One with `..` is looked up there anyway, and the library takes no blank before that.
+    // A path with `..` is evaluated in the tree anyway, and the library allows no blank before that.
     if slow.trim_end() == "$" || slow.contains("..") || tree(body).is_none() {
         return;
     }
@@ -80,7 +80,7 @@ fn a_quick_path_finds_what_the_tree_has(path: &str, body: &[u8]) {
 
 fn is_the_number_that_is_written(found: &SelectedValue, written: &SelectedValue) {
     let SelectedValue::Text(written) = written else { return };
-    // Of a string, or of the first of several values, something else is written.
+    // A string, or the first of several values, is not written as a number.
     let Ok(written) = written.parse::<f64>() else { return };
     let is_same = match found {
         SelectedValue::Int64(found) => (written - *found as f64).abs() == 0.0,
@@ -90,15 +90,15 @@ fn is_the_number_that_is_written(found: &SelectedValue, written: &SelectedValue)
     assert!(is_same, "{written} is {found:?}");
 }
 
-/// All in one pass.
+/// Selects all paths in one pass.
 fn paths_do_not_disturb_each_other(paths: &[&str], body: &[u8]) {
     let select: Vec<String> = paths.iter().map(|path| format!("x:json={path}")).collect();
     if select.is_empty() {
         return;
     }
-    let together = taken(&select, body).values;
+    let together = selected(&select, body).values;
     let alone: Vec<_> = select.into_iter().map(|select| one(select, body).0).collect();
-    // What the quick way finds may be no tree.
+    // A quick path may find a value in a text that is not valid JSON.
     if tree(body).is_some() {
         assert_eq!(alone, together);
     }

@@ -8,11 +8,11 @@ use arrow_array::{ArrayRef, ListArray, StructArray};
 use arrow_buffer::{NullBufferBuilder, OffsetBuffer};
 use arrow_schema::{ArrowError, Fields};
 
-use super::room::Refill;
+use super::refill::Refill;
 use super::schema::item;
 
 pub(super) struct PairsBuilder<A, B> {
-    /// Where the pairs of each row begin, and those of the last one end.
+    /// The offset at which the pairs of each row begin, and the end of the last row's.
     offsets: Vec<i32>,
     present: NullBufferBuilder,
     pub(super) first: A,
@@ -32,12 +32,12 @@ impl<A: Refill, B: Refill> PairsBuilder<A, B> {
         self.present.append(is_present);
     }
 
-    /// The rows so far; the column is empty afterwards.
-    pub(super) fn take(&mut self, fields: Fields) -> Result<ArrayRef, ArrowError> {
+    /// Returns the rows so far; the column is empty afterwards.
+    pub(super) fn finish_batch(&mut self, fields: Fields) -> Result<ArrayRef, ArrowError> {
         let mut offsets = Vec::with_capacity(self.offsets.len());
         offsets.push(0);
         let offsets = mem::replace(&mut self.offsets, offsets);
-        let columns = vec![self.first.take(), self.second.take()];
+        let columns = vec![self.first.finish_batch(), self.second.finish_batch()];
         let pairs = StructArray::try_new(fields.clone(), columns, None)?;
         let offsets = OffsetBuffer::new(offsets.into());
         let lists = ListArray::try_new(item(fields), offsets, Arc::new(pairs), self.present.finish())?;

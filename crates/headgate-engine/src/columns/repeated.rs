@@ -1,7 +1,7 @@
-//! A column of text that mostly stays the same from row to row: a method, an address, the error that there was not.
+//! A column of text that is mostly the same from row to row: a method, an address, the error that did not occur.
 //!
-//! A row costs a comparison. The value is written down when another one comes, or the batch ends; where a whole batch has
-//! one value, that is what the batch before it had, too.
+//! A row costs a comparison. The value is written when another one follows, or when the batch ends. A batch with a single
+//! value shares the array of the batch before.
 
 use std::mem;
 use std::sync::Arc;
@@ -9,21 +9,21 @@ use std::sync::Arc;
 use arrow_array::builder::{ArrayBuilder as _, StringBuilder};
 use arrow_array::{ArrayRef, StringArray};
 
-use super::room::BATCH_ROWS;
+use super::refill::BATCH_ROWS;
 
 /// A value up to this length is kept as the column of a whole batch.
 const MAX_WHOLE_BYTES: usize = 64;
 
 #[derive(Default)]
 pub(super) struct RepeatedText {
-    /// The rows before those of the value.
+    /// The rows before those of the current value.
     before: StringBuilder,
-    /// The value, if there is one.
+    /// The current value, if there is one.
     text: String,
     is_there: bool,
-    /// Rows with the value.
+    /// The number of rows with the current value.
     rows: usize,
-    /// [`BATCH_ROWS`] rows of the value, once a batch had no other.
+    /// [`BATCH_ROWS`] rows of the value, once a batch had only this value.
     whole: Option<StringArray>,
 }
 
@@ -39,8 +39,8 @@ impl RepeatedText {
         self.rows += 1;
     }
 
-    /// The rows so far; the column is empty afterwards.
-    pub(super) fn take(&mut self) -> ArrayRef {
+    /// Returns the rows so far; the column is empty afterwards.
+    pub(super) fn finish_batch(&mut self) -> ArrayRef {
         if !self.before.is_empty() {
             self.write_down();
             return Arc::new(mem::take(&mut self.before).finish());
@@ -92,7 +92,7 @@ mod tests {
                 let values = || runs.iter().flat_map(|(value, rows)| std::iter::repeat_n(value.as_deref(), *rows));
                 values().for_each(|value| column.push(value));
                 let expected: ArrayRef = Arc::new(values().collect::<StringArray>());
-                prop_assert_eq!(&expected, &column.take());
+                prop_assert_eq!(&expected, &column.finish_batch());
             }
         }
     }
@@ -102,7 +102,7 @@ mod tests {
         let mut column = RepeatedText::default();
         let mut batch = |rows: usize| {
             (0..rows).for_each(|_| column.push(Some("GET")));
-            column.take().to_data().buffers()[1].as_ptr()
+            column.finish_batch().to_data().buffers()[1].as_ptr()
         };
         assert_eq!(batch(7), batch(BATCH_ROWS));
     }

@@ -1,4 +1,4 @@
-//! Which columns a result has: its own, those made of answers, and those of the input.
+//! The columns of a result: its own, those selected from responses, and those of the input.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -11,30 +11,31 @@ use super::select::Selection;
 use crate::message;
 use crate::model::error::JobError;
 use crate::model::message::OptionName;
-use crate::model::options::{AnswerOptions, SourceOptions};
+use crate::model::options::{ResponseOptions, SourceOptions};
 
-/// Without these, a job could not be resumed, nor its failed rows be retried, whose attempts add up. All results have them.
+/// All results have these columns: without them, no job could be resumed, and no failed rows retried, whose attempts add
+/// up.
 pub(crate) const NEEDED: [&str; 4] = ["row", "status", "error", "attempts"];
 
-/// Which columns a result has.
+/// The columns of a result.
 #[derive(Debug, Clone, Default)]
 pub struct ResultColumns {
-    /// Of its own columns, those that it goes without.
+    /// Own columns that are omitted.
     pub omitted: Vec<String>,
-    /// Whether bodies are saved, and it says where.
+    /// Whether bodies are saved, with columns of their paths.
     pub saved: bool,
-    /// Those that are made of answers; `None`: there are none.
+    /// Columns that are selected from responses, if there are any.
     pub selection: Option<Arc<Selection>>,
-    /// Those of the input, which are the last.
+    /// Columns of the input, which are the last.
     pub kept: Fields,
 }
 
 impl ResultColumns {
-    /// Of a job with these options, whose input has these columns to keep.
+    /// Returns the columns of a job with these options, whose input has the columns `kept` to keep.
     ///
     /// # Errors
-    /// `Usage`: a selection that can't be, a column that can't be left out, or two of the same name.
-    pub fn new(source: &SourceOptions, options: &AnswerOptions, kept: Fields) -> Result<Self, JobError> {
+    /// `Usage`: a selection is invalid, a column can't be omitted, or two have the same name.
+    pub fn new(source: &SourceOptions, options: &ResponseOptions, kept: Fields) -> Result<Self, JobError> {
         let selection = Selection::new(options)?.map(Arc::new);
         let columns = Self { omitted: options.omit.clone(), saved: source.save_to.is_some(), selection, kept };
         columns.check_omitted()?;
@@ -42,7 +43,7 @@ impl ResultColumns {
         Ok(columns)
     }
 
-    /// Where nothing else is asked for than columns of the input.
+    /// Returns the columns of a job that only keeps columns of the input.
     pub fn of_kept(kept: Fields) -> Self {
         Self { kept, ..Self::default() }
     }
@@ -54,13 +55,13 @@ impl ResultColumns {
         SchemaRef::new(Schema::new(fields.collect::<Fields>()))
     }
 
-    /// Those of its own that it has.
+    /// Returns the result's own columns that are not omitted.
     fn own(&self) -> impl Iterator<Item = FieldRef> {
         let saved = saved_fields().into_iter().filter(|_| self.saved);
         own_fields().into_iter().filter(|field| self.has(field.name())).chain(saved)
     }
 
-    /// Those that are made of answers.
+    /// Returns the columns that are selected from responses.
     pub(super) fn selected(&self) -> Fields {
         self.selection.as_ref().map_or_else(Fields::empty, |selection| selection.fields())
     }
@@ -73,46 +74,46 @@ impl ResultColumns {
     fn check_omitted(&self) -> Result<(), JobError> {
         let omittable = omittable();
         let Some(name) = self.omitted.iter().find(|name| !omittable.contains(name)) else { return Ok(()) };
-        let trouble = if NEEDED.contains(&&name[..]) {
+        let reason = if NEEDED.contains(&&name[..]) {
             "without it, a job can't be resumed or retried".to_owned()
         } else if saved_fields().iter().any(|field| self.saved && field.name() == name) {
             "it says where bodies are saved".to_owned()
         } else {
             format!("the results have no such column of their own; those are {}", omittable.join(", "))
         };
-        Err(JobError::usage(message!(OptionName::Omit, ": {name:?}: {trouble}")))
+        Err(JobError::usage(message!(OptionName::Omit, ": {name:?}: {reason}")))
     }
 
-    /// Two columns of the same name would make files that no reader takes.
+    /// Refuses two columns of the same name: no reader accepts such files.
     fn check_names(&self, input: &str) -> Result<(), JobError> {
         let own: Vec<FieldRef> = self.own().collect();
         let own: Vec<&str> = own.iter().map(|field| &field.name()[..]).collect();
-        let taken = own.join(", ");
+        let existing = own.join(", ");
         let mut names: HashSet<&str> = own.iter().copied().collect();
         let may_go = |name: &String| own.contains(&&name[..]) && omittable().contains(name);
         let selected = self.selected();
         if let Some(name) = selected.iter().map(|field| field.name()).find(|name| !names.insert(name)) {
-            let mut trouble = if own.contains(&&name[..]) {
-                message!("is a column that the results have of their own (taken are {taken}): choose another name")
+            let mut reason = if own.contains(&&name[..]) {
+                message!("is a column that the results have of their own (taken are {existing}): choose another name")
             } else {
                 message!("is the name of two columns")
             };
             if may_go(name) {
-                trouble = message!(trouble, ", or leave that column out with ", OptionName::Omit);
+                reason = message!(reason, ", or leave that column out with ", OptionName::Omit);
             }
-            return Err(JobError::usage(message!(OptionName::Select, ": {name:?} ", trouble)));
+            return Err(JobError::usage(message!(OptionName::Select, ": {name:?} ", reason)));
         }
         let Some(name) = self.kept.iter().map(|field| field.name()).find(|name| !names.insert(name)) else {
             return Ok(());
         };
         let what = if may_go(name) {
             message!(
-                "the result has one of its own by that name (taken are {taken}); leave that out with ",
+                "the result has one of its own by that name (taken are {existing}); leave that out with ",
                 OptionName::Omit,
                 ", or "
             )
         } else if own.contains(&&name[..]) {
-            message!("the result has one of its own by that name (taken are {taken}); ")
+            message!("the result has one of its own by that name (taken are {existing}); ")
         } else {
             message!("it is the name of a selected column; give that another name in ", OptionName::Select, ", or ")
         };
@@ -125,7 +126,7 @@ impl ResultColumns {
     }
 }
 
-/// Those of a result's own columns that it can go without.
+/// Returns the own columns that can be omitted.
 fn omittable() -> Vec<String> {
     let names = own_fields().into_iter().map(|field| field.name().clone());
     names.filter(|name| !NEEDED.contains(&&name[..])).collect()

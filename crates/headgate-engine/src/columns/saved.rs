@@ -1,9 +1,9 @@
-//! The columns that say where a body was saved.
+//! The columns of the paths and hashes of saved bodies.
 
 use arrow_array::ArrayRef;
 use arrow_array::builder::StringBuilder;
 
-use super::room::Refill as _;
+use super::refill::Refill as _;
 use crate::model::file_name::hex;
 use crate::model::saved::Saved;
 
@@ -19,8 +19,8 @@ impl SavedBuilder {
         self.sha256.append_option(saved.map(|saved| hex(&saved.checksum)));
     }
 
-    /// In the order of the schema.
-    pub(super) fn take(&mut self) -> [ArrayRef; 2] {
-        [self.path.take(), self.sha256.take()]
+    /// Returns the columns, in the order of the schema.
+    pub(super) fn finish_batch(&mut self) -> [ArrayRef; 2] {
+        [self.path.finish_batch(), self.sha256.finish_batch()]
     }
 }

@@ -14,7 +14,7 @@ pub(super) fn hop_fields() -> Fields {
     Fields::from(vec![Field::new("status", DataType::Int16, false), Field::new("location", DataType::Utf8, false)])
 }
 
-/// The item of a list of structs.
+/// Returns the item of a list of structs.
 pub(super) fn item(fields: Fields) -> FieldRef {
     Arc::new(Field::new("item", DataType::Struct(fields), false))
 }
@@ -23,7 +23,7 @@ pub(crate) fn utc() -> DataType {
     DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into()))
 }
 
-/// Those that every result has, unless they are left out.
+/// Returns the columns that every result has, unless they are omitted.
 pub(super) fn own_fields() -> Vec<FieldRef> {
     vec![
         Arc::new(Field::new("row", DataType::Int64, false)),
@@ -49,12 +49,12 @@ pub(super) fn own_fields() -> Vec<FieldRef> {
     ]
 }
 
-/// Those of results whose bodies are saved.
+/// Returns the columns of results whose bodies are saved.
 pub(super) fn saved_fields() -> [FieldRef; 2] {
     ["path", "sha256"].map(|name| Arc::new(Field::new(name, DataType::Utf8, true)))
 }
 
-/// The columns of a result of which nothing else is asked than to keep these of the input.
+/// Returns the columns of a result that only keeps these columns of the input.
 pub fn schema(kept: &Fields) -> SchemaRef {
     Arc::new(Schema::new(own_fields().into_iter().chain(hydrated(kept).iter().cloned()).collect::<Fields>()))
 }

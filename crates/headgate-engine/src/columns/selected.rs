@@ -1,4 +1,4 @@
-//! The columns that are made of answers.
+//! The columns that are selected from responses.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use arrow_array::ArrayRef;
 use arrow_array::builder::{BooleanBuilder, Float64Builder, Int64Builder, StringBuilder, TimestampMicrosecondBuilder};
 use arrow_schema::{DataType, Fields};
 
-use super::room::Refill as _;
+use super::refill::Refill as _;
 use crate::model::selected::{Selected, SelectedValue};
 
 pub(super) struct SelectedColumns(Vec<SelectedColumn>);
@@ -20,7 +20,7 @@ enum SelectedColumn {
 }
 
 impl SelectedColumns {
-    /// For fields of a selection.
+    /// Creates the columns for the fields of a selection.
     pub(super) fn new(fields: &Fields) -> Self {
         let columns = fields.iter().map(|field| match field.data_type() {
             DataType::Int64 => SelectedColumn::Int64(Int64Builder::new()),
@@ -34,7 +34,7 @@ impl SelectedColumns {
         Self(columns.collect())
     }
 
-    /// The next row's; `None`: it has no answer.
+    /// Adds the next row's values; `None`: it has no response.
     pub(super) fn push(&mut self, selected: Option<&Selected>) {
         let values = selected.map_or(&[][..], |selected| &selected.values);
         for (index, column) in self.0.iter_mut().enumerate() {
@@ -42,9 +42,9 @@ impl SelectedColumns {
         }
     }
 
-    /// The rows so far; the columns are empty afterwards.
-    pub(super) fn take(&mut self) -> impl Iterator<Item = ArrayRef> {
-        self.0.iter_mut().map(SelectedColumn::take)
+    /// Returns the rows so far; the columns are empty afterwards.
+    pub(super) fn finish_batch(&mut self) -> impl Iterator<Item = ArrayRef> {
+        self.0.iter_mut().map(SelectedColumn::finish_batch)
     }
 }
 
@@ -64,13 +64,13 @@ impl SelectedColumn {
         }
     }
 
-    fn take(&mut self) -> ArrayRef {
+    fn finish_batch(&mut self) -> ArrayRef {
         match self {
-            Self::Text(column) => column.take(),
-            Self::Int64(column) => column.take(),
-            Self::Float64(column) => column.take(),
+            Self::Text(column) => column.finish_batch(),
+            Self::Int64(column) => column.finish_batch(),
+            Self::Float64(column) => column.finish_batch(),
             Self::Bool(column) => Arc::new(column.finish()),
-            Self::Timestamp(column) => column.take(),
+            Self::Timestamp(column) => column.finish_batch(),
         }
     }
 }

@@ -16,7 +16,7 @@ use super::schema::schema;
 use crate::model::error::{ErrorKind, Failure};
 use crate::model::headers::Headers;
 use crate::model::memory::{MemoryBudget, Reservation};
-use crate::model::outcome::{Answer, Body, Outcome};
+use crate::model::outcome::{Body, Outcome, Response};
 use crate::model::row::{Row, RowExtra};
 
 /// Status, headers, body.
@@ -27,7 +27,7 @@ type ChosenAnswer = (u16, Vec<(String, Vec<u8>)>, Option<Vec<u8>>);
 struct Chosen {
     method: &'static str,
     number: i64,
-    answer: Option<ChosenAnswer>,
+    response: Option<ChosenAnswer>,
     failure: Option<String>,
     kept: Option<i64>,
     failed: bool,
@@ -35,13 +35,13 @@ struct Chosen {
 
 fn chosen() -> impl Strategy<Value = Chosen> {
     let header = ("[A-Za-z-]{1,8}", vec(any::<u8>(), 0..6));
-    let answer = (100..999_u16, vec(header, 0..4), option::of(vec(any::<u8>(), 0..20)));
+    let response = (100..999_u16, vec(header, 0..4), option::of(vec(any::<u8>(), 0..20)));
     let method = prop_oneof![9 => Just("GET"), 1 => Just("POST")];
-    (method, 0..1_i64 << 40, option::of(answer), option::of("[a-z ]{0,80}"), option::of(any::<i64>()), any::<bool>())
-        .prop_map(|(method, number, answer, failure, kept, failed)| Chosen {
+    (method, 0..1_i64 << 40, option::of(response), option::of("[a-z ]{0,80}"), option::of(any::<i64>()), any::<bool>())
+        .prop_map(|(method, number, response, failure, kept, failed)| Chosen {
             method,
             number,
-            answer,
+            response,
             failure,
             kept,
             failed,
@@ -58,7 +58,7 @@ fn outcome(ordinal: u64, chosen: &Chosen, codec: &KeptCodec) -> Outcome {
         codec.encode(&[column]).expect("a number").remove(0)
     });
     let extra = kept.map(|kept| Box::new(RowExtra { kept: Some(kept), ..RowExtra::default() }));
-    let answer = chosen.answer.clone().map(|(status, headers, body)| Answer {
+    let response = chosen.response.clone().map(|(status, headers, body)| Response {
         status,
         version: if status % 2 == 0 { Version::HTTP_11 } else { Version::HTTP_10 },
         headers: headers.iter().map(|(name, value)| (&name[..], &value[..])).collect(),
@@ -77,7 +77,7 @@ fn outcome(ordinal: u64, chosen: &Chosen, codec: &KeptCodec) -> Outcome {
         started_at_us: chosen.number,
         elapsed_us: chosen.number as u64 + 1,
         remote_addr: (chosen.number % 4 > 0).then(|| format!("127.0.0.{}:80", chosen.number % 3).into()),
-        answer,
+        response,
         selected: None,
         failure: chosen.failure.clone().map(|message| Failure::new(ErrorKind::Timeout, message)),
     }
@@ -117,8 +117,8 @@ fn shown(batch: &OutcomeBatch) -> Vec<String> {
 }
 
 fn expected(outcome: &Outcome, chosen: &Chosen) -> String {
-    let (answer, failure) = (outcome.answer.as_ref(), outcome.failure.as_ref());
-    let version = |answer: &Answer| if answer.version == Version::HTTP_11 { "HTTP/1.1" } else { "HTTP/1.0" };
+    let (response, failure) = (outcome.response.as_ref(), outcome.failure.as_ref());
+    let version = |response: &Response| if response.version == Version::HTTP_11 { "HTTP/1.1" } else { "HTTP/1.0" };
     let headers = |headers: &Headers| {
         headers.iter().map(|(name, value)| format!("{:?} {:?}", Some(name), Some(value))).collect::<Vec<_>>()
     };
@@ -129,21 +129,21 @@ fn expected(outcome: &Outcome, chosen: &Chosen) -> String {
         failure.map(|failure| failure.reason.message.to_string()),
         failure.and_then(|failure| failure.reason.detail.as_ref()).map(ToString::to_string),
         None,
-        answer.map(version).map(str::to_owned),
+        response.map(version).map(str::to_owned),
         outcome.remote_addr.as_ref().map(ToString::to_string),
     ];
     let longs = [
         Some(outcome.row.ordinal as i64),
-        Some(answer.map_or(0, |answer| answer.body_bytes as i64)),
+        Some(response.map_or(0, |response| response.body_bytes as i64)),
         Some(outcome.elapsed_us as i64),
-        answer.map(|answer| answer.ttfb_us as i64),
+        response.map(|response| response.ttfb_us as i64),
         chosen.kept,
     ];
     format!(
         "{texts:?} {longs:?} {:?} {:?} {:?} {} {}",
-        [answer.map(|answer| answer.status as i16), Some(outcome.attempts as i16)],
-        answer.map(|answer| headers(&answer.headers)),
-        answer.and_then(|answer| answer.body.as_ref()).map(|body| &body.bytes),
+        [response.map(|response| response.status as i16), Some(outcome.attempts as i16)],
+        response.map(|response| headers(&response.headers)),
+        response.and_then(|response| response.body.as_ref()).map(|body| &body.bytes),
         outcome.started_at_us,
         chosen.failed,
     )
@@ -151,7 +151,7 @@ fn expected(outcome: &Outcome, chosen: &Chosen) -> String {
 
 proptest! {
     #[test]
-    fn a_batch_holds_what_was_pushed_whatever_was_in_the_one_before(batches in vec(vec(chosen(), 1..40), 1..4)) {
+    fn a_batch_has_the_pushed_rows_whatever_the_batch_before_had(batches in vec(vec(chosen(), 1..40), 1..4)) {
         let codec = KeptCodec::new(&kept_fields()).expect("a number");
         let mut builder = OutcomeBuilder::new(&ResultColumns::of_kept(kept_fields()), MemoryBudget::new(0)).expect("a number");
         for batch in &batches {
@@ -161,9 +161,9 @@ proptest! {
                 rows.push(expected(&outcome, chosen));
                 builder.push(outcome.as_ref(), chosen.failed);
             }
-            let taken = builder.take().expect("columns");
-            prop_assert_eq!(schema(&kept_fields()), taken.records.schema());
-            prop_assert_eq!(rows, shown(&taken));
+            let batch = builder.finish_batch().expect("columns");
+            prop_assert_eq!(schema(&kept_fields()), batch.records.schema());
+            prop_assert_eq!(rows, shown(&batch));
             prop_assert!(builder.is_empty());
         }
     }
@@ -185,21 +185,21 @@ fn a_large_body_becomes_a_column_without_being_copied() {
     builder.push_owned(with_body(7, body), false);
 
     assert!(builder.is_full());
-    let records = builder.take().expect("columns").records;
+    let records = builder.finish_batch().expect("columns").records;
     let column = records.column_by_name("body").expect("bodies").as_binary::<i32>();
     assert_eq!((lies_at, BATCH_BYTES), (column.value(0).as_ptr(), column.value(0).len()));
 
     builder.push_owned(with_body(8, b"small".to_vec()), false);
-    let records = builder.take().expect("columns").records;
+    let records = builder.finish_batch().expect("columns").records;
     assert_eq!(b"small", records.column_by_name("body").expect("bodies").as_binary::<i32>().value(0));
 }
 
 #[test]
-fn what_would_fill_a_batch_by_itself_has_room_in_an_empty_one_only() {
+fn a_row_that_fills_a_batch_fits_only_into_an_empty_one() {
     let mut builder = plain_builder();
-    assert!(builder.has_room(1 << 30));
+    assert!(builder.has_capacity_for(1 << 30));
     builder.push(with_body(0, vec![0; 10]).as_ref(), false);
-    assert_eq!((true, false), (builder.has_room(BATCH_BYTES - 1), builder.has_room(BATCH_BYTES)));
+    assert_eq!((true, false), (builder.has_capacity_for(BATCH_BYTES - 1), builder.has_capacity_for(BATCH_BYTES)));
     builder.push(with_body(1, vec![0; BATCH_BYTES - 1]).as_ref(), false);
-    assert!(!builder.has_room(1), "it is full");
+    assert!(!builder.has_capacity_for(1), "it is full");
 }

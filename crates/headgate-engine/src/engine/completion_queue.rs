@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use crate::columns::select::Selection;
 use crate::engine::waker::WakeCaller;
 use crate::model::outcome::Outcome;
-use crate::model::reply_to::{ReplyTo, Waits};
+use crate::model::reply_to::{OutcomeReceiver, ReplyTo};
 use crate::model::row::Row;
 
 /// After so many outcomes a worker wakes the caller, whatever else it has to do.
@@ -47,7 +47,7 @@ pub struct Taken {
 
 /// Outcomes that wait for their caller: never more than the caller has rows outstanding. The memory of their bodies stays
 /// reserved until the caller takes them, so that requests in flight wait for a slow caller; see
-/// [`CompletionQueue::give_memory_back`].
+/// [`CompletionQueue::release_memory`].
 pub struct CompletionQueue {
     me: Weak<Self>,
     state: Mutex<State>,
@@ -82,7 +82,7 @@ impl CompletionQueue {
 
     /// Returns what sends the outcome of a row here.
     pub fn reply_to(&self, number: u64) -> Option<Arc<ReplyTo>> {
-        let me: Arc<dyn Waits> = self.me.upgrade()?;
+        let me: Arc<dyn OutcomeReceiver> = self.me.upgrade()?;
         Some(ReplyTo::new(me, number))
     }
 
@@ -105,10 +105,10 @@ impl CompletionQueue {
 
     /// Releases the reservations of outcomes that have arrived, where memory is short: their caller may wait for another row of
     /// the same run, which waits for memory.
-    pub fn give_memory_back(&self) {
+    pub fn release_memory(&self) {
         let mut state = self.state();
         let outcomes = state.arrived.iter_mut().filter_map(|arrived| arrived.outcome.as_mut());
-        outcomes.filter(|outcome| outcome.holds_short_memory()).for_each(Outcome::give_memory_back);
+        outcomes.filter(|outcome| outcome.holds_short_memory()).for_each(Outcome::release_memory);
     }
 
     /// Drops what has arrived, and whatever arrives from now on: the caller waits no more.
@@ -154,7 +154,7 @@ impl CompletionQueue {
     }
 }
 
-impl Waits for CompletionQueue {
+impl OutcomeReceiver for CompletionQueue {
     fn lost(&self, number: u64) {
         self.push(Arrived { number, outcome: None, failed: true }, false);
     }
@@ -182,7 +182,7 @@ pub(super) fn wake_awaited() {
 /// Gives an outcome to the caller that waits for it. Returns it if there is none: then it is for the sink.
 pub(super) fn reply(mut outcome: Outcome, failed: bool) -> Option<Outcome> {
     let Some(reply_to) = take_reply_to(&mut outcome.row) else { return Some(outcome) };
-    if let Some((waits, number)) = reply_to.tell()
+    if let Some((waits, number)) = reply_to.claim()
         && let Some(completions) = waits.downcast_ref::<CompletionQueue>()
     {
         completions.push(Arrived { number, outcome: Some(outcome), failed }, true);
@@ -192,7 +192,7 @@ pub(super) fn reply(mut outcome: Outcome, failed: bool) -> Option<Outcome> {
 
 /// Returns the row's own selection, if its caller has one.
 pub(super) fn selection_for(row: &Row) -> Option<&Arc<Selection>> {
-    row.reply_to()?.who().downcast_ref::<CompletionQueue>()?.selection.as_ref()
+    row.reply_to()?.receiver().downcast_ref::<CompletionQueue>()?.selection.as_ref()
 }
 
 fn take_reply_to(row: &mut Row) -> Option<Arc<ReplyTo>> {

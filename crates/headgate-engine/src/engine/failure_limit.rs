@@ -36,10 +36,10 @@ impl EndedRow for RowOfShare<'_> {
     }
 
     fn example(&self) -> String {
-        let OutcomeRef { row, answer, failure, .. } = self.outcome;
-        let why = match (failure, answer) {
+        let OutcomeRef { row, response, failure, .. } = self.outcome;
+        let why = match (failure, response) {
             (Some(failure), _) => failure.to_string(),
-            (None, Some(answer)) => format!("status {}", answer.status),
+            (None, Some(response)) => format!("status {}", response.status),
             (None, None) => String::new(),
         };
         format!("row {}: {}: {why}", row.ordinal, without_user(&row.url))
@@ -53,9 +53,9 @@ impl Share {
         if limit.is_settled() {
             return;
         }
-        let with = match (outcome.failure, outcome.answer) {
+        let with = match (outcome.failure, outcome.response) {
             (Some(failure), _) => Some(FailedWith::Kind(failure.kind)),
-            (None, answer) => answer.map(|answer| FailedWith::Status(answer.status)),
+            (None, response) => response.map(|response| FailedWith::Status(response.status)),
         };
         let row = RowOfShare { outcome, share: self };
         if let Some(why) = limit.count(with.filter(|_| failed), &row) {

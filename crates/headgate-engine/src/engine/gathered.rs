@@ -51,7 +51,7 @@ impl Gathered {
 
     /// Returns whether an outcome of so many bytes can be pushed.
     pub(super) fn has_room(&self, bytes: usize) -> bool {
-        self.builder.as_ref().is_none_or(|builder| builder.borrow().has_room(bytes))
+        self.builder.as_ref().is_none_or(|builder| builder.borrow().has_capacity_for(bytes))
     }
 
     /// Adds an outcome for which there is room; `failed`: its row failed.
@@ -94,7 +94,7 @@ impl Gathered {
         let bytes = outcome.as_ref().bytes();
         let batch = {
             let mut builder = builder.borrow_mut();
-            let batch = (!builder.has_room(bytes)).then(|| builder.take());
+            let batch = (!builder.has_capacity_for(bytes)).then(|| builder.finish_batch());
             // At once, before another lane fills the next batch.
             builder.push_owned(outcome, failed);
             batch
@@ -123,7 +123,7 @@ impl Gathered {
             if builder.is_empty() || only_if_full && !builder.is_full() {
                 return Ok(());
             }
-            builder.take()
+            builder.finish_batch()
         };
         self.send_batch(batch).await
     }

@@ -221,7 +221,7 @@ impl Engine {
 
     /// What the bodies of one more run draw on.
     pub fn memory(&self) -> MemoryBudget {
-        self.inner.memory.for_another_run()
+        self.inner.memory.for_new_run()
     }
 
     /// Threads that save the bodies of runs.

@@ -9,7 +9,7 @@ use crate::engine::lanes::Span;
 use crate::engine::share::Share;
 use crate::http::pool::Route;
 use crate::model::error::Failure;
-use crate::model::outcome::{Answer, AnswerRef, Outcome, OutcomeRef};
+use crate::model::outcome::{Outcome, OutcomeRef, Response, ResponseRef};
 use crate::model::row::Row;
 use crate::model::selected::Selected;
 use crate::schedule::retry::AttemptEnd;
@@ -29,13 +29,13 @@ impl Share {
         row: Row,
         span: Option<Span>,
         remote_addr: Option<Arc<str>>,
-        answer: Option<Answer>,
+        response: Option<Response>,
         selected: Option<Box<Selected>>,
         failure: Option<Failure>,
     ) -> Outcome {
         let Attempts { count, started_at_us, elapsed_us } = self.attempts(&row, span);
         let method = self.method_of(&row).into();
-        Outcome { row, method, attempts: count, started_at_us, elapsed_us, remote_addr, answer, selected, failure }
+        Outcome { row, method, attempts: count, started_at_us, elapsed_us, remote_addr, response, selected, failure }
     }
 
     /// As [`Share::outcome`], without a copy of what the response has.
@@ -44,13 +44,13 @@ impl Share {
         row: &'a Row,
         span: Option<Span>,
         remote_addr: Option<&'a str>,
-        answer: Option<AnswerRef<'a>>,
+        response: Option<ResponseRef<'a>>,
         selected: Option<&'a Selected>,
         failure: Option<&'a Failure>,
     ) -> OutcomeRef<'a> {
         let Attempts { count, started_at_us, elapsed_us } = self.attempts(row, span);
         let method = self.method_of(row);
-        OutcomeRef { row, method, attempts: count, started_at_us, elapsed_us, remote_addr, answer, selected, failure }
+        OutcomeRef { row, method, attempts: count, started_at_us, elapsed_us, remote_addr, response, selected, failure }
     }
 
     fn attempts(&self, row: &Row, span: Option<Span>) -> Attempts {

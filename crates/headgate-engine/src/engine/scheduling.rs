@@ -59,7 +59,7 @@ impl Share {
 
     fn decide_with_lock(self: &Rc<Self>, slots: &mut Slots, now: Instant) -> (Decision, bool) {
         let (mut scheduler, awake) = self.shared.scheduler.lock_at(now);
-        let drawn = slots.take_drawn();
+        let drawn = slots.drain_drawn();
         let mut is_news = !drawn.is_empty();
         for row in drawn {
             self.offer(&mut scheduler, row, awake);
@@ -74,7 +74,11 @@ impl Share {
                 Decision::WaitUntil(until) => Some(scheduler.real(until)),
                 start_or_fail => break start_or_fail,
             };
-            wants_rows = scheduler.wants_rows() && scheduler.make_room_for_a_host(awake);
+            wants_rows = scheduler.wants_rows();
+            if wants_rows {
+                scheduler.evict_hosts(awake);
+                wants_rows = scheduler.has_space_for_a_host();
+            }
             if !wants_rows {
                 break Decision::wait(self.steer_rereading(&mut scheduler, until, now));
             }
@@ -106,14 +110,15 @@ impl Share {
 
     /// Starts to look up the addresses of hosts, where limits are per address.
     fn look_up_names(self: &Rc<Self>, scheduler: &Scheduler) {
-        if scheduler.has_names_to_look_up() && self.looking_up.get() < MAX_LOOK_UPS {
+        if scheduler.has_hostnames_to_resolve() && self.looking_up.get() < MAX_LOOK_UPS {
             self.looking_up.update(|count| count + 1);
             spawn_local(self.clone().look_up());
         }
     }
 
     async fn look_up(self: Rc<Self>) {
-        let next_name = || self.shared.scheduler.change_at(Instant::now(), |scheduler, _| scheduler.name_to_look_up());
+        let next_name =
+            || self.shared.scheduler.change_at(Instant::now(), |scheduler, _| scheduler.next_hostname_to_resolve());
         while let Some((name, url)) = next_name() {
             let by = Instant::now() + self.shared.limits.connect_timeout;
             let address = match target::parse(&url) {
@@ -146,7 +151,7 @@ impl Share {
         if lanes == 0 {
             // Other workers start what was drawn here.
             self.shared.scheduler.change_at(now, |scheduler, now| {
-                slots.take_drawn().into_iter().for_each(|row| self.offer(scheduler, row, now));
+                slots.drain_drawn().into_iter().for_each(|row| self.offer(scheduler, row, now));
             });
         }
         drop(slots);
@@ -162,7 +167,7 @@ impl Share {
 
     /// Has the queue remember rows that were deferred.
     pub(super) fn pass_on_deferred(&self, scheduler: &mut Scheduler) {
-        let rows = scheduler.take_deferred();
+        let rows = scheduler.drain_deferred();
         if !rows.is_empty() {
             self.shared.rows.defer(&rows);
         }

@@ -15,7 +15,7 @@ use crate::model::stall::{Reading, Stall, Suspends};
 use crate::queue::responders::Responders;
 use crate::queue::rows::RowReceiver;
 use crate::schedule::scheduler::{Rules, Scheduler, SchedulerFigures};
-use crate::stats::held::Held;
+use crate::stats::throttled::FigureSource;
 
 /// Where rows that are left undone can be read again.
 #[derive(Debug, Clone, Copy)]
@@ -199,7 +199,7 @@ fn deadline_ns(retrying: &Retrying) -> u64 {
     retrying.deadline.map_or(0, |deadline| u64::try_from(deadline.as_nanos()).unwrap_or(u64::MAX).max(1))
 }
 
-impl Held for SharedScheduler {
+impl FigureSource for SharedScheduler {
     fn figures(&self, now: Instant) -> SchedulerFigures {
         self.lock().figures(now)
     }

@@ -145,7 +145,7 @@ impl Worker {
         let now = Reading::now();
         self.client.stalls.beat(now);
         self.shares.borrow().values().for_each(|(share, _)| share.beat(now));
-        let suspended = self.client.stalls.take_suspended();
+        let suspended = self.client.stalls.reset_suspended();
         if !suspended.is_zero() {
             self.client.pool.borrow_mut().close_suspended(suspended, now.monotonic);
         }

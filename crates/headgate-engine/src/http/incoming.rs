@@ -306,7 +306,7 @@ pub async fn next_piece(
             bytes.shrink_to_fit();
             body.taken += bytes.len() as u64;
             let mut reservation = context.limits.memory.reservation();
-            body.reservation.give(&mut reservation, bytes.capacity() as u64);
+            body.reservation.transfer(&mut reservation, bytes.capacity() as u64);
             // What others may wait for is not kept from piece to piece.
             let held = source.held_bytes();
             let body = source.body();

@@ -155,7 +155,7 @@ impl Preparer {
     /// `invalid_request`: the row's defect, or what of it can't be sent.
     pub fn write(&mut self, row: &Row, wire: &mut Vec<u8>) -> Result<(Rc<Site>, Rest), Failure> {
         wire.clear();
-        let is_plain = row.chain().is_none() && row.extra.as_ref().is_none_or(|extra| extra.is_default_request());
+        let is_plain = row.chain().is_none() && row.extra.as_ref().is_none_or(|extra| extra.has_only_own_url());
         if is_plain
             && self.defaults.body.bytes.len() <= JOINED_BODY_BYTES
             && let Some((site, path)) = self.sites.known(&row.url)

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::value_hash::ValueHasher;
 use crate::message;
-use crate::model::credentials::{AUTHORIZATION, is_credential, names_given};
+use crate::model::credentials::{AUTHORIZATION, header_names, is_credential};
 use crate::model::message::{Message, OptionName};
 use crate::model::options::RequestOptions;
 
@@ -40,7 +40,7 @@ impl AskedHeaders {
         Self {
             hash: (!own.is_empty()).then(|| HeadersHash::OfEach(own.iter().map(|pair| hash(hasher, pair)).collect())),
             names: own.into_iter().map(|(name, _)| name).collect(),
-            credentials: names_given(request)
+            credentials: header_names(request)
                 .into_iter()
                 .filter(|name| is_credential(name, &request.secret_headers))
                 .collect(),
@@ -54,7 +54,7 @@ impl AskedHeaders {
 
     /// The credentials that the job had and `request` does not have, a phrase for each.
     pub(super) fn missing_credentials(&self, request: &RequestOptions) -> Vec<Message> {
-        let given = names_given(request);
+        let given = header_names(request);
         let had =
             self.names.iter().filter(|name| is_credential(name, &request.secret_headers)).chain(&self.credentials);
         let missing: BTreeSet<&String> = had.filter(|name| !given.contains(name)).collect();

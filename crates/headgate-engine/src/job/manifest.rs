@@ -20,7 +20,7 @@ use crate::model::error::JobError;
 use crate::model::message::{Message, OptionName};
 use crate::model::network_options::NetworkOptions;
 use crate::model::options::{
-    AnswerOptions, DEFAULT_MAX_REDIRECTS, DEFAULT_USER_AGENT, Format, JobOptions, RedirectPolicy, RequestOptions,
+    DEFAULT_MAX_REDIRECTS, DEFAULT_USER_AGENT, Format, JobOptions, RedirectPolicy, RequestOptions, ResponseOptions,
     SaveFormat, SourceOptions,
 };
 use crate::model::url_user::without_user;
@@ -113,7 +113,7 @@ pub struct AnswersAsked {
 }
 
 impl AnswersAsked {
-    fn of(request: &RequestOptions, answer: &AnswerOptions) -> Self {
+    fn of(request: &RequestOptions, answer: &ResponseOptions) -> Self {
         Self {
             select: answer.select.clone(),
             require: answer.require.clone(),
@@ -130,7 +130,7 @@ impl AnswersAsked {
     }
 
     /// Asks for the same.
-    pub(super) fn ask(&self, request: &mut RequestOptions, answer: &mut AnswerOptions) {
+    pub(super) fn ask(&self, request: &mut RequestOptions, answer: &mut ResponseOptions) {
         answer.select.clone_from(&self.select);
         answer.require.clone_from(&self.require);
         answer.omit.clone_from(&self.omit);
@@ -335,7 +335,7 @@ impl Manifest {
 
 impl JobSpec {
     fn new(options: &JobOptions, hasher: &ValueHasher) -> Self {
-        let JobOptions { source, sink, request, answer, .. } = options;
+        let JobOptions { source, sink, request, response, .. } = options;
         let RequestOptions { body, user_agent, .. } = request;
         Self {
             format: if sink.format == Format::Ndjson { "ndjson" } else { "parquet" }.into(),
@@ -346,7 +346,7 @@ impl JobSpec {
             headers: AskedHeaders::new(request, hasher),
             data_hash: body.as_ref().map(|body| hasher.hash([body.as_slice()])),
             templates: TemplateHashes::of(&source.templates, hasher),
-            answers: AnswersAsked::of(request, answer),
+            answers: AnswersAsked::of(request, response),
             network: request.network.clone(),
         }
     }

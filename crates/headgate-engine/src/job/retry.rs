@@ -43,7 +43,7 @@ use crate::source::compared::{Beyond, Comparison};
 use crate::source::content::{Content, Unread};
 use crate::source::fingerprint::Fingerprint;
 use crate::source::selected::Selected;
-use crate::source::{self, Again, Source};
+use crate::source::{self, Reopener, Source};
 
 pub use self::only::Only;
 use self::rounds::{Round, Rounds};
@@ -136,7 +136,7 @@ impl OpenRetry {
             let comparison = Comparison { options: job.source.clone(), then, beyond: Beyond::Anything };
             first.check_first(comparison.into_check());
         }
-        let columns = ResultColumns::new(&job.source, &job.answer, first.kept_fields())?;
+        let columns = ResultColumns::new(&job.source, &job.response, first.kept_fields())?;
         let schema = columns.schema();
         let part_format = PartFormat::new(job.sink.format, &schema)?;
 
@@ -213,7 +213,7 @@ fn with_manifest(mut job: JobOptions, manifest: &Manifest, output: &Path) -> Res
     job.sink.format = manifest.format();
     job.request.method.clone_from(&spec.method);
     job.request.fail_on = spec.fail_on.parse().map_err(|error: String| JobError::output(error))?;
-    spec.answers.ask(&mut job.request, &mut job.answer);
+    spec.answers.ask(&mut job.request, &mut job.response);
     job.request.network.add(&spec.network);
     job.request.user_agent = spec.user_agent.clone().unwrap_or_else(|| DEFAULT_USER_AGENT.into());
     credential_scope::complete(&mut job, &manifest.credentials_for)?;
@@ -337,8 +337,8 @@ impl Source for RetrySource {
         self.fingerprint.clone()
     }
 
-    fn again(&self) -> Option<Again> {
-        self.input.again()
+    fn reopener(&self) -> Option<Reopener> {
+        self.input.reopener()
     }
 
     fn note(&self) -> Option<Message> {

@@ -1,10 +1,10 @@
 //! A response body that is streamed to the caller while it arrives, through a buffer of a fixed size.
 //!
-//! The lane reads from its connection only while the buffer has room, so that a slow caller slows the server down: over
-//! HTTP/1.1 by its socket, over HTTP/2 by the window of the stream. Pieces that were not taken yet are joined, so that bodies
-//! in tiny pieces take no more room than other bodies. One stream holds at most [`ROOM_BYTES`] and one piece in memory. They
-//! are reserved within the limit of the memory budget, or not at all: if a stream held the permit to overdraw, a caller that
-//! does not read would keep it from all other rows.
+//! The lane reads from its connection only while the buffer is not full, so that a slow caller slows the server down: over
+//! HTTP/1.1 by its socket, over HTTP/2 by the window of the stream. Pieces that were not taken yet are joined, so that
+//! bodies in tiny pieces need no more memory than others. One stream holds at most [`BUFFER_BYTES`] and one piece. Their
+//! reservations stay within the memory budget: if a stream held the permit to overdraw, a caller that does not read would
+//! keep it from all other rows.
 
 use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -14,31 +14,31 @@ use tokio::sync::Notify;
 use crate::model::error::{ErrorKind, Failure};
 use crate::model::memory::Reservation;
 
-/// While so much waits to be taken, nothing is read.
-pub const ROOM_BYTES: usize = 128 * 1024;
+/// While the buffer has this many bytes, nothing is read.
+pub const BUFFER_BYTES: usize = 128 * 1024;
 
-/// The result of an attempt to take bytes.
+/// The result of an attempt to read bytes.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Taken {
+pub enum StreamRead {
     Bytes(Vec<u8>),
-    /// Nothing has come; it rings when something does.
+    /// Nothing has come; the caller is woken when something does.
     Nothing,
-    /// There is no more: the body is whole, or this is why it isn't.
+    /// The body has ended: completely, or with this failure.
     End(Option<Failure>),
 }
 
-/// As much of a body as has come.
+/// Bytes of a body.
 #[derive(Debug, Default)]
 pub struct BodyChunk {
     pub bytes: Vec<u8>,
-    /// What was set aside for it.
+    /// The reservation for the bytes.
     pub reservation: Reservation,
 }
 
 /// The buffer between the lane that receives a body and the caller.
 pub struct BodyStream {
     state: Mutex<State>,
-    /// For the lane: something was taken, or decided.
+    /// Wakes the lane when the caller has read, or has called `begin` or `close`.
     changed: Notify,
     /// Wakes the waiting caller. It does not block, and no wake-up is lost.
     wake: Box<dyn Fn() + Send + Sync>,
@@ -47,16 +47,16 @@ pub struct BodyStream {
 #[derive(Default)]
 struct State {
     bytes: Vec<u8>,
-    /// The reservation for `bytes`: taken bytes leave it.
+    /// The reservation for `bytes`, from which bytes that are read are released.
     reservation: Reservation,
     /// Bytes of the body that came over the connection.
     received: u64,
-    /// The caller wants the content encodings kept; `None`: not known yet.
+    /// Whether the caller wants the content encodings kept; `None`: not known yet.
     raw: Option<bool>,
-    /// `None`: there is more to come.
+    /// `None`: the body has not ended.
     end: Option<Result<(), Failure>>,
     is_closed: bool,
-    /// A caller waits, and was not woken yet.
+    /// Whether a caller waits that was not woken yet.
     is_awaited: bool,
 }
 
@@ -65,35 +65,35 @@ impl BodyStream {
         Self { state: Mutex::default(), changed: Notify::new(), wake }
     }
 
-    /// From now on it is taken: with its content codings undone, or as it came.
+    /// Begins the delivery of the body: as it came if `raw`, otherwise decoded.
     pub fn begin(&self, raw: bool) {
         self.state().raw.get_or_insert(raw);
         self.changed.notify_one();
     }
 
-    /// Takes all that has come.
-    pub fn take(&self) -> Taken {
+    /// Returns all bytes that have come, and removes them from the buffer.
+    pub fn read(&self) -> StreamRead {
         let mut state = self.state();
         if !state.bytes.is_empty() {
             let (bytes, reservation) = (std::mem::take(&mut state.bytes), std::mem::take(&mut state.reservation));
             drop(state);
             drop(reservation);
             self.changed.notify_one();
-            return Taken::Bytes(bytes);
+            return StreamRead::Bytes(bytes);
         }
         if let Some(end) = &state.end {
-            return Taken::End(end.clone().err());
+            return StreamRead::End(end.clone().err());
         }
         state.is_awaited = true;
-        Taken::Nothing
+        StreamRead::Nothing
     }
 
-    /// Why the body isn't whole, when that is known.
+    /// Returns why the body is incomplete, once that is known.
     pub fn failure(&self) -> Option<Failure> {
         self.state().end.clone()?.err()
     }
 
-    /// Bytes of the body that came over the connection so far, before content codings were undone.
+    /// Returns the bytes of the body that came over the connection so far, before they were decoded.
     pub fn received(&self) -> u64 {
         self.state().received
     }
@@ -108,27 +108,27 @@ impl BodyStream {
         self.changed.notify_one();
     }
 
-    /// Waits until it is said whether content codings are left; `None`: it was closed before.
-    pub async fn raw(&self) -> Option<bool> {
-        self.when(|state| if state.is_closed { Some(None) } else { state.raw.map(Some) }).await
+    /// Waits for [`BodyStream::begin`], and returns its `raw`, or `None` if the stream was closed before.
+    pub async fn wait_for_begin(&self) -> Option<bool> {
+        self.wait_until(|state| if state.is_closed { Some(None) } else { state.raw.map(Some) }).await
     }
 
-    /// Waits for room. Whether the rest is wanted.
-    pub async fn room(&self) -> bool {
-        self.when(|state| (state.is_closed || state.bytes.len() < ROOM_BYTES).then_some(!state.is_closed)).await
+    /// Waits until the buffer is not full, and returns whether the rest is wanted.
+    pub async fn wait_for_space(&self) -> bool {
+        self.wait_until(|state| (state.is_closed || state.bytes.len() < BUFFER_BYTES).then_some(!state.is_closed)).await
     }
 
     /// Waits until it is closed.
-    pub async fn closed(&self) {
-        self.when(|state| state.is_closed.then_some(())).await;
+    pub async fn wait_closed(&self) {
+        self.wait_until(|state| state.is_closed.then_some(())).await;
     }
 
-    /// Something has come over the connection.
+    /// Counts bytes that came over the connection.
     pub fn count(&self, bytes: usize) {
         self.state().received += bytes as u64;
     }
 
-    /// Gives out a piece.
+    /// Adds a piece to the buffer.
     pub fn push(&self, piece: BodyChunk) {
         let BodyChunk { bytes, mut reservation } = piece;
         reservation.end_overdrawing();
@@ -145,7 +145,7 @@ impl BodyStream {
         self.wake_if_awaited(state);
     }
 
-    /// There is no more. What is told first holds.
+    /// Ends the body. Only the first call counts.
     pub fn end(&self, failure: Option<Failure>) {
         let mut state = self.state();
         state.end.get_or_insert(failure.map_or(Ok(()), Err));
@@ -159,8 +159,8 @@ impl BodyStream {
         }
     }
 
-    /// Of one waiter at a time: the lane.
-    async fn when<T>(&self, look: impl Fn(&State) -> Option<T>) -> T {
+    /// Waits until `look` returns a value. Only one task may wait at a time: the lane.
+    async fn wait_until<T>(&self, look: impl Fn(&State) -> Option<T>) -> T {
         loop {
             if let Some(found) = look(&self.state()) {
                 return found;
@@ -174,7 +174,7 @@ impl BodyStream {
     }
 }
 
-/// Ends a stream, whatever becomes of the lane that has it.
+/// Ends a stream when it is dropped, whatever becomes of the lane that has it.
 #[derive(Debug)]
 pub struct EndOnDrop<'a>(pub &'a BodyStream);
 
@@ -225,22 +225,22 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_has_taken_is_put_together_until_there_is_no_room() {
+    fn unread_pieces_are_joined_until_the_buffer_is_full() {
         let (stream, rung) = stream();
-        assert_eq!(Taken::Nothing, stream.take());
-        for _ in 0..ROOM_BYTES {
-            assert_eq!(Some(true), now(stream.room()));
+        assert_eq!(StreamRead::Nothing, stream.read());
+        for _ in 0..BUFFER_BYTES {
+            assert_eq!(Some(true), now(stream.wait_for_space()));
             stream.push(BodyChunk { bytes: vec![7], ..BodyChunk::default() });
         }
-        assert_eq!((None, 1), (now(stream.room()), rung.load(Ordering::Relaxed)), "it has rung once");
-        assert_eq!(Taken::Bytes(vec![7; ROOM_BYTES]), stream.take());
-        assert_eq!(Some(true), now(stream.room()));
+        assert_eq!((None, 1), (now(stream.wait_for_space()), rung.load(Ordering::Relaxed)), "it has rung once");
+        assert_eq!(StreamRead::Bytes(vec![7; BUFFER_BYTES]), stream.read());
+        assert_eq!(Some(true), now(stream.wait_for_space()));
         stream.end(None);
-        assert_eq!([Taken::End(None), Taken::End(None)], [stream.take(), stream.take()]);
+        assert_eq!([StreamRead::End(None), StreamRead::End(None)], [stream.read(), stream.read()]);
     }
 
     #[test]
-    fn memory_is_given_back_with_what_is_taken_and_with_what_nobody_takes() {
+    fn memory_is_released_with_bytes_that_are_read_and_with_dropped_bytes() {
         let (budget, (stream, _)) = (MemoryBudget::new(1000), stream());
         let push = || {
             let mut reservation = budget.reservation();
@@ -250,17 +250,17 @@ mod tests {
         push();
         push();
         assert_eq!(200, budget.used());
-        stream.take();
+        stream.read();
         assert_eq!(0, budget.used());
         push();
         stream.close();
         assert_eq!(0, budget.used());
         push();
-        assert_eq!((0, Some(false)), (budget.used(), now(stream.room())));
+        assert_eq!((0, Some(false)), (budget.used(), now(stream.wait_for_space())));
     }
 
     #[test]
-    fn one_that_nobody_takes_keeps_no_other_from_overdrawing() {
+    fn an_unread_stream_keeps_no_other_body_from_overdrawing() {
         let (budget, (stream, _)) = (MemoryBudget::new(100), stream());
         for _ in 0..3 {
             let mut reservation = budget.reservation();
@@ -269,23 +269,23 @@ mod tests {
             stream.push(BodyChunk { bytes: vec![0; 80], reservation });
             assert_eq!(80, budget.used());
         }
-        assert_eq!(Taken::Bytes(vec![0; 240]), stream.take());
+        assert_eq!(StreamRead::Bytes(vec![0; 240]), stream.read());
         assert_eq!(0, budget.used());
     }
 
     #[test]
-    fn how_it_is_taken_is_said_once_and_a_lane_that_ends_ends_it() {
+    fn the_first_begin_counts_and_a_lane_that_ends_ends_the_stream() {
         let (stream, rung) = stream();
-        assert_eq!((None, None), (now(stream.raw()), now(stream.closed())));
+        assert_eq!((None, None), (now(stream.wait_for_begin()), now(stream.wait_closed())));
         stream.begin(true);
         stream.begin(false);
-        assert_eq!(Some(Some(true)), now(stream.raw()));
-        assert_eq!(Taken::Nothing, stream.take());
+        assert_eq!(Some(Some(true)), now(stream.wait_for_begin()));
+        assert_eq!(StreamRead::Nothing, stream.read());
         drop(EndOnDrop(&stream));
         assert_eq!(1, rung.load(Ordering::Relaxed));
-        let Taken::End(Some(failure)) = stream.take() else { panic!("it has ended") };
+        let StreamRead::End(Some(failure)) = stream.read() else { panic!("it has ended") };
         assert_eq!(ErrorKind::Cancelled, failure.kind);
         stream.close();
-        assert_eq!((Some(None), Some(())), (now(stream.raw()), now(stream.closed())));
+        assert_eq!((Some(None), Some(())), (now(stream.wait_for_begin()), now(stream.wait_closed())));
     }
 }

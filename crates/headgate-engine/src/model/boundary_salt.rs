@@ -1,5 +1,5 @@
-//! What the boundaries of multipart forms follow from: the same for all of a job's runs, so that a row that is asked again has
-//! the same body.
+//! The salt of the boundaries of multipart forms: the same for all of a job's runs, so that a retried row has the same
+//! body.
 
 use std::sync::{Arc, OnceLock};
 
@@ -7,11 +7,12 @@ use aws_lc_rs::rand;
 
 const SALT_BYTES: usize = 16;
 
-/// It is known when the job is, which is before its first row, and after its input was opened: all clones have the same one.
+/// It is known once the job is, which is before its first row, and after its input was opened: all clones have the same
+/// one.
 #[derive(Debug, Clone, Default)]
 pub struct BoundarySalt(Arc<OnceLock<[u8; SALT_BYTES]>>);
 
-/// It is nothing that was asked for.
+/// All are equal, as the salt is not an option of the user.
 impl PartialEq for BoundarySalt {
     fn eq(&self, _other: &Self) -> bool {
         true
@@ -21,12 +22,12 @@ impl PartialEq for BoundarySalt {
 impl Eq for BoundarySalt {}
 
 impl BoundarySalt {
-    /// Of no effect where boundaries were made before.
+    /// Sets the salt, without effect where boundaries were made before.
     pub fn set(&self, salt: [u8; SALT_BYTES]) {
         let _ = self.0.set(salt);
     }
 
-    /// A random one where none was set. `None`: the system has no random numbers.
+    /// Returns the salt, a random one if none was set, or `None` if the system has no random numbers.
     pub fn get(&self) -> Option<[u8; SALT_BYTES]> {
         let mut salt = [0; SALT_BYTES];
         if self.0.get().is_none() {

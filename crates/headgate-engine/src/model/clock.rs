@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// Tells when an instant was, in microseconds since 1970. A step of the system's clock during a job does not show.
+/// Converts an instant to microseconds since 1970. A step of the system's clock during a job does not show.
 #[derive(Debug, Clone, Copy)]
 pub struct Clock {
     started: Instant,
@@ -24,12 +24,12 @@ impl Clock {
     }
 }
 
-/// A second since 1970 as RFC 3339 in UTC: `2026-05-14T09:30:00Z`.
+/// Formats a second since 1970 as RFC 3339 in UTC: `2026-05-14T09:30:00Z`.
 pub(crate) fn second_text(second: u64) -> String {
     let (day, second) = (second / 86_400, second % 86_400);
     let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
-    // Years that begin in March end with the day that leap years have more (Hinnant, "chrono-compatible low-level date
-    // algorithms", civil_from_days).
+    // In years that begin in March, the leap day is the last one (Hinnant, "chrono-compatible low-level date algorithms",
+    // civil_from_days).
     let day = day + 719_468;
     let (era, day) = (day / 146_097, day % 146_097);
     let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;

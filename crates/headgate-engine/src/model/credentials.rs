@@ -1,6 +1,6 @@
-//! Which headers are credentials, and which origins may get them.
+//! Decides which headers are credentials.
 //!
-//! Values of credentials come and go (a token is renewed) and are no part of what a job is.
+//! Values of credentials change (a token is renewed) and do not identify a job.
 
 use std::iter;
 
@@ -11,10 +11,10 @@ use crate::model::options::{JobOptions, RequestOptions};
 
 pub const AUTHORIZATION: &str = "authorization";
 
-/// The last words of names that headers with credentials have by custom: `X-Api-Key`, `X-CMC_PRO_API_KEY`, `Access-Token`.
+/// Conventional last words of the names of headers with credentials: `X-Api-Key`, `X-CMC_PRO_API_KEY`, `Access-Token`.
 const LAST_WORDS: [&str; 8] = ["key", "auth", "pwd", "jwt", "session", "sign", "credential", "credentials"];
 
-/// What such a last word may end with: `X-ApiKey`, `AccessToken`.
+/// Endings of such a last word: `X-ApiKey`, `AccessToken`.
 const ENDINGS: [&str; 10] = [
     "apikey",
     "accesskey",
@@ -28,7 +28,7 @@ const ENDINGS: [&str; 10] = [
     "cookie",
 ];
 
-/// Keys that are no secrets.
+/// Keys that are not secret.
 const HARMLESS: [&str; 3] = ["idempotency-key", "sec-websocket-key", "surrogate-key"];
 
 /// Returns whether a header of this name is a credential, by its name or because `secret_headers` has it.
@@ -40,7 +40,7 @@ pub fn is_credential(name: &str, secret_headers: &[String]) -> bool {
     looks_secret && !HARMLESS.contains(&&*name) || secret_headers.iter().any(|known| known.eq_ignore_ascii_case(&name))
 }
 
-/// The options that give the run of a job credentials.
+/// Returns the options that give credentials to a job's run.
 pub fn credential_options(options: &JobOptions) -> impl Iterator<Item = OptionName> {
     let secrets = &options.request.secret_headers;
     let in_templates = options.source.templates.headers.iter().any(|(name, _)| is_credential(name, secrets));
@@ -48,7 +48,7 @@ pub fn credential_options(options: &JobOptions) -> impl Iterator<Item = OptionNa
     credential_options_of(&options.request).chain(of_templates)
 }
 
-/// The options that give all requests of a run credentials.
+/// Returns the options that give credentials to all requests of a run.
 pub fn credential_options_of(request: &RequestOptions) -> impl Iterator<Item = OptionName> {
     let in_headers = request.headers.iter().any(|(name, _)| is_credential(name, &request.secret_headers));
     let all = [
@@ -57,10 +57,10 @@ pub fn credential_options_of(request: &RequestOptions) -> impl Iterator<Item = O
         (OptionName::Headers, in_headers),
         (OptionName::Cert, request.cert.is_some()),
     ];
-    all.into_iter().filter(|(_, is_given)| *is_given).map(|(option, _)| option)
+    all.into_iter().filter(|(_, is_set)| *is_set).map(|(option, _)| option)
 }
 
-/// What is refused where nothing says whom a credential is for.
+/// Returns the error of a credential without an origin.
 pub(crate) fn unbound(credential: OptionName) -> JobError {
     JobError::usage(message!(
         credential,
@@ -70,8 +70,9 @@ pub(crate) fn unbound(credential: OptionName) -> JobError {
     ))
 }
 
-/// The names of all headers that are asked for, in lower case: they are the same in any case (RFC 9110 section 5.1).
-pub fn names_given(options: &RequestOptions) -> Vec<String> {
+/// Returns the names of all headers that the options set, in lower case: case does not distinguish them (RFC 9110 section
+/// 5.1).
+pub fn header_names(options: &RequestOptions) -> Vec<String> {
     let from_others = (options.bearer.is_some() || options.user.is_some()).then(|| AUTHORIZATION.to_owned());
     let from_headers = options.headers.iter().map(|(name, _)| name.to_ascii_lowercase());
     iter::chain(from_headers, from_others).collect()
@@ -82,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn headers_whose_names_look_like_keys_are_credentials_without_being_named() {
+    fn headers_with_names_like_keys_are_credentials_without_being_listed() {
         let named = vec!["X-Mine".to_owned()];
         for name in [
             "Authorization",

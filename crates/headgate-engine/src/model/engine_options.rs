@@ -6,15 +6,15 @@ use std::str::FromStr;
 /// The port of DNS servers.
 const DNS_PORT: u16 = 53;
 
-/// What outlives a run.
+/// The options of an engine.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct EngineOptions {
-    /// Workers, at least 1; `None`: the cores this process may use.
+    /// The number of workers, at least 1; `None`: the cores this process may use.
     pub threads: Option<usize>,
-    /// Bytes of responses in memory until they are written, and of what decodes them, over all runs. `None`: as many as
-    /// [`MemoryLimit::default_budget`](crate::engine::memory_limit::MemoryLimit::default_budget) says.
+    /// The memory of responses until they are written, and of their decoders, over all runs. `None`:
+    /// [`MemoryLimit::default_budget`](crate::engine::memory_limit::MemoryLimit::default_budget).
     pub max_memory_bytes: Option<u64>,
-    /// Idle connections that are kept, over all workers; `None`: some for each connection in use.
+    /// The maximum number of idle connections, over all workers; `None`: some for each connection in use.
     pub max_idle_connections: Option<usize>,
     pub dns: Dns,
 }
@@ -22,10 +22,10 @@ pub struct EngineOptions {
 /// The resolver of hostnames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Dns {
-    /// The name servers that the system is configured with, by us.
+    /// Our own resolver, with the name servers that the system is configured with.
     #[default]
     Configured,
-    /// The system: all that it knows of names, on threads.
+    /// The system's resolver, on threads.
     System,
     /// Another name server.
     Server(SocketAddr),
@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_is_asked_for_names_is_the_system_or_an_address() {
+    fn the_resolver_is_the_system_or_an_address() {
         let server = |text: &str| Ok(Dns::Server(text.parse().expect("an address")));
         for (expected, text) in [
             (Ok(Dns::System), "system"),

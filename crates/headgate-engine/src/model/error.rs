@@ -10,7 +10,7 @@ use crate::model::reason::Reason;
 pub enum HostEvidence {
     /// The host sent something: it is up, whatever became of the response.
     Responded,
-    /// A response head came whose status asks for less load.
+    /// A status came that asks for less load.
     Overloaded,
     /// The host could not be reached, or did not respond.
     Silent,
@@ -20,13 +20,13 @@ pub enum HostEvidence {
 /// What an attempt that ended with an error shows about the network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NetworkEvidence {
-    /// A response head came.
+    /// A response status came.
     Response,
-    /// A name does not exist, or TLS was refused: something at the other end said so.
+    /// A hostname does not exist, or TLS was refused: the network works.
     Works,
     /// The connection was refused: by the host, or by this machine.
     Refused,
-    /// Looking up a name, or connecting, failed.
+    /// A DNS look-up, or connecting, failed.
     Unreachable,
     Nothing,
 }
@@ -46,7 +46,7 @@ pub enum Processed {
     Maybe,
 }
 
-/// Whether another attempt is made after an error where the user does not say which errors are retried.
+/// Whether an error is retried by default.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ByDefault {
     Retried,
@@ -57,7 +57,7 @@ pub enum ByDefault {
 macro_rules! error_kinds {
     ($($variant:ident = $name:literal
         ($host:ident, $network:ident, $load:ident, $processed:ident, $retry:ident): $doc:literal),+ $(,)?) => {
-        /// Why a request ended without a usable answer. The names are the values of the `error` column.
+        /// Why a request has no usable response. The names are the values of the `error` column.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
         #[repr(u8)]
         pub enum ErrorKind {
@@ -75,21 +75,21 @@ macro_rules! error_kinds {
                 }
             }
 
-            /// One sentence for a person: when this kind occurs.
+            /// Returns one sentence for the user: when this kind occurs.
             pub const fn description(self) -> &'static str {
                 match self {
                     $(ErrorKind::$variant => $doc),+
                 }
             }
 
-            /// Returns what an error of this kind shows about the host if no response head came.
+            /// Returns what an error of this kind shows about the host if no response status came.
             pub const fn host_evidence(self) -> HostEvidence {
                 match self {
                     $(ErrorKind::$variant => HostEvidence::$host),+
                 }
             }
 
-            /// Returns what an error of this kind shows about the network if no response head came.
+            /// Returns what an error of this kind shows about the network if no response status came.
             pub const fn network_evidence(self) -> NetworkEvidence {
                 match self {
                     $(ErrorKind::$variant => NetworkEvidence::$network),+
@@ -110,7 +110,7 @@ macro_rules! error_kinds {
                 }
             }
 
-            /// Returns whether another attempt is made after this kind where the user does not say which are retried.
+            /// Returns whether this kind is retried by default.
             pub const fn by_default(self) -> ByDefault {
                 match self {
                     $(ErrorKind::$variant => ByDefault::$retry),+
@@ -122,7 +122,7 @@ macro_rules! error_kinds {
 
 error_kinds! {
     // Kind, name (evidence about the host, about the network, about load; whether the server may have acted on the request;
-    // what follows by default): when it occurs.
+    // whether it is retried by default): when it occurs.
     InvalidRequest = "invalid_request" (Nothing, Nothing, Neutral, Maybe, Final): "the row does not describe a request that can be sent: nothing was sent, unless a file of its body changed meanwhile",
     Resolve = "resolve" (Silent, Unreachable, Neutral, No, Retried): "the host name has no address, or no name server answered in time",
     Connect = "connect" (Silent, Unreachable, MaybeOverload, No, Retried): "no TCP connection could be made to any address of the host",
@@ -151,19 +151,19 @@ impl fmt::Display for ErrorKind {
     }
 }
 
-/// Why one request has no usable answer.
+/// Why one request has no usable response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
     pub kind: ErrorKind,
-    /// Its wording is no part of any contract. It is stored, and so it names no option.
+    /// The wording is not part of any contract. It is stored, and so it names no option.
     pub reason: Reason,
     /// The option that can help.
     pub option: Option<OptionName>,
-    /// The next attempt would end in the same way.
+    /// Whether a retry would end in the same failure.
     pub is_lasting: bool,
-    /// The host refused the connection, or one side the other in the TLS handshake.
+    /// Whether the host refused the connection, or either end the TLS handshake.
     pub is_refused: bool,
-    /// It waited for something of this process, and shows nothing about its host.
+    /// Whether it waited for something of this process, and so shows nothing about its host.
     pub is_ours: bool,
 }
 
@@ -172,14 +172,14 @@ impl Failure {
         Self { kind, reason: reason.into(), option: None, is_lasting: false, is_refused: false, is_ours: false }
     }
 
-    /// One that does not pass.
+    /// Marks a failure that a retry would not change.
     #[must_use]
     pub fn lasting(mut self) -> Self {
         self.is_lasting = true;
         self
     }
 
-    /// One that a limit of this process caused.
+    /// Marks a failure that a limit of this process caused.
     #[must_use]
     pub fn of_ours(mut self) -> Self {
         self.is_ours = true;
@@ -193,17 +193,17 @@ impl Failure {
         self
     }
 
-    /// With what of the reason varies.
+    /// Adds the part of the reason that varies.
     #[must_use]
     pub fn with_detail(mut self, detail: impl Into<Box<str>>) -> Self {
         self.reason = self.reason.with(detail);
         self
     }
 
-    /// With where it was, before what else varies.
+    /// Adds a position, before the part of the reason that varies.
     #[must_use]
-    pub fn at(mut self, place: impl fmt::Display) -> Self {
-        self.reason = self.reason.at(place);
+    pub fn at(mut self, position: impl fmt::Display) -> Self {
+        self.reason = self.reason.at(position);
         self
     }
 
@@ -220,10 +220,10 @@ impl fmt::Display for Failure {
     }
 }
 
-/// What a [`JobError`] is about; it decides the exit code and the Python exception.
+/// The subject of a [`JobError`]; it determines the exit code and the Python exception.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum JobErrorKind {
-    /// An option that can't be, or that this machine can't serve.
+    /// An option is invalid, or this machine can't satisfy it.
     Usage,
     /// The input can't be read, or can't be read further.
     Input,
@@ -234,7 +234,7 @@ pub enum JobErrorKind {
 }
 
 impl JobErrorKind {
-    /// The name in the summary.
+    /// Returns the name in the summary.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Usage => "usage",
@@ -245,7 +245,7 @@ impl JobErrorKind {
     }
 }
 
-/// Why a whole job can't start or go on. The message names the file, row or option, and what to do.
+/// Why a whole job can't start or continue. The message names the file, row or option, and what to do.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct JobError {
@@ -271,7 +271,7 @@ impl JobError {
     }
 }
 
-/// The cause of an I/O error as the end of a sentence: `no space left on device`.
+/// Returns the cause of an I/O error as the end of a sentence: `no space left on device`.
 pub(crate) fn cause(error: &io::Error) -> String {
     let text = error.to_string();
     let text = text.split(" (os error").next().unwrap_or_default();
@@ -288,7 +288,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_kind_stands_at_its_own_index() {
+    fn every_kind_is_at_its_own_index() {
         for (index, kind) in ErrorKind::ALL.iter().enumerate() {
             assert_eq!(index, *kind as usize, "{kind}");
         }

@@ -1,8 +1,8 @@
-//! Names of files that bodies are saved under, made of what cells of the input hold: whatever that is, a name leads to one
-//! place below the output directory, is taken by every usual file system, and different values give different names.
+//! Names of files that bodies are saved under, made of cells of the input. Whatever the values are, a name leads to one
+//! path below the output directory and is valid in every usual file system. Different values give different names.
 //!
-//! What may not stand in a name is percent-encoded, and so is `%`. What the answer says is not known when the row is read: it
-//! is left open, as control characters, which no name has otherwise.
+//! Invalid characters are percent-encoded, and so is `%`. What depends on the response is not known when the row is read:
+//! control characters, which names do not have otherwise, take its place.
 
 use std::fmt::Write as _;
 
@@ -12,16 +12,16 @@ use crate::model::reason::Reason;
 
 /// The limit of most file systems for one component of a path.
 const MAX_COMPONENT_BYTES: usize = 255;
-/// Of all components; with the output directory before them, a path has 4,096.
+/// The limit of all components together; with the output directory before them, a path has 4,096.
 const MAX_NAME_BYTES: usize = 2048;
-/// Of an extension that a component keeps which is cut.
+/// The longest extension that a shortened component keeps.
 const MAX_KEPT_EXTENSION_BYTES: usize = 16;
-/// Of one in an archive, that the key has room before it.
+/// The longest extension in an archive, which leaves space for the key before it.
 const MAX_EXTENSION_BYTES: usize = 100;
-/// Devices of Windows, whatever extension they are given.
+/// Devices of Windows, whatever their extension.
 const DEVICES: [&str; 6] = ["con", "prn", "aux", "nul", "conin$", "conout$"];
 const NUMBERED_DEVICES: [&str; 2] = ["com", "lpt"];
-/// Where a job keeps what is not results: its own directory.
+/// The directory of a job for everything but results.
 pub const OWN_DIRECTORY: &str = "_headgate";
 /// The beginnings of the names of parts.
 const OF_PARTS: [&str; 2] = ["part-", "failed-"];
@@ -30,17 +30,17 @@ const OF_RESULTS: [&str; 2] = [".parquet", ".ndjson"];
 
 const EXTENSION: char = '\u{1}';
 const CHECKSUM: char = '\u{2}';
-/// A dot of the template: what is behind the last one is an extension, whatever dots values have.
+/// A dot of the template: the extension follows the last of these, whatever dots values have.
 const DOT: char = '\u{3}';
-/// What describes a body in an archive has this extension.
+/// The extension of the description of a body in an archive.
 const DESCRIBING: &str = "json";
 
 /// A piece of a name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NamePiece<'a> {
-    /// As it stands in the template.
+    /// Literal text of the template.
     Literal(&'a str),
-    /// Of the row.
+    /// A value of the row.
     Value(&'a [u8]),
     /// The extension for the type of the body.
     Extension,
@@ -48,13 +48,13 @@ pub enum NamePiece<'a> {
     Checksum,
 }
 
-/// The name of a file, as far as its row says it.
+/// The name of a file, as far as its row determines it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileName(Box<str>);
 
 impl FileName {
     /// # Errors
-    /// Why it can't be a name: a component is empty, or all are too long.
+    /// Why the name is invalid: a component is empty, or all are too long.
     pub fn new<'a>(pieces: impl IntoIterator<Item = NamePiece<'a>>) -> Result<Self, Reason> {
         let mut name = String::new();
         for piece in pieces {
@@ -75,10 +75,10 @@ impl FileName {
         Ok(Self(name.into()))
     }
 
-    /// The path below the output directory, with `/` between its components.
+    /// Returns the path below the output directory, with `/` between its components.
     ///
     /// # Errors
-    /// Why no file can be there: it would be taken for results.
+    /// The file would be mistaken for results.
     pub fn path(&self, extension: &str, checksum: &str) -> Result<String, Reason> {
         let name = self.filled(extension, checksum).replace(DOT, ".");
         let components = name.split('/').enumerate();
@@ -91,8 +91,8 @@ impl FileName {
         Ok(path)
     }
 
-    /// The same in an archive, whose readers take what is before the first dot of the last component for the key of its row,
-    /// and want an extension.
+    /// Returns the name in an archive. Its readers take the text before the first dot of the last component for the row's
+    /// key, and need an extension.
     pub fn member(&self, extension: &str, checksum: &str) -> String {
         let name = self.filled(extension, checksum);
         let (directory, last) = name.rsplit_once('/').map_or((None, &*name), |(before, last)| (Some(before), last));
@@ -100,7 +100,7 @@ impl FileName {
         let extension = ended(if own.is_empty() { extension } else { own });
         let mut extension =
             if extension.len() > MAX_EXTENSION_BYTES { cut(&extension, MAX_EXTENSION_BYTES) } else { extension };
-        // Readers see no difference between capitals and small letters there.
+        // Readers do not distinguish case there.
         if extension.eq_ignore_ascii_case(DESCRIBING) {
             extension.insert_str(0, "body.");
         }
@@ -122,7 +122,7 @@ impl FileName {
     }
 }
 
-/// A value in which nothing is left that a name can't have, or that a path takes for something else.
+/// Encodes the characters of a value that a name can't have, or that have a meaning in a path.
 fn encode(value: &[u8], name: &mut String) {
     for chunk in value.utf8_chunks() {
         for character in chunk.valid().chars() {
@@ -143,11 +143,11 @@ fn push_encoded(character: char, name: &mut String) {
 }
 
 fn push_byte(byte: u8, name: &mut String) {
-    // Into a string, which can't fail.
+    // Writing into a string can't fail.
     let _ = write!(name, "%{byte:02X}");
 }
 
-/// A component that means nothing but itself, and is not too long.
+/// Returns a component that has no special meaning and is not too long.
 fn usable(component: &str, is_first: bool, max_bytes: usize) -> String {
     let mut usable = String::with_capacity(component.len());
     let mut rest = component;
@@ -162,7 +162,7 @@ fn usable(component: &str, is_first: bool, max_bytes: usize) -> String {
     if usable.len() > max_bytes { cut(&usable, max_bytes) } else { usable }
 }
 
-/// Such that no dot or space is at its end.
+/// Encodes a dot or space at the end.
 fn ended(text: &str) -> String {
     let mut ended = text.to_owned();
     if let Some(last @ ('.' | ' ')) = ended.chars().next_back() {
@@ -184,7 +184,7 @@ fn is_reserved(component: &str) -> bool {
         || NUMBERED_DEVICES.iter().any(|name| is_numbered(name))
 }
 
-/// Returns whether readers of results would take a file of this name for one.
+/// Returns whether readers of results would mistake a file of this name for one.
 pub fn is_of_results(path: &str) -> bool {
     let folded = folded(path);
     !path.contains('/') && OF_RESULTS.iter().any(|extension| folded.ends_with(extension))
@@ -196,18 +196,18 @@ pub fn is_of_jobs(component: &str) -> bool {
     folded == OWN_DIRECTORY || OF_PARTS.iter().any(|beginning| folded.starts_with(beginning))
 }
 
-/// What is too long, with a hash of all of it in place of its middle: before its extension.
+/// Replaces the middle of a component that is too long by a hash of all of it, before its extension.
 fn cut(component: &str, max_bytes: usize) -> String {
     let extension = component.rsplit_once('.').map_or("", |(_, extension)| extension);
     let extension = Some(extension).filter(|extension| (1..=MAX_KEPT_EXTENSION_BYTES).contains(&extension.len()));
     let extension = extension.map(|extension| format!(".{extension}")).unwrap_or_default();
     let hash = &hex(&sha256(component.as_bytes()))[..16];
-    let room = max_bytes.saturating_sub(1 + hash.len() + extension.len());
-    let begin = component.floor_char_boundary(room);
+    let max_begin = max_bytes.saturating_sub(1 + hash.len() + extension.len());
+    let begin = component.floor_char_boundary(max_begin);
     format!("{}~{hash}{extension}", &component[..begin])
 }
 
-/// As file systems compare names that don't tell capitals from small letters.
+/// Returns a path as file systems compare it that ignore case.
 pub fn folded(path: &str) -> String {
     path.chars().flat_map(|character| one(character.to_uppercase(), character).to_lowercase()).collect()
 }
@@ -216,7 +216,7 @@ fn one(mut mapped: impl ExactSizeIterator<Item = char>, character: char) -> char
     if mapped.len() == 1 { mapped.next().unwrap_or(character) } else { character }
 }
 
-/// What stands for a path where names are compared: the same for all that clash, in hexadecimal digits.
+/// Returns a key in hexadecimal digits that is the same for all paths that clash.
 pub fn clash_key(path: &str) -> String {
     hex(&sha256(folded(path).as_bytes()))
 }
@@ -229,7 +229,7 @@ fn sha256(bytes: &[u8]) -> [u8; 32] {
 
 pub fn hex(hash: &[u8]) -> String {
     hash.iter().fold(String::with_capacity(2 * hash.len()), |mut text, byte| {
-        // Into a string, which can't fail.
+        // Writing into a string can't fail.
         let _ = write!(text, "{byte:02x}");
         text
     })
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_name_cannot_have_is_encoded() {
+    fn invalid_characters_of_names_are_encoded() {
         for (expected, value) in [
             ("a b-c_d.é", "a b-c_d.é".as_bytes()),
             ("%2E.", b"."),
@@ -273,20 +273,20 @@ mod tests {
             ("%70art-00000001.jpg", b"part-00000001.jpg"),
             ("%46ailed-x", b"Failed-x"),
         ] {
-            // A component of one dot has its only one encoded, as the last.
+            // A component of a single dot has it encoded, as the last character.
             let expected = if value == b"." { "%2E" } else { expected };
             assert_eq!(expected, of_value(value), "{}", value.escape_ascii());
         }
     }
 
     #[test]
-    fn what_belongs_to_a_job_is_so_only_at_the_top() {
+    fn names_of_a_job_are_reserved_only_at_the_top() {
         let name = FileName::new([NamePiece::Literal("a/"), NamePiece::Value(b"_headgate")]);
         assert_eq!(Ok("a/_headgate".into()), name.and_then(|name| name.path("", "")));
     }
 
     #[test]
-    fn what_the_answer_says_is_put_in_when_it_is_known() {
+    fn parts_that_depend_on_the_response_are_filled_in_later() {
         let pieces = [
             NamePiece::Literal("i/"),
             NamePiece::Checksum,
@@ -328,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn a_component_that_is_too_long_is_cut_and_told_from_others_that_begin_so() {
+    fn a_long_component_is_shortened_and_differs_from_those_with_the_same_beginning() {
         let (first, second) = (format!("{}a.jpg", "é".repeat(150)), format!("{}b.jpg", "é".repeat(150)));
         let (first, second) = (of_value(first.as_bytes()), of_value(second.as_bytes()));
         assert!(first.len() <= MAX_COMPONENT_BYTES && first.len() >= MAX_COMPONENT_BYTES - 1, "{}", first.len());
@@ -371,7 +371,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_values_give_a_path_that_stays_inside_and_is_of_no_other_values(
+        fn any_values_make_a_path_inside_the_directory_that_no_other_values_make(
             first in proptest::collection::vec(any::<u8>(), 0..40),
             second in proptest::collection::vec(any::<u8>(), 0..40),
             text in "\\PC{0,20}|[./ A-Z%~]{0,9}|(con|aux|com1|nul|_headgate|part-1)[. ]?\\PC{0,3}",

@@ -1,6 +1,6 @@
-//! Numbers as a person reads them.
+//! Numbers in the format for users.
 
-/// `1,024`
+/// Formats a number as `1,024`.
 pub(crate) fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
@@ -18,7 +18,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn digits_stand_in_groups_of_three() {
+    fn digits_are_grouped_by_three() {
         assert_eq!(
             ["0", "999", "1,234", "1,000,000"],
             [0, 999, 1234, 1_000_000].map(grouped).each_ref().map(String::as_str)

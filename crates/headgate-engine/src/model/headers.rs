@@ -1,7 +1,7 @@
 //! The headers of a response as they were received: order, repeats and the case of names kept.
 //!
-//! Two allocations however many there are: all names and values one after the other, and how long each is. A map from
-//! names would cost more than reading the response did, and would lose the order.
+//! There are two allocations, however many headers: all names and values in sequence, and their lengths. A map from names
+//! would cost more than reading the response did, and would lose the order.
 
 /// Names and values in the order received.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -10,7 +10,7 @@ pub struct Headers {
     lengths: Vec<(u32, u32)>,
 }
 
-/// Headers to look at, wherever they lie.
+/// A reference to headers, in either representation.
 #[derive(Debug, Clone, Copy)]
 pub enum HeadersRef<'a> {
     /// In the memory that they were read into.
@@ -34,7 +34,7 @@ impl HeadersRef<'_> {
         }
     }
 
-    /// Bytes of all names and values.
+    /// Returns the bytes of all names and values.
     pub fn bytes(self) -> usize {
         match self {
             Self::Parsed(headers) => headers.iter().map(|header| header.name.len() + header.value.len()).sum(),
@@ -48,7 +48,7 @@ impl Headers {
         Self { bytes: Vec::with_capacity(bytes), lengths: Vec::with_capacity(headers) }
     }
 
-    /// Memory that so many headers take, whose names and values have so many bytes.
+    /// Returns the memory of `headers` headers, whose names and values have `bytes` bytes.
     pub const fn needed_bytes(headers: usize, bytes: usize) -> usize {
         bytes + headers * size_of::<(u32, u32)>()
     }
@@ -63,7 +63,7 @@ impl Headers {
         self.lengths.len()
     }
 
-    /// Bytes of all names and values.
+    /// Returns the bytes of all names and values.
     pub fn bytes(&self) -> usize {
         self.bytes.len()
     }
@@ -82,7 +82,7 @@ impl Headers {
         })
     }
 
-    /// The values of all headers of this name, whatever its case.
+    /// Returns the values of all headers of this name, whatever its case.
     pub fn get_all(&self, name: &str) -> impl Iterator<Item = &[u8]> {
         self.iter().filter(move |(other, _)| other.eq_ignore_ascii_case(name)).map(|(_, value)| value)
     }

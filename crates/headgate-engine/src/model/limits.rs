@@ -1,4 +1,4 @@
-//! How much a run asks of servers, as options say it: plain data. `schedule/` keeps to it.
+//! The limits on requests that options set: plain data, which `schedule/` enforces.
 
 use std::fmt;
 use std::num::NonZeroU32;
@@ -12,22 +12,22 @@ use crate::model::option_rules::Mistake;
 use crate::model::status_set::StatusSet;
 
 pub const DEFAULT_RETRIES: u16 = 3;
-/// Failures that may not be there the next time. A name that does not exist and a certificate that is refused are no such.
+/// Failures that may be temporary. A hostname that does not exist and a certificate that is refused are not.
 pub const DEFAULT_RETRY_ON: &str = "connect,resolve,proxy,closed,timeout,408,425,429,500,502,503,504";
 pub const DEFAULT_RETRY_DELAY: Duration = Duration::from_millis(500);
 pub const DEFAULT_RETRY_MAX_DELAY: Duration = Duration::from_secs(60);
 pub const DEFAULT_MAX_RETRY_AFTER: Duration = Duration::from_secs(3600);
 pub const DEFAULT_HOST_DOWN_AFTER: Duration = Duration::from_secs(900);
-/// Of a host that has never responded.
+/// For a host that has never responded.
 pub const DEFAULT_HOST_NEVER_UP_AFTER: Duration = Duration::from_secs(30);
 pub const DEFAULT_NETWORK_DOWN_AFTER: Duration = Duration::from_secs(300);
-/// Where no host has ever responded.
+/// If no host has ever responded.
 pub const DEFAULT_NETWORK_NEVER_UP_AFTER: Duration = Duration::from_secs(30);
 
-/// The longest time that a rate can speak of.
+/// The longest period of a rate.
 const LONGEST_PER: Duration = Duration::from_secs(366 * 86_400);
 
-/// So many in each stretch of time: `100/s`, `6000/m`, `1/10s`.
+/// A number of requests in each period: `100/s`, `6000/m`, `1/10s`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Rate {
     /// At least 1.
@@ -37,7 +37,7 @@ pub struct Rate {
 }
 
 impl Rate {
-    /// The time between one and the next.
+    /// Returns the time between one and the next.
     pub fn interval(self) -> Duration {
         self.per / self.count.get()
     }
@@ -88,12 +88,12 @@ impl fmt::Display for Rate {
     }
 }
 
-/// A limit of each host: of all, and of some by their names.
+/// A limit of each host: one for all hosts, and exceptions by name.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PerHost<T> {
     /// `None`: no limit.
     pub each: Option<T>,
-    /// Names in lower case, as [`LimitBy`] writes them. The last entry of a name holds.
+    /// Names in lower case, as [`LimitBy`] writes them. The last entry of a name counts.
     pub named: Vec<(Box<str>, T)>,
 }
 
@@ -119,14 +119,14 @@ impl<T: Copy> PerHost<T> {
 pub enum HostConcurrency {
     /// At least 1.
     Fixed(u32),
-    /// As many as give the most answers, as they come.
+    /// As many as bring the most responses, as they come.
     Auto,
 }
 
 impl FromStr for HostConcurrency {
     type Err = String;
 
-    /// A number, or `auto`.
+    /// Parses a number, or `auto`.
     fn from_str(text: &str) -> Result<Self, String> {
         match (text.trim(), text.trim().parse()) {
             ("auto", _) => Ok(Self::Auto),
@@ -136,58 +136,58 @@ impl FromStr for HostConcurrency {
     }
 }
 
-/// What one host is.
+/// What counts as one host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum LimitBy {
-    /// A name, whatever the scheme and port.
+    /// A hostname, whatever the scheme and port.
     #[default]
     Name,
-    /// Scheme, name and port.
+    /// Scheme, hostname and port.
     Origin,
-    /// An address, whatever the names that lead there.
+    /// An address, whatever the hostnames that resolve to it.
     Address,
 }
 
 /// The cost of a row.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CostOf {
-    /// Each row costs 1, until its answer says otherwise.
+    /// Each row costs 1, until its response has another cost.
     Row,
-    /// The value of this column of the input; 1 where it has none.
+    /// The value of this column of the input; 1 if it has none.
     Column(String),
     /// The bytes of its body.
     BodyBytes,
 }
 
-/// A limit in another unit than requests: each row takes what it costs.
+/// A limit in another unit than requests: each row uses its cost.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CostLimit {
     pub rate: Rate,
     pub of: CostOf,
 }
 
-/// The options of a limit on costs, each as it was given.
+/// The options of a limit on costs, before they are combined.
 #[derive(Debug, Default)]
 pub struct CostOptions {
     pub rate: Option<Rate>,
     pub column: Option<String>,
     pub of_body: bool,
-    /// The response says what a row has cost.
+    /// The response has the cost of a row.
     pub is_found: bool,
 }
 
 impl CostOptions {
-    /// Returns all mistakes in how they are combined.
+    /// Returns all mistakes in the combination of the options.
     pub fn mistakes(&self) -> Vec<Mistake> {
         let mut found = Vec::new();
         let mut add = |option, message| found.push(Mistake { option, message });
         let of_row = [(OptionName::CostColumn, self.column.is_some()), (OptionName::CostOf, self.of_body)];
         let of_rows = of_row.into_iter().chain([(OptionName::CostFrom, self.is_found)]);
-        let mut given = of_rows.filter(|(_, is_given)| *is_given).map(|(option, _)| option).peekable();
+        let mut set_options = of_rows.filter(|(_, is_set)| *is_set).map(|(option, _)| option).peekable();
         if self.rate.is_none() {
             let rate = OptionName::RateCost.set("150000/m");
-            given.for_each(|option| add(option, message!("limits nothing without ", rate.clone())));
-        } else if given.peek().is_none() {
+            set_options.for_each(|option| add(option, message!("limits nothing without ", rate.clone())));
+        } else if set_options.peek().is_none() {
             let body = OptionName::CostOf.set("body-bytes");
             let known = message!(OptionName::CostColumn, ", ", body, " or ", OptionName::CostFrom);
             add(OptionName::RateCost, message!("needs the cost of each row: give ", known));
@@ -201,7 +201,7 @@ impl CostOptions {
         found
     }
 
-    /// Returns the limit; there is none of a rate without a cost, nor of a cost without a rate.
+    /// Returns the limit, or `None` if the rate or the cost is missing.
     pub fn limit(self) -> Option<CostLimit> {
         let of = if self.of_body {
             CostOf::BodyBytes
@@ -216,7 +216,7 @@ impl CostOptions {
     }
 }
 
-/// What may start.
+/// The limits on requests.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Limits {
     /// Requests of the whole run.
@@ -245,7 +245,7 @@ impl Limits {
         }
     }
 
-    /// Returns how many requests to a host may be in flight at the most, and connections to it over HTTP/1.1.
+    /// Returns the maximum number of requests in flight to a host, and of connections to it over HTTP/1.1.
     pub fn most_of(&self, host: &str) -> Option<u32> {
         let requests = match self.concurrency_per_host.of(host) {
             Some(HostConcurrency::Fixed(requests)) => Some(requests),
@@ -284,8 +284,8 @@ impl RetryOn {
 impl FromStr for RetryOn {
     type Err = String;
 
-    /// Kinds, statuses and classes between commas: `connect,timeout,429,5xx`; `timeout` means `connect_timeout`, too. `none`
-    /// or nothing for the empty set.
+    /// Parses kinds, statuses and classes between commas: `connect,timeout,429,5xx`; `timeout` includes `connect_timeout`.
+    /// `none` or an empty text is the empty set.
     fn from_str(text: &str) -> Result<Self, String> {
         let (mut on, mut statuses) = (Self::default(), Vec::new());
         for part in text.split(',').map(str::trim).filter(|part| !matches!(*part, "" | "none")) {
@@ -304,25 +304,25 @@ impl FromStr for RetryOn {
     }
 }
 
-/// When a row is asked again, and when no more.
+/// When a row is retried, and when retries are exhausted.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Retrying {
     /// Attempts after the first; 0: none.
     pub retries: u16,
     pub on: RetryOn,
-    /// The first delay is up to so long; each after it up to twice as long as the one before.
+    /// The first delay is at most this long, and each further one up to twice as long as the one before.
     pub delay: Duration,
     pub max_delay: Duration,
-    /// For a row, over all its attempts.
+    /// The time limit of a row, over all its attempts.
     pub deadline: Option<Duration>,
-    /// Also methods that may do something twice.
+    /// Whether methods are retried that may do something twice.
     pub also_unsafe: bool,
-    /// Each row has a key of its own, by which a server can tell that it was asked before.
+    /// Whether each row has a key of its own, by which a server recognises a retry.
     pub idempotency_key: bool,
-    /// A server that asks for a longer pause has its waiting rows ended.
+    /// If a server requests a longer pause, its waiting rows fail.
     pub max_retry_after: Duration,
-    /// The rows of a host that has sent no response for so long fail; `None`: [`DEFAULT_HOST_DOWN_AFTER`], or
-    /// [`DEFAULT_HOST_NEVER_UP_AFTER`] where it has never sent one.
+    /// The rows of a host that has sent no response for this long fail; `None`: [`DEFAULT_HOST_DOWN_AFTER`], or
+    /// [`DEFAULT_HOST_NEVER_UP_AFTER`] if it has never sent one.
     pub host_down_after: Option<Duration>,
     pub network_down_after: NetworkDownAfter,
 }
@@ -334,12 +334,12 @@ pub enum NetworkDownAfter {
     #[default]
     Default,
     After(Duration),
-    /// The network is not judged: each row fails on its own, as where callers wait for single requests.
+    /// The network is not judged: each row fails on its own, for callers that wait for single requests.
     Never,
 }
 
 impl NetworkDownAfter {
-    /// How long; `has_responded`: any host has sent a response in this job.
+    /// Returns the time; `has_responded`: any host has sent a response in this job.
     pub fn time(self, has_responded: bool) -> Duration {
         match self {
             Self::After(time) => time,
@@ -350,7 +350,7 @@ impl NetworkDownAfter {
 }
 
 impl Retrying {
-    /// How long a host may send no response; `has_responded`: it has sent one before.
+    /// Returns how long a host may send no response; `has_responded`: it has sent one before.
     pub fn host_down_after(&self, has_responded: bool) -> Duration {
         let default = if has_responded { DEFAULT_HOST_DOWN_AFTER } else { DEFAULT_HOST_NEVER_UP_AFTER };
         self.host_down_after.unwrap_or(default)
@@ -374,7 +374,7 @@ impl Default for Retrying {
     }
 }
 
-/// When a job gives up that can't succeed. Counted over its first outcomes, or the last ones.
+/// When a job stops that can't succeed. Counted over its first outcomes, or the last ones.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub enum StopWhenFailed {
     /// The first 1,000 outcomes have all failed with one kind, over at least 10 hosts or in an input of one host.
@@ -382,7 +382,7 @@ pub enum StopWhenFailed {
     AllAlike,
     /// This share of the last 1,000 outcomes has failed: above 0 and up to 1.
     Share(f64),
-    /// So many rows have failed.
+    /// This number of rows has failed.
     Count(u64),
     Never,
 }
@@ -390,7 +390,7 @@ pub enum StopWhenFailed {
 impl FromStr for StopWhenFailed {
     type Err = String;
 
-    /// `50%`, a number of rows, or `never`.
+    /// Parses `50%`, a number of rows, or `never`.
     fn from_str(text: &str) -> Result<Self, String> {
         let text = text.trim();
         let share = text.strip_suffix('%').and_then(|number| number.trim_end().parse::<f64>().ok());

@@ -12,10 +12,10 @@ use crate::model::message::OptionName;
 use crate::model::option_rules::{seconds, whole};
 use crate::model::options::RunOptions;
 
-/// Takes a limit away, or sets back what has no single default value.
+/// Removes a limit, or restores the default of an option without a single default value.
 const NONE: &str = "none";
 
-/// The options that can be set while a job goes on.
+/// The options that can be set while a job runs.
 pub const SETTABLE: [OptionName; 14] = [
     OptionName::Concurrency,
     OptionName::ConcurrencyPerHost,
@@ -33,22 +33,21 @@ pub const SETTABLE: [OptionName; 14] = [
     OptionName::StopWhenFailed,
 ];
 
-/// Options by their names, each with its value as text: `rate` as `50/s` or `none`, `rate_per_host` as
-/// `10/s,api.example.com=5/s`.
+/// Options by name, each with its value as text: `rate` as `50/s` or `none`, `rate_per_host` as `10/s,api.example.com=5/s`.
 pub type Settings = BTreeMap<String, String>;
 
-/// Makes of the name of a host what limits know it by.
+/// Returns the key of a hostname in limits.
 pub type HostKey = fn(&str, LimitBy) -> Result<Box<str>, String>;
 
 /// The options that can change during a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Live {
-    /// Attempts in flight at the most, over all workers; at least 1.
+    /// The maximum number of attempts in flight, over all workers; at least 1.
     pub concurrency: usize,
     pub limits: Limits,
     pub retrying: Retrying,
     pub stop_when_failed: StopWhenFailed,
-    /// Nothing new starts; what is in flight goes on.
+    /// Nothing new starts; what is in flight continues.
     pub paused: bool,
 }
 
@@ -63,16 +62,16 @@ impl Live {
         }
     }
 
-    /// Begins a run as it is now.
+    /// Applies these values to the options of a run.
     pub fn put_into(&self, run: &mut RunOptions) {
         let Self { concurrency, limits, retrying, stop_when_failed, paused: _ } = self.clone();
         *run = RunOptions { concurrency, limits, retrying, stop_when_failed, ..run.clone() };
     }
 
-    /// As it is with these settings.
+    /// Returns the values after these settings.
     ///
     /// # Errors
-    /// `Usage`: an option that can't be set, or not to that.
+    /// `Usage`: an option can't be set, or its value is invalid.
     pub fn with(&self, settings: &Settings, host_key: HostKey) -> Result<Self, JobError> {
         let mut live = self.clone();
         for (name, text) in settings {
@@ -116,7 +115,7 @@ impl Live {
                 let time = or_none(text, |text| seconds_of(option, text))?;
                 retrying.network_down_after = time.map_or(NetworkDownAfter::Default, NetworkDownAfter::After);
             }
-            // `never` is something else than what holds where nothing is said.
+            // `never` differs from the default.
             OptionName::StopWhenFailed => *stop_when_failed = or_none(text, str::parse)?.unwrap_or_default(),
             _ => return Err("can't be set while a job goes on".into()),
         }
@@ -163,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn each_option_that_can_be_set_is_set_and_can_be_taken_back() {
+    fn each_settable_option_is_set_and_can_be_reset() {
         let base = Live::new(&RunOptions {
             limits: Limits {
                 cost: Some(CostLimit { rate: "1/s".parse().expect("a rate"), of: CostOf::BodyBytes }),
@@ -205,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_set_is_refused_with_its_option() {
+    fn an_option_that_cannot_be_set_is_refused_by_name() {
         let base = Live::new(&RunOptions::default());
         for (expected, name, text) in [
             ("concurrency must be at least 1, not 0", "concurrency", "0"),

@@ -1,11 +1,11 @@
-//! One budget of bytes for all response bodies in memory, whichever worker holds them, and whichever run of an engine.
+//! One budget of bytes for all response bodies in memory, for all workers and all runs of an engine.
 //!
-//! A body asks for its bytes before they are there and gives them back when the sink has written it. When the budget is
-//! used up, bodies wait, in the order in which they came; the connection is not read meanwhile, so the server waits too.
-//! Were all bodies half read and all waiting, nothing would ever be given back; therefore one body of each run at a time
-//! may overdraw: it goes on without waiting until it is whole. The next one may when the sink has written that one. So the
-//! memory is bounded by the budget plus one body of the largest size allowed for each run; there is always one that can
-//! finish, and a run whose sink stands still leaves the others alone.
+//! A body reserves its bytes before it reads them, and releases them when the sink has written it. When the budget is used
+//! up, bodies wait, in the order in which they came; the connection is not read meanwhile, so the server waits too. If all
+//! bodies were half read and waiting, no bytes would ever be released. Therefore one body of each run at a time may
+//! overdraw: it proceeds without waiting until it is complete. The next one may when the sink has written that one. So the
+//! memory is bounded by the budget plus one body of the largest size allowed for each run. There is always a body that can
+//! finish, and a run with a blocked sink does not block the others.
 
 use std::future::pending;
 use std::sync::Arc;
@@ -13,38 +13,38 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use tokio::sync::Semaphore;
 
-/// The budget as one run draws on it; cloned, it is the same one.
+/// The budget as one run uses it; its clones share it.
 #[derive(Debug, Clone)]
 pub struct MemoryBudget {
     run: Arc<Run>,
 }
 
-/// What all runs have in common.
+/// What all runs share.
 #[derive(Debug)]
 struct Common {
     limit: u64,
-    /// A permit for each byte within the limit that is not set aside. Released permits go to the task that has waited longest.
+    /// A permit for each unreserved byte within the limit. Released permits go to the task that has waited longest.
     free: Semaphore,
 }
 
 #[derive(Debug)]
 struct Run {
     common: Arc<Common>,
-    /// The one permit to overdraw, until what it was used for is given back.
+    /// The one permit to overdraw, held until the overdrawn bytes are released.
     overdraft: Semaphore,
-    /// Bytes set aside beyond the limit, all of one body.
+    /// Bytes reserved beyond the limit, all of one body.
     overdrawn: AtomicU64,
 }
 
-/// Bytes set aside from a [`MemoryBudget`]; dropping it gives them back.
+/// Bytes reserved from a [`MemoryBudget`]; dropping it releases them.
 #[derive(Debug, Default)]
 pub struct Reservation {
     run: Option<Arc<Run>>,
-    /// Within the limit.
+    /// Bytes within the limit.
     bytes: u64,
-    /// Beyond it. Where there are any, the permit to overdraw is here.
+    /// Bytes beyond it. If there are any, this reservation holds the permit to overdraw.
     overdrawn: u64,
-    /// It has the permit to overdraw, and is not whole yet.
+    /// Whether it holds the permit to overdraw, and its body is incomplete.
     overdraws: bool,
 }
 
@@ -54,9 +54,9 @@ impl MemoryBudget {
         Self::of(Arc::new(Common { limit, free: Semaphore::new(limit as usize) }))
     }
 
-    /// The same budget for another run.
+    /// Returns the same budget for another run.
     #[must_use]
-    pub fn for_another_run(&self) -> Self {
+    pub fn for_new_run(&self) -> Self {
         Self::of(self.run.common.clone())
     }
 
@@ -64,17 +64,18 @@ impl MemoryBudget {
         Self { run: Arc::new(Run { common, overdraft: Semaphore::new(1), overdrawn: AtomicU64::new(0) }) }
     }
 
-    /// An empty reservation, to be grown.
+    /// Returns an empty reservation, to be grown.
     pub fn reservation(&self) -> Reservation {
         Reservation { run: Some(self.run.clone()), ..Reservation::default() }
     }
 
-    /// How much may be set aside in all without an overdraft.
+    /// Returns how much may be reserved in all without an overdraft.
     pub fn limit(&self) -> u64 {
         self.run.common.limit
     }
 
-    /// What is set aside: by all runs within the limit, with what was put by for those who wait, and by this one beyond it.
+    /// Returns the reserved bytes: of all runs within the limit, including those that are set aside for waiting tasks, and
+    /// of this run beyond it.
     pub fn used(&self) -> u64 {
         let common = &self.run.common;
         common.limit - common.free.available_permits() as u64 + self.run.overdrawn.load(Ordering::Relaxed)
@@ -82,23 +83,23 @@ impl MemoryBudget {
 }
 
 impl Run {
-    /// The permits for `bytes` more within the limit, beside `held` of the same body. `None`: it can never have so many, and
-    /// must not keep other tasks waiting for them.
-    fn permits(&self, held: u64, bytes: u64) -> Option<u32> {
-        let fits = held.checked_add(bytes).is_some_and(|all| all <= self.common.limit);
+    /// Returns the permits for `bytes` more within the limit, beside `reserved` of the same body. `None`: they exceed the
+    /// limit, and must not keep other tasks waiting for them.
+    fn permits(&self, reserved: u64, bytes: u64) -> Option<u32> {
+        let fits = reserved.checked_add(bytes).is_some_and(|all| all <= self.common.limit);
         u32::try_from(bytes).ok().filter(|_| fits)
     }
 }
 
 impl Reservation {
-    /// Reserves `bytes` more if there is room now, and no other task waits for it. Returns whether it did.
+    /// Reserves `bytes` more if they are available now, and no other task waits. Returns whether it did.
     pub fn try_grow(&mut self, bytes: u64) -> bool {
         if !self.overdraws && self.try_grow_within(bytes) {
             return true;
         }
         let Some(run) = &self.run else { return true };
         if !self.overdraws {
-            // What has overdrawn has the permit as long as it has not given that back.
+            // An overdrawn reservation holds the permit until it is released.
             if self.overdrawn == 0 {
                 let Ok(permit) = run.overdraft.try_acquire() else { return false };
                 permit.forget();
@@ -110,7 +111,7 @@ impl Reservation {
         true
     }
 
-    /// Reserves `bytes` more if there is room now within the limit, and no other task waits for it. Returns whether it did.
+    /// Reserves `bytes` more if they are available now within the limit, and no other task waits. Returns whether it did.
     pub fn try_grow_within(&mut self, bytes: u64) -> bool {
         let Some(run) = &self.run else { return true };
         let within = run.permits(self.bytes, bytes).map(|permits| run.common.free.try_acquire_many(permits));
@@ -140,7 +141,7 @@ impl Reservation {
         run.common.free.available_permits() as u64 >= bytes.saturating_add(part(run.common.limit))
     }
 
-    /// Sets aside `bytes` more, waiting until there is room. Cancel safe: nothing is set aside until it returns.
+    /// Reserves `bytes` more, waiting until they are available. Cancel safe: nothing is reserved until it returns.
     pub async fn grow(&mut self, bytes: u64) {
         if self.try_grow(bytes) {
             return;
@@ -164,13 +165,13 @@ impl Reservation {
                 run.overdrawn.fetch_add(bytes, Ordering::Relaxed);
                 self.overdrawn += bytes;
             }
-            // Neither is ever closed.
+            // Neither semaphore is ever closed.
             else => {}
         }
     }
 
-    /// Sets aside `bytes` more within the limit, waiting until there is room: for what may stay long and must not keep the
-    /// permit to overdraw. Returns whether there can ever be room. Cancel safe.
+    /// Reserves `bytes` more within the limit, waiting until they are available: for what may stay long and must not hold
+    /// the permit to overdraw. Returns whether they can ever be available. Cancel safe.
     pub async fn grow_within(&mut self, bytes: u64) -> bool {
         if self.try_grow_within(bytes) {
             return true;
@@ -183,21 +184,21 @@ impl Reservation {
         true
     }
 
-    /// The body is whole: it needs no more. Its bytes stay set aside.
+    /// Marks the body as complete: it needs no more bytes. Its bytes stay reserved.
     pub fn settle(&mut self) {
         if std::mem::take(&mut self.overdraws) && self.overdrawn == 0 {
             self.end_overdraft();
         }
     }
 
-    /// The body is little, and stays for as long as somebody wants: it is not set aside beyond the limit any more, so that
-    /// another one can.
+    /// Releases the permit to overdraw, for a small body that may stay for as long as its caller wants, so that another
+    /// body can overdraw.
     pub fn end_overdrawing(&mut self) {
         self.settle();
         self.shrink_to(self.bytes);
     }
 
-    /// How much may be set aside in all without an overdraft.
+    /// Returns how much may be reserved in all without an overdraft.
     pub fn limit(&self) -> u64 {
         self.run.as_ref().map_or(u64::MAX, |run| run.common.limit)
     }
@@ -211,7 +212,7 @@ impl Reservation {
         self.overdrawn > 0
     }
 
-    /// Gives back what is set aside beyond `bytes`, first what is beyond the limit.
+    /// Releases what is reserved beyond `bytes`, first what is beyond the limit.
     pub fn shrink_to(&mut self, bytes: u64) {
         let excess = self.bytes().saturating_sub(bytes);
         let Some(run) = self.run.as_ref().filter(|_| excess > 0) else { return };
@@ -230,16 +231,16 @@ impl Reservation {
         }
     }
 
-    /// Another body of the run may overdraw.
+    /// Returns the permit to overdraw, so that another body of the run may.
     fn end_overdraft(&self) {
         if let Some(run) = &self.run {
             run.overdraft.add_permits(1);
         }
     }
 
-    /// Moves `bytes` to another reservation of the same run, or as many as are here within the limit. This bypasses
-    /// the budget, so that no other task can take them in between.
-    pub fn give(&mut self, to: &mut Reservation, bytes: u64) {
+    /// Moves `bytes` to another reservation of the same run, or as many as this one has within the limit. This bypasses the
+    /// budget, so that no other task can reserve them in between.
+    pub fn transfer(&mut self, to: &mut Reservation, bytes: u64) {
         let moved = bytes.min(self.bytes);
         if to.run.is_none() {
             to.run.clone_from(&self.run);
@@ -248,7 +249,7 @@ impl Reservation {
         to.bytes += moved;
     }
 
-    /// Takes over the bytes of `other`, of the same run. One that has none takes over the run, too.
+    /// Absorbs the bytes of `other`, of the same run. An empty reservation becomes one of that run.
     pub fn absorb(&mut self, mut other: Reservation) {
         other.settle();
         if self.bytes() == 0 && other.run.is_some() {

@@ -1,5 +1,5 @@
-//! What is said to a person, with the options it speaks of as data: a face (the command line, Python) spells them in its
-//! own way, so that no sentence of the engine knows a flag.
+//! Messages to the user, with the options in them as data: each interface (the command line, Python) spells them in its own
+//! syntax, so that no sentence of the engine contains a flag.
 //!
 //! ```
 //! use headgate_engine::message;
@@ -18,7 +18,7 @@ use serde::{Serialize, Serializer};
 /// Defines [`OptionName`], so that a new name is one line.
 macro_rules! option_names {
     ($($variant:ident = $name:literal),+ $(,)?) => {
-        /// An option by its name, which is Python's keyword for it.
+        /// An option by its name, which is its keyword in Python.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         pub enum OptionName {
             $($variant),+
@@ -141,12 +141,12 @@ option_names! {
     HostDownAfterS = "host_down_after_s",
     NetworkDownAfterS = "network_down_after_s",
     StopWhenFailed = "stop_when_failed",
-    // Of the local server.
+    // Options of the local server.
     Host = "host",
 }
 
 impl OptionName {
-    /// The option with a value, as a user would give both.
+    /// Returns the option with a value, as a user would write both.
     pub fn set(self, value: impl Into<Value>) -> Mention {
         Mention { option: self, value: Some(value.into()) }
     }
@@ -158,7 +158,7 @@ impl Serialize for OptionName {
     }
 }
 
-/// The value that a message gives an option.
+/// The value of an option in a message.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
 pub enum Value {
@@ -197,7 +197,7 @@ impl From<&Path> for Value {
     }
 }
 
-/// An option that a message speaks of.
+/// An option in a message.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Mention {
     pub option: OptionName,
@@ -211,7 +211,7 @@ impl From<OptionName> for Mention {
     }
 }
 
-/// As JSON a string, or an object with `option` and perhaps `value`.
+/// In JSON, a string, or an object with `option` and perhaps `value`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
 pub enum Piece {
@@ -219,7 +219,7 @@ pub enum Piece {
     Mention(Mention),
 }
 
-/// Text and options in turn; [`message!`](crate::message) makes one.
+/// Texts and options; [`message!`](crate::message) makes one.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
 pub struct Message {
@@ -227,7 +227,7 @@ pub struct Message {
 }
 
 impl Message {
-    /// The message with more at its end.
+    /// Returns the message with more at its end.
     #[must_use]
     pub fn with(mut self, other: impl Into<Self>) -> Self {
         self.push(other);
@@ -238,14 +238,14 @@ impl Message {
     pub fn push(&mut self, other: impl Into<Self>) {
         for piece in other.into().pieces {
             match (self.pieces.last_mut(), piece) {
-                // Equal messages have equal pieces, however they were put together.
+                // Equal messages have equal pieces, however they were assembled.
                 (Some(Piece::Text(text)), Piece::Text(more)) => text.push_str(&more),
                 (_, piece) => self.pieces.push(piece),
             }
         }
     }
 
-    /// Messages one after another, with `separator` in between.
+    /// Joins messages, with `separator` between them.
     pub fn joined(messages: impl IntoIterator<Item = Self>, separator: &str) -> Self {
         let mut joined = Self::default();
         for (index, message) in messages.into_iter().enumerate() {
@@ -282,7 +282,7 @@ impl From<OptionName> for Message {
     }
 }
 
-/// For logs and tests, where no face is: options by their names.
+/// For logs and tests, which have no interface: options by their names.
 impl fmt::Display for Message {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.pieces.iter().try_for_each(|piece| match piece {
@@ -297,8 +297,8 @@ impl fmt::Display for Message {
     }
 }
 
-/// A [`Message`](crate::model::message::Message) of pieces: literals, which are formatted, and whatever can be a message
-/// itself: an option's name, one that is `set` to a value, text, another message.
+/// A [`Message`](crate::model::message::Message) of pieces: literals, which are formatted, and values that can be a
+/// message: an option's name, one that is `set` to a value, text, another message.
 #[macro_export]
 macro_rules! message {
     (@after $before:expr;) => {

@@ -12,7 +12,7 @@ pub trait ConnectMock: Send + Sync {
     /// Returns a connection to this host. It must not wait.
     ///
     /// # Errors
-    /// Why there is none.
+    /// The connection fails.
     fn connect(&self, host: &Origin) -> Result<Line, Failure>;
 }
 
@@ -37,7 +37,7 @@ impl Verdict {
     }
 }
 
-/// One of them, which equals no other.
+/// A mock transport, equal only to its clones.
 #[derive(Clone)]
 pub struct MockTransport(pub Arc<dyn ConnectMock>);
 
@@ -48,7 +48,7 @@ impl PartialEq for MockTransport {
 }
 
 impl fmt::Debug for MockTransport {
-    /// As they are told apart.
+    /// Shows its address, which identifies it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "MockTransport({:p})", self.0)
     }

@@ -1,6 +1,6 @@
-//! The words of the engine as plain data: a row, what became of it, what was asked. It knows no Arrow, and of HTTP only
-//! the names. Two things do more than say what is so, because they go wherever the data goes: [`memory`], the budget that
-//! bodies draw on and wait for, and [`clock`], which is read once for a run.
+//! The vocabulary of the engine as plain data: rows, outcomes, options. It does not use Arrow, and of HTTP only the names.
+//! Two modules do more, because they go wherever the data goes: [`memory`], the budget that bodies reserve from and wait
+//! for, and [`clock`], which is read once for a run.
 
 pub mod body_stream;
 pub mod boundary_salt;

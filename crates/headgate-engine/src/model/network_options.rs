@@ -5,16 +5,16 @@ use std::net::IpAddr;
 pub use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
-/// Which addresses may be connected to. It belongs to a job: what was refused stays so when the job is resumed.
+/// Which addresses may be connected to. It belongs to a job: what was refused stays refused when the job is resumed.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct NetworkOptions {
     pub network: Network,
-    /// May be connected to, whatever they are.
+    /// Networks that may be connected to in any case.
     pub allow_net: Vec<IpNet>,
-    /// May not be connected to, whatever else allows it.
+    /// Networks that may not be connected to, whatever else allows it.
     pub deny_net: Vec<IpNet>,
-    /// Empty: any port.
+    /// Ports that may be connected to; empty: any port.
     pub allow_port: Vec<u16>,
 }
 
@@ -29,7 +29,7 @@ pub enum Network {
 }
 
 impl NetworkOptions {
-    /// Adds those of a job to what is asked of a retry.
+    /// Adds the restrictions of a job to those of a retry.
     pub fn add(&mut self, job: &Self) {
         self.network = self.network.max(job.network);
         self.allow_net.extend(&job.allow_net);
@@ -38,7 +38,7 @@ impl NetworkOptions {
         self.normalize();
     }
 
-    /// Two that allow the same are equal, in whatever order it was said.
+    /// Sorts the lists, so that two that allow the same are equal.
     pub fn normalize(&mut self) {
         self.allow_net.sort_unstable();
         self.allow_net.dedup();
@@ -49,14 +49,14 @@ impl NetworkOptions {
     }
 }
 
-/// A network, as `10.0.0.0/8`, or a single address.
+/// Parses a network, as `10.0.0.0/8`, or a single address.
 ///
 /// # Errors
-/// Why it is none, for a person.
+/// Why the text is neither, for the user.
 pub fn parse_net(text: &str) -> Result<IpNet, String> {
     let bare = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
     let net = match bare.split_once('/') {
-        // The crate's own parser reads `010.0.0.0` as 10.0.0.0, where others read 8.0.0.0.
+        // The crate's own parser reads `010.0.0.0` as 10.0.0.0, other parsers read 8.0.0.0.
         Some((address, length)) => {
             address.parse().ok().zip(length.parse().ok()).and_then(|(address, length)| IpNet::new(address, length).ok())
         }
@@ -81,7 +81,7 @@ mod tests {
         ] {
             assert_eq!(Ok(expected.to_owned()), parse_net(text).map(|net| net.to_string()));
         }
-        // CVE-2021-29922: a leading zero means octal to some, and a text that means two things means neither here.
+        // CVE-2021-29922: some parsers read a leading zero as octal, so that an ambiguous text is refused here.
         for text in ["", "localhost", "10.0.0.0/33", "010.0.0.0/8", "10.0.0", "::/129", "10.0.0.0/-1"] {
             assert!(parse_net(text).is_err(), "{text}");
         }

@@ -1,4 +1,4 @@
-//! What the value of an option may be. Each rule has one place, for the command line, Python and `headgate set`.
+//! The values that options may have. Each rule exists once, for the command line, Python and `headgate set`.
 
 use std::fmt::Display;
 use std::ops::RangeInclusive;
@@ -8,13 +8,13 @@ use crate::message;
 use crate::model::error::JobError;
 use crate::model::message::{Message, OptionName};
 
-/// The largest whole number that the columns of a result hold.
+/// The largest integer that the columns of a result hold.
 const MAX: u64 = i64::MAX as u64;
 const MIB: u64 = 1024 * 1024;
 /// A year: beyond it clocks overflow.
 const MAX_SECONDS: f64 = 365.0 * 86_400.0;
 
-/// An option with a value that it can't have.
+/// An option with an invalid value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mistake {
     pub option: OptionName,
@@ -31,7 +31,7 @@ pub fn refuse(mistakes: Vec<Mistake>) -> Result<(), JobError> {
     Err(JobError::usage(Message::joined(sentences, "; ")))
 }
 
-/// Returns the whole numbers that an option may have.
+/// Returns the integers that an option may have.
 fn range_of(option: OptionName) -> RangeInclusive<u64> {
     match option {
         OptionName::Concurrency
@@ -44,13 +44,13 @@ fn range_of(option: OptionName) -> RangeInclusive<u64> {
         OptionName::Http2Streams | OptionName::MaxConnectionsPerHost => 1..=u16::MAX.into(),
         OptionName::MaxRedirects => 1..=1000,
         OptionName::Retries => 0..=u16::MAX.into(),
-        // What a column of a batch holds, with room for others beside it.
+        // A column of a batch can hold this much, and other bodies beside it.
         OptionName::MaxBodyBytes => 0..=1 << 30,
         _ => 0..=MAX,
     }
 }
 
-/// Checks a whole number, which messages have as `shown`.
+/// Checks an integer, which messages have as `shown`.
 ///
 /// # Errors
 /// Why the option can't have it.
@@ -95,7 +95,7 @@ pub fn seconds(option: OptionName, value: f64) -> Result<Duration, String> {
     Err(format!("must be {least} and at most {MAX_SECONDS}, not {value}"))
 }
 
-/// Checks what a method and the name of a header consist of (RFC 9110 section 5.6.2).
+/// Returns whether a text is a token (RFC 9110 section 5.6.2), as methods and names of headers are.
 pub fn is_token(text: &str) -> bool {
     let is_of_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
     !text.is_empty() && text.bytes().all(is_of_token)
@@ -109,7 +109,7 @@ pub fn has_control_character(text: &str) -> bool {
 /// Checks ranges of bytes (RFC 9110 section 14.1.1): `0-499,-500`.
 ///
 /// # Errors
-/// Why it is none.
+/// Why the text is not one.
 pub fn byte_range(text: &str) -> Result<(), String> {
     let wrong = || format!("'{text}' is not a range of bytes: write 0-499, 500- or -500");
     let number = |digits: &str| match digits {

@@ -21,19 +21,19 @@ pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
 pub const DEFAULT_CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 pub const DEFAULT_GRACE: Duration = Duration::from_secs(10);
 pub const DEFAULT_MAX_BODY_BYTES: u64 = 16 * 1024 * 1024;
-/// Redirects of a row that are followed; browsers follow 20, curl 50 by default where it is asked to.
+/// The maximum number of redirects of a row; browsers follow 20, curl 50 by default with `-L`.
 pub const DEFAULT_MAX_REDIRECTS: u32 = 10;
 /// Requests on one HTTP/2 connection at once; what servers allow by default is 100 to 250.
 pub const DEFAULT_HTTP2_STREAMS: u32 = 100;
 /// Bytes after which a part is closed and the next one begun.
 pub const DEFAULT_PART_BYTES: u64 = 128 * 1024 * 1024;
-/// Time after which results are committed, and so what a crash can cost. In a long run that was not told, it grows.
+/// The interval of commits, which bounds what a crash can lose. In a long run it grows, unless the user has set it.
 pub const DEFAULT_COMMIT_EVERY: Duration = Duration::from_secs(10);
 /// Rows between the oldest that is not done and the newest that was read: 512 KiB of memory, a bit for each.
 pub const DEFAULT_WINDOW: u64 = 4_000_000;
-/// Statuses that say "not now", after which a row is worth another try (RFC 9110 section 15, RFC 6585, RFC 8470).
+/// Statuses that mean "not now", after which a retry may succeed (RFC 9110 section 15, RFC 6585, RFC 8470).
 pub const DEFAULT_FAIL_ON: &str = "408,425,429,5xx";
-/// Of several inputs so many are named.
+/// A message names at most this many inputs.
 const SHOWN_INPUTS: usize = 3;
 pub const DEFAULT_USER_AGENT: &str = concat!("headgate/", env!("CARGO_PKG_VERSION"));
 
@@ -43,19 +43,19 @@ pub struct JobOptions {
     pub source: SourceOptions,
     pub sink: SinkOptions,
     pub request: RequestOptions,
-    pub answer: AnswerOptions,
+    pub response: ResponseOptions,
     pub run: RunOptions,
     pub engine: EngineOptions,
 }
 
-/// Where rows come from: what a job is, and therefore written down in it, but for the input, which may be moved.
+/// Where rows come from. It identifies a job and is stored with it, except for the input, which may be moved.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SourceOptions {
     /// A path, `-` for standard input, or a URL with curl-style ranges and sets.
     #[serde(skip)]
     pub input: String,
-    /// Paths of what is read behind it.
+    /// Paths of further inputs, read after it.
     #[serde(skip)]
     pub more_inputs: Vec<String>,
     pub url_column: String,
@@ -67,8 +67,7 @@ pub struct SourceOptions {
     pub url_only: bool,
     /// The column with paths of files whose contents are sent.
     pub body_file_column: Option<String>,
-    /// The directory below which the files are that rows name. `None`: that of the input, or where it has none the working
-    /// directory.
+    /// The directory of the files that rows name. `None`: that of the input, or else the working directory.
     pub upload_root: Option<String>,
     /// The columns with values of `if-none-match` and `if-modified-since`.
     pub if_none_match_column: Option<String>,
@@ -78,27 +77,27 @@ pub struct SourceOptions {
     /// The templates of other parts of requests. They may hold secrets: a job keeps hashes of them.
     #[serde(skip)]
     pub templates: Templates,
-    /// The template of the names under which bodies are saved; `None`: they are a column of the result.
+    /// The template of the names under which bodies are saved; `None`: bodies are a column of the result.
     pub save_to: Option<String>,
     pub save_format: SaveFormat,
     /// The column with SHA-256 checksums of the bodies.
     pub checksum_column: Option<String>,
     /// Input columns to carry into the result under their own names.
     pub keep: Vec<String>,
-    /// What `*` among them came to when the job began, with those that are named beside it, in the order of the result: for an
-    /// input whose lines each have their own columns. `None`: not known yet.
+    /// The columns that `*` among them meant when the job began, in the order of the result: for an input whose lines each
+    /// have their own columns. `None`: not known yet.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kept_columns: Option<Vec<String>>,
-    /// Read only so many rows.
+    /// The maximum number of rows to read.
     pub head: Option<u64>,
-    /// What the boundaries of its multipart forms follow from.
+    /// The salt of the boundaries of its multipart forms.
     #[serde(skip)]
     pub boundary_salt: BoundarySalt,
-    /// The column with what each row takes of a limit on costs: a number of 0 or more, rounded up; a row without a value takes
-    /// 1. `None`: there is none. It says how the work is done, and may change from run to run.
+    /// The column with what each row uses of a limit on costs: a number of 0 or more, rounded up; a row without a value
+    /// uses 1. It says how the work is done, and may change from run to run.
     #[serde(skip)]
     pub cost_column: Option<String>,
-    /// A page of a Parquet file may have so many bytes when it is decompressed.
+    /// The maximum decompressed size of a page of a Parquet file.
     #[serde(skip)]
     pub max_page_bytes: u64,
 }
@@ -107,7 +106,7 @@ pub struct SourceOptions {
 pub const DEFAULT_MAX_PAGE_BYTES: u64 = 128 * 1024 * 1024;
 
 impl SourceOptions {
-    /// All that is read, in order.
+    /// Returns all inputs, in order.
     pub fn inputs(&self) -> impl Iterator<Item = &str> {
         std::iter::once(&self.input).chain(&self.more_inputs).map(String::as_str)
     }
@@ -125,12 +124,12 @@ impl SourceOptions {
     }
 }
 
-/// What of a request is made of columns, where `{column}` stands for the value of a row.
+/// The parts of a request that are made of columns, where `{column}` is replaced by the value of a row.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Templates {
-    /// Name and template of the value.
+    /// The name of each header and the template of its value.
     pub headers: Vec<(String, Secret<String>)>,
-    /// Of these, the names that are credentials beside those that say so.
+    /// Names of these that are credentials, beside those that are recognised by name.
     pub secret_headers: Vec<String>,
     /// The text of a JSON document.
     pub json: Option<String>,
@@ -175,7 +174,7 @@ pub enum Format {
     #[default]
     Parquet,
     Ndjson,
-    /// Count and drop: for measuring.
+    /// Outcomes are counted and dropped, for measuring.
     None,
 }
 
@@ -185,13 +184,14 @@ pub struct SinkOptions {
     pub output: Output,
     pub format: Format,
     pub part_bytes: u64,
-    /// The longest time that results wait for a commit. `None`: [`DEFAULT_COMMIT_EVERY`], and longer in a run that takes hours.
+    /// The longest time that results wait for a commit. `None`: [`DEFAULT_COMMIT_EVERY`], and longer in a run that takes
+    /// hours.
     pub commit_every: Option<Duration>,
-    /// Replace what an earlier job left in the output directory.
+    /// Replaces what an earlier job left in the output directory.
     pub fresh: bool,
-    /// Go on where an earlier run of the same job stopped.
+    /// Continues an earlier run of the same job.
     pub resume: bool,
-    /// Go on with an input that has only grown since.
+    /// Continues with an input that has only grown since.
     pub allow_grown: bool,
 }
 
@@ -217,50 +217,50 @@ impl Default for SinkOptions {
     }
 }
 
-/// What a request is made of where its row does not say.
+/// The parts of a request that its row does not set.
 #[expect(clippy::struct_excessive_bools, reason = "options, each by itself")]
 #[derive(Debug, Clone, PartialEq)]
 pub struct RequestOptions {
     /// `None`: a body makes a request a POST, others are GET.
     pub method: Option<String>,
     pub headers: Vec<(String, Secret<String>)>,
-    /// What `authorization: Bearer` says.
+    /// The token of `authorization: Bearer`.
     pub bearer: Option<Secret<String>>,
     /// `name:password`, for `authorization: Basic`.
     pub user: Option<Secret<Vec<u8>>>,
-    /// Names of headers, in any case, that are credentials beside those whose names say so.
+    /// Names of headers, in any case, that are credentials, beside those that are recognised by name.
     pub secret_headers: Vec<String>,
-    /// Origins that get credentials, the client certificate among them; see `OriginSet`. None are named: a job whose
+    /// Origins that get credentials, including the client certificate; see `OriginSet`. If there are none, a job whose
     /// requests all go to one origin sends them there.
     pub credentials_for: Vec<String>,
     pub body: Option<Vec<u8>>,
     /// How bodies are compressed before they are sent; `None`: not at all.
     pub compress_body: Option<BodyCoding>,
-    /// Bytes to ask for, as the `range` header has them: `0-499,-500`.
+    /// The bytes to request, as in the `range` header: `0-499,-500`.
     pub range: Option<String>,
     pub user_agent: String,
     pub timeout: Duration,
     pub connect_timeout: Duration,
-    /// From the end of a request to the first byte of its answer.
+    /// The time from the end of a request to the first byte of its response.
     pub first_byte_timeout: Option<Duration>,
-    /// Between two reads or writes of one exchange.
+    /// The time between two reads or writes of one exchange.
     pub idle_timeout: Option<Duration>,
     pub max_body_bytes: u64,
-    /// A body that is longer is cut off there, and not refused.
+    /// A longer body is truncated, and not refused.
     pub truncate_body: bool,
     /// Bodies are not read.
     pub no_body: bool,
-    /// Bodies are kept as they were sent, codings and all.
+    /// Bodies are kept with their content encodings.
     pub raw: bool,
-    /// Which redirects are followed; the others are responses.
+    /// Which redirects are followed; others are responses.
     pub redirects: RedirectPolicy,
-    /// Redirects of a row that are followed; at least 1.
+    /// The maximum number of redirects of a row; at least 1.
     pub max_redirects: u32,
     /// The redirects of a row are part of its result.
     pub keep_redirects: bool,
-    /// What servers set on the way is sent along with the next redirect.
+    /// Cookies that servers set along a redirect chain are sent with the next request of the chain.
     pub cookies: bool,
-    /// What a host's robots.txt disallows is not fetched.
+    /// URLs that a host's robots.txt disallows are not fetched.
     pub robots: bool,
     /// Statuses with which a row fails.
     pub fail_on: StatusSet,
@@ -268,61 +268,61 @@ pub struct RequestOptions {
     pub cacert: Option<PathBuf>,
     /// Do not verify certificates.
     pub insecure: bool,
-    /// PEM file with the certificate that we show, and those that it follows from.
+    /// PEM file with the client certificate, and its chain.
     pub cert: Option<PathBuf>,
-    /// PEM file with the private key of `cert`; `None`: it stands in the same file.
+    /// PEM file with the private key of `cert`; `None`: it is in the same file.
     pub key: Option<PathBuf>,
     pub tls_min: TlsMin,
-    /// The server's name for TLS, in place of that in the URL.
+    /// The server's name for TLS, instead of that in the URL.
     pub sni: Option<String>,
     /// Never HTTP/2.
     pub http1_1: bool,
-    /// HTTP/2 without asking, also where there is no TLS.
+    /// HTTP/2 without negotiation, also without TLS.
     pub http2_prior_knowledge: bool,
-    /// Requests on one HTTP/2 connection at once, at the most; at least 1.
+    /// The maximum number of simultaneous requests on one HTTP/2 connection; at least 1.
     pub http2_streams: u32,
-    /// URLs of proxies, which may have a password, taken in turn; or `env`: those that the environment names.
+    /// URLs of proxies, which may have a password, used in turn; or `env`: those of the environment.
     pub proxies: Vec<Secret<String>>,
     /// `host:port:address[,address]`: where to connect for a host and a port.
     pub resolve: Vec<String>,
     /// Only addresses of this family.
     pub ipv4: bool,
     pub ipv6: bool,
-    /// Where connections come from, taken in turn.
+    /// The local addresses of connections, used in turn.
     pub local_addresses: Vec<IpAddr>,
     /// The network interface that connections go through.
     pub interface: Option<String>,
-    /// Where connections may lead.
+    /// The addresses that may be connected to.
     pub network: NetworkOptions,
     /// The address that the URL of the command line or a client's base has for a host.
     pub named_address: Option<IpAddr>,
-    /// A proxy may connect to whatever it likes, although only public addresses may be connected to.
+    /// Allows proxies to connect to any address, although only public addresses may be connected to.
     pub trust_proxy: bool,
     /// The mock transport; `None`: the network, as always outside of tests.
     pub mock_transport: Option<MockTransport>,
 }
 
-/// What is made of answers.
+/// What is selected from responses.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct AnswerOptions {
+pub struct ResponseOptions {
     /// Columns of the result: `name[:type]=$.path`, or `name[:type]=header:name`.
     pub select: Vec<String>,
-    /// Names of those without which a row fails.
+    /// Names of columns without which a row fails.
     pub require: Vec<String>,
-    /// Columns that the result is to go without.
+    /// Columns that the result omits.
     pub omit: Vec<String>,
-    /// The selected column that says what a row has cost in the end; `None`: it costs what was estimated. It says how the
-    /// work is done, and may change from run to run.
+    /// The selected column with the final cost of a row; `None`: the estimate is final. It says how the work is done, and
+    /// may change from run to run.
     pub cost_from: Option<String>,
 }
 
-/// What becomes of saved bodies.
+/// The form of saved bodies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SaveFormat {
     #[default]
     Files,
-    /// Archives of them, as `WebDataset` has them.
+    /// Archives, in the format of `WebDataset`.
     Tar,
 }
 
@@ -344,7 +344,7 @@ pub enum BodyCoding {
     Zstd,
 }
 
-/// The oldest version of TLS that is spoken.
+/// The oldest version of TLS that is used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum TlsMin {
     #[default]
@@ -353,14 +353,14 @@ pub enum TlsMin {
 }
 
 impl RequestOptions {
-    /// The same, answered in place of the network: without proxies and without HTTP/2.
-    pub fn answered_by(&mut self, mock_transport: MockTransport) {
+    /// Replaces the network by a mock transport, without proxies and without HTTP/2.
+    pub fn use_mock_transport(&mut self, mock_transport: MockTransport) {
         self.proxies = Vec::new();
         (self.http1_1, self.http2_prior_knowledge) = (true, false);
         self.mock_transport = Some(mock_transport);
     }
 
-    /// Of the body of rows that bring none.
+    /// Returns the size of the body of rows without one of their own.
     pub fn body_bytes(&self) -> u64 {
         self.body.as_ref().map_or(0, |body| body.len() as u64)
     }
@@ -419,21 +419,21 @@ impl Default for RequestOptions {
 /// How the work is done.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RunOptions {
-    /// Attempts in flight at the most, over all workers; at least 1.
+    /// The maximum number of attempts in flight, over all workers; at least 1.
     pub concurrency: usize,
     /// The longest time that requests in flight may take after a stop.
     pub grace: Duration,
-    /// Rows between the oldest that is not done and the newest that was read, at the most; at least 1.
+    /// The maximum number of rows between the oldest that is not done and the newest that was read; at least 1.
     pub window: u64,
     pub limits: Limits,
     pub retrying: Retrying,
     pub stop_when_failed: StopWhenFailed,
-    /// The options that were named for this run: what an earlier one was told of them meanwhile holds no more.
-    pub given: Vec<OptionName>,
+    /// The options that were named for this run: they replace what was set of an earlier run meanwhile.
+    pub named_options: Vec<OptionName>,
 }
 
 impl RunOptions {
-    /// Each row is asked once, whatever comes of it.
+    /// Returns the options with a single attempt for each row, whatever its result.
     #[must_use]
     pub fn without_retries(mut self) -> Self {
         self.retrying.retries = 0;
@@ -451,7 +451,7 @@ impl Default for RunOptions {
             limits: Limits::default(),
             retrying: Retrying::default(),
             stop_when_failed: StopWhenFailed::default(),
-            given: Vec::new(),
+            named_options: Vec::new(),
         }
     }
 }

@@ -1,11 +1,11 @@
-//! Whom a request is for.
+//! The destination of a request.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use crate::model::limits::LimitBy;
 
-/// A host: scheme, name and port. What limits, pauses and connections belong to.
+/// A host: scheme, hostname and port. What limits, pauses and connections belong to.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Origin {
     pub https: bool,
@@ -22,7 +22,7 @@ pub enum HostName {
 }
 
 impl HostName {
-    /// Returns the address that it is, if it is one.
+    /// Returns the address, if the hostname is one.
     pub fn address(&self) -> Option<IpAddr> {
         match self {
             Self::Domain(_) => None,
@@ -33,7 +33,7 @@ impl HostName {
 }
 
 impl fmt::Display for HostName {
-    /// An address of IPv6 without brackets.
+    /// Writes an IPv6 address without brackets.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Domain(name) => name.fmt(f),
@@ -50,7 +50,7 @@ impl fmt::Display for Origin {
 }
 
 impl Origin {
-    /// What tells it from other hosts, where a limit is one of each; the address of a name is not known here.
+    /// Returns the key of the host in limits of each host; the address of a hostname is not known here.
     pub fn key(&self, by: LimitBy) -> Box<str> {
         match by {
             LimitBy::Name | LimitBy::Address => self.name.to_string().into(),
@@ -58,7 +58,7 @@ impl Origin {
         }
     }
 
-    /// The URL of the host, without a path.
+    /// Returns the URL of the host, without a path.
     pub fn url(&self) -> String {
         format!("{}://{}", if self.https { "https" } else { "http" }, self.authority())
     }
@@ -67,7 +67,7 @@ impl Origin {
         if self.https { "https" } else { "http" }
     }
 
-    /// The value of the `host` header: without the port where it is the scheme's own (RFC 9110 section 7.2).
+    /// Returns the value of the `host` header: without the port if it is the scheme's own (RFC 9110 section 7.2).
     pub fn authority(&self) -> String {
         let name = match &self.name {
             HostName::Domain(name) => name.to_string(),

@@ -1,7 +1,7 @@
 //! Origins as a user names them: one, all below a domain, or all there are.
 //!
-//! Equal are scheme, host and port. A name is compared as URLs have it, in lower case and ASCII (punycode); a port that is the
-//! scheme's own need not be written. `https://*.example.com` has `https://a.example.com` and not `https://example.com`.
+//! Scheme, host and port must be equal. A hostname is compared as in URLs, in lower case and ASCII (punycode); the scheme's
+//! own port may be omitted. `https://*.example.com` includes `https://a.example.com` and not `https://example.com`.
 
 use std::fmt;
 
@@ -12,11 +12,11 @@ use crate::model::origin::{HostName, Origin};
 pub enum OriginPattern {
     Any,
     One(Origin),
-    /// The name is what stands behind `*.`.
+    /// Hosts below the hostname that follows `*.`.
     Below(Origin),
 }
 
-/// Origins, of which there may be none.
+/// Origins; there may be none.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct OriginSet(Vec<OriginPattern>);
 

@@ -16,15 +16,15 @@ use crate::model::selected::Selected;
 #[derive(Debug)]
 pub struct Outcome {
     pub row: Row,
-    /// The method that was asked with: the row's, or the job's default.
+    /// The method of the request: the row's, or the job's default.
     pub method: Box<str>,
-    /// Attempts made; 0 where nothing could be sent.
+    /// Attempts made; 0 if nothing could be sent.
     pub attempts: u16,
     pub started_at_us: i64,
     pub elapsed_us: u64,
     /// The remote address of the last connection, if one was established.
     pub remote_addr: Option<Arc<str>>,
-    pub answer: Option<Answer>,
+    pub response: Option<Response>,
     /// The values selected from the response, if there are any.
     pub selected: Option<Box<Selected>>,
     pub failure: Option<Failure>,
@@ -32,16 +32,16 @@ pub struct Outcome {
 
 /// The part of a response that arrived.
 #[derive(Debug)]
-pub struct Answer {
+pub struct Response {
     pub status: u16,
     pub version: Version,
     pub headers: Headers,
     /// The reservation for `headers`: it stays if the body has failed.
     pub memory: Reservation,
     pub ttfb_us: u64,
-    /// Decoded, unless `body_encoding` says otherwise; as far as it arrived. `None`: none was read.
+    /// Decoded, unless `body_encoding` says otherwise; as far as it arrived. `None`: it was not read.
     pub body: Option<Body>,
-    /// The content codings that `body` still has.
+    /// The content encodings that `body` still has.
     pub body_encoding: Option<Box<str>>,
     /// `body` is the beginning of a longer one.
     pub body_truncated: bool,
@@ -51,7 +51,7 @@ pub struct Answer {
     pub saved: Option<Box<Saved>>,
 }
 
-/// An [`Outcome`] to look at. What answered may still lie in the memory that it was read into.
+/// A reference to an [`Outcome`], whose response may still lie in the memory that it was read into.
 #[derive(Debug, Clone, Copy)]
 pub struct OutcomeRef<'a> {
     pub row: &'a Row,
@@ -60,14 +60,14 @@ pub struct OutcomeRef<'a> {
     pub started_at_us: i64,
     pub elapsed_us: u64,
     pub remote_addr: Option<&'a str>,
-    pub answer: Option<AnswerRef<'a>>,
+    pub response: Option<ResponseRef<'a>>,
     pub selected: Option<&'a Selected>,
     pub failure: Option<&'a Failure>,
 }
 
-/// An [`Answer`] to look at.
+/// A reference to a [`Response`].
 #[derive(Debug, Clone, Copy)]
-pub struct AnswerRef<'a> {
+pub struct ResponseRef<'a> {
     pub status: u16,
     pub version: Version,
     pub headers: HeadersRef<'a>,
@@ -81,9 +81,9 @@ pub struct AnswerRef<'a> {
 
 #[cfg(test)]
 impl Outcome {
-    /// A row that was answered with this.
+    /// Returns a row with this response.
     pub fn for_tests(ordinal: u64, status: u16, body: Option<Vec<u8>>) -> Self {
-        let answer = Answer {
+        let response = Response {
             status,
             version: Version::HTTP_11,
             headers: Headers::default(),
@@ -102,7 +102,7 @@ impl Outcome {
             started_at_us: 0,
             elapsed_us: 1,
             remote_addr: Some("127.0.0.1:80".into()),
-            answer: Some(answer),
+            response: Some(response),
             selected: None,
             failure: None,
         }
@@ -118,44 +118,45 @@ impl Outcome {
             started_at_us: self.started_at_us,
             elapsed_us: self.elapsed_us,
             remote_addr: self.remote_addr.as_deref(),
-            answer: self.answer.as_ref().map(Answer::as_ref),
+            response: self.response.as_ref().map(Response::as_ref),
             selected: self.selected.as_deref(),
             failure: self.failure.as_ref(),
         }
     }
 
-    /// Bytes of the body, if there is one.
+    /// Returns the length of the body, 0 if there is none.
     pub fn body_len(&self) -> usize {
-        self.answer.as_ref().and_then(|answer| answer.body.as_ref()).map_or(0, |body| body.bytes.len())
+        self.response.as_ref().and_then(|response| response.body.as_ref()).map_or(0, |body| body.bytes.len())
     }
 
     /// Returns whether other tasks may wait for the memory that it reserves.
     pub fn holds_short_memory(&self) -> bool {
-        let Some(answer) = &self.answer else { return false };
-        answer.memory.is_short() || answer.body.as_ref().is_some_and(|body| body.reservation.is_short())
+        let Some(response) = &self.response else { return false };
+        response.memory.is_short() || response.body.as_ref().is_some_and(|body| body.reservation.is_short())
     }
 
     /// Releases its reservations of memory for responses.
-    pub fn give_memory_back(&mut self) {
-        let Some(answer) = &mut self.answer else { return };
-        drop(mem::take(&mut answer.memory));
-        if let Some(body) = &mut answer.body {
+    pub fn release_memory(&mut self) {
+        let Some(response) = &mut self.response else { return };
+        drop(mem::take(&mut response.memory));
+        if let Some(body) = &mut response.body {
             drop(mem::take(&mut body.reservation));
         }
     }
 }
 
 impl OutcomeRef<'_> {
-    /// About the memory that it takes.
+    /// Returns about how much memory it needs.
     pub fn bytes(&self) -> usize {
-        let answer = self.answer.map_or(0, |answer| answer.headers.bytes() + answer.body.map_or(0, <[u8]>::len));
-        self.row.bytes() + answer + self.selected.map_or(0, Selected::bytes)
+        let response =
+            self.response.map_or(0, |response| response.headers.bytes() + response.body.map_or(0, <[u8]>::len));
+        self.row.bytes() + response + self.selected.map_or(0, Selected::bytes)
     }
 }
 
-impl Answer {
-    fn as_ref(&self) -> AnswerRef<'_> {
-        AnswerRef {
+impl Response {
+    fn as_ref(&self) -> ResponseRef<'_> {
+        ResponseRef {
             status: self.status,
             version: self.version,
             headers: HeadersRef::Kept(&self.headers),
@@ -169,10 +170,10 @@ impl Answer {
     }
 }
 
-impl AnswerRef<'_> {
+impl ResponseRef<'_> {
     /// Copies the response; `memory` is the reservation for the copy.
-    pub fn to_answer(&self, memory: Reservation) -> Answer {
-        Answer {
+    pub fn to_response(&self, memory: Reservation) -> Response {
+        Response {
             status: self.status,
             version: self.version,
             headers: self.headers.to_headers(),
@@ -187,7 +188,7 @@ impl AnswerRef<'_> {
     }
 }
 
-/// A whole body, with the memory that was set aside for it.
+/// A complete body, with its reservation.
 #[derive(Debug, Default)]
 pub struct Body {
     pub bytes: Vec<u8>,

@@ -1,3 +1,3 @@
-//! Random numbers that are the same for the same seed: what is decided with them can be tested.
+//! Random numbers that are the same for the same seed, so that decisions with them can be tested.
 
 pub use fastrand::Rng;

@@ -1,13 +1,13 @@
-//! Why something failed, for a person.
+//! Reasons of failures, for the user.
 
 use std::borrow::Cow;
 use std::fmt;
 
-/// The number of bytes shown of what a peer sent.
+/// The number of bytes that are shown of what a peer sent.
 const MAX_SHOWN_BYTES: usize = 60;
 
-/// Words that are the same whenever the cause is, so that failures can be counted by them, and beside them what varies: an
-/// address, a place in a line, a time.
+/// A message that is the same for the same cause, so that failures can be counted by it, and the detail that varies: an
+/// address, a position in a line, a time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reason {
     pub message: Cow<'static, str>,
@@ -19,19 +19,19 @@ impl Reason {
         Self { message: message.into(), detail: None }
     }
 
-    /// With what of it varies.
+    /// Adds a detail.
     #[must_use]
     pub fn with(mut self, detail: impl Into<Box<str>>) -> Self {
         self.detail = Some(detail.into());
         self
     }
 
-    /// With where it is, before what of it varies.
+    /// Adds a position, before the detail.
     #[must_use]
-    pub fn at(self, place: impl fmt::Display) -> Self {
+    pub fn at(self, position: impl fmt::Display) -> Self {
         let detail = match &self.detail {
-            Some(detail) => format!("{place}: {detail}"),
-            None => place.to_string(),
+            Some(detail) => format!("{position}: {detail}"),
+            None => position.to_string(),
         };
         self.with(detail)
     }
@@ -70,14 +70,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_place_comes_before_what_else_varies() {
+    fn a_position_comes_before_the_detail() {
         let broken = Reason::new("the line is broken");
         assert_eq!("the line is broken (line 3)", broken.clone().at("line 3").to_string());
         assert_eq!("the line is broken (line 3: byte 7)", broken.with("byte 7").at("line 3").to_string());
     }
 
     #[test]
-    fn of_what_a_server_sent_a_terminal_sees_a_short_and_harmless_text() {
+    fn text_of_a_server_is_shortened_and_escaped_for_terminals() {
         assert_eq!(r"`a\x1b[2J\r\n\xff`", shown(b"a\x1b[2J\r\n\xff"));
         assert_eq!(format!("`{}…`", "x".repeat(60)), shown(&[b'x'; 61]));
     }

@@ -4,26 +4,26 @@ use std::time::{Duration, Instant};
 
 use crate::model::memory::Reservation;
 
-/// A row that was redirected. It stays with the row while that waits for the limits of another host.
+/// The redirect chain of a row. It stays with the row while that waits for the limits of another host.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RedirectChain {
     /// The URL of the next request.
     pub url: Box<str>,
-    /// It is asked with this method, and without its body (RFC 9110 section 15.4).
+    /// The next request has this method, and no body (RFC 9110 section 15.4).
     pub method: Option<Box<str>>,
-    /// It has left the origin that the row names: of the user's headers, only harmless ones are still sent.
+    /// The chain has left the origin that the row names: of the user's headers, only harmless ones are still sent.
     pub is_foreign: bool,
-    /// A server outside was on its way: one whose address is public, or known to a proxy alone.
+    /// A server outside was part of the chain: one whose address is public, or known only to a proxy.
     pub from_outside: bool,
     /// The number of redirects followed.
     pub count: u32,
-    /// Hashes of the requests that were sent, by which a loop is recognised; at most one for each redirect, and the first.
+    /// Hashes of the requests that were sent, which detect a loop; at most one for each redirect, and the first.
     pub visited: Vec<u64>,
     /// The hops that are kept for the result.
     pub hops: Vec<Hop>,
     /// The cookies that servers have set along the chain, if the run keeps cookies.
     pub cookies: Vec<Cookie>,
-    /// Of the attempt, before it waited for the limits of another host.
+    /// The part of the attempt before the row waited for the limits of another host.
     pub earlier: Option<Earlier>,
     pub memory: ChainMemory,
 }
@@ -46,7 +46,7 @@ impl PartialEq for ChainMemory {
 
 impl Eq for ChainMemory {}
 
-/// The part of an attempt before it waited: the waiting is no part of its time.
+/// The part of an attempt before the row waited; the time of waiting is not included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Earlier {
     pub began: Instant,
@@ -57,7 +57,7 @@ pub struct Earlier {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hop {
     pub status: u16,
-    /// The URL that it led to.
+    /// The target of the redirect.
     pub location: Box<str>,
 }
 

@@ -5,8 +5,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Waits for outcomes of rows. Called from the threads of workers: nothing here may block.
-pub trait Waits: Any + Send + Sync {
+/// Receives the outcomes of rows. Called from the threads of workers: nothing here may block.
+pub trait OutcomeReceiver: Any + Send + Sync {
     /// Reports that the row of this number will have no outcome: its run has ended.
     fn lost(&self, number: u64);
 
@@ -16,37 +16,37 @@ pub trait Waits: Any + Send + Sync {
 
 /// The destination of a row's outcome. The receiver is notified exactly once, whatever becomes of the row.
 pub struct ReplyTo {
-    waits: Arc<dyn Waits>,
+    receiver: Arc<dyn OutcomeReceiver>,
     number: u64,
-    is_told: AtomicBool,
+    is_claimed: AtomicBool,
 }
 
 impl ReplyTo {
-    /// `number`: by which the row is known there.
-    pub fn new(waits: Arc<dyn Waits>, number: u64) -> Arc<Self> {
-        Arc::new(Self { waits, number, is_told: AtomicBool::new(false) })
+    /// `number` identifies the row to the receiver.
+    pub fn new(receiver: Arc<dyn OutcomeReceiver>, number: u64) -> Arc<Self> {
+        Arc::new(Self { receiver, number, is_claimed: AtomicBool::new(false) })
     }
 
     /// Returns the receiver to notify and the row's number there; `None`: it was notified before.
-    pub fn tell(&self) -> Option<(&dyn Any, u64)> {
-        let was_told = self.is_told.swap(true, Ordering::Relaxed);
-        (!was_told).then_some((self.waits.as_ref() as &dyn Any, self.number))
+    pub fn claim(&self) -> Option<(&dyn Any, u64)> {
+        let was_claimed = self.is_claimed.swap(true, Ordering::Relaxed);
+        (!was_claimed).then_some((self.receiver.as_ref() as &dyn Any, self.number))
     }
 
     /// Returns the receiver.
-    pub fn who(&self) -> &dyn Any {
-        self.waits.as_ref()
+    pub fn receiver(&self) -> &dyn Any {
+        self.receiver.as_ref()
     }
 
     pub fn is_waited_for(&self) -> bool {
-        self.waits.waits()
+        self.receiver.waits()
     }
 }
 
 impl Drop for ReplyTo {
     fn drop(&mut self) {
-        if !*self.is_told.get_mut() {
-            self.waits.lost(self.number);
+        if !*self.is_claimed.get_mut() {
+            self.receiver.lost(self.number);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! A row of the input as the engine carries it, before anything was judged about it.
+//! A row of the input as the engine carries it, before it is validated.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -15,20 +15,20 @@ use crate::model::reply_to::ReplyTo;
 use crate::model::saved::SaveAs;
 use crate::model::secret::Secret;
 
-/// Rows in one [`RowBatch`] at the most.
+/// The maximum number of rows in one [`RowBatch`].
 pub const MAX_BATCH_ROWS: usize = 1024;
 /// Bytes of rows (URLs, headers, bodies, kept columns) after which a source ends a batch early.
 pub const MAX_BATCH_BYTES: usize = 1024 * 1024;
 /// A URL longer than this is an `invalid_request`; servers refuse far shorter ones.
 pub const MAX_URL_BYTES: usize = 64 * 1024;
 
-/// As many rows as make a batch, going by their mean size where so many bytes are so many rows.
+/// Returns how many rows make a batch, by the mean size of `rows` rows in `bytes` bytes.
 pub(crate) fn rows_of_a_batch(bytes: u64, rows: u64) -> usize {
     let row_bytes = bytes / rows.max(1);
     (MAX_BATCH_BYTES / usize::try_from(row_bytes).unwrap_or(usize::MAX).max(1)).clamp(1, MAX_BATCH_ROWS)
 }
 
-/// One row of the input, known by its ordinal. Small on purpose: most rows are a URL and nothing else.
+/// One row of the input, identified by its ordinal. Small on purpose: most rows are only a URL.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Row {
     /// 0-based position in the input.
@@ -63,23 +63,22 @@ pub struct RowExtra {
     pub method: Option<Box<str>>,
     /// They replace the job's default headers of the same name.
     pub headers: RowHeaders,
-    /// Those that the job has made of columns, and that are credentials: they go where the job's credentials go.
+    /// Headers from columns that are credentials: they are sent where the job's credentials are.
     pub credentials: RowCredentials,
     /// `None`: the job's default body.
     pub body: Option<RowBody>,
-    /// What that body is, where no header says so: a media type.
+    /// The media type of that body, unless a header has it.
     pub body_type: Option<Arc<str>>,
     /// The columns to carry into the result, encoded by [`crate::columns::kept::KeptCodec::encode`].
     pub kept: Option<Box<[u8]>>,
-    /// Why the source could not make a request of this row (a ragged line, broken UTF-8, headers that are
-    /// no object): the row becomes an `invalid_request` for this reason, the job goes on.
+    /// Why the source could not make a request of this row (a ragged line, broken UTF-8, headers that are not an object):
+    /// the row becomes an `invalid_request` for this reason, and the job continues.
     pub defect: Option<Reason>,
-    /// What it takes of a limit on costs, where a column says so, or the length of a body with files. `None`: the column has no
-    /// value, and it takes 1; or there is no column, and no such body.
+    /// What it uses of a limit on costs, from a column, or the length of a body with files. `None`: it uses 1.
     pub cost: Option<u64>,
     /// The file for its body, if it is saved.
     pub save_as: Option<Arc<SaveAs>>,
-    /// What is its own of what the run has for all.
+    /// Options of the run that this row overrides.
     pub own: Option<Box<OwnOptions>>,
     /// The receiver of its outcome; `None`: it goes to the sink.
     pub reply_to: Option<Arc<ReplyTo>>,
@@ -90,7 +89,7 @@ pub struct RowExtra {
 pub struct OwnOptions {
     pub timeout: Option<Duration>,
     pub redirects: Option<RedirectPolicy>,
-    /// The stream for its body, in place of its outcome.
+    /// The stream for its body, which replaces the body of its outcome.
     pub stream: Option<Arc<BodyStream>>,
 }
 
@@ -98,7 +97,7 @@ pub struct OwnOptions {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RowBody {
     Bytes(Bytes),
-    /// One after another, as they are sent.
+    /// Pieces, in the order in which they are sent.
     Pieces(Arc<[BodyPiece]>),
 }
 
@@ -106,24 +105,24 @@ pub enum RowBody {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum BodyPiece {
     Bytes(Bytes),
-    /// The contents of a file, as they are when it is sent.
+    /// The contents of a file at the time of sending.
     File(Box<Path>),
-    /// The same of a file that a row has named: it is below this directory, and no link leads to it.
+    /// The contents of a file that a row has named: it is below this directory, and no link leads to it.
     FileBelow(Arc<Path>, Box<Path>),
 }
 
 impl RowBody {
-    /// What of it is in memory.
-    pub fn held_bytes(&self) -> usize {
+    /// Returns how many bytes of it are in memory.
+    pub fn bytes_in_memory(&self) -> usize {
         match self {
             Self::Bytes(bytes) => bytes.len(),
-            Self::Pieces(pieces) => pieces.iter().map(BodyPiece::held_bytes).sum(),
+            Self::Pieces(pieces) => pieces.iter().map(BodyPiece::bytes_in_memory).sum(),
         }
     }
 }
 
 impl BodyPiece {
-    fn held_bytes(&self) -> usize {
+    fn bytes_in_memory(&self) -> usize {
         match self {
             Self::Bytes(bytes) => bytes.len(),
             Self::File(path) | Self::FileBelow(_, path) => path.as_os_str().len(),
@@ -137,7 +136,7 @@ impl<T: Into<Bytes>> From<T> for RowBody {
     }
 }
 
-/// Attempts of a row that have ended, and led to another one.
+/// Attempts of a row that have ended, and were retried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Before {
     pub attempts: u16,
@@ -147,7 +146,7 @@ pub struct Before {
 
 impl RowExtra {
     /// Returns whether the request differs from the run's own in nothing but the URL.
-    pub fn is_default_request(&self) -> bool {
+    pub fn has_only_own_url(&self) -> bool {
         let Self {
             method,
             headers,
@@ -167,7 +166,7 @@ impl RowExtra {
     fn bytes(&self) -> usize {
         let headers: usize = self.headers.iter().map(|(name, value)| name.len() + value.len() + 32).sum();
         let credentials = self.credentials.iter().map(|(name, value)| name.len() + value.expose().len() + 32);
-        let body = self.body.as_ref().map_or(0, RowBody::held_bytes);
+        let body = self.body.as_ref().map_or(0, RowBody::bytes_in_memory);
         let kept = self.kept.as_ref().map_or(0, |kept| kept.len());
         let save_as = self.save_as.as_ref().map_or(0, |save_as| save_as.bytes());
         size_of::<RowExtra>() + headers + credentials.sum::<usize>() + body + kept + save_as
@@ -185,7 +184,7 @@ impl Row {
         Self { ordinal, url: url.into(), extra: None, progress: None }
     }
 
-    /// Returns its earlier attempts, if there were any.
+    /// Returns the results of earlier attempts, if there were any.
     pub fn before(&self) -> Option<Before> {
         self.progress.as_ref().and_then(|progress| progress.before)
     }
@@ -199,7 +198,7 @@ impl Row {
         self.progress.as_ref().and_then(|progress| progress.chain.as_deref())
     }
 
-    /// What is its own of what the run has for all.
+    /// Returns the options of the run that this row overrides.
     pub fn own(&self) -> Option<&OwnOptions> {
         self.extra.as_ref().and_then(|extra| extra.own.as_deref())
     }
@@ -224,13 +223,13 @@ impl Row {
         self.chain().map_or(&self.url, |chain| &chain.url)
     }
 
-    /// The redirects that were kept of it.
+    /// Returns the redirects that were kept of it.
     pub fn hops(&self) -> &[Hop] {
         self.chain().map_or(&[], |chain| &chain.hops)
     }
 
     /// Takes its redirect chain: the next request is the row's own again.
-    pub fn take_chain(&mut self) -> Option<Box<RedirectChain>> {
+    pub fn remove_chain(&mut self) -> Option<Box<RedirectChain>> {
         self.progress.as_mut().and_then(|progress| progress.chain.take())
     }
 
@@ -238,24 +237,24 @@ impl Row {
         self.progress.get_or_insert_default().chain = Some(chain);
     }
 
-    /// What is reserved for where it has been redirected to; nothing is any more.
-    pub fn take_chain_memory(&mut self) -> Reservation {
+    /// Takes the reservation of its redirect chain, which then has none.
+    pub fn remove_chain_memory(&mut self) -> Reservation {
         let chain = self.progress.as_mut().and_then(|progress| progress.chain.as_mut());
         chain.map(|chain| std::mem::take(&mut chain.memory.0)).unwrap_or_default()
     }
 
-    /// When its first attempt began, if one did before what comes now.
+    /// Returns when its first attempt began, if one began before the current one.
     pub fn first_began(&self) -> Option<Instant> {
         let earlier = self.chain().and_then(|chain| chain.earlier).map(|earlier| earlier.began);
         self.before().map(|before| before.first).or(earlier)
     }
 
-    /// Attempts that ended before the next one.
+    /// Returns the number of attempts before the next one.
     pub fn attempts_before(&self) -> u16 {
         self.before().map_or(0, |before| before.attempts)
     }
 
-    /// About the memory it takes.
+    /// Returns about how much memory it needs.
     pub fn bytes(&self) -> usize {
         size_of::<Row>()
             + self.url.len()
@@ -264,7 +263,7 @@ impl Row {
     }
 }
 
-/// Consecutive rows, as a source hands them on.
+/// Consecutive rows of a source.
 pub type RowBatch = Vec<Row>;
 
 #[cfg(test)]

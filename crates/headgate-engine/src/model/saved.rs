@@ -2,10 +2,10 @@
 
 use crate::model::file_name::FileName;
 
-/// A SHA-256.
+/// A SHA-256 checksum.
 pub type Checksum = [u8; 32];
 
-/// What a row says of the file.
+/// The file in which the body of a row is to be saved.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SaveAs {
     pub name: FileName,
@@ -14,17 +14,17 @@ pub struct SaveAs {
 }
 
 impl SaveAs {
-    /// About the memory it takes.
+    /// Returns about how much memory it needs.
     pub fn bytes(&self) -> usize {
         size_of::<Self>() + self.name.bytes()
     }
 }
 
-/// The file.
+/// The saved file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Saved {
-    /// Below the output directory.
+    /// The path below the output directory.
     pub path: Box<str>,
-    /// Of what is in the file.
+    /// The checksum of its contents.
     pub checksum: Checksum,
 }

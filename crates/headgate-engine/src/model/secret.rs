@@ -1,11 +1,11 @@
-//! A value that nothing shows: `Debug` of what holds it, and so logs and messages, have `***` in its place.
+//! A value that is never shown: `Debug`, and so logs and messages, have `***` instead.
 
 use std::fmt;
 
-/// The replacement for a value that is left out.
+/// The replacement for a value that is omitted.
 pub const MASK: &str = "***";
 
-/// See the top of this file.
+/// A value that is never shown.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Secret<T>(T);
 

@@ -1,4 +1,4 @@
-//! What was taken from an answer, for columns of its own.
+//! The values that were selected from a response, for columns of their own.
 
 use crate::model::error::Failure;
 
@@ -15,17 +15,17 @@ pub enum SelectedValue {
     Timestamp(i64),
 }
 
-/// What was taken from one answer.
+/// The values that were selected from one response.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Selected {
-    /// Of each selected column, in their order.
+    /// The value of each selected column, in their order.
     pub values: Vec<SelectedValue>,
-    /// A column has no value that must have one.
+    /// Why the row fails: a required column has no value.
     pub failure: Option<Failure>,
 }
 
 impl Selected {
-    /// About the memory that it takes.
+    /// Returns about how much memory it needs.
     pub fn bytes(&self) -> usize {
         let text = |value: &SelectedValue| if let SelectedValue::Text(text) = value { text.len() } else { 0 };
         self.values.iter().map(|value| size_of::<SelectedValue>() + text(value)).sum()

@@ -1,15 +1,16 @@
-//! Times in which a process did not run, though it had something to do: it was stopped (SIGSTOP, Ctrl-Z, `docker pause`), its
-//! machine was suspended, or a long computation held the event loop up.
+//! Times in which a process did not run, though it had something to do: it was stopped (SIGSTOP, Ctrl-Z, `docker pause`),
+//! its machine was suspended, or a long computation blocked the event loop.
 //!
-//! An event loop beats: it wakes every [`BEAT`] while a run goes on. A beat that comes [`STALL`] late ends a *stall*. What
-//! fails in a stall is no server's fault, so time that is measured against a server, its *awake time*, stands still in it.
-//! [`StallClock`] tells awake time from real time: a moment of both clocks goes in, and nothing is read or waited for.
+//! An event loop beats: it wakes every [`BEAT`] while a run continues. A beat that comes [`STALL`] late ends a *stall*. A
+//! failure in a stall is no server's fault, so time that is measured against a server, its *awake time*, stands still in
+//! it. [`StallClock`] derives awake time from real time: a moment of both clocks goes in, and nothing is read or waited
+//! for.
 //!
 //! Lateness is measured on the monotonic clock, which the timers of the event loop follow. It stands still while the machine
 //! is suspended; `CLOCK_BOOTTIME` does not (`clock_gettime(2)`), so the difference of both is the time in suspend.
 //!
-//! [`Stalls`] is the clock of one event loop. A run has another one, behind the lock of what its workers share: it beats when
-//! any of them does, so it stalls only if all of them do.
+//! [`Stalls`] is the clock of one event loop. A run has another one, behind the lock of what its workers share: it beats
+//! when any of them does, so it stalls only if all of them do.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -17,8 +18,8 @@ use std::time::{Duration, Instant};
 
 /// The interval of an event loop's heartbeats during a run.
 pub const BEAT: Duration = Duration::from_millis(100);
-/// A beat that comes so late ends a stall. A deadline is not judged for as long after one: what arrived meanwhile is read first,
-/// and an event loop that needs longer for that stalls again.
+/// A beat this late ends a stall. For as long after it, deadlines are not judged: what arrived meanwhile is read first, and
+/// an event loop that needs longer for that stalls once more.
 pub const STALL: Duration = Duration::from_millis(250);
 /// Stalls that are remembered one by one. Of earlier ones only the sum is known.
 const MAX_REMEMBERED: usize = 64;
@@ -27,7 +28,7 @@ const MAX_REMEMBERED: usize = 64;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reading {
     pub monotonic: Instant,
-    /// Since the machine was started, with the time in suspend.
+    /// The time since the machine was started, including suspend.
     pub boot: Duration,
 }
 
@@ -63,20 +64,20 @@ fn boot_time(monotonic: Instant) -> Duration {
 pub struct Stall {
     /// On the monotonic clock.
     pub ended: Instant,
-    /// By the monotonic clock.
+    /// The length on the monotonic clock.
     pub monotonic: Duration,
-    /// With the time in suspend.
+    /// The length including suspend.
     pub total: Duration,
 }
 
 impl Stall {
-    /// The part of it in which the machine was suspended.
+    /// Returns the part of it in which the machine was suspended.
     pub fn suspended(&self) -> Duration {
         self.total.saturating_sub(self.monotonic)
     }
 }
 
-/// For how long a machine was suspended until a moment of the monotonic clock, which stands still in suspend.
+/// How long a machine was suspended until a moment of the monotonic clock, which stands still in suspend.
 #[derive(Debug, Default)]
 pub struct Suspends {
     /// When each of the latest ended, with the sum up to then; and the sum of those before them.
@@ -85,7 +86,7 @@ pub struct Suspends {
 }
 
 impl Suspends {
-    /// Adds one that has just ended.
+    /// Adds a stall that has just ended.
     pub fn add(&mut self, stall: &Stall) {
         let sum = self.until(stall.ended) + stall.suspended();
         if self.latest.len() == MAX_REMEMBERED {
@@ -94,7 +95,7 @@ impl Suspends {
         self.latest.push_back((stall.ended, sum));
     }
 
-    /// Returns the time in suspend until then.
+    /// Returns the time in suspend until `moment`.
     pub fn until(&self, moment: Instant) -> Duration {
         let ended = self.latest.iter().rev().find(|(ended, _)| *ended <= moment);
         ended.map_or(self.before, |(_, sum)| *sum)
@@ -108,21 +109,21 @@ pub struct StallFigures {
     pub total: Duration,
 }
 
-/// Finds stalls, and tells awake time from real time. The default one never stalls.
+/// Finds stalls, and derives awake time from real time. The default one never stalls.
 #[derive(Debug, Clone, Default)]
 pub struct StallClock {
-    /// When the next beat is planned; `None`: nothing is, and being idle is no stall.
+    /// The time of the next beat; `None`: none is planned, and an idle loop does not stall.
     planned: Option<Reading>,
-    /// The latest stalls, in order; and what all before them came to.
+    /// The latest stalls, in order; and the sum of those before them.
     stalls: VecDeque<Stall>,
     before: Duration,
-    /// By the monotonic clock.
+    /// The total on the monotonic clock.
     stalled: Duration,
     figures: StallFigures,
 }
 
 impl StallClock {
-    /// Notes a beat, and plans the next one. Returns the stall that it ends, if it ends one.
+    /// Records a beat, and plans the next one. Returns the stall that it ends, if any.
     pub fn beat(&mut self, now: Reading) -> Option<Stall> {
         let stall = self.observe(now);
         let next = now.after(BEAT);
@@ -132,7 +133,7 @@ impl StallClock {
         stall
     }
 
-    /// Looks for a stall that ends now. To be called before anything is judged by its time.
+    /// Returns the stall that ends now, if any. Call it before judging anything by its time.
     pub fn observe(&mut self, now: Reading) -> Option<Stall> {
         let planned = self.planned?;
         let total = now.boot.saturating_sub(planned.boot);
@@ -153,22 +154,22 @@ impl StallClock {
         Some(stall)
     }
 
-    /// Nothing beats from now on.
+    /// Stops the beats.
     pub fn rest(&mut self) {
         self.planned = None;
     }
 
-    /// From when on a moment lies in a stall, or behind one, that was not observed yet.
+    /// Returns the time from which on a moment lies in a stall, or after one, that was not observed yet.
     pub fn late_from(&self) -> Option<Instant> {
         self.planned.map(|planned| planned.monotonic + STALL)
     }
 
-    /// The last stall.
+    /// Returns the last stall.
     pub fn last(&self) -> Option<&Stall> {
         self.stalls.back()
     }
 
-    /// By how much awake time is behind the monotonic clock.
+    /// Returns how far awake time is behind the monotonic clock.
     pub fn stalled(&self) -> Duration {
         self.stalled
     }
@@ -177,39 +178,39 @@ impl StallClock {
         self.figures
     }
 
-    /// Real time as awake time.
+    /// Converts real time to awake time.
     pub fn awake(&self, real: Instant) -> Instant {
         if self.stalls.is_empty() {
             return real;
         }
-        let mut behind = self.stalled;
+        let mut lag = self.stalled;
         for stall in self.stalls.iter().rev() {
             if stall.ended <= real {
                 break;
             }
-            behind -= stall.monotonic;
+            lag -= stall.monotonic;
             // In a stall awake time stands still.
-            let real_behind = behind + (real + stall.monotonic).saturating_duration_since(stall.ended);
-            if real_behind > behind {
-                return real.checked_sub(real_behind).unwrap_or(real);
+            let real_lag = lag + (real + stall.monotonic).saturating_duration_since(stall.ended);
+            if real_lag > lag {
+                return real.checked_sub(real_lag).unwrap_or(real);
             }
         }
-        real.checked_sub(behind).unwrap_or(real)
+        real.checked_sub(lag).unwrap_or(real)
     }
 
-    /// Awake time as real time: the time after a stall, where it is the moment of one.
+    /// Converts awake time to real time: the time after a stall, if it is the moment of one.
     pub fn real(&self, awake: Instant) -> Instant {
         if self.stalls.is_empty() {
             return awake;
         }
-        let mut behind = self.before;
+        let mut lag = self.before;
         for stall in &self.stalls {
-            if stall.ended.checked_sub(stall.monotonic + behind).is_some_and(|began| awake < began) {
+            if stall.ended.checked_sub(stall.monotonic + lag).is_some_and(|began| awake < began) {
                 break;
             }
-            behind += stall.monotonic;
+            lag += stall.monotonic;
         }
-        awake + behind
+        awake + lag
     }
 }
 
@@ -217,7 +218,7 @@ impl StallClock {
 #[derive(Debug, Default)]
 pub struct Stalls {
     clock: RefCell<StallClock>,
-    /// What is asked most, at the price of a look: see [`StallClock::late_from`], and so on.
+    /// Copies of the values that are read most, so that no borrow is needed: see [`StallClock::late_from`], and so on.
     late_from: Cell<Option<Instant>>,
     last_ended: Cell<Option<Instant>>,
     stalled_ns: Cell<u64>,
@@ -225,19 +226,19 @@ pub struct Stalls {
 }
 
 impl Stalls {
-    /// Notes a beat of the event loop.
+    /// Records a beat of the event loop.
     pub fn beat(&self, now: Reading) {
         let stall = self.clock.borrow_mut().beat(now);
         self.note(stall);
     }
 
-    /// No run goes on: the event loop may sleep as long as it likes.
+    /// Stops the beats when no run is active: the event loop may sleep for any time.
     pub fn rest(&self) {
         self.clock.borrow_mut().rest();
         self.note(None);
     }
 
-    /// Looks for a stall that ends now. To be called before anything is judged by its time.
+    /// Looks for a stall that ends now. Call it before judging anything by its time.
     pub fn observe(&self, now: Instant) {
         if self.late_from.get().is_some_and(|late| late <= now) {
             self.observe_late();
@@ -265,7 +266,7 @@ impl Stalls {
         self.stalled_ns.get()
     }
 
-    /// When the last stall ended that was observed.
+    /// Returns when the last observed stall ended.
     pub fn last_ended(&self) -> Option<Instant> {
         self.last_ended.get()
     }
@@ -276,7 +277,7 @@ impl Stalls {
     }
 
     /// Returns how long the machine was suspended since the last call.
-    pub fn take_suspended(&self) -> Duration {
+    pub fn reset_suspended(&self) -> Duration {
         self.suspended.take()
     }
 }
@@ -291,7 +292,7 @@ mod tests {
         Reading { monotonic: Instant::now(), boot: Duration::from_secs(1000) }
     }
 
-    /// A clock that beats until `beats` have passed, then at each of these times once more; and its start.
+    /// Returns a clock that beats until `beats` have passed, then at each of these times once more; and its start.
     fn beaten(times_ms: &[u32]) -> (StallClock, Reading) {
         let (mut clock, start) = (StallClock::default(), start());
         for time in times_ms {
@@ -337,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn beats_of_several_loops_are_one_stall_if_all_of_them_stalled_and_none_if_one_goes_on() {
+    fn several_loops_stall_only_if_all_of_them_do() {
         let (mut clock, start) = beaten(&[0, 50, 100, 150]);
         assert!(clock.beat(start.after(6150 * MS)).is_some());
         assert_eq!(None, clock.beat(start.after(6151 * MS)));

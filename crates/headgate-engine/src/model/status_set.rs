@@ -4,10 +4,10 @@ use std::fmt;
 use std::ops::RangeInclusive;
 use std::str::FromStr;
 
-/// Three digits, the first of which names the class (RFC 9110 section 15). Codes beyond 599 are no standard, but are sent.
+/// Three digits, the first of which is the class (RFC 9110 section 15). Codes beyond 599 are not standard, but are sent.
 const CODES: RangeInclusive<u16> = 100..=999;
 const CODES_OF_A_CLASS: u16 = 100;
-/// How the empty set is written.
+/// The text of the empty set.
 const NONE: &str = "none";
 
 /// A set of statuses. Two texts of the same set are equal once parsed, and are written alike.
@@ -43,7 +43,7 @@ fn class_of(code: u16) -> RangeInclusive<u16> {
     first..=first + CODES_OF_A_CLASS - 1
 }
 
-/// The codes that one part of the text names: `503`, `5xx`.
+/// Returns the codes of one part of the text: `503`, `5xx`.
 fn codes(part: &str) -> Option<RangeInclusive<u16>> {
     let (digits, is_class) = match part.strip_suffix("xx").or_else(|| part.strip_suffix("XX")) {
         Some(digit) => (digit, true),
@@ -60,7 +60,7 @@ fn codes(part: &str) -> Option<RangeInclusive<u16>> {
 impl FromStr for StatusSet {
     type Err = String;
 
-    /// Codes and classes between commas, `408,5xx`; `none` or nothing for the empty set.
+    /// Parses codes and classes between commas, `408,5xx`; `none` or an empty text is the empty set.
     fn from_str(text: &str) -> Result<Self, String> {
         let mut set = Self::default();
         if matches!(text.trim(), "" | NONE) {
@@ -75,7 +75,7 @@ impl FromStr for StatusSet {
     }
 }
 
-/// In ascending order, classes where all of their codes are in the set.
+/// Writes codes in ascending order, and classes if all of their codes are in the set.
 impl fmt::Display for StatusSet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.is_empty() {
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn every_spelling_of_a_set_is_written_in_one_way() {
+    fn every_spelling_of_a_set_is_written_alike() {
         for (canonical, text) in [
             ("408,425,429,5xx", DEFAULT_FAIL_ON),
             ("408,425,429,5xx", " 5XX, 429,408 ,425,503"),
@@ -139,14 +139,14 @@ mod tests {
     }
 
     #[test]
-    fn a_class_is_its_hundred_codes_and_no_other() {
+    fn a_class_has_its_hundred_codes_and_no_more() {
         let set = set("408,5xx");
-        let held: Vec<u16> = (0..=u16::MAX).filter(|status| set.contains(*status)).collect();
-        assert_eq!(std::iter::once(408).chain(500..600).collect::<Vec<u16>>(), held);
+        let contained: Vec<u16> = (0..=u16::MAX).filter(|status| set.contains(*status)).collect();
+        assert_eq!(std::iter::once(408).chain(500..600).collect::<Vec<u16>>(), contained);
     }
 
     #[test]
-    fn what_is_no_status_is_named_with_the_flag() {
+    fn an_invalid_status_is_reported_with_the_flag() {
         for part in ["50", "5x", "xx", "0xx", "099", "1000", "-50", "+50", "five", "5xxx", "none", "4 8", "²xx"] {
             let error = format!("408,{part}").parse::<StatusSet>().expect_err(part);
             let message = "is not a status: write codes and classes, such as 429,5xx, or none";
@@ -157,16 +157,16 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_set_holds_what_was_named_and_is_read_back_as_it_was_written(
+        fn a_set_has_the_named_statuses_and_survives_a_round_trip(
             codes in proptest::collection::btree_set(CODES, 0..20),
             classes in proptest::collection::btree_set(1_u16..=9, 0..4),
         ) {
             let parts = codes.iter().map(ToString::to_string).chain(classes.iter().map(|class| format!("{class}xx")));
             let set = set(&parts.collect::<Vec<_>>().join(","));
-            let held: BTreeSet<u16> = (0..=u16::MAX).filter(|status| set.contains(*status)).collect();
+            let contained: BTreeSet<u16> = (0..=u16::MAX).filter(|status| set.contains(*status)).collect();
             let expected: BTreeSet<u16> =
                 CODES.filter(|code| codes.contains(code) || classes.contains(&(code / 100))).collect();
-            prop_assert_eq!(expected, held);
+            prop_assert_eq!(expected, contained);
             prop_assert_eq!(set.clone(), set.to_string().parse().expect("what was written"));
         }
     }

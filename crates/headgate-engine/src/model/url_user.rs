@@ -3,27 +3,27 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
-/// The text without what stands before the host and its `@`; it need be no URL that can be fetched.
+/// Returns the text without what precedes the host, including the `@`; the text need not be a valid URL.
 pub fn without_user(text: &str) -> Cow<'_, str> {
-    match place(text) {
+    match user_range(text) {
         None => Cow::Borrowed(text),
         Some(Range { start, end }) => Cow::Owned([&text[..start], &text[end..]].concat()),
     }
 }
 
-/// Returns the range of the user, including the `@` behind it.
-fn place(text: &str) -> Option<Range<usize>> {
+/// Returns the range of the user, including the `@` after it.
+fn user_range(text: &str) -> Option<Range<usize>> {
     // Most URLs have none.
     memchr::memchr(b'@', text.as_bytes())?;
     let start = authority_start(text)?;
-    // As the URL standard has it for http: a backslash is a slash, and the last `@` is the one that counts.
+    // As in the URL standard for http: a backslash is a slash, and the last `@` counts.
     let end = text[start..].find(['/', '?', '#', '\\']).map_or(text.len(), |length| start + length);
     let at = text[start..end].rfind('@')?;
     Some(start..start + at + 1)
 }
 
 fn authority_start(text: &str) -> Option<usize> {
-    // Any number of slashes, also none, is forgiven after these, and blanks before them.
+    // The URL standard allows any number of slashes after these, and blanks before them.
     let trimmed = text.trim_start_matches(|letter: char| letter <= ' ');
     let lower = |length| trimmed.get(..length).map(str::to_ascii_lowercase);
     let scheme = ["https:", "http:"].into_iter().find(|scheme| lower(scheme.len()).as_deref() == Some(*scheme));
@@ -40,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_stands_before_the_host_is_left_out_and_nothing_else() {
+    fn only_the_user_before_the_host_is_removed() {
         for (expected, text) in [
             ("http://host/a", "http://me:secret@host/a"),
             ("HTTPS://host", "HTTPS://me@host"),
@@ -61,7 +61,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_leads_to_the_same_place_without_credentials(
+        fn a_url_without_its_user_leads_to_the_same_host(
             text in "[ ]?[hH]ttps?:[/\\\\]{0,3}[a-z:@%/?#\\\\. é]{0,12}@[a-z]{1,3}[/?#a-z@]{0,6}",
         ) {
             let Ok(mut url) = Url::parse(&text) else { return Ok(()) };

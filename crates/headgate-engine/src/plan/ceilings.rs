@@ -1,9 +1,9 @@
-//! How fast the options let a job go: a rate for each limit, as if it were the only one. The narrowest is the job's.
+//! How fast the options let a job proceed: a rate for each limit, as if it were the only one. The lowest is the job's.
 //!
-//! A limit of each host bounds the job by the host that takes longest: with a tenth of the rows at 10/s it is done when ten
-//! times as many have been asked in all, so the job as a whole goes at 100/s. Concurrency bounds it by Little's law: with c
-//! in flight for L seconds each, c/L end every second (J. D. C. Little, "A Proof for the Queuing Formula L = λW", 1961).
-//! What retries add, and what this machine and the servers can do, is in none of these.
+//! A limit of each host bounds the job by the host that takes longest. If a host with a tenth of the rows is limited to
+//! 10/s, ten times as many requests are made in all meanwhile. So the job as a whole proceeds at 100/s. Concurrency bounds
+//! it by Little's law: with c in flight for L seconds each, c/L end every second (J. D. C. Little, "A Proof for the Queuing
+//! Formula L = λW", 1961). Retries, this machine and the servers are not considered.
 
 use serde::Serialize;
 
@@ -11,38 +11,38 @@ use crate::model::limits::HostConcurrency;
 use crate::model::message::OptionName;
 use crate::model::options::RunOptions;
 
-/// What one limit lets through.
+/// The rate that one limit allows.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Ceiling {
-    /// The option that says so.
+    /// The option that sets the limit.
     pub option: OptionName,
     /// Requests of the whole job each second.
     pub per_s: f64,
     /// The limit itself, each second or in flight: of the whole job, or of `host`.
     pub limit: f64,
-    /// The one that takes longest, where each has a limit.
+    /// The host that takes longest, where each has a limit.
     pub host: Option<String>,
     /// Its share of the rows, from 0 to 1.
     pub host_share: Option<f64>,
 }
 
-/// What there is to do, as far as it was looked at.
+/// The work of a job, as far as it was sampled.
 pub(super) struct Work<H> {
     /// The rows of each host.
     pub(super) hosts: H,
     pub(super) requests: u64,
-    /// What all of these cost.
+    /// The total cost of the requests.
     pub(super) cost: u64,
 }
 
-/// How long an answer takes, and how many may be awaited at once.
+/// The time of a response, and how many responses may be awaited at once.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Latency {
     pub(super) seconds: f64,
     pub(super) in_flight: usize,
 }
 
-/// The narrowest first. None where nothing is to be sent.
+/// Returns the ceilings, the lowest first; none if nothing is to be sent.
 pub(super) fn ceilings<'a, H>(run: &RunOptions, work: &Work<H>, latency: Option<Latency>) -> Vec<Ceiling>
 where
     H: Iterator<Item = (&'a str, u64)> + Clone,
@@ -78,7 +78,7 @@ where
     found
 }
 
-/// What limits of each host let through; `limit_of` gives one, and how many a second that is.
+/// Returns the ceiling of limits for each host; `limit_of` returns a host's limit, and its requests per second.
 fn of_slowest_host<'a, H>(
     option: OptionName,
     work: &Work<H>,
@@ -91,7 +91,7 @@ where
         let (limit, per_s) = limit_of(host)?;
         Some((rows as f64 / per_s, host, rows, limit))
     });
-    // Of equals always the same one.
+    // Of equals, always the same host.
     let (seconds, host, rows, limit) =
         timed.max_by(|one, other| one.0.total_cmp(&other.0).then_with(|| other.1.cmp(one.1)))?;
     Some(Ceiling {
@@ -136,7 +136,7 @@ mod tests {
             (vec![("rate", 100.0, None)], Limits { rate: Some(rate("6000/m")), ..Limits::default() }, None),
             // Little's law.
             (vec![("concurrency", 2000.0, None)], Limits::default(), Some(0.1)),
-            // 600 rows at 30/s take 20 s, in which 1,000 rows are asked in all.
+            // 600 rows at 30/s take 20 s, in which 1,000 requests are made in all.
             (
                 vec![("rate_per_host", 50.0, host("a"))],
                 Limits { rate_per_host: per_host(Some("30/s"), &[]), ..Limits::default() },
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn the_narrowest_stands_first() {
+    fn the_lowest_ceiling_is_first() {
         let limits = Limits { rate: Some(rate("5000/s")), ..Limits::default() };
         let order = |latency_s| found(limits.clone(), Some(latency_s)).into_iter().map(|one| one.0).collect::<Vec<_>>();
         assert_eq!(vec!["concurrency", "rate"], order(0.1));
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn where_nothing_is_sent_nothing_bounds_it() {
+    fn a_job_that_sends_nothing_has_no_ceilings() {
         let run =
             RunOptions { limits: Limits { rate: Some(rate("1/s")), ..Limits::default() }, ..RunOptions::default() };
         let work = Work { hosts: [].into_iter(), requests: 0, cost: 0 };

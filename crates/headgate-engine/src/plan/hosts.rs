@@ -1,4 +1,4 @@
-//! The hosts of rows, counted: at most as many as there are rows to be looked at.
+//! The hosts of rows, counted: at most as many as there are sampled rows.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -8,7 +8,7 @@ use serde::Serialize;
 use crate::model::limits::LimitBy;
 use crate::model::origin::Origin;
 
-/// Hosts that are named.
+/// How many hosts are listed.
 const TOP: usize = 10;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -40,7 +40,7 @@ impl HostCounts {
         self.rows.iter().map(|(host, rows)| (&**host, *rows))
     }
 
-    /// Those with the most rows, the first of these first.
+    /// Returns the hosts with the most rows, in descending order.
     pub(super) fn top(&self) -> Vec<HostRows> {
         let mut hosts: Vec<_> = self.all().collect();
         hosts.sort_unstable_by_key(|(host, rows)| (Reverse(*rows), *host));
@@ -55,7 +55,7 @@ mod tests {
     use crate::model::origin::HostName;
 
     #[test]
-    fn a_host_is_a_name_whatever_its_scheme_and_port_unless_it_is_asked_otherwise() {
+    fn a_host_is_a_hostname_by_default_whatever_its_scheme_and_port() {
         let origin = |https, port| Origin { https, name: HostName::Domain("a".into()), port };
         let both = [origin(false, 80), origin(true, 443), origin(false, 81), origin(false, 80)];
         for (expected, by) in [

@@ -1,4 +1,4 @@
-//! A request as it goes on the wire, with what is secret left out.
+//! A request as it is sent, without its secrets.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -17,30 +17,30 @@ const HEAD_END: &[u8] = b"\r\n\r\n";
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct PlannedRequest {
     pub row: u64,
-    /// As the input has it, but for a user.
+    /// The URL of the input, without a user.
     pub url: String,
-    /// Where it is sent: scheme, name and port, and what follows the host in the request line.
+    /// The destination: scheme, hostname and port, and what follows the host in the request line.
     pub target: String,
-    /// The first line.
+    /// The request line.
     pub line: String,
-    /// In the order in which they are sent; bytes that are no UTF-8 are shown as U+FFFD.
+    /// In the order in which they are sent; bytes that are not UTF-8 are shown as U+FFFD.
     pub headers: Vec<(String, String)>,
-    /// Names of those whose values are left out.
+    /// The names of headers whose values are omitted.
     pub secret: Vec<String>,
-    /// Its host gets the credentials of the job, the client certificate among them.
+    /// Whether its host gets the credentials of the job, including the client certificate.
     pub gets_credentials: bool,
-    /// `None`: it has none.
+    /// `None`: there is no body.
     pub body: Option<Body>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Body {
     pub bytes: u64,
-    /// If it is UTF-8.
+    /// The body, if it is UTF-8.
     pub text: Option<String>,
-    /// If it is not.
+    /// The body, if it is not UTF-8.
     pub base64: Option<String>,
-    /// In place of both, where some of it is in files.
+    /// Replaces both if parts of the body are in files.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pieces: Option<Vec<Piece>>,
 }
@@ -51,18 +51,18 @@ pub struct Body {
 pub enum Piece {
     Text(String),
     Base64(String),
-    /// The contents of this file, which has so many bytes now.
+    /// The contents of this file, and their current size.
     File {
         path: String,
         bytes: u64,
     },
 }
 
-/// What of a request is not written with its head.
+/// The part of a request that is not written with its header section.
 #[derive(Debug)]
 pub(super) enum Rest {
     Bytes(Bytes),
-    /// Each with its length.
+    /// Each piece with its length.
     Pieces(Vec<(BodyPiece, u64)>),
 }
 
@@ -182,14 +182,14 @@ mod tests {
     }
 
     #[test]
-    fn a_body_that_is_no_text_is_told_in_base64() {
+    fn a_binary_body_is_shown_in_base64() {
         let body = |rest| masked(b"GET / HTTP/1.1\r\n\r\n", rest).body;
         assert_eq!(None, body(b""));
         assert_eq!(Some(Body { bytes: 2, text: None, base64: Some("/wA=".into()), pieces: None }), body(b"\xff\0"));
     }
 
     #[test]
-    fn files_are_named_and_what_is_between_them_is_told() {
+    fn files_are_named_and_the_text_between_them_is_shown() {
         let [text, bytes] = [&b"a=1"[..], b"\xff"].map(|bytes| (BodyPiece::Bytes(bytes.into()), bytes.len() as u64));
         let rest = Rest::Pieces(vec![text, (BodyPiece::File(Path::new("a/b.png").into()), 1000), bytes]);
         let origin = target::parse("http://host/").expect("a URL").origin;

@@ -1,8 +1,8 @@
-//! What a job would do, without doing it: how many rows there are, which requests they make and to which hosts, and how fast the
-//! options let them go. Nothing is sent, and nothing is made.
+//! What a job would do, without doing it: how many rows there are, which requests they make and to which hosts, and how
+//! fast the options let them proceed. Nothing is sent, and nothing is created.
 //!
-//! The first rows are looked at, at most [`MAX_ROWS`](sample) of them, and made into requests by the code that sends them.
-//! What is said of the others follows from these: of a list that is sorted by host, that is not the whole truth.
+//! At most the first [`MAX_ROWS`](sample) rows are sampled, and made into requests by the code that sends them. The figures
+//! of the other rows are extrapolated, which is inaccurate for a list that is sorted by host.
 
 mod ceilings;
 mod hosts;
@@ -45,65 +45,66 @@ use crate::run::job::completed;
 use crate::run::live::in_force;
 use crate::source::{self, Source};
 
-/// What was found out. Python reads it as JSON, under these names.
+/// The result. Python reads it as JSON, under these names.
 #[derive(Debug, Serialize)]
 pub struct Plan {
-    /// As it was given, without a user.
+    /// As it was named, without a user.
     pub input: String,
-    /// The directory of the results, if one was given.
+    /// The directory of the results, if one was named.
     pub output: Option<String>,
     #[serde(flatten)]
     pub size: Size,
     pub directory: DirectoryUse,
     /// Rows of an earlier job that are replaced.
     pub rows_replaced: u64,
-    /// What one host is: `name`, `origin` or `address`. Addresses are not looked up: there, names are counted.
+    /// What counts as one host: `name`, `origin` or `address`. Addresses are not looked up: hostnames are counted instead.
     pub hosts_by: &'static str,
-    /// How many there are among the rows that were looked at.
+    /// The number of hosts of the sampled rows.
     pub different_hosts: u64,
-    /// Those with the most of these rows, ten at the most.
+    /// Those with the most of these rows, ten at most.
     pub hosts: Vec<HostRows>,
-    /// Those of these rows that are no request.
+    /// Sampled rows that are not valid requests.
     pub invalid_rows: u64,
     /// `None`: the job has none.
     pub credentials: Option<CredentialUse>,
     pub first_invalid: Option<InvalidRow>,
-    /// The first ones that are to be sent. If all rows that were looked at are done, and others are not, the first of these.
+    /// The first requests to be sent. If all sampled rows are done, and others are not, the first of these.
     pub requests: Vec<PlannedRequest>,
-    /// What the options let through, the narrowest first.
+    /// The rates that the options allow, the lowest first.
     pub ceilings: Vec<Ceiling>,
-    /// Which addresses may be connected to.
+    /// The addresses that may be connected to.
     pub network: NetworkOptions,
     pub latency_s: Option<f64>,
-    /// Until the job is done, as far as the ceilings tell. `None`: nothing bounds it that is known, or the rows are not.
+    /// The time until the job is done, as far as the ceilings tell. `None`: no bound is known, or the number of rows is
+    /// not.
     pub seconds: Option<f64>,
     pub machine: Machine,
     pub notes: Vec<Message>,
 }
 
-/// What is done with what is in the directory of the results.
+/// What happens with the contents of the directory of the results.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DirectoryUse {
-    /// There is none, or nothing in it.
+    /// It does not exist, or is empty.
     Begun,
     Resumed,
     /// The job in it is finished.
     Finished,
     Replaced,
-    /// None was named.
+    /// No directory was named.
     None,
 }
 
-/// Where the credentials of a job go.
+/// The destinations of a job's credentials.
 #[derive(Debug, Serialize)]
 pub struct CredentialUse {
     pub origins: Vec<String>,
-    /// Those of the rows that were looked at whose hosts do not get them.
+    /// Sampled rows whose hosts do not get the credentials.
     pub rows_without: u64,
 }
 
-/// What is needed of this machine, and what it has.
+/// What the job needs of this machine, and what it has.
 #[derive(Debug, Serialize)]
 pub struct Machine {
     pub concurrency: u64,
@@ -112,26 +113,26 @@ pub struct Machine {
     pub files_allowed: u64,
     /// Connections to one address, if all rows go there.
     pub ports: u64,
-    /// `None`: the system does not tell.
+    /// `None`: the system does not report it.
     pub ports_there_are: Option<u64>,
 }
 
-/// Looks at a job before it begins; `latency_s` is the mean time of an answer, where it is known.
+/// Plans a job; `latency_s` is the mean time of a response, if it is known.
 ///
 /// # Errors
 /// As [`Run::job`](crate::run::Run::job) with these options. `Usage`: the input can't be read twice.
 pub fn plan(options: &JobOptions, latency_s: Option<f64>) -> Result<Plan, JobError> {
     check(options)?;
     let mut options = completed(options)?;
-    let set_notes = take_what_was_set(&mut options)?;
+    let set_notes = apply_stored_settings(&mut options)?;
     let options = &options;
-    let JobOptions { source: asked, sink, request, run, .. } = options;
-    asked.inputs().try_for_each(refuse_pipe)?;
-    // The first rows alone would hide how many there are.
+    let JobOptions { source: requested, sink, request, run, .. } = options;
+    requested.inputs().try_for_each(refuse_pipe)?;
+    // With `head`, the source would not report the size of the whole input.
     let boundary_salt = BoundarySalt::default();
-    let read = SourceOptions { head: None, boundary_salt: boundary_salt.clone(), ..asked.clone() };
+    let read = SourceOptions { head: None, boundary_salt: boundary_salt.clone(), ..requested.clone() };
     let mut source = source::open::open(&read)?;
-    let schema = ResultColumns::new(asked, &options.answer, source.kept_fields())?.schema();
+    let schema = ResultColumns::new(requested, &options.response, source.kept_fields())?.schema();
     let found = match &sink.output {
         Output::Directory(path) if sink.format != Format::None => {
             look(path, options, &schema, source.fingerprint().as_ref())?
@@ -158,16 +159,16 @@ pub fn plan(options: &JobOptions, latency_s: Option<f64>) -> Result<Plan, JobErr
     notes.extend(note_proxies(request));
     let preparer = sample::preparer(defaults, TransportConfigs::default().of_run(request)?, run.limits.limit_by);
     let sample = Sample::of(source.as_mut(), preparer, options, done)?;
-    let size = Size::of(source.as_ref(), &sample, asked, done.rows_done());
+    let size = Size::of(source.as_ref(), &sample, requested, done.rows_done());
     if let (Output::Directory(path), Found::Replaced(_), Some(0)) = (&sink.output, &found, size.rows) {
-        return Err(no_rows_for(&asked.name(), path));
+        return Err(no_rows_for(&requested.name(), path));
     }
 
     let left = size.left.unwrap_or(u64::MAX);
     let in_flight = run.concurrency.min(usize::try_from(left).unwrap_or(usize::MAX)).max(1);
     let threads = options.engine.threads.unwrap_or_else(machine::cores).min(run.concurrency);
     let files = machine::raise_open_files()?;
-    let to_save = machine::files_to_save(asked.save_to.is_some());
+    let to_save = machine::files_to_save(requested.save_to.is_some());
     let needed =
         if request.http2_prior_knowledge { in_flight.min(files.fitting(to_save, threads).max(1)) } else { in_flight };
     files.check(needed, to_save, threads)?;
@@ -194,7 +195,7 @@ pub fn plan(options: &JobOptions, latency_s: Option<f64>) -> Result<Plan, JobErr
         if requests > 0 { seconds.max(latency_s.unwrap_or_default()) } else { seconds }
     });
     Ok(Plan {
-        input: shown_input(asked, source.as_ref()),
+        input: shown_input(requested, source.as_ref()),
         output: match &sink.output {
             Output::Directory(path) => Some(path.display().to_string()),
             Output::Stdout => Some("-".into()),
@@ -226,13 +227,13 @@ pub fn plan(options: &JobOptions, latency_s: Option<f64>) -> Result<Plan, JobErr
     })
 }
 
-/// Returns where the credentials of the job go; `None`: it has none.
+/// Returns the destinations of the job's credentials, or `None` if it has none.
 fn credential_use(options: &JobOptions, rows_without: u64) -> Option<CredentialUse> {
     let origins = options.request.credentials_for.clone();
     credential_options(options).next().map(|_| CredentialUse { origins, rows_without })
 }
 
-/// That nothing here knows where a proxy connects to.
+/// Returns a note that the addresses behind a proxy are unknown here.
 fn note_proxies(request: &RequestOptions) -> Option<Message> {
     (!request.proxies.is_empty()).then(|| {
         message!(
@@ -242,8 +243,8 @@ fn note_proxies(request: &RequestOptions) -> Option<Message> {
     })
 }
 
-/// What was set of the job while it ran holds on, unless it starts over.
-fn take_what_was_set(options: &mut JobOptions) -> Result<Vec<Message>, JobError> {
+/// Applies the settings that were changed while the job ran, unless it starts over.
+fn apply_stored_settings(options: &mut JobOptions) -> Result<Vec<Message>, JobError> {
     let JobOptions { sink, run, .. } = options;
     let Output::Directory(path) = &sink.output else { return Ok(Vec::new()) };
     if sink.fresh || sink.format == Format::None {
@@ -266,12 +267,12 @@ impl DirectoryUse {
     }
 }
 
-fn shown_input(asked: &SourceOptions, source: &dyn Source) -> String {
-    let name = asked.name();
+fn shown_input(requested: &SourceOptions, source: &dyn Source) -> String {
+    let name = requested.name();
     source.fingerprint().map_or_else(|| name.to_string(), |fingerprint| fingerprint.shown(&name))
 }
 
-/// What is read here would be missing in the job.
+/// Refuses an input that can't be read twice: the job would miss what is read here.
 fn refuse_pipe(input: &str) -> Result<(), JobError> {
     let name = match input {
         "-" => "standard input",

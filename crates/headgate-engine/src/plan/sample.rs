@@ -25,13 +25,13 @@ use crate::model::url_user::without_user;
 use crate::schedule::hosts::{HostTable, MAX_HOSTS};
 use crate::source::Source;
 
-/// Rows that are looked at, at the most, and bytes of them after which no more are.
+/// The maximum number of sampled rows, and of their bytes.
 const MAX_ROWS: u64 = 100_000;
 const MAX_BYTES: usize = 64 * 1024 * 1024;
-/// Requests that are shown.
+/// How many requests are shown.
 const SHOWN: usize = 3;
 
-/// The first row that is no request.
+/// The first row that is not a valid request.
 #[derive(Debug, Serialize)]
 pub struct InvalidRow {
     pub row: u64,
@@ -40,27 +40,27 @@ pub struct InvalidRow {
     pub detail: Option<String>,
 }
 
-/// What was found in the rows that were looked at.
+/// The result of sampling.
 #[derive(Debug)]
 pub(super) struct Sample {
     pub(super) read: u64,
-    /// These were all rows there are.
+    /// Whether these are all rows.
     pub(super) is_all: bool,
-    /// The mean, where rows are known to have taken so many bytes of a file.
+    /// The mean size of a row in a file, if it is known.
     pub(super) row_bytes: Option<f64>,
     pub(super) hosts: HostCounts,
     pub(super) invalid: u64,
-    /// Those whose hosts do not get credentials.
+    /// Rows whose hosts do not get credentials.
     pub(super) without_credentials: u64,
     pub(super) first_invalid: Option<InvalidRow>,
-    /// The first that are not done; where all are, the first.
+    /// The first rows that are not done; if all are done, the first rows.
     pub(super) requests: Vec<PlannedRequest>,
-    /// What all of them cost.
+    /// The total cost of the rows.
     pub(super) cost: u64,
     bytes: usize,
 }
 
-/// What makes requests, as each worker has it.
+/// Returns what prepares requests, as each worker has it.
 pub(super) fn preparer(defaults: Defaults, transports: Transports, limit_by: LimitBy) -> Preparer {
     let hosts = Arc::new(Mutex::new(HostTable::new(MAX_HOSTS)));
     Preparer::new(
@@ -76,7 +76,7 @@ pub(super) fn preparer(defaults: Defaults, transports: Transports, limit_by: Lim
 }
 
 impl Sample {
-    /// Reads the first rows of a source that does not know of `head`.
+    /// Reads the first rows of a source, which must not have a `head`.
     pub(super) fn of(
         source: &mut dyn Source,
         mut preparer: Preparer,
@@ -86,7 +86,7 @@ impl Sample {
         let mut sample = Self::none(options);
         let head = options.source.head.unwrap_or(u64::MAX);
         let (mut wire, mut first_done) = (Vec::new(), Vec::new());
-        // At the bound one more batch tells whether that was all.
+        // At the bound, one more batch shows whether those were all rows.
         while sample.bytes < MAX_BYTES && sample.read < head {
             let bytes_before = source.size().bytes_read;
             let Some(mut batch) = source.next_batch()? else {
@@ -97,7 +97,7 @@ impl Sample {
             if wanted == 0 {
                 break;
             }
-            // Bytes are read many at a time, and only when those before them are used up: that was within this batch.
+            // Bytes are read in large blocks, and only when those before them are used up: that was within this batch.
             if source.size().bytes_read > bytes_before && bytes_before > 0 {
                 sample.row_bytes = Some(bytes_before as f64 / (sample.read as f64 + batch.len() as f64 / 2.0));
             }
@@ -118,7 +118,8 @@ impl Sample {
         Ok(sample)
     }
 
-    /// Counts a row, whose request is in `wire` then, but for what else there is of it. `None`: it is none.
+    /// Counts a row, and leaves its request in `wire`, except for the returned rest. `None`: the row is not a valid
+    /// request.
     fn add(
         &mut self,
         row: &Row,
@@ -148,7 +149,7 @@ impl Sample {
         }
     }
 
-    /// Rows that can be sent.
+    /// Returns the number of rows that can be sent.
     pub(super) fn valid(&self) -> u64 {
         self.read - self.invalid
     }
@@ -169,7 +170,7 @@ impl Sample {
     }
 }
 
-/// Where a request goes, and what of its body is not written with its head.
+/// The destination of a request, and the part of its body that is not written with its header section.
 struct Prepared {
     site: Rc<Site>,
     rest: Rest,
@@ -195,7 +196,7 @@ impl Prepared {
     }
 }
 
-/// What a row takes of a limit on costs.
+/// Returns what a row uses of a limit on costs.
 fn cost(row: &Row, options: &JobOptions) -> u64 {
     let extra = row.extra.as_deref();
     match options.run.limits.cost.as_ref().map(|limit| &limit.of) {

@@ -1,4 +1,4 @@
-//! How many rows there are, and how many of them are left to be done.
+//! The number of rows, and how many of them are left to be done.
 
 use serde::Serialize;
 
@@ -8,28 +8,28 @@ use crate::source::Source;
 
 #[derive(Debug, Serialize)]
 pub struct Size {
-    /// `None`: it can't be told without reading all of it.
+    /// `None`: the number is unknown without reading all of the input.
     pub rows: Option<u64>,
-    /// Otherwise it follows from the size of the file and that of its first rows.
+    /// If not exact, the number is estimated from the size of the file and that of its first rows.
     pub rows_exact: bool,
-    /// Those that were looked at, from the first.
+    /// The number of sampled rows, from the first.
     pub rows_read: u64,
-    /// Of the file as it is stored.
+    /// The size of the file as it is stored.
     pub bytes: Option<u64>,
     pub compressed: bool,
-    /// Those that an earlier run has done.
+    /// Rows that an earlier run has done.
     pub done: u64,
     pub left: Option<u64>,
-    /// Rows that are left and can be sent, if the others are like those that were looked at.
+    /// Rows that are left and can be sent, if the rest is like the sampled rows.
     pub requests_left: Option<u64>,
 }
 
 impl Size {
-    /// Of a source that was opened without regard to `head`.
-    pub(super) fn of(source: &dyn Source, sample: &Sample, asked: &SourceOptions, done: u64) -> Self {
+    /// Computes the size of a source that was opened without `head`.
+    pub(super) fn of(source: &dyn Source, sample: &Sample, requested: &SourceOptions, done: u64) -> Self {
         let known = source.size();
         let is_compressed = source.fingerprint().is_some_and(|fingerprint| fingerprint.is_compressed());
-        let head = asked.head.unwrap_or(u64::MAX);
+        let head = requested.head.unwrap_or(u64::MAX);
         let exact = if sample.is_all { Some(sample.read) } else { known.rows.map(|rows| rows.min(head)) };
         let estimate = || match (known.bytes, sample.row_bytes) {
             (Some(bytes), Some(row_bytes)) if !is_compressed => {

@@ -6,23 +6,23 @@ use bytes::Bytes;
 
 use crate::columns::result::ResultColumns;
 use crate::model::error::JobError;
-use crate::model::options::{AnswerOptions, RequestOptions, SourceOptions};
+use crate::model::options::{RequestOptions, ResponseOptions, SourceOptions};
 use crate::model::row::Row;
 use crate::source::record_batches::{self, BatchRows};
 
-/// The batches of a call; `None` of them: there are requests in their place.
+/// The batches of a call, or without batches, its requests.
 pub(super) struct BatchInput {
     options: SourceOptions,
     of_all: OfAll,
-    /// `None`: no batch has come that says which columns there are.
+    /// `None`: no batch has come, and so the columns are unknown.
     rows: Option<BatchRows>,
-    /// What batches come from, and the one that rows are taken of, from this one on.
+    /// The reader of batches, the current batch, and its next row.
     reader: Option<Box<dyn RecordBatchReader + Send>>,
     batch: Option<(RecordBatch, usize)>,
     is_at_end: bool,
 }
 
-/// What all rows have that do not say otherwise, where the run says nothing of it.
+/// Values for all rows without their own, if the run does not set them.
 #[derive(Default)]
 struct OfAll {
     base_url: String,
@@ -32,13 +32,13 @@ struct OfAll {
 
 impl BatchInput {
     /// # Errors
-    /// `Usage`: a template that can't be.
+    /// `Usage`: an invalid template.
     pub fn new(options: SourceOptions) -> Result<Self, JobError> {
         record_batches::check(&options)?;
         Ok(Self { options, of_all: OfAll::default(), rows: None, reader: None, batch: None, is_at_end: false })
     }
 
-    /// Gives all rows what these options say of all, in place of those of the run.
+    /// Sets the values for all rows, which replace those of the run.
     pub fn of_all(self, base_url: String, request: &RequestOptions) -> Self {
         let method = request.method.as_deref().map(Into::into);
         let body = request.body.clone().map(Into::into);
@@ -49,19 +49,19 @@ impl BatchInput {
         &self.options
     }
 
-    /// The columns of results, with these of the input.
+    /// Returns the columns of results, with these of the input.
     ///
     /// # Errors
     /// As [`ResultColumns::new`].
-    pub fn columns(&self, answer: &AnswerOptions, kept: Fields) -> Result<ResultColumns, JobError> {
-        ResultColumns::new(&self.options, answer, kept)
+    pub fn columns(&self, response: &ResponseOptions, kept: Fields) -> Result<ResultColumns, JobError> {
+        ResultColumns::new(&self.options, response, kept)
     }
 
-    /// Looks at the columns that batches have. Those that are kept.
+    /// Sets or checks the columns of batches, and returns those that are kept.
     ///
     /// # Errors
-    /// `Input`: columns that are missing or can't be used, naming them, or others than before.
-    pub fn know(&mut self, schema: &SchemaRef) -> Result<Fields, JobError> {
+    /// `Input`: columns are missing or unusable (the message names them), or differ from earlier ones.
+    pub fn set_columns(&mut self, schema: &SchemaRef) -> Result<Fields, JobError> {
         if let Some(rows) = &self.rows {
             rows.check_schema(schema)?;
             return Ok(rows.kept_fields().clone());
@@ -70,17 +70,17 @@ impl BatchInput {
         Ok(self.rows.insert(rows).kept_fields().clone())
     }
 
-    /// Takes rows of these batches next.
-    pub fn take_from(&mut self, reader: Box<dyn RecordBatchReader + Send>) {
+    /// Sets the reader of the next batches.
+    pub fn set_reader(&mut self, reader: Box<dyn RecordBatchReader + Send>) {
         self.reader = Some(reader);
     }
 
-    /// Nothing comes any more.
+    /// Ends the input.
     pub fn end(&mut self) {
         self.is_at_end = true;
     }
 
-    /// Nothing of it is wanted any more.
+    /// Drops the rest of the input.
     pub fn close(&mut self) {
         (self.reader, self.batch) = (None, None);
     }
@@ -90,8 +90,8 @@ impl BatchInput {
         self.batch.is_some()
     }
 
-    /// Returns whether it needs a batch or a reader to make rows of, before its end.
-    pub fn wants(&self) -> bool {
+    /// Returns whether it needs another batch or reader.
+    pub fn needs_batch(&self) -> bool {
         !self.is_at_end && self.has_none()
     }
 
@@ -103,7 +103,7 @@ impl BatchInput {
         self.batch.is_none() && self.reader.is_none()
     }
 
-    /// The next rows, of which the first one is to have this ordinal; `None`: there are none in what has come.
+    /// Returns the next rows, of which the first gets the ordinal `first`; `None`: no batch is available.
     ///
     /// # Errors
     /// `Input`: a batch can't be read, or has values that can't be kept.
@@ -141,7 +141,7 @@ impl BatchInput {
 }
 
 impl OfAll {
-    /// Gives a row what it does not say itself.
+    /// Completes a row by the values for all rows.
     fn complete(&self, row: &mut Row) {
         if is_relative(&self.base_url, &row.url) {
             row.url = joined(&self.base_url, &row.url).into();
@@ -159,7 +159,7 @@ impl OfAll {
     }
 }
 
-/// Makes a template absolute, unless it begins with a column: rows say then whether they are.
+/// Makes a template absolute, unless it begins with a column: its values may be absolute.
 pub(super) fn join_template(base_url: &str, template: &mut String) {
     if is_relative(base_url, template) && !template.starts_with('{') {
         *template = joined(&base_url.replace('{', "{{").replace('}', "}}"), template);
@@ -171,7 +171,7 @@ fn is_relative(base_url: &str, url: &str) -> bool {
     !base_url.is_empty() && scheme_ends.is_none()
 }
 
-/// A URL that is relative to another, whose whole path stays.
+/// Returns a relative URL appended to the base URL, whose whole path stays.
 fn joined(base_url: &str, url: &str) -> String {
     match url {
         "" => base_url.to_owned(),
@@ -184,7 +184,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_url_is_joined_to_what_it_is_relative_to_unless_it_is_absolute() {
+    fn a_relative_url_is_joined_to_its_base() {
         let cases = [
             ("http://a/v1/x", "http://a/v1", "x"),
             ("http://a/v1/x", "http://a/v1/", "/x"),
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_keeps_what_it_says_itself() {
+    fn a_row_keeps_its_own_values() {
         let of_all = OfAll { method: Some("PUT".into()), body: Some("all".into()), ..OfAll::default() };
         let (mut plain, mut own) = (Row::new(0, "http://a/"), Row::new(1, "http://a/"));
         let extra = own.extra.get_or_insert_default();

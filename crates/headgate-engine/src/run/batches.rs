@@ -1,9 +1,9 @@
-//! Record batches or requests in, record batches of results out: one call, on a run that it shares with others.
+//! Record batches or requests in, record batches of results out: one call, on a run that it shares with other calls.
 //!
-//! The caller's thread does all work of the call: it makes rows of the input when there is room for them, and builds columns
-//! of outcomes when it requests a batch. No thread and no queue is in between. Between two calls only requests in flight
-//! proceed. Rows are fed 1,024 at a time, whatever batches they come in, as soon as there are no more than
-//! twice the concurrency outstanding: so there are always rows that wait for a lane, and there is no barrier between batches.
+//! The caller's thread does all work of the call: it makes rows of the input when the call may have more of them, and
+//! builds columns of outcomes when it requests a batch. No thread and no queue is in between. Between two calls only
+//! requests in flight proceed. Rows are fed 1,024 at a time, whatever batches they come in, as soon as at most twice the
+//! concurrency is outstanding: so there are always rows that wait for a lane, and there is no barrier between batches.
 
 use std::collections::VecDeque;
 use std::mem;
@@ -23,32 +23,32 @@ use crate::engine::waker::{WakeCaller, Waker};
 use crate::job::credential_scope;
 use crate::model::error::JobError;
 use crate::model::memory::MemoryBudget;
-use crate::model::options::{AnswerOptions, JobOptions};
+use crate::model::options::{JobOptions, ResponseOptions};
 use crate::model::outcome::Outcome;
 use crate::model::row::{MAX_BATCH_ROWS, Row};
 use crate::stats::report::Snapshot;
 
-/// A row that has come waits no longer than this for others to make a batch with.
+/// The longest time that an outcome waits for further ones of its batch.
 const LONGEST_GATHERING: Duration = Duration::from_millis(100);
 
-/// Record batches on their way through the engine.
+/// One call with record batches or requests.
 pub struct BatchFlow {
     input: BatchInput,
-    answer: AnswerOptions,
-    /// Whose run it is; `None`: it is one of a client, which goes on whatever becomes of calls.
+    response: ResponseOptions,
+    /// The runs that its run belongs to; `None`: it is a client's run, which continues whatever becomes of calls.
     runs: Option<Arc<FedRuns>>,
     run: Arc<Run>,
     completions: Arc<CompletionQueue>,
     waker: Arc<Waker>,
-    /// `None`: no batch has come that says which columns there are.
+    /// `None`: no batch has come, and so the columns are unknown.
     begun: Option<Begun>,
     is_closed: bool,
     next_row: u64,
-    /// Fed, and not in a batch yet.
+    /// The number of rows that were fed, and are not in a batch yet.
     outstanding: usize,
     max_outstanding: usize,
     arrived: VecDeque<Arrived>,
-    /// When the first outcome came of those that make the next batch.
+    /// When the first outcome of the next batch came.
     gathered_since: Option<Instant>,
     is_full: bool,
 }
@@ -62,21 +62,22 @@ struct Begun {
 /// The result of one step of a call.
 #[derive(Debug)]
 pub enum Step {
-    /// Results.
+    /// A batch of results.
     Batch(RecordBatch),
-    /// There is room for rows, and no batch to take them of.
+    /// The caller should provide a batch or requests.
     WantsBatch,
-    /// Nothing yet.
-    Waits,
-    /// All is done.
+    /// The caller should wait.
+    Wait,
+    /// The call has ended.
     Ended,
 }
 
 impl BatchFlow {
-    /// Begins a call. `options.source.input` is what the batches are called in messages; nothing is read of it, and of what
-    /// `options` say of an output nothing is done. `bell`: rung, too, when something has come after there was nothing.
+    /// Begins a call. `options.source.input` is the name of the batches in messages; the output of `options` is ignored.
+    /// `waker`: woken, too, when an outcome arrives after there was none.
     ///
     /// # Errors
+    /// `Usage`: an invalid option, or a concurrency beyond the number of files that this process may open.
     /// `Usage`: an option that can't be, or more in flight than this process may have files open.
     pub fn new(
         runs: Arc<FedRuns>,
@@ -85,7 +86,7 @@ impl BatchFlow {
     ) -> Result<Self, JobError> {
         credential_scope::complete(&mut options, &[])?;
         let input = BatchInput::new(options.source)?;
-        let columns = input.columns(&options.answer, Fields::empty())?;
+        let columns = input.columns(&options.response, Fields::empty())?;
         let options = JobOptions { source: input.options().clone(), ..options };
         let run = runs.run_for(&options, &columns)?;
         let waker = Waker::new(waker);
@@ -93,11 +94,11 @@ impl BatchFlow {
         Ok(Self::begin_with(input, options, (Some(runs), run), (completions, waker)))
     }
 
-    /// Begins a call on a run that others use for other requests; `options` are those that the run was begun with, but for what is
-    /// about rows and columns. `base_url`: what URLs are relative to. `bell`: as above.
+    /// Begins a call on a run that is shared with other requests. `options` are those of the run, except those of rows and
+    /// columns. `base_url`: the base of relative URLs. `waker`: as above.
     ///
     /// # Errors
-    /// `Usage`: an option that can't be.
+    /// `Usage`: an invalid option.
     pub fn on(
         run: Arc<Run>,
         mut options: JobOptions,
@@ -111,16 +112,16 @@ impl BatchFlow {
         credential_scope::of_base_url(&mut options.request, &base_url);
         credential_scope::check_call(&mut options)?;
         let input = BatchInput::new(options.source.clone())?.of_all(base_url, &options.request);
-        let columns = input.columns(&options.answer, Fields::empty())?;
+        let columns = input.columns(&options.response, Fields::empty())?;
         let waker = Waker::new(waker);
         let completions = run.completions(waker.clone(), columns.selection);
         Ok(Self::begin_with(input, options, (None, run), (completions, waker)))
     }
 
-    /// As [`BatchFlow::on`], for requests that are fed to it (see [`BatchFlow::feed_requests`]) in place of batches.
+    /// Begins a call as [`BatchFlow::on`] does, for requests (see [`BatchFlow::feed_requests`]) instead of batches.
     ///
     /// # Errors
-    /// `Usage`: an option that can't be.
+    /// `Usage`: an invalid option.
     pub fn of_requests(
         run: Arc<Run>,
         options: JobOptions,
@@ -140,7 +141,7 @@ impl BatchFlow {
         Self {
             input,
             max_outstanding: options.run.concurrency.saturating_mul(2).saturating_add(MAX_BATCH_ROWS),
-            answer: options.answer,
+            response: options.response,
             runs,
             run,
             completions,
@@ -155,18 +156,18 @@ impl BatchFlow {
         }
     }
 
-    /// Takes rows of these batches next. To be called when it wants some.
+    /// Sets the reader of the next batches, after [`Step::WantsBatch`].
     ///
     /// # Errors
-    /// `Input`: columns that are missing or can't be used, naming them, or others than before.
-    pub fn take_from(&mut self, reader: Box<dyn RecordBatchReader + Send>) -> Result<(), JobError> {
-        let kept = self.input.know(&reader.schema())?;
+    /// `Input`: columns are missing or unusable (the message names them), or differ from earlier ones.
+    pub fn set_reader(&mut self, reader: Box<dyn RecordBatchReader + Send>) -> Result<(), JobError> {
+        let kept = self.input.set_columns(&reader.schema())?;
         self.begin(kept)?;
-        self.input.take_from(reader);
+        self.input.set_reader(reader);
         Ok(())
     }
 
-    /// Makes these requests, which are no more than [`MAX_BATCH_ROWS`]. To be called when it wants some.
+    /// Feeds at most [`MAX_BATCH_ROWS`] requests, after [`Step::WantsBatch`].
     ///
     /// # Errors
     /// `Internal`: the run has ended.
@@ -174,7 +175,7 @@ impl BatchFlow {
         if self.is_closed { Ok(()) } else { self.send(rows) }
     }
 
-    /// There are no more batches, or requests.
+    /// Ends the input: there are no more batches, or requests.
     pub fn end(&mut self) {
         self.input.end();
     }
@@ -189,18 +190,18 @@ impl BatchFlow {
         self.gathered_since.map(|since| since + LONGEST_GATHERING)
     }
 
-    /// The columns of results, as far as they are known: without those of the input before there was some.
+    /// Returns the columns of results, as far as they are known: before the first batch, without those of the input.
     ///
     /// # Errors
     /// As [`BatchFlow::new`].
     pub fn schema(&self) -> Result<SchemaRef, JobError> {
         match &self.begun {
             Some(begun) => Ok(begun.schema.clone()),
-            None => self.input.columns(&self.answer, Fields::empty()).map(|columns| columns.schema()),
+            None => self.input.columns(&self.response, Fields::empty()).map(|columns| columns.schema()),
         }
     }
 
-    /// Goes on, until there is something to tell or this time has come.
+    /// Continues until there is a result for the caller, or until this time.
     ///
     /// # Errors
     /// `Input`: a batch can't be read. `Internal`: the run has ended.
@@ -211,7 +212,7 @@ impl BatchFlow {
         let mut has_waited = false;
         loop {
             self.gather()?;
-            // What comes next of a reader may take a while. What is to be handed on now does not wait for it.
+            // Reading the next batch may take a while. Results that are due do not wait for it.
             let was_fed = (self.input.has_batch() || !self.is_due(Instant::now())) && self.feed()?;
             let now = Instant::now();
             if let Some(batch) = self.ready(now)? {
@@ -220,14 +221,14 @@ impl BatchFlow {
             if self.input.has_ended() && self.outstanding == 0 {
                 return Ok(Step::Ended);
             }
-            if self.input.wants() && self.has_room() {
+            if self.input.needs_batch() && self.can_feed() {
                 return Ok(Step::WantsBatch);
             }
             if now >= until && !was_fed {
                 if has_waited {
-                    self.give_memory_back();
+                    self.release_memory();
                 }
-                return Ok(Step::Waits);
+                return Ok(Step::Wait);
             }
             if !was_fed {
                 has_waited = true;
@@ -236,12 +237,12 @@ impl BatchFlow {
         }
     }
 
-    /// See [`Run::give_memory_back`]. A caller that waits without [`BatchFlow::step`] must call it.
-    pub fn give_memory_back(&self) {
-        self.run.give_memory_back();
+    /// See [`Run::release_memory`]. A caller that waits without [`BatchFlow::step`] must call it.
+    pub fn release_memory(&self) {
+        self.run.release_memory();
     }
 
-    /// Cancels what is in flight.
+    /// Cancels requests in flight.
     pub fn close(&mut self) {
         if mem::replace(&mut self.is_closed, true) {
             return;
@@ -251,32 +252,32 @@ impl BatchFlow {
             self.completions.close();
             self.run.cancel_unwanted();
             if let Some(runs) = &self.runs {
-                runs.gave_up(&self.run);
+                runs.retire(&self.run);
             }
         }
         self.arrived.clear();
     }
 
-    /// Knows the columns of the results from here on: those of the input among them.
+    /// Begins the results, whose columns are now known, including those of the input.
     fn begin(&mut self, kept: Fields) -> Result<(), JobError> {
         if self.begun.is_some() {
             return Ok(());
         }
-        let columns = self.input.columns(&self.answer, kept)?;
-        // What is set aside for bodies comes with them.
+        let columns = self.input.columns(&self.response, kept)?;
+        // Bodies bring their own reservations.
         let builder = OutcomeBuilder::new(&columns, MemoryBudget::new(0))
             .map_err(|error| JobError::internal(format!("columns of results: {error}")))?;
         self.begun = Some(Begun { builder, schema: columns.schema() });
         Ok(())
     }
 
-    fn has_room(&self) -> bool {
+    fn can_feed(&self) -> bool {
         self.outstanding + MAX_BATCH_ROWS <= self.max_outstanding
     }
 
-    /// Feeds rows for which there is room. Whether there were some.
+    /// Feeds rows if more may be outstanding, and returns whether it did.
     fn feed(&mut self) -> Result<bool, JobError> {
-        if !self.has_room() {
+        if !self.can_feed() {
             return Ok(false);
         }
         let Some(rows) = self.input.rows(self.next_row)? else { return Ok(false) };
@@ -297,21 +298,21 @@ impl BatchFlow {
         Ok(())
     }
 
-    /// Makes columns of what has come, until a batch is full.
+    /// Makes columns of the outcomes that have arrived, until a batch is full.
     fn gather(&mut self) -> Result<(), JobError> {
         let Some(begun) = &mut self.begun else { return Ok(()) };
         while !self.is_full {
             if self.arrived.is_empty() {
                 let mut arrived = Vec::new();
                 self.completions.take(MAX_BATCH_ROWS, &mut arrived);
-                // The memory of its bodies is the caller's from here on.
+                // The caller owns the memory of its bodies from here on.
                 let outcomes = arrived.iter_mut().filter_map(|arrived| arrived.outcome.as_mut());
-                outcomes.for_each(Outcome::give_memory_back);
+                outcomes.for_each(Outcome::release_memory);
                 self.arrived = arrived.into();
             }
             let Some(Arrived { number, outcome, failed }) = self.arrived.pop_front() else { return Ok(()) };
             let Some(mut outcome) = outcome else { return Err(self.run_has_ended()) };
-            if !begun.builder.has_room(outcome.as_ref().bytes()) {
+            if !begun.builder.has_capacity_for(outcome.as_ref().bytes()) {
                 self.arrived.push_front(Arrived { number, outcome: Some(outcome), failed });
                 self.is_full = true;
                 return Ok(());
@@ -331,7 +332,7 @@ impl BatchFlow {
         self.gathered_since.is_some_and(|since| self.outstanding == 0 || now >= since + LONGEST_GATHERING)
     }
 
-    /// A batch, if it is time to hand it on.
+    /// Returns a batch, if it is full or due.
     fn ready(&mut self, now: Instant) -> Result<Option<RecordBatch>, JobError> {
         if !self.is_full && !self.is_due(now) {
             return Ok(None);
@@ -340,7 +341,7 @@ impl BatchFlow {
         (self.gathered_since, self.is_full) = (None, false);
         let OutcomeBatch { records, .. } = begun
             .builder
-            .take()
+            .finish_batch()
             .map_err(|error| JobError::internal(format!("results can't be put in columns: {error}")))?;
         Ok(Some(records))
     }

@@ -1,4 +1,4 @@
-//! What of a job can be refused before anything is opened.
+//! Checks of options that need nothing to be opened.
 
 use crate::columns::select::Selection;
 use crate::engine::machine;
@@ -21,7 +21,7 @@ const CONTROL: &str = "holds a control character";
 pub(crate) fn check(options: &JobOptions) -> Result<(), JobError> {
     refuse(mistakes(options))?;
     check_network(&options.request)?;
-    check_places(options)?;
+    check_output_directory(options)?;
     check_header_templates(options)?;
     check_selection(options)
 }
@@ -51,8 +51,8 @@ pub fn mistakes(options: &JobOptions) -> Vec<Mistake> {
     found.all
 }
 
-/// Returns all mistakes in what a job reads and where it writes. A plan needs no output.
-pub fn mistakes_of_ends(options: &JobOptions, needs_output: bool) -> Vec<Mistake> {
+/// Returns all mistakes in the options of the input and the output. A plan needs no output.
+pub fn mistakes_of_input_and_output(options: &JobOptions, needs_output: bool) -> Vec<Mistake> {
     let mut found = Mistakes::default();
     found.of_input(&options.source);
     match (options.sink.format, &options.sink.output) {
@@ -107,9 +107,9 @@ impl Mistakes {
         }
     }
 
-    /// Checks the names of columns, and that those that are named are read.
+    /// Checks the names of columns, and that selected values can be read.
     fn of_columns(&mut self, options: &JobOptions) {
-        let JobOptions { source, answer, request, .. } = options;
+        let JobOptions { source, response, request, .. } = options;
         let columns = [
             (OptionName::UrlColumn, Some(&source.url_column)),
             (OptionName::MethodColumn, source.method_column.as_ref()),
@@ -120,7 +120,7 @@ impl Mistakes {
             (OptionName::IfModifiedSinceColumn, source.if_modified_since_column.as_ref()),
             (OptionName::ChecksumColumn, source.checksum_column.as_ref()),
             (OptionName::CostColumn, source.cost_column.as_ref()),
-            (OptionName::CostFrom, answer.cost_from.as_ref()),
+            (OptionName::CostFrom, response.cost_from.as_ref()),
         ];
         for (option, column) in columns {
             self.add_if(column.is_some_and(String::is_empty), option, "is empty: name a column of the input");
@@ -130,7 +130,7 @@ impl Mistakes {
             (OptionName::SaveTo, source.save_to.as_slice()),
             (OptionName::Sni, request.sni.as_slice()),
             (OptionName::Interface, request.interface.as_slice()),
-            (OptionName::Select, &answer.select),
+            (OptionName::Select, &response.select),
             (OptionName::DataUrlencode, &source.templates.data_urlencode),
             (OptionName::Form, &source.templates.form),
             (OptionName::Resolve, &request.resolve),
@@ -144,24 +144,25 @@ impl Mistakes {
         self.add_if(source.url.is_some() && is_chosen, OptionName::UrlColumn, made);
     }
 
-    /// A request has one body. It is compressed as a whole, and one with files is never in memory as a whole.
+    /// Checks that a request has a single body. It is compressed as a whole, and one with files is never in memory as a
+    /// whole.
     fn of_bodies(&mut self, options: &JobOptions) {
         let JobOptions { source, request, .. } = options;
         let Templates { json, data_urlencode, form, .. } = &source.templates;
-        let in_place_of_column = [
+        let instead_of_column = [
             (OptionName::Json, json.is_some()),
             (OptionName::DataUrlencode, !data_urlencode.is_empty()),
             (OptionName::Form, !form.is_empty()),
             (OptionName::BodyFileColumn, source.body_file_column.is_some()),
         ];
-        let given = |(option, is_given): (OptionName, bool)| is_given.then_some(option);
+        let set_options = |(option, is_set): (OptionName, bool)| is_set.then_some(option);
         let one_body = |other: OptionName| message!("can't be combined with ", other, ": a request has one body");
         let data = (OptionName::Data, request.body.is_some());
-        let mut bodies = [data].into_iter().chain(in_place_of_column).filter_map(given);
+        let mut bodies = [data].into_iter().chain(instead_of_column).filter_map(set_options);
         if let Some(first) = bodies.next() {
             bodies.for_each(|other| self.add(other, one_body(first)));
         }
-        if let (Some(_), Some(made)) = (&source.body_column, in_place_of_column.into_iter().find_map(given)) {
+        if let (Some(_), Some(made)) = (&source.body_column, instead_of_column.into_iter().find_map(set_options)) {
             self.add(OptionName::BodyColumn, one_body(made));
         }
         if request.compress_body.is_some() {
@@ -173,7 +174,7 @@ impl Mistakes {
         }
     }
 
-    /// Checks where bodies are saved, and that there are some.
+    /// Checks the names of saved bodies, and that bodies are read.
     fn of_saving(&mut self, options: &JobOptions) {
         let JobOptions { source, sink, request, .. } = options;
         let is_saved = source.save_to.is_some();
@@ -211,7 +212,7 @@ impl Mistakes {
         self.add_if(request.key.is_some() && request.cert.is_none(), OptionName::Key, cert);
     }
 
-    /// Checks what has no effect. A client keeps redirects itself, whatever it follows.
+    /// Reports options without an effect. A client always keeps redirects.
     fn of_redirects(&mut self, request: &RequestOptions) {
         let follows_none = request.redirects == RedirectPolicy::None;
         let no_effect = message!("has no effect with ", OptionName::Redirects.set("none"));
@@ -259,7 +260,7 @@ fn number(option: OptionName, value: u64) -> Result<u64, String> {
     whole(option, value.into(), value)
 }
 
-/// Only a proxy knows the addresses that it connects to.
+/// Refuses proxies in a public network, as only a proxy knows the addresses that it connects to.
 fn check_network(request: &RequestOptions) -> Result<(), JobError> {
     if request.network.network == Network::Public && !request.proxies.is_empty() && !request.trust_proxy {
         return Err(JobError::usage(message!(
@@ -273,8 +274,8 @@ fn check_network(request: &RequestOptions) -> Result<(), JobError> {
     authorization(request).map(drop)
 }
 
-/// Results are no input.
-fn check_places(options: &JobOptions) -> Result<(), JobError> {
+/// Refuses an output directory whose results would be read as input.
+fn check_output_directory(options: &JobOptions) -> Result<(), JobError> {
     let Output::Directory(path) = &options.sink.output else { return Ok(()) };
     let Some(input) = first_that_holds(&options.source, path) else { return Ok(()) };
     let shown = path.display();
@@ -284,9 +285,9 @@ fn check_places(options: &JobOptions) -> Result<(), JobError> {
     )))
 }
 
-/// Values are taken from bodies that are read, and decoded.
+/// Checks that selected bodies are read and decoded.
 fn check_selection(options: &JobOptions) -> Result<(), JobError> {
-    let Some(selection) = Selection::new(&options.answer)? else { return Ok(()) };
+    let Some(selection) = Selection::new(&options.response)? else { return Ok(()) };
     let RequestOptions { no_body, raw, .. } = options.request;
     let (option, why) = if no_body {
         (message!(OptionName::NoBody.set(true)), "are not read")
@@ -297,7 +298,7 @@ fn check_selection(options: &JobOptions) -> Result<(), JobError> {
     } else {
         return Ok(());
     };
-    if !selection.asks_for_bodies() {
+    if !selection.reads_bodies() {
         return Ok(());
     }
     Err(JobError::usage(message!(
@@ -308,13 +309,13 @@ fn check_selection(options: &JobOptions) -> Result<(), JobError> {
     )))
 }
 
-/// Of each name there is one header: a row's takes the place of the run's.
+/// Checks that each header has one source: a row's header replaces the run's.
 fn check_header_templates(options: &JobOptions) -> Result<(), JobError> {
     let refused = |message: Message| JobError::usage(message!(OptionName::HeaderTemplates, ": ", message));
     for (name, _) in &options.source.templates.headers {
         if OURS.iter().any(|ours| ours.as_str().eq_ignore_ascii_case(name)) {
-            let trouble = format!("`{name}` is set by headgate, which decides on bodies and connections");
-            return Err(refused(trouble.into()));
+            let reason = format!("`{name}` is set by headgate, which decides on bodies and connections");
+            return Err(refused(reason.into()));
         }
         if options.request.headers.iter().any(|(other, _)| other.eq_ignore_ascii_case(name)) {
             return Err(refused(message!(
@@ -341,7 +342,7 @@ fn check_header_templates(options: &JobOptions) -> Result<(), JobError> {
     Ok(())
 }
 
-/// Headers that other options than those for headers set.
+/// Returns headers that are set by options other than those for headers.
 fn headers_of_options(options: &JobOptions) -> impl Iterator<Item = (&'static str, OptionName)> {
     let RequestOptions { range, bearer, user, .. } = &options.request;
     let all = [
@@ -349,21 +350,21 @@ fn headers_of_options(options: &JobOptions) -> impl Iterator<Item = (&'static st
         ("Authorization", OptionName::Bearer, bearer.is_some()),
         ("Authorization", OptionName::User, user.is_some()),
     ];
-    let given = all.into_iter().filter(|(_, _, is_given)| *is_given).map(|(name, option, _)| (name, option));
-    given.chain(headers_of_columns(options))
+    let set_options = all.into_iter().filter(|(_, _, is_set)| *is_set).map(|(name, option, _)| (name, option));
+    set_options.chain(headers_of_columns(options))
 }
 
-/// Those of a second pass.
+/// Returns headers of a conditional second pass.
 fn headers_of_columns(options: &JobOptions) -> impl Iterator<Item = (&'static str, OptionName)> {
     let SourceOptions { if_none_match_column, if_modified_since_column, .. } = &options.source;
     let all = [
         ("If-None-Match", OptionName::IfNoneMatchColumn, if_none_match_column.is_some()),
         ("If-Modified-Since", OptionName::IfModifiedSinceColumn, if_modified_since_column.is_some()),
     ];
-    all.into_iter().filter(|(_, _, is_given)| *is_given).map(|(name, option, _)| (name, option))
+    all.into_iter().filter(|(_, _, is_set)| *is_set).map(|(name, option, _)| (name, option))
 }
 
-/// A window that the requests in flight alone would fill.
+/// Returns a note if the requests in flight alone would fill the window.
 pub(crate) fn note_window(run: &RunOptions) -> Option<Message> {
     let RunOptions { window, concurrency, .. } = run;
     (*window < *concurrency as u64).then(|| {
@@ -375,20 +376,20 @@ pub(crate) fn note_window(run: &RunOptions) -> Option<Message> {
     })
 }
 
-/// Local ports for connections to one host, where the system tells: each local address has them all for each address that is
-/// connected to, and so for each proxy.
+/// Returns the number of local ports for connections to one host, if the system reports it: each pair of a local address
+/// and a remote address, and so each proxy, has all of them.
 pub(crate) fn local_ports(request: &RequestOptions) -> Option<u64> {
     let pairs = request.local_addresses.len().max(1) * request.proxies.len().max(1);
     machine::local_ports().map(|ports| ports * pairs as u64)
 }
 
-/// Whether the connections find local ports. A URL with ranges in its path alone goes to one address, and is refused if they do
-/// not; of other inputs nobody knows before they are read, and the user is told.
+/// Checks that the connections find local ports. A URL with ranges only in its path goes to one address, and is refused if
+/// they do not. The addresses of other inputs are unknown before they are read, and the user gets a note.
 pub(crate) fn check_ports(options: &JobOptions, concurrency: usize) -> Result<Option<Message>, JobError> {
     let Some(ports) = local_ports(&options.request) else { return Ok(None) };
     let authority = options.source.input.split_once("://").and_then(|(_, rest)| rest.split(['/', '?', '#']).next());
     match authority {
-        // With a range in it, it is no host that can be parsed; an IPv6 address in brackets is.
+        // A host with a range can't be parsed; an IPv6 address in brackets can.
         Some(authority) if target::parse(&format!("http://{authority}/")).is_ok() => {
             machine::check_ports(concurrency, authority, ports)?;
             Ok(None)
@@ -405,8 +406,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_header_that_is_made_of_columns_is_no_other_ones() {
-        let told = |name: &str| {
+    fn a_header_that_is_made_of_columns_has_no_second_source() {
+        let checked = |name: &str| {
             let mut options = JobOptions::default();
             options.request.headers = vec![("X-Tenant".into(), "a".into())];
             options.source.templates.headers = vec![("X-Other".into(), "{a}".into()), (name.into(), "{a}".into())];
@@ -414,10 +415,10 @@ mod tests {
         };
         let ours = "header_templates: `Content-length` is set by headgate, which decides on bodies and connections";
         let twice = "header_templates: `x-tenant` is in headers, too, and can't be both: leave one of them out";
-        assert_eq!(Ok(()), told("X-Other"));
-        assert_eq!(Err(ours.to_owned()), told("Content-length"));
-        assert_eq!(Err(twice.to_owned()), told("x-tenant"));
-        assert_eq!(Err("header_templates 'a b' is not a header name".to_owned()), told("a b"));
+        assert_eq!(Ok(()), checked("X-Other"));
+        assert_eq!(Err(ours.to_owned()), checked("Content-length"));
+        assert_eq!(Err(twice.to_owned()), checked("x-tenant"));
+        assert_eq!(Err("header_templates 'a b' is not a header name".to_owned()), checked("a b"));
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! Runs that go on from call to call: those with the same options share one, with its bound on what is in flight, its limits
-//! and what it has learnt of hosts; and all with the same options of an engine share that, with its connections.
+//! Runs that continue from call to call. Calls with the same options share a run, with its concurrency, its limits and what
+//! it has learned of hosts. All runs with the same engine options share an engine, with its connections.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,17 +12,17 @@ use crate::columns::result::ResultColumns;
 use crate::engine::Engine;
 use crate::model::error::JobError;
 use crate::model::limits::StopWhenFailed;
-use crate::model::options::{AnswerOptions, EngineOptions, JobOptions, RequestOptions, RunOptions};
+use crate::model::options::{EngineOptions, JobOptions, RequestOptions, ResponseOptions, RunOptions};
 
 /// The number of unused runs that are kept: the most recently used ones.
 const MAX_IDLE: usize = 8;
-/// The longest time that an unused run may take to end when its room is needed.
+/// The longest time that an unused run may take to end when its concurrency is needed.
 const LONGEST_END: Duration = Duration::from_secs(1);
 
 /// The runs of one process.
 #[derive(Default)]
 pub struct FedRuns {
-    /// The one that was used last is the last one.
+    /// The most recently used run is the last.
     runs: Mutex<VecDeque<Kept>>,
 }
 
@@ -37,28 +37,29 @@ struct Kept {
 struct RunKey {
     run: RunOptions,
     request: RequestOptions,
-    answer: AnswerOptions,
+    response: ResponseOptions,
     keeps_bodies: bool,
     engine: EngineOptions,
 }
 
 impl FedRuns {
-    /// The run for these options, of which those of the source and the sink are of no effect, and results with these columns.
+    /// Returns the run for these options, without those of the source and the sink, and for results with these columns.
     ///
     /// # Errors
-    /// `Usage`: an option that can't be, or more in flight than this process may have files open.
+    /// `Usage`: an invalid option, or a concurrency beyond the number of files that this process may open.
     pub fn run_for(&self, options: &JobOptions, columns: &ResultColumns) -> Result<Arc<Run>, JobError> {
         check(options)?;
-        // Whoever feeds it hears of each failure. And one call must not end the run of another.
-        let run = RunOptions { stop_when_failed: StopWhenFailed::Never, given: Vec::new(), ..options.run.clone() };
-        let JobOptions { answer, request, engine, source, .. } = options;
+        // The caller learns of each failure, and one call must not end the run of another.
+        let run =
+            RunOptions { stop_when_failed: StopWhenFailed::Never, named_options: Vec::new(), ..options.run.clone() };
+        let JobOptions { response, request, engine, source, .. } = options;
         let named_address = named_address(source).or(request.named_address);
         let request = &RequestOptions { named_address, ..request.clone() };
         let key = RunKey {
             run,
             request: request.clone(),
-            // What a call goes without is its own.
-            answer: AnswerOptions { omit: Vec::new(), ..answer.clone() },
+            // Each call omits columns by itself.
+            response: ResponseOptions { omit: Vec::new(), ..response.clone() },
             keeps_bodies: columns.has("body"),
             engine: engine.clone(),
         };
@@ -88,9 +89,9 @@ impl FedRuns {
         Ok(run)
     }
 
-    /// Notes that a call with this run was abandoned, whose rows may still wait for the limits of the run. If no other call
-    /// uses the run, the next call gets a new one.
-    pub fn gave_up(&self, run: &Arc<Run>) {
+    /// Records that a call with this run was abandoned, whose rows may still wait for the limits of the run. If no other
+    /// call uses the run, the next call gets a new one.
+    pub fn retire(&self, run: &Arc<Run>) {
         let mut runs = self.runs();
         // The caller holds a reference, too.
         let at = runs.iter().position(|kept| Arc::ptr_eq(&kept.run, run) && Arc::strong_count(run) <= 2);

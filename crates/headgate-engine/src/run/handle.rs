@@ -47,7 +47,7 @@ pub struct Run {
     /// The output, as shown to the user.
     pub(super) output: String,
     pub(super) notes: Arc<Mutex<Vec<Message>>>,
-    /// The reason, if the run stopped itself.
+    /// The reason, if the run stopped by itself.
     pub(super) stopped_by: Arc<OnceLock<Message>>,
     /// `None`: there was nothing to do.
     pub(super) live: Option<Arc<LiveRun>>,
@@ -71,7 +71,7 @@ impl Run {
         feeder.as_ref().is_some_and(|feeder| feeder.feed(rows)).then_some(first)
     }
 
-    /// Returns a new completion queue for fed rows. [`Run::give_memory_back`] releases its memory reservations.
+    /// Returns a new completion queue for fed rows. [`Run::release_memory`] releases its memory reservations.
     /// `selection`: as for [`CompletionQueue::selecting`].
     pub fn completions(&self, waker: Arc<dyn WakeCaller>, selection: Option<Arc<Selection>>) -> Arc<CompletionQueue> {
         let completions = CompletionQueue::selecting(waker, selection);
@@ -83,9 +83,9 @@ impl Run {
 
     /// Releases the memory reservations of outcomes that were not taken yet. A caller that waits for a row of this run must call
     /// it from time to time: all lanes may wait for that memory, and the waiting caller may be the one to take the outcomes.
-    pub fn give_memory_back(&self) {
+    pub fn release_memory(&self) {
         let queues = self.queues.lock().unwrap_or_else(PoisonError::into_inner);
-        queues.iter().filter_map(Weak::upgrade).for_each(|completions| completions.give_memory_back());
+        queues.iter().filter_map(Weak::upgrade).for_each(|completions| completions.release_memory());
     }
 
     /// Ends feeding: the run ends once all fed rows have their outcomes.
@@ -100,25 +100,25 @@ impl Run {
         }
     }
 
-    /// Cancels a row, whether it waits or is in flight: it fails as `cancelled`. One that has ended, or that the source has not
-    /// handed on yet, is left alone. Returns before it is done.
+    /// Cancels a row, whether it waits or is in flight: it fails as `cancelled`. A row that has ended, or that the source
+    /// has not handed on yet, is unaffected. Returns before the row has ended.
     pub fn cancel(&self, row: u64) {
         if let Some(assigned) = &self.assigned {
             assigned.cancel(&self.rows, row);
         }
     }
 
-    /// Sets options while it goes on, under their names, with their values as text (see [`Settings`]). What is set holds until
-    /// the job ends, also in later runs of it that do not name these options.
+    /// Sets options while the run continues, by name, with their values as text (see [`Settings`]). They apply until the
+    /// job ends, also in later runs of it that do not name these options.
     ///
     /// # Errors
-    /// `Usage`: an option can't be set, or not to that; the run goes on as before. `Output`: the directory of the job can't be
-    /// written to.
+    /// `Usage`: an option can't be set, or its value is invalid; the run continues as before. `Output`: the directory of
+    /// the job can't be written to.
     pub fn set(&self, set: Settings) -> Result<(), JobError> {
         self.change(&Change { paused: None, set })
     }
 
-    /// Starts nothing more until [`Run::unpause`]; what is in flight goes on. It holds for later runs of the job, too.
+    /// Starts nothing more until [`Run::unpause`]; what is in flight continues. Later runs of the job are paused, too.
     ///
     /// # Errors
     /// `Output`: the directory of the job can't be written to.
@@ -126,7 +126,7 @@ impl Run {
         self.change(&Change { paused: Some(true), ..Change::default() })
     }
 
-    /// Goes on after [`Run::pause`].
+    /// Continues after [`Run::pause`].
     ///
     /// # Errors
     /// As [`Run::pause`].
@@ -142,8 +142,8 @@ impl Run {
     /// Waits until the run ends, for at most `timeout`, and returns whether it has ended. One second after [`Run::abort`] it counts
     /// as ended, even if the output can't be written because its reader does not read.
     pub fn wait(&self, timeout: Duration) -> bool {
-        let given_up_at = || self.aborted.get().map(|aborted| *aborted + LONGEST_ABORT);
-        self.done.wait(timeout, given_up_at) || given_up_at().is_some_and(|at| at <= Instant::now())
+        let aborts_at = || self.aborted.get().map(|aborted| *aborted + LONGEST_ABORT);
+        self.done.wait(timeout, aborts_at) || aborts_at().is_some_and(|at| at <= Instant::now())
     }
 
     /// Starts no more requests; those in flight have the run's grace period to finish.
@@ -155,7 +155,7 @@ impl Run {
     pub fn abort(&self) {
         let _ = self.aborted.set(Instant::now());
         self.stop.at(Instant::now());
-        self.done.look_again();
+        self.done.reevaluate();
     }
 
     fn monitor(&self) -> MutexGuard<'_, Monitor> {
@@ -167,7 +167,7 @@ impl Run {
     }
 
     pub fn snapshot(&self) -> Snapshot {
-        let stopping = self.stop.was_asked_for();
+        let stopping = self.stop.is_stopping();
         let mut snapshot = self.monitor().snapshot(Instant::now(), stopping);
         if let Some((merged, parts)) = self.state.as_ref().and_then(|state| state.watched.merging()) {
             snapshot.bound_by = merging(merged, parts);
@@ -178,7 +178,7 @@ impl Run {
     /// Returns the totals up to now, or to the end of the run. CPU time and memory are those of the whole process.
     pub fn summary(&self) -> Summary {
         let ended = self.done.at().unwrap_or_else(Moment::now);
-        let interrupted = self.stop.was_asked_for();
+        let interrupted = self.stop.is_stopping();
         let mut summary = self.monitor().summary(&ended);
         summary.job = self.state.as_ref().map(|state| state.figures(summary.rows_known));
         summary.output.clone_from(&self.output);

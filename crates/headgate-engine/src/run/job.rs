@@ -21,14 +21,14 @@ use crate::model::error::JobError;
 use crate::model::live::Live;
 use crate::model::options::{EngineOptions, Format, JobOptions, Output};
 
-/// Where results are committed more often than that, the sink is not told of the time more often.
+/// The shortest interval between ticks of the sink, however often results are committed.
 const SHORTEST_TICK: Duration = Duration::from_millis(10);
 
 impl Run {
     /// Checks everything, opens both ends and starts the threads. Nothing is sent or written if it fails.
     ///
-    /// A job that was begun before in the same output directory goes on where it stopped; of one that is finished nothing is
-    /// done again. The run has an engine of its own.
+    /// A job that was begun before in the same output directory continues where it stopped; a finished job is not repeated.
+    /// The run has an engine of its own.
     ///
     /// # Errors
     /// `Usage`, `Input` or `Output`, naming the option or file.
@@ -36,7 +36,7 @@ impl Run {
         Self::job_with(options, Arc::new(Disk))
     }
 
-    /// [`Run::job`], with another way to the disk.
+    /// [`Run::job`], with another implementation of storage.
     ///
     /// # Errors
     /// As [`Run::job`].
@@ -47,7 +47,7 @@ impl Run {
         begin(None, plan, options, storage)
     }
 
-    /// [`Run::job`] on an engine that is there. What `options` say of an engine is of no effect.
+    /// [`Run::job`] on an existing engine. The engine options of `options` are ignored.
     ///
     /// # Errors
     /// As [`Run::job`].
@@ -58,30 +58,30 @@ impl Run {
         begin(Some(engine), plan, options, storage)
     }
 
-    /// Asks rows again that a job gave up, and replaces their results.
+    /// Retries the failed rows of a job, and replaces their results.
     ///
     /// # Errors
-    /// As [`Run::job`]; `Output` where there is no such job.
+    /// As [`Run::job`]; `Output` if there is no such job.
     pub fn retry(options: RetryOptions) -> Result<Self, JobError> {
         Self::retry_with(options, Arc::new(Disk))
     }
 
-    /// [`Run::retry`], with another way to the disk.
+    /// [`Run::retry`], with another implementation of storage.
     ///
     /// # Errors
     /// As [`Run::retry`].
     pub fn retry_with(options: RetryOptions, storage: Arc<dyn Storage>) -> Result<Self, JobError> {
-        // What is said of the work is wrong whatever the job is.
+        // These options are invalid whatever the job is.
         check_requests(&options.job.request, &options.job.run)?;
         let Retry { job, source, columns, options } = OpenRetry::open(options, check, storage.clone())?;
         begin(None, Plan::retrying(job, source, columns), options, storage)
     }
 }
 
-/// The options with what follows from the input and from the job that goes on: who makes the requests, and which origins get
+/// Returns the options, completed by the input and by an earlier run of the job: the user agent, and which origins get
 /// credentials.
 pub(crate) fn completed(options: &JobOptions) -> Result<JobOptions, JobError> {
-    let mut options = user_in_input::taken_out(options)?.into_owned();
+    let mut options = user_in_input::extract_user(options)?.into_owned();
     let stored = match &options.sink.output {
         Output::Directory(path) if options.sink.format != Format::None && !options.sink.fresh => credentials_for(path),
         _ => Vec::new(),
@@ -97,13 +97,13 @@ fn plan(options: &JobOptions, storage: Arc<dyn Storage>) -> Result<Plan, JobErro
     }
 }
 
-/// An engine for one run: no more threads than rows in flight.
+/// Creates an engine for one run, with at most as many threads as rows in flight.
 fn own_engine_for(options: &JobOptions) -> Result<Engine, JobError> {
     let threads = options.engine.threads.unwrap_or_else(machine::cores).min(options.run.concurrency);
     Engine::start(&EngineOptions { threads: Some(threads), ..options.engine.clone() })
 }
 
-/// `engine`: one that is there already.
+/// `engine`: an existing one.
 fn begin(
     engine: Option<&Engine>,
     plan: Plan,
@@ -117,13 +117,13 @@ fn begin(
         }
         _ => SetBefore::default(),
     };
-    let asked = Live::new(&options.run);
-    live::with(&asked, &set_before.control)?.put_into(&mut options.run);
+    let named = Live::new(&options.run);
+    live::with(&named, &set_before.control)?.put_into(&mut options.run);
     options.request.named_address = named_address(&options.source);
     let own_engine = engine.is_none();
     let engine = &engine.map_or_else(|| own_engine_for(&options), |engine| Ok(engine.clone()))?;
     let options = &options;
-    // More connections than rows are never open.
+    // At most as many connections as rows are open.
     let rows_left = size.rows.unwrap_or(u64::MAX).saturating_sub(done.rows_done());
     let needed = options.run.concurrency.min(usize::try_from(rows_left).unwrap_or(usize::MAX));
     let room = engine.reserve(needed, &options.request, options.source.save_to.is_some())?;
@@ -145,7 +145,7 @@ fn begin(
         tick: options.sink.commit_every.map_or(SINK_TICK, |every| every.clamp(SHORTEST_TICK, SINK_TICK)),
         request: options.request.clone(),
         run: options.run.clone(),
-        asked,
+        named,
         set_before,
         save_places: match &options.sink.output {
             Output::Directory(path) if options.source.save_to.is_some() => {

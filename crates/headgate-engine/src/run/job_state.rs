@@ -15,7 +15,7 @@ pub(super) struct JobState {
 }
 
 impl JobState {
-    /// The figures of the whole job.
+    /// Returns the figures of the whole job.
     pub(super) fn figures(&self, input_rows: Option<u64>) -> JobFigures {
         let commit = self.watched.commit();
         JobFigures {

@@ -1,13 +1,13 @@
-//! From what a run is made of to its threads.
+//! Starts the threads of a run from its parts.
 
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
-use super::again_thread;
 use super::handle::Run;
 use super::job_state::JobState;
 use super::live::{LiveRun, SetBefore};
+use super::reread_thread;
 use super::sink_thread::{self, Done, SinkThread};
 use super::source_thread::{self, SourceThread};
 use super::stop::Stop;
@@ -46,15 +46,15 @@ pub(super) const SINK_TICK: Duration = Duration::from_millis(500);
 /// The origin of rows.
 pub(super) enum RowsFrom {
     Source(Box<dyn Source>),
-    /// The caller that has the run (see [`Run::feed`]).
+    /// The caller that holds the run (see [`Run::feed`]).
     Caller,
     /// There is nothing left to read.
-    Nobody,
+    Nothing,
 }
 
 impl From<Option<Box<dyn Source>>> for RowsFrom {
     fn from(source: Option<Box<dyn Source>>) -> Self {
-        source.map_or(Self::Nobody, Self::Source)
+        source.map_or(Self::Nothing, Self::Source)
     }
 }
 
@@ -72,16 +72,16 @@ pub(super) struct Launch {
     /// The interval between the sink's ticks.
     pub(super) tick: Duration,
     pub(super) request: RequestOptions,
-    /// As it begins.
+    /// The options when the run begins.
     pub(super) run: RunOptions,
-    /// The options as given, without those set by earlier runs.
-    pub(super) asked: Live,
+    /// The named options, without those set by earlier runs.
+    pub(super) named: Live,
     pub(super) set_before: SetBefore,
     /// The directory for bodies, if they are saved.
     pub(super) save_places: Option<SavePlaces>,
     /// The salt for the rows' keys, if rows have keys.
     pub(super) key_salt: KeySalt,
-    /// The engine belongs to this run alone, and ends with it.
+    /// Whether the engine belongs to this run alone, and ends with it.
     pub(super) own_engine: bool,
     pub(super) notes: Vec<Message>,
 }
@@ -120,8 +120,8 @@ impl Launch {
 
     fn deferring(&self, failure: &Arc<FirstFailure>) -> Option<Deferring> {
         let RowsFrom::Source(source) = &self.rows else { return None };
-        source.again().map(|again| {
-            again_thread::deferring(again, self.run.window, Weighing::new(&self.run.limits), failure.clone())
+        source.reopener().map(|reopener| {
+            reread_thread::deferring(reopener, self.run.window, Weighing::new(&self.run.limits), failure.clone())
         })
     }
 
@@ -145,7 +145,7 @@ impl Launch {
         let (done, reader_gone) = (Arc::<Done>::default(), Arc::<OnceLock<()>>::default());
         let input_rows = Arc::<OnceLock<u64>>::default();
         let clock = Clock::start();
-        let (started, mut held, mut feeder) = (clock.started(), None, None);
+        let (started, mut throttling, mut feeder) = (clock.started(), None, None);
         let (size, window) = (Arc::new(Mutex::new(self.size)), self.window);
         let (notes, stopped_by) = (Arc::new(Mutex::new(self.notes)), Arc::<OnceLock<Message>>::default());
         let (assigned, state, live) = match begin(&window)? {
@@ -156,19 +156,19 @@ impl Launch {
             Begun::Running { sink, state } => {
                 let (outcome_sender, outcomes) = async_channel::bounded(MAX_WAITING_BATCHES);
                 let (saver, bodies_unused) = saver(self.save_places, engine, &self.request);
-                let live = LiveRun::shared(self.asked, self.set_before, (engine.clone(), room), notes.clone())?;
+                let live = LiveRun::shared(self.named, self.set_before, (engine.clone(), room), notes.clone())?;
                 let (memory, receiver) = (engine.memory(), live.receiver());
                 let limits = AttemptLimits::new(&self.request, memory, self.run.concurrency, receiver).saving(saver);
                 let can_reread = can_reread(&rows, state.as_ref());
                 if matches!(self.rows, RowsFrom::Caller) {
-                    // Callers wait for single rows: each is to fail on its own.
+                    // Callers wait for single rows: each must fail on its own.
                     self.run.retrying.network_down_after = NetworkDownAfter::Never;
                 }
                 let responders = state.as_ref().map(|state| state.responders.clone()).unwrap_or_default();
                 let scheduler =
                     SharedScheduler::of(&self.run, self.request.body_bytes(), can_reread, &responders, started);
                 let scheduler = Arc::new(scheduler);
-                held = Some(scheduler.clone());
+                throttling = Some(scheduler.clone());
                 let shared = Shared {
                     clock,
                     limits,
@@ -208,7 +208,7 @@ impl Launch {
                         weighing: Weighing::new(&self.run.limits),
                         notes: notes.clone(),
                     })?,
-                    RowsFrom::Nobody => input_rows.set(self.done.watermark()).unwrap_or_default(),
+                    RowsFrom::Nothing => input_rows.set(self.done.watermark()).unwrap_or_default(),
                 }
                 sink_thread::start(SinkThread {
                     sink,
@@ -239,7 +239,14 @@ impl Launch {
             reader_gone,
             aborted: OnceLock::new(),
             assigned,
-            monitor: Mutex::new(Monitor::new(started, setting, workers, size, window, held.map(|held| held as _))),
+            monitor: Mutex::new(Monitor::new(
+                started,
+                setting,
+                workers,
+                size,
+                window,
+                throttling.map(|scheduler| scheduler as _),
+            )),
             stopped_by,
             state,
             output: self.output,

@@ -27,32 +27,32 @@ pub(super) struct SetBefore {
 }
 
 impl SetBefore {
-    /// Reads it, but for what the options of this run name themselves; a job that starts over forgets it.
+    /// Reads them, except those that the options of this run name; a job that starts over forgets them.
     ///
     /// # Errors
-    /// `Output`: a newer headgate has set it, or the directory can't be written to.
+    /// `Output`: a newer headgate has set options, or the directory can't be written to.
     pub(super) fn read(files: ControlFiles, run: &RunOptions, fresh: bool) -> Result<Self, JobError> {
         let unusable = |error| JobError::output(format!("what was set of the job can't be changed: {}", cause(&error)));
         if fresh {
             files.remove().map_err(unusable)?;
         }
         let (mut control, mut notes) = set_in(&files)?;
-        let is_given = |name: &String| is_given(run, name);
-        if control.set.keys().any(is_given) {
-            control = files.change(|control| control.set.retain(|name, _| !is_given(name))).map_err(unusable)?;
+        let is_named = |name: &String| is_named(run, name);
+        if control.set.keys().any(is_named) {
+            control = files.change(|control| control.set.retain(|name, _| !is_named(name))).map_err(unusable)?;
         }
         notes.extend(note(&control));
         Ok(Self { files: Some(files), control, notes })
     }
 }
 
-/// Returns the options that would be in force with those set for the job, and notes on them. Nothing is changed.
+/// Returns the options after those set for the job, and notes on them. Nothing is changed.
 ///
 /// # Errors
-/// `Output`: a newer headgate has set it. `Usage`: the options set contradict those given.
+/// `Output`: a newer headgate has set options. `Usage`: the options that are set contradict the named ones.
 pub(crate) fn in_force(files: &ControlFiles, run: &RunOptions) -> Result<(Live, Vec<Message>), JobError> {
     let (mut control, mut notes) = set_in(files)?;
-    control.set.retain(|name, _| !is_given(run, name));
+    control.set.retain(|name, _| !is_named(run, name));
     notes.extend(note(&control));
     Ok((with(&Live::new(run), &control)?, notes))
 }
@@ -65,11 +65,11 @@ fn set_in(files: &ControlFiles) -> Result<(Control, Vec<Message>), JobError> {
     }
 }
 
-fn is_given(run: &RunOptions, name: &str) -> bool {
-    run.given.iter().any(|given| given.name() == name)
+fn is_named(run: &RunOptions, name: &str) -> bool {
+    run.named_options.iter().any(|option| option.name() == name)
 }
 
-/// Returns the note that options set in an earlier run still hold, if any do.
+/// Returns the note on options that were set in an earlier run, if there are any.
 fn note(control: &Control) -> Option<Message> {
     let set: Vec<Message> = control.named().map(|(option, text)| option.set(text).into()).collect();
     let paused = control.paused.then(|| "the job is paused, until headgate unpause".into());
@@ -82,7 +82,7 @@ fn note(control: &Control) -> Option<Message> {
 /// The options of a run that may change, and the channel that publishes them.
 #[derive(Debug)]
 pub(super) struct LiveRun {
-    /// The options as given.
+    /// The named options.
     base: Live,
     now: watch::Sender<Arc<Live>>,
     files: Option<ControlFiles>,
@@ -96,28 +96,28 @@ struct State {
     stamp: Option<Stamp>,
     next_look: Instant,
     /// The run's reservation at the engine, until it has ended.
-    held: Option<(Engine, Room)>,
+    reservation: Option<(Engine, Room)>,
 }
 
 impl LiveRun {
     /// Creates it for a run with the options `base` and those set before.
     ///
     /// # Errors
-    /// `Usage`: the options set contradict those given.
+    /// `Usage`: the options that are set contradict the named ones.
     pub(super) fn shared(
         base: Live,
         before: SetBefore,
-        held: (Engine, Room),
+        reservation: (Engine, Room),
         notes: Arc<Mutex<Vec<Message>>>,
     ) -> Result<Arc<Self>, JobError> {
         let SetBefore { files, control, .. } = before;
         let (now, _) = watch::channel(Arc::new(with(&base, &control)?));
         let stamp = files.as_ref().and_then(ControlFiles::stamp);
         if let Some(files) = files.as_ref().filter(|_| stamp.is_some()) {
-            // Whoever waits for it has set it just before.
+            // The process that waits for it has set it just before.
             let _ = files.answer(control.sequence, None);
         }
-        let state = State { control, stamp, next_look: Instant::now(), held: Some(held) };
+        let state = State { control, stamp, next_look: Instant::now(), reservation: Some(reservation) };
         Ok(Arc::new(Self { base, now, files, state: Mutex::new(state), notes }))
     }
 
@@ -125,7 +125,7 @@ impl LiveRun {
         self.now.subscribe()
     }
 
-    /// Attempts in flight at the most, as of now.
+    /// Returns the current maximum of attempts in flight.
     pub(super) fn concurrency(&self) -> usize {
         self.now.borrow().concurrency
     }
@@ -133,12 +133,12 @@ impl LiveRun {
     /// Changes the run, and what its job remembers.
     ///
     /// # Errors
-    /// `Usage`: it can't be, and nothing is changed. `Output`: the directory can't be written to.
+    /// `Usage`: the change is invalid, and nothing is changed. `Output`: the directory can't be written to.
     pub(super) fn change(&self, change: &Change) -> Result<(), JobError> {
         let mut state = self.lock();
         let mut control = state.control.clone();
         control.apply(change);
-        self.take(&mut state, control)?;
+        self.apply(&mut state, control)?;
         if let Some(files) = &self.files {
             let written = files.change(|control| control.apply(change));
             let control =
@@ -146,13 +146,13 @@ impl LiveRun {
             state.stamp = files.stamp();
             let _ = files.answer(control.sequence, None);
             // Another process may have set an option, too.
-            self.take(&mut state, control)?;
+            self.apply(&mut state, control)?;
         }
         Ok(())
     }
 
-    /// Takes what was set through the directory since the last look, if it is time for another one.
-    pub(super) fn look(&self, now: Instant) {
+    /// Applies what was set through the directory since the last look, if another one is due.
+    pub(super) fn apply_changes(&self, now: Instant) {
         let Some(files) = &self.files else { return };
         let mut state = self.lock();
         if now < state.next_look {
@@ -167,25 +167,25 @@ impl LiveRun {
         match files.read() {
             Ok(control) => {
                 let sequence = control.sequence;
-                let taken = self.take(&mut state, control);
-                let _ = files.answer(sequence, taken.as_ref().err());
+                let applied = self.apply(&mut state, control);
+                let _ = files.answer(sequence, applied.as_ref().err());
             }
-            Err(trouble) => self.notes.lock().unwrap_or_else(PoisonError::into_inner).push(trouble.into_message()),
+            Err(error) => self.notes.lock().unwrap_or_else(PoisonError::into_inner).push(error.into_message()),
         }
     }
 
-    /// The run has ended; the job, too, if it is `finished`: then nothing of this is remembered.
+    /// Ends the run; if `finished`, the job has ended, too, and none of this is remembered.
     pub(super) fn end(&self, finished: bool) {
-        let held = self.lock().held.take();
-        drop(held);
+        let reservation = self.lock().reservation.take();
+        drop(reservation);
         if let Some(files) = self.files.as_ref().filter(|_| finished) {
             let _ = files.remove();
         }
     }
 
-    fn take(&self, state: &mut State, control: Control) -> Result<(), JobError> {
+    fn apply(&self, state: &mut State, control: Control) -> Result<(), JobError> {
         let live = with(&self.base, &control)?;
-        if let Some((engine, room)) = &mut state.held
+        if let Some((engine, room)) = &mut state.reservation
             && live.concurrency != self.now.borrow().concurrency
         {
             room.resize(live.concurrency, engine)?;

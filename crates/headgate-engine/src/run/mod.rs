@@ -1,7 +1,6 @@
 //! One passage of a source through an engine into a sink, each end on a thread of its own, with bounded queues between
-//! them. A slow sink so holds back the workers, and those the source.
+//! them. So a slow sink slows the workers, and those the source.
 
-mod again_thread;
 mod batch_input;
 pub mod batches;
 pub mod checks;
@@ -13,6 +12,7 @@ mod launch;
 pub(crate) mod live;
 pub mod named_address;
 mod plan;
+mod reread_thread;
 mod sink_thread;
 mod source_thread;
 mod start;

@@ -1,12 +1,12 @@
-//! The address that a user has named, in the URL that is the input or that makes the URLs: it may be one that is refused
-//! where a list names it.
+//! The address that a user has named, in the URL that is the input or that makes the URLs: it is allowed even if it would
+//! be refused in a list.
 
 use std::net::IpAddr;
 
 use crate::http::target;
 use crate::model::options::SourceOptions;
 
-/// Returns the address that is the host of these rows, where the options say so.
+/// Returns the address that is the host of these rows, if the options name one.
 pub(super) fn named_address(source: &SourceOptions) -> Option<IpAddr> {
     host_address(source.url.as_ref().unwrap_or(&source.input))
 }

@@ -45,7 +45,7 @@ pub(super) enum PlannedOutput {
 }
 
 impl Plan {
-    /// A job whose outcomes pass through to a pipe, or nowhere.
+    /// Plans a job whose outcomes pass through to a pipe, or nowhere.
     pub(super) fn passing(options: &JobOptions) -> Result<Self, JobError> {
         let own = SourceOptions { boundary_salt: BoundarySalt::default(), ..options.source.clone() };
         let mut source = source::open::open(&own)?;
@@ -61,7 +61,7 @@ impl Plan {
         })
     }
 
-    /// A job with a directory that remembers it.
+    /// Plans a job with a directory that remembers it.
     pub(super) fn durable(path: &Path, options: &JobOptions, storage: Arc<dyn Storage>) -> Result<Self, JobError> {
         let options = &of_job(path, options)?;
         let mut source = source::open::open(&options.source)?;
@@ -81,7 +81,7 @@ impl Plan {
         }
         let commit = job.last_commit();
         let source: Option<Box<dyn Source>> = if job.is_new() {
-            // An input that can't be read at all, or has no rows, is found out before an earlier job is replaced.
+            // An input that is unreadable, or has no rows, is noticed before an earlier job is replaced.
             if !source.peek()? && job.replaces_results() {
                 return Err(no_rows_for(input, path));
             }
@@ -100,7 +100,7 @@ impl Plan {
         Ok(Self { source, size, columns, done, output })
     }
 
-    /// Rows that failed, once more.
+    /// Plans another pass over rows that failed.
     pub(super) fn retrying(retry: OpenRetry, source: Box<dyn Source>, columns: ResultColumns) -> Self {
         Self {
             size: source.size(),
@@ -112,8 +112,8 @@ impl Plan {
     }
 }
 
-/// The options with what is the job's own: what `*` stands for, which is what it came to when the job began or what is found now,
-/// and room for what boundaries follow from.
+/// Returns the options with the properties of the job: the columns that `*` means, by the job or by the input, and an unset
+/// salt of boundaries.
 fn of_job(path: &Path, options: &JobOptions) -> Result<JobOptions, JobError> {
     let mut options = options.clone();
     options.source.boundary_salt = BoundarySalt::default();
@@ -125,7 +125,7 @@ fn of_job(path: &Path, options: &JobOptions) -> Result<JobOptions, JobError> {
 }
 
 fn result_columns(options: &JobOptions, source: &dyn Source) -> Result<ResultColumns, JobError> {
-    ResultColumns::new(&options.source, &options.answer, source.kept_fields())
+    ResultColumns::new(&options.source, &options.response, source.kept_fields())
 }
 
 impl PlannedOutput {
@@ -138,7 +138,7 @@ impl PlannedOutput {
         }
     }
 
-    /// Whether there is something to do that is remembered, and may be changed meanwhile.
+    /// Returns whether the job has work left and a directory, so that its options may be set meanwhile.
     pub(super) fn may_be_set(&self) -> bool {
         match self {
             Self::Passing(_) => false,
@@ -147,7 +147,7 @@ impl PlannedOutput {
         }
     }
 
-    /// Returns the salt for the rows' keys. Where the job stores one, it stays the same in all its runs.
+    /// Returns the salt for the rows' keys. If the job stores one, it stays the same in all its runs.
     ///
     /// # Errors
     /// `Internal`: the system has no random numbers.
@@ -159,7 +159,7 @@ impl PlannedOutput {
         }
     }
 
-    /// How far rows may be read beyond those that are done. Where nothing is remembered of each, as far as may be.
+    /// Returns how far rows may be read beyond those that are done: any distance, if single rows are not remembered.
     pub(super) fn window(&self, options: &JobOptions) -> Window {
         match self {
             Self::Durable(job) => Window::new(options.run.window, job.done_rows().watermark()),
@@ -167,7 +167,7 @@ impl PlannedOutput {
         }
     }
 
-    /// Begins to write. If the options say so, this replaces the output of an earlier job.
+    /// Begins the output. If the options require it, this replaces the output of an earlier job.
     ///
     /// # Errors
     /// `Output`: the directory can't be written to.

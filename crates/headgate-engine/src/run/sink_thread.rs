@@ -34,13 +34,14 @@ impl Done {
         *self.lock()
     }
 
-    /// Waits for at most `timeout`, and not beyond the time that `give_up` returns. Returns whether it is set.
-    pub(super) fn wait(&self, timeout: Duration, give_up: impl Fn() -> Option<Instant>) -> bool {
+    /// Waits for at most `timeout`, and not beyond the time that `deadline` returns. Returns whether it is set.
+    pub(super) fn wait(&self, timeout: Duration, deadline: impl Fn() -> Option<Instant>) -> bool {
         let until = Instant::now().checked_add(timeout);
         let mut at = self.lock();
         while at.is_none() {
             let now = Instant::now();
-            let Some(left) = until.into_iter().chain(give_up()).min().map(|until| until.saturating_duration_since(now))
+            let Some(left) =
+                until.into_iter().chain(deadline()).min().map(|until| until.saturating_duration_since(now))
             else {
                 at = self.changed.wait(at).unwrap_or_else(PoisonError::into_inner);
                 continue;
@@ -53,8 +54,8 @@ impl Done {
         true
     }
 
-    /// Makes waiting threads evaluate `give_up` again.
-    pub(super) fn look_again(&self) {
+    /// Makes waiting threads evaluate `deadline` again.
+    pub(super) fn reevaluate(&self) {
         // Under the lock, so that no thread misses it between its check and its wait.
         let _at = self.lock();
         self.changed.notify_all();
@@ -82,7 +83,7 @@ pub(super) struct SinkThread {
     /// The state in the job's directory, if this is a run of a job.
     pub(super) watched: Option<Arc<Watched>>,
     pub(super) engine: Engine,
-    /// The engine ends with the run.
+    /// Whether the engine ends with the run.
     pub(super) own_engine: bool,
     /// Waits until no thread writes bodies into the directory.
     pub(super) bodies_unused: Unused,
@@ -90,8 +91,8 @@ pub(super) struct SinkThread {
 
 pub(super) fn start(thread: SinkThread) -> Result<(), JobError> {
     spawn("headgate-sink".into(), move || {
-        // In this order at the end, or on a panic: threads that send or wait are woken, the failure is set, saving of bodies
-        // has ended, the lock of a job is released with its sink, connections are closed, the run has ended.
+        // In this order at the end, or on a panic: threads that send or wait are woken, and the failure is set. Saving of
+        // bodies has ended, the lock of a job is released with its sink, connections are closed, the run has ended.
         let _ended = SetAtTheEnd(thread.done.clone());
         let failure = thread.failure.clone();
         let _panic = failure.on_panic("sink");
@@ -109,7 +110,7 @@ pub(super) fn start(thread: SinkThread) -> Result<(), JobError> {
     })
 }
 
-/// Stops what the sink can't take.
+/// Stops the run if the sink fails.
 struct Stopping {
     thread: SinkThread,
     all_is_written: bool,
@@ -120,13 +121,13 @@ impl Drop for Stopping {
         self.thread.outcomes.close();
         self.thread.window.close();
         self.thread.stop.end_rows();
-        // A retry that is stopped is not over, though its job was before it began.
-        let is_over = self.all_is_written && !self.thread.stop.was_asked_for();
+        // A retry that is stopped is not finished, though its job was finished before it began.
+        let is_over = self.all_is_written && !self.thread.stop.is_stopping();
         self.thread.live.end(is_over && self.thread.watched.as_ref().is_none_or(|watched| watched.commit().finished));
         if !self.all_is_written {
             self.thread.stop.at(Instant::now());
         }
-        // Before the lock goes.
+        // Before the lock of the job is released.
         self.thread.bodies_unused.wait();
     }
 }
@@ -134,8 +135,8 @@ impl Drop for Stopping {
 impl SinkThread {
     fn run(&mut self) -> Result<ControlFlow<()>, JobError> {
         let written = runtime().and_then(|runtime| runtime.block_on(self.write_all()));
-        let stopped = || self.stop.was_asked_for();
-        // Also after an error: what it left intact is saved.
+        let stopped = || self.stop.is_stopping();
+        // Also after an error: the intact part is saved.
         let finished = self.sink.finish(&Ending { input_rows: self.input_rows.get().copied(), stopped: &stopped });
         written.and_then(|flow| finished.map(|()| flow))
     }
@@ -151,7 +152,7 @@ impl SinkThread {
                     }
                 }
                 _ = ticks.tick() => {
-                    self.live.look(Instant::now());
+                    self.live.apply_changes(Instant::now());
                     self.sink.tick()?;
                 }
             }
@@ -159,7 +160,7 @@ impl SinkThread {
     }
 }
 
-/// Says that the job has ended, however it did.
+/// Reports the end of the run, also after a panic.
 struct SetAtTheEnd(Arc<Done>);
 
 impl Drop for SetAtTheEnd {

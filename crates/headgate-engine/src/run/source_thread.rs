@@ -1,5 +1,5 @@
-//! The source's thread: rows of the input that are not done yet, no faster than they are wanted, and no further than the
-//! window beyond the oldest unfinished one.
+//! The source's thread: reads rows of the input that are not done yet. It is no faster than workers need them, and no
+//! further than the window beyond the oldest unfinished one.
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -13,10 +13,7 @@ use crate::model::source_size::SourceSize;
 use crate::queue::rows::RowSender;
 use crate::queue::window::Window;
 use crate::run::weighing::Weighing;
-use crate::source::Source;
-
-/// The rows skipped between two checks whether to go on.
-const SKIP_STEP: u64 = 1_000_000;
+use crate::source::{SKIP_STEP, Source};
 
 /// The state of the source's thread.
 pub(super) struct SourceThread {
@@ -34,7 +31,7 @@ pub(super) struct SourceThread {
     pub(super) notes: Arc<Mutex<Vec<Message>>>,
 }
 
-/// The thread is never waited for: it may hang in a read of standard input.
+/// Starts the thread, which is never waited for: it may block in a read of standard input.
 pub(super) fn start(mut thread: SourceThread) -> Result<(), JobError> {
     spawn("headgate-source".into(), move || {
         // Dropped before `rows`, whose end would look like the end of the input.
@@ -42,7 +39,7 @@ pub(super) fn start(mut thread: SourceThread) -> Result<(), JobError> {
         let _guard = failure.on_panic("source");
         match thread.run() {
             Ok(()) => {
-                // Before anybody can see that there are no more rows.
+                // Before another thread can notice that there are no more rows.
                 thread.notes.lock().unwrap_or_else(PoisonError::into_inner).extend(thread.source.note());
                 thread.rows.finish();
             }

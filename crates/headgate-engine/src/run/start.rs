@@ -23,19 +23,19 @@ use crate::source::Source;
 pub struct Passage {
     pub source: Box<dyn Source>,
     pub sink: Box<dyn Sink>,
-    /// How far rows may be read beyond the oldest that is done; the sink advances it. `None`: as far as there is room, which
-    /// is right where a sink remembers nothing of the rows that it has seen.
+    /// How far rows may be read beyond the oldest that is done; the sink advances it. `None`: any distance, for a sink that
+    /// does not remember the rows that it has received.
     pub window: Option<Arc<Window>>,
     pub request: RequestOptions,
     pub run: RunOptions,
 }
 
 impl Run {
-    /// Brings the rows of a source through the engine into a sink.
+    /// Runs the rows of a source through the engine into a sink.
     ///
     /// # Errors
-    /// `Usage`: an option that can't be, naming it, or more in flight than this process may have files open. Nothing was
-    /// read or sent then.
+    /// `Usage`: an invalid option (the message names it), or a concurrency beyond the number of files that this process may
+    /// open. Nothing was read or sent then.
     pub fn start(engine: &Engine, passage: Passage) -> Result<Self, JobError> {
         let Passage { source, sink, window, request, run } = passage;
         let ends = Ends {
@@ -48,7 +48,7 @@ impl Run {
         ends.begin(engine, request, run)
     }
 
-    /// Begins a run of rows that are fed one by one (see [`Run::feed`]). It goes on until [`Run::end_feeding`].
+    /// Begins a run of rows that are fed one by one (see [`Run::feed`]). It continues until [`Run::end_feeding`].
     ///
     /// # Errors
     /// As [`Run::start`].
@@ -56,8 +56,8 @@ impl Run {
         Self::fed_for(engine, ResultColumns::default(), request, run)
     }
 
-    /// As [`Run::fed`], for results with these columns: what is made of answers is made of them, and bodies that they go without
-    /// are not kept.
+    /// [`Run::fed`], for results with these columns: selected columns are included, and bodies that are omitted are not
+    /// kept.
     ///
     /// # Errors
     /// As [`Run::start`].
@@ -91,7 +91,7 @@ impl Ends {
     fn begin(self, engine: &Engine, request: RequestOptions, run: RunOptions) -> Result<Run, JobError> {
         check_requests(&request, &run)?;
         let room = engine.reserve(run.concurrency, &request, false)?;
-        let asked = Live::new(&run);
+        let named = Live::new(&run);
         let Self { size, columns, rows, window, sink } = self;
         let launch = Launch {
             size,
@@ -105,7 +105,7 @@ impl Ends {
             tick: SINK_TICK,
             request,
             run,
-            asked,
+            named,
             set_before: SetBefore::default(),
             save_places: None,
             key_salt: KeySalt::random()?,

@@ -1,5 +1,4 @@
-//! A user and password in the URL that is the input: they go where credentials go, and nothing that is stored or shown has
-//! them.
+//! A user and password in the URL that is the input: they are credentials, and are neither stored nor shown.
 
 use std::borrow::Cow;
 
@@ -11,16 +10,16 @@ use crate::model::options::JobOptions;
 
 const SCHEME_END: &str = "://";
 
-/// The options with the user as an option of its own.
+/// Returns the options with the user as an option of its own.
 ///
 /// # Errors
-/// `Usage`: another option names a user, too, or it is not one user for all rows.
-pub(crate) fn taken_out(options: &JobOptions) -> Result<Cow<'_, JobOptions>, JobError> {
+/// `Usage`: another option names a user, too, or the input has several users.
+pub(crate) fn extract_user(options: &JobOptions) -> Result<Cow<'_, JobOptions>, JobError> {
     let input = &options.source.input;
-    // A set may begin with several. Otherwise those behind the first stand in its path or query, and are the server's.
+    // A set may begin with several authorities. Otherwise later ones are part of the path or query, for the server.
     let urls = if input.starts_with('{') { usize::MAX } else { 1 };
     let mut authorities = input.match_indices(SCHEME_END).take(urls).map(|(at, _)| at + SCHEME_END.len());
-    let Some((start, end)) = authorities.find_map(|start| user_behind(input, start)) else {
+    let Some((start, end)) = authorities.find_map(|start| user_range(input, start)) else {
         return Ok(Cow::Borrowed(options));
     };
     if input[..end].contains(['[', ']', '{', '}', '\\']) {
@@ -46,9 +45,9 @@ pub(crate) fn taken_out(options: &JobOptions) -> Result<Cow<'_, JobOptions>, Job
     Ok(Cow::Owned(options))
 }
 
-/// Where the user stands in an authority that begins there, with the `@` behind it. A backslash is no end: ranges have it
-/// before a bracket that is none.
-fn user_behind(input: &str, start: usize) -> Option<(usize, usize)> {
+/// Returns the range of the user in an authority that begins at `start`, including the `@` after it. A backslash does not
+/// end it: ranges have it before a literal bracket.
+fn user_range(input: &str, start: usize) -> Option<(usize, usize)> {
     let end = input[start..].find(['/', '?', '#']).map_or(input.len(), |length| start + length);
     input[start..end].rfind('@').map(|at| (start, start + at + 1))
 }
@@ -76,7 +75,7 @@ mod tests {
             ("a@b.txt", None, "a@b.txt"),
         ] {
             let options = options(input);
-            let without = taken_out(&options).expect(input);
+            let without = extract_user(&options).expect(input);
             assert_eq!(
                 (expected, user.map(str::as_bytes)),
                 (&*without.source.input, without.request.user.as_ref().map(|user| &**user.expose()))
@@ -85,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_one_user_for_all_rows_or_given_twice_is_refused_without_the_password() {
+    fn several_users_are_refused_without_showing_a_password() {
         let within = "a URL with ranges can't have a user and password in a range or set: give them with user";
         for input in [
             "http://me:secret[1-9]@host/",
@@ -95,13 +94,13 @@ mod tests {
             "{http://a,http://me:secret@b}/",
             "http://me:secret\\[@host/",
         ] {
-            assert_eq!(within, taken_out(&options(input)).expect_err(input).to_string());
+            assert_eq!(within, extract_user(&options(input)).expect_err(input).to_string());
         }
         let request = RequestOptions { bearer: Some("secret".into()), ..RequestOptions::default() };
         let twice = JobOptions { request, ..options("http://me:secret@host/") };
         assert_eq!(
             "the URL has a user and password, and bearer says what Authorization is: leave one of them out",
-            taken_out(&twice).expect_err("twice").to_string()
+            extract_user(&twice).expect_err("twice").to_string()
         );
     }
 }

@@ -1,11 +1,11 @@
-//! How much rows cost whose bodies are in files, where bytes of bodies are limited: looked up in the thread that reads the rows,
-//! once for each. It may wait for the disk, and the gate, which many wait for, must not.
+//! The costs of rows whose bodies are in files, if bytes of bodies are limited. The thread that reads the rows looks them
+//! up, once for each. It may wait for the disk; the scheduler, which all workers wait for, must not.
 
 use crate::http::upload::length_now;
 use crate::model::limits::{CostOf, Limits};
 use crate::model::row::{Row, RowBody};
 
-/// Weighs rows, if anybody wants to know.
+/// Computes the costs of rows, if they are needed.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Weighing {
     is_wanted: bool,
@@ -37,7 +37,7 @@ mod tests {
     use crate::model::row::{BodyPiece, RowExtra};
 
     #[test]
-    fn a_file_is_weighed_where_bytes_of_bodies_are_what_costs() {
+    fn files_are_measured_if_bytes_of_bodies_are_limited() {
         let directory = tempfile::tempdir().expect("a temporary directory");
         let path = directory.path().join("file");
         std::fs::write(&path, "12345").expect("a file");

@@ -1,15 +1,14 @@
-//! The circuit breaker of one host: how many requests it may get, judged by evidence about the host. A host that is well has
-//! none.
+//! The circuit breaker of one host: how many requests it may get, by the evidence about the host. A healthy host has none.
 //!
-//! Evidence: a response head shows that the host is up, whatever becomes of the body. Attempts without a head (DNS,
+//! Evidence: response headers show that the host is up, whatever becomes of the body. Attempts without headers (DNS,
 //! connecting, TLS, a connection that closes, a timeout) show that it is down. A status that asks for less load (429, 502,
 //! 503, 504) shows that it is up and overloaded. After [`TRIP`] failures in a row the breaker opens: one probe at a time is
-//! sent, at intervals that grow where there is no head, and every second where the host is overloaded. The first response
-//! closes it, and each response doubles what may be in flight, so that waiting rows do not overload a host that has just
-//! recovered. The same holds after a pause that the host asked for (`Retry-After`).
+//! sent, at intervals that grow while there are no headers, and every second while the host is overloaded. The first
+//! response closes it. Each response doubles what may be in flight, so that waiting rows do not overload a host that has
+//! just recovered. The same applies after a pause that the host requested (`Retry-After`).
 //!
-//! A host is down when it has sent no head for [`Retrying::host_down_after`]; then its rows fail. Being overloaded, or
-//! sending bodies that break off, never makes it down.
+//! A host is down when it has sent no headers for [`Retrying::host_down_after`]; then its rows fail. Overload, or bodies
+//! that break off, never make it down.
 
 use std::time::{Duration, Instant};
 
@@ -19,7 +18,7 @@ use crate::model::random::Rng;
 /// Failures in a row that open the breaker.
 const TRIP: u32 = 20;
 const FIRST_PROBE: Duration = Duration::from_secs(1);
-/// The longest interval between probes of a host that sends no head.
+/// The longest interval between probes of a host that sends no headers.
 const LONGEST_PROBE: Duration = Duration::from_secs(30);
 /// A pause ends up to this share later than the server requested, so that clients do not return all at once.
 const SPREAD: f64 = 0.05;
@@ -28,11 +27,11 @@ const LONGEST_SPREAD: Duration = Duration::from_millis(500);
 const LONGEST_PAUSE: Duration = Duration::from_secs(366 * 86_400);
 /// A failure is remembered for this long where the host gets no further requests.
 const REMEMBERED_FOR: Duration = Duration::from_secs(1);
-/// Attempts without a head that a host needs to count as down, however long they took.
+/// How many attempts without headers make a host down, however long they took.
 const DOWN: u32 = 4;
-/// Attempts take a little more or less time: the last probe starts so much later.
+/// The last probe starts this much later, as attempts vary in length.
 const PROBE_MARGIN: Duration = Duration::from_millis(20);
-/// With so many allowed in flight, the breaker no longer limits the host.
+/// If this many may be in flight, the breaker no longer limits the host.
 const UNLIMITED: u32 = 65_536;
 
 /// The limit that the breaker sets now.
@@ -52,11 +51,11 @@ struct Probe {
     interval: Duration,
 }
 
-/// Attempts in a row that ended without a head.
+/// Attempts in a row that ended without headers.
 #[derive(Debug, Clone, Copy)]
 struct Silence {
     attempts: u32,
-    /// When the first of them ended, and the last: before, the host had its time to respond.
+    /// When the first of them ended, and the last; until the first, the host had time to respond.
     since: Instant,
     until: Instant,
 }
@@ -101,7 +100,7 @@ impl Breaker {
         }
     }
 
-    /// Notes that the host requested a pause of this length from `now` on. It never shortens an earlier one.
+    /// Records that the host requested a pause of this length from `now` on. It never shortens an earlier one.
     pub fn pause(&mut self, time: Duration, rules: &Retrying, now: Instant, rng: &mut Rng) {
         let time = time.min(LONGEST_PAUSE);
         // A pause that is over does not affect this one.
@@ -119,12 +118,12 @@ impl Breaker {
         self.paused_until = self.paused_until.and_then(|until| until.checked_sub(time));
     }
 
-    /// An attempt that began at `started` got a response that does not ask for less load.
+    /// Records that an attempt that began at `started` got a response that does not ask for less load.
     pub fn responded(&mut self, started: Instant) {
         self.failures = 0;
         self.silence = None;
         self.probe = None;
-        // A request from before the pause says nothing about how much the host can take since.
+        // A request from before the pause does not show what the host can handle since.
         if self.reduced_at.is_none_or(|at| started > at) {
             self.allowed = self.allowed.saturating_mul(2);
             if self.allowed >= UNLIMITED {
@@ -133,13 +132,13 @@ impl Breaker {
         }
     }
 
-    /// An attempt got a response that asks for less load.
+    /// Records that an attempt got a response that asks for less load.
     pub fn overloaded(&mut self, now: Instant, rng: &mut Rng) {
         self.silence = None;
         self.fail(FIRST_PROBE, now, rng);
     }
 
-    /// An attempt that began at `started` ended without a response head.
+    /// Records that an attempt that began at `started` ended without response headers.
     pub fn silent(&mut self, started: Instant, down_after: Duration, now: Instant, rng: &mut Rng) {
         let silence = self.silence.get_or_insert(Silence { attempts: 0, since: now, until: now });
         silence.until = now;
@@ -164,7 +163,7 @@ impl Breaker {
             return false;
         }
         let interval = match self.probe {
-            // Attempts that were in flight when the breaker opened tell nothing new.
+            // Attempts that were in flight when the breaker opened show nothing new.
             Some(probe) if now < probe.at => return false,
             Some(probe) => (probe.interval * 2).min(longest),
             None => FIRST_PROBE,
@@ -175,7 +174,7 @@ impl Breaker {
         true
     }
 
-    /// Forgets failures without a head, as the network was down and not the host: it starts again with one request.
+    /// Forgets failures without headers, as the network was down and not the host: it starts again with one request.
     pub fn forgive(&mut self) {
         self.failures = 0;
         self.silence = None;
@@ -187,14 +186,14 @@ impl Breaker {
         self.probe.is_some()
     }
 
-    /// Since when the host has sent no head, if attempts without one have gone on for this time.
+    /// Returns since when the host has sent no headers, if attempts without them have continued for this time.
     pub fn silent_for(&self, time: Duration) -> Option<Instant> {
         let is_long = |silence: &Silence| silence.attempts >= DOWN && silence.until >= silence.since + time;
         self.silence.filter(is_long).map(|silence| silence.since)
     }
 
     /// Returns whether the host is in a pause that is longer than [`Retrying::max_retry_after`].
-    pub fn asked_for_too_much(&self, now: Instant) -> bool {
+    pub fn pause_exceeds_limit(&self, now: Instant) -> bool {
         self.pause_is_too_long && self.is_paused(now)
     }
 
@@ -204,7 +203,7 @@ impl Breaker {
     }
 
     /// Returns whether a request may start now.
-    pub fn may_be_asked(&self, now: Instant) -> bool {
+    pub fn may_send(&self, now: Instant) -> bool {
         matches!(self.allowed(now), Allowed::InFlight(_))
     }
 
@@ -234,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pause_lasts_as_long_as_the_longest_that_was_asked_for_and_ends_with_one_attempt() {
+    fn a_pause_lasts_as_long_as_the_longest_requested_one_and_ends_with_one_attempt() {
         let (start, mut rng) = (Instant::now(), Rng::with_seed(7));
         let mut breaker = Breaker::new(start);
         let rules = Retrying::default();
@@ -279,18 +278,18 @@ mod tests {
         let mut breaker = Breaker::new(start);
         let rules = Retrying { max_retry_after: Duration::from_secs(5), ..Retrying::default() };
         breaker.pause(Duration::from_secs(10), &rules, start, &mut rng);
-        assert!(breaker.asked_for_too_much(after(start, 9.0)));
+        assert!(breaker.pause_exceeds_limit(after(start, 9.0)));
         breaker.pause(Duration::from_secs(1), &rules, after(start, 9.0), &mut rng);
-        assert!(breaker.asked_for_too_much(after(start, 9.5)), "the longer one goes on");
+        assert!(breaker.pause_exceeds_limit(after(start, 9.5)), "the longer one goes on");
         breaker.pause(Duration::from_secs(2), &rules, after(start, 11.0), &mut rng);
-        assert!(!breaker.asked_for_too_much(after(start, 11.1)));
+        assert!(!breaker.pause_exceeds_limit(after(start, 11.1)));
     }
 
     #[test]
     fn a_host_without_a_response_is_probed_ever_more_rarely_until_there_is_one() {
         let (start, mut rng) = (Instant::now(), Rng::with_seed(7));
         let mut breaker = Breaker::new(start);
-        // A thousand in flight at once are one sign, not a thousand.
+        // A thousand simultaneous failures are one sign, not a thousand.
         (0..1000).for_each(|_| breaker.silent(start, DOWN_AFTER, start, &mut rng));
         let mut now = start;
         for expected in [1.0, 2.0, 4.0, 8.0, 16.0, 30.0, 30.0] {

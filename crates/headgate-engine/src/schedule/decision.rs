@@ -9,16 +9,17 @@ use crate::model::row::Row;
 /// The next action of a worker.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Decision {
-    /// Make an attempt at this row. With a host, it has one more in flight until
+    /// Make an attempt at this row. The host, if any, has one more in flight until
+    /// [`Scheduler::finish_attempt`](super::scheduler::Scheduler::finish_attempt).
     /// [`Scheduler::finish_attempt`](super::scheduler::Scheduler::finish_attempt).
     Start(Row, Option<HostIndex>),
     /// End this row without another attempt.
     Fail(Row, Failure),
-    /// Nothing before this time, unless something happens until then.
+    /// Wait until this time, unless something happens before.
     WaitUntil(Instant),
-    /// Nothing until something happens.
+    /// Wait until something happens.
     Wait,
-    /// Nothing any more. What is still in flight is not waited for.
+    /// Stop. The worker does not wait for what is still in flight.
     Ended,
 }
 

@@ -1,7 +1,8 @@
 //! The failure limit stops a job that can't succeed: a wrong token or an expired certificate must not cost a hundred million rows.
 //!
-//! By default it stops if its first outcomes have all failed with one kind, and not since one host of many is as it is: they
-//! were of many hosts, or there is only one. Rows of a host that is down count as failed with the kind of the others.
+//! By default it stops if its first outcomes have all failed with one kind, and one broken host of many is not the reason:
+//! the rows were of many hosts, or there is only one. Rows of a host that is down count as failed with the kind of the
+//! other rows.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -12,7 +13,7 @@ use crate::model::grouped::grouped;
 use crate::model::limits::StopWhenFailed;
 use crate::model::message::Message;
 
-/// Outcomes that are looked at: the first, or the last.
+/// How many outcomes count: the first, or the last.
 const OUTCOMES: usize = 1000;
 const MANY_HOSTS: usize = 10;
 
@@ -38,7 +39,7 @@ pub trait EndedRow {
     fn host(&self) -> Box<str>;
     /// Returns whether all rows that were read and not started yet go to the same host as this one.
     fn is_of_the_only_host(&self) -> bool;
-    /// Returns the row, and why it failed, for a person.
+    /// Returns the row, and why it failed, for the user.
     fn example(&self) -> String;
 }
 
@@ -47,7 +48,7 @@ pub struct FailureLimit {
     rule: StopWhenFailed,
     outcomes: u64,
     failed: u64,
-    /// What all have failed with; `None`: none has ended, or with nothing but `host_down`.
+    /// The failure of all; `None`: none has ended, or only with `host_down`.
     with: Option<FailedWith>,
     hosts: BTreeSet<Box<str>>,
     /// The last outcomes; `true` is a failure.
@@ -135,10 +136,10 @@ impl FailureLimit {
         if self.outcomes < OUTCOMES as u64 {
             return None;
         }
-        let says_something = self.hosts.len() >= MANY_HOSTS || self.hosts.len() == 1 && row.is_of_the_only_host();
+        let is_conclusive = self.hosts.len() >= MANY_HOSTS || self.hosts.len() == 1 && row.is_of_the_only_host();
         // Later outcomes are no longer among the first.
         self.is_settled = true;
-        says_something.then(|| {
+        is_conclusive.then(|| {
             let with = self.with.unwrap_or(FailedWith::Kind(ErrorKind::HostDown)).name();
             format!("the first {} rows all failed with {with}", grouped(self.outcomes))
         })
@@ -171,7 +172,7 @@ mod tests {
     const TLS: Option<FailedWith> = Some(FailedWith::Kind(ErrorKind::Tls));
     const DOWN: Option<FailedWith> = Some(FailedWith::Kind(ErrorKind::HostDown));
 
-    /// Returns after how many rows it stops, and why.
+    /// Returns after how many rows the limit stops, and why.
     fn stops(rule: StopWhenFailed, hosts: usize, outcome: impl Fn(u64) -> Option<FailedWith>) -> Option<(u64, String)> {
         let mut limit = FailureLimit::new(rule);
         (1..=5000).find_map(|number| {
@@ -189,7 +190,7 @@ mod tests {
             Some((1000, format!("{why} 0"))),
             stops(StopWhenFailed::AllAlike, 1, |row| if row < 9 { TLS } else { DOWN })
         );
-        // A host or two say nothing of the others.
+        // One or two hosts say nothing of other hosts.
         assert_eq!(None, stops(StopWhenFailed::AllAlike, 9, |_| TLS));
         assert_eq!(None, stops(StopWhenFailed::AllAlike, 10, |row| TLS.filter(|_| row != 1000)));
         let other = |row| if row == 7 { Some(FailedWith::Status(404)) } else { TLS };

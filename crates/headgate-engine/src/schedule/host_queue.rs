@@ -1,4 +1,4 @@
-//! One host as the scheduler sees it: the rows that wait for it, what is in flight there, and what limits both.
+//! One host from the scheduler's view: its waiting rows, its attempts in flight, and the limits of both.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
@@ -18,7 +18,7 @@ const MIXED_RESPONSES: u32 = 40;
 /// The weight of the last attempt in the mean time of a host's attempts.
 const MEAN_WEIGHT: f32 = 0.1;
 
-/// A row that waits for its turn; `turn`: its number in the order in which rows came.
+/// A waiting row; `turn`: its number in the order in which rows came.
 #[derive(Debug)]
 pub(super) struct WaitingRow {
     pub(super) turn: u64,
@@ -51,16 +51,16 @@ impl Concurrency {
     }
 }
 
-/// Whether a row of a host may start: the host is in one list of the scheduler at the most.
+/// Whether a row of a host may start. Each host is in at most one list of the scheduler.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Readiness {
-    /// Nothing waits for it.
+    /// No rows wait for it.
     Idle,
     /// Its next row, of this turn, may start.
     Ready(u64),
-    /// Not before this time.
+    /// No row may start before this time.
     Until(Instant, ThrottledBy),
-    /// Not before something in flight has ended.
+    /// No row may start before an attempt has ended.
     Blocked(ThrottledBy),
 }
 
@@ -73,13 +73,13 @@ impl Readiness {
     }
 }
 
-/// Which of its rows is next, with its turn.
+/// The next row of a host, with its turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum NextRow {
     Redirected(u64),
     Retry(Instant, u64),
     Oldest(u64),
-    /// The one that came last.
+    /// The row that came last.
     Newest(u64),
 }
 
@@ -87,24 +87,24 @@ pub(super) enum NextRow {
 pub(super) struct HostQueue {
     pub(super) name: Box<str>,
     pub(super) new_rows: VecDeque<WaitingRow>,
-    /// Rows that were redirected here in the middle of an attempt: they go first.
+    /// Rows that were redirected here in the middle of an attempt, which start first.
     pub(super) redirected: VecDeque<WaitingRow>,
-    /// Rows that are retried, by when.
+    /// Rows that are retried, by the time of the retry.
     pub(super) retries: BTreeMap<(Instant, u64), Row>,
-    /// Rows that are deferred, to be read again.
+    /// Deferred rows, which will be read again.
     pub(super) deferred: u64,
     pub(super) in_flight: u32,
     pub(super) concurrency: Concurrency,
     pub(super) limiter: Option<RequestLimiter>,
     /// `None`: the host is healthy.
     pub(super) breaker: Option<Box<Breaker>>,
-    /// When a response head came last, as far as that was noted.
+    /// When response headers last came, as far as that was recorded.
     pub(super) responded_at: Option<Instant>,
-    /// It has responded in an earlier run of the job.
+    /// Whether it has responded in an earlier run of the job.
     pub(super) responded_earlier: bool,
     pub(super) retry_budget: RetryBudget,
     pub(super) readiness: Readiness,
-    /// As many of its rows as count as waiting for what it waits for.
+    /// How many of its rows are counted as waiting for what it waits for.
     pub(super) counted: u64,
     pub(super) is_hungry: bool,
     /// See [`HostQueue::note_response`] and [`MIXED_RESPONSES`]; 0: rows start in their order.
@@ -144,7 +144,7 @@ impl HostQueue {
         (self.new_rows.len() + self.redirected.len() + self.retries.len()) as u64
     }
 
-    /// Other limits by from now on; what is known of the host stays.
+    /// Applies other limits from now on, and keeps what is known of the host.
     pub(super) fn set(&mut self, limits: &Limits, most: u32, now: Instant) {
         let burst = limits.burst.map(Into::into);
         self.limiter = RequestLimiter::changed(self.limiter.take(), limits.rate_per_host.of(&self.name), burst, now);
@@ -155,21 +155,21 @@ impl HostQueue {
         }
     }
 
-    /// Notes that the host has responded. If its breaker is open, rows fail that stand together, and not the host: then rows
-    /// start from both ends in turn, so that the others show that it is well.
+    /// Records that the host has responded. If its breaker is open, only some adjacent rows fail: then rows start from both
+    /// ends in turn, so that the rest show that the host is healthy.
     pub(super) fn note_response(&mut self, breaker_is_open: bool, now: Instant) {
         self.responded_at = Some(now);
         self.mixed = if breaker_is_open { MIXED_RESPONSES } else { self.mixed.saturating_sub(1) };
     }
 
-    /// Notes that the host has failed to respond.
+    /// Records that the host has failed to respond.
     pub(super) fn note_silence(&mut self) {
         if self.mixed > 0 {
             self.mixed = MIXED_RESPONSES;
         }
     }
 
-    /// Notes that an attempt has ended that took so long.
+    /// Records that an attempt of this length has ended.
     pub(super) fn note_time(&mut self, took: Duration) {
         let took_s = took.as_secs_f32();
         self.mean_s = Some(self.mean_s.map_or(took_s, |mean_s| mean_s + (took_s - mean_s) * MEAN_WEIGHT));
@@ -188,8 +188,8 @@ impl HostQueue {
         }
     }
 
-    /// Returns how long its rows take at least, as far as its limits and the times of its attempts tell; `None`: none wait, or
-    /// the host does not respond.
+    /// Returns how long its rows take at least, as far as its limits and the times of its attempts tell; `None`: none wait,
+    /// or the host does not respond.
     pub(super) fn time_left(&self, now: Instant) -> Option<Duration> {
         let waiting = self.waiting() + self.deferred;
         if waiting == 0 || self.breaker.as_ref().is_some_and(|breaker| breaker.is_open()) {
@@ -207,7 +207,7 @@ impl HostQueue {
         Some(by_rate.max(by_concurrency).saturating_add(until.saturating_duration_since(now)))
     }
 
-    /// Returns whether nothing but rows that have failed before waits here or is still to be read.
+    /// Returns whether all rows that wait here or will be read again have failed before.
     pub(super) fn has_only_retries(&self) -> bool {
         self.new_rows.is_empty() && self.redirected.is_empty() && self.deferred == 0
     }
@@ -219,27 +219,27 @@ impl HostQueue {
     /// Returns how long it may send no response before its rows fail.
     pub(super) fn down_after(&self, view: View<'_>) -> Duration {
         let rules = view.rules;
-        // A host that never responded may be down for the same reason as all others, until one of them responds.
+        // A host that never responded may be down for the same reason as all hosts, until one of them responds.
         let has_responded = self.responded_at.is_some() || self.responded_earlier;
         rules.host_down_after(has_responded || !view.network.has_responded())
     }
 
-    /// Returns whether its rows fail without a request: it sent no response for too long, or asked for too long a pause.
+    /// Returns whether its rows fail without a request: it sent no response for too long, or requested too long a pause.
     pub(super) fn is_down(&self, view: View<'_>, now: Instant) -> bool {
-        let asked_for_too_much = self.breaker.as_ref().is_some_and(|breaker| breaker.asked_for_too_much(now));
+        let pause_exceeds_limit = self.breaker.as_ref().is_some_and(|breaker| breaker.pause_exceeds_limit(now));
         let silent_since = self.breaker.as_ref().and_then(|breaker| breaker.silent_for(self.down_after(view)));
-        asked_for_too_much || silent_since.is_some_and(|since| view.network.works_since(since, now))
+        pause_exceeds_limit || silent_since.is_some_and(|since| view.network.works_since(since, now))
     }
 
     /// Returns whether a row may start now, and which one.
-    pub(super) fn look(&mut self, now: Instant) -> (Readiness, Option<NextRow>) {
+    pub(super) fn evaluate(&mut self, now: Instant) -> (Readiness, Option<NextRow>) {
         if self.waiting() == 0 {
             return (Readiness::Idle, None);
         }
         let mut most = self.concurrency.limit();
         let mut by = ThrottledBy::HostConcurrency;
         let mut is_probe = false;
-        // Where only rows are left that have failed before, their backoff is enough.
+        // If only rows are left that have failed before, their backoff is enough.
         let has_only_retries = self.has_only_retries();
         if let Some(breaker) = &self.breaker {
             match breaker.allowed(now) {
@@ -272,12 +272,12 @@ impl HostQueue {
         (Readiness::Ready(turn), Some(next))
     }
 
-    /// Returns the row that is next: a retry whose time has come, or else the one that has waited the longest.
+    /// Returns the next row: a retry that is due, or else the row that has waited the longest.
     fn next_row(&mut self, is_probe: bool, now: Instant) -> Result<NextRow, Readiness> {
         if let Some(waiting) = self.redirected.front() {
             return Ok(NextRow::Redirected(waiting.turn));
         }
-        // Rows that failed, and those beside them, may fail though the host is well: others show whether it is.
+        // Rows that failed, and those beside them, may fail though the host is healthy: distant rows show whether it is.
         let is_open = self.breaker.as_ref().is_some_and(|breaker| breaker.is_open());
         if let Some(waiting) = self.new_rows.back().filter(|_| is_open) {
             return Ok(NextRow::Newest(waiting.turn));
@@ -314,7 +314,7 @@ impl HostQueue {
         }
     }
 
-    /// Takes a row that waits, if it is here.
+    /// Removes a waiting row, if it is here.
     pub(super) fn remove(&mut self, ordinal: u64) -> Option<Row> {
         let waiting = [&mut self.redirected, &mut self.new_rows].into_iter().find_map(|rows| {
             let at = rows.iter().position(|waiting| waiting.row.ordinal == ordinal)?;
@@ -324,13 +324,13 @@ impl HostQueue {
         waiting.or_else(|| retry.and_then(|key| self.retries.remove(&key)))
     }
 
-    /// Takes all rows that wait.
-    pub(super) fn take_all(&mut self) -> impl Iterator<Item = Row> + use<> {
+    /// Removes all waiting rows.
+    pub(super) fn drain(&mut self) -> impl Iterator<Item = Row> + use<> {
         let waiting = std::mem::take(&mut self.redirected).into_iter().chain(std::mem::take(&mut self.new_rows));
         waiting.map(|waiting| waiting.row).chain(std::mem::take(&mut self.retries).into_values())
     }
 
-    pub(super) fn take(&mut self, next: NextRow) -> Option<Row> {
+    pub(super) fn remove_next(&mut self, next: NextRow) -> Option<Row> {
         match next {
             NextRow::Redirected(_) => self.redirected.pop_front().map(|waiting| waiting.row),
             NextRow::Retry(due, turn) => self.retries.remove(&(due, turn)),
@@ -345,12 +345,12 @@ impl HostQueue {
         }
     }
 
-    /// Returns whether little is lost if the host is forgotten: it begins anew.
+    /// Returns whether little is lost if the host is forgotten and later begins anew.
     pub(super) fn may_be_forgotten(&self, now: Instant) -> bool {
         self.waiting() == 0
             && self.in_flight == 0
             && self.deferred == 0
-            && self.breaker.as_ref().is_none_or(|breaker| breaker.may_be_asked(now))
+            && self.breaker.as_ref().is_none_or(|breaker| breaker.may_send(now))
             && self.limiter.as_ref().is_none_or(|limiter| limiter.is_as_new(now))
     }
 }

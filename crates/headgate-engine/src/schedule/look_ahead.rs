@@ -1,34 +1,34 @@
 //! The rows that were read and can't start yet: bounded in rows and in bytes, with a fair share for each host.
 //!
-//! When there is no room for more, rows of hosts that have more than their share are *deferred*: they stay undone, and are read
-//! again when their host has few left. So a list that is sorted by host is worked on at all of its hosts at once. A deferred row
-//! keeps the count of its attempts.
+//! When it is full, rows of hosts that have more than their share are *deferred*: they stay undone, and are read again when
+//! their host has few left. So a list that is sorted by host proceeds at all of its hosts at once. The attempts of a
+//! deferred row stay counted.
 
 use std::collections::HashMap;
 
 use crate::model::row::{Before, Row};
 
-/// Rows that may wait: some 30 MB of short URLs.
+/// The maximum number of waiting rows: some 30 MB of short URLs.
 pub const MAX_ROWS: usize = 200_000;
-/// Bytes that may wait.
+/// The maximum size of waiting rows.
 pub const MAX_BYTES: usize = 32 * 1024 * 1024;
-/// Deferred rows that have had an attempt, at some 50 bytes each.
+/// The maximum number of deferred rows that have had an attempt, at some 50 bytes each.
 pub const MAX_BEFORE: usize = 131_072;
 
 #[derive(Debug)]
 pub(super) struct LookAhead {
-    /// The input can be read again.
+    /// Whether the input can be read again.
     can_defer: bool,
     max_rows: usize,
     max_bytes: usize,
     rows: usize,
     bytes: usize,
-    /// Rows that a host may have here.
+    /// The maximum number of rows of a host.
     share: usize,
     /// Rows deferred since they were last reported to the queue.
     deferred: Vec<u64>,
     has_deferred: bool,
-    /// It is full, and no host has more than its share.
+    /// Whether it is full, and no host has more than its share.
     is_crowded: bool,
     /// The attempts of deferred rows that have had some.
     before: HashMap<u64, Before>,
@@ -67,18 +67,18 @@ impl LookAhead {
     }
 
     /// Returns whether it is full, and some hosts may have more than their share.
-    pub(super) fn may_make_room(&self) -> bool {
+    pub(super) fn can_defer_more(&self) -> bool {
         self.can_defer && self.is_full() && !self.is_crowded
     }
 
-    /// Notes that no host has more than its share any more.
-    pub(super) fn has_made_room(&mut self) {
+    /// Records that no host has more than its share any more.
+    pub(super) fn end_deferring(&mut self) {
         self.is_crowded = self.is_full();
     }
 
-    /// Returns whether more rows may be drawn: they find room, or can be deferred, and so can those that fail.
-    pub(super) fn takes_rows(&self) -> bool {
-        !self.is_full() || self.has_room_for_before()
+    /// Returns whether more rows may be drawn: they fit, or can be deferred, as can those that fail.
+    pub(super) fn accepts_rows(&self) -> bool {
+        !self.is_full() || self.can_defer_retried()
     }
 
     pub(super) fn enters(&mut self, row: &Row) {
@@ -92,29 +92,29 @@ impl LookAhead {
         self.is_crowded &= self.is_full();
     }
 
-    /// Divides the room, with a quarter to spare, among so many hosts.
+    /// Divides the capacity, less a quarter, among this many hosts.
     pub(super) fn divide(&mut self, hosts: usize) {
         let by_bytes = self.rows * (self.max_bytes >> 10) / (self.bytes >> 10).max(1);
-        let room = if self.rows == 0 { self.max_rows } else { by_bytes.min(self.max_rows) };
-        self.share = (room / 4 * 3 / hosts.max(1)).max(1);
+        let capacity = if self.rows == 0 { self.max_rows } else { by_bytes.min(self.max_rows) };
+        self.share = (capacity / 4 * 3 / hosts.max(1)).max(1);
     }
 
-    /// Lets one host have all of the room, as long as no row is deferred.
+    /// Lets one host use all of the capacity, as long as no row is deferred.
     pub(super) fn undivided(&mut self) {
         self.share = self.max_rows;
     }
 
     /// Returns whether a row that has had an attempt can be deferred, too.
-    pub(super) fn has_room_for_before(&self) -> bool {
-        self.room_for_before() > 0
+    pub(super) fn can_defer_retried(&self) -> bool {
+        self.retried_capacity() > 0
     }
 
     /// Returns how many rows that have had an attempt can be deferred, too.
-    pub(super) fn room_for_before(&self) -> usize {
+    pub(super) fn retried_capacity(&self) -> usize {
         if self.can_defer { MAX_BEFORE.saturating_sub(self.before.len()) } else { 0 }
     }
 
-    /// Returns whether there is no room, or a host has its share with so many new rows and retries.
+    /// Returns whether it is full, or a host with this many new rows and retries has its share.
     pub(super) fn is_full_for(&self, new_rows: usize, retries: usize) -> bool {
         self.is_full() || new_rows >= self.share.saturating_sub(retries).max(self.share.div_ceil(2))
     }
@@ -142,8 +142,8 @@ impl LookAhead {
         }
     }
 
-    /// Takes the rows that were deferred since the last call.
-    pub(super) fn take_deferred(&mut self) -> Vec<u64> {
+    /// Returns the rows that were deferred since the last call.
+    pub(super) fn drain_deferred(&mut self) -> Vec<u64> {
         std::mem::take(&mut self.deferred)
     }
 }

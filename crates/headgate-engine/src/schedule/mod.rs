@@ -1,9 +1,9 @@
 //! Decides which row starts next, and what follows a finished attempt.
 //!
-//! Pure: nothing here waits or asks the time. The caller reports what has happened (rows came, an attempt ended, the run was
-//! stopped) and asks for a [`Decision`](decision::Decision) at a time that is passed in. So each rule is tested on a table of
-//! times, and all of them together against a model and an oracle. A new reason to throttle rows becomes a file beside these, and
-//! a [`ThrottledBy`](throttled::ThrottledBy).
+//! Pure: nothing here waits or reads a clock. The caller reports what has happened (rows came, an attempt ended, the run
+//! was stopped) and requests a [`Decision`](decision::Decision) for a time that is passed in. So each rule is tested on a
+//! table of times, and all of them together against a model and an oracle. A new reason to throttle rows becomes a file
+//! beside these, and a [`ThrottledBy`](throttled::ThrottledBy).
 
 pub mod adaptive;
 mod addresses;

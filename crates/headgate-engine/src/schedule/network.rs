@@ -1,14 +1,14 @@
-//! Detects whether the network works at all. A dead network is not a dead host: if it is down, the run pauses as a whole, no row
-//! fails for it, and after a while the run stops with its rows not done.
+//! Detects whether the network works at all. A dead network is not a dead host: if it is down, the run pauses as a whole,
+//! and no row fails for it. After a while the run stops with its rows not done.
 //!
-//! Evidence: a response head shows that the network works. Failures to look up a name or to connect, and none else, make it
-//! doubtful: [`DOUBT_FAILURES`] in a row within [`DOUBT_SOON`], or any for [`DOUBT_AFTER`]. Then the engine connects to hosts
-//! that have responded before in this job ([`Step::Check`]). If one of them accepts, the network works and the failures are
-//! those of the other hosts. If none does, nothing starts until one does.
+//! Evidence: response headers show that the network works. Only failures to look up a hostname or to connect make it
+//! doubtful: [`DOUBT_FAILURES`] in a row within [`DOUBT_SOON`], or any for [`DOUBT_AFTER`]. Then the engine connects to
+//! hosts that have responded before in this job ([`Step::Check`]). If one of them accepts, the network works and the
+//! failures are those of the other hosts. If none does, nothing starts until one does.
 //!
-//! Where no host has responded in this run, those of earlier runs may be gone, or there are none. Then few requests start
-//! beside the checks, so that a run that begins without a network spends few rows on finding out; and more signs show that
-//! the network works: a name that does not exist, as an authority said so, and a refused connection in a run of several hosts.
+//! If no host has responded in this run, those of earlier runs may be gone, or there are none. Then few requests start
+//! beside the checks, so that a run without a network loses few rows before it stops. More signs show that the network
+//! works: an authoritative answer that a hostname does not exist, and a refused connection in a run of several hosts.
 //!
 //! Pure: times are passed in. Bounded: a few numbers.
 
@@ -20,13 +20,14 @@ use crate::model::limits::{NetworkDownAfter, Retrying};
 /// Failures in a row that make the network doubtful after [`DOUBT_SOON`].
 const DOUBT_FAILURES: u32 = 20;
 const DOUBT_SOON: Duration = Duration::from_millis(250);
-/// Any failures without a response in between make the network doubtful after so long.
+/// Any failures without a response in between make the network doubtful after this time.
 const DOUBT_AFTER: Duration = Duration::from_secs(10);
-/// After a check that found the network working, it is not doubted for so long.
+/// After a check that found the network working, it is not doubted for this time.
 const TRUSTED_FOR: Duration = Duration::from_secs(10);
 const FIRST_CHECK: Duration = Duration::from_secs(1);
 const LONGEST_CHECK: Duration = Duration::from_secs(5);
-/// While no host has responded in this run and the network is doubtful, so many requests start before the run stops.
+/// While no host has responded in this run and the network is doubtful, at most this many requests start before the run
+/// stops.
 const CAUTIOUS_STARTS: u32 = 300;
 /// The bounds of the interval between two of them.
 const CAUTIOUS_INTERVAL: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(1));
@@ -40,16 +41,24 @@ pub const CHECK_TIME: Duration = Duration::from_secs(3);
 pub enum Checked {
     Reached,
     Unreachable,
-    /// As `Unreachable`, or there was none to connect to; no host has responded in this run.
+    /// As `Unreachable`, or there was no host to connect to; no host has responded in this run.
     NoHost,
+}
+
+/// The effect of evidence on the state of the network.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NetworkChange {
+    None,
+    /// The network was down, and works again.
+    Recovered,
 }
 
 /// The next action of the engine regarding the network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
-    /// Connect to hosts that have responded before, and report what came of it.
+    /// Connect to hosts that have responded before, and report the result.
     Check,
-    /// The network was down for so long: the run stops.
+    /// The network was down for this time: the run stops.
     Stop(Duration),
     Wait,
 }
@@ -64,7 +73,7 @@ enum State {
     Down {
         check_at: Instant,
         interval: Duration,
-        /// When the next request may start, as no host has responded in this run; `None`: none starts.
+        /// When the next request may start, if no host has responded in this run; `None`: none starts.
         start_at: Option<Instant>,
     },
 }
@@ -77,9 +86,9 @@ pub struct Network {
     responded_earlier: bool,
     /// A host has responded in this run.
     has_responded: bool,
-    /// While no host has responded: something else has shown that the network works.
+    /// Whether something else has shown that the network works, while no host has responded.
     is_proven: bool,
-    /// Signs against the network since the last one for it.
+    /// Failures since the last sign that the network works.
     failures: u32,
     /// When the first of them came.
     failing_since: Option<Instant>,
@@ -114,53 +123,52 @@ impl Network {
         self.down_after = down_after;
     }
 
-    /// Notes that hosts have responded in an earlier run of the job.
+    /// Records that hosts have responded in an earlier run of the job.
     pub fn resume(&mut self) {
         self.responded_earlier = true;
     }
 
-    /// Notes that some host has responded before.
+    /// Records that some host has responded before.
     pub fn note_earlier_response(&mut self) {
         self.has_responded = true;
     }
 
-    /// Notes what an attempt has shown; `several_hosts`: the run has more than one. Returns whether the network was down and
-    /// works again.
-    pub fn note(&mut self, evidence: NetworkEvidence, several_hosts: bool, now: Instant) -> bool {
+    /// Records the evidence of an attempt; `several_hosts`: the run has more than one.
+    pub fn note(&mut self, evidence: NetworkEvidence, several_hosts: bool, now: Instant) -> NetworkChange {
         match evidence {
             NetworkEvidence::Response => {
                 self.has_responded = true;
                 self.works_at = Some(now);
-                return self.works();
+                return self.set_working();
             }
             NetworkEvidence::Works => self.is_proven = true,
             NetworkEvidence::Refused if several_hosts => self.is_proven = true,
             NetworkEvidence::Refused | NetworkEvidence::Unreachable => {}
-            NetworkEvidence::Nothing => return false,
+            NetworkEvidence::Nothing => return NetworkChange::None,
         }
         if self.is_proven && !self.has_responded {
             self.works_at = Some(now);
-            return self.works();
+            return self.set_working();
         }
         if evidence != NetworkEvidence::Works {
             self.failures = self.failures.saturating_add(1);
             self.failing_since.get_or_insert(now);
         }
-        false
+        NetworkChange::None
     }
 
-    fn works(&mut self) -> bool {
-        let was_down = self.is_down();
+    fn set_working(&mut self) -> NetworkChange {
+        let change = if self.is_down() { NetworkChange::Recovered } else { NetworkChange::None };
         (self.state, self.failures, self.failing_since) = (State::Working, 0, None);
-        was_down
+        change
     }
 
     /// Begins anew, after a time in which the run did nothing.
     pub fn restart(&mut self) {
-        self.works();
+        self.set_working();
     }
 
-    /// Returns the next action. The engine calls it several times a second, and answers [`Step::Check`] by a call of
+    /// Returns the next action. The engine calls it several times a second, and follows [`Step::Check`] by a call of
     /// [`Network::checked`].
     pub fn step(&mut self, now: Instant) -> Step {
         let Some(since) = self.failing_since.filter(|_| self.down_after != NetworkDownAfter::Never) else {
@@ -189,17 +197,17 @@ impl Network {
         Step::Check
     }
 
-    /// Records the result of a check. Returns whether the network was down and works again.
-    pub fn checked(&mut self, checked: Checked, now: Instant) -> bool {
+    /// Records the result of a check.
+    pub fn checked(&mut self, checked: Checked, now: Instant) -> NetworkChange {
         // Attempts may have shown meanwhile that the network works.
         if !matches!(self.state, State::Checking { .. } | State::Down { .. }) {
-            return false;
+            return NetworkChange::None;
         }
         if checked == Checked::Reached {
             self.trusted_until = Some(now + TRUSTED_FOR);
             self.works_at = Some(now);
             self.has_responded = true;
-            return self.works();
+            return self.set_working();
         }
         self.has_responded |= checked == Checked::Unreachable;
         let (interval, start_at) = match self.state {
@@ -208,7 +216,7 @@ impl Network {
         };
         let start_at = if self.has_responded { None } else { start_at.or(Some(now)) };
         self.state = State::Down { check_at: now + interval, interval, start_at };
-        false
+        NetworkChange::None
     }
 
     /// Returns how long the network may be down before the run stops.
@@ -226,10 +234,11 @@ impl Network {
         matches!(self.state, State::Down { start_at: None, .. })
     }
 
-    /// Returns whether the silence of a host since then is the host's own: the network is not judged, something has shown
-    /// since then that it works, or nothing speaks against it, as connections are accepted.
+    /// Returns whether the silence of a host since `time` is the host's own. That is so if the network is not judged, or if
+    /// something has shown since then that it works. It is also so without a sign against the network, as connections are
+    /// accepted.
     pub fn works_since(&self, time: Instant, now: Instant) -> bool {
-        // A network that has just gone down shows it only in the connections that follow.
+        // When the network has just gone down, only the connections that follow show it.
         let accepts = self.failing_since.is_none() && now >= time + DOUBT_SOON;
         self.down_after == NetworkDownAfter::Never || accepts || self.works_at.is_some_and(|at| at >= time)
     }
@@ -243,7 +252,7 @@ impl Network {
         self.has_responded
     }
 
-    /// Until when nothing starts, if anything holds rows back; `Some(None)`: until a check has ended.
+    /// Returns until when nothing starts, if the network throttles rows; `Some(None)`: until a check has ended.
     pub fn throttled(&self, now: Instant) -> Option<Option<Instant>> {
         match self.state {
             State::Working => None,
@@ -252,7 +261,7 @@ impl Network {
         }
     }
 
-    /// A request starts.
+    /// Records the start of a request.
     pub fn started(&mut self, now: Instant) {
         let (shortest, longest) = CAUTIOUS_INTERVAL;
         let interval = (self.limit() / CAUTIOUS_STARTS).clamp(shortest, longest);
@@ -261,7 +270,7 @@ impl Network {
         }
     }
 
-    /// For how long no host could be reached, while that throttles the run.
+    /// Returns for how long no host could be reached, while that throttles the run.
     pub fn down_for(&self, now: Instant) -> Option<Duration> {
         let since = self.failing_since.filter(|_| matches!(self.state, State::Down { .. }));
         since.map(|since| now.saturating_duration_since(since))
@@ -278,21 +287,21 @@ mod tests {
     }
 
     fn failing(network: &mut Network, count: u32, now: Instant) {
-        (0..count).for_each(|_| assert!(!network.note(NetworkEvidence::Unreachable, true, now)));
+        (0..count).for_each(|_| assert_eq!(NetworkChange::None, network.note(NetworkEvidence::Unreachable, true, now)));
     }
 
     #[test]
-    fn one_dead_host_among_others_is_not_a_dead_network() {
+    fn one_dead_host_of_several_is_not_a_dead_network() {
         let start = Instant::now();
         let mut network = Network::new(NetworkDownAfter::Default);
         failing(&mut network, 1000, start);
         network.note(NetworkEvidence::Response, true, start + s(0.5));
         assert_eq!((Step::Wait, false), (network.step(start + s(100.0)), network.is_watched()));
-        // The others are done, and only the dead host is left.
+        // All rows are done except those of the dead host.
         failing(&mut network, 1, start + s(200.0));
         assert_eq!(Step::Wait, network.step(start + s(209.9)));
         assert_eq!(Step::Check, network.step(start + s(210.0)));
-        assert!(!network.checked(Checked::Reached, start + s(210.1)));
+        assert_eq!(NetworkChange::None, network.checked(Checked::Reached, start + s(210.1)));
         assert!(network.works_since(start + s(200.0), start + s(210.1)));
         failing(&mut network, 100, start + s(211.0));
         assert_eq!(Step::Wait, network.step(start + s(220.0)), "it was just found to work");
@@ -308,7 +317,7 @@ mod tests {
             failing(&mut network, 20, start);
             assert_eq!(Step::Check, network.step(start + s(1.0)));
             assert_eq!(Some(None), network.throttled(start + s(1.0)));
-            assert!(!network.checked(Checked::Unreachable, start + s(2.0)));
+            assert_eq!(NetworkChange::None, network.checked(Checked::Unreachable, start + s(2.0)));
             assert!(network.is_down() && !network.works_since(start + s(0.1), start + s(2.0)));
             let mut now = start + s(2.0);
             let mut checks = 0;
@@ -316,12 +325,12 @@ mod tests {
                 match network.step(now) {
                     Step::Wait => now += s(0.1),
                     Step::Check if recovers && checks == 5 => {
-                        assert!(network.checked(Checked::Reached, now));
+                        assert_eq!(NetworkChange::Recovered, network.checked(Checked::Reached, now));
                         break None;
                     }
                     Step::Check => {
                         checks += 1;
-                        assert!(!network.checked(Checked::Unreachable, now));
+                        assert_eq!(NetworkChange::None, network.checked(Checked::Unreachable, now));
                     }
                     Step::Stop(limit) => break Some(limit),
                 }
@@ -355,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_whose_earlier_responders_are_gone_goes_on_trying_with_few_requests_and_waits_longer() {
+    fn a_run_whose_earlier_responders_are_gone_continues_with_few_requests_and_waits_longer() {
         let start = Instant::now();
         let mut network = Network::new(NetworkDownAfter::Default);
         network.resume();
@@ -380,7 +389,7 @@ mod tests {
             now += s(0.1);
         }
         assert!((270..=300).contains(&starts) && (55..65).contains(&checks), "{starts} {checks}");
-        // One that accepts again shows that the failures are those of the hosts.
+        // A host that accepts again shows that the failures are those of the other hosts.
         assert_eq!(Step::Check, {
             network.restart();
             failing(&mut network, 20, now);
@@ -391,7 +400,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_that_accepts_connections_and_is_silent_says_nothing_against_the_network() {
+    fn a_silent_host_that_accepts_connections_is_no_evidence_against_the_network() {
         let start = Instant::now();
         let mut network = Network::new(NetworkDownAfter::Default);
         network.note(NetworkEvidence::Response, true, start);
@@ -421,7 +430,7 @@ mod tests {
     }
 
     #[test]
-    fn an_explicit_time_holds_in_both_cases_and_callers_that_wait_have_none() {
+    fn an_explicit_time_applies_in_both_cases_and_waiting_callers_have_none() {
         let start = Instant::now();
         for (responded, checked) in [(true, Checked::Unreachable), (false, Checked::NoHost)] {
             let mut network = Network::new(NetworkDownAfter::After(s(60.0)));

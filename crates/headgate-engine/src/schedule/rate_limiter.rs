@@ -1,44 +1,43 @@
-//! A rate that is kept exactly: the generic cell rate algorithm (ITU-T I.371, annex A), which is a token bucket without the
-//! bucket. All that it remembers is the time at which it would be empty again; over any stretch of time `t`, no more than
-//! `burst + rate * t` are let through.
+//! The generic cell rate algorithm (ITU-T I.371, annex A), which limits a rate exactly: a token bucket without the bucket.
+//! Its only state is the time at which the bucket would be empty again. Over any stretch of time `t`, at most `burst + rate
+//! * t` are let through.
 //!
-//! What is let through may cost more than one. A cost above the burst could never be had at once: it is taken when the
-//! bucket is full, and paid off before anything else is let through.
+//! A request may cost more than one. A cost above the burst could never be let through at once: it starts when the bucket
+//! is full, and is paid off before anything else is let through.
 
 use std::time::{Duration, Instant};
 
 use crate::model::limits::Rate;
 
-/// What may be let through at once after a pause by default: so much time's worth, and at least one. It makes
-/// up for a machine that wakes late.
+/// The default burst after a pause: this much time's worth, and at least one. It makes up for a machine that wakes late.
 const DEFAULT_BURST: Duration = Duration::from_millis(10);
-/// It is worth while to wait so much longer, if nothing is lost by it: otherwise each of 50,000 a second is a wake-up.
+/// A wait may be this much longer, if nothing is lost by it: otherwise each of 50,000 a second would be a wake-up.
 const WAKE_EVERY: Duration = Duration::from_millis(1);
-/// What one correction adds is paid off after that at the latest, or after the time that the rate is for.
+/// A correction is paid off within this time, or within the period of the rate.
 const MAX_CORRECTION: Duration = Duration::from_mins(1);
 
-/// Times are counted from `epoch` in parts of a nanosecond, as many as the rate has in its time: so none is rounded.
+/// Times are counted from `epoch` in parts of a nanosecond, as many as the rate has in its period: so none is rounded.
 #[derive(Debug, Clone)]
 pub struct RateLimiter {
     epoch: Instant,
-    /// Parts of a nanosecond.
+    /// The number of parts of a nanosecond.
     parts: u128,
-    /// What one costs, in parts.
+    /// The cost of one request, in parts.
     one: u128,
     burst: u128,
-    /// When all that was let through is paid off.
+    /// When everything that was let through is paid off.
     paid_off: u128,
 }
 
 impl RateLimiter {
-    /// `burst`: how many at once, `None`: 10 ms' worth. The first may go at once, and as many as the burst has.
+    /// `burst`: how many may start at once, `None`: 10 ms' worth. The limiter begins with a full burst.
     pub fn new(rate: Rate, burst: Option<u32>, epoch: Instant) -> Self {
         let mut limiter = Self { epoch, parts: 1, one: 1, burst: 1, paid_off: 0 };
         limiter.set(rate, burst, epoch);
         limiter
     }
 
-    /// Applies another rate from now on. What has been let through stays on the account, and is paid off at the new rate.
+    /// Applies another rate from now on. What has been let through is paid off at the new rate.
     pub fn set(&mut self, rate: Rate, burst: Option<u32>, now: Instant) {
         let owed = self.paid_off.saturating_sub(self.at(now)) as f64 / self.one as f64;
         self.parts = u128::from(rate.count.get());
@@ -48,7 +47,7 @@ impl RateLimiter {
         self.paid_off = self.at(now) + (owed * self.one as f64).ceil() as u128;
     }
 
-    /// Returns what replaces `earlier` where this rate holds from now on; `None`: no rate.
+    /// Returns the limiter that replaces `earlier` from now on; `None`: no rate.
     pub fn changed(earlier: Option<Self>, rate: Option<Rate>, burst: Option<u32>, now: Instant) -> Option<Self> {
         let rate = rate?;
         let Some(mut limiter) = earlier else { return Some(Self::new(rate, burst, now)) };
@@ -68,55 +67,55 @@ impl RateLimiter {
         if from <= at { now } else { now + self.time(from - at) }
     }
 
-    /// Takes `cost`, at the earliest time that it may be let through, and returns when that is. The next caller comes after
-    /// that: so callers that wait go in the order of their calls.
-    pub fn take(&mut self, cost: u64, now: Instant) -> Instant {
+    /// Spends `cost` at the earliest time that it may be let through, and returns that time. Later calls get later times,
+    /// so waiting callers proceed in the order of their calls.
+    pub fn spend(&mut self, cost: u64, now: Instant) -> Instant {
         let when = self.when(cost, now);
-        self.take_at(cost, when);
+        self.spend_at(cost, when);
         when
     }
 
-    /// Takes `cost` at this time, which is not before [`RateLimiter::when`] has said.
-    pub fn take_at(&mut self, cost: u64, when: Instant) {
+    /// Spends `cost` at this time, which must not be before [`RateLimiter::when`].
+    pub fn spend_at(&mut self, cost: u64, when: Instant) {
         self.paid_off = self.paid_off.max(self.at(when)) + u128::from(cost) * self.one;
     }
 
-    /// Corrects what was taken as `taken` and has cost `cost` in the end: the difference is returned, or paid off before anything
-    /// else is let through. What is returned is of no use where all is paid off already. Servers say what it has cost, which may
-    /// be wrong: paying it off takes no longer than the time of the rate, or [`MAX_CORRECTION`].
-    pub fn correct(&mut self, taken: u64, cost: u64, now: Instant) {
-        if cost > taken {
+    /// Replaces the estimate `estimate` by the final `cost`: the difference is refunded, or paid off before anything else is
+    /// let through. A refund has no effect if all is paid off already. Costs come from servers and may be wrong: paying one
+    /// off takes no longer than the period of the rate, or [`MAX_CORRECTION`].
+    pub fn correct(&mut self, estimate: u64, cost: u64, now: Instant) {
+        if cost > estimate {
             let most = MAX_CORRECTION.as_nanos().max(self.one) * self.parts;
-            let parts = (u128::from(cost - taken) * self.one).min(most);
+            let parts = (u128::from(cost - estimate) * self.one).min(most);
             self.paid_off = self.paid_off.max(self.at(now)) + parts;
         } else {
-            self.paid_off = self.paid_off.saturating_sub(u128::from(taken - cost) * self.one);
+            self.paid_off = self.paid_off.saturating_sub(u128::from(estimate - cost) * self.one);
         }
     }
 
-    /// Returns whether it is like a new one.
+    /// Returns whether its state equals that of a new limiter.
     pub fn is_as_new(&self, now: Instant) -> bool {
         self.paid_off <= self.at(now)
     }
 
-    /// Returns when to wake up for what may go at `when`: later, as far as nothing is lost by it.
+    /// Returns when to wake up for what may start at `when`: later, as far as nothing is lost by it.
     pub fn wake_at(&self, when: Instant) -> Instant {
         when + WAKE_EVERY.min(self.time((self.burst - self.one) / 4))
     }
 
-    /// Returns how long it takes to let so many through, at a cost of one each.
+    /// Returns how long it takes to let `count` requests through, at a cost of one each.
     pub fn time_for(&self, count: u64) -> Duration {
         self.time(u128::from(count) * self.one)
     }
 
-    /// Rounded up: never too early.
+    /// Rounds up, so that nothing starts too early.
     fn time(&self, parts: u128) -> Duration {
         Duration::from_nanos(u64::try_from(parts.div_ceil(self.parts)).unwrap_or(u64::MAX))
     }
 }
 
-/// A rate of requests: of those that are started, and of those that are sent. A request is started when its turn comes, and
-/// sent when it has a connection; were only the first limited, slow connections would let many be sent at once.
+/// Rate limiters of requests: of those that are started, and of those that are sent. A request is started when its turn
+/// comes, and sent when it has a connection. If only starts were limited, slow connections would let many be sent at once.
 #[derive(Debug, Clone)]
 pub struct RequestLimiter {
     pub starts: RateLimiter,
@@ -151,7 +150,7 @@ mod tests {
         text.parse().expect("a rate")
     }
 
-    /// The most that went in any stretch, beyond the rate: as many as the burst at the most.
+    /// Returns the most that were sent in any stretch, beyond the rate: at most the burst.
     fn worst(rate: Rate, sent: &[(Instant, u64)]) -> f64 {
         let mut worst = f64::MIN;
         // The balance of a bucket that never runs full: its highest rise above an earlier low.
@@ -167,30 +166,31 @@ mod tests {
     }
 
     #[test]
-    fn the_burst_is_what_was_asked_for_or_10_ms_worth_and_at_least_one() {
+    fn the_burst_is_the_given_one_or_10_ms_worth_and_at_least_one() {
         for (expected, text, burst) in
             [(1, "1/s", None), (1, "100/s", None), (500, "50000/s", None), (5, "10/s", Some(5)), (1, "1/10s", Some(1))]
         {
             let start = Instant::now();
             let mut limiter = RateLimiter::new(rate(text), burst, start);
-            let at_once = std::iter::repeat_with(|| limiter.take(1, start)).take_while(|when| *when == start).count();
+            let at_once = std::iter::repeat_with(|| limiter.spend(1, start)).take_while(|when| *when == start).count();
             assert_eq!(expected, at_once, "{text}");
         }
     }
 
     #[test]
-    fn a_cost_above_the_burst_is_taken_whole_and_then_paid_off() {
+    fn a_cost_above_the_burst_starts_at_a_full_bucket_and_is_paid_off_later() {
         let start = Instant::now();
         let mut limiter = RateLimiter::new(rate("10/s"), Some(2), start);
-        assert_eq!(start, limiter.take(50, start));
+        assert_eq!(start, limiter.spend(50, start));
         assert_eq!(start + Duration::from_millis(4900), limiter.when(1, start));
         assert_eq!(start + Duration::from_secs(5), limiter.when(50, start));
     }
 
     #[test]
-    fn what_was_taken_is_corrected_by_what_it_has_cost() {
-        // At 10 a second, with a burst of 10: taken, what it has cost, when the next 10 may go, in milliseconds.
-        for (expected, taken, cost) in [
+    fn an_estimate_is_corrected_by_the_final_cost() {
+        // At 10 a second, with a burst of 10: the estimate, the final cost, and when the next 10 may start, in
+        // milliseconds.
+        for (expected, estimate, cost) in [
             (1000, 10, 10),
             (0, 10, 0),
             (500, 10, 5),
@@ -203,38 +203,38 @@ mod tests {
         ] {
             let start = Instant::now();
             let mut limiter = RateLimiter::new(rate("10/s"), Some(10), start);
-            limiter.take(taken, start);
-            limiter.correct(taken, cost, start);
-            assert_eq!(start + Duration::from_millis(expected), limiter.when(10, start), "{taken} {cost}");
+            limiter.spend(estimate, start);
+            limiter.correct(estimate, cost, start);
+            assert_eq!(start + Duration::from_millis(expected), limiter.when(10, start), "{estimate} {cost}");
         }
     }
 
     #[test]
-    fn what_is_given_back_late_is_no_more_than_a_full_burst() {
+    fn a_late_refund_is_at_most_a_full_burst() {
         let start = Instant::now();
         let mut limiter = RateLimiter::new(rate("10/s"), Some(10), start);
-        limiter.take(10, start);
+        limiter.spend(10, start);
         let later = start + Duration::from_secs(60);
         limiter.correct(10, 0, later);
-        assert_eq!(later, limiter.take(10, later));
+        assert_eq!(later, limiter.spend(10, later));
         assert_eq!(later + Duration::from_secs(1), limiter.when(10, later));
-        // What it has cost beyond that is paid off from now on.
+        // The cost beyond the estimate is paid off from now on.
         let mut limiter = RateLimiter::new(rate("10/s"), Some(10), start);
-        limiter.take(10, start);
+        limiter.spend(10, start);
         limiter.correct(10, 20, later);
         assert_eq!(later + Duration::from_secs(1), limiter.when(10, later));
     }
 
     #[test]
-    fn another_rate_holds_from_now_on_and_what_was_let_through_stays_on_the_account() {
+    fn a_new_rate_applies_from_now_on_and_earlier_requests_are_paid_off() {
         let start = Instant::now();
         let mut limiter = RateLimiter::new(rate("1/s"), Some(1), start);
-        limiter.take(1, start);
+        limiter.spend(1, start);
         limiter.set(rate("10/s"), Some(1), start);
-        assert_eq!(start + Duration::from_millis(100), limiter.take(1, start));
-        // One that is far slower is paid off at the rate that is wanted now.
+        assert_eq!(start + Duration::from_millis(100), limiter.spend(1, start));
+        // A debt of a far slower rate is paid off at the new rate.
         let mut limiter = RateLimiter::new(rate("1/d"), Some(1), start);
-        limiter.take(7, start);
+        limiter.spend(7, start);
         limiter.set(rate("2/s"), Some(1), start);
         assert_eq!(start + Duration::from_millis(3500), limiter.when(1, start));
         limiter.set(rate("1/m"), Some(1), start);
@@ -242,7 +242,7 @@ mod tests {
     }
 
     proptest! {
-        /// A caller that waits as told is never early; and as long as one waits, nothing of the rate is lost.
+        /// A caller that waits until `when` is never early; and while one waits, nothing of the rate is lost.
         #[test]
         fn no_stretch_of_time_has_more_than_its_burst_and_its_rate_nor_much_less(
             count in 1_u32..100_000,
@@ -262,7 +262,7 @@ mod tests {
                     idle = true;
                 }
                 let cost = if kind == 1 { cost } else { 1 };
-                let when = limiter.take(cost, now);
+                let when = limiter.spend(cost, now);
                 prop_assert!(when >= now);
                 now = when;
                 sent.push((when, cost));

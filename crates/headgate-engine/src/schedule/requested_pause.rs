@@ -1,16 +1,15 @@
 //! The pause that a response requests.
 //!
-//! `Retry-After` (RFC 9110 section 10.2.3) counts where it speaks of this host and of now: 413, 429, 503 and redirects.
-//! There it takes precedence, even if it says "at once". Otherwise the fields that tell of a quota count, in all
-//! spellings that are common: `RateLimit` (draft-ietf-httpapi-ratelimit-headers, `rate_limit.rs`),
-//! `RateLimit-Remaining` and `-Reset` of its older drafts, `X-RateLimit-*`, `X-Rate-Limit-*`, and a quota each for
-//! requests and tokens as language models have them. They ask to wait only where nothing remains, or where the request
-//! was refused (429, 503) and it is not said how much remains. Of several quotas that are used up, the one that lasts
-//! longest counts.
+//! `Retry-After` (RFC 9110 section 10.2.3) counts where it applies to this host and to now: 413, 429, 503 and redirects.
+//! There it takes precedence, even if it is zero. Otherwise quota fields count, in all common spellings: `RateLimit`
+//! (draft-ietf-httpapi-ratelimit-headers, `rate_limit.rs`), `RateLimit-Remaining` and `-Reset` of its older drafts,
+//! `X-RateLimit-*`, `X-Rate-Limit-*`, and the separate quotas for requests and tokens of language models. They request a
+//! pause only if nothing remains, or if the request was refused (429, 503) and the remaining quota is not stated. Of
+//! several quotas that are used up, the one that lasts longest counts.
 //!
 //! Times are relative to the response's own `Date`, so that it doesn't matter if a server's clock is wrong.
 //!
-//! Every response passes here. One that says nothing costs a comparison of each name's first letter and length.
+//! Every response is checked. One without such fields costs a comparison of each name's first letter and length.
 
 mod quota;
 mod rate_limit;
@@ -23,29 +22,29 @@ use quota::Quota;
 
 use crate::model::headers::HeadersRef;
 
-/// A number above it is a time since 1970, in seconds; a smaller one is a number of seconds.
+/// A larger number is a time since 1970, in seconds; a smaller one is a number of seconds.
 const MIN_EPOCH_S: f64 = 1e9;
-/// A number above it is a time since 1970 in milliseconds.
+/// A larger number is a time since 1970 in milliseconds.
 const MIN_EPOCH_MS: f64 = 1e11;
 /// A year of the Gregorian calendar on average.
 const YEAR_MS: u64 = 31_556_952_000;
 
-/// Returns how long a response with these headers, received at this time since 1970, asks to wait, from the moment it came.
-/// Zero: the request may be sent again at once. Servers are believed whatever they say, so that it may be more than can be added
-/// to an `Instant`.
+/// Returns the pause that a response with these headers, received at this time since 1970, requests, from the moment it
+/// came. Zero: the request may be resent at once. Servers are trusted whatever they send, so that it may be more than can
+/// be added to an `Instant`.
 pub fn requested_pause(status: u16, headers: HeadersRef<'_>, now_unix_ms: u64) -> Option<Duration> {
-    let mut says_something = false;
-    headers.for_each(|name, _| says_something |= Field::of(name).is_some());
-    if !says_something {
+    let mut has_pause_fields = false;
+    headers.for_each(|name, _| has_pause_fields |= Field::of(name).is_some());
+    if !has_pause_fields {
         return None;
     }
-    let mut said = Said::new(status, server_time_ms(headers, now_unix_ms));
+    let mut fields = PauseFields::new(status, server_time_ms(headers, now_unix_ms));
     headers.for_each(|name, value| {
         if let (Some(field), Ok(value)) = (Field::of(name), std::str::from_utf8(value)) {
-            said.read(field, value.trim());
+            fields.read(field, value.trim());
         }
     });
-    said.pause()
+    fields.pause()
 }
 
 /// Returns the server's time.
@@ -65,11 +64,11 @@ enum Field {
     RateLimit,
     Remaining(Spelling),
     Reset(Spelling),
-    /// Takes the place of [`Spelling::Vendor`]'s reset, which is a time: Discord sends both.
+    /// Replaces [`Spelling::Vendor`]'s reset, which is a time: Discord sends both.
     ResetAfter,
 }
 
-/// Each has a quota of its own.
+/// Each spelling has a quota of its own.
 #[derive(Debug, Clone, Copy)]
 enum Spelling {
     Draft,
@@ -80,7 +79,7 @@ enum Spelling {
 }
 
 impl Field {
-    /// The names differ in length, so that no more than one is compared.
+    /// The names differ in length, so that at most one is compared.
     fn of(name: &str) -> Option<Self> {
         if !matches!(name.as_bytes().first(), Some(b'R' | b'r' | b'X' | b'x')) {
             return None;
@@ -105,9 +104,9 @@ impl Field {
     }
 }
 
-/// What was read.
+/// The fields that were read.
 #[derive(Debug)]
-struct Said {
+struct PauseFields {
     retry_after_counts: bool,
     is_refused: bool,
     server_time_ms: u64,
@@ -118,7 +117,7 @@ struct Said {
     rate_limit_is_malformed: bool,
 }
 
-impl Said {
+impl PauseFields {
     fn new(status: u16, server_time_ms: u64) -> Self {
         Self {
             retry_after_counts: matches!(status, 300..400 | 413 | 429 | 503),
@@ -180,7 +179,7 @@ impl Said {
     }
 }
 
-/// A length of time: a number of seconds, or with units as in `1h2m3.5s`, `6m0s` and `12ms` (Go's durations).
+/// Parses a length of time: a number of seconds, or with units as in `1h2m3.5s`, `6m0s` and `12ms` (Go's durations).
 fn span_ms(value: &str) -> Option<u64> {
     seconds_ms(value).or_else(|| duration_ms(value))
 }
@@ -209,7 +208,7 @@ fn duration_ms(value: &str) -> Option<u64> {
     (!value.is_empty()).then_some(ms.ceil() as u64)
 }
 
-/// Not `inf`, `1e9` or `-1`, which `f64` would take.
+/// Parses a number; `f64` alone would accept `inf`, `1e9` or `-1`.
 fn decimal(value: &str) -> Option<f64> {
     if value.chars().all(is_of_number) { value.parse().ok() } else { None }
 }
@@ -218,15 +217,15 @@ fn is_of_number(c: char) -> bool {
     c.is_ascii_digit() || c == '.'
 }
 
-/// When an HTTP date of any of the three forms is, since 1970.
+/// Returns the milliseconds since 1970 of an HTTP date of any of the three forms.
 fn date_ms(value: &str, now_unix_ms: u64) -> Option<u64> {
     let whole = with_century(value, now_unix_ms);
     let date = httpdate::parse_http_date(whole.as_deref().unwrap_or(value)).ok()?;
     Some(date.duration_since(UNIX_EPOCH).ok()?.as_millis() as u64)
 }
 
-/// `Sunday, 06-Nov-94 08:49:37 GMT` with its whole year. RFC 9110 section 5.6.7: it isn't more than 50 years from now,
-/// whereas `httpdate` takes it to be of 1970 to 2069 and refuses a later one for its day of the week.
+/// Returns `Sunday, 06-Nov-94 08:49:37 GMT` with its whole year. RFC 9110 section 5.6.7: it isn't more than 50 years from
+/// now, whereas `httpdate` reads 1970 to 2069 and refuses a later one for its day of the week.
 fn with_century(value: &str, now_unix_ms: u64) -> Option<String> {
     let (weekday, date) = value.split_once(", ").filter(|_| value.is_ascii())?;
     let mut parts = date.get(..9).filter(|_| date.len() == 22)?.split('-');

@@ -1,8 +1,8 @@
 //! Decides whether and when a row is retried after a failed attempt, and what an attempt shows about its host and the network.
 //!
 //! Delays have full jitter: a random time up to a bound that doubles with each attempt, so that rows that failed together
-//! don't come back together (M. Brooker, "Exponential Backoff And Jitter", AWS 2015). What a server may have acted on is only
-//! sent again if that does no harm (RFC 9110 section 9.2.2).
+//! don't come back together (M. Brooker, "Exponential Backoff And Jitter", AWS 2015). A request that a server may have
+//! acted on is resent only if that does no harm (RFC 9110 section 9.2.2).
 
 use std::time::{Duration, Instant};
 
@@ -16,16 +16,16 @@ use crate::model::status_set::StatusSet;
 /// The end of an attempt, as far as decisions depend on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AttemptEnd {
-    /// Of the response head; `None`: none came.
+    /// The status of the response; `None`: no headers came.
     pub status: Option<u16>,
     /// Why there is no complete response, if there is none.
     pub error: Option<ErrorKind>,
-    /// The next attempt would end in the same way: the name does not exist. Or there is no next one, since the response was
-    /// handed out.
+    /// Whether no further attempt is useful: it would end in the same way, as the hostname does not exist, or the response
+    /// was handed out.
     pub is_lasting: bool,
-    /// The host refused the connection, or one side the other in the TLS handshake.
+    /// Whether the host refused the connection, or either end the TLS handshake.
     pub is_refused: bool,
-    /// It waited for something of this process, and shows nothing about its host.
+    /// Whether it waited for something of this process, and so shows nothing about its host.
     pub is_ours: bool,
 }
 
@@ -33,20 +33,20 @@ pub struct AttemptEnd {
 #[derive(Debug, Clone, Copy)]
 pub struct FinishedAttempt {
     pub end: AttemptEnd,
-    /// Only the response head has come, and its body is handed out: unless the row is retried, it stays in flight until
+    /// Whether only the headers have come, and the body is handed out: unless the row is retried, it stays in flight until
     /// [`Scheduler::release`](super::scheduler::Scheduler::release).
     pub body_continues: bool,
     /// Attempts of the row that ended before this one.
     pub before: Option<Before>,
-    /// When the first of all began.
+    /// When the first of all attempts began.
     pub first: Instant,
     /// When this one began, at the host that it ended at.
     pub started: Instant,
-    /// Sending the request twice has the effect of sending it once, or the server can tell.
+    /// Whether a second request has the effect of a single one, or the server can recognise it.
     pub may_repeat: bool,
-    /// A server has acted on it before, and what ended was a request for what came of that (RFC 9110 section 15.4.4).
+    /// Whether a server has acted on it before, and this request fetches the result (RFC 9110 section 15.4.4).
     pub was_acted_on: bool,
-    /// For how long the server asks to be left alone; zero: the request may be sent again at once.
+    /// The pause that the server requested; zero: the request may be resent at once.
     pub requested_pause: Option<Duration>,
     /// When the host last responded, as far as the engine knows.
     pub responded_at: Option<Instant>,
@@ -56,9 +56,10 @@ pub struct FinishedAttempt {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Retry {
     No,
-    /// It does not, since the server may have acted on the request, and could not tell a second one from the first.
+    /// No attempt follows, since the server may have acted on the request, and could not distinguish a second one from the
+    /// first.
     NotRepeatable,
-    /// Not before this time.
+    /// The next attempt starts at this time.
     At(Instant),
 }
 
@@ -67,26 +68,27 @@ impl AttemptEnd {
         Self { status: Some(status), error: None, is_lasting: false, is_refused: false, is_ours: false }
     }
 
-    /// `status`: of the response head, if one came.
+    /// `status`: of the response, if headers came.
     pub fn failed(status: Option<u16>, failure: &Failure) -> Self {
         let Failure { kind, is_lasting, is_refused, is_ours, .. } = *failure;
         Self { status, error: Some(kind), is_lasting, is_refused, is_ours }
     }
 
     pub fn of(outcome: OutcomeRef<'_>) -> Self {
-        let status = outcome.answer.map(|answer| answer.status);
+        let status = outcome.response.map(|response| response.status);
         match outcome.failure {
             Some(failure) => Self::failed(status, failure),
             None => Self { status, error: None, is_lasting: false, is_refused: false, is_ours: false },
         }
     }
 
-    /// Returns whether a row whose last attempt ended so has failed: without a complete response, or with a status in `fail_on`.
+    /// Returns whether a row whose last attempt ended so has failed: without a complete response, or with a status in
+    /// `fail_on`.
     pub fn is_failure(&self, fail_on: &StatusSet) -> bool {
         self.error.is_some() || self.status.is_some_and(|status| fail_on.contains(status))
     }
 
-    /// Returns whether the user wants another attempt after one that ended so.
+    /// Returns whether `on` includes such an end of an attempt.
     pub fn is_retryable(&self, on: &RetryOn) -> bool {
         let is_listed = match (self.error, self.status) {
             (Some(kind), _) => on.has_kind(kind),
@@ -96,17 +98,18 @@ impl AttemptEnd {
     }
 
     /// Returns whether a complete response came that does not ask for less load.
-    pub fn is_answer(&self) -> bool {
+    pub fn is_response(&self) -> bool {
         matches!(self.error, None | Some(ErrorKind::UnexpectedAnswer)) && self.evidence() == HostEvidence::Responded
     }
 
-    /// Returns what it shows about the host.
+    /// Returns the evidence about the host.
     pub fn evidence(&self) -> HostEvidence {
         match (self.status, self.error.map(ErrorKind::host_evidence)) {
             (Some(429 | 502 | 503 | 504), _) => HostEvidence::Overloaded,
             (Some(_), _) => HostEvidence::Responded,
             _ if self.is_ours => HostEvidence::Nothing,
-            // A name that does not exist and a refused certificate end their rows at once: there is nothing to probe for.
+            // A hostname that does not exist and a refused certificate end their rows at once: there is nothing to probe
+            // for.
             (None, Some(HostEvidence::Silent)) if self.is_lasting || self.shows_a_refused_handshake() => {
                 HostEvidence::Nothing
             }
@@ -114,7 +117,7 @@ impl AttemptEnd {
         }
     }
 
-    /// Returns what it shows about the network.
+    /// Returns the evidence about the network.
     pub fn network_evidence(&self) -> NetworkEvidence {
         if self.status.is_some() || self.evidence() == HostEvidence::Responded {
             return NetworkEvidence::Response;
@@ -133,7 +136,7 @@ impl AttemptEnd {
         self.error == Some(ErrorKind::Tls) && self.is_refused
     }
 
-    /// Returns whether it may be caused by too many requests at once.
+    /// Returns whether too many simultaneous requests may be the cause.
     pub fn is_overload(&self) -> bool {
         match self.error {
             Some(kind) => kind.load_evidence() == LoadEvidence::MaybeOverload,
@@ -207,30 +210,30 @@ mod tests {
     }
 
     #[test]
-    fn what_may_be_otherwise_the_next_time_is_retried() {
-        let (rules, asked) = (Retrying::default(), attempt(Instant::now(), ended(None, None)));
+    fn temporary_failures_are_retried() {
+        let (rules, attempted) = (Retrying::default(), attempt(Instant::now(), ended(None, None)));
         for kind in ErrorKind::ALL {
             use ErrorKind as Kind;
             let expected = matches!(
                 kind,
                 Kind::Connect | Kind::Resolve | Kind::Proxy | Kind::Closed | Kind::Timeout | Kind::ConnectTimeout
             );
-            assert_eq!(expected, is_retried(&rules, ended(Some(*kind), None), &asked), "{kind}");
+            assert_eq!(expected, is_retried(&rules, ended(Some(*kind), None), &attempted), "{kind}");
             assert_eq!(expected, kind.by_default() == ByDefault::Retried, "{kind}");
         }
         for status in [200, 301, 400, 401, 404, 408, 425, 429, 500, 501, 502, 503, 504, 505] {
             let expected = matches!(status, 408 | 425 | 429 | 500 | 502 | 503 | 504);
-            assert_eq!(expected, is_retried(&rules, ended(None, Some(status)), &asked), "{status}");
+            assert_eq!(expected, is_retried(&rules, ended(None, Some(status)), &attempted), "{status}");
         }
         let no_such_name = AttemptEnd { is_lasting: true, ..ended(Some(ErrorKind::Resolve), None) };
-        assert!(!is_retried(&rules, no_such_name, &asked));
-        // The head of an answer came, and its body did not.
-        assert!(is_retried(&rules, ended(Some(ErrorKind::Closed), Some(200)), &asked));
-        assert!(!is_retried(&rules, ended(Some(ErrorKind::BodyTooLarge), Some(503)), &asked));
+        assert!(!is_retried(&rules, no_such_name, &attempted));
+        // The headers of a response came, and its body did not.
+        assert!(is_retried(&rules, ended(Some(ErrorKind::Closed), Some(200)), &attempted));
+        assert!(!is_retried(&rules, ended(Some(ErrorKind::BodyTooLarge), Some(503)), &attempted));
     }
 
     #[test]
-    fn what_a_server_may_have_acted_on_is_sent_again_only_if_that_does_no_harm() {
+    fn a_request_that_may_have_been_processed_is_resent_only_if_that_does_no_harm() {
         let rules = Retrying::default();
         let post = FinishedAttempt { may_repeat: false, ..attempt(Instant::now(), ended(None, Some(500))) };
         for (expected, end) in [
@@ -248,14 +251,14 @@ mod tests {
         }
         let acted_on = FinishedAttempt { was_acted_on: true, ..post };
         assert!(!is_retried(&rules, ended(Some(ErrorKind::Connect), None), &acted_on));
-        let told = FinishedAttempt { requested_pause: Some(Duration::ZERO), ..post };
-        assert!(is_retried(&rules, ended(None, Some(503)), &told));
+        let at_once = FinishedAttempt { requested_pause: Some(Duration::ZERO), ..post };
+        assert!(is_retried(&rules, ended(None, Some(503)), &at_once));
         let retry = post.retry(&rules, post.started, &mut fastrand::Rng::with_seed(1));
         assert_eq!(Retry::NotRepeatable, retry);
     }
 
     #[test]
-    fn what_a_row_waited_for_on_its_way_counts_for_its_deadline() {
+    fn the_time_that_a_row_waited_during_its_redirects_counts_for_its_deadline() {
         let first = Instant::now();
         let started = first + Duration::from_secs(9);
         let rules = Retrying { deadline: Some(Duration::from_secs(5)), ..Retrying::default() };
@@ -288,7 +291,7 @@ mod tests {
             // A handshake that breaks off, and a certificate that is not trusted.
             (HostEvidence::Silent, NetworkEvidence::Nothing, failed(Kind::Tls)),
             (HostEvidence::Nothing, NetworkEvidence::Works, refused(Kind::Tls)),
-            // Waiting for a connection of ours to close.
+            // An attempt that waited for one of our connections to close.
             (
                 HostEvidence::Nothing,
                 NetworkEvidence::Nothing,

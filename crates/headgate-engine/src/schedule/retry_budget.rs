@@ -1,14 +1,14 @@
-//! The retry budget of a host: retries are at most a fifth of first attempts (the default of Finagle and tower, too), so that
-//! retries do not make an outage worse. A retry for which the budget has nothing left waits; it does not fail.
+//! The retry budget of a host: retries are at most a fifth of first attempts (the default of Finagle and tower, too), so
+//! that retries do not make an outage worse. When the budget is used up, a retry waits; it does not fail.
 //!
-//! Once a host has no new rows, retries are its only load. Then they may come as often as its first attempts did before, or a
-//! fifth as often while the host is not well; and a retry that gets a response makes room for another.
+//! Once a host has no new rows, retries are its only load. Then they may come as often as its first attempts did before, or
+//! a fifth as often while the host is unhealthy. A retry that gets a response allows another one.
 
 use std::time::{Duration, Instant};
 
 /// The retries that each first attempt adds.
 const SHARE: f64 = 0.2;
-/// The initial retries, and below those that are added per second in any case: few rows are retried without a delay.
+/// The initial retries, up to which some are added per second in any case: few retries wait for the budget.
 const RESERVE: f64 = 10.0;
 const RESERVE_PER_S: f64 = 10.0;
 /// The largest number of saved retries.
@@ -25,7 +25,7 @@ pub enum Load {
 pub struct RetryBudget {
     left: f64,
     counted: Instant,
-    /// First attempts, and from when to when they were made.
+    /// The number of first attempts, and when the first and the last were made.
     firsts: u64,
     began: Instant,
     last: Instant,
@@ -67,21 +67,21 @@ impl RetryBudget {
         self.last = now;
     }
 
-    /// A retry got a response, and the host has no new rows.
+    /// Records that a retry got a response, if the host has no new rows.
     pub fn useful_retry(&mut self) {
         self.left = (self.left + 1.0).min(MOST);
     }
 
-    /// When the next retry may start, which is `now` or later.
+    /// Returns when the next retry may start, which is `now` or later.
     pub fn when(&mut self, load: Load, now: Instant) -> Instant {
         let per_s = self.per_s(load);
         self.count(per_s, now);
         let missing = (1.0 - self.left).max(0.0);
-        // Rounded up, so that it is there by then.
+        // Rounded up, so that it is available by then.
         if missing > 0.0 { now + Duration::from_secs_f64(missing / per_s) + Duration::from_nanos(1) } else { now }
     }
 
-    /// A retry starts.
+    /// Records the start of a retry.
     pub fn retry(&mut self) {
         self.left -= 1.0;
     }
@@ -105,14 +105,14 @@ mod tests {
                 now += Duration::from_millis(pause_ms);
                 (0..new).for_each(|_| budget.first_attempt(now));
                 firsts += new;
-                // As many as may be: an outage.
+                // An outage: as many retries as possible.
                 while budget.when(Load::NewRows, now) == now {
                     budget.retry();
                     retries += 1;
                 }
                 let reserve = RESERVE + (now - start).as_secs_f64() * RESERVE_PER_S;
                 prop_assert!(f64::from(retries) <= SHARE * f64::from(firsts) + reserve + 1e-6);
-                // And a caller that waits until then does not wait again.
+                // A caller that waits until then does not wait again.
                 let when = budget.when(Load::NewRows, now);
                 prop_assert!(when - now <= Duration::from_millis(101));
                 prop_assert_eq!(when, budget.clone().when(Load::NewRows, when));
@@ -125,7 +125,7 @@ mod tests {
         for (host_is_well, expected) in [(true, 11_000), (false, 3_000)] {
             let load = Load::OnlyRetries { host_is_well };
             let retries = retries_in_20_s(load);
-            // What was saved up, and 500 or 100 a second.
+            // The saved retries, and 500 or 100 a second.
             assert!((expected - 120..expected + 120).contains(&retries), "{retries} for {load:?}");
         }
     }

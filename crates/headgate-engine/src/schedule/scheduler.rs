@@ -1,12 +1,13 @@
 //! The scheduler of a run: decides which row starts next and what follows an attempt that has ended, under limits, pauses and
 //! retries, over all hosts and for all workers.
 //!
-//! Rows wait under their host, in the order in which they came. A host stands in one list at the most: those of which a row
-//! may start, in the order of these rows; or those that wait for a time. So whatever happens changes one host, and what starts
-//! next is found at the front of a list, however many hosts there are.
+//! Rows wait under their host, in the order in which they came. A host is in at most one list: hosts of which a row may
+//! start, in the order of these rows; or hosts that wait for a time. So each event changes one host, and the next row is at
+//! the front of a list, however many hosts there are.
 //!
-//! Pure: times are passed in. They are awake times (see [`StallClock`]): in a stall, no host gets older and no rate limiter fills
-//! up. What bounds it: the look-ahead (`look_ahead.rs`), the number of hosts (`host_queues.rs`), and what is in flight.
+//! Pure: times are passed in. They are awake times (see [`StallClock`]): in a stall, no host gets older and no rate limiter
+//! fills up. It is bounded by the look-ahead (`look_ahead.rs`), the number of hosts (`host_queues.rs`), and what is in
+//! flight.
 
 mod finishing;
 mod readiness;
@@ -33,20 +34,20 @@ use crate::model::random::Rng;
 use crate::model::row::Row;
 use crate::model::stall::{StallClock, StallFigures};
 
-/// Hosts that asked for a pause, named one by one.
+/// The maximum number of hosts whose pauses are counted by name.
 const MAX_NAMED_PAUSES: usize = 20;
 
 /// Turns before this one are of rows that were redirected.
 const FIRST_TURN: u64 = 1 << 62;
 
-/// What a run has asked for.
+/// The options of a run that limit requests.
 #[derive(Debug, Clone)]
 pub struct Rules {
     pub limits: Limits,
     pub retrying: Retrying,
-    /// In flight at the most, over all hosts.
+    /// The maximum number of attempts in flight, over all hosts.
     pub concurrency: u32,
-    /// Of the body of rows that bring none.
+    /// The size of the body of rows without one of their own.
     pub body_bytes: u64,
 }
 
@@ -59,7 +60,7 @@ impl Rules {
             Some(CostOf::Column(_)) => extra.and_then(|extra| extra.cost).unwrap_or(1),
             Some(CostOf::BodyBytes) => {
                 let own = extra.and_then(|extra| Some((extra.cost, extra.body.as_ref()?)));
-                own.map_or(self.body_bytes, |(weighed, body)| weighed.unwrap_or(body.held_bytes() as u64))
+                own.map_or(self.body_bytes, |(weighed, body)| weighed.unwrap_or(body.bytes_in_memory() as u64))
             }
         }
     }
@@ -72,9 +73,9 @@ pub struct SchedulerFigures {
     pub now: Option<ThrottledBy>,
     /// The throttled host that most rows wait for.
     pub host: Option<HostFigures>,
-    /// Rows that wait, over all hosts.
+    /// Waiting rows, over all hosts.
     pub waiting: u64,
-    /// Pauses that hosts asked for, by the name of the first of them.
+    /// Requested pauses, by the names of the first hosts.
     pub pauses: BTreeMap<Box<str>, u64>,
     /// Hosts that are paused now.
     pub paused_hosts: u64,
@@ -99,7 +100,7 @@ pub struct Scheduler {
     /// Hosts of which a row may start, by the turn of that row.
     ready: BTreeSet<(u64, HostIndex)>,
     timers: BTreeSet<(Instant, HostIndex)>,
-    /// Rows that lead to no host, and so are throttled by nothing.
+    /// Rows without a valid host, which nothing throttles.
     hostless: VecDeque<Row>,
     failing: VecDeque<(Row, Failure)>,
     look_ahead: LookAhead,
@@ -107,30 +108,30 @@ pub struct Scheduler {
     /// Hosts that responded in an earlier run of the job, as far as they are known.
     responded_earlier: HashSet<Box<str>>,
     next_turn: u64,
-    /// The turn of the next row that was redirected: those come before all others.
+    /// The turn of the next row that was redirected: those start before all other rows.
     next_redirected_turn: u64,
-    /// Rows that were read before have ordinals up to this one.
+    /// The highest ordinal so far: rows up to it were read before.
     newest: Option<u64>,
-    /// Hosts that have few rows left here, while others of theirs were deferred.
+    /// Hosts with few rows left here, while more of theirs were deferred.
     hungry_hosts: usize,
-    /// Rows that are deferred, over all hosts.
+    /// Deferred rows, over all hosts.
     deferred: u64,
     /// Hosts that have a circuit breaker.
     unhealthy: usize,
-    /// Not before, hosts are looked for that are healthy again without further requests.
+    /// The time of the next search for hosts that have become healthy without further requests.
     forget_after: Option<Instant>,
-    /// Rows that wait, by what for.
+    /// Waiting rows, by what they wait for.
     waiting: [u64; ThrottledBy::ALL.len()],
     throttled: ThrottledTime,
     pauses: BTreeMap<Box<str>, u64>,
     is_paused: bool,
     is_stopped: bool,
-    /// Rows whose attempts fail after a stop, and would be retried, are left undone for a later run.
+    /// Whether rows whose attempts fail after a stop, and would be retried, are left undone for a later run.
     leaves_undone: bool,
 }
 
 impl Scheduler {
-    /// `can_defer`: rows that can't wait here can be read again.
+    /// `can_defer`: rows that don't fit here can be read again.
     pub fn new(rules: Rules, can_defer: bool, seed: u64, now: Instant) -> Self {
         Self::bounded(rules, can_defer, seed, now, (MAX_ROWS, MAX_BYTES, MAX_HOSTS))
     }
@@ -181,7 +182,7 @@ impl Scheduler {
         self
     }
 
-    /// Notes hosts that have responded in an earlier run of the job.
+    /// Records hosts that have responded in an earlier run of the job.
     #[must_use]
     pub fn resuming(mut self, responders: HashSet<Box<str>>) -> Self {
         if !responders.is_empty() {
@@ -195,7 +196,7 @@ impl Scheduler {
         &self.rules
     }
 
-    /// Returns whether rows have to come through here: something is limited, a host is unhealthy, or rows wait here.
+    /// Returns whether rows must pass through here: something is limited, a host is unhealthy, or rows wait here.
     pub fn is_needed(&self) -> bool {
         !self.rules.limits.is_none()
             || self.unhealthy > 0
@@ -214,8 +215,8 @@ impl Scheduler {
     /// Returns whether more rows could start something that those here can't.
     pub fn wants_rows(&self) -> bool {
         let nothing_is_next = self.ready.is_empty() && self.hostless.is_empty() && self.failing.is_empty();
-        // Only a worker that asks for rows learns that there are none.
-        self.is_empty() || nothing_is_next && self.look_ahead.takes_rows() && !self.starts_nothing()
+        // Only a worker that requests rows learns that there are none.
+        self.is_empty() || nothing_is_next && self.look_ahead.accepts_rows() && !self.starts_nothing()
     }
 
     /// Returns whether deferred rows should be read again.
@@ -232,13 +233,13 @@ impl Scheduler {
         self.look_ahead.has_deferred()
     }
 
-    /// Takes the rows that were deferred since the last call.
-    pub fn take_deferred(&mut self) -> Vec<u64> {
-        self.look_ahead.take_deferred()
+    /// Returns the rows that were deferred since the last call.
+    pub fn drain_deferred(&mut self) -> Vec<u64> {
+        self.look_ahead.drain_deferred()
     }
 
-    /// Returns what to do at this time: to start or fail a row, or to wait. To be called until it says to wait, and again when
-    /// something has happened.
+    /// Returns the next action at this time: to start or fail a row, or to wait. Call it until it returns a wait, and again
+    /// when something has happened.
     pub fn next(&mut self, now: Instant) -> Decision {
         let may_start = !self.is_paused && !self.is_stopped;
         if may_start {
@@ -259,16 +260,16 @@ impl Scheduler {
             return self.wait(Some(ThrottledBy::Network), until, now);
         }
         while let Some((_, index)) = self.ready.first().copied() {
-            let (readiness, next) = self.hosts.at(index).look(now);
+            let (readiness, next) = self.hosts.at(index).evaluate(now);
             let Some(next) = next.filter(|_| matches!(readiness, Readiness::Ready(_))) else {
                 self.settle(index, now);
                 continue;
             };
             if let Some((by, until)) = self.throttled_by_run(index, next, now) {
-                // Rows whose time comes meanwhile are looked at then.
+                // Rows that become due meanwhile are started then.
                 return self.wait(Some(by), Some(until), now);
             }
-            let Some(row) = self.hosts.at(index).take(next) else {
+            let Some(row) = self.hosts.at(index).remove_next(next) else {
                 self.settle(index, now);
                 continue;
             };
@@ -284,9 +285,9 @@ impl Scheduler {
         if let Some(fail) = self.next_failing() {
             return fail;
         }
-        // Hosts that have no rows left have no timer, and still occupy the table for a while.
-        let look_again = self.hosts.look_again_at(now);
-        let until = self.timers.first().map(|(time, _)| *time).into_iter().chain(look_again).min();
+        // Hosts without rows have no timer, and still occupy the table for a while.
+        let next_eviction = self.hosts.next_eviction_at(now);
+        let until = self.timers.first().map(|(time, _)| *time).into_iter().chain(next_eviction).min();
         self.wait(self.throttled_most_by(), until, now)
     }
 
@@ -300,7 +301,7 @@ impl Scheduler {
         Decision::wait(until)
     }
 
-    /// Returns what keeps all hosts from starting anything, and until when.
+    /// Returns what throttles all hosts, and until when.
     fn throttled_by_run(&mut self, index: HostIndex, next: NextRow, now: Instant) -> Option<(ThrottledBy, Instant)> {
         let at = |limiter: &RateLimiter, cost| {
             let when = limiter.when(cost, now);
@@ -318,24 +319,24 @@ impl Scheduler {
         let host = self.hosts.at(index);
         host.in_flight += 1;
         match row.before() {
-            // It is a part of an attempt that was counted elsewhere.
+            // It is part of an attempt that was counted at another host.
             _ if row.chain().is_some() => {}
             None => host.retry_budget.first_attempt(now),
             Some(_) => host.retry_budget.retry(),
         }
         self.network.started(now);
         for limiter in host.limiter.iter_mut().chain(self.rate.iter_mut()) {
-            limiter.starts.take_at(1, now);
+            limiter.starts.spend_at(1, now);
         }
         if let Some(limiter) = &mut self.cost {
-            limiter.take_at(cost, now);
+            limiter.spend_at(cost, now);
         }
         self.settle(index, now);
     }
 
     fn too_late(&self, row: &Row, now: Instant) -> Option<Failure> {
         let deadline = self.rules.retrying.deadline?;
-        // Rows tell real times, and a caller that waits for one waits in real time.
+        // Rows have real times, and a caller that waits for one waits in real time.
         let (began, now) = match row.first_began()? {
             began if row.reply_to().is_some() => (began, self.clock.real(now)),
             began => (self.clock.awake(began), now),
@@ -350,11 +351,11 @@ impl Scheduler {
         })
     }
 
-    /// Corrects what a row in flight was taken to cost.
+    /// Corrects the estimated cost of a row in flight.
     pub fn correct_cost(&mut self, row: &Row, cost: u64, now: Instant) {
-        let taken = self.rules.cost_of(row);
+        let estimate = self.rules.cost_of(row);
         if let Some(limiter) = &mut self.cost {
-            limiter.correct(taken, cost, now);
+            limiter.correct(estimate, cost, now);
         }
     }
 
@@ -365,7 +366,7 @@ impl Scheduler {
         let mut limiters = [of_host, self.rate.as_mut()].map(|limiter| limiter.map(|limiter| &mut limiter.sends));
         let when = limiters.iter().flatten().map(|limiter| limiter.when(1, now)).max().unwrap_or(now);
         for limiter in limiters.iter_mut().flatten() {
-            limiter.take_at(1, when);
+            limiter.spend_at(1, when);
         }
         when
     }
@@ -390,7 +391,7 @@ impl Scheduler {
         }
         for index in self.hosts.indices() {
             let Some(host) = self.hosts.get(index) else { continue };
-            for row in host.take_all() {
+            for row in host.drain() {
                 self.look_ahead.leaves(&row);
             }
             self.settle(index, now);

@@ -3,8 +3,8 @@
 //! While nothing is limited and all hosts are healthy, rows start in their order, and [`Slots::next`] decides without a lock.
 //! Otherwise the worker passes what it has drawn to the [`Scheduler`](super::scheduler::Scheduler), which all workers share.
 //!
-//! Pure: it neither waits nor asks the time. As many rows are in flight as there are lanes, and at most one chunk more has been
-//! drawn.
+//! Pure: it neither waits nor reads a clock. At most as many rows are in flight as there are lanes, and at most one chunk
+//! more has been drawn.
 
 use std::collections::VecDeque;
 use std::time::Instant;
@@ -12,7 +12,7 @@ use std::time::Instant;
 use super::decision::Decision;
 use crate::model::row::Row;
 
-/// Rows drawn at a time at the most.
+/// The maximum number of rows drawn at a time.
 pub const MAX_CHUNK_ROWS: usize = 64;
 
 #[derive(Debug)]
@@ -20,45 +20,45 @@ pub struct Slots {
     lanes: usize,
     in_use: usize,
     input_ended: bool,
-    /// What is in flight has until then, and nothing new is started: the run was stopped.
+    /// `Some`: the run was stopped. Nothing new starts, and attempts in flight must end by this time.
     stops_at: Option<Instant>,
     /// Rows drawn and not started: at most one chunk.
     drawn: VecDeque<Row>,
 }
 
 impl Slots {
-    /// For so many lanes.
+    /// Creates slots for this many lanes.
     pub fn new(lanes: usize) -> Self {
         Self { lanes, in_use: 0, input_ended: false, stops_at: None, drawn: VecDeque::new() }
     }
 
-    /// Returns how many rows to draw. A few at a time, so that no worker sits on rows that another could start: at most an eighth
-    /// of what it has in flight.
+    /// Returns how many rows to draw. At most an eighth of what it has in flight, so that no worker keeps rows that another
+    /// could start.
     pub fn wanted(&self) -> usize {
         let wants = !self.input_ended && !self.is_stopped() && self.drawn.is_empty() && self.has_free();
         if wants { (self.lanes / 8).clamp(1, MAX_CHUNK_ROWS) } else { 0 }
     }
 
-    /// Takes over rows that were drawn. A stopped run leaves them undone.
+    /// Accepts rows that were drawn. A stopped run leaves them undone.
     pub fn offer(&mut self, rows: impl IntoIterator<Item = Row>) {
         if !self.is_stopped() {
             self.drawn.extend(rows);
         }
     }
 
-    /// Notes that there are no more rows to draw.
+    /// Records that there are no more rows to draw.
     pub fn end_input(&mut self) {
         self.input_ended = true;
     }
 
-    /// Starts nothing new; what is in flight has until then. A second call may shorten this time, never lengthen it.
+    /// Starts nothing new; attempts in flight must end by `until`. A second call may shorten this time, never lengthen it.
     pub fn stop(&mut self, until: Instant) {
         self.stops_at = Some(self.stops_at.map_or(until, |earlier| earlier.min(until)));
         self.drawn.clear();
     }
 
-    /// Returns what to do at this time. To be called until it says to wait or that the run has ended, and again when something
-    /// has happened.
+    /// Returns the next action at this time. Call it until it returns a wait or the end of the run, and again when
+    /// something has happened.
     pub fn next(&mut self, now: Instant) -> Decision {
         match self.stops_at {
             Some(until) if self.in_use > 0 && now < until => return Decision::WaitUntil(until),
@@ -80,17 +80,17 @@ impl Slots {
         self.in_use = self.in_use.saturating_sub(1);
     }
 
-    /// Takes a lane for a row that the shared scheduler starts.
+    /// Occupies a lane for a row that the shared scheduler starts.
     pub fn occupy(&mut self) {
         self.in_use += 1;
     }
 
-    /// Takes the rows that were drawn and not started.
-    pub fn take_drawn(&mut self) -> VecDeque<Row> {
+    /// Removes the rows that were drawn and not started.
+    pub fn drain_drawn(&mut self) -> VecDeque<Row> {
         std::mem::take(&mut self.drawn)
     }
 
-    /// Takes this row, if it was drawn and not started.
+    /// Removes this row, if it was drawn and not started.
     pub fn remove(&mut self, ordinal: u64) -> Option<Row> {
         let at = self.drawn.iter().position(|row| row.ordinal == ordinal)?;
         self.drawn.remove(at)

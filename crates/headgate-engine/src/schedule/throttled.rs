@@ -9,21 +9,21 @@ use serde::Serialize;
 #[serde(rename_all = "snake_case")]
 #[repr(usize)]
 pub enum ThrottledBy {
-    /// The rate of the whole run.
+    /// The rate limiter of the whole run.
     Rate,
     /// The limit on costs.
     Cost,
     HostRate,
     HostConcurrency,
-    /// The host asked for a pause.
+    /// The host requested a pause.
     Pause,
     /// The host does not respond, or is overloaded, and is only probed.
     Refusing,
     /// No host can be reached.
     Network,
-    /// Retries wait for their time.
+    /// Retries wait for their backoff.
     Backoff,
-    /// Retries wait until they are no more than a fifth of the rest.
+    /// Retries wait until they are at most a fifth of first attempts.
     #[serde(rename = "budget")]
     RetryBudget,
     /// The rows that were read are all of hosts that are throttled, and no more can be read.
@@ -48,7 +48,7 @@ impl ThrottledBy {
     ];
 }
 
-/// The report on one host.
+/// The state of one host, for reports.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HostFigures {
     pub name: Box<str>,
@@ -58,11 +58,11 @@ pub struct HostFigures {
     pub in_flight: u32,
     /// Until when none of its rows may start.
     pub until: Option<Instant>,
-    /// The least time that its rows take; `None`: not known.
+    /// The minimum time that its rows take; `None`: not known.
     pub time_left: Option<Duration>,
 }
 
-/// Time by what it was lost to.
+/// Lost time, by its reason.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct LostTime([Duration; ThrottledBy::ALL.len()]);
 
@@ -76,7 +76,7 @@ impl LostTime {
         LostTime(std::array::from_fn(|by| self.0[by].saturating_sub(earlier.0[by])))
     }
 
-    /// Returns what most was lost to, and how much.
+    /// Returns the reason for most of the lost time, and that time.
     pub fn most(&self) -> (ThrottledBy, Duration) {
         let all = ThrottledBy::ALL.into_iter().map(|by| (by, self.to(by)));
         all.max_by_key(|(_, time)| *time).unwrap_or((ThrottledBy::Rate, Duration::ZERO))
@@ -91,7 +91,7 @@ pub struct ThrottledTime {
 }
 
 impl ThrottledTime {
-    /// Notes that from now on nothing starts for this reason; `None`: something does, or there is nothing to start.
+    /// Records that from now on nothing starts for this reason; `None`: something does, or there is nothing to start.
     pub fn set(&mut self, by: Option<ThrottledBy>, now: Instant) {
         if self.now.map(|(by, _)| by) != by {
             self.lost = self.lost(now);

@@ -90,14 +90,14 @@ mod tests {
                 started_at_us: 0,
                 elapsed_us: 0,
                 remote_addr: None,
-                answer: None,
+                response: None,
                 selected: None,
                 failure: None,
             }
             .as_ref(),
             false,
         );
-        builder.take().expect("one row")
+        builder.finish_batch().expect("one row")
     }
 
     #[test]

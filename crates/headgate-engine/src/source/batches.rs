@@ -1,4 +1,4 @@
-//! From one row after another to batches: bounds, `head`, and rows before the error that ended them.
+//! Cuts the rows of an input into batches: bounds, `head`, and rows before the error that ended them.
 
 use std::ops::Range;
 
@@ -6,7 +6,7 @@ use arrow_schema::Fields;
 
 use super::content::{Content, Passing, Tracked, Unread};
 use super::fingerprint::Fingerprint;
-use super::{Again, Check, Source, refusal};
+use super::{Check, Reopener, Source, refusal};
 use crate::model::error::JobError;
 use crate::model::message::Message;
 use crate::model::row::{MAX_BATCH_BYTES, MAX_BATCH_ROWS, Row, RowBatch};
@@ -14,23 +14,23 @@ use crate::model::source_size::SourceSize;
 
 /// What one form of input implements; [`Batches`] makes a [`Source`] of it.
 pub(super) trait Rows: Send {
-    /// The next row, which is to have this ordinal, or `None` at the end of the input, or of a file that others follow. If
-    /// it is tracked, it passes.
+    /// Returns the next row, which gets this ordinal, or `None` at the end of the input, or of a file with a successor.
+    /// With `passing`, the row's hash is added to it.
     fn next_row(&mut self, ordinal: u64, passing: Option<&mut Passing>) -> Result<Option<Row>, JobError>;
 
-    /// Passes over so many rows, the first of which has this ordinal: how many there were, fewer only at the end of the
-    /// input. Called between batches.
+    /// Skips `count` rows, the first of which has this ordinal, and returns how many there were: fewer only at the end of
+    /// the input. Called between batches.
     fn skip(&mut self, ordinal: u64, count: u64, passing: Option<&mut Passing>) -> Result<u64, JobError>;
 
-    /// These are rows of a file that comes behind so many rows of others. Before the first row.
-    fn begin_behind(&mut self, _rows: u64) {}
+    /// Sets how many rows of earlier files precede this file. Called before the first row.
+    fn set_first_row(&mut self, _rows: u64) {}
 
-    /// What says which columns there are.
+    /// Returns a hash of the columns of the input.
     fn header(&self) -> u128 {
         0
     }
 
-    /// The rows with which these are known together: where one of them differs, it is not known which.
+    /// Returns the smallest range around `rows` that has hashes of its own: a difference is known no more precisely.
     fn known_together(&self, rows: Range<u64>) -> Range<u64> {
         rows
     }
@@ -52,7 +52,7 @@ pub(super) trait Rows: Send {
         Fields::empty()
     }
 
-    /// Keeps columns in these types, which the first of several files has: they differ in no more than how text is laid out.
+    /// Keeps columns in these types, which the first of several files has. They differ only in the layout of text.
     fn keep_as(&mut self, _fields: &Fields) -> Result<(), JobError> {
         Ok(())
     }
@@ -62,15 +62,15 @@ pub(super) trait Rows: Send {
         false
     }
 
-    /// Leaves a file that has ended, behind which the row of this ordinal follows.
+    /// Closes a file that has ended; the next file begins with the row of ordinal `next`.
     fn end_file(&mut self, _next: u64) {}
 
-    /// The file that has this row, if there are several.
+    /// Returns the file of this row, if there are several files.
     fn file_of(&self, _row: u64) -> Option<String> {
         None
     }
 
-    /// Bytes of kept columns of the rows since the last [`Rows::attach_kept`].
+    /// Returns the bytes of kept columns of the rows since the last [`Rows::attach_kept`].
     fn kept_bytes(&self) -> usize {
         0
     }
@@ -84,33 +84,33 @@ pub(super) trait Rows: Send {
 pub(super) struct Batches {
     rows: Box<dyn Rows>,
     next_ordinal: u64,
-    /// `head`: the ordinal to stop before.
+    /// The ordinal at which `head` stops.
     end: Option<u64>,
     failed: Option<JobError>,
-    again: Option<Again>,
+    reopener: Option<Reopener>,
     tracking: Option<Tracking>,
-    /// What is to succeed before the first row is handed on.
+    /// The check that must succeed before the first row is handed on.
     check: Option<Check>,
-    /// The first rows, which were read already.
+    /// The first rows, already read.
     peeked: Option<RowBatch>,
 }
 
-/// What is known of the rows that have passed.
+/// The hashes of the rows that have passed.
 struct Tracking {
-    /// The input, for messages.
+    /// The input's name, for messages.
     name: String,
     passing: Passing,
     tracked: Tracked,
 }
 
 impl Batches {
-    pub(super) fn boxed(rows: Box<dyn Rows>, head: Option<u64>, again: Option<Again>) -> Box<dyn Source> {
+    pub(super) fn boxed(rows: Box<dyn Rows>, head: Option<u64>, reopener: Option<Reopener>) -> Box<dyn Source> {
         Box::new(Self {
             rows,
             next_ordinal: 0,
             end: head,
             failed: None,
-            again,
+            reopener,
             tracking: None,
             check: None,
             peeked: None,
@@ -125,7 +125,7 @@ impl Batches {
         Ok(())
     }
 
-    /// Compares the rows that have passed with those of then, and publishes what is known of them.
+    /// Compares the rows that have passed with those of the earlier pass, and publishes their hashes.
     fn track_passed(&mut self) -> Result<(), JobError> {
         let Some(Tracking { name, passing, tracked }) = &self.tracking else { return Ok(()) };
         if let Some(rows) = passing.difference() {
@@ -164,7 +164,7 @@ impl Source for Batches {
                     self.next_ordinal += 1;
                 }
                 Ok(None) if !self.rows.has_next_file() => self.end = Some(self.next_ordinal),
-                // The kept columns of a batch are those of one file.
+                // A batch has kept columns of one file only.
                 Ok(None) if !batch.is_empty() => break,
                 Ok(None) => self.rows.end_file(self.next_ordinal),
                 Err(error) => self.failed = Some(error),
@@ -209,7 +209,7 @@ impl Source for Batches {
     }
 
     fn peek(&mut self) -> Result<bool, JobError> {
-        // What is read from a pipe is waited for only once the job runs.
+        // A pipe is read only once the job runs.
         if self.fingerprint().is_none() {
             return Ok(true);
         }
@@ -224,7 +224,7 @@ impl Source for Batches {
     fn track(&mut self, name: &str, then: Option<&Content>, unread: Unread) -> Result<Option<Tracked>, JobError> {
         let header = self.rows.header();
         let then = match then {
-            Some(then) if then.rows() > 0 && then.header() != header => return Err(refusal::other_columns(name)),
+            Some(then) if then.rows() > 0 && then.header() != header => return Err(refusal::different_columns(name)),
             Some(then) if then.rows() > 0 => then.clone(),
             _ => Content::new(header),
         };
@@ -240,7 +240,7 @@ impl Source for Batches {
         if let Some(end) = self.end {
             match &mut size.rows {
                 Some(rows) => *rows = end.min(*rows),
-                // How much of the file the first rows take is not known, and the whole would mislead.
+                // The bytes of the first `head` rows are unknown, and the size of the whole file would mislead.
                 None if end != self.next_ordinal => size.bytes = None,
                 None => size.rows = self.end,
             }
@@ -252,8 +252,8 @@ impl Source for Batches {
         self.rows.fingerprint()
     }
 
-    fn again(&self) -> Option<Again> {
-        self.again.clone()
+    fn reopener(&self) -> Option<Reopener> {
+        self.reopener.clone()
     }
 
     fn note(&self) -> Option<Message> {
@@ -265,7 +265,7 @@ impl Source for Batches {
     }
 }
 
-/// The error of going back, which no source can.
+/// Returns the error of a caller that goes back, which no source can.
 pub(super) fn passed(ordinal: u64, next: u64) -> JobError {
     JobError::internal(format!(
         "row {ordinal} was asked for where the next one is row {next}: an input is read forward only"

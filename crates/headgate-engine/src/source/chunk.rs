@@ -1,4 +1,4 @@
-//! A record batch as rows.
+//! Makes rows of a record batch.
 
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, BinaryViewArray};
@@ -7,7 +7,7 @@ use bytes::Bytes;
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::ArrowReaderMetadata;
 
-use super::cells::Place;
+use super::cells::Position;
 use super::columns::Columns;
 use super::header_column::{HeaderColumn, byte_column, value_column};
 use super::template::bound::RequestTemplates;
@@ -20,13 +20,14 @@ pub(super) struct Used {
     /// Indices of top-level columns, ascending: the columns of a record batch, in its order.
     pub(super) roots: Vec<usize>,
     pub(super) projection: ProjectionMask,
-    /// Those of them that say what is asked and kept: by these the rows are known again. Costs say how the work is done.
+    /// The columns that determine requests and kept values: their hash identifies rows. Costs only say how the work is
+    /// done.
     pub(super) known_by: ProjectionMask,
     pub(super) columns: Columns,
 }
 
 impl Used {
-    /// Of a Parquet file, or of record batches in memory.
+    /// Selects columns of a Parquet file, or without `metadata`, of record batches in memory.
     pub(super) fn new(columns: Columns, metadata: Option<&ArrowReaderMetadata>) -> Self {
         let read = [columns.url, columns.method, columns.headers, columns.body].into_iter().flatten();
         let of_templates = columns.templates.iter().flat_map(|templates| &templates.columns).copied();
@@ -34,7 +35,7 @@ impl Used {
         let mask = |roots: &[usize]| match metadata {
             None => ProjectionMask::all(),
             Some(metadata) => {
-                // Columns behind those of the file are none of its own.
+                // Columns after the file's own come from its directories.
                 let own = metadata.schema().fields().len();
                 let roots = roots.iter().copied().filter(|root| *root < own);
                 ProjectionMask::roots(metadata.parquet_schema(), roots)
@@ -55,37 +56,37 @@ pub(super) struct Chunk {
     method: Option<BinaryViewArray>,
     headers: Option<HeaderColumn>,
     body: Option<BinaryViewArray>,
-    /// With the name of its column.
+    /// The name of the cost column, and its values.
     cost: Option<(String, BinaryViewArray)>,
-    /// Those that templates need.
+    /// The columns that templates need.
     cells: Vec<CellColumn>,
     pub(super) kept: Vec<ArrayRef>,
 }
 
 impl Chunk {
-    /// From the columns of a record batch, which has so many rows; `schema` is the file's.
+    /// Makes a chunk of `rows` rows of these columns of a record batch; `schema` is the file's.
     ///
     /// # Errors
-    /// A column has a type that can't be used.
+    /// A column has an unsupported type.
     pub(super) fn new(used: &Used, schema: &SchemaRef, columns: &[ArrayRef], rows: usize) -> Result<Self, String> {
         let column = |index: usize| {
             let column = used.roots.binary_search(&index).ok().and_then(|position| columns.get(position));
             column.ok_or_else(|| format!("the column {:?} was not read", schema.field(index).name()))
         };
-        let unfit = |index: usize, trouble: &str| {
+        let unfit = |index: usize, reason: &str| {
             let field = schema.field(index);
-            format!("the column {:?} {trouble}; its type is {}", field.name(), field.data_type())
+            format!("the column {:?} {reason}; its type is {}", field.name(), field.data_type())
         };
         let bytes =
             |index: usize| byte_column(column(index)?).ok_or_else(|| unfit(index, "is neither text nor binary"));
         let headers = |index: usize| {
-            let trouble = "can't be read as headers: it may be text (a JSON object), a map, a struct, or a list of structs of name and value";
-            HeaderColumn::new(column(index)?).ok_or_else(|| unfit(index, trouble))
+            let reason = "can't be read as headers: it may be text (a JSON object), a map, a struct, or a list of structs of name and value";
+            HeaderColumn::new(column(index)?).ok_or_else(|| unfit(index, reason))
         };
         let cost = |index: usize| {
             let costs = Some(column(index)?).filter(|column| *column.data_type() != DataType::Boolean);
-            let trouble = "can't be read as costs: they are numbers, or text with them";
-            let costs = costs.and_then(value_column).ok_or_else(|| unfit(index, trouble))?;
+            let reason = "can't be read as costs: they are numbers, or text with them";
+            let costs = costs.and_then(value_column).ok_or_else(|| unfit(index, reason))?;
             Ok::<_, String>((schema.field(index).name().clone(), costs))
         };
         let cell_column = |index: &usize| {
@@ -118,10 +119,10 @@ impl Chunk {
             cost: self.cost.as_ref().and_then(|(name, costs)| Some((&**name, Ok(cell(costs, at)?.into())))),
             cells: self.cells.iter().map(|column| column.cell(at)).collect(),
         };
-        values.row(ordinal, Place::Row(ordinal), templates)
+        values.row(ordinal, Position::Row(ordinal), templates)
     }
 
-    /// Bytes of a row's kept text and binary values; other types are bounded by the size of a record batch.
+    /// Returns the bytes of a row's kept text and binary values; other types are bounded by the size of a record batch.
     pub(super) fn kept_bytes(&self, at: usize) -> usize {
         let bytes = self.kept.iter().map(|column| match column.data_type() {
             DataType::Utf8View => column.as_string_view().value(at).len(),
@@ -132,7 +133,7 @@ impl Chunk {
     }
 }
 
-/// `None`: it is null.
+/// Returns the value, or `None` for null.
 fn cell(column: &BinaryViewArray, at: usize) -> Option<&[u8]> {
     column.is_valid(at).then(|| column.value(at))
 }

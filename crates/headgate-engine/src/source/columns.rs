@@ -1,4 +1,4 @@
-//! Which column of the input is what, by name.
+//! Finds the columns that a job uses, by name.
 
 use super::partition::UNNAMED;
 use super::template::bound::{Named, RequestTemplates};
@@ -7,12 +7,12 @@ use crate::model::error::JobError;
 use crate::model::message::{Message, OptionName};
 use crate::model::options::SourceOptions;
 
-/// A message names no more columns than this.
+/// A message lists at most this many columns.
 const SHOWN_COLUMNS: usize = 20;
 
-/// Where the columns stand that a job uses.
+/// The indices of the columns that a job uses.
 pub(super) struct Columns {
-    /// `None`: a template makes them.
+    /// `None`: a template makes the URLs.
     pub(super) url: Option<usize>,
     pub(super) method: Option<usize>,
     pub(super) headers: Option<usize>,
@@ -22,7 +22,7 @@ pub(super) struct Columns {
     pub(super) templates: Option<RequestTemplates>,
 }
 
-/// The columns that an input has by name.
+/// The names of the columns of an input.
 pub(super) struct Names<'a> {
     options: &'a SourceOptions,
     names: Vec<&'a str>,
@@ -43,10 +43,10 @@ impl<'a> Names<'a> {
         }
     }
 
-    fn missing(&self, trouble: Message) -> JobError {
+    fn missing(&self, reason: Message) -> JobError {
         let named: Vec<&str> = self.names.iter().copied().filter(|name| *name != UNNAMED).collect();
         let columns = shown(&named);
-        error(self.options, message!(trouble, "; {columns}"))
+        error(self.options, message!(reason, "; {columns}"))
     }
 }
 
@@ -55,16 +55,16 @@ impl Named for Names<'_> {
         self.names.contains(&column)
     }
 
-    fn place(&mut self, column: &str, option: OptionName) -> Result<usize, JobError> {
+    fn position(&mut self, column: &str, option: OptionName) -> Result<usize, JobError> {
         self.find(column)?.ok_or_else(|| self.missing(message!("there is no column {column:?} for ", option)))
     }
 }
 
-/// A column with a name that says more of a request than its URL, and the option that would use it.
+/// The name of a column that sets more of a request than its URL, and the option that would use it.
 pub(super) type OfRequest = (&'static str, OptionName);
 
-/// Returns the columns that set more of a request than its URL and that no option names or dismisses: otherwise the author of
-/// the list would choose what is sent, and where.
+/// Returns the columns that set more of a request than its URL and that no option names or dismisses. Otherwise the author
+/// of the list would choose what is sent, and where.
 pub(super) fn unnamed(options: &SourceOptions, makes_bodies: bool) -> impl Iterator<Item = OfRequest> {
     let SourceOptions { method_column, headers_column, body_column, .. } = options;
     let all = [
@@ -84,7 +84,7 @@ pub(super) fn unnamed(options: &SourceOptions, makes_bodies: bool) -> impl Itera
         .map(|(name, option, _)| (name, option))
 }
 
-/// The error of an input that has these.
+/// Returns the error of an input that has these columns.
 pub(super) fn refusal(options: &SourceOptions, found: &[OfRequest]) -> JobError {
     let names: Vec<String> = found.iter().map(|(name, _)| format!("{name:?}")).collect();
     let (what, them) = match &names[..] {
@@ -104,13 +104,13 @@ pub(super) fn refusal(options: &SourceOptions, found: &[OfRequest]) -> JobError 
 }
 
 impl Columns {
-    /// The rows come behind so many of other files.
-    pub(super) fn begin_behind(&mut self, rows: u64) {
-        self.templates.iter_mut().for_each(|templates| templates.begin_behind(rows));
+    /// Sets how many rows of earlier files precede this file.
+    pub(super) fn set_first_row(&mut self, rows: u64) {
+        self.templates.iter_mut().for_each(|templates| templates.set_first_row(rows));
     }
 
     /// # Errors
-    /// `Input`: a column that must be there is not, or one that is used is there twice.
+    /// `Input`: a required column is missing, or a used one occurs twice.
     pub(super) fn find<'a>(
         options: &'a SourceOptions,
         keep: &[String],
@@ -141,8 +141,9 @@ impl Columns {
                 ))
             })?)
         };
-        let mut column =
-            |name: &Option<String>, option: OptionName| name.as_ref().map(|name| names.place(name, option)).transpose();
+        let mut column = |name: &Option<String>, option: OptionName| {
+            name.as_ref().map(|name| names.position(name, option)).transpose()
+        };
         let method = column(&options.method_column, OptionName::MethodColumn)?;
         let headers = column(&options.headers_column, OptionName::HeadersColumn)?;
         let body = if makes_bodies { None } else { column(&options.body_column, OptionName::BodyColumn)? };
@@ -156,9 +157,9 @@ impl Columns {
     }
 }
 
-fn error(options: &SourceOptions, trouble: impl Into<Message>) -> JobError {
+fn error(options: &SourceOptions, reason: impl Into<Message>) -> JobError {
     let name = &options.input;
-    JobError::input(message!("{name}: ", trouble))
+    JobError::input(message!("{name}: ", reason))
 }
 
 fn shown(names: &[&str]) -> String {

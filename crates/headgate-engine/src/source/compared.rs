@@ -1,7 +1,7 @@
-//! An input that was read before and has been touched since: it is compared with what it was, before any row is handed on.
+//! Compares an input that was read before and has been touched since with its earlier content, before any row is handed on.
 //!
-//! That takes one more passage through what was read. What follows the rows that were read then is not known; the file may
-//! have grown, or it was never read to its end. So another end of the file counts as grown.
+//! The comparison reads once more everything that was read. The content after that is unknown: the file may have grown, or
+//! may never have been read to its end. So another end of the file counts as growth.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,29 +11,29 @@ use super::{Check, Source, open, refusal};
 use crate::model::error::JobError;
 use crate::model::options::SourceOptions;
 
-/// What an input was when it was read last.
+/// An input when it was last read.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InputThen {
-    /// As long as it is the same, the file was not touched.
+    /// While it is the same, the file was not touched.
     pub fingerprint: Fingerprint,
-    /// Where they are known.
+    /// The number of rows, where it is known.
     pub rows: Option<u64>,
-    /// What was read.
+    /// Hashes of the rows that were read.
     pub content: Content,
 }
 
 /// What may follow the rows that were read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Beyond {
-    /// What was there.
+    /// The same content as before.
     Same,
-    /// More than was there.
+    /// More content than before.
     Grown,
-    /// Whatever is there now, which is not read.
+    /// Any content, which is not read.
     Anything,
 }
 
-/// How an input is compared with what it was.
+/// The comparison of an input with its earlier content.
 #[derive(Debug)]
 pub struct Comparison {
     pub options: SourceOptions,
@@ -49,7 +49,7 @@ impl Comparison {
     /// Reads the input, which has the fingerprint `now`, once more.
     ///
     /// # Errors
-    /// `Input`: it has other rows than then, or more or fewer of them than may be.
+    /// `Input`: it has other rows than before, or more or fewer of them than are allowed.
     fn run(&self, now: Option<&Fingerprint>) -> Result<(), JobError> {
         let name = &*self.options.name();
         let InputThen { content, rows, .. } = &self.then;
@@ -66,7 +66,7 @@ impl Comparison {
         }
     }
 
-    /// Checks that there are at least `rows` rows, and no more if nothing may follow.
+    /// Checks that the input has at least `rows` rows, and no more if nothing may follow.
     fn compare_end(&self, source: &mut dyn Source, rows: u64) -> Result<(), JobError> {
         let name = &*self.options.name();
         source.skip_to(rows)?;
@@ -90,7 +90,7 @@ impl Comparison {
         }
         match self.beyond {
             Beyond::Same if is_plain && now > then => Err(refusal::grown(name, rows)),
-            Beyond::Same if now != then => Err(refusal::other_bytes(name, rows, now, then)),
+            Beyond::Same if now != then => Err(refusal::different_bytes(name, rows, now, then)),
             _ => Ok(()),
         }
     }

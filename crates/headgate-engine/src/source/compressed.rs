@@ -26,10 +26,10 @@ impl Compression {
         }
     }
 
-    /// The decompressed bytes of `reader`.
+    /// Returns the decompressed bytes of `reader`.
     ///
     /// # Errors
-    /// Of no bytes, as of any that end in the middle: `UnexpectedEof`.
+    /// `UnexpectedEof`: the input is empty, or ends in the middle of a member or frame.
     pub(super) fn decode(self, mut reader: impl BufRead + Send + 'static) -> io::Result<Box<dyn Read + Send>> {
         Ok(match self {
             Self::None => Box::new(reader),
@@ -38,7 +38,7 @@ impl Compression {
                 return Err(InputError::NotGzip.into());
             }
             Self::Gzip => Box::new(Members::new(Box::new(reader))),
-            // The library's own bound holds: a window of more than 128 MiB is refused.
+            // The library's own bound applies: it refuses a window of more than 128 MiB.
             Self::Zstd => Box::new(zstd::Decoder::with_buffer(reader)?),
         })
     }
@@ -47,8 +47,8 @@ impl Compression {
 /// The first byte of a member (RFC 1952 section 2.3.1).
 const GZIP_FIRST_BYTE: u8 = 0x1F;
 
-/// What stands in a gzip file, member after member. `flate2` has the like of it, which takes whatever follows a member for the
-/// next one; as gzip(1) does, we pass over zeros that fill up the file.
+/// The members of a gzip file, one after another. `flate2::MultiGzDecoder` takes whatever follows a member for the next
+/// one; like gzip(1), we skip zeros that pad the file.
 struct Members {
     decoder: GzDecoder<Box<dyn BufRead + Send>>,
     ended: bool,
@@ -82,7 +82,7 @@ impl Members {
                 }
             }
         }
-        // The memory of the decoder is used again.
+        // Reuses the decoder's memory.
         let reader = self.decoder.reset(Box::new(io::empty()));
         self.decoder.reset(reader);
         Ok(true)
@@ -108,7 +108,7 @@ pub(super) fn is_window_too_large(error: &io::Error) -> bool {
     error.get_ref().is_some_and(|cause| cause.to_string() == get_error_name(code))
 }
 
-/// Counts what was consumed, which is exact to the byte also where it reads ahead.
+/// Counts the consumed bytes, exactly even where the reader buffers ahead.
 pub(super) struct Counted<R> {
     reader: BufReader<R>,
     bytes: Arc<AtomicU64>,

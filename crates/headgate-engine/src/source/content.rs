@@ -1,13 +1,12 @@
-//! What was read of an input, known by its rows: when it is read again, these tell whether they are the same, and if not, which is
-//! the first that differs.
+//! Hashes of the rows that were read of an input. When it is read again, they tell whether the rows are the same, and if
+//! not, which is the first that differs.
 //!
-//! Each row has a hash of its own bytes, without its line end: neither the time of a file counts nor how it is compressed.
-//! Hashes are kept for blocks of rows. There are 1,024 blocks at the most: when there would be more, each two become one. So a
-//! row that differs is known exactly among the first 1,024, and to within a five-hundredth of the rows wherever it is.
-//! That two blocks can become one without their rows is due to how a block is made of its rows: as a polynomial of their hashes,
-//! in numbers of 128 bits.
+//! Each row has a hash of its own bytes, without its line end: neither a file's time nor its compression counts. Hashes are
+//! kept for blocks of rows, at most 1,024: when there would be more, pairs of blocks are joined. So a row that differs is
+//! known exactly among the first 1,024, and elsewhere to within a five-hundredth of the rows. Two blocks can be joined
+//! without their rows because a block's hash is a polynomial of its rows' hashes, in numbers of 128 bits.
 //!
-//! The hash is XXH3 of 128 bits. It notices accidents; making two inputs alike on purpose gains nothing.
+//! The hash is XXH3 of 128 bits. It notices accidents; nothing is gained by making two inputs alike on purpose.
 
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -18,17 +17,17 @@ use serde::{Deserialize, Serialize};
 /// Each takes 22 bytes of a commit.
 const MAX_BLOCKS: usize = 1024;
 const BLOCK_BYTES: usize = size_of::<u128>();
-/// Odd, so that a factor of it loses nothing.
+/// Odd, so that multiplying by it loses nothing.
 const BASE: u128 = 0x9E37_79B9_7F4A_7C15_F39C_C060_5CED_C835;
 
-/// The rows from the first one on.
+/// Hashes of the rows of an input, from the first one on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "Stored", into = "Stored")]
 pub struct Content {
-    /// What says which columns there are; of forms without columns 0.
+    /// A hash of the columns of the input; 0 for forms without columns.
     header: u128,
     rows: u64,
-    /// Of a block, a power of two; the last one may have fewer.
+    /// The rows of a block, a power of two; the last block may have fewer.
     block_rows: u64,
     blocks: Vec<u128>,
 }
@@ -38,7 +37,7 @@ struct Stored {
     header: String,
     rows: u64,
     block_rows: u64,
-    /// Base64 of 16 bytes for each.
+    /// The hashes in Base64, 16 bytes for each.
     blocks: String,
 }
 
@@ -47,7 +46,7 @@ impl Content {
         Self { header, rows: 0, block_rows: 1, blocks: Vec::new() }
     }
 
-    /// How many rows it speaks of.
+    /// Returns how many rows the hashes cover.
     pub fn rows(&self) -> u64 {
         self.rows
     }
@@ -56,7 +55,7 @@ impl Content {
         self.header
     }
 
-    /// That of at least so many rows, and few more. `None`: fewer are known.
+    /// Returns the content of at least `rows` rows, and few more, or `None` if fewer are known.
     pub fn up_to(&self, rows: u64) -> Option<Self> {
         if self.rows < rows {
             return None;
@@ -79,14 +78,14 @@ impl Content {
         self.rows += 1;
     }
 
-    /// A division for each row would cost as much as its hash.
+    /// Returns whether a block ends after `rows` rows. A division for each row would cost as much as its hash.
     fn is_block_end(&self, rows: u64) -> bool {
         rows & (self.block_rows - 1) == 0
     }
 
-    /// All blocks are full.
+    /// Joins pairs of blocks; all blocks must be full.
     fn join_blocks(&mut self) {
-        // By repeated squaring, as a block has a power of two of rows.
+        // Repeated squaring, as a block has a power of two of rows.
         let power = (0..self.block_rows.ilog2()).fold(BASE, |power, _| power.wrapping_mul(power));
         let (pairs, _) = self.blocks.as_chunks();
         self.blocks = pairs.iter().map(|[first, second]| first.wrapping_mul(power).wrapping_add(*second)).collect();
@@ -127,7 +126,7 @@ impl TryFrom<Stored> for Content {
     }
 }
 
-/// What has been read by now, for the commits of a job.
+/// The content that has been read so far, for the commits of a job.
 #[derive(Debug, Clone)]
 pub struct Tracked(Arc<Mutex<Content>>);
 
@@ -136,7 +135,7 @@ impl Tracked {
         Self(Arc::new(Mutex::new(content.clone())))
     }
 
-    /// [`Content::up_to`] of it.
+    /// Returns [`Content::up_to`] of it.
     pub fn up_to(&self, rows: u64) -> Option<Content> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).up_to(rows)
     }
@@ -146,31 +145,31 @@ impl Tracked {
     }
 }
 
-/// What is done with rows that are passed over and need not be read for it.
+/// How to handle skipped rows that need not be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unread {
-    /// They are taken to be what they were.
+    /// They are assumed unchanged.
     Trusted,
-    /// They are read all the same, to be compared.
+    /// They are read all the same, and compared.
     Compared,
 }
 
-/// Rows as they pass: they are compared with those of then, as far as those reach, and those that follow are added.
+/// Compares rows, as they pass, with those of the earlier pass, as far as it went, and adds the rows that follow.
 #[derive(Debug)]
 pub(super) struct Passing {
     content: Content,
     unread: Unread,
-    /// Rows that have passed.
+    /// The number of rows that have passed.
     passed: u64,
-    /// Of the rows since the end of the block before.
+    /// The hash of the rows since the end of the last block.
     block: u128,
-    /// All rows of the block were seen.
+    /// Whether all rows of the block were read.
     is_whole: bool,
-    /// Where the first row lies that differs.
+    /// The range of the first row that differs.
     differs: Option<Range<u64>>,
-    /// Rows passed unseen of which nothing is known.
+    /// Whether rows were skipped unread that have no hash.
     lost: bool,
-    /// What counts for each row of a file beside what the row has. Of one file alone 0.
+    /// A hash that is combined with each row's hash: the columns of its file. 0 for a single file.
     file: u128,
 }
 
@@ -179,12 +178,12 @@ impl Passing {
         Self { content: then, unread, passed: 0, block: 0, is_whole: true, differs: None, lost: false, file: 0 }
     }
 
-    /// The rows that follow are of a file of which this is known.
+    /// Begins a file with this hash.
     pub(super) fn begin_file(&mut self, file: u128) {
         self.file = file;
     }
 
-    /// A row that has this hash.
+    /// Adds a row with this hash.
     pub(super) fn add(&mut self, row: u128) {
         let row = row ^ self.file;
         if self.lost {
@@ -207,14 +206,14 @@ impl Passing {
         self.unread == Unread::Compared && self.passed < self.content.rows
     }
 
-    /// So many rows passed unseen.
+    /// Skips `rows` rows that were not read.
     pub(super) fn pass_over(&mut self, rows: u64) {
         if rows == 0 {
             return;
         }
         self.passed += rows;
         self.lost |= self.passed > self.content.rows;
-        // Of a block that was seen in part nothing can be told.
+        // A block that was read in part can't be compared.
         (self.block, self.is_whole) = (0, self.is_at_block_end());
     }
 
@@ -230,17 +229,17 @@ impl Passing {
         (self.block, self.is_whole) = (0, true);
     }
 
-    /// The rows of which one is the first that differs.
+    /// Returns the range that contains the first row that differs.
     pub(super) fn difference(&self) -> Option<Range<u64>> {
         self.differs.clone()
     }
 
-    /// How many rows of then have not come yet.
+    /// Returns how many rows of the earlier pass have not come yet.
     pub(super) fn missing(&self) -> u64 {
         self.content.rows.saturating_sub(self.passed)
     }
 
-    /// All rows that are known; `None`: some were lost.
+    /// Returns the content of all rows, or `None` if some of them have no hash.
     pub(super) fn content(&self) -> Option<&Content> {
         (!self.lost).then_some(&self.content)
     }
@@ -279,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_that_have_changed_places_differ() {
+    fn rows_that_have_swapped_positions_differ() {
         let rows = 1 << 16;
         let then = of(0..rows);
         for distance in [1, 2, 64, 1 << 10, 1 << 15] {
@@ -293,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_stored_is_bounded_and_goes_on_where_it_ended() {
+    fn stored_content_is_bounded_and_can_be_continued() {
         let rows = 100_000;
         let whole = of(0..rows);
         for cut in [0, 1, 777, 1024, 1025, 60_000] {
@@ -320,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_that_are_passed_over_are_trusted_and_those_behind_them_compared() {
+    fn skipped_rows_are_trusted_and_later_ones_compared() {
         let then = of(0..5000);
         for (from, to) in [(0, 8), (3, 9), (0, 4999), (0, 5000), (4100, 4200)] {
             let mut passing = Passing::new(then.clone(), Unread::Trusted);
@@ -337,14 +336,14 @@ mod tests {
     }
 
     #[test]
-    fn what_was_never_seen_is_not_known() {
+    fn rows_that_were_never_read_are_unknown() {
         let mut passing = Passing::new(of(0..10), Unread::Trusted);
         passing.pass_over(11);
         assert_eq!(None, passing.content());
     }
 
     #[test]
-    fn what_is_no_content_is_refused() {
+    fn invalid_content_is_refused() {
         for (rows, block_rows, blocks) in [(1, 1, ""), (3, 3, "A"), (1, 3, "AAAAAAAAAAAAAAAAAAAAAA=="), (2, 1, "AAAA")]
         {
             let json = format!(r#"{{"header":"0","rows":{rows},"block_rows":{block_rows},"blocks":"{blocks}"}}"#);

@@ -1,11 +1,11 @@
-//! What a row takes of a limit on costs, as a column says it.
+//! What a row uses of a limit on costs, from a column.
 
-use super::cells::{Place, add_defect};
+use super::cells::{Position, add_defect};
 use crate::model::reason::{Reason, shown};
 use crate::model::row::Row;
 
-/// From the text of a cell: a number of 0 or more, rounded up. Of an empty cell nothing is set.
-pub(super) fn set_cost(row: &mut Row, place: Place, column: &str, text: &[u8]) {
+/// Sets the cost from the text of a cell: a number of 0 or more, rounded up. An empty cell sets nothing.
+pub(super) fn set_cost(row: &mut Row, position: Position, column: &str, text: &[u8]) {
     let text = text.trim_ascii();
     if text.is_empty() {
         return;
@@ -14,7 +14,7 @@ pub(super) fn set_cost(row: &mut Row, place: Place, column: &str, text: &[u8]) {
         row.extra.get_or_insert_default().cost = Some(cost);
     } else {
         let reason = Reason::new(format!("the column {column:?} has no cost: a cost is a number, and not below 0"));
-        add_defect(row, place, reason.with(shown(text)));
+        add_defect(row, position, reason.with(shown(text)));
     }
 }
 

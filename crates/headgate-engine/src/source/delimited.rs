@@ -5,7 +5,7 @@ use std::io;
 use bytes::Bytes;
 
 use super::MAX_RECORD_BYTES;
-use super::cells::{Place, add_defect, defect_row, not_utf8};
+use super::cells::{Position, add_defect, defect_row, not_utf8};
 use super::columns::Columns;
 use super::header_json;
 use super::input::{Input, Reader};
@@ -29,7 +29,7 @@ pub(super) struct Delimited {
 
 struct Header {
     columns: Columns,
-    /// Those of the records, and behind them those that the directories of the file say.
+    /// The names in the header, followed by those of the file's directories.
     names: Vec<String>,
     fields: usize,
     partition: Partition,
@@ -37,7 +37,7 @@ struct Header {
 }
 
 impl Header {
-    /// `None`: the record has no such field, or a directory says that it is null.
+    /// Returns the value, or `None` if the record has no such field, or a directory has a null.
     fn cell<'a>(&'a self, fields: &'a Fields, column: usize) -> Option<&'a [u8]> {
         match column.checked_sub(self.fields) {
             None => fields.get(column),
@@ -68,9 +68,9 @@ impl Delimited {
                 let columns = Columns::find(options, &keep, names.iter().map(String::as_str))?;
                 Some(Header { columns, names, fields: fields.len(), partition, hash })
             }
-            Some((line, Record::Broken(trouble))) => {
+            Some((line, Record::Broken(reason))) => {
                 return Err(JobError::input(format!(
-                    "{}: line {line}, which should name the columns: {trouble}",
+                    "{}: line {line}, which should name the columns: {reason}",
                     input.name
                 )));
             }
@@ -84,12 +84,12 @@ impl TextForm for Delimited {
     fn next_row(&mut self, ordinal: u64, kept: &mut KeptText, hash: Option<&mut u128>) -> io::Result<Option<Row>> {
         let Some(header) = &self.header else { return Ok(None) };
         let Some((line, record)) = self.records.next_record(hash)? else { return Ok(None) };
-        let place = Place::Line(line);
+        let position = Position::Line(line);
         Ok(Some(match record {
-            Record::Fields(fields) => row(ordinal, place, header, fields, kept),
-            Record::Broken(trouble) => {
+            Record::Fields(fields) => row(ordinal, position, header, fields, kept),
+            Record::Broken(reason) => {
                 kept.push_nulls();
-                defect_row(ordinal, place, trouble)
+                defect_row(ordinal, position, reason)
             }
         }))
     }
@@ -107,14 +107,14 @@ impl TextForm for Delimited {
     }
 }
 
-fn row(ordinal: u64, place: Place, header: &Header, fields: &Fields, kept: &mut KeptText) -> Row {
+fn row(ordinal: u64, position: Position, header: &Header, fields: &Fields, kept: &mut KeptText) -> Row {
     let Header { columns, names, .. } = header;
     let cell = |column: usize| header.cell(fields, column).unwrap_or_default();
     if fields.len() != header.fields {
         kept.push_nulls();
         let mut row = Row::new(ordinal, String::from_utf8_lossy(columns.url.map(cell).unwrap_or_default()));
         let reason = Reason::new("the line has more or fewer fields than the first line names columns");
-        add_defect(&mut row, place, reason.with(format!("{}, not {}", fields.len(), header.fields)));
+        add_defect(&mut row, position, reason.with(format!("{}, not {}", fields.len(), header.fields)));
         return row;
     }
     let templates = columns.templates.as_ref();
@@ -128,14 +128,14 @@ fn row(ordinal: u64, place: Place, header: &Header, fields: &Fields, kept: &mut 
         cost: columns.cost.map(|column| (&*names[column], Ok(cell(column).into()))),
         cells: of_templates.map(|column| Cell::of_text(cell(*column))).collect(),
     };
-    let mut row = values.row(ordinal, place, templates);
+    let mut row = values.row(ordinal, position, templates);
     for (index, column) in columns.kept.iter().enumerate() {
         let Some(bytes) = header.cell(fields, *column) else {
             kept.push(index, None);
             continue;
         };
         if let Err(error) = std::str::from_utf8(bytes) {
-            add_defect(&mut row, place, not_utf8(&format!("the column {:?} is", names[*column]), bytes, error));
+            add_defect(&mut row, position, not_utf8(&format!("the column {:?} is", names[*column]), bytes, error));
         }
         kept.push(index, Some(&String::from_utf8_lossy(bytes)));
     }

@@ -14,10 +14,10 @@ use super::text::Text;
 use crate::model::error::JobError;
 use crate::model::options::SourceOptions;
 
-/// From the first one on.
+/// Opens the rows of a file, from the first one on.
 ///
 /// # Errors
-/// `Input`: it can't be read, or lacks a column.
+/// `Input`: the file can't be read, or lacks a column.
 pub(super) fn open(
     opened: Arc<Opened>,
     options: &SourceOptions,

@@ -1,10 +1,10 @@
-//! Whether an input was changed since a job read it: if it was not, its rows are taken for what they were.
+//! Fingerprints, which tell whether an input was changed since a job read it. If not, its rows are assumed unchanged.
 //!
-//! The input is not read whole for it, which might take hours. A file is known by its size, the time of its last change and
-//! hashes of its first and last 64 KiB: an edit in the middle that keeps the size is told by the time. Where the file lies does
-//! not count: it may be moved. Whether a file that was touched has the rows that it had is told by `content` and `compared`.
+//! Reading the whole input for this might take hours. A file is identified by its size, the time of its last change and
+//! hashes of its first and last 64 KiB: the time tells of an edit in the middle that keeps the size. The path does not
+//! count: a file may be moved. `content` and `compared` tell whether a file that was touched still has the same rows.
 //!
-//! The hash is XXH3 of 128 bits. It notices accidents; making two inputs alike on purpose gains nothing.
+//! The hash is XXH3 of 128 bits. It notices accidents; nothing is gained by making two inputs alike on purpose.
 
 use std::fs::File;
 use std::io;
@@ -20,7 +20,7 @@ use crate::model::grouped::grouped;
 /// How much of either end of a file is hashed. Messages name it.
 const END_BYTES: u64 = 64 * 1024;
 
-/// What an input is recognised by when a job is resumed.
+/// Identifies an input when a job is resumed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Fingerprint {
@@ -34,21 +34,21 @@ pub enum Fingerprint {
 /// A file, or several that are read one after another.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FilesFingerprint {
-    /// What they are read as, which a new name may change: the rows of a `.txt` are not those of a `.csv`.
+    /// The form that they are read as, which a new name may change: the rows of a `.txt` are not those of a `.csv`.
     pub(super) form: String,
-    /// Some of them are compressed as a whole, so that their size tells nothing of their rows.
+    /// Whether some of them are compressed as a whole, so that their size does not indicate their number of rows.
     pub(super) compressed: bool,
-    /// How many they are. `None`: one file that was named itself.
+    /// The number of files, or `None` for one file that was named itself.
     pub(super) files: Option<u64>,
-    /// Of all of them.
+    /// The total size.
     pub(super) bytes: u64,
-    /// Hash of the times and contents, and of several files the names below what was named, and what their directories say.
+    /// A hash of times and contents. For several files, also of their relative paths and the columns of their directories.
     pub(super) hash: String,
 }
 
 impl Fingerprint {
-    /// Returns how the input of `now` differs in kind from this one of then, whatever its rows are: it is read as something
-    /// else, or is another pattern. `None`: it does not.
+    /// Returns how the input of `now` differs in kind from this earlier one, whatever its rows are: it has another form, or
+    /// is another pattern. `None`: it does not.
     pub fn difference_of_form(&self, now: &Self) -> Option<String> {
         match (self, now) {
             (Self::Pattern { text: then }, Self::Pattern { text: now }) => {
@@ -58,7 +58,7 @@ impl Fingerprint {
         }
     }
 
-    /// The size of a file.
+    /// Returns the size of the files.
     pub fn bytes(&self) -> Option<u64> {
         match self {
             Self::Pattern { .. } => None,
@@ -71,7 +71,7 @@ impl Fingerprint {
         matches!(self, Self::Files(files) if files.compressed)
     }
 
-    /// The input under the name it was given, with how many files it is.
+    /// Returns the input's name, with the number of its files.
     pub fn shown(&self, name: &str) -> String {
         match self {
             Self::Files(FilesFingerprint { files: Some(1), .. }) => format!("1 file: {name}"),
@@ -88,11 +88,11 @@ impl Fingerprint {
     }
 }
 
-/// What the system tells of a file without reading it.
+/// The metadata of a file that tells of changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Stamp {
     pub(super) bytes: u64,
-    /// When it was changed last: seconds since 1970, and nanoseconds after these.
+    /// The time of the last change: seconds since 1970, and nanoseconds after these.
     modified: (i64, i64),
 }
 
@@ -103,13 +103,13 @@ impl Stamp {
     }
 }
 
-/// A file as it was when it was opened.
+/// A file when it was opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Ends {
     pub(super) stamp: Stamp,
     /// Hash of the first 64 KiB.
     head: u128,
-    /// Hash of the last 64 KiB, so far as they are not among the first.
+    /// Hash of the last 64 KiB, without those that are among the first.
     tail: u128,
 }
 
@@ -120,13 +120,13 @@ impl Ends {
         Ok(Self { stamp, head, tail })
     }
 
-    /// Of both ends of the first so many bytes.
+    /// Returns hashes of both ends of the first `bytes` bytes.
     fn hashes(file: &File, bytes: u64) -> io::Result<[u128; 2]> {
         let tail = bytes.saturating_sub(END_BYTES).max(END_BYTES);
         Ok([hash(file, 0, bytes.min(END_BYTES))?, hash(file, tail, bytes.saturating_sub(tail))?])
     }
 
-    /// What a file of this form is known by.
+    /// Returns the fingerprint of a file of this form.
     pub(super) fn fingerprint(&self, form: Form) -> Fingerprint {
         let known = format!("{:?} {:x} {:x}", self.stamp.modified, self.head, self.tail);
         Fingerprint::Files(FilesFingerprint {
@@ -146,7 +146,7 @@ impl Ends {
     }
 }
 
-/// Of the bytes that there are of these. Where the file is read on at is left alone.
+/// Returns the hash of the bytes of this range that exist. The file's read position does not move.
 pub(super) fn hash(file: &File, start: u64, length: u64) -> io::Result<u128> {
     let mut hasher = XxHash3_128::new();
     let mut buffer = vec![0; END_BYTES.min(length) as usize];

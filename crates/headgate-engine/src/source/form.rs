@@ -1,4 +1,4 @@
-//! Which form an input has: told by its name alone, before anything is read.
+//! The form of an input, which follows from its name alone, before anything is read.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ pub(super) enum Form {
     Stdin,
     Pattern,
     Text(Compression),
-    /// With the byte between fields.
+    /// The byte between fields, and the compression.
     Delimited(u8, Compression),
     Ndjson(Compression),
     Parquet,
@@ -18,10 +18,10 @@ pub(super) enum Form {
 
 pub(super) const KNOWN: &str = ".txt, .csv, .tsv, .ndjson, .jsonl (each also with .gz or .zst) and .parquet";
 
-/// The schemes of URLs that can be asked.
-const ASKED: [&str; 2] = ["http", "https"];
+/// The schemes of URLs that can be requested.
+const SCHEMES: [&str; 2] = ["http", "https"];
 
-/// The scheme that a text begins with, if it is one (RFC 3986 section 3.1) and no set or range of several.
+/// Returns the scheme that a text begins with, if it is one (RFC 3986 section 3.1) and not a set or range of several.
 pub(crate) fn scheme_of(text: &str) -> Option<&str> {
     let (scheme, _) = text.split_once("://")?;
     let is_scheme = scheme.starts_with(|first: char| first.is_ascii_alphabetic())
@@ -31,13 +31,13 @@ pub(crate) fn scheme_of(text: &str) -> Option<&str> {
 
 impl Form {
     /// # Errors
-    /// No such file, a directory, a URL of another scheme, or an extension that we do not know.
+    /// The file does not exist or is a directory, a URL has another scheme, or the extension is unknown.
     pub(super) fn of(input: &str) -> Result<Self, JobError> {
         if input == "-" {
             return Ok(Self::Stdin);
         }
-        let is_asked = |scheme: &str| ASKED.iter().any(|asked| asked.eq_ignore_ascii_case(scheme));
-        if scheme_of(input).is_some_and(|scheme| !is_asked(scheme)) {
+        let is_supported = |scheme: &str| SCHEMES.iter().any(|scheme_name| scheme_name.eq_ignore_ascii_case(scheme));
+        if scheme_of(input).is_some_and(|scheme| !is_supported(scheme)) {
             return Err(JobError::input(format!(
                 "{input}: only http:// and https:// URLs can be fetched; to read a list of URLs, give the path of a local file, or pipe its lines into -"
             )));
@@ -46,7 +46,7 @@ impl Form {
             return Ok(Self::Pattern);
         }
         let form = Self::of_name(input);
-        let trouble = match std::fs::metadata(input) {
+        let reason = match std::fs::metadata(input) {
             Ok(metadata) if metadata.is_dir() => "is a directory, not a file".to_owned(),
             Ok(_) => match form {
                 Some(form) => return Ok(form),
@@ -62,10 +62,10 @@ impl Form {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => "no such file".to_owned(),
             Err(error) => format!("can't be opened: {error}"),
         };
-        Err(JobError::input(format!("{input}: {trouble}")))
+        Err(JobError::input(format!("{input}: {reason}")))
     }
 
-    /// The form of a file, whether it is there or not. `None`: none that we know.
+    /// Returns the form of a file, which need not exist, or `None` if it is unknown.
     pub(super) fn of_name(name: &str) -> Option<Self> {
         let name = name.to_ascii_lowercase();
         let (stem, compression) = stem(&name);
@@ -79,7 +79,7 @@ impl Form {
         }
     }
 
-    /// What the input is read as.
+    /// Returns what messages call the form.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Stdin => "standard input",
@@ -92,7 +92,7 @@ impl Form {
         }
     }
 
-    /// Parquet is compressed inside, which is none of this.
+    /// Returns how the whole file is compressed. Parquet is compressed inside, which does not count.
     pub(super) fn compression(self) -> Compression {
         match self {
             Self::Text(compression) | Self::Delimited(_, compression) | Self::Ndjson(compression) => compression,
@@ -100,7 +100,7 @@ impl Form {
         }
     }
 
-    /// As `CSV, gzip`.
+    /// Returns the form and its compression: `CSV, gzip`.
     pub(super) fn name_with_compression(self) -> String {
         match self.compression() {
             Compression::None => self.name().to_owned(),
@@ -116,7 +116,7 @@ impl Form {
     }
 }
 
-/// A name in lower case, less what says how the file is compressed.
+/// Returns a lower-case name without the extension of its compression, and the compression.
 fn stem(name: &str) -> (&str, Compression) {
     if let Some(stem) = name.strip_suffix(".gz") {
         (stem, Compression::Gzip)

@@ -18,27 +18,27 @@ pub(super) enum HeaderColumn {
     Struct(Vec<(Box<str>, Values)>),
 }
 
-/// Names and values, and which of them belong to a row.
+/// Names and values, and which of them belong to each row.
 pub(super) struct Entries {
     rows: Ranges,
     names: BinaryViewArray,
     values: Values,
 }
 
-/// One value each, or a list of repeats each.
+/// One value for each row, or a list of repeated values for each.
 pub(super) struct Values {
     rows: Option<Ranges>,
     items: BinaryViewArray,
 }
 
-/// Which of the items belong to an index of a list; none where it is null.
+/// Which items belong to each index of a list; none where it is null.
 pub(super) struct Ranges {
     offsets: Vec<usize>,
     nulls: Option<NullBuffer>,
 }
 
 impl HeaderColumn {
-    /// `None`: the type does not hold headers.
+    /// Returns the headers, or `None` if the type does not hold headers.
     pub(super) fn new(array: &ArrayRef) -> Option<Self> {
         if let Some(json) = byte_column(array) {
             return Some(Self::Json(json));
@@ -46,7 +46,7 @@ impl HeaderColumn {
         if let DataType::Struct(fields) = array.data_type() {
             let array = array.as_struct();
             let columns = fields.iter().zip(array.columns());
-            // Where the struct is null the file has nulls in its fields, too.
+            // Where the struct is null, the file has nulls in its fields, too.
             let columns = columns.map(|(field, column)| Some((field.name().as_str().into(), Values::new(column)?)));
             return columns.collect::<Option<_>>().map(Self::Struct);
         }
@@ -115,7 +115,7 @@ impl Ranges {
     }
 }
 
-/// A list or map as its ranges and items.
+/// Returns a list or map as its ranges and items.
 fn list(array: &ArrayRef) -> Option<(Ranges, ArrayRef)> {
     if let Some(list) = array.as_list_opt::<i32>() {
         return Some((Ranges::new(list.offsets(), list.nulls()), list.values().clone()));
@@ -128,7 +128,7 @@ fn list(array: &ArrayRef) -> Option<(Ranges, ArrayRef)> {
     Some((Ranges::new(map.offsets(), map.nulls()), entries))
 }
 
-/// A text, binary or always-null column as bytes; `None` for other types.
+/// Returns a text, binary or always-null column as bytes, or `None` for other types.
 pub(super) fn byte_column(array: &ArrayRef) -> Option<BinaryViewArray> {
     let array = match array.data_type() {
         DataType::Dictionary(_, value) => &cast(array, value).ok()?,
@@ -147,7 +147,7 @@ pub(super) fn byte_column(array: &ArrayRef) -> Option<BinaryViewArray> {
     }
 }
 
-/// As [`byte_column`], with numbers and booleans as their text.
+/// Returns a column as [`byte_column`] does, with numbers and booleans as their text.
 pub(super) fn value_column(array: &ArrayRef) -> Option<BinaryViewArray> {
     if array.data_type().is_numeric() || *array.data_type() == DataType::Boolean {
         return byte_column(&cast(array, &DataType::Utf8View).ok()?);

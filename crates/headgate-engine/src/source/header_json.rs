@@ -10,8 +10,8 @@ use super::json_object::members;
 use crate::model::reason::{Reason, shown};
 use crate::model::row::RowHeaders;
 
-/// The headers in the order of the text; the items of a list are repeats, null is absent, numbers and booleans
-/// are their text as written. An empty text has none.
+/// Returns the headers in the order of the text. The items of a list are repeated headers, null is absent, numbers and
+/// booleans are their text as written. An empty text has no headers.
 ///
 /// # Errors
 /// What is wrong, for the message of a row's defect.
@@ -55,7 +55,7 @@ fn scalar(name: &str, json: &str) -> Result<Option<Box<[u8]>>, Reason> {
     }
 }
 
-/// Why a text is not a JSON object; `what` begins the sentence.
+/// Returns why a text is not a JSON object; `what` begins the sentence.
 pub(super) fn no_object(what: &str, error: &serde_json::Error) -> Reason {
     match error.classify() {
         Category::Data => Reason::new(format!("{what}not a JSON object")),
@@ -63,7 +63,8 @@ pub(super) fn no_object(what: &str, error: &serde_json::Error) -> Reason {
     }
 }
 
-/// `serde_json`'s words without its line, which is always the first; its column, where there is one, is what varies.
+/// Returns the message of `serde_json` without its line, which is always the first. Its column, if any, is the part that
+/// varies.
 pub(super) fn reason(what: &str, error: &serde_json::Error) -> Reason {
     let text = error.to_string();
     let words = text.rsplit_once(" at line ").map_or(&*text, |(words, _)| words);

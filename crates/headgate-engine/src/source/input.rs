@@ -1,4 +1,4 @@
-//! The bytes of a text input, decompressed and without a byte-order mark, and what messages need to know of it.
+//! The bytes of a text input, decompressed and without a byte-order mark, with what messages need to know of it.
 
 use std::io::{self, Read};
 use std::sync::Arc;
@@ -24,15 +24,15 @@ pub(super) struct Input {
     /// `None`: standard input.
     opened: Option<Arc<Opened>>,
     bytes_read: Arc<AtomicU64>,
-    /// Its last line was still being written, and is left out.
+    /// Whether the last line was still being written, and is omitted.
     half_line: AtomicBool,
 }
 
 impl Input {
-    /// From the file's beginning.
+    /// Opens the file from its beginning.
     ///
     /// # Errors
-    /// The file can't even be begun to be read.
+    /// The first read fails.
     pub(super) fn open(opened: Arc<Opened>) -> Result<(Self, Reader), JobError> {
         let reader = OpenedReader::new(opened.clone());
         let (input, counted) = Self::counted(&opened.name, opened.form.compression(), Some(opened.clone()), reader);
@@ -41,7 +41,7 @@ impl Input {
         Ok((input, Box::new(lines)))
     }
 
-    /// Something to read from that is no file.
+    /// Opens an input that is not a file.
     pub(super) fn stream(name: &str, reader: impl Read + Send + 'static) -> (Self, Reader) {
         let (input, counted) = Self::counted(name, Compression::None, None, reader);
         (input, Box::new(WithoutMark::new(counted)))
@@ -88,12 +88,12 @@ impl Input {
         }
     }
 
-    /// The error of a job whose input can't be read further than `rows` rows.
+    /// Returns the error of a job whose input can't be read further than `rows` rows.
     fn failed(&self, error: &io::Error, rows: u64) -> JobError {
         let Self { name, .. } = self;
         let at = self.bytes_read.load(Ordering::Relaxed);
-        let place = format!("at byte {at}, after {rows} rows");
-        if let Some(changed) = InputError::changed(error, name, &place) {
+        let position = format!("at byte {at}, after {rows} rows");
+        if let Some(changed) = InputError::changed(error, name, &position) {
             return changed;
         }
         let known = InputError::of(error);
@@ -114,7 +114,7 @@ impl Input {
                     _ => "cut short",
                 };
                 message!(
-                    "{name}: {cause}: its {compression} data is truncated, {place}; get the complete file and start over with ",
+                    "{name}: {cause}: its {compression} data is truncated, {position}; get the complete file and start over with ",
                     fresh
                 )
             }
@@ -125,25 +125,25 @@ impl Input {
                 let bytes = self.size().bytes.and_then(|bytes| bytes.checked_sub(at));
                 let what = bytes.map_or("what follows is".into(), |bytes| format!("the last {bytes} bytes are"));
                 message!(
-                    "{name}: {what} not gzip data, after the end of the gzip data, {place}; get an intact copy, or cut them off (head -c {at}), and start over with ",
+                    "{name}: {what} not gzip data, after the end of the gzip data, {position}; get an intact copy, or cut them off (head -c {at}), and start over with ",
                     fresh
                 )
             }
             (Compression::Zstd, _) if is_window_too_large(error) => message!(
-                "{name}: its zstd data needs a window of more than 128 MiB to be decoded, {place}; compress it again with --long=27 or less (zstd -d --long=31 -c FILE | zstd --long=27), and start over with ",
+                "{name}: its zstd data needs a window of more than 128 MiB to be decoded, {position}; compress it again with --long=27 or less (zstd -d --long=31 -c FILE | zstd --long=27), and start over with ",
                 fresh
             ),
-            // What the decoders say of bad data has several kinds; what the operating system says has a number.
+            // Decoders report bad data as errors of several kinds; errors of the operating system have a number.
             (Compression::Gzip | Compression::Zstd, _) if error.raw_os_error().is_none() => message!(
-                "{name}: damaged: its {compression} data can't be decoded any further ({error}), {place}; get an intact copy and start over with ",
+                "{name}: damaged: its {compression} data can't be decoded any further ({error}), {position}; get an intact copy and start over with ",
                 fresh
             ),
-            _ => message!("{name}: can't be read further ({error}), {place}"),
+            _ => message!("{name}: can't be read further ({error}), {position}"),
         })
     }
 }
 
-/// Drops a UTF-8 byte-order mark from the start, and refuses UTF-16, whose lines would all be nonsense.
+/// Removes a UTF-8 byte-order mark from the start, and refuses UTF-16, whose lines would all be nonsense.
 struct WithoutMark<R> {
     reader: R,
     started: bool,

@@ -1,4 +1,4 @@
-//! Why the bytes of an input end before those of its file do, as an [`io::Error`] carries it through readers.
+//! Why the bytes of an input end before those of its file, as an [`io::Error`] carries it through readers.
 
 use std::io;
 
@@ -9,13 +9,13 @@ use crate::model::message::OptionName;
 
 #[derive(Debug, thiserror::Error)]
 pub(super) enum InputError {
-    /// The content is not what it was when the file was opened.
+    /// The content has changed since the file was opened.
     #[error("{0}")]
     Changed(String),
-    /// What was read last is no whole line, and nothing follows.
+    /// The last line has no line end, and the file has grown.
     #[error("the last line is still being written")]
     HalfLine,
-    /// What follows the last member of a gzip file, or begins the file, is something else.
+    /// The file, or what follows a member of it, is not gzip data.
     #[error("no gzip data")]
     NotGzip,
     #[error("is UTF-16: save it as UTF-8 (iconv -f UTF-16 -t UTF-8)")]
@@ -36,17 +36,17 @@ impl InputError {
         error.get_ref()?.downcast_ref()
     }
 
-    /// Of a file that had so many bytes when it was opened.
+    /// Returns the error of a file that had `then` bytes when it was opened.
     pub(super) fn truncated(then: u64, now: u64) -> Self {
         let (then, now) = (grouped(then), grouped(now));
         Self::Changed(format!("truncated while it was read: it had {then} bytes when it was opened, now {now}"))
     }
 
-    /// The error of a job whose input of that name could be read up to the place, if the input was changed.
-    pub(super) fn changed(error: &io::Error, name: &str, place: &str) -> Option<JobError> {
+    /// Returns the error of a job whose input was changed, or `None` for other errors; `position` is how far it was read.
+    pub(super) fn changed(error: &io::Error, name: &str, position: &str) -> Option<JobError> {
         let Self::Changed(what) = Self::of(error)? else { return None };
         Some(JobError::input(message!(
-            "{name}: {what}, {place}; restore the file to resume, or start over with ",
+            "{name}: {what}, {position}; restore the file to resume, or start over with ",
             OptionName::Fresh.set(true)
         )))
     }

@@ -1,4 +1,4 @@
-//! The members of JSON objects, in one pass over the text of one.
+//! The members of JSON objects, in one pass over the text of an object.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 /// Calls `each` with the name and the value of each member, in their order and with their repeats.
 ///
 /// # Errors
-/// The text is no JSON, or no object; some of the members may have come by then.
+/// The text is not JSON, or not an object. `each` may have been called for some of the members by then.
 pub(super) fn members<'t>(text: &'t str, each: impl FnMut(Cow<'t, str>, &'t RawValue)) -> serde_json::Result<()> {
     let mut json = serde_json::Deserializer::from_str(text);
     json.deserialize_map(Each(each))?;
@@ -19,7 +19,7 @@ pub(super) fn members<'t>(text: &'t str, each: impl FnMut(Cow<'t, str>, &'t RawV
 
 struct Each<F>(F);
 
-/// A name, without a copy of it unless it has escapes.
+/// A name, copied only if it has escapes.
 #[derive(Deserialize)]
 struct Name<'t>(#[serde(borrow)] Cow<'t, str>);
 
@@ -38,15 +38,15 @@ impl<'t, F: FnMut(Cow<'t, str>, &'t RawValue)> Visitor<'t> for Each<F> {
     }
 }
 
-/// What objects have beyond the columns to keep.
+/// What becomes of the members that are not among the columns to keep.
 pub(super) struct Rest {
     /// For each name that is looked for, whether the result has its column.
     pub(super) is_kept: Vec<bool>,
-    /// What the directories of the file say beyond them.
-    pub(super) said: Vec<(String, Option<Box<RawValue>>)>,
+    /// Further columns, from the file's directories.
+    pub(super) from_directories: Vec<(String, Option<Box<RawValue>>)>,
 }
 
-/// An object, as text.
+/// The members of an object, as text.
 #[derive(Default)]
 struct Members(String);
 
@@ -59,18 +59,18 @@ impl Members {
     }
 }
 
-/// What was found in an object.
+/// The values that were found, and the object of the others.
 type Found<'t> = (Vec<Option<&'t RawValue>>, Option<String>);
 
-/// Finds the values that have one of the names, nulls left out; where a name is repeated the last one counts. And an object of
-/// those that stand in the rest, as they are written; `None`: there are none.
+/// Finds the values that have one of the names, without nulls; of repeated names the last one counts. With `rest`, also
+/// returns an object of the other members, as written, or `None` if there are none.
 ///
 /// # Errors
 /// As [`members`].
 pub(super) fn find<'t>(text: &'t str, names: &[String], rest: Option<&Rest>) -> serde_json::Result<Found<'t>> {
     let mut values = vec![None; names.len()];
     let mut others = Members::default();
-    // Where the next name is likely to be found, as most lines have one order.
+    // The likely index of the next name, as most lines have one order.
     let mut next = 0;
     members(text, |name, value| {
         let is_next = names.get(next).is_some_and(|each| *each == name);
@@ -83,7 +83,7 @@ pub(super) fn find<'t>(text: &'t str, names: &[String], rest: Option<&Rest>) -> 
             others.add(&name, value);
         }
     })?;
-    for (name, value) in rest.iter().flat_map(|rest| &rest.said) {
+    for (name, value) in rest.iter().flat_map(|rest| &rest.from_directories) {
         others.add(name, value.as_deref().unwrap_or(RawValue::NULL));
     }
     Ok((values, (!others.0.is_empty()).then(|| others.0 + "}")))

@@ -1,4 +1,4 @@
-//! Columns to carry into the result: which names they may have, and how text forms gather them.
+//! Columns to carry into the result: their names, and how text forms gather them.
 
 use arrow_array::ArrayRef;
 use arrow_array::builder::{ArrayBuilder, StringBuilder};
@@ -13,10 +13,10 @@ use crate::model::row::{Row, RowBatch};
 
 /// Stands for all columns of the input.
 pub(super) const ALL: &str = "*";
-/// The result has the URLs under this name.
+/// The result's column of URLs.
 const URL: &str = "url";
 
-/// The names to keep of an input that has these columns, each once.
+/// Returns the names to keep of an input that has these columns, each once.
 pub(super) fn names(options: &SourceOptions, columns: &[&str]) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     let mut add = |name: &str| {
@@ -45,10 +45,10 @@ pub(super) fn keeps_all(options: &SourceOptions) -> bool {
     options.keep.iter().any(|name| name == ALL)
 }
 
-/// The codec of kept columns, or none where there are no columns.
+/// Returns the codec of kept columns, or `None` if there are no columns.
 ///
 /// # Errors
-/// `Input`: a column has a type that can't be carried.
+/// `Input`: a column has an unsupported type.
 pub(super) fn codec(input: &str, fields: &Fields) -> Result<Option<KeptCodec>, JobError> {
     for field in fields {
         if has_interval(field) {
@@ -68,7 +68,7 @@ pub(super) fn codec(input: &str, fields: &Fields) -> Result<Option<KeptCodec>, J
     codec.map_err(|error| JobError::internal(format!("{input}: kept columns: {error}")))
 }
 
-/// Arrow has three types for them, and none that holds what Parquet's has.
+/// Returns whether a column has intervals: Arrow has three types for them, and none that holds what Parquet's has.
 fn has_interval(field: &Field) -> bool {
     let mut found = false;
     with_leaves(field, &mut |leaf| {
@@ -78,10 +78,10 @@ fn has_interval(field: &Field) -> bool {
     found
 }
 
-/// Gives each row what the codec makes of the columns, in the types of the fields.
+/// Attaches the encoded columns, converted to the types of the fields, to the rows.
 ///
 /// # Errors
-/// `Input`: a value does not fit. As a null it would be lost in silence.
+/// `Input`: a value does not fit. It would be lost in silence if it became a null.
 pub(super) fn attach_as(
     (input, fields, codec): (&str, &Fields, &KeptCodec),
     columns: impl Iterator<Item = ArrayRef>,
@@ -106,7 +106,7 @@ fn attach(codec: &KeptCodec, columns: &[ArrayRef], batch: &mut [Row]) -> Result<
     Ok(())
 }
 
-/// Kept columns of a form that knows no types: all are text.
+/// Kept columns of a form without types: all are text.
 pub(super) struct KeptText {
     fields: Fields,
     codec: Option<KeptCodec>,
@@ -130,7 +130,7 @@ impl KeptText {
         self.bytes
     }
 
-    /// The next row's text in this column; each column takes one for each row.
+    /// Adds the next row's text in this column; each column needs one for each row.
     pub(super) fn push(&mut self, column: usize, text: Option<&str>) {
         if let Some(column) = self.columns.get_mut(column) {
             self.bytes += text.map_or(0, str::len);
@@ -138,7 +138,7 @@ impl KeptText {
         }
     }
 
-    /// A row that has none of the columns.
+    /// Adds a row that has none of the columns.
     pub(super) fn push_nulls(&mut self) {
         self.columns.iter_mut().for_each(StringBuilder::append_null);
     }

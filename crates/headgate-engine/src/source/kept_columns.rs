@@ -1,9 +1,8 @@
-//! What `*` stands for among the columns to keep, where each line has its own: the names that the first lines have, in the order
-//! in which they come, and those that directories name.
+//! The meaning of `*` among the columns to keep, where each line has its own: the names in the first lines, in the order in
+//! which they come, and those of directories.
 //!
-//! It is found out once, when the job begins, and the job remembers it ([`SourceOptions::kept_columns`]): so all its results have
-//! the same columns, however the input grows. What a line has beyond them is not lost, as it stands in a column of its own,
-//! [`REST`].
+//! It is determined once, when the job begins, and the job remembers it ([`SourceOptions::kept_columns`]). So all its
+//! results have the same columns, however the input grows. Further members of a line are kept in the column [`REST`].
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -24,19 +23,19 @@ use crate::model::error::JobError;
 use crate::model::message::OptionName;
 use crate::model::options::SourceOptions;
 
-/// The column with what a line has beyond the others: an object, as text.
+/// The column of the members of a line that have no column: an object, as text.
 pub(super) const REST: &str = "kept_rest";
 
-/// So many lines are looked at, and no further one beyond so many bytes.
+/// At most this many lines are sampled, and no line that begins beyond `MAX_BYTES`.
 const MAX_LINES: usize = 1_000;
 const MAX_BYTES: usize = 1024 * 1024;
-/// What comes behind so many columns is not one, but stands in [`REST`].
+/// Names beyond this number are not columns, but members of [`REST`].
 const MAX_COLUMNS: usize = 1_000;
 
-/// Returns the options with what `*` stands for, where that is to be found out and is not known yet.
+/// Returns the options with the meaning of `*`, where it must be determined and is not known yet.
 ///
 /// # Errors
-/// `Input`: the input can be read only once; a column has the name of [`REST`]. As for listing the files.
+/// `Input`: the input can be read only once; a column has the name of [`REST`]. Also the errors of listing the files.
 pub fn decided(options: &SourceOptions) -> Result<Cow<'_, SourceOptions>, JobError> {
     if options.kept_columns.is_some() || !keeps_all(options) {
         return Ok(Cow::Borrowed(options));
@@ -47,7 +46,7 @@ pub fn decided(options: &SourceOptions) -> Result<Cow<'_, SourceOptions>, JobErr
         if !is_ndjson(&listed.path(0)) {
             return Ok(Cow::Borrowed(options));
         }
-        (0..listed.len()).for_each(|at| sample.look_at(&listed.path(at)));
+        (0..listed.len()).for_each(|at| sample.sample_file(&listed.path(at)));
         let mut partitions: HashSet<Vec<String>> = HashSet::new();
         for at in 0..listed.len() {
             let names: Vec<String> = listed.partition(at).names().map(String::from).collect();
@@ -66,7 +65,7 @@ pub fn decided(options: &SourceOptions) -> Result<Cow<'_, SourceOptions>, JobErr
                 OptionName::Keep
             )));
         }
-        sample.look_at(&options.input);
+        sample.sample_file(&options.input);
     } else {
         return Ok(Cow::Borrowed(options));
     }
@@ -86,7 +85,7 @@ fn is_ndjson(path: &str) -> bool {
     Path::new(path).exists() && matches!(Form::of_name(path), Some(Form::Ndjson(_)))
 }
 
-/// The names that lines have, in the order in which they come.
+/// The names in the sampled lines, in the order in which they come.
 #[derive(Default)]
 struct Sample {
     names: Vec<String>,
@@ -100,8 +99,8 @@ impl Sample {
         self.lines >= MAX_LINES || self.bytes >= MAX_BYTES
     }
 
-    /// What can't be read is an error once the whole file is read.
-    fn look_at(&mut self, path: &str) {
+    /// Adds the names in the first lines of a file. What can't be read is an error later, when the whole file is read.
+    fn sample_file(&mut self, path: &str) {
         let is_file = fs::metadata(path).is_ok_and(|metadata| metadata.is_file());
         let Some(form) = Form::of_name(path).filter(|_| is_file && !self.is_complete()) else { return };
         let Ok((_, reader)) = Opened::open(path, form).and_then(|opened| Input::open(Arc::new(opened))) else { return };
@@ -114,7 +113,7 @@ impl Sample {
         }
     }
 
-    /// Of one that is no object nothing counts.
+    /// Adds the names in a line. A line that is not an object has none.
     fn add_line(&mut self, line: &[u8]) {
         self.lines += 1;
         self.bytes += line.len();
@@ -146,14 +145,14 @@ mod tests {
     }
 
     #[test]
-    fn names_stand_in_the_order_in_which_they_come_and_those_of_no_object_do_not_count() {
+    fn names_keep_the_order_in_which_they_come_and_only_objects_count() {
         let lines =
             [r#"{"b":1,"\u0061":null}"#, r#"{"x":1,"b":2"#, r#"{"y":1} {}"#, r#"["z"]"#, "{\"\u{e9}\":{\"n\":1}}"];
         assert_eq!(["b", "a", "é"], names_of(lines).names[..]);
     }
 
     #[test]
-    fn what_is_looked_at_and_how_many_columns_there_are_is_bounded() {
+    fn the_sample_and_the_number_of_columns_are_bounded() {
         let many: Vec<String> = (0..5_000).map(|column| format!("\"c{column}\":1")).collect();
         let line = format!("{{{}}}", many.join(","));
         let sample = names_of([line.as_str()]);

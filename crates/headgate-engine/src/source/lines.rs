@@ -1,4 +1,4 @@
-//! Lines of bounded length: one that is too long is passed over without being held.
+//! Lines of bounded length: one that is too long is skipped and not stored.
 
 use std::io::{self, BufRead, BufReader, Read};
 use std::mem;
@@ -10,9 +10,9 @@ use super::READ_BYTES;
 
 pub(super) struct Lines<R> {
     reader: BufReader<R>,
-    /// How much of the buffer the line has that was returned last, and lies in it.
+    /// How many bytes of the buffer the current line has, if it lies in the buffer.
     used: usize,
-    /// That line, if it does not lie in the buffer as a whole.
+    /// The current line, if it does not lie in the buffer as a whole.
     line: Vec<u8>,
     max_bytes: usize,
     number: u64,
@@ -22,12 +22,12 @@ pub(super) struct Lines<R> {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Line<'a> {
     Whole(&'a [u8]),
-    /// The beginning of a line that has more than the most bytes.
+    /// The beginning of a line that has more than `max_bytes`.
     TooLong(&'a [u8]),
 }
 
 impl Line<'_> {
-    /// One that is too long is a row whatever it holds, since its end is never looked at.
+    /// Returns whether the line is a row. One that is too long is a row whatever it holds, since its end is never read.
     fn is_row(&self) -> bool {
         match self {
             Self::Whole(line) => !line.trim_ascii().is_empty(),
@@ -42,7 +42,7 @@ impl<R: Read> Lines<R> {
         Self { reader, used: 0, line: Vec::new(), max_bytes, number: 0 }
     }
 
-    /// The next line that is not blank, and its number, from 1. Sets `hash` to that of its bytes.
+    /// Returns the next line that is not blank, and its number, from 1. Sets `hash` to that of its bytes.
     pub(super) fn next_row(&mut self, hash: Option<&mut u128>) -> io::Result<Option<(u64, Line<'_>)>> {
         while self.advance()? {
             if self.line().is_row() {
@@ -55,11 +55,11 @@ impl<R: Read> Lines<R> {
         Ok(None)
     }
 
-    /// Goes on to the next line. `false`: there is none.
+    /// Advances to the next line, and returns whether there is one.
     fn advance(&mut self) -> io::Result<bool> {
         self.reader.consume(mem::take(&mut self.used));
         self.line.clear();
-        // Mostly it lies in the buffer, and need not be copied.
+        // Most lines lie in the buffer, and need not be copied.
         if let Some(length) = memchr(b'\n', self.reader.buffer()) {
             self.used = length + 1;
             self.number += 1;
@@ -70,7 +70,7 @@ impl<R: Read> Lines<R> {
         Ok(is_there)
     }
 
-    /// Copies the next line, as far as it can be told from one that is too long.
+    /// Copies the next line, up to the bytes that show that it is too long, and returns whether there is one.
     fn copy_line(&mut self) -> io::Result<bool> {
         const LINE_END: usize = 2;
         let most = self.max_bytes + LINE_END;
@@ -93,7 +93,7 @@ impl<R: Read> Lines<R> {
         }
     }
 
-    /// The line that was gone on to.
+    /// Returns the current line.
     fn line(&self) -> Line<'_> {
         let line = if self.used > 0 { &self.reader.buffer()[..self.used] } else { &self.line };
         let line = line.strip_suffix(b"\n").unwrap_or(line);
@@ -116,7 +116,7 @@ mod tests {
 
     use super::*;
 
-    /// Hands out its bytes in pieces of the given lengths, over and over.
+    /// Returns its bytes in pieces of the given lengths, over and over.
     struct Pieces<'a> {
         bytes: &'a [u8],
         lengths: std::iter::Cycle<std::vec::IntoIter<usize>>,
@@ -132,7 +132,7 @@ mod tests {
         }
     }
 
-    /// Returns the next line, be it blank or not.
+    /// Returns the next line, blank or not.
     fn next_line<R: Read>(lines: &mut Lines<R>) -> io::Result<Option<Line<'_>>> {
         Ok(if lines.advance()? { Some(lines.line()) } else { None })
     }
@@ -182,7 +182,7 @@ mod tests {
                 .filter(|(_, (too_long, line))| *too_long || !line.trim_ascii().is_empty())
                 .map(|(index, _)| index)
                 .collect();
-            // At the end of the input the blank lines behind its last row are passed over, too.
+            // At the end of the input, the blank lines after its last row are skipped, too.
             let passed = match count {
                 0 => 0,
                 _ => rows.get(count - 1).map_or(lines.len(), |last| last + 1),
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_without_end_is_passed_over_without_being_held() {
+    fn an_endless_line_is_skipped_and_not_stored() {
         let endless = io::repeat(b'x').take(50_000_000).chain(&b"\nhttp://a/\n"[..]);
         let mut lines = Lines::new(endless, 1000);
         assert_eq!(Some(Line::TooLong(&[b'x'; 1000][..])), next_line(&mut lines).expect("no error"));

@@ -1,8 +1,8 @@
-//! Which files an input is: those that are named, those of a directory, and those that a pattern matches.
+//! The files of an input: those that are named, those of a directory, and those that a pattern matches.
 //!
 //! Their order does not depend on the file system: as they were named, and within a directory or a pattern by their paths,
-//! compared byte by byte, directory after directory. What begins with `_` or `.` is none of the data, as other readers of
-//! such directories have it (`_SUCCESS`, `.part-0.parquet.crc`, our own `_headgate`), unless the pattern says so.
+//! compared byte by byte, directory after directory. Names that begin with `_` or `.` are not data (`_SUCCESS`,
+//! `.part-0.parquet.crc`, our own `_headgate`), unless the pattern says so. Other readers of such directories do the same.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -18,13 +18,13 @@ use crate::model::error::JobError;
 use crate::model::grouped::grouped;
 use crate::model::options::SourceOptions;
 
-/// Of each some hundred bytes are in memory.
+/// Each takes some hundred bytes of memory.
 const MAX_FILES: usize = 1_000_000;
 
-/// A URL is what has this.
+/// What makes an input a URL.
 const AFTER_SCHEME: &str = "://";
 
-/// `*` stays within a directory; `**` is what goes through all of them.
+/// `*` stays within a directory; `**` matches any number of directories.
 pub(super) const MATCHING: MatchOptions =
     MatchOptions { case_sensitive: true, require_literal_separator: true, require_literal_leading_dot: false };
 
@@ -32,13 +32,13 @@ pub(super) const MATCHING: MatchOptions =
 #[derive(Debug)]
 pub(super) struct Listed {
     arguments: Vec<Argument>,
-    /// Which argument it is of, and where it lies below its directory.
+    /// The index of a file's argument, and its path below the argument's directory.
     files: Vec<(u32, Box<str>)>,
 }
 
 #[derive(Debug)]
 struct Argument {
-    /// Where its files lie in; empty: here.
+    /// The directory of its files; empty: the working directory.
     directory: PathBuf,
     above: Partition,
 }
@@ -55,13 +55,13 @@ pub(super) fn is_several(options: &SourceOptions) -> bool {
     let path = Path::new(input);
     match fs::metadata(path) {
         Ok(metadata) if metadata.is_dir() => true,
-        // A file by itself whose directories say something of its rows.
+        // A single file whose directories have columns that are used.
         Ok(metadata) => metadata.is_file() && !Partition::above(directory_of(path)).used(options).is_empty(),
         Err(_) => is_pattern(input),
     }
 }
 
-/// The input from the root, so that it is found wherever a later command is run.
+/// Returns the input as an absolute path, so that a later command finds it from any directory.
 pub(crate) fn absolute(input: &str) -> Option<PathBuf> {
     let path = Path::new(input);
     if path.is_absolute() || path.exists() || !is_pattern(input) {
@@ -85,7 +85,8 @@ fn directory_of(file: &Path) -> &Path {
 
 impl Listed {
     /// # Errors
-    /// `Usage`: what is no file can't be combined with others. `Input`: there is no file, or a directory can't be read.
+    /// `Usage`: a URL or stream can't be combined with others. `Input`: a file does not exist, or a directory can't be
+    /// read.
     pub(super) fn of(options: &SourceOptions) -> Result<Self, JobError> {
         let mut listed = Self { arguments: Vec::new(), files: Vec::new() };
         for input in options.inputs() {
@@ -103,7 +104,7 @@ impl Listed {
         self.arguments[*argument as usize].directory.join(&**below).display().to_string()
     }
 
-    /// Where it lies below what was named: the same when all is moved.
+    /// Returns a file's path below its argument, which is the same when all files are moved.
     pub(super) fn below(&self, at: usize) -> &str {
         &self.files[at].1
     }
@@ -133,13 +134,13 @@ impl Listed {
                 let found = self.matching(input)?;
                 return if found { Ok(()) } else { Err(JobError::input(format!("{input}: no file matches"))) };
             }
-            // What is wrong with it is told when it is opened.
+            // What is wrong with it is reported when it is opened.
             _ => (directory_of(path), vec![path.file_name().map_or_else(|| path.into(), PathBuf::from)]),
         };
         self.push(directory, found)
     }
 
-    /// The files that a pattern matches. `false`: there are none.
+    /// Adds the files that a pattern matches, and returns whether there are any.
     fn matching(&mut self, input: &str) -> Result<bool, JobError> {
         let mut parts = Path::new(input).components().peekable();
         let mut directory = PathBuf::new();
@@ -161,7 +162,7 @@ impl Listed {
         Ok(any)
     }
 
-    /// Files that were found below a directory, which are to be in order.
+    /// Adds files that were found below a directory, in order.
     fn push(&mut self, directory: &Path, mut found: Vec<PathBuf>) -> Result<(), JobError> {
         if self.files.len() + found.len() > MAX_FILES {
             return Err(too_many());
@@ -184,12 +185,12 @@ fn too_many() -> JobError {
     JobError::input(format!("these are more than {} files: name fewer", grouped(MAX_FILES as u64)))
 }
 
-/// The parts of a pattern, one for each directory that it goes through.
+/// The parts of a pattern, one for each directory level.
 struct Patterns {
     whole: Pattern,
-    /// Of those before `**`.
+    /// The parts before `**`.
     parts: Vec<Pattern>,
-    /// Those that begin as what is left out else.
+    /// The parts that match names which are otherwise skipped.
     hidden: Vec<Pattern>,
     is_deep: bool,
 }
@@ -223,10 +224,10 @@ pub(super) fn is_hidden(name: &str) -> bool {
     name.starts_with(['_', '.'])
 }
 
-/// What lies in a directory.
+/// A search for the files in a directory.
 struct Search<'a> {
     directory: &'a Path,
-    /// What found paths are told below.
+    /// Found paths are relative to this.
     below: &'a Path,
     found: Vec<PathBuf>,
 }
@@ -237,15 +238,15 @@ impl<'a> Search<'a> {
     }
 
     fn walk(&self) -> walkdir::IntoIter {
-        // A link that leads back is an error here, and else not followed.
+        // A link to a directory above it is an error here, and would otherwise not be followed.
         WalkDir::new(self.directory).min_depth(1).follow_links(true).into_iter()
     }
 
-    /// All files of a form that we know.
+    /// Returns all files of a known form.
     fn all(mut self) -> Result<Vec<PathBuf>, JobError> {
         let mut entries = self.walk();
         while let Some(entry) = entries.next() {
-            let Some(entry) = seen(entry)? else { continue };
+            let Some(entry) = entry_of(entry)? else { continue };
             let is_directory = entry.file_type().is_dir();
             if is_hidden(&name_of(&entry)) {
                 if is_directory {
@@ -258,11 +259,11 @@ impl<'a> Search<'a> {
         Ok(self.found)
     }
 
-    /// What matches; of a directory that does, all of it.
+    /// Returns the files that match, and all files of a directory that matches.
     fn matching(mut self, patterns: &Patterns) -> Result<Vec<PathBuf>, JobError> {
         let mut entries = self.walk();
         while let Some(entry) = entries.next() {
-            let Some(entry) = seen(entry)? else { continue };
+            let Some(entry) = entry_of(entry)? else { continue };
             let name = name_of(&entry);
             let is_directory = entry.file_type().is_dir();
             let path = entry.path().strip_prefix(self.below).unwrap_or(entry.path()).to_string_lossy();
@@ -294,8 +295,8 @@ fn name_of(entry: &DirEntry) -> String {
     entry.file_name().to_string_lossy().into()
 }
 
-/// `None`: a link that leads back to where it lies, or one that leads nowhere and could be no file of ours.
-fn seen(entry: walkdir::Result<DirEntry>) -> Result<Option<DirEntry>, JobError> {
+/// Returns the entry, or `None` for a link to a directory above it, or a broken link that can't be one of our files.
+fn entry_of(entry: walkdir::Result<DirEntry>) -> Result<Option<DirEntry>, JobError> {
     let error = match entry {
         Ok(entry) => return Ok(Some(entry)),
         Err(error) => error,

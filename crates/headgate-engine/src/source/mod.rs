@@ -1,9 +1,9 @@
-//! Where rows come from. A source is pulled, batch by batch, on a thread of its own, and only when there is
-//! room: however long the input, a source holds one batch and its read buffer.
+//! Where rows come from. A source is pulled, batch by batch, by a thread of its own, and only when the queue of rows has
+//! space: however long the input, a source holds one batch and its read buffer.
 //!
-//! One form of input, one file: `text`, `delimited`, `ndjson`, `parquet`, `pattern`. A form yields one
-//! row after another (`batches::Rows`); cutting them into batches, `head` and the order of rows and errors
-//! are the same for all and live in `batches`. Several files are a form, too, made of those of the files: `several`.
+//! Each form of input is a file: `text`, `delimited`, `ndjson`, `parquet`, `pattern`. A form yields one row after another
+//! (`batches::Rows`); `batches` cuts them into batches, and applies `head` and the order of rows and errors, for all forms.
+//! Several files are a form, too, made of those of the files: `several`.
 
 mod batches;
 mod cells;
@@ -68,27 +68,30 @@ use crate::model::message::Message;
 use crate::model::row::RowBatch;
 use crate::model::source_size::SourceSize;
 
-/// Bytes asked of the operating system at a time.
+/// How many rows a caller skips at a time that may have to stop meanwhile (see [`Source::skip_to`]).
+pub const SKIP_STEP: u64 = 1_000_000;
+
+/// How many bytes one read requests.
 const READ_BYTES: usize = 256 * 1024;
 /// A line of NDJSON or a record of CSV longer than this is a defect of its row.
 const MAX_RECORD_BYTES: usize = 16 * 1024 * 1024;
 
-/// An input that is open, to be read once more beside its first reader: the same file, even if its name now leads to another,
-/// and no more of it than there was when it was opened.
+/// An open input that can be read once more, beside its first reader: the same file, even if its name now leads to another,
+/// and only as long as it was when it was opened.
 #[derive(Clone)]
-pub struct Again {
-    /// The input, for messages.
+pub struct Reopener {
+    /// The input's name, for messages.
     pub name: String,
-    open: Arc<OpenAgain>,
+    open: Arc<Reopen>,
 }
 
-/// Checks an input, which has this fingerprint, before anything is read of it.
+/// Checks an input, which has this fingerprint, before anything of it is read.
 pub type Check = Box<dyn Fn(Option<Fingerprint>) -> Result<(), JobError> + Send>;
 
-type OpenAgain = dyn Fn() -> Result<Box<dyn Source>, JobError> + Send + Sync;
+type Reopen = dyn Fn() -> Result<Box<dyn Source>, JobError> + Send + Sync;
 
-impl Again {
-    /// Its rows from the first one on.
+impl Reopener {
+    /// Opens the input from its first row.
     ///
     /// # Errors
     /// `Input`: it can't be read any more, or was changed.
@@ -97,37 +100,36 @@ impl Again {
     }
 }
 
-impl fmt::Debug for Again {
+impl fmt::Debug for Reopener {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Again").field("name", &self.name).finish_non_exhaustive()
+        f.debug_struct("Reopener").field("name", &self.name).finish_non_exhaustive()
     }
 }
 
-/// A stream of rows in ordinals 0, 1, 2, …
+/// A stream of rows with the ordinals 0, 1, 2, …
 pub trait Source: Send {
-    /// The next rows, or `None` at the end of the input. Blocks. A batch holds at most
-    /// [`crate::model::row::MAX_BATCH_ROWS`] rows and little more than [`crate::model::row::MAX_BATCH_BYTES`].
-    /// An empty one says that the call after it waits until all rows that were handed on are done.
+    /// Returns the next rows, or `None` at the end of the input. Blocks. A batch holds at most
+    /// [`crate::model::row::MAX_BATCH_ROWS`] rows and little more than [`crate::model::row::MAX_BATCH_BYTES`]. After an
+    /// empty batch, the next call waits until all rows that were handed on are done.
     ///
     /// # Errors
-    /// The input can't be read further: the message names the file and the place. Rows before the place have
-    /// been returned by earlier calls.
+    /// The input can't be read further: the message names the file and the position. Earlier calls have returned the rows
+    /// before it.
     fn next_batch(&mut self) -> Result<Option<RowBatch>, JobError>;
 
-    /// Passes over rows, so that the next batch begins at this ordinal, or the input is at its end. Forward only.
+    /// Skips rows, so that the next batch begins at this ordinal, or the input is at its end. Forward only.
     ///
-    /// Of text all bytes up to there are read: a caller that may have to stop meanwhile passes over them in steps, of a million rows at
-    /// the most.
+    /// Text is read up to there: a caller that may have to stop skips at most [`SKIP_STEP`] rows in one call.
     ///
     /// # Errors
-    /// As [`Source::next_batch`]. `Internal`: the row was passed already, or this source can't pass over any.
+    /// As [`Source::next_batch`]. `Internal`: the row has passed already, or this source can't skip rows.
     fn skip_to(&mut self, ordinal: u64) -> Result<(), JobError> {
         Err(JobError::internal(format!("this source can't skip rows to row {ordinal}")))
     }
 
-    /// Reads the first rows, which the next call hands on, of an input that can be read a second time: so an input that
-    /// can't be read at all is found out before anything is sent, and before the results of an earlier job are replaced.
-    /// Returns whether there may be any rows.
+    /// Reads the first rows, which the next call hands on, of an input that can be read a second time. So an unreadable
+    /// input is noticed before anything is sent, and before the results of an earlier job are replaced. Returns whether
+    /// there may be any rows.
     ///
     /// # Errors
     /// As [`Source::next_batch`].
@@ -135,21 +137,21 @@ pub trait Source: Send {
         Ok(true)
     }
 
-    /// Has the first call that reads or passes over rows check the input first. Such calls fail as long as the check does.
+    /// Sets a check that runs in the first call that reads or skips rows. Such calls fail as long as the check does.
     fn check_first(&mut self, _check: Check) {}
 
-    /// How long the input is, as far as it is known without reading it.
+    /// Returns the size of the input, as far as it is known without reading it.
     fn size(&self) -> SourceSize {
         SourceSize::default()
     }
 
-    /// What the input is known by, as it was when it was opened. `None`: it can't be read a second time.
+    /// Returns the fingerprint of the input when it was opened, or `None` if it can't be read a second time.
     fn fingerprint(&self) -> Option<Fingerprint> {
         None
     }
 
-    /// Compares what is read with what was read of it `then`, and remembers all of it, under this name of the input. Before
-    /// anything is read. `None`: there is nothing to compare.
+    /// Compares what is read with what was read of it `then`, and remembers all of it, under this name of the input. Called
+    /// before anything is read. Returns `None` if there is nothing to compare.
     ///
     /// A row that differs is an error of [`Source::next_batch`] or [`Source::skip_to`], which does not hand on the rows
     /// that were read with it.
@@ -160,17 +162,17 @@ pub trait Source: Send {
         Ok(None)
     }
 
-    /// The input to be read once more beside this source. `None`: it can't be.
-    fn again(&self) -> Option<Again> {
+    /// Returns the input, to be read once more beside this source, or `None` if that is impossible.
+    fn reopener(&self) -> Option<Reopener> {
         None
     }
 
-    /// What the user should know of the input, as far as it was read: that it was written to meanwhile.
+    /// Returns what the user should know of the input, as far as it was read: that it was modified meanwhile.
     fn note(&self) -> Option<Message> {
         None
     }
 
-    /// The columns to carry into the result: what the bytes in `RowExtra::kept` decode to. Empty: none.
+    /// Returns the columns to carry into the result, which `RowExtra::kept` decodes to; none if it is empty.
     fn kept_fields(&self) -> Fields {
         Fields::empty()
     }

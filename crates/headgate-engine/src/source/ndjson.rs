@@ -1,5 +1,5 @@
-//! `.ndjson` and `.jsonl`: a JSON object a line. Of a line only the columns that are used are looked at; values
-//! that are handed on as JSON are handed on as they are written.
+//! `.ndjson` and `.jsonl`: a JSON object a line. Only the columns that are used are parsed; values that are handed on as
+//! JSON stay as they are written.
 
 use std::borrow::Cow;
 use std::io;
@@ -8,7 +8,7 @@ use bytes::Bytes;
 use serde_json::value::{RawValue, to_raw_value};
 
 use super::MAX_RECORD_BYTES;
-use super::cells::{Place, add_defect, defect_row, not_utf8};
+use super::cells::{Position, add_defect, defect_row, not_utf8};
 use super::columns::{self, Columns, OfRequest};
 use super::header_json::{self, no_object, reason};
 use super::input::{Input, Reader};
@@ -38,15 +38,15 @@ pub(super) struct Ndjson {
 struct Used {
     names: Names,
     columns: Columns,
-    /// Those that say more of a request than its URL, and that no option names or dismisses.
+    /// Columns that set more of a request than its URL, and that no option names or dismisses.
     unnamed: Vec<(usize, OfRequest)>,
-    /// What the directories of the file say of some of them, whatever the objects have.
-    said: Vec<(usize, Option<Box<RawValue>>)>,
-    /// `None`: the columns to keep are listed, and what else there is does not count.
+    /// Values from the file's directories, which replace those of the objects.
+    from_directories: Vec<(usize, Option<Box<RawValue>>)>,
+    /// `None`: the columns to keep are listed, and other members are ignored.
     rest: Option<Rest>,
 }
 
-/// Each once.
+/// Names of columns, each once.
 #[derive(Default)]
 struct Names(Vec<String>);
 
@@ -59,13 +59,13 @@ impl Names {
     }
 }
 
-/// Which columns there are each object says for itself.
+/// Any column may exist, as each object has its own.
 impl Named for Names {
     fn has(&self, _column: &str) -> bool {
         false
     }
 
-    fn place(&mut self, column: &str, _option: OptionName) -> Result<usize, JobError> {
+    fn position(&mut self, column: &str, _option: OptionName) -> Result<usize, JobError> {
         Ok(self.index(column))
     }
 }
@@ -93,26 +93,26 @@ impl Used {
         };
         let unnamed = unnamed.into_iter().map(|column| (names.index(column.0), column)).collect();
         let value = |name: &str| partition.value(partition.find(name)?).and_then(|value| to_raw_value(value).ok());
-        let said = names.0.iter().enumerate().filter(|(_, name)| partition.find(name).is_some());
-        let said = said.map(|(index, name)| (index, value(name))).collect();
+        let from_directories = names.0.iter().enumerate().filter(|(_, name)| partition.find(name).is_some());
+        let from_directories = from_directories.map(|(index, name)| (index, value(name))).collect();
         let rest = keep::keeps_all(options).then(|| {
             let is_kept = |name: &str| keep.iter().any(|kept| kept == name) || keep::is_url_of_result(options, name);
             Rest {
                 is_kept: names.0.iter().map(|name| is_kept(name)).collect(),
-                said: partition
+                from_directories: partition
                     .names()
                     .filter(|name| !is_kept(name))
                     .map(|name| (name.to_owned(), value(name)))
                     .collect(),
             }
         });
-        Ok(Self { names, columns, unnamed, said, rest })
+        Ok(Self { names, columns, unnamed, from_directories, rest })
     }
 }
 
 impl Ndjson {
     /// # Errors
-    /// `Usage`: a template that is none. `Input`: a column can't be kept.
+    /// `Usage`: an invalid template. `Input`: a column can't be kept.
     pub(super) fn open(
         (input, reader): (Input, Reader),
         options: &SourceOptions,
@@ -131,9 +131,9 @@ impl Ndjson {
 impl TextForm for Ndjson {
     fn next_row(&mut self, ordinal: u64, kept: &mut KeptText, hash: Option<&mut u128>) -> io::Result<Option<Row>> {
         let Some((number, line)) = self.lines.next_row(hash)? else { return Ok(None) };
-        let place = Place::Line(number);
+        let position = Position::Line(number);
         let row = match line {
-            Line::Whole(line) => row(ordinal, place, line, &self.used, kept),
+            Line::Whole(line) => row(ordinal, position, line, &self.used, kept),
             Line::TooLong(_) => Err(format!("longer than {MAX_RECORD_BYTES} bytes").into()),
         };
         Ok(Some(match row {
@@ -144,7 +144,7 @@ impl TextForm for Ndjson {
             }
             Err(refused) => {
                 kept.push_nulls();
-                defect_row(ordinal, place, refused.into_reason())
+                defect_row(ordinal, position, refused.into_reason())
             }
         }))
     }
@@ -161,7 +161,7 @@ impl TextForm for Ndjson {
 /// Why a line has no row.
 enum Refused {
     Line(Reason),
-    /// It has columns that no option names.
+    /// The object has columns that no option names.
     Columns(Vec<OfRequest>),
 }
 
@@ -183,12 +183,12 @@ impl<T: Into<Reason>> From<T> for Refused {
     }
 }
 
-/// The row of a line, or why it has none.
-fn row(ordinal: u64, place: Place, line: &[u8], used: &Used, kept: &mut KeptText) -> Result<Row, Refused> {
+/// Returns the row of a line, or why it has none.
+fn row(ordinal: u64, position: Position, line: &[u8], used: &Used, kept: &mut KeptText) -> Result<Row, Refused> {
     let text = std::str::from_utf8(line).map_err(|error| not_utf8("the line is", line, error))?;
     let found = json_object::find(text, &used.names.0, used.rest.as_ref());
     let (mut values, rest) = found.map_err(|error| no_object("", &error))?;
-    for (index, value) in &used.said {
+    for (index, value) in &used.from_directories {
         values[*index] = value.as_deref();
     }
     let cell = |column: usize| values[column].map(|json| Cell { name: &used.names.0[column], json });
@@ -205,7 +205,7 @@ fn row(ordinal: u64, place: Place, line: &[u8], used: &Used, kept: &mut KeptText
         None => Err(format!("there is no {:?}", used.names.0[column]).into()),
     };
     let body = columns.body.and_then(cell).map(Cell::text).transpose();
-    // An object, or a string that holds the text of one.
+    // The headers are an object, or a string that holds the text of one.
     let headers = columns
         .headers
         .and_then(cell)
@@ -218,13 +218,13 @@ fn row(ordinal: u64, place: Place, line: &[u8], used: &Used, kept: &mut KeptText
         cost: columns.cost.and_then(cell).map(|cost| (cost.name, cost.text().map(bytes))),
         cells: of_templates.map(|column| cell(*column).map_or(TemplateCell::Null, Cell::of_template)).collect(),
     };
-    let mut row = values.row(ordinal, place, templates);
+    let mut row = values.row(ordinal, position, templates);
     for (index, column) in columns.kept.iter().enumerate() {
         match cell(*column).map(Cell::text).transpose() {
             Ok(text) => kept.push(index, text.as_deref()),
-            Err(trouble) => {
+            Err(reason) => {
                 kept.push(index, None);
-                add_defect(&mut row, place, trouble);
+                add_defect(&mut row, position, reason);
             }
         }
     }
@@ -267,7 +267,7 @@ impl<'a> Cell<'a> {
         self.text().map(bytes).map_or_else(TemplateCell::Unfit, TemplateCell::Text)
     }
 
-    /// Strings as they are, other values as their JSON text.
+    /// Returns a string's value, or the JSON text of another value.
     fn text(self) -> Result<Cow<'a, str>, Reason> {
         let json = self.json.get();
         match json.strip_prefix('"').and_then(|json| json.strip_suffix('"')) {

@@ -1,4 +1,4 @@
-//! The origin that all rows of an input go to, where that is known before the first row is read.
+//! The origin of all rows of an input, where it is known before the first row is read.
 
 use super::form::Form;
 use super::pattern::Pattern;
@@ -7,7 +7,7 @@ use crate::http::target::{authority_end, parse};
 use crate::model::options::SourceOptions;
 use crate::model::origin::Origin;
 
-/// `None`: rows name their hosts themselves, or a column or a range does.
+/// Returns the origin, or `None` if rows, a column or a range determine the host.
 pub(crate) fn only_origin(options: &SourceOptions) -> Option<Origin> {
     if let Some(template) = &options.url {
         let template = Template::parse(template).ok()?;
@@ -22,7 +22,8 @@ pub(crate) fn only_origin(options: &SourceOptions) -> Option<Origin> {
     origin_of(pattern.beginning()?, pattern.is_one_url())
 }
 
-/// Of a text that URLs begin with: its host must end in it, or what follows would belong to the name.
+/// Returns the origin of URLs that begin with this text, which must contain the end of the host: what follows could belong
+/// to it.
 fn origin_of(beginning: &str, is_whole: bool) -> Option<Origin> {
     let url = if is_whole { beginning } else { &beginning[..authority_end(beginning)?] };
     parse(url).ok().map(|target| target.origin)

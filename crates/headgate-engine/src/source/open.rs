@@ -1,4 +1,4 @@
-//! Which source goes with which input.
+//! Opens the source of an input.
 
 use std::fs;
 use std::sync::Arc;
@@ -16,19 +16,20 @@ use super::several::Several;
 use super::surveyed::Surveyed;
 use super::template::bound::{AnyNames, RequestTemplates};
 use super::text::Text;
-use super::{Again, Source};
+use super::{Reopener, Source};
 use crate::message;
 use crate::model::error::JobError;
 use crate::model::message::OptionName;
 use crate::model::options::SourceOptions;
 
-/// Opens the source that the input's form asks for.
+/// Opens the source for the input's form.
 ///
 /// # Errors
-/// `Input`: no such file, an unknown extension, no URL column (naming the columns there are), an option that does not fit
-/// the form; of several files that they have not one form, or not the same columns; what [`kept_columns::decided`] refuses. `Usage`: what is no file among several.
+/// `Input`: the file does not exist, its extension is unknown, it has no URL column (the message names its columns), or an
+/// option does not fit the form. Several files: their forms or columns differ. Also the errors of
+/// [`kept_columns::decided`]. `Usage`: one of several inputs is not a file.
 pub fn open(options: &SourceOptions) -> Result<Box<dyn Source>, JobError> {
-    // A mistake in them has nothing to do with the input.
+    // A mistake in a template does not depend on the input.
     RequestTemplates::new(options, &mut AnyNames)?;
     let options = &*kept_columns::decided(options)?;
     if is_several(options) {
@@ -55,7 +56,7 @@ pub fn open(options: &SourceOptions) -> Result<Box<dyn Source>, JobError> {
     begin(options, opened)
 }
 
-/// Returns what the input is known by. `None`: it can't be read a second time, as standard input or a FIFO.
+/// Returns the fingerprint of the input, or `None` if it can't be read a second time, as standard input or a FIFO.
 ///
 /// # Errors
 /// As [`open`].
@@ -67,13 +68,13 @@ pub fn fingerprint(options: &SourceOptions) -> Result<Option<Fingerprint>, JobEr
     match Form::of(path)? {
         Form::Stdin => Ok(None),
         Form::Pattern => Ok(Some(Fingerprint::Pattern { text: path.to_owned() })),
-        // To open a FIFO would be to wait for its writer.
+        // Opening a FIFO would wait for its writer.
         _ if fs::metadata(path).is_ok_and(|metadata| !metadata.is_file()) => Ok(None),
         form => Ok(Opened::open(path, form)?.fingerprint()),
     }
 }
 
-/// What is asked of columns, where there are none.
+/// Refuses options that need columns, if the input has none.
 fn refuse_columns(options: &SourceOptions, there_are: bool) -> Result<(), JobError> {
     let name = options.name();
     if !options.keep.is_empty() && !there_are {
@@ -93,31 +94,30 @@ fn refuse_columns(options: &SourceOptions, there_are: bool) -> Result<(), JobErr
     Ok(())
 }
 
-/// The source of files that were looked at, from the first row of the first one.
+/// Returns the source of surveyed files, from the first row of the first file.
 fn begin_several(options: &SourceOptions, files: Arc<Surveyed>) -> Box<dyn Source> {
-    let (name, again) = (options.name().into_owned(), files.clone());
-    let again_options = options.clone();
-    let open = Arc::new(move || Ok(begin_several(&again_options, again.clone())));
-    Batches::boxed(Box::new(Several::new(files)), options.head, Some(Again { name, open }))
+    let name = options.name().into_owned();
+    let (its_options, its_files) = (options.clone(), files.clone());
+    let open = Arc::new(move || Ok(begin_several(&its_options, its_files.clone())));
+    Batches::boxed(Box::new(Several::new(files)), options.head, Some(Reopener { name, open }))
 }
 
-/// The source of an input that is open, from its beginning. `None`: it is no file.
+/// Returns the source of an opened input, from its beginning. `None`: the input is not a file.
 fn begin(options: &SourceOptions, opened: Option<Arc<Opened>>) -> Result<Box<dyn Source>, JobError> {
-    let again = |opened| Some(again(options, opened));
-    let (rows, again): (Box<dyn Rows>, _) = match opened {
+    let (rows, reopener): (Box<dyn Rows>, _) = match opened {
         Some(opened) => {
-            let again = opened.fingerprint().and_then(|_| again(Some(opened.clone())));
-            (file_rows::open(opened, options, Partition::default())?, again)
+            let reopener = opened.fingerprint().map(|_| reopener(options, Some(opened.clone())));
+            (file_rows::open(opened, options, Partition::default())?, reopener)
         }
         None if Form::of(&options.input)? == Form::Stdin => {
             (Box::new(Text::live("standard input", std::io::stdin(), options)?), None)
         }
-        None => (Box::new(Pattern::open(options)?), again(None)),
+        None => (Box::new(Pattern::open(options)?), Some(reopener(options, None))),
     };
-    Ok(Batches::boxed(rows, options.head, again))
+    Ok(Batches::boxed(rows, options.head, reopener))
 }
 
-fn again(options: &SourceOptions, opened: Option<Arc<Opened>>) -> Again {
+fn reopener(options: &SourceOptions, opened: Option<Arc<Opened>>) -> Reopener {
     let (name, options) = (options.input.clone(), options.clone());
-    Again { name, open: Arc::new(move || begin(&options, opened.clone())) }
+    Reopener { name, open: Arc::new(move || begin(&options, opened.clone())) }
 }

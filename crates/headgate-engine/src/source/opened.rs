@@ -1,9 +1,9 @@
-//! A file while it is read. The job is what the file was when it was opened: what is added later is not of it, and what is
-//! taken away or changed ends it.
+//! A file while it is read. A job reads what the file was when it was opened: bytes that are added later are ignored, and
+//! the job fails if bytes are removed or changed.
 //!
-//! The file is looked at again after each read and before what was read is handed on: its size and the time of its last
-//! change; where these are others, and at the end, also both its ends. So rows that were handed on are those of the file as it
-//! was opened. What can't be told from a mere touch is an edit in the middle that leaves size and ends alone: a note says
+//! The file is checked after each read and before the bytes are handed on: its size and the time of its last change. Where
+//! these differ, and at the end, both its ends are compared, too. So rows that were handed on are those of the file as it
+//! was opened. An edit in the middle that leaves size and ends alone can't be distinguished from a mere touch: a note says
 //! that there may be one. Cost: one `fstat` for each read, and 128 KiB read once more.
 
 use std::fs::File;
@@ -27,17 +27,17 @@ pub(super) struct Opened {
     pub(super) name: String,
     pub(super) form: Form,
     file: File,
-    /// As it was opened. `None`: no regular file, of which nothing can be known beforehand.
+    /// The file when it was opened. `None`: not a regular file, of which nothing is known beforehand.
     then: Option<Ends>,
-    /// As it was seen last.
+    /// The file when it was last checked.
     seen: Mutex<Option<Stamp>>,
-    /// The first reader that comes to its end finds it out for all readers.
+    /// Set for all readers by the first one that comes to the end.
     ends_in_half_line: Arc<OnceLock<bool>>,
 }
 
 impl Opened {
     /// # Errors
-    /// `Input`: it can't be opened or looked at.
+    /// `Input`: the file can't be opened or read.
     pub(super) fn open(path: &str, form: Form) -> Result<Self, JobError> {
         let opened = || {
             let file = File::open(path)?;
@@ -48,10 +48,10 @@ impl Opened {
         opened().map_err(|error: io::Error| JobError::input(format!("{path}: can't be opened: {error}")))
     }
 
-    /// The file of that name, which was `then` when it was opened before.
+    /// Opens a file that was `then` when it was opened before.
     ///
     /// # Errors
-    /// `Input`: it can't be opened, or is no longer what it was.
+    /// `Input`: it can't be opened, or was changed.
     pub(super) fn reopen(
         path: &str,
         form: Form,
@@ -61,7 +61,7 @@ impl Opened {
         let opened = File::open(path).and_then(|file| {
             let seen = Mutex::new(None);
             let opened = Self { name: path.to_owned(), form, file, then: Some(then), seen, ends_in_half_line };
-            opened.look_again(true).map(|()| opened)
+            opened.check_unchanged(true).map(|()| opened)
         });
         opened.map_err(|error| {
             InputError::changed(&error, path, "before its first row")
@@ -77,12 +77,12 @@ impl Opened {
         self.then
     }
 
-    /// What it is known by. `None`: it can't be read a second time.
+    /// Returns the fingerprint, or `None` if the file can't be read a second time.
     pub(super) fn fingerprint(&self) -> Option<Fingerprint> {
         self.then.map(|then| then.fingerprint(self.form))
     }
 
-    /// Its size when it was opened.
+    /// Returns the size when it was opened.
     pub(super) fn bytes(&self) -> Option<u64> {
         self.then.map(|then| then.stamp.bytes)
     }
@@ -90,8 +90,8 @@ impl Opened {
     /// Compares the file with what it was: at least size and time.
     ///
     /// # Errors
-    /// [`InputError::Changed`], or the file can't be looked at.
-    pub(super) fn look_again(&self, at_both_ends: bool) -> io::Result<()> {
+    /// [`InputError::Changed`], or the file can't be read.
+    pub(super) fn check_unchanged(&self, at_both_ends: bool) -> io::Result<()> {
         let Some(then) = self.then else { return Ok(()) };
         let now = Stamp::of(&self.file)?;
         let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner).replace(now);
@@ -115,8 +115,8 @@ impl Opened {
         seen.map(|seen| seen.bytes) > self.bytes()
     }
 
-    /// Whether its last line was still being written: what is found out at its end, or what was found out there before. Then the
-    /// rows are the same ones however often it is read.
+    /// Returns whether the last line was still being written: the result of an earlier call, or else that of `find_out`. So
+    /// the rows are the same however often the file is read.
     pub(super) fn ends_in_half_line(&self, find_out: impl FnOnce() -> io::Result<bool>) -> io::Result<bool> {
         match self.ends_in_half_line.get() {
             Some(found) => Ok(*found),
@@ -124,14 +124,14 @@ impl Opened {
         }
     }
 
-    /// What was added first behind its end.
-    pub(super) fn byte_behind(&self) -> io::Result<Option<u8>> {
+    /// Returns the first byte that was added after its end.
+    pub(super) fn first_added_byte(&self) -> io::Result<Option<u8>> {
         let mut byte = [0];
         let read = self.file.read_at(&mut byte, self.bytes().unwrap_or(u64::MAX))?;
         Ok((read > 0).then_some(byte[0]))
     }
 
-    /// What the user should know of what happened to it.
+    /// Returns what the user should know of changes to the file.
     pub(super) fn note(&self) -> Option<Message> {
         let (name, then) = (&self.name, self.then?.stamp);
         let now = (*self.seen.lock().unwrap_or_else(PoisonError::into_inner))?;
@@ -150,7 +150,7 @@ impl Opened {
     }
 }
 
-/// The bytes that the file had when it was opened, from its beginning. Of a regular file there may be several.
+/// Reads the bytes that the file had when it was opened, from its beginning. A regular file may have several readers.
 pub(super) struct OpenedReader {
     opened: Arc<Opened>,
     at: u64,
@@ -162,7 +162,7 @@ impl OpenedReader {
     }
 }
 
-/// For Parquet, which reads here and there: readers at the same time must not move each other's place.
+/// For Parquet, which reads at several positions: simultaneous readers must not move each other's position.
 #[derive(Debug, Clone)]
 pub(super) struct OpenedFile(pub(super) Arc<Opened>);
 
@@ -195,9 +195,9 @@ impl Read for OpenedReader {
             None => (&self.opened.file).read(&mut buffer[..most])?,
         };
         self.at += read as u64;
-        self.opened.look_again(read == 0)?;
+        self.opened.check_unchanged(read == 0)?;
         match self.opened.bytes() {
-            // It was cut, and has grown again since.
+            // The file was truncated, and has grown again since.
             Some(bytes) if read == 0 && most > 0 => Err(InputError::truncated(bytes, self.at).into()),
             _ => Ok(read),
         }
@@ -209,7 +209,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_reads_at_one_place_does_not_move_another() {
+    fn readers_do_not_move_each_others_position() {
         let directory = tempfile::tempdir().expect("a directory");
         let path = directory.path().join("urls.parquet");
         std::fs::write(&path, "0123456789").expect("written");

@@ -1,7 +1,7 @@
 //! `.parquet`: row group by row group, only the columns that are used.
 //!
-//! Text and binary columns are read as arrow's views, whatever type the file asks for: a view points into the page
-//! it came from, so that a large value that a dictionary holds once is not laid out once for each row.
+//! Text and binary columns are read as arrow's views, whatever type the file states. A view points into the page it came
+//! from, so that a large value in a dictionary is not copied for each row.
 
 use std::io;
 use std::ops::Range;
@@ -34,7 +34,7 @@ use crate::model::options::SourceOptions;
 use crate::model::row::{Row, RowBatch, rows_of_a_batch};
 use crate::model::source_size::SourceSize;
 
-/// A skip of no more record batches than this reads them: that costs less than to open the row group anew.
+/// A skip of at most this many record batches reads them, which costs less than opening the row group anew.
 const NEAR_BATCHES: u64 = 16;
 
 pub(super) struct Parquet {
@@ -42,22 +42,22 @@ pub(super) struct Parquet {
     size: SourceSize,
     metadata: ArrowReaderMetadata,
     partition: Partition,
-    /// The columns of the file, and those that its directories say.
+    /// The columns of the file, and those of its directories.
     schema: SchemaRef,
     used: Used,
-    /// The row group to go on in, and its row to go on at: behind the current record batch.
+    /// The row group and its row from which to continue: the row after the current record batch.
     group: usize,
     group_row: u64,
-    /// Hash of what is read of that row group, if it was asked for.
+    /// Hash of the columns of the row group that are used, once computed.
     group_hash: Option<u128>,
     /// Reads on from there, once it is open.
     reader: Option<(ParquetRecordBatchReader, Arc<Pages>)>,
-    /// A batch of the row group has no more rows: with more of them, their pages would be too many.
+    /// A batch of the row group has at most this many rows: the pages of more rows would exceed their bound.
     max_rows: usize,
     max_page_bytes: u64,
     /// The current record batch.
     chunk: Option<Chunk>,
-    /// Its next row, and the first one that has not got its kept columns yet.
+    /// Its next row, and the first row without its kept columns.
     at: usize,
     kept_from: usize,
     kept_bytes: usize,
@@ -65,22 +65,22 @@ pub(super) struct Parquet {
     codec: Option<KeptCodec>,
 }
 
-/// Why a file can't be read on.
+/// Why reading can't continue.
 enum ReadError {
     Damaged(String),
     Refused(Refusal),
 }
 
 impl From<String> for ReadError {
-    fn from(trouble: String) -> Self {
-        Self::Damaged(trouble)
+    fn from(reason: String) -> Self {
+        Self::Damaged(reason)
     }
 }
 
 impl Parquet {
     pub(super) fn open(opened: Arc<Opened>, options: &SourceOptions, partition: Partition) -> Result<Self, JobError> {
         let name = options.input.as_str();
-        let error = |trouble: String| JobError::input(format!("{name}: {trouble}"));
+        let error = |reason: String| JobError::input(format!("{name}: {reason}"));
         let (as_stored, bytes) = parquet_footer::read(name, &opened)?;
         let damaged = |cause| error(parquet_footer::damaged(opened.file(), bytes, &cause));
         let stored = as_stored.schema();
@@ -93,14 +93,14 @@ impl Parquet {
         let columns = Columns::find(options, &keep::names(options, &names), names.into_iter())?;
         let used = Used::new(columns, Some(&metadata));
         let fields: Vec<_> = fields.iter().cloned().chain(partition.fields(&DataType::Utf8)).collect();
-        let schema = partition.behind(metadata.schema());
+        let schema = partition.after(metadata.schema());
         let kept_fields: Fields = used.columns.kept.iter().map(|index| fields[*index].clone()).collect();
         let kept_fields = stored::kept(&kept_fields);
         let codec = keep::codec(name, &kept_fields)?;
         let rows = u64::try_from(metadata.metadata().file_metadata().num_rows()).unwrap_or_default();
         let size = SourceSize { rows: Some(rows), bytes: Some(bytes), bytes_read: 0 };
 
-        // A column of a type that can't be used is told before the first row.
+        // A column of an unsupported type is an error before the first row.
         let empty: Vec<ArrayRef> =
             used.roots.iter().map(|index| new_empty_array(schema.field(*index).data_type())).collect();
         Chunk::new(&used, &schema, &empty, 0).map_err(error)?;
@@ -126,24 +126,26 @@ impl Parquet {
         })
     }
 
-    /// Goes on to the next record batch, before which there are so many rows.
+    /// Advances to the next record batch, after `rows` rows.
     fn read_chunk(&mut self, rows: u64) -> Result<(), JobError> {
         let chunk = self.next_chunk();
         let at_end = !matches!(chunk, Ok(Some(_)));
         let groups = self.metadata.metadata().num_row_groups();
         let (name, group) = (&self.opened.name, (self.group + 1).min(groups));
-        // What can't be read, or was, may be none of the file that was opened.
-        self.opened.look_again(at_end).map_err(|error| self.cannot_be_read(&error, &format!(", after {rows} rows")))?;
-        self.chunk = chunk.map_err(|trouble| {
-            let trouble = match trouble {
+        // What was read, or failed to be, may not be of the file that was opened.
+        self.opened
+            .check_unchanged(at_end)
+            .map_err(|error| self.cannot_be_read(&error, &format!(", after {rows} rows")))?;
+        self.chunk = chunk.map_err(|reason| {
+            let reason = match reason {
                 ReadError::Refused(refusal) => return JobError::input(refusal.message(name, group)),
-                ReadError::Damaged(trouble) => trouble,
+                ReadError::Damaged(reason) => reason,
             };
             if has_encryption(self.opened.file(), self.size.bytes.unwrap_or_default()) {
                 return JobError::input(format!("{name}: {ENCRYPTED}"));
             }
             JobError::input(message!(
-                "{name}: damaged: it can't be read beyond row group {group} of {groups}, after {rows} rows ({trouble}); get an intact copy and start over with ",
+                "{name}: damaged: it can't be read beyond row group {group} of {groups}, after {rows} rows ({reason}); get an intact copy and start over with ",
                 OptionName::Fresh.set(true)
             ))
         })?;
@@ -152,7 +154,7 @@ impl Parquet {
         Ok(())
     }
 
-    /// Passes over so many rows of the current record batch: how many it had.
+    /// Skips up to `count` rows of the current record batch, and returns how many it had.
     fn skip_in_chunk(&mut self, count: u64, passing: Option<&mut Passing>) -> Result<u64, JobError> {
         let left = self.chunk.as_ref().map_or(0, |chunk| chunk.rows() - self.at);
         let skipped = left.min(usize::try_from(count).unwrap_or(usize::MAX));
@@ -162,7 +164,7 @@ impl Parquet {
         Ok(skipped as u64)
     }
 
-    /// Lets rows of the current row group pass, all of which have the hash of the whole.
+    /// Passes rows of the current row group, all of which have the hash of the whole group.
     fn pass(&mut self, rows: u64, passing: Option<&mut Passing>) -> Result<(), JobError> {
         let Some(passing) = passing.filter(|_| rows > 0) else { return Ok(()) };
         let hash = match self.group_hash {
@@ -173,28 +175,28 @@ impl Parquet {
         Ok(())
     }
 
-    /// Of the bytes, in the current row group, of the columns by which rows are known again.
+    /// Returns the hash of the bytes, in the current row group, of the columns that identify rows.
     fn hash_group(&self) -> Result<u128, JobError> {
         let group = self.metadata.metadata().row_group(self.group);
         let used = group.columns().iter().enumerate().filter(|(leaf, _)| self.used.known_by.leaf_included(*leaf));
         let hash = used.map(|(_, column)| column.byte_range()).try_fold(0_u128, |hash, (start, length)| {
             Ok(hash.rotate_left(1) ^ fingerprint::hash(self.opened.file(), start, length)?)
         });
-        // Or it may be of other bytes than those that were read.
-        hash.and_then(|hash| self.opened.look_again(false).map(|()| hash))
+        // Otherwise the hash could be one of other bytes than those that were read.
+        hash.and_then(|hash| self.opened.check_unchanged(false).map(|()| hash))
             .map_err(|error| self.cannot_be_read(&error, ""))
     }
 
-    /// The error of a job whose input can't be read further, or was changed.
-    fn cannot_be_read(&self, error: &io::Error, behind: &str) -> JobError {
+    /// Returns the error of a job whose input can't be read further, or was changed.
+    fn cannot_be_read(&self, error: &io::Error, after: &str) -> JobError {
         let groups = self.metadata.metadata().num_row_groups();
         let (name, group) = (&self.opened.name, (self.group + 1).min(groups));
-        let place = format!("in row group {group} of {groups}{behind}");
-        InputError::changed(error, name, &place)
-            .unwrap_or_else(|| JobError::input(format!("{name}: can't be read further ({error}), {place}")))
+        let position = format!("in row group {group} of {groups}{after}");
+        InputError::changed(error, name, &position)
+            .unwrap_or_else(|| JobError::input(format!("{name}: can't be read further ({error}), {position}")))
     }
 
-    /// The next record batch that has rows, or `None` at the end of the file.
+    /// Returns the next record batch that has rows, or `None` at the end of the file.
     fn next_chunk(&mut self) -> Result<Option<Chunk>, ReadError> {
         loop {
             if self.is_at_end() {
@@ -235,16 +237,16 @@ impl Parquet {
 
     fn chunk_of(&self, batch: &RecordBatch) -> Result<Chunk, String> {
         let own = self.metadata.schema().fields().len();
-        let said = self.used.roots.iter().filter_map(|root| root.checked_sub(own));
-        let mut said = said.map(|at| self.partition.array(at, batch.num_rows())).peekable();
-        if said.peek().is_none() {
+        let from_directories = self.used.roots.iter().filter_map(|root| root.checked_sub(own));
+        let mut from_directories = from_directories.map(|at| self.partition.array(at, batch.num_rows())).peekable();
+        if from_directories.peek().is_none() {
             return Chunk::new(&self.used, &self.schema, batch.columns(), batch.num_rows());
         }
-        let columns: Vec<ArrayRef> = batch.columns().iter().cloned().chain(said).collect();
+        let columns: Vec<ArrayRef> = batch.columns().iter().cloned().chain(from_directories).collect();
         Chunk::new(&self.used, &self.schema, &columns, batch.num_rows())
     }
 
-    /// A reader of the current row group from the current row on.
+    /// Opens a reader of the current row group, from the current row on.
     fn open_group(&self) -> Result<(ParquetRecordBatchReader, Arc<Pages>), ReadError> {
         let pages = Pages::new(self.metadata.metadata().row_group(self.group), self.max_page_bytes);
         let file = pages.of(OpenedFile(self.opened.clone()));
@@ -252,7 +254,7 @@ impl Parquet {
             .with_row_groups(vec![self.group])
             .with_projection(self.used.projection.clone())
             .with_batch_size(self.rows_at_a_time());
-        // An offset of none would still have it go by a selection of rows.
+        // An offset of 0 would also make it use a selection of rows.
         if self.group_row > 0 {
             reader = reader.with_offset(usize::try_from(self.group_row).unwrap_or(usize::MAX));
         }
@@ -280,7 +282,7 @@ impl Parquet {
         at_end
     }
 
-    /// Rows of the current row group, by the footer.
+    /// Returns the number of rows of the current row group, by the footer.
     fn group_rows(&self) -> u64 {
         u64::try_from(self.metadata.metadata().row_group(self.group).num_rows()).unwrap_or_default()
     }
@@ -309,8 +311,8 @@ impl Rows for Parquet {
         Ok(Some(row))
     }
 
-    /// Row groups by the footer alone. To a row in the middle of one the reader goes: near ones by reading on, as it
-    /// begins at the head of the group each time that it is opened; far ones by passing over whole pages.
+    /// Whole row groups are skipped by the footer alone. Within a group, near rows are reached by reading on, as a reader
+    /// begins at the start of the group each time that it is opened; far ones by skipping whole pages.
     fn skip(&mut self, ordinal: u64, count: u64, mut passing: Option<&mut Passing>) -> Result<u64, JobError> {
         let mut left = count - self.skip_in_chunk(count, passing.as_deref_mut())?;
         while left > 0 && !self.is_at_end() {
@@ -336,7 +338,7 @@ impl Rows for Parquet {
         Ok(count - left)
     }
 
-    /// Names and types of the columns by which rows are known again.
+    /// Returns a hash of the names and types of the columns that identify rows.
     fn header(&self) -> u128 {
         let columns = self.metadata.parquet_schema().columns().iter().enumerate();
         let used = columns.filter(|(leaf, _)| self.used.known_by.leaf_included(*leaf));
@@ -364,8 +366,8 @@ impl Rows for Parquet {
         together
     }
 
-    fn begin_behind(&mut self, rows: u64) {
-        self.used.columns.begin_behind(rows);
+    fn set_first_row(&mut self, rows: u64) {
+        self.used.columns.set_first_row(rows);
     }
 
     fn size(&self) -> SourceSize {
@@ -380,7 +382,7 @@ impl Rows for Parquet {
         self.opened.note()
     }
 
-    /// The kept columns of a batch are those of one record batch.
+    /// A batch has the kept columns of one record batch only.
     fn ends_batch(&self) -> bool {
         self.chunk.as_ref().is_none_or(|chunk| chunk.rows() == self.at)
     }

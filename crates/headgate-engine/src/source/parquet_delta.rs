@@ -1,9 +1,9 @@
-//! The number of values that the data of a Parquet page states, for the encodings whose reader believes it.
+//! The number of values that the data of a Parquet page states, for encodings whose reader trusts it.
 //!
-//! In the delta encodings of byte arrays (Parquet's Encodings.md, `DELTA_LENGTH_BYTE_ARRAY` and `DELTA_BYTE_ARRAY`), lengths
-//! stand before the bytes, with their number in a header of their own. The crate `parquet` allocates as many as this header states:
-//! 10 KB can ask for terabytes. So the headers are read here first, and a page whose data states more values than the header
-//! of the page is refused.
+//! In the delta encodings of byte arrays (Parquet's Encodings.md, `DELTA_LENGTH_BYTE_ARRAY` and `DELTA_BYTE_ARRAY`),
+//! lengths precede the bytes, with their number in a header of their own. The crate `parquet` allocates as many as this
+//! header states: 10 KB can ask for terabytes. So the headers are read here first, and a page whose data states more values
+//! than the header of the page is refused.
 
 use std::io::{self, Read};
 
@@ -12,11 +12,11 @@ use parquet::basic::Compression;
 
 use super::thrift::Compact;
 
-/// Encodings (`parquet.thrift`, `Encoding`): lengths, and then all bytes.
+/// Encodings (`parquet.thrift`, `Encoding`): lengths, followed by all bytes.
 pub(super) const DELTA_LENGTH_BYTE_ARRAY: i64 = 6;
-/// Values of which each begins as the one before it: lengths of what is the same, and then as above.
+/// Values that share a prefix with the one before: lengths of the prefixes, and then as above.
 pub(super) const DELTA_BYTE_ARRAY: i64 = 7;
-/// That of levels in all files that have the encodings above.
+/// The encoding of levels in all files that have the encodings above.
 const RLE: i64 = 3;
 
 /// A page as its header describes it.
@@ -25,19 +25,20 @@ pub(super) struct Stated {
     pub encoding: i64,
     pub values: u64,
     pub decompressed: u64,
-    /// Kinds of levels that stand before the values within the compressed data (repetition, definition), and their encodings.
+    /// Whether each kind of levels (repetition, definition) precedes the values within the compressed data, and its
+    /// encoding.
     pub levels_within: [(bool, i64); 2],
 }
 
-/// Returns whether the reader of this encoding believes what the data states.
-pub(super) fn is_believed(encoding: i64) -> bool {
+/// Returns whether the reader of this encoding trusts the counts in the data.
+pub(super) fn trusts_counts(encoding: i64) -> bool {
     matches!(encoding, DELTA_LENGTH_BYTE_ARRAY | DELTA_BYTE_ARRAY)
 }
 
-/// Checks the data of a page, which begins behind levels that are never compressed. `None`: it is not compressed.
+/// Checks the data of a page, after levels that are never compressed. `None`: it is not compressed.
 ///
 /// # Errors
-/// It states more values than the header of its page does, or can't be read.
+/// The data states more values than the header of its page does, or can't be read.
 pub(super) fn check(data: &[u8], codec: Option<Compression>, page: Stated) -> Result<(), String> {
     if data.is_empty() {
         return Ok(());
@@ -47,16 +48,16 @@ pub(super) fn check(data: &[u8], codec: Option<Compression>, page: Stated) -> Re
     let mut rest = decompressed.as_deref().unwrap_or(data);
     for (is_there, encoding) in page.levels_within {
         if is_there {
-            rest = behind_levels(rest, encoding).ok_or("its levels are broken")?;
+            rest = after_levels(rest, encoding).ok_or("its levels are broken")?;
         }
     }
-    // Where all values are null, nothing needs to follow.
+    // If all values are null, nothing needs to follow.
     if rest.is_empty() {
         return Ok(());
     }
-    let rest = behind_numbers(rest, page.values)?;
+    let rest = after_numbers(rest, page.values)?;
     if page.encoding == DELTA_BYTE_ARRAY {
-        behind_numbers(rest, page.values)?;
+        after_numbers(rest, page.values)?;
     }
     Ok(())
 }
@@ -85,14 +86,14 @@ fn decompress(data: &[u8], codec: Compression, length: u64) -> io::Result<Vec<u8
     Ok(out)
 }
 
-/// Levels of a first-version page: their length in four bytes, and then they themselves.
-fn behind_levels(data: &[u8], encoding: i64) -> Option<&[u8]> {
+/// Returns what follows the levels of a first-version page, which are preceded by their length in four bytes.
+fn after_levels(data: &[u8], encoding: i64) -> Option<&[u8]> {
     let (length, rest) = data.split_first_chunk().filter(|_| encoding == RLE)?;
     rest.get(u32::from_le_bytes(*length) as usize..)
 }
 
 /// Returns what follows numbers in `DELTA_BINARY_PACKED`.
-fn behind_numbers(data: &[u8], max: u64) -> Result<&[u8], String> {
+fn after_numbers(data: &[u8], max: u64) -> Result<&[u8], String> {
     let broken = || "its lengths are broken".to_owned();
     let mut reader = Compact::new(data, u64::MAX);
     let mut varint = || reader.varint().map_err(|_| broken());
@@ -107,16 +108,16 @@ fn behind_numbers(data: &[u8], max: u64) -> Result<&[u8], String> {
     while left > 0 {
         let _least = reader.varint().map_err(|_| broken())?;
         let widths = usize::try_from(parts).ok().and_then(|parts| reader.input.split_at_checked(parts));
-        let (widths, behind) = widths.ok_or_else(broken)?;
+        let (widths, after) = widths.ok_or_else(broken)?;
         let mut bytes: u64 = 0;
         for width in widths {
-            // What stands for parts without values counts for nothing.
+            // The widths of parts without values are ignored.
             if left > 0 {
                 bytes = bytes.saturating_add((of_part / 8).saturating_mul(u64::from(*width)));
                 left = left.saturating_sub(of_part);
             }
         }
-        reader.input = usize::try_from(bytes).ok().and_then(|bytes| behind.get(bytes..)).ok_or_else(broken)?;
+        reader.input = usize::try_from(bytes).ok().and_then(|bytes| after.get(bytes..)).ok_or_else(broken)?;
     }
     Ok(reader.input)
 }
@@ -130,7 +131,7 @@ mod tests {
     const PLAIN: Stated =
         Stated { encoding: DELTA_BYTE_ARRAY, values: 3, decompressed: 1 << 20, levels_within: [(false, RLE); 2] };
 
-    /// Numbers in one block of four parts, of which the first has these bytes.
+    /// Returns numbers in one block of four parts, of which the first has these bytes.
     fn numbers(count: u8, width: u8) -> Vec<u8> {
         let mut data = vec![0x80, 1, 4, count, 2];
         if count > 1 {

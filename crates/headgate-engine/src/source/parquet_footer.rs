@@ -1,4 +1,4 @@
-//! The end of a Parquet file, where it says what it holds.
+//! The footer of a Parquet file, with its metadata.
 
 use std::fs::File;
 use std::io;
@@ -14,18 +14,18 @@ use super::thrift::Compact;
 use crate::model::error::JobError;
 
 const MAGIC: &[u8; 4] = b"PAR1";
-/// What a file begins with whose footer is encrypted.
+/// The first bytes of a file whose footer is encrypted.
 const ENCRYPTED_MAGIC: &[u8; 4] = b"PARE";
 pub(super) const ENCRYPTED: &str = "encrypted Parquet, which headgate can't decrypt: write it without encryption";
 /// `FileMetaData.encryption_algorithm`
 const ENCRYPTION_ALGORITHM: i64 = 8;
 
-/// What it holds, as it says itself, and how many bytes it has.
+/// Reads the metadata, and returns it with the file's size in bytes.
 ///
 /// # Errors
-/// `Input`: it is no Parquet file, is encrypted, or is not whole.
+/// `Input`: the file is not a Parquet file, is encrypted, or is incomplete.
 pub(super) fn read(name: &str, opened: &Opened) -> Result<(ArrowReaderMetadata, u64), JobError> {
-    let error = |trouble: String| JobError::input(format!("{name}: {trouble}"));
+    let error = |reason: String| JobError::input(format!("{name}: {reason}"));
     let file = opened.file();
     let cannot_be_opened = |cause| error(format!("can't be opened: {cause}"));
     let bytes = opened.bytes().map_or_else(|| Ok(file.metadata()?.len()), Ok).map_err(cannot_be_opened)?;
@@ -42,16 +42,16 @@ pub(super) fn read(name: &str, opened: &Opened) -> Result<(ArrowReaderMetadata, 
     Ok((as_stored, bytes))
 }
 
-/// Why it can't be read.
+/// Returns why the file can't be read.
 pub(super) fn damaged(file: &File, bytes: u64, cause: &ParquetError) -> String {
     if has_encryption(file, bytes) { ENCRYPTED.into() } else { format!("not a complete Parquet file: {cause}") }
 }
 
-/// Whether the footer of a file of so many bytes tells of encryption; not, where there is none that can be read.
+/// Returns whether the footer of a file of this size states an encryption; `false` if the footer can't be read.
 ///
-/// A file whose footer is not encrypted looks as any, and says in a field that our reader passes over how its columns are encrypted,
-/// if they are (parquet.thrift, `FileMetaData`). So the footer's outermost fields are read once more, which is done only where
-/// the file can't be read.
+/// A file whose footer is not encrypted looks like any other. A field that our reader ignores states how its columns are
+/// encrypted (parquet.thrift, `FileMetaData`). So the footer's outermost fields are read once more, only if the file can't
+/// be read.
 pub(super) fn has_encryption(file: &File, bytes: u64) -> bool {
     let footer = || -> io::Result<Vec<u8>> {
         let end = bytes.checked_sub(FOOTER_SIZE as u64).ok_or(io::ErrorKind::UnexpectedEof)?;
@@ -73,7 +73,7 @@ pub(super) fn has_encryption(file: &File, bytes: u64) -> bool {
     })
 }
 
-/// Whether all column chunks lie within a file of so many bytes: the reader panics where a place is negative.
+/// Returns whether all column chunks lie within a file of this size: the reader panics where an offset is negative.
 fn lies_within(metadata: &ParquetMetaData, file_bytes: u64) -> bool {
     let mut columns = metadata.row_groups().iter().flat_map(RowGroupMetaData::columns);
     columns.all(|column| {
@@ -85,7 +85,7 @@ fn lies_within(metadata: &ParquetMetaData, file_bytes: u64) -> bool {
     })
 }
 
-/// `None`: the file is shorter.
+/// Returns the last bytes, or `None` if the file is shorter.
 fn read_magic(file: &File) -> io::Result<Option<[u8; MAGIC.len()]>> {
     let mut magic = [0; MAGIC.len()];
     match file.read_exact_at(&mut magic, 0) {

@@ -1,12 +1,12 @@
 //! The pages of a Parquet file, within bounds.
 //!
-//! A page says in its header how long it is when it is decompressed, and a few kilobytes of zeros can say 2 GiB. The crate
-//! `parquet` believes it, and its gzip, brotli and LZ4 go on to wherever the data leads. So headers are looked at here before
-//! `parquet` reads a page: one that says too much is refused, and where a codec would not stop at that size, the data is
+//! The header of a page states its decompressed size, and a few kilobytes of zeros can state 2 GiB. The crate `parquet`
+//! trusts it, and its gzip, brotli and LZ4 decoders continue to the end of the data. So headers are checked here before
+//! `parquet` reads a page: one that states too much is refused. Where a codec would not stop at that size, the data is
 //! decompressed once to count it.
 //!
-//! Text and bytes are read as views, which keep their page alive as long as their batch. So the pages of a batch have a bound,
-//! too. A batch that needs more is read again with half as many rows; a single row that needs more is refused.
+//! Text and bytes are read as views, which keep their page alive as long as their batch. So the pages of a batch have a
+//! bound, too. A batch that needs more is read once more with half as many rows; a single row that needs more is refused.
 
 use std::io::{self, Read};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -25,15 +25,15 @@ use crate::message;
 use crate::model::grouped::grouped;
 use crate::model::message::{Message, OptionName};
 
-/// The pages of a batch may have as many bytes as so many of the largest.
+/// The pages of a batch may have as many bytes as this number of the largest pages.
 const MAX_LARGEST_PAGES: u64 = 4;
-/// The longest header of a page: it may hold the least and the greatest value of the page.
+/// The longest header of a page: it may hold the minimum and the maximum value of the page.
 const MAX_HEADER_BYTES: u64 = 16 * 1024 * 1024;
-/// What a value of a list takes in memory, and its levels.
+/// The memory of a value of a list, and its levels.
 const LIST_VALUE_BYTES: u64 = 16;
-/// What a value whose length stands before all bytes takes in memory, at most.
+/// The maximum memory of a value whose length precedes all bytes.
 const DELTA_VALUE_BYTES: u64 = 8;
-/// The view of a value of a dictionary.
+/// The memory of the view of a value of a dictionary.
 const DICTIONARY_VALUE_BYTES: u64 = 16;
 /// Kinds of pages (`PageType`).
 const DATA_PAGE: i64 = 0;
@@ -68,7 +68,7 @@ struct Reading {
     columns: Vec<Column>,
     /// Rows of a batch.
     batch_rows: u64,
-    /// Pages that the batch has done with, which it may keep alive.
+    /// Pages that the batch has finished, which it may keep alive.
     done_bytes: u64,
     refusal: Option<Refusal>,
 }
@@ -92,9 +92,9 @@ struct Page {
 /// Why pages are not read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Refusal {
-    /// One is larger than it may be.
+    /// A page is larger than allowed.
     Page { column: String, bytes: u64, max_bytes: u64 },
-    /// Those of a batch are, all together.
+    /// The pages of a batch exceed their bound together.
     Batch { max_bytes: u64 },
 }
 
@@ -103,14 +103,14 @@ impl Refusal {
         let raise = OptionName::MaxPageBytes;
         let (Self::Page { max_bytes, .. } | Self::Batch { max_bytes }) = self;
         let max = grouped(*max_bytes);
-        let trouble = match self {
+        let reason = match self {
             Self::Page { column, bytes, .. } => {
                 let bytes = grouped(*bytes);
                 format!("a page of {bytes} bytes, decompressed, in the column {column:?}, where {max} are allowed")
             }
             Self::Batch { .. } => format!("a row for which more than {max} bytes of pages must be in memory at once"),
         };
-        message!("{name}: row group {group} has {trouble}; if you trust the file, allow more with ", raise)
+        message!("{name}: row group {group} has {reason}; if you trust the file, allow more with ", raise)
     }
 }
 
@@ -140,14 +140,14 @@ impl Pages {
         BoundedFile { file, pages: self.clone() }
     }
 
-    /// Begins a batch of so many rows: the pages of the one before live on only in its rows.
+    /// Begins a batch of `rows` rows: the pages of the batch before live on only in its rows.
     pub(super) fn begin_batch(&self, rows: usize) {
         let mut reading = self.reading();
         reading.batch_rows = rows as u64;
         reading.done_bytes = 0;
     }
 
-    /// Why a page was not read, if one wasn't.
+    /// Takes the reason for which a page was not read, if there is one.
     pub(super) fn take_refusal(&self) -> Option<Refusal> {
         self.reading().refusal.take()
     }
@@ -167,8 +167,8 @@ impl Pages {
         self.max_page_bytes.saturating_mul(MAX_LARGEST_PAGES)
     }
 
-    /// Returns whether a header begins there, not the data of a page whose header is known. Where a page has no data, the next
-    /// header begins at the same place, which may be that of the next column.
+    /// Returns whether a header begins at `start`, and not the data of a page whose header is known. Where a page has no
+    /// data, the next header begins at the same offset, which may be that of the next column.
     fn may_be_header(&self, column: usize, start: u64) -> bool {
         let reading = self.reading();
         let known = reading.columns.iter().flat_map(|column| column.next.iter().chain(&column.dictionary));
@@ -181,13 +181,13 @@ impl Pages {
         }
     }
 
-    /// Takes note of a header.
-    fn take_header(&self, column: usize, page: Page) -> ParquetResult<()> {
+    /// Records a header.
+    fn add_header(&self, column: usize, page: Page) -> ParquetResult<()> {
         let mut reading = self.reading();
         let Header { kind, decompressed, compressed, values, encoding, .. } = page.header;
         let chunk = &self.chunks[column];
         let list_bytes = if chunk.is_list { values.saturating_mul(LIST_VALUE_BYTES) } else { 0 };
-        let has_lengths = kind != DICTIONARY_PAGE && parquet_delta::is_believed(encoding);
+        let has_lengths = kind != DICTIONARY_PAGE && parquet_delta::trusts_counts(encoding);
         let value_bytes = match kind {
             DICTIONARY_PAGE => DICTIONARY_VALUE_BYTES,
             _ if has_lengths => DELTA_VALUE_BYTES,
@@ -204,12 +204,12 @@ impl Pages {
         Ok(())
     }
 
-    /// The page whose data begins there, which now comes into memory, and its column.
-    fn take_page(&self, data_start: u64, length: usize) -> ParquetResult<(Page, &ColumnChunk)> {
+    /// Finds the page whose data begins at `data_start` and counts it as loaded. Returns it with its column.
+    fn load_page(&self, data_start: u64, length: usize) -> ParquetResult<(Page, &ColumnChunk)> {
         let mut reading = self.reading();
         let Reading { columns, batch_rows, done_bytes, .. } = &mut *reading;
         let is_it = |page: &Page| page.data_start == data_start && page.header.compressed == length as u64;
-        // Where a page has no data, the next column begins at the same place.
+        // Where a page has no data, the next column begins at the same offset.
         let found = columns.iter_mut().enumerate().find_map(|(index, column)| {
             let (next, dictionary) = (column.next.filter(is_it), column.dictionary.filter(is_it));
             Some((index, column, next, next.or(dictionary)?))
@@ -220,16 +220,16 @@ impl Pages {
         if next.is_some() {
             let Header { decompressed, encoding, values, .. } = page.header;
             let lengths =
-                if parquet_delta::is_believed(encoding) { values.saturating_mul(DELTA_VALUE_BYTES) } else { 0 };
-            // Values that are stored by what they have in common are laid out one by one.
+                if parquet_delta::trusts_counts(encoding) { values.saturating_mul(DELTA_VALUE_BYTES) } else { 0 };
+            // Values that share prefixes are written out one by one.
             let copies = if encoding == DELTA_BYTE_ARRAY { (*batch_rows).max(1) } else { 1 };
             *done_bytes +=
                 std::mem::replace(&mut column.page_bytes, decompressed.saturating_mul(copies).saturating_add(lengths));
         } else {
             column.dictionary_bytes = page.header.decompressed;
         }
-        let held = reading.columns.iter().map(|column| column.page_bytes.saturating_add(column.dictionary_bytes));
-        let alive = held.fold(reading.done_bytes, u64::saturating_add);
+        let loaded = reading.columns.iter().map(|column| column.page_bytes.saturating_add(column.dictionary_bytes));
+        let alive = loaded.fold(reading.done_bytes, u64::saturating_add);
         if alive > self.max_batch_bytes() {
             let refusal = Refusal::Batch { max_bytes: self.max_batch_bytes() };
             return Err(refused(&mut reading, refusal));
@@ -238,7 +238,7 @@ impl Pages {
     }
 }
 
-/// `parquet` ends with some error; why is told beside it.
+/// `parquet` ends with some error; the reason is stored beside it.
 fn refused(reading: &mut Reading, refusal: Refusal) -> ParquetError {
     reading.refusal = Some(refusal);
     ParquetError::General("a page is larger than it may be".into())
@@ -253,19 +253,19 @@ impl Length for BoundedFile {
 impl ChunkReader for BoundedFile {
     type T = <OpenedFile as ChunkReader>::T;
 
-    /// Where a page begins, or its data.
+    /// Reads a page's header at `start`, or its data.
     fn get_read(&self, start: u64) -> ParquetResult<Self::T> {
         let column = self.pages.column_at(start)?;
         if self.pages.may_be_header(column, start) {
             let mut reader = Compact::new(self.file.get_read(start)?, MAX_HEADER_BYTES);
             let header = Header::read(&mut reader)?;
-            self.pages.take_header(column, Page { data_start: start + reader.read(), header })?;
+            self.pages.add_header(column, Page { data_start: start + reader.read(), header })?;
         }
         self.file.get_read(start)
     }
 
     fn get_bytes(&self, start: u64, length: usize) -> ParquetResult<Bytes> {
-        let (page, column) = self.pages.take_page(start, length)?;
+        let (page, column) = self.pages.load_page(start, length)?;
         let bytes = self.file.get_bytes(start, length)?;
         check_length(column.codec, &page.header, &bytes)?;
         check_values(column, &page.header, &bytes)?;
@@ -296,9 +296,9 @@ fn check_length(codec: Compression, header: &Header, bytes: &Bytes) -> ParquetRe
     Ok(())
 }
 
-/// Checks what the data states of itself, where `parquet` would believe it.
+/// Checks the counts in the data, where `parquet` would trust them.
 fn check_values(column: &ColumnChunk, header: &Header, bytes: &Bytes) -> ParquetResult<()> {
-    if header.kind == DICTIONARY_PAGE || !parquet_delta::is_believed(header.encoding) {
+    if header.kind == DICTIONARY_PAGE || !parquet_delta::trusts_counts(header.encoding) {
         return Ok(());
     }
     let levels = header.level_bytes.min(bytes.len() as u64);
@@ -310,12 +310,11 @@ fn check_values(column: &ColumnChunk, header: &Header, bytes: &Bytes) -> Parquet
         decompressed: header.decompressed.saturating_sub(levels),
         levels_within: [(is_within && column.is_list, of_repetition), (is_within && column.is_nullable, of_definition)],
     };
-    parquet_delta::check(&bytes[levels as usize..], header.is_compressed.then_some(column.codec), page).map_err(
-        |trouble| ParquetError::General(format!("a page of the column {:?} is broken: {trouble}", column.name)),
-    )
+    parquet_delta::check(&bytes[levels as usize..], header.is_compressed.then_some(column.codec), page)
+        .map_err(|reason| ParquetError::General(format!("a page of the column {:?} is broken: {reason}", column.name)))
 }
 
-/// What the header of a page says (`parquet.thrift`, `PageHeader`).
+/// The header of a page (`parquet.thrift`, `PageHeader`).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Header {
     kind: i64,
@@ -323,7 +322,7 @@ struct Header {
     compressed: u64,
     values: u64,
     encoding: i64,
-    /// Of the definition and the repetition levels of a first-version page.
+    /// The encodings of the definition and the repetition levels of a first-version page.
     level_encodings: [i64; 2],
     /// Bytes before the data that are never compressed.
     level_bytes: u64,
@@ -333,7 +332,7 @@ struct Header {
 impl Header {
     fn read<R: Read>(reader: &mut Compact<R>) -> io::Result<Self> {
         let mut header = Self { is_compressed: true, ..Self::default() };
-        // Which of the structures counts follows from the kind of the page, as for `parquet`.
+        // As in `parquet`, the kind of the page determines which of the structures counts.
         let mut of_kinds = [(DATA_PAGE, header), (DICTIONARY_PAGE, header), (DATA_PAGE_V2, header)];
         reader.structure(0, &mut |reader, field| {
             let [(_, of_data), (_, of_dictionary), (_, of_data_v2)] = &mut of_kinds;
@@ -409,7 +408,7 @@ mod tests {
     }
 
     #[test]
-    fn a_header_that_another_reader_would_read_in_another_way_is_broken() {
+    fn a_header_that_readers_would_parse_differently_is_broken() {
         // As above, without statistics: the kind, two sizes, a data page of 7 values in encoding 6.
         let good = [0x15, 0, 0x15, 100, 0x15, 100, 0x2c, 0x15, 14, 0x15, 12, 0x15, 6, 0x15, 6, 0, 0];
         assert_eq!(6, read(&good).expect("whole").encoding);
@@ -426,9 +425,9 @@ mod tests {
         }
     }
 
-    /// The class of CVE-2025-66471 of urllib3: data that does not stop where it says.
+    /// The class of CVE-2025-66471 of urllib3: data that does not end where its header states.
     #[test]
-    fn data_that_goes_on_behind_the_size_that_it_states_is_refused() {
+    fn data_beyond_the_stated_size_is_refused() {
         use std::io::Write as _;
 
         let zeros = vec![0; 100_000];

@@ -1,8 +1,8 @@
-//! Columns that the directories of a file name, as Hive and Spark write them: `day=2026-01-02/country=CH/0.parquet`.
+//! Columns from the directories of a file, as Hive and Spark write them: `day=2026-01-02/country=CH/0.parquet`.
 //!
-//! They are those below the directory that was named, and those right above it, so that it makes no difference whether one
-//! of them was named or the directory that holds them all. Names and values are decoded (`%2F`). Where a file has a column of
-//! that name, too, the directory counts.
+//! They are the directories below the named one, and those right above it, so that the columns are the same whichever of
+//! these directories is named. Names and values are decoded (`%2F`). Where a file has a column of the same name, the
+//! directory's value replaces it.
 
 use std::iter::repeat_n;
 use std::path::Path;
@@ -14,17 +14,17 @@ use percent_encoding::percent_decode_str;
 
 use crate::model::options::{SourceOptions, Templates};
 
-/// What Hive writes for a value that is null.
+/// Hive's representation of a null.
 const NULL: &str = "__HIVE_DEFAULT_PARTITION__";
 
-/// In place of the name of a column that does not count.
+/// Replaces the name of a column that does not count.
 pub(super) const UNNAMED: &str = "\0";
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Partition(Vec<(String, Option<String>)>);
 
 impl Partition {
-    /// What the directories right above a directory say, and it itself.
+    /// Returns the columns of a directory and of those right above it.
     pub(super) fn above(directory: &Path) -> Self {
         let here = directory.as_os_str().is_empty();
         let absolute = std::path::absolute(if here { Path::new(".") } else { directory }).unwrap_or_default();
@@ -34,13 +34,13 @@ impl Partition {
         Self::default().with(pairs)
     }
 
-    /// With what the directories of a file below it say.
+    /// Adds the columns of the directories of a file below it.
     pub(super) fn below(&self, file: &Path) -> Self {
         let directories = file.parent().into_iter().flat_map(Path::components);
         self.clone().with(directories.filter_map(|directory| pair(directory.as_os_str().to_str()?)))
     }
 
-    /// Of two with one name the inner one counts.
+    /// Adds columns. Of two with one name, the inner one counts.
     fn with(mut self, pairs: impl IntoIterator<Item = (String, Option<String>)>) -> Self {
         for (name, value) in pairs {
             self.0.retain(|(other, _)| *other != name);
@@ -49,7 +49,7 @@ impl Partition {
         self
     }
 
-    /// Those that decide what is asked and kept. A template may have any of them.
+    /// Returns the columns that determine requests and kept values. A template may use any of them.
     pub(super) fn used(&self, options: &SourceOptions) -> Vec<(&str, Option<&str>)> {
         let any = options.url.is_some() || options.save_to.is_some() || options.templates != Templates::default();
         let columns = [
@@ -69,51 +69,51 @@ impl Partition {
         used.map(|(name, value)| (name.as_str(), value.as_deref())).collect()
     }
 
-    /// The columns of a file that has some of its own: those that count no more are [`UNNAMED`], and these stand behind all.
+    /// Returns the names of all columns of a file: its own, replaced by [`UNNAMED`] where a directory has the same name,
+    /// followed by these.
     pub(super) fn columns<'a>(&'a self, own: impl Iterator<Item = &'a str>) -> impl Iterator<Item = &'a str> {
         own.map(|name| if self.find(name).is_some() { UNNAMED } else { name }).chain(self.names())
     }
 
-    /// Of the columns, in order.
     pub(super) fn names(&self) -> impl Iterator<Item = &str> {
         self.0.iter().map(|(name, _)| name.as_str())
     }
 
-    /// Where the column of that name stands among these.
+    /// Returns the index of the column of this name.
     pub(super) fn find(&self, name: &str) -> Option<usize> {
         self.0.iter().position(|(other, _)| other == name)
     }
 
-    /// The value of the column that stands there among these. `None`: it is null, or there is none.
+    /// Returns the value of the column at this index, or `None` if it is null or there is none.
     pub(super) fn value(&self, at: usize) -> Option<&str> {
         self.0.get(at)?.1.as_deref()
     }
 
-    /// Each as a column of text.
+    /// Returns each as a column of text.
     pub(super) fn fields(&self, data_type: &DataType) -> impl Iterator<Item = Arc<Field>> {
         self.0.iter().map(|(name, _)| Arc::new(Field::new(name, data_type.clone(), true)))
     }
 
-    /// The columns of a file as they are read, and these behind them.
-    pub(super) fn behind(&self, own: &SchemaRef) -> SchemaRef {
+    /// Returns the columns of a file as they are read, followed by these.
+    pub(super) fn after(&self, own: &SchemaRef) -> SchemaRef {
         let columns = own.fields().iter().cloned().chain(self.fields(&DataType::Utf8View));
         Arc::new(Schema::new(columns.collect::<Fields>()))
     }
 
-    /// So many rows of one.
+    /// Returns `rows` rows of the column at this index.
     pub(super) fn array(&self, at: usize, rows: usize) -> ArrayRef {
         Arc::new(repeat_n(self.value(at), rows).collect::<StringViewArray>())
     }
 }
 
-/// `name=value`.
+/// Parses `name=value`.
 fn pair(directory: &str) -> Option<(String, Option<String>)> {
     let (name, value) = directory.split_once('=').filter(|(name, _)| !name.is_empty())?;
     Some((decoded(name), (value != NULL).then(|| decoded(value))))
 }
 
 fn decoded(text: &str) -> String {
-    // What would be no text is what it looks like.
+    // Bytes that are not UTF-8 stay percent-encoded.
     percent_decode_str(text).decode_utf8().map_or_else(|_| text.to_owned(), Into::into)
 }
 
@@ -121,7 +121,7 @@ fn decoded(text: &str) -> String {
 mod tests {
     use super::*;
 
-    /// A directory, a file below it, and what they say.
+    /// A directory, a file below it, and their columns.
     type Case = (&'static str, &'static str, &'static [(&'static str, Option<&'static str>)]);
 
     #[test]

@@ -8,7 +8,7 @@
 use std::net::Ipv6Addr;
 
 use super::batches::Rows;
-use super::cells::{Place, url_row};
+use super::cells::{Position, url_row};
 use super::columns::Names;
 use super::content::Passing;
 use super::fingerprint::Fingerprint;
@@ -23,7 +23,7 @@ pub(super) struct Pattern {
     text: String,
     parts: Vec<Part>,
     count: u64,
-    /// What is sent with each, without a column.
+    /// The templates of headers and bodies, which have no columns here.
     templates: Option<RequestTemplates>,
 }
 
@@ -62,14 +62,14 @@ impl Part {
 
 impl Pattern {
     /// # Errors
-    /// As [`Pattern::parse`]. `Input`: a template of a column, of which there are none.
+    /// As [`Pattern::parse`]. `Input`: a template names a column, of which there are none.
     pub(super) fn open(options: &SourceOptions) -> Result<Self, JobError> {
         let templates = RequestTemplates::new(options, &mut Names::new(options, std::iter::empty()))?;
         Ok(Self { templates, ..Self::parse(&options.input)? })
     }
 
     /// # Errors
-    /// `Input`: the text is no pattern, with the place; or it stands for more rows than can be counted.
+    /// `Input`: the text is not a pattern (the message has the position), or it has more rows than 64 bits can count.
     pub(super) fn parse(text: &str) -> Result<Self, JobError> {
         Parser { text, at: 0 }
             .parts()
@@ -78,10 +78,10 @@ impl Pattern {
                 let count = count.ok_or("the ranges and sets multiply to more URLs than 64 bits can count")?;
                 Ok(Self { text: text.to_owned(), parts, count, templates: None })
             })
-            .map_err(|trouble| JobError::input(format!("{text}: {trouble}")))
+            .map_err(|reason| JobError::input(format!("{text}: {reason}")))
     }
 
-    /// What all its URLs begin with, if that is text.
+    /// Returns what all its URLs begin with, if that is text.
     pub(super) fn beginning(&self) -> Option<&str> {
         match self.parts.first()? {
             Part::Literal(text) => Some(text),
@@ -89,7 +89,7 @@ impl Pattern {
         }
     }
 
-    /// Nothing in it varies.
+    /// Returns whether it is a single URL.
     pub(super) fn is_one_url(&self) -> bool {
         matches!(&*self.parts, [Part::Literal(_)])
     }
@@ -109,9 +109,9 @@ impl Pattern {
 impl Rows for Pattern {
     fn next_row(&mut self, ordinal: u64, _passing: Option<&mut Passing>) -> Result<Option<Row>, JobError> {
         Ok((ordinal < self.count).then(|| {
-            let mut row = url_row(ordinal, Place::Row(ordinal), self.url(ordinal).as_bytes());
+            let mut row = url_row(ordinal, Position::Row(ordinal), self.url(ordinal).as_bytes());
             if let Some(templates) = &self.templates {
-                templates.fill(&mut row, Place::Row(ordinal), &[]);
+                templates.fill(&mut row, Position::Row(ordinal), &[]);
             }
             row
         }))
@@ -132,7 +132,7 @@ impl Rows for Pattern {
 
 struct Parser<'a> {
     text: &'a str,
-    /// In bytes; always at a character.
+    /// In bytes; always at the start of a character.
     at: usize,
 }
 
@@ -154,7 +154,10 @@ impl Parser<'_> {
                 '[' => self.range()?,
                 '{' => self.set()?,
                 ']' | '}' => {
-                    return Err(format!("{} has no opening before it: write \\{next} for the character", self.place()));
+                    return Err(format!(
+                        "{} has no opening before it: write \\{next} for the character",
+                        self.position()
+                    ));
                 }
                 _ => {
                     literal.push(self.literal("[]{}").unwrap_or(next));
@@ -172,7 +175,7 @@ impl Parser<'_> {
         Ok(parts)
     }
 
-    /// The next character, which a backslash makes literal where it is one of `special`.
+    /// Consumes the next character; a backslash before one of `special` makes it literal.
     fn literal(&mut self, special: &str) -> Option<char> {
         let mut chars = self.rest().chars();
         let first = chars.next()?;
@@ -183,7 +186,7 @@ impl Parser<'_> {
     }
 
     fn set(&mut self) -> Result<Part, String> {
-        let open = self.place();
+        let open = self.position();
         self.at += 1;
         let mut texts = Vec::new();
         let mut text = String::new();
@@ -199,7 +202,7 @@ impl Parser<'_> {
                     }
                 }
                 Some(next @ ('{' | '[' | ']')) => {
-                    return Err(format!("{} stands within a set: write \\{next} for the character", self.place()));
+                    return Err(format!("{} stands within a set: write \\{next} for the character", self.position()));
                 }
                 Some(next) => text.push(self.literal("[]{},").unwrap_or(next)),
             }
@@ -207,23 +210,23 @@ impl Parser<'_> {
     }
 
     fn range(&mut self) -> Result<Part, String> {
-        let open = self.place();
+        let open = self.position();
         let Some(length) = self.rest().find(']') else {
             return Err(format!("{open} is not closed: write \\[ for the character"));
         };
         let inner = &self.rest()[1..length];
-        let part = range(inner).map_err(|trouble| format!("{open} doesn't start a range: {trouble}"))?;
+        let part = range(inner).map_err(|reason| format!("{open} doesn't start a range: {reason}"))?;
         self.at += length + 1;
         Ok(part)
     }
 
-    fn place(&self) -> String {
+    fn position(&self) -> String {
         let next = self.rest().chars().next().unwrap_or(' ');
         format!("the {next} at position {}", self.text[..self.at].chars().count() + 1)
     }
 }
 
-/// What stands between the brackets: `first-last` or `first-last:step`.
+/// Parses the text between the brackets: `first-last` or `first-last:step`.
 fn range(inner: &str) -> Result<Part, String> {
     let (ends, step) = match inner.split_once(':') {
         Some((ends, step)) => (ends, number(step)?),
@@ -254,7 +257,7 @@ fn count(first: u64, last: u64, step: u64) -> Result<u64, String> {
     if first > last {
         return Err("it ends before it starts".into());
     }
-    // As curl has it: a step beyond the end is a slip of the keyboard and not a range of one.
+    // As in curl, a step beyond the end is a typing mistake and not a range of one.
     if step == 0 || step > (last - first).max(1) {
         return Err(format!("its step {step} does not fit into it"));
     }
@@ -268,7 +271,7 @@ fn number(text: &str) -> Result<u64, String> {
     text.parse().map_err(|_| format!("{text} is more than 64 bits can hold"))
 }
 
-/// The length of the IPv6 address in brackets (with its zone, RFC 6874) that `text` begins with.
+/// Returns the length of the IPv6 address in brackets (with its zone, RFC 6874) that `text` begins with.
 fn ipv6_length(text: &str) -> Option<usize> {
     let (inner, _) = text.strip_prefix('[')?.split_once(']')?;
     let (address, _zone) = inner.split_once('%').unwrap_or((inner, ""));

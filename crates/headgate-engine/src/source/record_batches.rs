@@ -1,4 +1,4 @@
-//! Record batches of a caller, as rows.
+//! Makes rows of a caller's record batches.
 
 use arrow_array::{ArrayRef, RecordBatch, new_empty_array};
 use arrow_schema::{DataType, Field, Fields, SchemaRef};
@@ -12,7 +12,7 @@ use crate::model::error::JobError;
 use crate::model::options::SourceOptions;
 use crate::model::row::{Row, rows_of_a_batch};
 
-/// A message names no more columns than this.
+/// A message lists at most this many columns.
 const SHOWN_FIELDS: usize = 20;
 
 /// Makes rows of the record batches of one schema.
@@ -24,17 +24,17 @@ pub struct BatchRows {
     codec: Option<KeptCodec>,
 }
 
-/// Looks at what needs no schema to be wrong.
+/// Checks the options that can be checked without a schema.
 ///
 /// # Errors
-/// `Usage`: a template that can't be.
+/// `Usage`: an invalid template.
 pub fn check(options: &SourceOptions) -> Result<(), JobError> {
     RequestTemplates::new(options, &mut AnyNames).map(drop)
 }
 
 impl BatchRows {
     /// # Errors
-    /// `Input`: a column that must be there is not (naming those there are), or has a type that can't be used or kept.
+    /// `Input`: a required column is missing (the message names the columns), or has a type that can't be used or kept.
     pub fn new(options: &SourceOptions, schema: SchemaRef) -> Result<Self, JobError> {
         let name = options.input.clone();
         let names: Vec<&str> = schema.fields().iter().map(|field| field.name().as_str()).collect();
@@ -50,18 +50,18 @@ impl BatchRows {
         Ok(rows)
     }
 
-    /// The columns to carry into the result.
+    /// Returns the columns to carry into the result.
     pub fn kept_fields(&self) -> &Fields {
         &self.kept_fields
     }
 
-    /// How many rows of a batch to take at a time.
+    /// Returns how many rows of a batch to convert at a time.
     pub fn rows_at_a_time(batch: &RecordBatch) -> usize {
         rows_of_a_batch(batch.get_array_memory_size() as u64, batch.num_rows() as u64)
     }
 
     /// # Errors
-    /// `Input`: batches like this one have other columns than those before.
+    /// `Input`: the columns differ from those of earlier batches.
     pub fn check_schema(&self, schema: &SchemaRef) -> Result<(), JobError> {
         let [first, other] = [&self.schema, schema].map(|schema| {
             let fields = schema.fields().iter().map(|field| (field.name(), field.data_type()));
@@ -71,7 +71,7 @@ impl BatchRows {
             return Ok(());
         }
         let difference = first.iter().zip(&other).find(|(first, other)| first != other);
-        let told = match difference {
+        let message = match difference {
             Some(((name, data_type), (other_name, other_type))) if name == other_name => {
                 format!("the column {name:?} is {other_type}, and was {data_type} in the first batch")
             }
@@ -85,12 +85,12 @@ impl BatchRows {
             }
         };
         Err(JobError::input(format!(
-            "{}: {told}: all batches of a call must have the same columns, of the same types",
+            "{}: {message}: all batches of a call must have the same columns, of the same types",
             self.name
         )))
     }
 
-    /// The rows of a batch, of which the first one is to have this ordinal.
+    /// Returns the rows of a batch, of which the first gets the ordinal `first`.
     ///
     /// # Errors
     /// `Input`: values that can't be kept.
@@ -108,11 +108,11 @@ impl BatchRows {
 
     fn chunk(&self, columns: &[ArrayRef], rows: usize) -> Result<Chunk, JobError> {
         Chunk::new(&self.used, &self.schema, columns, rows)
-            .map_err(|trouble| JobError::input(format!("{}: {trouble}", self.name)))
+            .map_err(|reason| JobError::input(format!("{}: {reason}", self.name)))
     }
 }
 
-/// Text and bytes as results have their own, and as every reader takes them.
+/// Replaces views by plain text and bytes, as results have them and as every reader accepts them.
 fn without_views(fields: &Fields) -> Fields {
     let plain = &mut |leaf: &Field| match leaf.data_type() {
         DataType::Utf8View => leaf.clone().with_data_type(DataType::Utf8),

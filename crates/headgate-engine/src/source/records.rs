@@ -1,14 +1,13 @@
 //! Records of CSV and TSV (RFC 4180) of bounded length.
 //!
-//! Our own reader, and not the `csv` crate, for the sake of what is wrong with real files: a stray quote there
-//! swallows all that follows, up to the next quote or the end of the file, however far that is, and passes as one
-//! record. Here a quoted field must be closed, followed by a delimiter or the end of the line, and be closed
-//! within a bounded number of bytes; else the *line* that the record began on is reported as broken and reading
-//! goes on with the next line. So a bad line costs itself and nothing else. A quote in the middle of a field that
-//! did not begin with one is a character as any other.
+//! The `csv` crate handles damaged files badly: after a stray quote it reads everything up to the next quote or the end of
+//! the file, however far that is, as one record. This reader requires a quoted field to be closed, followed by a delimiter
+//! or the end of the line, within a bounded number of bytes. Otherwise it reports the *line* that the record began on as
+//! broken, and continues with the next line. So a bad line affects only itself. A quote in the middle of a field that did
+//! not begin with one is an ordinary character.
 //!
-//! Cost: a record is parsed in place in the buffer and its fields are copied once. The buffer grows to the bound
-//! and no further. Where quotes are broken over and over, a line may be scanned up to the bound each time.
+//! Cost: a record is parsed in the buffer and its fields are copied once. The buffer grows to the bound and no further.
+//! Where quotes are broken over and over, a line may be scanned up to the bound each time.
 
 use std::io::{self, Read};
 
@@ -22,11 +21,11 @@ pub(super) struct Records<R> {
     delimiter: u8,
     max_bytes: usize,
     buffer: Vec<u8>,
-    /// What of the buffer was read and not yet returned.
+    /// The part of the buffer that was read and not yet returned.
     start: usize,
     end: usize,
     at_end: bool,
-    /// What reading ended with, which is told when the records before it were returned.
+    /// The error that ended reading, which is reported once the records before it were returned.
     failed: Option<io::Error>,
     /// Line ends before `start`.
     lines: u64,
@@ -72,7 +71,7 @@ pub(super) enum Record<'a> {
 
 #[derive(Debug, PartialEq, Eq)]
 enum Parsed {
-    /// The record takes so many bytes and line ends.
+    /// The size of the record in bytes and line ends.
     Record {
         bytes: usize,
         lines: u64,
@@ -94,8 +93,8 @@ impl<R: Read> Records<R> {
         Self { reader, delimiter, max_bytes, buffer, start: 0, end: 0, at_end: false, failed: None, lines: 0, fields }
     }
 
-    /// The next record and the number, from 1, of the line that it begins on. Blank lines are passed over. `hash` is set to
-    /// that of its bytes, without the end of its last line.
+    /// Returns the next record and the number, from 1, of the line that it begins on. Blank lines are skipped. Sets `hash`
+    /// to that of its bytes, without the end of its last line.
     pub(super) fn next_record(&mut self, hash: Option<&mut u128>) -> io::Result<Option<(u64, Record<'_>)>> {
         loop {
             let line = self.lines + 1;
@@ -133,7 +132,7 @@ impl<R: Read> Records<R> {
         }
     }
 
-    /// Reads until the buffer is full, which keeps the work of parsing a long record anew in proportion to its length.
+    /// Reads until the buffer is full, so that the cost of parsing a long record anew stays proportional to its length.
     fn fill(&mut self) -> io::Result<()> {
         self.buffer.copy_within(self.start..self.end, 0);
         self.end -= self.start;
@@ -155,7 +154,7 @@ impl<R: Read> Records<R> {
         Ok(())
     }
 
-    /// Goes on after the next line end; what lies before it is not held.
+    /// Skips to the next line; the bytes before it are not stored.
     fn skip_line(&mut self, hash: Option<&mut u128>) -> io::Result<()> {
         let mut hasher = hash.is_some().then(XxHash3_128::new);
         self.lines += 1;
@@ -183,7 +182,7 @@ fn without_end(record: &[u8]) -> &[u8] {
     record.strip_suffix(b"\r").unwrap_or(record)
 }
 
-/// The record that `bytes` begin with; `at_end`: nothing follows them.
+/// Parses the record that `bytes` begin with; `at_end`: nothing follows them.
 fn parse(bytes: &[u8], at_end: bool, delimiter: u8, fields: &mut Fields) -> Parsed {
     fields.clear();
     match bytes {
@@ -259,7 +258,7 @@ mod tests {
                 Record::Fields(fields) => {
                     Ok(fields.iter().map(|field| String::from_utf8_lossy(field).into_owned()).collect())
                 }
-                Record::Broken(trouble) => Err(trouble),
+                Record::Broken(reason) => Err(reason),
             };
             read.push((line, record));
         }
@@ -271,8 +270,8 @@ mod tests {
         (line, Ok(fields.iter().map(ToString::to_string).collect()))
     }
 
-    fn broken(line: u64, trouble: &str) -> (u64, Result<Vec<String>, String>) {
-        (line, Err(trouble.to_owned()))
+    fn broken(line: u64, reason: &str) -> (u64, Result<Vec<String>, String>) {
+        (line, Err(reason.to_owned()))
     }
 
     #[test]
@@ -294,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn a_broken_quote_costs_its_own_line_and_no_other() {
+    fn a_broken_quote_affects_only_its_own_line() {
         let after = "text between a closing quote and the end of its field";
         assert_eq!(
             vec![good(1, &["a", "b"]), broken(2, after), good(3, &["e", "f"]), good(4, &["g", "h"])],
@@ -310,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_without_end_is_passed_over_without_being_held() {
+    fn an_endless_record_is_skipped_and_not_stored() {
         let endless = io::repeat(b'x').take(5_000_000).chain(&b"\na,b\n"[..]);
         assert_eq!(vec![broken(1, "longer than 600000 bytes"), good(2, &["a", "b"])], read(endless, 600_000));
     }

@@ -1,4 +1,4 @@
-//! The names of files that bodies are saved under, made of the values of a row.
+//! The names of the files of saved bodies, made of the values of a row.
 
 use super::template::cell::Cell;
 use super::template::parse::{Piece, Placeholder, Template};
@@ -9,28 +9,28 @@ use crate::model::message::OptionName;
 use crate::model::options::SaveFormat;
 use crate::model::reason::Reason;
 
-/// What stands in a template for no column.
+/// Placeholders that are not columns.
 const ROW: &str = "row";
 const EXTENSION: &str = "ext";
 const CHECKSUM: &str = "sha256";
-/// For what is not known yet.
+/// Replaces what is not known yet.
 const UNKNOWN: &str = "x";
 
 /// A template of names.
 #[derive(Debug)]
 pub(super) struct SaveTo {
     template: Template,
-    /// Files are beside the results.
+    /// Whether files are beside the results.
     is_at_top: bool,
 }
 
 impl SaveTo {
     /// # Errors
-    /// `Usage`: it is no template, leads out of the output directory, or to names of results.
+    /// `Usage`: the text is not a template, or names files outside the output directory, or those of results.
     pub(super) fn new(text: &str, format: SaveFormat) -> Result<Self, JobError> {
-        let refused = |trouble: &str| JobError::usage(message!(OptionName::SaveTo.set(text), ": {trouble}"));
+        let refused = |reason: &str| JobError::usage(message!(OptionName::SaveTo.set(text), ": {reason}"));
         let template = Template::parse(text).map_err(|error| refused(&error.to_string()))?;
-        // Whatever the values are, they bring no separators, and none of them is empty.
+        // Values add no separators, and none of them is empty.
         let literal = |piece: &Piece| match piece {
             Piece::Literal(text) => text.clone(),
             Piece::Column(_) => UNKNOWN.to_owned(),
@@ -59,7 +59,7 @@ impl SaveTo {
         Ok(Self { template, is_at_top: format == SaveFormat::Files && !shape.contains('/') })
     }
 
-    /// Looks for the columns that its placeholders stand for: `find` says where each is.
+    /// Finds the columns of its placeholders: `find` returns the index of each.
     pub(super) fn bind(
         &mut self,
         mut find: impl FnMut(&mut Placeholder) -> Result<usize, JobError>,
@@ -67,10 +67,10 @@ impl SaveTo {
         self.template.bind(|placeholder| if is_own(&placeholder.column) { Ok(0) } else { find(placeholder) })
     }
 
-    /// The name for a row with these values.
+    /// Returns the name for a row with these values.
     ///
     /// # Errors
-    /// Why it can't have one.
+    /// Why the row can't have one.
     pub(super) fn name(&self, ordinal: u64, cells: &[Cell<'_>]) -> Result<FileName, Reason> {
         let mut number = itoa::Buffer::new();
         let number = number.format(ordinal);
@@ -88,7 +88,7 @@ impl SaveTo {
         }
         let name = FileName::new(pieces)?;
         if self.is_at_top {
-            // Whether it is known already that it can't be.
+            // Checks now whether the path can be valid at all.
             name.path(UNKNOWN, UNKNOWN)?;
         }
         Ok(name)

@@ -1,4 +1,4 @@
-//! Some rows of an input, by their ordinals: those of a retry.
+//! Some rows of an input, by their ordinals, for a retry.
 
 use std::cmp::Ordering;
 use std::vec::IntoIter;
@@ -7,43 +7,44 @@ use arrow_schema::Fields;
 
 use super::batches::passed;
 use super::fingerprint::Fingerprint;
-use super::{Again, Source};
+use super::{Reopener, Source};
 use crate::model::error::JobError;
 use crate::model::message::Message;
 use crate::model::row::{MAX_BATCH_ROWS, Row, RowBatch};
 use crate::model::source_size::SourceSize;
 
-/// Reads on over a gap of so many rows: a skip may cost as much as reading a batch.
-const MAX_READ_GAP: u64 = MAX_BATCH_ROWS as u64;
+/// A gap of at most this many rows is read: a skip may cost as much as reading a batch.
+pub const MAX_READ_GAP: u64 = MAX_BATCH_ROWS as u64;
 
-/// The rows of one list of ordinals after another, as long as each begins behind the one before.
+/// The rows of one list of ordinals after another; each list begins after the one before.
 pub struct Selected {
     source: Box<dyn Source>,
-    /// The input, for messages.
+    /// The input's name, for messages.
     input: String,
-    /// Ascending; at its front the next row to hand on.
+    /// The remaining ordinals, ascending.
     wanted: IntoIter<u64>,
-    /// Rows of this list in all.
+    /// The number of rows of this list.
     count: u64,
-    /// What is left of the batch that was read last.
+    /// The rest of the batch that was read last.
     read: IntoIter<Row>,
     /// The ordinal after that batch.
     next: u64,
 }
 
 impl Selected {
-    /// The rows with these ordinals, in ascending order and each once, of a source that has not been read from.
+    /// Returns the rows with these ordinals, in ascending order and each once, of a source that has not been read from.
     pub fn new(source: Box<dyn Source>, input: &str, ordinals: Vec<u64>) -> Self {
         let (wanted, count) = sorted(ordinals);
         Self { source, input: input.to_owned(), wanted, count, read: Vec::new().into_iter(), next: 0 }
     }
 
-    /// The ordinal of the first row that can still be had: a list that begins before it needs the input to be opened anew.
+    /// Returns the ordinal of the first row that can still be read: a list that begins before it needs the input to be
+    /// opened anew.
     pub fn position(&self) -> u64 {
         self.read.as_slice().first().map_or(self.next, |row| row.ordinal)
     }
 
-    /// Goes on with another list in place of this one, of which what was not handed on is dropped.
+    /// Replaces the list; rows that were not handed on are dropped.
     ///
     /// # Errors
     /// `Internal`: the list begins before [`Selected::position`].
@@ -81,7 +82,7 @@ impl Selected {
 }
 
 impl Source for Selected {
-    /// As [`Source::next_batch`]; the rows are not consecutive. Where a batch ends depends on the gaps between them.
+    /// As [`Source::next_batch`]; the rows are not consecutive. The gaps between them determine where a batch ends.
     fn next_batch(&mut self) -> Result<Option<RowBatch>, JobError> {
         let mut batch = RowBatch::new();
         while batch.is_empty() {
@@ -98,7 +99,7 @@ impl Source for Selected {
                 self.wanted.next();
                 match self.wanted.as_slice().first() {
                     Some(next) => wanted = *next,
-                    // The rows after it are left for the next list.
+                    // The rows after it stay for the next list.
                     None => break,
                 }
             }
@@ -106,14 +107,14 @@ impl Source for Selected {
         Ok(Some(batch))
     }
 
-    /// To the first row of the list that is not before this ordinal. The input itself is passed over when it is read next.
+    /// Skips to the first row of the list that is not before this ordinal. The input itself is skipped at the next read.
     fn skip_to(&mut self, ordinal: u64) -> Result<(), JobError> {
         let before = self.wanted.as_slice().partition_point(|wanted| *wanted < ordinal);
         self.wanted.by_ref().take(before).for_each(drop);
         Ok(())
     }
 
-    /// Rows are those of the list. How many bytes of the input they will take is not known.
+    /// `rows` is the length of the list. How many bytes of the input they will take is not known.
     fn size(&self) -> SourceSize {
         SourceSize { rows: Some(self.count), bytes: None, bytes_read: self.source.size().bytes_read }
     }
@@ -122,8 +123,8 @@ impl Source for Selected {
         self.source.fingerprint()
     }
 
-    fn again(&self) -> Option<Again> {
-        self.source.again()
+    fn reopener(&self) -> Option<Reopener> {
+        self.source.reopener()
     }
 
     fn note(&self) -> Option<Message> {

@@ -1,4 +1,4 @@
-//! The rows of several files, one file after another: numbered through, with no more than one file open at a time.
+//! The rows of several files, one file after another, with consecutive ordinals. At most one file is open at a time.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::model::source_size::SourceSize;
 
 pub(super) struct Several {
     files: Arc<Surveyed>,
-    /// The ordinal of the first row of each file up to the one that is read, or is to be opened next.
+    /// The ordinal of the first row of each file up to the current one.
     starts: Vec<u64>,
     current: Option<Box<dyn Rows>>,
     /// Bytes of the files before it.
@@ -26,7 +26,7 @@ pub(super) struct Several {
     notes: Notes,
 }
 
-/// What is to be known of files that have ended: that of the first, and how many others there are.
+/// Notes of files that have ended: that of the first, and how many others there are.
 #[derive(Default)]
 struct Notes {
     first: Option<Message>,
@@ -38,12 +38,12 @@ impl Several {
         Self { files, starts: vec![0], current: None, bytes_before: 0, notes: Notes::default() }
     }
 
-    /// The file that is read, or is to be opened next.
+    /// Returns the index of the current file, which may not be open yet.
     fn at(&self) -> usize {
         self.starts.len() - 1
     }
 
-    /// The ordinal of its first row.
+    /// Returns the ordinal of its first row.
     fn start(&self) -> u64 {
         self.starts.last().copied().unwrap_or_default()
     }
@@ -52,13 +52,13 @@ impl Several {
         self.at() == self.files.len()
     }
 
-    /// The file that is to be read, opened if it is not.
+    /// Returns the rows of the current file, and opens it if it is not open.
     fn open(&mut self, passing: Option<&mut Passing>) -> Result<&mut Box<dyn Rows>, JobError> {
         if let Some(rows) = self.current.take() {
             return Ok(self.current.insert(rows));
         }
         let (mut rows, counts) = self.files.open(self.at())?;
-        rows.begin_behind(self.start());
+        rows.set_first_row(self.start());
         if let Some(passing) = passing {
             passing.begin_file(counts);
         }
@@ -97,7 +97,7 @@ impl Rows for Several {
         self.starts.push(next);
     }
 
-    /// Files whose rows are known are passed over unopened.
+    /// Files whose number of rows is known are skipped unopened.
     fn skip(&mut self, ordinal: u64, count: u64, mut passing: Option<&mut Passing>) -> Result<u64, JobError> {
         let mut left = count;
         while left > 0 && !self.is_at_end() {
@@ -127,7 +127,7 @@ impl Rows for Several {
         self.files.header()
     }
 
-    /// Of a file that has ended no more is known than that it is one.
+    /// A file that has ended is one range.
     fn known_together(&self, rows: Range<u64>) -> Range<u64> {
         let Some(known) = &self.current else { return self.files_of(rows) };
         let start = self.start();
@@ -174,7 +174,7 @@ impl Rows for Several {
 }
 
 impl Several {
-    /// The rows with all others of files whose rows are known together.
+    /// Extends the range to whole files, if their number of rows is known.
     fn files_of(&self, rows: Range<u64>) -> Range<u64> {
         let first = self.file_at(rows.start);
         if self.files.rows(first).is_none() {
@@ -194,7 +194,7 @@ impl Notes {
         }
     }
 
-    /// And of one that has not ended.
+    /// Returns the note of all files, of which the current one has not ended.
     fn with(&self, current: Option<Message>) -> Option<Message> {
         let others = self.others + u64::from(self.first.is_some() && current.is_some());
         let first = self.first.clone().or(current)?;

@@ -1,8 +1,8 @@
-//! What the columns of a Parquet file are read as, and kept as: so that the results have the types of the input.
+//! The types that the columns of a Parquet file are read and kept as, so that the results have the types of the input.
 //!
-//! Arrow has types that Parquet has not, and a file says in its metadata what they were. If they were written again as such, most
-//! readers would see bare numbers. So a date of 64 bits is read as what it is stored as, a date of 32 bits, or where it is a
-//! bare number, as a point in time; and seconds, for which Parquet has no unit, are kept as milliseconds.
+//! Arrow has types that Parquet lacks, and a file's metadata states what they were. If they were written so once more, most
+//! readers would see bare numbers. So a date of 64 bits is read as what it is stored as: a date of 32 bits, or if it is a
+//! bare number, a point in time. Seconds, for which Parquet has no unit, are kept as milliseconds.
 
 use std::slice;
 use std::sync::Arc;
@@ -13,7 +13,8 @@ use parquet::schema::types::{ColumnDescPtr, SchemaDescriptor};
 
 use crate::columns::kept::with_leaves;
 
-/// The columns as they are read, but for those of text and bytes: without dictionaries, and without dates of 64 bits.
+/// Returns the columns as they are read, without dictionaries and without dates of 64 bits; [`with_views`] changes text and
+/// bytes.
 pub(super) fn fields(stored: &Schema, parquet: &SchemaDescriptor) -> Fields {
     // In the order of the leaves of the columns, depth first.
     let mut leaves = parquet.columns().iter();
@@ -34,13 +35,13 @@ fn as_stored(leaf: &Field, leaves: &mut slice::Iter<ColumnDescPtr>) -> Field {
     if column.is_some_and(
         |column| matches!(column.logical_type_ref(), Some(LogicalType::Time(time)) if time.is_adjusted_to_u_t_c),
     ) {
-        // By this the writer knows a time of the day in UTC from one of anywhere.
+        // The writer needs this to distinguish a time of day in UTC from a local one.
         leaf.metadata_mut().insert("adjusted_to_utc", "");
     }
     leaf
 }
 
-/// The columns with those of text and bytes at the top as views.
+/// Returns the columns with top-level text and bytes as views.
 pub(super) fn with_views(fields: &Fields, schema: &Schema) -> SchemaRef {
     let fields: Fields = fields
         .iter()
@@ -55,7 +56,7 @@ pub(super) fn with_views(fields: &Fields, schema: &Schema) -> SchemaRef {
     Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()))
 }
 
-/// The columns as they are kept, of those as they are read.
+/// Returns the columns as they are kept, of those as they are read.
 pub(super) fn kept(fields: &Fields) -> Fields {
     fields.iter().map(|field| with_leaves(field, &mut in_a_unit_of_parquet).with_nullable(true)).collect()
 }

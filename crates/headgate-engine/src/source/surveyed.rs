@@ -1,6 +1,6 @@
-//! Several files, each looked at once before the first row is read: that it can be read, that it has the columns that are
-//! used, and what it is. When it is its turn, it is opened anew and must be what it was: so never more than one is open, however
-//! many there are, and yet the job reads what was there when it began, as it does of one file.
+//! Several files, each surveyed once before the first row is read: that it can be read, that it has the columns that are
+//! used, and its fingerprint. Later, each file is opened anew and must be unchanged. So at most one is open, however many
+//! there are, and yet the job reads what was there when it began.
 
 use std::collections::HashMap;
 use std::fs;
@@ -27,37 +27,37 @@ use crate::model::source_size::SourceSize;
 pub(super) struct Surveyed {
     options: SourceOptions,
     listed: Listed,
-    known: Vec<Known>,
+    known: Vec<SurveyedFile>,
     first: First,
     fingerprint: FilesFingerprint,
     rows: Option<u64>,
 }
 
 /// What is known of a file.
-struct Known {
+struct SurveyedFile {
     form: Form,
     ends: Ends,
-    /// `None`: not without reading it.
+    /// The number of rows, or `None` if it is not known without reading the file.
     rows: Option<u64>,
     ends_in_half_line: Arc<OnceLock<bool>>,
 }
 
-/// What the others must have, too, and which file has it.
+/// What the other files must have, too.
 struct First {
     form: Form,
     header: u128,
     kept: Fields,
 }
 
-/// Device and number of each file, which has several names where it is linked, and which of the files it is.
+/// The index of each file by its device and inode.
 type Seen = HashMap<(u64, u64), usize>;
 
 impl Surveyed {
     /// # Errors
-    /// `Input`: a file that can't be read, that lacks a column, or that is there twice. `Usage`: an option does not go with them.
+    /// `Input`: a file can't be read, lacks a column, or is listed twice. `Usage`: an option does not fit several files.
     pub(super) fn new(options: &SourceOptions) -> Result<Self, JobError> {
         let listed = Listed::of(options)?;
-        // What the first file is, as far as that is known by its name.
+        // The first file, as far as its name tells.
         let first = First { form: Form::of(&listed.path(0))?, header: 0, kept: Fields::empty() };
         let fingerprint = FilesFingerprint {
             form: format!("several files of {}", first.form.name()),
@@ -67,11 +67,11 @@ impl Surveyed {
             hash: String::new(),
         };
         let mut files = Self { options: options.clone(), listed, known: Vec::new(), first, fingerprint, rows: Some(0) };
-        // Which columns lines have is known already.
+        // The columns of lines are known already.
         let keeps_all = keep::keeps_all(options) && options.kept_columns.is_none();
         let (mut hash, mut seen) = (XxHash3_128::new(), HashMap::new());
         for at in 0..files.len() {
-            let found = files.look_at(at, keeps_all, &mut seen)?;
+            let found = files.survey(at, keeps_all, &mut seen)?;
             let partition = files.listed.partition(at);
             let known = serde_json::to_vec(&(files.listed.below(at), partition.used(&files.options), &found));
             hash.write(&known.map_err(|error| JobError::internal(format!("{}: {error}", files.path(at))))?);
@@ -107,7 +107,7 @@ impl Surveyed {
         &self.first.kept
     }
 
-    /// What says which columns there are; that of other files counts with their rows.
+    /// Returns a hash of the first file's columns; the columns of other files are part of their rows' hashes.
     pub(super) fn header(&self) -> u128 {
         self.first.header
     }
@@ -120,11 +120,11 @@ impl Surveyed {
         Fingerprint::Files(self.fingerprint.clone())
     }
 
-    /// The rows of a file, from the first one on, and what counts for each of them beside what it has: which columns there are,
-    /// and what directories say.
+    /// Returns the rows of a file, and the hash of its columns and directories, which is combined with the hash of each
+    /// row.
     pub(super) fn open(&self, at: usize) -> Result<(Box<dyn Rows>, u128), JobError> {
         let (path, partition) = (self.listed.path(at), self.listed.partition(at));
-        let Known { form, ends, ends_in_half_line, .. } = &self.known[at];
+        let SurveyedFile { form, ends, ends_in_half_line, .. } = &self.known[at];
         let used = format!("{:?}", partition.used(&self.options));
         let opened = Opened::reopen(&path, *form, *ends, ends_in_half_line.clone())?;
         let mut rows = file_rows::open(Arc::new(opened), &of_one(&self.options, path), partition)?;
@@ -135,9 +135,8 @@ impl Surveyed {
         Ok((rows, counts))
     }
 
-    /// Looks at a file, which is the next one, and returns what it is known by. `keeps_all`: all columns are kept, which each
-    /// file says for itself.
-    fn look_at(&mut self, at: usize, keeps_all: bool, seen: &mut Seen) -> Result<Fingerprint, JobError> {
+    /// Surveys the next file, and returns its fingerprint. `keeps_all`: each file's own columns are all kept.
+    fn survey(&mut self, at: usize, keeps_all: bool, seen: &mut Seen) -> Result<Fingerprint, JobError> {
         let path = self.listed.path(at);
         let form = Form::of(&path)?;
         if form.name() != self.first.form.name() {
@@ -152,10 +151,10 @@ impl Surveyed {
                 "{path}: is not a regular file: what can be read only once can't be combined with other files"
             )));
         };
-        self.refuse_second(at, &opened, seen)?;
+        self.refuse_duplicate(at, &opened, seen)?;
         let mut options = of_one(&self.options, path.clone());
         if at > 0 && keeps_all {
-            // Behind those of the first file come those that only this one has.
+            // The first file's columns precede those that only this file has.
             options.keep.push(keep::ALL.to_owned());
         }
         let rows = file_rows::open(opened, &options, self.listed.partition(at))?;
@@ -165,7 +164,7 @@ impl Surveyed {
             self.first.header = rows.header();
             self.first.kept = rows.kept_fields();
             if keeps_all {
-                // What `*` stands for is what the first file has.
+                // `*` means the columns of the first file.
                 self.options.keep = self.first.kept.iter().map(|field| field.name().clone()).collect();
             }
         }
@@ -178,13 +177,13 @@ impl Surveyed {
             )));
         }
         compare_kept(&path, &kept, &self.listed.path(0), &self.first.kept)?;
-        let known = Known { form, ends, rows: rows.size().rows, ends_in_half_line: Arc::default() };
+        let known = SurveyedFile { form, ends, rows: rows.size().rows, ends_in_half_line: Arc::default() };
         self.known.push(known);
         Ok(fingerprint)
     }
 
-    /// Two names that lead to one file by links are one; two that were given to it (hard links) are as good as two files.
-    fn refuse_second(&self, at: usize, opened: &Opened, seen: &mut Seen) -> Result<(), JobError> {
+    /// Refuses a file that is listed twice through links. Two hard links count as two files.
+    fn refuse_duplicate(&self, at: usize, opened: &Opened, seen: &mut Seen) -> Result<(), JobError> {
         let path = self.listed.path(at);
         let cannot_be_read = |error| JobError::input(format!("{path}: can't be read: {error}"));
         let metadata = opened.file().metadata().map_err(cannot_be_read)?;
@@ -199,7 +198,7 @@ impl Surveyed {
     }
 }
 
-/// The options for one of the files.
+/// Returns the options for one of the files.
 fn of_one(options: &SourceOptions, path: String) -> SourceOptions {
     SourceOptions { input: path, more_inputs: Vec::new(), ..options.clone() }
 }
@@ -217,7 +216,7 @@ fn compare_kept(path: &str, kept: &Fields, first: &str, first_kept: &Fields) -> 
     Ok(())
 }
 
-/// The type of a column, however its text is laid out.
+/// Returns the type of a column, however its text is laid out.
 fn plain(field: &Field) -> DataType {
     let leaf = |leaf: &Field| {
         let data_type = match leaf.data_type() {

@@ -1,8 +1,8 @@
-//! One URL a line, or one value of which templates make requests: `.txt` and standard input.
+//! `.txt` and standard input: a URL a line, or a value a line of which templates make requests.
 
 use std::io::{self, Read};
 
-use super::cells::{Place, defect_row, long_url_row, url_row};
+use super::cells::{Position, defect_row, long_url_row, url_row};
 use super::columns::Names;
 use super::input::{Input, Reader};
 use super::keep::KeptText;
@@ -14,28 +14,28 @@ use crate::model::error::JobError;
 use crate::model::options::SourceOptions;
 use crate::model::row::{MAX_URL_BYTES, Row};
 
-/// The name of the one column, for templates.
+/// The name of the only column, for templates.
 const COLUMN: &str = "line";
 
 pub(super) struct Text {
     lines: Lines<Reader>,
     templates: Option<RequestTemplates>,
-    /// The writer may be slow: rows that have arrived do not wait for a full batch.
+    /// Whether rows that have arrived do not wait for a full batch, as the writer may be slow.
     live: bool,
 }
 
 impl Text {
     /// # Errors
-    /// `Usage`: a template that is none. `Input`: one of another column than the line.
+    /// `Usage`: an invalid template. `Input`: a template names another column than the line.
     pub(super) fn open((input, reader): (Input, Reader), options: &SourceOptions) -> Result<TextRows<Self>, JobError> {
-        // Of unknown size are a FIFO and its like, which are written while they are read.
+        // FIFOs and the like, which are written while they are read, have no size.
         let live = input.size().bytes.is_none();
         let templates = RequestTemplates::new(options, &mut Names::new(options, [COLUMN].into_iter()))?;
         let text = Self { lines: Lines::new(reader, MAX_URL_BYTES), templates, live };
         Ok(TextRows::new(input, text, KeptText::new(&options.input, &[])?))
     }
 
-    /// What is written while it is read.
+    /// Opens an input that is written while it is read.
     pub(super) fn live(
         name: &str,
         reader: impl Read + Send + 'static,
@@ -45,28 +45,28 @@ impl Text {
     }
 }
 
-fn whole_row(ordinal: u64, place: Place, line: &[u8], templates: Option<&RequestTemplates>) -> Row {
-    let Some(templates) = templates else { return url_row(ordinal, place, line) };
+fn whole_row(ordinal: u64, position: Position, line: &[u8], templates: Option<&RequestTemplates>) -> Row {
+    let Some(templates) = templates else { return url_row(ordinal, position, line) };
     let cells = [Cell::of_text(line)];
     let mut row =
-        if templates.make_urls() { templates.row(ordinal, place, &cells) } else { url_row(ordinal, place, line) };
-    templates.fill(&mut row, place, &cells);
+        if templates.make_urls() { templates.row(ordinal, position, &cells) } else { url_row(ordinal, position, line) };
+    templates.fill(&mut row, position, &cells);
     row
 }
 
-fn long_row(ordinal: u64, place: Place, start: &[u8], templates: Option<&RequestTemplates>) -> Row {
+fn long_row(ordinal: u64, position: Position, start: &[u8], templates: Option<&RequestTemplates>) -> Row {
     if templates.is_some_and(RequestTemplates::make_urls) {
-        return defect_row(ordinal, place, format!("the line is longer than {MAX_URL_BYTES} bytes"));
+        return defect_row(ordinal, position, format!("the line is longer than {MAX_URL_BYTES} bytes"));
     }
-    long_url_row(ordinal, place, start)
+    long_url_row(ordinal, position, start)
 }
 
 impl TextForm for Text {
     fn next_row(&mut self, ordinal: u64, _kept: &mut KeptText, hash: Option<&mut u128>) -> io::Result<Option<Row>> {
         let templates = self.templates.as_ref();
         Ok(self.lines.next_row(hash)?.map(|(number, line)| match line {
-            Line::Whole(line) => whole_row(ordinal, Place::Line(number), line.trim_ascii(), templates),
-            Line::TooLong(start) => long_row(ordinal, Place::Line(number), start.trim_ascii_start(), templates),
+            Line::Whole(line) => whole_row(ordinal, Position::Line(number), line.trim_ascii(), templates),
+            Line::TooLong(start) => long_row(ordinal, Position::Line(number), start.trim_ascii_start(), templates),
         }))
     }
 

@@ -17,15 +17,16 @@ use crate::model::source_size::SourceSize;
 
 /// What one text form makes of its bytes, record by record.
 pub(super) trait TextForm: Send {
-    /// The next record as the row of this ordinal, or `None` at the end of the input. Sets `hash` to that of its bytes.
+    /// Returns the next record as the row of this ordinal, or `None` at the end of the input. Sets `hash` to that of its
+    /// bytes.
     fn next_row(&mut self, ordinal: u64, kept: &mut KeptText, hash: Option<&mut u128>) -> io::Result<Option<Row>>;
 
-    /// Passes over the next record, and returns whether there is one. Sets `hash` as above.
+    /// Skips the next record, and returns whether there is one. Sets `hash` as above.
     fn skip_row(&mut self, hash: Option<&mut u128>) -> io::Result<bool>;
 
     fn templates(&mut self) -> Option<&mut RequestTemplates>;
 
-    /// What says which columns there are.
+    /// Returns a hash of the columns of the input.
     fn header(&self) -> u128 {
         0
     }
@@ -73,8 +74,8 @@ impl<F: TextForm> Rows for TextRows<F> {
         Ok(count)
     }
 
-    fn begin_behind(&mut self, rows: u64) {
-        self.form.templates().into_iter().for_each(|templates| templates.begin_behind(rows));
+    fn set_first_row(&mut self, rows: u64) {
+        self.form.templates().into_iter().for_each(|templates| templates.set_first_row(rows));
     }
 
     fn header(&self) -> u128 {

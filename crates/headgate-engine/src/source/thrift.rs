@@ -1,8 +1,8 @@
-//! Thrift's compact protocol, in which Parquet has its metadata, read field by field.
+//! Thrift's compact protocol, the format of Parquet's metadata, read field by field.
 
 use std::io::{self, Read};
 
-/// How deep structures may be nested: those of Parquet are six deep.
+/// The maximum nesting of structures: those of Parquet are six deep.
 const MAX_DEPTH: u32 = 16;
 
 /// Reads Thrift's compact protocol.
@@ -26,18 +26,18 @@ pub(super) const I64: u8 = 6;
 pub(super) const STRUCT: u8 = 12;
 
 impl<R: Read> Compact<R> {
-    /// Reads so many bytes at the most.
+    /// Reads at most `max_bytes`.
     pub(super) fn new(input: R, max_bytes: u64) -> Self {
         Self { input, read: 0, max_bytes }
     }
 
-    /// How many bytes were read.
+    /// Returns how many bytes were read.
     pub(super) fn read(&self) -> u64 {
         self.read
     }
 
-    /// Has each field of a structure taken, and skips those that are not. `parquet` reads a field of another type, or one that
-    /// comes twice, in its own way: then both would read different headers, so such a structure is broken.
+    /// Calls `take` with each field of a structure, and skips those that it leaves unread. `parquet` reads fields of
+    /// another type, or repeated ones, in its own manner: both would read different headers, so such a structure is broken.
     pub(super) fn structure(
         &mut self,
         depth: u32,
@@ -107,7 +107,7 @@ impl<R: Read> Compact<R> {
         u64::try_from(self.small_number()?).map_err(|_| broken())
     }
 
-    /// All numbers that count are of 32 bits: `parquet` cuts off the others.
+    /// Reads a number of 32 bits: `parquet` truncates larger ones.
     pub(super) fn small_number(&mut self) -> io::Result<i64> {
         let number = self.number()?;
         i32::try_from(number).map(i64::from).map_err(|_| broken())
@@ -157,9 +157,9 @@ pub(super) fn broken() -> io::Error {
 mod tests {
     use super::*;
 
-    /// Each type before the field that is looked for.
+    /// A field of each type precedes the field that is looked for.
     #[test]
-    fn a_field_is_found_behind_those_of_every_type() {
+    fn a_field_is_found_after_fields_of_every_type() {
         let booleans = [0x11, 0x12];
         let numbers = [0x13, 0xFF, 0x14, 0x80, 0x01, 0x17, 1, 2, 3, 4, 5, 6, 7, 8];
         let texts = [0x18, 2, b'a', b'b', 0x19, 0x23, 1, 2, 0x1B, 0, 0x1B, 1, 0x53, 9, 1];

@@ -1,4 +1,4 @@
-//! The directory below which the files are that rows name.
+//! The directory of the files that rows name.
 
 use std::path::{Path, absolute};
 use std::sync::Arc;
@@ -9,10 +9,10 @@ use crate::model::error::JobError;
 use crate::model::message::OptionName;
 use crate::model::options::SourceOptions;
 
-/// The one that was given, or that of the input; where the input is no file, the working directory.
+/// Returns the directory of the options, or that of the input; if the input is not a file, the working directory.
 ///
 /// # Errors
-/// `Usage`: it is no path.
+/// `Usage`: it is not a path.
 pub(super) fn of(options: &SourceOptions) -> Result<Arc<Path>, JobError> {
     let root = options.upload_root.as_deref().map_or_else(|| of_input(&options.input), Path::new);
     let root = absolute(root).map_err(|error| JobError::usage(message!(OptionName::UploadRoot, ": {error}")))?;

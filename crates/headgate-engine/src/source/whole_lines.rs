@@ -1,8 +1,8 @@
-//! The decompressed bytes of a file, less a line that was being written when it was opened.
+//! The decompressed bytes of a file, without a line that was being written when it was opened.
 //!
-//! A file may have been opened between two writes of a program that appends to it, and end in half a line. Half a URL is a URL too,
-//! but not one of the list. If the file has grown when its end is reached and what was read does not end in a line's
-//! end, then that line is no row; a note says so.
+//! A file may have been opened between two writes of a program that appends to it, and end in half a line. Half a URL is a
+//! URL too, but not one of the list. If the file has grown when its end is reached, and the bytes do not end with a line
+//! end, that line is not a row; a note says so.
 
 use std::io::{self, Read};
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use super::opened::Opened;
 pub(super) struct WholeLines<R> {
     reader: R,
     opened: Arc<Opened>,
-    /// What is added to compressed data says nothing of how the line went on.
+    /// Bytes that are added to compressed data do not tell how the line continued.
     compressed: bool,
     ends_line: bool,
 }
@@ -28,7 +28,7 @@ impl<R> WholeLines<R> {
             return Ok(false);
         }
         self.opened.ends_in_half_line(|| {
-            let is_half = || Ok(self.compressed || !matches!(self.opened.byte_behind()?, Some(b'\n' | b'\r')));
+            let is_half = || Ok(self.compressed || !matches!(self.opened.first_added_byte()?, Some(b'\n' | b'\r')));
             if self.opened.has_grown() { is_half() } else { Ok(false) }
         })
     }

@@ -1,4 +1,5 @@
-//! Whether results would be taken for input when the job is resumed, because they lie where the input is looked for.
+//! Finds out whether results would be read as input when the job is resumed, because they lie where the input is looked
+//! for.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,7 +12,7 @@ use crate::model::options::SourceOptions;
 /// Names of results, for patterns.
 const RESULTS: [&str; 2] = ["part-0.parquet", "part-0.ndjson"];
 
-/// The first input that has what lies in this directory.
+/// Returns the first input that includes the contents of this directory.
 pub(crate) fn first_that_holds<'a>(options: &'a SourceOptions, results: &Path) -> Option<&'a str> {
     let results = real(results);
     options.inputs().filter(|input| is_path(input)).find(|input| holds(input, &results))
@@ -26,12 +27,12 @@ fn holds(input: &str, results: &Path) -> bool {
     let pattern = absolute(input).filter(|_| is_pattern(input) && !path.exists());
     let Some(pattern) = pattern.and_then(|pattern| Pattern::new(pattern.to_str()?).ok()) else { return false };
     let files = RESULTS.iter().map(|name| results.join(name));
-    // A directory that matches is read whole.
+    // All files of a directory that matches are read.
     let directories = results.ancestors().map(Path::to_owned);
     files.chain(directories).any(|path| pattern.matches_path_with(&path, MATCHING))
 }
 
-/// Without links, also of what is not there yet.
+/// Resolves links, also if the end of the path does not exist yet.
 fn real(path: &Path) -> PathBuf {
     let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let found = path.ancestors().find_map(|above| Some((above, fs::canonicalize(above).ok()?)));

@@ -1,8 +1,8 @@
-//! What holds a job back, named with the number to turn. A pure decision over the figures of a stretch of time.
+//! The bottleneck of a job, with the number to change. A pure decision over the figures of a stretch of time.
 //!
-//! Little's law says it for the commonest case: what is in flight equals the rate times the mean time each takes, so with
-//! both known the rate has a ceiling that no faster client can pass (J. D. C. Little, "A Proof for the Queuing Formula
-//! L = λW", 1961).
+//! Little's law decides the commonest case: attempts in flight equal the rate times the mean time of an attempt. With both
+//! known, the rate has a ceiling that no faster client can exceed (J. D. C. Little, "A Proof for the Queuing Formula L =
+//! λW", 1961).
 
 use std::time::Duration;
 
@@ -12,23 +12,22 @@ use crate::message;
 use crate::model::grouped::grouped;
 use crate::model::message::{Message, OptionName};
 pub use crate::stats::bound_kind::BoundKind;
-use crate::stats::held::HeldStretch;
 use crate::stats::lanes::{LaneTime, Wait};
+use crate::stats::throttled::ThrottledStretch;
 
-/// A worker that is busy for this share of the time has nothing left to give.
+/// A worker that is busy for this share of the time is saturated.
 const SATURATED: f64 = 0.9;
-/// Cores that are busy for this share of the time have nothing left to give.
+/// Cores that are busy for this share of the time are saturated.
 const CORES_SATURATED: f64 = 0.95;
-/// Workers that are busy for this share of the time want more of the cores than they get, if those are saturated.
+/// Workers that are busy for this share of the time need more of the cores than they get, if those are saturated.
 const CONTENDING: f64 = 0.3;
-/// Lanes that wait for one thing for this share of the time are held back by it.
-const HELD_BACK: f64 = 0.3;
+/// Lanes that wait for one thing for this share of the time are limited by it.
+const LIMITING: f64 = 0.3;
 
-/// Where this share of the requests need a new connection, making these takes most of the work: several times as much as a
-/// request.
+/// If this share of the requests need a new connection, connecting is most of the work: several times as much as a request.
 const MOSTLY_CONNECTING: f64 = 0.3;
 
-/// Where this share of the rows fail, it matters more than anything else.
+/// If this share of the rows fail, it matters more than anything else.
 const MOST: f64 = 0.5;
 
 /// With less than this share of the concurrency in flight there were too few rows, and more concurrency would not help.
@@ -37,26 +36,26 @@ const FEW: f64 = 0.5;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct BoundBy {
     pub kind: BoundKind,
-    /// One line for a person.
+    /// One line for the user.
     pub text: Message,
 }
 
-/// How the window held back the input.
+/// How the window limited the input.
 #[derive(Debug, Clone, Default)]
 pub struct WindowStretch {
     /// Its size, in rows.
     pub rows: u64,
     /// How long the source waited for it.
     pub full: Duration,
-    /// What the source waits for now, if it does.
-    pub behind: Option<Behind>,
+    /// The row that the source waits for now, if any.
+    pub blocking_row: Option<BlockingRow>,
 }
 
-/// The row that the window is full behind.
+/// The row that keeps the window full.
 #[derive(Debug, Clone)]
-pub struct Behind {
+pub struct BlockingRow {
     pub row: u64,
-    /// Its host, as far as that is known: it may have ended and not be written yet.
+    /// Its host, if it is known: the row may have ended and not be written yet.
     pub host: Option<Box<str>>,
 }
 
@@ -64,17 +63,17 @@ pub struct Behind {
 #[derive(Debug, Clone, Default)]
 pub struct Stretch {
     pub wall: Duration,
-    /// Attempts that ended, and their time added up.
+    /// Attempts that ended, and the sum of their times.
     pub attempts: u64,
     /// Connections that were made for them.
     pub connections: u64,
     pub attempt_time: Duration,
     pub lane_time: LaneTime,
-    /// Time the workers were not asleep, over all of them.
+    /// The time in which workers did not sleep, summed over all of them.
     pub busy: Duration,
-    /// Share of their time that the cores worked, for any process; `None` where the system does not tell.
+    /// The share of the time in which the cores worked, for any process; `None` if the system does not report it.
     pub cores_busy: Option<f64>,
-    /// Rows there are, where that is known.
+    /// The number of rows, if it is known.
     pub rows_known: Option<u64>,
     pub workers: usize,
     pub concurrency: usize,
@@ -83,11 +82,11 @@ pub struct Stretch {
     pub output_is_pipe: bool,
     pub input_is_pipe: bool,
     pub window: WindowStretch,
-    pub held: HeldStretch,
+    pub throttled: ThrottledStretch,
     /// Rows that ended, and those of them that failed.
     pub rows: u64,
     pub failed: u64,
-    /// What most of them failed with, in the whole run.
+    /// The most frequent failure of the whole run.
     pub failed_with: Option<String>,
 }
 
@@ -102,37 +101,37 @@ pub fn bound_by(stretch: &Stretch) -> BoundBy {
     let busy = stretch.busy.as_secs_f64() / (wall * stretch.workers as f64).max(1e-9);
     let waiting = |wait| stretch.share(stretch.lane_time.waiting(wait));
     let (kind, text) = if stretch.attempts == 0 && stretch.lane_time.total.is_zero() {
-        let held = stretch.held.bound_by(stretch.wall, HELD_BACK);
-        held.unwrap_or_else(|| (BoundKind::Nothing, "nothing yet: no request has been sent".into()))
-    } else if let Some(failures) = failures(stretch).filter(|_| waiting(Wait::Names) < HELD_BACK) {
+        let throttled = stretch.throttled.bound_by(stretch.wall, LIMITING);
+        throttled.unwrap_or_else(|| (BoundKind::Nothing, "nothing yet: no request has been sent".into()))
+    } else if let Some(failures) = failures(stretch).filter(|_| waiting(Wait::Dns) < LIMITING) {
         (BoundKind::Failures, failures.into())
-    } else if waiting(Wait::Sink) >= HELD_BACK {
+    } else if waiting(Wait::Sink) >= LIMITING {
         (BoundKind::Output, output(stretch, waiting(Wait::Sink)).into())
     } else if busy >= SATURATED {
         connecting(stretch, busy, None).unwrap_or_else(|| (BoundKind::Machine, machine(stretch, busy)))
-    } else if waiting(Wait::Decoder) >= HELD_BACK {
-        // Before memory: what stands in this queue has its memory already, and with more of it the queue is longer.
+    } else if waiting(Wait::Decoder) >= LIMITING {
+        // Before memory: bodies in this queue have their memory already, and more memory would only lengthen the queue.
         (BoundKind::Decoding, decoding(stretch, waiting(Wait::Decoder)).into())
-    } else if waiting(Wait::Memory) >= HELD_BACK {
+    } else if waiting(Wait::Memory) >= LIMITING {
         let share = percent(waiting(Wait::Memory));
         let text = "bound by memory for responses: requests wait for it";
         (BoundKind::Memory, message!("{text} {share} of the time; allow more (", OptionName::MaxMemoryBytes, ")"))
-    } else if waiting(Wait::Names) >= HELD_BACK {
-        (BoundKind::Names, names(waiting(Wait::Names)))
-    } else if waiting(Wait::Stream) >= HELD_BACK {
+    } else if waiting(Wait::Dns) >= LIMITING {
+        (BoundKind::Dns, names(waiting(Wait::Dns)))
+    } else if waiting(Wait::Stream) >= LIMITING {
         (BoundKind::Streams, streams(waiting(Wait::Stream)))
-    } else if waiting(Wait::Files) >= HELD_BACK {
+    } else if waiting(Wait::Files) >= LIMITING {
         let share = percent(waiting(Wait::Files));
         let text = format!("bound by files to be sent: requests wait {share} of the time for them to be read");
         (BoundKind::Files, text.into())
-    } else if let Some(held) = stretch.held.bound_by(stretch.wall, HELD_BACK) {
-        held
+    } else if let Some(throttled) = stretch.throttled.bound_by(stretch.wall, LIMITING) {
+        throttled
     } else if let Some(input) = input(stretch) {
         window(stretch).map_or((BoundKind::Input, input.into()), |window| (BoundKind::Window, window))
     } else if let Some(cores) = stretch.cores_busy.filter(|cores| *cores >= CORES_SATURATED && busy >= CONTENDING) {
         connecting(stretch, busy, None).unwrap_or_else(|| (BoundKind::Machine, shared_machine(cores, busy).into()))
     } else if let Some(connecting) = Some(waiting(Wait::Connection))
-        .filter(|share| *share >= HELD_BACK)
+        .filter(|share| *share >= LIMITING)
         .and_then(|share| connecting(stretch, busy, Some(share)))
     {
         connecting
@@ -142,7 +141,7 @@ pub fn bound_by(stretch: &Stretch) -> BoundBy {
     BoundBy { kind, text }
 }
 
-/// What is left to do after the last row.
+/// Returns the line for the time after the last row, in which parts are merged.
 pub fn merging(merged: u64, parts: u64) -> BoundBy {
     let (merged, parts) = (grouped(merged), grouped(parts));
     let text = format!("bound by the disk: all rows are done, small files are being merged: {merged} of {parts}");
@@ -193,7 +192,7 @@ fn machine(stretch: &Stretch, busy: f64) -> Message {
     text
 }
 
-/// Says that making connections is what takes the time, of the workers or, for `waiting` of it, of the lanes.
+/// Returns the line if connecting takes the time of the workers, or the share `waiting` of the lanes' time.
 fn connecting(stretch: &Stretch, busy: f64, waiting: Option<f64>) -> Option<(BoundKind, Message)> {
     let share = stretch.connections as f64 / stretch.attempts.max(1) as f64;
     if share < MOSTLY_CONNECTING {
@@ -219,10 +218,10 @@ fn shared_machine(cores: f64, busy: f64) -> String {
     )
 }
 
-/// What keeps rows from being started, where that is what they wait for.
+/// Returns why rows are not started, if lanes wait for the input.
 fn input(stretch: &Stretch) -> Option<String> {
     let share = stretch.share(stretch.lane_time.waiting(Wait::Input));
-    if share >= HELD_BACK {
+    if share >= LIMITING {
         let what = if stretch.input_is_pipe { "the writer of the input" } else { "the input" };
         return Some(format!("bound by {what}: {} of the time there was no row to start", percent(share)));
     }
@@ -235,11 +234,11 @@ fn input(stretch: &Stretch) -> Option<String> {
     (in_flight(stretch) < FEW * stretch.concurrency as f64).then(|| few_rows(stretch))
 }
 
-/// What keeps the input from being read, where that is the window.
+/// Returns the line of the window, if the source waits for it.
 fn window(stretch: &Stretch) -> Option<Message> {
-    let WindowStretch { rows, full, behind } = &stretch.window;
+    let WindowStretch { rows, full, blocking_row } = &stretch.window;
     let size = grouped(*rows);
-    if let Some(Behind { row, host }) = behind {
+    if let Some(BlockingRow { row, host }) = blocking_row {
         let row = grouped(*row);
         return Some(match host {
             Some(host) => message!(
@@ -255,7 +254,7 @@ fn window(stretch: &Stretch) -> Option<Message> {
         });
     }
     let share = full.as_secs_f64() / stretch.wall.as_secs_f64().max(1e-9);
-    (share >= HELD_BACK).then(|| {
+    (share >= LIMITING).then(|| {
         let share = percent(share);
         message!(
             "bound by the window: {share} of the time {size} rows waited for the oldest; raise ",
@@ -271,7 +270,7 @@ fn few_rows(stretch: &Stretch) -> String {
     format!("bound by the input: it supplied rows for only {mean} of the {allowed} requests allowed in flight")
 }
 
-/// Mean number of attempts in flight.
+/// Returns the mean number of attempts in flight.
 fn in_flight(stretch: &Stretch) -> f64 {
     stretch.lane_time.in_flight().as_secs_f64() / stretch.wall.as_secs_f64().max(1e-9)
 }
@@ -302,7 +301,7 @@ fn duration(seconds: f64) -> String {
     }
 }
 
-/// To the nearest whole number.
+/// Rounds to the nearest whole number.
 fn whole(number: f64) -> String {
     grouped(number.round_ties_even() as u64)
 }

@@ -1,4 +1,4 @@
-//! What can hold a job back, in one word.
+//! The kinds of bottlenecks.
 
 use serde::Serialize;
 
@@ -8,27 +8,28 @@ pub enum BoundKind {
     Concurrency,
     Machine,
     Input,
-    /// No row is read, because one read long before has not ended.
+    /// No row is read, because one that was read long before has not ended.
     Window,
     Output,
-    /// Undoing content codings.
+    /// Undoing content encodings.
     Decoding,
     Memory,
-    /// Looking up names.
-    Names,
+    /// Looking up hostnames.
+    #[serde(rename = "names")]
+    Dns,
     /// Making connections.
     Connecting,
-    /// Room on connections that speak HTTP/2.
+    /// Streams of HTTP/2 connections.
     Streams,
     /// Reading files that are sent.
     Files,
-    /// The rate of the run.
+    /// The rate limiter of the run.
     Rate,
     /// The limit on costs.
     Cost,
     HostRate,
     HostConcurrency,
-    /// A host asked to be left alone.
+    /// A host requested a pause.
     Pause,
     /// A host refuses everything.
     Refusing,
@@ -38,8 +39,8 @@ pub enum BoundKind {
     Retries,
     /// The user has paused the job.
     Paused,
-    /// Most rows fail: to be faster would not help.
+    /// Most rows fail: a higher throughput would not help.
     Failures,
-    /// Too little happened to tell.
+    /// Too little has happened to decide.
     Nothing,
 }

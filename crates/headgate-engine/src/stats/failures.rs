@@ -1,4 +1,4 @@
-//! Rows that failed, counted by why: the kind of error, or the status of an answer that counts as a failure.
+//! Failed rows, counted by cause: the kind of error, or the status of a response that counts as a failure.
 
 use std::collections::BTreeMap;
 
@@ -7,13 +7,13 @@ use http::StatusCode;
 use crate::model::error::ErrorKind;
 use crate::model::failed_by::status_key;
 use crate::model::message::OptionName;
-use crate::model::outcome::{AnswerRef, OutcomeRef};
+use crate::model::outcome::{OutcomeRef, ResponseRef};
 use crate::model::reason::Reason;
 use crate::model::url_user::without_user;
 
-/// Status codes there can be: three digits.
+/// The number of status codes: they have three digits.
 pub const STATUS_CODES: usize = 1000;
-/// Statuses of which an example is kept; a server may answer with any.
+/// How many statuses have an example; a server may send any.
 const MAX_STATUS_EXAMPLES: usize = 16;
 
 /// The first failure of a kind, as an example of it.
@@ -22,7 +22,7 @@ pub struct FailureExample {
     pub row: u64,
     pub url: Box<str>,
     pub message: Box<str>,
-    /// What of it is this row's alone.
+    /// The part of the message that differs from row to row.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub detail: Option<Box<str>>,
     /// The option that can help.
@@ -64,11 +64,11 @@ impl Cause {
 }
 
 impl Failures {
-    /// Counts a row that failed. A response that broke off is of the kind of its error, whatever its status.
+    /// Counts a row that failed. An incomplete response counts as its error, whatever its status.
     pub fn record(&mut self, outcome: OutcomeRef<'_>) {
-        let cause = match (outcome.failure, outcome.answer) {
+        let cause = match (outcome.failure, outcome.response) {
             (Some(failure), _) => Cause::Kind(failure.kind),
-            (None, Some(answer)) => Cause::Status(answer.status % STATUS_CODES as u16),
+            (None, Some(response)) => Cause::Status(response.status % STATUS_CODES as u16),
             (None, None) => return,
         };
         let wants_example = self.wants_example_of(cause);
@@ -77,7 +77,7 @@ impl Failures {
         if wants_example {
             failed.example = Some(match outcome.failure {
                 Some(failure) => FailureExample::new(outcome, &failure.reason, failure.option),
-                None => FailureExample::new(outcome, &reason_of(outcome.answer), None),
+                None => FailureExample::new(outcome, &reason_of(outcome.response), None),
             });
         }
     }
@@ -100,19 +100,19 @@ impl Failures {
         }
     }
 
-    /// Rows by why they failed: a kind of error, or `status:503`.
+    /// Returns the number of rows by cause: a kind of error, or `status:503`.
     pub fn counts(&self) -> BTreeMap<String, u64> {
         self.0.iter().map(|(cause, failed)| (cause.key(), failed.rows)).collect()
     }
 
-    /// A row for each kind of error that occurred, and for statuses.
+    /// Returns an example for each kind of error that occurred, and for some statuses.
     pub fn examples(&self) -> BTreeMap<String, FailureExample> {
         self.0.iter().filter_map(|(cause, failed)| Some((cause.key(), failed.example.clone()?))).collect()
     }
 }
 
-fn reason_of(answer: Option<AnswerRef<'_>>) -> Reason {
-    let status = answer.map_or(0, |answer| answer.status);
+fn reason_of(response: Option<ResponseRef<'_>>) -> Reason {
+    let status = response.map_or(0, |response| response.status);
     let reason = StatusCode::from_u16(status).ok().and_then(|status| status.canonical_reason());
     format!("the server answered {status} {}", reason.unwrap_or_default()).trim_end().to_owned().into()
 }
@@ -123,13 +123,13 @@ mod tests {
     use crate::model::error::Failure;
     use crate::model::outcome::Outcome;
 
-    fn answered(ordinal: u64, status: u16) -> Outcome {
+    fn responded(ordinal: u64, status: u16) -> Outcome {
         Outcome::for_tests(ordinal, status, None)
     }
 
     fn timed_out(ordinal: u64, status: u16) -> Outcome {
         let failure = Failure::new(ErrorKind::Timeout, "too late").with_option(OptionName::TimeoutS);
-        Outcome { failure: Some(failure), ..answered(ordinal, status) }
+        Outcome { failure: Some(failure), ..responded(ordinal, status) }
     }
 
     fn failures(outcomes: &[Outcome]) -> Failures {
@@ -141,9 +141,9 @@ mod tests {
     }
 
     #[test]
-    fn rows_are_counted_by_why_they_were_given_up_with_the_first_as_an_example() {
-        let mut all = failures(&[answered(3, 503), timed_out(4, 503), answered(5, 503), answered(6, 599)]);
-        all.add(&failures(&[answered(1, 503), timed_out(2, 200), answered(7, 429)]));
+    fn failed_rows_are_counted_by_cause_with_the_first_as_an_example() {
+        let mut all = failures(&[responded(3, 503), timed_out(4, 503), responded(5, 503), responded(6, 599)]);
+        all.add(&failures(&[responded(1, 503), timed_out(2, 200), responded(7, 429)]));
 
         let counts = [("status:429", 1), ("status:503", 3), ("status:599", 1), ("timeout", 2)];
         assert_eq!(BTreeMap::from(counts.map(|(key, count)| (key.to_owned(), count))), all.counts());
@@ -163,7 +163,7 @@ mod tests {
 
     #[test]
     fn every_status_is_counted_and_few_have_an_example() {
-        let outcomes: Vec<Outcome> = (100..1000).map(|status| answered(u64::from(status), status)).collect();
+        let outcomes: Vec<Outcome> = (100..1000).map(|status| responded(u64::from(status), status)).collect();
         let mut all = failures(&outcomes[..450]);
         all.add(&failures(&outcomes[450..]));
         assert_eq!((900, MAX_STATUS_EXAMPLES), (all.counts().len(), all.examples().len()));

@@ -1,5 +1,5 @@
-//! What lanes spend their time on. A lane that has an attempt in flight is the rule and costs nothing here; only
-//! the exceptions, when it has to wait for something else, are told.
+//! The time of lanes. A lane usually has an attempt in flight, which costs nothing here; only the exceptions are recorded,
+//! when it has to wait for something else.
 
 use std::time::{Duration, Instant};
 
@@ -9,19 +9,19 @@ use std::time::{Duration, Instant};
 pub enum Wait {
     /// The next row.
     Input,
-    /// Room at the sink.
+    /// Space in the queue of the sink.
     Sink,
-    /// Room for responses in memory.
+    /// Memory for responses.
     Memory,
-    /// The address of a name.
-    Names,
+    /// The address of a hostname.
+    Dns,
     /// A thread to decode a body.
     Decoder,
-    /// The time at which a rate lets a request be sent that is ready.
+    /// The time at which a rate limiter lets a prepared request be sent.
     Turn,
-    /// A connection that speaks HTTP/2 to have room for its request.
+    /// A stream of an HTTP/2 connection.
     Stream,
-    /// Files that are sent to be read.
+    /// The reading of files that are sent.
     Files,
     /// A new connection, after its host's address is known.
     Connection,
@@ -32,7 +32,7 @@ const WAITS: usize = 9;
 /// Lane-time since the start of a job, by what it was spent on.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct LaneTime {
-    /// Lanes there are, times how long they have been there.
+    /// The number of lanes times how long they have existed.
     pub total: Duration,
     waiting: [Duration; WAITS],
 }
@@ -42,7 +42,7 @@ impl LaneTime {
         self.waiting[wait as usize]
     }
 
-    /// Time of attempts; waiting for memory, names, decoders, streams, files and connections is a part of one.
+    /// Returns the time of attempts, which includes waiting for memory, DNS, decoders, streams, files and connections.
     pub fn in_flight(&self) -> Duration {
         self.total.saturating_sub(self.waiting(Wait::Input) + self.waiting(Wait::Sink))
     }
@@ -63,7 +63,7 @@ impl LaneTime {
     }
 }
 
-/// The lanes of one worker: how many there are, what they do now, what they did so far.
+/// The lanes of one worker: how many there are, what they do now, and what they did so far.
 #[derive(Debug, Clone)]
 pub struct LaneClock {
     lanes: u32,
@@ -97,12 +97,12 @@ impl LaneClock {
         self.waiting[wait as usize] -= 1;
     }
 
-    /// Tells of a wait that is over and that [`LaneClock::enter`] did not tell of.
+    /// Adds a wait that is over and that [`LaneClock::enter`] did not record.
     pub fn add_waited(&mut self, wait: Wait, time: Duration) {
         self.time.waiting[wait as usize] += time;
     }
 
-    /// Attempts started and not ended.
+    /// Returns the attempts that were started and have not ended.
     pub fn in_flight(&self) -> u32 {
         self.lanes - self.waiting.iter().sum::<u32>()
     }

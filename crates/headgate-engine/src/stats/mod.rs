@@ -3,10 +3,10 @@
 pub mod bottleneck;
 pub mod bound_kind;
 pub mod failures;
-pub mod held;
 pub mod lanes;
 pub mod monitor;
 pub mod progress;
 pub mod report;
+pub mod throttled;
 pub mod usage;
 pub mod worker;

@@ -1,4 +1,4 @@
-//! Watches a job from outside: adds up the workers' figures, knows the last few seconds from the whole.
+//! Monitors a job from outside: adds up the workers' figures, and separates the last few seconds from the whole.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -8,20 +8,20 @@ use crate::model::source_size::SourceSize;
 use crate::queue::window::Window;
 use crate::schedule::scheduler::SchedulerFigures;
 use crate::schedule::throttled::{HostFigures, LostTime, ThrottledBy};
-use crate::stats::bottleneck::{Behind, Stretch, WindowStretch, bound_by};
-use crate::stats::held::{Held, HeldStretch};
+use crate::stats::bottleneck::{BlockingRow, Stretch, WindowStretch, bound_by};
 use crate::stats::lanes::LaneTime;
 use crate::stats::progress::Progress;
 use crate::stats::report::{Latency, SlowestHost, Snapshot, Summary};
+use crate::stats::throttled::{FigureSource, ThrottledStretch};
 use crate::stats::usage::{CoreTime, Moment};
 use crate::stats::worker::{Figures, WorkerStats};
 
-/// What "recent" means.
+/// The stretch of time of "recent" figures.
 const RECENT: Duration = Duration::from_secs(5);
-/// The distance of two samples at the least; so there are at most ten and one.
+/// The minimum interval of two samples; so there are at most eleven.
 const SAMPLE_EVERY: Duration = Duration::from_millis(500);
 
-/// What of a job does not change.
+/// Properties of a job that do not change.
 #[derive(Debug, Clone, Copy)]
 pub struct Setting {
     pub concurrency: usize,
@@ -41,9 +41,9 @@ pub struct Monitor {
     source: Arc<Mutex<SourceSize>>,
     window: Arc<Window>,
     /// `None`: there was nothing to do.
-    held: Option<Arc<dyn Held>>,
-    /// The host that most rows waited for at the last look at which some did.
-    held_host: Option<HostFigures>,
+    scheduler: Option<Arc<dyn FigureSource>>,
+    /// The host that most rows waited for when some last did.
+    throttled_host: Option<HostFigures>,
     before: Moment,
     samples: VecDeque<Sample>,
 }
@@ -71,7 +71,7 @@ impl Monitor {
         workers: Vec<Arc<Mutex<WorkerStats>>>,
         source: Arc<Mutex<SourceSize>>,
         window: Arc<Window>,
-        held: Option<Arc<dyn Held>>,
+        scheduler: Option<Arc<dyn FigureSource>>,
     ) -> Self {
         Self {
             started,
@@ -79,14 +79,14 @@ impl Monitor {
             workers,
             source,
             window,
-            held,
-            held_host: None,
+            scheduler,
+            throttled_host: None,
             before: Moment::now(),
             samples: VecDeque::new(),
         }
     }
 
-    /// So many may be in flight from now on.
+    /// Changes how many attempts may be in flight from now on.
     pub fn set_concurrency(&mut self, concurrency: usize) {
         self.setting.concurrency = concurrency;
     }
@@ -95,9 +95,9 @@ impl Monitor {
         let (figures, in_flight, sample) = self.add_up(now, CoreTime::now());
         let recent = self.recent(&sample);
         let SchedulerFigures { host, stalls, slowest, .. } =
-            self.held.as_ref().map(|held| held.figures(now)).unwrap_or_default();
+            self.scheduler.as_ref().map(|scheduler| scheduler.figures(now)).unwrap_or_default();
         if host.is_some() {
-            self.held_host = host;
+            self.throttled_host = host;
         }
         let elapsed = now.saturating_duration_since(self.started);
         let requests_per_s = per_second(sample.rows - recent.rows, now.saturating_duration_since(recent.at));
@@ -106,7 +106,7 @@ impl Monitor {
         let rows_before = self.setting.rows_before;
         let progress = Progress { size, rows_before, rows, elapsed, rows_per_s: requests_per_s };
         let time_left_s = progress.time_left_s().filter(|_| !stopping);
-        // Rows of one host may take longer than the others at their rate.
+        // Rows of one host may take longer than the others, at their rate.
         let is_longer = |time: Duration| match time_left_s {
             Some(left) => left < time.as_secs_f64(),
             None => size.rows.is_some() && !stopping,
@@ -147,7 +147,7 @@ impl Monitor {
         let (figures, _, sample) = self.add_up(end.at, end.cores);
         let elapsed = end.at.saturating_duration_since(self.started);
         let SchedulerFigures { pauses, stalls, .. } =
-            self.held.as_ref().map(|held| held.figures(end.at)).unwrap_or_default();
+            self.scheduler.as_ref().map(|scheduler| scheduler.figures(end.at)).unwrap_or_default();
         Summary {
             rows: figures.rows(),
             rows_known: self.source_size().rows,
@@ -200,14 +200,14 @@ impl Monitor {
         sample.window_full = self.window.full_for(now);
         sample.rows = figures.rows();
         sample.failed = figures.failed;
-        sample.lost = self.held.as_ref().map_or_else(LostTime::default, |held| held.figures(now).lost);
+        sample.lost = self.scheduler.as_ref().map_or_else(LostTime::default, |scheduler| scheduler.figures(now).lost);
         sample.attempts = figures.attempted;
         sample.connections = figures.connections;
         sample.attempt_time = Duration::from_micros(figures.elapsed_us);
         (figures, in_flight, sample)
     }
 
-    /// The sample that recent figures are counted from; remembers `now` for later ones.
+    /// Returns the sample that recent figures are counted from, and remembers `now` for later ones.
     fn recent(&mut self, now: &Sample) -> Sample {
         while self.samples.get(1).is_some_and(|second| now.at.saturating_duration_since(second.at) >= RECENT) {
             self.samples.pop_front();
@@ -240,33 +240,33 @@ impl Monitor {
             cores: self.setting.cores,
             output_is_pipe: self.setting.output_is_pipe,
             input_is_pipe: self.setting.input_is_pipe,
-            held: self.held(from, to),
+            throttled: self.throttled(from, to),
             rows: to.rows - from.rows,
             failed: to.failed - from.failed,
             failed_with: figures.failures.counts().into_iter().max_by_key(|(_, count)| *count).map(|(with, _)| with),
             window: WindowStretch {
                 rows: self.window.size(),
                 full: to.window_full.saturating_sub(from.window_full),
-                behind: self.window.full_at().map(|row| Behind { row, host: self.host_of(row) }),
+                blocking_row: self.window.full_at().map(|row| BlockingRow { row, host: self.host_of(row) }),
             },
         }
     }
 
-    fn held(&self, from: &Sample, to: &Sample) -> HeldStretch {
-        let Some(held) = &self.held else { return HeldStretch::default() };
-        let SchedulerFigures { host, waiting, paused_hosts, network_down, .. } = held.figures(to.at);
-        HeldStretch {
+    fn throttled(&self, from: &Sample, to: &Sample) -> ThrottledStretch {
+        let Some(scheduler) = &self.scheduler else { return ThrottledStretch::default() };
+        let SchedulerFigures { host, waiting, paused_hosts, network_down, .. } = scheduler.figures(to.at);
+        ThrottledStretch {
             lost: to.lost.since(&from.lost),
-            left: host.as_ref().and_then(|host| host.until).map(|until| until.saturating_duration_since(to.at)),
-            host: host.or_else(|| self.held_host.clone()),
+            pause_left: host.as_ref().and_then(|host| host.until).map(|until| until.saturating_duration_since(to.at)),
+            host: host.or_else(|| self.throttled_host.clone()),
             waiting,
             paused_hosts,
             network_down,
-            limits: held.limits(),
+            limits: scheduler.limits(),
         }
     }
 
-    /// The host of a row, if a worker has named it as the one that the window is full behind.
+    /// Returns the host of a row, if a worker has named it as the one that keeps the window full.
     fn host_of(&self, row: u64) -> Option<Box<str>> {
         self.workers.iter().find_map(|worker| {
             let worker = worker.lock().unwrap_or_else(PoisonError::into_inner);

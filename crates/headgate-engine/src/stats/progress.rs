@@ -1,4 +1,4 @@
-//! How far a job is, and how much longer it takes: from what is known of its input, and of the runs before this one.
+//! The progress of a job, and the time that is left: from the size of its input, and from the runs before this one.
 
 use std::time::Duration;
 
@@ -12,12 +12,12 @@ pub struct Progress {
     /// Rows done by this one.
     pub rows: u64,
     pub elapsed: Duration,
-    /// Of the last seconds.
+    /// The rate of the last seconds.
     pub rows_per_s: f64,
 }
 
 impl Progress {
-    /// Share of the input that is done, where that is known.
+    /// Returns the share of the input that is done, if it is known.
     pub fn fraction(&self) -> Option<f64> {
         let share = match (self.size.rows, self.size.bytes) {
             (Some(known), _) if known > 0 => self.rows_done() as f64 / known as f64,
@@ -28,13 +28,13 @@ impl Progress {
         Some(share.min(1.0))
     }
 
-    /// At the rate of the last seconds; where rows are not known, at that of this run.
+    /// Returns the time left at the rate of the last seconds, or if the number of rows is unknown, at that of this run.
     pub fn time_left_s(&self) -> Option<f64> {
         if let Some(known) = self.size.rows {
             return (self.rows_per_s > 0.0).then(|| known.saturating_sub(self.rows_done()) as f64 / self.rows_per_s);
         }
         let fraction = self.fraction()?;
-        // Earlier rows were skipped and not asked for: only the share of this run tells how long a share takes.
+        // Earlier rows were skipped, not requested: only the share of this run tells how long a share takes.
         let own = fraction * self.rows as f64 / self.rows_done() as f64;
         (own > 0.0).then(|| self.elapsed.as_secs_f64() * (1.0 - fraction) / own)
     }

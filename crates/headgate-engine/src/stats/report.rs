@@ -1,4 +1,4 @@
-//! A job's figures as it tells them: a [`Snapshot`] at any moment, a [`Summary`] at the end. Python reads both as JSON,
+//! A job's figures as they are reported: a [`Snapshot`] at any moment, a [`Summary`] at the end. Python reads both as JSON,
 //! under these names.
 
 use std::collections::BTreeMap;
@@ -12,7 +12,7 @@ use crate::schedule::throttled::ThrottledBy;
 use crate::stats::bottleneck::BoundBy;
 use crate::stats::failures::FailureExample;
 
-/// How a job is right now.
+/// The current state of a job.
 #[derive(Debug, Clone, Serialize)]
 pub struct Snapshot {
     pub elapsed_s: f64,
@@ -20,9 +20,9 @@ pub struct Snapshot {
     pub rows: u64,
     /// Rows done by earlier runs of the job; `rows` are beyond them.
     pub rows_before: u64,
-    /// Rows there are, where that is known.
+    /// The number of rows, if it is known.
     pub rows_known: Option<u64>,
-    /// Share of the input that is done, where that is known.
+    /// The share of the input that is done, if it is known.
     pub fraction: Option<f64>,
     pub answered: u64,
     pub failed: u64,
@@ -36,7 +36,7 @@ pub struct Snapshot {
     pub p99_us: u64,
     pub bytes_received: u64,
     pub time_left_s: Option<f64>,
-    /// The host that `time_left_s` is that of, where it is longer than that of all rows.
+    /// The host that determines `time_left_s`, if its rows take longer than all rows.
     pub slowest_host: Option<SlowestHost>,
     pub stopping: bool,
     /// Seconds in which the process was stopped, or its machine suspended.
@@ -48,7 +48,7 @@ pub struct Snapshot {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct SlowestHost {
     pub host: Box<str>,
-    /// Its rows that wait, as far as they are known.
+    /// Its waiting rows, as far as they are known.
     pub rows: u64,
     pub in_flight: u32,
 }
@@ -57,14 +57,14 @@ pub struct SlowestHost {
 #[derive(Debug, Clone, Serialize)]
 pub struct Summary {
     pub rows: u64,
-    /// Rows there are, where that is known.
+    /// The number of rows, if it is known.
     pub rows_known: Option<u64>,
     pub answered: u64,
-    /// Rows given up: with an error, or answered with a status in `fail_on`.
+    /// Rows that failed: with an error, or with a status in `fail_on`.
     pub failed: u64,
-    /// Requests that were in flight when the grace was over: they have no result, and can be asked again.
+    /// Requests that were in flight when the grace period ended: they have no result, and can be retried.
     pub abandoned: u64,
-    /// Answered rows by status.
+    /// Succeeded rows by status.
     pub statuses: BTreeMap<u16, u64>,
     /// Failed rows by kind of error, or by status as `status:503`.
     pub errors: BTreeMap<String, u64>,
@@ -76,52 +76,52 @@ pub struct Summary {
     pub peak_rss_bytes: u64,
     pub cpu_s: f64,
     pub bound_by: BoundBy,
-    /// Attempts after which their rows were asked again, by kind of error, or by status as `status:503`.
+    /// Attempts whose rows were retried, by kind of error, or by status as `status:503`.
     pub retries: BTreeMap<String, u64>,
-    /// Rows that were not asked again, since the server may have acted on them, and could not tell a second request from
+    /// Rows that were not retried, since the server may have acted on them, and could not distinguish a second request from
     /// the first.
     pub not_repeated: u64,
-    /// Requests that went out a second time within an attempt, as their connection turned out to be closed.
+    /// Requests that were sent a second time within an attempt, as their connection turned out to be closed.
     pub sent_again: u64,
-    /// Headers that were left out of results, because they break the grammar.
+    /// Headers that are missing from results, because they break the grammar.
     pub headers_skipped: u64,
-    /// Seconds in which nothing could be started, by what kept it.
+    /// Seconds in which nothing could be started, by what throttled it.
     pub lost_s: BTreeMap<ThrottledBy, f64>,
-    /// How often hosts asked to be left alone, by their names; `others` beyond the first ones.
+    /// How often hosts requested a pause, by host; `others` beyond the first ones.
     pub pauses: BTreeMap<Box<str>, u64>,
     /// Seconds in which the process was stopped, or its machine suspended.
     pub stalled_s: f64,
-    /// Why it stopped itself, if it did.
+    /// Why the job stopped by itself, if it did.
     pub stopped_by: Option<Message>,
     pub output: String,
-    /// It was stopped before the input was done.
+    /// The job was stopped before the input was done.
     pub interrupted: bool,
-    /// The reader of the results went away before the end.
+    /// The reader of the results closed the stream before the end.
     pub reader_gone: bool,
     /// What the user should know, a sentence each.
     pub notes: Vec<Message>,
-    /// Why it could not go on, if it could not.
+    /// Why the job could not continue, if it could not.
     pub failure: Option<FailureReport>,
-    /// The job that this was a run of, if it is one that remembers how far it got.
+    /// The durable job that this was a run of, if any.
     pub job: Option<JobFigures>,
 }
 
 /// A durable job, over all of its runs.
 #[derive(Debug, Clone, Serialize)]
 pub struct JobFigures {
-    /// Rows there are, where that is known.
+    /// The number of rows, if it is known.
     pub rows: Option<u64>,
     /// Rows that have ended and are written: `answered` and `failed`.
     pub done: u64,
-    /// Those of them that were done before this run.
+    /// Rows that were done before this run.
     pub rows_before: u64,
     pub answered: u64,
     pub failed: u64,
     /// Failed rows by kind of error, or by status as `status:503`.
     pub errors: BTreeMap<String, u64>,
-    /// Every row of the input is done.
+    /// Whether every row of the input is done.
     pub finished: bool,
-    /// The same command goes on where this run has ended.
+    /// Whether the same command continues where this run has ended.
     pub resumable: bool,
 }
 

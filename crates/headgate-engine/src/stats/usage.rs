@@ -11,7 +11,7 @@ use nix::sys::time::TimeValLike;
 pub struct Usage {
     /// User and system time of all threads, in seconds.
     pub cpu_s: f64,
-    /// The most memory it had resident at any time.
+    /// The maximum resident memory at any time.
     pub peak_rss_bytes: u64,
 }
 
@@ -26,7 +26,7 @@ impl Usage {
     }
 }
 
-/// Linux hands `ru_maxrss` on through `execve`: it may be that of the process that started this one.
+/// Returns the process's own maximum: Linux preserves `ru_maxrss` across `execve`, so it may be that of the parent process.
 fn own_peak_rss_bytes() -> Option<u64> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
     let kilobytes: u64 =
@@ -37,18 +37,18 @@ fn own_peak_rss_bytes() -> Option<u64> {
 /// What the cores that this process may use have done since the system started, for all processes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct CoreTime {
-    /// In ticks of the system, as is `total`.
+    /// In ticks of the system, like `total`.
     pub idle: u64,
     pub total: u64,
 }
 
 impl CoreTime {
-    /// `None` where the system does not tell.
+    /// Returns `None` if the system does not report it.
     pub fn now() -> Option<Self> {
         Self::parse(&fs::read_to_string("/proc/stat").ok()?, &allowed_cores()?)
     }
 
-    /// Share of the time since `earlier` in which the cores worked.
+    /// Returns the share of the time since `earlier` in which the cores worked.
     pub fn busy_since(self, earlier: Self) -> Option<f64> {
         let total = self.total.checked_sub(earlier.total).filter(|total| *total > 0)?;
         let idle = self.idle.saturating_sub(earlier.idle);
@@ -71,7 +71,7 @@ impl CoreTime {
     }
 }
 
-/// What this process and its cores had done at one time.
+/// The usage of this process and its cores at one time.
 #[derive(Debug, Clone, Copy)]
 pub struct Moment {
     pub at: Instant,

@@ -1,4 +1,4 @@
-//! The figures of one worker, and those of all of them together.
+//! The figures of one worker, and their sum over all workers.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -16,7 +16,7 @@ use crate::schedule::retry::AttemptEnd;
 use crate::stats::failures::{Failures, STATUS_CODES};
 use crate::stats::lanes::{LaneClock, Wait};
 
-/// The longest latency told apart, in microseconds: one hour.
+/// The longest latency that is distinguished, in microseconds: one hour.
 const MAX_LATENCY_US: u64 = 3_600_000_000;
 
 /// Counters and a histogram: some 200 KB, however many rows.
@@ -26,26 +26,26 @@ pub struct Figures {
     pub failed: u64,
     pub abandoned: u64,
     pub bytes_received: u64,
-    /// Microseconds of all attempts that went out, added up.
+    /// The total time of all attempts that were sent, in microseconds.
     pub elapsed_us: u64,
-    /// How many went out.
+    /// How many attempts were sent.
     pub attempted: u64,
     /// Connections that were made for requests.
     pub connections: u64,
-    /// Of answered rows.
+    /// Statuses of succeeded rows.
     statuses: Box<[u64; STATUS_CODES]>,
-    /// Of rows that failed.
+    /// Rows that failed.
     pub failures: Failures,
     pub latency_us: Histogram<u64>,
     pub retries: Retries,
-    /// Requests that went out a second time within an attempt, as their connection turned out to be closed.
+    /// Requests that were sent a second time within an attempt, as their connection turned out to be closed.
     pub sent_again: u64,
-    /// Headers that were left out of results, because they break the grammar.
+    /// Headers that are missing from results, because they break the grammar.
     pub headers_skipped: u64,
     pub lacking_capitals: LackingCapitals,
 }
 
-/// Rows that were asked with a standard method in small letters.
+/// Rows whose request had a standard method in small letters.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LackingCapitals {
     pub rows: u64,
@@ -53,12 +53,12 @@ pub struct LackingCapitals {
     pub example: Box<str>,
 }
 
-/// Attempts that led to another one, and rows that were not asked again though it might have helped.
+/// Attempts that were retried, and rows that were not retried though it might have helped.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Retries {
     /// By kind of error, or by status as `status:503`.
     pub causes: BTreeMap<String, u64>,
-    /// The server may have acted on them, and could not tell a second request from the first.
+    /// Rows that the server may have acted on, and whose retry it could not distinguish from the first request.
     pub unrepeatable: u64,
 }
 
@@ -70,7 +70,7 @@ impl LackingCapitals {
         self.rows += other.rows;
     }
 
-    /// What the user should know of it.
+    /// Returns what the user should know of it.
     pub fn note(&self) -> Option<Message> {
         let Self { rows, example } = self;
         (*rows > 0).then(|| {
@@ -110,9 +110,9 @@ impl Figures {
 
     /// Counts a row; `failed`: it failed.
     pub fn record(&mut self, outcome: OutcomeRef<'_>, failed: bool) {
-        if let Some(answer) = &outcome.answer {
-            self.bytes_received += answer.body_bytes;
-            self.statuses[usize::from(answer.status) % STATUS_CODES] += u64::from(!failed);
+        if let Some(response) = &outcome.response {
+            self.bytes_received += response.body_bytes;
+            self.statuses[usize::from(response.status) % STATUS_CODES] += u64::from(!failed);
         }
         if failed {
             self.failed += 1;
@@ -131,7 +131,7 @@ impl Figures {
         }
     }
 
-    /// Counts an attempt after which its row is asked again.
+    /// Counts an attempt whose row is retried.
     pub fn record_retry(&mut self, end: AttemptEnd, elapsed: Duration) {
         let cause = match (end.error, end.status) {
             (Some(kind), _) => kind.name().to_owned(),
@@ -165,31 +165,31 @@ impl Figures {
         let _ = self.latency_us.add(&other.latency_us);
     }
 
-    /// Rows answered with each status code that occurred.
+    /// Returns the number of succeeded rows for each status that occurred.
     pub fn statuses(&self) -> BTreeMap<u16, u64> {
         let counts = self.statuses.iter().enumerate();
         counts.filter(|(_, count)| **count > 0).map(|(status, count)| (status as u16, *count)).collect()
     }
 }
 
-/// A row that others wait for, and its host.
+/// A row that keeps the window full, and its host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SlowRow {
     pub ordinal: u64,
     pub host: Box<str>,
 }
 
-/// What a worker shares with the monitor. Locked for each row by the worker, a few times a second by the monitor.
+/// The figures that a worker shares with the monitor. The worker locks them for each row, the monitor a few times a second.
 #[derive(Debug)]
 pub struct WorkerStats {
     pub figures: Figures,
     pub lanes: LaneClock,
-    /// The row that the window is full behind, if this worker has it in flight.
+    /// The row that keeps the window full, if this worker has it in flight.
     pub slow_row: Option<SlowRow>,
     pub busy: BusyClock,
 }
 
-/// How long a worker's event loop was busy since a run began, whatever it was busy with.
+/// How long a worker's event loop was busy since a run began, for whatever run.
 #[derive(Debug, Default)]
 pub enum BusyClock {
     #[default]
@@ -225,7 +225,7 @@ impl WorkerStats {
     }
 }
 
-/// Counts a lane as waiting as long as it lives: a lane may be given up while it waits.
+/// Counts a lane as waiting as long as it exists: a lane may be dropped while it waits.
 pub struct Waiting<'a> {
     stats: &'a Mutex<WorkerStats>,
     wait: Wait,

@@ -22,7 +22,7 @@ use headgate_engine::model::error::{ErrorKind, Failure, JobError};
 use headgate_engine::model::headers::Headers;
 use headgate_engine::model::memory::{MemoryBudget, Reservation};
 use headgate_engine::model::options::{Format, JobOptions, Output, SaveFormat, SinkOptions, SourceOptions};
-use headgate_engine::model::outcome::{Answer, Body, Outcome};
+use headgate_engine::model::outcome::{Body, Outcome, Response};
 use headgate_engine::model::row::Row;
 use headgate_engine::model::saved::Saved;
 use headgate_engine::queue::window::Window;
@@ -71,7 +71,7 @@ fn outcome(ordinal: u64, edition: &str) -> Outcome {
         started_at_us: 1_778_751_000_000_042,
         elapsed_us: 1500,
         remote_addr: status.map(|_| Arc::from("127.0.0.1:80")),
-        answer: status.map(|status| Answer {
+        response: status.map(|status| Response {
             status: status as u16,
             version: Version::HTTP_11,
             headers: Headers::from_iter([("server", b"nginx".as_slice())]),
@@ -160,7 +160,7 @@ impl Bench {
 
     /// Writes the body of a row as the engine does, before its outcome is known.
     fn save(&self, outcome: &mut Outcome) {
-        let Some(answer) = outcome.answer.as_mut().filter(|answer| answer.status == 200) else { return };
+        let Some(answer) = outcome.response.as_mut().filter(|answer| answer.status == 200) else { return };
         let Some(body) = answer.body.take() else { return };
         let own = self.out().join("_headgate");
         let path = Self::path(outcome.row.ordinal);
@@ -200,7 +200,7 @@ impl Bench {
             let failed = AttemptEnd::of(outcome.as_ref()).is_failure(&self.options.request.fail_on);
             builder.push(outcome.as_ref(), failed);
         }
-        builder.take().unwrap()
+        builder.finish_batch().unwrap()
     }
 
     /// Writes all rows that are not done.

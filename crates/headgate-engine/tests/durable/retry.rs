@@ -353,11 +353,11 @@ fn the_rows_of_a_retry_can_be_read_again_while_its_source_waits_for_them() {
         }
         handed_on.extend(batch);
     }
-    let mut again = source.again().expect("a file").open().unwrap();
+    let mut again = source.reopener().expect("a file").open().unwrap();
     for row in handed_on {
         again.skip_to(row.ordinal).unwrap();
         assert_eq!(Some(&row), again.next_batch().unwrap().unwrap().first());
-        again = source.again().expect("a file").open().unwrap();
+        again = source.reopener().expect("a file").open().unwrap();
     }
 }
 

@@ -95,7 +95,7 @@ fn numbers(arrived: &[Arrived]) -> Vec<u64> {
 }
 
 pub fn status(arrived: &Arrived) -> Option<u16> {
-    Some(arrived.outcome.as_ref()?.answer.as_ref()?.status)
+    Some(arrived.outcome.as_ref()?.response.as_ref()?.status)
 }
 
 fn kind(arrived: &Arrived) -> Option<ErrorKind> {
@@ -194,7 +194,7 @@ fn a_row_may_follow_redirects_of_its_own_and_one_that_is_not_followed_keeps_its_
         let mut arrived = fed.wait(3);
         arrived.sort_by_key(|arrived| arrived.number);
         assert_eq!((Some(302), None), (status(&arrived[0]), kind(&arrived[0])), "the run follows {redirects:?}");
-        assert!(arrived[0].outcome.as_ref().unwrap().answer.as_ref().unwrap().body.is_some());
+        assert!(arrived[0].outcome.as_ref().unwrap().response.as_ref().unwrap().body.is_some());
         let followed = arrived[1].outcome.as_ref().unwrap();
         assert_eq!(
             (Some(200), url(server.address(), "/redirect/0")),

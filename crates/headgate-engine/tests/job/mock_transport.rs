@@ -55,9 +55,9 @@ fn serve(mut socket: UnixStream, verdict: &Verdict) {
 }
 
 /// A run whose requests it answers.
-fn answered_by(echo: &Arc<Echo>, request: RequestOptions) -> Fed {
+fn use_mock_transport(echo: &Arc<Echo>, request: RequestOptions) -> Fed {
     let mut request = request;
-    request.answered_by(MockTransport(echo.clone()));
+    request.use_mock_transport(MockTransport(echo.clone()));
     Fed::asking(8, request)
 }
 
@@ -68,11 +68,11 @@ fn ask(fed: &Fed, urls: impl IntoIterator<Item = String>) {
 #[test]
 fn hosts_of_either_scheme_are_answered_here_though_they_have_no_address() {
     let echo = Arc::<Echo>::default();
-    let fed = answered_by(&echo, RequestOptions::default());
+    let fed = use_mock_transport(&echo, RequestOptions::default());
     ask(&fed, (0..400).map(|n| format!("{}://host-{}.invalid/{n}", ["http", "https"][n % 2], n % 4)));
     for arrived in fed.wait(400) {
         assert_eq!(Some(200), status(&arrived));
-        let answer = arrived.outcome.unwrap().answer.unwrap();
+        let answer = arrived.outcome.unwrap().response.unwrap();
         assert_eq!(format!("GET /{} HTTP/1.1", arrived.number).as_bytes(), answer.body.unwrap().bytes);
     }
     let hosts: BTreeSet<_> = echo.hosts.lock().unwrap().drain(..).collect();
@@ -89,14 +89,14 @@ fn neither_proxies_nor_http2_are_asked_for() {
         http2_prior_knowledge: true,
         ..RequestOptions::default()
     };
-    let fed = answered_by(&Arc::default(), request);
+    let fed = use_mock_transport(&Arc::default(), request);
     ask(&fed, ["http://host.invalid/".to_owned()]);
     assert_eq!(Some(200), status(&fed.wait(1)[0]));
 }
 
 #[test]
 fn an_exchange_fails_of_what_the_other_end_says_on_new_connections_and_on_used_ones() {
-    let fed = answered_by(&Arc::default(), RequestOptions::default());
+    let fed = use_mock_transport(&Arc::default(), RequestOptions::default());
     for url in ["http://host.invalid/fail", "http://host.invalid/", "http://host.invalid/fail"] {
         ask(&fed, [url.to_owned()]);
         let failure = fed.wait(1).remove(0).outcome.unwrap().failure;
@@ -107,7 +107,7 @@ fn an_exchange_fails_of_what_the_other_end_says_on_new_connections_and_on_used_o
 
 #[test]
 fn there_may_be_no_connection() {
-    let fed = answered_by(&Arc::default(), RequestOptions::default());
+    let fed = use_mock_transport(&Arc::default(), RequestOptions::default());
     ask(&fed, ["http://host.invalid:1/".to_owned()]);
     let failure = fed.wait(1).remove(0).outcome.unwrap().failure.unwrap();
     assert_eq!("tls: not there", failure.to_string());

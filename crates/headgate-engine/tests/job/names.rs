@@ -55,7 +55,7 @@ fn names_that_are_never_answered_end_as_resolve_the_others_well_and_look_ups_are
             assert_eq!(Some(200), row.status, "{}", row.message());
         }
     }
-    assert_eq!(BoundKind::Names, summary.bound_by.kind, "{}", summary.bound_by.text);
+    assert_eq!(BoundKind::Dns, summary.bound_by.kind, "{}", summary.bound_by.text);
 }
 
 #[test]

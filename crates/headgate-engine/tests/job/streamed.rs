@@ -11,7 +11,7 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use headgate_engine::engine::completion_queue::CompletionQueue;
 use headgate_engine::engine::waker::WakeCaller;
-use headgate_engine::model::body_stream::{BodyStream, ROOM_BYTES, Taken};
+use headgate_engine::model::body_stream::{BUFFER_BYTES, BodyStream, StreamRead};
 use headgate_engine::model::error::{ErrorKind, Failure};
 use headgate_engine::model::limits::Retrying;
 use headgate_engine::model::message::OptionName;
@@ -76,14 +76,14 @@ impl Stream {
     }
 
     fn status(&self) -> u16 {
-        self.head().answer.expect("an answer").status
+        self.head().response.expect("an answer").status
     }
 
     /// Waits for more.
-    fn take(&self) -> Taken {
+    fn read(&self) -> StreamRead {
         loop {
-            match self.body.take() {
-                Taken::Nothing => self.rung.recv_timeout(PATIENCE).expect("more of the body"),
+            match self.body.read() {
+                StreamRead::Nothing => self.rung.recv_timeout(PATIENCE).expect("more of the body"),
                 taken => return taken,
             }
         }
@@ -94,10 +94,10 @@ impl Stream {
         self.body.begin(raw);
         let mut body = Vec::new();
         loop {
-            match self.take() {
-                Taken::Bytes(bytes) => body.extend(bytes),
-                Taken::End(failure) => return (body, failure),
-                Taken::Nothing => {}
+            match self.read() {
+                StreamRead::Bytes(bytes) => body.extend(bytes),
+                StreamRead::End(failure) => return (body, failure),
+                StreamRead::Nothing => {}
             }
         }
     }
@@ -205,18 +205,18 @@ fn no_more_is_read_than_there_is_room_for_and_one_who_takes_slowly_is_no_fault_o
     let (mut taken, mut most) = (0, 0);
     // Whenever nothing is taken, what was read and not taken is bounded, of a body of any length.
     while taken < 64 * 1024 * 1024 {
-        let Taken::Bytes(bytes) = stream.take() else { panic!("it breaks off") };
+        let StreamRead::Bytes(bytes) = stream.read() else { panic!("it breaks off") };
         taken += bytes.len() as u64;
         most = most.max(stream.body.received() - taken);
     }
-    assert!(most <= ROOM_BYTES as u64 + READ_BYTES, "{most} bytes were held");
+    assert!(most <= BUFFER_BYTES as u64 + READ_BYTES, "{most} bytes were held");
     let received = held(&stream);
-    assert!(received - taken <= ROOM_BYTES as u64 + READ_BYTES);
+    assert!(received - taken <= BUFFER_BYTES as u64 + READ_BYTES);
 
     // For longer than the time between two pieces, nothing is taken.
     let other = Stream::asking(&run, url(server.address(), "/fault/hang-mid-body"), Some(time));
     assert_eq!((200, Some(ErrorKind::Timeout)), (other.status(), kind(other.rest(false).1)));
-    assert!(matches!(stream.take(), Taken::Bytes(_)), "it goes on");
+    assert!(matches!(stream.read(), StreamRead::Bytes(_)), "it goes on");
     stream.body.close();
     eventually("its exchange has ended", || run.snapshot().in_flight == 0);
     assert!(server.statistics().bytes_written < 1 << 29, "and most was never sent");
@@ -230,10 +230,10 @@ fn over_http2_the_window_holds_the_server() {
     stream.body.begin(false);
     let mut taken = 0;
     while taken < 8 * 1024 * 1024 {
-        let Taken::Bytes(bytes) = stream.take() else { panic!("it breaks off") };
+        let StreamRead::Bytes(bytes) = stream.read() else { panic!("it breaks off") };
         taken += bytes.len() as u64;
     }
-    assert!(held(&stream) - taken <= ROOM_BYTES as u64 + WINDOW_BYTES);
+    assert!(held(&stream) - taken <= BUFFER_BYTES as u64 + WINDOW_BYTES);
     // The connection is there for others.
     let other = Stream::ask(&run, url(server.address(), "/1"));
     assert_eq!(b"Hello, World!".to_vec(), other.whole());
@@ -262,11 +262,11 @@ fn a_bomb_comes_out_as_it_is_taken_and_keeps_no_other_from_its_turn() {
     stream.body.begin(false);
     let mut taken = 0;
     while taken < 16 << 20 {
-        let Taken::Bytes(bytes) = stream.take() else { panic!("it breaks off") };
-        assert!(bytes.len() <= 2 * ROOM_BYTES, "{} bytes at once", bytes.len());
+        let StreamRead::Bytes(bytes) = stream.read() else { panic!("it breaks off") };
+        assert!(bytes.len() <= 2 * BUFFER_BYTES, "{} bytes at once", bytes.len());
         taken += bytes.len();
     }
-    assert_eq!(Taken::End(None), stream.take());
+    assert_eq!(StreamRead::End(None), stream.read());
 
     // Of one that comes to nothing for ever, nothing is ever taken, and its thread has always something to do.
     let nothing = gzip(&gzip(b"").repeat(20));
@@ -361,13 +361,13 @@ fn a_failure_before_the_head_is_asked_again_and_so_is_a_status() {
     let run = run_of(RequestOptions::default(), RunOptions { concurrency: 4, retrying, ..RunOptions::default() });
     let stream = Stream::ask(&run, scripted.url("/"));
     let head = stream.head();
-    assert_eq!((3, Some(200)), (head.attempts, head.answer.map(|answer| answer.status)));
+    assert_eq!((3, Some(200)), (head.attempts, head.response.map(|answer| answer.status)));
     assert_eq!((b"at last".to_vec(), None), stream.rest(false));
 
     let busy = Scripted::answering("HTTP/1.1 503 Busy\r\nContent-Length: 4\r\n\r\nbusy");
     let stream = Stream::ask(&run, busy.url("/"));
     let head = stream.head();
-    assert_eq!((4, Some(503)), (head.attempts, head.answer.map(|answer| answer.status)), "that of the last attempt");
+    assert_eq!((4, Some(503)), (head.attempts, head.response.map(|answer| answer.status)), "that of the last attempt");
     assert_eq!((b"busy".to_vec(), None), stream.rest(false));
 }
 

@@ -121,7 +121,7 @@ fn kept_columns_stand_last_and_keep_their_types() {
         builder.push(answered(1, b"").as_ref(), false);
         let directory = tempfile::tempdir().unwrap();
         let mut sink = open_with(&options(directory.path(), format), &schema(&kept), Box::new(Instant::now)).unwrap();
-        assert!(sink.write(builder.take().unwrap()).unwrap().is_continue());
+        assert!(sink.write(builder.finish_batch().unwrap()).unwrap().is_continue());
         end(sink.as_mut()).unwrap();
 
         let path = directory.path().join(name);

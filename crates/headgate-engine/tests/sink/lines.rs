@@ -34,7 +34,7 @@ fn a_line_holds_every_column_in_order() {
 #[test]
 fn bytes_that_are_no_text_are_base64_under_a_key_that_says_so() {
     let mut outcome = answered(0, b"\xff\xfe\x00");
-    let headers = &mut outcome.answer.as_mut().unwrap().headers;
+    let headers = &mut outcome.response.as_mut().unwrap().headers;
     *headers = Headers::from_iter([("x-latin", &b"caf\xe9"[..])]);
     let directory = tempfile::tempdir().unwrap();
     write(&options(directory.path(), Format::Ndjson), [batch([outcome])]);
@@ -51,7 +51,7 @@ fn bytes_that_are_no_text_are_base64_under_a_key_that_says_so() {
 fn whatever_a_body_holds_a_row_stays_one_line_of_json() {
     let body = "line\nreturn\r tab\t nul\0 bell\x07 quote\" backslash\\ separator\u{2028} é 🦀";
     let mut empty = answered(1, b"");
-    empty.answer.as_mut().unwrap().headers = Headers::default();
+    empty.response.as_mut().unwrap().headers = Headers::default();
     let directory = tempfile::tempdir().unwrap();
     write(&options(directory.path(), Format::Ndjson), [batch([answered(0, body.as_bytes()), empty])]);
 

@@ -34,7 +34,7 @@ fn a_process_that_writes_a_large_body() {
     let directory = tempfile::tempdir().unwrap();
     let mut builder = OutcomeBuilder::new(&ResultColumns::default(), MemoryBudget::new(0)).unwrap();
     builder.push_owned(answered(0, &noise(0, BODY_BYTES)), false);
-    let batch = builder.take().unwrap();
+    let batch = builder.finish_batch().unwrap();
     let before = resident("VmRSS:");
     // So that the peak is counted from here.
     std::fs::write("/proc/self/clear_refs", "5").unwrap();

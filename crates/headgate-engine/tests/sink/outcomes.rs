@@ -15,7 +15,7 @@ use headgate_engine::model::error::{ErrorKind, Failure, JobError};
 use headgate_engine::model::headers::Headers;
 use headgate_engine::model::memory::{MemoryBudget, Reservation};
 use headgate_engine::model::options::{Format, JobOptions, Output, SinkOptions, SourceOptions};
-use headgate_engine::model::outcome::{Answer, Body, Outcome};
+use headgate_engine::model::outcome::{Body, Outcome, Response};
 use headgate_engine::model::row::Row;
 use headgate_engine::queue::window::Window;
 use headgate_engine::sink;
@@ -36,7 +36,7 @@ pub fn answered(ordinal: u64, body: &[u8]) -> Outcome {
         started_at_us: STARTED_AT_US,
         elapsed_us: 1500,
         remote_addr: Some(Arc::from("127.0.0.1:80")),
-        answer: Some(Answer {
+        response: Some(Response {
             status: 200,
             version: Version::HTTP_11,
             headers,
@@ -55,7 +55,7 @@ pub fn answered(ordinal: u64, body: &[u8]) -> Outcome {
 
 pub fn failed(ordinal: u64) -> Outcome {
     Outcome {
-        answer: None,
+        response: None,
         remote_addr: None,
         failure: Some(Failure::new(ErrorKind::Connect, "connection refused")),
         ..answered(ordinal, b"")
@@ -72,7 +72,7 @@ pub fn batch(outcomes: impl IntoIterator<Item = Outcome>) -> OutcomeBatch {
         let failed = outcome.failure.is_some();
         builder.push(outcome.as_ref(), failed);
     });
-    builder.take().unwrap()
+    builder.finish_batch().unwrap()
 }
 
 pub fn options(directory: &Path, format: Format) -> SinkOptions {

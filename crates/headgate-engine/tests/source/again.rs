@@ -14,7 +14,7 @@ fn two_who_read_an_input_at_once_have_the_same_rows() {
         let mut first = open(&whole.options);
         // One of them is ahead.
         let ahead = first.next_batch().expect("rows").expect("rows");
-        let again = first.again().expect("it can be read again");
+        let again = first.reopener().expect("it can be read again");
         assert_eq!(whole.options.name(), again.name);
         let rest = thread::scope(|scope| {
             let other = scope.spawn(|| {
@@ -39,11 +39,11 @@ fn a_last_line_that_was_a_row_is_one_again_although_somebody_writes_on() {
     assert_eq!(2, drain(source.as_mut()).0.len());
     let mut file = OpenOptions::new().append(true).open(&options.input).expect("the file");
     file.write_all(b"c\nhttp://d/\n").expect("appended");
-    let mut again = source.again().expect("a file").open().expect("it was not changed");
+    let mut again = source.reopener().expect("a file").open().expect("it was not changed");
     assert_eq!(["http://a/", "http://b/"].as_slice(), urls(&drain(again.as_mut()).0));
 }
 
 #[test]
 fn what_comes_from_a_pipe_cannot_be_read_again() {
-    assert!(open(&options("-".as_ref())).again().is_none());
+    assert!(open(&options("-".as_ref())).reopener().is_none());
 }

@@ -241,7 +241,7 @@ fn of_many_files_one_is_open_at_a_time_for_each_who_reads() {
     let whole = keeping(inputs(&files, &["d"]), &["id"]);
     let mut source = open(&whole);
     assert_eq!(0, open_files(&files));
-    let mut again = source.again().expect("files").open().expect("the same files");
+    let mut again = source.reopener().expect("files").open().expect("the same files");
     let mut ahead = drain_first(again.as_mut());
     assert!(open_files(&files) <= 1);
     let mut read = Vec::new();
@@ -274,7 +274,7 @@ fn parquet_files_are_passed_over_unopened() {
     source.skip_to(4).expect("rows that are known");
     let (read, error) = drain_from(source.as_mut(), 4);
     assert_eq!((None, ["http://2a/", "http://2b/"].as_slice()), (error, urls(&read).as_slice()));
-    let mut again = source.again().expect("files").open().expect("files that are not looked at again");
+    let mut again = source.reopener().expect("files").open().expect("files that are not looked at again");
     assert_eq!(
         "d/0.parquet: can't be opened: No such file or directory (os error 2)",
         files.message(&ended(again.as_mut()))

@@ -5,15 +5,15 @@ use std::fmt;
 /// Why a selected column has no value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Absent {
-    /// There is no body to look into.
+    /// There is no body.
     NoBody(&'static str),
-    /// The body is something else; at this byte at the latest.
+    /// The body is not JSON, as this byte shows at the latest.
     NotJson(usize),
-    /// It can't be looked into within bounds.
+    /// A bound prevents the search.
     TooLarge(&'static str),
     NotThere,
     Null,
-    /// What there is, and what it is not.
+    /// The kind of the value, and the type that it does not fit.
     Unfit(Box<str>),
 }
 

@@ -1,4 +1,4 @@
-//! What becomes of a value in a column of a type: what does not fit exactly is none.
+//! Converts a value to the type of its column: a value that does not fit exactly is absent.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -16,7 +16,7 @@ use crate::model::reason::shown;
 use crate::model::selected::SelectedValue;
 
 const UTC_OFFSET: &str = "+00:00";
-/// From the beginning of the year 1 to the end of 9999.
+/// Microseconds from the beginning of the year 1 to the end of 9999.
 const YEARS: Range<i64> = -62_135_596_800_000_000..253_402_300_800_000_000;
 
 /// The type of a selected column.
@@ -55,7 +55,7 @@ impl SelectedType {
         }
     }
 
-    /// Of a JSON value, as it was written.
+    /// Converts a JSON value, as it was written.
     pub(super) fn of_json(self, raw: &str) -> Result<SelectedValue, Absent> {
         match (self, raw.as_bytes().first()) {
             (Self::Json, _) => Ok(SelectedValue::Text(raw.into())),
@@ -70,7 +70,7 @@ impl SelectedType {
         }
     }
 
-    /// Of a text: of a header, of a string in JSON, or of what is written like one there.
+    /// Converts a text: a header's, a JSON string's, or a JSON value that is written like text.
     pub(super) fn of_text(self, text: &str) -> Result<SelectedValue, Absent> {
         let value = match self {
             Self::String => Some(SelectedValue::Text(text.into())),
@@ -88,7 +88,7 @@ impl SelectedType {
     }
 }
 
-/// The text of a string that is right but for its escapes: one has half of a character, perhaps.
+/// Returns the text of a string that is valid but for its escapes, such as half of a surrogate pair.
 fn unquoted(raw: &str) -> Option<Cow<'_, str>> {
     match raw.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')) {
         Some(text) if memchr(b'\\', text.as_bytes()).is_none() => Some(Cow::Borrowed(text)),
@@ -96,7 +96,7 @@ fn unquoted(raw: &str) -> Option<Cow<'_, str>> {
     }
 }
 
-/// Sign, digits before and after the point, exponent: as JSON has numbers.
+/// The parts of a JSON number: sign, digits before and after the point, exponent.
 struct Decimal<'a> {
     is_negative: bool,
     whole: &'a str,
@@ -120,7 +120,7 @@ impl<'a> Decimal<'a> {
             is_negative: unsigned.is_some(),
             whole,
             fraction: fraction.unwrap_or_default(),
-            // One beyond 64 bits is of a number that is 0, or none that fits.
+            // An exponent beyond 64 bits belongs to a number that is 0, or to one that does not fit.
             exponent: exponent.map_or(0, |exponent| {
                 let far = if exponent.starts_with('-') { i64::MIN / 2 } else { i64::MAX / 2 };
                 exponent.parse().unwrap_or(far).clamp(i64::MIN / 2, i64::MAX / 2)
@@ -128,11 +128,11 @@ impl<'a> Decimal<'a> {
         })
     }
 
-    /// Exactly, times so many powers of ten; `None`: it is not integral, or out of range.
+    /// Returns the exact value times ten to `powers`, or `None` if it is not integral, or out of range.
     fn integer(&self, powers: i64) -> Option<i64> {
         let digits = || self.whole.bytes().chain(self.fraction.bytes()).map(|digit| digit - b'0');
         let length = (self.whole.len() + self.fraction.len()) as i64;
-        // Digits before the point, once it has moved.
+        // The number of digits before the point, once it has moved.
         let before = self.whole.len() as i64 + self.exponent + powers;
         let mut value: i64 = 0;
         for (index, digit) in (0..).zip(digits()) {
@@ -152,7 +152,7 @@ impl<'a> Decimal<'a> {
     }
 }
 
-/// Also of one that is written as 3.0 or 1e3.
+/// Parses an integer, also one that is written as 3.0 or 1e3.
 fn integer(text: &str) -> Option<i64> {
     Decimal::parse(text)?.integer(0)
 }
@@ -162,8 +162,9 @@ fn number(text: &str) -> Option<f64> {
     text.parse().ok().filter(|number: &f64| number.is_finite())
 }
 
-/// Microseconds since 1970 of an RFC 3339 time, which is in UTC if it has no offset, of an HTTP date, or of a number of
-/// seconds since then. A year has four digits: not all that read results know others, and a number of milliseconds has one.
+/// Returns microseconds since 1970 of an RFC 3339 time (UTC if it has no offset), of an HTTP date, or of a number of
+/// seconds since then. A year has four digits: not all readers of results support others, and a number of milliseconds
+/// would have one.
 fn time(text: &str) -> Option<i64> {
     micros_of(text).filter(|micros| YEARS.contains(micros))
 }
@@ -180,7 +181,7 @@ fn micros_of(text: &str) -> Option<i64> {
     time.ok().map(|time| time.timestamp_micros())
 }
 
-/// What has more digits than there are microseconds.
+/// Rounds; `None` if there are more digits than microseconds.
 fn rounded(micros: f64) -> Option<i64> {
     const LIMIT: f64 = i64::MAX as f64;
     (micros.abs() < LIMIT).then(|| micros.round() as i64)
@@ -308,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_says_what_it_is() {
+    fn a_value_that_does_not_fit_is_reported_with_its_kind() {
         let absent = SelectedType::Int64.of_json(r#""many""#).expect_err("no number");
         assert_eq!("not int64: `many`", absent.to_string());
     }

@@ -1,13 +1,13 @@
-//! Columns that are made of answers: values of JSON bodies, by `JSONPath` (RFC 9535), and headers.
+//! Columns that are selected from responses: values of JSON bodies, by `JSONPath` (RFC 9535), and headers.
 //!
-//! What is asked is understood once ([`Selection::new`]). Most paths name each step on the way to one value: these are found in one
-//! pass over the text ([`walk`]) that builds nothing. Others need the document as a tree ([`tree`]). Either way a value is what
-//! the server wrote, digit by digit, until it becomes a value of its column's type ([`convert`]).
+//! A selection is parsed once ([`Selection::new`]). Most paths name each step to a single value: these are found in one
+//! pass over the text ([`walk`]), which builds nothing. Others need the document as a tree ([`tree`]). In both cases a
+//! value stays what the server wrote, digit by digit, until it is converted to its column's type ([`convert`]).
 
 mod absent;
 mod convert;
+mod memory;
 mod path;
-mod room;
 #[cfg(test)]
 mod tests;
 mod tree;
@@ -18,43 +18,43 @@ use http::HeaderName;
 
 use self::absent::Absent;
 use self::convert::SelectedType;
+pub use self::memory::{Short, ValueMemory};
 use self::path::Path;
-pub use self::room::{Room, Short};
 use self::tree::{TreeError, Trees};
 use self::walk::{Wanted, walk};
 use crate::message;
 use crate::model::error::{ErrorKind, Failure, JobError};
 use crate::model::headers::HeadersRef;
 use crate::model::message::OptionName;
-use crate::model::options::AnswerOptions;
+use crate::model::options::ResponseOptions;
 use crate::model::reason::Reason;
 use crate::model::selected::{Selected, SelectedValue};
 
-/// The values of one answer, of its headers, too, are no longer than this together, or than its body.
+/// The maximum length of all values of a response, or the length of its body if that is longer.
 const MAX_SELECTED_BYTES: usize = 16 << 20;
-/// A worker looks into a body of so many bytes itself, where one pass finds all values, and where a tree is needed, which may be
-/// looked at so often.
+/// A worker itself searches bodies up to these sizes: the first if one pass finds all values, the second, divided by the
+/// number of visits, if a tree is needed.
 const AT_ONCE_BYTES: usize = 256 << 10;
 const AT_ONCE_TREE_BYTES: usize = 16 << 10;
 const AT_ONCE_LOOKS: f64 = 2e5;
-/// Why there are no values of a body that is empty, or not there.
+/// The reason if the body is empty or missing.
 pub const NO_BODY: &str = "there is no body";
-/// Some servers write it before JSON; RFC 8259 lets us ignore it.
+/// Some servers write it before JSON; RFC 8259 allows us to ignore it.
 const BYTE_ORDER_MARK: &str = "\u{feff}";
 
 type Value = Result<SelectedValue, Absent>;
 
-/// What is taken from answers.
+/// The values to select from responses.
 #[derive(Debug)]
 pub struct Selection {
     columns: Vec<Column>,
     quick: Wanted,
     trees: Trees,
-    /// Columns of headers, with their names.
+    /// Columns of headers, with the names of the headers.
     headers: Vec<(usize, HeaderName)>,
-    /// Those that must have a value.
+    /// Columns that must have a value.
     required: Vec<usize>,
-    /// The one that says what a row has cost.
+    /// The column with the cost of a row.
     cost: Option<usize>,
 }
 
@@ -66,11 +66,11 @@ struct Column {
 }
 
 impl Selection {
-    /// `None`: nothing is selected.
+    /// Returns `None` if nothing is selected.
     ///
     /// # Errors
-    /// `Usage`: a selection that can't be, naming it.
-    pub fn new(options: &AnswerOptions) -> Result<Option<Self>, JobError> {
+    /// `Usage`: an invalid selection, with its text.
+    pub fn new(options: &ResponseOptions) -> Result<Option<Self>, JobError> {
         let mut selection = Self {
             columns: Vec::new(),
             quick: Wanted::default(),
@@ -82,7 +82,7 @@ impl Selection {
         for text in &options.select {
             selection
                 .add(text)
-                .map_err(|trouble| JobError::usage(message!(OptionName::Select, ": {text:?}: {trouble}")))?;
+                .map_err(|reason| JobError::usage(message!(OptionName::Select, ": {text:?}: {reason}")))?;
         }
         for name in &options.require {
             let index = selection.index(name, OptionName::Require)?;
@@ -128,7 +128,7 @@ impl Selection {
         } else if source.starts_with('$') {
             match Path::parse(source)? {
                 Path::Quick(steps) => self.quick.add(&steps, number),
-                Path::Long(query) => {
+                Path::Tree(query) => {
                     let wants_all = query.is_plural && is_of == SelectedType::Json;
                     self.trees.queries.push((number, query, wants_all));
                 }
@@ -143,11 +143,11 @@ impl Selection {
     fn index(&self, name: &str, option: OptionName) -> Result<usize, JobError> {
         self.columns.iter().position(|column| column.name == name).ok_or_else(|| {
             let names: Vec<&str> = self.columns.iter().map(|column| &column.name[..]).collect();
-            let trouble = match names.join(", ") {
+            let reason = match names.join(", ") {
                 none if none.is_empty() => message!("no columns are selected: see ", OptionName::Select),
                 names => message!("the selected columns are {names}"),
             };
-            JobError::usage(message!(option, ": there is no selected column {name:?}; ", trouble))
+            JobError::usage(message!(option, ": there is no selected column {name:?}; ", reason))
         })
     }
 
@@ -155,44 +155,44 @@ impl Selection {
         self.columns.iter().map(|column| Field::new(&column.name, column.is_of.data_type(), true)).collect()
     }
 
-    /// Whether bodies are looked into.
-    pub fn asks_for_bodies(&self) -> bool {
+    /// Returns whether values of bodies are selected.
+    pub fn reads_bodies(&self) -> bool {
         !self.quick.is_empty() || !self.trees.queries.is_empty()
     }
 
-    /// Whether looking into a body of so many bytes is little work.
-    pub fn takes_little(&self, body_bytes: usize) -> bool {
+    /// Returns whether searching a body of this size is little work.
+    pub fn is_quick(&self, body_bytes: usize) -> bool {
         if self.trees.queries.is_empty() {
-            return body_bytes <= AT_ONCE_BYTES || !self.asks_for_bodies();
+            return body_bytes <= AT_ONCE_BYTES || !self.reads_bodies();
         }
         let has_expressions = self.trees.queries.iter().any(|(_, query, _)| query.has_expressions);
-        body_bytes <= AT_ONCE_TREE_BYTES && !has_expressions && self.trees.looks(body_bytes) <= AT_ONCE_LOOKS
+        body_bytes <= AT_ONCE_TREE_BYTES && !has_expressions && self.trees.max_visits(body_bytes) <= AT_ONCE_LOOKS
     }
 
-    /// What an answer has of it. `body`: decoded and whole, or why there is no such body.
+    /// Returns the selected values of a response. `body`: decoded and complete, or why there is no such body.
     ///
     /// # Errors
-    /// The room is short now.
-    pub fn take_from(
+    /// There is not enough memory now.
+    pub fn select_from(
         &self,
         headers: HeadersRef<'_>,
         body: Result<&[u8], &'static str>,
-        room: Room<'_>,
+        memory: ValueMemory<'_>,
     ) -> Result<Selected, Short> {
         let mut values: Vec<Value> = self.columns.iter().map(|_| Err(Absent::NotThere)).collect();
-        let mut room = room.of(body.map_or(0, <[u8]>::len).max(MAX_SELECTED_BYTES));
+        let mut memory = memory.up_to(body.map_or(0, <[u8]>::len).max(MAX_SELECTED_BYTES));
         for (number, name) in &self.headers {
             if let Some(text) = text_of(headers, name.as_str()) {
-                values[*number] = within(&mut room, text.len(), || self.columns[*number].is_of.of_text(&text));
+                values[*number] = within(&mut memory, text.len(), || self.columns[*number].is_of.of_text(&text));
             }
         }
-        if self.asks_for_bodies()
-            && let Err(absent) = self.look_into(body, &mut room, &mut values)
+        if self.reads_bodies()
+            && let Err(absent) = self.search_body(body, &mut memory, &mut values)
         {
             let of_body = self.columns.iter().zip(&mut values).filter(|(column, _)| !column.is_header);
             of_body.for_each(|(_, value)| *value = Err(absent.clone()));
         }
-        room.ended()?;
+        memory.finish()?;
         let failure = self.required.iter().find_map(|number| {
             let absent = values[*number].as_ref().err()?;
             let reason = Reason::new(format!("{:?} is missing", self.columns[*number].name)).with(absent.to_string());
@@ -202,10 +202,10 @@ impl Selection {
         Ok(Selected { values, failure })
     }
 
-    fn look_into(
+    fn search_body(
         &self,
         body: Result<&[u8], &'static str>,
-        room: &mut Room<'_>,
+        memory: &mut ValueMemory<'_>,
         values: &mut [Value],
     ) -> Result<(), Absent> {
         let body =
@@ -218,7 +218,7 @@ impl Selection {
             walk(text, &self.quick, &mut found[..]).map_err(|error| not_json(&error))?;
             for (number, raw) in found.into_iter().enumerate() {
                 if let Some(raw) = raw {
-                    values[number] = within(room, raw.len(), || self.columns[number].is_of.of_json(raw));
+                    values[number] = within(memory, raw.len(), || self.columns[number].is_of.of_json(raw));
                 }
             }
         }
@@ -229,10 +229,10 @@ impl Selection {
             let wants_all = self.trees.queries.iter().any(|(other, _, wants_all)| *other == number && *wants_all);
             values[number] = nodes.and_then(|nodes| match nodes[..] {
                 [] => Err(Absent::NotThere),
-                [first, ..] if !wants_all => within(room, first.len(), || self.columns[number].is_of.of_json(first)),
+                [first, ..] if !wants_all => within(memory, first.len(), || self.columns[number].is_of.of_json(first)),
                 _ => {
                     let length = nodes.iter().map(|node| node.len() + 1).sum::<usize>() + 1;
-                    within(room, length, || Ok(SelectedValue::Text(format!("[{}]", nodes.join(",")).into())))
+                    within(memory, length, || Ok(SelectedValue::Text(format!("[{}]", nodes.join(",")).into())))
                 }
             });
         });
@@ -241,13 +241,13 @@ impl Selection {
                 TreeError::Absent(absent) => absent,
                 TreeError::Json(error) => not_json(&error),
             };
-            // What was found without a tree stays.
+            // Values that were found without a tree stay.
             self.trees.queries.iter().for_each(|(number, ..)| values[*number] = Err(absent.clone()));
         }
         Ok(())
     }
 
-    /// What a row has cost in the end, if its answer says so.
+    /// Returns the final cost of a row, if its response has it.
     pub fn cost(&self, selected: &Selected) -> Option<u64> {
         match selected.values.get(self.cost?)? {
             SelectedValue::Int64(cost) => u64::try_from(*cost).ok(),
@@ -257,13 +257,13 @@ impl Selection {
     }
 }
 
-/// A value of so many bytes at the most, if there is room for it.
-fn within(room: &mut Room<'_>, bytes: usize, value: impl FnOnce() -> Value) -> Value {
-    room.take(bytes)?;
+/// Returns a value of at most `bytes` bytes, if there is memory for it.
+fn within(memory: &mut ValueMemory<'_>, bytes: usize, value: impl FnOnce() -> Value) -> Value {
+    memory.reserve(bytes)?;
     value()
 }
 
-/// The values of all headers of a name, as one text; what is not UTF-8 is read as Latin-1.
+/// Returns the values of all headers of a name, as one text; bytes that are not UTF-8 are read as Latin-1.
 fn text_of(headers: HeadersRef<'_>, name: &str) -> Option<String> {
     let mut text: Option<String> = None;
     headers.for_each(|other, value| {
@@ -285,7 +285,7 @@ fn text_of(headers: HeadersRef<'_>, name: &str) -> Option<String> {
     text
 }
 
-/// Where in a body its text is no JSON.
+/// Returns where the text of a body stops being JSON.
 fn not_json(body: &[u8], text: &str, error: &serde_json::Error) -> Absent {
     if error.to_string().starts_with("recursion limit exceeded") {
         return Absent::TooLarge("the body is nested too deeply");

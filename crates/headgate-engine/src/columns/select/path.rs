@@ -1,37 +1,37 @@
-//! A `JSONPath` (RFC 9535), understood once.
+//! A `JSONPath` (RFC 9535), parsed once.
 
 use serde_json_path::JsonPath;
 
 use super::walk::Step;
 
-/// A longer path, or one whose brackets or filters lie deeper within one another, is refused: understanding it would take a deep
-/// stack, or a time that doubles with each filter.
+/// A longer path, or one with more deeply nested brackets or filters, is refused: parsing it would need a deep stack, or a
+/// time that doubles with each filter.
 const MAX_PATH_BYTES: usize = 4096;
 const MAX_DEPTH: usize = 32;
 const MAX_FILTER_DEPTH: usize = 6;
 
 #[derive(Debug)]
 pub(super) enum Path {
-    /// It leads to one value at the most, and all places on the way are known.
+    /// It selects at most one value, and all its steps are known.
     Quick(Vec<Step>),
-    Long(Query),
+    Tree(Query),
 }
 
-/// A path that is looked up in a tree.
+/// A path that is evaluated in a tree.
 #[derive(Debug)]
 pub(super) struct Query {
     pub(super) path: JsonPath,
-    /// It can lead to several values.
+    /// Whether it can select several values.
     pub(super) is_plural: bool,
-    /// It makes an expression for each value that it looks at, which takes long beside the look.
+    /// Whether it compiles an expression for each value that it visits, which takes longer than the visit.
     pub(super) has_expressions: bool,
-    /// How often it may look at all values of a document, at the most: as often as it has values, to one less than this power.
+    /// The bound of its visits: the number of values of a document, to one less than this power.
     pub(super) power: i32,
 }
 
 impl Path {
     /// # Errors
-    /// Where it is wrong, for a person.
+    /// The position and the mistake, for the user.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         let outline = Outline::of(text);
         if text.len() > MAX_PATH_BYTES {
@@ -43,7 +43,7 @@ impl Path {
         if outline.has_open_expression {
             return Err("the expression of match or search must be a text in quotes: one that a server writes could take any time".into());
         }
-        // The library panics where such a text ends within an escape.
+        // The library panics if such a text ends within an escape.
         if outline.is_open {
             return Err("not a JSONPath (RFC 9535): a text in quotes isn't closed".into());
         }
@@ -56,13 +56,13 @@ impl Path {
         if let Some(steps) = quick_steps(text) {
             return Ok(Self::Quick(steps));
         }
-        // Comparisons are of singular paths only.
+        // The grammar allows comparisons of singular paths only.
         let is_plural = JsonPath::parse(&format!("$[?{text}==1]")).is_err();
-        Ok(Self::Long(Query { path, is_plural, has_expressions: outline.expressions > 0, power: outline.power() }))
+        Ok(Self::Tree(Query { path, is_plural, has_expressions: outline.expressions > 0, power: outline.power() }))
     }
 }
 
-/// The steps of a valid path, if there is nothing special about any of them.
+/// Returns the steps of a valid path, if all of them are names or indices.
 fn quick_steps(text: &str) -> Option<Vec<Step>> {
     let mut rest = text.strip_prefix('$')?;
     let mut steps = Vec::new();
@@ -87,9 +87,9 @@ fn quick_steps(text: &str) -> Option<Vec<Step>> {
                 }
                 (inner, rest) = (Step::Name(name.into()), after[length + 2..].strip_prefix(']')?);
             } else {
-                let (index, behind) = after.split_once(']')?;
+                let (index, after) = after.split_once(']')?;
                 let is_index = index.bytes().all(|byte| byte.is_ascii_digit());
-                (inner, rest) = (Step::Index(index.parse().ok().filter(|_| is_index)?), behind);
+                (inner, rest) = (Step::Index(index.parse().ok().filter(|_| is_index)?), after);
             }
             step = inner;
         }
@@ -102,19 +102,19 @@ fn is_quoted(text: &str) -> bool {
     text.starts_with(['\'', '"'])
 }
 
-/// What a path is like, without what stands in quotes.
+/// Properties of a path that depend on the text outside quotes.
 #[derive(Default)]
 struct Outline {
     depth: usize,
     filter_depth: usize,
     descents: i32,
-    /// Looks at the whole document within filters, and at the same values more than once.
-    again: i32,
-    /// Functions that compile an expression for each value.
+    /// How often it searches the whole document within filters, or visits values more than once.
+    revisits: i32,
+    /// The number of functions that compile an expression for each value.
     expressions: i32,
-    /// One of these has an expression that is no text in quotes.
+    /// One of these has an expression that is not a quoted text.
     has_open_expression: bool,
-    /// It ends within quotes.
+    /// The path ends within quotes.
     is_open: bool,
 }
 
@@ -122,11 +122,11 @@ struct Outline {
 #[derive(Default)]
 struct Bracket {
     is_filter: bool,
-    /// How many selectors of several values it has.
+    /// The number of its selectors of several values.
     plural: u32,
-    /// It is of a function that takes an expression as its last argument.
+    /// Whether it belongs to a function whose last argument is an expression.
     takes_expression: bool,
-    /// Where its last argument begins.
+    /// The start of its last argument.
     argument: usize,
 }
 
@@ -164,12 +164,12 @@ impl Outline {
                     }
                 }
                 '.' if before == '.' => outline.descents += 1,
-                '$' if !open.is_empty() => outline.again += 1,
+                '$' if !open.is_empty() => outline.revisits += 1,
                 '*' | ':' => {
                     if let Some(Bracket { plural, .. }) = open.last_mut() {
                         *plural += 1;
-                        // A slice has two at the most.
-                        outline.again += i32::from(*plural == if character == '*' { 2 } else { 3 });
+                        // A slice has at most two colons.
+                        outline.revisits += i32::from(*plural == if character == '*' { 2 } else { 3 });
                     }
                 }
                 _ => {}
@@ -183,9 +183,9 @@ impl Outline {
         outline
     }
 
-    /// Each value is looked at once by one `..` or by filters that look at what lies next to it.
+    /// Returns the power of the visits. A single `..`, or filters that look at adjacent values, visit each value once.
     fn power(&self) -> i32 {
         let descents_beyond_one = (self.descents - 1).max(0);
-        1 + descents_beyond_one + self.again + self.expressions.min(1)
+        1 + descents_beyond_one + self.revisits + self.expressions.min(1)
     }
 }

@@ -7,33 +7,33 @@ use super::*;
 mod bounds;
 
 fn selection(select: &[&str], require: &[&str]) -> Selection {
-    let options = AnswerOptions {
+    let options = ResponseOptions {
         select: select.iter().map(ToString::to_string).collect(),
         require: require.iter().map(ToString::to_string).collect(),
-        ..AnswerOptions::default()
+        ..ResponseOptions::default()
     };
     Selection::new(&options).expect("good selections").expect("some")
 }
 
-fn refusal(select: &[&str], change: fn(&mut AnswerOptions)) -> String {
+fn refusal(select: &[&str], change: fn(&mut ResponseOptions)) -> String {
     let mut options =
-        AnswerOptions { select: select.iter().map(ToString::to_string).collect(), ..AnswerOptions::default() };
+        ResponseOptions { select: select.iter().map(ToString::to_string).collect(), ..ResponseOptions::default() };
     change(&mut options);
     Selection::new(&options).expect_err("a mistake").to_string()
 }
 
-fn take(selection: &Selection, body: &[u8]) -> Selected {
-    take_of(selection, HeadersRef::Parsed(&[]), Ok(body))
+fn select_values(selection: &Selection, body: &[u8]) -> Selected {
+    select_all(selection, HeadersRef::Parsed(&[]), Ok(body))
 }
 
-/// Where there is memory for all of it.
-fn take_of(selection: &Selection, headers: HeadersRef<'_>, body: Result<&[u8], &'static str>) -> Selected {
-    selection.take_from(headers, body, Room::new(0, &mut |_| true)).expect("there is memory")
+/// Selects with unlimited memory.
+fn select_all(selection: &Selection, headers: HeadersRef<'_>, body: Result<&[u8], &'static str>) -> Selected {
+    selection.select_from(headers, body, ValueMemory::new(0, &mut |_| true)).expect("there is memory")
 }
 
-/// What one selection finds in a body.
+/// Returns what one selection finds in a body.
 fn one(select: &str, body: &str) -> SelectedValue {
-    take(&selection(&[select], &[]), body.as_bytes()).values.remove(0)
+    select_values(&selection(&[select], &[]), body.as_bytes()).values.remove(0)
 }
 
 fn text(text: &str) -> SelectedValue {
@@ -48,7 +48,7 @@ const STORE: &str = r#"{ "store": { "book": [
       "price": 22.99 } ], "bicycle": { "color": "red", "price": 399 } } }"#;
 
 #[test]
-fn the_examples_of_rfc_9535_find_what_it_says() {
+fn the_examples_of_rfc_9535_find_the_values_of_the_rfc() {
     let authors = r#"["Nigel Rees","Evelyn Waugh","Herman Melville","J. R. R. Tolkien"]"#;
     for (expected, path) in [
         (authors, "$.store.book[*].author"),
@@ -89,7 +89,7 @@ fn values_are_as_they_were_written_and_the_last_of_a_name_counts() {
         ("3.0", "$.n[0].b"),
     ] {
         assert_eq!(text(expected), one(&format!("x={path}"), body), "{path}");
-        // The same, the long way.
+        // The same values, found in a tree.
         let plural =
             path.rsplit_once(['.']).map_or_else(|| path.to_owned(), |(way, name)| format!("{way}['{name}','?']"));
         assert_eq!(text(&format!("[{expected}]")), one(&format!("x:json={plural}"), body), "{plural}");
@@ -99,16 +99,16 @@ fn values_are_as_they_were_written_and_the_last_of_a_name_counts() {
 }
 
 #[test]
-fn what_lies_within_something_selected_is_found_beside_it() {
+fn a_value_within_a_selected_one_is_found_beside_it() {
     let selection = selection(&["all=$", "a=$.a", "b:int64=$.a.b", "c:bool=$.a['c'][1]", "again=$.a"], &[]);
     let body = r#"{"a":{"b":1,"c":[0,true]}}"#;
     let a = text(r#"{"b":1,"c":[0,true]}"#);
     let expected = vec![text(body), a.clone(), SelectedValue::Int64(1), SelectedValue::Bool(true), a];
-    assert_eq!(expected, take(&selection, body.as_bytes()).values);
+    assert_eq!(expected, select_values(&selection, body.as_bytes()).values);
 }
 
 #[test]
-fn what_is_no_json_has_no_values_and_the_place_is_told() {
+fn text_that_is_not_json_has_no_values_and_the_position_is_reported() {
     for (detail, body) in [
         ("there is no body", &b""[..]),
         ("the body is not JSON: byte 0", b"<html>"),
@@ -122,16 +122,16 @@ fn what_is_no_json_has_no_values_and_the_place_is_told() {
         ("not int64: `x`", b"{\"a\":\"x\"}"),
     ] {
         for path in ["$.a", "$['a','b']"] {
-            let selected = take(&selection(&[&format!("x:int64={path}")], &["x"]), body);
+            let selected = select_values(&selection(&[&format!("x:int64={path}")], &["x"]), body);
             let failure = selected.failure.expect("nothing to select");
             assert_eq!((ErrorKind::UnexpectedAnswer, "\"x\" is missing"), (failure.kind, &failure.reason.message[..]));
             assert_eq!(Some(detail), failure.reason.detail.as_deref(), "{path} {}", body.escape_ascii());
             assert_eq!(vec![SelectedValue::Null], selected.values);
         }
     }
-    let none = take_of(&selection(&["x=$.a"], &["x"]), HeadersRef::Parsed(&[]), Err("there is no body"));
+    let none = select_all(&selection(&["x=$.a"], &["x"]), HeadersRef::Parsed(&[]), Err("there is no body"));
     assert_eq!("\"x\" is missing (there is no body)", none.failure.expect("no body").reason.to_string());
-    assert_eq!(text("1"), take(&selection(&["x=$.a"], &[]), b"\xEF\xBB\xBF{\"a\":1}").values[0]);
+    assert_eq!(text("1"), select_values(&selection(&["x=$.a"], &[]), b"\xEF\xBB\xBF{\"a\":1}").values[0]);
 }
 
 #[test]
@@ -156,7 +156,7 @@ fn headers_are_found_by_name_and_those_that_repeat_are_joined() {
         "json:json=header:x-json",
         "no_json:json=header:etag2",
     ];
-    let selected = take_of(&selection(&select, &[]), HeadersRef::Parsed(&headers), Err("there is no body"));
+    let selected = select_all(&selection(&select, &[]), HeadersRef::Parsed(&headers), Err("there is no body"));
     let expected = vec![
         text("\"a\""),
         text("1, 2"),
@@ -171,14 +171,14 @@ fn headers_are_found_by_name_and_those_that_repeat_are_joined() {
 }
 
 #[test]
-fn headers_that_are_selected_again_and_again_take_no_more_than_bodies() {
+fn headers_that_are_selected_repeatedly_need_no_more_memory_than_bodies() {
     let select: Vec<String> = (0..20).map(|number| format!("x{number}=header:x")).collect();
     let selection = selection(&select.iter().map(|select| &select[..]).collect::<Vec<_>>(), &["x19"]);
     let long = "x".repeat(1 << 20);
     let headers = [httparse::Header { name: "X", value: long.as_bytes() }];
-    let taken = take_of(&selection, HeadersRef::Parsed(&headers), Err(NO_BODY));
-    assert_eq!((text(&long), SelectedValue::Null), (taken.values[15].clone(), taken.values[16].clone()));
-    let failure = taken.failure.expect("the last is missing");
+    let selected = select_all(&selection, HeadersRef::Parsed(&headers), Err(NO_BODY));
+    assert_eq!((text(&long), SelectedValue::Null), (selected.values[15].clone(), selected.values[16].clone()));
+    let failure = selected.failure.expect("the last is missing");
     assert_eq!(Some("the selected values are too long"), failure.reason.detail.as_deref());
 }
 
@@ -212,7 +212,7 @@ fn a_selection_that_cannot_be_is_refused_by_name() {
         (
             "require: there is no selected column \"b\"; the selected columns are a",
             &["a=$.a"][..],
-            (|options| options.require = vec!["b".into()]) as fn(&mut AnswerOptions),
+            (|options| options.require = vec!["b".into()]) as fn(&mut ResponseOptions),
         ),
         ("require: there is no selected column \"b\"; no columns are selected: see select", &[], |options| {
             options.require = vec!["b".into()];
@@ -232,8 +232,11 @@ fn a_selection_that_cannot_be_is_refused_by_name() {
 
 #[test]
 fn a_cost_is_a_number_that_is_not_negative() {
-    let options =
-        AnswerOptions { select: vec!["n:float64=$.n".into()], cost_from: Some("n".into()), ..AnswerOptions::default() };
+    let options = ResponseOptions {
+        select: vec!["n:float64=$.n".into()],
+        cost_from: Some("n".into()),
+        ..ResponseOptions::default()
+    };
     let selection = Selection::new(&options).expect("good").expect("one");
     for (expected, body) in [
         (Some(18), r#"{"n":17.5}"#),
@@ -242,14 +245,14 @@ fn a_cost_is_a_number_that_is_not_negative() {
         (None, r#"{"n":null}"#),
         (None, ""),
     ] {
-        assert_eq!(expected, selection.cost(&take(&selection, body.as_bytes())), "{body}");
+        assert_eq!(expected, selection.cost(&select_values(&selection, body.as_bytes())), "{body}");
     }
 }
 
 #[test]
-fn hostile_bodies_take_neither_the_stack_nor_the_memory_nor_the_time() {
+fn hostile_bodies_exhaust_neither_stack_nor_memory_nor_time() {
     let why = |select: &str, body: &str| {
-        let failure = take(&selection(&[select], &["x"]), body.as_bytes()).failure;
+        let failure = select_values(&selection(&[select], &["x"]), body.as_bytes()).failure;
         failure.map(|failure| failure.reason.detail.unwrap_or_default().into_string())
     };
     let deep = "[".repeat(1 << 20);
@@ -266,25 +269,25 @@ fn hostile_bodies_take_neither_the_stack_nor_the_memory_nor_the_time() {
     assert_eq!(Some("the body has too many values to be searched".into()), why("x=$[*].a", &many_objects));
     assert_eq!(None, why("x=$[1048576]", &many_objects));
     let many = format!("[{}1]", "1,".repeat(20_000));
-    let again = "the body has too many values for a path that looks at them again and again";
+    let message = "the body has too many values for a path that looks at them again and again";
     for path in ["$[?count($[*])>1]", "$..*..*", "$[?match(@,'a')]", "$[*,*][*,*]"] {
-        assert_eq!(Some(again.into()), why(&format!("x={path}"), &many), "{path}");
+        assert_eq!(Some(message.into()), why(&format!("x={path}"), &many), "{path}");
     }
     assert_eq!(None, why("x=$..*", &many));
-    // Each value again with all that is in it: far longer than the body.
+    // Each value once more for each level around it: far longer than the body.
     let nested = format!("{}{}{}", "[".repeat(120), "1,".repeat(200_000) + "1", "]".repeat(120));
     assert_eq!(Some("the selected values are too long".into()), why("x:json=$..*", &nested));
 }
 
 #[test]
-fn what_no_tree_can_be_made_of_still_has_the_values_that_need_none() {
+fn a_body_without_a_valid_tree_still_has_the_values_of_quick_paths() {
     let selection = selection(&["a=$.a", "b=$..b"], &["b"]);
     let large = format!("{{\"a\":1,\"b\":[{}1]}}", "{\"\":0},".repeat(1 << 20));
     for (expected, body) in [
         ("the body has too many values to be searched", &large[..]),
         ("the body is not JSON: byte 18", r#"{"a":1,"b":"\ud800"}"#),
     ] {
-        let Selected { values, failure } = take(&selection, body.as_bytes());
+        let Selected { values, failure } = select_values(&selection, body.as_bytes());
         assert_eq!(vec![text("1"), SelectedValue::Null], values);
         assert_eq!(Some(expected), failure.as_ref().and_then(|failure| failure.reason.detail.as_deref()));
     }
@@ -300,7 +303,7 @@ fn odd_texts_within_json_are_no_values_but_do_no_harm() {
     assert_eq!(text("1"), one("x=$.é", "{\"é\":1}"));
 }
 
-/// Names that are short, so that paths lead somewhere.
+/// Short names, so that paths select something.
 fn name() -> impl Strategy<Value = String> {
     prop_oneof![4 => "[abc]", 1 => "[a-z_é]{1,3}", 1 => "[ '.\\[\\]*$]{0,3}"]
 }
@@ -334,7 +337,7 @@ fn singular_path() -> impl Strategy<Value = String> {
 
 proptest! {
     #[test]
-    fn the_quick_way_finds_what_the_library_finds(document in document(), path in singular_path(), is_pretty in any::<bool>()) {
+    fn a_quick_path_finds_what_the_library_finds(document in document(), path in singular_path(), is_pretty in any::<bool>()) {
         let body = if is_pretty { format!("{document:#}") } else { document.to_string() };
         let expected = JsonPath::parse(&path).expect("a path").query(&document).all();
         let found = match one(&format!("x:json={path}"), &body) {
@@ -346,7 +349,7 @@ proptest! {
     }
 
     #[test]
-    fn the_long_way_finds_what_the_library_finds(
+    fn a_tree_finds_what_the_library_finds(
         document in document(),
         path in "\\$(\\.\\.[abc]|\\.\\*|\\[[0-2],'a'\\]|\\[\\?@\\.a\\]|\\[::-1\\]|\\.[ab]){1,4}",
     ) {
@@ -363,26 +366,26 @@ proptest! {
     }
 
     #[test]
-    fn whatever_a_body_is_it_has_values_or_none(
+    fn any_body_has_values_or_none(
         body in proptest::collection::vec(any::<u8>(), 0..60),
         json in "[\\[\\]{}\",:0-9a-ce\\\\u. -]{0,60}",
     ) {
         let select = ["a=$.a", "b:int64=$[0].a", "c:json=$..*", "d:timestamp=$[*]", "e=$"];
         let selection = selection(&select, &["a"]);
         for body in [&body, json.as_bytes()] {
-            let selected = take(&selection, body);
+            let selected = select_values(&selection, body);
             prop_assert_eq!(5, selected.values.len());
             prop_assert_eq!(selected.values[0] == SelectedValue::Null, selected.failure.is_some());
         }
     }
 
     #[test]
-    fn whatever_is_asked_for_is_understood_or_refused(
+    fn any_selection_is_parsed_or_refused(
         any in "\\PC{0,40}",
         path in "[a-c$@.*\\[\\]()?!&|=<>:, '\"0-9\\\\é-]{0,40}",
     ) {
         for path in [any, path] {
-            let options = AnswerOptions { select: vec![format!("x=${path}"), path], ..AnswerOptions::default() };
+            let options = ResponseOptions { select: vec![format!("x=${path}"), path], ..ResponseOptions::default() };
             let _ = Selection::new(&options);
         }
     }

@@ -1,6 +1,6 @@
-//! The long way to values: the whole document as a tree, in which any `JSONPath` finds its nodes. A tree takes many times the memory
-//! of its text, and some paths take more than linear time; both are bounded. Nodes are given as they were written: the text
-//! is walked once more, in step with the tree.
+//! The tree of a document, in which any `JSONPath` finds its nodes. A tree needs many times the memory of its text, and
+//! some paths need more than linear time; both are bounded. Nodes are returned as they were written: the text is walked
+//! once more, in step with the tree.
 
 use std::collections::{HashMap, HashSet};
 use std::ptr::from_ref;
@@ -10,17 +10,17 @@ use serde_json::Value;
 
 use super::absent::Absent;
 use super::path::Query;
-use super::walk::{Place, walk};
+use super::walk::{Node, walk};
 
-/// What a tree may take at the most.
+/// The maximum memory of a tree.
 const MAX_TREE_BYTES: usize = 256 << 20;
-/// Of trees that take more, there is one at a time in a run.
+/// A run has at most one tree at a time that needs more memory than this.
 const LARGE_TREE_BYTES: usize = 4 << 20;
-/// Of an object with a name in it: what comes first has room for eleven.
+/// The memory of an object with a name in it: its first allocation has capacity for eleven.
 const OBJECT_BYTES: usize = 640;
-/// Of a value, with what finding it takes.
+/// The memory of a value, including that of finding it.
 const VALUE_BYTES: usize = 224;
-/// So many looks at a value.
+/// The maximum number of visits of values.
 const MAX_LOOKS: f64 = 1e8;
 
 /// Queries, each with the number of its column and whether all of its nodes are wanted, not only the first.
@@ -30,7 +30,7 @@ pub(super) struct Trees {
     large: Mutex<()>,
 }
 
-/// What a tree of a text takes at the most: how many values, and bytes.
+/// Returns the maximum number of values, and of bytes, of the tree of a text.
 fn size_of_tree(text: &str) -> (usize, usize) {
     let count = |what: fn(&u8) -> bool| text.as_bytes().iter().filter(|byte| what(byte)).count();
     let objects = count(|byte| *byte == b'{');
@@ -39,15 +39,15 @@ fn size_of_tree(text: &str) -> (usize, usize) {
 }
 
 impl Trees {
-    /// How often values of a text of so many bytes are looked at, at the most.
-    pub(super) fn looks(&self, bytes: usize) -> f64 {
+    /// Returns the maximum number of visits of values, in a text of `bytes` bytes.
+    pub(super) fn max_visits(&self, bytes: usize) -> f64 {
         self.queries.iter().map(|(_, query, _)| (bytes as f64).powi(query.power)).sum()
     }
 
-    /// What each query finds in a JSON text, with its number: the texts of its nodes.
+    /// Returns the nodes that each query finds in a JSON text, as text, with the query's number.
     ///
     /// # Errors
-    /// It is no JSON, or too large or nested too deeply to be looked into.
+    /// The text is not JSON, or is too large or nested too deeply.
     pub(super) fn find<'t>(
         &self,
         text: &'t str,
@@ -81,65 +81,66 @@ pub(super) enum TreeError {
     Json(serde_json::Error),
 }
 
-/// The texts of these nodes of a tree, in their order.
+/// Returns the texts of these nodes of a tree, in their order.
 fn as_written<'t>(text: &'t str, tree: &Value, nodes: &[&Value]) -> serde_json::Result<Vec<&'t str>> {
     if nodes.is_empty() {
         return Ok(Vec::new());
     }
-    let mut places = Places { texts: nodes.iter().map(|node| (from_ref(*node), "")).collect(), on_way: HashSet::new() };
-    places.mark(tree);
-    walk(text, tree, &mut places)?;
-    Ok(nodes.iter().filter_map(|node| places.texts.get(&from_ref(*node)).copied()).collect())
+    let mut wanted =
+        WantedNodes { texts: nodes.iter().map(|node| (from_ref(*node), "")).collect(), ancestors: HashSet::new() };
+    wanted.mark(tree);
+    walk(text, tree, &mut wanted)?;
+    Ok(nodes.iter().filter_map(|node| wanted.texts.get(&from_ref(*node)).copied()).collect())
 }
 
-/// Nodes that are wanted, known by where they lie, and their texts.
-pub(super) struct Places<'t> {
+/// Nodes that are wanted, identified by their addresses, and their texts.
+pub(super) struct WantedNodes<'t> {
     texts: HashMap<*const Value, &'t str>,
-    /// Below these there are some.
-    on_way: HashSet<*const Value>,
+    /// The ancestors of wanted nodes.
+    ancestors: HashSet<*const Value>,
 }
 
-impl Places<'_> {
-    /// Whether there are any here or below.
+impl WantedNodes<'_> {
+    /// Marks the ancestors of wanted nodes, and returns whether this node or one below it is wanted.
     fn mark(&mut self, node: &Value) -> bool {
-        let mut is_on_way = false;
+        let mut is_ancestor = false;
         match node {
-            Value::Array(values) => values.iter().for_each(|value| is_on_way |= self.mark(value)),
-            Value::Object(values) => values.values().for_each(|value| is_on_way |= self.mark(value)),
+            Value::Array(values) => values.iter().for_each(|value| is_ancestor |= self.mark(value)),
+            Value::Object(values) => values.values().for_each(|value| is_ancestor |= self.mark(value)),
             _ => {}
         }
-        if is_on_way {
-            self.on_way.insert(from_ref(node));
+        if is_ancestor {
+            self.ancestors.insert(from_ref(node));
         }
-        is_on_way || self.texts.contains_key(&from_ref(node))
+        is_ancestor || self.texts.contains_key(&from_ref(node))
     }
 
-    fn goes_to<'v>(&self, node: &'v Value) -> Option<&'v Value> {
-        (self.on_way.contains(&from_ref(node)) || self.texts.contains_key(&from_ref(node))).then_some(node)
+    fn descend<'v>(&self, node: &'v Value) -> Option<&'v Value> {
+        (self.ancestors.contains(&from_ref(node)) || self.texts.contains_key(&from_ref(node))).then_some(node)
     }
 }
 
-/// A text is walked in step with the tree that was made of it. Of a name that is there twice, the node is of the last.
-impl<'t> Place<'t> for &Value {
-    type Found = Places<'t>;
+/// Walks a text in step with the tree that was made of it. Of a repeated name, the node is that of the last.
+impl<'t> Node<'t> for &Value {
+    type Found = WantedNodes<'t>;
 
-    fn name(self, name: &str, places: &Places<'t>) -> Option<Self> {
-        places.goes_to(self.get(name)?)
+    fn name(self, name: &str, wanted: &WantedNodes<'t>) -> Option<Self> {
+        wanted.descend(self.get(name)?)
     }
 
-    fn index(self, index: usize, places: &Places<'t>) -> Option<Self> {
-        places.goes_to(self.get(index)?)
+    fn index(self, index: usize, wanted: &WantedNodes<'t>) -> Option<Self> {
+        wanted.descend(self.get(index)?)
     }
 
-    fn is_wanted(self, places: &Places<'t>) -> bool {
-        places.texts.contains_key(&from_ref(self))
+    fn is_wanted(self, wanted: &WantedNodes<'t>) -> bool {
+        wanted.texts.contains_key(&from_ref(self))
     }
 
-    fn leads_on(self, places: &Places<'t>) -> bool {
-        places.on_way.contains(&from_ref(self))
+    fn leads_on(self, wanted: &WantedNodes<'t>) -> bool {
+        wanted.ancestors.contains(&from_ref(self))
     }
 
-    fn note(self, text: &'t str, places: &mut Places<'t>) {
-        places.texts.insert(from_ref(self), text);
+    fn note(self, text: &'t str, wanted: &mut WantedNodes<'t>) {
+        wanted.texts.insert(from_ref(self), text);
     }
 }

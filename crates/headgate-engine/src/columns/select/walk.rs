@@ -1,47 +1,47 @@
-//! One pass over a JSON text that finds values as they were written, and looks at nothing else. Of a name that is there twice,
-//! the last counts.
+//! Finds values in one pass over a JSON text, as they were written, and parses nothing else. Of a repeated name, the last
+//! one counts.
 //!
-//! Where all places on the way to values are known, this finds them without building anything ([`Wanted`]).
+//! If all steps to the values are known, this finds them without building anything ([`Wanted`]).
 
 use std::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
-/// A place in a document that a walk over its text comes to.
-pub(super) trait Place<'t>: Copy {
+/// A node of a document that a walk over its text visits.
+pub(super) trait Node<'t>: Copy {
     /// What is found.
     type Found: ?Sized;
 
-    /// The place of a value below this one, if the walk goes there.
+    /// Returns the node of a member of this object, if the walk should visit it.
     fn name(self, name: &str, found: &Self::Found) -> Option<Self>;
 
-    /// As [`Place::name`], of an item of an array.
+    /// As [`Node::name`], for an item of an array.
     fn index(self, index: usize, found: &Self::Found) -> Option<Self>;
 
-    /// Whether the text of the value here is to be found.
+    /// Returns whether the text of this node is wanted.
     fn is_wanted(self, found: &Self::Found) -> bool;
 
-    /// Whether there are such values below.
+    /// Returns whether nodes below this one are wanted.
     fn leads_on(self, found: &Self::Found) -> bool;
 
     fn note(self, text: &'t str, found: &mut Self::Found);
 
-    /// Forgets what was found here and below: the name has come before.
+    /// Forgets what was found here and below: the name has occurred before.
     fn forget(self, _found: &mut Self::Found) {}
 }
 
-/// A step on the way to a value.
+/// A step of a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Step {
     Name(Box<str>),
     Index(usize),
 }
 
-/// The values that are wanted, as a tree of the ways to them.
+/// The wanted values, as a tree of their paths.
 #[derive(Debug, Default)]
 pub(super) struct Wanted {
-    /// The numbers of those that are here.
+    /// The numbers of the paths that end here.
     here: Vec<usize>,
     below: Vec<(Step, Wanted)>,
 }
@@ -51,7 +51,7 @@ impl Wanted {
         self.here.is_empty() && self.below.is_empty()
     }
 
-    /// Wants what these steps lead to, under this number.
+    /// Adds a path under this number.
     pub(super) fn add(&mut self, steps: &[Step], number: usize) {
         let Some((first, rest)) = steps.split_first() else {
             self.here.push(number);
@@ -65,7 +65,7 @@ impl Wanted {
     }
 }
 
-impl<'t> Place<'t> for &Wanted {
+impl<'t> Node<'t> for &Wanted {
     type Found = [Option<&'t str>];
 
     fn name(self, name: &str, _: &Self::Found) -> Option<Self> {
@@ -97,38 +97,38 @@ impl<'t> Place<'t> for &Wanted {
     }
 }
 
-/// Finds what is wanted from this place on, which is that of the whole text.
+/// Finds what is wanted in a text, whose root is this node.
 ///
 /// # Errors
-/// It is no JSON.
-pub(super) fn walk<'t, P: Place<'t>>(text: &'t str, place: P, found: &mut P::Found) -> serde_json::Result<()> {
+/// The text is not JSON.
+pub(super) fn walk<'t, P: Node<'t>>(text: &'t str, node: P, found: &mut P::Found) -> serde_json::Result<()> {
     let mut json = serde_json::Deserializer::from_str(text);
-    Walk { place, found }.deserialize(&mut json)?;
+    Walk { node, found }.deserialize(&mut json)?;
     json.end()
 }
 
 struct Walk<'f, P, F: ?Sized> {
-    place: P,
+    node: P,
     found: &'f mut F,
 }
 
-impl<'t, P: Place<'t>> DeserializeSeed<'t> for Walk<'_, P, P::Found> {
+impl<'t, P: Node<'t>> DeserializeSeed<'t> for Walk<'_, P, P::Found> {
     type Value = ();
 
     fn deserialize<D: Deserializer<'t>>(self, json: D) -> Result<(), D::Error> {
-        if !self.place.is_wanted(self.found) {
+        if !self.node.is_wanted(self.found) {
             return json.deserialize_any(self);
         }
         let raw: &RawValue = serde::Deserialize::deserialize(json)?;
-        self.place.note(raw.get(), self.found);
-        if !self.place.leads_on(self.found) {
+        self.node.note(raw.get(), self.found);
+        if !self.node.leads_on(self.found) {
             return Ok(());
         }
         serde_json::Deserializer::from_str(raw.get()).deserialize_any(self).map_err(D::Error::custom)
     }
 }
 
-impl<'t, P: Place<'t>> Visitor<'t> for Walk<'_, P, P::Found> {
+impl<'t, P: Node<'t>> Visitor<'t> for Walk<'_, P, P::Found> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -136,11 +136,11 @@ impl<'t, P: Place<'t>> Visitor<'t> for Walk<'_, P, P::Found> {
     }
 
     fn visit_map<A: MapAccess<'t>>(self, mut map: A) -> Result<(), A::Error> {
-        while let Some(below) = map.next_key_seed(Name { place: self.place, found: &*self.found })? {
+        while let Some(below) = map.next_key_seed(Name { node: self.node, found: &*self.found })? {
             match below {
-                Some(place) => {
-                    place.forget(self.found);
-                    map.next_value_seed(Walk { place, found: self.found })?;
+                Some(node) => {
+                    node.forget(self.found);
+                    map.next_value_seed(Walk { node, found: self.found })?;
                 }
                 None => drop(map.next_value::<IgnoredAny>()?),
             }
@@ -150,8 +150,8 @@ impl<'t, P: Place<'t>> Visitor<'t> for Walk<'_, P, P::Found> {
 
     fn visit_seq<A: SeqAccess<'t>>(self, mut sequence: A) -> Result<(), A::Error> {
         for index in 0.. {
-            let next = match self.place.index(index, self.found) {
-                Some(place) => sequence.next_element_seed(Walk { place, found: self.found })?,
+            let next = match self.node.index(index, self.found) {
+                Some(node) => sequence.next_element_seed(Walk { node, found: self.found })?,
                 None => sequence.next_element::<IgnoredAny>()?.map(drop),
             };
             if next.is_none() {
@@ -161,7 +161,7 @@ impl<'t, P: Place<'t>> Visitor<'t> for Walk<'_, P, P::Found> {
         Ok(())
     }
 
-    // Below these there is nothing.
+    // These have no members.
     fn visit_bool<E>(self, _: bool) -> Result<(), E> {
         Ok(())
     }
@@ -187,13 +187,13 @@ impl<'t, P: Place<'t>> Visitor<'t> for Walk<'_, P, P::Found> {
     }
 }
 
-/// The place that a name leads to.
+/// The node of a member's name.
 struct Name<'f, P, F: ?Sized> {
-    place: P,
+    node: P,
     found: &'f F,
 }
 
-impl<'t, P: Place<'t>> DeserializeSeed<'t> for Name<'_, P, P::Found> {
+impl<'t, P: Node<'t>> DeserializeSeed<'t> for Name<'_, P, P::Found> {
     type Value = Option<P>;
 
     fn deserialize<D: Deserializer<'t>>(self, json: D) -> Result<Self::Value, D::Error> {
@@ -201,7 +201,7 @@ impl<'t, P: Place<'t>> DeserializeSeed<'t> for Name<'_, P, P::Found> {
     }
 }
 
-impl<'t, P: Place<'t>> Visitor<'t> for Name<'_, P, P::Found> {
+impl<'t, P: Node<'t>> Visitor<'t> for Name<'_, P, P::Found> {
     type Value = Option<P>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -209,6 +209,6 @@ impl<'t, P: Place<'t>> Visitor<'t> for Name<'_, P, P::Found> {
     }
 
     fn visit_str<E>(self, name: &str) -> Result<Self::Value, E> {
-        Ok(self.place.name(name, self.found))
+        Ok(self.node.name(name, self.found))
     }
 }

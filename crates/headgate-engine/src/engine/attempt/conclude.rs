@@ -14,7 +14,7 @@ use crate::http::deadline::OwnWait;
 use crate::http::reply::{NoReply, Reply};
 use crate::model::error::{ErrorKind, JobError, NetworkEvidence};
 use crate::model::headers::HeadersRef;
-use crate::model::outcome::Answer;
+use crate::model::outcome::Response;
 use crate::model::redirect_chain::RedirectChain;
 use crate::model::row::Row;
 use crate::model::selected::Selected;
@@ -195,7 +195,7 @@ impl Attempt<'_> {
     async fn reserve_chain(&self, chain: &mut RedirectChain, reply: &mut Reply, state: &mut LaneState) {
         let needed = chain.bytes() as u64;
         let mut memory = self.share.shared.limits.response.memory.reservation();
-        self.share.lanes.change(self.lane, |row| memory.absorb(row.take_chain_memory()));
+        self.share.lanes.change(self.lane, |row| memory.absorb(row.remove_chain_memory()));
         memory.absorb(mem::take(&mut reply.memory));
         let missing = needed.saturating_sub(memory.bytes());
         if missing > 0 && !memory.try_grow_within(missing) {
@@ -217,7 +217,7 @@ impl Attempt<'_> {
         reply: Reply,
         failed: bool,
         selected: Option<&Selected>,
-    ) -> Answer {
+    ) -> Response {
         let ttfb = reply.first_byte.saturating_duration_since(span.started);
         let (mut body, mut memory) = (reply.body, reply.memory);
         if self.share.shared.omits_bodies
@@ -227,7 +227,7 @@ impl Attempt<'_> {
             body.reservation.shrink_to(selected.map_or(0, |selected| selected.bytes() as u64));
             memory.absorb(body.reservation);
         }
-        Answer {
+        Response {
             status: reply.head.status,
             version: reply.head.version,
             headers: reply.head.headers,

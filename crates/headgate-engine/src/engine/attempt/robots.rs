@@ -82,7 +82,7 @@ impl Attempt<'_> {
                 break rules;
             }
             left -= 1;
-            row.take_chain();
+            row.remove_chain();
             sleep_until(retry_at.into()).await;
         };
         table.filled(origin, &rules, Instant::now());

@@ -158,7 +158,7 @@ impl Attempt<'_> {
             share.lanes.take_host(lane);
             let mut row = share.lanes.take(lane);
             // The next attempt begins where the first one did.
-            let host = if row.take_chain().is_some() { None } else { host };
+            let host = if row.remove_chain().is_some() { None } else { host };
             let key = share.preparer.borrow_mut().limit_key(&row).map(Box::from);
             (row, host, key)
         };

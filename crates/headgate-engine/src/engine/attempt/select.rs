@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::Attempt;
-use crate::columns::select::{NO_BODY, Room, Selection, Short};
+use crate::columns::select::{NO_BODY, Selection, Short, ValueMemory};
 use crate::engine::completion_queue::selection_for;
 use crate::http::client::LaneState;
 use crate::http::deadline::OwnWait;
@@ -58,7 +58,7 @@ impl<'a> Attempt<'a> {
             bytes += more;
             self.share.allowance.covers(read + bytes)
         };
-        let selected = selection.take_from(headers, body, Room::new(0, &mut set_aside))?;
+        let selected = selection.select_from(headers, body, ValueMemory::new(0, &mut set_aside))?;
         Ok(Some((selected, bytes)))
     }
 
@@ -68,7 +68,7 @@ impl<'a> Attempt<'a> {
         let before = memory_of(reply).bytes();
         let mut selected = loop {
             let in_hand = memory_of(reply).bytes() - before;
-            let taken = if body_of(reply).is_ok_and(|body| !selection.takes_little(body.len())) {
+            let taken = if body_of(reply).is_ok_and(|body| !selection.is_quick(body.len())) {
                 self.select_in_background(Arc::clone(selection), reply, in_hand, state).await
             } else {
                 select_now(selection, reply, in_hand)
@@ -104,11 +104,13 @@ impl<'a> Attempt<'a> {
         let (headers, mut body) = (mem::take(&mut reply.head.headers), reply.body.take());
         let work = move || {
             let taken = match &mut body {
-                None => selection.take_from(HeadersRef::Kept(&headers), Err(NO_BODY), Room::new(0, &mut |_| true)),
+                None => {
+                    selection.select_from(HeadersRef::Kept(&headers), Err(NO_BODY), ValueMemory::new(0, &mut |_| true))
+                }
                 Some(Body { bytes, reservation }) => {
                     let mut set_aside = |more| reservation.try_grow(more as u64);
-                    let room = Room::new(in_hand as usize, &mut set_aside);
-                    selection.take_from(HeadersRef::Kept(&headers), Ok(bytes), room)
+                    let values = ValueMemory::new(in_hand as usize, &mut set_aside);
+                    selection.select_from(HeadersRef::Kept(&headers), Ok(bytes), values)
                 }
             };
             (taken, headers, body)
@@ -122,7 +124,7 @@ impl<'a> Attempt<'a> {
     /// Applies the cost that the headers of a response tell, where the body is handed out while it arrives.
     pub(super) fn apply_head(&self, headers: HeadersRef<'_>) {
         let Some(selection) = self.selection() else { return };
-        let selected = selection.take_from(headers, Err("it is not kept"), Room::new(0, &mut |_| true));
+        let selected = selection.select_from(headers, Err("it is not kept"), ValueMemory::new(0, &mut |_| true));
         if let Some(cost) = selected.ok().and_then(|selected| selection.cost(&selected)) {
             self.correct_cost(cost, Instant::now());
         }
@@ -168,8 +170,8 @@ fn memory_of(reply: &mut Reply) -> &mut Reservation {
 fn select_now(selection: &Selection, reply: &mut Reply, in_hand: u64) -> Result<Selected, Short> {
     let mut memory = mem::take(memory_of(reply));
     let mut set_aside = |more| memory.try_grow(more as u64);
-    let room = Room::new(in_hand as usize, &mut set_aside);
-    let taken = selection.take_from(HeadersRef::Kept(&reply.head.headers), body_of(reply), room);
+    let values = ValueMemory::new(in_hand as usize, &mut set_aside);
+    let taken = selection.select_from(HeadersRef::Kept(&reply.head.headers), body_of(reply), values);
     *memory_of(reply) = memory;
     taken
 }

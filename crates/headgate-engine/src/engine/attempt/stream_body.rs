@@ -18,7 +18,7 @@ use crate::model::body_stream::{BodyChunk, BodyStream, EndOnDrop};
 use crate::model::error::Failure;
 use crate::model::headers::{Headers, HeadersRef};
 use crate::model::memory::Reservation;
-use crate::model::outcome::AnswerRef;
+use crate::model::outcome::ResponseRef;
 use crate::stats::lanes::Wait;
 
 /// The caller does not take the rest of a body.
@@ -55,9 +55,9 @@ impl Attempt<'_> {
         let share = self.share;
         let Some((row, stream)) = self.row(|row| Some((row.clone(), row.stream()?.clone()))) else { return };
         let _end = EndOnDrop(&stream);
-        let answer = self.answer(&row, span, reply, false, None);
-        let (status, version, ttfb_us) = (answer.status, answer.version, answer.ttfb_us);
-        let outcome = share.outcome(row, Some(span), Some(remote_addr), Some(answer), None, None);
+        let response = self.answer(&row, span, reply, false, None);
+        let (status, version, ttfb_us) = (response.status, response.version, response.ttfb_us);
+        let outcome = share.outcome(row, Some(span), Some(remote_addr), Some(response), None, None);
         completion_queue::reply(outcome, share.is_failure(status));
 
         let streamed = self.stream_pieces(&stream, open, state).await;
@@ -69,7 +69,7 @@ impl Attempt<'_> {
         // The response has shown all there is to know about the host.
         share.release_host(self.lane);
         let row = share.lanes.take(self.lane);
-        let answer = AnswerRef {
+        let response = ResponseRef {
             status,
             version,
             headers: HeadersRef::Kept(&Headers::default()),
@@ -80,7 +80,7 @@ impl Attempt<'_> {
             body_bytes: stream.received(),
             saved: None,
         };
-        share.count(share.outcome_ref(&row, Some(span), None, Some(answer), None, failure.as_ref()));
+        share.count(share.outcome_ref(&row, Some(span), None, Some(response), None, failure.as_ref()));
         stream.end(failure);
     }
 
@@ -94,7 +94,7 @@ impl Attempt<'_> {
         let context = self.exchange_context();
         let time = self.time_between_pieces();
         let mut undoing = match open.take_codings() {
-            Some(codings) if !stream.raw().await.ok_or(Unwanted)? => {
+            Some(codings) if !stream.wait_for_begin().await.ok_or(Unwanted)? => {
                 let reservation = self.memory_to_decode(&codings, stream, time).await?;
                 Piecewise::of(&codings, reservation)?
             }
@@ -104,7 +104,7 @@ impl Attempt<'_> {
             self.has_room(stream).await?;
             let piece = tokio::select! {
                 biased;
-                () = stream.closed() => return Err(Stopped::Unwanted),
+                () = stream.wait_closed() => return Err(Stopped::Unwanted),
                 piece = open.next(time, &context, &mut state.deadline) => piece?,
             };
             let Some(piece) = piece else { break };
@@ -138,7 +138,7 @@ impl Attempt<'_> {
         let first_bytes = piecewise::first_bytes(codings);
         let reserved = tokio::select! {
             biased;
-            () = stream.closed() => return Err(Stopped::Unwanted),
+            () = stream.wait_closed() => return Err(Stopped::Unwanted),
             reserved = timeout(time, reservation.grow_within(first_bytes)) => reserved,
         };
         match reserved {
@@ -157,7 +157,7 @@ impl Attempt<'_> {
                     let mut reservation = self.share.shared.limits.response.memory.reservation();
                     tokio::select! {
                         biased;
-                        () = stream.closed() => return Err(Stopped::Unwanted),
+                        () = stream.wait_closed() => return Err(Stopped::Unwanted),
                         () = reservation.grow(piece.capacity() as u64) => reservation.settle(),
                     }
                     stream.push(BodyChunk { bytes: piece, reservation });
@@ -172,7 +172,7 @@ impl Attempt<'_> {
     }
 
     async fn has_room(&self, stream: &BodyStream) -> Result<(), Unwanted> {
-        let room = self.share.waiting(Wait::Sink, stream.room()).await;
+        let room = self.share.waiting(Wait::Sink, stream.wait_for_space()).await;
         room.then_some(()).ok_or(Unwanted)
     }
 

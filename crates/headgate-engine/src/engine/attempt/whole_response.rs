@@ -9,7 +9,7 @@ use crate::engine::gathered::Batch;
 use crate::engine::lanes::Span;
 use crate::http::client::{Awaited, LaneState, Pending, Read};
 use crate::model::headers::HeadersRef;
-use crate::model::outcome::AnswerRef;
+use crate::model::outcome::ResponseRef;
 use crate::model::row::Row;
 use crate::schedule::retry::AttemptEnd;
 
@@ -40,7 +40,7 @@ impl Attempt<'_> {
         let &Read { response, bytes, at } = read;
         let (share, head) = (self.share, &response.head);
         let selection = self.selection();
-        let is_plain = selection.as_ref().is_none_or(|selection| selection.takes_little(bytes))
+        let is_plain = selection.as_ref().is_none_or(|selection| selection.is_quick(bytes))
             // Where a batch waits for the sink, an outcome waits in its lane for the next one.
             && share.gathered.has_room(bytes + self.row(Row::bytes))
             && !self.may_redirect(head.status)
@@ -69,7 +69,7 @@ impl Attempt<'_> {
         }
         let row = share.lanes.take(self.lane);
         let span = Span { started: self.started, elapsed: at.saturating_duration_since(self.started) };
-        let answer = AnswerRef {
+        let response = ResponseRef {
             status: head.status,
             version: head.version,
             headers,
@@ -80,14 +80,14 @@ impl Attempt<'_> {
             body_bytes: response.body.map_or(0, <[u8]>::len) as u64,
             saved: None,
         };
-        let omitted = if share.shared.omits_bodies { answer.body_bytes } else { 0 };
+        let omitted = if share.shared.omits_bodies { response.body_bytes } else { 0 };
         let memory_bytes = (bytes + selected_bytes.unwrap_or(0)) as u64 - omitted;
         if row.reply_to().is_some() {
             let mut memory = share.shared.limits.response.memory.reservation();
             share.allowance.give(&mut memory, memory_bytes);
             let failure = selected.as_mut().and_then(|selected| selected.failure.take());
-            let (answer, selected) = (answer.to_answer(memory), selected.map(Box::new));
-            share.reply(share.outcome(row, Some(span), state.connected_to(), Some(answer), selected, failure));
+            let (response, selected) = (response.to_response(memory), selected.map(Box::new));
+            share.reply(share.outcome(row, Some(span), state.connected_to(), Some(response), selected, failure));
             return Some(Batch::HasRoom);
         }
         share.gathered.draw(&share.allowance, memory_bytes);
@@ -97,7 +97,7 @@ impl Attempt<'_> {
             &row,
             Some(span),
             remote_addr,
-            Some(answer),
+            Some(response),
             selected.as_ref(),
             failure,
         )))

@@ -291,7 +291,7 @@ fn somebody_waits(budget: &MemoryBudget, within: &mut Reservation) -> bool {
     within.shrink_to(within.bytes() - 1);
     let mut asking = budget.reservation();
     let free = asking.try_grow(1);
-    asking.give(within, 1);
+    asking.transfer(within, 1);
     !free
 }
 
@@ -302,7 +302,7 @@ fn a_body_waits_for_memory_holding_no_more_than_came_and_not_on_its_own_time() {
         let (budget, mut within, beyond) = used_up(LIMIT);
         let bytes = gzip(&plain);
         let mut reservation = Reservation::default();
-        within.give(&mut reservation, bytes.len() as u64);
+        within.transfer(&mut reservation, bytes.len() as u64);
         on_event_loop(async {
             let decoder = decoder();
             let by = Instant::now() + Duration::from_secs(60);

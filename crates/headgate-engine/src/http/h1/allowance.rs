@@ -36,7 +36,7 @@ impl Allowance {
 
     /// Gives to a body what it takes of a read that was covered.
     pub fn give(&self, to: &mut Reservation, bytes: u64) {
-        self.reservation.borrow_mut().give(to, bytes);
+        self.reservation.borrow_mut().transfer(to, bytes);
     }
 
     /// Gives back what is left.

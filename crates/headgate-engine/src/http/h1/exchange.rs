@@ -107,7 +107,7 @@ impl Exchange {
         // The headers keep what is reserved for them, whatever becomes of the body.
         let mut memory = context.limits.memory.reservation();
         let body = &mut self.reader.body;
-        body.reservation.give(&mut memory, head.headers.bytes() as u64);
+        body.reservation.transfer(&mut memory, head.headers.bytes() as u64);
         let keep_alive = head.keep_alive;
         let mut reply = Reply::headed(head, memory, self.first_byte.unwrap_or_else(Instant::now));
         if context.streams && failure.is_none() && body.wanted != Wanted::Nothing {

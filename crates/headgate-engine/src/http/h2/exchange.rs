@@ -184,7 +184,7 @@ impl Sending {
         let failure = if is_open { None } else { receive(&mut source, context, deadline).await.err() };
         deadline.expect(None);
         let mut memory = context.limits.memory.reservation();
-        source.body.reservation.give(&mut memory, std::mem::take(&mut source.head_bytes));
+        source.body.reservation.transfer(&mut memory, std::mem::take(&mut source.head_bytes));
         let mut reply = Reply::headed(head, memory, first_byte);
         if is_open {
             source.body.reservation.end_overdrawing();

@@ -30,7 +30,7 @@ impl Waiting {
         Self { grown, woken: Arc::default() }
     }
 
-    /// The body, once it has its bytes.
+    /// Returns the reservation, once it has its bytes.
     fn poll(&mut self) -> Option<Reservation> {
         let waker = Waker::from(self.woken.clone());
         match self.grown.as_mut().poll(&mut Context::from_waker(&waker)) {
@@ -44,7 +44,7 @@ impl Waiting {
     }
 }
 
-/// A budget of 100 bytes that is used up, by one body within the limit and by one beyond it that is whole.
+/// Returns a budget of 100 bytes that is used up, by one body within the limit and by a complete one beyond it.
 fn used_up() -> (MemoryBudget, Reservation, Reservation) {
     let budget = MemoryBudget::new(100);
     let (mut within, mut beyond) = (budget.reservation(), budget.reservation());
@@ -60,7 +60,7 @@ fn begin(budget: &MemoryBudget, bytes: u64) -> Waiting {
 }
 
 #[test]
-fn a_budget_is_kept_and_given_back() {
+fn a_budget_is_enforced_and_released() {
     let budget = MemoryBudget::new(100);
     let mut first = budget.reservation();
     assert!(first.try_grow(100));
@@ -69,7 +69,7 @@ fn a_budget_is_kept_and_given_back() {
 }
 
 #[test]
-fn a_body_that_has_overdrawn_may_go_on_to_when_it_is_whole() {
+fn an_overdrawn_body_may_continue_to_its_end() {
     let budget = MemoryBudget::new(100);
     let (mut first, mut second) = (budget.reservation(), budget.reservation());
     assert!(first.try_grow(60) && second.try_grow(60));
@@ -102,9 +102,9 @@ fn one_body_at_a_time_may_overdraw() {
 }
 
 #[test]
-fn a_run_whose_bodies_stay_leaves_another_one_body_at_a_time() {
+fn a_run_whose_bodies_stay_leaves_another_run_one_body_at_a_time() {
     let budget = MemoryBudget::new(100);
-    let other = budget.for_another_run();
+    let other = budget.for_new_run();
     let (mut first, mut second) = (budget.reservation(), budget.reservation());
     assert!(first.try_grow(100) && second.try_grow(50), "the second overdraws");
     second.settle();
@@ -122,7 +122,7 @@ fn a_run_whose_bodies_stay_leaves_another_one_body_at_a_time() {
 }
 
 #[tokio::test]
-async fn a_waiting_body_goes_on_when_another_is_written() {
+async fn a_waiting_body_continues_when_another_is_written() {
     let budget = MemoryBudget::new(10);
     let (mut first, mut second, mut third) = (budget.reservation(), budget.reservation(), budget.reservation());
     assert!(first.try_grow(10));
@@ -137,7 +137,7 @@ async fn a_waiting_body_goes_on_when_another_is_written() {
 }
 
 #[test]
-fn who_has_waited_longest_is_served_first_and_nobody_overtakes() {
+fn the_task_that_has_waited_longest_is_served_first_and_none_overtakes_it() {
     let (budget, mut within, _beyond) = used_up();
     let (mut first, mut second) = (begin(&budget, 60), begin(&budget, 10));
     within.shrink_to(50);
@@ -151,7 +151,7 @@ fn who_has_waited_longest_is_served_first_and_nobody_overtakes() {
 }
 
 #[test]
-fn what_is_given_back_wakes_as_many_as_there_is_room_for() {
+fn released_bytes_wake_as_many_tasks_as_they_suffice_for() {
     let (budget, mut within, beyond) = used_up();
     let mut waiting: Vec<Waiting> = (0..10).map(|_| begin(&budget, 10)).collect();
     let wakes = |waiting: &[Waiting]| waiting.iter().map(Waiting::wakes).collect::<Vec<_>>();
@@ -165,7 +165,7 @@ fn what_is_given_back_wakes_as_many_as_there_is_room_for() {
 }
 
 #[test]
-fn whoever_can_never_have_its_bytes_within_the_limit_keeps_nobody_waiting() {
+fn a_task_that_needs_more_than_the_limit_keeps_no_other_waiting() {
     let (budget, mut within, beyond) = used_up();
     let mut too_large = begin(&budget, 101);
     let mut small = begin(&budget, 10);
@@ -176,13 +176,13 @@ fn whoever_can_never_have_its_bytes_within_the_limit_keeps_nobody_waiting() {
 }
 
 #[test]
-fn what_one_body_gives_to_another_stays_set_aside() {
+fn transferred_bytes_stay_reserved() {
     let (budget, mut within, beyond) = used_up();
     let mut waiting = begin(&budget, 1);
     let mut other = budget.reservation();
-    within.give(&mut other, 30);
+    within.transfer(&mut other, 30);
     assert_eq!((70, 30, 101), (within.bytes(), other.bytes(), budget.used()));
-    within.give(&mut other, 1000);
+    within.transfer(&mut other, 1000);
     assert_eq!((0, 100, 101), (within.bytes(), other.bytes(), budget.used()));
     assert_eq!(0, waiting.wakes());
     drop((within, other, beyond));
@@ -191,7 +191,7 @@ fn what_one_body_gives_to_another_stays_set_aside() {
 }
 
 #[tokio::test]
-async fn a_body_waits_on_one_thread_for_what_another_gives_back() {
+async fn a_body_waits_on_one_thread_for_bytes_that_another_releases() {
     let budget = MemoryBudget::new(10);
     for _ in 0..1000 {
         let (mut first, mut second) = (budget.reservation(), budget.reservation());
@@ -211,7 +211,7 @@ const MAX_BODY_BYTES: u64 = 40;
 
 proptest! {
     #[test]
-    fn what_is_set_aside_never_exceeds_the_budget_by_more_than_a_body(
+    fn reservations_never_exceed_the_budget_by_more_than_a_body(
         steps in proptest::collection::vec((0..BODIES, 1_u64..30, 0..4), 0..200),
     ) {
         let budget = MemoryBudget::new(LIMIT);
@@ -230,7 +230,7 @@ proptest! {
             prop_assert_eq!(bodies.iter().map(Reservation::bytes).sum::<u64>(), budget.used());
             prop_assert!(budget.used() <= LIMIT + MAX_BODY_BYTES, "{}", budget.used());
         }
-        // However the budget is used up: when the sink has written the whole ones, some body can finish.
+        // However the budget is used up: when the sink has written the complete bodies, some body can finish.
         for (at, body) in bodies.iter_mut().enumerate().filter(|(at, _)| whole[*at]) {
             prop_assert!(!body.overdraws, "{at}");
             *body = budget.reservation();
@@ -241,11 +241,11 @@ proptest! {
     }
 
     #[test]
-    fn nothing_is_lost_and_all_are_served_whoever_is_cancelled(
+    fn no_bytes_are_lost_and_all_waiting_tasks_are_served_whichever_are_cancelled(
         steps in proptest::collection::vec((0..BODIES, 1_u64..=MAX_BODY_BYTES, 0..4), 0..200),
     ) {
         let budget = MemoryBudget::new(LIMIT);
-        let runs = [budget.clone(), budget.for_another_run()];
+        let runs = [budget.clone(), budget.for_new_run()];
         let mut waiting: Vec<Option<Waiting>> = (0..BODIES).map(|_| None).collect();
         let mut whole: Vec<Reservation> = Vec::new();
         for (at, bytes, step) in steps {
@@ -268,7 +268,7 @@ proptest! {
             prop_assert!(whole.iter().filter(|body| body.overdrawn > 0).count() <= runs.len());
         }
         drop(whole);
-        // Each is woken when its turn has come: whoever was asked once need not be asked again before.
+        // Each body is woken when its turn has come, and need not be polled before.
         for body in &mut waiting {
             drop(body.take_if(|body| body.poll().is_some()));
         }

@@ -212,7 +212,7 @@ mod tests {
         for (ordinal, body) in bodies.iter().enumerate() {
             builder.push_owned(outcome(ordinal, body.clone()), false);
             if builder.is_full() || ordinal + 1 == bodies.len() {
-                part.write(&builder.take().expect("columns").records).expect("room on the disk");
+                part.write(&builder.finish_batch().expect("columns").records).expect("room on the disk");
             }
         }
         Box::new(part).finish().expect("room on the disk");

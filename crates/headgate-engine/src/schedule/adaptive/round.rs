@@ -3,25 +3,25 @@
 use std::time::{Duration, Instant};
 
 const MIN_SAMPLES: f64 = 16.0;
-/// Latencies that scatter so much that more would be needed are not waited for.
+/// If latencies scatter so much that more samples would be needed, the round does not wait for them.
 const MAX_SAMPLES: f64 = 1000.0;
 /// A round is long enough when the error of its mean is a step divided by this.
 const PRECISION: f64 = 6.0;
-/// Answers over which the mean latency is taken.
+/// The number of responses over which the mean latency is taken.
 const RECENT: u32 = 256;
 
-/// Latencies of late: how long a round trip takes.
+/// Recent latencies, which estimate a round trip.
 #[derive(Debug, Default)]
 pub struct Recent {
-    answers: u32,
+    responses: u32,
     mean_s: f64,
     squares: f64,
 }
 
 impl Recent {
     pub fn add(&mut self, seconds: f64) {
-        self.answers = (self.answers + 1).min(RECENT);
-        let weight = 1.0 / f64::from(self.answers);
+        self.responses = (self.responses + 1).min(RECENT);
+        let weight = 1.0 / f64::from(self.responses);
         self.mean_s += (seconds - self.mean_s) * weight;
         self.squares += (seconds * seconds - self.squares) * weight;
     }
@@ -30,16 +30,16 @@ impl Recent {
         self.mean_s
     }
 
-    /// Returns the time until a change of the limit shows. Nearly all attempts have ended by then, the slow ones too,
-    /// so that those that end afterwards are a fair mixture of both.
+    /// Returns the time until a change of the limit takes effect. Nearly all attempts have ended by then, including slow
+    /// ones, so that those that end afterwards are a fair mixture.
     pub fn settling(&self) -> Duration {
         let variance = (self.squares - self.mean_s * self.mean_s).max(0.0);
         Duration::try_from_secs_f64(self.mean_s + 2.0 * variance.sqrt()).unwrap_or_default()
     }
 }
 
-/// The logarithms of latencies are added up: a server with too much to do multiplies all of them, so that their mean
-/// shows this alike for quick and slow requests, and one that is ten times slower than the others does not drown it.
+/// The sum of logarithms of latencies. An overloaded server multiplies all latencies, so that their mean shows this alike
+/// for quick and slow requests. A request that takes ten times longer does not dominate it.
 #[derive(Debug)]
 pub struct Round {
     settled: Instant,
@@ -73,7 +73,7 @@ impl Round {
             && self.samples >= (self.variance() * (PRECISION / step_ln).powi(2)).min(MAX_SAMPLES)
     }
 
-    /// The mean of the logarithms of latencies in seconds.
+    /// Returns the mean of the logarithms of latencies in seconds.
     pub fn ln(&self) -> f64 {
         self.ln_sum / self.samples
     }

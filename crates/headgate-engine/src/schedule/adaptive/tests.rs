@@ -10,24 +10,24 @@ use simulation::*;
 const KINDS: [Beyond; 3] = [Beyond::Shares, Beyond::Queues, Beyond::Refuses];
 const MS_50: f64 = 0.05;
 
-/// With latencies that scatter by a fifth.
+/// Returns a server with latencies that scatter by a fifth.
 fn server(beyond: Beyond, capacity: u32, mean_s: f64) -> Server {
     Server { beyond, capacity, latency: Latency { mean_s, noise: 0.2, slow_share: 0.0 }, reset_share: 0.0 }
 }
 
-/// Answers in relation to those with the best fixed limit, with which the server does as much as it can all the time.
+/// Returns the responses in relation to those with the best fixed limit, with which the server is fully used all the time.
 fn goodput(seconds: &[Second], server: &Server) -> f64 {
     let best = f64::from(server.capacity) / server.latency.mean_of_all_s();
-    seconds.iter().map(|second| f64::from(second.answered)).sum::<f64>() / seconds.len() as f64 / best
+    seconds.iter().map(|second| f64::from(second.responses)).sum::<f64>() / seconds.len() as f64 / best
 }
 
 fn refused_share(seconds: &[Second]) -> f64 {
     let refused: u32 = seconds.iter().map(|second| second.refused).sum();
-    let answered: u32 = seconds.iter().map(|second| second.answered).sum();
-    f64::from(refused) / f64::from(refused + answered)
+    let responses: u32 = seconds.iter().map(|second| second.responses).sum();
+    f64::from(refused) / f64::from(refused + responses)
 }
 
-/// The mean limit in relation to the server's capacity.
+/// Returns the mean limit in relation to the server's capacity.
 fn limit(seconds: &[Second], server: &Server) -> f64 {
     let sum = seconds.iter().map(|second| f64::from(second.limit)).sum::<f64>();
     sum / seconds.len() as f64 / f64::from(server.capacity)
@@ -49,7 +49,7 @@ fn it_comes_within_a_tenth_of_the_best_fixed_limit_start_included() {
             let mut simulation = Simulation::new(server, 1);
             let seconds = simulation.run(seconds);
             let what = format!("{beyond:?} more than {capacity}");
-            // No limit brings an answer before the first can be there.
+            // No limit brings a response before the first can arrive.
             let (all, late) = (&seconds[mean_s as usize..], &seconds[seconds.len() / 2..]);
             at_least(0.9, goodput(all, &server), &what);
             at_least(0.9, goodput(late, &server), &what);
@@ -61,12 +61,12 @@ fn it_comes_within_a_tenth_of_the_best_fixed_limit_start_included() {
 }
 
 #[test]
-fn a_server_that_does_less_the_more_it_is_asked_is_kept_near_its_best() {
+fn an_overloaded_server_with_falling_throughput_is_kept_near_its_best() {
     let server = server(Beyond::Thrashes, 200, MS_50);
     let mut simulation = Simulation::new(server, 10);
     simulation.run(10);
     let seconds = simulation.run(20);
-    // It is best with as many as its capacity, which then take twice as long.
+    // The best limit is the capacity, with which requests take twice as long.
     at_least(0.9, 2.0 * goodput(seconds, &server), "goodput");
     at_most(1.1, limit(seconds, &server), "limit");
 }
@@ -166,7 +166,7 @@ fn pauses_between_the_attempts_of_the_client_do_not_matter() {
 }
 
 #[test]
-fn after_a_server_refused_everything_it_is_found_out_again_what_it_can_do() {
+fn after_total_refusal_the_capacity_is_found_again() {
     let mut simulation = Simulation::new(server(Beyond::Refuses, 100, MS_50), 9);
     simulation.run(10);
     simulation.server.capacity = 0;
@@ -177,7 +177,7 @@ fn after_a_server_refused_everything_it_is_found_out_again_what_it_can_do() {
     at_least(0.9, goodput(simulation.run(10), &server), "goodput");
 }
 
-/// So many attempts in flight that started then, and a limit of ten.
+/// Refuses `times` attempts that started at `started`, at a limit of ten.
 fn refuse(adaptive: &mut Adaptive, times: u32, started: Instant, in_flight: u32, now: Instant) {
     for left in 0..times {
         adaptive.ended(Sample { started, result: SampleResult::Overloaded }, in_flight - left, now);
@@ -233,7 +233,7 @@ proptest! {
                     adaptive.set_max(max);
                     SampleResult::Neutral
                 }
-                _ => SampleResult::Answered,
+                _ => SampleResult::Responded,
             };
             // A clock that steps back, too.
             let started = at(now_us.saturating_sub(started_before_us / 10).saturating_add(u64::from(number == 0)));

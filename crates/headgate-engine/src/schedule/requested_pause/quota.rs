@@ -1,4 +1,4 @@
-//! What is known of one quota.
+//! The state of one quota.
 
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Quota {
@@ -7,7 +7,7 @@ pub struct Quota {
 }
 
 impl Quota {
-    /// How long to wait for it, if at all; `is_refused`: the request was, for this or another reason.
+    /// Returns how long to wait for it, if at all; `is_refused`: the request was refused, for this or another reason.
     pub fn wait_ms(self, is_refused: bool) -> Option<u64> {
         self.reset_ms.filter(|_| self.is_used_up.unwrap_or(is_refused))
     }

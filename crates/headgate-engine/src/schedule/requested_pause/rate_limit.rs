@@ -1,9 +1,8 @@
-//! The field `RateLimit`: a list of quotas (`"default";r=50;t=30, "daily";r=0;t=3600`,
-//! draft-ietf-httpapi-ratelimit-headers since version 8) or, as version 7 has it, a dictionary of one (`limit=100,
-//! remaining=0, reset=5`).
+//! The field `RateLimit`: a list of quotas (`"default";r=50;t=30, "daily";r=0;t=3600`, draft-ietf-httpapi-ratelimit-headers
+//! since version 8) or, in version 7, a dictionary of one (`limit=100, remaining=0, reset=5`).
 //!
-//! Both are structured fields (RFC 9651), of which as much is read as these two need; lists within lists are not among
-//! it. A field that is malformed is to be ignored as a whole.
+//! Both are structured fields (RFC 9651), of which only the syntax of these two is parsed; lists within lists are not part
+//! of it. A malformed field is ignored as a whole.
 
 use super::quota::Quota;
 
@@ -13,7 +12,7 @@ const MAX_DIGITS: usize = 15;
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Malformed;
 
-/// How long to wait by this line of the field, if at all.
+/// Returns how long to wait by this line of the field, if at all.
 pub(super) fn wait_ms(value: &str, is_refused: bool) -> Result<Option<u64>, Malformed> {
     let mut rest = Rest(value.as_bytes());
     let (mut longest, mut dictionary, mut is_list) = (None, None, false);
@@ -66,11 +65,11 @@ enum Item<'a> {
     Integer(u64),
     Name(&'a [u8]),
     Text,
-    /// Of another type, such as the bytes of a partition key.
+    /// A value of another type, such as the bytes of a partition key.
     Other,
 }
 
-/// What has not been read yet.
+/// The text that has not been parsed yet.
 struct Rest<'a>(&'a [u8]);
 
 impl<'a> Rest<'a> {
@@ -86,9 +85,9 @@ impl<'a> Rest<'a> {
 
     fn take_while(&mut self, is_part: impl Fn(u8) -> bool) -> &'a [u8] {
         let length = self.0.iter().position(|byte| !is_part(*byte)).unwrap_or(self.0.len());
-        let (taken, rest) = self.0.split_at(length);
+        let (part, rest) = self.0.split_at(length);
         self.0 = rest;
-        taken
+        part
     }
 
     fn item(&mut self) -> Result<Item<'a>, Malformed> {

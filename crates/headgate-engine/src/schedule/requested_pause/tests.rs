@@ -7,7 +7,7 @@ use crate::model::headers::Headers;
 const NOW_MS: u64 = 1_795_370_400_000;
 const NOW: &str = "Sun, 22 Nov 2026 18:00:00 GMT";
 
-fn asked(status: u16, headers: Fields<'_>) -> Option<Duration> {
+fn requested(status: u16, headers: Fields<'_>) -> Option<Duration> {
     let headers: Headers = headers.iter().map(|(name, value)| (*name, value.as_bytes())).collect();
     requested_pause(status, HeadersRef::Kept(&headers), NOW_MS)
 }
@@ -18,10 +18,10 @@ fn ms(ms: impl Into<Option<u64>>) -> Option<Duration> {
 
 type Fields<'a> = &'a [(&'a str, &'a str)];
 
-/// Milliseconds that a response asks to wait for because of a quota.
+/// Checks the milliseconds that a response requests to wait because of a quota.
 fn check_quotas(table: &[(Option<u64>, u16, Fields<'_>)]) {
     for (expected, status, headers) in table {
-        assert_eq!(ms(*expected), asked(*status, headers), "{status} {headers:?}");
+        assert_eq!(ms(*expected), requested(*status, headers), "{status} {headers:?}");
     }
 }
 
@@ -47,7 +47,7 @@ fn retry_after_is_seconds_or_a_date_in_any_of_three_forms() {
         (None, "Sunday, 22-Növ-26 18:00:3 GMT"),
         (None, "S, 22-Nov-26 18:00:30 GMT"),
     ] {
-        assert_eq!(ms(expected), asked(429, &[("Retry-After", value)]), "{value}");
+        assert_eq!(ms(expected), requested(429, &[("Retry-After", value)]), "{value}");
     }
 }
 
@@ -76,11 +76,11 @@ fn a_date_is_relative_to_the_date_of_the_response() {
         (0, "Mon, 23 Nov 2026 00:00:00 GMT"),
         (30_000, "yesterday"),
     ] {
-        assert_eq!(ms(expected), asked(503, &[("retry-after", at), ("date", date)]), "{date}");
-        assert_eq!(ms(expected), asked(503, &[("DATE", date), ("RETRY-AFTER", at)]), "{date}");
+        assert_eq!(ms(expected), requested(503, &[("retry-after", at), ("date", date)]), "{date}");
+        assert_eq!(ms(expected), requested(503, &[("DATE", date), ("RETRY-AFTER", at)]), "{date}");
     }
     let epoch = [("Date", "Sun, 22 Nov 2026 17:59:00 GMT"), ("X-RateLimit-Reset", "1795370430")];
-    assert_eq!(ms(90_000), asked(429, &epoch));
+    assert_eq!(ms(90_000), requested(429, &epoch));
 }
 
 #[test]
@@ -95,12 +95,12 @@ fn retry_after_counts_where_a_server_refuses_or_redirects_and_then_comes_first()
         (ms(30_000), 404),
         (ms(30_000), 500),
     ] {
-        assert_eq!(expected, asked(status, &quota), "{status}");
+        assert_eq!(expected, requested(status, &quota), "{status}");
     }
-    assert_eq!(None, asked(200, &[("Retry-After", "5")]));
-    assert_eq!(ms(0), asked(429, &[("RateLimit", "\"default\";r=0;t=30"), ("Retry-After", "0")]));
-    assert_eq!(ms(7000), asked(429, &[("Retry-After", "7"), ("Retry-After", "5")]));
-    assert_eq!(ms(30_000), asked(429, &[("RateLimit", "\"default\";r=0;t=30"), ("Retry-After", "?")]));
+    assert_eq!(None, requested(200, &[("Retry-After", "5")]));
+    assert_eq!(ms(0), requested(429, &[("RateLimit", "\"default\";r=0;t=30"), ("Retry-After", "0")]));
+    assert_eq!(ms(7000), requested(429, &[("Retry-After", "7"), ("Retry-After", "5")]));
+    assert_eq!(ms(30_000), requested(429, &[("RateLimit", "\"default\";r=0;t=30"), ("Retry-After", "?")]));
 }
 
 #[test]
@@ -149,9 +149,9 @@ fn a_ratelimit_that_is_malformed_is_ignored_as_a_whole() {
         "limit=100, remaining=0 reset=5",
     ] {
         let both = [("RateLimit", "\"default\";r=0;t=60"), ("RateLimit", malformed), ("X-RateLimit-Remaining", "0")];
-        assert_eq!(None, asked(429, &both), "{malformed}");
+        assert_eq!(None, requested(429, &both), "{malformed}");
         let reset = ("X-RateLimit-Reset", "7");
-        assert_eq!(ms(7000), asked(429, &[both[0], both[1], both[2], reset]), "{malformed}");
+        assert_eq!(ms(7000), requested(429, &[both[0], both[1], both[2], reset]), "{malformed}");
     }
 }
 
@@ -224,16 +224,16 @@ fn requests_and_tokens_are_quotas_of_their_own_with_durations_as_go_writes_them(
 }
 
 #[test]
-fn a_response_without_such_fields_asks_for_nothing() {
+fn a_response_without_such_fields_requests_no_pause() {
     let headers = [("Date", NOW), ("X-Request-Id", "0"), ("Retry-Later", "9"), ("X-RateLimit-Limit", "0"), ("", "0")];
     for status in [200, 302, 429, 503] {
-        assert_eq!(None, asked(status, &headers));
+        assert_eq!(None, requested(status, &headers));
     }
 }
 
 proptest! {
     #[test]
-    fn whatever_headers_say_nothing_panics(
+    fn no_headers_cause_a_panic(
         status in 100..600_u16,
         now in any::<u64>(),
         fields in prop::collection::vec((0..14_usize, bytes()), 0..6),
@@ -249,7 +249,7 @@ proptest! {
     }
 }
 
-/// Bytes of any kind, and such as are nearly right.
+/// Returns bytes of any kind, and some that are nearly valid.
 fn bytes() -> impl Strategy<Value = Vec<u8>> {
     prop_oneof![
         prop::collection::vec(any::<u8>(), 0..40),

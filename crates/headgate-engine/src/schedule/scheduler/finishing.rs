@@ -1,4 +1,4 @@
-//! What follows an attempt that has ended, for its row, its host and the network.
+//! The consequences of the end of an attempt, for its row, its host and the network.
 
 use std::time::{Duration, Instant};
 
@@ -8,7 +8,7 @@ use crate::model::row::Row;
 use crate::schedule::adaptive::{Sample, SampleResult};
 use crate::schedule::breaker::Breaker;
 use crate::schedule::host_queue::Concurrency;
-use crate::schedule::network::{Checked, Step};
+use crate::schedule::network::{Checked, NetworkChange, Step};
 use crate::schedule::retry::{AttemptEnd, FinishedAttempt, Retry};
 
 /// A host that has responded within this time is not doubted because of rows that have failed before.
@@ -18,8 +18,9 @@ const JUST_RESPONDED: Duration = Duration::from_secs(30);
 pub type Requeued = (Row, Option<HostIndex>, Option<Box<str>>);
 
 impl Scheduler {
-    /// Notes an attempt that has ended, and has its row wait for another one if one follows. `name`: the host, where the attempt
-    /// was started without the scheduler; `take_row` is called if the row is retried. The times of the attempt are real ones.
+    /// Records the end of an attempt, and lets its row wait for the next one if it is retried. `name`: the host, if the
+    /// attempt was started without the scheduler; `take_row` is called if the row is retried. The times of the attempt are
+    /// real ones.
     pub fn finish_attempt(
         &mut self,
         index: Option<HostIndex>,
@@ -42,7 +43,7 @@ impl Scheduler {
         retry
     }
 
-    /// Notes what an attempt has shown. Returns whether another one follows.
+    /// Records the evidence of an attempt, and returns whether another one follows.
     fn judge(
         &mut self,
         index: Option<HostIndex>,
@@ -51,7 +52,7 @@ impl Scheduler {
         now: Instant,
     ) -> Retry {
         let retry = match attempt.retry(&self.rules.retrying, now, &mut self.rng) {
-            // Nothing starts any more: what it came to is its result, unless a later run retries it.
+            // Nothing starts any more: the result is final, unless a later run retries it.
             Retry::At(_) if self.is_stopped && !self.leaves_undone => Retry::No,
             retry => retry,
         };
@@ -65,7 +66,9 @@ impl Scheduler {
             self.network.note_earlier_response();
         }
         // With one attempt for each row, each fails on its own.
-        if self.rules.retrying.retries > 0 && self.network.note(about_network, self.hosts.len() > 1, now) {
+        if self.rules.retrying.retries > 0
+            && self.network.note(about_network, self.hosts.len() > 1, now) == NetworkChange::Recovered
+        {
             self.forgive_all(now);
         }
         let is_failure = matches!(evidence, HostEvidence::Overloaded | HostEvidence::Silent);
@@ -92,14 +95,14 @@ impl Scheduler {
         retry
     }
 
-    /// Returns whether a row can't be retried before its deadline, since its host has asked for a pause that is longer.
+    /// Returns whether a row can't be retried before its deadline, since its host has requested a longer pause.
     fn is_paused_beyond_deadline(&mut self, index: HostIndex, retry: Retry, attempt: &FinishedAttempt) -> bool {
         let breaker = self.hosts.get(index).and_then(|host| host.breaker.as_ref());
         let until = breaker.and_then(|breaker| breaker.paused_until()).filter(|_| matches!(retry, Retry::At(_)));
         until.zip(self.rules.retrying.deadline).is_some_and(|(until, deadline)| until >= attempt.first + deadline)
     }
 
-    /// Notes that an attempt is no longer in flight which shows nothing, or of which the response head was reported before.
+    /// Ends an attempt in flight that shows nothing, or whose headers were reported before.
     pub fn release(&mut self, index: HostIndex, now: Instant) {
         let host = self.hosts.at(index);
         host.in_flight = host.in_flight.saturating_sub(1);
@@ -111,7 +114,7 @@ impl Scheduler {
         let host = self.hosts.at(index);
         let was_unhealthy = host.breaker.is_some();
         host.responded_at = host.responded_at.max(attempt.responded_at);
-        // A row that has failed before may be the cause itself, where the host has just responded to others.
+        // If the host has just responded to other rows, a row that has failed before may be the cause itself.
         let is_about_host = attempt.before.is_none() || !host.responded_since(JUST_RESPONDED, now);
         let down_after = host.down_after(self.network.view(rules));
         if let Some(time) = attempt.requested_pause.filter(|_| is_pause(attempt)) {
@@ -170,20 +173,20 @@ impl Scheduler {
         }
     }
 
-    /// Notes what connecting to hosts that have responded before came to (see [`Step::Check`]).
+    /// Records the result of connecting to hosts that have responded before (see [`Step::Check`]).
     pub fn network_checked(&mut self, checked: Checked, now: Instant) {
-        if self.network.checked(checked, now) {
+        if self.network.checked(checked, now) == NetworkChange::Recovered {
             self.forgive_all(now);
         }
     }
 
-    /// Returns what to do about the network.
+    /// Returns the next action regarding the network.
     pub fn network_step(&mut self, now: Instant) -> Step {
         if self.is_paused || self.is_stopped { Step::Wait } else { self.network.step(now) }
     }
 }
 
-/// Returns whether the server asks for a pause. One that says "at once" does not.
+/// Returns whether the server requests a pause. One of zero is not a pause.
 fn is_pause(attempt: &FinishedAttempt) -> bool {
     attempt.requested_pause.is_some_and(|time| !time.is_zero())
 }
@@ -191,8 +194,8 @@ fn is_pause(attempt: &FinishedAttempt) -> bool {
 fn sample_result(end: AttemptEnd) -> SampleResult {
     if end.is_overload() {
         SampleResult::Overloaded
-    } else if end.is_answer() {
-        SampleResult::Answered
+    } else if end.is_response() {
+        SampleResult::Responded
     } else {
         SampleResult::Neutral
     }

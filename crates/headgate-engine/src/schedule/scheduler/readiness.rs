@@ -1,4 +1,4 @@
-//! Which hosts are ready, wait or are throttled, and what the scheduler reports of that.
+//! The readiness of hosts: which are ready, wait or are throttled, and what the scheduler reports of that.
 
 use std::time::{Duration, Instant};
 
@@ -6,11 +6,11 @@ use super::{HostIndex, Scheduler, SchedulerFigures};
 use crate::schedule::host_queue::{HostQueue, Readiness};
 use crate::schedule::throttled::ThrottledBy;
 
-/// Looking through all hosts takes a millisecond.
+/// Searching all hosts takes a millisecond.
 const FORGET_EVERY: Duration = Duration::from_secs(1);
 
 impl Scheduler {
-    /// Looks at hosts whose time has come.
+    /// Updates hosts whose timers are due.
     pub(super) fn wake(&mut self, now: Instant) {
         while let Some((_, index)) = self.timers.first().copied().filter(|(time, _)| *time <= now) {
             self.settle(index, now);
@@ -32,7 +32,7 @@ impl Scheduler {
         if let Some(by) = host.readiness.throttled_by() {
             self.waiting[by as usize] -= host.counted;
         }
-        host.readiness = host.look(now).0;
+        host.readiness = host.evaluate(now).0;
         host.counted = host.waiting();
         if let Some(by) = host.readiness.throttled_by() {
             self.waiting[by as usize] += host.counted;
@@ -62,7 +62,7 @@ impl Scheduler {
         }
     }
 
-    /// Notes whether a host has few rows left here, while others of its rows are deferred.
+    /// Updates whether a host has few rows left here, while more of its rows are deferred.
     pub(super) fn weigh(&mut self, index: HostIndex) {
         let host = self.hosts.at(index);
         let share = self.look_ahead.share();

@@ -1,4 +1,4 @@
-//! What a stall of all workers of a run is to its hosts: no time at all, but for pauses that servers asked for.
+//! The effect of a stall of all workers of a run on its hosts: no time passes, except in pauses that servers requested.
 
 use std::time::{Duration, Instant};
 
@@ -8,17 +8,17 @@ use crate::schedule::retry::FinishedAttempt;
 
 /// Attempts that fail within this time after a stall, and began before it, are excused.
 const EXCUSED_FOR: Duration = Duration::from_secs(1);
-/// After a stall of this length, all failures of attempts that began before it are.
+/// After a stall of this length, all failures of attempts that began before it are excused.
 const LONG_STALL: Duration = Duration::from_secs(3);
 
 impl Scheduler {
-    /// Notes that a worker of the run runs. Returns the stall that this ends, if it ends one.
+    /// Records that a worker of the run is running. Returns the stall that this ends, if any.
     pub fn beat(&mut self, now: Reading) -> Option<Stall> {
         let stall = self.clock.beat(now);
         self.end_stall(stall, now.monotonic)
     }
 
-    /// Looks for a stall that ends now. To be called before anything is judged by its time, where [`Scheduler::is_late`].
+    /// Returns the stall that ends now, if any. If [`Scheduler::is_late`], call it before judging anything by its time.
     pub fn observe(&mut self, now: Reading) -> Option<Stall> {
         let stall = self.clock.observe(now);
         self.end_stall(stall, now.monotonic)
@@ -29,17 +29,17 @@ impl Scheduler {
         self.clock.late_from().is_some_and(|late| late <= now)
     }
 
-    /// Returns real time as awake time, which the scheduler is told.
+    /// Converts real time to awake time, which the scheduler expects.
     pub fn awake(&self, real: Instant) -> Instant {
         self.clock.awake(real)
     }
 
-    /// Returns awake time as real time.
+    /// Converts awake time to real time.
     pub fn real(&self, awake: Instant) -> Instant {
         self.clock.real(awake)
     }
 
-    /// Servers count the time of a stall: pauses that they asked for end when they said.
+    /// Ends a stall. Servers count its time: pauses that they requested end when they said.
     fn end_stall(&mut self, stall: Option<Stall>, now: Instant) -> Option<Stall> {
         let stall = stall?;
         let now = self.awake(now);
@@ -54,7 +54,7 @@ impl Scheduler {
         Some(stall)
     }
 
-    /// Returns whether an attempt that has failed shows nothing about its host, since a stall came in between. After a long stall,
+    /// Returns whether a failed attempt shows nothing about its host, since a stall came in between. After a long stall,
     /// connections may be dead, which only a timeout shows.
     pub(super) fn is_excused(&self, attempt: &FinishedAttempt, now: Instant) -> bool {
         let Some(stall) = self.clock.last().filter(|_| attempt.end.error.is_some()) else { return false };
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pause_that_a_server_asked_for_ends_in_time_however_long_the_process_was_stopped_or_the_machine_suspended() {
+    fn a_requested_pause_ends_in_time_however_long_the_process_was_stopped_or_the_machine_suspended() {
         for suspends in [false, true] {
             let mut scene = Scene::new(rules());
             let (_, host) = scene.start().expect("nothing is limited");

@@ -18,12 +18,12 @@ pub(super) fn end(status: u16) -> AttemptEnd {
     AttemptEnd::responded(status)
 }
 
-/// An attempt that ended with this error and without a response head.
+/// Returns an attempt that ended with this error and without response headers.
 pub(in crate::schedule) fn silent(error: ErrorKind) -> AttemptEnd {
     AttemptEnd::failed(None, &Failure::new(error, ""))
 }
 
-/// An attempt at this row that can be repeated and has ended so.
+/// Returns an attempt at this row that can be repeated and has ended so.
 pub(super) fn attempt(row: &Row, started: Instant, end: AttemptEnd) -> FinishedAttempt {
     FinishedAttempt {
         end,
@@ -38,7 +38,13 @@ pub(super) fn attempt(row: &Row, started: Instant, end: AttemptEnd) -> FinishedA
     }
 }
 
-/// What becomes of a row that must not be retried.
+/// Evicts hosts as a worker does before it draws rows, and returns whether it may draw some.
+fn has_space_after_eviction(scheduler: &mut Scheduler, now: Instant) -> bool {
+    scheduler.evict_hosts(now);
+    scheduler.has_space_for_a_host()
+}
+
+/// Panics: the row must not be retried.
 pub(super) fn not_retried() -> Requeued {
     panic!("the row is not retried")
 }
@@ -51,7 +57,7 @@ pub(super) fn per_second(count: Option<u32>) -> Option<Rate> {
     count.map(|count| format!("{count}/s").parse().expect("a rate"))
 }
 
-/// What a driver does with the scheduler, one attempt after another.
+/// A driver of the scheduler, one attempt after another.
 struct Driver {
     scheduler: Scheduler,
     /// When all attempts begin.
@@ -86,7 +92,7 @@ impl Driver {
         self.scheduler.finish_attempt(host, || None, &attempt, || (row, host, None), self.now)
     }
 
-    /// Ends an attempt whose body goes on.
+    /// Ends an attempt whose body continues.
     fn end_head(&mut self, (row, host): (Row, Option<HostIndex>), end: AttemptEnd) -> Retry {
         let attempt = FinishedAttempt { body_continues: true, ..attempt(&row, self.began, end) };
         self.scheduler.finish_attempt(host, || None, &attempt, || (row, host, None), self.now)
@@ -94,7 +100,7 @@ impl Driver {
 }
 
 #[test]
-fn rows_of_a_throttled_host_wait_and_the_others_pass() {
+fn rows_of_a_throttled_host_wait_and_other_rows_pass() {
     let limits = Limits {
         concurrency_per_host: PerHost { each: Some(HostConcurrency::Fixed(1)), named: Vec::new() },
         ..Limits::default()
@@ -112,7 +118,7 @@ fn rows_of_a_throttled_host_wait_and_the_others_pass() {
 }
 
 #[test]
-fn a_host_that_asks_for_a_pause_gets_no_request_until_then_and_the_row_waits_without_a_lane() {
+fn a_paused_host_gets_no_request_until_the_pause_ends_and_the_row_waits_without_a_lane() {
     let mut driver = Driver::new(rules());
     (0..6).for_each(|ordinal| driver.offer(ordinal, "a"));
     driver.offer(6, "b");
@@ -126,7 +132,7 @@ fn a_host_that_asks_for_a_pause_gets_no_request_until_then_and_the_row_waits_wit
     driver.now += ms(1999);
     assert_eq!(Vec::<u64>::new(), driver.ordinals());
     driver.now += ms(2000) / 20;
-    // What was in flight before says nothing of how it is now.
+    // What was in flight before does not show the current state.
     for row in started {
         assert_eq!(Retry::No, driver.end(row, end(200), None));
     }
@@ -134,7 +140,7 @@ fn a_host_that_asks_for_a_pause_gets_no_request_until_then_and_the_row_waits_wit
 }
 
 #[test]
-fn a_row_that_is_not_sent_yet_when_its_host_asks_for_a_pause_comes_back_as_the_next_one() {
+fn an_unsent_row_whose_host_requests_a_pause_is_requeued_as_the_next_one() {
     let mut driver = Driver::new(rules());
     (0..3).for_each(|ordinal| driver.offer(ordinal, "a"));
     let mut started = driver.started();
@@ -153,7 +159,7 @@ fn a_row_that_is_not_sent_yet_when_its_host_asks_for_a_pause_comes_back_as_the_n
 }
 
 #[test]
-fn the_rows_of_a_host_that_refuses_everything_for_too_long_fail_and_the_others_go_on() {
+fn the_rows_of_a_host_that_refuses_everything_for_too_long_fail_and_other_rows_continue() {
     let mut driver = Driver::new(rules());
     (0..100).for_each(|ordinal| driver.offer(ordinal, "dead"));
     let refused = silent(ErrorKind::Connect);
@@ -270,7 +276,8 @@ fn names_that_lead_to_one_address_share_its_limit_where_hosts_are_addresses() {
         driver.offer(ordinal, host);
     }
     assert_eq!(vec![2], driver.ordinals(), "nothing is known of the others");
-    let names: Vec<_> = std::iter::from_fn(|| driver.scheduler.name_to_look_up()).map(|(name, _)| name).collect();
+    let names: Vec<_> =
+        std::iter::from_fn(|| driver.scheduler.next_hostname_to_resolve()).map(|(name, _)| name).collect();
     assert_eq!(["a", "b", "none"].map(Box::<str>::from).to_vec(), names);
     let address = Some("192.0.2.1".parse().expect("an address"));
     for (name, address) in [("b", address), ("a", address), ("none", None)] {
@@ -283,7 +290,7 @@ fn names_that_lead_to_one_address_share_its_limit_where_hosts_are_addresses() {
 }
 
 #[test]
-fn a_table_full_of_hosts_is_looked_at_again_although_nothing_else_happens() {
+fn a_full_table_of_hosts_is_swept_again_although_nothing_else_happens() {
     for (rate_per_host, status) in [(Some(10), 200), (None, 503)] {
         let limits = Limits {
             rate_per_host: PerHost { each: per_second(rate_per_host), named: Vec::new() },
@@ -293,10 +300,10 @@ fn a_table_full_of_hosts_is_looked_at_again_although_nothing_else_happens() {
         let mut driver = Driver::new(Rules { limits, retrying, ..rules() });
         driver.scheduler =
             Scheduler::bounded(driver.scheduler.rules().clone(), true, 7, driver.now, (1000, usize::MAX, 2));
-        // As many as make a host that refuses everything one that is only probed.
+        // As many failures as make the scheduler probe a host that refuses everything.
         (0..60).for_each(|ordinal| driver.offer(ordinal, if ordinal % 2 == 0 { "a" } else { "b" }));
         let mut turns = 0;
-        while !driver.scheduler.is_empty() || !driver.scheduler.make_room_for_a_host(driver.now) {
+        while !driver.scheduler.is_empty() || !has_space_after_eviction(&mut driver.scheduler, driver.now) {
             turns += 1;
             assert!(turns < 10_000);
             match driver.scheduler.next(driver.now) {
@@ -348,7 +355,7 @@ fn a_host_that_failed_once_and_gets_no_more_requests_is_forgotten() {
 }
 
 #[test]
-fn rows_start_in_their_order_again_when_their_host_goes_on_responding() {
+fn rows_start_in_their_order_again_when_their_host_keeps_responding() {
     let concurrency_per_host = PerHost { each: Some(HostConcurrency::Fixed(1)), named: Vec::new() };
     let hour = Duration::from_hours(1);
     let mut driver = Driver::new(Rules {
@@ -373,20 +380,20 @@ fn rows_start_in_their_order_again_when_their_host_goes_on_responding() {
 }
 
 #[test]
-fn a_name_is_looked_up_whose_first_row_was_cancelled() {
+fn a_hostname_is_looked_up_although_its_first_row_was_cancelled() {
     let limits = Limits { rate: per_second(Some(5)), limit_by: LimitBy::Address, ..Limits::default() };
     let mut driver = Driver::new(Rules { limits, ..rules() });
     driver.offer(0, "a");
     driver.offer(1, "b");
     assert!(driver.scheduler.cancel_waiting(0, driver.now));
     for (ordinal, name) in [(2, "b"), (3, "a")] {
-        assert_eq!(Some(name.into()), driver.scheduler.name_to_look_up().map(|(name, _)| name));
+        assert_eq!(Some(name.into()), driver.scheduler.next_hostname_to_resolve().map(|(name, _)| name));
         driver.offer(ordinal + 1, "a");
     }
 }
 
 #[test]
-fn a_row_whose_deadline_passes_on_its_way_says_that_it_waited_there() {
+fn a_row_whose_deadline_passes_while_it_waits_reports_where_it_waited() {
     let limits =
         Limits { rate_per_host: PerHost { named: Vec::new(), each: per_second(Some(1)) }, ..Limits::default() };
     let retrying = Retrying { deadline: Some(ms(500)), ..Retrying::default() };
@@ -414,7 +421,7 @@ fn a_row_that_could_not_be_retried_before_its_deadline_ends_with_the_response_th
 }
 
 #[test]
-fn what_a_head_says_of_its_host_is_heard_while_the_body_goes_on() {
+fn headers_are_evidence_about_their_host_while_the_body_continues() {
     let mut driver = Driver::new(rules());
     driver.offer(0, "a");
     let first = driver.started().remove(0);
@@ -422,9 +429,9 @@ fn what_a_head_says_of_its_host_is_heard_while_the_body_goes_on() {
     driver.now += ms(2000);
     driver.began = driver.now;
     (1..5).for_each(|ordinal| driver.offer(ordinal, "a"));
-    let again = driver.started();
-    assert_eq!(1, again.len(), "after a pause, one is in flight");
-    let (row, host) = again.into_iter().next().expect("one");
+    let next = driver.started();
+    assert_eq!(1, next.len(), "after a pause, one is in flight");
+    let (row, host) = next.into_iter().next().expect("one");
     driver.now += ms(1);
     assert_eq!(Retry::No, driver.end_head((row, host), end(200)));
     let second = driver.started();
@@ -434,7 +441,7 @@ fn what_a_head_says_of_its_host_is_heard_while_the_body_goes_on() {
 }
 
 #[test]
-fn a_response_whose_body_goes_on_stays_in_flight_unless_the_row_is_retried() {
+fn a_response_whose_body_continues_stays_in_flight_unless_the_row_is_retried() {
     let concurrency_per_host = PerHost { each: Some(HostConcurrency::Fixed(1)), named: Vec::new() };
     let limits = Limits { concurrency_per_host, ..Limits::default() };
     let retrying = Retrying { retries: 1, delay: ms(10), ..Retrying::default() };
@@ -443,9 +450,9 @@ fn a_response_whose_body_goes_on_stays_in_flight_unless_the_row_is_retried() {
     let first = driver.started().remove(0);
     assert!(matches!(driver.end_head(first, end(503)), Retry::At(_)));
     driver.now += ms(100);
-    let again = driver.started();
-    assert_eq!(vec![0], again.iter().map(|(row, _)| row.ordinal).collect::<Vec<_>>());
-    let (row, host) = again.into_iter().next().expect("one");
+    let next = driver.started();
+    assert_eq!(vec![0], next.iter().map(|(row, _)| row.ordinal).collect::<Vec<_>>());
+    let (row, host) = next.into_iter().next().expect("one");
     assert_eq!(Retry::No, driver.end_head((row, host), end(503)));
     assert_eq!(Vec::<u64>::new(), driver.ordinals(), "its body goes on");
     driver.scheduler.release(host.expect("a host"), driver.now);

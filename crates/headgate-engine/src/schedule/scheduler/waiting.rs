@@ -1,4 +1,4 @@
-//! How rows come to wait under their hosts, and how they leave without an attempt.
+//! How rows begin to wait under their hosts, and how they leave without an attempt.
 
 use std::net::IpAddr;
 use std::time::Instant;
@@ -11,8 +11,8 @@ use crate::model::row::{Before, Row};
 use crate::schedule::host_queue::{HostQueue, WaitingRow};
 
 impl Scheduler {
-    /// Takes over a row that was drawn, or whose attempt was redirected: that one starts before rows that had no attempt yet.
-    /// `name`: the host that it goes to; `None`: it can't be sent to any.
+    /// Accepts a row that was drawn, or whose attempt was redirected: that one starts before rows that had no attempt yet.
+    /// `name`: its host; `None`: it can't be sent to any.
     pub fn offer(&mut self, mut row: Row, name: Option<&str>, now: Instant) {
         if self.is_stopped {
             return;
@@ -39,17 +39,18 @@ impl Scheduler {
         }
     }
 
-    /// Returns the next name whose address is to be found, and a URL that leads there: [`Scheduler::found_address`] has to follow.
-    pub fn name_to_look_up(&mut self) -> Option<(Box<str>, Box<str>)> {
-        self.addresses.next_to_look_up()
+    /// Returns the next hostname to look up, and a URL with it: the caller must report the result by
+    /// [`Scheduler::found_address`].
+    pub fn next_hostname_to_resolve(&mut self) -> Option<(Box<str>, Box<str>)> {
+        self.addresses.next_to_resolve()
     }
 
-    /// Returns whether there is such a name.
-    pub fn has_names_to_look_up(&self) -> bool {
-        self.addresses.has_names_to_look_up()
+    /// Returns whether there is such a hostname.
+    pub fn has_hostnames_to_resolve(&self) -> bool {
+        self.addresses.has_hostnames_to_resolve()
     }
 
-    /// Notes that the address of a name was found; `None`: there is none.
+    /// Records the address of a hostname; `None`: there is none.
     pub fn found_address(&mut self, name: &str, address: Option<IpAddr>, now: Instant) {
         let key = address.map_or_else(|| name.into(), |address| address.to_string());
         for row in self.addresses.found(name, address) {
@@ -65,28 +66,28 @@ impl Scheduler {
             host.deferred -= 1;
             self.deferred -= 1;
         }
-        let turn = self.take_turn();
+        let turn = self.next_turn_number();
         let others = self.hosts.at(index).waiting();
         if self.is_refused(index, others, now) {
             self.fail_down(index, row, now);
         } else {
-            self.make_room_if_full(now);
+            self.defer_if_full(now);
             self.enqueue(index, WaitingRow { turn, row });
         }
         self.settle(index, now);
     }
 
-    fn take_turn(&mut self) -> u64 {
+    fn next_turn_number(&mut self) -> u64 {
         self.next_turn += 1;
         self.next_turn - 1
     }
 
-    /// Returns whether a row of this host fails without an attempt, where so many others of it wait: one at a time may probe
-    /// whether the host is well again.
+    /// Returns whether a row of this host fails without an attempt, while `others` more of its rows wait: one at a time may
+    /// probe whether the host is healthy again.
     pub(super) fn is_refused(&mut self, index: HostIndex, others: u64, now: Instant) -> bool {
         let view = self.network.view(&self.rules.retrying);
         let host = self.hosts.at(index);
-        let may_probe = || host.breaker.as_ref().is_some_and(|breaker| breaker.may_be_asked(now));
+        let may_probe = || host.breaker.as_ref().is_some_and(|breaker| breaker.may_send(now));
         host.is_down(view, now) && !(others == 0 && host.in_flight == 0 && may_probe())
     }
 
@@ -114,8 +115,8 @@ impl Scheduler {
     }
 
     /// Defers rows of the hosts that have more than their share, if the look-ahead is full.
-    fn make_room_if_full(&mut self, now: Instant) {
-        if !self.look_ahead.may_make_room() {
+    fn defer_if_full(&mut self, now: Instant) {
+        if !self.look_ahead.can_defer_more() {
             return;
         }
         let hosts = self.hosts.iter().filter(|host| host.waiting() > 0).count();
@@ -123,10 +124,11 @@ impl Scheduler {
         for index in self.hosts.indices() {
             let Some(host) = self.hosts.get(index) else { continue };
             let share = self.look_ahead.share();
-            // Half of it is for rows that had no attempt yet: retries are a part of them, and go with them.
+            // Half of the share is for rows that had no attempt yet: retries are taken from them, and are deferred with
+            // them.
             let retries = host.retries.len().saturating_sub(share / 2);
             let retries = (0..retries).map_while(|_| host.retries.pop_last().map(|(_, row)| row));
-            let retries: Vec<Row> = retries.take(self.look_ahead.room_for_before()).collect();
+            let retries: Vec<Row> = retries.take(self.look_ahead.retried_capacity()).collect();
             let kept = host.new_rows.len().min(share.saturating_sub(host.retries.len()).max(share.div_ceil(2)));
             let new_rows = host.new_rows.split_off(kept).into_iter().map(|waiting| waiting.row);
             for row in new_rows.chain(retries) {
@@ -137,7 +139,7 @@ impl Scheduler {
                 self.settle(index, now);
             }
         }
-        self.look_ahead.has_made_room();
+        self.look_ahead.end_deferring();
         self.weigh_all();
     }
 
@@ -145,29 +147,30 @@ impl Scheduler {
         if let Some(index) = self.hosts.find(name) {
             return index;
         }
-        self.make_room_for_a_host(now);
+        self.evict_hosts(now);
         let mut host = HostQueue::new(name, &self.rules.limits, self.rules.concurrency, now);
         host.responded_earlier = self.responded_earlier.contains(name);
         self.hosts.insert(host)
     }
 
-    /// Prepares for deferred rows that are read again: each host has a share of the room.
+    /// Prepares for deferred rows that are read again: each host has a share of the capacity.
     pub fn begin_rereading(&mut self) {
         let hosts = self.hosts.iter().filter(|host| host.deferred > 0 || !host.new_rows.is_empty()).count();
         self.look_ahead.divide(hosts);
         self.weigh_all();
     }
 
-    /// Forgets idle hosts where there are too many. Returns whether there is room for another one: otherwise no rows are to be
-    /// drawn.
-    pub fn make_room_for_a_host(&mut self, now: Instant) -> bool {
-        let mut forgotten = 0;
-        let has_room = self.hosts.make_room(now, &mut forgotten);
-        self.unhealthy -= forgotten;
-        has_room
+    /// Evicts idle hosts if there are too many.
+    pub fn evict_hosts(&mut self, now: Instant) {
+        self.unhealthy -= self.hosts.evict(now);
     }
 
-    /// Has a row wait for its next attempt until `due`; `first`: when its first attempt began.
+    /// Returns whether there is space for another host: otherwise no rows may be drawn.
+    pub fn has_space_for_a_host(&self) -> bool {
+        self.hosts.has_space()
+    }
+
+    /// Lets a row wait for its next attempt until `due`; `first`: when its first attempt began.
     pub(super) fn enqueue_retry(
         &mut self,
         mut row: Row,
@@ -191,19 +194,19 @@ impl Scheduler {
             self.fail_down(index, row, now);
             return;
         }
-        self.make_room_if_full(now);
-        if self.look_ahead.is_full() && self.look_ahead.has_room_for_before() {
+        self.defer_if_full(now);
+        if self.look_ahead.is_full() && self.look_ahead.can_defer_retried() {
             self.defer(index, &row);
         } else {
-            let turn = self.take_turn();
+            let turn = self.next_turn_number();
             self.look_ahead.enters(&row);
             self.hosts.at(index).retries.insert((due, turn), row);
         }
         self.settle(index, now);
     }
 
-    /// Takes back a row that was started and not sent, if its host has asked for a pause meanwhile: it is the next one of its
-    /// host. `name`: the host, where it was started without the scheduler. Returns whether it was taken back.
+    /// Requeues a row that was started and not sent, if its host has requested a pause meanwhile: it is the next one of its
+    /// host. `name`: the host, if it was started without the scheduler. Returns whether it was requeued.
     pub fn requeue_unsent(
         &mut self,
         started_for: Option<HostIndex>,
@@ -240,13 +243,13 @@ impl Scheduler {
 
     fn fail_down(&mut self, index: HostIndex, row: Row, now: Instant) {
         let host = self.hosts.at(index);
-        let asked_for_too_much = host.breaker.as_ref().is_some_and(|breaker| breaker.asked_for_too_much(now));
-        self.failing.push_back((row, host_down(asked_for_too_much)));
+        let pause_exceeds_limit = host.breaker.as_ref().is_some_and(|breaker| breaker.pause_exceeds_limit(now));
+        self.failing.push_back((row, host_down(pause_exceeds_limit)));
     }
 
-    /// Fails all rows that wait for a host.
+    /// Fails all waiting rows of a host.
     pub(super) fn fail_all_of(&mut self, index: HostIndex, now: Instant) {
-        for row in self.hosts.at(index).take_all() {
+        for row in self.hosts.at(index).drain() {
             self.look_ahead.leaves(&row);
             self.fail_down(index, row, now);
         }
@@ -261,7 +264,7 @@ impl Scheduler {
         self.failing.push_back((row, Failure::new(ErrorKind::Cancelled, why)));
     }
 
-    /// Cancels a row that waits here. Returns whether there is one.
+    /// Cancels a row that waits here, and returns whether there was one.
     pub fn cancel_waiting(&mut self, ordinal: u64, now: Instant) -> bool {
         let mut found = self.addresses.remove(ordinal);
         let mut hosts = self.hosts.indices();

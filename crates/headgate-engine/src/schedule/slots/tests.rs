@@ -43,7 +43,7 @@ fn rows_are_drawn_by_an_eighth_of_the_lanes_and_only_where_none_is_left() {
 }
 
 #[test]
-fn it_has_ended_when_the_input_has_and_nothing_is_in_flight() {
+fn a_worker_ends_when_the_input_has_ended_and_nothing_is_in_flight() {
     let now = Instant::now();
     let mut slots = Slots::new(2);
     slots.offer([row(0)]);
@@ -55,7 +55,7 @@ fn it_has_ended_when_the_input_has_and_nothing_is_in_flight() {
 }
 
 #[test]
-fn stopping_leaves_what_has_not_started_and_gives_the_rest_its_time() {
+fn a_stop_leaves_unstarted_rows_undone_and_lets_the_rest_finish() {
     let start = Instant::now();
     let at = |seconds| start + Duration::from_secs(seconds);
     let mut slots = Slots::new(2);
@@ -63,7 +63,7 @@ fn stopping_leaves_what_has_not_started_and_gives_the_rest_its_time() {
     assert_eq!(Some(0), ordinal_started(slots.next(at(0))));
     assert_eq!(Some(1), ordinal_started(slots.next(at(0))));
     slots.stop(at(10));
-    assert!(slots.take_drawn().is_empty());
+    assert!(slots.drain_drawn().is_empty());
     assert_eq!(Decision::WaitUntil(at(10)), slots.next(at(1)));
     slots.stop(at(20));
     assert_eq!(Decision::WaitUntil(at(10)), slots.next(at(2)), "never longer");
@@ -125,7 +125,7 @@ fn events() -> impl Strategy<Value = Vec<Event>> {
 proptest! {
     /// The model: sets of ordinals, and a time.
     #[test]
-    fn every_row_comes_out_once_and_never_more_than_the_lanes_hold(lanes in 1..6_usize, events in events()) {
+    fn every_row_comes_out_once_and_never_more_than_there_are_lanes(lanes in 1..6_usize, events in events()) {
         let start = Instant::now();
         let at = |seconds: u64| start + Duration::from_secs(seconds);
         let mut slots = Slots::new(lanes);
@@ -156,9 +156,9 @@ proptest! {
                     input_ended = true;
                 }
                 Event::Stop(seconds) => {
-                    let asked = now + u64::from(seconds);
-                    slots.stop(at(asked));
-                    until = Some(until.map_or(asked, |earlier| earlier.min(asked)));
+                    let stop_at = now + u64::from(seconds);
+                    slots.stop(at(stop_at));
+                    until = Some(until.map_or(stop_at, |earlier| earlier.min(stop_at)));
                     waiting.clear();
                 }
                 Event::Wait(seconds) => now += u64::from(seconds),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::cell::{Cell, Output};
 use super::form::{self, FormTemplate};
 use super::header;
-use super::json::{JsonTemplate, JsonTrouble};
+use super::json::{JsonError, JsonTemplate};
 use super::multipart::MultipartTemplate;
 use super::parse::{Placeholder, Template};
 use super::url::UrlTemplate;
@@ -19,45 +19,45 @@ use crate::model::options::{SaveFormat, SourceOptions};
 use crate::model::reason::Reason;
 use crate::model::row::{BodyPiece, Row, RowBody, RowExtra};
 use crate::model::saved::SaveAs;
-use crate::source::cells::{Place, add_defect, defect_row, is_never_of_row, url_row};
+use crate::source::cells::{Position, add_defect, defect_row, is_never_of_row, url_row};
 use crate::source::save_to::SaveTo;
 use crate::source::upload_root;
 
-/// A body that is made of columns is no longer.
+/// The longest body that is made of columns.
 const MAX_BODY_BYTES: usize = 64 * 1024 * 1024;
 
 const IF_NONE_MATCH: &str = "if-none-match";
 const IF_MODIFIED_SINCE: &str = "if-modified-since";
 
-/// The columns that an input has.
+/// The columns of an input.
 pub(in crate::source) trait Named {
-    /// Whether it is known to have a column of this name.
+    /// Returns whether the input is known to have a column of this name.
     fn has(&self, column: &str) -> bool;
 
-    /// Where a column stands that this option needs.
+    /// Returns the index of a column that this option needs.
     ///
     /// # Errors
-    /// It isn't there, or there twice.
-    fn place(&mut self, column: &str, option: OptionName) -> Result<usize, JobError>;
+    /// The column is missing, or occurs twice.
+    fn position(&mut self, column: &str, option: OptionName) -> Result<usize, JobError>;
 }
 
-/// What of the requests is made of columns.
+/// The parts of requests that are made of columns.
 #[derive(Debug)]
 pub(in crate::source) struct RequestTemplates {
-    /// Where the columns stand whose values are needed, each once: a placeholder's slot is an index of this.
+    /// The indices of the columns that are needed, each once: a placeholder's slot is an index of this.
     pub(in crate::source) columns: Vec<usize>,
     url: Option<UrlTemplate>,
     headers: Vec<(Box<str>, Template)>,
-    /// Those that are credentials.
+    /// Headers that are credentials.
     credentials: Vec<(Box<str>, Template)>,
     if_none_match: Option<Placeholder>,
     if_modified_since: Option<Placeholder>,
     body: Option<Body>,
-    /// What it is, where it is the same for all rows.
+    /// Its content type, if it is the same for all rows.
     body_type: Option<Arc<str>>,
-    /// What the file with the answer's body is called, if it is saved.
+    /// The name of the file of the response's body, if it is saved.
     save_to: Option<SaveTo>,
-    /// What that must have.
+    /// The checksum that the body must have.
     checksum: Option<Placeholder>,
     /// The number of the first row of the file, among those of all files.
     first_row: u64,
@@ -68,15 +68,15 @@ enum Body {
     Json(JsonTemplate),
     Form(FormTemplate),
     Multipart(MultipartTemplate),
-    /// With its path, below this directory.
+    /// A file's path, below this directory.
     File(Template, Arc<Path>),
 }
 
 impl RequestTemplates {
-    /// `None`: nothing is made of columns.
+    /// Returns `None` if no part is made of columns.
     ///
     /// # Errors
-    /// `Usage`, naming the option: a text that is no such template. Those of `named`.
+    /// `Usage`, naming the option: an invalid template. Those of `named`.
     pub(in crate::source) fn new(options: &SourceOptions, named: &mut dyn Named) -> Result<Option<Self>, JobError> {
         let mut binder = Binder { named, columns: Vec::new() };
         let url = options.url.as_ref().map(|text| binder.url(text)).transpose()?;
@@ -117,26 +117,26 @@ impl RequestTemplates {
         Ok(is_used.then_some(made))
     }
 
-    /// The rows come behind so many of other files.
-    pub(in crate::source) fn begin_behind(&mut self, rows: u64) {
+    /// Sets how many rows of earlier files precede this file.
+    pub(in crate::source) fn set_first_row(&mut self, rows: u64) {
         self.first_row = rows;
     }
 
-    /// Whether rows have no other URL.
+    /// Returns whether all URLs are made of columns.
     pub(in crate::source) fn make_urls(&self) -> bool {
         self.url.is_some()
     }
 
-    /// Whether rows have no other body.
+    /// Returns whether all bodies are made of columns.
     pub(in crate::source) fn make_bodies(&self) -> bool {
         self.body.is_some()
     }
 
-    /// The row with these values, if its URL is made of them.
-    pub(in crate::source) fn row(&self, ordinal: u64, place: Place, cells: &[Cell<'_>]) -> Row {
+    /// Returns the row with these values, if its URL is made of them.
+    pub(in crate::source) fn row(&self, ordinal: u64, position: Position, cells: &[Cell<'_>]) -> Row {
         match self.url(cells) {
-            Ok(url) => url_row(ordinal, place, url.as_bytes()),
-            Err(trouble) => defect_row(ordinal, place, trouble),
+            Ok(url) => url_row(ordinal, position, url.as_bytes()),
+            Err(reason) => defect_row(ordinal, position, reason),
         }
     }
 
@@ -147,14 +147,14 @@ impl RequestTemplates {
         }
     }
 
-    /// Puts headers and the body that are made of these values in place of the row's own.
-    pub(in crate::source) fn fill(&self, row: &mut Row, place: Place, cells: &[Cell<'_>]) {
+    /// Replaces the row's own headers and body by those that are made of these values.
+    pub(in crate::source) fn fill(&self, row: &mut Row, position: Position, cells: &[Cell<'_>]) {
         let ordinal = self.first_row + row.ordinal;
         let extra = row.extra.get_or_insert_default();
         if extra.defect.is_none()
-            && let Err(trouble) = self.fill_extra(extra, ordinal, cells)
+            && let Err(reason) = self.fill_extra(extra, ordinal, cells)
         {
-            add_defect(row, place, trouble);
+            add_defect(row, position, reason);
         }
     }
 
@@ -195,7 +195,7 @@ impl RequestTemplates {
     }
 }
 
-/// The value of a column that may have none. An empty one is none.
+/// Returns the value of a column, or `None` if it is null or empty.
 fn optional<'a>(placeholder: Option<&'a Placeholder>, cells: &'a [Cell<'a>]) -> Result<Option<&'a [u8]>, Reason> {
     let value = placeholder.map(|placeholder| placeholder.cell(cells).bytes()).transpose()?.flatten();
     Ok(value.filter(|value| !value.is_empty()))
@@ -214,7 +214,7 @@ impl Body {
         }
     }
 
-    /// The body of a row with what it is, where that is the row's own.
+    /// Returns the body of a row, and its content type where the row determines it.
     fn render(&self, row: u64, cells: &[Cell<'_>]) -> Result<(RowBody, Option<Arc<str>>), Reason> {
         let mut out = Output::new("the body", MAX_BODY_BYTES);
         match self {
@@ -234,7 +234,7 @@ impl Body {
     }
 }
 
-/// Parses templates, and notes which columns they need.
+/// Parses templates, and collects the columns that they need.
 struct Binder<'a> {
     named: &'a mut dyn Named,
     columns: Vec<usize>,
@@ -242,7 +242,7 @@ struct Binder<'a> {
 
 impl Binder<'_> {
     fn url(&mut self, text: &str) -> Result<UrlTemplate, JobError> {
-        let refused = |trouble: Message| refused(OptionName::Url, trouble);
+        let refused = |reason: Message| refused(OptionName::Url, reason);
         let mut template = Template::parse(text).map_err(|error| refused(error.to_string().into()))?;
         self.bind(&mut template, OptionName::Url)?;
         UrlTemplate::new(&template).map_err(refused)
@@ -255,7 +255,7 @@ impl Binder<'_> {
     }
 
     fn header(&mut self, name: &str, text: &str) -> Result<(Box<str>, Template), JobError> {
-        let refused = |trouble: Message| refused(OptionName::HeaderTemplates, message!("{name}: ", trouble));
+        let refused = |reason: Message| refused(OptionName::HeaderTemplates, message!("{name}: ", reason));
         if is_never_of_row(name) {
             return Err(refused("a row can't choose this header".into()));
         }
@@ -269,9 +269,9 @@ impl Binder<'_> {
         let templates = &options.templates;
         if let Some(document) = &templates.json {
             let json = JsonTemplate::new(document, |template| self.bind(template, OptionName::Json));
-            return json.map(|json| Some(Body::Json(json))).map_err(|trouble| match trouble {
-                JsonTrouble::Document(trouble) => refused(OptionName::Json, trouble),
-                JsonTrouble::Binding(error) => error,
+            return json.map(|json| Some(Body::Json(json))).map_err(|reason| match reason {
+                JsonError::Document(reason) => refused(OptionName::Json, reason),
+                JsonError::Binding(error) => error,
             });
         }
         if !templates.data_urlencode.is_empty() {
@@ -293,7 +293,7 @@ impl Binder<'_> {
         file.transpose()
     }
 
-    /// Of a field messages tell the number: it may be a secret.
+    /// Messages have the number of a field and not its text, which may be a secret.
     fn field(
         &mut self,
         index: usize,
@@ -302,7 +302,7 @@ impl Binder<'_> {
         add: impl FnOnce(&Template) -> Result<(), Message>,
     ) -> Result<(), JobError> {
         let number = index + 1;
-        let refused = |trouble: Message| refused(option, message!("field {number}: ", trouble));
+        let refused = |reason: Message| refused(option, message!("field {number}: ", reason));
         let mut template = Template::parse(text).map_err(|error| refused(error.to_string().into()))?;
         self.bind(&mut template, option)?;
         add(&template).map_err(refused)
@@ -314,7 +314,7 @@ impl Binder<'_> {
 
     fn find(&mut self, placeholder: &mut Placeholder, option: OptionName) -> Result<usize, JobError> {
         if placeholder.column != placeholder.written && self.named.has(&placeholder.written) {
-            placeholder.take_as_written();
+            placeholder.use_written_name();
         }
         self.slot(&placeholder.column, option)
     }
@@ -328,19 +328,19 @@ impl Binder<'_> {
     }
 
     fn slot(&mut self, column: &str, option: OptionName) -> Result<usize, JobError> {
-        let place = self.named.place(column, option)?;
-        Ok(self.columns.iter().position(|each| *each == place).unwrap_or_else(|| {
-            self.columns.push(place);
+        let position = self.named.position(column, option)?;
+        Ok(self.columns.iter().position(|each| *each == position).unwrap_or_else(|| {
+            self.columns.push(position);
             self.columns.len() - 1
         }))
     }
 }
 
-fn refused(option: OptionName, trouble: Message) -> JobError {
-    JobError::usage(message!(option, ": ", trouble))
+fn refused(option: OptionName, reason: Message) -> JobError {
+    JobError::usage(message!(option, ": ", reason))
 }
 
-/// Names of any columns: for what can be told of templates before an input is open.
+/// Accepts any column, to check templates before an input is open.
 pub(in crate::source) struct AnyNames;
 
 impl Named for AnyNames {
@@ -348,7 +348,7 @@ impl Named for AnyNames {
         false
     }
 
-    fn place(&mut self, _column: &str, _option: OptionName) -> Result<usize, JobError> {
+    fn position(&mut self, _column: &str, _option: OptionName) -> Result<usize, JobError> {
         Ok(0)
     }
 }

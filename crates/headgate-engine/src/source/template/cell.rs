@@ -1,4 +1,4 @@
-//! The values of a row that templates take.
+//! The values of a row that templates use.
 
 use std::borrow::Cow;
 
@@ -10,22 +10,22 @@ use crate::model::reason::Reason;
 pub enum Cell<'a> {
     Null,
     Text(Cow<'a, [u8]>),
-    /// What is no text, as JSON.
+    /// A value that is not text, as JSON.
     Json(Cow<'a, str>),
-    /// It can't be read, or is a number that JSON can't hold.
+    /// The value can't be read, or is a number that JSON can't hold.
     Unfit(Reason),
 }
 
 impl<'a> Cell<'a> {
-    /// Of a form that has no nulls: an empty one is read as null, as most readers do.
+    /// Returns a value of a form without nulls: an empty one is read as null, as in most readers.
     pub fn of_text(text: &'a [u8]) -> Self {
         if text.is_empty() { Self::Null } else { Self::Text(text.into()) }
     }
 
-    /// As it stands, JSON as its text. `None`: it is null.
+    /// Returns the value as it is, JSON as its text, or `None` if it is null.
     ///
     /// # Errors
-    /// Why it can't be read.
+    /// Why the value can't be read.
     pub fn bytes(&self) -> Result<Option<&[u8]>, Reason> {
         match self {
             Self::Null => Ok(None),
@@ -37,15 +37,15 @@ impl<'a> Cell<'a> {
 }
 
 impl Placeholder {
-    /// Its cell among those of a row.
+    /// Returns its cell among those of a row.
     pub fn cell<'a>(&self, cells: &'a [Cell<'a>]) -> &'a Cell<'a> {
         cells.get(self.slot).unwrap_or(&Cell::Null)
     }
 
-    /// What stands there, before it is encoded: the value as it is, or the default.
+    /// Returns the value or the default, before it is encoded.
     ///
     /// # Errors
-    /// There is no value, and no default; or it can't be read.
+    /// There is no value and no default, or the value can't be read.
     pub fn bytes<'a>(&'a self, cells: &'a [Cell<'a>]) -> Result<&'a [u8], Reason> {
         let value = self.cell(cells).bytes()?;
         let value = value.or(self.default.as_deref().map(str::as_bytes));
@@ -54,10 +54,10 @@ impl Placeholder {
 }
 
 impl Template {
-    /// Renders it into `out`, each value as `encode` puts it there.
+    /// Renders the template into `out`; `encode` writes each value.
     ///
     /// # Errors
-    /// A value that is missing, or can't be read or encoded; or it is too long.
+    /// A value is missing, can't be read or can't be encoded, or the result is too long.
     pub(super) fn render<'a>(
         &'a self,
         cells: &'a [Cell<'a>],
@@ -71,43 +71,43 @@ impl Template {
     }
 }
 
-/// What is rendered, up to a bound: values can be of any length.
+/// Rendered bytes, up to a bound: values can be of any length.
 #[derive(Debug)]
 pub(super) struct Output {
     pub(super) bytes: Vec<u8>,
     /// Bytes that were taken out.
-    taken: usize,
+    removed: usize,
     max: usize,
     what: &'static str,
 }
 
 impl Output {
-    /// `what` it is, in words.
+    /// `what` names the output in messages.
     pub(super) fn new(what: &'static str, max: usize) -> Self {
-        Self { bytes: Vec::new(), taken: 0, max, what }
+        Self { bytes: Vec::new(), removed: 0, max, what }
     }
 
     pub(super) fn push(&mut self, bytes: &[u8]) -> Result<(), Reason> {
-        self.check_room(bytes.len())?;
+        self.check_fits(bytes.len())?;
         self.bytes.extend_from_slice(bytes);
         Ok(())
     }
 
-    /// What there is, which goes on counting.
+    /// Takes the bytes out, which still count.
     pub(super) fn take(&mut self) -> Vec<u8> {
-        self.taken += self.bytes.len();
+        self.removed += self.bytes.len();
         std::mem::take(&mut self.bytes)
     }
 
-    /// Another one with the room that this one has left.
+    /// Returns another output, limited to the bytes that are left in this one.
     pub(super) fn like(&self) -> Self {
-        Self { bytes: Vec::new(), taken: self.taken + self.bytes.len(), ..*self }
+        Self { bytes: Vec::new(), removed: self.removed + self.bytes.len(), ..*self }
     }
 
     /// # Errors
-    /// So many bytes more would be too many.
-    pub(super) fn check_room(&self, more: usize) -> Result<(), Reason> {
-        if more > self.max.saturating_sub(self.taken + self.bytes.len()) {
+    /// `more` bytes would be too many.
+    pub(super) fn check_fits(&self, more: usize) -> Result<(), Reason> {
+        if more > self.max.saturating_sub(self.removed + self.bytes.len()) {
             return Err(format!("{} is longer than {} bytes", self.what, self.max).into());
         }
         Ok(())
@@ -115,7 +115,7 @@ impl Output {
 }
 
 /// # Errors
-/// The value of this column is no UTF-8.
+/// The value of this column is not UTF-8.
 pub(super) fn text<'a>(placeholder: &Placeholder, value: &'a [u8]) -> Result<&'a str, Reason> {
     std::str::from_utf8(value).map_err(|error| {
         let reason = Reason::new(format!("the column {:?} is not UTF-8", placeholder.column));

@@ -1,4 +1,4 @@
-//! A column of a Parquet file as cells: text, bytes, UUIDs, dates and times as text, and what else there is as JSON.
+//! A column of a Parquet file as cells: text, bytes, UUIDs, dates and times as text, and other types as JSON.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -16,27 +16,27 @@ use crate::model::reason::Reason;
 use crate::parts::time::in_utc;
 use crate::source::header_column::byte_column;
 
-/// What the formatter writes in place of a date that no calendar reaches.
+/// What the formatter writes for a date beyond the calendar.
 const NO_DATE: &[u8] = b"\"ERROR";
 
 pub(in crate::source) enum CellColumn {
     Bytes(BinaryViewArray),
-    /// Text of which the file says that it is JSON, with the name of the column.
+    /// Text that the file declares as JSON, with the name of the column.
     Json(String, BinaryViewArray),
     Encoded(Box<EncodedColumn>),
 }
 
-/// The values of a record batch, encoded all at once.
+/// The values of a record batch, all encoded in advance.
 pub(in crate::source) struct EncodedColumn {
     name: String,
     json: Vec<u8>,
-    /// Where each lies; `None`: it is null. Or what it has that can't be encoded.
+    /// The range of each value, or `None` for null, or what makes the value impossible to encode.
     values: Vec<Result<Option<Range<usize>>, &'static str>>,
 }
 
 impl CellColumn {
     /// # Errors
-    /// JSON can't hold what has this type.
+    /// JSON can't hold this type.
     pub(in crate::source) fn new(field: &FieldRef, array: &ArrayRef) -> Result<Self, ArrowError> {
         let is = |name: &str| field.extension_type_name() == Some(name);
         if is(Uuid::NAME)
@@ -84,12 +84,12 @@ impl CellColumn {
 impl EncodedColumn {
     fn cell(&self, row: usize) -> Cell<'_> {
         let name = &self.name;
-        let unfit = |trouble: &str| Cell::Unfit(Reason::new(format!("the column {name:?} has {trouble}")));
+        let unfit = |reason: &str| Cell::Unfit(Reason::new(format!("the column {name:?} has {reason}")));
         match &self.values[row] {
             Ok(None) => Cell::Null,
-            Err(trouble) => unfit(trouble),
+            Err(reason) => unfit(reason),
             Ok(Some(range)) => match std::str::from_utf8(&self.json[range.clone()]) {
-                // A date or time: nothing in it is escaped.
+                // A date or time: it has no escapes.
                 Ok(json) => match json.strip_prefix('"').and_then(|json| json.strip_suffix('"')) {
                     Some(text) => Cell::Text(text.as_bytes().into()),
                     None => Cell::Json(json.into()),
@@ -100,7 +100,7 @@ impl EncodedColumn {
     }
 }
 
-/// Only the writer of the file has made sure that it is JSON.
+/// Only the writer of the file has checked that it is JSON.
 fn json_cell<'a>(name: &str, value: &'a [u8]) -> Cell<'a> {
     let json = std::str::from_utf8(value).ok().map(str::trim_ascii);
     match json.filter(|json| serde_json::from_str::<IgnoredAny>(json).is_ok()) {
@@ -109,7 +109,7 @@ fn json_cell<'a>(name: &str, value: &'a [u8]) -> Cell<'a> {
     }
 }
 
-/// As RFC 9562 writes them.
+/// Formats UUIDs as RFC 9562 does.
 fn uuids_as_text(uuids: &FixedSizeBinaryArray) -> BinaryViewArray {
     let text = |uuid: &[u8]| {
         let mut text = Vec::with_capacity(36);
@@ -128,7 +128,7 @@ fn write_uuid(uuid: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// Writes UUIDs in lists, maps and structs as those in columns of their own, and not as the bytes that they are.
+/// Writes UUIDs in lists, maps and structs like those in columns of their own, and not as bytes.
 #[derive(Debug)]
 struct UuidsWithin;
 
@@ -145,7 +145,7 @@ impl EncoderFactory for UuidsWithin {
     }
 }
 
-/// For what is in lists and maps, the encoder passes on their own field. The keys of maps are text.
+/// Returns the field of the items: for lists and maps, the encoder passes their own field. The keys of maps are text.
 fn item_of(field: &FieldRef) -> &FieldRef {
     match field.data_type() {
         DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _) => item_of(item),
@@ -178,7 +178,7 @@ fn has_floats(data_type: &DataType) -> bool {
     }
 }
 
-/// Whether there is no number in a value that JSON can't hold, for which the encoder would write null.
+/// Returns whether a value has no number that JSON can't hold, for which the encoder would write null.
 fn is_finite(array: &dyn Array, row: usize) -> bool {
     let all = |items: &dyn Array| (0..items.len()).all(|item| is_finite(items, item));
     if array.is_null(row) {

@@ -1,15 +1,15 @@
-//! SHA-256 checksums, as tables have them.
+//! SHA-256 checksums in the spellings of tables.
 
 use crate::model::reason::{Reason, shown};
 use crate::model::saved::Checksum;
 
-/// What some write before the digits.
+/// An optional prefix of the digits.
 const PREFIX: &[u8] = b"sha256:";
 
-/// From 64 hexadecimal digits in either case, perhaps with what they are before them.
+/// Parses 64 hexadecimal digits in either case, with or without the prefix.
 ///
 /// # Errors
-/// Why it is none.
+/// Why the text is not a checksum.
 pub(super) fn parse(text: &[u8]) -> Result<Checksum, Reason> {
     let trimmed = text.trim_ascii();
     let has_prefix = trimmed.get(..PREFIX.len()).is_some_and(|start| start.eq_ignore_ascii_case(PREFIX));

@@ -14,11 +14,11 @@ pub(super) const MEDIA_TYPE: &str = "application/x-www-form-urlencoded";
 pub(super) struct FormTemplate(Template);
 
 impl FormTemplate {
-    /// Adds a field: as in curl, its name is sent as it is written, what is behind the `=` is encoded, and what has no `=` is
-    /// without a name.
+    /// Adds a field. As in curl, its name is sent as it is written, the text after the `=` is encoded, and a field without
+    /// `=` has no name.
     ///
     /// # Errors
-    /// For curl, it would name a file.
+    /// curl would read a file here.
     pub(super) fn add(&mut self, field: &Template) -> Result<(), Message> {
         let (before, content) = match field.split_once("=") {
             Some((name, content)) => (Some(name), content),
@@ -51,7 +51,7 @@ impl FormTemplate {
     }
 
     /// # Errors
-    /// A value that is missing.
+    /// A value is missing.
     pub(super) fn render(&self, cells: &[Cell<'_>], out: &mut Output) -> Result<(), Reason> {
         self.0.render(cells, out, |_, value, out| percent::push(value, out))
     }

@@ -1,15 +1,15 @@
-//! Headers that are made of columns. A value can't begin another header, and none is sent but as it is.
+//! Headers that are made of columns. A value can't begin another header, and is sent unchanged or not at all.
 
 use super::cell::{Cell, Output};
 use super::parse::Template;
 use crate::model::message::Message;
 use crate::model::reason::Reason;
 
-/// Servers take far less of all headers together.
+/// Servers accept far less for all headers together.
 pub(super) const MAX_HEADER_BYTES: usize = 64 * 1024;
 
 /// # Errors
-/// Text of the template can't be sent.
+/// The text of the template can't be sent.
 pub(super) fn check_literals(template: &Template) -> Result<(), Message> {
     if template.literals().all(|text| text.bytes().all(is_fit)) {
         return Ok(());
@@ -17,7 +17,7 @@ pub(super) fn check_literals(template: &Template) -> Result<(), Message> {
     Err("has a character that can't be sent in a header".into())
 }
 
-/// The value of the header with this name.
+/// Returns the value of the header with this name.
 ///
 /// # Errors
 /// Why a row with these values has none.
@@ -29,8 +29,8 @@ pub(super) fn render(name: &str, template: &Template, cells: &[Cell<'_>]) -> Res
 }
 
 /// # Errors
-/// The value can't be sent as the header with this name, or would lose white space at an end, which receivers strip (RFC
-/// 9110 section 5.5). It may be a secret, and is not told.
+/// The value can't be sent as the header with this name, or would lose white space at an end. Receivers strip it (RFC 9110
+/// section 5.5). The message omits the value, which may be a secret.
 pub(super) fn check(name: &str, value: &[u8]) -> Result<(), Reason> {
     if value.len() > MAX_HEADER_BYTES {
         return Err(format!("a header is longer than {MAX_HEADER_BYTES} bytes").into());
@@ -44,7 +44,7 @@ pub(super) fn check(name: &str, value: &[u8]) -> Result<(), Reason> {
     Ok(())
 }
 
-/// RFC 9110 section 5.5: visible characters, spaces, tabs, and bytes beyond ASCII.
+/// Returns whether RFC 9110 section 5.5 allows the byte: visible characters, spaces, tabs, and bytes beyond ASCII.
 fn is_fit(byte: u8) -> bool {
     byte == b'\t' || byte >= b' ' && byte != 0x7F
 }

@@ -1,5 +1,5 @@
-//! JSON bodies that are made of columns. The document is taken apart once: what stands outside its strings stays as it is
-//! written, and values go into strings alone, so that no value can change what is around it.
+//! JSON bodies that are made of columns. The document is parsed once: text outside its strings stays as it is written, and
+//! values go into strings alone. So no value can change the document around it.
 
 use std::fmt;
 
@@ -11,27 +11,27 @@ use crate::model::error::JobError;
 use crate::model::message::Message;
 use crate::model::reason::Reason;
 
-/// A document, taken apart. A placeholder is within a string if it asks for text, and else stands for a value of the column's
-/// own type.
+/// A parsed document. A placeholder is within a string if it asks for text; otherwise it replaces the string with a value
+/// of the column's own type.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct JsonTemplate(Template);
 
-/// What is wrong with a document, or with what binds its templates.
-pub(super) enum JsonTrouble {
+/// What is wrong with a document, or with binding its templates.
+pub(super) enum JsonError {
     Document(Message),
     Binding(JobError),
 }
 
 impl JsonTemplate {
-    /// `bind` gives the placeholders of each string their slots.
+    /// `bind` sets the slots of the placeholders of each string.
     ///
     /// # Errors
-    /// It is no JSON, one of its strings is no template, or those of `bind`.
+    /// The document is not JSON, one of its strings is not a template, or those of `bind`.
     pub(super) fn new(
         document: &str,
         mut bind: impl FnMut(&mut Template) -> Result<(), JobError>,
-    ) -> Result<Self, JsonTrouble> {
-        let refused = |trouble: String| JsonTrouble::Document(trouble.into());
+    ) -> Result<Self, JsonError> {
+        let refused = |reason: String| JsonError::Document(reason.into());
         serde_json::from_str::<IgnoredAny>(document).map_err(|error| refused(not_json(&error)))?;
         let mut pieces = Template::default();
         let trimmed = document.trim_ascii_end();
@@ -39,17 +39,17 @@ impl JsonTemplate {
         while let Some(start) = rest.find('"') {
             let string_at = trimmed.len() - rest.len() + start;
             pieces.push_str(&rest[..start]);
-            let (string, behind) = rest[start..].split_at(string_length(&rest[start..]));
-            rest = behind;
-            // It may be a secret: its place is told, and not the string.
+            let (string, after) = rest[start..].split_at(string_length(&rest[start..]));
+            rest = after;
+            // The message has the position and not the string, which may be a secret.
             let in_string = |error: &dyn fmt::Display| {
                 let line = 1 + document[..string_at].matches('\n').count();
                 refused(format!("in the string on line {line}: {error}"))
             };
             let decoded: String = serde_json::from_str(string).map_err(|error| in_string(&error))?;
             let mut template = Template::parse(&decoded).map_err(|error| in_string(&error))?;
-            bind(&mut template).map_err(JsonTrouble::Binding)?;
-            let is_key = behind.trim_ascii_start().starts_with(':');
+            bind(&mut template).map_err(JsonError::Binding)?;
+            let is_key = after.trim_ascii_start().starts_with(':');
             if template.literal() == Some(&*decoded) {
                 pieces.push_str(string);
             } else if let Some(placeholder) = template.whole().filter(|whole| !is_key && !whole.as_string) {
@@ -72,13 +72,13 @@ impl JsonTemplate {
     }
 
     /// # Errors
-    /// A value that is missing within a text, or is no text that JSON can have.
+    /// A value within a text is missing, or is not valid in JSON.
     pub(super) fn render(&self, cells: &[Cell<'_>], out: &mut Output) -> Result<(), Reason> {
         self.0.pieces().iter().try_for_each(|piece| match piece {
             Piece::Literal(text) => out.push(text.as_bytes()),
             Piece::Column(placeholder) if placeholder.as_string => {
                 let value = text(placeholder, placeholder.bytes(cells)?)?;
-                out.check_room(value.len())?;
+                out.check_fits(value.len())?;
                 out.push(contents(&string_of(value)).as_bytes())
             }
             Piece::Column(placeholder) => match (placeholder.cell(cells), &placeholder.default) {
@@ -86,7 +86,7 @@ impl JsonTemplate {
                 (Cell::Null, None) => out.push(b"null"),
                 _ => {
                     let value = text(placeholder, placeholder.bytes(cells)?)?;
-                    out.check_room(value.len())?;
+                    out.check_fits(value.len())?;
                     out.push(string_of(value).as_bytes())
                 }
             },
@@ -95,15 +95,15 @@ impl JsonTemplate {
 }
 
 fn not_json(error: &serde_json::Error) -> String {
-    let trouble = format!("not JSON: {error}");
-    // What a placeholder without quotes looks like to a reader of JSON.
-    if trouble.contains("key must be a string") {
-        return format!("{trouble}; a placeholder is in quotes: \"{{column}}\"");
+    let reason = format!("not JSON: {error}");
+    // How a JSON reader reports a placeholder without quotes.
+    if reason.contains("key must be a string") {
+        return format!("{reason}; a placeholder is in quotes: \"{{column}}\"");
     }
-    trouble
+    reason
 }
 
-/// The length of the string that a valid document goes on with, its quotes included.
+/// Returns the length of the string that a valid document continues with, including its quotes.
 fn string_length(text: &str) -> usize {
     let mut is_escaped = false;
     let end = text.bytes().skip(1).position(|byte| {
@@ -118,7 +118,7 @@ fn string_of(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }
 
-/// Without its quotes.
+/// Returns the string without its quotes.
 fn contents(string: &str) -> &str {
     string.strip_prefix('"').and_then(|string| string.strip_suffix('"')).unwrap_or(string)
 }

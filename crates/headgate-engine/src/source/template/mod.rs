@@ -1,7 +1,8 @@
-//! Requests that are made of columns: templates, in which `{column}` stands for the value of a row, encoded for its place.
+//! Requests that are made of columns: templates, in which `{column}` is replaced by the value of a row, encoded for its
+//! context.
 //!
-//! `parse` takes a text apart, `bound` finds its columns in an input and puts requests together, and each place has a file
-//! of its own that says how a value gets there unharmed: `url`, `header`, `json`, `form`, `multipart`, `path`, `since`.
+//! `parse` parses a text, and `bound` finds its columns in an input and assembles requests. Each context has a file that
+//! encodes values for it: `url`, `header`, `json`, `form`, `multipart`, `path`, `since`.
 
 pub(super) mod bound;
 pub(super) mod cell;

@@ -16,12 +16,12 @@ use crate::model::reason::Reason;
 use crate::model::row::{BodyPiece, RowBody};
 
 const BOUNDARY_BYTES: usize = 16;
-/// What else follows from the salt of a job differs.
+/// Distinguishes boundaries from other values that are derived from the salt of a job.
 const BOUNDARY: &[u8] = b"boundary";
 
 const TYPE: &str = ";type=";
 const FILE_NAME: &str = ";filename=";
-/// Of files without a type.
+/// The type of files without a type.
 const ANY_TYPE: &str = "application/octet-stream";
 
 /// The fields of a form, in their order.
@@ -29,7 +29,7 @@ const ANY_TYPE: &str = "application/octet-stream";
 pub(super) struct MultipartTemplate {
     fields: Vec<Field>,
     salt: BoundarySalt,
-    /// Files that rows name are below this directory.
+    /// The directory of the files that rows name.
     root: Arc<Path>,
 }
 
@@ -44,18 +44,18 @@ struct Field {
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Content {
     Text(Template),
-    /// With its path.
+    /// A file's path.
     File(Template),
 }
 
 impl MultipartTemplate {
-    /// Without fields.
+    /// Returns a form without fields.
     pub(super) fn new(salt: BoundarySalt, root: Arc<Path>) -> Self {
         Self { fields: Vec::new(), salt, root }
     }
 
-    /// What is between the fields of a row: so long, and known to so few, that it is in no value. It is the row's own, as a
-    /// server knows those of other rows; and each time the same, as is all of a request that is sent again.
+    /// Returns the boundary between the fields of a row, which is so long and so secret that no value contains it. Each row
+    /// has its own, as a server knows those of other rows. It is the same in each attempt, like the rest of the request.
     pub(super) fn boundary(&self, row: u64) -> Result<String, Reason> {
         let salt = self.salt.get().ok_or("the system gives no random numbers")?;
         let mut context = Context::new(&SHA256);
@@ -72,7 +72,7 @@ impl MultipartTemplate {
     }
 
     /// # Errors
-    /// It is no `name=value` or `name=@path`.
+    /// The field is not `name=value` or `name=@path`.
     pub(super) fn add(&mut self, field: &Template) -> Result<(), Message> {
         let (name, value) = field.split_once("=").ok_or("write name=value, or name=@path for a file")?;
         if name.literal() == Some("") {
@@ -91,7 +91,7 @@ impl MultipartTemplate {
     }
 
     /// # Errors
-    /// A value that is missing, or can't be where it goes.
+    /// A value is missing, or is not valid in its context.
     pub(super) fn render(&self, boundary: &str, cells: &[Cell<'_>], mut out: Output) -> Result<RowBody, Reason> {
         let mut pieces = Vec::new();
         for field in &self.fields {
@@ -104,7 +104,7 @@ impl MultipartTemplate {
             match (&field.content, file) {
                 (_, Some(file)) => {
                     let before = Bytes::from(out.take());
-                    // A path that is the same for all rows is none that a row has named.
+                    // A path that is the same for all rows is not named by a row.
                     let is_named_by_row = matches!(&field.content, Content::File(path) if path.literal().is_none());
                     let file = if is_named_by_row {
                         BodyPiece::FileBelow(self.root.clone(), file)
@@ -152,7 +152,7 @@ fn push_head(field: &Field, file: Option<&Path>, cells: &[Cell<'_>], out: &mut O
 const FROM_FILE: &str =
     "for curl, < sends what is in a file as text: write name=@path to send a file, or name={column} for a value";
 
-/// What stands behind the value, in any order.
+/// The value, its content type and the file's name.
 type Attributes = (Template, Option<Box<str>>, Option<Template>);
 
 fn with_attributes(value: Template) -> Result<Attributes, Message> {
@@ -161,10 +161,10 @@ fn with_attributes(value: Template) -> Result<Attributes, Message> {
     let (mut media_type, mut file_name) = (None, None);
     loop {
         let is_type = rest.strip_prefix(TYPE).is_some();
-        let behind = rest.strip_prefix(TYPE).or_else(|| rest.strip_prefix(FILE_NAME)).unwrap_or_else(Template::default);
-        let (attribute, more) = match behind.split_at_first(next) {
+        let after = rest.strip_prefix(TYPE).or_else(|| rest.strip_prefix(FILE_NAME)).unwrap_or_else(Template::default);
+        let (attribute, more) = match after.split_at_first(next) {
             Some((attribute, more)) => (attribute, Some(more)),
-            None => (behind, None),
+            None => (after, None),
         };
         if is_type {
             let text = attribute.literal().filter(|text| text.contains('/') && check_literals(&attribute).is_ok());
@@ -182,14 +182,15 @@ fn with_attributes(value: Template) -> Result<Attributes, Message> {
     }
 }
 
-/// A name in quotes.
+/// Writes a name in quotes.
 fn push_quoted(template: &Template, cells: &[Cell<'_>], out: &mut Output) -> Result<(), Reason> {
     let mut name = out.like();
     template.render(cells, &mut name, |_, value, name| name.push(value))?;
     push_escaped(&name.bytes, out)
 }
 
-/// As browsers write what would end a name in quotes (HTML standard, "multipart/form-data encoding algorithm").
+/// Escapes the bytes that would end a name in quotes, as browsers do (HTML standard, "multipart/form-data encoding
+/// algorithm").
 fn push_escaped(name: &[u8], out: &mut Output) -> Result<(), Reason> {
     for piece in name.split_inclusive(|byte| b"\"\r\n".contains(byte)) {
         let (text, escaped) = match piece.split_last() {

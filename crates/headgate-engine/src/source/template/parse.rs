@@ -1,14 +1,14 @@
-//! The text of a template: what stands in it as it is, and where values of columns go.
+//! The text of a template: literal text, and placeholders for values of columns.
 //!
-//! `{column}` stands for the value of a row, `{column|default}` for it or, where it is null, for the default;
-//! `{column:string}` asks for it as text where it would keep its type, and `{column:optional}` is `{column|}`. `{{` is a brace, and so is `}}`; a `}` that closes
-//! nothing is itself.
+//! `{column}` is replaced by the value of a row, `{column|default}` by the default if the value is null. `{column:string}`
+//! makes the value text where it would keep its type, and `{column:optional}` is `{column|}`. `{{` and `}}` are braces, as
+//! is a `}` without an opening brace.
 
 use std::fmt;
 
-/// Asks for a value as text.
+/// Suffix of a placeholder whose value becomes text.
 const AS_STRING: &str = ":string";
-/// Has nothing stand for a null, also where an empty value would be refused.
+/// Suffix that replaces a null with nothing, also where an empty value would be refused.
 const OPTIONAL: &str = ":optional";
 
 /// A template: its pieces, in their order.
@@ -19,29 +19,29 @@ pub struct Template {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Piece {
-    /// Never empty, and never beside another one.
+    /// Never empty, and never beside another literal.
     Literal(String),
     Column(Placeholder),
 }
 
-/// Where a value goes.
+/// A placeholder for a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Placeholder {
-    /// All that stands between the braces: what is meant if a column has that for a name.
+    /// All text between the braces: a column of this name takes precedence.
     pub written: Box<str>,
     pub column: Box<str>,
-    /// Its value stands there among the values of a row, once [`Template::bind`] has said so.
+    /// The index of its value among the values of a row, set by [`Template::bind`].
     pub slot: usize,
-    /// What stands for a null. `None`: a null can't be.
+    /// The replacement for a null. `None`: a null is an error.
     pub default: Option<Box<str>>,
-    /// Asked for as text.
+    /// Whether the value becomes text.
     pub as_string: bool,
 }
 
-/// Why a text is no template.
+/// Why a text is not a template.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TemplateError {
-    /// At this character, counted from 1.
+    /// The position of the character, counted from 1.
     Unclosed(usize),
     Empty(usize),
 }
@@ -61,35 +61,35 @@ impl fmt::Display for TemplateError {
 
 impl Template {
     /// # Errors
-    /// A brace that isn't closed, or names no column.
+    /// A brace is not closed, or names no column.
     pub fn parse(text: &str) -> Result<Self, TemplateError> {
         let mut template = Self::default();
         let mut rest = text;
         while let Some(at) = rest.find(['{', '}']) {
             template.push_str(&rest[..at]);
             let brace = &rest[at..=at];
-            let behind = &rest[at + 1..];
-            if let Some(behind) = behind.strip_prefix(brace) {
+            let after = &rest[at + 1..];
+            if let Some(after) = after.strip_prefix(brace) {
                 template.push_str(brace);
-                rest = behind;
+                rest = after;
                 continue;
             }
             if brace == "}" {
                 template.push_str(brace);
-                rest = behind;
+                rest = after;
                 continue;
             }
-            let character = || text[..text.len() - behind.len()].chars().count();
-            let (inner, behind) = behind.split_once('}').ok_or_else(|| TemplateError::Unclosed(character()))?;
+            let character = || text[..text.len() - after.len()].chars().count();
+            let (inner, after) = after.split_once('}').ok_or_else(|| TemplateError::Unclosed(character()))?;
             let placeholder = Placeholder::parse(inner).ok_or_else(|| TemplateError::Empty(character()))?;
             template.push(placeholder);
-            rest = behind;
+            rest = after;
         }
         template.push_str(rest);
         Ok(template)
     }
 
-    /// Of some pieces of another one.
+    /// Returns a template of some pieces of another one.
     pub(super) fn of(pieces: &[Piece]) -> Self {
         Self { pieces: pieces.to_vec() }
     }
@@ -114,7 +114,7 @@ impl Template {
         &self.pieces
     }
 
-    /// The columns that it takes values of, as often as it does.
+    /// Returns the column of each placeholder, with repeats.
     pub fn columns(&self) -> impl Iterator<Item = &str> {
         self.placeholders().map(|placeholder| &*placeholder.column)
     }
@@ -126,7 +126,7 @@ impl Template {
         })
     }
 
-    /// What stands in it as it is.
+    /// Returns the literal texts.
     pub fn literals(&self) -> impl Iterator<Item = &str> {
         self.pieces.iter().filter_map(|piece| match piece {
             Piece::Literal(text) => Some(&**text),
@@ -134,7 +134,7 @@ impl Template {
         })
     }
 
-    /// The text, if it has no placeholders.
+    /// Returns the text, if it has no placeholders.
     pub fn literal(&self) -> Option<&str> {
         match &*self.pieces {
             [] => Some(""),
@@ -143,7 +143,7 @@ impl Template {
         }
     }
 
-    /// The placeholder, if it is nothing else.
+    /// Returns the placeholder, if the template has nothing else.
     pub fn whole(&self) -> Option<&Placeholder> {
         match &*self.pieces {
             [Piece::Column(placeholder)] => Some(placeholder),
@@ -151,25 +151,25 @@ impl Template {
         }
     }
 
-    /// What stands before and behind the first such text, if it is not part of a placeholder.
+    /// Returns the parts before and after the first occurrence of a text outside placeholders.
     pub fn split_once(&self, text: &str) -> Option<(Self, Self)> {
         self.split_at_first(|literal| literal.find(text).map(|at| (at, text.len())))
     }
 
-    /// As [`Template::split_once`], of the first text in which `find` finds something: where, and how long it is.
+    /// Splits as [`Template::split_once`] does, at the first literal in which `find` returns an index and a length.
     pub fn split_at_first(&self, find: impl Fn(&str) -> Option<(usize, usize)>) -> Option<(Self, Self)> {
         let (index, literal, at, length) = self.pieces.iter().enumerate().find_map(|(index, piece)| match piece {
             Piece::Literal(literal) => find(literal).map(|(at, length)| (index, literal, at, length)),
             Piece::Column(_) => None,
         })?;
-        let (mut before, mut behind) = (Self::of(&self.pieces[..index]), Self::default());
+        let (mut before, mut after) = (Self::of(&self.pieces[..index]), Self::default());
         before.push_str(&literal[..at]);
-        behind.push_str(&literal[at + length..]);
-        behind.pieces.extend_from_slice(&self.pieces[index + 1..]);
-        Some((before, behind))
+        after.push_str(&literal[at + length..]);
+        after.pieces.extend_from_slice(&self.pieces[index + 1..]);
+        Some((before, after))
     }
 
-    /// Without its first so many bytes, which are text.
+    /// Returns the template without this literal prefix.
     #[must_use]
     pub fn strip_prefix(&self, prefix: &str) -> Option<Self> {
         let mut stripped = self.clone();
@@ -179,7 +179,7 @@ impl Template {
         Some(stripped)
     }
 
-    /// Gives each placeholder its slot. `slot` is asked with what it names.
+    /// Sets the slot of each placeholder to what `slot` returns.
     ///
     /// # Errors
     /// Those of `slot`.
@@ -194,12 +194,12 @@ impl Template {
 }
 
 impl Placeholder {
-    /// The value of this column, whatever its name looks like.
+    /// Returns a placeholder for this column, whatever its name looks like.
     pub fn of(column: &str) -> Self {
         Self { written: column.into(), column: column.into(), slot: 0, default: None, as_string: false }
     }
 
-    /// `None`: it names no column.
+    /// Returns `None` if the text names no column.
     fn parse(inner: &str) -> Option<Self> {
         let (column, default) = match inner.split_once('|') {
             Some((column, default)) => (column, Some(default.into())),
@@ -216,13 +216,13 @@ impl Placeholder {
         (!column.is_empty()).then_some(placeholder)
     }
 
-    /// Whether the template says that there may be nothing.
+    /// Returns whether the template allows an empty value.
     pub fn may_be_empty(&self) -> bool {
         self.default.as_deref() == Some("")
     }
 
-    /// The column is the one whose name is all that stands between the braces.
-    pub fn take_as_written(&mut self) {
+    /// Makes the whole text between the braces the name of the column.
+    pub fn use_written_name(&mut self) {
         self.column.clone_from(&self.written);
         self.default = None;
         self.as_string = false;
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn braces_stand_for_columns_and_two_of_them_for_a_brace() {
+    fn braces_are_placeholders_and_two_of_them_a_brace() {
         for (expected, text) in [
             (vec![], ""),
             (vec![literal("a b")], "a b"),
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn a_brace_that_names_no_column_is_refused_with_its_place() {
+    fn a_brace_that_names_no_column_is_refused_with_its_position() {
         for (expected, text) in [
             ("the brace at character 1 isn't closed: write {column}, or {{ for a brace", "{"),
             ("the brace at character 3 isn't closed: write {column}, or {{ for a brace", "äö{id"),
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn a_template_is_split_where_its_text_says_so_and_not_in_a_placeholder() {
+    fn a_template_is_split_in_its_text_and_not_in_a_placeholder() {
         let (name, value) = parsed("{a=b}c=d=e{f}").split_once("=").expect("a name");
         assert_eq!((parsed("{a=b}c"), parsed("d=e{f}")), (name, value));
         let (name, value) = parsed("a=").split_once("=").expect("a name");

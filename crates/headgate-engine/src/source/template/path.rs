@@ -1,4 +1,4 @@
-//! Paths of files that are made of columns. A column behind other text names no file outside the directory of this text, and
+//! Paths of files that are made of columns. A column after other text names no file outside the directory of this text, and
 //! all files are below the directory for uploads.
 
 use std::ffi::OsStr;
@@ -13,7 +13,7 @@ use crate::model::reason::{Reason, shown};
 const MAX_PATH_BYTES: usize = 4096;
 
 /// # Errors
-/// Why there can be no file with the path of a row with these values.
+/// Why no file can have the path of a row with these values.
 pub(super) fn render(template: &Template, cells: &[Cell<'_>]) -> Result<Box<Path>, Reason> {
     let mut path = Output::new("the path of the file", MAX_PATH_BYTES);
     let mut begins_with_value = matches!(template.pieces().first(), Some(Piece::Column(_)));

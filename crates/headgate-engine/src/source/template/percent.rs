@@ -1,5 +1,5 @@
-//! Percent-encoding of values: all bytes but the unreserved ones (RFC 3986 section 2.3), so that a value can mean nothing
-//! but itself wherever it stands in a URL or a form.
+//! Percent-encoding of values: all bytes but the unreserved ones (RFC 3986 section 2.3), so that a value has no special
+//! meaning anywhere in a URL or a form.
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode};
 

@@ -1,4 +1,4 @@
-//! What a server reads of a request is what the cells hold, whatever that is; and what no encoding can carry is refused.
+//! A server decodes what the cells hold, whatever that is; a value that no encoding can carry is refused.
 
 mod laws;
 
@@ -7,7 +7,7 @@ use super::cell::Cell;
 use super::laws::made::{Letters, body, extra, url, with_form, with_header, with_json, with_multipart, with_url};
 use crate::model::options::SourceOptions;
 use crate::model::row::{BodyPiece, Row, RowBody, RowExtra};
-use crate::source::cells::Place;
+use crate::source::cells::Position;
 
 fn text(text: &str) -> Cell<'_> {
     Cell::Text(text.as_bytes().into())
@@ -98,8 +98,8 @@ fn what_no_encoding_can_carry_in_a_url_is_refused_in_the_same_words() {
         (no_base_host, "http:///x", "{a}/x", "http:///x"),
         (no_base_host, r"http://\n/", "{a}/x", "http://\n/"),
     ] {
-        let told = url(template, &[text(value)]).expect_err(value);
-        assert_eq!(format!("{expected} (row 0: `{detail}`)"), told, "{template} with {value:?}");
+        let message = url(template, &[text(value)]).expect_err(value);
+        assert_eq!(format!("{expected} (row 0: `{detail}`)"), message, "{template} with {value:?}");
     }
     assert_eq!(Err("the column \"a\" has no value (row 0)".to_owned()), url("http://h/{a}", &[]));
     let long = "x".repeat(70_000);
@@ -109,7 +109,7 @@ fn what_no_encoding_can_carry_in_a_url_is_refused_in_the_same_words() {
 }
 
 #[test]
-fn a_document_of_many_strings_is_taken_apart_in_one_pass() {
+fn a_document_of_many_strings_is_parsed_in_one_pass() {
     let document = format!("[\n{}\"{{a}}\"]", "\"x\",\n".repeat(500_000));
     let body = text_body(&with_json(&document), &[json("1")]).expect("a body");
     assert!(body.ends_with("\"x\",\n1]"));
@@ -135,13 +135,13 @@ fn a_text_that_is_no_template_of_urls_is_refused_with_the_option() {
 }
 
 #[test]
-fn a_column_is_meant_by_all_that_stands_between_the_braces_if_it_has_that_name() {
+fn a_column_named_like_the_whole_text_between_the_braces_takes_precedence() {
     let values = [text("1"), text("2"), text("3"), text("4"), text("5")];
     assert_eq!(Ok("http://h/4/5/2/3".to_owned()), url("http://h/{b|c}/{c:string}/{b|x}/{c:string|x}", &values));
 }
 
 #[test]
-fn a_string_of_json_that_is_one_placeholder_takes_the_cells_own_type() {
+fn a_json_string_that_is_a_single_placeholder_gets_the_cells_own_type() {
     let document =
         r#" {"model": "x", "n": "{a}", "{a}": 1.50, "s": "{a:string}", "t": "\u00e9 {a}{{}", "e": "\u0041"} "#;
     for (n, s, cell) in [
@@ -197,9 +197,9 @@ fn names_of_form_fields_are_sent_as_written_and_what_follows_is_encoded() {
     assert_eq!(Ok(expected.to_owned()), text_body(&options, &[text("&=")]));
     let extra = extra(&options, &[text("x")]).expect("a body");
     assert_eq!(Some("application/x-www-form-urlencoded"), extra.body_type.as_deref());
-    let told = "data_urlencode: field 2: an @ before any = would have curl read a file: write name={column} for a value, or give files with body_file_column";
+    let message = "data_urlencode: field 2: an @ before any = would have curl read a file: write name={column} for a value, or give files with body_file_column";
     for field in ["a@b", "@b", "a@b=c"] {
-        assert_eq!(told, usage(&with_form(&["a=@b", field])));
+        assert_eq!(message, usage(&with_form(&["a=@b", field])));
     }
 }
 
@@ -252,11 +252,11 @@ fn a_path_stays_in_the_directory_that_the_template_names() {
             other => format!("{other:?}"),
         }),
         Ok(other) => panic!("no file: {other:?}"),
-        Err(trouble) => Err(trouble),
+        Err(reason) => Err(reason),
     };
     assert_eq!(Ok("below ../x/y".to_owned()), path("f=@{a}", "../x/y"));
     assert_eq!(Ok("below x/..y".to_owned()), path("f=@x/{a}", "..y"));
-    // What no row has named may be anywhere.
+    // A file that no row has named may be anywhere.
     assert_eq!(Ok("File(\"/x/y\")".to_owned()), path("f=@/x/y", ""));
     for (expected, template, value) in [
         ("the column \"a\" has a / and is not the beginning of the path (row 0: `../y`)", "f=@x/{a}", "../y"),
@@ -282,7 +282,7 @@ fn header(template: &str, value: &str) -> Result<String, String> {
 }
 
 #[test]
-fn a_value_can_not_begin_another_header_nor_lose_anything_on_the_way() {
+fn a_value_cannot_begin_another_header_and_arrives_unchanged() {
     let unfit = "the header \"X-A\" has a character that can't be sent, such as a line break";
     let lost = "the header \"X-A\" begins or ends with white space, which would be lost";
     assert_eq!(Ok("Bearer a\tü".to_owned()), header("Bearer {a}", "a\tü"));
@@ -295,8 +295,8 @@ fn a_value_can_not_begin_another_header_nor_lose_anything_on_the_way() {
         (lost, " a"),
         (lost, "a\t"),
     ] {
-        let told = header("{a}", value).expect_err(value);
-        assert_eq!(expected, told.split(" (row").next().expect("a message"));
+        let message = header("{a}", value).expect_err(value);
+        assert_eq!(expected, message.split(" (row").next().expect("a message"));
     }
     assert_eq!("header_templates: X-A: has a character that can't be sent in a header", usage(&with_header("{a}\n")));
 }
@@ -310,8 +310,8 @@ fn a_second_pass_asks_for_what_has_changed_where_a_first_one_left_something() {
     };
     let headers = |etag: Cell<'_>, since: Cell<'_>| {
         let headers = extra(&options, &[etag, since])?.headers;
-        let told = headers.iter().map(|(name, value)| format!("{name}: {}", String::from_utf8_lossy(value)));
-        Ok(told.collect::<Vec<_>>().join(", "))
+        let message = headers.iter().map(|(name, value)| format!("{name}: {}", String::from_utf8_lossy(value)));
+        Ok(message.collect::<Vec<_>>().join(", "))
     };
     assert_eq!(Ok(String::new()), headers(Cell::Null, text("")));
     assert_eq!(Ok("if-none-match: W/\"x\"".to_owned()), headers(text("W/\"x\""), Cell::Null));
@@ -329,20 +329,20 @@ fn a_second_pass_asks_for_what_has_changed_where_a_first_one_left_something() {
         headers(Cell::Null, text("2026-05-14"))
     );
     for since in ["yesterday", "1747215000", "1969-12-31", "2026-13-01"] {
-        let told: Result<String, String> = headers(Cell::Null, text(since));
+        let message: Result<String, String> = headers(Cell::Null, text(since));
         let expected = format!("the column \"b\" has no time: write it as 2026-05-14T09:30:00Z (row 0: `{since}`)");
-        assert_eq!(Err(expected), told);
+        assert_eq!(Err(expected), message);
     }
-    let told: Result<String, String> = headers(text("\"a\n\""), Cell::Null);
-    assert!(told.expect_err("a line break").starts_with("the header \"if-none-match\" has a character"));
+    let message: Result<String, String> = headers(text("\"a\n\""), Cell::Null);
+    assert!(message.expect_err("a line break").starts_with("the header \"if-none-match\" has a character"));
 }
 
 #[test]
-fn what_is_made_of_a_row_stands_in_place_of_its_own() {
+fn parts_made_by_templates_replace_the_rows_own() {
     let templates = RequestTemplates::new(&with_header("{a}"), &mut Letters).expect("templates").expect("some");
     let mut row = Row::new(0, "http://h/");
     row.extra.get_or_insert_default().headers = vec![("x-a".into(), (*b"old").into()), ("x-b".into(), (*b"b").into())];
-    templates.fill(&mut row, Place::Row(0), &[text("new")]);
+    templates.fill(&mut row, Position::Row(0), &[text("new")]);
     let expected = vec![("x-b".into(), Box::from(*b"b")), ("X-A".into(), Box::from(*b"new"))];
     assert_eq!(expected, row.extra.expect("headers").headers);
 }

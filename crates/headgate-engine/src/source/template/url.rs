@@ -1,5 +1,5 @@
-//! URLs that are made of columns. A value can't change what its URL means around it: it is percent-encoded in the user, the
-//! path, the query and the fragment, and where nothing can encode it (`..` in a path, a name of a host) it is checked.
+//! URLs that are made of columns. A value can't change the meaning of the URL around it: it is percent-encoded in the user,
+//! the path, the query and the fragment. Where no encoding exists (`..` in a path, a hostname), the value is checked.
 
 use std::net::Ipv6Addr;
 
@@ -13,7 +13,7 @@ use crate::model::row::MAX_URL_BYTES;
 
 const SCHEME_END: &str = "://";
 
-/// The template of URLs, taken apart.
+/// A parsed template of URLs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct UrlTemplate {
     begin: Begin,
@@ -23,7 +23,7 @@ pub(super) struct UrlTemplate {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Begin {
-    /// A value that is the beginning of a URL, as it stands.
+    /// A value that is the beginning of a URL, unchanged.
     Base(Placeholder),
     Parts(Box<Authority>),
 }
@@ -38,21 +38,21 @@ struct Authority {
 
 impl UrlTemplate {
     /// # Errors
-    /// It is no template of URLs.
+    /// The text is not a template of URLs.
     pub(super) fn new(template: &Template) -> Result<Self, Message> {
         if let Some((base, rest)) = base_of(template) {
             return Ok(Self { begin: Begin::Base(base), rest });
         }
-        let (scheme, behind) = template.split_once(SCHEME_END).ok_or(NO_BEGINNING)?;
+        let (scheme, after) = template.split_once(SCHEME_END).ok_or(NO_BEGINNING)?;
         let is_scheme = |literal: &str| literal.bytes().all(|byte| byte.is_ascii_alphanumeric());
         match scheme.literal() {
-            Some(scheme) if !is_asked(scheme) => return Err(NO_BEGINNING.into()),
+            Some(scheme) if !is_supported(scheme) => return Err(NO_BEGINNING.into()),
             None if !scheme.literals().all(is_scheme) => return Err(NO_BEGINNING.into()),
             _ => {}
         }
-        let (authority, rest) = behind
+        let (authority, rest) = after
             .split_at_first(|literal| literal.find(ENDS_AUTHORITY).map(|at| (at, 0)))
-            .unwrap_or_else(|| (behind.clone(), Template::default()));
+            .unwrap_or_else(|| (after.clone(), Template::default()));
         let (user, host) = match authority.split_once("@") {
             Some((user, host)) => (Some(user), host),
             None => (None, authority),
@@ -68,7 +68,7 @@ impl UrlTemplate {
     }
 
     /// # Errors
-    /// Why the URL of a row with these values can't be one.
+    /// Why a row with these values has no valid URL.
     pub(super) fn render(&self, cells: &[Cell<'_>]) -> Result<String, Reason> {
         let mut url = Output::new("the URL", MAX_URL_BYTES);
         match &self.begin {
@@ -93,7 +93,7 @@ impl UrlTemplate {
             let start = url.bytes[..range.start].iter().rposition(is_slash).map_or(0, |at| at + 1);
             let end = url.bytes[range.end..path_end].iter().position(is_slash).map_or(path_end, |at| range.end + at);
             let mut segment = &url.bytes[start..end];
-            // White space at the end of a URL is no part of it.
+            // White space at the end of a URL is not part of it.
             while end == url.bytes.len()
                 && let [rest @ .., b'\0'..=b' '] = segment
             {
@@ -110,19 +110,19 @@ impl UrlTemplate {
     fn push_base(&self, base: &Placeholder, cells: &[Cell<'_>], url: &mut Output) -> Result<(), Reason> {
         let value = text(base, base.bytes(cells)?)?;
         let column = &base.column;
-        let behind = value.split_once(SCHEME_END).filter(|(scheme, _)| is_asked(scheme)).map(|(_, behind)| behind);
-        let Some(behind) = behind else {
+        let after = value.split_once(SCHEME_END).filter(|(scheme, _)| is_supported(scheme)).map(|(_, after)| after);
+        let Some(after) = after else {
             return Err(Reason::new(format!(
                 "the column {column:?} is no beginning of a URL: it has no http:// or https://"
             ))
             .with(shown(value.as_bytes())));
         };
-        let end = behind.find(ENDS_AUTHORITY);
-        if is_blank(&behind[..end.unwrap_or(behind.len())]) {
+        let end = after.find(ENDS_AUTHORITY);
+        if is_blank(&after[..end.unwrap_or(after.len())]) {
             return Err(Reason::new(format!("the column {column:?} is no beginning of a URL: it has no host"))
                 .with(shown(value.as_bytes())));
         }
-        // What follows would be part of the host.
+        // Otherwise what follows would be part of the host.
         let ends_host = match self.rest.pieces().first() {
             None => true,
             Some(Piece::Literal(literal)) => literal.starts_with(ENDS_AUTHORITY),
@@ -143,16 +143,16 @@ const ENDS_AUTHORITY: [char; 4] = ['/', '?', '#', '\\'];
 const NO_BEGINNING: &str =
     "a URL begins with http:// or https://, or with a column that has the beginning of one, as in {base}/items";
 
-fn is_asked(scheme: &str) -> bool {
+fn is_supported(scheme: &str) -> bool {
     scheme.eq_ignore_ascii_case("http") || scheme.eq_ignore_ascii_case("https")
 }
 
-/// Whether nothing of a text is left once line breaks and tabs are, which parsers of URLs leave out.
+/// Returns whether a text has only line breaks and tabs, which parsers of URLs remove.
 fn is_blank(authority: &str) -> bool {
     authority.bytes().all(|byte| b"\t\r\n".contains(&byte))
 }
 
-/// The placeholder that a template begins with, unless its value is a scheme.
+/// Returns the placeholder that a template begins with, unless its value is a scheme.
 fn base_of(template: &Template) -> Option<(Placeholder, Template)> {
     let (Piece::Column(base), rest) = template.pieces().split_first()? else { return None };
     let scheme = template.split_once(SCHEME_END).map(|(scheme, _)| scheme);
@@ -161,7 +161,7 @@ fn base_of(template: &Template) -> Option<(Placeholder, Template)> {
     (!is_scheme).then(|| (base.clone(), Template::of(rest)))
 }
 
-/// A colon in brackets is one of an IPv6 address.
+/// Splits host and port. A colon in brackets is part of an IPv6 address.
 fn host_and_port(authority: Template) -> (Template, Option<Template>) {
     let behind_bracket = authority.split_at_first(|literal| literal.find(']').map(|at| (at + 1, 0)));
     let split = match behind_bracket {
@@ -177,7 +177,7 @@ fn host_and_port(authority: Template) -> (Template, Option<Template>) {
 impl Authority {
     fn push(&self, cells: &[Cell<'_>], url: &mut Output) -> Result<(), Reason> {
         let scheme = raw(&self.scheme, cells)?;
-        if !is_asked(&scheme) {
+        if !is_supported(&scheme) {
             return Err(Reason::new("only URLs of http and https are supported").with(shown(scheme.as_bytes())));
         }
         url.push(scheme.as_bytes())?;
@@ -206,14 +206,14 @@ impl Authority {
     }
 }
 
-/// With values as they are, which are checked afterwards.
+/// Renders with unencoded values, which are checked afterwards.
 fn raw(template: &Template, cells: &[Cell<'_>]) -> Result<String, Reason> {
     let mut out = Output::new("the URL", MAX_URL_BYTES);
     template.render(cells, &mut out, |placeholder, value, out| out.push(text(placeholder, value)?.as_bytes()))?;
     String::from_utf8(out.bytes).map_err(|_| "the URL is not UTF-8".into())
 }
 
-/// A name, whose characters beyond ASCII the parser of the URL judges (UTS 46), or an address.
+/// Returns whether a text is an address, or a hostname. The URL parser checks characters beyond ASCII (UTS 46).
 fn is_host(host: &str) -> bool {
     if let Some(address) = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')) {
         return address.parse::<Ipv6Addr>().is_ok();
@@ -226,8 +226,8 @@ fn is_host(host: &str) -> bool {
     !host.is_empty() && host.chars().all(is_fit)
 }
 
-/// Whether a path segment is `.` or `..` to a parser (URL standard, "single-dot URL path segment"): also with dots
-/// that are percent-encoded, and with line breaks and tabs, which are left out.
+/// Returns whether a path segment is `.` or `..` to a parser (URL standard, "single-dot URL path segment"): also with dots
+/// that are percent-encoded, and with line breaks and tabs, which are removed.
 fn is_dots(segment: &[u8]) -> bool {
     let mut bytes = segment.iter().filter(|byte| !b"\t\r\n".contains(byte));
     let mut dots = 0;

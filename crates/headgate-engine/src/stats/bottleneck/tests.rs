@@ -3,7 +3,7 @@ use std::time::Instant;
 use super::*;
 use crate::stats::lanes::LaneClock;
 
-/// Ten seconds of `lanes` lanes of which each waits for `wait` for so many seconds.
+/// Returns ten seconds of `lanes` lanes, each of which waits for `wait` for this many seconds.
 fn stretch(lanes: u32, wait: Option<(Wait, u64)>, busy_s: f64) -> Stretch {
     let start = Instant::now();
     let mut clock = LaneClock::new(start);
@@ -28,14 +28,14 @@ fn stretch(lanes: u32, wait: Option<(Wait, u64)>, busy_s: f64) -> Stretch {
         cores: 2,
         output_is_pipe: false,
         input_is_pipe: false,
-        window: WindowStretch { rows: 4_000_000, full: Duration::from_secs(2), behind: None },
+        window: WindowStretch { rows: 4_000_000, full: Duration::from_secs(2), blocking_row: None },
         ..Stretch::default()
     }
 }
 
-fn behind(row: u64, host: Option<&str>) -> WindowStretch {
-    let behind = Some(Behind { row, host: host.map(Into::into) });
-    WindowStretch { rows: 4_000_000, full: Duration::ZERO, behind }
+fn blocking_row(row: u64, host: Option<&str>) -> WindowStretch {
+    let blocking_row = Some(BlockingRow { row, host: host.map(Into::into) });
+    WindowStretch { rows: 4_000_000, full: Duration::ZERO, blocking_row }
 }
 
 #[test]
@@ -99,27 +99,27 @@ fn each_bound_is_named_with_the_number_to_turn() {
             BoundKind::Window,
             "bound by row 1,234 (slow.example): until it ends, no more than the window of 4,000,000 rows is read; \
              raise window or lower timeout_s",
-            Stretch { window: behind(1234, Some("slow.example")), ..stretch(10, Some((Wait::Input, 8)), 1.0) },
+            Stretch { window: blocking_row(1234, Some("slow.example")), ..stretch(10, Some((Wait::Input, 8)), 1.0) },
         ),
         (
             BoundKind::Window,
             "bound by row 1,234: until it is done, no more than the window of 4,000,000 rows is read; \
              raise window",
-            Stretch { window: behind(1234, None), concurrency: 256, ..stretch(10, None, 1.0) },
+            Stretch { window: blocking_row(1234, None), concurrency: 256, ..stretch(10, None, 1.0) },
         ),
         (
             BoundKind::Window,
             "bound by the window: 50 % of the time 4,000,000 rows waited for the oldest; \
              raise window or lower timeout_s",
             Stretch {
-                window: WindowStretch { rows: 4_000_000, full: Duration::from_secs(5), behind: None },
+                window: WindowStretch { rows: 4_000_000, full: Duration::from_secs(5), blocking_row: None },
                 ..stretch(10, Some((Wait::Input, 8)), 1.0)
             },
         ),
         (
             BoundKind::Concurrency,
             "bound by concurrency: 1,000 in flight at a mean of 1.50 s allow 667 requests/s; raise concurrency",
-            Stretch { window: behind(1234, Some("slow.example")), ..stretch(1000, None, 1.0) },
+            Stretch { window: blocking_row(1234, Some("slow.example")), ..stretch(1000, None, 1.0) },
         ),
         (
             BoundKind::Output,
@@ -148,8 +148,8 @@ fn what_requests_in_flight_wait_for_is_named() {
             "bound by decoding: large bodies wait 40 % of the time for one of 2 cores to decode them",
         ),
         (
-            Wait::Names,
-            BoundKind::Names,
+            Wait::Dns,
+            BoundKind::Dns,
             "bound by name look-ups: requests wait for them 40 % of the time; \
              ask a name server that answers sooner (dns)",
         ),

@@ -1,14 +1,14 @@
-//! What taking values may take: memory that was set aside, and little of a worker's time.
+//! The bounds of a selection: memory that was reserved, and little of a worker's time.
 
 use super::*;
 
 #[test]
-fn values_for_which_there_is_no_memory_are_taken_when_there_is_as_much_as_they_need() {
+fn values_without_memory_are_selected_once_there_is_as_much_as_they_need() {
     let selection = selection(&["all=$.a", "first=$.a[0]", "n:int64=$..n", "etag=header:etag"], &["first"]);
     let headers = [httparse::Header { name: "ETag", value: b"v1" }];
     let body = br#"{"a":["x","y"],"n":7}"#;
     let needed = "v1".len() + r#"["x","y"]"#.len() + r#""x""#.len() + "7".len();
-    let expected = take_of(&selection, HeadersRef::Parsed(&headers), Ok(body));
+    let expected = select_all(&selection, HeadersRef::Parsed(&headers), Ok(body));
     assert_eq!(vec![text(r#"["x","y"]"#), text("x"), SelectedValue::Int64(7), text("v1")], expected.values);
     for limit in 0..=needed + 1 {
         let mut memory = 0;
@@ -17,37 +17,38 @@ fn values_for_which_there_is_no_memory_are_taken_when_there_is_as_much_as_they_n
             memory += if fits { more } else { 0 };
             fits
         };
-        let taken = selection.take_from(HeadersRef::Parsed(&headers), Ok(body), Room::new(0, &mut set_aside));
+        let selected =
+            selection.select_from(HeadersRef::Parsed(&headers), Ok(body), ValueMemory::new(0, &mut set_aside));
         assert!(memory <= limit);
         if limit >= needed {
-            assert_eq!((Ok(&expected), needed), (taken.as_ref(), memory));
+            assert_eq!((Ok(&expected), needed), (selected.as_ref(), memory));
             continue;
         }
-        assert_eq!(Err(Short(needed)), taken);
+        assert_eq!(Err(Short(needed)), selected);
         let none_more = &mut |_| false;
-        let again = selection.take_from(HeadersRef::Parsed(&headers), Ok(body), Room::new(needed, none_more));
-        assert_eq!(Ok(&expected), again.as_ref());
+        let second = selection.select_from(HeadersRef::Parsed(&headers), Ok(body), ValueMemory::new(needed, none_more));
+        assert_eq!(Ok(&expected), second.as_ref());
     }
 }
 
 #[test]
-fn a_worker_looks_into_a_body_itself_only_if_that_takes_few_looks() {
-    assert!(!selection(&["x=$[?match(@, 'a')]"], &[]).takes_little(1));
+fn a_worker_searches_a_body_itself_only_if_that_needs_few_visits() {
+    assert!(!selection(&["x=$[?match(@, 'a')]"], &[]).is_quick(1));
     for (path, most) in [("$.a", AT_ONCE_BYTES), ("$..a", AT_ONCE_TREE_BYTES), ("$..a..b", 447), ("$..a..b..c", 58)] {
         let selection = selection(&[&format!("x={path}")], &[]);
-        assert_eq!((true, false), (selection.takes_little(most), selection.takes_little(most + 1)), "{path}");
+        assert_eq!((true, false), (selection.is_quick(most), selection.is_quick(most + 1)), "{path}");
     }
 }
 
 #[test]
-fn an_expression_that_a_server_writes_is_refused_as_it_could_take_any_time() {
+fn an_expression_of_a_server_is_refused_as_its_time_is_unbounded() {
     for path in
         ["$[?match(@.a, @.b)]", "$..[?!search(@.a,$.b)]", "$[?match('a', value($..b))]", "$[?@.x || match(@, @)]"]
     {
-        let told = refusal(&[&format!("x={path}")], |_| {});
+        let message = refusal(&[&format!("x={path}")], |_| {});
         let expected =
             "the expression of match or search must be a text in quotes: one that a server writes could take any time";
-        assert!(told.ends_with(expected), "{told}");
+        assert!(message.ends_with(expected), "{message}");
     }
     for path in ["$[?match(@.a, 'b,(')]", "$[?search(@['match(a'], \"@\\\"\" )]", "$[?@.match == $.search]"] {
         selection(&[&format!("x={path}")], &[]);

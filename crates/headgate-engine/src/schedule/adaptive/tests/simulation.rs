@@ -1,4 +1,4 @@
-//! A server and a client on a clock of their own, to see what a limit does to throughput.
+//! A server and a client on a simulated clock, which show the effect of a limit on throughput.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -8,23 +8,23 @@ use crate::schedule::adaptive::{Adaptive, Sample, SampleResult};
 
 /// How much longer slow requests take.
 const SLOWER: f64 = 10.0;
-/// How long a refusal takes.
+/// The duration of a refusal.
 const REFUSAL_S: f64 = 0.001;
 
-/// How a server treats more than it can do at once.
+/// The behaviour of a server with more requests than it can handle at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Beyond {
-    /// All that are in flight share it, so that each takes longer.
+    /// All requests in flight share its capacity, so that each takes longer.
     Shares,
-    /// They get in each other's way: each takes the longer the more there are, by the square.
+    /// They disturb each other: each takes longer by the square of their number.
     Thrashes,
-    /// They wait in line.
+    /// They wait in a queue.
     Queues,
-    /// They are told to go away.
+    /// They are refused.
     Refuses,
 }
 
-/// Latencies of a server that has enough to itself.
+/// Latencies of a server that is not overloaded.
 #[derive(Debug, Clone, Copy)]
 pub struct Latency {
     pub mean_s: f64,
@@ -35,7 +35,7 @@ pub struct Latency {
 }
 
 impl Latency {
-    /// Of quick and slow ones.
+    /// Returns the mean of quick and slow ones.
     pub fn mean_of_all_s(self) -> f64 {
         self.mean_s * (1.0 + (SLOWER - 1.0) * self.slow_share)
     }
@@ -53,13 +53,13 @@ pub struct Server {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
     Start,
-    End { started_us: u64, was_accepted: bool, is_answered: bool },
+    End { started_us: u64, was_accepted: bool, has_responded: bool },
 }
 
 /// What happened in a second.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Second {
-    pub answered: u32,
+    pub responses: u32,
     pub refused: u32,
     /// The limit at its end.
     pub limit: u32,
@@ -67,9 +67,9 @@ pub struct Second {
 
 pub struct Simulation {
     pub server: Server,
-    /// How long a place in flight is empty between two attempts, on average.
+    /// The mean time that a lane is idle between two attempts.
     pub gap_s: f64,
-    /// Rows that come in a second; otherwise there are always some.
+    /// Rows that come in a second; `None`: there are always some.
     pub rows_per_s: Option<f64>,
     pub adaptive: Adaptive,
     epoch: Instant,
@@ -107,7 +107,7 @@ impl Simulation {
         }
     }
 
-    /// Goes on for so many seconds, and says what happened in each.
+    /// Simulates this many seconds, and returns what happened in each.
     pub fn run(&mut self, seconds: u32) -> &[Second] {
         let until = self.now_us + u64::from(seconds) * 1_000_000;
         let first = self.seconds.len();
@@ -121,7 +121,9 @@ impl Simulation {
             self.now_us = at;
             match event {
                 Event::Start => self.start(),
-                Event::End { started_us, was_accepted, is_answered } => self.end(started_us, was_accepted, is_answered),
+                Event::End { started_us, was_accepted, has_responded } => {
+                    self.end(started_us, was_accepted, has_responded)
+                }
             }
             self.fill();
             self.second().limit = self.adaptive.limit();
@@ -143,7 +145,7 @@ impl Simulation {
         self.events.push(Reverse((self.now_us + (after_s * 1e6) as u64, self.count, event)));
     }
 
-    /// As many are about to start as there are empty places.
+    /// Starts as many attempts as there are idle lanes.
     fn fill(&mut self) {
         while self.in_flight + self.starting < self.adaptive.limit() {
             let mut after_s = self.random.exponential(self.gap_s);
@@ -164,11 +166,11 @@ impl Simulation {
         self.in_flight += 1;
         let started_us = self.now_us;
         if self.random.fraction() < self.server.reset_share {
-            return self.push(REFUSAL_S, Event::End { started_us, was_accepted: false, is_answered: false });
+            return self.push(REFUSAL_S, Event::End { started_us, was_accepted: false, has_responded: false });
         }
         let Server { beyond, capacity, .. } = self.server;
         if beyond == Beyond::Refuses && self.accepted >= capacity {
-            return self.push(REFUSAL_S, Event::End { started_us, was_accepted: false, is_answered: false });
+            return self.push(REFUSAL_S, Event::End { started_us, was_accepted: false, has_responded: false });
         }
         if beyond == Beyond::Queues && self.accepted >= capacity {
             return self.line.push_back(started_us);
@@ -181,7 +183,7 @@ impl Simulation {
             Beyond::Queues | Beyond::Refuses => 1.0,
         };
         let latency_s = self.latency_s() * stretch;
-        self.push(latency_s, Event::End { started_us, was_accepted: true, is_answered: true });
+        self.push(latency_s, Event::End { started_us, was_accepted: true, has_responded: true });
     }
 
     fn latency_s(&mut self) -> f64 {
@@ -191,7 +193,7 @@ impl Simulation {
         mean_s * noise * kind
     }
 
-    fn end(&mut self, started_us: u64, was_accepted: bool, is_answered: bool) {
+    fn end(&mut self, started_us: u64, was_accepted: bool, has_responded: bool) {
         if was_accepted {
             self.accepted -= 1;
             while self.accepted < self.server.capacity
@@ -199,15 +201,15 @@ impl Simulation {
             {
                 self.accepted += 1;
                 let latency_s = self.latency_s();
-                self.push(latency_s, Event::End { started_us, was_accepted: true, is_answered: true });
+                self.push(latency_s, Event::End { started_us, was_accepted: true, has_responded: true });
             }
         }
         let (started, now) = (self.at(started_us), self.at(self.now_us));
-        let result = if is_answered { SampleResult::Answered } else { SampleResult::Overloaded };
+        let result = if has_responded { SampleResult::Responded } else { SampleResult::Overloaded };
         self.adaptive.ended(Sample { started, result }, self.in_flight, now);
         self.in_flight -= 1;
         let second = self.second();
-        if is_answered { second.answered += 1 } else { second.refused += 1 }
+        if has_responded { second.responses += 1 } else { second.refused += 1 }
     }
 }
 

@@ -7,21 +7,21 @@ use proptest::prelude::*;
 use super::*;
 use crate::model::limits::CostLimit;
 
-/// What a server does with a request.
+/// The reaction of a server to a request.
 #[derive(Debug, Clone, Copy)]
-enum Answer {
+enum Reaction {
     Ok,
     Status(u16),
     Pause(u64),
     Closed,
 }
 
-fn answer() -> impl Strategy<Value = Answer> {
+fn reaction() -> impl Strategy<Value = Reaction> {
     prop_oneof![
-        8 => Just(Answer::Ok),
-        1 => prop::sample::select(vec![404, 429, 500, 503]).prop_map(Answer::Status),
-        1 => (0_u64..5000).prop_map(Answer::Pause),
-        1 => Just(Answer::Closed),
+        8 => Just(Reaction::Ok),
+        1 => prop::sample::select(vec![404, 429, 500, 503]).prop_map(Reaction::Status),
+        1 => (0_u64..5000).prop_map(Reaction::Pause),
+        1 => Just(Reaction::Closed),
     ]
 }
 
@@ -37,8 +37,8 @@ struct Scene {
     concurrency_per_host: Option<u32>,
     cost_rate: Option<u32>,
     lanes: usize,
-    room: usize,
-    answers: Vec<Answer>,
+    max_rows: usize,
+    reactions: Vec<Reaction>,
     latencies_ms: Vec<u64>,
 }
 
@@ -50,8 +50,8 @@ fn scene() -> impl Strategy<Value = Scene> {
         proptest::option::of(50_u32..2000),
     );
     let shape = (1_u64..300, 1_u64..12, any::<bool>(), any::<bool>(), 1_usize..20, 4_usize..60);
-    (shape, limits, prop::collection::vec(answer(), 1..40), prop::collection::vec(1_u64..300, 1..10)).prop_map(
-        |((rows, hosts, is_sorted, can_defer, lanes, room), limits, answers, latencies_ms)| Scene {
+    (shape, limits, prop::collection::vec(reaction(), 1..40), prop::collection::vec(1_u64..300, 1..10)).prop_map(
+        |((rows, hosts, is_sorted, can_defer, lanes, max_rows), limits, reactions, latencies_ms)| Scene {
             rows,
             hosts,
             is_sorted,
@@ -61,8 +61,8 @@ fn scene() -> impl Strategy<Value = Scene> {
             concurrency_per_host: limits.2,
             cost_rate: limits.3,
             lanes,
-            room,
-            answers,
+            max_rows,
+            reactions,
             latencies_ms,
         },
     )
@@ -101,7 +101,7 @@ fn time_of(decision: &Decision) -> Option<Instant> {
     if let Decision::WaitUntil(until) = decision { Some(*until) } else { None }
 }
 
-/// Most that went beyond `rate` in any stretch, of times in order.
+/// Returns the most that exceeded `rate` in any stretch, of times in order.
 fn most_beyond(rate: u32, sent: &[(Instant, u64)]) -> f64 {
     let Some((first, _)) = sent.first() else { return 0.0 };
     let (mut sum, mut low, mut most) = (0.0, f64::MAX, 0.0);
@@ -117,18 +117,18 @@ fn most_beyond(rate: u32, sent: &[(Instant, u64)]) -> f64 {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
 
-    /// Every row ends once, and meanwhile no limit is exceeded, no pause is broken, nothing is held without bound, and rows of a
-    /// host start in their order unless they are retries or were deferred.
+    /// Every row ends once. Meanwhile no limit is exceeded, no pause is broken, and the rows in memory are bounded. Rows of
+    /// a host start in their order unless they are retries or were deferred.
     #[test]
     fn no_row_is_lost_and_no_limit_exceeded(scene in scene()) {
         let start = Instant::now();
-        let bounds = (scene.room, usize::MAX, 64);
+        let bounds = (scene.max_rows, usize::MAX, 64);
         let mut scheduler = Scheduler::bounded(scene.rules(), scene.can_defer, 7, start, bounds);
         let mut now = start;
         let mut unread: BTreeSet<u64> = (0..scene.rows).collect();
         let mut deferred = BTreeSet::new();
-        // Where the reading of deferred rows is, and when the last one began.
-        let (mut again_from, mut read_at) = (None, None);
+        // The position of the reading of deferred rows, and when the last one began.
+        let (mut reread_from, mut read_at) = (None, None);
         let mut in_flight: BTreeMap<(Instant, u64), (Row, Option<HostIndex>, Instant)> = BTreeMap::new();
         let mut by_host: BTreeMap<String, u32> = BTreeMap::new();
         let mut paused: BTreeMap<String, Instant> = BTreeMap::new();
@@ -159,25 +159,25 @@ proptest! {
                     }
                     Decision::Fail(row, _) => prop_assert!(ended.insert(row.ordinal)),
                     decision @ (Decision::Wait | Decision::WaitUntil(_))
-                        if scheduler.wants_rows() && scheduler.make_room_for_a_host(now) =>
+                        if scheduler.wants_rows() && has_space_after_eviction(&mut scheduler, now) =>
                     {
-                        let again = again_from.and_then(|from| deferred.range(from..).next().copied());
-                        again_from = again.map(|ordinal| ordinal + 1);
-                        if let Some(again) = again {
-                            deferred.remove(&again);
+                        let next = reread_from.and_then(|from| deferred.range(from..).next().copied());
+                        reread_from = next.map(|ordinal| ordinal + 1);
+                        if let Some(ordinal) = next {
+                            deferred.remove(&ordinal);
                         }
-                        let Some(ordinal) = again.or_else(|| unread.pop_first()) else {
+                        let Some(ordinal) = next.or_else(|| unread.pop_first()) else {
                             let is_wanted = scheduler.wants_deferred_rows() || scheduler.is_empty();
                             if deferred.is_empty() || read_at == Some(now) || !is_wanted {
                                 until = time_of(&decision);
                                 break;
                             }
                             scheduler.begin_rereading();
-                            (again_from, read_at) = (Some(0), Some(now));
+                            (reread_from, read_at) = (Some(0), Some(now));
                             continue;
                         };
                         scheduler.offer(scene.row(ordinal), Some(&scene.host_of(ordinal)), now);
-                        let newly = scheduler.take_deferred();
+                        let newly = scheduler.drain_deferred();
                         prop_assert!(scene.can_defer || newly.is_empty());
                         deferred.extend(newly);
                     }
@@ -186,7 +186,7 @@ proptest! {
                         break;
                     }
                 }
-                deferred.extend(scheduler.take_deferred());
+                deferred.extend(scheduler.drain_deferred());
             }
             let next_end = in_flight.first_key_value().map(|((at, _), _)| *at);
             let Some(at) = next_end.into_iter().chain(until).min() else {
@@ -199,24 +199,24 @@ proptest! {
                 let (row, host, began) = first.remove();
                 let name = scene.host_of(row.ordinal);
                 *by_host.get_mut(&name).expect("it was started") -= 1;
-                let (end, told) = match scene.answers[(row.ordinal as usize + attempts) % scene.answers.len()] {
-                    Answer::Ok => (end(200), None),
-                    Answer::Status(status) => (end(status), None),
-                    Answer::Pause(time) => (end(429), Some(ms(time))),
-                    Answer::Closed => (silent(ErrorKind::Closed), None),
+                let (end, requested_pause) = match scene.reactions[(row.ordinal as usize + attempts) % scene.reactions.len()] {
+                    Reaction::Ok => (end(200), None),
+                    Reaction::Status(status) => (end(status), None),
+                    Reaction::Pause(time) => (end(429), Some(ms(time))),
+                    Reaction::Closed => (silent(ErrorKind::Closed), None),
                 };
-                if let Some(time) = told {
+                if let Some(time) = requested_pause {
                     let until = paused.entry(name).or_insert(now);
                     *until = (*until).max(now + time);
                 }
                 let ordinal = row.ordinal;
-                let attempt = FinishedAttempt { requested_pause: told, ..attempt(&row, began, end) };
+                let attempt = FinishedAttempt { requested_pause, ..attempt(&row, began, end) };
                 match scheduler.finish_attempt(host, || None, &attempt, || (row, host, None), now) {
-                    Retry::At(_) => deferred.extend(scheduler.take_deferred()),
+                    Retry::At(_) => deferred.extend(scheduler.drain_deferred()),
                     Retry::No | Retry::NotRepeatable => prop_assert!(ended.insert(ordinal), "it ended twice"),
                 }
             }
-            prop_assert!(scheduler.look_ahead.rows() <= scene.room + scene.lanes + 1);
+            prop_assert!(scheduler.look_ahead.rows() <= scene.max_rows + scene.lanes + 1);
         }
         sent.sort();
         if let Some(rate) = scene.rate {

@@ -1,8 +1,8 @@
 //! Whole jobs on a virtual clock, compared with an oracle that knows the future: how long a job takes, and how many requests
 //! go to hosts that are dead. Each case is one line of [`CASES`].
 //!
-//! The oracle knows when hosts and the network are up and which rows are hopeless. It obeys the rules that a user is
-//! promised: it makes every attempt that a row has, and waits as long as the options say before a dead host's rows fail.
+//! The oracle knows when hosts and the network are up and which rows are hopeless. It obeys the rules that are promised to
+//! a user: it makes every attempt that a row has, and waits as long as the options say before a dead host's rows fail.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -19,10 +19,10 @@ use crate::schedule::scheduler::{HostIndex, Rules, Scheduler};
 
 const LANES: usize = 100;
 const LATENCY_S: f64 = 0.1;
-/// How long it takes to be refused, and to find that nothing answers.
+/// How long a refusal takes, and a connect timeout.
 const REFUSED_S: f64 = 0.001;
 const CONNECT_TIMEOUT_S: f64 = 10.0;
-/// Each row's backoffs, at their longest.
+/// The sum of each row's backoffs, at their longest.
 const BACKOFFS_S: f64 = 0.5 + 1.0 + 2.0;
 const ATTEMPTS: f64 = 4.0;
 const PROBE_INTERVAL_S: f64 = 30.0 * 1.25;
@@ -34,12 +34,12 @@ const MOST_TO_DEAD: u64 = 2 * LANES as u64 + 60;
 const FOREVER_S: f64 = 1e6;
 const STEP: Duration = Duration::from_millis(100);
 
-/// What becomes of the requests of a hopeless row.
+/// The result of requests of a hopeless row.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Hopeless {
-    /// The body breaks off behind a good head.
+    /// The body breaks off after good headers.
     Body,
-    /// The connection closes before the head.
+    /// The connection closes before the headers.
     Close,
     Status(u16),
 }
@@ -60,17 +60,17 @@ struct Case {
     hosts: usize,
     /// How many of the hosts have outages: the first ones.
     sick_hosts: usize,
-    /// From when to when they are down.
+    /// The beginnings and ends of outages.
     outages: Vec<(f64, f64)>,
-    /// A host that is down drops packets, and does not refuse.
+    /// Whether a host that is down drops packets, instead of refusing.
     is_silent: bool,
     slow_hosts: usize,
     network_outage: Option<(f64, f64)>,
-    /// Share of the rows.
+    /// The share of hopeless rows.
     hopeless: f64,
     kind: Hopeless,
     order: Order,
-    /// The server asks for a pause of 2 s with each status 429, which it sends for this share of the requests.
+    /// The server requests a pause of 2 s with each status 429, which it sends for this share of the requests.
     pauses: f64,
 }
 
@@ -122,7 +122,7 @@ impl Case {
         self.network_outage.is_some_and(|(from, to)| (from..to).contains(&at_s))
     }
 
-    /// When a job could end that knows all this, and starts its rows in their order.
+    /// Returns when a job could end that knows all this, and starts its rows in their order.
     fn oracle_s(&self) -> f64 {
         let (mut turn, mut end) = (0.0, 0.0_f64);
         for row in 0..self.rows {
@@ -148,7 +148,7 @@ impl Case {
         // Intervals between probes double, so that the last one is about as long as all before it.
         let outages_s = self.outages.iter().chain(&self.network_outage).map(|(from, to)| to - from);
         let probes: f64 = outages_s.map(|outage_s| PROBE_INTERVAL_S.min(0.75 * outage_s + FIRST_PROBE_S)).sum();
-        // Each host asks for so many pauses, if they are spread evenly.
+        // Each host requests this many pauses, if they are spread evenly.
         let paused = (self.pauses * self.rows as f64 / self.hosts as f64).ceil() * PAUSE_S * 1.05;
         // Many closed connections in a row look like an outage, until the first probe.
         let suspected = if self.kind == Hopeless::Close && self.order == Order::First { FIRST_PROBE_S } else { 0.0 };
@@ -163,11 +163,11 @@ struct Ran {
     failed: BTreeMap<ErrorKind, u64>,
     /// Requests that went to a host while it was down.
     to_dead: u64,
-    /// The job stopped itself then.
+    /// When the job stopped by itself, if it did.
     stopped_s: Option<f64>,
 }
 
-/// An attempt that ends at a known time, in a known way.
+/// An attempt whose end is known.
 struct Attempt {
     row: Row,
     host: Option<HostIndex>,
@@ -184,10 +184,10 @@ struct Simulation<'a> {
     now: Instant,
     next_row: u64,
     next_step: Instant,
-    /// By when they end, and a number.
+    /// Attempts by the time of their end, and a number.
     in_flight: BTreeMap<(Instant, u64), Attempt>,
     attempts: u64,
-    /// When each host responded last.
+    /// When each host last responded.
     responded: Vec<Option<Instant>>,
     paused_until: Vec<Instant>,
     ended: BTreeSet<u64>,
@@ -231,7 +231,7 @@ impl Simulation<'_> {
         self.now.saturating_duration_since(self.start).as_secs_f64()
     }
 
-    /// Starts as many rows as may start. Returns when to look again, if that depends on time.
+    /// Starts as many rows as may start. Returns when to try again, if that depends on time.
     fn start_rows(&mut self) -> Option<Instant> {
         while self.in_flight.len() < LANES {
             match self.scheduler.next(self.now) {
@@ -253,7 +253,11 @@ impl Simulation<'_> {
     fn start(&mut self, row: Row, host: Option<HostIndex>) {
         let case = self.case;
         let (number, began) = (case.host_of(row.ordinal), self.now_s());
-        assert!(self.now >= self.paused_until[number], "{}: a request before the time that was said", case.name);
+        assert!(
+            self.now >= self.paused_until[number],
+            "{}: a request before the time that the server requested",
+            case.name
+        );
         let outage = case.outage_at(number, began);
         self.ran.to_dead += u64::from(outage.is_some());
         let latency_s = case.latency_s(number);
@@ -274,7 +278,7 @@ impl Simulation<'_> {
             (latency_s, AttemptEnd::responded(if self.rng.f64() < case.pauses { 429 } else { 200 }))
         };
         self.attempts += 1;
-        // Attempts take a fifth more or less.
+        // Attempts vary in length by a fifth.
         let ends = self.now + Duration::from_secs_f64(takes_s * (0.8 + 0.4 * self.rng.f64()));
         self.in_flight.insert((ends, self.attempts), Attempt { row, host, started: self.now, end });
     }
@@ -309,13 +313,13 @@ impl Simulation<'_> {
             if end.status.is_some() {
                 self.responded[number] = Some(self.now);
             }
-            let told = (end.status == Some(429)).then_some(Duration::from_secs_f64(PAUSE_S));
-            if let Some(pause) = told {
+            let requested_pause = (end.status == Some(429)).then_some(Duration::from_secs_f64(PAUSE_S));
+            if let Some(pause) = requested_pause {
                 self.paused_until[number] = self.now + pause;
             }
             let ordinal = row.ordinal;
             let attempt = FinishedAttempt {
-                requested_pause: told,
+                requested_pause,
                 responded_at: self.responded[number],
                 ..attempt(&row, started, end)
             };
@@ -368,7 +372,7 @@ fn cases() -> Vec<Case> {
     for kind in [Hopeless::Body, Hopeless::Status(500), Hopeless::Close] {
         for order in [Order::Random, Order::First, Order::Last] {
             for hopeless in [0.03, 0.3, 0.6, 1.0] {
-                // Nothing tells a host that closes all its connections from here on from one that is dead.
+                // A host that closes all its connections from here on can't be distinguished from a dead one.
                 let looks_dead = order == Order::Last || hopeless > if order == Order::First { 0.3 } else { 0.6 };
                 if kind != Hopeless::Close || !looks_dead {
                     cases.push(Case { hopeless, kind, order, ..case("hopeless rows") });

@@ -1,21 +1,21 @@
-//! A form in the URL encoding has the fields of its templates, and a server decodes of them what the cells hold.
+//! A form in the URL encoding has the fields of its templates, and a server decodes what the cells hold.
 
-use super::given::{Given, bound, encoded, joined};
+use super::fuzz_input::{FuzzInput, bound, encoded, joined};
 use super::made::{body, defect, try_row, with_form};
 use crate::model::row::RowBody;
 use crate::source::template::cell::Cell;
 
-/// Tries to break them, with a field on each line, and values.
-pub fn hold(input: &[u8]) {
-    let Some(given) = Given::new(input) else { return };
-    if let [a, b, ..] = given.texts()[..] {
+/// Checks the laws with a field on each line, and values.
+pub fn hold(bytes: &[u8]) {
+    let Some(input) = FuzzInput::new(bytes) else { return };
+    if let [a, b, ..] = input.texts()[..] {
         a_server_decodes_what_the_cells_hold(a, b);
     }
-    let fields: Vec<&str> = given.text.split('\n').collect();
-    let Ok(Some(row)) = try_row(&with_form(&fields), &given.cells) else { return };
-    // As in curl, nothing separates the first field from those before it that are empty.
+    let fields: Vec<&str> = input.text.split('\n').collect();
+    let Ok(Some(row)) = try_row(&with_form(&fields), &input.cells) else { return };
+    // As in curl, nothing separates the first field from empty fields before it.
     let is_empty = |text: &&&str| matches!(**text, "" | "=");
-    let expected: Option<Vec<_>> = fields.iter().skip_while(is_empty).map(|text| field(text, &given.cells)).collect();
+    let expected: Option<Vec<_>> = fields.iter().skip_while(is_empty).map(|text| field(text, &input.cells)).collect();
     assert_eq!(expected.is_none(), defect(&row).is_some(), "{:?}", defect(&row));
     if let Some(expected) = expected {
         let expected = RowBody::from(expected.join(&b'&'));
@@ -23,7 +23,7 @@ pub fn hold(input: &[u8]) {
     }
 }
 
-/// As it is sent. `None`: a value is missing.
+/// Returns the field as it is sent, or `None` if a value is missing.
 fn field(text: &str, cells: &[Cell<'_>]) -> Option<Vec<u8>> {
     let template = bound(text).expect("it was taken");
     let (name, content) = template.split_once("=").map_or((None, template), |(name, rest)| (Some(name), rest));

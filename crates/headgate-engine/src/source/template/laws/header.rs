@@ -1,28 +1,28 @@
-//! A header arrives as it is, or its row is refused.
+//! A header arrives unchanged, or its row is refused.
 
-use super::given::{Given, bound, joined};
+use super::fuzz_input::{FuzzInput, bound, joined};
 use super::made::{defect, try_row, with_header};
 use crate::model::options::SourceOptions;
 use crate::model::row::Row;
 use crate::source::template::header::MAX_HEADER_BYTES;
 
-/// Tries to break them, with a template and values; the first two stand for what an earlier answer has left, too.
-pub fn hold(input: &[u8]) {
-    let Some(given) = Given::new(input) else { return };
+/// Checks the laws with a template and values; the first two are also the values that an earlier response left.
+pub fn hold(bytes: &[u8]) {
+    let Some(input) = FuzzInput::new(bytes) else { return };
     let conditions = SourceOptions {
         if_none_match_column: Some("a".into()),
         if_modified_since_column: Some("b".into()),
         ..SourceOptions::default()
     };
-    let row = try_row(&conditions, &given.cells).expect("columns").expect("conditions");
+    let row = try_row(&conditions, &input.cells).expect("columns").expect("conditions");
     for (name, value) in sent(row).unwrap_or_default() {
         is_sent_as_it_is(&value);
         let date = str::from_utf8(&value).ok().filter(|_| &*name == "if-modified-since");
         assert!(date.is_none_or(|date| httpdate::parse_http_date(date).is_ok()), "{date:?}");
     }
-    let Ok(Some(row)) = try_row(&with_header(given.text), &given.cells) else { return };
-    let template = bound(given.text).expect("it was taken");
-    let expected = joined(&template, &given.cells, <[u8]>::to_vec);
+    let Ok(Some(row)) = try_row(&with_header(input.text), &input.cells) else { return };
+    let template = bound(input.text).expect("it was taken");
+    let expected = joined(&template, &input.cells, <[u8]>::to_vec);
     match sent(row) {
         Some(headers) => {
             let expected = expected.expect("values");
@@ -35,7 +35,7 @@ pub fn hold(input: &[u8]) {
 
 type Headers = Vec<(Box<str>, Box<[u8]>)>;
 
-/// `None`: the row is refused.
+/// Returns the headers, or `None` if the row is refused.
 fn sent(row: Row) -> Option<Headers> {
     defect(&row).is_none().then(|| row.extra.map(|extra| extra.headers.clone()).unwrap_or_default())
 }

@@ -1,37 +1,37 @@
-//! A JSON body is its document, with the values in the places of the placeholders.
+//! A JSON body is its document, with the values in place of the placeholders.
 
 use serde::de::IgnoredAny;
 use serde_json::{Map, Value};
 
-use super::given::{Given, bound, joined};
+use super::fuzz_input::{FuzzInput, bound, joined};
 use super::made::{body, defect, try_row, with_json};
 use crate::model::row::RowBody;
 use crate::source::template::cell::Cell;
 use crate::source::template::parse::{Placeholder, Template};
 
-/// Tries to break them, with a document and values.
-pub fn hold(input: &[u8]) {
-    let Some(given) = Given::new(input) else { return };
-    let text = |at: usize| given.cells[at].bytes().ok().flatten().map(str::from_utf8);
+/// Checks the laws with a document and values.
+pub fn hold(bytes: &[u8]) {
+    let Some(input) = FuzzInput::new(bytes) else { return };
+    let text = |at: usize| input.cells[at].bytes().ok().flatten().map(str::from_utf8);
     if let (Some(Ok(a)), None | Some(Ok(_))) = (text(0), text(1)) {
         let other = text(1).and_then(Result::ok).unwrap_or_default();
-        a_server_decodes_what_the_cells_hold(a, given.cells[1].clone(), other);
+        a_server_decodes_what_the_cells_hold(a, input.cells[1].clone(), other);
     }
-    let Ok(Some(row)) = try_row(&with_json(given.text), &given.cells) else { return };
+    let Ok(Some(row)) = try_row(&with_json(input.text), &input.cells) else { return };
     if defect(&row).is_some() {
-        assert!(!given.are_texts(), "{:?}", defect(&row));
+        assert!(!input.are_texts(), "{:?}", defect(&row));
         return;
     }
     let Some(RowBody::Bytes(body)) = row.extra.and_then(|extra| extra.body) else { panic!("not in memory") };
     serde_json::from_slice::<IgnoredAny>(&body).expect("JSON");
-    // Not all JSON can be held: numbers and depth have bounds there.
-    let Ok(document) = serde_json::from_str(given.text) else { return };
-    if let Some(expected) = filled(&document, &given.cells) {
+    // `serde_json` can't hold all JSON: it bounds numbers and depth.
+    let Ok(document) = serde_json::from_str(input.text) else { return };
+    if let Some(expected) = filled(&document, &input.cells) {
         assert_eq!(Some(expected), serde_json::from_slice(&body).ok());
     }
 }
 
-/// The document with these values. `None`: one of them can't be held, or two keys have become the same.
+/// Returns the document with these values, or `None` if one can't be held, or two keys have become the same.
 fn filled(document: &Value, cells: &[Cell<'_>]) -> Option<Value> {
     match document {
         Value::String(text) => {
@@ -67,7 +67,7 @@ fn within(template: &Template, cells: &[Cell<'_>]) -> Option<String> {
     String::from_utf8(joined(template, cells, <[u8]>::to_vec)?).ok()
 }
 
-/// `other` is a cell of any kind, and `text` what it is as text.
+/// `other` is a cell of any kind, and `text` the same value as text.
 pub(in super::super) fn a_server_decodes_what_the_cells_hold(value: &str, other: Cell<'_>, text: &str) {
     let expected_other: Value = match &other {
         Cell::Null => Value::Null,

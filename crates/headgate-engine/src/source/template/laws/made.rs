@@ -1,10 +1,10 @@
-//! What templates make of values.
+//! Requests that templates make of values.
 
 use crate::model::error::JobError;
 use crate::model::message::OptionName;
 use crate::model::options::{SourceOptions, Templates};
 use crate::model::row::{Row, RowBody, RowExtra};
-use crate::source::cells::Place;
+use crate::source::cells::Position;
 use crate::source::template::bound::{Named, RequestTemplates};
 use crate::source::template::cell::Cell;
 
@@ -18,27 +18,27 @@ impl Named for Letters {
         COLUMNS.contains(&column)
     }
 
-    fn place(&mut self, column: &str, _option: OptionName) -> Result<usize, JobError> {
-        let place = COLUMNS.iter().position(|each| *each == column);
-        place.ok_or_else(|| JobError::input(format!("there is no column {column:?}")))
+    fn position(&mut self, column: &str, _option: OptionName) -> Result<usize, JobError> {
+        let position = COLUMNS.iter().position(|each| *each == column);
+        position.ok_or_else(|| JobError::input(format!("there is no column {column:?}")))
     }
 }
 
-/// Of the row with these values in the columns, in their order.
+/// Returns the row with these values in the columns, in their order.
 ///
 /// # Errors
-/// The options can't be.
+/// Invalid options.
 pub(in super::super) fn try_row(options: &SourceOptions, values: &[Cell<'_>]) -> Result<Option<Row>, JobError> {
     let Some(templates) = RequestTemplates::new(options, &mut Letters)? else { return Ok(None) };
     let cells: Vec<Cell> =
-        templates.columns.iter().map(|place| values.get(*place).unwrap_or(&Cell::Null).clone()).collect();
+        templates.columns.iter().map(|position| values.get(*position).unwrap_or(&Cell::Null).clone()).collect();
     let mut row =
-        if templates.make_urls() { templates.row(0, Place::Row(0), &cells) } else { Row::new(0, "http://h/") };
-    templates.fill(&mut row, Place::Row(0), &cells);
+        if templates.make_urls() { templates.row(0, Position::Row(0), &cells) } else { Row::new(0, "http://h/") };
+    templates.fill(&mut row, Position::Row(0), &cells);
     Ok(Some(row))
 }
 
-/// As [`try_row`], of options that make something.
+/// As [`try_row`], with options that make a row.
 pub(in super::super) fn row(options: &SourceOptions, values: &[Cell<'_>]) -> Row {
     try_row(options, values).expect("templates").expect("some")
 }
@@ -85,7 +85,7 @@ pub(in super::super) fn extra(options: &SourceOptions, values: &[Cell<'_>]) -> R
     defect(&row).map_or_else(|| Ok(*row.extra.clone().expect("something of it")), Err)
 }
 
-/// A body that is in memory.
+/// Returns a body that is in memory.
 pub(in super::super) fn body(options: &SourceOptions, values: &[Cell<'_>]) -> Result<Vec<u8>, String> {
     extra(options, values).map(|extra| match extra.body {
         Some(RowBody::Bytes(bytes)) => bytes.to_vec(),

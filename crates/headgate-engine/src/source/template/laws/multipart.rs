@@ -1,9 +1,9 @@
-//! A multipart form has the fields of its templates, whatever the values are, and none of their files lies outside of the
+//! A multipart form has the fields of its templates, whatever the values are. None of their files lies outside of the
 //! directory that a template names.
 
 use std::path::Path;
 
-use super::given::{Given, bound, joined};
+use super::fuzz_input::{FuzzInput, bound, joined};
 use super::made::{defect, try_row, with_multipart};
 use crate::model::row::{BodyPiece, Row, RowBody};
 use crate::source::template::cell::Cell;
@@ -11,15 +11,15 @@ use crate::source::template::parse::{Piece, Template};
 
 const FILE: &[u8] = b"(a file)";
 
-/// Tries to break them, with a field on each line, and values.
-pub fn hold(input: &[u8]) {
-    let Some(given) = Given::new(input) else { return };
-    if let [_, b, ..] = given.texts()[..] {
-        let a = given.cells[0].bytes().ok().flatten().unwrap_or_default();
+/// Checks the laws with a field on each line, and values.
+pub fn hold(bytes: &[u8]) {
+    let Some(input) = FuzzInput::new(bytes) else { return };
+    if let [_, b, ..] = input.texts()[..] {
+        let a = input.cells[0].bytes().ok().flatten().unwrap_or_default();
         a_server_decodes_what_the_cells_hold(a, b);
     }
-    let texts: Vec<&str> = given.text.split('\n').collect();
-    let Ok(Some(row)) = try_row(&with_multipart(&texts), &given.cells) else { return };
+    let texts: Vec<&str> = input.text.split('\n').collect();
+    let Ok(Some(row)) = try_row(&with_multipart(&texts), &input.cells) else { return };
     if defect(&row).is_some() {
         return;
     }
@@ -29,23 +29,23 @@ pub fn hold(input: &[u8]) {
     let mut files = files.into_iter();
     for (text, field) in texts.into_iter().zip(fields) {
         let (name, content) = bound(text).expect("it was taken").split_once("=").expect("a name");
-        assert_eq!(escaped(&joined(&name, &given.cells, <[u8]>::to_vec).expect("values")), field.name);
+        assert_eq!(escaped(&joined(&name, &input.cells, <[u8]>::to_vec).expect("values")), field.name);
         let file = content.strip_prefix("@").is_some().then(|| files.next().expect("a file"));
-        // What stands behind the value is not looked at here.
+        // Attributes after the value are not checked here.
         if content.literals().any(|literal| literal.contains(';')) {
             continue;
         }
         match (content.strip_prefix("@"), file) {
             (Some(path), Some(file)) => {
-                stays_in_its_directory(&path, &given.cells, file);
+                stays_in_its_directory(&path, &input.cells, file);
                 assert_eq!(FILE, field.content);
             }
-            _ => assert_eq!(joined(&content, &given.cells, <[u8]>::to_vec).expect("values"), field.content),
+            _ => assert_eq!(joined(&content, &input.cells, <[u8]>::to_vec).expect("values"), field.content),
         }
     }
 }
 
-/// Its parts are those of the template: a value brings no other.
+/// Checks that the path's components are those of the template: a value adds none.
 fn stays_in_its_directory(template: &Template, cells: &[Cell<'_>], path: &Path) {
     let shown = path.to_str().map(str::as_bytes);
     let written = joined(template, cells, <[u8]>::to_vec).expect("values");
@@ -77,7 +77,7 @@ fn boundary(row: &Row) -> &str {
     media_type.strip_prefix("multipart/form-data; boundary=").expect("a boundary")
 }
 
-/// What is sent, with a mark in place of each file, and the files.
+/// Returns what is sent, with a mark in place of each file, and the files.
 fn sent<'r>(row: &'r Row) -> (Vec<u8>, Vec<&'r Path>) {
     match row.extra.as_ref().and_then(|extra| extra.body.as_ref()).expect("a body") {
         RowBody::Bytes(bytes) => (bytes.to_vec(), Vec::new()),
@@ -96,7 +96,7 @@ fn sent<'r>(row: &'r Row) -> (Vec<u8>, Vec<&'r Path>) {
     }
 }
 
-/// The fields of a multipart form, by the rules of RFC 2046 section 5.1.
+/// Returns the fields of a multipart form, by the rules of RFC 2046 section 5.1.
 fn fields(body: &[u8], boundary: &str) -> Vec<Field> {
     let delimiter = format!("\r\n--{boundary}");
     let body = [b"\r\n", body].concat();
@@ -118,7 +118,7 @@ fn fields(body: &[u8], boundary: &str) -> Vec<Field> {
     field.collect()
 }
 
-/// As browsers write what would end a name.
+/// Escapes what would end a name, as browsers do.
 fn escaped(name: &[u8]) -> Vec<u8> {
     let escape = |byte: &u8| match byte {
         b'"' => b"%22".to_vec(),

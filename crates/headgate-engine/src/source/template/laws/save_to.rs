@@ -1,8 +1,9 @@
-//! The name of a file is inside of the output directory, is none of the job's own, and is of no other values.
+//! The file of a body lies inside the output directory, is not one of the job's own, and has a name that no other values
+//! have.
 
 use std::path::{Component, Path};
 
-use super::given::{Given, only_column};
+use super::fuzz_input::{FuzzInput, only_column};
 use super::made::{defect, try_row, with_save_to};
 use crate::model::file_name::folded;
 use crate::model::options::SourceOptions;
@@ -11,31 +12,31 @@ use crate::source::template::cell::Cell;
 const MAX_COMPONENT_BYTES: usize = 255;
 const EXTENSIONS: [&str; 3] = ["jpg", "json", "bin"];
 const CHECKSUM: &str = "d4d870046c5e15e5844b9d4612045dff8b43a46374ca462c3f2bef2f998b995e";
-/// What stands in a template for no column.
+/// Placeholders that are not columns.
 const OWN: [&str; 3] = ["row", "ext", "sha256"];
 
-/// Tries to break them, with a template and values; the last one stands for a checksum, too.
-pub fn hold(input: &[u8]) {
-    let Some(given) = Given::new(input) else { return };
+/// Checks the laws with a template and values; the last one is also the checksum.
+pub fn hold(bytes: &[u8]) {
+    let Some(input) = FuzzInput::new(bytes) else { return };
     let with_checksum = SourceOptions { checksum_column: Some("c".into()), ..with_save_to("{row}") };
-    try_row(&with_checksum, &given.cells).expect("columns").expect("a name");
-    let Some(first) = names(given.text, &given.cells) else { return };
+    try_row(&with_checksum, &input.cells).expect("columns").expect("a name");
+    let Some(first) = names(input.text, &input.cells) else { return };
     for Name { path, member } in &first {
         is_inside(path);
         is_inside(member);
         is_of_one_sample(member);
     }
-    // Values of several columns are told apart where the template does it.
-    let Some(column) = only_column(given.text, &OWN) else { return };
-    let before = given.text.split(&format!("{{{}", column.written)).next().unwrap_or_default();
-    let mut others = given.cells.clone();
+    // Values of several columns are distinguished only where the template separates them.
+    let Some(column) = only_column(input.text, &OWN) else { return };
+    let before = input.text.split(&format!("{{{}", column.written)).next().unwrap_or_default();
+    let mut others = input.cells.clone();
     others.rotate_left(1);
     if let (Some(second), Ok(one), Ok(other)) =
-        (names(given.text, &others), column.bytes(&given.cells), column.bytes(&others))
+        (names(input.text, &others), column.bytes(&input.cells), column.bytes(&others))
     {
         for (first, second) in first.iter().zip(&second) {
             assert_eq!(one == other, first.path == second.path, "{} {}", first.path, second.path);
-            // Behind a dot, it may be an extension, and those don't tell members apart.
+            // After a dot, the value may be an extension, which does not distinguish members.
             if !before.contains('.') {
                 assert_eq!(one == other, first.member == second.member, "{} {}", first.member, second.member);
             }
@@ -48,7 +49,7 @@ struct Name {
     member: String,
 }
 
-/// With each extension. `None`: there is no such name.
+/// Returns the name with each extension, or `None` if it is invalid.
 fn names(template: &str, cells: &[Cell<'_>]) -> Option<Vec<Name>> {
     let row = try_row(&with_save_to(template), cells).ok()??;
     if defect(&row).is_some() {
@@ -73,8 +74,8 @@ fn is_inside(path: &str) {
     }
 }
 
-/// What is before the first dot of the file's name is its key (WebDataset), and what describes the body has an extension of
-/// its own.
+/// The name up to its first dot is the key of a sample (WebDataset), and what describes the body has an extension of its
+/// own.
 fn is_of_one_sample(member: &str) {
     let name = member.rsplit('/').next().unwrap_or(member);
     let (key, extension) = name.split_once('.').expect("an extension");

@@ -1,11 +1,11 @@
-//! A URL is what its template says: a value changes nothing around it, and a server decodes what the cell holds.
+//! A URL has the shape of its template: a value changes nothing around it, and a server decodes what the cell holds.
 
 use std::collections::BTreeSet;
 
 use percent_encoding::percent_decode_str;
 use url::{Host, Url};
 
-use super::given::{Given, bound, encoded, joined};
+use super::fuzz_input::{FuzzInput, bound, encoded, joined};
 use super::made::{defect, try_row, url, with_url};
 use crate::model::row::MAX_URL_BYTES;
 use crate::source::template::cell::Cell;
@@ -13,10 +13,10 @@ use crate::source::template::parse::{Piece, Template};
 
 const ENDS_AUTHORITY: [char; 4] = ['/', '?', '#', '\\'];
 
-/// Tries to break them, with a template and values.
-pub fn hold(input: &[u8]) {
-    let Some(given) = Given::new(input) else { return };
-    let texts = given.texts();
+/// Checks the laws with a template and values.
+pub fn hold(bytes: &[u8]) {
+    let Some(input) = FuzzInput::new(bytes) else { return };
+    let texts = input.texts();
     for value in &texts {
         a_server_decodes_what_the_cell_holds(value);
         a_host_is_that_of_the_template(value);
@@ -25,17 +25,17 @@ pub fn hold(input: &[u8]) {
         a_path_keeps_its_shape(&[a, b, c]);
         a_base_keeps_its_host(a, b);
     }
-    let Ok(Some(row)) = try_row(&with_url(given.text), &given.cells) else { return };
+    let Ok(Some(row)) = try_row(&with_url(input.text), &input.cells) else { return };
     if defect(&row).is_some() {
         return;
     }
     assert!(row.url.len() <= MAX_URL_BYTES);
-    let template = bound(given.text).expect("it was rendered");
-    assert!(stands(&template, &given.cells, row.url.as_bytes()), "{template:?} is {}", row.url);
+    let template = bound(input.text).expect("it was rendered");
+    assert!(is_rendering_of(&template, &input.cells, row.url.as_bytes()), "{template:?} is {}", row.url);
     let Ok(url) = Url::parse(&row.url) else { return };
     assert!(matches!(url.scheme(), "http" | "https"), "{url}");
     let base = match template.pieces().first() {
-        Some(Piece::Column(base)) => base.bytes(&given.cells).ok().and_then(|value| str::from_utf8(value).ok()),
+        Some(Piece::Column(base)) => base.bytes(&input.cells).ok().and_then(|value| str::from_utf8(value).ok()),
         _ => None,
     };
     match base.filter(|base| base.contains("://")) {
@@ -44,8 +44,8 @@ pub fn hold(input: &[u8]) {
     }
 }
 
-/// Whether a rendered text is the template's own text with the values between, each as it is or encoded.
-fn stands(template: &Template, cells: &[Cell<'_>], rendered: &[u8]) -> bool {
+/// Returns whether a rendered text is the template's own text with the values between, each unchanged or encoded.
+fn is_rendering_of(template: &Template, cells: &[Cell<'_>], rendered: &[u8]) -> bool {
     let mut ends = BTreeSet::from([0]);
     for piece in template.pieces() {
         let forms = match piece {
@@ -74,11 +74,11 @@ fn authority_of(url: &Url) -> (&str, &str, Option<&str>, Option<Host<&str>>, Opt
     (url.scheme(), url.username(), url.password(), url.host(), url.port())
 }
 
-/// Whether the parts of a URL are where its template has them.
+/// Checks that the parts of a URL are where its template has them.
 fn has_the_shape_of(url: &Url, written: &str, template: &Template) {
-    let (_, behind) = template.split_once("://").expect("a scheme");
-    let rest = behind.split_at_first(|literal| literal.find(ENDS_AUTHORITY).map(|at| (at, 0)));
-    let (authority, rest) = rest.unwrap_or_else(|| (behind.clone(), Template::default()));
+    let (_, after) = template.split_once("://").expect("a scheme");
+    let rest = after.split_at_first(|literal| literal.find(ENDS_AUTHORITY).map(|at| (at, 0)));
+    let (authority, rest) = rest.unwrap_or_else(|| (after.clone(), Template::default()));
     let literals: String = authority.literals().collect();
     let start = written.find("://").expect("a scheme") + 3;
     let end = written[start..].find(ENDS_AUTHORITY).map_or(written.len(), |at| start + at);
@@ -91,7 +91,7 @@ fn has_the_shape_of(url: &Url, written: &str, template: &Template) {
     if let Ok(begin) = Url::parse(begin) {
         assert_eq!(authority_of(&begin), authority_of(url));
     }
-    // The library keeps a letter with a colon behind it, as a drive of Windows, whatever dots follow.
+    // The library keeps a letter followed by a colon, as a drive of Windows, whatever dots follow.
     if rest.literals().any(|literal| literal.trim_start().starts_with([':', '|'])) {
         return;
     }
@@ -104,7 +104,7 @@ fn has_the_shape_of(url: &Url, written: &str, template: &Template) {
     assert_eq!((found.path(), found.query(), found.fragment()), (url.path(), url.query(), url.fragment()));
 }
 
-/// How many segments, parameters and fragments it has.
+/// Returns the number of segments and parameters, and whether there is a fragment.
 fn shape_of(url: &Url) -> (usize, Option<usize>, bool) {
     let segments = url.path_segments().expect("a path").count();
     (segments, url.query().map(|query| query.split('&').count()), url.fragment().is_some())
@@ -114,8 +114,8 @@ pub(in super::super) fn a_server_decodes_what_the_cell_holds(value: &str) {
     let cell = Cell::Text(value.as_bytes().into());
     let url = match url("http://h/x/{a|}/y?a=1&q={a|}&b=2#{a|}", &[cell]) {
         Ok(url) => Url::parse(&url).expect("a URL"),
-        Err(trouble) => {
-            assert!(matches!(value, "." | ".."), "{trouble}");
+        Err(reason) => {
+            assert!(matches!(value, "." | ".."), "{reason}");
             return;
         }
     };

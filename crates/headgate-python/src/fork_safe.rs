@@ -2,24 +2,24 @@
 
 use std::{mem, process};
 
-/// Dropped only in the process that made it; leaked in others.
-pub struct Kept<T> {
+/// A value that is dropped only in the process that made it, and leaked in its forks.
+pub struct ForkSafe<T> {
     value: Option<T>,
     process: u32,
 }
 
-impl<T> Kept<T> {
+impl<T> ForkSafe<T> {
     pub fn new(value: T) -> Self {
         Self { value: Some(value), process: process::id() }
     }
 
-    /// `None`: this is a fork of the process that made it.
-    pub fn here(&self) -> Option<&T> {
+    /// Returns the value, or `None` in a fork of the process that made it.
+    pub fn get(&self) -> Option<&T> {
         self.value.as_ref().filter(|_| self.process == process::id())
     }
 }
 
-impl<T> Drop for Kept<T> {
+impl<T> Drop for ForkSafe<T> {
     fn drop(&mut self) {
         if self.process != process::id() {
             mem::forget(self.value.take());

@@ -1,4 +1,4 @@
-//! What limits, pauses and retries hold back, as the bottleneck line says it.
+//! What limits, pauses and retries throttle, for the bottleneck line.
 
 use std::fmt::Debug;
 use std::time::{Duration, Instant};
@@ -11,42 +11,42 @@ use crate::schedule::scheduler::SchedulerFigures;
 use crate::schedule::throttled::{HostFigures, LostTime, ThrottledBy};
 use crate::stats::bound_kind::BoundKind;
 
-/// The scheduler of a run, to look at.
-pub trait Held: Debug + Send + Sync {
+/// The figures of the scheduler of a run.
+pub trait FigureSource: Debug + Send + Sync {
     fn figures(&self, now: Instant) -> SchedulerFigures;
     fn limits(&self) -> Limits;
 }
 
-/// What was held back in a stretch of time.
+/// What was throttled in a stretch of time.
 #[derive(Debug, Clone, Default)]
-pub struct HeldStretch {
+pub struct ThrottledStretch {
     pub lost: LostTime,
     /// The host that most rows wait for.
     pub host: Option<HostFigures>,
     pub waiting: u64,
-    /// How long that host is still to be left alone.
-    pub left: Option<Duration>,
+    /// The rest of that host's pause.
+    pub pause_left: Option<Duration>,
     pub paused_hosts: u64,
     /// For how long no host could be reached.
     pub network_down: Option<Duration>,
     pub limits: Limits,
 }
 
-impl HeldStretch {
-    /// What most was lost to, with its kind and one line for a person, where it is at least this share of the time.
+impl ThrottledStretch {
+    /// Returns what most time was lost to, with a line for the user, if it is at least this share of the time.
     pub fn bound_by(&self, wall: Duration, at_least: f64) -> Option<(BoundKind, Message)> {
-        let (hold, lost) = self.lost.most();
+        let (by, lost) = self.lost.most();
         let share = lost.as_secs_f64() / wall.as_secs_f64().max(1e-9);
-        (share >= at_least).then(|| (kind(hold), self.text(hold, share)))
+        (share >= at_least).then(|| (kind(by), self.text(by, share)))
     }
 
-    fn text(&self, hold: ThrottledBy, share: f64) -> Message {
+    fn text(&self, by: ThrottledBy, share: f64) -> Message {
         let percent = format!("{:.0} %", (share * 100.0).clamp(0.0, 100.0));
-        // A host counts that is held back for the same reason.
-        let host = self.host.as_ref().filter(|host| host.throttled_by == Some(hold) || hold == ThrottledBy::LookAhead);
+        // The host counts only if it is throttled for the same reason.
+        let host = self.host.as_ref().filter(|host| host.throttled_by == Some(by) || by == ThrottledBy::LookAhead);
         let name = host.map_or("a host", |host| &*host.name);
         let rows = rows(host.map_or(self.waiting, |host| host.waiting));
-        match hold {
+        match by {
             ThrottledBy::Rate => {
                 let rate = self.limits.rate.map_or_else(String::new, |rate| format!(" of {rate}"));
                 message!("bound by the rate{rate}: it held back rows {percent} of the time; raise ", OptionName::Rate)
@@ -75,7 +75,7 @@ impl HeldStretch {
                 message!("bound by the {what} per host, {percent} of the time{waits}; raise ", option)
             }
             ThrottledBy::Pause => {
-                let left = self.left.map_or_else(String::new, |left| format!(" for another {:.0} s", left.as_secs_f64().ceil()));
+                let left = self.pause_left.map_or_else(String::new, |left| format!(" for another {:.0} s", left.as_secs_f64().ceil()));
                 let others = self.paused_hosts.saturating_sub(1);
                 let others = if others > 0 { format!(" (and {} other hosts)", grouped(others)) } else { String::new() };
                 format!("bound by {name}{others}: it asked for a pause{left}, and {rows} for it").into()
@@ -112,8 +112,8 @@ fn rows(count: u64) -> String {
     if count == 1 { "1 row waits".into() } else { format!("{} rows wait", grouped(count)) }
 }
 
-fn kind(hold: ThrottledBy) -> BoundKind {
-    match hold {
+fn kind(by: ThrottledBy) -> BoundKind {
+    match by {
         ThrottledBy::Rate => BoundKind::Rate,
         ThrottledBy::Cost => BoundKind::Cost,
         ThrottledBy::HostRate => BoundKind::HostRate,
@@ -150,8 +150,8 @@ mod tests {
                 max_connections_per_host: NonZeroU32::new(connections),
                 ..Limits::default()
             };
-            let stretch = HeldStretch { lost, limits, ..HeldStretch::default() };
-            let (_, text) = stretch.bound_by(Duration::from_secs(1), 0.3).expect("it held rows back");
+            let stretch = ThrottledStretch { lost, limits, ..ThrottledStretch::default() };
+            let (_, text) = stretch.bound_by(Duration::from_secs(1), 0.3).expect("it throttled rows");
             assert_eq!(expected, text.to_string());
         }
     }

@@ -1,6 +1,5 @@
-//! What a fuzz target gets, taken apart: the text of a template, and values of the columns a, b and c, with NULs between them.
-//! The last value may have NULs of its own. The first byte of a value says what it is: n for null, j for JSON, and anything
-//! else for text.
+//! The parsed input of a fuzz target: the text of a template, and values of the columns a, b and c, separated by NULs. The
+//! last value may contain NULs. The first byte of a value is its kind: n for null, j for JSON, and anything else for text.
 
 use serde::de::IgnoredAny;
 
@@ -9,14 +8,14 @@ use crate::source::template::bound::Named as _;
 use crate::source::template::cell::Cell;
 use crate::source::template::parse::{Piece, Placeholder, Template};
 
-pub(super) struct Given<'a> {
+pub(super) struct FuzzInput<'a> {
     pub(super) text: &'a str,
-    /// Of all columns: those with odd names have the values of others.
+    /// The values of all columns: columns with odd names share the values of others.
     pub(super) cells: Vec<Cell<'a>>,
 }
 
-impl<'a> Given<'a> {
-    /// `None`: the template is no text.
+impl<'a> FuzzInput<'a> {
+    /// Returns `None` if the template is not UTF-8.
     pub(super) fn new(input: &'a [u8]) -> Option<Self> {
         let mut parts = input.splitn(4, |byte| *byte == 0);
         let text = str::from_utf8(parts.next()?).ok()?;
@@ -24,12 +23,12 @@ impl<'a> Given<'a> {
         Some(Self { text, cells: cells.into_iter().cycle().take(COLUMNS.len()).collect() })
     }
 
-    /// Whether all values are there, and text.
+    /// Returns whether all values are text.
     pub(super) fn are_texts(&self) -> bool {
         self.texts().len() == self.cells.len()
     }
 
-    /// Values that are text.
+    /// Returns the values that are text.
     pub(super) fn texts(&self) -> Vec<&str> {
         self.cells.iter().filter_map(|cell| str::from_utf8(cell.bytes().ok()??).ok()).collect()
     }
@@ -47,7 +46,7 @@ fn cell(bytes: &[u8]) -> Cell<'_> {
     }
 }
 
-/// A template whose slots are those of the columns. `None`: it is none, or has others.
+/// Returns a template with the slots of the columns, or `None` if it is invalid or has other columns.
 pub(super) fn bound(text: &str) -> Option<Template> {
     let mut template = Template::parse(text).ok()?;
     template.bind(|placeholder| slot(placeholder).ok_or(())).ok()?;
@@ -56,12 +55,13 @@ pub(super) fn bound(text: &str) -> Option<Template> {
 
 fn slot(placeholder: &mut Placeholder) -> Option<usize> {
     if Letters.has(&placeholder.written) {
-        placeholder.take_as_written();
+        placeholder.use_written_name();
     }
     COLUMNS.iter().position(|column| *column == &*placeholder.column)
 }
 
-/// The one column of a template that also has what these names stand for. `None`: it has none, or several.
+/// Returns the only column of a template that otherwise has only the placeholders `others`, or `None` if it has none or
+/// several.
 pub(super) fn only_column(text: &str, others: &[&str]) -> Option<Placeholder> {
     let template = Template::parse(text).ok()?;
     let mut columns = template.placeholders().filter(|each| !others.contains(&&*each.column));
@@ -70,7 +70,7 @@ pub(super) fn only_column(text: &str, others: &[&str]) -> Option<Placeholder> {
     Some(column)
 }
 
-/// What a template is with these values, each as `encode` writes it.
+/// Returns the template with these values, each written by `encode`.
 pub(super) fn joined(template: &Template, cells: &[Cell<'_>], encode: impl Fn(&[u8]) -> Vec<u8>) -> Option<Vec<u8>> {
     let piece = |piece: &Piece| match piece {
         Piece::Literal(text) => Some(text.as_bytes().to_vec()),
@@ -79,7 +79,7 @@ pub(super) fn joined(template: &Template, cells: &[Cell<'_>], encode: impl Fn(&[
     template.pieces().iter().map(piece).collect::<Option<Vec<_>>>().map(|pieces| pieces.concat())
 }
 
-/// Percent-encoded but for letters, digits and `-._~`.
+/// Percent-encodes all bytes but letters, digits and `-._~`.
 pub(super) fn encoded(value: &[u8]) -> Vec<u8> {
     let encode = |byte: &u8| match byte {
         b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => vec![*byte],

@@ -1,4 +1,4 @@
-//! The thread that reads deferred rows again: beside the source, from the same input.
+//! The thread that reads deferred rows again, beside the source, from the same input.
 
 use std::sync::Arc;
 
@@ -7,25 +7,21 @@ use crate::engine::spawn;
 use crate::message;
 use crate::model::error::JobError;
 use crate::model::message::OptionName;
-use crate::model::row::{MAX_BATCH_ROWS, RowBatch};
+use crate::model::row::RowBatch;
 use crate::queue::reread::RereadSender;
 use crate::queue::rows::Deferring;
 use crate::run::weighing::Weighing;
-use crate::source::{Again, Source};
-
-/// Rows skipped before it looks whether to go on.
-const SKIP_STEP: u64 = 1_000_000;
-/// Reads on over a gap of so many rows: a skip may cost as much as reading a batch.
-const MAX_READ_GAP: u64 = MAX_BATCH_ROWS as u64;
+use crate::source::selected::MAX_READ_GAP;
+use crate::source::{Reopener, SKIP_STEP, Source};
 
 /// Returns how deferred rows of this input are read again; the thread starts with the first request.
-pub(super) fn deferring(again: Again, window: u64, weighing: Weighing, failure: Arc<FirstFailure>) -> Deferring {
+pub(super) fn deferring(reopener: Reopener, window: u64, weighing: Weighing, failure: Arc<FirstFailure>) -> Deferring {
     let start = move |rows: RereadSender| {
         let thread_failure = failure.clone();
-        let started = spawn("headgate-again".into(), move || {
+        let started = spawn("headgate-reread".into(), move || {
             // Dropped before `rows`, whose end would look like that of the run.
             let _guard = thread_failure.on_panic("source");
-            if let Err(error) = (AgainThread { again, rows: &rows, weighing, input: None }).run() {
+            if let Err(error) = (RereadThread { reopener, rows: &rows, weighing, input: None }).run() {
                 thread_failure.set(error);
             }
         });
@@ -36,11 +32,11 @@ pub(super) fn deferring(again: Again, window: u64, weighing: Weighing, failure: 
     Deferring { start: Box::new(start), window }
 }
 
-struct AgainThread<'a> {
-    again: Again,
+struct RereadThread<'a> {
+    reopener: Reopener,
     rows: &'a RereadSender,
     weighing: Weighing,
-    /// Stays open: what is asked for next may lie behind.
+    /// Stays open, as the next request may continue from there.
     input: Option<Input>,
 }
 
@@ -53,16 +49,16 @@ struct Input {
     next: u64,
 }
 
-impl AgainThread<'_> {
+impl RereadThread<'_> {
     fn run(&mut self) -> Result<(), JobError> {
         while let Some(mut from) = self.rows.wait_for_request() {
             while let Some(wanted) = self.rows.next_wanted(from) {
                 let input = match self.input.take_if(|input| input.position() <= wanted) {
                     Some(input) => input,
-                    None => Input { source: self.again.open()?, read: RowBatch::new(), next: 0 },
+                    None => Input { source: self.reopener.open()?, read: RowBatch::new(), next: 0 },
                 };
                 let input = self.input.insert(input);
-                let is_there = input.read_to(wanted, self.rows, &self.again.name)?;
+                let is_there = input.read_to(wanted, self.rows, &self.reopener.name)?;
                 self.weighing.weigh(&mut input.read);
                 from = if is_there && self.rows.send(&mut input.read) { input.next } else { wanted };
             }
@@ -72,12 +68,13 @@ impl AgainThread<'_> {
 }
 
 impl Input {
-    /// The ordinal of the first row that can still be had.
+    /// Returns the ordinal of the first row that can still be read.
     fn position(&self) -> u64 {
         self.read.first().map_or(self.next, |row| row.ordinal)
     }
 
-    /// Has the row, which is not before [`Input::position`], first among those that were read. `false`: it is no longer wanted.
+    /// Reads until the row, which is not before [`Input::position`], is the first in `read`. Returns `false` if it is no
+    /// longer wanted.
     fn read_to(&mut self, wanted: u64, rows: &RereadSender, name: &str) -> Result<bool, JobError> {
         while self.next <= wanted {
             self.read.clear();

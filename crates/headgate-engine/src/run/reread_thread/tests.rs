@@ -1,4 +1,4 @@
-//! The queue, the source's thread and this one together, with a test in the place of the workers.
+//! The queue, the source's thread and this one together; the test takes the role of the workers.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -24,9 +24,9 @@ use crate::source;
 
 /// Rows that may wait in the queue.
 const QUEUED: u64 = 4 * MAX_BATCH_ROWS as u64;
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(120);
 
-/// Why there is no row, as a worker finds out.
+/// Why a worker gets no row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum NoRows {
     Empty,
@@ -42,13 +42,14 @@ struct Reading {
     input_rows: Arc<OnceLock<u64>>,
 }
 
-/// `sink_has_window`: a sink advances the window. Otherwise only deferred rows hold the source back.
+/// `sink_has_window`: a sink advances the window. Otherwise only deferred rows limit the source.
 fn read(input: &str, window: u64, sink_has_window: bool) -> Reading {
     let options = SourceOptions { input: input.into(), ..SourceOptions::default() };
     let source = source::open::open(&options).expect("an input");
     let failure = Arc::<FirstFailure>::default();
-    let again = source.again().expect("it can be read again");
-    let (sender, rows) = row_queue(Some(deferring(again, window, Weighing::new(&Limits::default()), failure.clone())));
+    let reopener = source.reopener().expect("a file");
+    let (sender, rows) =
+        row_queue(Some(deferring(reopener, window, Weighing::new(&Limits::default()), failure.clone())));
     let window = Arc::new(Window::new(if sink_has_window { window } else { u64::MAX }, 0));
     let input_rows = Arc::<OnceLock<u64>>::default();
     let thread = SourceThread {
@@ -71,7 +72,7 @@ fn pattern(rows: u64) -> String {
 }
 
 impl Reading {
-    /// What a worker that has nothing to do finds, which waits until there is something.
+    /// Receives rows as a worker does that has nothing to do, which waits until there are some.
     fn recv(&self, max: usize) -> Result<Vec<u64>, NoRows> {
         let receive = async {
             loop {
@@ -83,12 +84,11 @@ impl Reading {
             }
         };
         let runtime = runtime().expect("an event loop");
-        runtime
-            .block_on(async { tokio::time::timeout(PATIENCE, receive).await.expect("a worker is told what happens") })
+        runtime.block_on(async { tokio::time::timeout(TIMEOUT, receive).await.expect("a worker is told what happens") })
     }
 
     fn try_recv(&self, max: usize) -> Result<Vec<u64>, NoRows> {
-        // Before the look, or rows may have come in between.
+        // Read before the receive, or rows may have come in between.
         let is_stalled =
             self.rows.is_source_stalled() && self.rows.first_deferred().is_some() && !self.rows.rereading().active;
         self.rows.try_recv(max).map(|rows| ordinals(&rows)).map_err(|why| match why {
@@ -98,7 +98,7 @@ impl Reading {
         })
     }
 
-    /// All rows that come by themselves, until the source can't go on.
+    /// Returns all rows that come by themselves, until the source stops with `end`.
     fn all_until(&self, end: NoRows) -> Vec<u64> {
         let mut all = Vec::new();
         loop {
@@ -112,7 +112,7 @@ impl Reading {
         }
     }
 
-    /// Draws so many rows, and defers them.
+    /// Draws this many rows, and defers them.
     fn defer(&self, count: usize) -> Vec<u64> {
         let mut drawn = Vec::new();
         while drawn.len() < count {
@@ -130,7 +130,7 @@ impl Drop for Reading {
     }
 }
 
-/// The first row that is deferred, and how many are.
+/// Returns the first deferred row, and how many there are.
 fn deferred(reading: &Reading) -> (Option<u64>, u64) {
     (reading.rows.first_deferred(), reading.rows.deferred_count())
 }
@@ -140,7 +140,7 @@ fn ordinals(rows: &[Row]) -> Vec<u64> {
 }
 
 fn eventually(what: &str, is_so: impl Fn() -> bool) {
-    let until = Instant::now() + PATIENCE;
+    let until = Instant::now() + TIMEOUT;
     while !is_so() {
         assert!(Instant::now() < until, "not so: {what}");
         thread::yield_now();
@@ -148,7 +148,7 @@ fn eventually(what: &str, is_so: impl Fn() -> bool) {
 }
 
 #[test]
-fn rows_come_again_while_the_source_waits_for_the_window_that_waits_for_them() {
+fn deferred_rows_are_read_again_while_the_source_waits_for_the_window() {
     let reading = read(&pattern(10), 4, true);
     assert_eq!(vec![0, 1, 2], reading.defer(3));
     assert_eq!(vec![3], reading.all_until(NoRows::Stalled));
@@ -157,8 +157,8 @@ fn rows_come_again_while_the_source_waits_for_the_window_that_waits_for_them() {
     reading.rows.reread(1);
     assert_eq!(vec![1, 2], reading.all_until(NoRows::Stalled), "row 0 is still deferred, and the window full");
     assert_eq!((Some(0), 1), deferred(&reading));
-    let read_again = reading.rows.rereading();
-    assert_eq!((false, true), (read_again.active, read_again.ended_at.is_some()));
+    let rereading = reading.rows.rereading();
+    assert_eq!((false, true), (rereading.active, rereading.ended_at.is_some()));
 
     reading.rows.reread(0);
     assert_eq!(Ok(vec![0]), reading.recv(10));
@@ -168,7 +168,7 @@ fn rows_come_again_while_the_source_waits_for_the_window_that_waits_for_them() {
 }
 
 #[test]
-fn rows_that_are_deferred_at_the_end_of_the_input_come_again_and_only_then_it_has_ended() {
+fn the_input_ends_only_after_its_deferred_rows_are_read_again() {
     let reading = read(&pattern(5), 100, true);
     assert_eq!(vec![0, 1, 2, 3, 4], reading.defer(5));
     assert_eq!(Err(NoRows::Stalled), reading.recv(1));
@@ -177,7 +177,7 @@ fn rows_that_are_deferred_at_the_end_of_the_input_come_again_and_only_then_it_ha
         reading.rows.reread(from);
         let drawn = reading.all_until(if from == 0 { NoRows::Ended } else { NoRows::Stalled });
         assert_eq!((from..5).collect::<Vec<_>>(), drawn);
-        // A worker may still have them when another was told of the end.
+        // A worker may still have them when another learns of the end.
         reading.rows.defer(&drawn);
     }
     reading.rows.reread(0);
@@ -185,7 +185,7 @@ fn rows_that_are_deferred_at_the_end_of_the_input_come_again_and_only_then_it_ha
 }
 
 #[test]
-fn without_a_window_the_source_is_held_back_by_the_first_deferred_row() {
+fn without_a_window_the_first_deferred_row_limits_the_source() {
     let reading = read(&pattern(100_000), 100, false);
     reading.defer(1);
     let last = reading.all_until(NoRows::Stalled).pop().expect("rows");
@@ -197,7 +197,7 @@ fn without_a_window_the_source_is_held_back_by_the_first_deferred_row() {
 }
 
 #[test]
-fn ending_early_leaves_what_was_not_read_deferred() {
+fn rows_that_are_not_read_stay_deferred_if_the_reading_ends_early() {
     let count = 3 * QUEUED;
     let reading = read(&pattern(2 * count), count, true);
     reading.defer(count as usize);
@@ -222,10 +222,10 @@ fn ending_early_leaves_what_was_not_read_deferred() {
 
 #[test]
 fn a_stop_ends_all_of_it_at_once() {
-    for asked in [false, true] {
+    for requested in [false, true] {
         let reading = read(&pattern(100), 10, true);
         reading.defer(10);
-        if asked {
+        if requested {
             reading.rows.reread(0);
         }
         reading.rows.stop();
@@ -237,7 +237,7 @@ fn a_stop_ends_all_of_it_at_once() {
 }
 
 #[test]
-fn the_file_that_was_opened_is_read_again_whatever_its_name_leads_to_and_was_added() {
+fn the_opened_file_is_reread_whatever_its_path_leads_to_and_was_added() {
     for extension in ["txt", "csv"] {
         let directory = tempfile::tempdir().expect("a directory");
         let path = directory.path().join(format!("urls.{extension}"));
@@ -284,13 +284,13 @@ proptest! {
         let reading = read(&pattern(count + 1), size, sink_has_window);
         let count = count + 1;
         let (mut takes, mut picks) = (takes.iter().cycle(), picks.iter());
-        // When nothing is left of them, all is done that comes.
+        // When all picks are used up, every row is done as it comes.
         let mut pick = |of: usize| picks.next().map_or(of - 1, |index| index.index(of));
         let (mut in_hand, mut done, mut deferrals) = (Vec::<u64>::new(), BTreeSet::new(), vec![0_u8; count as usize]);
         let mut watermark = 0;
         loop {
             let max = *takes.next().expect("without end");
-            // Waits only where nothing is in hand: the window may wait for that.
+            // Waits only if nothing is in hand: the window may wait for rows in hand.
             let drawn = if in_hand.is_empty() {
                 reading.recv(max)
             } else {
@@ -317,7 +317,7 @@ proptest! {
                 1 => reading.rows.end_rereading(),
                 2..=4 => {
                     let mut left: Vec<u64> = in_hand.split_off(pick(in_hand.len() + 1));
-                    // Each a few times at most, so that there is an end.
+                    // Each is deferred a few times at most, so that the test ends.
                     in_hand.extend(left.extract_if(.., |row| deferrals[*row as usize] == 3));
                     for row in &left {
                         deferrals[*row as usize] += 1;

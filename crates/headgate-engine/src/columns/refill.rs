@@ -1,4 +1,4 @@
-//! The room that the columns of a batch have: as much as those of the batch before took.
+//! Capacity of the columns of a batch: as much as those of the batch before used.
 
 use std::mem;
 use std::sync::Arc;
@@ -10,23 +10,23 @@ use arrow_array::{Array as _, ArrayRef};
 /// Rows after which a batch goes to the sink.
 pub const BATCH_ROWS: usize = 1024;
 
-/// A column that begins again with room for as much as it had.
+/// A column whose next batch begins with the capacity that this one used.
 pub(super) trait Refill: ArrayBuilder {
-    /// The column so far; it is empty afterwards.
-    fn take(&mut self) -> ArrayRef;
+    /// Returns the column so far; it is empty afterwards.
+    fn finish_batch(&mut self) -> ArrayRef;
 }
 
 impl<T: ArrowPrimitiveType> Refill for PrimitiveBuilder<T> {
-    fn take(&mut self) -> ArrayRef {
-        let taken = self.finish();
-        *self = Self::with_capacity(taken.len()).with_data_type(taken.data_type().clone());
-        Arc::new(taken)
+    fn finish_batch(&mut self) -> ArrayRef {
+        let array = self.finish();
+        *self = Self::with_capacity(array.len()).with_data_type(array.data_type().clone());
+        Arc::new(array)
     }
 }
 
-/// With an eighth more room, since the column would be copied for a byte too many.
+/// Reserves an eighth more, since a single byte too many would have the column copied.
 impl<T: ByteArrayType> Refill for GenericByteBuilder<T> {
-    fn take(&mut self) -> ArrayRef {
+    fn finish_batch(&mut self) -> ArrayRef {
         let next = Self::with_capacity(self.len(), self.values_slice().len() / 8 * 9);
         Arc::new(mem::replace(self, next).finish())
     }

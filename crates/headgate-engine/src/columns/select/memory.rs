@@ -1,0 +1,49 @@
+//! Memory for selected values: how much they may use, and its reservation. If there is not enough memory now, the required
+//! amount is counted, so that a lane can wait for it and then select once more.
+
+use super::absent::Absent;
+
+/// The memory of the values of one response.
+pub struct ValueMemory<'m> {
+    /// The bytes that the values may still use.
+    remaining: usize,
+    /// The bytes that are reserved for them.
+    reserved: usize,
+    /// Reserves more bytes, if they are available now.
+    reserve_more: &'m mut dyn FnMut(usize) -> bool,
+    used: usize,
+    is_short: bool,
+}
+
+/// There was not enough memory for the values, which need this many bytes in all.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Short(pub usize);
+
+impl<'m> ValueMemory<'m> {
+    pub fn new(reserved: usize, reserve_more: &'m mut dyn FnMut(usize) -> bool) -> Self {
+        Self { remaining: 0, reserved, reserve_more, used: 0, is_short: false }
+    }
+
+    pub(super) fn up_to(mut self, max: usize) -> Self {
+        self.remaining = max;
+        self
+    }
+
+    /// Reserves the memory of a value.
+    pub(super) fn reserve(&mut self, bytes: usize) -> Result<(), Absent> {
+        self.remaining =
+            self.remaining.checked_sub(bytes).ok_or(Absent::TooLarge("the selected values are too long"))?;
+        self.used += bytes;
+        let lacking = self.used.saturating_sub(self.reserved);
+        if lacking > 0 && !self.is_short {
+            self.is_short = !(self.reserve_more)(lacking);
+            self.reserved += if self.is_short { 0 } else { lacking };
+        }
+        if self.is_short { Err(Absent::TooLarge("there is no memory for it")) } else { Ok(()) }
+    }
+
+    /// Returns how much memory the values need, if it was short.
+    pub(super) fn finish(&self) -> Result<(), Short> {
+        if self.is_short { Err(Short(self.used)) } else { Ok(()) }
+    }
+}
