@@ -6,7 +6,7 @@ use std::time::Instant;
 use crate::engine::completion_queue;
 use crate::engine::lanes::Span;
 use crate::engine::share::Share;
-use crate::http::h1::response::WholeAnswer;
+use crate::http::h1::response::WholeResponse;
 use crate::model::headers::HeadersRef;
 use crate::model::memory::Reservation;
 use crate::model::outcome::{Answer, AnswerRef, Body, Outcome, OutcomeRef};
@@ -18,14 +18,14 @@ impl Share {
     pub(super) fn record_answer(
         &self,
         row: &Row,
-        answer: &WholeAnswer<'_>,
+        answer: &WholeResponse<'_>,
         selected: Option<&Selected>,
         (started, ended): (Instant, Instant),
         remote_addr: &str,
     ) -> bool {
         let span = Span { started, elapsed: ended.saturating_duration_since(started) }.whole(row);
         let elapsed_us = span.elapsed.as_micros() as u64;
-        let WholeAnswer { head, body } = answer;
+        let WholeResponse { head, body } = answer;
         let answer = AnswerRef {
             status: head.status,
             version: head.version,
@@ -54,7 +54,7 @@ impl Share {
     pub(super) fn reply_answer(
         &self,
         row: Row,
-        answer: &WholeAnswer<'_>,
+        answer: &WholeResponse<'_>,
         mut selected: Option<Selected>,
         (started, ended): (Instant, Instant),
         remote_addr: Option<Arc<str>>,
@@ -62,7 +62,7 @@ impl Share {
     ) {
         let span = Span { started, elapsed: ended.saturating_duration_since(started) }.whole(&row);
         let elapsed_us = span.elapsed.as_micros() as u64;
-        let WholeAnswer { head, body } = answer;
+        let WholeResponse { head, body } = answer;
         let outcome = Outcome {
             method: self.method_of(&row).into(),
             attempts: row.attempts_before() + 1,

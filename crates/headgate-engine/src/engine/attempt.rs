@@ -23,10 +23,10 @@ use crate::http::client::{LaneState, Translated};
 use crate::http::deadline::OwnWait;
 use crate::http::exchange_context::ExchangeContext;
 use crate::http::h1::exchange::Exchange;
-use crate::http::h1::head::header_room;
-use crate::http::h1::response::{Wanted, WholeAnswer, whole};
+use crate::http::h1::head::header_buffer;
+use crate::http::h1::response::{Wanted, WholeResponse, parse_whole};
 use crate::http::h1::transfer::Outgoing;
-use crate::http::keep_alive::May;
+use crate::http::keep_alive::Reuse;
 use crate::http::method;
 use crate::http::redirect::Redirects;
 use crate::http::save::saving::Saving;
@@ -191,7 +191,7 @@ impl Share {
             self.client.reuse(&site.route, state, cx);
             if state.is_connected()
                 && !self.is_idempotent(place)
-                && let May::At(proof) = state.may_carry_once(Instant::now())
+                && let Reuse::From(proof) = state.may_carry_once(Instant::now())
             {
                 return Err(Detour::Unproven(proof));
             }
@@ -262,7 +262,7 @@ impl Share {
     ) -> Poll<Result<bool, Detour>> {
         // A look at the clock is dear beside the rest.
         let now = || if just_begun { started } else { Instant::now() };
-        let length = match ready!(self.client.poll_read(state, &self.allowance, now, cx)) {
+        let length = match ready!(self.client.poll_read(state, &self.read_reservation, now, cx)) {
             Ok(length) => length,
             Err(failure) => {
                 let mut exchange = self.exchange(place, Outgoing::done());
@@ -273,13 +273,13 @@ impl Share {
         let ended = Instant::now();
         state.deadline.excuse_stalls(ended);
         let data = &self.client.scratch.read.borrow()[..length];
-        let mut room = header_room();
+        let mut room = header_buffer();
         let wanted = Wanted::of(&self.shared.limits.response);
-        let answer = whole(data, &mut room, self.asks_for_head(place), wanted);
+        let answer = parse_whole(data, &mut room, self.asks_for_head(place), wanted);
         let room_needed = length + self.lanes.look(place, Row::bytes);
         let selection = self.selection_at(place);
         // Where a batch waits for the sink, an outcome waits in its lane for the next one.
-        let is_plain = |answer: &WholeAnswer<'_>| {
+        let is_plain = |answer: &WholeResponse<'_>| {
             self.shared.limits.response.saver.is_none()
                 && selection.as_ref().is_none_or(|selection| selection.takes_little(length))
                 && self.gathered.has_room(room_needed)
@@ -288,7 +288,7 @@ impl Share {
                 && !self.may_lead_on(place, answer.head.status)
                 && !self.is_streamed(place)
         };
-        let selected = |answer: &WholeAnswer<'_>| {
+        let selected = |answer: &WholeResponse<'_>| {
             let body = answer.body.ok_or(NO_BODY);
             self.select(
                 selection.as_deref().map(|selection| &**selection),
@@ -326,11 +326,11 @@ impl Share {
         let row = self.lanes.take(place);
         let is_full = if row.reply_to().is_some() {
             let mut memory = self.shared.limits.response.memory.reservation();
-            self.allowance.give(&mut memory, (length - omitted + selected_bytes.unwrap_or(0)) as u64);
+            self.read_reservation.give(&mut memory, (length - omitted + selected_bytes.unwrap_or(0)) as u64);
             self.reply_answer(row, &answer, selected, (started, ended), state.connected_to(), memory);
             false
         } else {
-            self.gathered.draw(&self.allowance, (length - omitted + selected_bytes.unwrap_or(0)) as u64);
+            self.gathered.draw(&self.read_reservation, (length - omitted + selected_bytes.unwrap_or(0)) as u64);
             self.record_answer(&row, &answer, selected.as_ref(), (started, ended), state.remote_addr())
         };
         state.end_exchange(answer.head.keep_alive, ended);
@@ -368,7 +368,7 @@ impl Share {
         ExchangeContext {
             redirects: self.redirects(place),
             streams,
-            ..self.client.exchange_context(&self.shared.limits, &self.allowance)
+            ..self.client.exchange_context(&self.shared.limits, &self.read_reservation)
         }
     }
 
@@ -393,7 +393,7 @@ impl Share {
 
     /// Whether a response with this status may be a redirect that is followed.
     pub(super) fn may_lead_on(&self, place: PlaceIndex, status: u16) -> bool {
-        self.lanes.look(place, |row| self.shared.limits.response.redirects.may_lead_on(row, status))
+        self.lanes.look(place, |row| self.shared.limits.response.redirects.may_follow(row, status))
     }
 
     /// Whether its body is handed out as it comes.

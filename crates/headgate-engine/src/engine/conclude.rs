@@ -317,7 +317,7 @@ impl Share {
     }
 
     fn may_be_sent_again(&self, place: PlaceIndex, none: &NoReply) -> bool {
-        self.lanes.look(place, |row| none.may_be_sent_again(self.method_now(row)))
+        self.lanes.look(place, |row| none.may_resend(self.method_now(row)))
     }
 
     /// What of a response arrived, and why its body did not.

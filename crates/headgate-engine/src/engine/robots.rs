@@ -13,7 +13,7 @@ use crate::http::client::{Answered, AttemptLimits, LaneState};
 use crate::http::redirect::Redirects;
 use crate::http::reply::{NoReply, Reply, ResponseLimits};
 use crate::http::request::Preparer;
-use crate::http::robots::{Asked, MAX_BYTES_AT_ONCE, MAX_ROBOTS_BYTES, RobotsTable};
+use crate::http::robots::{MAX_BYTES_AT_ONCE, MAX_ROBOTS_BYTES, RobotsFile, RobotsTable};
 use crate::http::target;
 use crate::model::error::{ErrorKind, Failure};
 use crate::model::limits::Retrying;
@@ -38,11 +38,11 @@ impl Share {
             Ok(asked) => asked,
             Err(failure) => return Some(failure),
         };
-        if !asked.is_much(target.path.as_str()) {
-            return asked.objection(target.path.as_str());
+        if !asked.is_expensive(target.path.as_str()) {
+            return asked.check(target.path.as_str());
         }
         let (cell, path) = (cell.clone(), target.path);
-        let decided = move || cell.get().and_then(|asked| asked.objection(path.as_str()));
+        let decided = move || cell.get().and_then(|asked| asked.check(path.as_str()));
         self.client.scratch.decoder.elsewhere(decided).await
     }
 
@@ -61,7 +61,7 @@ impl Share {
         place: PlaceIndex,
         origin: &Origin,
         state: &mut LaneState,
-    ) -> Result<Asked, Failure> {
+    ) -> Result<RobotsFile, Failure> {
         let limits = limits_of_robots(&self.shared.limits);
         let scheme = if origin.https { "https" } else { "http" };
         // A GET without a body, whatever the run asks for.
@@ -76,14 +76,14 @@ impl Share {
             state.deadline.set(by, OptionName::TimeoutS);
             let asked = self.ask_on_the_way(&mut row, (table, preparer), place, &limits, state).await?;
             let again = Instant::now() + delay;
-            if left == 0 || matches!(asked, Asked::Rules { .. }) || again >= by {
+            if left == 0 || matches!(asked, RobotsFile::Rules { .. }) || again >= by {
                 break asked;
             }
             left -= 1;
             row.take_chain();
             sleep_until(again.into()).await;
         };
-        table.filled(origin, &asked, Instant::now());
+        table.record(origin, &asked, Instant::now());
         Ok(asked)
     }
 
@@ -98,7 +98,7 @@ impl Share {
         place: PlaceIndex,
         limits: &AttemptLimits,
         state: &mut LaneState,
-    ) -> Result<Asked, Failure> {
+    ) -> Result<RobotsFile, Failure> {
         let from_outside = self.is_from_outside(place);
         loop {
             state.from_outside = from_outside || row.chain().is_some_and(|chain| chain.from_outside);
@@ -109,22 +109,24 @@ impl Share {
                 Err(failure) if failure.kind == ErrorKind::BlockedByNetworkPolicy && row.chain().is_none() => {
                     return Err(failure);
                 }
-                Err(failure) => return Ok(Asked::failed(&failure)),
+                Err(failure) => return Ok(RobotsFile::of_failure(&failure)),
             };
             let (status, redirects) = (reply.head.status, &limits.response.redirects);
             let head = (status, &reply.head.headers);
             match redirects.follow(row, "GET", head, is_outside, std::time::SystemTime::UNIX_EPOCH) {
                 Ok(Some(chain)) => row.set_chain(chain),
-                Err(failure) => return Ok(Asked::failed(&failure)),
+                Err(failure) => return Ok(RobotsFile::of_failure(&failure)),
                 Ok(None) => match reply {
-                    Reply { failure: Some(failure), .. } if status < 300 => return Ok(Asked::failed(&failure)),
+                    Reply { failure: Some(failure), .. } if status < 300 => {
+                        return Ok(RobotsFile::of_failure(&failure));
+                    }
                     Reply { body, .. } => {
                         let body = body.unwrap_or_default();
                         if body.bytes.len() <= MAX_BYTES_AT_ONCE {
-                            return Ok(Asked::answered(status, &body.bytes, &table.token));
+                            return Ok(RobotsFile::of_response(status, &body.bytes, &table.token));
                         }
                         let token = table.token.clone();
-                        let parsed = move || Asked::answered(status, &body.bytes, &token);
+                        let parsed = move || RobotsFile::of_response(status, &body.bytes, &token);
                         return Ok(self.client.scratch.decoder.elsewhere(parsed).await);
                     }
                 },
@@ -141,7 +143,7 @@ impl Share {
         limits: &AttemptLimits,
         state: &mut LaneState,
     ) -> Result<Answered, Failure> {
-        let context = self.client.exchange_context(limits, &self.allowance);
+        let context = self.client.exchange_context(limits, &self.read_reservation);
         let mut sent = 0;
         loop {
             if self.shared.scheduler.counts_sends()

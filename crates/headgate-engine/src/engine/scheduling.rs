@@ -372,7 +372,7 @@ impl Share {
             self.count_own_waits(state);
         }
         state.deadline.set(started + time, option);
-        state.deadline.end_by(latest);
+        state.deadline.set_latest(latest);
     }
 
     /// Returns the time that an attempt has, no more than what is left to its row; and when it ends at the latest where a caller

@@ -42,7 +42,7 @@ impl Share {
         own.map(Selecting::OfRow).or_else(|| self.shared.selection.as_ref().map(Selecting::OfRun))
     }
 
-    /// What is taken from an answer, if anything is, and how much memory that has of the allowance, beside
+    /// What is taken from an answer, if anything is, and how much memory that has of the read reservation, beside
     /// the `read` bytes that were read. `body`: whole and decoded, or why there is none.
     ///
     /// # Errors
@@ -58,7 +58,7 @@ impl Share {
         let mut bytes = 0;
         let mut set_aside = |more| {
             bytes += more;
-            self.allowance.covers(read + bytes)
+            self.read_reservation.try_reserve(read + bytes)
         };
         let selected = selection.take_from(headers, body, Room::new(0, &mut set_aside))?;
         Ok(Some((selected, bytes)))

@@ -19,7 +19,7 @@ use crate::engine::lanes::{Lanes, PlaceIndex};
 use crate::engine::shared::Shared;
 use crate::engine::worker_index::WorkerIndex;
 use crate::http::client::{Client, LaneState};
-use crate::http::h1::allowance::Allowance;
+use crate::http::h1::read_reservation::ReadReservation;
 use crate::http::request::Preparer;
 use crate::model::error::JobError;
 use crate::model::outcome::Outcome;
@@ -38,7 +38,7 @@ pub(super) struct Share {
     /// Of requests for robots.txt, where that is obeyed.
     pub(super) preparer_of_robots: Option<RefCell<Preparer>>,
     /// What its lanes may read.
-    pub(super) allowance: Allowance,
+    pub(super) read_reservation: ReadReservation,
     pub(super) gathered: Gathered,
     pub(super) slots: RefCell<Slots>,
     /// Decisions that lanes got and that are not theirs to carry out: one of each lane at the most.
@@ -70,9 +70,9 @@ impl Share {
     ) -> Result<Self, JobError> {
         let gathered =
             Gathered::new(shared.columns.as_ref(), shared.limits.response.memory.clone(), shared.outcomes.clone())?;
-        let allowance = Allowance::new(&shared.limits.response.memory);
+        let read_reservation = ReadReservation::new(&shared.limits.response.memory);
         Ok(Self {
-            allowance,
+            read_reservation,
             shared,
             stats,
             client,
@@ -152,7 +152,7 @@ impl Share {
                 Decision::Wait => None,
             };
             if self.slots.borrow().in_use() == 0 {
-                self.allowance.release();
+                self.read_reservation.release();
                 // A caller may wait for these outcomes before there are more rows.
                 if !self.gathered.is_empty() {
                     self.flush(false).await;

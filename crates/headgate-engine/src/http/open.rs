@@ -10,9 +10,9 @@ use crate::queue::host_connections::HostPermit;
 #[derive(Debug, Default)]
 pub struct Open {
     count: Cell<usize>,
-    /// Those of them that carry no request.
+    /// How many of these connections carry no request.
     idle: Cell<usize>,
-    /// Bytes that these hold.
+    /// The bytes that idle connections hold.
     idle_bytes: Cell<usize>,
 }
 
@@ -35,7 +35,7 @@ impl Open {
     }
 }
 
-/// Counts one connection as open for as long as it lives.
+/// Counts one connection as open until it is dropped.
 pub struct OpenPermit {
     open: Rc<Open>,
     idle: Cell<bool>,
@@ -49,7 +49,8 @@ impl OpenPermit {
         self.of_host.set(permit);
     }
 
-    /// Returns whether the connection is ceded to a lane that waits for one of its host: then the caller closes it.
+    /// Cedes the connection to a lane that waits for one of its host. Returns whether there is such a lane: then the caller
+    /// closes the connection.
     pub fn try_cede(&self) -> bool {
         let mut of_host = self.of_host.take();
         let is_ceded = of_host.as_mut().is_some_and(HostPermit::try_cede);

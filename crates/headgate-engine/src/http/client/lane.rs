@@ -14,7 +14,7 @@ use crate::http::dial::policy::{REDIRECTED_INSIDE, Remote, blocked};
 use crate::http::h1::transfer::Outgoing;
 use crate::http::h2::resends::Resends;
 use crate::http::h2::streams::Stream;
-use crate::http::keep_alive::May;
+use crate::http::keep_alive::Reuse;
 use crate::http::pool::{Lease, Route};
 use crate::http::reply::NoReply;
 use crate::http::response_timeouts::{Progress, ResponseTimeouts};
@@ -108,7 +108,7 @@ impl LaneState {
 
     /// Has the connection again that a body came over, to its end.
     pub fn take_back(&mut self, mut lease: Lease) {
-        lease.rests_since(Instant::now());
+        lease.set_idle_since(Instant::now());
         self.held = Some(lease);
     }
 
@@ -125,7 +125,7 @@ impl LaneState {
 
     /// Whether a request over HTTP/2 that ended so may be sent once more, if its method does not speak against it.
     pub fn may_be_sent_again(&mut self, none: &NoReply, route: &Route) -> bool {
-        self.again.may_follow(none, &route.streams.turns)
+        self.again.try_resend(none, &route.streams.turns)
     }
 
     /// Returns whether its request may be sent there.
@@ -175,23 +175,23 @@ impl LaneState {
     /// That answer was whole, at this time; whether the connection can take another request.
     pub fn end_exchange(&mut self, reusable: bool, now: Instant) {
         match &mut self.held {
-            Some(lease) if reusable => lease.rests_since(now),
+            Some(lease) if reusable => lease.set_idle_since(now),
             _ => self.held = None,
         }
     }
 
     /// Whether the connection that it holds may carry a request that can't be sent twice. If not, it holds none any more.
-    pub fn may_carry_once(&mut self, now: Instant) -> May {
-        let Some(lease) = &self.held else { return May::Yes };
-        let may = lease.idle_since().map_or(May::Yes, |since| {
+    pub fn may_carry_once(&mut self, now: Instant) -> Reuse {
+        let Some(lease) = &self.held else { return Reuse::Now };
+        let may = lease.idle_since().map_or(Reuse::Now, |since| {
             // The end of the connection may not have been read yet, or was lost while the machine was suspended.
             if self.deadline.has_stalled_since(since, now) {
-                May::No
+                Reuse::Never
             } else {
-                lease.route.keeping.may_carry(since, now)
+                lease.route.keep_alive.check_reuse(since, now)
             }
         });
-        if may == May::No {
+        if may == Reuse::Never {
             self.held = None;
         }
         may

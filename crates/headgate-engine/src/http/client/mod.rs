@@ -29,9 +29,9 @@ use crate::http::decode::pool::Pool as DecoderPool;
 use crate::http::dial::connect::{ConnectBy, Connector};
 use crate::http::dial::transport::RouteKey;
 use crate::http::exchange_context::{ExchangeContext, Scratch};
-use crate::http::h1::allowance::{Allowance, READ_BYTES};
 use crate::http::h1::exchange::Exchange;
-use crate::http::h2::exchange::{NoAnswer, Sending};
+use crate::http::h1::read_reservation::{READ_BYTES, ReadReservation};
+use crate::http::h2::exchange::{Http2Error, Sending};
 use crate::http::h2::request::Translator;
 use crate::http::idle_limits::IdleLimits;
 use crate::http::pool::{Lease, Pool, Route};
@@ -109,14 +109,18 @@ impl Client {
     }
 
     /// The means of this worker for a run's exchanges.
-    pub fn exchange_context<'a>(&'a self, limits: &'a AttemptLimits, allowance: &'a Allowance) -> ExchangeContext<'a> {
+    pub fn exchange_context<'a>(
+        &'a self,
+        limits: &'a AttemptLimits,
+        read_reservation: &'a ReadReservation,
+    ) -> ExchangeContext<'a> {
         let limits = &limits.response;
         ExchangeContext {
             scratch: &self.scratch,
             limits,
             redirects: limits.redirects.clone(),
             streams: false,
-            allowance,
+            read_reservation,
         }
     }
 
@@ -128,13 +132,13 @@ impl Client {
     pub fn poll_read(
         &self,
         lane: &mut LaneState,
-        allowance: &Allowance,
+        read_reservation: &ReadReservation,
         now: impl FnOnce() -> Instant,
         cx: &mut Context<'_>,
     ) -> Poll<Result<usize, Option<Failure>>> {
         let Some(lease) = &mut lane.held else { return Poll::Ready(Err(None)) };
         let connection = lease.connection();
-        let read = if allowance.covers(READ_BYTES) {
+        let read = if read_reservation.try_reserve(READ_BYTES) {
             connection.poll_read(&mut self.scratch.read.borrow_mut(), cx).map_err(Some)
         } else {
             connection.poll_readable(cx).map(|()| Err(None))
@@ -174,7 +178,7 @@ impl Client {
             return Ok(Answered { reply, remote_addr, is_outside, open });
         }
         if reply.reusable {
-            lease.rests_since(Instant::now());
+            lease.set_idle_since(Instant::now());
             lane.held = Some(lease);
         }
         Ok(Answered { reply, remote_addr, is_outside, open: None })
@@ -235,7 +239,7 @@ impl Client {
     pub fn hold_stream(&self, route: &Route, lane: &mut LaneState) -> bool {
         if !lane.stream.as_ref().is_some_and(|stream| route.streams.has(stream)) {
             self.rest(lane);
-            lane.stream = route.streams.take().filter(|stream| lane.may_use(stream.connection.remote));
+            lane.stream = route.streams.try_open().filter(|stream| lane.may_use(stream.connection.remote));
         }
         lane.stream.is_some()
     }
@@ -247,7 +251,7 @@ impl Client {
         }
         if lane.held.as_ref().is_none_or(|held| !Rc::ptr_eq(&held.route, route)) {
             self.rest(lane);
-            lane.held = self.pool.borrow_mut().take(route);
+            lane.held = self.pool.borrow_mut().pop(route);
         }
         let from_outside = lane.from_outside;
         while let Some(lease) = &mut lane.held {
@@ -258,7 +262,7 @@ impl Client {
             if !is_alive {
                 found_closed(lease);
             }
-            lane.held = self.pool.borrow_mut().take(route);
+            lane.held = self.pool.borrow_mut().pop(route);
         }
     }
 
@@ -299,11 +303,11 @@ impl Client {
                 let remote_addr = connection.remote_addr.clone();
                 Ok(Answered { reply, remote_addr, is_outside: connection.remote.is_outside, open })
             }
-            Err(NoAnswer::WantsHttp1(failure)) => {
-                site.route.learn(Speaks::OnlyHttp1);
+            Err(Http2Error::WantsHttp1(failure)) => {
+                site.route.record_version(Speaks::OnlyHttp1);
                 Err(NoReply { failure, unsent: true, silent: false })
             }
-            Err(NoAnswer::Other(none)) => Err(none),
+            Err(Http2Error::NoReply(none)) => Err(none),
         }
     }
 }
@@ -311,6 +315,6 @@ impl Client {
 /// A connection was closed by the host while it was idle, or perhaps when its next request came.
 fn found_closed(lease: &Lease) {
     if let Some(since) = lease.idle_since() {
-        lease.route.keeping.found_closed(since, Instant::now());
+        lease.route.keep_alive.record_close(since, Instant::now());
     }
 }

@@ -1,31 +1,31 @@
-//! The chunked transfer coding (RFC 9112 section 7.1), undone however the bytes are cut into reads.
+//! Decodes the chunked transfer coding (RFC 9112 section 7.1), however the bytes are cut into reads.
 //!
-//! Strict: a size is hexadecimal digits, lines end in CR LF. Extensions and trailers are read over, and bounded: they are the
-//! places where a server could send for ever without sending a body.
+//! The decoder is strict: a size is hexadecimal digits, and lines end in CR LF. Extensions and trailers are skipped, and
+//! bounded: otherwise a server could send them for ever without sending a body.
 
-/// Digits of a size.
+/// The most digits of a size.
 const MAX_SIZE_DIGITS: u8 = 16;
-/// Bytes of extensions in all chunks together.
+/// The most bytes of extensions in all chunks together.
 const MAX_EXTENSION_BYTES: u32 = 16 * 1024;
-/// Bytes of trailers.
+/// The most bytes of trailers.
 const MAX_TRAILER_BYTES: u32 = 16 * 1024;
 
-/// Where in the coding the next byte stands.
+/// What the decoder expects next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// In the size, behind so many digits.
+    /// The size, of which `digits` have been read.
     Size {
         digits: u8,
     },
-    /// In blanks behind the size.
+    /// Blanks after the size.
     Blank,
-    /// Up to the end of the line.
+    /// Extensions, which reach to the end of the line.
     Extension,
     SizeLf,
     Data,
     DataCr,
     DataLf,
-    /// At the beginning of a trailer line.
+    /// The beginning of a trailer line, or the CR of the final empty line.
     TrailerStart,
     Trailer,
     TrailerLf,
@@ -36,17 +36,18 @@ enum State {
 #[derive(Debug, Clone)]
 pub struct Decoder {
     state: State,
-    /// Bytes of the current chunk that are to come.
+    /// Bytes of the current chunk that have not come yet.
     left: u64,
     extension_bytes: u32,
     trailer_bytes: u32,
 }
 
-/// What a piece of input came to.
+/// How much of its input [`Decoder::decode`] has consumed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Consumed {
-    /// Bytes of the input that belong to the body; the rest follows it.
+    /// Bytes of the input that belong to the body; the rest of the input follows it.
     pub consumed: usize,
+    /// The body is complete.
     pub done: bool,
 }
 
@@ -57,10 +58,10 @@ impl Default for Decoder {
 }
 
 impl Decoder {
-    /// Takes in `data`, and passes on what it decodes to.
+    /// Decodes `data` and passes the decoded bytes to `pass_on`.
     ///
     /// # Errors
-    /// Why it is not the chunked coding, for a person.
+    /// Returns a message for the user if `data` violates the chunked coding.
     pub fn decode(&mut self, data: &[u8], mut pass_on: impl FnMut(&[u8])) -> Result<Consumed, &'static str> {
         let mut at = 0;
         while at < data.len() && self.state != State::Done {
@@ -135,7 +136,7 @@ mod tests {
 
     use super::*;
 
-    /// Decodes `data` in pieces of these lengths, over and over: the body, and what follows it.
+    /// Decodes `data` in pieces of the given lengths, which are cycled. Returns the body and the bytes after it.
     fn decode(data: &[u8], pieces: &[usize]) -> Result<(Vec<u8>, Vec<u8>), &'static str> {
         let mut decoder = Decoder::default();
         let mut body = Vec::new();
@@ -165,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_the_coding_is_refused() {
+    fn input_that_violates_the_coding_is_refused() {
         let long_extension = format!("1;{}\r\n", "x".repeat(20_000));
         let long_trailer = format!("0\r\n{}", "x: y\r\n".repeat(5000));
         for (message, data) in [
@@ -188,7 +189,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn how_the_bytes_are_cut_does_not_matter(
+        fn the_body_does_not_depend_on_how_the_bytes_are_cut(
             chunks in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 1..50), 0..8),
             pieces in proptest::collection::vec(1_usize..20, 1..5),
         ) {
@@ -201,7 +202,7 @@ mod tests {
         }
 
         #[test]
-        fn garbage_is_read_the_same_whole_and_in_pieces(
+        fn garbage_decodes_the_same_whole_and_in_pieces(
             data in "[0-3a;\r\n]{0,60}", pieces in proptest::collection::vec(1_usize..5, 1..5),
         ) {
             prop_assert_eq!(decode(data.as_bytes(), &[1000]), decode(data.as_bytes(), &pieces));

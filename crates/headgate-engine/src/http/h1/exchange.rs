@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use crate::http::deadline::Deadline;
 use crate::http::dial::connect::Connection;
 use crate::http::exchange_context::ExchangeContext;
-use crate::http::h1::allowance::READ_BYTES;
+use crate::http::h1::read_reservation::READ_BYTES;
 use crate::http::h1::response::ResponseReader;
 use crate::http::h1::transfer::Outgoing;
 use crate::http::incoming::{BodySource, Fill, IncomingBody, Wanted, next_piece, receive};
@@ -64,14 +64,14 @@ impl Exchange {
     /// Takes in what was read at that time, for which memory is reserved. No data: the connection has ended.
     pub fn take_in(&mut self, data: &[u8], context: &ExchangeContext<'_>, now: Instant) {
         let Self { reader, .. } = self;
-        let read = if data.is_empty() { reader.end() } else { reader.feed(data) };
+        let read = if data.is_empty() { reader.finish() } else { reader.feed(data) };
         self.failure = read.err();
         self.received |= !data.is_empty();
         let held = reader.held_bytes() as u64;
         let is_done = reader.is_done();
         let body = &mut reader.body;
         let missing = held.saturating_sub(body.reservation.bytes());
-        context.allowance.give(&mut body.reservation, missing);
+        context.read_reservation.give(&mut body.reservation, missing);
         debug_assert!(body.reservation.bytes() >= held, "no memory was reserved for a read");
         if is_done {
             body.reservation.shrink_to(held);
@@ -195,7 +195,7 @@ impl BodySource for Http1Body<'_> {
         let needed = exchange.needed_bytes();
         let growth = needed - exchange.reader.held_bytes() as u64;
         let reserved = exchange.reader.body.reservation.bytes();
-        let read = if needed <= reserved || context.allowance.covers(growth as usize) {
+        let read = if needed <= reserved || context.read_reservation.try_reserve(growth as usize) {
             connection.poll_read(&mut context.scratch.read.borrow_mut(), cx).map_ok(Some)
         } else {
             connection.poll_readable(cx).map(|()| Ok(None))
@@ -231,7 +231,7 @@ impl Http1Body<'_> {
             match poll_fn(|cx| self.poll_fill(context, deadline, cx)).await {
                 Ok(Fill::NeedsMemory(bytes)) if !is_late => self.body().reserve(bytes, deadline).await,
                 Ok(Fill::Came) if !is_late && self.exchange.failure.is_none() => {}
-                _ => self.exchange.reader.leave_off(),
+                _ => self.exchange.reader.abandon(),
             }
         }
     }
