@@ -24,13 +24,13 @@ use crate::http::deadline::OwnWait;
 use crate::http::exchange_context::ExchangeContext;
 use crate::http::h1::exchange::Exchange;
 use crate::http::h1::head::header_buffer;
-use crate::http::h1::response::{Wanted, WholeResponse, parse_whole};
+use crate::http::h1::response::{WantedBody, WholeResponse, parse_whole};
 use crate::http::h1::transfer::Outgoing;
 use crate::http::keep_alive::Reuse;
 use crate::http::method;
 use crate::http::redirect::Redirects;
 use crate::http::save::saving::Saving;
-use crate::http::sent_body::{Rest, end_head};
+use crate::http::sent_body::{BodyRest, end_head};
 use crate::http::site::Site;
 use crate::http::upload::Upload;
 use crate::model::error::{ErrorKind, Failure};
@@ -177,8 +177,8 @@ impl Share {
         let mut wire = self.client.scratch.write.borrow_mut();
         let (site, rest) = self.write(place, started, &mut wire).map_err(Detour::Invalid)?;
         let body = match rest {
-            Rest::Bytes(body) => body,
-            Rest::Files(pieces) => {
+            BodyRest::Bytes(body) => body,
+            BodyRest::Files(pieces) => {
                 let Some(found) = files else { return Err(Detour::Files(pieces)) };
                 end_head(found.length(), &mut wire);
                 Bytes::new()
@@ -247,7 +247,7 @@ impl Share {
         place: PlaceIndex,
         started: Instant,
         wire: &mut Vec<u8>,
-    ) -> Result<(Rc<Site>, Rest), Failure> {
+    ) -> Result<(Rc<Site>, BodyRest), Failure> {
         self.lanes.begin(place, started, |row| self.preparer.borrow_mut().write(row, wire))
     }
 
@@ -274,7 +274,7 @@ impl Share {
         state.deadline.excuse_stalls(ended);
         let data = &self.client.scratch.read.borrow()[..length];
         let mut room = header_buffer();
-        let wanted = Wanted::of(&self.shared.limits.response);
+        let wanted = WantedBody::of(&self.shared.limits.response);
         let answer = parse_whole(data, &mut room, self.asks_for_head(place), wanted);
         let room_needed = length + self.lanes.look(place, Row::bytes);
         let selection = self.selection_at(place);

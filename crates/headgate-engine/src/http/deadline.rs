@@ -20,15 +20,15 @@ use crate::model::stall::{STALL, Stalls};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(usize)]
 pub enum OwnWait {
-    /// For memory for the response.
+    /// Waiting for memory for the response.
     Memory,
-    /// For a thread that decodes it.
+    /// Waiting for a thread that decodes the response.
     Decoder,
-    /// For files of the request to be read.
+    /// Waiting until files of the request are read.
     Files,
-    /// For saved bodies to be written.
+    /// Waiting until a saved body is written.
     Disk,
-    /// For the process to continue after a stall.
+    /// Waiting until the process continues after a stall.
     Stall,
 }
 
@@ -48,9 +48,9 @@ pub struct Deadline {
     stalls: Rc<Stalls>,
     /// The total time of stalls when they were last excused, in nanoseconds.
     stalled_ns: u64,
-    /// When the timer will wake the lane; `None`: it will not.
+    /// The time at which the timer will wake the lane; `None`: it will not.
     wakes_at: Option<Instant>,
-    /// By how much each wait has extended the deadline. In nanoseconds to save memory: there are many lanes.
+    /// The time by which each kind of wait has extended the deadline, in nanoseconds to save memory: there are many lanes.
     excused_ns: [u64; OWN_WAITS],
     sleep: Pin<Box<Sleep>>,
 }

@@ -23,7 +23,7 @@ use crate::model::origin_set::OriginSet;
 use crate::model::row::Row;
 
 /// Headers that only headgate sets.
-pub(crate) const OURS: [HeaderName; 4] = [CONTENT_LENGTH, TRANSFER_ENCODING, CONNECTION, UPGRADE];
+pub(crate) const RESERVED_HEADERS: [HeaderName; 4] = [CONTENT_LENGTH, TRANSFER_ENCODING, CONNECTION, UPGRADE];
 
 /// The content encodings that responses may have.
 const ACCEPTED_ENCODINGS: &str = "gzip, deflate, br, zstd";
@@ -69,7 +69,7 @@ impl Defaults {
             headers.push(HeaderLine::new(ACCEPT_ENCODING, HeaderValue::from_static(ACCEPTED_ENCODINGS)));
         }
         for (name, _) in &options.headers {
-            if OURS.iter().any(|ours| ours.as_str().eq_ignore_ascii_case(name)) {
+            if RESERVED_HEADERS.iter().any(|reserved| reserved.as_str().eq_ignore_ascii_case(name)) {
                 return Err(JobError::usage(message!(
                     OptionName::Headers,
                     ": `{name}` is set by headgate, which decides on bodies and connections"

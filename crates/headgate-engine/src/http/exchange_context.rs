@@ -1,4 +1,4 @@
-//! What the exchanges of a worker share, for all versions of HTTP.
+//! The context of the exchanges of a worker, for all versions of HTTP.
 
 use std::cell::RefCell;
 
@@ -21,7 +21,7 @@ impl Scratch {
     }
 }
 
-/// What an exchange of a run uses beside its connection.
+/// The context of an exchange: all that it uses beside its connection.
 #[derive(Debug, Clone)]
 pub struct ExchangeContext<'a> {
     pub scratch: &'a Scratch,

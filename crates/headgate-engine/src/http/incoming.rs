@@ -13,7 +13,7 @@ use crate::http::deadline::{Deadline, OwnWait};
 use crate::http::decode::{ContentEncodings, Undo, Undone};
 use crate::http::exchange_context::ExchangeContext;
 use crate::http::reply::{PARTIAL_CONTENT, Reply, ResponseLimits};
-use crate::http::response_timeouts::Progress;
+use crate::http::response_timeouts::ExchangePhase;
 use crate::http::save::saving::{PIECE_BYTES, Saving};
 use crate::model::body_stream::BodyChunk;
 use crate::model::error::{ErrorKind, Failure};
@@ -28,7 +28,7 @@ const MAX_GROWTH_BYTES: usize = 1024 * 1024;
 
 /// How much of a body is wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Wanted {
+pub enum WantedBody {
     /// All of it; a longer body is a failure.
     AtMost(u64),
     /// Its first bytes, up to this number.
@@ -36,7 +36,7 @@ pub enum Wanted {
     Nothing,
 }
 
-impl Wanted {
+impl WantedBody {
     pub fn of(limits: &ResponseLimits) -> Self {
         match limits.max_body_bytes {
             _ if limits.no_body => Self::Nothing,
@@ -56,11 +56,11 @@ impl Wanted {
 /// A body that is being received.
 #[derive(Debug)]
 pub struct IncomingBody {
-    pub wanted: Wanted,
+    pub wanted: WantedBody,
     /// The length from the headers.
     length: Option<u64>,
     pub bytes: Vec<u8>,
-    /// How many bytes came before `bytes`, and were saved or returned to the caller.
+    /// The number of bytes that came before `bytes`, and were saved or returned to the caller.
     taken: u64,
     /// The body is longer than the kept part.
     pub is_cut: bool,
@@ -72,7 +72,7 @@ pub struct IncomingBody {
 }
 
 impl IncomingBody {
-    pub fn new(wanted: Wanted, reservation: Reservation) -> Self {
+    pub fn new(wanted: WantedBody, reservation: Reservation) -> Self {
         Self { wanted, length: None, bytes: Vec::new(), taken: 0, is_cut: false, reservation, saving: None }
     }
 
@@ -133,7 +133,7 @@ impl IncomingBody {
     /// Sets `is_cut` as soon as the wanted bytes have come and the length shows that more follow.
     fn detect_cut(&mut self) {
         let max = self.wanted.max_bytes();
-        self.is_cut |= matches!(self.wanted, Wanted::FirstBytes(_))
+        self.is_cut |= matches!(self.wanted, WantedBody::FirstBytes(_))
             && self.received_bytes() == max
             && self.length.is_some_and(|length| length > max);
     }
@@ -143,7 +143,7 @@ impl IncomingBody {
     /// # Errors
     /// `body_too_large`.
     pub fn check(&self) -> Result<(), Failure> {
-        let Wanted::AtMost(max) = self.wanted else { return Ok(()) };
+        let WantedBody::AtMost(max) = self.wanted else { return Ok(()) };
         let bytes = match self.length {
             Some(length) if length > max => format!("{length} bytes"),
             _ if self.is_cut => "more".into(),
@@ -181,7 +181,7 @@ impl IncomingBody {
 
     /// Completes the reply with the body. `failure` tells why the body is incomplete.
     ///
-    /// No received byte is dropped: a body that is incomplete, or invalid in its content encoding, is kept as received, and the
+    /// No received byte is dropped: a body that is incomplete, or invalid in its content encoding, is kept as received. The
     /// reply names the remaining encodings. A part of a representation (206) can't be decoded either: it is kept encoded, which
     /// is not a failure.
     ///
@@ -275,7 +275,7 @@ pub async fn receive(
         if source.is_receiving() {
             let now = Instant::now();
             if timeouts.is_bounded() {
-                deadline.expect(timeouts.limit(Progress::Receiving, now));
+                deadline.expect(timeouts.limit(ExchangePhase::Receiving, now));
             }
             // While bytes keep coming, no poll is pending, and only this check sees that the deadline has passed.
             if deadline.has_passed(now) {

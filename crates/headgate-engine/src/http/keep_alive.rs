@@ -15,13 +15,13 @@ use std::time::{Duration, Instant};
 
 /// A host that has kept a connection idle for this time doesn't close it during the next request.
 pub const PROOF: Duration = Duration::from_millis(20);
-/// Such requests stop using a connection this long before its host would close it: a request needs time to reach the server,
+/// Such requests do not use a connection that its host would close within this time. A request needs time to reach the server,
 /// and the server has another clock.
 const MARGIN: Duration = Duration::from_secs(1);
-/// How long an observed close is remembered.
+/// The time after which an observed close is forgotten.
 const MEMORY: Duration = Duration::from_mins(1);
 
-/// What was observed of a host on one route.
+/// The observed keep-alive behaviour of a host on one route.
 #[derive(Debug, Default)]
 pub struct KeepAlive {
     /// The shortest time after which a connection was found closed, and when that was first observed.

@@ -16,42 +16,43 @@ use std::time::{Duration, Instant};
 
 use crate::http::dial::connect::Connection;
 use crate::http::dial::transport::RouteKey;
-use crate::http::h2::connection::Connection as Http2Connection;
+use crate::http::h2::connection::Http2Connection;
 use crate::http::h2::streams::Streams;
 use crate::http::idle_limits::IdleLimits;
 use crate::http::keep_alive::KeepAlive;
-use crate::http::open::{Open, OpenPermit};
+use crate::http::open::{OpenConnections, OpenPermit};
 use crate::model::origin::Origin;
 use crate::schedule::hosts::{Host, Speaks};
 
 /// The longest time that a connection may be idle. Servers commonly close it after 60 to 75 s; the pool does so first.
 const MAX_IDLE: Duration = Duration::from_secs(50);
-/// How many idle connections of a route are kept for [`MAX_IDLE`], as many as browsers have for a host.
+/// The number of idle connections of a route that are kept for [`MAX_IDLE`], as many as browsers have for a host.
 const KEPT_FOR_LONG: usize = 6;
-/// The factor by which a surplus connection counts as older than it is: the first connection of a route is needed by more
-/// requests than the second.
+/// The factor by which a surplus connection counts as older than it is: more requests need the first connection of a route than
+/// the second.
 const SURPLUS_AGES: u32 = 4;
-/// How long all other connections of a route are kept: for the next burst of requests, but a server must not run out of them.
+/// The longest time that all other connections of a route may be idle. It covers the next burst of requests, but keeps the
+/// server from running out of connections.
 const MAX_IDLE_OF_CROWDED: Duration = Duration::from_secs(5);
 /// The bytes that an idle connection holds beside its stream: its entries in the pool, and its share of the route.
 const IDLE_BYTES: usize = 1024;
-/// How many routes may be known beyond twice those in use before unused ones are dropped.
+/// The number of routes beyond twice those in use at which unused ones are dropped.
 const SPARE_ROUTES: usize = 64;
 
 /// A host with a transport configuration, and its connections.
 #[derive(Debug)]
 pub struct Route {
     pub key: RouteKey,
-    /// What all runs know of the host.
+    /// The state of the host, which all runs of the engine share.
     pub host: Arc<Host>,
-    /// What was observed of the host's keep-alive timeout.
+    /// The observed keep-alive behaviour of the host.
     pub keep_alive: KeepAlive,
     /// The version of HTTP that the host speaks, if known.
     speaks: Cell<Option<Speaks>>,
     /// Its HTTP/2 connections, and the requests that wait for them.
     pub streams: Rc<Streams>,
     /// Its idle connections with their keys in the pool's order, the youngest last.
-    idle: RefCell<VecDeque<(IdleKey, Box<OpenConnection>)>>,
+    idle: RefCell<VecDeque<(IdleKey, Box<PooledConnection>)>>,
     /// The address of the last new connection. Most connections share it, so that the text is in the cache.
     last_address: RefCell<Arc<str>>,
 }
@@ -102,7 +103,7 @@ impl Route {
 #[derive(Debug)]
 pub struct Lease {
     pub route: Rc<Route>,
-    open: Box<OpenConnection>,
+    open: Box<PooledConnection>,
 }
 
 impl Lease {
@@ -132,7 +133,7 @@ impl Lease {
 }
 
 #[derive(Debug)]
-struct OpenConnection {
+struct PooledConnection {
     connection: Connection,
     idle_since: Option<Instant>,
     permit: OpenPermit,
@@ -140,18 +141,18 @@ struct OpenConnection {
 
 #[derive(Debug)]
 pub struct Pool {
-    open: Rc<Open>,
+    open: Rc<OpenConnections>,
     /// The most connections in use.
     max_in_use: usize,
     idle_limits: IdleLimits,
     /// HTTP/2 connections in no particular order, some of them closed.
     http2: VecDeque<Rc<Http2Connection>>,
     routes: HashMap<RouteKey, Rc<Route>>,
-    /// How many routes were left when unused ones were last dropped.
+    /// The number of routes that were left when unused ones were last dropped.
     routes_in_use: usize,
     /// Idle connections, the oldest first, but surplus ones after all others.
     idle: BTreeMap<IdleKey, Idle>,
-    /// How many times a connection became idle.
+    /// The number of times that a connection became idle.
     put: u64,
     /// When a connection last became idle: ages are measured at this time.
     put_last: Instant,
@@ -264,7 +265,7 @@ impl Pool {
     pub fn lease(route: Rc<Route>, mut connection: Connection, permit: OpenPermit) -> Lease {
         connection.remote_addr = route.shared(connection.remote_addr);
         permit.set_bytes(IDLE_BYTES + connection.stream.held_bytes());
-        Lease { route, open: Box::new(OpenConnection { connection, idle_since: None, permit }) }
+        Lease { route, open: Box::new(PooledConnection { connection, idle_since: None, permit }) }
     }
 
     /// Closes connections that were idle for too long while the machine was suspended, and could not notice that a server closed
@@ -375,12 +376,12 @@ mod tests {
     }
 
     /// A pool, and real listeners for real connections.
-    struct Bench {
+    struct TestPool {
         pool: Pool,
         listeners: Vec<Listener>,
     }
 
-    impl Bench {
+    impl TestPool {
         fn new(max_idle: usize, hosts: usize) -> Self {
             let listener = || Listener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
             let listeners = std::iter::repeat_with(listener).take(hosts).collect();
@@ -409,39 +410,39 @@ mod tests {
 
     #[tokio::test]
     async fn beyond_the_limit_the_connection_idle_the_longest_is_closed_and_none_in_use() {
-        let mut bench = Bench::new(3, 4);
+        let mut test = TestPool::new(3, 4);
         let now = Instant::now();
-        let (first, second, third) = (bench.open(0).await, bench.open(1).await, bench.open(2).await);
-        let fourth = bench.open(3).await;
+        let (first, second, third) = (test.open(0).await, test.open(1).await, test.open(2).await);
+        let fourth = test.open(3).await;
         for lease in [first, second, third] {
-            bench.pool.put(lease, now);
+            test.pool.put(lease, now);
         }
         // The first is used once more: now it is the youngest, and the second is the oldest.
-        let route = bench.route(0);
-        let lease = bench.pool.pop(&route).expect("it is idle");
-        bench.pool.put(lease, now);
-        assert_eq!((vec![1, 1, 1, 0], 1), (bench.idle(), bench.pool.open.in_use()));
-        bench.pool.put(fourth, now);
-        assert_eq!(vec![1, 0, 1, 1], bench.idle());
-        bench.pool.sweep(now + MAX_IDLE);
-        assert_eq!((vec![1, 0, 1, 1], true), (bench.idle(), bench.pool.has_idle()));
-        bench.pool.sweep(now + MAX_IDLE * 2);
-        assert_eq!((vec![0, 0, 0, 0], false), (bench.idle(), bench.pool.has_idle()));
+        let route = test.route(0);
+        let lease = test.pool.pop(&route).expect("it is idle");
+        test.pool.put(lease, now);
+        assert_eq!((vec![1, 1, 1, 0], 1), (test.idle(), test.pool.open.in_use()));
+        test.pool.put(fourth, now);
+        assert_eq!(vec![1, 0, 1, 1], test.idle());
+        test.pool.sweep(now + MAX_IDLE);
+        assert_eq!((vec![1, 0, 1, 1], true), (test.idle(), test.pool.has_idle()));
+        test.pool.sweep(now + MAX_IDLE * 2);
+        assert_eq!((vec![0, 0, 0, 0], false), (test.idle(), test.pool.has_idle()));
     }
 
     #[tokio::test]
     async fn without_an_option_ten_are_kept_for_each_in_use_within_the_limits_of_files_and_bytes() {
         let kept = async |limits: IdleLimits| {
-            let mut bench = Bench { pool: Pool::new(limits), ..Bench::new(0, 1) };
-            bench.pool.allow(1);
+            let mut test = TestPool { pool: Pool::new(limits), ..TestPool::new(0, 1) };
+            test.pool.allow(1);
             let mut leases = Vec::new();
             for _ in 0..12 {
-                leases.push(bench.open(0).await);
+                leases.push(test.open(0).await);
             }
             for lease in leases {
-                bench.pool.put(lease, Instant::now());
+                test.pool.put(lease, Instant::now());
             }
-            bench.pool.open.idle()
+            test.pool.open.idle()
         };
         assert_eq!(10, kept(limits(None, 1 << 30)).await);
         assert_eq!(7, kept(limits(None, 7 * IDLE_BYTES + 1)).await);
@@ -452,83 +453,83 @@ mod tests {
     #[tokio::test]
     async fn a_surplus_connection_is_closed_before_the_only_one_of_another_host_unless_it_is_much_younger() {
         for (age_s, expected) in [(3, vec![1, 1, 1]), (1, vec![2, 0, 1])] {
-            let mut bench = Bench::new(3, 3);
+            let mut test = TestPool::new(3, 3);
             let start = Instant::now();
             let at = |seconds| start + Duration::from_secs(seconds);
-            let (first, second) = (bench.open(0).await, bench.open(0).await);
-            let (only, last) = (bench.open(1).await, bench.open(2).await);
-            bench.pool.put(only, at(0));
-            bench.pool.put(first, at(8 - age_s));
-            bench.pool.put(second, at(8 - age_s));
-            bench.pool.put(last, at(8));
-            assert_eq!(expected, bench.idle(), "{age_s} s");
+            let (first, second) = (test.open(0).await, test.open(0).await);
+            let (only, last) = (test.open(1).await, test.open(2).await);
+            test.pool.put(only, at(0));
+            test.pool.put(first, at(8 - age_s));
+            test.pool.put(second, at(8 - age_s));
+            test.pool.put(last, at(8));
+            assert_eq!(expected, test.idle(), "{age_s} s");
         }
     }
 
     #[tokio::test]
     async fn for_each_lane_that_waits_one_idle_connection_of_its_host_is_closed() {
-        let mut bench = Bench::new(10, 1);
-        let route = bench.route(0);
+        let mut test = TestPool::new(10, 1);
+        let route = test.route(0);
         let connections = route.host.connections.clone();
         let mut leases = Vec::new();
         for _ in 0..4 {
-            let lease = bench.open(0).await;
+            let lease = test.open(0).await;
             lease.open.permit.set_of_host(connections.try_open(4));
             leases.push(lease);
         }
         let busy = leases.pop().expect("there are four");
         for lease in leases {
-            bench.pool.put(lease, Instant::now());
+            test.pool.put(lease, Instant::now());
         }
         let mut one = pin!(connections.open(4, || ()));
         assert!(poll_fn(|cx| Poll::Ready(one.as_mut().poll(cx).is_pending())).await);
-        bench.pool.cede(&route.key);
-        bench.pool.cede(&route.key);
-        assert_eq!(vec![2], bench.idle());
+        test.pool.cede(&route.key);
+        test.pool.cede(&route.key);
+        assert_eq!(vec![2], test.idle());
         let mut other = pin!(connections.open(4, || ()));
         assert!(poll_fn(|cx| Poll::Ready(other.as_mut().poll(cx).is_pending())).await);
-        bench.pool.put(busy, Instant::now());
-        bench.pool.cede(&route.key);
-        assert_eq!(vec![2], bench.idle(), "the one that became idle was closed for it");
+        test.pool.put(busy, Instant::now());
+        test.pool.cede(&route.key);
+        assert_eq!(vec![2], test.idle(), "the one that became idle was closed for it");
         let _both = (one.await, other.await);
     }
 
     #[tokio::test]
     async fn at_most_six_connections_of_a_host_are_kept_for_longer_than_five_seconds() {
-        let mut bench = Bench::new(100, 2);
+        let mut test = TestPool::new(100, 2);
         let now = Instant::now();
-        let mut leases = vec![bench.open(1).await];
+        let mut leases = vec![test.open(1).await];
         for _ in 0..9 {
-            leases.push(bench.open(0).await);
+            leases.push(test.open(0).await);
         }
         for mut lease in leases {
             lease.set_idle_since(now);
-            bench.pool.put(lease, now);
+            test.pool.put(lease, now);
         }
-        bench.pool.sweep(now + MAX_IDLE_OF_CROWDED);
-        assert_eq!(vec![9, 1], bench.idle());
-        bench.pool.sweep(now + MAX_IDLE_OF_CROWDED + Duration::from_millis(1));
-        assert_eq!((vec![6, 1], 7), (bench.idle(), bench.pool.open.idle()));
-        bench.pool.sweep(now + MAX_IDLE);
-        assert_eq!(vec![6, 1], bench.idle());
+        test.pool.sweep(now + MAX_IDLE_OF_CROWDED);
+        assert_eq!(vec![9, 1], test.idle());
+        test.pool.sweep(now + MAX_IDLE_OF_CROWDED + Duration::from_millis(1));
+        assert_eq!((vec![6, 1], 7), (test.idle(), test.pool.open.idle()));
+        test.pool.sweep(now + MAX_IDLE);
+        assert_eq!(vec![6, 1], test.idle());
     }
 
     #[tokio::test]
     async fn the_number_of_known_routes_is_proportional_to_those_in_use() {
-        let mut bench = Bench::new(2, 2);
+        let mut test = TestPool::new(2, 2);
         for _ in 0..1000 {
-            let lease = match bench.route(0) {
-                route if route.idle.borrow().is_empty() => bench.open(0).await,
-                route => bench.pool.pop(&route).expect("it is idle"),
+            let lease = match test.route(0) {
+                route if route.idle.borrow().is_empty() => test.open(0).await,
+                route => test.pool.pop(&route).expect("it is idle"),
             };
-            bench.pool.put(lease, Instant::now());
+            test.pool.put(lease, Instant::now());
         }
-        assert_eq!(1, bench.pool.idle.len());
+        assert_eq!(1, test.pool.idle.len());
         for port in 1..10_000 {
-            bench.pool.route(key(port), |_| Arc::new(Host::new(Instant::now())));
+            test.pool.route(key(port), |_| Arc::new(Host::new(Instant::now())));
         }
-        assert!(bench.pool.routes.len() <= 2 * 2 + 2 * SPARE_ROUTES, "{}", bench.pool.routes.len());
-        assert_eq!(vec![1, 0], bench.idle());
+        assert!(test.pool.routes.len() <= 2 * 2 + 2 * SPARE_ROUTES, "{}", test.pool.routes.len());
+        assert_eq!(vec![1, 0], test.idle());
     }
 
     #[test]

@@ -26,7 +26,7 @@ impl Recalls {
 
     /// Asks all workers to close an idle connection of this route. This includes the worker of the caller, which may have one
     /// by now.
-    pub fn ask(&self, route: &RouteKey) {
+    pub fn recall(&self, route: &RouteKey) {
         for worker in &self.workers {
             let mut routes = worker.routes.lock().unwrap_or_else(PoisonError::into_inner);
             if !routes.contains(route) {

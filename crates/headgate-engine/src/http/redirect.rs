@@ -1,8 +1,8 @@
 //! Follows redirects (RFC 9110 section 15.4, Fetch standard "HTTP-redirect fetch").
 //!
 //! Pure: a response and the row's redirect chain go in, the extended chain comes out. A row that has left the scheme, host or
-//! port of its URL is *foreign* from then on, even if a later redirect returns there: only harmless headers of the user are
-//! sent (see `request.rs`).
+//! port of its URL stays *foreign*, even if a later redirect returns there. Of the user's headers, a foreign row sends only
+//! harmless ones (see `request.rs`).
 
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};

@@ -128,9 +128,9 @@ impl NoReply {
 
     /// Returns whether the request may be resent on a new connection.
     ///
-    /// A server may close an idle connection at the very moment a request is written to it. So if the connection was used before
-    /// and no byte of a response came, a request is resent if none of it was written, or if its method is idempotent
-    /// (RFC 9110 section 9.2.2, RFC 9112 section 9.3.1). That does not count as another attempt.
+    /// A server may close an idle connection at the very moment a request is written to it. So if no byte of a response came on a
+    /// connection that was used before, a request is resent in two cases: none of it was written, or its method is
+    /// idempotent. See RFC 9110 section 9.2.2 and RFC 9112 section 9.3.1. A resend does not count as another attempt.
     pub fn may_resend(&self, method: &str) -> bool {
         self.unsent || self.silent && is_idempotent(method)
     }

@@ -1,8 +1,8 @@
 //! Builds the request of a row from the row and the run's defaults.
 //!
 //! Most rows of a run differ only in their path: then the headers are one block of bytes, built once for each site. Headers of a
-//! row are merged with the run's only when the request is written: until then both are separate, so that another host can be
-//! sent fewer of them.
+//! row are merged with the run's only when the request is written. Until then both are separate, so that fewer of them can be
+//! sent to another host.
 
 use std::borrow::Cow;
 use std::rc::Rc;
@@ -14,14 +14,14 @@ use http::uri::PathAndQuery;
 use http::{HeaderValue, Method};
 
 use crate::http::cookies;
-use crate::http::defaults::{Defaults, HeaderScope, OURS, is_harmless, is_of_body};
+use crate::http::defaults::{Defaults, HeaderScope, RESERVED_HEADERS, is_harmless, is_of_body};
 use crate::http::dial::transport::RouteKey;
 use crate::http::header_lines::{HeaderLine, checked, contains, replaced};
 use crate::http::idempotency_key::{IDEMPOTENCY_KEY, KeySalt};
 use crate::http::method;
 use crate::http::pool::Route;
-use crate::http::sent_body::{Rest, SentBody, end_head};
-use crate::http::site::{Found, Site, SiteMaker, Sites};
+use crate::http::sent_body::{BodyRest, SentBody, end_head};
+use crate::http::site::{Site, SiteMaker, SiteMatch, Sites};
 use crate::model::error::{ErrorKind, Failure};
 use crate::model::origin::Origin;
 use crate::model::reason::Reason;
@@ -32,7 +32,7 @@ const JOINED_BODY_BYTES: usize = 32 * 1024;
 
 /// A request that can be sent.
 #[derive(Debug)]
-struct Prepared {
+struct PreparedRequest {
     site: Rc<Site>,
     method: Method,
     path: PathAndQuery,
@@ -74,7 +74,7 @@ impl OwnHeaders {
     }
 }
 
-impl Prepared {
+impl PreparedRequest {
     /// Appends the head of the request (RFC 9112 section 3).
     fn write_head(&self, wire: &mut Vec<u8>) {
         write_begin(&self.method, wire);
@@ -153,7 +153,7 @@ impl Preparer {
     ///
     /// # Errors
     /// `invalid_request`: the row is defective, or can't be sent.
-    pub fn write(&mut self, row: &Row, wire: &mut Vec<u8>) -> Result<(Rc<Site>, Rest), Failure> {
+    pub fn write(&mut self, row: &Row, wire: &mut Vec<u8>) -> Result<(Rc<Site>, BodyRest), Failure> {
         wire.clear();
         let is_plain = row.extra.as_ref().is_none_or(|extra| extra.asks_like_the_run());
         if is_plain
@@ -168,18 +168,18 @@ impl Preparer {
                 salt.write_line(row.ordinal, wire);
             }
             wire.extend_from_slice(end);
-            return Ok((site.clone(), Rest::Bytes(Bytes::new())));
+            return Ok((site.clone(), BodyRest::Bytes(Bytes::new())));
         }
         let prepared = self.prepare(row)?;
         prepared.write_head(wire);
-        let Prepared { site, body: SentBody { bytes: mut body, files, .. }, .. } = prepared;
+        let PreparedRequest { site, body: SentBody { bytes: mut body, files, .. }, .. } = prepared;
         if let Some(files) = files {
-            return Ok((site, Rest::Files(files)));
+            return Ok((site, BodyRest::Files(files)));
         }
         if body.len() <= JOINED_BODY_BYTES {
             wire.extend_from_slice(&std::mem::take(&mut body));
         }
-        Ok((site, Rest::Bytes(body)))
+        Ok((site, BodyRest::Bytes(body)))
     }
 
     /// Returns the key of a row's host in limits; `None`: the row has no valid URL.
@@ -202,11 +202,11 @@ impl Preparer {
         method::is_idempotent(self.defaults.methods.name(row))
     }
 
-    fn prepare(&mut self, row: &Row) -> Result<Prepared, Failure> {
+    fn prepare(&mut self, row: &Row) -> Result<PreparedRequest, Failure> {
         self.try_prepare(row).map_err(|reason| Failure::new(ErrorKind::InvalidRequest, reason))
     }
 
-    fn try_prepare(&mut self, row: &Row) -> Result<Prepared, Reason> {
+    fn try_prepare(&mut self, row: &Row) -> Result<PreparedRequest, Reason> {
         let extra = row.extra.as_deref();
         if let Some(defect) = extra.and_then(|extra| extra.defect.as_ref()) {
             return Err(defect.clone());
@@ -214,7 +214,8 @@ impl Preparer {
         let chain = row.chain();
         let is_foreign = chain.is_some_and(|chain| chain.is_foreign);
         let sites = if is_foreign { &mut self.foreign_sites } else { &mut self.sites };
-        let Found { site, path, authorization } = sites.find(row.target(), |origin| self.defaults.lines_to(origin))?;
+        let SiteMatch { site, path, authorization } =
+            sites.find(row.target(), |origin| self.defaults.lines_to(origin))?;
         let scope = match site.gets_credentials {
             _ if is_foreign => HeaderScope::Harmless,
             true => HeaderScope::All,
@@ -226,7 +227,7 @@ impl Preparer {
         let own = extra.into_iter().flat_map(|extra| &extra.headers).map(|(name, value)| (&**name, &**value));
         let credentials = extra.into_iter().flat_map(|extra| &extra.credentials).filter(|_| scope == HeaderScope::All);
         let credentials = credentials.map(|(name, value)| (&**name, &**value.expose()));
-        let mut own = without_ours(checked(own.chain(credentials))?);
+        let mut own = without_reserved(checked(own.chain(credentials))?);
         if is_foreign {
             own.retain(|line| is_harmless(&line.name) && !self.defaults.is_credential(&line.name));
         }
@@ -252,7 +253,7 @@ impl Preparer {
                 cookies: chain.and_then(|chain| cookies::header(&chain.cookies, &site.route.key.origin, path.path())),
             })
         });
-        Ok(Prepared {
+        Ok(PreparedRequest {
             site,
             method: own_method.unwrap_or_else(|| self.defaults.methods.of_row(extra).clone()),
             path,
@@ -266,8 +267,8 @@ impl Preparer {
 
 /// Removes headers that only headgate sets: those that delimit the body, or close the connection. A contradicting header would
 /// allow request smuggling. Tables of recorded requests have such headers, so they are removed and not refused.
-fn without_ours(mut lines: Vec<HeaderLine>) -> Vec<HeaderLine> {
-    lines.retain(|line| !OURS.contains(&line.name));
+fn without_reserved(mut lines: Vec<HeaderLine>) -> Vec<HeaderLine> {
+    lines.retain(|line| !RESERVED_HEADERS.contains(&line.name));
     lines
 }
 

@@ -1,6 +1,6 @@
 //! The first-byte and idle timeouts of an exchange, beside the timeout of the whole attempt.
 //!
-//! Pure: the exchange passes its progress and when it last moved, and has its lane's `Deadline` observe the resulting limit.
+//! Pure: the exchange passes its phase and when it last moved, and has its lane's `Deadline` observe the resulting limit.
 
 use std::time::{Duration, Instant};
 
@@ -8,9 +8,9 @@ use crate::model::error::{ErrorKind, Failure};
 use crate::model::message::OptionName;
 use crate::model::options::RequestOptions;
 
-/// The progress of an exchange.
+/// The phase of an exchange.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Progress {
+pub enum ExchangePhase {
     /// The request is not completely written.
     Sending,
     /// The request is written, and no byte of a response has come.
@@ -28,7 +28,7 @@ pub struct ResponseTimeouts {
     pub idle: Option<Duration>,
 }
 
-/// When an exchange times out unless it makes progress, and the option that sets this timeout.
+/// The time at which an exchange times out unless it makes progress, and the option that sets this timeout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limit {
     pub at: Instant,
@@ -45,10 +45,10 @@ impl ResponseTimeouts {
         self.first_byte.is_some() || self.idle.is_some()
     }
 
-    /// Returns when an exchange with this progress, which last moved at `moved`, times out.
-    pub fn limit(&self, progress: Progress, moved: Instant) -> Option<Limit> {
-        let (time, option) = match (progress, self.first_byte) {
-            (Progress::Waiting, Some(time)) => (time, OptionName::FirstByteTimeoutS),
+    /// Returns when an exchange in this phase, which last moved at `moved`, times out.
+    pub fn limit(&self, phase: ExchangePhase, moved: Instant) -> Option<Limit> {
+        let (time, option) = match (phase, self.first_byte) {
+            (ExchangePhase::Waiting, Some(time)) => (time, OptionName::FirstByteTimeoutS),
             _ => (self.idle?, OptionName::IdleTimeoutS),
         };
         Some(Limit { at: moved + time, option })
@@ -91,9 +91,9 @@ mod tests {
             ([None, Some(60), None], first_byte, None),
         ] {
             let timeouts = ResponseTimeouts { first_byte, idle };
-            let limits = [Progress::Sending, Progress::Waiting, Progress::Receiving].map(|progress| {
-                let limit = timeouts.limit(progress, moved)?;
-                let is_first_byte = progress == Progress::Waiting && first_byte.is_some();
+            let limits = [ExchangePhase::Sending, ExchangePhase::Waiting, ExchangePhase::Receiving].map(|phase| {
+                let limit = timeouts.limit(phase, moved)?;
+                let is_first_byte = phase == ExchangePhase::Waiting && first_byte.is_some();
                 let option = if is_first_byte { OptionName::FirstByteTimeoutS } else { OptionName::IdleTimeoutS };
                 assert_eq!(option, limit.option);
                 Some((limit.at - moved).as_secs())

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use lru::LruCache;
 use tokio::sync::OnceCell;
 
-use super::robots_rules::{MAX_BYTES as MAX_FILE_BYTES, Rules, is_of_token};
+use super::robots_rules::{MAX_BYTES as MAX_FILE_BYTES, RobotsRules, is_of_token};
 use crate::model::error::{ErrorKind, Failure};
 use crate::model::message::OptionName;
 use crate::model::origin::Origin;
@@ -23,9 +23,9 @@ pub const MAX_ROBOTS_BYTES: u64 = MAX_FILE_BYTES as u64 + 1;
 pub const MAX_BYTES_AT_ONCE: usize = 16 * 1024;
 /// A path that takes more steps is matched by a thread of the decoder pool instead of the worker.
 const MAX_STEPS_AT_ONCE: usize = 16 * 1024;
-/// How long a file is valid (section 2.4).
+/// The time for which a file is valid (section 2.4).
 const VALID_FOR: Duration = Duration::from_hours(24);
-/// How long it is remembered that a file could not be read.
+/// The time after which an unreadable file is fetched once more.
 const UNREADABLE_FOR: Duration = Duration::from_mins(10);
 /// The most origins in the cache.
 const MAX_ORIGINS: usize = 16_384;
@@ -37,7 +37,7 @@ const ORIGIN_BYTES: usize = 500;
 /// The robots.txt of an origin.
 #[derive(Debug)]
 pub enum RobotsFile {
-    Rules(Rules),
+    Rules(RobotsRules),
     /// The file could not be read: then nothing may be fetched (section 2.3.1.4), and rows fail with this failure.
     Unreadable(Failure),
 }
@@ -46,8 +46,8 @@ impl RobotsFile {
     /// Returns the file for the response to its request, after redirects. `body`: what came of it.
     pub fn of_response(status: u16, body: &[u8], token: &str) -> Self {
         match status {
-            200..300 => Self::Rules(Rules::parse(body, token)),
-            300..500 => Self::Rules(Rules::default()),
+            200..300 => Self::Rules(RobotsRules::parse(body, token)),
+            300..500 => Self::Rules(RobotsRules::default()),
             _ => Self::Unreadable(blocked(unreadable(format!("status {status}")))),
         }
     }
@@ -58,7 +58,7 @@ impl RobotsFile {
         use ErrorKind as Kind;
         let reason = unreadable(failure.to_string());
         Self::Unreadable(match failure.kind {
-            Kind::TooManyRedirects | Kind::RedirectLoop => return Self::Rules(Rules::default()),
+            Kind::TooManyRedirects | Kind::RedirectLoop => return Self::Rules(RobotsRules::default()),
             Kind::Resolve
             | Kind::Connect
             | Kind::Tls
@@ -113,17 +113,17 @@ pub type RobotsCell = Arc<OnceCell<RobotsFile>>;
 pub struct RobotsTable {
     /// The product token by which files address this crawler (section 2.2.1).
     pub token: String,
-    cache: Mutex<Cache>,
+    cache: Mutex<RobotsCache>,
 }
 
 #[derive(Debug)]
-struct Cache {
-    origins: LruCache<Origin, Entry>,
+struct RobotsCache {
+    origins: LruCache<Origin, RobotsEntry>,
     bytes: usize,
 }
 
 #[derive(Debug, Default)]
-struct Entry {
+struct RobotsEntry {
     cell: RobotsCell,
     /// When the file expires; `None`: it was not fetched yet.
     expires: Option<Instant>,
@@ -134,7 +134,7 @@ impl RobotsTable {
     /// Returns an empty table for a crawler with this user agent.
     pub fn new(user_agent: &[u8]) -> Self {
         let token = user_agent.iter().copied().take_while(|byte| is_of_token(*byte)).map(char::from).collect();
-        Self { token, cache: Mutex::new(Cache { origins: LruCache::unbounded(), bytes: 0 }) }
+        Self { token, cache: Mutex::new(RobotsCache { origins: LruCache::unbounded(), bytes: 0 }) }
     }
 
     /// Returns the cell for the file of an origin. A caller that finds it empty fills it, and calls [`RobotsTable::record`].
@@ -151,7 +151,7 @@ impl RobotsTable {
             let Some((_, oldest)) = cache.origins.pop_lru() else { break };
             cache.bytes -= oldest.bytes;
         }
-        cache.origins.get_or_insert(origin.clone(), Entry::default).cell.clone()
+        cache.origins.get_or_insert(origin.clone(), RobotsEntry::default).cell.clone()
     }
 
     /// Records the size of a file that was fetched, and when it expires.

@@ -1,8 +1,8 @@
 //! The rules of a robots.txt (RFC 9309 sections 2.1 and 2.2): parses those for one crawler, and matches paths.
 //!
 //! A file of 500 KiB can have 40,000 rules, and a path 64 KiB. Plain prefixes are found by binary search. A pattern with `*` is
-//! matched from left to right in time linear in the path, and a decision searches at most [`MAX_WORK`] bytes for patterns: a
-//! path that needs more is disallowed.
+//! matched from left to right in time linear in the path. A decision searches at most [`MAX_WORK`] bytes for patterns: a path
+//! that needs more is disallowed.
 
 use std::borrow::Cow;
 use std::cmp::Reverse;
@@ -20,9 +20,9 @@ const ALLOCATED_BYTES: usize = 16;
 
 /// The rules of a file for one crawler.
 #[derive(Debug, Default)]
-pub struct Rules {
+pub struct RobotsRules {
     /// All rules, by descending priority.
-    all: Box<[Rule]>,
+    all: Box<[RobotsRule]>,
     /// Indexes of the plain prefixes, ordered by their text.
     plain: Box<[u32]>,
     /// Indexes of the patterns, by descending priority.
@@ -30,12 +30,12 @@ pub struct Rules {
 }
 
 #[derive(Debug)]
-struct Rule {
+struct RobotsRule {
     text: Box<str>,
     allows: bool,
 }
 
-impl Rules {
+impl RobotsRules {
     /// Parses the rules of a file for a crawler with this product token (section 2.2.1).
     pub fn parse(file: &[u8], token: &str) -> Self {
         let file = file.strip_prefix(BYTE_ORDER_MARK).unwrap_or(file);
@@ -46,14 +46,14 @@ impl Rules {
                 applies &= in_agents;
                 applies |= if is_named { is_addressed(value, token) } else { value == b"*" };
             } else if key != Key::Ignored && applies && !value.is_empty() {
-                rules.push(Rule { text: normalized(value).into(), allows: key == Key::Allow });
+                rules.push(RobotsRule { text: normalized(value).into(), allows: key == Key::Allow });
             }
             in_agents = key == Key::Agent;
         }
         Self::new(rules)
     }
 
-    fn new(mut rules: Vec<Rule>) -> Self {
+    fn new(mut rules: Vec<RobotsRule>) -> Self {
         // The longest rule wins, and of several with the same length one that allows (section 2.2.2).
         rules.sort_by(|one, other| one.text.cmp(&other.text).then(other.allows.cmp(&one.allows)));
         rules.dedup_by(|one, other| one.text == other.text);
@@ -94,7 +94,8 @@ impl Rules {
 
     /// Returns about how many bytes of memory the rules take.
     pub fn bytes(&self) -> usize {
-        let texts: usize = self.all.iter().map(|rule| size_of::<Rule>() + ALLOCATED_BYTES + rule.text.len()).sum();
+        let texts: usize =
+            self.all.iter().map(|rule| size_of::<RobotsRule>() + ALLOCATED_BYTES + rule.text.len()).sum();
         texts + size_of_val(&*self.plain) + size_of_val(&*self.patterns)
     }
 
@@ -197,8 +198,8 @@ pub(super) fn is_of_token(byte: u8) -> bool {
     byte.is_ascii_alphabetic() || matches!(byte, b'-' | b'_')
 }
 
-/// Returns a path or a pattern in the form in which they are compared (section 2.2.2): it begins with `/`, and only bytes that
-/// must be percent-encoded are, with capitals.
+/// Returns a path or a pattern in normal form, in which they are compared (section 2.2.2). It begins with `/`, and only bytes
+/// that must be percent-encoded are, with capitals.
 fn normalized(text: &[u8]) -> Cow<'_, str> {
     let is_plain = |byte: u8| byte.is_ascii_graphic() && !b"\"<>`{}%".contains(&byte);
     if text.starts_with(b"/")
@@ -238,8 +239,8 @@ mod tests {
 
     use super::*;
 
-    fn of(lines: &str) -> Rules {
-        Rules::parse(format!("User-agent: *\n{lines}").as_bytes(), "headgate")
+    fn of(lines: &str) -> RobotsRules {
+        RobotsRules::parse(format!("User-agent: *\n{lines}").as_bytes(), "headgate")
     }
 
     fn rest(pattern: &[u8], path: &[u8], is_anchored: bool) -> bool {
@@ -308,7 +309,7 @@ mod tests {
             let mut file = begin.as_bytes()[..MAX_BYTES - left - 1].to_vec();
             file.push(b'\n');
             file.extend(rule.bytes());
-            let rules = Rules::parse(&file, "headgate");
+            let rules = RobotsRules::parse(&file, "headgate");
             assert!(!rules.allow("/private"), "{left}");
             assert_eq!(expected, rules.allow("/open"), "{left}");
         }

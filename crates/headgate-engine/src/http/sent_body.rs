@@ -18,7 +18,7 @@ const UNKNOWN_TYPE: &str = "application/octet-stream";
 
 /// The part of a request that is not written together with its head.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Rest {
+pub enum BodyRest {
     /// The end of the body, or nothing.
     Bytes(Bytes),
     /// A body with files; the caller must write the end of the head with [`end_head`].

@@ -1,7 +1,7 @@
 //! The hosts of a run's rows, as one worker knows them: their routes, and the headers that are sent to them.
 //!
 //! Each row is looked up once, by its URL up to the path. Sites belong to one run, so that no header of one run can get into
-//! requests of another; their [`Route`] belongs to the worker, and their [`Host`] to the engine.
+//! requests of another. Their [`Route`] belongs to the worker, and their [`Host`] to the engine.
 
 use std::borrow::Cow;
 use std::cell::RefCell;
@@ -94,10 +94,10 @@ impl SiteMaker {
 
 /// The site and the path of a URL.
 #[derive(Debug)]
-pub struct Found {
+pub struct SiteMatch {
     pub site: Rc<Site>,
     pub path: PathAndQuery,
-    /// From `user:password@` in the URL.
+    /// The header for `user:password@` in the URL.
     pub authorization: Option<HeaderValue>,
 }
 
@@ -129,11 +129,11 @@ impl Sites {
     ///
     /// # Errors
     /// Returns a message for the user if the text is not a URL that can be fetched.
-    pub fn find(&mut self, url: &str, headers: impl FnOnce(&Origin) -> (Box<[u8]>, bool)) -> Result<Found, Reason> {
+    pub fn find(&mut self, url: &str, headers: impl FnOnce(&Origin) -> (Box<[u8]>, bool)) -> Result<SiteMatch, Reason> {
         if let Some((site, path)) = self.known(url)
             && let Ok(path) = PathAndQuery::try_from(path)
         {
-            return Ok(Found { site: site.clone(), path, authorization: None });
+            return Ok(SiteMatch { site: site.clone(), path, authorization: None });
         }
         let Target { origin, path, authorization } = target::parse(url)?;
         // A URL with credentials must not share its site with other URLs.
@@ -152,7 +152,7 @@ impl Sites {
             self.insert(prefix, site.clone());
             self.last = Some(site.clone());
         }
-        Ok(Found { site, path, authorization })
+        Ok(SiteMatch { site, path, authorization })
     }
 
     /// Returns the key of a URL's host in limits; `None`: the text is not a URL that can be fetched. This adds no site to the
@@ -216,7 +216,7 @@ mod tests {
         Sites::new(SiteMaker::for_tests())
     }
 
-    fn find(sites: &mut Sites, url: &str) -> Found {
+    fn find(sites: &mut Sites, url: &str) -> SiteMatch {
         sites.find(url, |origin| (origin.authority().into_bytes().into(), true)).expect("a URL")
     }
 

@@ -26,7 +26,7 @@ const MAX_PREFIX_BYTES: usize = 512;
 pub struct Target {
     pub origin: Origin,
     pub path: PathAndQuery,
-    /// From `user:password@` in the URL.
+    /// The header for `user:password@` in the URL.
     pub authorization: Option<HeaderValue>,
 }
 

@@ -13,11 +13,11 @@ use crate::http::dial::ask_proxy::PROXY_WANTS_CREDENTIALS;
 use crate::http::dial::policy::{REDIRECTED_INSIDE, Remote, blocked};
 use crate::http::h1::transfer::Outgoing;
 use crate::http::h2::resends::Resends;
-use crate::http::h2::streams::Stream;
+use crate::http::h2::streams::Http2Stream;
 use crate::http::keep_alive::Reuse;
 use crate::http::pool::{Lease, Route};
 use crate::http::reply::NoReply;
-use crate::http::response_timeouts::{Progress, ResponseTimeouts};
+use crate::http::response_timeouts::{ExchangePhase, ResponseTimeouts};
 use crate::http::upload::Upload;
 use crate::model::error::Failure;
 use crate::model::message::OptionName;
@@ -30,7 +30,7 @@ pub struct LaneState {
     /// The connection of the last request: mostly the next one can use it, without a look into the pool.
     pub(super) held: Option<Lease>,
     /// Where the next request goes, if that is to HTTP/2.
-    pub(super) stream: Option<Stream>,
+    pub(super) stream: Option<Http2Stream>,
     /// What has become of its request over HTTP/2 so far.
     pub(super) again: Resends,
     /// A server outside has redirected its request, which may not lead to an address that is not public.
@@ -96,7 +96,7 @@ impl LaneState {
     /// A request was sent, or some of it: from now on its answer is waited for, as patiently as that.
     pub fn expect_answer(&mut self, outgoing: &Outgoing, timeouts: &ResponseTimeouts) {
         if timeouts.is_bounded() {
-            let progress = if outgoing.is_done() { Progress::Waiting } else { Progress::Sending };
+            let progress = if outgoing.is_done() { ExchangePhase::Waiting } else { ExchangePhase::Sending };
             self.deadline.expect(timeouts.limit(progress, Instant::now()));
         }
     }
@@ -137,7 +137,7 @@ impl LaneState {
     ///
     /// # Errors
     /// `blocked_by_network_policy`: its request may not be sent there.
-    pub(super) fn hold(&mut self, stream: Stream) -> Result<(), Failure> {
+    pub(super) fn hold(&mut self, stream: Http2Stream) -> Result<(), Failure> {
         if !self.may_use(stream.connection.remote) {
             return Err(blocked(REDIRECTED_INSIDE, &stream.connection.remote_addr, OptionName::AllowNet));
         }

@@ -7,7 +7,7 @@ use tokio::time::timeout_at;
 
 use crate::http::client::{AttemptLimits, Client, LaneState};
 use crate::http::dial::connect::{ConnectBy, Connection};
-use crate::http::h2::connection::{Connection as Http2Connection, Driver, Http2Options};
+use crate::http::h2::connection::{Http2Connection, Http2Driver, Http2Options};
 use crate::http::h2::streams::{Connecting, Granted};
 use crate::http::open::OpenPermit;
 use crate::http::pool::{Pool, Route};
@@ -182,7 +182,7 @@ impl Client {
             loop {
                 live.mark_unchanged();
                 let max = limits.max_connections_to(&site.limit_key);
-                let permit = site.route.host.connections.open(max, || self.recalls.ask(&site.route.key));
+                let permit = site.route.host.connections.open(max, || self.recalls.recall(&site.route.key));
                 tokio::select! {
                     permit = permit => return permit,
                     Ok(()) = live.changed() => {}
@@ -201,7 +201,7 @@ impl Client {
         limits: &AttemptLimits,
         (connection, permit): (Connection, OpenPermit),
         by: ConnectBy,
-    ) -> Result<(Rc<Http2Connection>, Driver), Failure> {
+    ) -> Result<(Rc<Http2Connection>, Http2Driver), Failure> {
         permit.set_of_host(None);
         permit.set_bytes(HTTP2_IDLE_BYTES + connection.stream.held_bytes());
         let options =

@@ -18,9 +18,9 @@ use crate::http::exchange_context::ExchangeContext;
 use crate::http::h1::read_reservation::READ_BYTES;
 use crate::http::h1::response::ResponseReader;
 use crate::http::h1::transfer::Outgoing;
-use crate::http::incoming::{BodySource, Fill, IncomingBody, Wanted, next_piece, receive};
+use crate::http::incoming::{BodySource, Fill, IncomingBody, WantedBody, next_piece, receive};
 use crate::http::reply::{NoReply, Replied, Reply};
-use crate::http::response_timeouts::{Limit, Progress, ResponseTimeouts, timed_out};
+use crate::http::response_timeouts::{ExchangePhase, Limit, ResponseTimeouts, timed_out};
 use crate::http::save::saving::Saving;
 use crate::model::body_stream::BodyChunk;
 use crate::model::error::{ErrorKind, Failure};
@@ -45,7 +45,7 @@ impl Exchange {
     pub fn new(outgoing: Outgoing, to_head: bool, context: &ExchangeContext<'_>) -> Self {
         let failure = outgoing.unsent();
         // A caller that takes a body while it comes bounds it.
-        let wanted = if context.streams { Wanted::AtMost(u64::MAX) } else { Wanted::of(context.limits) };
+        let wanted = if context.streams { WantedBody::AtMost(u64::MAX) } else { WantedBody::of(context.limits) };
         let body = IncomingBody::new(wanted, context.limits.memory.reservation());
         let reader = ResponseReader::new(to_head, body, context.redirects.clone());
         Self { outgoing, received: false, reader, first_byte: None, failure }
@@ -113,7 +113,7 @@ impl Exchange {
         body.reservation.give(&mut memory, head.headers.bytes() as u64);
         let keep_alive = head.keep_alive;
         let mut reply = Reply::headed(head, memory, self.first_byte.unwrap_or_else(Instant::now));
-        if context.streams && failure.is_none() && body.wanted != Wanted::Nothing {
+        if context.streams && failure.is_none() && body.wanted != WantedBody::Nothing {
             // It may be long until the caller takes what has come of the body.
             body.reservation.end_overdrawing();
             if body.bytes.is_empty() {
@@ -147,7 +147,7 @@ impl Exchange {
             let has_moved = self.outgoing.poll(connection, cx);
             self.outgoing.excuse(deadline);
             if has_moved && !self.received && timeouts.is_bounded() {
-                let progress = if self.outgoing.is_pending() { Progress::Sending } else { Progress::Waiting };
+                let progress = if self.outgoing.is_pending() { ExchangePhase::Sending } else { ExchangePhase::Waiting };
                 deadline.expect(timeouts.limit(progress, Instant::now()));
             }
         }

@@ -1,13 +1,13 @@
 //! The head of a response, and how the body after it is delimited (RFC 9112 sections 4 to 6).
 //!
-//! `httparse` parses heads that keep to the grammar in place. `lenient.rs` parses all others; `meaning.rs` interprets the
+//! `httparse` parses heads that keep to the grammar in place. `lenient.rs` parses all others; `framing.rs` interprets the
 //! headers for both.
 
 use std::mem::MaybeUninit;
 
 use http::Version;
 
-use crate::http::h1::meaning::{Ending, Framing, Meaning};
+use crate::http::h1::framing::{Framing, FramingHeaders, ResponseEnd};
 use crate::model::error::{ErrorKind, Failure};
 use crate::model::headers::Headers;
 use crate::model::reason::Reason;
@@ -29,7 +29,7 @@ pub struct Head {
     pub keep_alive: bool,
     /// There is a `content-encoding` header, perhaps with an unknown encoding.
     pub encoded: bool,
-    /// How many headers were skipped because they break the grammar.
+    /// The number of headers that were skipped because they break the grammar.
     pub skipped: u32,
 }
 
@@ -92,12 +92,13 @@ pub fn parse_in_place<'a>(
         _ => return Err(NeedsLenientParser),
     };
     let headers = &*response.headers;
-    let mut meaning = Meaning::default();
+    let mut meaning = FramingHeaders::default();
     for header in headers {
         meaning.add(header.name, header.value).map_err(|_| NeedsLenientParser)?;
     }
     let (status, http_11) = (response.code.unwrap_or_default(), response.version == Some(1));
-    let Ending { framing, keep_alive } = meaning.ending(status, to_head, http_11).map_err(|_| NeedsLenientParser)?;
+    let ResponseEnd { framing, keep_alive } =
+        meaning.ending(status, to_head, http_11).map_err(|_| NeedsLenientParser)?;
     let version = if http_11 { Version::HTTP_11 } else { Version::HTTP_10 };
     Ok(Some(ParsedHead { status, version, headers, framing, keep_alive, encoded: meaning.encoded, length }))
 }

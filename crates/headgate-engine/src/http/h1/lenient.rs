@@ -5,19 +5,18 @@
 //! follows these rules, which are strict about framing and lenient elsewhere:
 //!
 //! - The minor version may be any digit; from 1 on it means HTTP/1.1 (RFC 9110 section 2.5). The reason phrase is not parsed.
-//! - A line that begins with a blank continues the header before it: the fold becomes a space (RFC 9112 section 5.2, as in
-//!   curl and Go). A framing header (`content-length`, `transfer-encoding`) must not be folded, and a continued line must not
-//!   look like one: parsers that ignore folds, or strip blanks, would see another body.
-//! - A line is skipped and counted if its name is not a token (RFC 9110 section 5.6.2: no space, bracket, control character
-//!   or byte beyond ASCII). So is one without a colon or a name, or with a control character in its value. Chromium, too,
-//!   skips lines without a colon; curl accepts any name, and Go names with spaces; both refuse some or all control
-//!   characters. A client that keeps such a header passes it to code that may not handle it.
-//! - A line that would be skipped is an error if it has the letters of a framing header in order, wherever they are: with a
-//!   space before the colon, with a NUL before the name, or after a byte that another parser might take for a line end.
-//!   If it has the letters of `connection`, this is the last response on its connection.
-//! - A CR that is not before an LF is an error (as in curl); a bare LF ends a line, as in `httparse` and RFC 9112
-//!   section 2.2.
-//! - A head may have 5,000 headers in 300 KiB, as in curl (Chromium allows 256 KiB, Go 10 MiB); heads with more headers than
+//! - A line that begins with a blank continues the header before it. The fold becomes a space, as in curl and Go (RFC 9112
+//!   section 5.2). A framing header (`content-length`, `transfer-encoding`) must not be folded, and a continued line must
+//!   not look like one. Parsers that ignore folds, or strip blanks, would see another body.
+//! - A line is skipped and counted if its name is not a token (RFC 9110 section 5.6.2). Tokens have no space, bracket, control
+//!   character or byte beyond ASCII. Also skipped is a line without a colon or a name, or with a control character in its value.
+//!   Chromium, too, skips lines without a colon; curl accepts any name, and Go names with spaces; both refuse some or all
+//!   control characters. A client that keeps such a header passes it to code that may not handle it.
+//! - A line that would be skipped is an error if it has the letters of a framing header in order, wherever they are. Examples
+//!   are a space before the colon, a NUL before the name, and a byte that another parser might take for a line end. If it has
+//!   the letters of `connection`, this is the last response on its connection.
+//! - A CR that is not before an LF is an error, as in curl. A bare LF ends a line, as in `httparse` and RFC 9112 section 2.2.
+//! - A head may have 5,000 headers in 300 KiB, as in curl (Chromium allows 256 KiB, Go 10 MiB). Heads with more headers than
 //!   `httparse` can store are parsed only here.
 //!
 //! A property test ensures that both parsers agree on all heads that the strict one accepts.
@@ -26,8 +25,8 @@ use std::borrow::Cow;
 
 use http::Version;
 
+use crate::http::h1::framing::{FramingHeaders, ResponseEnd};
 use crate::http::h1::head::{Head, MAX_HEAD_BYTES, protocol};
-use crate::http::h1::meaning::{Ending, Meaning};
 use crate::model::error::Failure;
 use crate::model::headers::Headers;
 use crate::model::reason::{Reason, shown};
@@ -46,7 +45,8 @@ const MAX_FRAMING_NAME: usize = "transfer-encoding:".len();
 pub fn parse(data: &[u8], to_head: bool) -> Result<Option<(Head, usize)>, Failure> {
     let Some((line, mut at)) = line(data, 0) else { return incomplete(data) };
     let (http_11, status) = status_line(line)?;
-    let mut parser = Parser { status, headers: Headers::default(), meaning: Meaning::default(), skipped: 0 };
+    let mut parser =
+        HeaderParser { status, headers: Headers::default(), meaning: FramingHeaders::default(), skipped: 0 };
     let mut field: Option<Cow<'_, [u8]>> = None;
     while let Some((line, after)) = self::line(data, at) {
         if after > MAX_HEAD_BYTES {
@@ -65,8 +65,9 @@ pub fn parse(data: &[u8], to_head: bool) -> Result<Option<(Head, usize)>, Failur
             }
         }
         if line.is_empty() {
-            let Ending { framing, keep_alive } = parser.meaning.ending(status, to_head, http_11).map_err(protocol)?;
-            let Parser { status, headers, meaning, skipped } = parser;
+            let ResponseEnd { framing, keep_alive } =
+                parser.meaning.ending(status, to_head, http_11).map_err(protocol)?;
+            let HeaderParser { status, headers, meaning, skipped } = parser;
             let version = if http_11 { Version::HTTP_11 } else { Version::HTTP_10 };
             let encoded = meaning.encoded;
             return Ok(Some((Head { status, version, headers, framing, keep_alive, encoded, skipped }, at)));
@@ -76,14 +77,14 @@ pub fn parse(data: &[u8], to_head: bool) -> Result<Option<(Head, usize)>, Failur
 }
 
 /// The headers of a head, as far as they are parsed.
-struct Parser {
+struct HeaderParser {
     status: u16,
     headers: Headers,
-    meaning: Meaning,
+    meaning: FramingHeaders,
     skipped: u32,
 }
 
-impl Parser {
+impl HeaderParser {
     /// Appends a folded line to its header.
     fn unfold(&self, field: &mut Vec<u8>, line: &[u8]) -> Result<(), Failure> {
         let is_framing = |line: &[u8]| {
@@ -191,8 +192,8 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::http::h1::framing::Framing;
     use crate::http::h1::head::{header_buffer, parse_in_place};
-    use crate::http::h1::meaning::Framing;
 
     type Pairs<'a> = Vec<(&'a str, &'a [u8])>;
 

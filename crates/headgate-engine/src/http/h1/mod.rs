@@ -2,9 +2,9 @@
 
 pub mod chunked;
 pub mod exchange;
+pub mod framing;
 pub mod head;
 mod lenient;
-pub mod meaning;
 pub mod parse;
 pub mod read_reservation;
 pub mod response;

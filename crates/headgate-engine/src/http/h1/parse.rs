@@ -24,7 +24,7 @@ pub fn parse(data: &[u8], to_head: bool) -> Result<Option<(Head, usize)>, Failur
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::http::h1::meaning::Framing;
+    use crate::http::h1::framing::Framing;
 
     fn parsed(head: &str) -> Result<(u16, Framing, bool), String> {
         match parse(head.as_bytes(), false) {

@@ -1,7 +1,7 @@
 //! Memory that a worker reserves for its next reads of a run, so that most reads need no access to the budget of all workers.
 //!
 //! The bytes of a read may have to be kept, and a reservation after the read would come too late. So memory is reserved here
-//! before the read, and transferred to the reservation of the body once it is known which body the bytes belong to.
+//! before the read. It is transferred to the reservation of a body once it is known which body the bytes belong to.
 
 use std::cell::RefCell;
 

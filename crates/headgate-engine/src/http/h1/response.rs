@@ -1,14 +1,14 @@
 //! Parses one response from bytes, however they are cut into reads. It does no I/O: bytes go in, a response comes out.
 //!
 //! Bytes are parsed in the buffer that they were read into; only a head that comes in pieces is assembled first. So an idle
-//! or waiting connection needs no buffer of its own: with ten thousand connections, buffers would take most of the memory and
+//! or waiting connection needs no buffer of its own. With ten thousand connections, buffers would take most of the memory and
 //! cause most of the cache misses.
 
 use crate::http::h1::chunked;
+use crate::http::h1::framing::Framing;
 use crate::http::h1::head::{self, Head, HeaderBuffer, MAX_HEAD_BYTES, ParsedHead};
-use crate::http::h1::meaning::Framing;
 use crate::http::h1::parse::parse;
-pub use crate::http::incoming::Wanted;
+pub use crate::http::incoming::WantedBody;
 use crate::http::incoming::{IncomingBody, MIN_GROWTH_BYTES};
 use crate::http::redirect::Redirects;
 use crate::model::error::{ErrorKind, Failure};
@@ -19,12 +19,12 @@ const MAX_INTERIM: u32 = 100;
 const MAX_DRAINED_BYTES: u64 = 64 * 1024;
 
 #[derive(Debug)]
-enum State {
+enum ReaderState {
     Head,
     Length {
         left: u64,
     },
-    Chunked(chunked::Decoder),
+    Chunked(chunked::ChunkedDecoder),
     UntilClose,
     /// The rest of the body is unwanted and is not read.
     Abandoned,
@@ -34,13 +34,13 @@ enum State {
 /// Parses a response as its bytes come.
 #[derive(Debug)]
 pub struct ResponseReader {
-    state: State,
+    state: ReaderState,
     to_head: bool,
     /// Bodies of redirects that are followed are unwanted.
     redirects: Redirects,
     /// The beginning of a head that comes in pieces.
     partial: Vec<u8>,
-    /// How far `partial` has been searched for the end of the head.
+    /// The length of the part of `partial` that has been searched for the end of the head.
     searched: usize,
     interim: u32,
     /// The head of the final response, once it is complete.
@@ -54,7 +54,7 @@ impl ResponseReader {
     /// `to_head`: the request's method is HEAD, so that no body follows, whatever the head announces.
     pub fn new(to_head: bool, body: IncomingBody, redirects: Redirects) -> Self {
         Self {
-            state: State::Head,
+            state: ReaderState::Head,
             to_head,
             redirects,
             partial: Vec::new(),
@@ -79,12 +79,12 @@ impl ResponseReader {
 
     /// Returns whether nothing more needs to be read.
     pub fn is_done(&self) -> bool {
-        matches!(self.state, State::Done | State::Abandoned)
+        matches!(self.state, ReaderState::Done | ReaderState::Abandoned)
     }
 
     /// Returns whether the response is complete and no bytes came after it.
     pub fn is_at_end(&self) -> bool {
-        matches!(self.state, State::Done) && !self.excess
+        matches!(self.state, ReaderState::Done) && !self.excess
     }
 
     /// Returns whether a short, unwanted rest of the body is being read.
@@ -103,35 +103,35 @@ impl ResponseReader {
         }
         match self.body.wanted {
             // What came with the head is kept, and no more is read.
-            Wanted::AtMost(_) => fed.and_then(|()| self.body.check()),
-            Wanted::FirstBytes(_) | Wanted::Nothing if self.is_dropping() && !self.is_done() => {
-                let is_short = matches!(self.state, State::Length { left } if left <= MAX_DRAINED_BYTES);
+            WantedBody::AtMost(_) => fed.and_then(|()| self.body.check()),
+            WantedBody::FirstBytes(_) | WantedBody::Nothing if self.is_dropping() && !self.is_done() => {
+                let is_short = matches!(self.state, ReaderState::Length { left } if left <= MAX_DRAINED_BYTES);
                 // An error can only be in the unwanted part.
                 if !is_short || fed.is_err() {
                     self.abandon();
                 }
                 Ok(())
             }
-            Wanted::FirstBytes(_) | Wanted::Nothing => fed,
+            WantedBody::FirstBytes(_) | WantedBody::Nothing => fed,
         }
     }
 
     /// Stops reading a body whose rest is unwanted.
     pub fn abandon(&mut self) {
-        self.state = State::Abandoned;
+        self.state = ReaderState::Abandoned;
     }
 
     /// Returns whether the next bytes of the body are dropped.
     fn is_dropping(&self) -> bool {
         match self.body.wanted {
-            Wanted::AtMost(_) => false,
-            Wanted::FirstBytes(_) => self.body.is_cut,
-            Wanted::Nothing => true,
+            WantedBody::AtMost(_) => false,
+            WantedBody::FirstBytes(_) => self.body.is_cut,
+            WantedBody::Nothing => true,
         }
     }
 
     fn feed_part(&mut self, data: &[u8]) -> Result<(), Failure> {
-        if !matches!(self.state, State::Head) {
+        if !matches!(self.state, ReaderState::Head) {
             return self.feed_body(data);
         }
         if self.partial.is_empty() {
@@ -163,21 +163,21 @@ impl ResponseReader {
     /// `closed`: the response is incomplete.
     pub fn finish(&mut self) -> Result<(), Failure> {
         match self.state {
-            State::UntilClose | State::Done | State::Abandoned => {
-                self.state = State::Done;
+            ReaderState::UntilClose | ReaderState::Done | ReaderState::Abandoned => {
+                self.state = ReaderState::Done;
                 Ok(())
             }
-            State::Length { .. } if self.is_draining() => {
+            ReaderState::Length { .. } if self.is_draining() => {
                 self.abandon();
                 Ok(())
             }
-            State::Head if self.partial.is_empty() => Err(closed("without an answer")),
+            ReaderState::Head if self.partial.is_empty() => Err(closed("without an answer")),
             // The head may be broken rather than cut off.
-            State::Head => {
+            ReaderState::Head => {
                 parse(&self.partial, self.to_head)?;
                 Err(closed("in the middle of the head"))
             }
-            State::Length { .. } | State::Chunked(_) => Err(closed("in the middle of the body")),
+            ReaderState::Length { .. } | ReaderState::Chunked(_) => Err(closed("in the middle of the body")),
         }
     }
 
@@ -210,13 +210,13 @@ impl ResponseReader {
 
     fn begin_body(&mut self, head: Head) {
         self.state = match head.framing {
-            Framing::Empty => State::Done,
-            Framing::Length(left) => State::Length { left },
-            Framing::Chunked => State::Chunked(chunked::Decoder::default()),
-            Framing::UntilClose => State::UntilClose,
+            Framing::Empty => ReaderState::Done,
+            Framing::Length(left) => ReaderState::Length { left },
+            Framing::Chunked => ReaderState::Chunked(chunked::ChunkedDecoder::default()),
+            Framing::UntilClose => ReaderState::UntilClose,
         };
         if self.redirects.follows(head.status, &head.headers) {
-            self.body.wanted = Wanted::Nothing;
+            self.body.wanted = WantedBody::Nothing;
         }
         if let Framing::Length(length) = head.framing {
             self.body.set_length(length);
@@ -229,28 +229,28 @@ impl ResponseReader {
             return Ok(());
         }
         match &mut self.state {
-            State::Head | State::Abandoned => {}
-            State::Done => self.excess = true,
-            State::Length { left } => {
+            ReaderState::Head | ReaderState::Abandoned => {}
+            ReaderState::Done => self.excess = true,
+            ReaderState::Length { left } => {
                 let length = data.len().min(usize::try_from(*left).unwrap_or(usize::MAX));
                 *left -= length as u64;
                 if *left == 0 {
-                    self.state = State::Done;
+                    self.state = ReaderState::Done;
                 }
                 self.excess = length < data.len();
                 self.body.grow_for(length);
                 self.body.append(&data[..length]);
             }
-            State::UntilClose => {
+            ReaderState::UntilClose => {
                 self.body.grow_for(data.len());
                 self.body.append(data);
             }
-            State::Chunked(decoder) => {
+            ReaderState::Chunked(decoder) => {
                 self.body.grow_for(data.len());
                 let progress = decoder.decode(data, |piece| self.body.append(piece));
                 let progress = progress.map_err(|message| Failure::new(ErrorKind::Protocol, message))?;
                 if progress.done {
-                    self.state = State::Done;
+                    self.state = ReaderState::Done;
                     self.excess = progress.consumed < data.len();
                 }
             }
@@ -273,7 +273,7 @@ pub fn parse_whole<'a>(
     data: &'a [u8],
     buffer: &'a mut HeaderBuffer<'a>,
     to_head: bool,
-    wanted: Wanted,
+    wanted: WantedBody,
 ) -> Option<WholeResponse<'a>> {
     let head = head::parse_in_place(data, buffer, to_head).ok()??;
     let body = &data[head.length..];
@@ -283,11 +283,11 @@ pub fn parse_whole<'a>(
         Framing::Chunked | Framing::UntilClose => return None,
     };
     let is_plain = match wanted {
-        Wanted::Nothing => true,
-        Wanted::AtMost(bytes) | Wanted::FirstBytes(bytes) => !head.encoded && length <= bytes,
+        WantedBody::Nothing => true,
+        WantedBody::AtMost(bytes) | WantedBody::FirstBytes(bytes) => !head.encoded && length <= bytes,
     };
     let is_whole = head.status >= 200 && body.len() as u64 == length;
-    (is_whole && is_plain).then_some(WholeResponse { head, body: (wanted != Wanted::Nothing).then_some(body) })
+    (is_whole && is_plain).then_some(WholeResponse { head, body: (wanted != WantedBody::Nothing).then_some(body) })
 }
 
 fn closed(when: &str) -> Failure {

@@ -146,7 +146,7 @@ impl Outgoing {
                         Poll::Pending => return Ok(()),
                     }
                 }
-                // Its memory is freed before the next piece of a file, or the response, needs memory.
+                // This frees its memory before the next piece of a file, or the response, needs memory.
                 *part = Bytes::new();
             }
             let Some(files) = self.files.as_mut().filter(|files| !files.is_done()) else { break };

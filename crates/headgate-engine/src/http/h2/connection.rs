@@ -1,6 +1,6 @@
 //! One HTTP/2 connection: how many requests it takes, whether it is alive, and when it is closed.
 //!
-//! Each connection has a task ([`Driver`]) that moves frames between the socket and the streams. Requests are passed to it
+//! Each connection has a task ([`Http2Driver`]) that moves frames between the socket and the streams. Requests are passed to it
 //! through the crate `h2`; requests of the same turn of the event loop are sent with one write.
 
 use std::cell::{Cell, RefCell};
@@ -15,7 +15,7 @@ use h2::client::{Builder, ResponseFuture, SendRequest};
 use h2::{Ping, PingPong, SendStream};
 use http::Request;
 
-use crate::http::dial::connect::Connection as Dialled;
+use crate::http::dial::connect::Connection;
 use crate::http::dial::policy::Remote;
 use crate::http::h1::head::MAX_HEAD_BYTES;
 use crate::http::h2::errors;
@@ -24,9 +24,9 @@ use crate::http::h2::metered::Metered;
 use crate::http::open::OpenPermit;
 use crate::model::error::{ErrorKind, Failure};
 
-/// After how many ticks without a read, while requests wait, a PING is sent.
+/// The number of ticks without a read, while requests wait, after which a PING is sent.
 const SILENT_TICKS: u32 = 10;
-/// How many ticks the PING may take: a server that was sent a hundred thousand requests at once may be slow.
+/// The most ticks until the reply to a PING: a server that was sent a hundred thousand requests at once may be slow.
 const PING_TICKS: u32 = 30;
 /// The most reset streams of which `h2` ignores late frames.
 const MAX_RESET_STREAMS: usize = 128;
@@ -50,17 +50,17 @@ pub struct Http2Options {
 
 /// An HTTP/2 connection, as its requests and the pool use it.
 #[derive(Debug)]
-pub struct Connection {
+pub struct Http2Connection {
     /// `None`: the connection is closed.
     sender: RefCell<Option<SendRequest<Bytes>>>,
     meter: Rc<FrameMeter>,
     pub remote_addr: Arc<str>,
     pub remote: Remote,
     max_streams: usize,
-    /// How many concurrent requests the server allows.
+    /// The most concurrent requests that the server allows.
     allowed_by_peer: Cell<usize>,
     streams: Cell<usize>,
-    /// How many times in a row [`Connection::tick`] found the connection idle, or silent.
+    /// The number of successive ticks during which the connection was idle, or silent.
     ticks: Cell<u32>,
     ping: RefCell<Option<PingPong>>,
     /// Wakes the driver.
@@ -77,30 +77,30 @@ pub struct Connection {
 }
 
 /// Moves the bytes of a connection.
-pub struct Driver {
+pub struct Http2Driver {
     h2: h2::client::Connection<Metered, Bytes>,
-    connection: Rc<Connection>,
+    connection: Rc<Http2Connection>,
 }
 
-/// What a driver reports.
+/// A change that a driver reports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Event {
+pub(super) enum DriverEvent {
     /// The number of concurrent requests that the connection takes has changed.
     LimitChanged,
     Closed,
 }
 
-impl Connection {
+impl Http2Connection {
     /// Starts HTTP/2 on a connection.
     ///
     /// # Errors
     /// `closed`, `tls`: the connection has failed.
     pub async fn begin(
-        dialled: Dialled,
+        connection: Connection,
         options: Http2Options,
         permit: OpenPermit,
-    ) -> Result<(Rc<Self>, Driver), Failure> {
-        let (stream, meter) = Metered::new(dialled.stream, options.max_streams, options.window_bytes);
+    ) -> Result<(Rc<Self>, Http2Driver), Failure> {
+        let (stream, meter) = Metered::new(connection.stream, options.max_streams, options.window_bytes);
         // The window of the connection is that of all streams together, so that no stream blocks another one.
         let all = u64::from(options.window_bytes) * options.max_streams as u64;
         let mut builder = Builder::new();
@@ -120,11 +120,11 @@ impl Connection {
         let (sender, mut h2) =
             handshake.map_err(|error| errors::failure(&error, meter.close_reason(), "without an answer"))?;
         permit.set_idle(true);
-        let connection = Rc::new(Self {
+        let http2 = Rc::new(Self {
             sender: RefCell::new(Some(sender)),
             meter,
-            remote_addr: dialled.remote_addr,
-            remote: dialled.remote,
+            remote_addr: connection.remote_addr,
+            remote: connection.remote,
             max_streams: options.max_streams,
             allowed_by_peer: Cell::new(usize::MAX),
             streams: Cell::new(0),
@@ -137,7 +137,7 @@ impl Connection {
             suspect_since: Cell::new(None),
             awaits_settings: Cell::new(true),
         });
-        Ok((connection.clone(), Driver { h2, connection }))
+        Ok((http2.clone(), Http2Driver { h2, connection: http2 }))
     }
 
     /// Returns how many concurrent requests the connection takes now.
@@ -303,13 +303,13 @@ impl Connection {
     }
 }
 
-impl Driver {
-    pub(super) fn connection(&self) -> &Rc<Connection> {
+impl Http2Driver {
+    pub(super) fn connection(&self) -> &Rc<Http2Connection> {
         &self.connection
     }
 
     /// Moves frames as far as possible, and returns what has changed.
-    pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Event> {
+    pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<DriverEvent> {
         let was_retired = self.connection.is_retired();
         let polled = Pin::new(&mut self.h2).poll(cx);
         let connection = &self.connection;
@@ -319,10 +319,10 @@ impl Driver {
                     let failure = errors::failure(&error, None, "without an answer");
                     connection.meter.set_close_reason(CloseReason::Failed(failure));
                 }
-                return Poll::Ready(Event::Closed);
+                return Poll::Ready(DriverEvent::Closed);
             }
             // A closed connection does not wait to write what is left.
-            Poll::Pending if connection.is_closed() => return Poll::Ready(Event::Closed),
+            Poll::Pending if connection.is_closed() => return Poll::Ready(DriverEvent::Closed),
             Poll::Pending => {}
         }
         let mut waker = connection.waker.borrow_mut();
@@ -331,12 +331,12 @@ impl Driver {
         }
         if connection.meter.take_new_settings() {
             connection.allowed_by_peer.set(self.h2.max_concurrent_send_streams());
-            return Poll::Ready(Event::LimitChanged);
+            return Poll::Ready(DriverEvent::LimitChanged);
         }
         if was_retired == connection.is_retired() && !connection.take_sign_of_life() {
             Poll::Pending
         } else {
-            Poll::Ready(Event::LimitChanged)
+            Poll::Ready(DriverEvent::LimitChanged)
         }
     }
 }

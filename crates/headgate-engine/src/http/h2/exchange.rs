@@ -17,14 +17,14 @@ use http::{HeaderMap, Method, Request, Version};
 
 use crate::http::deadline::Deadline;
 use crate::http::exchange_context::ExchangeContext;
+use crate::http::h1::framing::Framing;
 use crate::http::h1::head::Head;
-use crate::http::h1::meaning::Framing;
 use crate::http::h2::errors;
 use crate::http::h2::meter::AwaitedStream;
-use crate::http::h2::streams::Stream;
-use crate::http::incoming::{BodySource, Fill, IncomingBody, Wanted, next_piece, receive};
+use crate::http::h2::streams::Http2Stream;
+use crate::http::incoming::{BodySource, Fill, IncomingBody, WantedBody, next_piece, receive};
 use crate::http::reply::{NoReply, Replied, Reply};
-use crate::http::response_timeouts::{Progress, ResponseTimeouts, timed_out};
+use crate::http::response_timeouts::{ExchangePhase, ResponseTimeouts, timed_out};
 use crate::http::save::saving::Saving;
 use crate::http::upload::Upload;
 use crate::model::body_stream::BodyChunk;
@@ -57,7 +57,7 @@ impl Sending {
     /// # Errors
     /// The connection takes no more.
     pub fn begin(
-        stream: &Stream,
+        stream: &Http2Stream,
         request: Request<()>,
         body: Bytes,
         files: Option<Box<Upload>>,
@@ -82,7 +82,7 @@ impl Sending {
     /// Cancelling it resets the stream; the connection stays.
     pub async fn finish(
         mut self,
-        stream: Stream,
+        stream: Http2Stream,
         context: &ExchangeContext<'_>,
         deadline: &mut Deadline,
     ) -> Result<Replied<Http2Body>, Http2Error> {
@@ -126,7 +126,7 @@ impl Sending {
     async fn reply(
         mut self,
         response: http::Response<RecvStream>,
-        stream: Stream,
+        stream: Http2Stream,
         context: &ExchangeContext<'_>,
         deadline: &mut Deadline,
     ) -> Replied<Http2Body> {
@@ -140,7 +140,7 @@ impl Sending {
         let length = length.filter(|_| !self.to_head);
         let status = parts.status.as_u16();
         // A caller that takes a body while it comes bounds it.
-        let wanted = if context.streams { Wanted::AtMost(u64::MAX) } else { Wanted::of(context.limits) };
+        let wanted = if context.streams { WantedBody::AtMost(u64::MAX) } else { WantedBody::of(context.limits) };
         let mut body = IncomingBody::new(wanted, context.limits.memory.reservation());
         // A header that HPACK names by a number is shared until it is copied, so a hundred bytes can become 300 KiB here.
         let head_bytes = copied_bytes(&parts.headers);
@@ -163,7 +163,7 @@ impl Sending {
         // The end of what has no body is not compared with a content-length that speaks of another answer. Dropped unread, the
         // stream is reset, and nothing else of the connection waits for it.
         if leads_on || matches!(status, 204 | 304) {
-            body.wanted = Wanted::Nothing;
+            body.wanted = WantedBody::Nothing;
         }
         if let Some(length) = length {
             body.set_length(length);
@@ -195,7 +195,7 @@ impl Sending {
     }
 }
 
-fn http2_error(stream: &Stream, error: &Error) -> Http2Error {
+fn http2_error(stream: &Http2Stream, error: &Error) -> Http2Error {
     let failure = errors::failure(error, stream.connection.close_reason(), "without an answer");
     if errors::wants_http1(error) {
         return Http2Error::WantsHttp1(failure);
@@ -272,15 +272,15 @@ impl Outgoing {
         self.files.as_ref().is_some_and(|files| files.is_reading())
     }
 
-    fn progress(&self) -> Progress {
-        if self.is_pending() { Progress::Sending } else { Progress::Waiting }
+    fn progress(&self) -> ExchangePhase {
+        if self.is_pending() { ExchangePhase::Sending } else { ExchangePhase::Waiting }
     }
 }
 
 /// A stream behind the head of its response. Dropping it resets the stream, if that has not ended.
 pub struct Http2Body {
     sending: Sending,
-    stream: Stream,
+    stream: Http2Stream,
     incoming: RecvStream,
     /// What the head says.
     length: Option<u64>,
@@ -354,9 +354,9 @@ impl BodySource for Http2Body {
 
     fn is_done(&self) -> bool {
         match self.body.wanted {
-            Wanted::AtMost(_) => self.has_ended,
-            Wanted::FirstBytes(_) => self.has_ended || self.body.is_cut,
-            Wanted::Nothing => true,
+            WantedBody::AtMost(_) => self.has_ended,
+            WantedBody::FirstBytes(_) => self.has_ended || self.body.is_cut,
+            WantedBody::Nothing => true,
         }
     }
 

@@ -26,9 +26,9 @@ const RESERVED: u32 = 1 << 31;
 pub(super) struct FrameFilter {
     header: [u8; HEADER_BYTES],
     header_length: usize,
-    /// Bytes to come of the frame whose header was found last.
+    /// The bytes that are still to come of the frame whose header was found last.
     left: usize,
-    /// How many unwanted frames were not removed because their headers came in pieces.
+    /// The number of unwanted frames that were not removed because their headers came in pieces.
     pub let_through: u32,
 }
 

@@ -1,7 +1,7 @@
 //! Bounds the cost of a server's frames on one HTTP/2 connection, and tracks what the frames tell about the connection.
 //!
-//! The crate `h2` bounds the cost of one frame, one header block or one stream. But it answers PING, SETTINGS and the like
-//! forever, and closes a connection if too many frames come for streams that the client itself has reset. So each frame header
+//! The crate `h2` bounds the cost of one frame, one header block or one stream. But it acknowledges PING, SETTINGS and the like
+//! forever. It also closes a connection after too many frames for streams that the client has reset. So each frame header
 //! is checked here. A frame without content, or for a stream on which no request waits, costs a credit. Responses and data earn
 //! credits, and so do time and streams that were reset. A server without credit is flooding the client.
 
@@ -22,32 +22,32 @@ const BYTES_PER_CREDIT: usize = 4096;
 /// The fewest sent bytes for which a server is expected to send a WINDOW_UPDATE. It sends one for the stream and one for the
 /// connection, so that with this size it sends about as many bytes as the client.
 const WINDOW_UPDATE_BYTES: usize = 32;
-/// The most WINDOW_UPDATE frames that are free of charge at a time.
+/// The most WINDOW_UPDATE frames that are free at a time.
 const MAX_WINDOW_UPDATES: usize = 1 << 20;
 /// The credit that a server earns in a second.
 const CREDIT_EACH_SECOND: f64 = 50.0;
 /// The shortest expected DATA frames of a stream that was reset: this bounds how many may be on their way.
 const STRAY_BYTES: u32 = 32;
-/// The most stray frames that are free of charge at a time: for each, `h2` may have to keep a reply until it can be sent.
+/// The most stray frames that are free at a time: for each, `h2` may have to keep a reply until it can be sent.
 const MAX_STRAYS: i64 = 1 << 16;
 
-/// What a connection and its driver know from the frames of the server.
+/// The state of a connection as its server's frames show it, and the credit of the server.
 #[derive(Debug)]
 pub(super) struct FrameMeter {
     /// Streams whose end has not come, and on which a request waits; no more than concurrent requests.
     awaited: RefCell<HashSet<u32>>,
-    /// How many frames may still come for streams that were reset.
+    /// The number of frames that may still come for streams that were reset.
     strays: Cell<i64>,
-    /// How many frames may come for one stream that was reset.
+    /// The number of frames that may come for one stream that was reset.
     strays_of_one: i64,
     max_strays: i64,
-    /// Bytes that were sent and for which the server may still send WINDOW_UPDATE frames.
+    /// The number of sent bytes for which the server may still send WINDOW_UPDATE frames.
     sent: Cell<usize>,
     credit: Cell<i64>,
     refilled: Cell<Instant>,
-    /// Bytes came since the last [`FrameMeter::take_was_read`].
+    /// A read brought bytes since the last [`FrameMeter::take_was_read`].
     was_read: Cell<bool>,
-    /// How many reads brought bytes.
+    /// The number of reads that brought bytes.
     reads: Cell<u32>,
     /// A SETTINGS frame has come.
     has_settings: Cell<bool>,
@@ -158,8 +158,8 @@ impl FrameMeter {
         if ends_stream { awaited.remove(&stream) } else { awaited.contains(&stream) }
     }
 
-    /// Counts a frame, and returns whether `h2` needs it. It does not need empty DATA frames: it counts them over the whole life
-    /// of a connection, and takes a hundred for an attack.
+    /// Counts a frame, and returns whether `h2` needs it. It does not need empty DATA frames: it counts them over the lifetime of
+    /// a connection, and takes a hundred for an attack.
     pub(super) fn count_frame(&self, frame: Frame) -> bool {
         self.charge(frame);
         (frame.kind, frame.length, frame.flags) != (DATA, 0, 0) || frame.stream == 0

@@ -17,7 +17,7 @@ use crate::http::h2::frames::FrameFilter;
 use crate::http::h2::meter::{CloseReason, FrameMeter};
 use crate::model::error::{ErrorKind, Failure};
 
-/// How many empty DATA frames `h2` may see on a connection before it takes no more requests: `h2` closes it after twice as many.
+/// The most empty DATA frames that `h2` may see on a connection that takes requests: after twice as many, `h2` closes it.
 const MAX_LET_THROUGH: u32 = 50;
 
 /// See the module documentation.

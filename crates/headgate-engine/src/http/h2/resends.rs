@@ -18,9 +18,9 @@ const MAX_IN_VAIN: u8 = 5;
 pub struct Resends {
     /// Its position among refused requests.
     turn: Option<NonZeroU64>,
-    /// How many responses the host had sent when the request was last refused.
+    /// The number of responses of the host when the request was last refused.
     responses: u32,
-    /// How often the request was refused since the last response of the host.
+    /// The number of refusals since the last response of the host.
     in_vain: u8,
     was_silent: bool,
 }
@@ -48,7 +48,7 @@ impl Resends {
 #[derive(Debug, Default)]
 pub struct ResendTurns {
     responses: Cell<u32>,
-    /// How many turns were given.
+    /// The number of turns that were given.
     given: Cell<u64>,
 }
 

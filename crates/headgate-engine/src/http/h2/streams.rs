@@ -13,7 +13,7 @@ use std::rc::{Rc, Weak};
 use tokio::sync::oneshot;
 use tokio::task::spawn_local;
 
-use crate::http::h2::connection::{Connection, Driver, Event};
+use crate::http::h2::connection::{DriverEvent, Http2Connection, Http2Driver};
 use crate::http::h2::resends::{ResendTurn, ResendTurns};
 use crate::model::error::Failure;
 
@@ -21,16 +21,16 @@ use crate::model::error::Failure;
 #[derive(Debug)]
 pub struct Streams {
     /// Connections that had free streams, the one to use next last. Some may be closed or full by now.
-    with_free_streams: RefCell<Vec<Rc<Connection>>>,
+    with_free_streams: RefCell<Vec<Rc<Http2Connection>>>,
     /// Waiting requests, by turn.
     waiting: RefCell<VecDeque<(ResendTurn, oneshot::Sender<Granted>)>>,
-    /// How many connections are being opened.
+    /// The number of connections that are being opened.
     connecting: Cell<usize>,
-    /// How many connections are open whose SETTINGS have not come.
+    /// The number of open connections whose SETTINGS have not come.
     awaiting_settings: Cell<usize>,
-    /// How many connections are open.
+    /// The number of open connections.
     open: Cell<usize>,
-    /// How many concurrent requests one more connection is expected to take.
+    /// The number of concurrent requests that one more connection is expected to take.
     expected: Cell<usize>,
     /// The turns of refused requests.
     pub turns: ResendTurns,
@@ -38,15 +38,15 @@ pub struct Streams {
 
 /// A permit for one request over a connection. Dropping it passes it to the next waiting request.
 #[derive(Debug)]
-pub struct Stream {
+pub struct Http2Stream {
     streams: Rc<Streams>,
-    pub connection: Rc<Connection>,
+    pub connection: Rc<Http2Connection>,
 }
 
-/// What a waiting request receives.
+/// The message that a waiting request receives.
 #[derive(Debug)]
 pub enum Granted {
-    Stream(Stream),
+    Stream(Http2Stream),
     /// The connections have changed: the caller tries once more, or opens a connection.
     Recheck,
     /// The connection that the request waited for could not be opened.
@@ -68,12 +68,12 @@ impl Streams {
     }
 
     /// Returns a free stream on an open connection.
-    pub fn try_open(self: &Rc<Self>) -> Option<Stream> {
+    pub fn try_open(self: &Rc<Self>) -> Option<Http2Stream> {
         let mut with_free_streams = self.with_free_streams.borrow_mut();
         while let Some(connection) = with_free_streams.last() {
             if connection.has_free_stream() {
                 connection.add_stream();
-                return Some(Stream { streams: self.clone(), connection: connection.clone() });
+                return Some(Http2Stream { streams: self.clone(), connection: connection.clone() });
             }
             connection.is_listed.set(false);
             with_free_streams.pop();
@@ -121,7 +121,7 @@ impl Streams {
     }
 
     /// Returns whether a stream belongs to this route.
-    pub fn has(&self, stream: &Stream) -> bool {
+    pub fn has(&self, stream: &Http2Stream) -> bool {
         std::ptr::eq(self, &raw const *stream.streams)
     }
 
@@ -146,7 +146,7 @@ impl Streams {
     }
 
     /// Grants the free streams of a connection to waiting requests. If any are left, later requests will find them.
-    fn grant_free_streams(self: &Rc<Self>, connection: &Rc<Connection>) {
+    fn grant_free_streams(self: &Rc<Self>, connection: &Rc<Http2Connection>) {
         while connection.has_free_stream() {
             let Some(next) = self.pop_waiting() else {
                 if !connection.is_listed.replace(true) {
@@ -155,13 +155,13 @@ impl Streams {
                 return;
             };
             connection.add_stream();
-            let stream = Stream { streams: self.clone(), connection: connection.clone() };
+            let stream = Http2Stream { streams: self.clone(), connection: connection.clone() };
             // The request still waits: no other task has run meanwhile.
             let _ = next.send(Granted::Stream(stream));
         }
     }
 
-    /// Has one waiting request open a connection, if those that are not ready are too few for all waiting requests.
+    /// Asks one waiting request to open a connection, if the connections that are not ready are too few for all waiting requests.
     fn request_connection(&self) {
         if self.waiting.borrow().len() > self.expected_streams()
             && let Some(next) = self.pop_waiting()
@@ -171,13 +171,13 @@ impl Streams {
     }
 
     /// Drives a connection until it is closed.
-    async fn drive(mut driver: Driver, streams: Weak<Self>) {
+    async fn drive(mut driver: Http2Driver, streams: Weak<Self>) {
         let connection = driver.connection().clone();
         loop {
             let event = poll_fn(|cx| driver.poll(cx)).await;
             let Some(streams) = streams.upgrade() else { break };
             streams.update_expected(&connection);
-            if event == Event::Closed {
+            if event == DriverEvent::Closed {
                 break;
             }
             streams.grant_free_streams(&connection);
@@ -195,7 +195,7 @@ impl Streams {
     }
 
     /// Expects as many streams of the next connection as this one allows, once its SETTINGS have come.
-    fn update_expected(&self, connection: &Connection) {
+    fn update_expected(&self, connection: &Http2Connection) {
         if connection.has_settings() || connection.stream_limit() == 0 {
             self.awaiting_settings.update(|count| count - usize::from(connection.take_awaits_settings()));
         }
@@ -205,7 +205,7 @@ impl Streams {
     }
 }
 
-impl Drop for Stream {
+impl Drop for Http2Stream {
     fn drop(&mut self) {
         self.connection.remove_stream();
         self.streams.grant_free_streams(&self.connection);
@@ -216,7 +216,7 @@ impl Drop for Stream {
     }
 }
 
-impl Stream {
+impl Http2Stream {
     /// Records that a response has come.
     pub(super) fn record_response(&self) {
         self.connection.record_response();
@@ -231,20 +231,25 @@ pub struct Connecting(Rc<Streams>);
 impl Connecting {
     /// Adds the new connection. Returns its first stream for the request that opened it; all others are for waiting requests.
     /// `None`: the first stream went to a waiting request whose turn is before `turn`.
-    pub fn finish(self, connection: &Rc<Connection>, driver: Driver, turn: ResendTurn) -> Option<Stream> {
+    pub fn finish(
+        self,
+        connection: &Rc<Http2Connection>,
+        driver: Http2Driver,
+        turn: ResendTurn,
+    ) -> Option<Http2Stream> {
         let streams = &self.0;
         streams.open.update(|open| open + 1);
         streams.awaiting_settings.update(|count| count + 1);
         connection.add_stream();
         spawn_local(Streams::drive(driver, Rc::downgrade(streams)));
-        let stream = Stream { streams: streams.clone(), connection: connection.clone() };
+        let stream = Http2Stream { streams: streams.clone(), connection: connection.clone() };
         let Some(earlier) = streams.pop_waiting_before(turn) else { return Some(stream) };
         // The request still waits: no other task has run meanwhile.
         let _ = earlier.send(Granted::Stream(stream));
         None
     }
 
-    /// Has all waiting requests open connections of their own, because the server speaks HTTP/1.1.
+    /// Asks all waiting requests to open connections of their own, because the server speaks HTTP/1.1.
     pub fn fall_back_to_http1(self) {
         while let Some(next) = self.0.pop_waiting() {
             let _ = next.send(Granted::Recheck);

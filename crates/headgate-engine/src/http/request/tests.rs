@@ -5,7 +5,7 @@ use super::*;
 use crate::model::options::{BodyCoding, RequestOptions};
 use crate::model::row::{BodyPiece, RowBody, RowExtra};
 
-fn prepare(options: &RequestOptions, row: &Row) -> Result<Prepared, Failure> {
+fn prepare(options: &RequestOptions, row: &Row) -> Result<PreparedRequest, Failure> {
     Preparer::new(Defaults::new(options).expect("good options"), SiteMaker::for_tests()).prepare(row)
 }
 
@@ -13,7 +13,7 @@ fn row_with(extra: RowExtra) -> Row {
     Row { extra: Some(Box::new(extra)), ..Row::new(0, "http://example.com:81/a?b") }
 }
 
-fn lines(prepared: &Prepared) -> Vec<String> {
+fn lines(prepared: &PreparedRequest) -> Vec<String> {
     let mut wire = Vec::new();
     prepared.write_head(&mut wire);
     let text = String::from_utf8(wire).expect("ASCII");
@@ -101,7 +101,7 @@ fn a_request_has_the_same_bytes_written_at_once_and_in_parts() {
             expected.extend_from_slice(&request.body.bytes);
             let (site, rest) = preparer.write(&row, &mut wire).expect("valid");
             assert_eq!(String::from_utf8(expected), String::from_utf8(wire), "{url}");
-            assert!(rest == Rest::Bytes(Bytes::new()) && Rc::ptr_eq(&request.site.route, &site.route));
+            assert!(rest == BodyRest::Bytes(Bytes::new()) && Rc::ptr_eq(&request.site.route, &site.route));
         }
     }
     let body = Bytes::from(vec![b'x'; JOINED_BODY_BYTES + 1]);
@@ -109,7 +109,7 @@ fn a_request_has_the_same_bytes_written_at_once_and_in_parts() {
     let mut preparer =
         Preparer::new(Defaults::new(&RequestOptions::default()).expect("good options"), SiteMaker::for_tests());
     let mut wire = Vec::new();
-    assert_eq!(Rest::Bytes(body), preparer.write(&row_with(long), &mut wire).expect("valid").1);
+    assert_eq!(BodyRest::Bytes(body), preparer.write(&row_with(long), &mut wire).expect("valid").1);
     assert!(wire.ends_with(b"\r\ncontent-length: 32769\r\n\r\n"));
 }
 
@@ -232,7 +232,7 @@ fn the_head_of_a_request_with_files_ends_when_their_length_is_known() {
     let defaults = Defaults::new(&RequestOptions::default()).expect("good options");
     let mut wire = Vec::new();
     let (_, rest) = Preparer::new(defaults, SiteMaker::for_tests()).write(&row, &mut wire).expect("valid");
-    assert_eq!(Rest::Files(pieces), rest);
+    assert_eq!(BodyRest::Files(pieces), rest);
     end_head(1001, &mut wire);
     let head = String::from_utf8(wire).expect("ASCII");
     assert!(head.starts_with("POST /a?b HTTP/1.1\r\n"), "{head}");

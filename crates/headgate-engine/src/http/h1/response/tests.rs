@@ -8,13 +8,13 @@ const MAX: u64 = 1000;
 /// The status, the body, and whether more bytes followed; or the error kind, and the status if the head had come.
 type Read = Result<(u16, Vec<u8>, bool), (ErrorKind, Option<u16>)>;
 
-fn reader(wanted: Wanted) -> ResponseReader {
+fn reader(wanted: WantedBody) -> ResponseReader {
     ResponseReader::new(false, IncomingBody::new(wanted, Reservation::default()), Redirects::none())
 }
 
 /// Feeds `data` in pieces of the given lengths, which are cycled, and then closes the connection.
 fn read(data: &[u8], pieces: &[usize]) -> Read {
-    let mut reader = reader(Wanted::AtMost(MAX));
+    let mut reader = reader(WantedBody::AtMost(MAX));
     let mut rest = data;
     let mut lengths = pieces.iter().cycle();
     let outcome = loop {
@@ -99,7 +99,7 @@ fn a_head_that_comes_byte_by_byte_is_not_parsed_after_each_byte() {
 }
 
 /// Reads a body of 10 bytes. Returns the bytes kept, whether they are cut off, and whether the connection is reusable.
-fn first_bytes(wanted: Wanted, data: &str, pieces: &[usize]) -> (Vec<u8>, bool, bool) {
+fn first_bytes(wanted: WantedBody, data: &str, pieces: &[usize]) -> (Vec<u8>, bool, bool) {
     let mut reader = reader(wanted);
     let mut rest = data.as_bytes();
     let mut lengths = pieces.iter().cycle();
@@ -133,29 +133,29 @@ fn the_first_bytes_of_a_long_body_are_kept_and_the_rest_is_drained_or_abandoned(
         (whole, broken, false),
     ] {
         for max_bytes in [0, 1, 9] {
-            let kept = first_bytes(Wanted::FirstBytes(max_bytes as u64), data, pieces);
+            let kept = first_bytes(WantedBody::FirstBytes(max_bytes as u64), data, pieces);
             assert_eq!((b"0123456789"[..max_bytes].to_vec(), true, reusable), kept, "{data} {pieces:?}");
         }
-        let (body, _, keeps) = first_bytes(Wanted::Nothing, data, pieces);
+        let (body, _, keeps) = first_bytes(WantedBody::Nothing, data, pieces);
         assert_eq!((Vec::new(), reusable), (body, keeps), "{data} {pieces:?}");
     }
     for (data, keeps) in [(length, true), (chunked, true), (until_close, false)] {
-        let kept = first_bytes(Wanted::FirstBytes(10), data, &[1]);
+        let kept = first_bytes(WantedBody::FirstBytes(10), data, &[1]);
         assert_eq!((b"0123456789".to_vec(), false, keeps), kept, "{data}");
     }
     let long = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n0123", MAX_DRAINED_BYTES + 1);
-    assert_eq!((Vec::new(), false, false), first_bytes(Wanted::Nothing, &long, &[long.len() - 4]));
+    assert_eq!((Vec::new(), false, false), first_bytes(WantedBody::Nothing, &long, &[long.len() - 4]));
     assert_eq!((b"0".to_vec(), true, true), {
         let little = format!("HTTP/1.1 200 OK\r\nContent-Length: {MAX_DRAINED_BYTES}\r\n\r\n");
         let little = little + &"0".repeat(MAX_DRAINED_BYTES as usize);
-        first_bytes(Wanted::FirstBytes(1), &little, &[5000])
+        first_bytes(WantedBody::FirstBytes(1), &little, &[5000])
     });
 }
 
 #[test]
 fn the_bytes_of_a_failed_body_are_kept() {
     let kept = |data: &[u8]| {
-        let mut reader = reader(Wanted::AtMost(8));
+        let mut reader = reader(WantedBody::AtMost(8));
         let fed = reader.feed(data).and_then(|()| reader.finish());
         (fed.expect_err("it fails").kind, String::from_utf8(reader.body.bytes).expect("ASCII"))
     };
@@ -182,7 +182,7 @@ proptest! {
     ) {
         let data = text(&[&head, &body]);
         prop_assert_eq!(read(&data, &[100_000]), read(&data, &pieces));
-        if let Some(whole) = parse_whole(&data, &mut head::header_buffer(), false, Wanted::AtMost(MAX)) {
+        if let Some(whole) = parse_whole(&data, &mut head::header_buffer(), false, WantedBody::AtMost(MAX)) {
             let expected = Ok((whole.head.status, whole.body.expect("wanted").to_vec(), false));
             prop_assert_eq!(expected, read(&data, &[100_000]));
         }

@@ -6,23 +6,23 @@ use tokio::net::{TcpListener, TcpStream};
 
 use super::*;
 use crate::http::dial::stream::Stream;
-use crate::http::open::Open;
+use crate::http::open::OpenConnections;
 
 /// Opens a connection and returns it with the server's end.
-async fn connect(open: &Rc<Open>) -> (Rc<Connection>, Driver, TcpStream) {
+async fn connect(open: &Rc<OpenConnections>) -> (Rc<Http2Connection>, Http2Driver, TcpStream) {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a free port");
     let address = listener.local_addr().expect("a bound address");
     let stream = Stream::Plain(TcpStream::connect(address).await.expect("the server listens"));
     let (peer, _) = listener.accept().await.expect("a connection");
-    let dialled = Dialled { stream, remote_addr: "".into(), remote: Remote::UNKNOWN, is_http2: true, ask_proxy: None };
+    let plain = Connection { stream, remote_addr: "".into(), remote: Remote::UNKNOWN, is_http2: true, ask_proxy: None };
     let options = Http2Options { max_streams: 100, window_bytes: 65_535 };
-    let (connection, driver) = Connection::begin(dialled, options, open.permit()).await.expect("it is open");
+    let (connection, driver) = Http2Connection::begin(plain, options, open.permit()).await.expect("it is open");
     (connection, driver, peer)
 }
 
 #[tokio::test]
 async fn a_silent_server_is_sent_a_ping_and_its_connection_is_closed_without_a_reply() {
-    let (connection, mut driver, mut peer) = connect(&Rc::<Open>::default()).await;
+    let (connection, mut driver, mut peer) = connect(&Rc::<OpenConnections>::default()).await;
     connection.add_stream();
     // Bytes that came before the first tick count as a sign of life.
     for _ in 0..=SILENT_TICKS {
@@ -41,7 +41,7 @@ async fn a_silent_server_is_sent_a_ping_and_its_connection_is_closed_without_a_r
         assert!(!connection.is_closed());
     }
     connection.tick(50);
-    assert_eq!((true, Event::Closed), (connection.is_closed(), poll_fn(|cx| driver.poll(cx)).await));
+    assert_eq!((true, DriverEvent::Closed), (connection.is_closed(), poll_fn(|cx| driver.poll(cx)).await));
     let reason = connection.close_reason();
     let Some(CloseReason::Failed(failure)) = reason else { panic!("it failed: {reason:?}") };
     assert_eq!(ErrorKind::Timeout, failure.kind);
@@ -49,14 +49,14 @@ async fn a_silent_server_is_sent_a_ping_and_its_connection_is_closed_without_a_r
 
 #[tokio::test]
 async fn a_suspect_connection_takes_requests_once_bytes_have_come() {
-    let (connection, mut driver, mut peer) = connect(&Rc::<Open>::default()).await;
+    let (connection, mut driver, mut peer) = connect(&Rc::<OpenConnections>::default()).await;
     let mut reads = connection.reads();
     let (settings, known) = ([0, 0, 0, 4, 0, 0, 0, 0, 0], [0, 0, 0, 4, 1, 0, 0, 0, 0]);
     for sign_of_life in [settings, known] {
         connection.suspect(reads);
         assert_eq!(0, connection.stream_limit());
         peer.write_all(&sign_of_life).await.expect("it is open");
-        assert_eq!(Event::LimitChanged, poll_fn(|cx| driver.poll(cx)).await);
+        assert_eq!(DriverEvent::LimitChanged, poll_fn(|cx| driver.poll(cx)).await);
         connection.suspect(reads);
         assert_eq!(100, connection.stream_limit(), "bytes have come since");
         reads = connection.reads();
@@ -65,7 +65,7 @@ async fn a_suspect_connection_takes_requests_once_bytes_have_come() {
 
 #[tokio::test]
 async fn a_connection_without_requests_counts_as_idle_and_is_closed_after_a_while() {
-    let open = Rc::<Open>::default();
+    let open = Rc::<OpenConnections>::default();
     let (connection, mut driver, _peer) = connect(&open).await;
     connection.add_stream();
     assert_eq!((0, 1), (open.idle(), open.in_use()));
@@ -77,5 +77,5 @@ async fn a_connection_without_requests_counts_as_idle_and_is_closed_after_a_whil
     assert!(!connection.is_closed());
     connection.tick(50);
     assert_eq!((true, 0, 0), (connection.is_closed(), open.idle(), open.in_use()));
-    assert_eq!(Event::Closed, poll_fn(|cx| driver.poll(cx)).await);
+    assert_eq!(DriverEvent::Closed, poll_fn(|cx| driver.poll(cx)).await);
 }

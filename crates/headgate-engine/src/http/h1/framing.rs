@@ -20,7 +20,7 @@ pub enum Framing {
 /// The headers that affect the body and the connection, as far as they were added.
 #[expect(clippy::struct_excessive_bools, reason = "each is one independent header")]
 #[derive(Debug, Default)]
-pub(super) struct Meaning {
+pub(super) struct FramingHeaders {
     content_length: Option<u64>,
     chunked: bool,
     pub(super) close: bool,
@@ -30,13 +30,13 @@ pub(super) struct Meaning {
 
 /// How a response ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Ending {
+pub(super) struct ResponseEnd {
     pub(super) framing: Framing,
     /// The connection can take another request after the body.
     pub(super) keep_alive: bool,
 }
 
-impl Meaning {
+impl FramingHeaders {
     /// Adds one header.
     ///
     /// # Errors
@@ -76,7 +76,7 @@ impl Meaning {
     ///
     /// # Errors
     /// The status is out of range, or a response of HTTP/1.0 is chunked.
-    pub(super) fn ending(&self, status: u16, to_head: bool, http_11: bool) -> Result<Ending, Reason> {
+    pub(super) fn ending(&self, status: u16, to_head: bool, http_11: bool) -> Result<ResponseEnd, Reason> {
         if !(100..=999).contains(&status) {
             return Err(Reason::new("the status is out of range").with(status.to_string()));
         }
@@ -94,13 +94,13 @@ impl Meaning {
         let framing = if never_has_body || to_head { Framing::Empty } else { announced };
         let keep_alive = !self.close
             && (http_11 || self.keep_alive)
-            // To HEAD, too: servers that generate the body while sending it send it even so, and it ends with the connection.
+            // Also in response to HEAD: some servers send a generated body even so, and it ends with the connection.
             && (never_has_body || announced != Framing::UntilClose)
             // Both headers together are a means of response smuggling (RFC 9112 section 6.3).
             && !(self.chunked && self.content_length.is_some())
             // A 204 must have neither header (RFC 9110 section 8.6, RFC 9112 section 6.1); the announced body may follow.
             && !(status == 204 && (self.chunked || self.content_length.is_some_and(|length| length > 0)));
-        Ok(Ending { framing, keep_alive })
+        Ok(ResponseEnd { framing, keep_alive })
     }
 }
 
