@@ -172,8 +172,8 @@ impl Defaults {
         headers
     }
 
-    /// Returns the lines of [`Defaults::headers_to`] for a row that was not redirected, and whether they include credentials. It
-    /// copies no header: an input with many hosts needs them for each.
+    /// Returns the lines of [`Defaults::headers_to`] for a row that was not redirected, and whether they include credentials.
+    /// It copies no header: an input with many hosts needs them for each.
     pub(super) fn lines_to(&self, origin: &Origin) -> (Box<[u8]>, bool) {
         let gets_credentials = self.credentials_for.contains(origin);
         let authority = origin.authority();
@@ -213,11 +213,11 @@ pub(super) fn is_harmless(name: &HeaderName) -> bool {
         IF_UNMODIFIED_SINCE,
         IF_RANGE,
     ];
-    HARMLESS.contains(name) || is_of_body(name)
+    HARMLESS.contains(name) || is_body_header(name)
 }
 
 /// Returns whether a header describes a body (Fetch standard, "request-body-header name", and digests of RFC 9530).
-pub(super) fn is_of_body(name: &HeaderName) -> bool {
+pub(super) fn is_body_header(name: &HeaderName) -> bool {
     name.as_str().starts_with("content-")
 }
 

@@ -50,8 +50,8 @@ impl KeepAlive {
         });
     }
 
-    /// Returns whether an open connection that is idle since `idle_since` may carry a request that can't be resent. Records that
-    /// a connection was open after [`PROOF`].
+    /// Returns whether an open connection that is idle since `idle_since` may carry a request that can't be resent. Records
+    /// that a connection was open after [`PROOF`].
     pub fn check_reuse(&self, idle_since: Instant, now: Instant) -> Reuse {
         let idle = now.saturating_duration_since(idle_since);
         if let Some((closes_after, _)) = self.closes_after(now) {

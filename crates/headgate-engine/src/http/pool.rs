@@ -268,8 +268,8 @@ impl Pool {
         Lease { route, open: Box::new(PooledConnection { connection, idle_since: None, permit }) }
     }
 
-    /// Closes connections that were idle for too long while the machine was suspended, and could not notice that a server closed
-    /// them.
+    /// Closes connections that were idle for too long while the machine was suspended, and could not notice that a server
+    /// closed them.
     pub fn close_suspended(&mut self, suspended: Duration, now: Instant) {
         if suspended > MAX_IDLE {
             while self.try_close_idle_http2() {}
@@ -307,8 +307,8 @@ impl Pool {
         {}
     }
 
-    /// Closes an idle HTTP/2 connection, and returns whether there was one. The search resumes where the last one ended, so that
-    /// it checks few connections.
+    /// Closes an idle HTTP/2 connection, and returns whether there was one. The search resumes where the last one ended, so
+    /// that it checks few connections.
     fn try_close_idle_http2(&mut self) -> bool {
         while self.open.idle() > self.idle.len()
             && let Some(next) = self.http2.pop_front()
@@ -410,39 +410,39 @@ mod tests {
 
     #[tokio::test]
     async fn beyond_the_limit_the_connection_idle_the_longest_is_closed_and_none_in_use() {
-        let mut test = TestPool::new(3, 4);
+        let mut test_pool = TestPool::new(3, 4);
         let now = Instant::now();
-        let (first, second, third) = (test.open(0).await, test.open(1).await, test.open(2).await);
-        let fourth = test.open(3).await;
+        let (first, second, third) = (test_pool.open(0).await, test_pool.open(1).await, test_pool.open(2).await);
+        let fourth = test_pool.open(3).await;
         for lease in [first, second, third] {
-            test.pool.put(lease, now);
+            test_pool.pool.put(lease, now);
         }
         // The first is used once more: now it is the youngest, and the second is the oldest.
-        let route = test.route(0);
-        let lease = test.pool.pop(&route).expect("it is idle");
-        test.pool.put(lease, now);
-        assert_eq!((vec![1, 1, 1, 0], 1), (test.idle(), test.pool.open.in_use()));
-        test.pool.put(fourth, now);
-        assert_eq!(vec![1, 0, 1, 1], test.idle());
-        test.pool.sweep(now + MAX_IDLE);
-        assert_eq!((vec![1, 0, 1, 1], true), (test.idle(), test.pool.has_idle()));
-        test.pool.sweep(now + MAX_IDLE * 2);
-        assert_eq!((vec![0, 0, 0, 0], false), (test.idle(), test.pool.has_idle()));
+        let route = test_pool.route(0);
+        let lease = test_pool.pool.pop(&route).expect("it is idle");
+        test_pool.pool.put(lease, now);
+        assert_eq!((vec![1, 1, 1, 0], 1), (test_pool.idle(), test_pool.pool.open.in_use()));
+        test_pool.pool.put(fourth, now);
+        assert_eq!(vec![1, 0, 1, 1], test_pool.idle());
+        test_pool.pool.sweep(now + MAX_IDLE);
+        assert_eq!((vec![1, 0, 1, 1], true), (test_pool.idle(), test_pool.pool.has_idle()));
+        test_pool.pool.sweep(now + MAX_IDLE * 2);
+        assert_eq!((vec![0, 0, 0, 0], false), (test_pool.idle(), test_pool.pool.has_idle()));
     }
 
     #[tokio::test]
     async fn without_an_option_ten_are_kept_for_each_in_use_within_the_limits_of_files_and_bytes() {
         let kept = async |limits: IdleLimits| {
-            let mut test = TestPool { pool: Pool::new(limits), ..TestPool::new(0, 1) };
-            test.pool.allow(1);
+            let mut test_pool = TestPool { pool: Pool::new(limits), ..TestPool::new(0, 1) };
+            test_pool.pool.allow(1);
             let mut leases = Vec::new();
             for _ in 0..12 {
-                leases.push(test.open(0).await);
+                leases.push(test_pool.open(0).await);
             }
             for lease in leases {
-                test.pool.put(lease, Instant::now());
+                test_pool.pool.put(lease, Instant::now());
             }
-            test.pool.open.idle()
+            test_pool.pool.open.idle()
         };
         assert_eq!(10, kept(limits(None, 1 << 30)).await);
         assert_eq!(7, kept(limits(None, 7 * IDLE_BYTES + 1)).await);
@@ -453,83 +453,83 @@ mod tests {
     #[tokio::test]
     async fn a_surplus_connection_is_closed_before_the_only_one_of_another_host_unless_it_is_much_younger() {
         for (age_s, expected) in [(3, vec![1, 1, 1]), (1, vec![2, 0, 1])] {
-            let mut test = TestPool::new(3, 3);
+            let mut test_pool = TestPool::new(3, 3);
             let start = Instant::now();
             let at = |seconds| start + Duration::from_secs(seconds);
-            let (first, second) = (test.open(0).await, test.open(0).await);
-            let (only, last) = (test.open(1).await, test.open(2).await);
-            test.pool.put(only, at(0));
-            test.pool.put(first, at(8 - age_s));
-            test.pool.put(second, at(8 - age_s));
-            test.pool.put(last, at(8));
-            assert_eq!(expected, test.idle(), "{age_s} s");
+            let (first, second) = (test_pool.open(0).await, test_pool.open(0).await);
+            let (only, last) = (test_pool.open(1).await, test_pool.open(2).await);
+            test_pool.pool.put(only, at(0));
+            test_pool.pool.put(first, at(8 - age_s));
+            test_pool.pool.put(second, at(8 - age_s));
+            test_pool.pool.put(last, at(8));
+            assert_eq!(expected, test_pool.idle(), "{age_s} s");
         }
     }
 
     #[tokio::test]
     async fn for_each_lane_that_waits_one_idle_connection_of_its_host_is_closed() {
-        let mut test = TestPool::new(10, 1);
-        let route = test.route(0);
+        let mut test_pool = TestPool::new(10, 1);
+        let route = test_pool.route(0);
         let connections = route.host.connections.clone();
         let mut leases = Vec::new();
         for _ in 0..4 {
-            let lease = test.open(0).await;
+            let lease = test_pool.open(0).await;
             lease.open.permit.set_of_host(connections.try_open(4));
             leases.push(lease);
         }
         let busy = leases.pop().expect("there are four");
         for lease in leases {
-            test.pool.put(lease, Instant::now());
+            test_pool.pool.put(lease, Instant::now());
         }
         let mut one = pin!(connections.open(4, || ()));
         assert!(poll_fn(|cx| Poll::Ready(one.as_mut().poll(cx).is_pending())).await);
-        test.pool.cede(&route.key);
-        test.pool.cede(&route.key);
-        assert_eq!(vec![2], test.idle());
+        test_pool.pool.cede(&route.key);
+        test_pool.pool.cede(&route.key);
+        assert_eq!(vec![2], test_pool.idle());
         let mut other = pin!(connections.open(4, || ()));
         assert!(poll_fn(|cx| Poll::Ready(other.as_mut().poll(cx).is_pending())).await);
-        test.pool.put(busy, Instant::now());
-        test.pool.cede(&route.key);
-        assert_eq!(vec![2], test.idle(), "the one that became idle was closed for it");
+        test_pool.pool.put(busy, Instant::now());
+        test_pool.pool.cede(&route.key);
+        assert_eq!(vec![2], test_pool.idle(), "the one that became idle was closed for it");
         let _both = (one.await, other.await);
     }
 
     #[tokio::test]
     async fn at_most_six_connections_of_a_host_are_kept_for_longer_than_five_seconds() {
-        let mut test = TestPool::new(100, 2);
+        let mut test_pool = TestPool::new(100, 2);
         let now = Instant::now();
-        let mut leases = vec![test.open(1).await];
+        let mut leases = vec![test_pool.open(1).await];
         for _ in 0..9 {
-            leases.push(test.open(0).await);
+            leases.push(test_pool.open(0).await);
         }
         for mut lease in leases {
             lease.set_idle_since(now);
-            test.pool.put(lease, now);
+            test_pool.pool.put(lease, now);
         }
-        test.pool.sweep(now + MAX_IDLE_OF_CROWDED);
-        assert_eq!(vec![9, 1], test.idle());
-        test.pool.sweep(now + MAX_IDLE_OF_CROWDED + Duration::from_millis(1));
-        assert_eq!((vec![6, 1], 7), (test.idle(), test.pool.open.idle()));
-        test.pool.sweep(now + MAX_IDLE);
-        assert_eq!(vec![6, 1], test.idle());
+        test_pool.pool.sweep(now + MAX_IDLE_OF_CROWDED);
+        assert_eq!(vec![9, 1], test_pool.idle());
+        test_pool.pool.sweep(now + MAX_IDLE_OF_CROWDED + Duration::from_millis(1));
+        assert_eq!((vec![6, 1], 7), (test_pool.idle(), test_pool.pool.open.idle()));
+        test_pool.pool.sweep(now + MAX_IDLE);
+        assert_eq!(vec![6, 1], test_pool.idle());
     }
 
     #[tokio::test]
     async fn the_number_of_known_routes_is_proportional_to_those_in_use() {
-        let mut test = TestPool::new(2, 2);
+        let mut test_pool = TestPool::new(2, 2);
         for _ in 0..1000 {
-            let lease = match test.route(0) {
-                route if route.idle.borrow().is_empty() => test.open(0).await,
-                route => test.pool.pop(&route).expect("it is idle"),
+            let lease = match test_pool.route(0) {
+                route if route.idle.borrow().is_empty() => test_pool.open(0).await,
+                route => test_pool.pool.pop(&route).expect("it is idle"),
             };
-            test.pool.put(lease, Instant::now());
+            test_pool.pool.put(lease, Instant::now());
         }
-        assert_eq!(1, test.pool.idle.len());
+        assert_eq!(1, test_pool.pool.idle.len());
         for port in 1..10_000 {
-            test.pool.route(key(port), |_| Arc::new(Host::new(Instant::now())));
+            test_pool.pool.route(key(port), |_| Arc::new(Host::new(Instant::now())));
         }
-        assert!(test.pool.routes.len() <= 2 * 2 + 2 * SPARE_ROUTES, "{}", test.pool.routes.len());
-        assert_eq!(vec![1, 0], test.idle());
+        assert!(test_pool.pool.routes.len() <= 2 * 2 + 2 * SPARE_ROUTES, "{}", test_pool.pool.routes.len());
+        assert_eq!(vec![1, 0], test_pool.idle());
     }
 
     #[test]

@@ -115,7 +115,8 @@ impl NoReply {
         Self { failure: Failure::new(ErrorKind::Closed, "the connection has gone"), unsent: true, silent: true }
     }
 
-    /// Returns the failure of a request that isn't resent. It mentions that the connection was not new, if that may be the cause.
+    /// Returns the failure of a request that isn't resent. It mentions that the connection was not new, if that may be the
+    /// cause.
     #[must_use]
     pub fn failure_on(self, new_connection: bool) -> Failure {
         if new_connection || !self.silent {
@@ -128,8 +129,8 @@ impl NoReply {
 
     /// Returns whether the request may be resent on a new connection.
     ///
-    /// A server may close an idle connection at the very moment a request is written to it. So if no byte of a response came on a
-    /// connection that was used before, a request is resent in two cases: none of it was written, or its method is
+    /// A server may close an idle connection at the very moment a request is written to it. So if no byte of a response came
+    /// on a connection that was used before, a request is resent in two cases: none of it was written, or its method is
     /// idempotent. See RFC 9110 section 9.2.2 and RFC 9112 section 9.3.1. A resend does not count as another attempt.
     pub fn may_resend(&self, method: &str) -> bool {
         self.unsent || self.silent && is_idempotent(method)

@@ -1,8 +1,8 @@
 //! Builds the request of a row from the row and the run's defaults.
 //!
-//! Most rows of a run differ only in their path: then the headers are one block of bytes, built once for each site. Headers of a
-//! row are merged with the run's only when the request is written. Until then both are separate, so that fewer of them can be
-//! sent to another host.
+//! Most rows of a run differ only in their path: then the headers are one block of bytes, built once for each site. Headers of
+//! a row are merged with the run's only when the request is written. Until then both are separate, so that fewer of them can
+//! be sent to another host.
 
 use std::borrow::Cow;
 use std::rc::Rc;
@@ -14,7 +14,7 @@ use http::uri::PathAndQuery;
 use http::{HeaderValue, Method};
 
 use crate::http::cookies;
-use crate::http::defaults::{Defaults, HeaderScope, RESERVED_HEADERS, is_harmless, is_of_body};
+use crate::http::defaults::{Defaults, HeaderScope, RESERVED_HEADERS, is_body_header, is_harmless};
 use crate::http::dial::transport::RouteKey;
 use crate::http::header_lines::{HeaderLine, checked, contains, replaced};
 use crate::http::idempotency_key::{IDEMPOTENCY_KEY, KeySalt};
@@ -63,7 +63,7 @@ struct OwnHeaders {
 impl OwnHeaders {
     fn lines(&self, origin: &Origin) -> Vec<HeaderLine> {
         let mut lines = replaced(&self.defaults.headers_to(origin, self.scope), &self.row);
-        lines.retain(|line| !(self.is_bodiless && is_of_body(&line.name)));
+        lines.retain(|line| !(self.is_bodiless && is_body_header(&line.name)));
         if let Some(authorization) = self.authorization.as_ref().filter(|_| !contains(&lines, &AUTHORIZATION)) {
             lines.push(HeaderLine::new(AUTHORIZATION, authorization.clone()));
         }
@@ -148,8 +148,8 @@ impl Preparer {
         self.defaults.has_idempotency_key(row)
     }
 
-    /// Writes a row's request to `wire`, except a body that is too long for it or in files. Returns the site, and the rest of the
-    /// body. Mostly copies existing bytes, and allocates nothing.
+    /// Writes a row's request to `wire`, except a body that is too long for it or in files. Returns the site, and the rest of
+    /// the body. Mostly copies existing bytes, and allocates nothing.
     ///
     /// # Errors
     /// `invalid_request`: the row is defective, or can't be sent.

@@ -71,7 +71,8 @@ pub fn timed_out(option: OptionName, is_sending: bool, has_head: bool) -> Failur
     Failure::new(ErrorKind::Timeout, message).with_option(option)
 }
 
-/// Returns the failure of a body whose caller reads it in pieces, and whose next piece did not come within the timeout of `option`.
+/// Returns the failure of a body whose caller reads it in pieces, and whose next piece did not come within the timeout of
+/// `option`.
 pub fn piece_timed_out(option: OptionName) -> Failure {
     Failure::new(ErrorKind::Timeout, "the body was not complete, and nothing came for too long").with_option(option)
 }

@@ -1,8 +1,8 @@
 //! The robots.txt of each origin, cached (RFC 9309).
 //!
-//! The first request to an origin fetches its `/robots.txt`, which is valid for a day; all other requests to the origin wait for
-//! it. A missing file allows everything, and an unreadable one nothing. The cache is bounded in the number of origins and in
-//! bytes; an evicted file is fetched once more when it is needed. `robots_rules.rs` parses files and matches paths.
+//! The first request to an origin fetches its `/robots.txt`, which is valid for a day; all other requests to the origin wait
+//! for it. A missing file allows everything, and an unreadable one nothing. The cache is bounded in the number of origins and
+//! in bytes; an evicted file is fetched once more when it is needed. `robots_rules.rs` parses files and matches paths.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -10,14 +10,14 @@ use std::time::{Duration, Instant};
 use lru::LruCache;
 use tokio::sync::OnceCell;
 
-use super::robots_rules::{MAX_BYTES as MAX_FILE_BYTES, RobotsRules, is_of_token};
+use super::robots_rules::{MAX_BYTES as MAX_FILE_BYTES, RobotsRules, is_token_byte};
 use crate::model::error::{ErrorKind, Failure};
 use crate::model::message::OptionName;
 use crate::model::origin::Origin;
 use crate::model::reason::Reason;
 
-/// The most bytes of a file that are read; the rest is ignored (RFC 9309 section 2.5). The last byte only shows whether the last
-/// line was cut off.
+/// The most bytes of a file that are read; the rest is ignored (RFC 9309 section 2.5). The last byte only shows whether the
+/// last line was cut off.
 pub const MAX_ROBOTS_BYTES: u64 = MAX_FILE_BYTES as u64 + 1;
 /// A file of more bytes is parsed by a thread of the decoder pool instead of the worker.
 pub const MAX_BYTES_AT_ONCE: usize = 16 * 1024;
@@ -52,8 +52,8 @@ impl RobotsFile {
         }
     }
 
-    /// Returns the file for the failure of its request. If the host can't be reached, its rows fail with the same error kind; all
-    /// other failures block them.
+    /// Returns the file for the failure of its request. If the host can't be reached, its rows fail with the same error kind;
+    /// all other failures block them.
     pub fn of_failure(failure: &Failure) -> Self {
         use ErrorKind as Kind;
         let reason = unreadable(failure.to_string());
@@ -133,7 +133,7 @@ struct RobotsEntry {
 impl RobotsTable {
     /// Returns an empty table for a crawler with this user agent.
     pub fn new(user_agent: &[u8]) -> Self {
-        let token = user_agent.iter().copied().take_while(|byte| is_of_token(*byte)).map(char::from).collect();
+        let token = user_agent.iter().copied().take_while(|byte| is_token_byte(*byte)).map(char::from).collect();
         Self { token, cache: Mutex::new(RobotsCache { origins: LruCache::unbounded(), bytes: 0 }) }
     }
 
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn the_product_token_is_the_begin_of_the_user_agent() {
+    fn the_product_token_is_the_beginning_of_the_user_agent() {
         for (expected, user_agent) in [("headgate", "headgate/0.1.0"), ("My-Bot", "My-Bot (+https://me)"), ("a", "a")] {
             assert_eq!(expected, RobotsTable::new(user_agent.as_bytes()).token);
         }

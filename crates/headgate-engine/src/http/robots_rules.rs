@@ -13,7 +13,8 @@ use memchr::memmem;
 pub(super) const MAX_BYTES: usize = 500 * 1024;
 /// The byte order mark of UTF-8, with which a file may begin.
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
-/// The most bytes that one decision searches for patterns: a path of 64 KiB for 1,000 patterns, or one of 200 bytes for 300,000.
+/// The most bytes that one decision searches for patterns: a path of 64 KiB for 1,000 patterns, or one of 200 bytes for
+/// 300,000.
 const MAX_WORK: usize = 64 * 1024 * 1024;
 /// The overhead of the allocator for each text.
 const ALLOCATED_BYTES: usize = 16;
@@ -189,12 +190,12 @@ fn line_of(line: &[u8]) -> Option<(Key, &[u8])> {
 
 /// Returns whether a user-agent line is for the product with this token: `headgate/1.0` is for `headgate`.
 fn is_addressed(name: &[u8], token: &str) -> bool {
-    let length = name.iter().take_while(|byte| is_of_token(**byte)).count();
+    let length = name.iter().take_while(|byte| is_token_byte(**byte)).count();
     length > 0 && name[..length].eq_ignore_ascii_case(token.as_bytes())
 }
 
 /// Returns whether a byte may be in a product token (RFC 9309 section 2.2.1).
-pub(super) fn is_of_token(byte: u8) -> bool {
+pub(super) fn is_token_byte(byte: u8) -> bool {
     byte.is_ascii_alphabetic() || matches!(byte, b'-' | b'_')
 }
 

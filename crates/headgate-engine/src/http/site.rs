@@ -24,8 +24,8 @@ use crate::model::origin::Origin;
 use crate::model::reason::Reason;
 use crate::schedule::hosts::{Host, HostTable};
 
-/// The most sites that all workers of a run cache. With its route and hostname, each takes about 1 KiB of memory. An evicted site
-/// is created anew when it is needed.
+/// The most sites that all workers of a run cache. With its route and hostname, each takes about 1 KiB of memory. An evicted
+/// site is created anew when it is needed.
 const SITES_OF_RUN: usize = 65_536;
 /// The bounds of one worker's share of the cached sites.
 const SITES_OF_WORKER: (usize, usize) = (4096, 32_768);

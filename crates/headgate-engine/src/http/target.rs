@@ -1,7 +1,7 @@
 //! Parses URLs: the origin to connect to, and the path to request.
 //!
-//! The rules are those of the WHATWG URL standard (the `url` crate), as in browsers. Most rows have a known host and a path that
-//! is sent unchanged. Then the full parse (some 0.4 µs) is skipped, and only the two halves of the text are checked
+//! The rules are those of the WHATWG URL standard (the `url` crate), as in browsers. Most rows have a known host and a path
+//! that is sent unchanged. Then the full parse (some 0.4 µs) is skipped, and only the two halves of the text are checked
 //! ([`authority_end`], [`is_plain_path`]).
 
 use http::HeaderValue;

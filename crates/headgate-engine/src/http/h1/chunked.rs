@@ -204,7 +204,7 @@ mod tests {
         }
 
         #[test]
-        fn garbage_decodes_the_same_whole_and_in_pieces(
+        fn garbage_decodes_the_same_at_once_and_in_pieces(
             data in "[0-3a;\r\n]{0,60}", pieces in proptest::collection::vec(1_usize..5, 1..5),
         ) {
             prop_assert_eq!(decode(data.as_bytes(), &[1000]), decode(data.as_bytes(), &pieces));

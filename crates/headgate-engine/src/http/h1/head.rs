@@ -71,7 +71,8 @@ pub fn header_buffer<'a>() -> HeaderBuffer<'a> {
 #[derive(Debug)]
 pub struct NeedsLenientParser;
 
-/// Parses a head that keeps to the grammar at the beginning of `data` without copying it. Returns `None` while it is incomplete.
+/// Parses a head that keeps to the grammar at the beginning of `data` without copying it. Returns `None` while it is
+/// incomplete.
 ///
 /// # Errors
 /// [`NeedsLenientParser`].

@@ -29,6 +29,7 @@ use crate::http::h1::framing::{FramingHeaders, ResponseEnd};
 use crate::http::h1::head::{Head, MAX_HEAD_BYTES, protocol};
 use crate::model::error::Failure;
 use crate::model::headers::Headers;
+use crate::model::option_rules::is_token;
 use crate::model::reason::{Reason, shown};
 
 /// The most headers of a head.
@@ -110,7 +111,7 @@ impl HeaderParser {
         let colon = field.iter().position(|byte| *byte == b':').unwrap_or(field.len());
         let (name, value) = (&field[..colon], field.get(colon + 1..).map(trim_blanks));
         match (std::str::from_utf8(name), value) {
-            (Ok(name), Some(value)) if is_token(name.as_bytes()) && value.iter().all(|byte| is_of_value(*byte)) => {
+            (Ok(name), Some(value)) if is_token(name) && value.iter().all(|byte| is_value_byte(*byte)) => {
                 self.meaning.add(name, value).map_err(|message| self.refused(message, field))?;
                 self.headers.push(name, value);
                 Ok(())
@@ -178,12 +179,7 @@ fn is_blank(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t')
 }
 
-fn is_token(name: &[u8]) -> bool {
-    let is_of_token = |byte: &u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(byte);
-    !name.is_empty() && name.iter().all(is_of_token)
-}
-
-fn is_of_value(byte: u8) -> bool {
+fn is_value_byte(byte: u8) -> bool {
     byte == b'\t' || byte >= b' ' && byte != 0x7f
 }
 

@@ -33,8 +33,8 @@ const MAX_RESET_STREAMS: usize = 128;
 /// How long `h2` ignores late frames of a reset stream.
 const RESET_STREAM_DURATION: Duration = Duration::from_secs(10);
 
-/// The memory that unread DATA frames may take beyond their bytes, as a multiple of the windows. The crate `h2` counts a frame as
-/// at least 256 bytes, so that one of 32 bytes takes seven times its own.
+/// The memory that unread DATA frames may take beyond their bytes, as a multiple of the windows. The crate `h2` counts a frame
+/// as at least 256 bytes, so that one of 32 bytes takes seven times its own.
 const SMALL_FRAMES: usize = 8;
 /// The bound of this memory.
 const MAX_FRAMING_BYTES: usize = 16 * 1024 * 1024;

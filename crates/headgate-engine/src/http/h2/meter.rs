@@ -158,8 +158,8 @@ impl FrameMeter {
         if ends_stream { awaited.remove(&stream) } else { awaited.contains(&stream) }
     }
 
-    /// Counts a frame, and returns whether `h2` needs it. It does not need empty DATA frames: it counts them over the lifetime of
-    /// a connection, and takes a hundred for an attack.
+    /// Counts a frame, and returns whether `h2` needs it. It does not need empty DATA frames: it counts them over the lifetime
+    /// of a connection, and takes a hundred for an attack.
     pub(super) fn count_frame(&self, frame: Frame) -> bool {
         self.charge(frame);
         (frame.kind, frame.length, frame.flags) != (DATA, 0, 0) || frame.stream == 0

@@ -11,7 +11,7 @@ use crate::model::error::{ErrorKind, Failure};
 use crate::model::reason::{Reason, shown};
 
 /// Headers of one connection, which HTTP/2 does not allow (RFC 9113 section 8.2.2).
-const OF_CONNECTION: [&str; 3] = ["keep-alive", "proxy-connection", "http2-settings"];
+const CONNECTION_HEADERS: [&str; 3] = ["keep-alive", "proxy-connection", "http2-settings"];
 
 /// Translates requests, and remembers the headers of the last one.
 #[derive(Debug, Default)]
@@ -68,7 +68,7 @@ impl Translator {
             let value = line[colon + 1..].trim_ascii();
             if name == HOST {
                 self.authority = Some(Authority::try_from(value).map_err(|_| unsendable())?);
-            } else if !is_of_connection(&name, value) {
+            } else if !is_connection_header(&name, value) {
                 self.headers.append(name, HeaderValue::from_bytes(value).map_err(|_| unsendable())?);
             }
         }
@@ -79,9 +79,9 @@ impl Translator {
     }
 }
 
-fn is_of_connection(name: &HeaderName, value: &[u8]) -> bool {
+fn is_connection_header(name: &HeaderName, value: &[u8]) -> bool {
     [CONNECTION, TRANSFER_ENCODING, UPGRADE].contains(name)
-        || OF_CONNECTION.contains(&name.as_str())
+        || CONNECTION_HEADERS.contains(&name.as_str())
         || *name == TE && !value.eq_ignore_ascii_case(b"trailers")
 }
 

@@ -161,7 +161,8 @@ impl Streams {
         }
     }
 
-    /// Asks one waiting request to open a connection, if the connections that are not ready are too few for all waiting requests.
+    /// Asks one waiting request to open a connection, if the connections that are not ready are too few for all waiting
+    /// requests.
     fn request_connection(&self) {
         if self.waiting.borrow().len() > self.expected_streams()
             && let Some(next) = self.pop_waiting()
@@ -289,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn one_connection_finds_out_what_a_host_speaks_and_then_each_has_its_own_or_a_stream() {
+    fn one_connection_detects_the_version_and_with_http1_all_requests_open_their_own() {
         let streams = Streams::new(100);
         assert!(streams.needs_connection(false, None));
         let connecting = streams.connect();

@@ -78,7 +78,7 @@ fn a_response_that_is_no_redirect_is_the_response_of_the_row() {
 }
 
 #[test]
-fn the_method_and_the_body_go_along_or_not_as_the_status_says() {
+fn the_status_determines_whether_method_and_body_are_kept() {
     for (expected, status, method) in [
         (Some("GET"), 301, "POST"),
         (Some("GET"), 302, "POST"),
@@ -95,7 +95,7 @@ fn the_method_and_the_body_go_along_or_not_as_the_status_says() {
 }
 
 #[test]
-fn a_location_that_is_none_is_refused_with_its_text() {
+fn an_invalid_location_is_refused_with_its_text() {
     let row = at("http://a/");
     for (expected, location) in [
         ("the redirect leads to a URL that is neither http nor https (`ftp://b/`)", &b"ftp://b/"[..]),

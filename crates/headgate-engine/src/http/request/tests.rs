@@ -153,7 +153,7 @@ fn each_row_without_a_key_of_its_own_gets_one_that_stays_the_same() {
 }
 
 #[test]
-fn a_key_of_the_run_for_all_rows_is_refused_beside_one_for_each() {
+fn a_key_for_all_rows_and_the_option_for_one_per_row_are_refused_together() {
     let headers = vec![("idempotency-key".into(), "1".into())];
     let options = RequestOptions { headers, ..RequestOptions::default() };
     let defaults = Defaults::new(&options).expect("good options");
@@ -192,7 +192,7 @@ fn with_body(body: &str, headers: &[(&str, &str)]) -> Row {
 }
 
 #[test]
-fn bodies_are_compressed_by_the_option_with_a_header_that_tells_it() {
+fn compressed_bodies_are_sent_with_their_content_encoding() {
     let options = RequestOptions { compress_body: Some(BodyCoding::Gzip), ..RequestOptions::default() };
     let request = prepare(&options, &with_body("{}", &[])).expect("valid");
     assert!(request.body.bytes.starts_with(b"\x1f\x8b"));
