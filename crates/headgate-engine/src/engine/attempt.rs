@@ -326,7 +326,7 @@ impl Share {
         let row = self.lanes.take(place);
         let is_full = if row.reply_to().is_some() {
             let mut memory = self.shared.limits.response.memory.reservation();
-            self.read_reservation.give(&mut memory, (length - omitted + selected_bytes.unwrap_or(0)) as u64);
+            self.read_reservation.transfer(&mut memory, (length - omitted + selected_bytes.unwrap_or(0)) as u64);
             self.reply_answer(row, &answer, selected, (started, ended), state.connected_to(), memory);
             false
         } else {

@@ -65,7 +65,7 @@ impl Gathered {
     /// Takes over from a read reservation what was reserved for an outcome that is pushed.
     pub(super) fn draw(&self, read_reservation: &ReadReservation, bytes: u64) {
         if let Some(builder) = &self.builder {
-            read_reservation.give(builder.borrow_mut().reservation(), bytes);
+            read_reservation.transfer(builder.borrow_mut().reservation(), bytes);
         }
     }
 

@@ -71,7 +71,7 @@ impl Exchange {
         let is_done = reader.is_done();
         let body = &mut reader.body;
         let missing = held.saturating_sub(body.reservation.bytes());
-        context.read_reservation.give(&mut body.reservation, missing);
+        context.read_reservation.transfer(&mut body.reservation, missing);
         debug_assert!(body.reservation.bytes() >= held, "no memory was reserved for a read");
         if is_done {
             body.reservation.shrink_to(held);

@@ -36,7 +36,7 @@ impl ReadReservation {
     }
 
     /// Transfers the bytes of a read that a body keeps to the reservation of that body.
-    pub fn give(&self, to: &mut Reservation, bytes: u64) {
+    pub fn transfer(&self, to: &mut Reservation, bytes: u64) {
         self.reservation.borrow_mut().give(to, bytes);
     }
 
@@ -61,7 +61,7 @@ mod tests {
         assert!(!third.try_reserve(1) && !first.try_reserve(MAX_BYTES + 1));
 
         let mut body = budget.reservation();
-        first.give(&mut body, READ_BYTES as u64 + 1);
+        first.transfer(&mut body, READ_BYTES as u64 + 1);
         assert!(first.try_reserve(READ_BYTES - 1));
         assert!(!first.try_reserve(READ_BYTES), "less is reserved, and the budget has no more");
         first.release();

@@ -145,7 +145,7 @@ impl Sending {
         // A header that HPACK names by a number is shared until it is copied, so a hundred bytes can become 300 KiB here.
         let head_bytes = copied_bytes(&parts.headers);
         if context.read_reservation.try_reserve(head_bytes) {
-            context.read_reservation.give(&mut body.reservation, head_bytes as u64);
+            context.read_reservation.transfer(&mut body.reservation, head_bytes as u64);
         } else {
             body.reserve(head_bytes as u64, deadline).await;
         }
@@ -384,7 +384,7 @@ impl BodySource for Http2Body {
             if !context.read_reservation.try_reserve(missing as usize) {
                 return Poll::Ready(Ok(Fill::NeedsMemory(missing)));
             }
-            context.read_reservation.give(&mut body.reservation, missing);
+            context.read_reservation.transfer(&mut body.reservation, missing);
         }
         body.grow_for(piece.len());
         body.append(piece);

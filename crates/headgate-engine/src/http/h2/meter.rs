@@ -19,10 +19,10 @@ const MAX_CREDIT: i64 = 4096;
 const RESPONSE_CREDIT: i64 = 16;
 /// The bytes of bodies that earn one credit.
 const BYTES_PER_CREDIT: usize = 4096;
-/// The fewest sent bytes for which a server is expected to send a WINDOW_UPDATE. It sends one for the stream and one for the
+/// The fewest sent bytes for which a server is expected to send a `WINDOW_UPDATE`. It sends one for the stream and one for the
 /// connection, so that with this size it sends about as many bytes as the client.
 const WINDOW_UPDATE_BYTES: usize = 32;
-/// The most WINDOW_UPDATE frames that are free at a time.
+/// The most `WINDOW_UPDATE` frames that are free at a time.
 const MAX_WINDOW_UPDATES: usize = 1 << 20;
 /// The credit that a server earns in a second.
 const CREDIT_EACH_SECOND: f64 = 50.0;
@@ -41,7 +41,7 @@ pub(super) struct FrameMeter {
     /// The number of frames that may come for one stream that was reset.
     strays_of_one: i64,
     max_strays: i64,
-    /// The number of sent bytes for which the server may still send WINDOW_UPDATE frames.
+    /// The number of sent bytes for which the server may still send `WINDOW_UPDATE` frames.
     sent: Cell<usize>,
     credit: Cell<i64>,
     refilled: Cell<Instant>,

@@ -21,7 +21,7 @@ use crate::model::error::Failure;
 #[derive(Debug)]
 pub struct Streams {
     /// Connections that had free streams, the one to use next last. Some may be closed or full by now.
-    with_free_streams: RefCell<Vec<Rc<Http2Connection>>>,
+    available: RefCell<Vec<Rc<Http2Connection>>>,
     /// Waiting requests, by turn.
     waiting: RefCell<VecDeque<(ResendTurn, oneshot::Sender<Granted>)>>,
     /// The number of connections that are being opened.
@@ -57,7 +57,7 @@ impl Streams {
     /// `max_streams`: the most concurrent requests on one connection.
     pub fn new(max_streams: usize) -> Rc<Self> {
         Rc::new(Self {
-            with_free_streams: RefCell::default(),
+            available: RefCell::default(),
             waiting: RefCell::default(),
             connecting: Cell::new(0),
             awaiting_settings: Cell::new(0),
@@ -69,14 +69,14 @@ impl Streams {
 
     /// Returns a free stream on an open connection.
     pub fn try_open(self: &Rc<Self>) -> Option<Http2Stream> {
-        let mut with_free_streams = self.with_free_streams.borrow_mut();
-        while let Some(connection) = with_free_streams.last() {
+        let mut available = self.available.borrow_mut();
+        while let Some(connection) = available.last() {
             if connection.has_free_stream() {
                 connection.add_stream();
                 return Some(Http2Stream { streams: self.clone(), connection: connection.clone() });
             }
             connection.is_listed.set(false);
-            with_free_streams.pop();
+            available.pop();
         }
         None
     }
@@ -150,7 +150,7 @@ impl Streams {
         while connection.has_free_stream() {
             let Some(next) = self.pop_waiting() else {
                 if !connection.is_listed.replace(true) {
-                    self.with_free_streams.borrow_mut().push(connection.clone());
+                    self.available.borrow_mut().push(connection.clone());
                 }
                 return;
             };
@@ -190,7 +190,7 @@ impl Streams {
         if let Some(streams) = streams.upgrade() {
             streams.update_expected(&connection);
             streams.open.update(|open| open - 1);
-            streams.with_free_streams.borrow_mut().retain(|other| !Rc::ptr_eq(other, &connection));
+            streams.available.borrow_mut().retain(|other| !Rc::ptr_eq(other, &connection));
             streams.request_connection();
         }
     }
