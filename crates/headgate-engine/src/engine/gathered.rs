@@ -9,7 +9,7 @@ use arrow_schema::ArrowError;
 
 use crate::columns::builder::{OutcomeBatch, OutcomeBuilder};
 use crate::columns::result::ResultColumns;
-use crate::http::h1::allowance::Allowance;
+use crate::http::h1::read_reservation::ReadReservation;
 use crate::message;
 use crate::model::error::JobError;
 use crate::model::memory::MemoryBudget;
@@ -71,10 +71,10 @@ impl Gathered {
         if builder.is_full() { Batch::Full } else { Batch::HasRoom }
     }
 
-    /// Takes over from an allowance what was set aside for an outcome that is pushed.
-    pub(super) fn draw(&self, allowance: &Allowance, bytes: u64) {
+    /// Takes over from a read reservation what was reserved for an outcome that is pushed.
+    pub(super) fn draw(&self, read_reservation: &ReadReservation, bytes: u64) {
         if let Some(builder) = &self.builder {
-            allowance.give(builder.borrow_mut().reservation(), bytes);
+            read_reservation.transfer(builder.borrow_mut().reservation(), bytes);
         }
     }
 

@@ -9,6 +9,7 @@ pub mod failure;
 mod failure_limit;
 mod files_in_use;
 mod gathered;
+mod lane_task;
 mod lanes;
 pub mod machine;
 pub mod memory_limit;

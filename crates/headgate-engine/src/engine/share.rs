@@ -13,20 +13,17 @@ use tokio::sync::Notify;
 use tokio::task::{AbortHandle, spawn_local};
 
 use crate::engine::alarm::Alarm;
-use crate::engine::attempt::Attempt;
 use crate::engine::failure::PanicGuard;
 use crate::engine::gathered::{Batch, Gathered, NothingIsKept};
-use crate::engine::lanes::{LaneIndex, Lanes};
+use crate::engine::lanes::Lanes;
 use crate::engine::shared::Shared;
 use crate::engine::worker_index::WorkerIndex;
-use crate::http::client::{Client, LaneState};
-use crate::http::h1::allowance::Allowance;
+use crate::http::client::Client;
+use crate::http::h1::read_reservation::ReadReservation;
 use crate::http::request::Preparer;
 use crate::model::error::JobError;
 use crate::model::outcome::Outcome;
-use crate::model::row::Row;
 use crate::schedule::decision::Decision;
-use crate::schedule::host_queues::HostIndex;
 use crate::schedule::slots::Slots;
 use crate::stats::lanes::Wait;
 use crate::stats::worker::{Waiting, WorkerStats};
@@ -39,7 +36,7 @@ pub(super) struct Share {
     /// Makes requests for robots.txt, where that is obeyed.
     pub(super) preparer_of_robots: Option<RefCell<Preparer>>,
     /// What its lanes may read.
-    pub(super) allowance: Allowance,
+    pub(super) read_reservation: ReadReservation,
     pub(super) gathered: Gathered,
     pub(super) slots: RefCell<Slots>,
     /// Outcomes of rows that are in no lane any more: one of each lane at the most.
@@ -69,9 +66,9 @@ impl Share {
     ) -> Result<Self, JobError> {
         let gathered =
             Gathered::new(shared.columns.as_ref(), shared.limits.response.memory.clone(), shared.outcomes.clone())?;
-        let allowance = Allowance::new(&shared.limits.response.memory);
+        let read_reservation = ReadReservation::new(&shared.limits.response.memory);
         Ok(Self {
-            allowance,
+            read_reservation,
             shared,
             stats,
             client,
@@ -149,7 +146,7 @@ impl Share {
                 Decision::Wait => None,
             };
             if self.slots.borrow().in_use() == 0 {
-                self.allowance.release();
+                self.read_reservation.release();
                 // A caller may wait for these outcomes before there are more rows.
                 if !self.gathered.is_empty() {
                     self.flush(false).await;
@@ -182,54 +179,6 @@ impl Share {
         self.shared.end_rows();
         self.slots.borrow_mut().stop(until);
         self.changed.notify_one();
-    }
-
-    /// Has a lane make an attempt at a row: one that waits, or a new one.
-    fn start(self: &Rc<Self>, row: Row, host: Option<HostIndex>) {
-        if let Err(row) = self.lanes.hand_over(row, host) {
-            let guard = LaneGuard::new(self.clone(), row, host);
-            let lane = guard.lane;
-            let task = spawn_local(self.clone().run_lane(guard));
-            self.lanes.set_task(lane, task.abort_handle());
-        }
-    }
-
-    async fn run_lane(self: Rc<Self>, guard: LaneGuard) {
-        let mut state = LaneState::new(&self.client.stalls);
-        let mut started = Instant::now();
-        loop {
-            if Attempt::new(&self, guard.lane, started).run(&mut state).await == Batch::Full {
-                // Other lanes may need its connection meanwhile.
-                self.client.rest(&mut state);
-                // Boxed, as all is that a lane rarely does: what it keeps while it waits for a response is to be small.
-                Box::pin(self.waiting(Wait::Sink, self.flush(true))).await;
-            }
-            // From here to the next wait the lane is not counted; no other task sees that.
-            self.slots.borrow_mut().free();
-            started = if let Some(now) = self.start_next(guard.lane) {
-                now
-            } else {
-                self.client.rest(&mut state);
-                self.lanes.park(guard.lane);
-                self.changed.notify_one();
-                Box::pin(self.waiting(Wait::Input, self.lanes.woken(guard.lane))).await;
-                Instant::now()
-            };
-        }
-    }
-
-    /// Has the lane start its next row, and returns when. `None`: it has nothing to do.
-    fn start_next(self: &Rc<Self>, lane: LaneIndex) -> Option<Instant> {
-        let now = Instant::now();
-        match self.decide(now).0 {
-            Decision::Start(row, host) => {
-                self.lanes.put(lane, row, host);
-                return Some(now);
-            }
-            Decision::Fail(row, failure) => self.record_later(self.failed(row, None, failure)),
-            Decision::WaitUntil(_) | Decision::Wait | Decision::Ended => {}
-        }
-        None
     }
 
     /// Has [`Share::drive`] record an outcome of a row that is in no lane any more.
@@ -313,34 +262,5 @@ impl Drop for StopOnPanic {
         if std::thread::panicking() {
             self.share.stop(Instant::now());
         }
-    }
-}
-
-/// Counts a lane as long as it lives, however it ends.
-struct LaneGuard {
-    share: Rc<Share>,
-    lane: LaneIndex,
-    _panic: StopOnPanic,
-}
-
-impl LaneGuard {
-    fn new(share: Rc<Share>, row: Row, host: Option<HostIndex>) -> Self {
-        share.stats().lanes.start(Instant::now());
-        let panic = StopOnPanic::new(share.clone(), "lane");
-        let lane = share.lanes.enter(row, host);
-        Self { share, lane, _panic: panic }
-    }
-}
-
-impl Drop for LaneGuard {
-    fn drop(&mut self) {
-        let Self { share, lane, .. } = self;
-        share.release_host(*lane);
-        if !share.lanes.is_parked(*lane) {
-            share.slots.borrow_mut().free();
-        }
-        share.lanes.remove(*lane);
-        share.stats().lanes.end(Instant::now());
-        share.wake();
     }
 }

@@ -1,4 +1,4 @@
-//! The `authorization` of a run, where it is asked for in some other way than as a header.
+//! The `authorization` header of a run, made of its options.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -10,7 +10,7 @@ use crate::model::error::JobError;
 use crate::model::message::OptionName;
 use crate::model::options::RequestOptions;
 
-/// Those of the options that say what `authorization` is.
+/// Returns the options that set `authorization`.
 pub fn sources(options: &RequestOptions) -> impl Iterator<Item = OptionName> {
     let in_headers = options.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case(AUTHORIZATION.as_str()));
     let all = [
@@ -21,10 +21,10 @@ pub fn sources(options: &RequestOptions) -> impl Iterator<Item = OptionName> {
     all.into_iter().filter(|(_, is_given)| *is_given).map(|(option, _)| option)
 }
 
-/// What `bearer` or `user` ask for.
+/// Returns the header value for `bearer` or `user`.
 ///
 /// # Errors
-/// `Usage`: two options say what it is, or a token can't be sent.
+/// `Usage`: two options set it, or a token can't be sent.
 pub fn authorization(options: &RequestOptions) -> Result<Option<HeaderValue>, JobError> {
     let mut sources = sources(options);
     if let (Some(one), Some(other)) = (sources.next(), sources.next()) {
@@ -40,7 +40,7 @@ pub fn authorization(options: &RequestOptions) -> Result<Option<HeaderValue>, Jo
     Ok(bearer.map(sensitive))
 }
 
-/// Of `name:password` (RFC 7617).
+/// Returns the header value for `name:password` (RFC 7617).
 pub fn basic(credentials: &[u8]) -> HeaderValue {
     let value = HeaderValue::try_from(format!("Basic {}", STANDARD.encode(credentials)));
     sensitive(value.expect("base64 is ASCII"))
@@ -59,7 +59,7 @@ mod tests {
     fn a_token_or_a_user_becomes_the_header() {
         let by = |bearer: Option<&str>, user: Option<&str>| {
             let (bearer, user) = (bearer.map(Into::into), user.map(Into::into));
-            authorization(&RequestOptions { bearer, user, ..RequestOptions::default() }).expect("one at the most")
+            authorization(&RequestOptions { bearer, user, ..RequestOptions::default() }).expect("at most one is given")
         };
         assert_eq!(None, by(None, None));
         assert_eq!("Bearer abc", by(Some("abc"), None).expect("given"));
@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn two_ways_to_say_it_are_refused_with_the_names_of_both_and_no_value() {
+    fn two_options_for_it_are_refused_with_the_names_of_both_and_no_value() {
         let given = RequestOptions {
             headers: vec![("AUTHORIZATION".into(), "secret".into())],
             bearer: Some("secret\n".into()),

@@ -1,4 +1,4 @@
-//! Request bodies, compressed.
+//! Compresses request bodies.
 
 use std::io::Write as _;
 
@@ -7,10 +7,10 @@ use flate2::write::GzEncoder;
 
 use crate::model::options::BodyCoding;
 
-/// Of zstd: fast, and small enough.
+/// The zstd level: fast, and small enough.
 const ZSTD_LEVEL: i32 = 3;
 
-/// The name of a content coding (RFC 9110 section 8.4.1, RFC 8878).
+/// Returns the name of a content encoding (RFC 9110 section 8.4.1, RFC 8878).
 pub fn name(coding: BodyCoding) -> &'static str {
     match coding {
         BodyCoding::Gzip => "gzip",
@@ -18,10 +18,10 @@ pub fn name(coding: BodyCoding) -> &'static str {
     }
 }
 
-/// A body, compressed.
+/// Returns the compressed body.
 ///
 /// # Panics
-/// There is no memory.
+/// The process is out of memory.
 pub fn compressed(body: &[u8], coding: BodyCoding) -> Vec<u8> {
     match coding {
         BodyCoding::Gzip => {
@@ -40,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_body_comes_back_as_it_was() {
+    fn a_body_survives_compression() {
         let body = b"again and again ".repeat(1000);
         let gzip = compressed(&body, BodyCoding::Gzip);
         let mut back = Vec::new();

@@ -1,7 +1,7 @@
-//! Cookies that servers set on the way of a row, for its next requests (RFC 6265 section 5).
+//! Cookies that servers set along a redirect chain, for the next requests of the row (RFC 6265 section 5).
 //!
-//! Each row has its own, so there is nothing to share, to wait for or to remember beyond its end. What `Set-Cookie` says is
-//! read by the `cookie` crate, and the public suffixes, for which nobody can set a cookie, are those of the `psl` crate.
+//! Each row has its own cookies, so they need no lock and are dropped with the row. The `cookie` crate parses `Set-Cookie`; the
+//! public suffixes, for which no server can set a cookie, are those of the `psl` crate.
 
 use std::time::SystemTime;
 
@@ -13,13 +13,13 @@ use crate::http::target::is_public_suffix;
 use crate::model::origin::{HostName, Origin};
 use crate::model::redirect_chain::Cookie;
 
-/// Cookies of a row, as many as browsers keep of a site (RFC 6265 section 6.1).
+/// The most cookies of a row, as many as browsers keep for a site (RFC 6265 section 6.1).
 const MAX_COOKIES: usize = 50;
-/// Of name, value and attributes together (as above).
+/// The most bytes of name, value and attributes together (RFC 6265 section 6.1).
 const MAX_COOKIE_BYTES: usize = 4096;
 
-/// Takes in what `Set-Cookie` says in an answer from there.
-pub fn take(cookies: &mut Vec<Cookie>, set_cookie: &[u8], origin: &Origin, path: &str, now: SystemTime) {
+/// Stores or removes the cookie of a `Set-Cookie` header in a response from `origin` and `path`.
+pub fn store(cookies: &mut Vec<Cookie>, set_cookie: &[u8], origin: &Origin, path: &str, now: SystemTime) {
     let text = std::str::from_utf8(set_cookie).ok().filter(|text| text.len() <= MAX_COOKIE_BYTES);
     let Some(set) = text.and_then(|text| cookie::Cookie::parse(text).ok()) else { return };
     let Some(new) = allowed(&set, origin, path) else { return };
@@ -37,13 +37,13 @@ pub fn take(cookies: &mut Vec<Cookie>, set_cookie: &[u8], origin: &Origin, path:
     }
 }
 
-/// The cookie as it is kept, if that server may set it.
+/// Returns the cookie as it is stored, if a server of this origin may set it.
 fn allowed(set: &cookie::Cookie<'_>, origin: &Origin, path: &str) -> Option<Cookie> {
     let host = host(origin);
     let is_name = matches!(origin.name, HostName::Domain(_));
     let domain = set.domain().filter(|domain| !domain.is_empty()).map(str::to_ascii_lowercase);
     let domain = match domain {
-        // As if it had named none: it is that very host (RFC 6265 section 5.3 step 5).
+        // A host that is a public suffix itself may set a host-only cookie (RFC 6265 section 5.3 step 5).
         Some(domain) if is_public_suffix(&domain) => {
             if domain != host {
                 return None;
@@ -60,7 +60,7 @@ fn allowed(set: &cookie::Cookie<'_>, origin: &Origin, path: &str) -> Option<Cook
     } else {
         is_secure || !set.name().starts_with("__Secure-")
     };
-    // Who is not authenticated does not speak for the site that is.
+    // A server without TLS is not authenticated and must not set cookies for the site with TLS.
     if (is_secure && !origin.https) || !is_right_for_prefix || (set.name().is_empty() && set.value().is_empty()) {
         return None;
     }
@@ -83,23 +83,23 @@ fn is_shadowed(new: &Cookie, secure: &Cookie) -> bool {
         && is_under(&new.path, &secure.path)
 }
 
-/// What of these cookies goes to a URL, if anything.
+/// Returns the value of the `cookie` header with those of these cookies that are sent to a URL.
 pub fn header(cookies: &[Cookie], origin: &Origin, path: &str) -> Option<HeaderValue> {
     let host = host(origin);
     let is_name = matches!(origin.name, HostName::Domain(_));
-    let goes_there = |cookie: &&Cookie| {
+    let matches_url = |cookie: &&Cookie| {
         let is_domain =
             if cookie.is_host_only { *cookie.domain == host } else { is_within(&host, &cookie.domain, is_name) };
         is_domain && is_under(path, &cookie.path) && (origin.https || !cookie.is_secure)
     };
-    let mut sent: Vec<&Cookie> = cookies.iter().filter(goes_there).collect();
+    let mut sent: Vec<&Cookie> = cookies.iter().filter(matches_url).collect();
     // Longer paths first, and otherwise in the order in which they were set (section 5.4).
     sent.sort_by_key(|cookie| std::cmp::Reverse(cookie.path.len()));
     let pairs: Vec<String> = sent.iter().map(|cookie| format!("{}={}", cookie.name, cookie.value)).collect();
     (!pairs.is_empty()).then(|| HeaderValue::try_from(pairs.join("; ")).ok()).flatten()
 }
 
-/// Adds what servers have set to what is sent anyway: one header, whoever it comes from.
+/// Adds cookies that servers have set to those of the user: both are sent in one header.
 pub fn add(lines: &mut Vec<HeaderLine>, set: &HeaderValue) {
     let Some(line) = lines.iter_mut().find(|line| line.name == COOKIE) else {
         lines.push(HeaderLine::new(COOKIE, set.clone()));
@@ -118,18 +118,18 @@ fn host(origin: &Origin) -> String {
     }
 }
 
-/// Domain-match (section 5.1.3).
+/// Returns whether a host domain-matches the domain of a cookie (section 5.1.3).
 fn is_within(host: &str, domain: &str, is_name: bool) -> bool {
     host == domain || is_name && host.strip_suffix(domain).is_some_and(|rest| rest.ends_with('.'))
 }
 
-/// Path-match (section 5.1.4).
+/// Returns whether a path path-matches the path of a cookie (section 5.1.4).
 fn is_under(path: &str, of_cookie: &str) -> bool {
     path.strip_prefix(of_cookie)
         .is_some_and(|rest| rest.is_empty() || of_cookie.ends_with('/') || rest.starts_with('/'))
 }
 
-/// The directory of a path (section 5.1.4).
+/// Returns the directory of a path (section 5.1.4).
 fn default_path(path: &str) -> &str {
     match path.rfind('/') {
         None | Some(0) => "/",
@@ -146,19 +146,19 @@ mod tests {
 
     const NOW: Duration = Duration::from_secs(1_780_000_000);
 
-    /// What is sent to `to` after `from` has set these.
+    /// Returns the cookies that are sent to `to` after `from` has set those of `set`.
     fn sent(from: &str, set: &[&str], to: &str) -> Option<String> {
         let mut cookies = Vec::new();
         let at = target::parse(from).expect("a URL");
         for set in set {
-            take(&mut cookies, set.as_bytes(), &at.origin, at.path.path(), SystemTime::UNIX_EPOCH + NOW);
+            store(&mut cookies, set.as_bytes(), &at.origin, at.path.path(), SystemTime::UNIX_EPOCH + NOW);
         }
         let to = target::parse(to).expect("a URL");
         header(&cookies, &to.origin, to.path.path()).map(|value| value.to_str().expect("text").to_owned())
     }
 
     #[test]
-    fn a_cookie_goes_where_it_was_set_for() {
+    fn a_cookie_is_sent_to_the_hosts_and_paths_that_it_was_set_for() {
         for (expected, from, set, to) in [
             (Some("a=1"), "http://h.example/x", &["a=1"][..], "http://h.example/y"),
             (None, "http://h.example/x", &["a=1"], "http://other.example/y"),
@@ -191,7 +191,7 @@ mod tests {
             let mut cookies = Vec::new();
             for (url, set) in [("https://h.example/", secure), (at, plain)] {
                 let at = target::parse(url).expect("a URL");
-                take(&mut cookies, set.as_bytes(), &at.origin, at.path.path(), SystemTime::UNIX_EPOCH + NOW);
+                store(&mut cookies, set.as_bytes(), &at.origin, at.path.path(), SystemTime::UNIX_EPOCH + NOW);
             }
             let to = target::parse("https://h.example/login/en").expect("a URL");
             header(&cookies, &to.origin, to.path.path()).map(|value| value.to_str().expect("text").to_owned())
@@ -202,7 +202,7 @@ mod tests {
             ("a=secure", "http://h.example/", "a=plain; Path=/login/en"),
             ("a=secure", "http://w.h.example/", "a=plain; Path=/login; Domain=h.example"),
             ("a=secure", "http://h.example/", "a=; Path=/login; Max-Age=0; Domain=h.example"),
-            // Another path or name is another cookie.
+            // With another path or name it is another cookie.
             ("a=secure; a=plain", "http://h.example/", "a=plain; Path=/"),
             ("a=secure; b=plain", "http://h.example/", "b=plain; Path=/login"),
             ("a=plain", "https://h.example/", "a=plain; Path=/login; Domain=h.example"),
@@ -215,13 +215,13 @@ mod tests {
     fn a_cookie_for_a_public_suffix_is_refused() {
         assert_eq!(None, sent("http://a.co.uk/", &["a=1; Domain=co.uk"], "http://b.co.uk/"));
         assert_eq!(None, sent("http://me.github.io/", &["a=1; Domain=github.io"], "http://you.github.io/"));
-        // Who is one himself sets it for himself alone.
+        // A host that is a public suffix can set one for itself only.
         assert_eq!(Some("a=1"), sent("http://github.io/", &["a=1; Domain=github.io"], "http://github.io/").as_deref());
         assert_eq!(None, sent("http://github.io/", &["a=1; Domain=github.io"], "http://you.github.io/"));
     }
 
     #[test]
-    fn a_name_that_promises_more_has_to_keep_it() {
+    fn a_cookie_with_a_prefix_must_have_the_attributes_of_the_prefix() {
         let at = "https://h.example/";
         for (expected, set) in [
             (false, "__Host-a=1; Path=/"),
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_row_keeps_is_bounded() {
+    fn the_cookies_of_a_row_are_bounded() {
         let many: Vec<String> = (0..100).map(|number| format!("c{number}=1")).collect();
         let many: Vec<&str> = many.iter().map(String::as_str).collect();
         let kept = sent("http://h.example/", &many, "http://h.example/").expect("some");
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn there_is_one_header_for_those_of_the_user_and_those_of_servers() {
+    fn cookies_of_the_user_and_of_servers_are_sent_in_one_header() {
         let mut lines = vec![HeaderLine::new(COOKIE, HeaderValue::from_static("mine=1"))];
         add(&mut lines, &HeaderValue::from_static("theirs=2"));
         assert_eq!(vec![HeaderLine::new(COOKIE, HeaderValue::from_static("mine=1; theirs=2"))], lines);

@@ -1,8 +1,8 @@
-//! The time by which an exchange must end, at next to no cost for those that end in time.
+//! The deadline of an exchange, at nearly no cost for exchanges that end in time.
 //!
-//! Arming a timer for each request would cost more than parsing its answer, and even asking one means a look into memory
-//! that is cold by then. A lane keeps one timer, lets it run, and looks at the clock instead. When the timer fires and the
-//! deadline has moved on meanwhile, it is set again: so it is touched once in a timeout's length, not once in a request.
+//! Arming a timer for each request would cost more than parsing its response, and even polling one means a cache miss. So a
+//! lane has one timer, lets it run, and reads the clock instead. If the deadline has moved when the timer fires, the timer is
+//! reset: so it is touched once per timeout, not once per request.
 
 use std::pin::{Pin, pin};
 use std::rc::Rc;
@@ -16,41 +16,41 @@ use crate::http::response_timeouts::Limit;
 use crate::model::message::OptionName;
 use crate::model::stall::{STALL, Stalls};
 
-/// What a row waits for that is not the server's fault.
+/// The waits of a row for which the server is not responsible.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(usize)]
 pub enum OwnWait {
-    /// Room for the response.
+    /// Waiting for memory for the response.
     Memory,
-    /// A thread to decode it.
+    /// Waiting for a thread that decodes the response.
     Decoder,
-    /// Files that are sent to be read.
+    /// Waiting until files of the request are read.
     Files,
-    /// What is saved to be written.
+    /// Waiting until a saved body is written.
     Disk,
-    /// The process to run again.
+    /// Waiting until the process continues after a stall.
     Stall,
 }
 
 const OWN_WAITS: usize = 5;
 
-/// A lane's timer.
+/// The deadline and the timer of a lane.
 #[derive(Debug)]
 pub struct Deadline {
     at: Instant,
-    /// What says so.
+    /// The option that sets `at`.
     option: OptionName,
-    /// What comes sooner unless something happens.
+    /// An earlier limit that holds until the exchange makes progress.
     limit: Option<Limit>,
-    /// The end of the row's own deadline, where a caller waits for the row: stalls do not move it on.
+    /// The row's own deadline if a caller waits for the row: stalls do not extend it.
     latest: Option<Instant>,
-    /// Of the event loop.
+    /// The stalls of the event loop.
     stalls: Rc<Stalls>,
-    /// How long the loop had been stalled in all when that was last excused, in nanoseconds.
+    /// The total time of stalls when they were last excused, in nanoseconds.
     stalled_ns: u64,
-    /// When the timer will wake the lane; `None`: it will not.
+    /// The time at which the timer will wake the lane; `None`: it will not.
     wakes_at: Option<Instant>,
-    /// By how much it was moved on for what was not the server's fault, in nanoseconds: lanes are many.
+    /// The time by which each kind of wait has extended the deadline, in nanoseconds to save memory: there are many lanes.
     excused_ns: [u64; OWN_WAITS],
     sleep: Pin<Box<Sleep>>,
 }
@@ -60,7 +60,7 @@ impl Deadline {
         Self::excusing(at, &Rc::default())
     }
 
-    /// One that these stalls move on.
+    /// Returns a deadline that these stalls extend.
     pub fn excusing(at: Instant, stalls: &Rc<Stalls>) -> Self {
         Self {
             at,
@@ -75,7 +75,7 @@ impl Deadline {
         }
     }
 
-    /// Begins anew, with a time that this option sets.
+    /// Resets the deadline to a time that this option sets.
     pub fn set(&mut self, at: Instant, option: OptionName) {
         self.at = at;
         self.option = option;
@@ -84,17 +84,17 @@ impl Deadline {
         self.stalled_ns = self.stalls.stalled_ns();
     }
 
-    /// Ends then at the latest, by the deadline of the row, however long a stall is.
-    pub fn end_by(&mut self, latest: Option<Instant>) {
+    /// Sets the row's own deadline, which stalls do not extend.
+    pub fn set_latest(&mut self, latest: Option<Instant>) {
         self.latest = latest;
     }
 
-    /// Ends before its time, too, unless something happens until then: whoever sees it happen says so here.
+    /// Sets the limit by which the exchange must make progress; the caller replaces it at each progress.
     pub fn expect(&mut self, limit: Option<Limit>) {
         self.limit = limit;
     }
 
-    /// When it passes as things are, and the option that says so.
+    /// Returns when the deadline passes without progress, and the option that sets this time.
     pub fn due(&self) -> Limit {
         match (self.limit, self.latest) {
             (Some(limit), _) if limit.at < self.at() => limit,
@@ -103,15 +103,15 @@ impl Deadline {
         }
     }
 
-    /// Moves it on by the time that was spent on waiting for ourselves.
+    /// Extends the deadline by a wait for which the server is not responsible.
     pub fn excuse(&mut self, wait: OwnWait, time: Duration) {
         if let Some(latest) = &mut self.latest {
             *latest += time;
         }
-        self.move_on(wait, time);
+        self.extend(wait, time);
     }
 
-    fn move_on(&mut self, wait: OwnWait, time: Duration) {
+    fn extend(&mut self, wait: OwnWait, time: Duration) {
         self.at += time;
         if let Some(limit) = &mut self.limit {
             limit.at += time;
@@ -120,30 +120,30 @@ impl Deadline {
         *excused = excused.saturating_add(nanoseconds(time));
     }
 
-    /// Moves it on by the stalls since that was done last, and so far that what has arrived meanwhile is read first.
+    /// Extends the deadline by the stalls since the last call, and so far that bytes which arrived meanwhile are read first.
     pub fn excuse_stalls(&mut self, now: Instant) {
         self.stalls.observe(now);
         let stalled_ns = self.stalls.stalled_ns();
         if stalled_ns != self.stalled_ns {
             let time = Duration::from_nanos(stalled_ns.saturating_sub(self.stalled_ns));
             self.stalled_ns = stalled_ns;
-            self.move_on(OwnWait::Stall, time);
-            let judged_from = self.stalls.last_ended().map_or(now, |ended| ended + STALL);
-            self.at = self.at.max(judged_from);
-            self.latest = self.latest.map(|latest| latest.max(judged_from));
+            self.extend(OwnWait::Stall, time);
+            let earliest = self.stalls.last_ended().map_or(now, |ended| ended + STALL);
+            self.at = self.at.max(earliest);
+            self.latest = self.latest.map(|latest| latest.max(earliest));
             if let Some(limit) = &mut self.limit {
-                limit.at = limit.at.max(judged_from);
+                limit.at = limit.at.max(earliest);
             }
         }
     }
 
-    /// Whether the event loop has stalled since then.
+    /// Returns whether the event loop has stalled since `time`.
     pub fn has_stalled_since(&self, time: Instant, now: Instant) -> bool {
         self.stalls.observe(now);
         self.stalls.has_stalled_since(time)
     }
 
-    /// Whether it has passed; stalls are excused before that is judged.
+    /// Returns whether the deadline has passed, after excusing stalls.
     pub fn has_passed(&mut self, now: Instant) -> bool {
         if self.due().at > now {
             return false;
@@ -152,27 +152,27 @@ impl Deadline {
         self.due().at <= now
     }
 
-    /// How much is excused.
+    /// Returns by how much all waits have extended the deadline.
     pub fn excused(&self) -> Duration {
         Duration::from_nanos(self.excused_ns.iter().fold(0, |sum, excused| sum.saturating_add(*excused)))
     }
 
-    /// How much was excused for this since that was asked last.
+    /// Returns the excused time of this kind of wait since the last call, and resets it.
     pub fn take_excused(&mut self, wait: OwnWait) -> Duration {
         Duration::from_nanos(std::mem::take(&mut self.excused_ns[wait as usize]))
     }
 
-    /// When the time of the whole attempt is over.
+    /// Returns when the whole attempt times out.
     pub fn at(&self) -> Instant {
         self.latest.map_or(self.at, |latest| latest.min(self.at))
     }
 
-    /// Whether the deadline has passed; if not, the task of `cx`, always the same one, is woken when it has.
+    /// Returns whether the deadline has passed; if not, the task of `cx`, always the same one, is woken when it has.
     pub fn poll_passed(&mut self, cx: &mut Context<'_>) -> bool {
         self.poll_passed_at(Instant::now(), cx)
     }
 
-    /// As [`Deadline::poll_passed`], for one who knows what time it is.
+    /// As [`Deadline::poll_passed`], for a caller that has read the clock.
     pub fn poll_passed_at(&mut self, now: Instant, cx: &mut Context<'_>) -> bool {
         let mut due = self.due().at;
         if due <= now {
@@ -183,8 +183,8 @@ impl Deadline {
         }
         if self.wakes_at.is_none_or(|wakes_at| wakes_at <= now || wakes_at > due) {
             self.sleep.as_mut().reset(due.into());
-            // Pending, but for the moment that has passed since the clock was read: then the task is woken at once.
-            // Unconstrained: a task that has used up its share of polls would not be registered.
+            // This is pending, unless the deadline has passed since the clock was read.
+            // Unconstrained: a task without poll budget would not be registered with the timer.
             let passed = pin!(unconstrained(self.sleep.as_mut())).poll(cx).is_ready();
             self.wakes_at = (!passed).then_some(due);
             return passed;
@@ -193,7 +193,7 @@ impl Deadline {
     }
 }
 
-/// Enough for 500 years.
+/// Returns the time in nanoseconds; they suffice for 500 years.
 fn nanoseconds(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
@@ -206,8 +206,8 @@ mod tests {
     use super::*;
     use crate::model::stall::Reading;
 
-    /// Lets the deadline be so far ahead that somebody who asks at once comes before it, however busy the machine is.
-    async fn set_and_ask(deadline: &mut Deadline, mut ahead: Duration) -> Instant {
+    /// Sets the deadline far enough ahead that an immediate poll comes before it, however busy the machine is.
+    async fn set_and_poll(deadline: &mut Deadline, mut ahead: Duration) -> Instant {
         loop {
             deadline.set(Instant::now() + ahead, OptionName::TimeoutS);
             if !poll_fn(|cx| Poll::Ready(deadline.poll_passed(cx))).await {
@@ -223,21 +223,21 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_deadline_that_moves_either_way_wakes_in_time() {
+    async fn a_deadline_that_moves_in_either_direction_wakes_in_time() {
         let mut deadline = Deadline::new(Instant::now());
-        let far = set_and_ask(&mut deadline, Duration::from_mins(1)).await;
+        let far = set_and_poll(&mut deadline, Duration::from_mins(1)).await;
         let sooner = Instant::now() + Duration::from_millis(20);
         deadline.set(sooner, OptionName::TimeoutS);
         let woken = passed(&mut deadline).await;
-        assert!((sooner..far).contains(&woken), "woken by its own timer, not by the one before");
+        assert!((sooner..far).contains(&woken), "woken by the new deadline, not by the old one");
 
-        let later = set_and_ask(&mut deadline, Duration::from_millis(30)).await + Duration::from_millis(30);
+        let later = set_and_poll(&mut deadline, Duration::from_millis(30)).await + Duration::from_millis(30);
         deadline.set(later, OptionName::TimeoutS);
         assert!(passed(&mut deadline).await >= later);
     }
 
     #[tokio::test]
-    async fn what_is_expected_sooner_ends_it_under_its_own_name_and_moves_with_what_is_excused() {
+    async fn an_earlier_limit_applies_with_its_own_option_and_moves_with_excused_waits() {
         let mut deadline = Deadline::new(Instant::now());
         let far = Instant::now() + Duration::from_mins(1);
         deadline.set(far, OptionName::DeadlineS);
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_stall_moves_it_on_but_for_the_deadline_of_a_row_that_a_caller_waits_for() {
+    async fn a_stall_extends_the_deadline_except_for_a_row_that_a_caller_waits_for() {
         let (second, now) = (Duration::from_secs(1), Reading::now());
         let before = |time: Duration| Reading {
             monotonic: now.monotonic.checked_sub(time).expect("the machine runs for longer"),
@@ -269,8 +269,8 @@ mod tests {
         for (expected, latest) in [(OptionName::TimeoutS, None), (OptionName::DeadlineS, Some(set + 2 * second))] {
             deadline.set(set + 3 * second, OptionName::TimeoutS);
             deadline.stalled_ns = 0;
-            deadline.end_by(latest);
-            assert!(!deadline.has_passed(now.monotonic), "what has arrived is read first");
+            deadline.set_latest(latest);
+            assert!(!deadline.has_passed(now.monotonic), "bytes that have arrived are read first");
             let due = deadline.due();
             assert_eq!(expected, due.option);
             let least = now.monotonic + if latest.is_some() { STALL } else { second };

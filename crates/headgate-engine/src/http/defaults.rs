@@ -1,4 +1,4 @@
-//! What a run's requests have in common: methods, headers, a body.
+//! The common parts of a run's requests: methods, headers, body.
 
 use http::header::{
     ACCEPT, ACCEPT_ENCODING, ACCEPT_LANGUAGE, AUTHORIZATION, CONNECTION, CONTENT_ENCODING, CONTENT_LENGTH,
@@ -22,33 +22,35 @@ use crate::model::origin::Origin;
 use crate::model::origin_set::OriginSet;
 use crate::model::row::Row;
 
-/// Headers that are not for others to set.
-pub(crate) const OURS: [HeaderName; 4] = [CONTENT_LENGTH, TRANSFER_ENCODING, CONNECTION, UPGRADE];
+/// Headers that only headgate sets.
+pub(crate) const RESERVED_HEADERS: [HeaderName; 4] = [CONTENT_LENGTH, TRANSFER_ENCODING, CONNECTION, UPGRADE];
 
-/// What we can decode.
-const OUR_CODINGS: &str = "gzip, deflate, br, zstd";
+/// The content encodings that responses may have.
+const ACCEPTED_ENCODINGS: &str = "gzip, deflate, br, zstd";
 
-/// What a run's requests have in common, checked once.
+/// The common parts of a run's requests, checked once.
 #[derive(Debug, Clone)]
 pub struct Defaults {
     pub methods: Methods,
     headers: Vec<HeaderLine>,
-    /// Of these, the ones that follow a row wherever redirects lead.
+    /// The headers that are sent after a redirect to another origin.
     harmless: Vec<HeaderLine>,
-    /// Names that are credentials beside those that say so.
+    /// Names of headers that are credentials, beside the well-known ones.
     secret_headers: Vec<String>,
-    /// Where credentials go.
+    /// The origins that get credentials.
     credentials_for: OriginSet,
     pub(super) body: SentBody,
-    /// How bodies of rows are compressed, where nobody says that they are already.
+    /// The content encoding of bodies of rows that don't have one.
     pub(super) coding: Option<BodyCoding>,
-    /// What the keys of rows follow from, if each is to have one.
+    /// The salt of the rows' idempotency keys, if rows get keys.
     pub(super) keys: Option<KeySalt>,
 }
 
 impl Defaults {
+    /// Checks the options of a run.
+    ///
     /// # Errors
-    /// `Usage`, naming the option: a method or a header that can't be sent, or credentials that are for no origin.
+    /// `Usage`, naming the option: a method or a header can't be sent, or credentials are for no origin.
     pub fn new(options: &RequestOptions) -> Result<Self, JobError> {
         let credentials_for = credentials_for(options)?;
         let methods = Methods::new(options.method.as_deref(), options.body.is_some())
@@ -64,10 +66,10 @@ impl Defaults {
         if let Some(range) = &options.range {
             headers.extend(range_of(range)?);
         } else {
-            headers.push(HeaderLine::new(ACCEPT_ENCODING, HeaderValue::from_static(OUR_CODINGS)));
+            headers.push(HeaderLine::new(ACCEPT_ENCODING, HeaderValue::from_static(ACCEPTED_ENCODINGS)));
         }
         for (name, _) in &options.headers {
-            if OURS.iter().any(|ours| ours.as_str().eq_ignore_ascii_case(name)) {
+            if RESERVED_HEADERS.iter().any(|reserved| reserved.as_str().eq_ignore_ascii_case(name)) {
                 return Err(JobError::usage(message!(
                     OptionName::Headers,
                     ": `{name}` is set by headgate, which decides on bodies and connections"
@@ -84,8 +86,8 @@ impl Defaults {
                 " both set Range: leave one of them out"
             )));
         }
-        let followers: Vec<_> = own.iter().filter(|line| is_harmless(&line.name)).cloned().collect();
-        let mut harmless = replaced(&headers, &followers);
+        let kept: Vec<_> = own.iter().filter(|line| is_harmless(&line.name)).cloned().collect();
+        let mut harmless = replaced(&headers, &kept);
         harmless.retain(|line| !is_credential(line.name.as_str(), &options.secret_headers));
         let mut headers = replaced(&headers, &own);
         if let Some(authorization) = authorization(options)? {
@@ -97,15 +99,15 @@ impl Defaults {
         Ok(Self { methods, headers, harmless, secret_headers, credentials_for, body, coding, keys: None })
     }
 
-    /// Whether a header is a credential by its name.
+    /// Returns whether a header is a credential by its name.
     pub(super) fn is_credential(&self, name: &HeaderName) -> bool {
         is_credential(name.as_str(), &self.secret_headers)
     }
 
-    /// Gives each row a key of its own, unless it brings one.
+    /// Returns defaults with an idempotency key for each row that has none of its own.
     ///
     /// # Errors
-    /// `Usage`: all rows would have the same key from a header of the run, and be one request to a server.
+    /// `Usage`: a header of the run has the same key for all rows, so that a server would process only one of them.
     pub fn with_keys(self, salt: KeySalt) -> Result<Self, JobError> {
         if contains(&self.headers, &IDEMPOTENCY_KEY) {
             return Err(JobError::usage(message!(
@@ -118,15 +120,15 @@ impl Defaults {
         Ok(Self { keys: Some(salt), ..self })
     }
 
-    /// What robots.txt is asked for with: by whom, and nothing else of what is sent with the run's own requests. They have
-    /// credentials, which another host must not see, and may ask for a part of a file, or only for one that has changed.
+    /// Returns the defaults for requests of robots.txt: of the run's headers, only the user agent. Other headers may be
+    /// credentials, which another host must not see, or request a range, or only a changed file.
     #[must_use]
     pub fn of_robots(&self) -> Self {
         let mut headers = self.headers.clone();
         headers.retain(|line| line.name == USER_AGENT);
         headers.insert(0, HeaderLine::new(HOST, HeaderValue::from_static("")));
         headers.push(HeaderLine::new(ACCEPT, HeaderValue::from_static("*/*")));
-        headers.push(HeaderLine::new(ACCEPT_ENCODING, HeaderValue::from_static(OUR_CODINGS)));
+        headers.push(HeaderLine::new(ACCEPT_ENCODING, HeaderValue::from_static(ACCEPTED_ENCODINGS)));
         Self {
             methods: self.methods.clone(),
             harmless: headers.clone(),
@@ -139,13 +141,13 @@ impl Defaults {
         }
     }
 
-    /// What the run calls itself.
+    /// Returns the user agent of the run.
     pub fn user_agent(&self) -> &[u8] {
         let line = self.headers.iter().find(|line| line.name == USER_AGENT);
         line.map_or(&[], |line| line.value.as_bytes())
     }
 
-    /// Whether a server can tell by a key that it was asked a row before.
+    /// Returns whether the requests of a row have an idempotency key.
     pub fn has_idempotency_key(&self, row: &Row) -> bool {
         let own = |(name, _): &(Box<str>, _)| name.eq_ignore_ascii_case(IDEMPOTENCY_KEY.as_str());
         self.keys.is_some()
@@ -153,12 +155,12 @@ impl Defaults {
             || row.extra.as_ref().is_some_and(|extra| extra.headers.iter().any(own))
     }
 
-    /// Nothing says what bodies are.
+    /// Returns whether no header of the run gives the media type of bodies.
     pub(super) fn is_untyped(&self) -> bool {
         !contains(&self.headers, &CONTENT_TYPE)
     }
 
-    /// What is sent to an origin with a row that has headers of its own, or was redirected.
+    /// Returns the run's headers for an origin and a row that has headers of its own, or was redirected.
     pub(super) fn headers_to(&self, origin: &Origin, scope: HeaderScope) -> Vec<HeaderLine> {
         let mut headers = if scope == HeaderScope::Harmless { self.harmless.clone() } else { self.headers.clone() };
         headers.retain(|line| scope != HeaderScope::AllButCredentials || !self.is_credential(&line.name));
@@ -170,8 +172,8 @@ impl Defaults {
         headers
     }
 
-    /// Returns the lines of [`Defaults::headers_to`] for a row that was not redirected, and whether credentials are among them. It copies no header: a list of many
-    /// hosts needs them for each.
+    /// Returns the lines of [`Defaults::headers_to`] for a row that was not redirected, and whether they include credentials.
+    /// It copies no header: an input with many hosts needs them for each.
     pub(super) fn lines_to(&self, origin: &Origin) -> (Box<[u8]>, bool) {
         let gets_credentials = self.credentials_for.contains(origin);
         let authority = origin.authority();
@@ -193,12 +195,12 @@ impl Defaults {
 pub(super) enum HeaderScope {
     All,
     AllButCredentials,
-    /// A redirect has left the origin that the row names.
+    /// Only harmless headers, after a redirect to another origin.
     Harmless,
 }
 
-/// Whether a header of the user is sent along wherever redirects lead: it says what is wanted, and nothing of who wants it; or
-/// it speaks of a body, and goes where that goes.
+/// Returns whether a header of the user is sent after a redirect to another origin. Such headers describe the wanted
+/// representation and not the user; or they describe a body, and are sent with it.
 pub(super) fn is_harmless(name: &HeaderName) -> bool {
     const HARMLESS: [HeaderName; 9] = [
         ACCEPT,
@@ -211,15 +213,15 @@ pub(super) fn is_harmless(name: &HeaderName) -> bool {
         IF_UNMODIFIED_SINCE,
         IF_RANGE,
     ];
-    HARMLESS.contains(name) || is_of_body(name)
+    HARMLESS.contains(name) || is_body_header(name)
 }
 
-/// Whether a header speaks of a body (Fetch standard, "request-body-header name", and digests of RFC 9530).
-pub(super) fn is_of_body(name: &HeaderName) -> bool {
+/// Returns whether a header describes a body (Fetch standard, "request-body-header name", and digests of RFC 9530).
+pub(super) fn is_body_header(name: &HeaderName) -> bool {
     name.as_str().starts_with("content-")
 }
 
-/// Where the credentials of a run go, if it has any.
+/// Returns the origins that get the credentials of a run.
 fn credentials_for(options: &RequestOptions) -> Result<OriginSet, JobError> {
     let origins = origin_set(&options.credentials_for)
         .map_err(|error| JobError::usage(message!(OptionName::CredentialsFor, ": {error}")))?;
@@ -229,8 +231,8 @@ fn credentials_for(options: &RequestOptions) -> Result<OriginSet, JobError> {
     }
 }
 
-/// Asks for a range of bytes as they are: those of a compressed form would be no use (Fetch standard, "HTTP-network-or-cache
-/// fetch").
+/// Returns the headers that request a range of the uncompressed bytes: a range of a compressed body can't be decoded (Fetch
+/// standard, "HTTP-network-or-cache fetch").
 fn range_of(range: &str) -> Result<[HeaderLine; 2], JobError> {
     let value = HeaderValue::try_from(format!("bytes={range}")).map_err(|_| {
         JobError::usage(message!(OptionName::Range, ": has a character that can't be sent in a header"))

@@ -1,9 +1,9 @@
-//! What the exchanges of a worker share, over whichever version of HTTP.
+//! The context of the exchanges of a worker, for all versions of HTTP.
 
 use std::cell::RefCell;
 
 use crate::http::decode::Decoder;
-use crate::http::h1::allowance::{Allowance, READ_BYTES};
+use crate::http::h1::read_reservation::{READ_BYTES, ReadReservation};
 use crate::http::redirect::Redirects;
 use crate::http::reply::ResponseLimits;
 
@@ -21,14 +21,14 @@ impl Scratch {
     }
 }
 
-/// What an exchange of one run has to do with beside its connection.
+/// The context of an exchange: all that it uses beside its connection.
 #[derive(Debug, Clone)]
 pub struct ExchangeContext<'a> {
     pub scratch: &'a Scratch,
     pub limits: &'a ResponseLimits,
-    /// As they are followed for this row: those of `limits` are the run's.
+    /// The redirects that are followed for this row; those of `limits` are the run's.
     pub redirects: Redirects,
-    /// The body is handed out as it comes: the exchange stops after the head.
+    /// The caller reads the body in pieces: the exchange returns after the head.
     pub streams: bool,
-    pub allowance: &'a Allowance,
+    pub read_reservation: &'a ReadReservation,
 }

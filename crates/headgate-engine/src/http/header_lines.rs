@@ -1,6 +1,6 @@
-//! The headers of a request, as they are sent: in the order and with the capitals that they were given with.
+//! The headers of a request as they are sent: in the order and with the capitals in which the user gave them.
 //!
-//! Names are the same in any case (RFC 9110 section 5.1), and yet some servers take only the case that they know.
+//! The case of a name has no meaning (RFC 9110 section 5.1), but some servers accept only one.
 
 use std::fmt;
 
@@ -10,27 +10,27 @@ use crate::model::credentials::is_credential;
 use crate::model::reason::{Reason, shown};
 use crate::model::secret::MASK;
 
-/// Headers that a row may bring, or a run: servers take far fewer.
+/// The most headers of a row or a run: servers accept far fewer.
 const MAX_OWN_HEADERS: usize = 1000;
 
 /// One header.
 #[derive(Clone, PartialEq, Eq)]
 pub struct HeaderLine {
     pub name: HeaderName,
-    /// The name as it was given, where that is not all lower case.
+    /// The name as the user gave it, unless that is all lower case.
     spelled: Option<Box<str>>,
     pub value: HeaderValue,
 }
 
 impl fmt::Debug for HeaderLine {
-    /// Its value may be a credential, whatever its name is.
+    /// Masks the value, which may be a credential whatever the name is.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {MASK}", self.name)
     }
 }
 
 impl HeaderLine {
-    /// One of ours.
+    /// Returns a header that headgate adds itself.
     pub fn new(name: HeaderName, value: HeaderValue) -> Self {
         Self { name, spelled: None, value }
     }
@@ -39,7 +39,7 @@ impl HeaderLine {
         self.write_with(self.value.as_bytes(), wire);
     }
 
-    /// Writes the line with another value.
+    /// Appends the line with another value.
     pub fn write_with(&self, value: &[u8], wire: &mut Vec<u8>) {
         let name = self.spelled.as_deref().unwrap_or(self.name.as_str());
         for piece in [name.as_bytes(), b": ", value, b"\r\n"] {
@@ -48,10 +48,10 @@ impl HeaderLine {
     }
 }
 
-/// Pairs of names and values that somebody gave.
+/// Checks the names and values of headers that the user gave.
 ///
 /// # Errors
-/// What of them can't be sent, for a person.
+/// Returns a message for the user if a header can't be sent.
 pub fn checked<'a>(pairs: impl Iterator<Item = (&'a str, &'a [u8])>) -> Result<Vec<HeaderLine>, Reason> {
     let mut checked = Vec::new();
     for (given, value) in pairs {
@@ -64,7 +64,7 @@ pub fn checked<'a>(pairs: impl Iterator<Item = (&'a str, &'a [u8])>) -> Result<V
             Reason::new("a header has a character that can't be sent, such as a line break")
                 .with(shown(given.as_bytes()))
         })?;
-        // HTTP/2 never puts it into its table of headers (RFC 7541 section 7.1.3).
+        // HTTP/2 does not add a sensitive value to its header table (RFC 7541 section 7.1.3).
         value.set_sensitive(is_credential(given, &[]));
         let spelled = (name.as_str() != given).then(|| given.into());
         checked.push(HeaderLine { name, spelled, value });
@@ -72,13 +72,13 @@ pub fn checked<'a>(pairs: impl Iterator<Item = (&'a str, &'a [u8])>) -> Result<V
     Ok(checked)
 }
 
-/// Whether one of them has this name.
+/// Returns whether one of the lines has this name.
 pub fn contains(lines: &[HeaderLine], name: &HeaderName) -> bool {
     lines.iter().any(|line| line.name == *name)
 }
 
-/// `lines` with `own` in place of what it has of their names; those stand last, in their order. (A `host` keeps its place,
-/// which is the first: RFC 9110 section 7.2.)
+/// Returns `lines` with the lines of `own` instead of those with the same names. The lines of `own` come last, in their order,
+/// but a `host` stays the first (RFC 9110 section 7.2).
 pub fn replaced(lines: &[HeaderLine], own: &[HeaderLine]) -> Vec<HeaderLine> {
     let host = own.iter().rfind(|line| line.name == http::header::HOST);
     let kept = lines.iter().filter_map(|line| match host {
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn case_and_order_and_repeats_are_those_that_were_given() {
+    fn the_case_order_and_repetitions_of_headers_are_kept() {
         let ours = lines(&[("host", "a"), ("accept", "*/*"), ("x-job", "1")]);
         let own = lines(&[("X-Z", "1"), ("aCCept", "text/html"), ("X-A", "2"), ("x-z", "3")]);
         let expected = "host: a\r\nx-job: 1\r\nX-Z: 1\r\naCCept: text/html\r\nX-A: 2\r\nx-z: 3\r\n";
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn what_would_begin_another_header_is_refused() {
+    fn a_name_or_value_that_would_begin_another_header_is_refused() {
         for (name, value) in [("a b", "c"), ("a:", "b"), ("", "b"), ("a", "b\r\nc: d"), ("a", "b\0")] {
             assert!(checked([(name, value.as_bytes())].into_iter()).is_err(), "{name}: {value}");
         }

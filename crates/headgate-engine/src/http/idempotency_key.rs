@@ -1,10 +1,9 @@
-//! A key for each row, by which a server can tell that it was asked the same before (draft-ietf-httpapi-idempotency-key-header).
+//! A key for each row, by which a server can recognise a repeated request (draft-ietf-httpapi-idempotency-key-header).
 //!
-//! A row's key follows from a salt of its job and its number, so that nothing is remembered of each row, and it is the same
-//! for all attempts, also those of a later run. It has the form of a random UUID (version 4, RFC 9562 section 5.4), which is
-//! what the services that check keys take. The draft puts it in quotes, as a structured string; the services that people use
-//! (Stripe, Adyen, Square, Shopify) document it without, take quotes for a part of the key or refuse it with them, so there
-//! are none.
+//! The key of a row is a hash of its number and a salt of its job. So no key is stored, and it is the same for all attempts,
+//! also those of a later run. It has the form of a random UUID (version 4, RFC 9562 section 5.4), which services that check
+//! keys accept. The draft puts the key in quotes, as a structured string. It is sent without: common services (Stripe, Adyen,
+//! Square, Shopify) document it without quotes, and treat them as part of the key or refuse them.
 
 use std::fmt;
 use std::str::FromStr;
@@ -19,11 +18,13 @@ pub const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key
 
 const SALT_BYTES: usize = 16;
 
-/// What the keys of a job follow from. Whoever knows it knows them all, which is no more than the job's requests tell.
+/// The salt of a job's keys. All keys can be computed from it, but they are no secret: each server gets them with its requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KeySalt([u8; SALT_BYTES]);
 
 impl KeySalt {
+    /// Returns a random salt.
+    ///
     /// # Errors
     /// `Internal`: the system has no random numbers.
     pub fn random() -> Result<Self, JobError> {
@@ -32,17 +33,17 @@ impl KeySalt {
         Ok(Self(salt))
     }
 
-    /// Of a text that belongs to one job alone.
+    /// Returns the salt for a text that is unique to a job.
     pub fn of_text(text: &str) -> Self {
         Self(digest(&[text.as_bytes()]))
     }
 
-    /// For what else follows from it.
+    /// Returns the salt, from which other values are derived.
     pub fn bytes(&self) -> [u8; SALT_BYTES] {
         self.0
     }
 
-    /// The line of a request's head that tells the key of a row.
+    /// Appends the header line with the key of a row.
     pub(super) fn write_line(&self, row: u64, wire: &mut Vec<u8>) {
         wire.extend_from_slice(b"idempotency-key: ");
         let mut uuid = digest(&[&self.0, &row.to_le_bytes()]);
@@ -99,7 +100,7 @@ mod tests {
     #[test]
     fn the_key_of_a_row_is_a_random_uuid_and_always_the_same() {
         let salt: KeySalt = "000102030405060708090a0b0c0d0e0f".parse().expect("a salt");
-        // SHA-256 of the 16 bytes and eight zeros; keys that change would make servers do things twice.
+        // SHA-256 of the 16 bytes and eight zeros. If keys changed, servers would process repeated requests twice.
         assert_eq!("idempotency-key: 818638ad-150c-4042-a99f-4e43bfd0f1b4\r\n", line(salt, 0));
         let lines: HashSet<_> = (0..10_000).map(|row| line(salt, row)).collect();
         assert_eq!(10_000, lines.len());
@@ -111,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn a_salt_is_read_as_it_was_written_and_no_two_are_the_same() {
+    fn a_salt_survives_its_text_form_and_random_salts_differ() {
         let salt = KeySalt::random().expect("random numbers");
         assert_eq!(Ok(salt), salt.to_string().parse());
         assert_ne!(Ok(salt), KeySalt::random());

@@ -1,8 +1,8 @@
-//! The body of a response as it comes, over whichever version of HTTP.
+//! Receives the body of a response, for all versions of HTTP.
 //!
-//! One loop reads it: whole ([`receive`]), or piece by piece for a caller that takes it while it comes ([`next_piece`]). It
-//! bounds the body, reserves memory before that is filled, hands pieces to the threads that save them, and watches the
-//! timeouts. What differs between the versions is their [`BodySource`].
+//! One loop receives it: completely ([`receive`]), or in pieces for a caller that reads it while it comes ([`next_piece`]). The
+//! loop bounds the body, reserves memory before it is filled, passes pieces to the threads that save them, and observes the
+//! timeouts. Each version of HTTP has its own [`BodySource`].
 
 use std::future::poll_fn;
 use std::mem;
@@ -13,7 +13,7 @@ use crate::http::deadline::{Deadline, OwnWait};
 use crate::http::decode::{ContentEncodings, Undo, Undone};
 use crate::http::exchange_context::ExchangeContext;
 use crate::http::reply::{PARTIAL_CONTENT, Reply, ResponseLimits};
-use crate::http::response_timeouts::Progress;
+use crate::http::response_timeouts::ExchangePhase;
 use crate::http::save::saving::{PIECE_BYTES, Saving};
 use crate::model::body_stream::BodyChunk;
 use crate::model::error::{ErrorKind, Failure};
@@ -22,21 +22,21 @@ use crate::model::message::OptionName;
 use crate::model::outcome::Body;
 use crate::model::reason::Reason;
 
-/// What a body's memory grows by beyond what came: as much as it has, within these bounds.
+/// The buffer of a body grows by its length, within these bounds.
 pub const MIN_GROWTH_BYTES: usize = 4096;
 const MAX_GROWTH_BYTES: usize = 1024 * 1024;
 
-/// What is wanted of a body.
+/// How much of a body is wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Wanted {
-    /// All of it. If that is more than so many bytes, it is a failure.
+pub enum WantedBody {
+    /// All of it; a longer body is a failure.
     AtMost(u64),
-    /// So many bytes from its beginning.
+    /// Its first bytes, up to this number.
     FirstBytes(u64),
     Nothing,
 }
 
-impl Wanted {
+impl WantedBody {
     pub fn of(limits: &ResponseLimits) -> Self {
         match limits.max_body_bytes {
             _ if limits.no_body => Self::Nothing,
@@ -53,61 +53,62 @@ impl Wanted {
     }
 }
 
-/// A body, as far as it came.
+/// A body that is being received.
 #[derive(Debug)]
 pub struct IncomingBody {
-    pub wanted: Wanted,
-    /// What the headers say.
+    pub wanted: WantedBody,
+    /// The length from the headers.
     length: Option<u64>,
     pub bytes: Vec<u8>,
-    /// Bytes that came before, and were saved or taken.
+    /// The number of bytes that came before `bytes`, and were saved or returned to the caller.
     taken: u64,
-    /// There is more of it than is kept.
+    /// The body is longer than the kept part.
     pub is_cut: bool,
-    /// For `bytes`, and for what else of the response is in memory: so a response that overdraws never waits for itself.
+    /// The memory of `bytes` and of the rest of the response. One reservation for both: a response that overdraws must not wait
+    /// for itself.
     pub reservation: Reservation,
-    /// Where it goes, if it is saved.
+    /// Saves the body, if it is to be saved.
     pub saving: Option<Box<Saving>>,
 }
 
 impl IncomingBody {
-    pub fn new(wanted: Wanted, reservation: Reservation) -> Self {
+    pub fn new(wanted: WantedBody, reservation: Reservation) -> Self {
         Self { wanted, length: None, bytes: Vec::new(), taken: 0, is_cut: false, reservation, saving: None }
     }
 
-    /// Takes note of its length.
+    /// Sets the length from the headers.
     pub fn set_length(&mut self, length: u64) {
         self.length = Some(length);
-        self.look_for_cut();
+        self.detect_cut();
     }
 
-    /// Takes note that so many bytes are the last ones, where its length is not known.
+    /// Sets the length of a body without one: its next `bytes` bytes are its last ones.
     pub fn expect_last(&mut self, bytes: usize) {
-        if bytes <= self.room() {
+        if bytes <= self.wanted_bytes() {
             self.length.get_or_insert(self.taken + (self.bytes.len() + bytes) as u64);
         }
     }
 
-    /// Returns how much of what is wanted has come.
-    pub fn came(&self) -> u64 {
+    /// Returns how many of the wanted bytes have come.
+    pub fn received_bytes(&self) -> u64 {
         self.taken + self.bytes.len() as u64
     }
 
-    /// Returns how much more memory it may take for what one read brings, beyond as many bytes again.
+    /// Returns by how much more than the bytes of one read the buffer may grow for them.
     pub fn growth_bytes(&self) -> usize {
         self.bytes.len().clamp(MIN_GROWTH_BYTES, MAX_GROWTH_BYTES)
     }
 
-    /// Returns how much of a piece is wanted.
-    fn room(&self) -> usize {
-        usize::try_from(self.wanted.max_bytes().saturating_sub(self.came())).unwrap_or(usize::MAX)
+    /// Returns how many of the next bytes are wanted.
+    fn wanted_bytes(&self) -> usize {
+        usize::try_from(self.wanted.max_bytes().saturating_sub(self.received_bytes())).unwrap_or(usize::MAX)
     }
 
-    /// Returns the capacity that `bytes` needs for so many bytes more. How much that is is not left to `Vec`: it is reserved
-    /// before it is taken.
+    /// Returns the capacity that `bytes` needs for `incoming` more bytes. `Vec` does not decide on it, because the memory is
+    /// reserved before it is allocated.
     pub fn capacity_for(&self, incoming: usize) -> usize {
-        let left = self.length.map_or(u64::MAX, |length| length.saturating_sub(self.came()));
-        let left = usize::try_from(left).unwrap_or(usize::MAX).min(self.room());
+        let left = self.length.map_or(u64::MAX, |length| length.saturating_sub(self.received_bytes()));
+        let left = usize::try_from(left).unwrap_or(usize::MAX).min(self.wanted_bytes());
         let capacity = self.bytes.capacity();
         if capacity - self.bytes.len() >= incoming.min(left) {
             return capacity;
@@ -115,32 +116,34 @@ impl IncomingBody {
         self.bytes.len() + self.growth_bytes().max(incoming).min(left)
     }
 
-    /// Makes room for so many bytes more.
-    pub fn make_room(&mut self, incoming: usize) {
+    /// Allocates capacity for `incoming` more bytes.
+    pub fn grow_for(&mut self, incoming: usize) {
         let capacity = self.capacity_for(incoming);
         self.bytes.reserve_exact(capacity - self.bytes.len());
     }
 
-    /// Appends a piece, as far as it is wanted, where room was made for it.
+    /// Appends the wanted part of a piece, after [`IncomingBody::grow_for`].
     pub fn append(&mut self, piece: &[u8]) {
-        let wanted = piece.len().min(self.room());
+        let wanted = piece.len().min(self.wanted_bytes());
         self.bytes.extend_from_slice(&piece[..wanted]);
         self.is_cut |= wanted < piece.len();
-        self.look_for_cut();
+        self.detect_cut();
     }
 
-    /// What more there is need not come to be known of.
-    fn look_for_cut(&mut self) {
+    /// Sets `is_cut` as soon as the wanted bytes have come and the length shows that more follow.
+    fn detect_cut(&mut self) {
         let max = self.wanted.max_bytes();
-        self.is_cut |= matches!(self.wanted, Wanted::FirstBytes(_))
-            && self.came() == max
+        self.is_cut |= matches!(self.wanted, WantedBody::FirstBytes(_))
+            && self.received_bytes() == max
             && self.length.is_some_and(|length| length > max);
     }
 
+    /// Checks the length against its limit.
+    ///
     /// # Errors
-    /// `body_too_large`: there is more of it than there may be.
+    /// `body_too_large`.
     pub fn check(&self) -> Result<(), Failure> {
-        let Wanted::AtMost(max) = self.wanted else { return Ok(()) };
+        let WantedBody::AtMost(max) = self.wanted else { return Ok(()) };
         let bytes = match self.length {
             Some(length) if length > max => format!("{length} bytes"),
             _ if self.is_cut => "more".into(),
@@ -152,17 +155,17 @@ impl IncomingBody {
         Err(failure.with_option(OptionName::MaxBodyBytes))
     }
 
-    /// Reserves memory for what comes next. Where there is none, the server waits, too.
+    /// Reserves memory for the next bytes. While the budget is used up, nothing is read, so the server waits, too.
     pub async fn reserve(&mut self, bytes: u64, deadline: &mut Deadline) {
         if !self.reservation.try_grow(bytes) {
             let since = Instant::now();
             Box::pin(self.reservation.grow(bytes)).await;
-            // That the memory was full is not the server's fault.
+            // The server is not responsible for this wait.
             deadline.excuse(OwnWait::Memory, since.elapsed());
         }
     }
 
-    /// Has a thread write what came, if the body is saved and that is worth it.
+    /// Passes the bytes to a thread that saves them, if the body is saved and they are enough for a write.
     async fn save(&mut self, deadline: &mut Deadline) -> Result<(), Failure> {
         if let Some(saving) = &mut self.saving
             && self.bytes.len() >= PIECE_BYTES
@@ -176,11 +179,11 @@ impl IncomingBody {
         Ok(())
     }
 
-    /// Completes the reply with what is kept of the body, for whose failure it did not come whole.
+    /// Completes the reply with the body. `failure` tells why the body is incomplete.
     ///
-    /// Nothing that came is thrown away: a body that is not whole, or not what its content encoding says, is kept as it came,
-    /// and the reply names what was left undone. A part of a representation (206) is no whole body in its encoding either, and
-    /// is kept so without being a failure.
+    /// No received byte is dropped: a body that is incomplete, or invalid in its content encoding, is kept as received. The
+    /// reply names the remaining encodings. A part of a representation (206) can't be decoded either: it is kept encoded, which
+    /// is not a failure.
     ///
     /// Cancelling it drops the body.
     pub async fn conclude(
@@ -190,7 +193,7 @@ impl IncomingBody {
         context: &ExchangeContext<'_>,
         deadline: &mut Deadline,
     ) -> Reply {
-        reply.body_bytes = self.came();
+        reply.body_bytes = self.received_bytes();
         let limits = context.limits;
         let Self { bytes, reservation, saving, is_cut, .. } = self;
         let mut body = Body { bytes, reservation };
@@ -203,8 +206,8 @@ impl IncomingBody {
         }
         reply.truncated = is_cut && failure.is_none();
         reply.failure = failure;
-        // The body of a redirect that is followed is of no use.
-        if limits.no_body || context.redirects.lead_on(reply.head.status, &reply.head.headers) {
+        // The body of a redirect that is followed is dropped.
+        if limits.no_body || context.redirects.follows(reply.head.status, &reply.head.headers) {
             return Reply { truncated: false, ..reply };
         }
         if reply.head.encoded && !body.bytes.is_empty() {
@@ -212,7 +215,7 @@ impl IncomingBody {
             if limits.raw || reply.head.status == PARTIAL_CONTENT || reply.failure.is_some() {
                 reply.body_encoding = encodings.names();
             } else {
-                // Boxed: most bodies have nothing to be undone.
+                // Boxed: most bodies have no content encoding.
                 let decoded = Box::pin(context.scratch.decoder.decode(encodings, body, undo, deadline)).await;
                 Undone { body, left: reply.body_encoding, truncated: reply.truncated, failure: reply.failure } =
                     decoded;
@@ -224,30 +227,29 @@ impl IncomingBody {
     }
 }
 
-/// What came of waiting for more of a response.
+/// The result of [`BodySource::poll_fill`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fill {
-    /// Something, or its end.
+    /// Bytes of the response, or its end.
     Came,
-    /// There is something, and so much memory must be reserved for it.
+    /// Bytes can be read once this much memory is reserved.
     NeedsMemory(u64),
 }
 
-/// Where a body comes from.
+/// Reads the bytes of a response from its connection.
 pub trait BodySource {
     fn body(&mut self) -> &mut IncomingBody;
 
-    /// Returns the bytes of memory that what came takes now.
+    /// Returns how many bytes of memory the response holds.
     fn held_bytes(&self) -> u64;
 
-    /// Returns whether all that is wanted has come.
+    /// Returns whether all wanted bytes have come.
     fn is_done(&self) -> bool;
 
-    /// Returns whether the response has begun and has more to come.
+    /// Returns whether the response has begun and is incomplete.
     fn is_receiving(&self) -> bool;
 
-    /// Takes in what is there. Whether memory is reserved for it is asked at each poll, since others may have taken meanwhile
-    /// what there was.
+    /// Reads available bytes. Each poll checks that memory is reserved for them, since another lane may have used it meanwhile.
     fn poll_fill(
         &mut self,
         context: &ExchangeContext<'_>,
@@ -259,10 +261,10 @@ pub trait BodySource {
     fn timed_out(&self, deadline: &Deadline) -> Failure;
 }
 
-/// Reads until all that is wanted has come.
+/// Reads until all wanted bytes have come.
 ///
 /// # Errors
-/// Why no more of it comes.
+/// The failure after which no more bytes come.
 pub async fn receive(
     source: &mut impl BodySource,
     context: &ExchangeContext<'_>,
@@ -273,9 +275,9 @@ pub async fn receive(
         if source.is_receiving() {
             let now = Instant::now();
             if timeouts.is_bounded() {
-                deadline.expect(timeouts.limit(Progress::Receiving, now));
+                deadline.expect(timeouts.limit(ExchangePhase::Receiving, now));
             }
-            // While bytes keep coming, nothing waits, and nothing but this looks at the clock.
+            // While bytes keep coming, no poll is pending, and only this check sees that the deadline has passed.
             if deadline.has_passed(now) {
                 return Err(source.timed_out(deadline));
             }
@@ -288,10 +290,10 @@ pub async fn receive(
     Ok(())
 }
 
-/// Waits for more of the body; `None`: it is whole.
+/// Waits for the next piece of the body; `None`: the body is complete.
 ///
 /// # Errors
-/// Why no more of it comes, behind all that has come.
+/// The failure after which no more bytes come; it is returned after all pieces that came.
 ///
 /// Cancelling it loses nothing.
 pub async fn next_piece(
@@ -307,7 +309,7 @@ pub async fn next_piece(
             body.taken += bytes.len() as u64;
             let mut reservation = context.limits.memory.reservation();
             body.reservation.transfer(&mut reservation, bytes.capacity() as u64);
-            // What others may wait for is not kept from piece to piece.
+            // Memory that other requests may wait for is released between pieces.
             let held = source.held_bytes();
             let body = source.body();
             body.reservation.shrink_to(held);
@@ -320,7 +322,7 @@ pub async fn next_piece(
         if let Fill::NeedsMemory(bytes) = poll_fn(|cx| source.poll_fill(context, deadline, cx)).await? {
             let body = source.body();
             body.reserve(bytes, deadline).await;
-            // While nothing comes, others may overdraw.
+            // While nothing comes, other requests may overdraw.
             body.reservation.settle();
         }
     }

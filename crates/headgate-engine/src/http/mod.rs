@@ -1,4 +1,4 @@
-//! One exchange over HTTP/1.1: resolve, connect, TLS, send, receive, decode.
+//! The HTTP client: resolve, connect, TLS, send, receive, decode.
 
 pub mod authorization;
 mod body_coding;

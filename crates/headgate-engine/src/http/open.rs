@@ -8,15 +8,15 @@ use crate::queue::host_connections::HostPermit;
 
 /// Counts the connections of one worker that are open or being made.
 #[derive(Debug, Default)]
-pub struct Open {
+pub struct OpenConnections {
     count: Cell<usize>,
-    /// Those of them that carry no request.
+    /// The number of these connections that carry no request.
     idle: Cell<usize>,
-    /// Bytes that these hold.
+    /// The bytes that idle connections hold.
     idle_bytes: Cell<usize>,
 }
 
-impl Open {
+impl OpenConnections {
     pub fn idle(&self) -> usize {
         self.idle.get()
     }
@@ -35,9 +35,9 @@ impl Open {
     }
 }
 
-/// Counts one connection as open for as long as it lives.
+/// Counts one connection as open until it is dropped.
 pub struct OpenPermit {
-    open: Rc<Open>,
+    open: Rc<OpenConnections>,
     idle: Cell<bool>,
     bytes: Cell<usize>,
     /// Counts it among the connections of its host over HTTP/1.1.
@@ -49,7 +49,8 @@ impl OpenPermit {
         self.of_host.set(permit);
     }
 
-    /// Returns whether the connection is ceded to a lane that waits for one of its host: then the caller closes it.
+    /// Cedes the connection to a lane that waits for one of its host. Returns whether there is such a lane: then the caller
+    /// closes the connection.
     pub fn try_cede(&self) -> bool {
         let mut of_host = self.of_host.take();
         let is_ceded = of_host.as_mut().is_some_and(HostPermit::try_cede);
@@ -68,7 +69,7 @@ impl OpenPermit {
     /// Records whether the connection carries no request.
     pub fn set_idle(&self, idle: bool) {
         if self.idle.replace(idle) != idle {
-            let Open { idle: count, idle_bytes, .. } = &*self.open;
+            let OpenConnections { idle: count, idle_bytes, .. } = &*self.open;
             count.update(|count| if idle { count + 1 } else { count - 1 });
             idle_bytes.update(|bytes| if idle { bytes + self.bytes.get() } else { bytes - self.bytes.get() });
         }

@@ -1,4 +1,4 @@
-//! How a worker has others close an idle connection, where a host may have no more of them over all workers.
+//! Asks other workers to close an idle connection of a host that has reached its connection limit over all workers.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
@@ -7,45 +7,46 @@ use tokio::sync::Notify;
 
 use crate::http::dial::transport::RouteKey;
 
-/// What the workers of an engine are asked for: routes that lanes wait for, each once.
+/// The routes that lanes wait for, queued for each worker of an engine; a queue has each route once.
 #[derive(Debug)]
 pub struct Recalls {
-    workers: Vec<OfWorker>,
+    workers: Vec<RecallQueue>,
 }
 
 #[derive(Debug, Default)]
-struct OfWorker {
+struct RecallQueue {
     routes: Mutex<VecDeque<RouteKey>>,
-    asked: Notify,
+    added: Notify,
 }
 
 impl Recalls {
     pub fn new(workers: usize) -> Self {
-        Self { workers: std::iter::repeat_with(OfWorker::default).take(workers).collect() }
+        Self { workers: std::iter::repeat_with(RecallQueue::default).take(workers).collect() }
     }
 
-    /// Asks all workers for an idle connection of this route: the asking one may have it meanwhile.
-    pub fn ask(&self, route: &RouteKey) {
+    /// Asks all workers to close an idle connection of this route. This includes the worker of the caller, which may have one
+    /// by now.
+    pub fn recall(&self, route: &RouteKey) {
         for worker in &self.workers {
             let mut routes = worker.routes.lock().unwrap_or_else(PoisonError::into_inner);
             if !routes.contains(route) {
                 routes.push_back(route.clone());
             }
             drop(routes);
-            worker.asked.notify_one();
+            worker.added.notify_one();
         }
     }
 
-    /// Waits until a worker is asked, and returns for which route.
+    /// Waits for the next route of which a worker is asked to close an idle connection.
     ///
     /// Cancelling it loses nothing.
     pub async fn next(&self, worker: usize) -> RouteKey {
-        let OfWorker { routes, asked } = &self.workers[worker];
+        let RecallQueue { routes, added } = &self.workers[worker];
         loop {
             let next = routes.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
             match next {
                 Some(route) => return route,
-                None => asked.notified().await,
+                None => added.notified().await,
             }
         }
     }

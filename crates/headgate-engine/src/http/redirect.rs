@@ -1,8 +1,8 @@
-//! Where a redirect leads, and what goes along (RFC 9110 section 15.4, Fetch standard "HTTP-redirect fetch").
+//! Follows redirects (RFC 9110 section 15.4, Fetch standard "HTTP-redirect fetch").
 //!
-//! Pure: a response and the row's redirect chain go in, the longer chain comes out. A row that has left the scheme, host or
-//! port of its URL is *foreign* from then on, also where a later redirect leads back: of the user's headers, only harmless ones
-//! are sent (see `request.rs`).
+//! Pure: a response and the row's redirect chain go in, the extended chain comes out. A row that has left the scheme, host or
+//! port of its URL stays *foreign*, even if a later redirect returns there. Of the user's headers, a foreign row sends only
+//! harmless ones (see `request.rs`).
 
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
@@ -24,7 +24,7 @@ use crate::model::redirect_chain::{Hop, RedirectChain};
 use crate::model::row::{MAX_URL_BYTES, Row, RowBody};
 use crate::model::url_user::without_user;
 
-/// Of a row, the URLs of redirects that are kept: all rows in flight have them in memory.
+/// The most bytes of kept redirect URLs of a row: all rows in flight hold them in memory.
 const MAX_KEPT_BYTES: usize = 128 * 1024;
 
 /// Which redirects are followed.
@@ -34,15 +34,15 @@ pub struct Redirects {
     max: u32,
     keep: bool,
     cookies: bool,
-    /// The run's requests have a body, unless a row says otherwise.
+    /// The run's requests have a body, unless a row overrides it.
     has_body: bool,
     /// `None`: a redirect may lead to any origin.
-    bound: Option<Arc<Bound>>,
+    restriction: Option<Arc<Restriction>>,
 }
 
-/// A request whose redirects may lead to few origins only.
+/// A request whose redirects may lead only to some origins.
 #[derive(Debug, PartialEq, Eq)]
-struct Bound {
+struct Restriction {
     from: Origin,
     method: Box<str>,
     has_body: bool,
@@ -58,30 +58,31 @@ impl Redirects {
             keep: *keep_redirects,
             cookies: *cookies,
             has_body: options.body_bytes() > 0,
-            bound: None,
+            restriction: None,
         }
     }
 
-    /// Follows none.
+    /// Returns a policy that follows no redirect.
     pub fn none() -> Self {
         Self { policy: RedirectPolicy::None, max: 0, ..Self::of_robots() }
     }
 
-    /// Of robots.txt (RFC 9309 section 2.3.1.2).
+    /// Returns the policy for robots.txt (RFC 9309 section 2.3.1.2).
     pub fn of_robots() -> Self {
         let policy = RedirectPolicy::Follow;
-        Self { policy, max: 5, keep: false, cookies: false, has_body: false, bound: None }
+        Self { policy, max: 5, keep: false, cookies: false, has_body: false, restriction: None }
     }
 
-    /// As they are followed for this row, which is requested with `method` now.
+    /// Returns the policy for the redirects of this row, whose request has the method `method`.
     #[must_use]
     pub fn of(&self, row: &Row, method: &str) -> Self {
         let policy = self.policy_of(row);
         let has_body = self.sends_body(row);
-        let is_bound = policy == RedirectPolicy::SameOrigin || has_body;
-        let from = if is_bound { target::parse(row.target()).ok() } else { None };
-        let bound = from.map(|from| Arc::new(Bound { from: from.origin, method: method.into(), has_body, policy }));
-        Self { policy, bound, ..self.clone() }
+        let is_restricted = policy == RedirectPolicy::SameOrigin || has_body;
+        let from = if is_restricted { target::parse(row.target()).ok() } else { None };
+        let restriction =
+            from.map(|from| Arc::new(Restriction { from: from.origin, method: method.into(), has_body, policy }));
+        Self { policy, restriction, ..self.clone() }
     }
 
     fn policy_of(&self, row: &Row) -> RedirectPolicy {
@@ -89,30 +90,30 @@ impl Redirects {
     }
 
     fn sends_body(&self, row: &Row) -> bool {
-        let has_lost_it = row.chain().is_some_and(|chain| chain.method.is_some());
+        let has_lost_body = row.chain().is_some_and(|chain| chain.method.is_some());
         let own = row.extra.as_ref().and_then(|extra| extra.body.as_ref());
-        !has_lost_it && own.map_or(self.has_body, |body| !matches!(body, RowBody::Bytes(bytes) if bytes.is_empty()))
+        !has_lost_body && own.map_or(self.has_body, |body| !matches!(body, RowBody::Bytes(bytes) if bytes.is_empty()))
     }
 
-    /// Whether a response to this row with this status may be a redirect that is followed.
-    pub fn may_lead_on(&self, row: &Row, status: u16) -> bool {
+    /// Returns whether a response to this row with this status may be a redirect that is followed.
+    pub fn may_follow(&self, row: &Row, status: u16) -> bool {
         is_redirect(status) && self.policy_of(row) != RedirectPolicy::None
     }
 
-    /// Whether this response is followed.
-    pub fn lead_on(&self, status: u16, headers: &Headers) -> bool {
+    /// Returns whether this response is a redirect that is followed.
+    pub fn follows(&self, status: u16, headers: &Headers) -> bool {
         is_redirect(status)
             && self.policy != RedirectPolicy::None
             && locations(headers)
                 .next()
-                .is_some_and(|location| self.bound.as_ref().is_none_or(|bound| bound.allows(status, location)))
+                .is_some_and(|location| self.restriction.as_ref().is_none_or(|it| it.allows(status, location)))
     }
 
-    /// Returns where a response redirects to; `None`: nowhere, it is the row's response. `method` is that of its request, and
-    /// `is_outside` tells whether the server has a public address.
+    /// Returns the redirect chain extended by a response; `None`: the response is not followed, but is the row's response.
+    /// `method` is the method of its request; `is_outside`: the server has a public address.
     ///
     /// # Errors
-    /// `protocol`: that is no place where one could go. `redirect_loop`, `too_many_redirects`.
+    /// `protocol`: the location can't be requested. `redirect_loop`, `too_many_redirects`.
     pub fn follow(
         &self,
         row: &Row,
@@ -121,47 +122,47 @@ impl Redirects {
         is_outside: bool,
         now: SystemTime,
     ) -> Result<Option<Box<RedirectChain>>, Failure> {
-        if !self.lead_on(status, headers) {
+        if !self.follows(status, headers) {
             return Ok(None);
         }
         let location = location(headers)?;
-        let trouble = |what: &str| broken(Reason::new(what.to_owned()), location);
-        let mut base = Url::parse(row.target()).map_err(|_| trouble("the redirect has no base"))?;
+        let invalid = |what: &str| invalid_location(Reason::new(what.to_owned()), location);
+        let mut base = Url::parse(row.target()).map_err(|_| invalid("the redirect has no base"))?;
         let mut url =
-            base.join(&text(location)).map_err(|error| trouble(&format!("the redirect leads to no URL: {error}")))?;
+            base.join(&text(location)).map_err(|error| invalid(&format!("the redirect leads to no URL: {error}")))?;
         if !is_http(&url) {
-            return Err(trouble("the redirect leads to a URL that is neither http nor https"));
+            return Err(invalid("the redirect leads to a URL that is neither http nor https"));
         }
         url.set_fragment(None);
         if url.as_str().len() > MAX_URL_BYTES {
-            return Err(trouble(&format!("the redirect leads to a URL of more than {MAX_URL_BYTES} bytes")));
+            return Err(invalid(&format!("the redirect leads to a URL of more than {MAX_URL_BYTES} bytes")));
         }
-        let there = target::parse(url.as_str())
-            .map_err(|reason| trouble(&format!("the redirect leads to no URL: {reason}")))?;
-        let here = target::parse(row.target()).map_err(|reason| broken(reason, location))?;
+        let to = target::parse(url.as_str())
+            .map_err(|reason| invalid(&format!("the redirect leads to no URL: {reason}")))?;
+        let from = target::parse(row.target()).map_err(|reason| invalid_location(reason, location))?;
         let mut chain = row.chain().cloned().unwrap_or_default();
         chain.count += 1;
         chain.from_outside |= is_outside;
         if chain.visited.is_empty() {
             base.set_fragment(None);
-            chain.visited.push(fingerprint(method, &base, &here, &chain));
+            chain.visited.push(fingerprint(method, &base, &from, &chain));
         }
         if self.cookies {
             for set in headers.get_all("set-cookie") {
-                cookies::take(&mut chain.cookies, set, &here.origin, here.path.path(), now);
+                cookies::store(&mut chain.cookies, set, &from.origin, from.path.path(), now);
             }
         }
         let shown_url = without_user(url.as_str()).into_owned();
         if self.keep {
             chain.hops.push(Hop { status, location: shown_url.as_str().into() });
         }
-        if there.origin == here.origin && url.username().is_empty() && url.password().is_none() {
-            // The user of a URL is the user of its origin.
+        if to.origin == from.origin && url.username().is_empty() && url.password().is_none() {
+            // The credentials of a URL are for its whole origin.
             let _ = url.set_username(base.username()).and_then(|()| url.set_password(base.password()));
         }
-        chain.is_foreign |= there.origin != here.origin;
+        chain.is_foreign |= to.origin != from.origin;
         let changed = changed_method(status, method);
-        let request = fingerprint(changed.as_ref().map_or(method, Method::as_str), &url, &there, &chain);
+        let request = fingerprint(changed.as_ref().map_or(method, Method::as_str), &url, &to, &chain);
         if chain.visited.contains(&request) {
             let reason = Reason::new("the redirect leads back to a request that was made before").with(shown_url);
             return Err(Failure::new(ErrorKind::RedirectLoop, reason).lasting());
@@ -190,8 +191,9 @@ fn is_redirect(status: u16) -> bool {
     matches!(status, 301 | 302 | 303 | 307 | 308)
 }
 
-impl Bound {
-    /// Whether the request may go on to this location. One that is no URL is for [`Redirects::follow`] to refuse.
+impl Restriction {
+    /// Returns whether the request may be redirected to this location. An invalid one is allowed: [`Redirects::follow`]
+    /// refuses it.
     fn allows(&self, status: u16, location: &[u8]) -> bool {
         let from = &self.from;
         let base = Url::parse(&format!("{from}/"));
@@ -207,18 +209,18 @@ fn is_http(url: &Url) -> bool {
     matches!(url.scheme(), "http" | "https")
 }
 
-/// A request as a loop is recognised by it: its method, its URL and the cookies that servers have set.
-fn fingerprint(method: &str, url: &Url, there: &Target, chain: &RedirectChain) -> u64 {
+/// Returns a hash of a request by which loops are detected: of its method, its URL and the cookies that servers have set.
+fn fingerprint(method: &str, url: &Url, target: &Target, chain: &RedirectChain) -> u64 {
     let mut hasher = DefaultHasher::new();
-    let cookies = cookies::header(&chain.cookies, &there.origin, there.path.path());
+    let cookies = cookies::header(&chain.cookies, &target.origin, target.path.path());
     (method, url.as_str(), cookies.as_ref().map(HeaderValue::as_bytes)).hash(&mut hasher);
     hasher.finish()
 }
 
-/// The method of the next request, where it is not that of the last one; then it has no body either.
+/// Returns the method of the next request if it differs from the last one; then the request has no body either.
 fn changed_method(status: u16, method: &str) -> Option<Method> {
     match (status, method) {
-        // Forbidden by the letter and done by all (RFC 9110 section 15.4.2).
+        // RFC 9110 section 15.4.2 tolerates this, because all clients do so.
         (301..=303, "POST") => Some(Method::GET),
         (303, method) => (!matches!(method, "GET" | "HEAD")).then_some(Method::GET),
         _ => None,
@@ -229,7 +231,7 @@ fn locations(headers: &Headers) -> impl Iterator<Item = &[u8]> {
     headers.get_all("location").map(<[u8]>::trim_ascii).filter(|location| !location.is_empty())
 }
 
-/// What the header says, which may be there more than once if it says the same.
+/// Returns the value of the header. It may be repeated with the same value.
 fn location(headers: &Headers) -> Result<&[u8], Failure> {
     let mut all = headers.get_all("location").map(<[u8]>::trim_ascii);
     let first = all.next().unwrap_or_default();
@@ -245,7 +247,7 @@ fn location(headers: &Headers) -> Result<&[u8], Failure> {
     }
 }
 
-/// Bytes that are no UTF-8 are those of a path, as browsers take them.
+/// Returns the location as text. Bytes that are not UTF-8 are percent-encoded, as browsers do in a path.
 fn text(location: &[u8]) -> String {
     match std::str::from_utf8(location) {
         Ok(text) => text.to_owned(),
@@ -256,11 +258,11 @@ fn text(location: &[u8]) -> String {
     }
 }
 
-fn broken(reason: Reason, location: &[u8]) -> Failure {
+fn invalid_location(reason: Reason, location: &[u8]) -> Failure {
     Failure::new(ErrorKind::Protocol, reason.with(without_credentials(location)))
 }
 
-/// As a person is shown it, without `user:password@`.
+/// Returns the location as it is shown to the user, without `user:password@`.
 fn without_credentials(location: &[u8]) -> String {
     shown(without_user(&String::from_utf8_lossy(location)).as_bytes())
 }

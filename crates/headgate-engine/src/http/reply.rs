@@ -1,11 +1,10 @@
-//! What an exchange came to, over whichever version of HTTP.
+//! The result of an exchange, for all versions of HTTP.
 
 use std::sync::Arc;
 use std::time::Instant;
 
-use http::Method;
-
 use crate::http::h1::head::Head;
+use crate::http::method::is_idempotent;
 use crate::http::redirect::Redirects;
 use crate::http::response_timeouts::ResponseTimeouts;
 use crate::http::save::claim;
@@ -18,12 +17,12 @@ use crate::model::reason::Reason;
 
 pub const PARTIAL_CONTENT: u16 = 206;
 
-/// What bounds a response, and what is wanted of it.
+/// The bounds of a response, and how much of it is wanted.
 #[derive(Debug, Clone)]
 pub struct ResponseLimits {
-    /// For the body as received, and again as decoded.
+    /// The bound of the body, both as received and as decoded.
     pub max_body_bytes: u64,
-    /// A longer body is cut off there, and not refused.
+    /// A longer body is cut off instead of refused.
     pub truncate_body: bool,
     /// Bodies are not read.
     pub no_body: bool,
@@ -32,12 +31,12 @@ pub struct ResponseLimits {
     pub timeouts: ResponseTimeouts,
     pub redirects: Redirects,
     pub memory: MemoryBudget,
-    /// What saves bodies, if they are not kept.
+    /// Saves bodies to files, if they are not kept in memory.
     pub saver: Option<Arc<Saver>>,
 }
 
 impl ResponseLimits {
-    /// `memory`: what bodies draw on.
+    /// `memory`: the budget of the bodies.
     pub fn new(request: &RequestOptions, memory: MemoryBudget) -> Self {
         Self {
             max_body_bytes: request.max_body_bytes,
@@ -52,30 +51,30 @@ impl ResponseLimits {
     }
 }
 
-/// A response, whose body may have failed after its head had come.
+/// A response; its body may have failed after its head.
 #[derive(Debug)]
 pub struct Reply {
     pub head: Head,
-    /// What was set aside for the head.
+    /// The reservation of the head.
     pub memory: Reservation,
     pub first_byte: Instant,
-    /// As far as it came; `None`: none was read.
+    /// The received part of the body; `None`: the body was not read.
     pub body: Option<Body>,
-    /// The content codings that `body` still has.
+    /// The content encodings that `body` still has.
     pub body_encoding: Option<Box<str>>,
-    /// `body` is the beginning of a longer one.
+    /// `body` is the beginning of a longer body.
     pub truncated: bool,
-    /// As received, before decoding.
+    /// The length of the body as received, before decoding.
     pub body_bytes: u64,
-    /// The file that has it in place of `body`.
+    /// The file that holds the body instead of `body`.
     pub saved: Option<claim::Outcome>,
-    /// Why the response is not whole.
+    /// Why the response is incomplete.
     pub failure: Option<Failure>,
     /// The connection can take another request.
     pub reusable: bool,
 }
 
-/// A response, and what of its exchange is still to come where its body is handed out as it comes.
+/// A response, with its open exchange if the caller reads the body in pieces.
 #[derive(Debug)]
 pub struct Replied<T> {
     pub reply: Reply,
@@ -83,7 +82,7 @@ pub struct Replied<T> {
 }
 
 impl Reply {
-    /// Of a body that is handed out as it comes: none of it is here.
+    /// Returns a reply without a body.
     pub fn headed(head: Head, memory: Reservation, first_byte: Instant) -> Self {
         Self {
             head,
@@ -100,23 +99,24 @@ impl Reply {
     }
 }
 
-/// There was no response.
+/// Why there was no response.
 #[derive(Debug)]
 pub struct NoReply {
     pub failure: Failure,
-    /// No byte of the request was written, or the server has said that it did nothing with it.
+    /// No byte of the request was written, or the server has reported that it did not process the request.
     pub unsent: bool,
-    /// The connection ended with no byte of a response.
+    /// The connection ended before the first byte of a response.
     pub silent: bool,
 }
 
 impl NoReply {
-    /// There was no connection to send it on.
+    /// Returns the value for a request that had no connection.
     pub fn unsent() -> Self {
         Self { failure: Failure::new(ErrorKind::Closed, "the connection has gone"), unsent: true, silent: true }
     }
 
-    /// Why there is none, of a request that isn't sent again, perhaps on a connection that had been used before.
+    /// Returns the failure of a request that isn't resent. It mentions that the connection was not new, if that may be the
+    /// cause.
     #[must_use]
     pub fn failure_on(self, new_connection: bool) -> Failure {
         if new_connection || !self.silent {
@@ -127,13 +127,12 @@ impl NoReply {
         Failure { reason: Reason { message: message.into(), detail }, ..self.failure }
     }
 
-    /// Whether the request may be sent once more, on a new connection.
+    /// Returns whether the request may be resent on a new connection.
     ///
-    /// A server may close an idle connection at the very moment a request goes out on it. So if the connection was used before,
-    /// a request that had no byte of an answer is sent again if none of it was written, or if its method is idempotent
-    /// (RFC 9110 section 9.2.2, RFC 9112 section 9.3.1); that is no other attempt.
-    pub fn may_be_sent_again(&self, method: &str) -> bool {
-        let is_idempotent = || Method::from_bytes(method.as_bytes()).is_ok_and(|method| method.is_idempotent());
-        self.unsent || self.silent && is_idempotent()
+    /// A server may close an idle connection at the very moment a request is written to it. So if no byte of a response came
+    /// on a connection that was used before, a request is resent in two cases: none of it was written, or its method is
+    /// idempotent. See RFC 9110 section 9.2.2 and RFC 9112 section 9.3.1. A resend does not count as another attempt.
+    pub fn may_resend(&self, method: &str) -> bool {
+        self.unsent || self.silent && is_idempotent(method)
     }
 }

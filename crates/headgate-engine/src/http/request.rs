@@ -1,8 +1,8 @@
-//! From a row and the run's defaults to a request that can be sent, or to the reason why not.
+//! Builds the request of a row from the row and the run's defaults.
 //!
-//! Most rows of a run differ in their path alone: then the headers are one block of bytes, made once for each site. Where a
-//! row has headers of its own, they are merged as the request is written, and not before: until then it is known which
-//! are the run's and which the row's, and another host can be sent fewer of them.
+//! Most rows of a run differ only in their path: then the headers are one block of bytes, built once for each site. Headers of
+//! a row are merged with the run's only when the request is written. Until then both are separate, so that fewer of them can
+//! be sent to another host.
 
 use std::borrow::Cow;
 use std::rc::Rc;
@@ -14,56 +14,56 @@ use http::uri::PathAndQuery;
 use http::{HeaderValue, Method};
 
 use crate::http::cookies;
-use crate::http::defaults::{Defaults, HeaderScope, OURS, is_harmless, is_of_body};
+use crate::http::defaults::{Defaults, HeaderScope, RESERVED_HEADERS, is_body_header, is_harmless};
 use crate::http::dial::transport::RouteKey;
 use crate::http::header_lines::{HeaderLine, checked, contains, replaced};
 use crate::http::idempotency_key::{IDEMPOTENCY_KEY, KeySalt};
 use crate::http::method;
 use crate::http::pool::Route;
-use crate::http::sent_body::{Rest, SentBody, end_head};
-use crate::http::site::{Found, Site, SiteMaker, Sites};
+use crate::http::sent_body::{BodyRest, SentBody, end_head};
+use crate::http::site::{Site, SiteMaker, SiteMatch, Sites};
 use crate::model::error::{ErrorKind, Failure};
 use crate::model::origin::Origin;
 use crate::model::reason::Reason;
 use crate::model::row::Row;
 
-/// A body up to this size is sent in one write with its head.
+/// A body of at most this size is written together with its head.
 const JOINED_BODY_BYTES: usize = 32 * 1024;
 
 /// A request that can be sent.
 #[derive(Debug)]
-struct Prepared {
+struct PreparedRequest {
     site: Rc<Site>,
     method: Method,
     path: PathAndQuery,
-    /// Where it is sent with others than the site's.
+    /// The headers, if they differ from those of the site.
     own_headers: Option<Box<OwnHeaders>>,
-    /// Neither the run nor the row says what the body is.
+    /// Neither the run nor the row has a header with the body's media type.
     is_untyped: bool,
-    /// What its key follows from, if it is to have one.
+    /// The salt and the row of the idempotency key, if the request gets one.
     key: Option<(KeySalt, u64)>,
     body: SentBody,
 }
 
-/// What a row adds to the headers of its run, or has in place of them.
+/// The headers of a row that differ from those of its run.
 #[derive(Debug, Clone)]
 struct OwnHeaders {
     defaults: Rc<Defaults>,
-    /// From the URL; the run's own `authorization` comes before it.
+    /// The credentials of the URL, unless the run or the row has an `authorization` header.
     authorization: Option<HeaderValue>,
-    /// In the row's order; they replace what there is of their names.
+    /// The row's own headers, in its order; they replace headers of the run with the same names.
     row: Vec<HeaderLine>,
     scope: HeaderScope,
-    /// A redirect has taken the body.
+    /// A redirect has removed the body.
     is_bodiless: bool,
-    /// What servers have set on the way.
+    /// Cookies that servers have set along the redirect chain.
     cookies: Option<HeaderValue>,
 }
 
 impl OwnHeaders {
     fn lines(&self, origin: &Origin) -> Vec<HeaderLine> {
         let mut lines = replaced(&self.defaults.headers_to(origin, self.scope), &self.row);
-        lines.retain(|line| !(self.is_bodiless && is_of_body(&line.name)));
+        lines.retain(|line| !(self.is_bodiless && is_body_header(&line.name)));
         if let Some(authorization) = self.authorization.as_ref().filter(|_| !contains(&lines, &AUTHORIZATION)) {
             lines.push(HeaderLine::new(AUTHORIZATION, authorization.clone()));
         }
@@ -74,8 +74,8 @@ impl OwnHeaders {
     }
 }
 
-impl Prepared {
-    /// Appends everything before the body, as it goes on the wire (RFC 9112 section 3).
+impl PreparedRequest {
+    /// Appends the head of the request (RFC 9112 section 3).
     fn write_head(&self, wire: &mut Vec<u8>) {
         write_begin(&self.method, wire);
         wire.extend_from_slice(self.path.as_str().as_bytes());
@@ -91,7 +91,7 @@ impl Prepared {
     }
 }
 
-/// What stands between the path and the headers.
+/// The text between the path and the headers.
 const AFTER_PATH: &[u8] = b" HTTP/1.1\r\n";
 
 fn write_begin(method: &Method, wire: &mut Vec<u8>) {
@@ -100,13 +100,13 @@ fn write_begin(method: &Method, wire: &mut Vec<u8>) {
 }
 
 fn write_end(method: &Method, body: &SentBody, is_untyped: bool, wire: &mut Vec<u8>) {
-    body.said(method, is_untyped).for_each(|line| line.write(wire));
+    body.headers(method, is_untyped).for_each(|line| line.write(wire));
     if body.files.is_some() {
-        // Who looks at them ends the head.
+        // The caller ends the head once the length of the files is known.
         return;
     }
     let body = &body.bytes;
-    // The length of no body is told where a body would have a meaning (RFC 9110 section 8.6).
+    // Without a body, its length is sent only with methods that define a meaning for a body (RFC 9110 section 8.6).
     if !body.is_empty() || matches!(*method, Method::POST | Method::PUT | Method::PATCH) {
         end_head(body.len() as u64, wire);
     } else {
@@ -114,14 +114,14 @@ fn write_end(method: &Method, body: &SentBody, is_untyped: bool, wire: &mut Vec<
     }
 }
 
-/// Makes requests of a run's rows. One for each worker, because it remembers the hosts that they go to.
+/// Builds the requests of a run's rows. Each worker has its own, because it caches the sites of the rows.
 #[derive(Debug)]
 pub struct Preparer {
     defaults: Rc<Defaults>,
-    /// Where a row is a URL and nothing else: what goes before the path, and what goes behind the headers.
+    /// The parts of a request before the path and after the headers, for rows that consist of a URL only.
     plain: (Box<[u8]>, Box<[u8]>),
     sites: Sites,
-    /// Where redirects have led rows that left their origin: connections are made there without the client certificate.
+    /// The sites of redirects to other origins: their connections use no client certificate.
     foreign_sites: Sites,
 }
 
@@ -138,7 +138,7 @@ impl Preparer {
         Self { defaults: Rc::new(defaults), plain: (begin.into(), end.into()), sites: Sites::new(sites), foreign_sites }
     }
 
-    /// The route to an origin that no redirect has led to.
+    /// Returns the key of the route to an origin, for rows that were not redirected there.
     pub fn route_key(&self, origin: Origin) -> RouteKey {
         self.sites.route_key(origin)
     }
@@ -148,12 +148,12 @@ impl Preparer {
         self.defaults.has_idempotency_key(row)
     }
 
-    /// Puts a row's request together in `wire`, but for a body that is too long for that, or in files: where it goes, and that
-    /// body. Mostly copies what lies there, and takes no memory.
+    /// Writes a row's request to `wire`, except a body that is too long for it or in files. Returns the site, and the rest of
+    /// the body. Mostly copies existing bytes, and allocates nothing.
     ///
     /// # Errors
-    /// `invalid_request`: the row's defect, or what of it can't be sent.
-    pub fn write(&mut self, row: &Row, wire: &mut Vec<u8>) -> Result<(Rc<Site>, Rest), Failure> {
+    /// `invalid_request`: the row is defective, or can't be sent.
+    pub fn write(&mut self, row: &Row, wire: &mut Vec<u8>) -> Result<(Rc<Site>, BodyRest), Failure> {
         wire.clear();
         let is_plain = row.chain().is_none() && row.extra.as_ref().is_none_or(|extra| extra.has_only_own_url());
         if is_plain
@@ -168,26 +168,26 @@ impl Preparer {
                 salt.write_line(row.ordinal, wire);
             }
             wire.extend_from_slice(end);
-            return Ok((site.clone(), Rest::Bytes(Bytes::new())));
+            return Ok((site.clone(), BodyRest::Bytes(Bytes::new())));
         }
         let prepared = self.prepare(row)?;
         prepared.write_head(wire);
-        let Prepared { site, body: SentBody { bytes: mut body, files, .. }, .. } = prepared;
+        let PreparedRequest { site, body: SentBody { bytes: mut body, files, .. }, .. } = prepared;
         if let Some(files) = files {
-            return Ok((site, Rest::Files(files)));
+            return Ok((site, BodyRest::Files(files)));
         }
         if body.len() <= JOINED_BODY_BYTES {
             wire.extend_from_slice(&std::mem::take(&mut body));
         }
-        Ok((site, Rest::Bytes(body)))
+        Ok((site, BodyRest::Bytes(body)))
     }
 
-    /// The name of the host that a row goes to, as limits know it. `None`: it leads to none.
+    /// Returns the key of a row's host in limits; `None`: the row has no valid URL.
     pub fn limit_key(&mut self, row: &Row) -> Option<Cow<'_, str>> {
         self.sites.limit_key(row.target())
     }
 
-    /// When the host that a row goes to last responded, as far as the engine knows.
+    /// Returns when the host of a row last responded, if the engine knows it.
     pub fn responded_at(&mut self, row: &Row) -> Option<Instant> {
         self.sites.host(row.target())?.responded_at()
     }
@@ -197,16 +197,16 @@ impl Preparer {
         self.sites.route(origin)
     }
 
-    /// Whether sending a row's request twice has the effect of sending it once.
+    /// Returns whether the method of a row is idempotent.
     pub fn is_idempotent(&self, row: &Row) -> bool {
         method::is_idempotent(self.defaults.methods.name(row))
     }
 
-    fn prepare(&mut self, row: &Row) -> Result<Prepared, Failure> {
+    fn prepare(&mut self, row: &Row) -> Result<PreparedRequest, Failure> {
         self.try_prepare(row).map_err(|reason| Failure::new(ErrorKind::InvalidRequest, reason))
     }
 
-    fn try_prepare(&mut self, row: &Row) -> Result<Prepared, Reason> {
+    fn try_prepare(&mut self, row: &Row) -> Result<PreparedRequest, Reason> {
         let extra = row.extra.as_deref();
         if let Some(defect) = extra.and_then(|extra| extra.defect.as_ref()) {
             return Err(defect.clone());
@@ -214,7 +214,8 @@ impl Preparer {
         let chain = row.chain();
         let is_foreign = chain.is_some_and(|chain| chain.is_foreign);
         let sites = if is_foreign { &mut self.foreign_sites } else { &mut self.sites };
-        let Found { site, path, authorization } = sites.find(row.target(), |origin| self.defaults.lines_to(origin))?;
+        let SiteMatch { site, path, authorization } =
+            sites.find(row.target(), |origin| self.defaults.lines_to(origin))?;
         let scope = match site.gets_credentials {
             _ if is_foreign => HeaderScope::Harmless,
             true => HeaderScope::All,
@@ -226,7 +227,7 @@ impl Preparer {
         let own = extra.into_iter().flat_map(|extra| &extra.headers).map(|(name, value)| (&**name, &**value));
         let credentials = extra.into_iter().flat_map(|extra| &extra.credentials).filter(|_| scope == HeaderScope::All);
         let credentials = credentials.map(|(name, value)| (&**name, &**value.expose()));
-        let mut own = without_ours(checked(own.chain(credentials))?);
+        let mut own = without_reserved(checked(own.chain(credentials))?);
         if is_foreign {
             own.retain(|line| is_harmless(&line.name) && !self.defaults.is_credential(&line.name));
         }
@@ -239,7 +240,7 @@ impl Preparer {
             None => self.defaults.body.clone(),
         };
         let is_bodiless = has_lost_body || is_foreign && body.bytes.is_empty() && body.files.is_none();
-        let brings_key = contains(&own, &IDEMPOTENCY_KEY);
+        let has_key = contains(&own, &IDEMPOTENCY_KEY);
         let is_untyped = self.defaults.is_untyped() && !contains(&own, &CONTENT_TYPE);
         let is_own = !own.is_empty() || authorization.is_some() || chain.is_some();
         let own_headers = is_own.then(|| {
@@ -252,22 +253,22 @@ impl Preparer {
                 cookies: chain.and_then(|chain| cookies::header(&chain.cookies, &site.route.key.origin, path.path())),
             })
         });
-        Ok(Prepared {
+        Ok(PreparedRequest {
             site,
             method: own_method.unwrap_or_else(|| self.defaults.methods.of_row(extra).clone()),
             path,
             is_untyped,
             own_headers,
-            key: self.defaults.keys.filter(|_| !brings_key).map(|salt| (salt, row.ordinal)),
+            key: self.defaults.keys.filter(|_| !has_key).map(|salt| (salt, row.ordinal)),
             body,
         })
     }
 }
 
-/// What of a row's headers is sent. How the body is delimited and how long the connection lives is decided here: a header that
-/// contradicts it would let a request be smuggled. Tables of recorded requests have them, so they are left out and not refused.
-fn without_ours(mut lines: Vec<HeaderLine>) -> Vec<HeaderLine> {
-    lines.retain(|line| !OURS.contains(&line.name));
+/// Removes headers that only headgate sets: those that delimit the body, or close the connection. A contradicting header would
+/// allow request smuggling. Tables of recorded requests have such headers, so they are removed and not refused.
+fn without_reserved(mut lines: Vec<HeaderLine>) -> Vec<HeaderLine> {
+    lines.retain(|line| !RESERVED_HEADERS.contains(&line.name));
     lines
 }
 

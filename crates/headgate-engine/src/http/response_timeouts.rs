@@ -1,7 +1,6 @@
-//! How long a server may keep an exchange waiting, beside the time for the whole attempt.
+//! The first-byte and idle timeouts of an exchange, beside the timeout of the whole attempt.
 //!
-//! Pure: who makes an exchange says how far it has come and when it last moved, and has its lane's `Deadline` watch what
-//! follows from that.
+//! Pure: the exchange passes its phase and when it last moved, and has its lane's `Deadline` observe the resulting limit.
 
 use std::time::{Duration, Instant};
 
@@ -9,27 +8,27 @@ use crate::model::error::{ErrorKind, Failure};
 use crate::model::message::OptionName;
 use crate::model::options::RequestOptions;
 
-/// How far an exchange has come.
+/// The phase of an exchange.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Progress {
-    /// The request is not written whole.
+pub enum ExchangePhase {
+    /// The request is not completely written.
     Sending,
-    /// It is, and no byte of an answer has come.
+    /// The request is written, and no byte of a response has come.
     Waiting,
-    /// Some of the answer has come.
+    /// Some of the response has come.
     Receiving,
 }
 
-/// What a run's servers are given.
+/// The timeouts of a run's responses.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ResponseTimeouts {
-    /// From the end of the request to the first byte of the answer.
+    /// The timeout from the end of the request to the first byte of the response.
     pub first_byte: Option<Duration>,
-    /// Between two reads or writes; also for the first byte, where nothing else is said of it.
+    /// The timeout between two reads or writes; also for the first byte, unless `first_byte` is set.
     pub idle: Option<Duration>,
 }
 
-/// When it ends unless something happens, and the option that says so.
+/// The time at which an exchange times out unless it makes progress, and the option that sets this timeout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limit {
     pub at: Instant,
@@ -41,23 +40,23 @@ impl ResponseTimeouts {
         Self { first_byte: request.first_byte_timeout, idle: request.idle_timeout }
     }
 
-    /// Whether it ever ends.
+    /// Returns whether there is any timeout.
     pub fn is_bounded(&self) -> bool {
         self.first_byte.is_some() || self.idle.is_some()
     }
 
-    /// Until when an exchange is waited for that came so far, and moved last at `moved`.
-    pub fn limit(&self, progress: Progress, moved: Instant) -> Option<Limit> {
-        let (time, option) = match (progress, self.first_byte) {
-            (Progress::Waiting, Some(time)) => (time, OptionName::FirstByteTimeoutS),
+    /// Returns when an exchange in this phase, which last moved at `moved`, times out.
+    pub fn limit(&self, phase: ExchangePhase, moved: Instant) -> Option<Limit> {
+        let (time, option) = match (phase, self.first_byte) {
+            (ExchangePhase::Waiting, Some(time)) => (time, OptionName::FirstByteTimeoutS),
             _ => (self.idle?, OptionName::IdleTimeoutS),
         };
         Some(Limit { at: moved + time, option })
     }
 }
 
-/// Why an exchange ended at the time that `option` sets; `is_sending`: there was more of the request to be sent, and nothing of
-/// an answer; `has_head`: the head of one.
+/// Returns the failure of an exchange that timed out by `option`. `is_sending`: the request was not completely written, and no
+/// byte of a response had come; `has_head`: the head of the response had come.
 pub fn timed_out(option: OptionName, is_sending: bool, has_head: bool) -> Failure {
     let message = match option {
         OptionName::FirstByteTimeoutS => "the first byte of an answer did not come in time",
@@ -72,8 +71,9 @@ pub fn timed_out(option: OptionName, is_sending: bool, has_head: bool) -> Failur
     Failure::new(ErrorKind::Timeout, message).with_option(option)
 }
 
-/// Why a body ended that was taken while it came, at the time that `option` sets for its next piece.
-pub fn came_no_more(option: OptionName) -> Failure {
+/// Returns the failure of a body whose caller reads it in pieces, and whose next piece did not come within the timeout of
+/// `option`.
+pub fn piece_timed_out(option: OptionName) -> Failure {
     Failure::new(ErrorKind::Timeout, "the body was not complete, and nothing came for too long").with_option(option)
 }
 
@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_byte_has_a_time_of_its_own_and_whatever_moves_has_the_other() {
+    fn the_first_byte_has_its_own_timeout_and_all_other_progress_the_idle_timeout() {
         let (first_byte, idle) = (Some(Duration::from_secs(60)), Some(Duration::from_secs(5)));
         let moved = Instant::now();
         for (expected, first_byte, idle) in [
@@ -92,10 +92,10 @@ mod tests {
             ([None, Some(60), None], first_byte, None),
         ] {
             let timeouts = ResponseTimeouts { first_byte, idle };
-            let limits = [Progress::Sending, Progress::Waiting, Progress::Receiving].map(|progress| {
-                let limit = timeouts.limit(progress, moved)?;
-                let its_own = progress == Progress::Waiting && first_byte.is_some();
-                let option = if its_own { OptionName::FirstByteTimeoutS } else { OptionName::IdleTimeoutS };
+            let limits = [ExchangePhase::Sending, ExchangePhase::Waiting, ExchangePhase::Receiving].map(|phase| {
+                let limit = timeouts.limit(phase, moved)?;
+                let is_first_byte = phase == ExchangePhase::Waiting && first_byte.is_some();
+                let option = if is_first_byte { OptionName::FirstByteTimeoutS } else { OptionName::IdleTimeoutS };
                 assert_eq!(option, limit.option);
                 Some((limit.at - moved).as_secs())
             });

@@ -1,60 +1,61 @@
-//! The rules of a robots.txt (RFC 9309 sections 2.1 and 2.2): which of them are for us, and which one decides a path.
+//! The rules of a robots.txt (RFC 9309 sections 2.1 and 2.2): parses those for one crawler, and matches paths.
 //!
 //! A file of 500 KiB can have 40,000 rules, and a path 64 KiB. Plain prefixes are found by binary search. A pattern with `*` is
-//! matched from left to right in time linear in the path, and a decision searches [`MAX_WORK`] bytes for patterns at most: a
-//! file and a path that need more are disallowed.
+//! matched from left to right in time linear in the path. A decision searches at most [`MAX_WORK`] bytes for patterns: a path
+//! that needs more is disallowed.
 
 use std::borrow::Cow;
 use std::cmp::Reverse;
 
 use memchr::memmem;
 
-/// How much of a file is read; the rest is ignored (RFC 9309 section 2.5: at least 500 KiB).
+/// The most bytes of a file that are read; the rest is ignored (RFC 9309 section 2.5: at least 500 KiB).
 pub(super) const MAX_BYTES: usize = 500 * 1024;
-/// UTF-8's, which a file may begin with.
+/// The byte order mark of UTF-8, with which a file may begin.
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
-/// How many bytes one decision searches for patterns: a path of 64 KiB for 1,000 of them, or one of 200 bytes for 300,000.
+/// The most bytes that one decision searches for patterns: a path of 64 KiB for 1,000 patterns, or one of 200 bytes for
+/// 300,000.
 const MAX_WORK: usize = 64 * 1024 * 1024;
-/// What the allocator adds to a text.
+/// The overhead of the allocator for each text.
 const ALLOCATED_BYTES: usize = 16;
 
-/// The rules of a file that are for one crawler.
+/// The rules of a file for one crawler.
 #[derive(Debug, Default)]
-pub struct Rules {
-    /// The one that wins first.
-    all: Box<[Rule]>,
-    /// Those that are plain prefixes, by their text.
+pub struct RobotsRules {
+    /// All rules, by descending priority.
+    all: Box<[RobotsRule]>,
+    /// Indexes of the plain prefixes, ordered by their text.
     plain: Box<[u32]>,
-    /// The others, the one that wins first.
+    /// Indexes of the patterns, by descending priority.
     patterns: Box<[u32]>,
 }
 
 #[derive(Debug)]
-struct Rule {
+struct RobotsRule {
     text: Box<str>,
     allows: bool,
 }
 
-impl Rules {
-    /// Reads those of a file that are for a crawler with this product token (section 2.2.1).
+impl RobotsRules {
+    /// Parses the rules of a file for a crawler with this product token (section 2.2.1).
     pub fn parse(file: &[u8], token: &str) -> Self {
         let file = file.strip_prefix(BYTE_ORDER_MARK).unwrap_or(file);
-        let is_named = lines(file).any(|(key, name)| key == Key::Agent && is_ours(name, token));
+        let is_named = lines(file).any(|(key, name)| key == Key::Agent && is_addressed(name, token));
         let (mut rules, mut in_agents, mut applies) = (Vec::new(), false, false);
         for (key, value) in lines(file) {
             if key == Key::Agent {
                 applies &= in_agents;
-                applies |= if is_named { is_ours(value, token) } else { value == b"*" };
-            } else if key != Key::OfGroup && applies && !value.is_empty() {
-                rules.push(Rule { text: normalized(value).into(), allows: key == Key::Allow });
+                applies |= if is_named { is_addressed(value, token) } else { value == b"*" };
+            } else if key != Key::Ignored && applies && !value.is_empty() {
+                rules.push(RobotsRule { text: normalized(value).into(), allows: key == Key::Allow });
             }
             in_agents = key == Key::Agent;
         }
         Self::new(rules)
     }
 
-    fn new(mut rules: Vec<Rule>) -> Self {
-        // The longest wins, and of those that are as long one that allows (section 2.2.2).
+    fn new(mut rules: Vec<RobotsRule>) -> Self {
+        // The longest rule wins, and of several with the same length one that allows (section 2.2.2).
         rules.sort_by(|one, other| one.text.cmp(&other.text).then(other.allows.cmp(&one.allows)));
         rules.dedup_by(|one, other| one.text == other.text);
         rules.sort_by_key(|rule| (Reverse(rule.text.len()), !rule.allows));
@@ -67,7 +68,7 @@ impl Rules {
         Self { plain: plain.into(), patterns: patterns.into(), all: rules.into() }
     }
 
-    /// Whether a path with its query may be fetched.
+    /// Returns whether a path with its query may be fetched.
     pub fn allow(&self, path: &str) -> bool {
         let path = normalized(path.as_bytes());
         if path == "/robots.txt" || self.all.is_empty() {
@@ -87,18 +88,19 @@ impl Rules {
         self.all.get(plain as usize).is_none_or(|rule| rule.allows)
     }
 
-    /// Returns about how many steps it takes to decide this path.
+    /// Returns about how many steps matching this path takes.
     pub fn steps(&self, path: &str) -> usize {
         path.len() + self.patterns.len().saturating_mul(path.len()).min(MAX_WORK)
     }
 
-    /// About the memory that they take.
+    /// Returns about how many bytes of memory the rules take.
     pub fn bytes(&self) -> usize {
-        let texts: usize = self.all.iter().map(|rule| size_of::<Rule>() + ALLOCATED_BYTES + rule.text.len()).sum();
+        let texts: usize =
+            self.all.iter().map(|rule| size_of::<RobotsRule>() + ALLOCATED_BYTES + rule.text.len()).sum();
         texts + size_of_val(&*self.plain) + size_of_val(&*self.patterns)
     }
 
-    /// The longest plain rule that `path` begins with.
+    /// Returns the longest plain rule that `path` begins with.
     fn find_plain(&self, path: &str) -> Option<u32> {
         let text = |number: &u32| &*self.all[*number as usize].text;
         let (mut within, mut begin) = (&*self.plain, path);
@@ -108,7 +110,7 @@ impl Rules {
             if begin.starts_with(text(last)) {
                 return Some(*last);
             }
-            // A shorter one can only be a beginning of what both have in common.
+            // A shorter rule must be a prefix of what both have in common.
             let common = begin.bytes().zip(text(last).bytes()).take_while(|(one, other)| one == other).count();
             begin = &begin[..common];
         }
@@ -116,7 +118,7 @@ impl Rules {
 }
 
 /// Returns whether a path matches a pattern with `*`, or with `$` at its end; `work` grows by the bytes that are searched. The
-/// earliest place of each part leaves most room for the next, so no choice is tried twice.
+/// earliest match of each part leaves the most for the next part, so no backtracking is needed.
 fn matches(pattern: &[u8], path: &[u8], work: &mut usize) -> bool {
     let (text, is_anchored) = pattern.strip_suffix(b"$").map_or((pattern, false), |text| (text, true));
     let mut parts = text.split(|byte| *byte == b'*');
@@ -131,17 +133,17 @@ fn matches(pattern: &[u8], path: &[u8], work: &mut usize) -> bool {
     if is_anchored { rest.ends_with(last) } else { memmem::find(rest, last).is_some() }
 }
 
-/// What a line says by its key.
+/// The key of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Key {
     Agent,
     Allow,
     Disallow,
-    /// It ends the names of a group, and says nothing that matters here.
-    OfGroup,
+    /// An ignored rule, which ends the user agents of a group.
+    Ignored,
 }
 
-/// With the misspellings that Google's parser takes.
+/// All keys, with the misspellings that Google's parser accepts.
 const KEYS: [(&str, Key); 15] = [
     ("user-agent", Key::Agent),
     ("user agent", Key::Agent),
@@ -155,12 +157,12 @@ const KEYS: [(&str, Key); 15] = [
     ("disalow", Key::Disallow),
     ("diasllow", Key::Disallow),
     ("disallaw", Key::Disallow),
-    ("crawl-delay", Key::OfGroup),
-    ("crawl delay", Key::OfGroup),
-    ("crawldelay", Key::OfGroup),
+    ("crawl-delay", Key::Ignored),
+    ("crawl delay", Key::Ignored),
+    ("crawldelay", Key::Ignored),
 ];
 
-/// Returns the lines of a file that say something, with their values; one that is cut off is none.
+/// Returns the keys and values of a file's lines, without unknown lines and without a last line that is cut off.
 fn lines(file: &[u8]) -> impl Iterator<Item = (Key, &[u8])> {
     let is_end = |byte: &u8| matches!(byte, b'\n' | b'\r' | 0);
     let whole = match file.get(..=MAX_BYTES) {
@@ -176,7 +178,7 @@ fn line_of(line: &[u8]) -> Option<(Key, &[u8])> {
     let (text, key) = KEYS.iter().find(|(text, _)| is_key(text))?;
     let rest = &line[text.len()..];
     let value = rest.trim_ascii_start();
-    // Behind the key is a colon, or at least white space.
+    // After the key comes a colon, or at least white space.
     let value = match value.strip_prefix(b":") {
         Some(value) => value,
         None if value.len() < rest.len() => value,
@@ -186,19 +188,19 @@ fn line_of(line: &[u8]) -> Option<(Key, &[u8])> {
     Some((*key, value.trim_ascii()))
 }
 
-/// Whether a group is for the product with this token: `headgate/1.0` is there what we call ourselves.
-fn is_ours(name: &[u8], token: &str) -> bool {
-    let length = name.iter().take_while(|byte| is_of_token(**byte)).count();
+/// Returns whether a user-agent line is for the product with this token: `headgate/1.0` is for `headgate`.
+fn is_addressed(name: &[u8], token: &str) -> bool {
+    let length = name.iter().take_while(|byte| is_token_byte(**byte)).count();
     length > 0 && name[..length].eq_ignore_ascii_case(token.as_bytes())
 }
 
-/// RFC 9309 section 2.2.1.
-pub(super) fn is_of_token(byte: u8) -> bool {
+/// Returns whether a byte may be in a product token (RFC 9309 section 2.2.1).
+pub(super) fn is_token_byte(byte: u8) -> bool {
     byte.is_ascii_alphabetic() || matches!(byte, b'-' | b'_')
 }
 
-/// A path or a pattern as they are compared (section 2.2.2): it begins with `/`, what need not be percent-encoded is not, and
-/// what must be is, with capitals.
+/// Returns a path or a pattern in normal form, in which they are compared (section 2.2.2). It begins with `/`, and only bytes
+/// that must be percent-encoded are, with capitals.
 fn normalized(text: &[u8]) -> Cow<'_, str> {
     let is_plain = |byte: u8| byte.is_ascii_graphic() && !b"\"<>`{}%".contains(&byte);
     if text.starts_with(b"/")
@@ -238,8 +240,8 @@ mod tests {
 
     use super::*;
 
-    fn of(lines: &str) -> Rules {
-        Rules::parse(format!("User-agent: *\n{lines}").as_bytes(), "headgate")
+    fn of(lines: &str) -> RobotsRules {
+        RobotsRules::parse(format!("User-agent: *\n{lines}").as_bytes(), "headgate")
     }
 
     fn rest(pattern: &[u8], path: &[u8], is_anchored: bool) -> bool {
@@ -250,7 +252,7 @@ mod tests {
         }
     }
 
-    /// As RFC 9309 says it, rule by rule.
+    /// Matches as RFC 9309 describes it, without optimizations.
     fn matches_by_the_rfc(pattern: &str, path: &str) -> bool {
         let (pattern, is_anchored) = match pattern.strip_suffix('$') {
             Some(pattern) => (pattern, true),
@@ -285,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_are_compared_as_they_are_meant() {
+    fn paths_are_compared_in_normal_form() {
         for (expected, rule, path) in [
             (false, "/%61", "/a"),
             (false, "/ä", "/%c3%a4"),
@@ -301,20 +303,20 @@ mod tests {
     }
 
     #[test]
-    fn of_a_file_500_kib_are_read_and_no_half_line_of_it() {
+    fn the_first_500_kib_of_a_file_are_read_without_a_cut_line() {
         let rule = "Disallow: /open\n";
-        for (expected, room) in [(false, rule.len()), (true, rule.len() - 2)] {
+        for (expected, left) in [(false, rule.len()), (true, rule.len() - 2)] {
             let begin = format!("User-agent: *\nDisallow: /private\n#{}\n", "x".repeat(MAX_BYTES));
-            let mut file = begin.as_bytes()[..MAX_BYTES - room - 1].to_vec();
+            let mut file = begin.as_bytes()[..MAX_BYTES - left - 1].to_vec();
             file.push(b'\n');
             file.extend(rule.bytes());
-            let rules = Rules::parse(&file, "headgate");
-            assert!(!rules.allow("/private"), "{room}");
-            assert_eq!(expected, rules.allow("/open"), "{room}");
+            let rules = RobotsRules::parse(&file, "headgate");
+            assert!(!rules.allow("/private"), "{left}");
+            assert_eq!(expected, rules.allow("/open"), "{left}");
         }
     }
 
-    /// CVE-2021-33503 of urllib3 is of this class: what a server sends decides how long matching takes.
+    /// CVE-2021-33503 of urllib3 is of this class: the server's text determines how long matching takes.
     #[test]
     fn urllib3_cve_2021_33503_no_rules_make_a_decision_search_more_than_its_bound() {
         let path = format!("/{}", "ab".repeat(32 * 1024));
@@ -326,7 +328,7 @@ mod tests {
             ("prefixes", true, many(|at| format!("Disallow:/a{at:05}"))),
             ("prefixes with a part behind them", true, many(|at| format!("Disallow:/a{at:05}*b"))),
             ("one pattern of many parts", true, format!("Disallow: /{}c\n", "*ab*a".repeat(20_000))),
-            ("the same part again and again", false, many(|at| format!("Disallow:/*ab*{at:05}"))),
+            ("the same part many times", false, many(|at| format!("Disallow:/*ab*{at:05}"))),
             ("nested parts", true, format!("Disallow: /{nested}*zz\n")),
         ] {
             let rules = of(&rules);

@@ -1,4 +1,4 @@
-//! A body as it is sent with its request, and what is said of it.
+//! A body as it is sent with its request, and the headers that describe it.
 
 use std::sync::Arc;
 
@@ -13,19 +13,19 @@ use crate::model::options::BodyCoding;
 use crate::model::reason::{Reason, shown};
 use crate::model::row::{BodyPiece, RowBody};
 
-/// What files are that nobody has named (RFC 9110 section 8.3).
+/// The media type of files for which the user gave none (RFC 9110 section 8.3).
 const UNKNOWN_TYPE: &str = "application/octet-stream";
 
-/// What of a request is not written with its head.
+/// The part of a request that is not written together with its head.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Rest {
-    /// The end of its body, or nothing.
+pub enum BodyRest {
+    /// The end of the body, or nothing.
     Bytes(Bytes),
-    /// Its body, of which some is in files; and of the head, [`end_head`] writes the end.
+    /// A body with files; the caller must write the end of the head with [`end_head`].
     Files(Arc<[BodyPiece]>),
 }
 
-/// Ends the head of a request whose body is so long, as is known when its files have been looked at.
+/// Appends the end of the head of a request, once the length of its body is known from its files.
 pub fn end_head(body_bytes: u64, wire: &mut Vec<u8>) {
     wire.extend_from_slice(b"content-length: ");
     wire.extend_from_slice(itoa::Buffer::new().format(body_bytes).as_bytes());
@@ -36,17 +36,17 @@ pub fn end_head(body_bytes: u64, wire: &mut Vec<u8>) {
 #[derive(Debug, Clone, Default)]
 pub struct SentBody {
     pub bytes: Bytes,
-    /// In place of `bytes`, where some of it is in files.
+    /// The body instead of `bytes`, if it has files.
     pub files: Option<Arc<[BodyPiece]>>,
     pub coding: Option<BodyCoding>,
     media_type: MediaType,
 }
 
-/// What a body is.
+/// The media type of a body.
 #[derive(Debug, Clone)]
 enum MediaType {
-    Told(HeaderValue),
-    /// By its first bytes, for where nobody has said so.
+    Given(HeaderValue),
+    /// Guessed by the first bytes of the body.
     Guessed(&'static str),
 }
 
@@ -57,7 +57,7 @@ impl Default for MediaType {
 }
 
 impl SentBody {
-    /// Compresses a body, if that is asked for.
+    /// Returns the body, compressed if there is a `coding`.
     pub fn new(bytes: Bytes, coding: Option<BodyCoding>) -> Self {
         let media_type = MediaType::Guessed(guessed_type(&bytes));
         match coding.filter(|_| !bytes.is_empty()) {
@@ -69,11 +69,11 @@ impl SentBody {
         }
     }
 
-    /// The body that a row brings; `told_type`: what it says that it is.
+    /// Returns the body of a row. `media_type`: its type, if the row has one.
     ///
     /// # Errors
-    /// What of it can't be sent, for a person.
-    pub fn of_row(body: RowBody, coding: Option<BodyCoding>, told_type: Option<&str>) -> Result<Self, Reason> {
+    /// Returns a message for the user if the body or its type can't be sent.
+    pub fn of_row(body: RowBody, coding: Option<BodyCoding>, media_type: Option<&str>) -> Result<Self, Reason> {
         let body = match body {
             RowBody::Bytes(bytes) => Self::new(bytes, coding),
             RowBody::Pieces(pieces) => match upload::joined(&pieces) {
@@ -82,21 +82,22 @@ impl SentBody {
                 None => Self { files: Some(pieces), ..Self::default() },
             },
         };
-        let Some(told) = told_type else { return Ok(body) };
-        let told = HeaderValue::try_from(told)
-            .map_err(|_| Reason::new("the body's media type can't be sent in a header").with(shown(told.as_bytes())))?;
-        Ok(Self { media_type: MediaType::Told(told), ..body })
+        let Some(given) = media_type else { return Ok(body) };
+        let value = HeaderValue::try_from(given).map_err(|_| {
+            Reason::new("the body's media type can't be sent in a header").with(shown(given.as_bytes()))
+        })?;
+        Ok(Self { media_type: MediaType::Given(value), ..body })
     }
 
     fn is_empty(&self) -> bool {
         self.bytes.is_empty() && self.files.is_none()
     }
 
-    /// What is said of it; `is_untyped`: nobody else says what it is.
-    pub fn said(&self, method: &Method, is_untyped: bool) -> impl Iterator<Item = HeaderLine> {
+    /// Returns the headers that describe the body. `is_untyped`: no other header gives its media type.
+    pub fn headers(&self, method: &Method, is_untyped: bool) -> impl Iterator<Item = HeaderLine> {
         let media_type = match &self.media_type {
             _ if !is_untyped || self.is_empty() => None,
-            MediaType::Told(told) => Some(told.clone()),
+            MediaType::Given(given) => Some(given.clone()),
             MediaType::Guessed(guessed) => (*method == Method::POST).then(|| HeaderValue::from_static(guessed)),
         };
         let coding = self.coding.map(|coding| HeaderValue::from_static(body_coding::name(coding)));
@@ -106,7 +107,7 @@ impl SentBody {
     }
 }
 
-/// What a body is that nobody has named: a form, as curl says of all, unless it begins as no form does.
+/// Guesses the media type of a body: JSON if it begins like JSON, and otherwise a form, which curl sends for all bodies.
 fn guessed_type(body: &[u8]) -> &'static str {
     match body.trim_ascii_start().first() {
         Some(b'{' | b'[') => "application/json",

@@ -1,7 +1,7 @@
-//! The hosts that a run's rows go to, as one worker sees them: how to get there, and which headers go there.
+//! The hosts of a run's rows, as one worker knows them: their routes, and the headers that are sent to them.
 //!
-//! Each row is looked up once, by its URL up to the path. Sites belong to one run, so that no header of one run can reach
-//! another's requests; what they lead to ([`Route`]) belongs to the worker, and what is known of the host to the engine.
+//! Each row is looked up once, by its URL up to the path. Sites belong to one run, so that no header of one run can get into
+//! requests of another. Their [`Route`] belongs to the worker, and their [`Host`] to the engine.
 
 use std::borrow::Cow;
 use std::cell::RefCell;
@@ -24,38 +24,38 @@ use crate::model::origin::Origin;
 use crate::model::reason::Reason;
 use crate::schedule::hosts::{Host, HostTable};
 
-/// Sites that the workers of a run remember, all together; with its route and the names of its host, each takes about 1 KiB
-/// of memory. One that was forgotten is made again.
+/// The most sites that all workers of a run cache. With its route and hostname, each takes about 1 KiB of memory. An evicted
+/// site is created anew when it is needed.
 const SITES_OF_RUN: usize = 65_536;
-/// The bounds of what one worker remembers.
+/// The bounds of one worker's share of the cached sites.
 const SITES_OF_WORKER: (usize, usize) = (4096, 32_768);
 
-/// Where rows go, and with what.
+/// A host of a run's rows, with its route and headers.
 #[derive(Debug)]
 pub struct Site {
-    /// The text of URLs that lead here, up to the path.
+    /// The URLs of this site up to the path.
     prefix: Box<str>,
     pub route: Rc<Route>,
-    /// Its host as limits know it.
+    /// The key of the host in limits.
     pub limit_key: Box<str>,
-    /// The run's headers as they go there, where a row has none of its own: lines with their CR LF.
+    /// The run's headers for this host, for rows without headers of their own: lines with their CR LF.
     pub headers: Box<[u8]>,
-    /// The run's credentials are among them, if it has any.
+    /// The headers include the run's credentials, if it has any.
     pub gets_credentials: bool,
 }
 
-/// What sites are made with.
+/// Creates the sites of a run.
 #[derive(Debug, Clone)]
 pub struct SiteMaker {
-    /// The worker's.
+    /// The pool of the worker.
     pub pool: Rc<RefCell<Pool>>,
-    /// The engine's.
+    /// The hosts of the engine.
     pub hosts: Arc<Mutex<HostTable>>,
-    /// How the run's connections are made.
+    /// The transport configurations of the run.
     pub transports: Transports,
-    /// What limits take for one host.
+    /// How limits distinguish hosts.
     pub limit_by: LimitBy,
-    /// Workers that make sites for the run.
+    /// The number of workers of the run.
     pub workers: usize,
 }
 
@@ -81,7 +81,7 @@ impl SiteMaker {
         RouteKey { transport: self.transports.to(&origin).clone(), origin }
     }
 
-    /// The same, whose connections are made without the run's client certificate.
+    /// Returns a copy whose connections use no client certificate of the run.
     #[must_use]
     pub fn without_certificate(&self) -> Self {
         Self { transports: self.transports.without_certificate(), ..self.clone() }
@@ -92,26 +92,26 @@ impl SiteMaker {
     }
 }
 
-/// What a URL leads to.
+/// The site and the path of a URL.
 #[derive(Debug)]
-pub struct Found {
+pub struct SiteMatch {
     pub site: Rc<Site>,
     pub path: PathAndQuery,
-    /// From `user:password@` in the URL.
+    /// The header for `user:password@` in the URL.
     pub authorization: Option<HeaderValue>,
 }
 
-/// The sites that were met last.
+/// A cache of the sites that were used last.
 #[derive(Debug)]
 pub struct Sites {
     maker: SiteMaker,
-    /// Sites that are remembered, at most.
+    /// The most sites in the cache.
     max: usize,
     by_prefix: HashMap<Box<str>, Rc<Site>>,
-    /// Those that were met before half of the others: what is not met again meanwhile is forgotten. A list in order of use
-    /// would be written to for each row, all over the memory.
+    /// The older half of the cache, which is dropped when `by_prefix` is full. An LRU list would write to memory for each row,
+    /// with cache misses.
     older: HashMap<Box<str>, Rc<Site>>,
-    /// Most rows go where the one before went.
+    /// The site of the last row: most rows have the same site as the row before.
     last: Option<Rc<Site>>,
 }
 
@@ -125,18 +125,18 @@ impl Sites {
         self.maker.route_key(origin)
     }
 
-    /// Where a URL leads; `headers` makes the headers for a host that was not met yet, and says whether credentials are among them.
+    /// Returns the site of a URL. For a new site, `headers` returns the headers, and whether they include credentials.
     ///
     /// # Errors
-    /// Why the text is no URL that can be fetched, for a person.
-    pub fn find(&mut self, url: &str, headers: impl FnOnce(&Origin) -> (Box<[u8]>, bool)) -> Result<Found, Reason> {
+    /// Returns a message for the user if the text is not a URL that can be fetched.
+    pub fn find(&mut self, url: &str, headers: impl FnOnce(&Origin) -> (Box<[u8]>, bool)) -> Result<SiteMatch, Reason> {
         if let Some((site, path)) = self.known(url)
             && let Ok(path) = PathAndQuery::try_from(path)
         {
-            return Ok(Found { site: site.clone(), path, authorization: None });
+            return Ok(SiteMatch { site: site.clone(), path, authorization: None });
         }
         let Target { origin, path, authorization } = target::parse(url)?;
-        // What has a user's name in it is no other's way to the same host.
+        // A URL with credentials must not share its site with other URLs.
         let end = if authorization.is_none() { target::authority_end(url) } else { None };
         let prefix: Box<str> = url[..end.unwrap_or_default()].into();
         let (headers, gets_credentials) = headers(&origin);
@@ -149,14 +149,14 @@ impl Sites {
             gets_credentials,
         });
         if end.is_some() {
-            self.remember(prefix, site.clone());
+            self.insert(prefix, site.clone());
             self.last = Some(site.clone());
         }
-        Ok(Found { site, path, authorization })
+        Ok(SiteMatch { site, path, authorization })
     }
 
-    /// The host of a URL, as limits know it; `None`: it is no URL that can be fetched. A host that was not met yet is not
-    /// remembered for it.
+    /// Returns the key of a URL's host in limits; `None`: the text is not a URL that can be fetched. This adds no site to the
+    /// cache.
     pub fn limit_key(&mut self, url: &str) -> Option<Cow<'_, str>> {
         if self.known(url).is_some() {
             return self.last.as_ref().map(|site| Cow::Borrowed(&*site.limit_key));
@@ -165,7 +165,7 @@ impl Sites {
         Some(Cow::Owned(origin.key(self.maker.limit_by).into()))
     }
 
-    /// What the engine knows of the host of a URL; `None`: it is no URL that can be fetched.
+    /// Returns the host of a URL; `None`: the text is not a URL that can be fetched.
     pub fn host(&mut self, url: &str) -> Option<Arc<Host>> {
         if let Some((site, _)) = self.known(url) {
             return Some(site.route.host.clone());
@@ -178,17 +178,17 @@ impl Sites {
         self.maker.route(origin)
     }
 
-    fn remember(&mut self, prefix: Box<str>, site: Rc<Site>) {
+    fn insert(&mut self, prefix: Box<str>, site: Rc<Site>) {
         if self.by_prefix.len() >= self.max / 2 {
             self.older = std::mem::take(&mut self.by_prefix);
         }
         self.by_prefix.insert(prefix, site);
     }
 
-    /// Where a URL leads whose host was met before, and its path, if that is sent as it stands.
+    /// Returns the site of a URL if it is in the cache, and the path of the URL if it is sent unchanged.
     pub fn known<'u>(&mut self, url: &'u str) -> Option<(&Rc<Site>, &'u str)> {
         let of_last = self.last.as_ref().and_then(|last| url.strip_prefix(&*last.prefix));
-        // What follows the beginning of a longer name is no path.
+        // The prefix may end within a longer hostname: then the rest is not a path.
         if let Some(path) = of_last.filter(|path| target::is_plain_path(path)) {
             return self.last.as_ref().map(|last| (last, path));
         }
@@ -201,7 +201,7 @@ impl Sites {
             site
         } else {
             let (prefix, site) = self.older.remove_entry(prefix)?;
-            self.remember(prefix, site.clone());
+            self.insert(prefix, site.clone());
             site
         };
         Some((self.last.insert(site), path))
@@ -216,14 +216,14 @@ mod tests {
         Sites::new(SiteMaker::for_tests())
     }
 
-    fn find(sites: &mut Sites, url: &str) -> Found {
+    fn find(sites: &mut Sites, url: &str) -> SiteMatch {
         sites.find(url, |origin| (origin.authority().into_bytes().into(), true)).expect("a URL")
     }
 
     #[test]
-    fn a_url_leads_to_the_site_of_its_host_however_many_are_met_in_turn() {
+    fn each_url_has_the_site_of_its_host_when_hosts_alternate() {
         let mut sites = sites();
-        // The first is the beginning of the second; the last two are forgiven for what they are, and have no host in common.
+        // The first is a prefix of the second; the last two are only tolerated as URLs, and have different hosts.
         let urls = [
             ("h1", "http://h1/a"),
             ("h10", "http://h10/b?c"),
@@ -243,19 +243,19 @@ mod tests {
     }
 
     #[test]
-    fn a_host_that_was_met_is_not_parsed_again_and_its_route_is_one_and_the_same() {
+    fn urls_with_the_same_prefix_share_a_site_and_all_urls_of_a_host_a_route() {
         let mut sites = sites();
         let first = find(&mut sites, "http://a/1");
         find(&mut sites, "http://b/2");
-        let again = find(&mut sites, "http://a/3");
-        assert!(Rc::ptr_eq(&first.site, &again.site));
-        let otherwise = find(&mut sites, "http://A/4");
-        assert!(!Rc::ptr_eq(&first.site, &otherwise.site));
-        assert!(Rc::ptr_eq(&first.site.route, &otherwise.site.route));
+        let second = find(&mut sites, "http://a/3");
+        assert!(Rc::ptr_eq(&first.site, &second.site));
+        let upper_case = find(&mut sites, "http://A/4");
+        assert!(!Rc::ptr_eq(&first.site, &upper_case.site));
+        assert!(Rc::ptr_eq(&first.site.route, &upper_case.site.route));
     }
 
     #[test]
-    fn a_site_that_is_met_again_and_again_is_remembered_and_the_number_is_bounded() {
+    fn a_site_that_is_used_often_stays_in_the_cache_which_is_bounded() {
         let mut sites = sites();
         let first = find(&mut sites, "http://often/");
         for number in 0..3 * sites.max {
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_a_name_in_the_url_does_not_lend_it_to_the_next() {
+    fn credentials_in_a_url_are_not_used_for_the_next_url() {
         let mut sites = sites();
         assert!(find(&mut sites, "http://me:secret@a/").authorization.is_some());
         assert!(find(&mut sites, "http://a/").authorization.is_none());

@@ -1,8 +1,8 @@
-//! From the text of a URL to where to connect and what to ask for.
+//! Parses URLs: the origin to connect to, and the path to request.
 //!
-//! The rules are those of the WHATWG URL standard (the `url` crate), as browsers have them. Most rows go to a host that
-//! was met before, and have a path that stays as it is: then the full parse (some 0.4 µs) is skipped, and the two halves
-//! of the text are looked at alone ([`authority_end`], [`is_plain_path`]).
+//! The rules are those of the WHATWG URL standard (the `url` crate), as in browsers. Most rows have a known host and a path
+//! that is sent unchanged. Then the full parse (some 0.4 µs) is skipped, and only the two halves of the text are checked
+//! ([`authority_end`], [`is_plain_path`]).
 
 use http::HeaderValue;
 use http::uri::PathAndQuery;
@@ -14,32 +14,32 @@ use crate::model::origin::{HostName, Origin};
 use crate::model::origin_set::{OriginPattern, OriginSet};
 use crate::model::reason::Reason;
 
-/// The longest name that there can be (RFC 1035 section 2.3.4), the dot at its end included.
+/// The longest hostname (RFC 1035 section 2.3.4), with the dot at its end.
 const MAX_NAME_BYTES: usize = 254;
 /// A longer path is left to the full parse, which may refuse it.
 const MAX_PLAIN_PATH_BYTES: usize = 32 * 1024;
-/// Text before a path that is longer is not what anybody writes for a host.
+/// A longer text before the path is left to the full parse.
 const MAX_PREFIX_BYTES: usize = 512;
 
-/// Where one request goes.
+/// The target of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Target {
     pub origin: Origin,
     pub path: PathAndQuery,
-    /// From `user:password@` in the URL.
+    /// The header for `user:password@` in the URL.
     pub authorization: Option<HeaderValue>,
 }
 
-/// Where the path begins in `scheme://authority/path`, if it is that plain.
+/// Returns where the path begins in `scheme://authority/path`; `None` if the text has another form.
 pub fn authority_end(text: &str) -> Option<usize> {
-    // Not where the text is only forgiven to be a URL (`http:/host`, `http:///host`): there it ends elsewhere.
+    // In a text that is only tolerated as a URL (`http:/host`, `http:///host`), the authority ends elsewhere.
     let rest = text.strip_prefix("http://").or_else(|| text.strip_prefix("https://"))?;
     let length = rest.find(['/', '?', '#', '\\']).filter(|length| *length > 0)?;
     Some(text.len() - rest.len() + length).filter(|end| *end <= MAX_PREFIX_BYTES)
 }
 
-/// Whether a path and query, which follow the authority, are sent as they are: only bytes that no rule touches, no dot
-/// segments. A property test holds it to the full parse.
+/// Returns whether the path and query after the authority are sent unchanged: they have only bytes that no rule changes, and no
+/// dot segments. A property test compares this with the full parse.
 pub fn is_plain_path(path: &str) -> bool {
     let path = path.as_bytes();
     if path.first() != Some(&b'/') || path.len() > MAX_PLAIN_PATH_BYTES {
@@ -86,7 +86,7 @@ pub fn is_plain_path(path: &str) -> bool {
 /// Parses a URL in full: some 0.4 µs.
 ///
 /// # Errors
-/// Why the text is no URL that can be fetched, for a person.
+/// Returns a message for the user if the text is not a URL that can be fetched.
 pub fn parse(text: &str) -> Result<Target, Reason> {
     let url = Url::parse(text).map_err(|error| match error {
         url::ParseError::RelativeUrlWithoutBase => {
@@ -120,25 +120,25 @@ pub fn parse(text: &str) -> Result<Target, Reason> {
     Ok(Target { origin: Origin { https, name, port }, path, authorization: authorization(&url) })
 }
 
-/// Origins as a user names them (see [`OriginSet`]).
+/// Parses origins as a user writes them (see [`OriginSet`]).
 ///
 /// # Errors
-/// Why a text is none, for a person.
+/// Returns a message for the user if a text is not an origin.
 pub fn origin_set(texts: &[String]) -> Result<OriginSet, String> {
     texts.iter().map(|text| origin_pattern(text)).collect()
 }
 
-/// One text of [`origin_set`].
+/// Parses one text of [`origin_set`].
 ///
 /// # Errors
-/// As above.
+/// As [`origin_set`].
 pub fn origin_pattern(text: &str) -> Result<OriginPattern, String> {
     if text == "*" {
         return Ok(OriginPattern::Any);
     }
     let parsed = |text: &str| {
         let url = parse(text).ok().filter(|target| target.path == "/" && target.authorization.is_none());
-        // What a URL may have behind its path, and is no part of an origin.
+        // A URL may have these after its path; an origin may not.
         url.filter(|_| !text.contains(['?', '#', '@', '*'])).map(|target| target.origin)
     };
     let found = match text.split_once("://*.") {
@@ -163,10 +163,10 @@ pub(super) fn is_public_suffix(domain: &str) -> bool {
     psl::suffix(domain.as_bytes()).is_some_and(|suffix| suffix.as_bytes() == domain.as_bytes())
 }
 
-/// A host as a user names it, in the words in which [`LimitBy`] tells hosts apart.
+/// Returns the key of a host that a user wrote, as [`LimitBy`] distinguishes hosts.
 ///
 /// # Errors
-/// Why it is none, for a person.
+/// Returns a message for the user if the text is not such a host.
 pub fn host_key(text: &str, by: LimitBy) -> Result<Box<str>, String> {
     let key = match by {
         // Brackets belong to an address where a port may follow.
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_is_named_as_limits_tell_hosts_apart() {
+    fn a_host_has_the_key_by_which_limits_distinguish_hosts() {
         for (key, by, text) in [
             ("api.example.com", LimitBy::Name, "API.example.com"),
             ("xn--bcher-kva.example", LimitBy::Name, "bücher.example"),
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn an_origin_is_its_scheme_host_and_port_and_a_wildcard_is_whatever_stands_before_a_domain() {
+    fn an_origin_is_a_scheme_host_and_port_and_a_wildcard_matches_all_subdomains() {
         let contains = |pattern: &str, url: &str| {
             origin_set(&[pattern.to_owned()]).expect(pattern).contains(&parse(url).expect(url).origin)
         };
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_origin_is_refused() {
+    fn a_text_that_is_not_an_origin_is_refused() {
         for text in [
             "",
             "api.example.com",
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_fetched_is_refused_with_the_reason() {
+    fn a_url_that_cannot_be_fetched_is_refused_with_the_reason() {
         for (reason, text) in [
             ("not an absolute URL: it must start with http:// or https://", "example.com/x"),
             ("not an absolute URL: it must start with http:// or https://", ""),
@@ -334,14 +334,14 @@ mod tests {
         assert_eq!("Basic QWxhZGRpbjpvcGVuIHNlc2FtZQ==", target.authorization.expect("given"));
     }
 
-    /// The two halves, where the text falls into two.
+    /// Returns the two halves of a URL that needs no full parse.
     fn split(text: &str) -> Option<(&str, PathAndQuery)> {
         let (prefix, rest) = text.split_at(authority_end(text)?);
         is_plain_path(rest).then(|| (prefix, PathAndQuery::try_from(rest).expect("it can be sent")))
     }
 
     #[test]
-    fn a_url_that_is_only_forgiven_is_parsed_in_full() {
+    fn a_text_that_is_only_tolerated_as_a_url_is_parsed_in_full() {
         for text in ["http:///127.0.0.1:81/first", "http:/127.0.0.1:81/a?u=http://b/c", "http:\\\\127.0.0.1:81/a"] {
             assert_eq!(None, split(text), "{text}");
             assert!(parse(text).is_ok(), "{text}");
@@ -350,7 +350,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_short_way_gives_what_the_full_parse_gives(
+        fn splitting_a_url_gives_the_result_of_the_full_parse(
             host in "[a-z]{1,5}", path in "/[ -~]{0,20}", odd in "(/|\\.|%2e|%2E|\\?|#|\\\\|a){0,8}",
         ) {
             for text in [format!("http://{host}.example:81{path}"), format!("http://{host}.example:81/{odd}")] {

@@ -179,8 +179,8 @@ struct Prepared {
 fn prepared(row: &Row, preparer: &mut Preparer, wire: &mut Vec<u8>) -> Result<Prepared, Failure> {
     let (site, rest) = preparer.write(row, wire)?;
     let rest = match rest {
-        sent_body::Rest::Bytes(bytes) => Rest::Bytes(bytes),
-        sent_body::Rest::Files(pieces) => {
+        sent_body::BodyRest::Bytes(bytes) => Rest::Bytes(bytes),
+        sent_body::BodyRest::Files(pieces) => {
             let lengths = upload::lengths(pieces.clone())?;
             sent_body::end_head(lengths.iter().sum(), wire);
             Rest::Pieces(pieces.iter().cloned().zip(lengths).collect())

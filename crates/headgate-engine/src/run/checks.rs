@@ -3,7 +3,7 @@
 use crate::columns::select::Selection;
 use crate::engine::machine;
 use crate::http::authorization::authorization;
-use crate::http::defaults::OURS;
+use crate::http::defaults::RESERVED_HEADERS;
 use crate::http::target;
 use crate::message;
 use crate::model::error::JobError;
@@ -313,7 +313,7 @@ fn check_selection(options: &JobOptions) -> Result<(), JobError> {
 fn check_header_templates(options: &JobOptions) -> Result<(), JobError> {
     let refused = |message: Message| JobError::usage(message!(OptionName::HeaderTemplates, ": ", message));
     for (name, _) in &options.source.templates.headers {
-        if OURS.iter().any(|ours| ours.as_str().eq_ignore_ascii_case(name)) {
+        if RESERVED_HEADERS.iter().any(|reserved| reserved.as_str().eq_ignore_ascii_case(name)) {
             let reason = format!("`{name}` is set by headgate, which decides on bodies and connections");
             return Err(refused(reason.into()));
         }

@@ -74,7 +74,7 @@ impl Attempt<'_> {
         }
         let (Err(none), Some(site)) = (finished, &sending.site) else { return false };
         let allows = if is_http2 { state.try_resend_http2(none, &site.route) } else { !sending.on_new_connection };
-        allows && self.row(|row| none.may_be_sent_again(self.share.method_now(row)))
+        allows && self.row(|row| none.may_resend(self.share.method_now(row)))
     }
 
     /// Does what follows from a response.

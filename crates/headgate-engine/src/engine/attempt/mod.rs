@@ -33,7 +33,7 @@ use crate::http::exchange_context::ExchangeContext;
 use crate::http::method;
 use crate::http::redirect::Redirects;
 use crate::http::save::saving::Saving;
-use crate::http::sent_body::{Rest, end_head};
+use crate::http::sent_body::{BodyRest, end_head};
 use crate::http::site::Site;
 use crate::http::upload::Upload;
 use crate::model::error::{ErrorKind, Failure};
@@ -187,8 +187,8 @@ impl<'a> Attempt<'a> {
             .begin(self.lane, self.started, |row| self.share.preparer.borrow_mut().write(row, &mut wire))?;
         let site = &*sending.site.insert(site);
         let body = match rest {
-            Rest::Bytes(body) => body,
-            Rest::Files(pieces) => {
+            BodyRest::Bytes(body) => body,
+            BodyRest::Files(pieces) => {
                 let Some(files) = &sending.files else { return Ok(Sent::Needs(Need::Files(pieces))) };
                 end_head(files.length(), &mut wire);
                 Bytes::new()
@@ -279,7 +279,7 @@ impl<'a> Attempt<'a> {
         ExchangeContext {
             redirects: self.redirects(),
             streams: self.is_streamed(),
-            ..share.client.exchange_context(&share.shared.limits, &share.allowance)
+            ..share.client.exchange_context(&share.shared.limits, &share.read_reservation)
         }
     }
 
@@ -290,7 +290,7 @@ impl<'a> Attempt<'a> {
 
     /// Returns whether a response with this status may be a redirect that is followed.
     fn may_redirect(&self, status: u16) -> bool {
-        self.row(|row| self.share.shared.limits.response.redirects.may_lead_on(row, status))
+        self.row(|row| self.share.shared.limits.response.redirects.may_follow(row, status))
     }
 
     /// Returns whether a server outside has redirected the row.

@@ -12,7 +12,7 @@ use crate::http::client::{Answered, AttemptLimits, LaneState};
 use crate::http::redirect::Redirects;
 use crate::http::reply::{NoReply, Reply, ResponseLimits};
 use crate::http::request::Preparer;
-use crate::http::robots::{Asked, MAX_BYTES_AT_ONCE, MAX_ROBOTS_BYTES, RobotsTable};
+use crate::http::robots::{MAX_BYTES_AT_ONCE, MAX_ROBOTS_BYTES, RobotsFile, RobotsTable};
 use crate::http::target;
 use crate::model::error::{ErrorKind, Failure};
 use crate::model::limits::Retrying;
@@ -37,11 +37,11 @@ impl Attempt<'_> {
             Ok(rules) => rules,
             Err(failure) => return Some(failure),
         };
-        if !rules.is_much(target.path.as_str()) {
-            return rules.objection(target.path.as_str());
+        if !rules.is_expensive(target.path.as_str()) {
+            return rules.check(target.path.as_str());
         }
         let (cell, path) = (cell.clone(), target.path);
-        let decided = move || cell.get().and_then(|rules| rules.objection(path.as_str()));
+        let decided = move || cell.get().and_then(|rules| rules.check(path.as_str()));
         self.share.client.scratch.decoder.elsewhere(decided).await
     }
 
@@ -63,7 +63,7 @@ impl Attempt<'_> {
         (table, preparer): (&RobotsTable, &RefCell<Preparer>),
         origin: &Origin,
         state: &mut LaneState,
-    ) -> Result<Asked, Failure> {
+    ) -> Result<RobotsFile, Failure> {
         let limits = limits_of_robots(&self.share.shared.limits);
         let scheme = if origin.https { "https" } else { "http" };
         // A GET without a body, whatever the run requests.
@@ -78,14 +78,14 @@ impl Attempt<'_> {
             state.deadline.set(by, OptionName::TimeoutS);
             let rules = self.request_robots(&mut row, (table, preparer), &limits, state).await?;
             let retry_at = Instant::now() + delay;
-            if left == 0 || matches!(rules, Asked::Rules { .. }) || retry_at >= by {
+            if left == 0 || matches!(rules, RobotsFile::Rules { .. }) || retry_at >= by {
                 break rules;
             }
             left -= 1;
             row.remove_chain();
             sleep_until(retry_at.into()).await;
         };
-        table.filled(origin, &rules, Instant::now());
+        table.record(origin, &rules, Instant::now());
         Ok(rules)
     }
 
@@ -99,7 +99,7 @@ impl Attempt<'_> {
         (table, preparer): (&RobotsTable, &RefCell<Preparer>),
         limits: &AttemptLimits,
         state: &mut LaneState,
-    ) -> Result<Asked, Failure> {
+    ) -> Result<RobotsFile, Failure> {
         let from_outside = self.is_from_outside();
         loop {
             state.from_outside = from_outside || row.chain().is_some_and(|chain| chain.from_outside);
@@ -110,22 +110,24 @@ impl Attempt<'_> {
                 Err(failure) if failure.kind == ErrorKind::BlockedByNetworkPolicy && row.chain().is_none() => {
                     return Err(failure);
                 }
-                Err(failure) => return Ok(Asked::failed(&failure)),
+                Err(failure) => return Ok(RobotsFile::of_failure(&failure)),
             };
             let (status, redirects) = (reply.head.status, &limits.response.redirects);
             let head = (status, &reply.head.headers);
             match redirects.follow(row, "GET", head, is_outside, SystemTime::UNIX_EPOCH) {
                 Ok(Some(chain)) => row.set_chain(chain),
-                Err(failure) => return Ok(Asked::failed(&failure)),
+                Err(failure) => return Ok(RobotsFile::of_failure(&failure)),
                 Ok(None) => match reply {
-                    Reply { failure: Some(failure), .. } if status < 300 => return Ok(Asked::failed(&failure)),
+                    Reply { failure: Some(failure), .. } if status < 300 => {
+                        return Ok(RobotsFile::of_failure(&failure));
+                    }
                     Reply { body, .. } => {
                         let body = body.unwrap_or_default();
                         if body.bytes.len() <= MAX_BYTES_AT_ONCE {
-                            return Ok(Asked::answered(status, &body.bytes, &table.token));
+                            return Ok(RobotsFile::of_response(status, &body.bytes, &table.token));
                         }
                         let token = table.token.clone();
-                        let parsed = move || Asked::answered(status, &body.bytes, &token);
+                        let parsed = move || RobotsFile::of_response(status, &body.bytes, &token);
                         return Ok(self.share.client.scratch.decoder.elsewhere(parsed).await);
                     }
                 },
@@ -142,7 +144,7 @@ impl Attempt<'_> {
         state: &mut LaneState,
     ) -> Result<Answered, Failure> {
         let client = &self.share.client;
-        let context = client.exchange_context(limits, &self.share.allowance);
+        let context = client.exchange_context(limits, &self.share.read_reservation);
         let mut sent = 0;
         loop {
             if self.share.shared.scheduler.counts_sends()

@@ -43,7 +43,7 @@ impl Attempt<'_> {
             self.count_own_waits(state);
         }
         state.deadline.set(self.started + time, option);
-        state.deadline.end_by(latest);
+        state.deadline.set_latest(latest);
     }
 
     /// Returns the time that the attempt has, no more than what is left to its row; and when it ends at the latest where a caller

@@ -40,7 +40,7 @@ impl<'a> Attempt<'a> {
         own.map(Selecting::OfRow).or_else(|| self.share.shared.selection.as_ref().map(Selecting::OfRun))
     }
 
-    /// Returns what is selected from a response, if anything is, and how much memory of the allowance that takes beside the
+    /// Returns what is selected from a response, if anything is, and how much reserved memory that takes beside the
     /// `read` bytes that were read. `body`: whole and decoded, or why there is none.
     ///
     /// # Errors
@@ -56,7 +56,7 @@ impl<'a> Attempt<'a> {
         let mut bytes = 0;
         let mut set_aside = |more| {
             bytes += more;
-            self.share.allowance.covers(read + bytes)
+            self.share.read_reservation.try_reserve(read + bytes)
         };
         let selected = selection.select_from(headers, body, ValueMemory::new(0, &mut set_aside))?;
         Ok(Some((selected, bytes)))

@@ -26,7 +26,7 @@ impl Attempt<'_> {
     ) -> Poll<Result<Batch, Pending>> {
         let awaited = Awaited {
             limits: &self.share.shared.limits.response,
-            allowance: &self.share.allowance,
+            read_reservation: &self.share.read_reservation,
             to_head: self.is_head(),
             sent_now: just_sent.then_some(self.started),
         };
@@ -84,13 +84,13 @@ impl Attempt<'_> {
         let memory_bytes = (bytes + selected_bytes.unwrap_or(0)) as u64 - omitted;
         if row.reply_to().is_some() {
             let mut memory = share.shared.limits.response.memory.reservation();
-            share.allowance.give(&mut memory, memory_bytes);
+            share.read_reservation.transfer(&mut memory, memory_bytes);
             let failure = selected.as_mut().and_then(|selected| selected.failure.take());
             let (response, selected) = (response.to_response(memory), selected.map(Box::new));
             share.reply(share.outcome(row, Some(span), state.connected_to(), Some(response), selected, failure));
             return Some(Batch::HasRoom);
         }
-        share.gathered.draw(&share.allowance, memory_bytes);
+        share.gathered.draw(&share.read_reservation, memory_bytes);
         let failure = selected.as_ref().and_then(|selected| selected.failure.as_ref());
         let remote_addr = Some(state.remote_addr());
         Some(share.record_ref(share.outcome_ref(

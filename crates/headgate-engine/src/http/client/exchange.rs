@@ -17,13 +17,13 @@ use super::lane::LaneState;
 use super::open_body::OpenBody;
 use super::{Client, note_found_closed};
 use crate::http::exchange_context::ExchangeContext;
-use crate::http::h1::allowance::{Allowance, READ_BYTES};
 use crate::http::h1::exchange::Exchange;
-use crate::http::h1::head::header_room;
-use crate::http::h1::response::{Wanted, WholeAnswer, whole};
+use crate::http::h1::head::header_buffer;
+use crate::http::h1::read_reservation::{READ_BYTES, ReadReservation};
+use crate::http::h1::response::{WantedBody, WholeResponse, parse_whole};
 use crate::http::h1::transfer::Outgoing;
-use crate::http::h2::exchange::{NoAnswer, Sending};
-use crate::http::keep_alive::May;
+use crate::http::h2::exchange::{Http2Error, Sending};
+use crate::http::keep_alive::Reuse;
 use crate::http::pool::{Lease, Route};
 use crate::http::reply::{NoReply, Replied, Reply, ResponseLimits};
 use crate::http::response_timeouts::ResponseTimeouts;
@@ -73,7 +73,7 @@ pub struct Expected<'a> {
 /// What the fast path needs to know of the response that it waits for.
 pub struct Awaited<'a> {
     pub limits: &'a ResponseLimits,
-    pub allowance: &'a Allowance,
+    pub read_reservation: &'a ReadReservation,
     /// The request's method is HEAD.
     pub to_head: bool,
     /// The time now, if the request was sent in this poll: reading the clock is expensive beside the rest.
@@ -82,7 +82,7 @@ pub struct Awaited<'a> {
 
 /// A whole response that one read has brought.
 pub struct Read<'a> {
-    pub response: &'a WholeAnswer<'a>,
+    pub response: &'a WholeResponse<'a>,
     /// The length of the response, with its head.
     pub bytes: usize,
     pub at: Instant,
@@ -117,7 +117,7 @@ impl Client {
             self.reuse(&site.route, lane, cx);
             if lane.held.is_some()
                 && !is_idempotent()
-                && let May::At(proof) = lane.check_single_use(Instant::now())
+                && let Reuse::From(proof) = lane.check_single_use(Instant::now())
             {
                 return Readiness::Unproven(proof);
             }
@@ -165,8 +165,8 @@ impl Client {
         take: impl FnOnce(Read<'_>, &LaneState) -> Option<T>,
         cx: &mut Context<'_>,
     ) -> Poll<Result<T, Pending>> {
-        let &Awaited { limits, allowance, to_head, sent_now } = awaited;
-        let bytes = match ready!(self.poll_read(allowance, sent_now, lane, cx)) {
+        let &Awaited { limits, read_reservation, to_head, sent_now } = awaited;
+        let bytes = match ready!(self.poll_read(read_reservation, sent_now, lane, cx)) {
             Ok(bytes) => bytes,
             Err(failure) => {
                 let mut exchange = expected().exchange(Outgoing::done());
@@ -177,9 +177,9 @@ impl Client {
         let at = Instant::now();
         lane.deadline.excuse_stalls(at);
         let data = &self.scratch.read.borrow()[..bytes];
-        let mut room = header_room();
+        let mut room = header_buffer();
         if limits.saver.is_none()
-            && let Some(response) = whole(data, &mut room, to_head, Wanted::of(limits))
+            && let Some(response) = parse_whole(data, &mut room, to_head, WantedBody::of(limits))
             && lane.deadline.excused().is_zero()
             && !lane.is_refused_by_proxy(response.head.status)
             && let Some(taken) = take(Read { response: &response, bytes, at }, lane)
@@ -201,14 +201,14 @@ impl Client {
     /// the reason that is given.
     fn poll_read(
         &self,
-        allowance: &Allowance,
+        read_reservation: &ReadReservation,
         sent_now: Option<Instant>,
         lane: &mut LaneState,
         cx: &mut Context<'_>,
     ) -> Poll<Result<usize, Option<Failure>>> {
         let Some(lease) = &mut lane.held else { return Poll::Ready(Err(None)) };
         let connection = lease.connection();
-        let read = if allowance.covers(READ_BYTES) {
+        let read = if read_reservation.try_reserve(READ_BYTES) {
             connection.poll_read(&mut self.scratch.read.borrow_mut(), cx).map_err(Some)
         } else {
             connection.poll_readable(cx).map(|()| Err(None))
@@ -287,11 +287,11 @@ impl Client {
                 let remote_addr = connection.remote_addr.clone();
                 Ok(Answered { reply, remote_addr, is_outside: connection.remote.is_outside, open })
             }
-            Err(NoAnswer::WantsHttp1(failure)) => {
-                site.route.learn(Speaks::OnlyHttp1);
+            Err(Http2Error::WantsHttp1(failure)) => {
+                site.route.record_version(Speaks::OnlyHttp1);
                 Err(NoReply { failure, unsent: true, silent: false })
             }
-            Err(NoAnswer::Other(none)) => Err(none),
+            Err(Http2Error::NoReply(none)) => Err(none),
         }
     }
 
@@ -301,7 +301,7 @@ impl Client {
         if held.is_none() {
             self.rest(lane);
         }
-        let stream = held.or_else(|| route.streams.take());
+        let stream = held.or_else(|| route.streams.try_open());
         lane.stream = stream.filter(|stream| lane.may_use(stream.connection.remote));
         lane.stream.is_some()
     }
@@ -313,7 +313,7 @@ impl Client {
         }
         if lane.held.as_ref().is_none_or(|held| !Rc::ptr_eq(&held.route, route)) {
             self.rest(lane);
-            lane.held = self.pool.borrow_mut().take(route);
+            lane.held = self.pool.borrow_mut().pop(route);
         }
         let from_outside = lane.from_outside;
         while let Some(lease) = &mut lane.held {
@@ -324,7 +324,7 @@ impl Client {
             if !is_alive {
                 note_found_closed(lease);
             }
-            lane.held = self.pool.borrow_mut().take(route);
+            lane.held = self.pool.borrow_mut().pop(route);
         }
     }
 }

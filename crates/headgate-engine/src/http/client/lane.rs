@@ -10,11 +10,11 @@ use crate::http::dial::ask_proxy::PROXY_WANTS_CREDENTIALS;
 use crate::http::dial::policy::{REDIRECTED_INSIDE, Remote, blocked};
 use crate::http::h1::transfer::Outgoing;
 use crate::http::h2::resends::Resends;
-use crate::http::h2::streams::Stream;
-use crate::http::keep_alive::May;
+use crate::http::h2::streams::Http2Stream;
+use crate::http::keep_alive::Reuse;
 use crate::http::pool::{Lease, Route};
 use crate::http::reply::NoReply;
-use crate::http::response_timeouts::{Progress, ResponseTimeouts};
+use crate::http::response_timeouts::{ExchangePhase, ResponseTimeouts};
 use crate::model::error::Failure;
 use crate::model::message::OptionName;
 use crate::model::stall::Stalls;
@@ -26,7 +26,7 @@ pub struct LaneState {
     /// The connection of the last request: mostly the next one uses it, without a look into the pool.
     pub(super) held: Option<Lease>,
     /// The stream for the next request, if that goes over HTTP/2.
-    pub(super) stream: Option<Stream>,
+    pub(super) stream: Option<Http2Stream>,
     /// How often its request was sent over HTTP/2 so far.
     pub(super) resends: Resends,
     /// A server outside has redirected its request, which may not lead to an address that is not public.
@@ -80,7 +80,7 @@ impl LaneState {
     /// Sets the time limit of what comes next: the rest of a request, or its response.
     pub(super) fn expect_response(&mut self, outgoing: &Outgoing, timeouts: &ResponseTimeouts) {
         if timeouts.is_bounded() {
-            let progress = if outgoing.is_done() { Progress::Waiting } else { Progress::Sending };
+            let progress = if outgoing.is_done() { ExchangePhase::Waiting } else { ExchangePhase::Sending };
             self.deadline.expect(timeouts.limit(progress, Instant::now()));
         }
     }
@@ -92,7 +92,7 @@ impl LaneState {
 
     /// Takes a connection back whose exchange has ended, and which can take another request.
     pub fn take_back(&mut self, mut lease: Lease) {
-        lease.rests_since(Instant::now());
+        lease.set_idle_since(Instant::now());
         self.held = Some(lease);
     }
 
@@ -109,7 +109,7 @@ impl LaneState {
 
     /// Returns whether a request over HTTP/2 that had no response may be sent once more, if its method does not speak against it.
     pub fn try_resend_http2(&mut self, none: &NoReply, route: &Route) -> bool {
-        self.resends.may_follow(none, &route.streams.turns)
+        self.resends.try_resend(none, &route.streams.turns)
     }
 
     /// Returns whether its request may be sent there.
@@ -121,7 +121,7 @@ impl LaneState {
     ///
     /// # Errors
     /// `blocked_by_network_policy`: its request may not be sent there.
-    pub(super) fn hold(&mut self, stream: Stream) -> Result<(), Failure> {
+    pub(super) fn hold(&mut self, stream: Http2Stream) -> Result<(), Failure> {
         if !self.may_use(stream.connection.remote) {
             return Err(blocked(REDIRECTED_INSIDE, &stream.connection.remote_addr, OptionName::AllowNet));
         }
@@ -154,24 +154,24 @@ impl LaneState {
     /// Ends an exchange whose response was whole; `reusable`: the connection can take another request.
     pub(super) fn end_exchange(&mut self, reusable: bool, now: Instant) {
         match &mut self.held {
-            Some(lease) if reusable => lease.rests_since(now),
+            Some(lease) if reusable => lease.set_idle_since(now),
             _ => self.held = None,
         }
     }
 
     /// Returns whether the idle connection that it holds may carry a request that can't be sent twice. Closes the connection if
     /// it may not.
-    pub(super) fn check_single_use(&mut self, now: Instant) -> May {
-        let Some(lease) = &self.held else { return May::Yes };
-        let may = lease.idle_since().map_or(May::Yes, |since| {
+    pub(super) fn check_single_use(&mut self, now: Instant) -> Reuse {
+        let Some(lease) = &self.held else { return Reuse::Now };
+        let may = lease.idle_since().map_or(Reuse::Now, |since| {
             // The end of the connection may not have been read yet, or was lost while the machine was suspended.
             if self.deadline.has_stalled_since(since, now) {
-                May::No
+                Reuse::Never
             } else {
-                lease.route.keeping.may_carry(since, now)
+                lease.route.keep_alive.check_reuse(since, now)
             }
         });
-        if may == May::No {
+        if may == Reuse::Never {
             self.held = None;
         }
         may

@@ -25,7 +25,7 @@ use crate::http::decode::pool::Pool as DecoderPool;
 use crate::http::dial::connect::{ConnectBy, Connector};
 use crate::http::dial::transport::RouteKey;
 use crate::http::exchange_context::{ExchangeContext, Scratch};
-use crate::http::h1::allowance::Allowance;
+use crate::http::h1::read_reservation::ReadReservation;
 use crate::http::h1::transfer::Outgoing;
 use crate::http::h2::request::Translator;
 use crate::http::idle_limits::IdleLimits;
@@ -78,14 +78,18 @@ impl Client {
     }
 
     /// Returns the context of a run's exchanges on this worker.
-    pub fn exchange_context<'a>(&'a self, limits: &'a AttemptLimits, allowance: &'a Allowance) -> ExchangeContext<'a> {
+    pub fn exchange_context<'a>(
+        &'a self,
+        limits: &'a AttemptLimits,
+        read_reservation: &'a ReadReservation,
+    ) -> ExchangeContext<'a> {
         let limits = &limits.response;
         ExchangeContext {
             scratch: &self.scratch,
             limits,
             redirects: limits.redirects.clone(),
             streams: false,
-            allowance,
+            read_reservation,
         }
     }
 
@@ -136,6 +140,6 @@ impl Client {
 /// Notes that the host has closed a connection while it was idle, or perhaps when its next request came.
 fn note_found_closed(lease: &Lease) {
     if let Some(since) = lease.idle_since() {
-        lease.route.keeping.found_closed(since, Instant::now());
+        lease.route.keep_alive.record_close(since, Instant::now());
     }
 }

@@ -7,7 +7,7 @@ use tokio::time::timeout_at;
 
 use crate::http::client::{AttemptLimits, Client, LaneState};
 use crate::http::dial::connect::{ConnectBy, Connection};
-use crate::http::h2::connection::{Connection as Http2Connection, Driver, Terms};
+use crate::http::h2::connection::{Http2Connection, Http2Driver, Http2Options};
 use crate::http::h2::streams::{Connecting, Granted};
 use crate::http::open::OpenPermit;
 use crate::http::pool::{Pool, Route};
@@ -58,11 +58,11 @@ impl Client {
         let begun = Instant::now();
         let mut waiting = None;
         loop {
-            if let Some(stream) = streams.take()
+            if let Some(stream) = streams.try_open()
                 && let Err(failure) = lane.hold(stream)
             {
                 if let Some(receiver) = waiting {
-                    streams.stop_waiting(receiver);
+                    streams.cancel_wait(receiver);
                 }
                 return Err(failure);
             }
@@ -70,11 +70,11 @@ impl Client {
             if lane.stream.is_some() || speaks_http2 == Some(false) {
                 break;
             }
-            let is_needed = streams.another_is_needed(waiting.is_some(), speaks_http2)
+            let is_needed = streams.needs_connection(waiting.is_some(), speaks_http2)
                 || speaks_http2.is_none() && begun.elapsed() >= FIRST_CONTACT;
-            if is_needed && self.pool.borrow().has_room() {
+            if is_needed && self.pool.borrow().has_capacity() {
                 if let Some(receiver) = waiting.take() {
-                    streams.stop_waiting(receiver);
+                    streams.cancel_wait(receiver);
                 }
                 return self.connect(site, limits, lane, Some(streams.connect())).await;
             }
@@ -86,7 +86,7 @@ impl Client {
             lane.waited_for_stream += since.elapsed();
             match granted {
                 Ok(Ok(Granted::Stream(stream))) => return lane.hold(stream),
-                Ok(Ok(Granted::LookAgain) | Err(_)) => waiting = None,
+                Ok(Ok(Granted::Recheck) | Err(_)) => waiting = None,
                 Ok(Ok(Granted::Failed(failure))) => return Err(failure),
                 Err(_) if lane.deadline.has_passed(Instant::now()) => {
                     let message = "no stream of an HTTP/2 connection was free in time";
@@ -97,7 +97,7 @@ impl Client {
             }
         }
         if let Some(receiver) = waiting {
-            streams.stop_waiting(receiver);
+            streams.cancel_wait(receiver);
         }
         Ok(())
     }
@@ -141,11 +141,11 @@ impl Client {
             }
             Ok(connection) => {
                 if route.speaks() != Some(Speaks::OnlyHttp1) && (route.key.origin.https || route.is_http2()) {
-                    route.learn(Speaks::Http1);
+                    route.record_version(Speaks::Http1);
                 }
                 lane.held = Some(Pool::lease(route.clone(), connection, permit));
                 if let Some(connecting) = connecting {
-                    connecting.speaks_http1();
+                    connecting.fall_back_to_http1();
                 }
                 return Ok(());
             }
@@ -153,17 +153,17 @@ impl Client {
         };
         match made {
             Ok((connection, driver)) => {
-                route.learn(Speaks::Http2);
-                self.pool.borrow_mut().watch(connection.clone());
+                route.record_version(Speaks::Http2);
+                self.pool.borrow_mut().add_http2(connection.clone());
                 let connecting = connecting.unwrap_or_else(|| route.streams.connect());
-                lane.stream = connecting.made(&connection, driver, lane.resends.turn());
+                lane.stream = connecting.finish(&connection, driver, lane.resends.turn());
                 Ok(())
             }
             Err(failure) => {
                 // Other requests may connect where this redirect may not.
                 let is_of_all = !(lane.from_outside && failure.kind == ErrorKind::BlockedByNetworkPolicy);
                 if let Some(connecting) = connecting.filter(|_| is_of_all) {
-                    connecting.failed(&failure);
+                    connecting.fail(&failure);
                 }
                 Err(failure)
             }
@@ -182,7 +182,7 @@ impl Client {
             loop {
                 live.mark_unchanged();
                 let max = limits.max_connections_to(&site.limit_key);
-                let permit = site.route.host.connections.open(max, || self.recalls.ask(&site.route.key));
+                let permit = site.route.host.connections.open(max, || self.recalls.recall(&site.route.key));
                 tokio::select! {
                     permit = permit => return permit,
                     Ok(()) = live.changed() => {}
@@ -201,11 +201,12 @@ impl Client {
         limits: &AttemptLimits,
         (connection, permit): (Connection, OpenPermit),
         by: ConnectBy,
-    ) -> Result<(Rc<Http2Connection>, Driver), Failure> {
+    ) -> Result<(Rc<Http2Connection>, Http2Driver), Failure> {
         permit.set_of_host(None);
         permit.set_bytes(HTTP2_IDLE_BYTES + connection.stream.held_bytes());
-        let terms = Terms { max_streams: route.key.transport.http2_streams(), window_bytes: limits.window_bytes };
-        let begun = timeout_at(by.time.into(), Http2Connection::begin(connection, terms, permit)).await;
+        let options =
+            Http2Options { max_streams: route.key.transport.http2_streams(), window_bytes: limits.window_bytes };
+        let begun = timeout_at(by.time.into(), Http2Connection::begin(connection, options, permit)).await;
         begun.unwrap_or_else(|_| {
             let message = "the HTTP/2 connection did not begin in time";
             Err(Failure::new(ErrorKind::ConnectTimeout, message).with_option(by.option))

@@ -11,7 +11,7 @@ use crate::http::h1::head::Head;
 use crate::http::h2::exchange::Http2Body;
 use crate::http::pool::Lease;
 use crate::http::reply::PARTIAL_CONTENT;
-use crate::http::response_timeouts::{Progress, came_no_more};
+use crate::http::response_timeouts::{ExchangePhase, piece_timed_out};
 use crate::model::body_stream::BodyChunk;
 use crate::model::error::{ErrorKind, Failure};
 use crate::model::message::OptionName;
@@ -63,14 +63,14 @@ impl OpenBody {
     ) -> Result<Option<BodyChunk>, Failure> {
         let now = Instant::now();
         deadline.set(now + time, OptionName::TimeoutS);
-        deadline.expect(context.limits.timeouts.limit(Progress::Receiving, now));
+        deadline.expect(context.limits.timeouts.limit(ExchangePhase::Receiving, now));
         let next = match &mut self.rest {
             Rest::Http1(exchange, lease) => exchange.next(lease.connection(), context, deadline).await,
             Rest::Http2(stream) => stream.next(context, deadline).await,
         };
         next.map_err(
             |failure| {
-                if failure.kind == ErrorKind::Timeout { came_no_more(deadline.due().option) } else { failure }
+                if failure.kind == ErrorKind::Timeout { piece_timed_out(deadline.due().option) } else { failure }
             },
         )
     }

@@ -1,31 +1,31 @@
-//! The chunked transfer coding (RFC 9112 section 7.1), undone however the bytes are cut into reads.
+//! Decodes the chunked transfer coding (RFC 9112 section 7.1), however the bytes are cut into reads.
 //!
-//! Strict: a size is hexadecimal digits, lines end in CR LF. Extensions and trailers are read over, and bounded: they are the
-//! places where a server could send for ever without sending a body.
+//! The decoder is strict: a size is hexadecimal digits, and lines end in CR LF. Extensions and trailers are skipped, and
+//! bounded: otherwise a server could send them for ever without sending a body.
 
-/// Digits of a size.
+/// The most digits of a size.
 const MAX_SIZE_DIGITS: u8 = 16;
-/// Bytes of extensions in all chunks together.
+/// The most bytes of extensions in all chunks together.
 const MAX_EXTENSION_BYTES: u32 = 16 * 1024;
-/// Bytes of trailers.
+/// The most bytes of trailers.
 const MAX_TRAILER_BYTES: u32 = 16 * 1024;
 
-/// Where in the coding the next byte stands.
+/// What the decoder expects next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
-    /// In the size, behind so many digits.
+enum ChunkState {
+    /// The size, of which `digits` have been read.
     Size {
         digits: u8,
     },
-    /// In blanks behind the size.
+    /// Blanks after the size.
     Blank,
-    /// Up to the end of the line.
+    /// Extensions, which reach to the end of the line.
     Extension,
     SizeLf,
     Data,
     DataCr,
     DataLf,
-    /// At the beginning of a trailer line.
+    /// The beginning of a trailer line, or the CR of the final empty line.
     TrailerStart,
     Trailer,
     TrailerLf,
@@ -34,92 +34,95 @@ enum State {
 }
 
 #[derive(Debug, Clone)]
-pub struct Decoder {
-    state: State,
-    /// Bytes of the current chunk that are to come.
+pub struct ChunkedDecoder {
+    state: ChunkState,
+    /// Bytes of the current chunk that have not come yet.
     left: u64,
     extension_bytes: u32,
     trailer_bytes: u32,
 }
 
-/// What a piece of input came to.
+/// How much of its input [`ChunkedDecoder::decode`] has consumed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Consumed {
-    /// Bytes of the input that belong to the body; the rest follows it.
+    /// Bytes of the input that belong to the body; the rest of the input follows it.
     pub consumed: usize,
+    /// The body is complete.
     pub done: bool,
 }
 
-impl Default for Decoder {
+impl Default for ChunkedDecoder {
     fn default() -> Self {
-        Self { state: State::Size { digits: 0 }, left: 0, extension_bytes: 0, trailer_bytes: 0 }
+        Self { state: ChunkState::Size { digits: 0 }, left: 0, extension_bytes: 0, trailer_bytes: 0 }
     }
 }
 
-impl Decoder {
-    /// Takes in `data`, and passes on what it decodes to.
+impl ChunkedDecoder {
+    /// Decodes `data` and passes the decoded bytes to `pass_on`.
     ///
     /// # Errors
-    /// Why it is not the chunked coding, for a person.
+    /// Returns a message for the user if `data` violates the chunked coding.
     pub fn decode(&mut self, data: &[u8], mut pass_on: impl FnMut(&[u8])) -> Result<Consumed, &'static str> {
         let mut at = 0;
-        while at < data.len() && self.state != State::Done {
-            if self.state == State::Data {
+        while at < data.len() && self.state != ChunkState::Done {
+            if self.state == ChunkState::Data {
                 let length = (data.len() - at).min(usize::try_from(self.left).unwrap_or(usize::MAX));
                 pass_on(&data[at..at + length]);
                 self.left -= length as u64;
                 at += length;
                 if self.left == 0 {
-                    self.state = State::DataCr;
+                    self.state = ChunkState::DataCr;
                 }
                 continue;
             }
             self.state = self.step(data[at])?;
             at += 1;
         }
-        Ok(Consumed { consumed: at, done: self.state == State::Done })
+        Ok(Consumed { consumed: at, done: self.state == ChunkState::Done })
     }
 
-    fn step(&mut self, byte: u8) -> Result<State, &'static str> {
+    fn step(&mut self, byte: u8) -> Result<ChunkState, &'static str> {
         Ok(match (self.state, byte) {
-            (State::Size { digits }, b'0'..=b'9' | b'a'..=b'f' | b'A'..=b'F') => {
+            (ChunkState::Size { digits }, b'0'..=b'9' | b'a'..=b'f' | b'A'..=b'F') => {
                 let digit = (byte as char).to_digit(16).unwrap_or_default();
                 if digits == MAX_SIZE_DIGITS {
                     return Err("the size of a chunk is too large");
                 }
                 self.left = self.left << 4 | u64::from(digit);
-                State::Size { digits: digits + 1 }
+                ChunkState::Size { digits: digits + 1 }
             }
-            (State::Size { digits: 1.. } | State::Blank | State::Extension, b'\r') => State::SizeLf,
-            (State::Size { digits: 1.. } | State::Blank, b';') => State::Extension,
-            (State::Size { digits: 1.. } | State::Blank, b' ' | b'\t') => {
+            (ChunkState::Size { digits: 1.. } | ChunkState::Blank | ChunkState::Extension, b'\r') => ChunkState::SizeLf,
+            (ChunkState::Size { digits: 1.. } | ChunkState::Blank, b';') => ChunkState::Extension,
+            (ChunkState::Size { digits: 1.. } | ChunkState::Blank, b' ' | b'\t') => {
                 count(&mut self.extension_bytes, MAX_EXTENSION_BYTES, "the chunk extensions are too long")?;
-                State::Blank
+                ChunkState::Blank
             }
-            (State::Size { .. } | State::Blank, _) => return Err("the size of a chunk is not a hexadecimal number"),
-            (State::Extension, b'\n') => return Err("the size of a chunk does not end in CR LF"),
-            (State::Extension, _) => {
+            (ChunkState::Size { .. } | ChunkState::Blank, _) => {
+                return Err("the size of a chunk is not a hexadecimal number");
+            }
+            (ChunkState::Extension, b'\n') => return Err("the size of a chunk does not end in CR LF"),
+            (ChunkState::Extension, _) => {
                 count(&mut self.extension_bytes, MAX_EXTENSION_BYTES, "the chunk extensions are too long")?;
-                State::Extension
+                ChunkState::Extension
             }
-            (State::SizeLf, b'\n') if self.left > 0 => State::Data,
-            (State::SizeLf | State::TrailerLf, b'\n') => State::TrailerStart,
-            (State::SizeLf, _) => return Err("the size of a chunk does not end in CR LF"),
-            (State::DataCr, b'\r') => State::DataLf,
-            (State::DataLf, b'\n') => State::Size { digits: 0 },
-            (State::DataCr | State::DataLf, _) => return Err("a chunk is longer than its size says"),
-            (State::TrailerStart, b'\r') => State::EndLf,
-            (State::EndLf, b'\n') => State::Done,
-            (State::EndLf, _) => return Err("the last chunk does not end in CR LF"),
-            (State::Trailer, b'\r') => State::TrailerLf,
-            (State::TrailerLf, _) | (State::TrailerStart | State::Trailer, b'\n') => {
+            (ChunkState::SizeLf, b'\n') if self.left > 0 => ChunkState::Data,
+            (ChunkState::SizeLf | ChunkState::TrailerLf, b'\n') => ChunkState::TrailerStart,
+            (ChunkState::SizeLf, _) => return Err("the size of a chunk does not end in CR LF"),
+            (ChunkState::DataCr, b'\r') => ChunkState::DataLf,
+            (ChunkState::DataLf, b'\n') => ChunkState::Size { digits: 0 },
+            (ChunkState::DataCr | ChunkState::DataLf, _) => return Err("a chunk is longer than its size says"),
+            (ChunkState::TrailerStart, b'\r') => ChunkState::EndLf,
+            (ChunkState::EndLf, b'\n') => ChunkState::Done,
+            (ChunkState::EndLf, _) => return Err("the last chunk does not end in CR LF"),
+            (ChunkState::Trailer, b'\r') => ChunkState::TrailerLf,
+            (ChunkState::TrailerLf, _) | (ChunkState::TrailerStart | ChunkState::Trailer, b'\n') => {
                 return Err("a trailer does not end in CR LF");
             }
-            (State::TrailerStart | State::Trailer, _) => {
+            (ChunkState::TrailerStart | ChunkState::Trailer, _) => {
                 count(&mut self.trailer_bytes, MAX_TRAILER_BYTES, "the trailers are too long")?;
-                State::Trailer
+                ChunkState::Trailer
             }
-            (State::Data | State::Done, _) => self.state,
+            (ChunkState::Data | ChunkState::Done, _) => self.state,
         })
     }
 }
@@ -135,9 +138,9 @@ mod tests {
 
     use super::*;
 
-    /// Decodes `data` in pieces of these lengths, over and over: the body, and what follows it.
+    /// Decodes `data` in pieces of the given lengths, which are cycled. Returns the body and the bytes after it.
     fn decode(data: &[u8], pieces: &[usize]) -> Result<(Vec<u8>, Vec<u8>), &'static str> {
-        let mut decoder = Decoder::default();
+        let mut decoder = ChunkedDecoder::default();
         let mut body = Vec::new();
         let mut rest = data;
         for length in pieces.iter().cycle() {
@@ -165,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_the_coding_is_refused() {
+    fn input_that_violates_the_coding_is_refused() {
         let long_extension = format!("1;{}\r\n", "x".repeat(20_000));
         let long_trailer = format!("0\r\n{}", "x: y\r\n".repeat(5000));
         for (message, data) in [
@@ -188,7 +191,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn how_the_bytes_are_cut_does_not_matter(
+        fn the_body_does_not_depend_on_how_the_bytes_are_cut(
             chunks in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 1..50), 0..8),
             pieces in proptest::collection::vec(1_usize..20, 1..5),
         ) {
@@ -201,7 +204,7 @@ mod tests {
         }
 
         #[test]
-        fn garbage_is_read_the_same_whole_and_in_pieces(
+        fn garbage_decodes_the_same_at_once_and_in_pieces(
             data in "[0-3a;\r\n]{0,60}", pieces in proptest::collection::vec(1_usize..5, 1..5),
         ) {
             prop_assert_eq!(decode(data.as_bytes(), &[1000]), decode(data.as_bytes(), &pieces));

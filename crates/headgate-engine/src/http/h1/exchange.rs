@@ -15,12 +15,12 @@ use std::time::{Duration, Instant};
 use crate::http::deadline::Deadline;
 use crate::http::dial::connect::Connection;
 use crate::http::exchange_context::ExchangeContext;
-use crate::http::h1::allowance::READ_BYTES;
+use crate::http::h1::read_reservation::READ_BYTES;
 use crate::http::h1::response::ResponseReader;
 use crate::http::h1::transfer::Outgoing;
-use crate::http::incoming::{BodySource, Fill, IncomingBody, Wanted, next_piece, receive};
+use crate::http::incoming::{BodySource, Fill, IncomingBody, WantedBody, next_piece, receive};
 use crate::http::reply::{NoReply, Replied, Reply};
-use crate::http::response_timeouts::{Limit, Progress, ResponseTimeouts, timed_out};
+use crate::http::response_timeouts::{ExchangePhase, Limit, ResponseTimeouts, timed_out};
 use crate::http::save::saving::Saving;
 use crate::model::body_stream::BodyChunk;
 use crate::model::error::{ErrorKind, Failure};
@@ -46,7 +46,7 @@ impl Exchange {
     pub fn new(outgoing: Outgoing, to_head: bool, saving: Option<Box<Saving>>, context: &ExchangeContext<'_>) -> Self {
         let failure = outgoing.unsent();
         // A caller that takes a body while it comes bounds it.
-        let wanted = if context.streams { Wanted::AtMost(u64::MAX) } else { Wanted::of(context.limits) };
+        let wanted = if context.streams { WantedBody::AtMost(u64::MAX) } else { WantedBody::of(context.limits) };
         let mut body = IncomingBody::new(wanted, context.limits.memory.reservation());
         body.saving = saving;
         let reader = ResponseReader::new(to_head, body, context.redirects.clone());
@@ -61,14 +61,14 @@ impl Exchange {
     /// Takes in what was read at that time, for which memory is reserved. No data: the connection has ended.
     pub fn take_in(&mut self, data: &[u8], context: &ExchangeContext<'_>, now: Instant) {
         let Self { reader, .. } = self;
-        let read = if data.is_empty() { reader.end() } else { reader.feed(data) };
+        let read = if data.is_empty() { reader.finish() } else { reader.feed(data) };
         self.failure = read.err();
         self.received |= !data.is_empty();
         let held = reader.held_bytes() as u64;
         let is_done = reader.is_done();
         let body = &mut reader.body;
         let missing = held.saturating_sub(body.reservation.bytes());
-        context.allowance.give(&mut body.reservation, missing);
+        context.read_reservation.transfer(&mut body.reservation, missing);
         debug_assert!(body.reservation.bytes() >= held, "no memory was reserved for a read");
         if is_done {
             body.reservation.shrink_to(held);
@@ -110,7 +110,7 @@ impl Exchange {
         body.reservation.transfer(&mut memory, head.headers.bytes() as u64);
         let keep_alive = head.keep_alive;
         let mut reply = Reply::headed(head, memory, self.first_byte.unwrap_or_else(Instant::now));
-        if context.streams && failure.is_none() && body.wanted != Wanted::Nothing {
+        if context.streams && failure.is_none() && body.wanted != WantedBody::Nothing {
             // It may be long until the caller takes what has come of the body.
             body.reservation.end_overdrawing();
             if body.bytes.is_empty() {
@@ -144,7 +144,7 @@ impl Exchange {
             let has_moved = self.outgoing.poll(connection, cx);
             self.outgoing.excuse(deadline);
             if has_moved && !self.received && timeouts.is_bounded() {
-                let progress = if self.outgoing.is_pending() { Progress::Sending } else { Progress::Waiting };
+                let progress = if self.outgoing.is_pending() { ExchangePhase::Sending } else { ExchangePhase::Waiting };
                 deadline.expect(timeouts.limit(progress, Instant::now()));
             }
         }
@@ -192,7 +192,7 @@ impl BodySource for Http1Body<'_> {
         let needed = exchange.needed_bytes();
         let growth = needed - exchange.reader.held_bytes() as u64;
         let reserved = exchange.reader.body.reservation.bytes();
-        let read = if needed <= reserved || context.allowance.covers(growth as usize) {
+        let read = if needed <= reserved || context.read_reservation.try_reserve(growth as usize) {
             connection.poll_read(&mut context.scratch.read.borrow_mut(), cx).map_ok(Some)
         } else {
             connection.poll_readable(cx).map(|()| Ok(None))
@@ -228,7 +228,7 @@ impl Http1Body<'_> {
             match poll_fn(|cx| self.poll_fill(context, deadline, cx)).await {
                 Ok(Fill::NeedsMemory(bytes)) if !is_late => self.body().reserve(bytes, deadline).await,
                 Ok(Fill::Came) if !is_late && self.exchange.failure.is_none() => {}
-                _ => self.exchange.reader.leave_off(),
+                _ => self.exchange.reader.abandon(),
             }
         }
     }

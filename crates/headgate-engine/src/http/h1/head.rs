@@ -1,23 +1,23 @@
-//! The head of a response: what it says, and how the body after it is delimited (RFC 9112 sections 4 to 6).
+//! The head of a response, and how the body after it is delimited (RFC 9112 sections 4 to 6).
 //!
-//! `httparse` reads those that keep to the grammar, where they lie. Any other is for `lenient.rs`; what headers mean is
-//! decided in `meaning.rs` for both.
+//! `httparse` parses heads that keep to the grammar in place. `lenient.rs` parses all others; `framing.rs` interprets the
+//! headers for both.
 
 use std::mem::MaybeUninit;
 
 use http::Version;
 
-use crate::http::h1::meaning::{Ending, Framing, Meaning};
+use crate::http::h1::framing::{Framing, FramingHeaders, ResponseEnd};
 use crate::model::error::{ErrorKind, Failure};
 use crate::model::headers::Headers;
 use crate::model::reason::Reason;
 
-/// A head may be this long.
+/// The most bytes of a head.
 pub const MAX_HEAD_BYTES: usize = 300 * 1024;
-/// So many headers are read where they lie.
+/// The most headers that are parsed in place.
 const MAX_HEADERS: usize = 128;
-/// What every response begins with.
-pub(super) const PREFIX: &[u8] = b"HTTP/1.";
+/// The prefix of every response.
+const PREFIX: &[u8] = b"HTTP/1.";
 
 #[derive(Debug, PartialEq, Eq)]
 pub struct Head {
@@ -25,15 +25,15 @@ pub struct Head {
     pub version: Version,
     pub headers: Headers,
     pub framing: Framing,
-    /// Whether the connection may be used again after the body.
+    /// The connection can take another request after the body.
     pub keep_alive: bool,
-    /// It names content codings, if perhaps none that is known.
+    /// There is a `content-encoding` header, perhaps with an unknown encoding.
     pub encoded: bool,
-    /// Headers that were left out because they break the grammar.
+    /// The number of headers that were skipped because they break the grammar.
     pub skipped: u32,
 }
 
-/// A head as it lies in what was read.
+/// A head that borrows from the bytes that were read.
 #[derive(Debug)]
 pub struct ParsedHead<'a> {
     pub status: u16,
@@ -41,9 +41,9 @@ pub struct ParsedHead<'a> {
     pub headers: &'a [httparse::Header<'a>],
     pub framing: Framing,
     pub keep_alive: bool,
-    /// As in [`Head`].
+    /// See [`Head::encoded`].
     pub encoded: bool,
-    /// Bytes of it, the empty line at its end included.
+    /// The length of the head in bytes, with the empty line at its end.
     pub length: usize,
 }
 
@@ -59,47 +59,54 @@ impl ParsedHead<'_> {
     }
 }
 
-/// Where the headers of a head are put while it is parsed.
-pub type HeaderRoom<'a> = [MaybeUninit<httparse::Header<'a>>; MAX_HEADERS];
+/// Holds the headers of a head while it is parsed in place.
+pub type HeaderBuffer<'a> = [MaybeUninit<httparse::Header<'a>>; MAX_HEADERS];
 
-/// Room for the headers of one head.
-pub fn header_room<'a>() -> HeaderRoom<'a> {
+/// Returns an empty buffer for the headers of one head.
+pub fn header_buffer<'a>() -> HeaderBuffer<'a> {
     [MaybeUninit::uninit(); MAX_HEADERS]
 }
 
-/// A head that must be read line by line, or can't be read at all: `lenient.rs` tells.
+/// The error for a head that `lenient.rs` must parse line by line, or refuse.
 #[derive(Debug)]
-pub struct Unclear;
+pub struct NeedsLenientParser;
 
-/// Parses a head that keeps to the grammar at the beginning of `data`, or `None` while it is not whole, and copies nothing.
+/// Parses a head that keeps to the grammar at the beginning of `data` without copying it. Returns `None` while it is
+/// incomplete.
 ///
 /// # Errors
-/// [`Unclear`].
+/// [`NeedsLenientParser`].
 pub fn parse_in_place<'a>(
     data: &'a [u8],
-    room: &'a mut HeaderRoom<'a>,
+    buffer: &'a mut HeaderBuffer<'a>,
     to_head: bool,
-) -> Result<Option<ParsedHead<'a>>, Unclear> {
-    // Empty lines before a head are none of the grammar.
+) -> Result<Option<ParsedHead<'a>>, NeedsLenientParser> {
+    // httparse skips empty lines before a head, which the grammar does not allow.
     if data.first() != PREFIX.first() {
-        return Err(Unclear);
+        return Err(NeedsLenientParser);
     }
     let mut response = httparse::Response::new(&mut []);
     let config = httparse::ParserConfig::default();
-    let length = match config.parse_response_with_uninit_headers(&mut response, data, room) {
+    let length = match config.parse_response_with_uninit_headers(&mut response, data, buffer) {
         Ok(httparse::Status::Complete(length)) if length <= MAX_HEAD_BYTES => length,
         Ok(httparse::Status::Partial) if data.len() <= MAX_HEAD_BYTES => return Ok(None),
-        _ => return Err(Unclear),
+        _ => return Err(NeedsLenientParser),
     };
     let headers = &*response.headers;
-    let mut meaning = Meaning::default();
+    let mut meaning = FramingHeaders::default();
     for header in headers {
-        meaning.take(header.name, header.value).map_err(|_| Unclear)?;
+        meaning.add(header.name, header.value).map_err(|_| NeedsLenientParser)?;
     }
     let (status, http_11) = (response.code.unwrap_or_default(), response.version == Some(1));
-    let Ending { framing, keep_alive } = meaning.ending(status, to_head, http_11).map_err(|_| Unclear)?;
+    let ResponseEnd { framing, keep_alive } =
+        meaning.ending(status, to_head, http_11).map_err(|_| NeedsLenientParser)?;
     let version = if http_11 { Version::HTTP_11 } else { Version::HTTP_10 };
     Ok(Some(ParsedHead { status, version, headers, framing, keep_alive, encoded: meaning.encoded, length }))
+}
+
+/// Returns whether `data` may be the beginning of a head.
+pub(super) fn is_head_start(data: &[u8]) -> bool {
+    PREFIX.starts_with(&data[..data.len().min(PREFIX.len())])
 }
 
 pub(super) fn protocol(reason: impl Into<Reason>) -> Failure {

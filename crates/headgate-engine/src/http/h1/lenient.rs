@@ -1,96 +1,98 @@
-//! A head that breaks the grammar, read line by line, for what of it can be understood in one way only.
+//! Parses a head that breaks the grammar line by line, as far as it is unambiguous.
 //!
-//! Nearly all heads keep to the grammar, and never come here: `head.rs` has `httparse` read them where they lie. What it
-//! refuses is mostly one header that has nothing to do with where the body ends, and browsers, curl and Go live with it.
-//! So here a head is read by these rules, which are strict where framing is at stake and lenient elsewhere:
+//! Nearly all heads keep to the grammar and are parsed in place by `httparse` (`head.rs`). `httparse` mostly refuses a head
+//! for one header that does not affect where the body ends, and browsers, curl and Go tolerate such headers. So this parser
+//! follows these rules, which are strict about framing and lenient elsewhere:
 //!
-//! - The minor version may be any digit; from 1 on it is read as HTTP/1.1 (RFC 9110 section 2.5). The reason is not read.
-//! - A line that begins with a blank continues the header before it: the fold becomes a space (RFC 9112 section 5.2, and
-//!   curl and Go do so). A framing header (`content-length`, `transfer-encoding`) must not be folded, and a continued
-//!   line must not look like one: readers that know no folds, and those that cut blanks off, would see another body.
-//! - A line with something in its name that no token has (RFC 9110 section 5.6.2: a space, a bracket, a control character,
-//!   a byte beyond ASCII), without a colon or a name, or with a control character in its value is skipped and counted.
-//!   Chromium skips lines without a colon, too; curl takes any name, and Go names with spaces; both refuse control
-//!   characters or some of them. Whoever keeps such a header hands it to somebody who may trip over it.
-//! - A line that would be skipped and has the letters of a framing header in their order, wherever, is an error: with a space
-//!   before the colon, with a NUL before the name, or behind a byte that another reader might take for the end of a line.
-//!   If it has those of `connection`, this is the last response on its connection.
-//! - A CR that is not before an LF is an error (as in curl); a bare LF ends a line, as it does for `httparse` and RFC 9112
-//!   section 2.2.
-//! - There may be 5,000 headers in 300 KiB, as in curl (Chromium takes 256 KiB, Go 10 MiB); only here are there more than
-//!   `httparse` has room for.
+//! - The minor version may be any digit; from 1 on it means HTTP/1.1 (RFC 9110 section 2.5). The reason phrase is not parsed.
+//! - A line that begins with a blank continues the header before it. The fold becomes a space, as in curl and Go (RFC 9112
+//!   section 5.2). A framing header (`content-length`, `transfer-encoding`) must not be folded, and a continued line must
+//!   not look like one. Parsers that ignore folds, or strip blanks, would see another body.
+//! - A line is skipped and counted if its name is not a token (RFC 9110 section 5.6.2). Tokens have no space, bracket, control
+//!   character or byte beyond ASCII. Also skipped is a line without a colon or a name, or with a control character in its value.
+//!   Chromium, too, skips lines without a colon; curl accepts any name, and Go names with spaces; both refuse some or all
+//!   control characters. A client that keeps such a header passes it to code that may not handle it.
+//! - A line that would be skipped is an error if it has the letters of a framing header in order, wherever they are. Examples
+//!   are a space before the colon, a NUL before the name, and a byte that another parser might take for a line end. If it has
+//!   the letters of `connection`, this is the last response on its connection.
+//! - A CR that is not before an LF is an error, as in curl. A bare LF ends a line, as in `httparse` and RFC 9112 section 2.2.
+//! - A head may have 5,000 headers in 300 KiB, as in curl (Chromium allows 256 KiB, Go 10 MiB). Heads with more headers than
+//!   `httparse` can store are parsed only here.
 //!
-//! Whatever the strict way accepts comes out the same here; a property test holds that.
+//! A property test ensures that both parsers agree on all heads that the strict one accepts.
 
 use std::borrow::Cow;
 
 use http::Version;
 
+use crate::http::h1::framing::{FramingHeaders, ResponseEnd};
 use crate::http::h1::head::{Head, MAX_HEAD_BYTES, protocol};
-use crate::http::h1::meaning::{Ending, Meaning};
 use crate::model::error::Failure;
 use crate::model::headers::Headers;
+use crate::model::option_rules::is_token;
 use crate::model::reason::{Reason, shown};
 
-/// A head may have so many headers.
+/// The most headers of a head.
 const MAX_HEADERS: usize = 5000;
-/// Names that say where the body ends, without what is no letter.
+/// The letters of the names of headers that determine where the body ends.
 const FRAMING: [&[u8]; 2] = [b"contentlength", b"transferencoding"];
-/// The longest of them, with its colon.
+/// The length of the longest such name, with its colon.
 const MAX_FRAMING_NAME: usize = "transfer-encoding:".len();
 
-/// Parses a head at the beginning of `data`: the head and its length, or `None` while it is not whole.
+/// Parses a head at the beginning of `data`. Returns the head and its length, or `None` while it is incomplete.
 ///
 /// # Errors
-/// `protocol`: it can't be understood, or in more than one way, contradicts itself, or is too long.
+/// `protocol`: the head is broken, ambiguous, contradicts itself, or is too long.
 pub fn parse(data: &[u8], to_head: bool) -> Result<Option<(Head, usize)>, Failure> {
-    let Some((line, mut at)) = line(data, 0) else { return not_whole(data) };
+    let Some((line, mut at)) = line(data, 0) else { return incomplete(data) };
     let (http_11, status) = status_line(line)?;
-    let mut reading = Reading { status, headers: Headers::default(), meaning: Meaning::default(), skipped: 0 };
+    let mut parser =
+        HeaderParser { status, headers: Headers::default(), meaning: FramingHeaders::default(), skipped: 0 };
     let mut field: Option<Cow<'_, [u8]>> = None;
     while let Some((line, after)) = self::line(data, at) {
         if after > MAX_HEAD_BYTES {
             return Err(too_long());
         }
         if line.contains(&b'\r') {
-            return Err(reading.refused("a header has a carriage return in the middle", line));
+            return Err(parser.refused("a header has a carriage return in the middle", line));
         }
         at = after;
         match (line, &mut field) {
-            ([b' ' | b'\t', ..], Some(field)) => reading.unfold(field.to_mut(), line)?,
+            ([b' ' | b'\t', ..], Some(field)) => parser.unfold(field.to_mut(), line)?,
             _ => {
                 if let Some(field) = field.replace(line.into()) {
-                    reading.take(&field)?;
+                    parser.add(&field)?;
                 }
             }
         }
         if line.is_empty() {
-            let Ending { framing, keep_alive } = reading.meaning.ending(status, to_head, http_11).map_err(protocol)?;
-            let Reading { status, headers, meaning, skipped } = reading;
+            let ResponseEnd { framing, keep_alive } =
+                parser.meaning.ending(status, to_head, http_11).map_err(protocol)?;
+            let HeaderParser { status, headers, meaning, skipped } = parser;
             let version = if http_11 { Version::HTTP_11 } else { Version::HTTP_10 };
             let encoded = meaning.encoded;
             return Ok(Some((Head { status, version, headers, framing, keep_alive, encoded, skipped }, at)));
         }
     }
-    not_whole(data)
+    incomplete(data)
 }
 
-/// Headers, as far as they are read.
-struct Reading {
+/// The headers of a head, as far as they are parsed.
+struct HeaderParser {
     status: u16,
     headers: Headers,
-    meaning: Meaning,
+    meaning: FramingHeaders,
     skipped: u32,
 }
 
-impl Reading {
-    /// Continues a header with another line.
+impl HeaderParser {
+    /// Appends a folded line to its header.
     fn unfold(&self, field: &mut Vec<u8>, line: &[u8]) -> Result<(), Failure> {
         let is_framing = |line: &[u8]| {
             let colon = memchr::memchr(b':', line);
             colon.is_some_and(|colon| FRAMING.contains(&&*letters(&line[..colon])))
         };
-        // What is before a fold is looked at no further than such a name reaches: there may be many folds.
+        // Only the longest name's length of the header is searched: there may be many folds.
         if is_framing(&field[..field.len().min(MAX_FRAMING_NAME)]) || is_framing(line) {
             return Err(self.refused("a header that says where the body ends is folded", line));
         }
@@ -100,8 +102,8 @@ impl Reading {
         Ok(())
     }
 
-    /// Takes a header with all its lines, or skips it.
-    fn take(&mut self, field: &[u8]) -> Result<(), Failure> {
+    /// Adds a header with all its lines, or skips it.
+    fn add(&mut self, field: &[u8]) -> Result<(), Failure> {
         if self.headers.len() + self.skipped as usize == MAX_HEADERS {
             let reason = Reason::new(format!("the response has more than {MAX_HEADERS} headers"));
             return Err(protocol(reason.with(format!("status {}", self.status))));
@@ -109,8 +111,8 @@ impl Reading {
         let colon = field.iter().position(|byte| *byte == b':').unwrap_or(field.len());
         let (name, value) = (&field[..colon], field.get(colon + 1..).map(trim_blanks));
         match (std::str::from_utf8(name), value) {
-            (Ok(name), Some(value)) if is_token(name.as_bytes()) && value.iter().all(|byte| is_of_value(*byte)) => {
-                self.meaning.take(name, value).map_err(|message| self.refused(message, field))?;
+            (Ok(name), Some(value)) if is_token(name) && value.iter().all(|byte| is_value_byte(*byte)) => {
+                self.meaning.add(name, value).map_err(|message| self.refused(message, field))?;
                 self.headers.push(name, value);
                 Ok(())
             }
@@ -133,7 +135,7 @@ impl Reading {
     }
 }
 
-/// Whether it is HTTP/1.1 or later, and the status.
+/// Returns whether the version is HTTP/1.1 or later, and the status.
 fn status_line(line: &[u8]) -> Result<(bool, u16), Failure> {
     if let Some([b'H', b'T', b'T', b'P', b'/', b'1', b'.', minor, b' ', status @ ..]) = line.get(..12)
         && minor.is_ascii_digit()
@@ -147,14 +149,14 @@ fn status_line(line: &[u8]) -> Result<(bool, u16), Failure> {
     Err(protocol(Reason::new("the status line is broken").with(shown(line))))
 }
 
-/// The line that begins there, without its end, and where the next one begins; `None`: it is not whole.
+/// Returns the line that begins at `at`, without its line end, and where the next line begins; `None`: the line is incomplete.
 fn line(data: &[u8], at: usize) -> Option<(&[u8], usize)> {
     let end = at + memchr::memchr(b'\n', &data[at..])?;
     let line = &data[at..end];
     Some((line.strip_suffix(b"\r").unwrap_or(line), end + 1))
 }
 
-fn not_whole(data: &[u8]) -> Result<Option<(Head, usize)>, Failure> {
+fn incomplete(data: &[u8]) -> Result<Option<(Head, usize)>, Failure> {
     if data.len() > MAX_HEAD_BYTES { Err(too_long()) } else { Ok(None) }
 }
 
@@ -162,7 +164,7 @@ fn too_long() -> Failure {
     protocol(format!("the head of the response is longer than {MAX_HEAD_BYTES} bytes"))
 }
 
-/// What a lenient reader might recognize a name by.
+/// Returns the letters of a text in lower case, by which a lenient parser might recognize a name.
 fn letters(text: &[u8]) -> Vec<u8> {
     text.iter().filter(|byte| byte.is_ascii_alphabetic()).map(u8::to_ascii_lowercase).collect()
 }
@@ -177,12 +179,7 @@ fn is_blank(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t')
 }
 
-fn is_token(name: &[u8]) -> bool {
-    let is_of_token = |byte: &u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(byte);
-    !name.is_empty() && name.iter().all(is_of_token)
-}
-
-fn is_of_value(byte: u8) -> bool {
+fn is_value_byte(byte: u8) -> bool {
     byte == b'\t' || byte >= b' ' && byte != 0x7f
 }
 
@@ -191,8 +188,8 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::http::h1::head::{header_room, parse_in_place};
-    use crate::http::h1::meaning::Framing;
+    use crate::http::h1::framing::Framing;
+    use crate::http::h1::head::{header_buffer, parse_in_place};
 
     type Pairs<'a> = Vec<(&'a str, &'a [u8])>;
 
@@ -220,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn one_bad_header_is_skipped_and_counted_and_the_others_are_kept() {
+    fn a_broken_header_is_skipped_and_counted_and_all_other_headers_are_kept() {
         for line in [
             "x : y",
             "x[0]: y",
@@ -239,11 +236,11 @@ mod tests {
             let pairs = vec![("a".to_owned(), "b".to_owned()), ("c".to_owned(), "d".to_owned())];
             assert_eq!(Ok((pairs, 1)), read(&format!("a: b\r\n{line}\r\nc: d")), "{line:?}");
         }
-        assert_eq!(Ok((Vec::new(), 2)), read(" x: y\r\n[]: z"), "what begins with a blank continues nothing here");
+        assert_eq!(Ok((Vec::new(), 2)), read(" x: y\r\n[]: z"), "there is no header to continue");
     }
 
     #[test]
-    fn what_may_be_a_framing_header_is_an_error_that_quotes_it() {
+    fn a_possible_framing_header_is_an_error_that_quotes_it() {
         for line in [
             "Content-Length : 5",
             "Content-Length\x0b: 5",
@@ -304,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn as_many_headers_are_read_as_curl_reads_and_no_more() {
+    fn no_more_headers_are_accepted_than_curl_accepts() {
         let lines = |count| format!("HTTP/1.1 200 OK\r\n{}\r\n", "a: b\r\n".repeat(count));
         let (head, _) = whole(lines(MAX_HEADERS).as_bytes(), false);
         assert_eq!((MAX_HEADERS, 0), (head.headers.len(), head.skipped));
@@ -322,18 +319,19 @@ mod tests {
         assert_eq!((0, 1), (head.headers.len(), head.skipped));
     }
 
-    /// What the most lenient reader makes of it: lines end in anything that ever ended one, and of a name only letters count.
-    fn says_framing(text: &[u8]) -> bool {
+    /// Returns whether the most lenient parser sees a framing header: any byte that ever ended a line does, and only letters of
+    /// a name count.
+    fn has_framing(text: &[u8]) -> bool {
         let mut lines = text.split(|byte| b"\n\r\0\x0b\x0c\x1c\x1d\x1e\x85".contains(byte));
         lines.any(|line| {
-            // What has no colon gives no length: it may be the rest of a folded list of names.
+            // A line without a colon sets no length: it may be the rest of a folded list of names.
             memchr::memchr(b':', line).is_some_and(|colon| FRAMING.contains(&&*letters(&line[..colon])))
         })
     }
 
     proptest! {
         #[test]
-        fn what_the_strict_way_accepts_is_the_same_here(
+        fn both_parsers_agree_on_heads_that_the_strict_one_accepts(
             version in 0..2,
             status in 100..1000,
             reason in "( [a-z ]{0,5})?",
@@ -342,8 +340,8 @@ mod tests {
             to_head: bool,
         ) {
             let text = format!("HTTP/1.{version} {status}{reason}\r\n{}\r\nbody", lines.concat());
-            let mut room = header_room();
-            if let Ok(Some(strict)) = parse_in_place(text.as_bytes(), &mut room, to_head) {
+            let mut buffer = header_buffer();
+            if let Ok(Some(strict)) = parse_in_place(text.as_bytes(), &mut buffer, to_head) {
                 let (head, length) = whole(text.as_bytes(), to_head);
                 let pairs: Pairs<'_> = strict.headers.iter().map(|header| (header.name, header.value)).collect();
                 prop_assert_eq!(pairs, head.headers.iter().collect::<Pairs<'_>>());
@@ -355,13 +353,13 @@ mod tests {
         }
 
         #[test]
-        fn no_head_is_accepted_in_which_another_reader_sees_a_length_that_we_do_not(
+        fn no_head_is_accepted_in_which_another_parser_sees_a_length_that_this_one_does_not(
             lines in proptest::collection::vec(
                 "[ \t\0\x0b\\[]?(X|Content-Length|Transfer-Encoding|content\0?-\x0b?length)[ \t\0\x0b\x1c\\]]?:?[ \0]?(chunked|5|b|Content-Length: 5)?[\0 ]?(\r\n|\n|\r)", 1..4),
         ) {
             let text = format!("HTTP/1.1 200 OK\r\n{}\r\n", lines.concat());
             if let Ok(Some((head, _))) = parse(text.as_bytes(), false)
-                && says_framing(text.as_bytes())
+                && has_framing(text.as_bytes())
             {
                 let ours = head.headers.iter().any(|(name, _)| FRAMING.contains(&&*letters(name.as_bytes())));
                 prop_assert!(ours && head.framing != Framing::UntilClose, "{:?}", text);

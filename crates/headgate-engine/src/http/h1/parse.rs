@@ -1,31 +1,30 @@
-//! A head, whether it keeps to the grammar or not.
+//! Parses a head, whether it keeps to the grammar or not.
 
-use crate::http::h1::head::{Head, PREFIX, Unclear, header_room, parse_in_place, protocol};
+use crate::http::h1::head::{Head, NeedsLenientParser, header_buffer, is_head_start, parse_in_place, protocol};
 use crate::http::h1::lenient;
 use crate::model::error::Failure;
 use crate::model::reason::{Reason, shown};
 
-/// Parses a head at the beginning of `data`: the head and its length, or `None` while it is not whole.
+/// Parses a head at the beginning of `data`. Returns the head and its length, or `None` while it is incomplete.
 ///
 /// # Errors
-/// `protocol`: it is no head, contradicts itself, or is too long.
+/// `protocol`: `data` is not a head, contradicts itself, or is too long.
 pub fn parse(data: &[u8], to_head: bool) -> Result<Option<(Head, usize)>, Failure> {
-    let begin = &data[..data.len().min(PREFIX.len())];
-    if *begin != PREFIX[..begin.len()] {
+    if !is_head_start(data) {
         let reason = Reason::new("the answer is not HTTP/1: it doesn't start with a status line");
         return Err(protocol(reason.with(format!("with {}", shown(data)))));
     }
-    let mut room = header_room();
-    match parse_in_place(data, &mut room, to_head) {
+    let mut buffer = header_buffer();
+    match parse_in_place(data, &mut buffer, to_head) {
         Ok(parsed) => Ok(parsed.map(|parsed| (parsed.to_head(), parsed.length))),
-        Err(Unclear) => lenient::parse(data, to_head),
+        Err(NeedsLenientParser) => lenient::parse(data, to_head),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::http::h1::meaning::Framing;
+    use crate::http::h1::framing::Framing;
 
     fn parsed(head: &str) -> Result<(u16, Framing, bool), String> {
         match parse(head.as_bytes(), false) {
@@ -36,7 +35,7 @@ mod tests {
     }
 
     #[test]
-    fn the_head_says_where_the_body_ends() {
+    fn the_head_determines_where_the_body_ends() {
         for (expected, head) in [
             ((200, Framing::Length(13), true), "HTTP/1.1 200 OK\r\nContent-Length: 13\r\n\r\n"),
             (
@@ -63,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn what_contradicts_itself_or_is_no_head_is_refused() {
+    fn a_head_that_contradicts_itself_or_breaks_the_grammar_is_refused() {
         for (message, head) in [
             (
                 "the response has several content-lengths that differ (status 200, header `Content-Length: 1, 2`)",
@@ -114,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn after_an_answer_to_head_that_has_no_length_the_connection_is_not_used_again() {
+    fn the_connection_is_closed_after_a_response_to_head_without_a_length() {
         for (expected, head) in [
             (false, "HTTP/1.1 200 OK\r\n\r\n"),
             (true, "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n"),

@@ -1,60 +1,60 @@
-//! Reads one response from bytes, however they are cut into reads. No I/O: bytes go in, a response comes out.
+//! Parses one response from bytes, however they are cut into reads. It does no I/O: bytes go in, a response comes out.
 //!
-//! Bytes are looked at where they were read; only a head that comes in pieces is put together first. So an idle or
-//! waiting connection has no buffer of its own, which is most of the memory, and of the cache misses, of ten thousand
-//! of them.
+//! Bytes are parsed in the buffer that they were read into; only a head that comes in pieces is assembled first. So an idle
+//! or waiting connection needs no buffer of its own. With ten thousand connections, buffers would take most of the memory and
+//! cause most of the cache misses.
 
 use crate::http::h1::chunked;
-use crate::http::h1::head::{self, Head, HeaderRoom, MAX_HEAD_BYTES, ParsedHead};
-use crate::http::h1::meaning::Framing;
+use crate::http::h1::framing::Framing;
+use crate::http::h1::head::{self, Head, HeaderBuffer, MAX_HEAD_BYTES, ParsedHead};
 use crate::http::h1::parse::parse;
-pub use crate::http::incoming::Wanted;
+pub use crate::http::incoming::WantedBody;
 use crate::http::incoming::{IncomingBody, MIN_GROWTH_BYTES};
 use crate::http::redirect::Redirects;
 use crate::model::error::{ErrorKind, Failure};
 
-/// Interim responses (1xx) before the final one.
+/// The most interim responses (1xx) before the final one.
 const MAX_INTERIM: u32 = 100;
-/// So much of a body that nobody wants is read rather than closing the connection, which would cost more.
+/// The longest unwanted rest of a body that is read to keep the connection, because a new connection would cost more.
 const MAX_DRAINED_BYTES: u64 = 64 * 1024;
 
 #[derive(Debug)]
-enum State {
+enum ReaderState {
     Head,
     Length {
         left: u64,
     },
-    Chunked(chunked::Decoder),
+    Chunked(chunked::ChunkedDecoder),
     UntilClose,
-    /// The rest is not wanted, and not known to be little.
-    LeftOff,
+    /// The rest of the body is unwanted and is not read.
+    Abandoned,
     Done,
 }
 
-/// A response in the making.
+/// Parses a response as its bytes come.
 #[derive(Debug)]
 pub struct ResponseReader {
-    state: State,
+    state: ReaderState,
     to_head: bool,
-    /// Nobody wants the bodies of those that are followed.
+    /// Bodies of redirects that are followed are unwanted.
     redirects: Redirects,
-    /// A head that came in pieces, as far as it came.
+    /// The beginning of a head that comes in pieces.
     partial: Vec<u8>,
-    /// How far `partial` has been searched for the end of the head.
+    /// The length of the part of `partial` that has been searched for the end of the head.
     searched: usize,
     interim: u32,
-    /// The final response's head, once it is whole.
+    /// The head of the final response, once it is complete.
     pub head: Option<Head>,
     pub body: IncomingBody,
-    /// Bytes came after the end of the response, which nobody asked for.
+    /// Unrequested bytes came after the end of the response.
     pub excess: bool,
 }
 
 impl ResponseReader {
-    /// `to_head`: the request's method is HEAD, so that no body comes whatever the head says.
+    /// `to_head`: the request's method is HEAD, so that no body follows, whatever the head announces.
     pub fn new(to_head: bool, body: IncomingBody, redirects: Redirects) -> Self {
         Self {
-            state: State::Head,
+            state: ReaderState::Head,
             to_head,
             redirects,
             partial: Vec::new(),
@@ -66,72 +66,72 @@ impl ResponseReader {
         }
     }
 
-    /// Returns the bytes of memory that it has taken for what it was fed.
+    /// Returns how many bytes of memory the response holds.
     pub fn held_bytes(&self) -> usize {
         let headers = self.head.as_ref().map_or(0, |head| head.headers.bytes());
         self.body.bytes.capacity() + self.partial.capacity() + headers
     }
 
-    /// Returns whether what comes of the body is wanted, as far as is known.
+    /// Returns whether the head is complete and the next bytes of the body are wanted.
     pub fn has_wanted_body(&self) -> bool {
-        self.head.is_some() && !self.drops()
+        self.head.is_some() && !self.is_dropping()
     }
 
-    /// Returns whether nothing more is to be read.
+    /// Returns whether nothing more needs to be read.
     pub fn is_done(&self) -> bool {
-        matches!(self.state, State::Done | State::LeftOff)
+        matches!(self.state, ReaderState::Done | ReaderState::Abandoned)
     }
 
-    /// Returns whether the response has come to its end, and nothing behind it.
+    /// Returns whether the response is complete and no bytes came after it.
     pub fn is_at_end(&self) -> bool {
-        matches!(self.state, State::Done) && !self.excess
+        matches!(self.state, ReaderState::Done) && !self.excess
     }
 
-    /// Returns whether what is still to come is little, and not wanted.
+    /// Returns whether a short, unwanted rest of the body is being read.
     pub fn is_draining(&self) -> bool {
-        !self.is_done() && self.head.is_some() && self.drops()
+        !self.is_done() && self.head.is_some() && self.is_dropping()
     }
 
-    /// Takes in what was read.
+    /// Parses the bytes of one read.
     ///
     /// # Errors
-    /// `protocol` or `body_too_large`. If `head` is there, the head was fine and the body is not; what is in `body` came.
+    /// `protocol` or `body_too_large`. If `head` is set, only the body failed; `body` holds what came before the error.
     pub fn feed(&mut self, data: &[u8]) -> Result<(), Failure> {
         let fed = self.feed_part(data);
         if self.head.is_none() {
             return fed;
         }
         match self.body.wanted {
-            // What came with the head is kept, and no more is waited for.
-            Wanted::AtMost(_) => fed.and_then(|()| self.body.check()),
-            Wanted::FirstBytes(_) | Wanted::Nothing if self.drops() && !self.is_done() => {
-                let is_little = matches!(self.state, State::Length { left } if left <= MAX_DRAINED_BYTES);
-                // Whatever is wrong with it is behind what is wanted.
-                if !is_little || fed.is_err() {
-                    self.leave_off();
+            // What came with the head is kept, and no more is read.
+            WantedBody::AtMost(_) => fed.and_then(|()| self.body.check()),
+            WantedBody::FirstBytes(_) | WantedBody::Nothing if self.is_dropping() && !self.is_done() => {
+                let is_short = matches!(self.state, ReaderState::Length { left } if left <= MAX_DRAINED_BYTES);
+                // An error can only be in the unwanted part.
+                if !is_short || fed.is_err() {
+                    self.abandon();
                 }
                 Ok(())
             }
-            Wanted::FirstBytes(_) | Wanted::Nothing => fed,
+            WantedBody::FirstBytes(_) | WantedBody::Nothing => fed,
         }
     }
 
-    /// Leaves off where it is, of a body that is not wanted any further.
-    pub fn leave_off(&mut self) {
-        self.state = State::LeftOff;
+    /// Stops reading a body whose rest is unwanted.
+    pub fn abandon(&mut self) {
+        self.state = ReaderState::Abandoned;
     }
 
-    /// Whether what comes of the body is dropped.
-    fn drops(&self) -> bool {
+    /// Returns whether the next bytes of the body are dropped.
+    fn is_dropping(&self) -> bool {
         match self.body.wanted {
-            Wanted::AtMost(_) => false,
-            Wanted::FirstBytes(_) => self.body.is_cut,
-            Wanted::Nothing => true,
+            WantedBody::AtMost(_) => false,
+            WantedBody::FirstBytes(_) => self.body.is_cut,
+            WantedBody::Nothing => true,
         }
     }
 
     fn feed_part(&mut self, data: &[u8]) -> Result<(), Failure> {
-        if !matches!(self.state, State::Head) {
+        if !matches!(self.state, ReaderState::Head) {
             return self.feed_body(data);
         }
         if self.partial.is_empty() {
@@ -140,14 +140,14 @@ impl ResponseReader {
             }
             return Ok(());
         }
-        // A head is parsed when its end is there, not at each byte of one that comes drop by drop.
+        // The head is parsed once its end has come: parsing it after each byte of a slow server would cost too much.
         let mut partial = std::mem::take(&mut self.partial);
         if partial.capacity() - partial.len() < data.len() {
-            // As with a body: what is taken is set aside.
+            // As with a body, only reserved memory is used.
             partial.reserve_exact(data.len().max(MIN_GROWTH_BYTES));
         }
         partial.extend_from_slice(data);
-        if !has_end(&partial, &mut self.searched) && partial.len() <= MAX_HEAD_BYTES && is_begin(&partial) {
+        if !has_end(&partial, &mut self.searched) && partial.len() <= MAX_HEAD_BYTES && head::is_head_start(&partial) {
             self.partial = partial;
             return Ok(());
         }
@@ -157,32 +157,32 @@ impl ResponseReader {
         }
     }
 
-    /// The connection was closed: that is an end for some bodies, and for nothing else.
+    /// Ends the response because the server closed the connection, which completes a body without a length.
     ///
     /// # Errors
-    /// `closed`: the response is not whole.
-    pub fn end(&mut self) -> Result<(), Failure> {
+    /// `closed`: the response is incomplete.
+    pub fn finish(&mut self) -> Result<(), Failure> {
         match self.state {
-            State::UntilClose | State::Done | State::LeftOff => {
-                self.state = State::Done;
+            ReaderState::UntilClose | ReaderState::Done | ReaderState::Abandoned => {
+                self.state = ReaderState::Done;
                 Ok(())
             }
-            State::Length { .. } if self.is_draining() => {
-                self.leave_off();
+            ReaderState::Length { .. } if self.is_draining() => {
+                self.abandon();
                 Ok(())
             }
-            State::Head if self.partial.is_empty() => Err(closed("without an answer")),
-            // What came may be broken rather than cut off.
-            State::Head => {
+            ReaderState::Head if self.partial.is_empty() => Err(closed("without an answer")),
+            // The head may be broken rather than cut off.
+            ReaderState::Head => {
                 parse(&self.partial, self.to_head)?;
                 Err(closed("in the middle of the head"))
             }
-            State::Length { .. } | State::Chunked(_) => Err(closed("in the middle of the body")),
+            ReaderState::Length { .. } | ReaderState::Chunked(_) => Err(closed("in the middle of the body")),
         }
     }
 
-    /// Reads heads, interim ones first. How many bytes they are, or `None` if the final one is not whole: then what came of it
-    /// is in `partial`.
+    /// Parses interim heads and the final one. Returns their length in bytes, or `None` if the final head is incomplete: then
+    /// its beginning is in `partial`.
     fn feed_heads(&mut self, data: &[u8]) -> Result<Option<usize>, Failure> {
         let mut used = 0;
         while let Some((head, length)) = parse(&data[used..], self.to_head)? {
@@ -210,13 +210,13 @@ impl ResponseReader {
 
     fn begin_body(&mut self, head: Head) {
         self.state = match head.framing {
-            Framing::Empty => State::Done,
-            Framing::Length(left) => State::Length { left },
-            Framing::Chunked => State::Chunked(chunked::Decoder::default()),
-            Framing::UntilClose => State::UntilClose,
+            Framing::Empty => ReaderState::Done,
+            Framing::Length(left) => ReaderState::Length { left },
+            Framing::Chunked => ReaderState::Chunked(chunked::ChunkedDecoder::default()),
+            Framing::UntilClose => ReaderState::UntilClose,
         };
-        if self.redirects.lead_on(head.status, &head.headers) {
-            self.body.wanted = Wanted::Nothing;
+        if self.redirects.follows(head.status, &head.headers) {
+            self.body.wanted = WantedBody::Nothing;
         }
         if let Framing::Length(length) = head.framing {
             self.body.set_length(length);
@@ -229,28 +229,28 @@ impl ResponseReader {
             return Ok(());
         }
         match &mut self.state {
-            State::Head | State::LeftOff => {}
-            State::Done => self.excess = true,
-            State::Length { left } => {
+            ReaderState::Head | ReaderState::Abandoned => {}
+            ReaderState::Done => self.excess = true,
+            ReaderState::Length { left } => {
                 let length = data.len().min(usize::try_from(*left).unwrap_or(usize::MAX));
                 *left -= length as u64;
                 if *left == 0 {
-                    self.state = State::Done;
+                    self.state = ReaderState::Done;
                 }
                 self.excess = length < data.len();
-                self.body.make_room(length);
+                self.body.grow_for(length);
                 self.body.append(&data[..length]);
             }
-            State::UntilClose => {
-                self.body.make_room(data.len());
+            ReaderState::UntilClose => {
+                self.body.grow_for(data.len());
                 self.body.append(data);
             }
-            State::Chunked(decoder) => {
-                self.body.make_room(data.len());
+            ReaderState::Chunked(decoder) => {
+                self.body.grow_for(data.len());
                 let progress = decoder.decode(data, |piece| self.body.append(piece));
                 let progress = progress.map_err(|message| Failure::new(ErrorKind::Protocol, message))?;
                 if progress.done {
-                    self.state = State::Done;
+                    self.state = ReaderState::Done;
                     self.excess = progress.consumed < data.len();
                 }
             }
@@ -259,23 +259,23 @@ impl ResponseReader {
     }
 }
 
-/// An answer that one read has brought whole, as it lies there.
+/// A complete response that borrows from the bytes of one read.
 #[derive(Debug)]
-pub struct WholeAnswer<'a> {
+pub struct WholeResponse<'a> {
     pub head: ParsedHead<'a>,
-    /// `None`: it is not wanted.
+    /// `None`: the body is unwanted.
     pub body: Option<&'a [u8]>,
 }
 
-/// The answer in `data`, if it begins and ends there and nothing about it needs a closer look, as most do. Anything else is
-/// for a [`ResponseReader`], errors included.
-pub fn whole<'a>(
+/// Parses a response that begins and ends in `data` and needs no decoding, as most do. Returns `None` for all others and for
+/// errors: those are for a [`ResponseReader`].
+pub fn parse_whole<'a>(
     data: &'a [u8],
-    room: &'a mut HeaderRoom<'a>,
+    buffer: &'a mut HeaderBuffer<'a>,
     to_head: bool,
-    wanted: Wanted,
-) -> Option<WholeAnswer<'a>> {
-    let head = head::parse_in_place(data, room, to_head).ok()??;
+    wanted: WantedBody,
+) -> Option<WholeResponse<'a>> {
+    let head = head::parse_in_place(data, buffer, to_head).ok()??;
     let body = &data[head.length..];
     let length = match head.framing {
         Framing::Empty => 0,
@@ -283,18 +283,18 @@ pub fn whole<'a>(
         Framing::Chunked | Framing::UntilClose => return None,
     };
     let is_plain = match wanted {
-        Wanted::Nothing => true,
-        Wanted::AtMost(bytes) | Wanted::FirstBytes(bytes) => !head.encoded && length <= bytes,
+        WantedBody::Nothing => true,
+        WantedBody::AtMost(bytes) | WantedBody::FirstBytes(bytes) => !head.encoded && length <= bytes,
     };
     let is_whole = head.status >= 200 && body.len() as u64 == length;
-    (is_whole && is_plain).then_some(WholeAnswer { head, body: (wanted != Wanted::Nothing).then_some(body) })
+    (is_whole && is_plain).then_some(WholeResponse { head, body: (wanted != WantedBody::Nothing).then_some(body) })
 }
 
 fn closed(when: &str) -> Failure {
     Failure::new(ErrorKind::Closed, format!("the server closed the connection {when}"))
 }
 
-/// Whether an empty line is in `data`; `searched` remembers how far it was looked for.
+/// Returns whether `data` has an empty line; `searched` is how far it has been searched.
 fn has_end(data: &[u8], searched: &mut usize) -> bool {
     for at in memchr::memchr_iter(b'\n', &data[*searched..]) {
         let after = &data[*searched + at + 1..];
@@ -302,15 +302,9 @@ fn has_end(data: &[u8], searched: &mut usize) -> bool {
             return true;
         }
     }
-    // The line break of an end that is half there is looked at again.
+    // The end may be cut in two, so the last bytes are searched a second time.
     *searched = data.len().saturating_sub(3);
     false
-}
-
-/// Whether it may still become a head.
-fn is_begin(data: &[u8]) -> bool {
-    let begin = &data[..data.len().min(7)];
-    *begin == b"HTTP/1."[..begin.len()]
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Bytes to a connection and from it, without waiting: what is there is read, and what can be written is.
+//! Reads from a connection and writes to it without waiting.
 
 use std::borrow::Cow;
 use std::future::poll_fn;
@@ -18,14 +18,14 @@ use crate::http::upload::Upload;
 use crate::model::error::{ErrorKind, Failure, cause};
 
 impl Connection {
-    /// Whether an idle connection can take a request: the server has not closed it, nor sent something unasked.
+    /// Returns whether an idle connection can take a request: the server has neither closed it nor sent unrequested bytes.
     pub fn is_alive(&mut self, cx: &mut Context<'_>) -> bool {
         let mut byte = [0];
         match &mut self.stream {
             Stream::Plain(stream) => {
                 stream.try_read(&mut byte).is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
             }
-            // Unconstrained: a task that has used up its share of polls would take any connection for alive.
+            // Unconstrained: a task without poll budget would consider any connection alive.
             stream => {
                 let mut buffer = ReadBuf::new(&mut byte);
                 let read = poll_fn(|cx| Pin::new(&mut *stream).poll_read(cx, &mut buffer));
@@ -34,8 +34,8 @@ impl Connection {
         }
     }
 
-    /// Writes as much of a request as the socket takes, mostly all. `wire` begins it, `body` is what `wire` has not, and then
-    /// come files.
+    /// Writes as much of a request as the socket accepts, which is mostly all. The request consists of `wire`, `body` and
+    /// `files`, in this order.
     pub fn send(&mut self, wire: &[u8], body: Bytes, files: Option<Box<Upload>>, cx: &mut Context<'_>) -> Outgoing {
         let mut outgoing = Outgoing { unflushed: true, ..Outgoing::default() };
         let wire = match &self.ask_proxy {
@@ -60,22 +60,22 @@ impl Connection {
         outgoing
     }
 
-    /// Whether there is something to read; if not, the task of `cx` is woken when there is.
+    /// Returns whether there is something to read; if not, the task of `cx` is woken when there is.
     pub fn poll_readable(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         self.stream.poll_readable(cx)
     }
 
-    /// One read: how many bytes, 0 at the end of the connection.
+    /// Reads once and returns the number of bytes, which is 0 at the end of the connection.
     pub fn poll_read(&mut self, into: &mut [u8], cx: &mut Context<'_>) -> Poll<Result<usize, Failure>> {
         poll_read(&mut self.stream, into, cx).map_err(|error| io_failure(&error))
     }
 }
 
-/// One read: how many bytes, 0 at the end of the stream.
+/// Reads once and returns the number of bytes, which is 0 at the end of the stream.
 pub fn poll_read(stream: &mut Stream, into: &mut [u8], cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
     let mut buffer = ReadBuf::new(into);
     match Pin::new(&mut *stream).poll_read(cx, &mut buffer) {
-        // What was whole before a record that can't be read comes first, though both came at once.
+        // Complete records before a broken one are delivered first, even if one read brought them all.
         Poll::Ready(Err(error)) => match stream.decrypted(into) {
             0 => Poll::Ready(Err(error)),
             length => Poll::Ready(Ok(length)),
@@ -85,21 +85,21 @@ pub fn poll_read(stream: &mut Stream, into: &mut [u8], cx: &mut Context<'_>) -> 
     }
 }
 
-/// What of a request is not written yet.
+/// The part of a request that is not written yet.
 #[derive(Debug, Default)]
 pub struct Outgoing {
     begun: bool,
-    /// Why writing failed; it is not tried again.
+    /// Why writing failed; it is not retried.
     failure: Option<Failure>,
     head: Bytes,
     body: Bytes,
-    /// What of the body is read when `body` is written.
+    /// The part of the body that is read from files after `body` is written.
     files: Option<Box<Upload>>,
     unflushed: bool,
 }
 
 impl Outgoing {
-    /// Of a request that was written whole.
+    /// Returns the state of a request that was written completely.
     pub fn done() -> Self {
         Self { begun: true, ..Self::default() }
     }
@@ -113,7 +113,7 @@ impl Outgoing {
             && (self.unflushed || !self.head.is_empty() || !self.body.is_empty() || self.has_unread())
     }
 
-    /// Whether nothing can be written before more of a file was read: the server waits for us.
+    /// Returns whether the server waits until more of a file is read.
     pub fn is_reading(&self) -> bool {
         self.files.as_ref().is_some_and(|files| files.is_reading())
     }
@@ -122,7 +122,7 @@ impl Outgoing {
         self.files.as_ref().is_some_and(|files| !files.is_done())
     }
 
-    /// Writes on, as far as the connection takes it. Whether it took something.
+    /// Writes as much as the connection accepts. Returns whether that was anything.
     pub fn poll(&mut self, connection: &mut Connection, cx: &mut Context<'_>) -> bool {
         let unread = |outgoing: &Self| outgoing.files.as_ref().map_or(0, |files| files.left());
         let left = |outgoing: &Self| (outgoing.head.len(), outgoing.body.len(), unread(outgoing), outgoing.unflushed);
@@ -146,7 +146,7 @@ impl Outgoing {
                         Poll::Pending => return Ok(()),
                     }
                 }
-                // Its memory goes before more is asked for: for what comes next of a file, or for the answer.
+                // This frees its memory before the next piece of a file, or the response, needs memory.
                 *part = Bytes::new();
             }
             let Some(files) = self.files.as_mut().filter(|files| !files.is_done()) else { break };
@@ -157,23 +157,23 @@ impl Outgoing {
         Ok(())
     }
 
-    /// Moves the deadline on by what the server has waited for files.
+    /// Extends the deadline by the time that the server has waited for files.
     pub fn excuse(&mut self, deadline: &mut Deadline) {
         if let Some(files) = &mut self.files {
             files.excuse(deadline);
         }
     }
 
-    /// Some of it was written.
+    /// Returns whether some of the request was written.
     pub fn has_begun(&self) -> bool {
         self.begun
     }
 
-    /// Why there will be no answer. A server may answer and close before it has read all (413, say): what it answered is read
-    /// all the same. If it is for us that the rest is missing, it would wait for that.
+    /// Returns why no response will come. A server may respond and close before it has read the whole request (413, say): that
+    /// response is still read. But if a file of the request can't be read, the server would wait for the rest forever.
     pub fn unsent(&self) -> Option<Failure> {
-        let is_ours = |failure: &Failure| failure.kind == ErrorKind::InvalidRequest;
-        self.failure.as_ref().filter(|failure| !self.begun || is_ours(failure)).cloned()
+        let is_local = |failure: &Failure| failure.kind == ErrorKind::InvalidRequest;
+        self.failure.as_ref().filter(|failure| !self.begun || is_local(failure)).cloned()
     }
 }
 
@@ -182,7 +182,7 @@ pub fn io_failure(error: &io::Error) -> Failure {
         return Failure::new(ErrorKind::Tls, tls_errors::reason(error));
     }
     if error.kind() == io::ErrorKind::UnexpectedEof {
-        // Only TLS has an end that can be missing.
+        // Only TLS connections have an end marker that can be missing.
         let message =
             "the server closed the connection without saying so in TLS (close_notify): what came may be cut off";
         return Failure::new(ErrorKind::Closed, message);

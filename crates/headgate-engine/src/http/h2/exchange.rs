@@ -17,14 +17,14 @@ use http::{HeaderMap, Method, Request, Version};
 
 use crate::http::deadline::Deadline;
 use crate::http::exchange_context::ExchangeContext;
+use crate::http::h1::framing::Framing;
 use crate::http::h1::head::Head;
-use crate::http::h1::meaning::Framing;
 use crate::http::h2::errors;
-use crate::http::h2::meter::Awaited;
-use crate::http::h2::streams::Stream;
-use crate::http::incoming::{BodySource, Fill, IncomingBody, Wanted, next_piece, receive};
+use crate::http::h2::meter::AwaitedStream;
+use crate::http::h2::streams::Http2Stream;
+use crate::http::incoming::{BodySource, Fill, IncomingBody, WantedBody, next_piece, receive};
 use crate::http::reply::{NoReply, Replied, Reply};
-use crate::http::response_timeouts::{Progress, ResponseTimeouts, timed_out};
+use crate::http::response_timeouts::{ExchangePhase, ResponseTimeouts, timed_out};
 use crate::http::save::saving::Saving;
 use crate::http::upload::Upload;
 use crate::model::body_stream::BodyChunk;
@@ -35,20 +35,20 @@ use crate::model::headers::Headers;
 pub struct Sending {
     outgoing: Outgoing,
     response: ResponseFuture,
-    awaited: Awaited,
+    awaited: AwaitedStream,
     to_head: bool,
-    /// What had come over the connection when it was sent.
-    heard: u32,
+    /// The number of reads of the connection when the request was sent.
+    reads: u32,
     /// Where the body goes, if it is saved.
     saving: Option<Box<Saving>>,
 }
 
 /// What an exchange came to without an answer.
 #[derive(Debug)]
-pub enum NoAnswer {
+pub enum Http2Error {
     /// The server wants the request over HTTP/1.1.
     WantsHttp1(Failure),
-    Other(NoReply),
+    NoReply(NoReply),
 }
 
 impl Sending {
@@ -57,21 +57,21 @@ impl Sending {
     /// # Errors
     /// The connection takes no more.
     pub fn begin(
-        stream: &Stream,
+        stream: &Http2Stream,
         request: Request<()>,
         body: Bytes,
         files: Option<Box<Upload>>,
         saving: Option<Box<Saving>>,
-    ) -> Result<Self, NoAnswer> {
+    ) -> Result<Self, Http2Error> {
         let files = files.filter(|files| !files.is_done());
         let to_head = *request.method() == Method::HEAD;
-        let heard = stream.connection.heard();
+        let reads = stream.connection.reads();
         let sent = stream.connection.send(request, body.is_empty() && files.is_none());
         let (response, outgoing, awaited) =
-            sent.map_err(|failure| NoAnswer::Other(NoReply { failure, unsent: true, silent: true }))?;
+            sent.map_err(|failure| Http2Error::NoReply(NoReply { failure, unsent: true, silent: true }))?;
         let mut outgoing = Outgoing { stream: outgoing, rest: body, files, failure: None };
         outgoing.stream.reserve_capacity(outgoing.rest.len());
-        Ok(Self { outgoing, response, awaited, to_head, heard, saving })
+        Ok(Self { outgoing, response, awaited, to_head, reads, saving })
     }
 
     /// Goes on until the response is whole, and decodes it.
@@ -82,20 +82,20 @@ impl Sending {
     /// Cancelling it resets the stream; the connection stays.
     pub async fn finish(
         mut self,
-        stream: Stream,
+        stream: Http2Stream,
         context: &ExchangeContext<'_>,
         deadline: &mut Deadline,
-    ) -> Result<Replied<Http2Body>, NoAnswer> {
+    ) -> Result<Replied<Http2Body>, Http2Error> {
         match self.head(&context.limits.timeouts, deadline).await {
             Some(Ok(response)) => Ok(self.reply(response, stream, context, deadline).await),
-            Some(Err(error)) => Err(no_answer(&stream, &error)),
+            Some(Err(error)) => Err(http2_error(&stream, &error)),
             None if let Some(failure) = self.outgoing.failure.take() => {
-                Err(NoAnswer::Other(NoReply { failure, unsent: false, silent: false }))
+                Err(Http2Error::NoReply(NoReply { failure, unsent: false, silent: false }))
             }
             None => {
-                stream.connection.doubt(self.heard);
+                stream.connection.suspect(self.reads);
                 let failure = timed_out(deadline.due().option, self.outgoing.is_pending(), false);
-                Err(NoAnswer::Other(NoReply { failure, unsent: false, silent: false }))
+                Err(Http2Error::NoReply(NoReply { failure, unsent: false, silent: false }))
             }
         }
     }
@@ -126,11 +126,11 @@ impl Sending {
     async fn reply(
         mut self,
         response: http::Response<RecvStream>,
-        stream: Stream,
+        stream: Http2Stream,
         context: &ExchangeContext<'_>,
         deadline: &mut Deadline,
     ) -> Replied<Http2Body> {
-        stream.answered();
+        stream.record_response();
         let now = Instant::now();
         let first_byte = now.checked_sub(deadline.excused()).unwrap_or(now);
         let (parts, incoming) = response.into_parts();
@@ -140,12 +140,12 @@ impl Sending {
         let length = length.filter(|_| !self.to_head);
         let status = parts.status.as_u16();
         // A caller that takes a body while it comes bounds it.
-        let wanted = if context.streams { Wanted::AtMost(u64::MAX) } else { Wanted::of(context.limits) };
+        let wanted = if context.streams { WantedBody::AtMost(u64::MAX) } else { WantedBody::of(context.limits) };
         let mut body = IncomingBody::new(wanted, context.limits.memory.reservation());
         // A header that HPACK names by a number is shared until it is copied, so a hundred bytes can become 300 KiB here.
         let head_bytes = copied_bytes(&parts.headers);
-        if context.allowance.covers(head_bytes) {
-            context.allowance.give(&mut body.reservation, head_bytes as u64);
+        if context.read_reservation.try_reserve(head_bytes) {
+            context.read_reservation.transfer(&mut body.reservation, head_bytes as u64);
         } else {
             body.reserve(head_bytes as u64, deadline).await;
         }
@@ -159,11 +159,11 @@ impl Sending {
             encoded,
         };
         drop(parts);
-        let leads_on = context.redirects.lead_on(status, &head.headers);
+        let leads_on = context.redirects.follows(status, &head.headers);
         // The end of what has no body is not compared with a content-length that speaks of another answer. Dropped unread, the
         // stream is reset, and nothing else of the connection waits for it.
         if leads_on || matches!(status, 204 | 304) {
-            body.wanted = Wanted::Nothing;
+            body.wanted = WantedBody::Nothing;
         }
         if let Some(length) = length {
             body.set_length(length);
@@ -195,14 +195,14 @@ impl Sending {
     }
 }
 
-fn no_answer(stream: &Stream, error: &Error) -> NoAnswer {
-    let failure = errors::failure(error, stream.connection.end(), "without an answer");
+fn http2_error(stream: &Http2Stream, error: &Error) -> Http2Error {
+    let failure = errors::failure(error, stream.connection.close_reason(), "without an answer");
     if errors::wants_http1(error) {
-        return NoAnswer::WantsHttp1(failure);
+        return Http2Error::WantsHttp1(failure);
     }
-    let unsent = errors::did_nothing(error);
-    let silent = failure.kind == ErrorKind::Closed && !error.is_remote() && stream.connection.has_answered();
-    NoAnswer::Other(NoReply { failure, unsent, silent })
+    let unsent = errors::is_unprocessed(error);
+    let silent = failure.kind == ErrorKind::Closed && !error.is_remote() && stream.connection.has_responded();
+    Http2Error::NoReply(NoReply { failure, unsent, silent })
 }
 
 /// What a copy of these headers takes.
@@ -272,15 +272,15 @@ impl Outgoing {
         self.files.as_ref().is_some_and(|files| files.is_reading())
     }
 
-    fn progress(&self) -> Progress {
-        if self.is_pending() { Progress::Sending } else { Progress::Waiting }
+    fn progress(&self) -> ExchangePhase {
+        if self.is_pending() { ExchangePhase::Sending } else { ExchangePhase::Waiting }
     }
 }
 
 /// A stream behind the head of its response. Dropping it resets the stream, if that has not ended.
 pub struct Http2Body {
     sending: Sending,
-    stream: Stream,
+    stream: Http2Stream,
     incoming: RecvStream,
     /// What the head says.
     length: Option<u64>,
@@ -329,12 +329,16 @@ impl Http2Body {
                 if error.is_remote()
                     && error.reason() == Some(Code::NO_ERROR)
                     && error.is_reset()
-                    && self.length.map_or(sending.awaited.has_ended(), |length| length == self.body.came()) =>
+                    && self
+                        .length
+                        .map_or(sending.awaited.has_ended(), |length| length == self.body.received_bytes()) =>
             {
                 self.has_ended = true;
                 Ok(Bytes::new())
             }
-            Some(Err(error)) => Err(errors::failure(&error, stream.connection.end(), "in the middle of the body")),
+            Some(Err(error)) => {
+                Err(errors::failure(&error, stream.connection.close_reason(), "in the middle of the body"))
+            }
         })
     }
 }
@@ -350,9 +354,9 @@ impl BodySource for Http2Body {
 
     fn is_done(&self) -> bool {
         match self.body.wanted {
-            Wanted::AtMost(_) => self.has_ended,
-            Wanted::FirstBytes(_) => self.has_ended || self.body.is_cut,
-            Wanted::Nothing => true,
+            WantedBody::AtMost(_) => self.has_ended,
+            WantedBody::FirstBytes(_) => self.has_ended || self.body.is_cut,
+            WantedBody::Nothing => true,
         }
     }
 
@@ -377,12 +381,12 @@ impl BodySource for Http2Body {
         let needed = body.capacity_for(piece.len()) as u64 + *head_bytes;
         let missing = needed.saturating_sub(body.reservation.bytes());
         if missing > 0 {
-            if !context.allowance.covers(missing as usize) {
+            if !context.read_reservation.try_reserve(missing as usize) {
                 return Poll::Ready(Ok(Fill::NeedsMemory(missing)));
             }
-            context.allowance.give(&mut body.reservation, missing);
+            context.read_reservation.transfer(&mut body.reservation, missing);
         }
-        body.make_room(piece.len());
+        body.grow_for(piece.len());
         body.append(piece);
         // A stream that has ended in the meantime has no window to give back to.
         let _ = incoming.flow_control().release_capacity(piece.len());

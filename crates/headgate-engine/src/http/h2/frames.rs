@@ -1,6 +1,6 @@
-//! The heads of HTTP/2 frames, as they pass, and what need not pass.
+//! Finds the headers of HTTP/2 frames as they pass, and removes frames that are not wanted.
 
-/// What the head of a frame says (RFC 9113 section 4.1).
+/// The header of a frame (RFC 9113 section 4.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Frame {
     pub length: usize,
@@ -17,24 +17,24 @@ pub(super) const WINDOW_UPDATE: u8 = 8;
 pub(super) const END_STREAM: u8 = 1;
 pub(super) const ACK: u8 = 1;
 
-const HEAD_BYTES: usize = 9;
-/// Of the number of a stream.
+const HEADER_BYTES: usize = 9;
+/// The reserved bit of a stream identifier.
 const RESERVED: u32 = 1 << 31;
 
-/// Finds the heads of frames in bytes that come in pieces.
+/// Finds frame headers in bytes that come in pieces.
 #[derive(Debug, Default)]
-pub(super) struct Frames {
-    head: [u8; HEAD_BYTES],
-    head_length: usize,
-    /// Bytes to come of the frame whose head was found last.
+pub(super) struct FrameFilter {
+    header: [u8; HEADER_BYTES],
+    header_length: usize,
+    /// The bytes that are still to come of the frame whose header was found last.
     left: usize,
-    /// Frames that weren't wanted, and whose heads came in pieces.
+    /// The number of unwanted frames that were not removed because their headers came in pieces.
     pub let_through: u32,
 }
 
-impl Frames {
-    /// Looks through what came, and leaves out the frames that aren't wanted and have nothing behind their heads, if these lie
-    /// within one piece. How many bytes are left.
+impl FrameFilter {
+    /// Removes unwanted frames without a payload from `data`, if their headers are within one piece. Returns how many bytes
+    /// are left.
     pub fn feed(&mut self, data: &mut [u8], mut is_wanted: impl FnMut(Frame) -> bool) -> usize {
         let (mut at, mut kept) = (0, 0);
         while at < data.len() {
@@ -42,24 +42,24 @@ impl Frames {
             let payload = self.left.min(data.len() - at);
             self.left -= payload;
             at += payload;
-            let taken = (HEAD_BYTES - self.head_length).min(data.len() - at);
-            self.head[self.head_length..self.head_length + taken].copy_from_slice(&data[at..at + taken]);
-            self.head_length += taken;
+            let taken = (HEADER_BYTES - self.header_length).min(data.len() - at);
+            self.header[self.header_length..self.header_length + taken].copy_from_slice(&data[at..at + taken]);
+            self.header_length += taken;
             at += taken;
-            let mut left_out = 0;
-            if self.head_length == HEAD_BYTES {
-                let [high, middle, low, kind, flags, stream @ ..] = self.head;
+            let mut removed = 0;
+            if self.header_length == HEADER_BYTES {
+                let [high, middle, low, kind, flags, stream @ ..] = self.header;
                 self.left = u32::from_be_bytes([0, high, middle, low]) as usize;
-                self.head_length = 0;
+                self.header_length = 0;
                 let stream = u32::from_be_bytes(stream) & !RESERVED;
                 let is_wanted = is_wanted(Frame { length: self.left, kind, flags, stream });
                 match taken {
                     _ if is_wanted || self.left > 0 => {}
-                    HEAD_BYTES => left_out = HEAD_BYTES,
+                    HEADER_BYTES => removed = HEADER_BYTES,
                     _ => self.let_through = self.let_through.saturating_add(1),
                 }
             }
-            let length = at - begun - left_out;
+            let length = at - begun - removed;
             if kept < begun {
                 data.copy_within(begun..begun + length, kept);
             }
@@ -78,7 +78,7 @@ mod tests {
     fn frame(kind: u8, flags: u8, payload: usize) -> Vec<u8> {
         let length = u32::try_from(payload).expect("short").to_be_bytes();
         let mut bytes = vec![length[1], length[2], length[3], kind, flags, 0, 0, 0, 1];
-        bytes.resize(HEAD_BYTES + payload, 0xAA);
+        bytes.resize(HEADER_BYTES + payload, 0xAA);
         bytes
     }
 
@@ -89,7 +89,7 @@ mod tests {
             pieces in proptest::collection::vec(1..30_usize, 1..5),
         ) {
             let mut bytes: Vec<u8> = frames.iter().flat_map(|(kind, flags, length)| frame(*kind, *flags, *length)).collect();
-            let (mut finder, mut found) = (Frames::default(), Vec::new());
+            let (mut finder, mut found) = (FrameFilter::default(), Vec::new());
             let (mut passed, mut rest) = (Vec::new(), bytes.clone());
             let mut rest = &mut rest[..];
             let mut lengths = pieces.iter().cycle();
@@ -104,20 +104,20 @@ mod tests {
             }
             prop_assert_eq!(&frames, &found);
             let unwanted = frames.iter().filter(|(kind, _, length)| kind % 2 == 1 && *length == 0).count();
-            let left_out = (bytes.len() - passed.len()) / HEAD_BYTES;
-            prop_assert_eq!(unwanted, left_out + finder.let_through as usize);
-            // What is left out has no payload; where all comes at once, nothing of it is left.
+            let removed = (bytes.len() - passed.len()) / HEADER_BYTES;
+            prop_assert_eq!(unwanted, removed + finder.let_through as usize);
+            // Removed frames have no payload; if all bytes come at once, all unwanted frames without one are removed.
             let wanted = |frames: &[(u8, u8, usize)]| {
                 let bytes = frames.iter().filter(|(kind, _, length)| kind % 2 == 0 || *length > 0);
                 bytes.flat_map(|(kind, flags, length)| frame(*kind, *flags, *length)).collect::<Vec<_>>()
             };
             let mut found = Vec::new();
-            let kept = Frames::default().feed(&mut passed, |frame| {
+            let kept = FrameFilter::default().feed(&mut passed, |frame| {
                 found.push((frame.kind, frame.flags, frame.length));
                 frame.kind % 2 == 0
             });
             prop_assert_eq!(wanted(&found), &passed[..kept]);
-            let kept = Frames::default().feed(&mut bytes, |frame| frame.kind % 2 == 0);
+            let kept = FrameFilter::default().feed(&mut bytes, |frame| frame.kind % 2 == 0);
             prop_assert_eq!(wanted(&frames), &bytes[..kept]);
             prop_assert_eq!(wanted(&frames), &passed[..wanted(&found).len()]);
         }

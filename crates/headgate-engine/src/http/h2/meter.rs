@@ -1,10 +1,9 @@
-//! What a server costs over one connection of HTTP/2, and what its frames say of the connection.
+//! Bounds the cost of a server's frames on one HTTP/2 connection, and tracks what the frames tell about the connection.
 //!
-//! The crate `h2` bounds what one frame, one header block or one stream can cost, but answers PING, SETTINGS and the like for
-//! ever, and ends a connection if too much comes for streams that it has forgotten, although we gave these up ourselves. Here
-//! the head of each frame is looked at: a frame that carries nothing, or comes for a stream that nobody waits for, costs a
-//! credit; answers and data earn some, and so do time and the streams that we give up. A server that has used up its credit
-//! is one that floods us.
+//! The crate `h2` bounds the cost of one frame, one header block or one stream. But it acknowledges PING, SETTINGS and the like
+//! forever. It also closes a connection after too many frames for streams that the client has reset. So each frame header
+//! is checked here. A frame without content, or for a stream on which no request waits, costs a credit. Responses and data earn
+//! credits, and so do time and streams that were reset. A server without credit is flooding the client.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashSet;
@@ -14,62 +13,61 @@ use std::time::Instant;
 use crate::http::h2::frames::{ACK, DATA, END_STREAM, Frame, GO_AWAY, HEADERS, SETTINGS, WINDOW_UPDATE};
 use crate::model::error::Failure;
 
-/// Frames that carry nothing which a server may send at once, and has at the most to its credit.
+/// The most credit of a server, and so the most frames without content that it may send at once.
 const MAX_CREDIT: i64 = 4096;
-/// Such frames that each answer makes up for.
-const ANSWER_CREDIT: i64 = 16;
-/// Bytes of bodies that make up for one.
-const BYTES_FOR_ONE: usize = 4096;
-/// The smallest steps in which a server is expected to give back what we send. It does so for the stream and for the connection,
-/// so that at this size its frames are about as many bytes as ours.
-const GIVEN_BACK_BYTES: usize = 32;
-/// The most of such frames that may be to come.
-const MAX_GIVEN_BACK: usize = 1 << 20;
-/// Such frames that are let pass in a second.
+/// The credit that a response earns.
+const RESPONSE_CREDIT: i64 = 16;
+/// The bytes of bodies that earn one credit.
+const BYTES_PER_CREDIT: usize = 4096;
+/// The fewest sent bytes for which a server is expected to send a `WINDOW_UPDATE`. It sends one for the stream and one for the
+/// connection, so that with this size it sends about as many bytes as the client.
+const WINDOW_UPDATE_BYTES: usize = 32;
+/// The most `WINDOW_UPDATE` frames that are free at a time.
+const MAX_WINDOW_UPDATES: usize = 1 << 20;
+/// The credit that a server earns in a second.
 const CREDIT_EACH_SECOND: f64 = 50.0;
-/// The smallest pieces that the body of a stream is expected in which was given up: how many frames may be under way.
+/// The shortest expected DATA frames of a stream that was reset: this bounds how many may be on their way.
 const STRAY_BYTES: u32 = 32;
-/// The most of such frames that may be to come: for each, `h2` may have to keep an answer until it can be sent.
+/// The most stray frames that are free at a time: for each, `h2` may have to keep a reply until it can be sent.
 const MAX_STRAYS: i64 = 1 << 16;
 
-/// What a connection and its driver know of what came.
+/// The state of a connection as its server's frames show it, and the credit of the server.
 #[derive(Debug)]
 pub(super) struct FrameMeter {
-    /// Streams whose end has not come and is waited for; no more than requests at once.
+    /// Streams whose end has not come, and on which a request waits; no more than concurrent requests.
     awaited: RefCell<HashSet<u32>>,
-    /// Frames that may still come for streams that were given up.
+    /// The number of frames that may still come for streams that were reset.
     strays: Cell<i64>,
-    /// How many may come for one of them.
+    /// The number of frames that may come for one stream that was reset.
     strays_of_one: i64,
     max_strays: i64,
-    /// Bytes we sent whose windows the server may still give back.
+    /// The number of sent bytes for which the server may still send `WINDOW_UPDATE` frames.
     sent: Cell<usize>,
     credit: Cell<i64>,
     refilled: Cell<Instant>,
-    /// Something came since that was asked last.
-    heard: Cell<bool>,
-    /// How often something came.
+    /// A read brought bytes since the last [`FrameMeter::take_was_read`].
+    was_read: Cell<bool>,
+    /// The number of reads that brought bytes.
     reads: Cell<u32>,
-    /// The server has told its settings, at least once.
-    settled: Cell<bool>,
-    /// It has since that was asked last.
+    /// A SETTINGS frame has come.
     has_settings: Cell<bool>,
-    /// It takes no more requests.
-    leaving: Cell<bool>,
-    end: RefCell<Option<End>>,
+    /// A SETTINGS frame has come since the last [`FrameMeter::take_new_settings`].
+    new_settings: Cell<bool>,
+    /// The connection takes no more requests.
+    retired: Cell<bool>,
+    close_reason: RefCell<Option<CloseReason>>,
 }
 
-/// Why a connection ended.
+/// Why a connection was closed.
 #[derive(Debug, Clone)]
-pub(super) enum End {
-    /// The server closed it.
-    Closed,
+pub(super) enum CloseReason {
+    ByServer,
     Failed(Failure),
 }
 
 impl FrameMeter {
     pub(super) fn new(max_streams: usize, window_bytes: u32) -> Self {
-        let strays_of_one = ANSWER_CREDIT + i64::from(window_bytes / STRAY_BYTES);
+        let strays_of_one = RESPONSE_CREDIT + i64::from(window_bytes / STRAY_BYTES);
         Self {
             awaited: RefCell::default(),
             strays: Cell::new(0),
@@ -78,64 +76,67 @@ impl FrameMeter {
             sent: Cell::new(0),
             credit: Cell::new(MAX_CREDIT),
             refilled: Cell::new(Instant::now()),
-            heard: Cell::new(true),
+            was_read: Cell::new(true),
             reads: Cell::new(0),
-            settled: Cell::new(false),
             has_settings: Cell::new(false),
-            leaving: Cell::new(false),
-            end: RefCell::new(None),
+            new_settings: Cell::new(false),
+            retired: Cell::new(false),
+            close_reason: RefCell::new(None),
         }
     }
 
-    /// Something has come.
-    pub(super) fn hear(&self) {
-        self.heard.set(true);
+    /// Records that a read brought bytes.
+    pub(super) fn record_read(&self) {
+        self.was_read.set(true);
         self.reads.update(|reads| reads.wrapping_add(1));
     }
 
-    pub(super) fn take_heard(&self) -> bool {
-        self.heard.take()
+    /// Returns whether bytes came since the last call.
+    pub(super) fn take_was_read(&self) -> bool {
+        self.was_read.take()
     }
 
     pub(super) fn reads(&self) -> u32 {
         self.reads.get()
     }
 
-    pub(super) fn is_settled(&self) -> bool {
-        self.settled.get()
+    pub(super) fn has_settings(&self) -> bool {
+        self.has_settings.get()
     }
 
-    pub(super) fn take_settings(&self) -> bool {
-        self.has_settings.take()
+    /// Returns whether a SETTINGS frame came since the last call.
+    pub(super) fn take_new_settings(&self) -> bool {
+        self.new_settings.take()
     }
 
-    pub(super) fn is_leaving(&self) -> bool {
-        self.leaving.get()
+    pub(super) fn is_retired(&self) -> bool {
+        self.retired.get()
     }
 
-    pub(super) fn leave(&self) {
-        self.leaving.set(true);
+    /// Stops new requests on the connection.
+    pub(super) fn retire(&self) {
+        self.retired.set(true);
     }
 
-    pub(super) fn end(&self) -> Option<End> {
-        self.end.borrow().clone()
+    pub(super) fn close_reason(&self) -> Option<CloseReason> {
+        self.close_reason.borrow().clone()
     }
 
-    /// The first reason counts.
-    pub(super) fn set_end(&self, end: End) {
-        self.end.borrow_mut().get_or_insert(end);
+    /// Sets why the connection was closed, unless a reason was set before.
+    pub(super) fn set_close_reason(&self, reason: CloseReason) {
+        self.close_reason.borrow_mut().get_or_insert(reason);
     }
 
-    pub(super) fn sent(&self, bytes: usize) {
-        self.sent.set((self.sent.get() + bytes).min(MAX_GIVEN_BACK * GIVEN_BACK_BYTES));
+    pub(super) fn record_sent(&self, bytes: usize) {
+        self.sent.set((self.sent.get() + bytes).min(MAX_WINDOW_UPDATES * WINDOW_UPDATE_BYTES));
     }
 
     fn earn(&self, credit: i64) {
         self.credit.set((self.credit.get() + credit).min(MAX_CREDIT));
     }
 
-    /// Whether a server has sent too much that carries nothing.
-    pub(super) fn is_flooded(&self, now: impl FnOnce() -> Instant) -> bool {
+    /// Returns whether the server has no credit left, after adding what it has earned by time.
+    pub(super) fn check_flood(&self, now: impl FnOnce() -> Instant) -> bool {
         if self.credit.get() >= 0 {
             return false;
         }
@@ -145,43 +146,45 @@ impl FrameMeter {
         self.credit.get() < 0
     }
 
-    /// A request was sent on this stream.
-    pub(super) fn await_stream(self: &Rc<Self>, stream: u32) -> Awaited {
+    /// Records that a request waits for its response on this stream.
+    pub(super) fn await_stream(self: &Rc<Self>, stream: u32) -> AwaitedStream {
         self.awaited.borrow_mut().insert(stream);
-        Awaited { meter: self.clone(), stream }
+        AwaitedStream { meter: self.clone(), stream }
     }
 
-    /// Whether somebody waits for what comes on this stream; nobody does after its end.
-    fn is_awaited(&self, stream: u32, ends_stream: bool) -> bool {
+    /// Returns whether a request waits for this frame, and removes its stream if the frame ends it.
+    fn take_awaited(&self, stream: u32, ends_stream: bool) -> bool {
         let mut awaited = self.awaited.borrow_mut();
         if ends_stream { awaited.remove(&stream) } else { awaited.contains(&stream) }
     }
 
-    /// Takes note of a frame. Whether it says anything: `h2` counts empty pieces of bodies over the whole life of a connection,
-    /// and takes a hundred for an attack.
-    pub(super) fn take_frame(&self, frame: Frame) -> bool {
-        self.count(frame);
+    /// Counts a frame, and returns whether `h2` needs it. It does not need empty DATA frames: it counts them over the lifetime
+    /// of a connection, and takes a hundred for an attack.
+    pub(super) fn count_frame(&self, frame: Frame) -> bool {
+        self.charge(frame);
         (frame.kind, frame.length, frame.flags) != (DATA, 0, 0) || frame.stream == 0
     }
 
-    fn count(&self, frame: Frame) {
+    fn charge(&self, frame: Frame) {
         let ends_stream = frame.flags & END_STREAM != 0;
         match frame.kind {
-            DATA | HEADERS if !self.is_awaited(frame.stream, ends_stream) => {
+            DATA | HEADERS if !self.take_awaited(frame.stream, ends_stream) => {
                 let account = if self.strays.get() > 0 { &self.strays } else { &self.credit };
                 account.update(|left| left - 1);
             }
-            DATA | HEADERS if ends_stream => self.earn(ANSWER_CREDIT),
-            WINDOW_UPDATE if self.sent.get() >= GIVEN_BACK_BYTES => self.sent.update(|sent| sent - GIVEN_BACK_BYTES),
-            DATA if frame.length > 0 => self.earn((frame.length / BYTES_FOR_ONE) as i64),
+            DATA | HEADERS if ends_stream => self.earn(RESPONSE_CREDIT),
+            WINDOW_UPDATE if self.sent.get() >= WINDOW_UPDATE_BYTES => {
+                self.sent.update(|sent| sent - WINDOW_UPDATE_BYTES);
+            }
+            DATA if frame.length > 0 => self.earn((frame.length / BYTES_PER_CREDIT) as i64),
             kind => {
                 self.credit.set(self.credit.get() - 1);
                 match kind {
                     SETTINGS if frame.flags & ACK == 0 => {
-                        self.settled.set(true);
                         self.has_settings.set(true);
+                        self.new_settings.set(true);
                     }
-                    GO_AWAY => self.leave(),
+                    GO_AWAY => self.retire(),
                     _ => {}
                 }
             }
@@ -189,21 +192,21 @@ impl FrameMeter {
     }
 }
 
-/// A stream whose response somebody waits for. Dropping it before its end gives it up.
+/// A stream on which a request waits for its response. Dropping it before the end of the response resets the stream.
 #[derive(Debug)]
-pub(super) struct Awaited {
+pub(super) struct AwaitedStream {
     meter: Rc<FrameMeter>,
     stream: u32,
 }
 
-impl Awaited {
-    /// Whether the response has come to its end.
+impl AwaitedStream {
+    /// Returns whether the end of the response has come.
     pub(super) fn has_ended(&self) -> bool {
         !self.meter.awaited.borrow().contains(&self.stream)
     }
 }
 
-impl Drop for Awaited {
+impl Drop for AwaitedStream {
     fn drop(&mut self) {
         let meter = &self.meter;
         if meter.awaited.borrow_mut().remove(&self.stream) {
@@ -219,78 +222,78 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_sends_nothing_but_pings_has_used_up_its_credit_and_time_gives_some_back() {
+    fn a_server_that_only_sends_pings_uses_up_its_credit_and_earns_some_by_time() {
         let meter = Rc::new(FrameMeter::new(10, 1 << 16));
         let start = meter.refilled.get();
         let ping = Frame { length: 8, kind: 6, flags: 0, stream: 0 };
         for _ in 0..MAX_CREDIT {
-            meter.take_frame(ping);
-            assert!(!meter.is_flooded(|| start));
+            meter.count_frame(ping);
+            assert!(!meter.check_flood(|| start));
         }
-        meter.take_frame(ping);
-        assert!(meter.is_flooded(|| start));
-        assert!(!meter.is_flooded(|| start + Duration::from_secs(1)));
+        meter.count_frame(ping);
+        assert!(meter.check_flood(|| start));
+        assert!(!meter.check_flood(|| start + Duration::from_secs(1)));
         for _ in 0..50 {
-            meter.take_frame(ping);
+            meter.count_frame(ping);
         }
-        assert!(meter.is_flooded(|| start + Duration::from_secs(1)));
+        assert!(meter.check_flood(|| start + Duration::from_secs(1)));
     }
 
     #[test]
-    fn who_answers_may_send_other_frames_with_each_answer_for_ever() {
+    fn a_server_that_responds_may_send_other_frames_with_each_response_forever() {
         let meter = Rc::new(FrameMeter::new(10, 1 << 16));
         let start = meter.refilled.get();
         for _ in 0..10 * MAX_CREDIT {
             let _awaited = meter.await_stream(1);
             for kind in [HEADERS, 3, 6, 8, 8, SETTINGS] {
-                meter.take_frame(Frame { length: 8, kind, flags: 0, stream: 1 });
+                meter.count_frame(Frame { length: 8, kind, flags: 0, stream: 1 });
             }
-            meter.take_frame(Frame { length: 0, kind: DATA, flags: END_STREAM, stream: 1 });
-            assert!(!meter.is_flooded(|| start));
+            meter.count_frame(Frame { length: 0, kind: DATA, flags: END_STREAM, stream: 1 });
+            assert!(!meter.check_flood(|| start));
         }
         assert!(meter.awaited.borrow().is_empty() && meter.strays.get() == 0);
-        assert!(meter.is_settled() && meter.take_settings() && !meter.take_settings() && !meter.is_leaving());
-        meter.take_frame(Frame { length: 8, kind: GO_AWAY, flags: 0, stream: 0 });
-        assert!(meter.is_leaving());
+        assert!(meter.has_settings() && meter.take_new_settings() && !meter.take_new_settings() && !meter.is_retired());
+        meter.count_frame(Frame { length: 8, kind: GO_AWAY, flags: 0, stream: 0 });
+        assert!(meter.is_retired());
     }
 
     #[test]
-    fn windows_may_be_given_back_in_small_pieces_for_what_was_sent() {
+    fn a_server_may_send_small_window_updates_for_sent_bytes() {
         let meter = FrameMeter::new(10, 1 << 16);
         let start = meter.refilled.get();
         let update = Frame { length: 4, kind: WINDOW_UPDATE, flags: 0, stream: 1 };
         for _ in 0..10 {
-            meter.sent(1 << 20);
-            for _ in 0..(1 << 20) / GIVEN_BACK_BYTES {
-                meter.take_frame(update);
-                assert!(!meter.is_flooded(|| start));
+            meter.record_sent(1 << 20);
+            for _ in 0..(1 << 20) / WINDOW_UPDATE_BYTES {
+                meter.count_frame(update);
+                assert!(!meter.check_flood(|| start));
             }
         }
         assert_eq!(MAX_CREDIT, meter.credit.get());
         for _ in 0..=MAX_CREDIT {
-            meter.take_frame(update);
+            meter.count_frame(update);
         }
-        assert!(meter.is_flooded(|| start));
+        assert!(meter.check_flood(|| start));
     }
 
     #[test]
-    fn what_was_under_way_for_a_stream_that_was_given_up_may_come_but_not_for_ever() {
+    fn frames_on_their_way_for_a_stream_that_was_reset_are_free_but_bounded() {
         let meter = Rc::new(FrameMeter::new(10, 1 << 16));
         let start = meter.refilled.get();
         let stray = Frame { length: 1024, kind: DATA, flags: 0, stream: 1 };
         for _ in 0..100 {
             drop(meter.await_stream(1));
             for _ in 0..(1 << 16) / STRAY_BYTES {
-                meter.take_frame(stray);
+                meter.count_frame(stray);
             }
-            assert!(!meter.is_flooded(|| start));
+            assert!(!meter.check_flood(|| start));
         }
         assert_eq!(MAX_CREDIT, meter.credit.get());
         assert!(meter.strays.get() <= meter.max_strays, "{:?}", meter.strays);
-        let unasked = Frame { flags: END_STREAM, ..stray };
+        let last = Frame { flags: END_STREAM, ..stray };
         let mut frames = 0;
-        while !meter.is_flooded(|| start) {
-            meter.take_frame(if frames % 2 == 0 { stray } else { unasked });
+        while !meter.check_flood(|| start) {
+            meter.count_frame(if frames % 2 == 0 { stray } else { last });
             frames += 1;
         }
         assert!(frames <= MAX_CREDIT + meter.max_strays + 1, "{frames}");

@@ -1,7 +1,7 @@
-//! The bytes under HTTP/2, with an eye on what a server sends.
+//! The byte stream of an HTTP/2 connection, which meters what the server sends.
 //!
-//! Where a write fails because the server has gone, that and all others count as done, for `h2` would not read on: what the
-//! server said last tells which requests it has left alone, and behind that is the end.
+//! If a write fails because the server has closed the connection, this and all later writes succeed without effect. Otherwise
+//! `h2` would stop reading, and miss the last frames of the server, which tell what requests it did not process.
 
 use std::io;
 use std::pin::Pin;
@@ -13,58 +13,58 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use crate::http::dial::stream::Stream;
 use crate::http::h1::transfer::{io_failure, poll_read};
-use crate::http::h2::frames::Frames;
-use crate::http::h2::meter::{End, FrameMeter};
+use crate::http::h2::frames::FrameFilter;
+use crate::http::h2::meter::{CloseReason, FrameMeter};
 use crate::model::error::{ErrorKind, Failure};
 
-/// Empty pieces of bodies that `h2` may see of one connection, before no other request goes there: twice as many end it.
+/// The most empty DATA frames that `h2` may see on a connection that takes requests: after twice as many, `h2` closes it.
 const MAX_LET_THROUGH: u32 = 50;
 
-/// See the top of this file.
+/// See the module documentation.
 #[derive(Debug)]
 pub(super) struct Metered {
     stream: Stream,
-    frames: Frames,
+    filter: FrameFilter,
     meter: Rc<FrameMeter>,
-    /// Nothing can be written any more.
+    /// Writes have no effect any more.
     is_cut: bool,
 }
 
 impl Metered {
-    /// `max_streams`: requests at once; `window_bytes`: what may come for each of them before it was taken.
+    /// `max_streams`: the most concurrent requests; `window_bytes`: the flow-control window of each.
     pub(super) fn new(stream: Stream, max_streams: usize, window_bytes: u32) -> (Self, Rc<FrameMeter>) {
         let meter = Rc::new(FrameMeter::new(max_streams, window_bytes));
-        (Self { stream, frames: Frames::default(), meter: meter.clone(), is_cut: false }, meter)
+        (Self { stream, filter: FrameFilter::default(), meter: meter.clone(), is_cut: false }, meter)
     }
 }
 
 impl AsyncRead for Metered {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        let Self { stream, frames, meter, .. } = self.get_mut();
+        let Self { stream, filter, meter, .. } = self.get_mut();
         let into = buffer.initialize_unfilled();
         loop {
             let length = match ready!(poll_read(stream, into, cx)) {
                 Ok(0) => {
-                    meter.set_end(End::Closed);
+                    meter.set_close_reason(CloseReason::ByServer);
                     return Poll::Ready(Ok(()));
                 }
                 Ok(length) => length,
                 Err(error) => {
-                    meter.set_end(End::Failed(io_failure(&error)));
+                    meter.set_close_reason(CloseReason::Failed(io_failure(&error)));
                     return Poll::Ready(Err(error));
                 }
             };
-            meter.hear();
-            let kept = frames.feed(&mut into[..length], |frame| meter.take_frame(frame));
-            if meter.is_flooded(Instant::now) {
+            meter.record_read();
+            let kept = filter.feed(&mut into[..length], |frame| meter.count_frame(frame));
+            if meter.check_flood(Instant::now) {
                 let message = "the server floods the HTTP/2 connection with frames that nobody needs";
-                meter.set_end(End::Failed(Failure::new(ErrorKind::Protocol, message)));
+                meter.set_close_reason(CloseReason::Failed(Failure::new(ErrorKind::Protocol, message)));
                 return Poll::Ready(Err(io::ErrorKind::InvalidData.into()));
             }
-            if frames.let_through > MAX_LET_THROUGH {
-                meter.leave();
+            if filter.let_through > MAX_LET_THROUGH {
+                meter.retire();
             }
-            // Nothing would be taken for the end.
+            // `h2` would take a read of 0 bytes for the end of the connection.
             if kept > 0 {
                 buffer.advance(kept);
                 return Poll::Ready(Ok(()));
@@ -108,11 +108,11 @@ impl Metered {
         write: impl FnOnce(Pin<&mut Stream>, &mut Context<'_>) -> Poll<io::Result<usize>>,
     ) -> Poll<io::Result<usize>> {
         let bytes = ready!(self.unless_cut(cx, all, write))?;
-        self.meter.sent(bytes);
+        self.meter.record_sent(bytes);
         Poll::Ready(Ok(bytes))
     }
 
-    /// Goes on writing; once the server has gone, it is all done.
+    /// Writes, or returns `done` once the server has closed the connection.
     fn unless_cut<T>(
         &mut self,
         cx: &mut Context<'_>,
@@ -125,11 +125,11 @@ impl Metered {
         match ready!(write(Pin::new(&mut self.stream), cx)) {
             Err(error) if matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset) => {
                 self.is_cut = true;
-                self.meter.leave();
+                self.meter.retire();
                 Poll::Ready(Ok(done))
             }
             Err(error) => {
-                self.meter.set_end(End::Failed(io_failure(&error)));
+                self.meter.set_close_reason(CloseReason::Failed(io_failure(&error)));
                 Poll::Ready(Err(error))
             }
             written => Poll::Ready(written),
@@ -148,25 +148,25 @@ mod tests {
     use crate::http::h2::frames::GO_AWAY;
 
     #[tokio::test]
-    async fn what_a_server_said_last_is_read_though_nothing_can_be_written_to_it() {
+    async fn the_last_frames_of_a_server_are_read_though_writes_fail() {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a free port");
         let address = listener.local_addr().expect("a bound address");
-        let stream = Stream::Plain(TcpStream::connect(address).await.expect("somebody listens"));
+        let stream = Stream::Plain(TcpStream::connect(address).await.expect("the server listens"));
         let (mut peer, _) = listener.accept().await.expect("a connection");
         let (mut metered, meter) = Metered::new(stream, 10, 1 << 16);
-        metered.write_all(b"what nobody reads").await.expect("it is open");
+        metered.write_all(b"unread bytes").await.expect("it is open");
         peer.readable().await.expect("it is open");
         let last = [0, 0, 8, GO_AWAY, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
         peer.write_all(&last).await.expect("it is open");
         drop(peer);
         while !metered.is_cut {
-            metered.write_all(b"more").await.expect("it counts as done");
+            metered.write_all(b"more").await.expect("writes succeed without effect");
         }
-        metered.write_all(b"more").await.expect("so does all else");
-        metered.flush().await.expect("so does all else");
+        metered.write_all(b"more").await.expect("writes succeed without effect");
+        metered.flush().await.expect("so does a flush");
         let mut came = [0; 17];
         metered.read_exact(&mut came).await.expect("it was sent before");
-        assert_eq!((last, true), (came, meter.is_leaving()));
-        assert!(metered.read(&mut [0; 9]).await.map_or(true, |length| length == 0) && meter.end().is_some());
+        assert_eq!((last, true), (came, meter.is_retired()));
+        assert!(metered.read(&mut [0; 9]).await.map_or(true, |length| length == 0) && meter.close_reason().is_some());
     }
 }

@@ -1,5 +1,5 @@
-//! HTTP/2 (RFC 9113): many exchanges at once over one connection. Frames, header compression and flow control are the crate
-//! `h2`'s; which connection a request goes to, what a server may do to us, and when to give up is decided here.
+//! HTTP/2 (RFC 9113): many concurrent exchanges over one connection. The crate `h2` handles frames, header compression and
+//! flow control. This module selects the connection of a request, bounds what a server may cost, and closes dead connections.
 
 pub mod connection;
 mod errors;

@@ -1,6 +1,6 @@
-//! A request as HTTP/2 has it, made of what is written for HTTP/1.1: so a request is put together in one place.
+//! Translates a request that was written for HTTP/1.1 to HTTP/2: so only one module writes requests.
 //!
-//! Most requests of a run have the same headers, and these are the same bytes: then they are translated once.
+//! Most requests of a run have the same header bytes: these are translated once.
 
 use bytes::Bytes;
 use http::header::{CONNECTION, HOST, TE, TRANSFER_ENCODING, UPGRADE};
@@ -10,23 +10,23 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Uri};
 use crate::model::error::{ErrorKind, Failure};
 use crate::model::reason::{Reason, shown};
 
-/// Headers about one connection, which HTTP/2 has no place for (RFC 9113 section 8.2.2).
-const OF_CONNECTION: [&str; 3] = ["keep-alive", "proxy-connection", "http2-settings"];
+/// Headers of one connection, which HTTP/2 does not allow (RFC 9113 section 8.2.2).
+const CONNECTION_HEADERS: [&str; 3] = ["keep-alive", "proxy-connection", "http2-settings"];
 
 /// Translates requests, and remembers the headers of the last one.
 #[derive(Debug, Default)]
 pub struct Translator {
-    /// Lines of HTTP/1.1.
+    /// The header lines of the last request in HTTP/1.1.
     lines: Vec<u8>,
     authority: Option<Authority>,
     headers: HeaderMap,
 }
 
 impl Translator {
-    /// The request whose head is at the beginning of `wire`, and what of its body is there.
+    /// Translates the request in `wire`. Returns its head, and the part of its body in `wire`.
     ///
     /// # Errors
-    /// `invalid_request`: what can't be said in HTTP/2.
+    /// `invalid_request`: the request can't be expressed in HTTP/2.
     pub fn translate(&mut self, wire: &[u8], is_https: bool) -> Result<(Request<()>, Bytes), Failure> {
         self.try_translate(wire, is_https).map_err(|reason| Failure::new(ErrorKind::InvalidRequest, reason))
     }
@@ -44,7 +44,7 @@ impl Translator {
             (&rest[..end + 2], &rest[end + 4..])
         };
         if lines != self.lines || self.authority.is_none() {
-            self.take_headers(lines)?;
+            self.translate_headers(lines)?;
         }
         let mut parts = Parts::default();
         parts.scheme = Some(if is_https { Scheme::HTTPS } else { Scheme::HTTP });
@@ -57,7 +57,7 @@ impl Translator {
         Ok((request, Bytes::copy_from_slice(body)))
     }
 
-    fn take_headers(&mut self, lines: &[u8]) -> Result<(), Reason> {
+    fn translate_headers(&mut self, lines: &[u8]) -> Result<(), Reason> {
         self.headers.clear();
         self.authority = None;
         lines.clone_into(&mut self.lines);
@@ -68,7 +68,7 @@ impl Translator {
             let value = line[colon + 1..].trim_ascii();
             if name == HOST {
                 self.authority = Some(Authority::try_from(value).map_err(|_| unsendable())?);
-            } else if !is_of_connection(&name, value) {
+            } else if !is_connection_header(&name, value) {
                 self.headers.append(name, HeaderValue::from_bytes(value).map_err(|_| unsendable())?);
             }
         }
@@ -79,9 +79,9 @@ impl Translator {
     }
 }
 
-fn is_of_connection(name: &HeaderName, value: &[u8]) -> bool {
+fn is_connection_header(name: &HeaderName, value: &[u8]) -> bool {
     [CONNECTION, TRANSFER_ENCODING, UPGRADE].contains(name)
-        || OF_CONNECTION.contains(&name.as_str())
+        || CONNECTION_HEADERS.contains(&name.as_str())
         || *name == TE && !value.eq_ignore_ascii_case(b"trailers")
 }
 
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_is_the_same_but_for_what_http2_says_otherwise() {
+    fn a_translated_request_differs_only_where_http2_requires_it() {
         let mut translator = Translator::default();
         let head =
             "POST /a?b=c HTTP/1.1\r\nHost: example.com:8443\r\nX-A: 1\r\nConnection: close\r\nTE: gzip\r\nx-a:  2\r\n";
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_host_or_one_that_is_none_is_refused_each_time() {
+    fn a_request_without_a_valid_host_is_refused_each_time() {
         let mut translator = Translator::default();
         for (expected, wire) in [
             ("a request over HTTP/2 needs a host", "GET / HTTP/1.1\r\n\r\n"),

@@ -1,8 +1,8 @@
-//! Whether a request over HTTP/2 is sent once more.
+//! Decides whether a request over HTTP/2 is resent.
 //!
-//! A server may end a connection after a few requests, and what was on its way there beyond them is to be sent elsewhere, where
-//! the same may happen to it. While others are answered, it will have its turn, and who was refused first has it first; where
-//! nobody is answered, a server that refuses everything would keep us busy for ever.
+//! A server may close a connection after a few requests. Requests beyond them are resent on another connection, where the same
+//! may happen. While the host responds to other requests, a refused request is resent without bound, those first that were
+//! refused first. If the host responds to none, resends are bounded: it may refuse all requests forever.
 
 use std::cell::Cell;
 use std::mem;
@@ -10,51 +10,51 @@ use std::num::NonZeroU64;
 
 use crate::http::reply::NoReply;
 
-/// How often a request is sent once more while the host answers none.
+/// The most times that a request is resent while the host responds to none.
 const MAX_IN_VAIN: u8 = 5;
 
-/// What has become of a request so far, in one attempt.
+/// The resends of a request within one attempt.
 #[derive(Debug, Default)]
 pub struct Resends {
-    /// Its place among those that were refused.
+    /// Its position among refused requests.
     turn: Option<NonZeroU64>,
-    /// Answers there were when it was refused last.
-    answers: u32,
-    /// How often it was refused since the last answer.
+    /// The number of responses of the host when the request was last refused.
+    responses: u32,
+    /// The number of refusals since the last response of the host.
     in_vain: u8,
     was_silent: bool,
 }
 
 impl Resends {
-    /// When it is its turn to have a stream, beside those of others.
+    /// Returns its turn among the requests that wait for a stream.
     pub fn turn(&self) -> ResendTurn {
         ResendTurn(self.turn.map_or(u64::MAX, NonZeroU64::get))
     }
 
-    /// It ended so. Whether it may be sent once more, if its method does not speak against it.
-    pub fn may_follow(&mut self, none: &NoReply, turns: &ResendTurns) -> bool {
+    /// Counts a request without a response. Returns whether it may be resent, if its method allows that.
+    pub fn try_resend(&mut self, none: &NoReply, turns: &ResendTurns) -> bool {
         if !none.unsent {
-            // Not more often than over HTTP/1.1.
+            // Only once, as over HTTP/1.1.
             return !mem::replace(&mut self.was_silent, true);
         }
         self.turn.get_or_insert_with(|| turns.next());
-        let had_answers = mem::replace(&mut self.answers, turns.answers.get()) != self.answers;
-        self.in_vain = if had_answers { 1 } else { self.in_vain + 1 };
+        let had_responses = mem::replace(&mut self.responses, turns.responses.get()) != self.responses;
+        self.in_vain = if had_responses { 1 } else { self.in_vain + 1 };
         self.in_vain <= MAX_IN_VAIN
     }
 }
 
-/// The turns of those that were refused on one route, and whether others get anywhere.
+/// The turns of refused requests on one route, and the number of responses on it.
 #[derive(Debug, Default)]
 pub struct ResendTurns {
-    /// How often a request was answered.
-    answers: Cell<u32>,
+    responses: Cell<u32>,
+    /// The number of turns that were given.
     given: Cell<u64>,
 }
 
 impl ResendTurns {
-    pub(super) fn answered(&self) {
-        self.answers.update(|answers| answers.wrapping_add(1));
+    pub(super) fn record_response(&self) {
+        self.responses.update(|responses| responses.wrapping_add(1));
     }
 
     fn next(&self) -> NonZeroU64 {
@@ -63,7 +63,7 @@ impl ResendTurns {
     }
 }
 
-/// The lowest is the first.
+/// The order in which waiting requests get a stream, the lowest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ResendTurn(u64);
 
@@ -72,21 +72,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_request_is_refused_as_often_as_may_be_while_others_are_answered_and_else_a_few_times() {
+    fn a_request_is_resent_without_bound_while_the_host_responds_and_else_a_few_times() {
         let turns = ResendTurns::default();
         let (mut first, mut second) = (Resends::default(), Resends::default());
         let refused = NoReply::unsent();
         for _ in 0..100 {
-            assert!(first.may_follow(&refused, &turns));
-            turns.answered();
+            assert!(first.try_resend(&refused, &turns));
+            turns.record_response();
         }
-        assert!(second.may_follow(&refused, &turns));
+        assert!(second.try_resend(&refused, &turns));
         assert!(first.turn() < second.turn() && second.turn() < Resends::default().turn());
         for _ in 0..MAX_IN_VAIN {
-            assert!(first.may_follow(&refused, &turns));
+            assert!(first.try_resend(&refused, &turns));
         }
-        assert!(!first.may_follow(&refused, &turns));
+        assert!(!first.try_resend(&refused, &turns));
         let silent = NoReply { unsent: false, ..refused };
-        assert!(second.may_follow(&silent, &turns) && !second.may_follow(&silent, &turns));
+        assert!(second.try_resend(&silent, &turns) && !second.try_resend(&silent, &turns));
     }
 }

@@ -1,8 +1,9 @@
-//! The streams of one route: which connection the next request goes to, and when another connection is needed.
+//! The HTTP/2 streams of one route: selects the connection of the next request, and decides when another one is needed.
 //!
-//! Requests go where one has ended last, so that connections that are not needed grow old and go. Who finds no room waits
-//! for a stream that becomes free or for a connection that is being made: those first that were refused before, and then
-//! first come first served. So a thousand lanes that begin at once open no more connections than their requests fill.
+//! A request uses the connection on which a request has ended last, so that unneeded connections grow old and are closed. A
+//! request that finds no free stream waits for one, or for a new connection. Requests that were refused before come first, and
+//! then it is first come, first served. So a thousand lanes that start at once open no more connections than their requests
+//! fill.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -12,115 +13,115 @@ use std::rc::{Rc, Weak};
 use tokio::sync::oneshot;
 use tokio::task::spawn_local;
 
-use crate::http::h2::connection::{Connection, Driver, Event};
+use crate::http::h2::connection::{DriverEvent, Http2Connection, Http2Driver};
 use crate::http::h2::resends::{ResendTurn, ResendTurns};
 use crate::model::error::Failure;
 
-/// See the top of this file.
+/// See the module documentation.
 #[derive(Debug)]
 pub struct Streams {
-    /// Connections that had room, the one to use next last. Some may have gone, or be full again.
-    with_room: RefCell<Vec<Rc<Connection>>>,
-    /// Who waits, by turn.
+    /// Connections that had free streams, the one to use next last. Some may be closed or full by now.
+    available: RefCell<Vec<Rc<Http2Connection>>>,
+    /// Waiting requests, by turn.
     waiting: RefCell<VecDeque<(ResendTurn, oneshot::Sender<Granted>)>>,
-    /// Connections that are being made.
+    /// The number of connections that are being opened.
     connecting: Cell<usize>,
-    /// Connections whose server has not told yet how many requests it allows.
-    unsettled: Cell<usize>,
-    /// Connections that are open.
+    /// The number of open connections whose SETTINGS have not come.
+    awaiting_settings: Cell<usize>,
+    /// The number of open connections.
     open: Cell<usize>,
-    /// Requests that one more connection is expected to take.
+    /// The number of concurrent requests that one more connection is expected to take.
     expected: Cell<usize>,
-    /// Whose turn it is among those that were refused.
+    /// The turns of refused requests.
     pub turns: ResendTurns,
 }
 
-/// The right to make one request over a connection. Dropping it leaves that to the next.
+/// A permit for one request over a connection. Dropping it passes it to the next waiting request.
 #[derive(Debug)]
-pub struct Stream {
+pub struct Http2Stream {
     streams: Rc<Streams>,
-    pub connection: Rc<Connection>,
+    pub connection: Rc<Http2Connection>,
 }
 
-/// What becomes of somebody who waits.
+/// The message that a waiting request receives.
 #[derive(Debug)]
 pub enum Granted {
-    Stream(Stream),
-    /// Something has changed: look what is there, or open a connection.
-    LookAgain,
-    /// The connection that was waited for could not be made.
+    Stream(Http2Stream),
+    /// The connections have changed: the caller tries once more, or opens a connection.
+    Recheck,
+    /// The connection that the request waited for could not be opened.
     Failed(Failure),
 }
 
 impl Streams {
-    /// `max_streams`: requests on one connection at the most.
+    /// `max_streams`: the most concurrent requests on one connection.
     pub fn new(max_streams: usize) -> Rc<Self> {
         Rc::new(Self {
-            with_room: RefCell::default(),
+            available: RefCell::default(),
             waiting: RefCell::default(),
             connecting: Cell::new(0),
-            unsettled: Cell::new(0),
+            awaiting_settings: Cell::new(0),
             open: Cell::new(0),
             expected: Cell::new(max_streams),
             turns: ResendTurns::default(),
         })
     }
 
-    /// A stream on a connection that is there, if one has room.
-    pub fn take(self: &Rc<Self>) -> Option<Stream> {
-        let mut with_room = self.with_room.borrow_mut();
-        while let Some(connection) = with_room.last() {
-            if connection.has_room() {
-                connection.take();
-                return Some(Stream { streams: self.clone(), connection: connection.clone() });
+    /// Returns a free stream on an open connection.
+    pub fn try_open(self: &Rc<Self>) -> Option<Http2Stream> {
+        let mut available = self.available.borrow_mut();
+        while let Some(connection) = available.last() {
+            if connection.has_free_stream() {
+                connection.add_stream();
+                return Some(Http2Stream { streams: self.clone(), connection: connection.clone() });
             }
             connection.is_listed.set(false);
-            with_room.pop();
+            available.pop();
         }
         None
     }
 
-    /// Whether somebody who found no room is to open a connection; `waits`: is among those who wait. `None`: whether the server
-    /// speaks HTTP/2 is not known; then one connection is enough to find out.
-    pub fn another_is_needed(&self, waits: bool, speaks_http2: Option<bool>) -> bool {
+    /// Returns whether a request that found no free stream should open a connection. `waits`: the request is among the waiting
+    /// ones; `speaks_http2`: `None` if it is not known: then one connection is enough to find out.
+    pub fn needs_connection(&self, waits: bool, speaks_http2: Option<bool>) -> bool {
         let others = self.waiting.borrow().len() - usize::from(waits);
         match speaks_http2 {
-            Some(true) => others >= self.promised(),
+            Some(true) => others >= self.expected_streams(),
             Some(false) => true,
             None => self.connecting.get() == 0,
         }
     }
 
-    /// Requests that connections will take which are not ready yet, beside the first ones of those who make them.
-    fn promised(&self) -> usize {
-        (self.connecting.get() + self.unsettled.get()) * (self.expected.get() - 1)
+    /// Returns how many streams are expected of connections that are not ready, beside those for the requests that open them.
+    fn expected_streams(&self) -> usize {
+        (self.connecting.get() + self.awaiting_settings.get()) * (self.expected.get() - 1)
     }
 
-    /// Tells what is granted, when it is.
+    /// Adds a waiting request, and returns the channel on which it receives a stream.
     pub fn wait(&self, turn: ResendTurn) -> oneshot::Receiver<Granted> {
         let (sender, receiver) = oneshot::channel();
         let mut waiting = self.waiting.borrow_mut();
-        let place = waiting.partition_point(|(other, _)| *other <= turn);
-        waiting.insert(place, (turn, sender));
+        let index = waiting.partition_point(|(other, _)| *other <= turn);
+        waiting.insert(index, (turn, sender));
         receiver
     }
 
-    /// Takes back a wait.
-    pub fn stop_waiting(&self, receiver: oneshot::Receiver<Granted>) {
+    /// Removes a waiting request.
+    pub fn cancel_wait(&self, receiver: oneshot::Receiver<Granted>) {
         drop(receiver);
         self.waiting.borrow_mut().retain(|(_, waiting)| !waiting.is_closed());
     }
 
-    /// Somebody makes a connection.
+    /// Records that the caller opens a connection.
     pub fn connect(self: &Rc<Self>) -> Connecting {
         self.connecting.update(|connecting| connecting + 1);
-        // Who else must open one does not wait for this one.
-        self.look_for_more();
+        // If even more connections are needed, another waiting request opens the next one at the same time.
+        self.request_connection();
         Connecting(self.clone())
     }
 
-    /// Whether a stream is one of these.
-    pub fn has(&self, stream: &Stream) -> bool {
+    /// Returns whether a stream belongs to this route.
+    pub fn has(&self, stream: &Http2Stream) -> bool {
         std::ptr::eq(self, &raw const *stream.streams)
     }
 
@@ -128,7 +129,7 @@ impl Streams {
         self.open.get() > 0
     }
 
-    fn next_waiting(&self) -> Option<oneshot::Sender<Granted>> {
+    fn pop_waiting(&self) -> Option<oneshot::Sender<Granted>> {
         let mut waiting = self.waiting.borrow_mut();
         while let Some((_, next)) = waiting.pop_front() {
             if !next.is_closed() {
@@ -138,122 +139,128 @@ impl Streams {
         None
     }
 
-    fn waiting_before(&self, turn: ResendTurn) -> Option<oneshot::Sender<Granted>> {
+    fn pop_waiting_before(&self, turn: ResendTurn) -> Option<oneshot::Sender<Granted>> {
         let mut waiting = self.waiting.borrow_mut();
         waiting.retain(|(_, waiting)| !waiting.is_closed());
         if waiting.front()?.0 < turn { waiting.pop_front().map(|(_, next)| next) } else { None }
     }
 
-    /// A connection may have room: for those who wait, and then for those who come.
-    fn freed(self: &Rc<Self>, connection: &Rc<Connection>) {
-        while connection.has_room() {
-            let Some(next) = self.next_waiting() else {
+    /// Grants the free streams of a connection to waiting requests. If any are left, later requests will find them.
+    fn grant_free_streams(self: &Rc<Self>, connection: &Rc<Http2Connection>) {
+        while connection.has_free_stream() {
+            let Some(next) = self.pop_waiting() else {
                 if !connection.is_listed.replace(true) {
-                    self.with_room.borrow_mut().push(connection.clone());
+                    self.available.borrow_mut().push(connection.clone());
                 }
                 return;
             };
-            connection.take();
-            let stream = Stream { streams: self.clone(), connection: connection.clone() };
-            // It still waits: nothing else has run meanwhile.
+            connection.add_stream();
+            let stream = Http2Stream { streams: self.clone(), connection: connection.clone() };
+            // The request still waits: no other task has run meanwhile.
             let _ = next.send(Granted::Stream(stream));
         }
     }
 
-    /// Has one of those who wait open a connection, where those that are being made are too few for all of them.
-    fn look_for_more(&self) {
-        if self.waiting.borrow().len() > self.promised()
-            && let Some(next) = self.next_waiting()
+    /// Asks one waiting request to open a connection, if the connections that are not ready are too few for all waiting
+    /// requests.
+    fn request_connection(&self) {
+        if self.waiting.borrow().len() > self.expected_streams()
+            && let Some(next) = self.pop_waiting()
         {
-            let _ = next.send(Granted::LookAgain);
+            let _ = next.send(Granted::Recheck);
         }
     }
 
-    /// Drives a connection to its end.
-    async fn drive(mut driver: Driver, streams: Weak<Self>) {
+    /// Drives a connection until it is closed.
+    async fn drive(mut driver: Http2Driver, streams: Weak<Self>) {
         let connection = driver.connection().clone();
         loop {
             let event = poll_fn(|cx| driver.poll(cx)).await;
             let Some(streams) = streams.upgrade() else { break };
-            streams.settle(&connection);
-            if event == Event::Ended {
+            streams.update_expected(&connection);
+            if event == DriverEvent::Closed {
                 break;
             }
-            streams.freed(&connection);
-            streams.look_for_more();
+            streams.grant_free_streams(&connection);
+            streams.request_connection();
         }
         connection.close();
-        // Requests that are still on it are told.
+        // This fails the requests that are still on the connection.
         drop(driver);
         if let Some(streams) = streams.upgrade() {
-            streams.settle(&connection);
+            streams.update_expected(&connection);
             streams.open.update(|open| open - 1);
-            streams.with_room.borrow_mut().retain(|other| !Rc::ptr_eq(other, &connection));
-            streams.look_for_more();
+            streams.available.borrow_mut().retain(|other| !Rc::ptr_eq(other, &connection));
+            streams.request_connection();
         }
     }
 
-    /// Expects of the next connection what this one allows, once it is known.
-    fn settle(&self, connection: &Connection) {
-        if connection.is_settled() || connection.allowed() == 0 {
-            self.unsettled.update(|unsettled| unsettled - usize::from(connection.take_unsettled()));
+    /// Expects as many streams of the next connection as this one allows, once its SETTINGS have come.
+    fn update_expected(&self, connection: &Http2Connection) {
+        if connection.has_settings() || connection.stream_limit() == 0 {
+            self.awaiting_settings.update(|count| count - usize::from(connection.take_awaits_settings()));
         }
-        if connection.is_settled() && connection.allowed() > 0 {
-            self.expected.set(connection.allowed());
+        if connection.has_settings() && connection.stream_limit() > 0 {
+            self.expected.set(connection.stream_limit());
         }
     }
 }
 
-impl Drop for Stream {
+impl Drop for Http2Stream {
     fn drop(&mut self) {
-        self.connection.give_back();
-        self.streams.freed(&self.connection);
-        if self.connection.allowed() == 0 {
-            self.streams.settle(&self.connection);
-            self.streams.look_for_more();
+        self.connection.remove_stream();
+        self.streams.grant_free_streams(&self.connection);
+        if self.connection.stream_limit() == 0 {
+            self.streams.update_expected(&self.connection);
+            self.streams.request_connection();
         }
     }
 }
 
-impl Stream {
-    /// The request on it has an answer.
-    pub(super) fn answered(&self) {
-        self.connection.answered();
-        self.streams.turns.answered();
+impl Http2Stream {
+    /// Records that a response has come.
+    pub(super) fn record_response(&self) {
+        self.connection.record_response();
+        self.streams.turns.record_response();
     }
 }
 
-/// A connection that is being made. Dropping it gives that up.
+/// A connection that is being opened. Dropping it aborts that.
 #[derive(Debug)]
 pub struct Connecting(Rc<Streams>);
 
 impl Connecting {
-    /// It is there. Its first stream is for who made it, and the others are for those who wait. Where one of these is to have
-    /// the first one before `turn`, there is none for who made it.
-    pub fn made(self, connection: &Rc<Connection>, driver: Driver, turn: ResendTurn) -> Option<Stream> {
+    /// Adds the new connection. Returns its first stream for the request that opened it; all others are for waiting requests.
+    /// `None`: the first stream went to a waiting request whose turn is before `turn`.
+    pub fn finish(
+        self,
+        connection: &Rc<Http2Connection>,
+        driver: Http2Driver,
+        turn: ResendTurn,
+    ) -> Option<Http2Stream> {
         let streams = &self.0;
         streams.open.update(|open| open + 1);
-        streams.unsettled.update(|unsettled| unsettled + 1);
-        connection.take();
+        streams.awaiting_settings.update(|count| count + 1);
+        connection.add_stream();
         spawn_local(Streams::drive(driver, Rc::downgrade(streams)));
-        let stream = Stream { streams: streams.clone(), connection: connection.clone() };
-        let Some(earlier) = streams.waiting_before(turn) else { return Some(stream) };
-        // It still waits: nothing else has run meanwhile.
+        let stream = Http2Stream { streams: streams.clone(), connection: connection.clone() };
+        let Some(earlier) = streams.pop_waiting_before(turn) else { return Some(stream) };
+        // The request still waits: no other task has run meanwhile.
         let _ = earlier.send(Granted::Stream(stream));
         None
     }
 
-    /// The server speaks something else: whoever waits makes a connection of their own.
-    pub fn speaks_http1(self) {
-        while let Some(next) = self.0.next_waiting() {
-            let _ = next.send(Granted::LookAgain);
+    /// Asks all waiting requests to open connections of their own, because the server speaks HTTP/1.1.
+    pub fn fall_back_to_http1(self) {
+        while let Some(next) = self.0.pop_waiting() {
+            let _ = next.send(Granted::Recheck);
         }
     }
 
-    /// It could not be made: that is so for those as well who would have had a stream on it.
-    pub fn failed(self, failure: &Failure) {
+    /// Fails as many waiting requests as would have had a stream on the connection.
+    pub fn fail(self, failure: &Failure) {
         for _ in 1..self.0.expected.get() {
-            let Some(next) = self.0.next_waiting() else { return };
+            let Some(next) = self.0.pop_waiting() else { return };
             let _ = next.send(Granted::Failed(failure.clone()));
         }
     }
@@ -262,7 +269,7 @@ impl Connecting {
 impl Drop for Connecting {
     fn drop(&mut self) {
         self.0.connecting.update(|connecting| connecting - 1);
-        self.0.look_for_more();
+        self.0.request_connection();
     }
 }
 
@@ -272,59 +279,59 @@ mod tests {
     use crate::http::h2::resends::Resends;
     use crate::model::error::ErrorKind;
 
-    fn told(waiting: &mut [oneshot::Receiver<Granted>]) -> Vec<&'static str> {
-        let told = |receiver: &mut oneshot::Receiver<Granted>| match receiver.try_recv() {
+    fn received(waiting: &mut [oneshot::Receiver<Granted>]) -> Vec<&'static str> {
+        let received = |receiver: &mut oneshot::Receiver<Granted>| match receiver.try_recv() {
             Ok(Granted::Stream(_)) => "stream",
-            Ok(Granted::LookAgain) => "look",
+            Ok(Granted::Recheck) => "recheck",
             Ok(Granted::Failed(_)) => "failed",
             Err(_) => "nothing",
         };
-        waiting.iter_mut().map(told).collect()
+        waiting.iter_mut().map(received).collect()
     }
 
     #[test]
-    fn one_connection_finds_out_what_a_host_speaks_and_then_each_has_its_own_or_a_stream() {
+    fn one_connection_detects_the_version_and_with_http1_all_requests_open_their_own() {
         let streams = Streams::new(100);
-        assert!(streams.another_is_needed(false, None));
+        assert!(streams.needs_connection(false, None));
         let connecting = streams.connect();
         let mut waiting: Vec<_> = (0..3).map(|_| streams.wait(Resends::default().turn())).collect();
-        assert!(!streams.another_is_needed(false, None) && !streams.another_is_needed(true, None));
-        assert_eq!(vec!["nothing"; 3], told(&mut waiting));
-        connecting.speaks_http1();
-        assert_eq!(vec!["look"; 3], told(&mut waiting));
-        assert!(streams.another_is_needed(false, Some(false)));
+        assert!(!streams.needs_connection(false, None) && !streams.needs_connection(true, None));
+        assert_eq!(vec!["nothing"; 3], received(&mut waiting));
+        connecting.fall_back_to_http1();
+        assert_eq!(vec!["recheck"; 3], received(&mut waiting));
+        assert!(streams.needs_connection(false, Some(false)));
     }
 
     #[test]
-    fn no_more_connections_are_made_than_those_who_wait_will_fill() {
+    fn no_more_connections_are_opened_than_waiting_requests_will_fill() {
         let streams = Streams::new(3);
         let http2 = Some(true);
-        assert!(streams.another_is_needed(false, http2));
+        assert!(streams.needs_connection(false, http2));
         let first = streams.connect();
         let mut waiting = Vec::new();
         for _ in 0..2 {
-            assert!(!streams.another_is_needed(false, http2), "the first one has a stream for it");
+            assert!(!streams.needs_connection(false, http2), "the first one has a stream for it");
             waiting.push(streams.wait(Resends::default().turn()));
         }
-        assert!(streams.another_is_needed(false, http2));
+        assert!(streams.needs_connection(false, http2));
         let second = streams.connect();
         waiting.push(streams.wait(Resends::default().turn()));
-        assert!(!streams.another_is_needed(true, http2));
-        // Who makes it gives up: one of those who wait takes it over.
+        assert!(!streams.needs_connection(true, http2));
+        // The request that opens the connection is cancelled: a waiting request takes over.
         drop(second);
-        assert_eq!(vec!["look", "nothing", "nothing"], told(&mut waiting));
+        assert_eq!(vec!["recheck", "nothing", "nothing"], received(&mut waiting));
         drop(first);
-        assert_eq!(vec!["look", "nothing"], told(&mut waiting[1..]));
+        assert_eq!(vec!["recheck", "nothing"], received(&mut waiting[1..]));
     }
 
     #[test]
-    fn a_connection_that_fails_fails_those_who_would_have_had_a_stream_on_it() {
+    fn a_connection_that_fails_fails_the_requests_that_would_have_used_it() {
         let streams = Streams::new(3);
         let connecting = streams.connect();
         let mut waiting: Vec<_> = (0..4).map(|_| streams.wait(Resends::default().turn())).collect();
-        // Somebody who has gone takes nobody's place.
+        // A cancelled request does not count.
         drop(waiting.remove(1));
-        connecting.failed(&Failure::new(ErrorKind::Connect, "connection refused"));
-        assert_eq!(vec!["failed", "failed", "look"], told(&mut waiting));
+        connecting.fail(&Failure::new(ErrorKind::Connect, "connection refused"));
+        assert_eq!(vec!["failed", "failed", "recheck"], received(&mut waiting));
     }
 }

@@ -6,23 +6,36 @@ use crate::http::request::Preparer;
 use crate::http::site::SiteMaker;
 use crate::model::row::RowExtra;
 
-const ALL: Redirects =
-    Redirects { policy: RedirectPolicy::Follow, max: 10, keep: true, cookies: true, has_body: false, bound: None };
+const ALL: Redirects = Redirects {
+    policy: RedirectPolicy::Follow,
+    max: 10,
+    keep: true,
+    cookies: true,
+    has_body: false,
+    restriction: None,
+};
 
-fn led(row: &Row, method: &str, status: u16, headers: &[(&str, &[u8])]) -> Result<Option<Box<RedirectChain>>, Failure> {
+fn follow(
+    row: &Row,
+    method: &str,
+    status: u16,
+    headers: &[(&str, &[u8])],
+) -> Result<Option<Box<RedirectChain>>, Failure> {
     let headers = headers.iter().copied().collect();
     ALL.of(row, method).follow(row, method, (status, &headers), false, SystemTime::UNIX_EPOCH)
 }
 
 fn to(row: &Row, method: &str, status: u16, location: &str) -> RedirectChain {
-    *led(row, method, status, &[("Location", location.as_bytes())]).expect("a good redirect").expect("it leads on")
+    *follow(row, method, status, &[("Location", location.as_bytes())])
+        .expect("a good redirect")
+        .expect("it is followed")
 }
 
 fn at(url: &str) -> Row {
     Row::new(0, url)
 }
 
-fn along(mut row: Row, chain: RedirectChain) -> Row {
+fn with_chain(mut row: Row, chain: RedirectChain) -> Row {
     row.set_chain(Box::new(chain));
     row
 }
@@ -42,12 +55,13 @@ fn a_location_is_read_as_browsers_do() {
     ] {
         assert_eq!(expected, &*to(&at("http://a.example:81/d/b?c=1#x"), "GET", 302, location).url, "{location}");
     }
-    let latin = led(&at("http://a/"), "GET", 302, &[("location", b"/caf\xe9")]).expect("good").expect("it leads on");
+    let latin =
+        follow(&at("http://a/"), "GET", 302, &[("location", b"/caf\xe9")]).expect("good").expect("it is followed");
     assert_eq!("http://a/caf%E9", &*latin.url);
 }
 
 #[test]
-fn what_leads_nowhere_is_the_answer() {
+fn a_response_that_is_no_redirect_is_the_response_of_the_row() {
     let row = at("http://a/");
     for (status, headers) in [
         (200, &[("location", &b"/x"[..])][..]),
@@ -56,7 +70,7 @@ fn what_leads_nowhere_is_the_answer() {
         (302, &[]),
         (302, &[("location", b" ")]),
     ] {
-        assert_eq!(Ok(None), led(&row, "GET", status, headers), "{status}");
+        assert_eq!(Ok(None), follow(&row, "GET", status, headers), "{status}");
     }
     let none = Redirects { policy: RedirectPolicy::None, ..ALL };
     let headers = Headers::from_iter([("location", &b"/x"[..])]);
@@ -64,7 +78,7 @@ fn what_leads_nowhere_is_the_answer() {
 }
 
 #[test]
-fn the_method_and_the_body_go_along_or_not_as_the_status_says() {
+fn the_status_determines_whether_method_and_body_are_kept() {
     for (expected, status, method) in [
         (Some("GET"), 301, "POST"),
         (Some("GET"), 302, "POST"),
@@ -81,7 +95,7 @@ fn the_method_and_the_body_go_along_or_not_as_the_status_says() {
 }
 
 #[test]
-fn a_location_that_is_none_is_refused_with_its_text() {
+fn an_invalid_location_is_refused_with_its_text() {
     let row = at("http://a/");
     for (expected, location) in [
         ("the redirect leads to a URL that is neither http nor https (`ftp://b/`)", &b"ftp://b/"[..]),
@@ -91,31 +105,35 @@ fn a_location_that_is_none_is_refused_with_its_text() {
         ("the redirect leads to no URL: empty host (`http://`)", b"http://"),
         ("the redirect leads to a URL that is neither http nor https (`ftp://b/`)", b"ftp://me:secret@b/"),
     ] {
-        let failure = led(&row, "GET", 302, &[("location", location)]).expect_err(expected);
+        let failure = follow(&row, "GET", 302, &[("location", location)]).expect_err(expected);
         assert_eq!((ErrorKind::Protocol, expected), (failure.kind, &*failure.reason.to_string()));
     }
-    let several = led(&row, "GET", 302, &[("location", b"/x"), ("Location", b"/y")]).expect_err("which one?");
+    let several = follow(&row, "GET", 302, &[("location", b"/x"), ("Location", b"/y")]).expect_err("which one?");
     assert_eq!("the redirect leads to several places (`/x` and `/y`)", several.reason.to_string());
-    assert!(led(&row, "GET", 302, &[("location", b"/x"), ("Location", b"/x")]).is_ok(), "they say the same");
+    assert!(
+        follow(&row, "GET", 302, &[("location", b"/x"), ("Location", b"/x")]).is_ok(),
+        "both are the same location"
+    );
 }
 
 #[test]
 fn a_loop_ends_at_the_second_visit() {
     let row = at("http://a/1#part");
-    let again = led(&row, "GET", 302, &[("location", b"/1")]).expect_err("it is the same request");
+    let failure = follow(&row, "GET", 302, &[("location", b"/1")]).expect_err("it is the same request");
     assert_eq!(
         "redirect_loop: the redirect leads back to a request that was made before (http://a/1)",
-        again.to_string()
+        failure.to_string()
     );
-    assert!(again.is_lasting);
-    let there = along(row.clone(), to(&row, "GET", 302, "/2"));
-    assert_eq!(ErrorKind::RedirectLoop, led(&there, "GET", 302, &[("location", b"/1")]).expect_err("back").kind);
-    // Another method, or a cookie, makes it another request: the login pages of the world are built on that.
+    assert!(failure.is_lasting);
+    let second = with_chain(row.clone(), to(&row, "GET", 302, "/2"));
+    assert_eq!(ErrorKind::RedirectLoop, follow(&second, "GET", 302, &[("location", b"/1")]).expect_err("back").kind);
+    // With another method or a cookie it is another request: login pages rely on that.
     let posted = at("http://a/1");
     assert_eq!(Some("GET"), to(&posted, "POST", 303, "/1").method.as_deref());
     let headers: &[(&str, &[u8])] = &[("Location", b"/1"), ("Set-Cookie", b"seen=1")];
-    let with_cookie = along(row.clone(), *led(&row, "GET", 302, headers).expect("good").expect("on"));
-    assert_eq!(ErrorKind::RedirectLoop, led(&with_cookie, "GET", 302, headers).expect_err("the same cookie").kind);
+    let with_cookie =
+        with_chain(row.clone(), *follow(&row, "GET", 302, headers).expect("good").expect("it is followed"));
+    assert_eq!(ErrorKind::RedirectLoop, follow(&with_cookie, "GET", 302, headers).expect_err("the same cookie").kind);
 }
 
 #[test]
@@ -123,32 +141,32 @@ fn a_long_chain_ends() {
     let mut row = at("http://a/0");
     for step in 1..=10 {
         let chain = to(&row, "GET", 302, &format!("/{step}"));
-        row = along(row, chain);
+        row = with_chain(row, chain);
     }
-    let failure = led(&row, "GET", 302, &[("location", b"/11")]).expect_err("it is the eleventh");
+    let failure = follow(&row, "GET", 302, &[("location", b"/11")]).expect_err("it is the eleventh");
     assert_eq!("too_many_redirects: there were more than 10 redirects (http://a/11)", failure.to_string());
     assert_eq!(Some(OptionName::MaxRedirects), failure.option);
     assert_eq!(10, row.hops().len());
 }
 
 #[test]
-fn what_is_kept_of_redirects_is_bounded() {
+fn the_bytes_of_kept_redirects_are_bounded() {
     let long = format!("/{}", "x".repeat(60_000));
-    let first = along(at("http://a/1"), to(&at("http://a/1"), "GET", 302, &long));
-    let second = along(first.clone(), to(&first, "GET", 302, &format!("{long}2")));
+    let first = with_chain(at("http://a/1"), to(&at("http://a/1"), "GET", 302, &long));
+    let second = with_chain(first.clone(), to(&first, "GET", 302, &format!("{long}2")));
     let longest = format!("{long}3");
     let location = [("location", longest.as_bytes())];
-    let failure = led(&second, "GET", 302, &location).expect_err("it is too much");
+    let failure = follow(&second, "GET", 302, &location).expect_err("it is too much");
     let expected = "too_many_redirects: there were redirects of more than 131072 bytes together";
     assert_eq!((expected, Some(OptionName::KeepRedirects)), (&*failure.to_string(), failure.option));
     let unkept = Redirects { keep: false, ..ALL };
     let headers = location.into_iter().collect();
-    let bare = along(at("http://a/1"), RedirectChain { hops: Vec::new(), ..second.chain().expect("one").clone() });
+    let bare = with_chain(at("http://a/1"), RedirectChain { hops: Vec::new(), ..second.chain().expect("one").clone() });
     assert!(unkept.follow(&bare, "GET", (302, &headers), false, SystemTime::UNIX_EPOCH).is_ok());
 }
 
 #[test]
-fn a_user_in_the_url_stays_as_long_as_the_origin_does_and_is_not_shown() {
+fn credentials_in_the_url_stay_within_their_origin_and_are_not_shown() {
     let row = at("http://me:secret@a/x");
     assert_eq!("http://me:secret@a/y", &*to(&row, "GET", 302, "/y").url);
     let absolute = to(&row, "GET", 302, "http://a/y");
@@ -158,21 +176,24 @@ fn a_user_in_the_url_stays_as_long_as_the_origin_does_and_is_not_shown() {
 }
 
 #[test]
-fn cookies_of_one_hop_go_to_the_next_where_that_is_asked_for() {
+fn cookies_of_one_hop_are_sent_to_the_next_if_cookies_are_enabled() {
     let headers: &[(&str, &[u8])] = &[("Location", b"/y"), ("Set-Cookie", b"a=1"), ("set-cookie", b"b=2")];
-    let row = along(at("http://a/x"), *led(&at("http://a/x"), "GET", 302, headers).expect("good").expect("on"));
+    let row = with_chain(
+        at("http://a/x"),
+        *follow(&at("http://a/x"), "GET", 302, headers).expect("good").expect("it is followed"),
+    );
     let mut wire = Vec::new();
     let mut preparer = Preparer::new(Defaults::new(&RequestOptions::default()).expect("good"), SiteMaker::for_tests());
     preparer.write(&row, &mut wire).expect("good");
     assert!(String::from_utf8_lossy(&wire).contains("\r\ncookie: a=1; b=2\r\n"));
 }
 
-/// Everything that the user gave and that another origin must not get: credentials, and what looks harmless to us.
+/// All values of the user that no other origin may get: credentials, and unknown headers that may be credentials.
 const SECRETS: [&str; 7] = ["s-authorization", "s-cookie", "s-proxy", "s-key", "s-row", "s-plain", "s-unnamed"];
 /// The value of a header that belongs to a body.
 const OF_BODY: &str = "s-tenant";
 
-/// A row, and a run, with every credential there is.
+/// Returns the options of a run and a row that have all kinds of credentials.
 fn secretive(url: &str) -> (RequestOptions, Row) {
     let header = |name: &str, value: &str| (name.to_owned(), value.into());
     let options = RequestOptions {
@@ -216,7 +237,7 @@ proptest! {
         for (step, (scheme, host, port, status)) in hops.into_iter().enumerate() {
             let method = if is_post { "POST" } else { "GET" };
             let chain = to(&row, method, status, &format!("{scheme}://{host}{port}/{step}"));
-            row = along(row, chain);
+            row = with_chain(row, chain);
             has_left |= target::parse(row.target()).expect("a URL").origin != home;
             let mut wire = Vec::new();
             preparer.write(&row, &mut wire).expect("it can be sent");
@@ -230,8 +251,8 @@ proptest! {
     }
 }
 
-/// `None`: the redirect itself is the response.
-fn led_to(
+/// Returns where a redirect leads; `None`: the redirect itself is the response.
+fn followed_to(
     policy: RedirectPolicy,
     from: &str,
     (method, status): (&str, u16),
@@ -242,10 +263,10 @@ fn led_to(
     let row = Row { extra: Some(Box::new(extra)), ..at(from) };
     let headers = [("location", to.as_bytes())].into_iter().collect();
     let redirects = Redirects { policy, ..ALL }.of(&row, method);
-    let led =
+    let followed =
         redirects.follow(&row, method, (status, &headers), false, SystemTime::UNIX_EPOCH).expect("a good redirect");
-    assert_eq!(led.is_some(), redirects.lead_on(status, &headers), "both say the same");
-    led.map(|chain| chain.url.into())
+    assert_eq!(followed.is_some(), redirects.follows(status, &headers), "both functions agree");
+    followed.map(|chain| chain.url.into())
 }
 
 #[test]
@@ -259,18 +280,18 @@ fn urllib3_cve_2023_45803_a_body_goes_to_the_same_origin_or_from_http_to_https_o
         (false, "http://a/", ("POST", 308), "http://a:81/x"),
         (false, "https://a/", ("POST", 307), "http://a/x"),
         (false, "http://a/", ("PUT", 301), "http://b/x"),
-        // Here it stays behind.
+        // These are redirected without the body.
         (true, "http://a/", ("POST", 301), "http://b/x"),
         (true, "http://a/", ("PUT", 303), "http://b/x"),
     ] {
-        let led = led_to(RedirectPolicy::Follow, from, what, Some("body"), to);
-        assert_eq!(is_followed, led.is_some(), "{from} {what:?} {to}");
-        assert!(led_to(RedirectPolicy::Follow, from, what, None, to).is_some(), "there is no body");
+        let url = followed_to(RedirectPolicy::Follow, from, what, Some("body"), to);
+        assert_eq!(is_followed, url.is_some(), "{from} {what:?} {to}");
+        assert!(followed_to(RedirectPolicy::Follow, from, what, None, to).is_some(), "there is no body");
     }
 }
 
 #[test]
-fn redirects_to_other_origins_are_responses_where_only_those_of_one_are_followed() {
+fn with_same_origin_a_redirect_to_another_origin_is_the_response() {
     for (is_followed, to) in [
         (true, "/x"),
         (true, "http://a:80/x"),
@@ -281,22 +302,22 @@ fn redirects_to_other_origins_are_responses_where_only_those_of_one_are_followed
     ] {
         assert_eq!(
             is_followed,
-            led_to(RedirectPolicy::SameOrigin, "http://a/", ("GET", 302), None, to).is_some(),
+            followed_to(RedirectPolicy::SameOrigin, "http://a/", ("GET", 302), None, to).is_some(),
             "{to}"
         );
-        assert_eq!(None, led_to(RedirectPolicy::None, "http://a/", ("GET", 302), None, to), "{to}");
+        assert_eq!(None, followed_to(RedirectPolicy::None, "http://a/", ("GET", 302), None, to), "{to}");
     }
 }
 
 #[test]
-fn a_body_that_goes_along_is_still_told_what_it_is() {
+fn a_redirected_body_keeps_its_content_headers() {
     let (mut options, row) = secretive("http://a.example/");
     options.headers.push(("Content-Type".into(), "text/x".into()));
     options.headers.push(("Content-Digest".into(), "sha-256=:x:".into()));
     options.body = Some(b"body".to_vec());
     let mut preparer = Preparer::new(Defaults::new(&options).expect("good"), SiteMaker::for_tests());
     for (has_body, status) in [(true, 307), (false, 303)] {
-        let row = along(row.clone(), to(&row, "POST", status, "https://a.example/"));
+        let row = with_chain(row.clone(), to(&row, "POST", status, "https://a.example/"));
         let mut wire = Vec::new();
         preparer.write(&row, &mut wire).expect("it can be sent");
         let sent = String::from_utf8(wire).expect("ASCII");

@@ -5,7 +5,7 @@ use super::*;
 use crate::model::options::{BodyCoding, RequestOptions};
 use crate::model::row::{BodyPiece, RowBody, RowExtra};
 
-fn prepare(options: &RequestOptions, row: &Row) -> Result<Prepared, Failure> {
+fn prepare(options: &RequestOptions, row: &Row) -> Result<PreparedRequest, Failure> {
     Preparer::new(Defaults::new(options).expect("good options"), SiteMaker::for_tests()).prepare(row)
 }
 
@@ -13,7 +13,7 @@ fn row_with(extra: RowExtra) -> Row {
     Row { extra: Some(Box::new(extra)), ..Row::new(0, "http://example.com:81/a?b") }
 }
 
-fn lines(prepared: &Prepared) -> Vec<String> {
+fn lines(prepared: &PreparedRequest) -> Vec<String> {
     let mut wire = Vec::new();
     prepared.write_head(&mut wire);
     let text = String::from_utf8(wire).expect("ASCII");
@@ -22,7 +22,7 @@ fn lines(prepared: &Prepared) -> Vec<String> {
 }
 
 #[test]
-fn a_plain_row_asks_with_the_defaults() {
+fn a_plain_row_is_requested_with_the_defaults() {
     let expected = [
         "GET /a?b HTTP/1.1",
         "host: example.com:81",
@@ -65,7 +65,7 @@ fn a_row_overrides_the_job_and_the_job_overrides_the_defaults() {
 }
 
 #[test]
-fn what_cannot_be_sent_is_an_invalid_request_with_the_reason() {
+fn a_row_that_cannot_be_sent_is_an_invalid_request_with_the_reason() {
     let header =
         |name: &str, value: &[u8]| RowExtra { headers: vec![(name.into(), value.into())], ..RowExtra::default() };
     let method = |name: &str| RowExtra { method: Some(name.into()), ..RowExtra::default() };
@@ -83,7 +83,7 @@ fn what_cannot_be_sent_is_an_invalid_request_with_the_reason() {
 }
 
 #[test]
-fn a_request_is_written_at_once_as_it_is_written_in_parts() {
+fn a_request_has_the_same_bytes_written_at_once_and_in_parts() {
     for (method, body, url) in [
         ("GET", "", "http://a/b?c"),
         ("POST", "", "http://a/b?c"),
@@ -101,7 +101,7 @@ fn a_request_is_written_at_once_as_it_is_written_in_parts() {
             expected.extend_from_slice(&request.body.bytes);
             let (site, rest) = preparer.write(&row, &mut wire).expect("valid");
             assert_eq!(String::from_utf8(expected), String::from_utf8(wire), "{url}");
-            assert!(rest == Rest::Bytes(Bytes::new()) && Rc::ptr_eq(&request.site.route, &site.route));
+            assert!(rest == BodyRest::Bytes(Bytes::new()) && Rc::ptr_eq(&request.site.route, &site.route));
         }
     }
     let body = Bytes::from(vec![b'x'; JOINED_BODY_BYTES + 1]);
@@ -109,7 +109,7 @@ fn a_request_is_written_at_once_as_it_is_written_in_parts() {
     let mut preparer =
         Preparer::new(Defaults::new(&RequestOptions::default()).expect("good options"), SiteMaker::for_tests());
     let mut wire = Vec::new();
-    assert_eq!(Rest::Bytes(body), preparer.write(&row_with(long), &mut wire).expect("valid").1);
+    assert_eq!(BodyRest::Bytes(body), preparer.write(&row_with(long), &mut wire).expect("valid").1);
     assert!(wire.ends_with(b"\r\ncontent-length: 32769\r\n\r\n"));
 }
 
@@ -130,7 +130,7 @@ fn each_row_without_a_key_of_its_own_gets_one_that_stays_the_same() {
     let own = RowExtra { headers: vec![("Idempotency-KEY".into(), (*b"mine").into())], ..RowExtra::default() };
     let mut wire = Vec::new();
     let mut keys = |row: &Row| {
-        // Once in parts, and once as a host that was met.
+        // Once in parts, and once with a cached site.
         let mut all = Vec::new();
         for _ in 0..2 {
             preparer.write(row, &mut wire).expect("valid");
@@ -153,7 +153,7 @@ fn each_row_without_a_key_of_its_own_gets_one_that_stays_the_same() {
 }
 
 #[test]
-fn a_key_of_the_run_for_all_rows_is_refused_beside_one_for_each() {
+fn a_key_for_all_rows_and_the_option_for_one_per_row_are_refused_together() {
     let headers = vec![("idempotency-key".into(), "1".into())];
     let options = RequestOptions { headers, ..RequestOptions::default() };
     let defaults = Defaults::new(&options).expect("good options");
@@ -192,7 +192,7 @@ fn with_body(body: &str, headers: &[(&str, &str)]) -> Row {
 }
 
 #[test]
-fn bodies_are_compressed_where_that_is_asked_for_and_said() {
+fn compressed_bodies_are_sent_with_their_content_encoding() {
     let options = RequestOptions { compress_body: Some(BodyCoding::Gzip), ..RequestOptions::default() };
     let request = prepare(&options, &with_body("{}", &[])).expect("valid");
     assert!(request.body.bytes.starts_with(b"\x1f\x8b"));
@@ -201,12 +201,12 @@ fn bodies_are_compressed_where_that_is_asked_for_and_said() {
     assert!(lines_of.contains(&"content-type: application/json".to_owned()), "{lines_of:?}");
     assert!(lines_of.contains(&format!("content-length: {}", request.body.bytes.len())), "{lines_of:?}");
 
-    // Neither what is coded already, nor what is empty.
+    // Neither an encoded body nor an empty one is compressed.
     for row in [with_body("{}", &[("Content-Encoding", "br")]), with_body("", &[]), Row::new(0, "http://a/")] {
         let request = prepare(&options, &row).expect("valid");
         assert!(request.body.coding.is_none() && !request.body.bytes.starts_with(b"\x1f\x8b"));
     }
-    // The body of the run, too, also where the request is put together from pieces.
+    // So is the body of the run, also when the request is written in parts.
     let options = RequestOptions { body: Some(b"a=b".to_vec()), ..options };
     let mut preparer = Preparer::new(Defaults::new(&options).expect("good"), SiteMaker::for_tests());
     for _ in 0..2 {
@@ -217,7 +217,7 @@ fn bodies_are_compressed_where_that_is_asked_for_and_said() {
 }
 
 #[test]
-fn a_range_is_asked_for_as_it_is_and_not_of_a_compressed_form() {
+fn a_range_is_requested_of_the_uncompressed_body() {
     let options = RequestOptions { range: Some("0-499,-5".into()), ..RequestOptions::default() };
     let lines = lines(&prepare(&options, &Row::new(0, "http://a/")).expect("valid"));
     assert!(lines.contains(&"range: bytes=0-499,-5".to_owned()), "{lines:?}");
@@ -232,7 +232,7 @@ fn the_head_of_a_request_with_files_ends_when_their_length_is_known() {
     let defaults = Defaults::new(&RequestOptions::default()).expect("good options");
     let mut wire = Vec::new();
     let (_, rest) = Preparer::new(defaults, SiteMaker::for_tests()).write(&row, &mut wire).expect("valid");
-    assert_eq!(Rest::Files(pieces), rest);
+    assert_eq!(BodyRest::Files(pieces), rest);
     end_head(1001, &mut wire);
     let head = String::from_utf8(wire).expect("ASCII");
     assert!(head.starts_with("POST /a?b HTTP/1.1\r\n"), "{head}");
@@ -240,7 +240,7 @@ fn the_head_of_a_request_with_files_ends_when_their_length_is_known() {
 }
 
 #[test]
-fn what_says_what_a_body_is_can_be_sent_or_is_told_and_files_are_not_compressed() {
+fn an_invalid_media_type_and_compressed_files_are_refused() {
     let row = |piece, body_type: &str| {
         let body = Some(RowBody::Pieces([piece].into()));
         row_with(RowExtra { body, body_type: Some(body_type.into()), ..RowExtra::default() })
@@ -253,6 +253,6 @@ fn what_says_what_a_body_is_can_be_sent_or_is_told_and_files_are_not_compressed(
     let file = row(BodyPiece::File(Path::new("b").into()), "text/plain");
     assert_eq!("a body with files can't be compressed", refused(&compressing, &file));
     let text = prepare(&compressing, &row(BodyPiece::Bytes("a".into()), "text/plain")).expect("valid");
-    let said = lines(&text);
-    assert!(said.contains(&"content-encoding: gzip".into()) && said.contains(&"content-type: text/plain".into()));
+    let sent = lines(&text);
+    assert!(sent.contains(&"content-encoding: gzip".into()) && sent.contains(&"content-type: text/plain".into()));
 }

@@ -5,21 +5,21 @@ use crate::model::memory::Reservation;
 
 const MAX: u64 = 1000;
 
-/// Status, body, and whether more followed; or what went wrong, and the status if the head had come.
+/// The status, the body, and whether more bytes followed; or the error kind, and the status if the head had come.
 type Read = Result<(u16, Vec<u8>, bool), (ErrorKind, Option<u16>)>;
 
-fn reader(wanted: Wanted) -> ResponseReader {
+fn reader(wanted: WantedBody) -> ResponseReader {
     ResponseReader::new(false, IncomingBody::new(wanted, Reservation::default()), Redirects::none())
 }
 
-/// Reads `data` in pieces of these lengths, then the end of the connection.
+/// Feeds `data` in pieces of the given lengths, which are cycled, and then closes the connection.
 fn read(data: &[u8], pieces: &[usize]) -> Read {
-    let mut reader = reader(Wanted::AtMost(MAX));
+    let mut reader = reader(WantedBody::AtMost(MAX));
     let mut rest = data;
     let mut lengths = pieces.iter().cycle();
     let outcome = loop {
         if rest.is_empty() {
-            break reader.end();
+            break reader.finish();
         }
         let (piece, after) = rest.split_at(rest.len().min(*lengths.next().expect("cycled")));
         rest = after;
@@ -62,7 +62,7 @@ fn responses_are_read_to_their_end() {
 }
 
 #[test]
-fn what_goes_wrong_is_told_apart() {
+fn each_failure_has_its_error_kind() {
     let endless_interim = "HTTP/1.1 100 Continue\r\n\r\n".repeat(101);
     for (kind, status, data) in [
         (ErrorKind::Closed, None, text(&[""])),
@@ -87,7 +87,7 @@ fn what_goes_wrong_is_told_apart() {
 }
 
 #[test]
-fn a_head_drop_by_drop_is_not_parsed_at_each_drop() {
+fn a_head_that_comes_byte_by_byte_is_not_parsed_after_each_byte() {
     let mut searched = 0;
     let mut data = b"HTTP/1.1 200 OK\r\n".to_vec();
     assert!(!has_end(&data, &mut searched));
@@ -98,18 +98,18 @@ fn a_head_drop_by_drop_is_not_parsed_at_each_drop() {
     assert!(has_end(&data, &mut searched));
 }
 
-/// What is kept and whether it is cut off, and whether the connection may be used again, of a body of 10 bytes.
-fn first_bytes(wanted: Wanted, data: &str, pieces: &[usize]) -> (Vec<u8>, bool, bool) {
+/// Reads a body of 10 bytes. Returns the bytes kept, whether they are cut off, and whether the connection is reusable.
+fn first_bytes(wanted: WantedBody, data: &str, pieces: &[usize]) -> (Vec<u8>, bool, bool) {
     let mut reader = reader(wanted);
     let mut rest = data.as_bytes();
     let mut lengths = pieces.iter().cycle();
     while !reader.is_done() && !rest.is_empty() {
         let (piece, after) = rest.split_at(rest.len().min(*lengths.next().expect("cycled")));
         rest = after;
-        reader.feed(piece).expect("nothing is wrong");
+        reader.feed(piece).expect("the response is valid");
     }
     if !reader.is_done() {
-        reader.end().expect("it ends with the connection");
+        reader.finish().expect("it ends with the connection");
     }
     let keeps = reader.head.as_ref().is_some_and(|head| head.keep_alive);
     let is_cut = reader.body.is_cut;
@@ -117,7 +117,7 @@ fn first_bytes(wanted: Wanted, data: &str, pieces: &[usize]) -> (Vec<u8>, bool, 
 }
 
 #[test]
-fn of_a_body_that_is_too_long_the_first_bytes_are_kept_and_the_rest_is_drained_or_left() {
+fn the_first_bytes_of_a_long_body_are_kept_and_the_rest_is_drained_or_abandoned() {
     let length = "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n0123456789";
     let chunked = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\n0123\r\n6\r\n456789\r\n0\r\n\r\n";
     let until_close = "HTTP/1.1 200 OK\r\n\r\n0123456789";
@@ -133,30 +133,30 @@ fn of_a_body_that_is_too_long_the_first_bytes_are_kept_and_the_rest_is_drained_o
         (whole, broken, false),
     ] {
         for max_bytes in [0, 1, 9] {
-            let kept = first_bytes(Wanted::FirstBytes(max_bytes as u64), data, pieces);
+            let kept = first_bytes(WantedBody::FirstBytes(max_bytes as u64), data, pieces);
             assert_eq!((b"0123456789"[..max_bytes].to_vec(), true, reusable), kept, "{data} {pieces:?}");
         }
-        let (body, _, keeps) = first_bytes(Wanted::Nothing, data, pieces);
+        let (body, _, keeps) = first_bytes(WantedBody::Nothing, data, pieces);
         assert_eq!((Vec::new(), reusable), (body, keeps), "{data} {pieces:?}");
     }
     for (data, keeps) in [(length, true), (chunked, true), (until_close, false)] {
-        let kept = first_bytes(Wanted::FirstBytes(10), data, &[1]);
+        let kept = first_bytes(WantedBody::FirstBytes(10), data, &[1]);
         assert_eq!((b"0123456789".to_vec(), false, keeps), kept, "{data}");
     }
     let long = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n0123", MAX_DRAINED_BYTES + 1);
-    assert_eq!((Vec::new(), false, false), first_bytes(Wanted::Nothing, &long, &[long.len() - 4]));
+    assert_eq!((Vec::new(), false, false), first_bytes(WantedBody::Nothing, &long, &[long.len() - 4]));
     assert_eq!((b"0".to_vec(), true, true), {
         let little = format!("HTTP/1.1 200 OK\r\nContent-Length: {MAX_DRAINED_BYTES}\r\n\r\n");
         let little = little + &"0".repeat(MAX_DRAINED_BYTES as usize);
-        first_bytes(Wanted::FirstBytes(1), &little, &[5000])
+        first_bytes(WantedBody::FirstBytes(1), &little, &[5000])
     });
 }
 
 #[test]
-fn of_a_body_that_fails_is_kept_what_came() {
+fn the_bytes_of_a_failed_body_are_kept() {
     let kept = |data: &[u8]| {
-        let mut reader = reader(Wanted::AtMost(8));
-        let fed = reader.feed(data).and_then(|()| reader.end());
+        let mut reader = reader(WantedBody::AtMost(8));
+        let fed = reader.feed(data).and_then(|()| reader.finish());
         (fed.expect_err("it fails").kind, String::from_utf8(reader.body.bytes).expect("ASCII"))
     };
     let chunked = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\n0123\r\n";
@@ -175,14 +175,14 @@ fn of_a_body_that_fails_is_kept_what_came() {
 
 proptest! {
     #[test]
-    fn how_the_bytes_are_cut_does_not_matter(
+    fn the_response_does_not_depend_on_how_the_bytes_are_cut(
         head in "(HTTP/1.1 (100|200|204|304|999) x\r\n)?(Content-Length: [0-9]{1,2}\r\n|Transfer-Encoding: chunked\r\n){0,2}(\r?\n)?",
         body in "[0-9a\r\n]{0,40}",
         pieces in proptest::collection::vec(1_usize..9, 1..5),
     ) {
         let data = text(&[&head, &body]);
         prop_assert_eq!(read(&data, &[100_000]), read(&data, &pieces));
-        if let Some(whole) = whole(&data, &mut head::header_room(), false, Wanted::AtMost(MAX)) {
+        if let Some(whole) = parse_whole(&data, &mut head::header_buffer(), false, WantedBody::AtMost(MAX)) {
             let expected = Ok((whole.head.status, whole.body.expect("wanted").to_vec(), false));
             prop_assert_eq!(expected, read(&data, &[100_000]));
         }

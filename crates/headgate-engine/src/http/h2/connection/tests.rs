@@ -6,31 +6,31 @@ use tokio::net::{TcpListener, TcpStream};
 
 use super::*;
 use crate::http::dial::stream::Stream;
-use crate::http::open::Open;
+use crate::http::open::OpenConnections;
 
-/// A connection that stands, with its other end.
-async fn connected(open: &Rc<Open>) -> (Rc<Connection>, Driver, TcpStream) {
+/// Opens a connection and returns it with the server's end.
+async fn connect(open: &Rc<OpenConnections>) -> (Rc<Http2Connection>, Http2Driver, TcpStream) {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a free port");
     let address = listener.local_addr().expect("a bound address");
-    let stream = Stream::Plain(TcpStream::connect(address).await.expect("somebody listens"));
+    let stream = Stream::Plain(TcpStream::connect(address).await.expect("the server listens"));
     let (peer, _) = listener.accept().await.expect("a connection");
-    let dialled = Dialled { stream, remote_addr: "".into(), remote: Remote::UNKNOWN, is_http2: true, ask_proxy: None };
-    let terms = Terms { max_streams: 100, window_bytes: 65_535 };
-    let (connection, driver) = Connection::begin(dialled, terms, open.permit()).await.expect("it stands");
+    let plain = Connection { stream, remote_addr: "".into(), remote: Remote::UNKNOWN, is_http2: true, ask_proxy: None };
+    let options = Http2Options { max_streams: 100, window_bytes: 65_535 };
+    let (connection, driver) = Http2Connection::begin(plain, options, open.permit()).await.expect("it is open");
     (connection, driver, peer)
 }
 
 #[tokio::test]
-async fn a_server_that_is_silent_is_asked_and_given_up_if_it_stays_so() {
-    let (connection, mut driver, mut peer) = connected(&Rc::<Open>::default()).await;
-    connection.take();
-    // What came before counts as a sign of life.
+async fn a_silent_server_is_sent_a_ping_and_its_connection_is_closed_without_a_reply() {
+    let (connection, mut driver, mut peer) = connect(&Rc::<OpenConnections>::default()).await;
+    connection.add_stream();
+    // Bytes that came before the first tick count as a sign of life.
     for _ in 0..=SILENT_TICKS {
         connection.tick(50);
     }
     let mut sent = Vec::new();
-    let is_asked = |sent: &[u8]| sent.windows(5).any(|frame| frame == [0, 0, 8, 6, 0]);
-    while !is_asked(&sent) {
+    let has_ping = |sent: &[u8]| sent.windows(5).any(|frame| frame == [0, 0, 8, 6, 0]);
+    while !has_ping(&sent) {
         tokio::select! {
             event = poll_fn(|cx| driver.poll(cx)) => panic!("{event:?}, though nothing came"),
             read = peer.read_buf(&mut sent) => assert!(read.is_ok_and(|length| length > 0)),
@@ -41,34 +41,35 @@ async fn a_server_that_is_silent_is_asked_and_given_up_if_it_stays_so() {
         assert!(!connection.is_closed());
     }
     connection.tick(50);
-    assert_eq!((true, Event::Ended), (connection.is_closed(), poll_fn(|cx| driver.poll(cx)).await));
-    let Some(End::Failed(failure)) = connection.end() else { panic!("it failed: {:?}", connection.end()) };
+    assert_eq!((true, DriverEvent::Closed), (connection.is_closed(), poll_fn(|cx| driver.poll(cx)).await));
+    let reason = connection.close_reason();
+    let Some(CloseReason::Failed(failure)) = reason else { panic!("it failed: {reason:?}") };
     assert_eq!(ErrorKind::Timeout, failure.kind);
 }
 
 #[tokio::test]
-async fn a_connection_that_is_doubted_takes_requests_again_when_it_has_answered() {
-    let (connection, mut driver, mut peer) = connected(&Rc::<Open>::default()).await;
-    let mut heard = connection.heard();
+async fn a_suspect_connection_takes_requests_once_bytes_have_come() {
+    let (connection, mut driver, mut peer) = connect(&Rc::<OpenConnections>::default()).await;
+    let mut reads = connection.reads();
     let (settings, known) = ([0, 0, 0, 4, 0, 0, 0, 0, 0], [0, 0, 0, 4, 1, 0, 0, 0, 0]);
     for sign_of_life in [settings, known] {
-        connection.doubt(heard);
-        assert_eq!(0, connection.allowed());
+        connection.suspect(reads);
+        assert_eq!(0, connection.stream_limit());
         peer.write_all(&sign_of_life).await.expect("it is open");
-        assert_eq!(Event::Room, poll_fn(|cx| driver.poll(cx)).await);
-        connection.doubt(heard);
-        assert_eq!(100, connection.allowed(), "something has come since");
-        heard = connection.heard();
+        assert_eq!(DriverEvent::LimitChanged, poll_fn(|cx| driver.poll(cx)).await);
+        connection.suspect(reads);
+        assert_eq!(100, connection.stream_limit(), "bytes have come since");
+        reads = connection.reads();
     }
 }
 
 #[tokio::test]
-async fn a_connection_that_nobody_uses_counts_as_idle_and_is_closed_in_the_end() {
-    let open = Rc::<Open>::default();
-    let (connection, mut driver, _peer) = connected(&open).await;
-    connection.take();
+async fn a_connection_without_requests_counts_as_idle_and_is_closed_after_a_while() {
+    let open = Rc::<OpenConnections>::default();
+    let (connection, mut driver, _peer) = connect(&open).await;
+    connection.add_stream();
     assert_eq!((0, 1), (open.idle(), open.in_use()));
-    connection.give_back();
+    connection.remove_stream();
     assert_eq!((1, 0), (open.idle(), open.in_use()));
     for _ in 0..50 {
         connection.tick(50);
@@ -76,5 +77,5 @@ async fn a_connection_that_nobody_uses_counts_as_idle_and_is_closed_in_the_end()
     assert!(!connection.is_closed());
     connection.tick(50);
     assert_eq!((true, 0, 0), (connection.is_closed(), open.idle(), open.in_use()));
-    assert_eq!(Event::Ended, poll_fn(|cx| driver.poll(cx)).await);
+    assert_eq!(DriverEvent::Closed, poll_fn(|cx| driver.poll(cx)).await);
 }

@@ -1,26 +1,26 @@
-//! What the headers of a head say of its body and of the connection (RFC 9112 sections 6 and 9).
+//! Interprets the headers of a head: where the body ends and whether the connection stays open (RFC 9112 sections 6 and 9).
 //!
-//! This is decided strictly, however a head was read, because two readers that disagree on where a response ends can be
-//! made to take one's answer for another's (response splitting): contradicting lengths are refused, and whatever is
-//! unusual ends the connection after this response.
+//! These rules are strict, however a head was parsed. Two parsers that disagree on where a response ends can be made to take
+//! one response for another (response splitting). So contradicting lengths are refused, and anything unusual closes the
+//! connection after this response.
 
 use crate::model::reason::Reason;
 
 /// Where the body ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Framing {
-    /// There is none.
+    /// There is no body.
     Empty,
     Length(u64),
     Chunked,
-    /// With the connection.
+    /// The body ends when the server closes the connection.
     UntilClose,
 }
 
-/// What of the headers concerns us.
-#[expect(clippy::struct_excessive_bools, reason = "what headers say, each by itself")]
+/// The headers that affect the body and the connection, as far as they were added.
+#[expect(clippy::struct_excessive_bools, reason = "each is one independent header")]
 #[derive(Debug, Default)]
-pub(super) struct Meaning {
+pub(super) struct FramingHeaders {
     content_length: Option<u64>,
     chunked: bool,
     pub(super) close: bool,
@@ -28,19 +28,21 @@ pub(super) struct Meaning {
     pub(super) encoded: bool,
 }
 
-/// What follows from them.
+/// How a response ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Ending {
+pub(super) struct ResponseEnd {
     pub(super) framing: Framing,
-    /// Whether the connection may be used again after the body.
+    /// The connection can take another request after the body.
     pub(super) keep_alive: bool,
 }
 
-impl Meaning {
+impl FramingHeaders {
+    /// Adds one header.
+    ///
     /// # Errors
-    /// Why nobody can tell where the body ends.
-    pub(super) fn take(&mut self, name: &str, value: &[u8]) -> Result<(), &'static str> {
-        // Most headers are told from ours by their length alone.
+    /// Returns a message for the user if the header leaves unclear where the body ends.
+    pub(super) fn add(&mut self, name: &str, value: &[u8]) -> Result<(), &'static str> {
+        // The length alone rules out most other headers.
         match name.len() {
             10 if name.eq_ignore_ascii_case("connection") => {
                 for option in list(value) {
@@ -59,7 +61,7 @@ impl Meaning {
             }
             16 if name.eq_ignore_ascii_case("content-encoding") => self.encoded = true,
             17 if name.eq_ignore_ascii_case("transfer-encoding") => {
-                // No other coding was asked for (there was no TE header), and chunked may be applied once only.
+                // The request allowed no other coding (it had no TE header), and chunked may be applied only once.
                 if self.chunked || !value.trim_ascii().eq_ignore_ascii_case(b"chunked") {
                     return Err("the transfer-encoding is not `chunked`");
                 }
@@ -70,14 +72,16 @@ impl Meaning {
         Ok(())
     }
 
+    /// Returns how a response with these headers ends. `to_head`: the request's method is HEAD.
+    ///
     /// # Errors
-    /// Why it can't be.
-    pub(super) fn ending(&self, status: u16, to_head: bool, http_11: bool) -> Result<Ending, Reason> {
+    /// The status is out of range, or a response of HTTP/1.0 is chunked.
+    pub(super) fn ending(&self, status: u16, to_head: bool, http_11: bool) -> Result<ResponseEnd, Reason> {
         if !(100..=999).contains(&status) {
             return Err(Reason::new("the status is out of range").with(status.to_string()));
         }
         let never_has_body = status == 204 || status == 304 || status < 200;
-        let said = match self.content_length {
+        let announced = match self.content_length {
             _ if self.chunked && !http_11 && !never_has_body && !to_head => {
                 let reason = Reason::new("a response of HTTP/1.0 can't be chunked");
                 return Err(reason.with(format!("status {status}")));
@@ -87,16 +91,16 @@ impl Meaning {
             Some(length) => Framing::Length(length),
             None => Framing::UntilClose,
         };
-        let framing = if never_has_body || to_head { Framing::Empty } else { said };
+        let framing = if never_has_body || to_head { Framing::Empty } else { announced };
         let keep_alive = !self.close
             && (http_11 || self.keep_alive)
-            // To HEAD, too: servers that make up a body as they go send it all the same, and it ends with the connection.
-            && (never_has_body || said != Framing::UntilClose)
-            // Both at once is how responses are smuggled (RFC 9112 section 6.3).
+            // Also in response to HEAD: some servers send a generated body even so, and it ends with the connection.
+            && (never_has_body || announced != Framing::UntilClose)
+            // Both headers together are a means of response smuggling (RFC 9112 section 6.3).
             && !(self.chunked && self.content_length.is_some())
-            // Neither may be there (RFC 9110 section 8.6, RFC 9112 section 6.1); the body it announces may be on its way.
+            // A 204 must have neither header (RFC 9110 section 8.6, RFC 9112 section 6.1); the announced body may follow.
             && !(status == 204 && (self.chunked || self.content_length.is_some_and(|length| length > 0)));
-        Ok(Ending { framing, keep_alive })
+        Ok(ResponseEnd { framing, keep_alive })
     }
 }
 
@@ -104,7 +108,7 @@ fn list(value: &[u8]) -> impl Iterator<Item = &[u8]> {
     value.split(|byte| *byte == b',').map(<[u8]>::trim_ascii)
 }
 
-/// Digits only: no sign, no space, no overflow.
+/// Returns the value of a string of digits, and `None` for a sign, a space or an overflow.
 fn decimal(digits: &[u8]) -> Option<u64> {
     if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
         return None;
