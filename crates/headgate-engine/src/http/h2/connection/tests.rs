@@ -14,7 +14,7 @@ async fn connected(open: &Rc<Open>) -> (Rc<Connection>, Driver, TcpStream) {
     let address = listener.local_addr().expect("a bound address");
     let stream = Stream::Plain(TcpStream::connect(address).await.expect("somebody listens"));
     let (peer, _) = listener.accept().await.expect("a connection");
-    let dialled = Dialled { stream, remote_addr: "".into(), remote: Remote::UNKNOWN, is_http2: true, ask_proxy: None };
+    let dialled = Dialled { stream, remote_addr: "".into(), remote: Remote::UNKNOWN, is_http2: true, forwarding: None };
     let terms = Terms { max_streams: 100, window_bytes: 65_535 };
     let (connection, driver) = Connection::begin(dialled, terms, open.permit()).await.expect("it stands");
     (connection, driver, peer)
