@@ -12,7 +12,7 @@ use crate::engine::lanes::{PlaceIndex, Span};
 use crate::engine::share::Share;
 use crate::http::client::{LaneState, OpenBody};
 use crate::http::decode::ContentEncodings;
-use crate::http::decode::piecewise::{self, Piecewise, Turn};
+use crate::http::decode::stream::{self, StreamDecoder, StreamStep};
 use crate::http::reply::Reply;
 use crate::model::body_stream::{BodyChunk, BodyStream, EndOnDrop};
 use crate::model::error::Failure;
@@ -119,7 +119,7 @@ impl Share {
         let mut undoing = match open.take_codings() {
             Some(codings) if !stream.raw().await.ok_or(Unwanted)? => {
                 let reservation = self.memory_to_decode(&codings, stream, time).await?;
-                Piecewise::of(&codings, reservation)?
+                StreamDecoder::new(&codings, reservation)?
             }
             _ => None,
         };
@@ -158,7 +158,7 @@ impl Share {
         time: Duration,
     ) -> Result<Reservation, Stopped> {
         let mut reservation = self.shared.limits.response.memory.reservation();
-        let first_bytes = piecewise::first_bytes(codings);
+        let first_bytes = stream::initial_bytes(codings);
         let reserved = tokio::select! {
             biased;
             () = stream.closed() => return Err(Stopped::Unwanted),
@@ -166,17 +166,17 @@ impl Share {
         };
         match reserved {
             Ok(true) => Ok(reservation),
-            Ok(false) | Err(_) => Err(piecewise::no_memory(first_bytes).into()),
+            Ok(false) | Err(_) => Err(stream::no_memory(first_bytes).into()),
         }
     }
 
     /// Gives out what becomes of what has come.
-    async fn undo(&self, undoing: &mut Piecewise, stream: &BodyStream) -> Result<(), Stopped> {
+    async fn undo(&self, undoing: &mut StreamDecoder, stream: &BodyStream) -> Result<(), Stopped> {
         loop {
-            match undoing.turn()? {
-                Turn::Hungry | Turn::Ended => return Ok(()),
-                Turn::Unfinished => {}
-                Turn::Piece(piece) => {
+            match undoing.step()? {
+                StreamStep::NeedsInput | StreamStep::Ended => return Ok(()),
+                StreamStep::Unfinished => {}
+                StreamStep::Chunk(piece) => {
                     let mut reservation = self.shared.limits.response.memory.reservation();
                     tokio::select! {
                         biased;

@@ -43,7 +43,7 @@ impl Share {
         }
         let (cell, path) = (cell.clone(), target.path);
         let decided = move || cell.get().and_then(|asked| asked.objection(path.as_str()));
-        self.client.scratch.decoder.elsewhere(decided).await
+        self.client.scratch.decoder.run_in_pool(decided).await
     }
 
     /// As [`Share::objection`], of a row that was redirected: asking is no part of its time.
@@ -125,7 +125,7 @@ impl Share {
                         }
                         let token = table.token.clone();
                         let parsed = move || Asked::answered(status, &body.bytes, &token);
-                        return Ok(self.client.scratch.decoder.elsewhere(parsed).await);
+                        return Ok(self.client.scratch.decoder.run_in_pool(parsed).await);
                     }
                 },
             }

@@ -122,7 +122,7 @@ impl Share {
             (taken, headers, body)
         };
         let taken;
-        (taken, reply.head.headers, reply.body) = self.client.scratch.decoder.elsewhere(work).await;
+        (taken, reply.head.headers, reply.body) = self.client.scratch.decoder.run_in_pool(work).await;
         state.deadline.excuse(OwnWait::Decoder, since.elapsed());
         taken
     }

@@ -68,7 +68,7 @@ pub struct Reply {
     /// As received, before decoding.
     pub body_bytes: u64,
     /// The file that has it in place of `body`.
-    pub saved: Option<claim::Outcome>,
+    pub saved: Option<claim::SaveResult>,
     /// Why the response is not whole.
     pub failure: Option<Failure>,
     /// The connection can take another request.

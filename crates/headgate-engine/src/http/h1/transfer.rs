@@ -124,7 +124,7 @@ impl Outgoing {
 
     /// Writes on, as far as the connection takes it. Whether it took something.
     pub fn poll(&mut self, connection: &mut Connection, cx: &mut Context<'_>) -> bool {
-        let unread = |outgoing: &Self| outgoing.files.as_ref().map_or(0, |files| files.left());
+        let unread = |outgoing: &Self| outgoing.files.as_ref().map_or(0, |files| files.unread_bytes());
         let left = |outgoing: &Self| (outgoing.head.len(), outgoing.body.len(), unread(outgoing), outgoing.unflushed);
         let before = left(self);
         if let Err(failure) = self.try_poll(&mut connection.stream, cx) {
