@@ -1,4 +1,4 @@
-//! What a path asks for.
+//! Routes requests by their path.
 
 use crate::faults::{Fault, table};
 use crate::helpers::{self, Helper};
@@ -7,9 +7,9 @@ use crate::helpers::{self, Helper};
 pub(crate) enum Route {
     Default,
     Helper(&'static Helper),
-    /// The fault, and its place in [`table::all`].
+    /// A fault, with its index in [`table::all`].
     Fault(usize, &'static Fault),
-    /// Meant for a fault, but not one: a mistyped name must not look like a server in good health.
+    /// A mistyped name of a fault, which must not get a successful response.
     Unknown,
 }
 
@@ -19,7 +19,7 @@ impl Route {
         matches!(self, Route::Helper(_))
     }
 
-    /// Returns whether its requests are counted: not those that inspect or change the server.
+    /// Returns whether its requests are counted: all except those that inspect or change the server.
     pub fn is_counted(self) -> bool {
         !matches!(self, Route::Helper(Helper { name: "/stats" | "/capacity/", .. }))
     }
@@ -28,7 +28,7 @@ impl Route {
         matches!(self, Route::Helper(Helper { name: "/robots.txt", .. }))
     }
 
-    /// `target` as in the request line: the query, and scheme and authority of an absolute one, don't matter.
+    /// Returns the route for the target of a request line. The query, scheme and authority are ignored.
     pub fn of(target: &str) -> Self {
         let path = path(target);
         if let Some(name) = path.strip_prefix("/fault/") {
@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn ordinary_paths_get_the_default_answer() {
+    fn ordinary_paths_get_the_default_response() {
         for target in ["/1", "/hello", "/hello/world", "/statistics", "/bytes", "/1?/fault/refuse", "/stats/x"] {
             assert!(matches!(Route::of(target), Route::Default), "{target}");
         }

@@ -18,7 +18,7 @@ pub(crate) struct Rules {
 }
 
 impl Rules {
-    /// `None`: there are none.
+    /// Returns `None` without any rules.
     pub fn of(config: &Config) -> io::Result<Option<Self>> {
         let rules = Self {
             capacity: config.capacity.map(|size| Arc::new(Capacity::new(size))),

@@ -1,4 +1,4 @@
-//! A fault instead of an answer, step by step.
+//! Plays a fault instead of a response, step by step.
 
 use std::io;
 use std::time::Duration;
@@ -9,12 +9,12 @@ use crate::in_progress::InProgress;
 use crate::respond::After;
 
 pub(crate) const DRIP_INTERVAL: Duration = Duration::from_secs(1);
-/// A reset may overtake what was sent before it; nothing tells us when the client has read that.
+/// The pause before a reset, which may overtake bytes that were sent before it. There is no sign when the client has read them.
 pub(crate) const PAUSE: Duration = Duration::from_millis(50);
-/// Bytes of repeated pieces that are sent at once.
+/// The size of a block of repeated bytes.
 const BLOCK_BYTES: usize = 16 * 1024;
 
-/// Answers by the steps of `fault`; `stream` is the one that asked for it, over HTTP/2.
+/// Runs the steps of `fault`; `stream` is the ID of its stream over HTTP/2.
 pub(crate) async fn play(
     connection: &mut Connection<'_>,
     in_progress: &mut InProgress,
@@ -26,17 +26,17 @@ pub(crate) async fn play(
         if step.may_complete(rest) {
             in_progress.end();
         }
-        take(connection, *step, stream).await?;
+        run_step(connection, *step, stream).await?;
         if step.ends_connection() {
-            return Ok(After::Ended);
+            return Ok(After::Closed);
         }
         steps = rest;
     }
-    Ok(After::Answered)
+    Ok(After::Sent)
 }
 
-/// Takes one step.
-pub(crate) async fn take(connection: &mut Connection<'_>, step: Step, stream: u32) -> io::Result<()> {
+/// Runs one step.
+pub(crate) async fn run_step(connection: &mut Connection<'_>, step: Step, stream: u32) -> io::Result<()> {
     match step {
         Step::Send(bytes) => connection.send(bytes).await,
         Step::Make(make) => connection.send(&make()?[..]).await,
@@ -64,7 +64,7 @@ pub(crate) async fn take(connection: &mut Connection<'_>, step: Step, stream: u3
         Step::Close => connection.close().await,
         Step::Cut => connection.cut().await,
         Step::Reset => connection.reset(),
-        // Played for their stream alone, in `http2`.
+        // `http2/fault.rs` runs these steps.
         Step::ResetStream(_) | Step::Trailers(_) | Step::Interim(_) | Step::GoAway => Ok(()),
     }
 }

@@ -1,4 +1,4 @@
-//! Faults of redirects: they lead nowhere, in circles or to what is no address, or their bodies are long though not needed.
+//! Faults of redirects: missing, circular or invalid targets, and long bodies that are not needed.
 
 use std::io;
 

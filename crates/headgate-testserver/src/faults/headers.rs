@@ -1,4 +1,4 @@
-//! Faults of the head: the status line and the header fields (RFC 9112 sections 4 and 5).
+//! Faults of the status line and the headers (RFC 9112 sections 4 and 5).
 
 use std::fmt::Write as _;
 use std::io;
@@ -124,7 +124,7 @@ pub(super) const FAULTS: &[Fault] = &[
     },
 ];
 
-/// Signed like the other makers, though this one can't fail.
+/// Creates 1 MiB of headers. It can't fail, but has the type of `Step::Make`.
 #[expect(clippy::unnecessary_wraps, reason = "the type of `Step::Make`")]
 fn many_headers() -> io::Result<Vec<u8>> {
     let mut headers = String::with_capacity(MEBIBYTE + 128);
