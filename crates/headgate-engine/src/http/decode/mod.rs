@@ -5,11 +5,12 @@
 //! shows what happens without that bound. A body with an unknown encoding is not decoded.
 //!
 //! A hundred bytes can become the largest body allowed, or take a second to decode to nothing. So a worker decodes only small
-//! bodies itself. A body that is likely to be more work, or proves to be, is decoded by a thread of the engine's
-//! [`ThreadPool`], as short or as long work. Memory is reserved before it is allocated. If there is none, the decoded bytes are
-//! dropped, the lane waits for twice as much memory, and decoding starts over. So no lane holds memory while it waits for
-//! more, and the failed attempts cost at most as much as the last one. Waiting for memory or for a thread extends the deadline, since
-//! it is our own delay; decoding does not.
+//! bodies itself. A body that is likely to be more work, or proves to be, goes to a thread of the engine's [`ThreadPool`], as
+//! short or as long work.
+//!
+//! Memory is reserved before it is allocated. If there is none, the decoded bytes are dropped, the lane waits for twice as much
+//! memory, and decoding starts over. So no lane holds memory while it waits for more, and the failed attempts cost at most as
+//! much as the last one. Waiting for memory or for a thread extends the deadline, since it is our own delay; decoding does not.
 
 mod brotli;
 mod decoding;

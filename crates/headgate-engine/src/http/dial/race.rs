@@ -154,7 +154,7 @@ mod tests {
         }
     }
 
-    /// What an address does, by its port.
+    /// The ports of addresses, each of which selects a behavior.
     const REFUSES: u16 = 1;
     const HANGS: u16 = 2;
     const HANGS_IN_TLS: u16 = 3;

@@ -102,7 +102,7 @@ static V6: &[Range<Ipv6Net>] = &[
     v6([0, 0, 0, 0, 0xffff, 0, 0, 0], 96, "IPv4-translated", Kind::Embedding(at_end)),
     // RFC 6052 section 2.1
     v6([0x64, 0xff9b, 0, 0, 0, 0, 0, 0], 96, "NAT64", Kind::Embedding(at_end)),
-    // RFC 8215: where the IPv4 address stands in it, only the network's operator knows.
+    // RFC 8215: only the network's operator knows the position of the IPv4 address in it.
     v6([0x64, 0xff9b, 1, 0, 0, 0, 0, 0], 48, "local-use NAT64", Kind::NotPublic),
     // RFC 4380 section 4
     v6([0x2001, 0, 0, 0, 0, 0, 0, 0], 32, "Teredo", Kind::Embedding(of_teredo)),

@@ -1,7 +1,7 @@
 //! Verifies servers' certificates: those with a chain to a trusted authority, and those that are trusted themselves.
 //!
 //! In web PKI, the certificate of an authority is not valid for a server, and a certificate without a trusted authority is not
-//! trusted. But `openssl req -x509` creates a certificate for both, and a user who trusts it means the server that has it.
+//! trusted. But `openssl req -x509` creates a certificate for both uses. A user who trusts it means the server that has it:
 //! curl accepts it (OpenSSL's `X509_V_FLAG_PARTIAL_CHAIN`, which curl sets since 7.68). So do we, if its name and its time
 //! are valid.
 
