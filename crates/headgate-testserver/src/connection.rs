@@ -21,14 +21,14 @@ const BUFFER_BYTES: usize = 2 * 1024;
 const LINGER: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
-pub(crate) struct Connection<'worker> {
+pub(crate) struct ServerConnection<'worker> {
     socket: Socket,
     /// Bytes that were read and not consumed yet; bounded by the callers.
     pub buffer: BytesMut,
     counters: &'worker WorkerCounters,
 }
 
-impl<'worker> Connection<'worker> {
+impl<'worker> ServerConnection<'worker> {
     pub fn new(socket: Socket, counters: &'worker WorkerCounters) -> Self {
         Self { socket, buffer: BytesMut::with_capacity(BUFFER_BYTES), counters }
     }
@@ -108,7 +108,7 @@ impl<'worker> Connection<'worker> {
         Ok(())
     }
 
-    /// Closes as [`close`](Self::close) does, but without the close_notify alert of TLS.
+    /// Closes as [`close`](Self::close) does, but without the `close_notify` alert of TLS.
     pub async fn cut(&mut self) -> io::Result<()> {
         socket::tcp(&mut self.socket).shutdown().await?;
         // As above.

@@ -5,29 +5,29 @@ use std::io;
 
 use bytes::{Buf, Bytes};
 
-use crate::connection::Connection;
+use crate::connection::ServerConnection;
 use crate::in_progress::InProgress;
 use crate::plan::ResponseFraming;
-use crate::request::Request;
+use crate::request::ParsedRequest;
 use crate::respond::{After, Responder};
 use crate::response::{self, EncodedResponse, Persistence, Response};
 
 /// A request whose headers were read, and what its response needs.
 #[derive(Debug)]
-pub(crate) struct Exchange<'a, 'worker> {
-    pub connection: &'a mut Connection<'worker>,
-    pub request: &'a Request,
+pub(crate) struct Http1Exchange<'a, 'worker> {
+    pub connection: &'a mut ServerConnection<'worker>,
+    pub request: &'a ParsedRequest,
     pub in_progress: InProgress,
 }
 
-impl Exchange<'_, '_> {
+impl Http1Exchange<'_, '_> {
     async fn send_whole(&mut self, head: &[u8], body: &[u8]) -> io::Result<()> {
         let body = if self.request.is_head { &[] } else { body };
         self.connection.send(head.chain(body)).await
     }
 }
 
-impl Responder for Exchange<'_, '_> {
+impl Responder for Http1Exchange<'_, '_> {
     fn in_progress(&mut self) -> &mut InProgress {
         &mut self.in_progress
     }

@@ -79,7 +79,7 @@ pub use crate::dns::{DnsConfig, DnsServer};
 pub use crate::statistics::Statistics;
 
 use crate::statistics::Counters;
-use crate::worker::Worker;
+use crate::worker::ServerWorker;
 
 /// A running server. Dropping it stops it.
 #[derive(Debug)]
@@ -108,14 +108,14 @@ impl Server {
         let (ready, readiness) = mpsc::channel();
         let counters = Arc::new(Counters::new(workers));
         let mut server = Self { address, counters, running: Some(running), threads: Vec::with_capacity(workers) };
-        let prepared = Worker::prepare(&config)?;
-        respond::check_robots(&Worker::new(prepared.clone(), server.counters.clone(), 0))?;
+        let prepared = ServerWorker::prepare(&config)?;
+        respond::check_robots(&ServerWorker::new(prepared.clone(), server.counters.clone(), 0))?;
         for (index, listener) in listeners.into_iter().enumerate() {
             let worker = prepared.clone();
             let (counters, stopped, ready) = (server.counters.clone(), stopped.clone(), ready.clone());
             let thread = std::thread::Builder::new()
                 .name(format!("testserver-{index}"))
-                .spawn(move || thread::run(listener, Worker::new(worker, counters, index), stopped, ready))?;
+                .spawn(move || thread::run(listener, ServerWorker::new(worker, counters, index), stopped, ready))?;
             server.threads.push(thread);
         }
         drop(ready);

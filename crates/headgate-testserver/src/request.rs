@@ -4,20 +4,20 @@ use std::mem::MaybeUninit;
 
 use crate::received::MAX_FIELDS;
 use crate::response::Persistence;
-use crate::route::Route;
+use crate::route::RequestRoute;
 
 /// The bound of a request line with headers, and of a chunked body's trailers.
 pub(crate) const MAX_HEAD_BYTES: usize = 64 * 1024;
 
 /// What the response depends on. It borrows nothing from the buffer, which can then be reused.
 #[derive(Debug)]
-pub(crate) struct Request {
+pub(crate) struct ParsedRequest {
     pub head_bytes: usize,
     pub is_head: bool,
     pub persistence: Persistence,
     pub body: RequestFraming,
     pub expects_continue: bool,
-    pub route: Route,
+    pub route: RequestRoute,
 }
 
 /// How the end of a request's body is known (RFC 9112 section 6.3).
@@ -42,7 +42,7 @@ impl Rejection {
 }
 
 /// Parses a request; returns `None` until its headers are complete.
-pub(crate) fn parse(buffer: &[u8]) -> Result<Option<Request>, Rejection> {
+pub(crate) fn parse(buffer: &[u8]) -> Result<Option<ParsedRequest>, Rejection> {
     let mut fields = [const { MaybeUninit::uninit() }; MAX_FIELDS];
     let mut parsed = httparse::Request::new(&mut []);
     let head_bytes = match parsed.parse_with_uninit_headers(buffer, &mut fields) {
@@ -87,8 +87,8 @@ pub(crate) fn parse(buffer: &[u8]) -> Result<Option<Request>, Rejection> {
         }
     }
     let is_head = parsed.method == Some("HEAD");
-    let route = Route::of(parsed.path.unwrap_or_default());
-    Ok(Some(Request { head_bytes, is_head, persistence, body, expects_continue, route }))
+    let route = RequestRoute::of(parsed.path.unwrap_or_default());
+    Ok(Some(ParsedRequest { head_bytes, is_head, persistence, body, expects_continue, route }))
 }
 
 fn length(value: &[u8]) -> Option<u64> {

@@ -14,10 +14,10 @@ use crate::limits::api::tokens;
 use crate::plan::{PlannedBody, ResponseFraming, ResponsePlan};
 use crate::received::Received;
 use crate::response::{EncodedResponse, Response, TEXT_FIELDS, length_fields};
-use crate::route::Route;
-use crate::rules::Rules;
+use crate::route::RequestRoute;
+use crate::rules::ServerRules;
 use crate::statistics::Limited;
-use crate::worker::Worker;
+use crate::worker::ServerWorker;
 
 /// Sends the response to a request: over a connection of HTTP/1.1, or a stream of HTTP/2. The only error is that the client
 /// has closed the connection or reset the stream.
@@ -70,8 +70,8 @@ pub(crate) enum Handled {
 
 /// Counts a request, and takes from it what its response and the rules of the server need.
 pub(crate) fn start_request(
-    worker: &Worker,
-    route: Route,
+    worker: &ServerWorker,
+    route: RequestRoute,
     received: impl FnOnce() -> Received,
 ) -> (InProgress, Option<Box<Received>>) {
     let mut in_progress = InProgress::not_counted();
@@ -92,15 +92,15 @@ pub(crate) fn start_request(
 }
 
 /// Returns whether the body of a request is needed.
-pub(crate) fn keeps_body(worker: &Worker, route: Route) -> bool {
-    route.reads_request() || worker.rules().is_some_and(Rules::reads_bodies)
+pub(crate) fn keeps_body(worker: &ServerWorker, route: RequestRoute) -> bool {
+    route.reads_request() || worker.rules().is_some_and(ServerRules::reads_bodies)
 }
 
 /// Responds to a complete request.
 pub(crate) async fn respond(
     to: &mut impl Responder,
-    worker: &Worker,
-    mut route: Route,
+    worker: &ServerWorker,
+    mut route: RequestRoute,
     mut received: Received,
 ) -> io::Result<Handled> {
     if let Some(rules) = worker.rules().filter(|_| route.is_counted())
@@ -110,10 +110,10 @@ pub(crate) async fn respond(
         return Ok(Handled::Sent(After::Sent));
     }
     if let (true, Some(path)) = (route.is_robots(), worker.robots()) {
-        route = Route::of(path);
+        route = RequestRoute::of(path);
         received.target = path.to_owned();
     }
-    if let Route::Fault(index, fault) = route {
+    if let RequestRoute::Fault(index, fault) = route {
         worker.counters().fault(index);
         return Ok(Handled::Fault(fault));
     }
@@ -122,14 +122,14 @@ pub(crate) async fn respond(
 }
 
 /// Returns the response to a request that is not for a fault, or `None` if its path is mistyped.
-fn plan(worker: &Worker, route: Route, received: &Received) -> Option<ResponsePlan> {
+fn plan(worker: &ServerWorker, route: RequestRoute, received: &Received) -> Option<ResponsePlan> {
     match route {
-        Route::Default => Some(ResponsePlan { delay: worker.draw_delay(), content: PlannedBody::Default }),
-        Route::Helper(helper) => {
+        RequestRoute::Default => Some(ResponsePlan { delay: worker.draw_delay(), content: PlannedBody::Default }),
+        RequestRoute::Helper(helper) => {
             let argument = received.path_after(helper.name);
             (helper.plan)(&Call { worker, received, argument: &argument })
         }
-        Route::Fault(..) | Route::Unknown => None,
+        RequestRoute::Fault(..) | RequestRoute::Unknown => None,
     }
 }
 
@@ -137,10 +137,10 @@ fn plan(worker: &Worker, route: Route, received: &Received) -> Option<ResponsePl
 ///
 /// # Errors
 /// `InvalidInput`: it has none.
-pub(crate) fn check_robots(worker: &Worker) -> io::Result<()> {
+pub(crate) fn check_robots(worker: &ServerWorker) -> io::Result<()> {
     let Some(path) = worker.robots() else { return Ok(()) };
-    let (route, received) = (Route::of(path), Received { target: path.to_owned(), ..Received::default() });
-    let is_fault = matches!(route, Route::Fault(..));
+    let (route, received) = (RequestRoute::of(path), Received { target: path.to_owned(), ..Received::default() });
+    let is_fault = matches!(route, RequestRoute::Fault(..));
     if !route.is_robots() && (is_fault || plan(worker, route, &received).is_some()) {
         return Ok(());
     }
@@ -151,8 +151,8 @@ pub(crate) fn check_robots(worker: &Worker) -> io::Result<()> {
 /// Waits until the rules admit a request, or returns the response that refuses it.
 async fn admit(
     to: &mut impl Responder,
-    worker: &Worker,
-    rules: &Rules,
+    worker: &ServerWorker,
+    rules: &ServerRules,
     received: &Received,
 ) -> io::Result<Option<Response>> {
     if let Some(api) = &rules.api {
@@ -184,14 +184,14 @@ async fn admit(
 }
 
 /// Sends a response that is in memory as a whole.
-pub(crate) async fn send(to: &mut impl Responder, worker: &Worker, response: &Response) -> io::Result<()> {
+pub(crate) async fn send(to: &mut impl Responder, worker: &ServerWorker, response: &Response) -> io::Result<()> {
     worker.record_response(to.in_progress(), response.status);
     to.in_progress().end();
     to.send_response(response).await
 }
 
 /// Sends the default response after the configured delay.
-pub(crate) async fn send_default(to: &mut impl Responder, worker: &Worker) -> io::Result<()> {
+pub(crate) async fn send_default(to: &mut impl Responder, worker: &ServerWorker) -> io::Result<()> {
     let delay = worker.draw_delay();
     if !delay.is_zero() {
         to.while_connected(sleep(delay)).await?;
@@ -199,14 +199,14 @@ pub(crate) async fn send_default(to: &mut impl Responder, worker: &Worker) -> io
     send_default_now(to, worker).await
 }
 
-async fn send_default_now(to: &mut impl Responder, worker: &Worker) -> io::Result<()> {
+async fn send_default_now(to: &mut impl Responder, worker: &ServerWorker) -> io::Result<()> {
     let response = worker.default_response();
     worker.record_response(to.in_progress(), response.status);
     to.in_progress().end();
     to.send_encoded(response).await
 }
 
-async fn send_planned(to: &mut impl Responder, worker: &Worker, plan: ResponsePlan) -> io::Result<After> {
+async fn send_planned(to: &mut impl Responder, worker: &ServerWorker, plan: ResponsePlan) -> io::Result<After> {
     if !plan.delay.is_zero() {
         to.while_connected(sleep(plan.delay)).await?;
     }
@@ -229,7 +229,7 @@ async fn send_planned(to: &mut impl Responder, worker: &Worker, plan: ResponsePl
 
 async fn send_pieces(
     to: &mut impl Responder,
-    worker: &Worker,
+    worker: &ServerWorker,
     (status, fields, framing): (u16, &str, ResponseFraming),
     pieces: impl Iterator<Item = Bytes>,
     pause: Duration,

@@ -7,8 +7,8 @@ use bytes::Buf;
 use tokio::net::TcpStream;
 
 use crate::body::{self, BodyError};
-use crate::connection::{Connection, boxed};
-use crate::exchange::Exchange;
+use crate::connection::{ServerConnection, boxed};
+use crate::exchange::Http1Exchange;
 use crate::faults::Scope;
 use crate::faults::play::play;
 use crate::http2;
@@ -16,17 +16,17 @@ use crate::received::Received;
 use crate::request::{self, Rejection, RequestFraming};
 use crate::respond::{After, Handled, keeps_body, respond, send, send_default, start_request};
 use crate::response::{Persistence, Response};
-use crate::route::Route;
+use crate::route::RequestRoute;
 use crate::socket::Socket;
 use crate::tls;
-use crate::worker::Worker;
+use crate::worker::ServerWorker;
 
 /// The beginning of the HTTP/2 connection preface, which resembles a request line (RFC 9113 section 3.4).
 const HTTP_2_PREFACE: &[u8] = b"PRI * HTTP/2";
 const HTTP_2_ONLY: &str = "this fault is one of HTTP/2\n";
 
 /// Serves one connection until it ends.
-pub(crate) async fn connection(stream: TcpStream, worker: &Rc<Worker>) {
+pub(crate) async fn connection(stream: TcpStream, worker: &Rc<ServerWorker>) {
     let _open = worker.counters().open();
     // If this fails, the socket is dead, and its first use fails, too.
     let _ = stream.set_nodelay(true);
@@ -34,14 +34,14 @@ pub(crate) async fn connection(stream: TcpStream, worker: &Rc<Worker>) {
         // If the handshake fails, TLS has sent the client an alert.
         let Ok(stream) = boxed(tls.accept(stream)).await else { return };
         if tls::is_http2(stream.get_ref().1.alpn_protocol()) {
-            let connection = Connection::new(Socket::Right(Box::new(stream)), worker.counters());
+            let connection = ServerConnection::new(Socket::Right(Box::new(stream)), worker.counters());
             return boxed(http2::serve(connection, worker)).await;
         }
         Socket::Right(Box::new(stream))
     } else {
         Socket::Left(stream)
     };
-    let mut connection = Connection::new(socket, worker.counters());
+    let mut connection = ServerConnection::new(socket, worker.counters());
     // The only error is that the client has disconnected.
     if let Ok(Served::SpeaksHttp2) = serve_requests(&mut connection, worker).await {
         boxed(http2::serve(connection, worker)).await;
@@ -54,7 +54,10 @@ enum Served {
     SpeaksHttp2,
 }
 
-async fn serve_requests<'worker>(connection: &mut Connection<'worker>, worker: &'worker Worker) -> io::Result<Served> {
+async fn serve_requests<'worker>(
+    connection: &mut ServerConnection<'worker>,
+    worker: &'worker ServerWorker,
+) -> io::Result<Served> {
     loop {
         let request = match request::parse(&connection.buffer) {
             Ok(Some(request)) => request,
@@ -74,13 +77,14 @@ async fn serve_requests<'worker>(connection: &mut Connection<'worker>, worker: &
         let head = &connection.buffer[..request.head_bytes];
         let (in_progress, received) = start_request(worker, request.route, || Received::of(head, is_secure));
         connection.buffer.advance(request.head_bytes);
-        let mut exchange = Exchange { connection: &mut *connection, request: &request, in_progress };
-        let after = if let (Route::Default, RequestFraming::Empty, None) = (request.route, request.body, &received) {
-            send_default(&mut exchange, worker).await?;
-            After::Sent
-        } else {
-            boxed(respond_unusual(exchange, worker, received)).await?
-        };
+        let mut exchange = Http1Exchange { connection: &mut *connection, request: &request, in_progress };
+        let after =
+            if let (RequestRoute::Default, RequestFraming::Empty, None) = (request.route, request.body, &received) {
+                send_default(&mut exchange, worker).await?;
+                After::Sent
+            } else {
+                boxed(respond_unusual(exchange, worker, received)).await?
+            };
         match after {
             After::Closed => return Ok(Served::UntilClosed),
             After::Sent if request.persistence == Persistence::Close => {
@@ -94,8 +98,8 @@ async fn serve_requests<'worker>(connection: &mut Connection<'worker>, worker: &
 
 /// Responds to all requests except those without a body that get the default response from a server without rules.
 async fn respond_unusual(
-    mut exchange: Exchange<'_, '_>,
-    worker: &Worker,
+    mut exchange: Http1Exchange<'_, '_>,
+    worker: &ServerWorker,
     received: Option<Box<Received>>,
 ) -> io::Result<After> {
     let route = exchange.request.route;
@@ -123,7 +127,7 @@ async fn respond_unusual(
 }
 
 /// Responds to an invalid request, and closes the connection.
-async fn reject(connection: &mut Connection<'_>, worker: &Worker, rejection: Rejection) -> io::Result<()> {
+async fn reject(connection: &mut ServerConnection<'_>, worker: &ServerWorker, rejection: Rejection) -> io::Result<()> {
     let response = Response::new(rejection.status, format!("{}\n", rejection.reason));
     worker.counters().response(response.status);
     connection.send(response.head(Persistence::Close).chain(&response.body[..])).await?;

@@ -160,10 +160,10 @@ impl WorkerCounters {
     }
 
     /// Counts a connection, which is open until the returned value is dropped.
-    pub fn open(&self) -> OpenConnection<'_> {
+    pub fn open(&self) -> ConnectionGuard<'_> {
         self.accepted.fetch_add(1, Relaxed);
         self.open.fetch_add(1, Relaxed);
-        OpenConnection { open: &self.open }
+        ConnectionGuard { open: &self.open }
     }
 
     pub fn request(&self) {
@@ -195,11 +195,11 @@ impl WorkerCounters {
 
 /// A connection that is counted as open.
 #[derive(Debug)]
-pub(crate) struct OpenConnection<'a> {
+pub(crate) struct ConnectionGuard<'a> {
     open: &'a AtomicU64,
 }
 
-impl Drop for OpenConnection<'_> {
+impl Drop for ConnectionGuard<'_> {
     fn drop(&mut self) {
         self.open.fetch_sub(1, Relaxed);
     }

@@ -11,7 +11,7 @@ use tokio::runtime::{Builder, LocalOptions};
 use tokio::sync::watch;
 
 use crate::serve;
-use crate::worker::Worker;
+use crate::worker::ServerWorker;
 
 /// The pause after a failed accept, when the process has no file descriptor left.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
@@ -19,7 +19,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// Runs the thread. Reports once on `ready`, when connections are accepted or the start has failed.
 pub(crate) fn run(
     listener: std::net::TcpListener,
-    worker: Worker,
+    worker: ServerWorker,
     stopped: watch::Receiver<()>,
     ready: mpsc::Sender<io::Result<()>>,
 ) {
@@ -42,14 +42,14 @@ pub(crate) fn run(
     }
 }
 
-async fn accept_until(mut stopped: watch::Receiver<()>, listener: &TcpListener, worker: Rc<Worker>) {
+async fn accept_until(mut stopped: watch::Receiver<()>, listener: &TcpListener, worker: Rc<ServerWorker>) {
     tokio::select! {
         _ = stopped.changed() => {}
         never = accept(listener, worker) => never,
     }
 }
 
-async fn accept(listener: &TcpListener, worker: Rc<Worker>) -> ! {
+async fn accept(listener: &TcpListener, worker: Rc<ServerWorker>) -> ! {
     loop {
         match listener.accept().await {
             Ok((stream, _)) => {

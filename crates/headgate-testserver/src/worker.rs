@@ -12,7 +12,7 @@ use crate::config::{Config, DEFAULT_BODY, Delay};
 use crate::content::SeededText;
 use crate::in_progress::InProgress;
 use crate::response::{EncodedResponse, Response};
-use crate::rules::Rules;
+use crate::rules::ServerRules;
 use crate::statistics::{Counters, WorkerCounters};
 use crate::tls;
 
@@ -23,7 +23,7 @@ pub(crate) struct PreparedConfig {
     content: Arc<SeededText>,
     delay: Delay,
     seed: u64,
-    rules: Option<Arc<Rules>>,
+    rules: Option<Arc<ServerRules>>,
     tls: Option<Arc<ServerConfig>>,
     http2: Option<u32>,
     robots: Option<Arc<str>>,
@@ -31,14 +31,14 @@ pub(crate) struct PreparedConfig {
 
 /// The state that a worker's connections share.
 #[derive(Debug)]
-pub(crate) struct Worker {
+pub(crate) struct ServerWorker {
     prepared: PreparedConfig,
     counters: Arc<Counters>,
     index: usize,
     random: RefCell<fastrand::Rng>,
 }
 
-impl Worker {
+impl ServerWorker {
     pub fn prepare(config: &Config) -> io::Result<PreparedConfig> {
         let content = SeededText::new(config.seed);
         let body = config.body_bytes.map_or_else(|| DEFAULT_BODY.into(), |bytes| content.bytes(bytes));
@@ -47,7 +47,7 @@ impl Worker {
             content: Arc::new(content),
             delay: config.delay(),
             seed: config.seed,
-            rules: Rules::of(config)?.map(Arc::new),
+            rules: ServerRules::of(config)?.map(Arc::new),
             tls: config.tls.as_ref().map(|tls| tls::config(tls, config.http2)).transpose()?,
             http2: config.http2.then_some(config.http2_streams),
             robots: config.robots.as_deref().map(Arc::from),
@@ -73,7 +73,7 @@ impl Worker {
         &self.prepared.default_response
     }
 
-    pub fn rules(&self) -> Option<&Rules> {
+    pub fn rules(&self) -> Option<&ServerRules> {
         self.prepared.rules.as_deref()
     }
 

@@ -14,14 +14,14 @@ use super::config::DnsConfig;
 const LONG_ADDRESSES: u8 = 100;
 
 /// A query message for one name.
-pub(super) struct Question {
+pub(super) struct DnsQuestion {
     message: Message,
     query: Query,
     /// In lower case, without a dot at the end.
     pub name: String,
 }
 
-impl Question {
+impl DnsQuestion {
     /// Returns `None` if the message is not a query for one name.
     pub fn read(message: &[u8]) -> Option<Self> {
         let mut message = Message::from_vec(message).ok()?;
@@ -35,15 +35,15 @@ impl Question {
     }
 }
 
-pub(super) struct DnsAnswer {
+pub(super) struct AnswerMessage {
     pub message: Vec<u8>,
     /// The delay in addition to that of all answers.
     pub delay: Duration,
 }
 
-impl DnsAnswer {
+impl AnswerMessage {
     /// Returns an answer with these addresses.
-    pub fn of(question: &Question, addresses: &[IpAddr]) -> Option<Self> {
+    pub fn of(question: &DnsQuestion, addresses: &[IpAddr]) -> Option<Self> {
         let mut draft = Draft::new(&question.message, &question.query);
         for address in addresses {
             match address {
@@ -56,7 +56,7 @@ impl DnsAnswer {
     }
 
     /// Returns the answer that the name selects, or `None` for no answer.
-    pub fn new(question: &Question, config: &DnsConfig, over_udp: bool) -> Option<Self> {
+    pub fn new(question: &DnsQuestion, config: &DnsConfig, over_udp: bool) -> Option<Self> {
         let name = &question.name;
         let label = config.always.as_deref().or(name.split('.').next()).unwrap_or_default();
         let (kind, number) = label.split_once('-').unwrap_or((label, ""));

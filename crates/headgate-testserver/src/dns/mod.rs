@@ -37,7 +37,7 @@ use tokio::task::spawn_local;
 
 pub use self::config::DnsConfig;
 
-use self::answer::{DnsAnswer, Question};
+use self::answer::{AnswerMessage, DnsQuestion};
 
 /// The pause after a failed accept.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
@@ -145,7 +145,7 @@ impl Drop for DnsServer {
 impl SharedState {
     /// Returns the message to send and its delay, or `None` to send nothing.
     fn answer(&self, message: &[u8], over_udp: bool) -> Option<(Vec<u8>, Duration)> {
-        let question = Question::read(message)?;
+        let question = DnsQuestion::read(message)?;
         let mut state = lock(&self.state);
         state.questions += 1;
         if state.questions_by_name.len() < MAX_COUNTED || state.questions_by_name.contains_key(&question.name) {
@@ -154,10 +154,10 @@ impl SharedState {
         let addresses = state.addresses.get(&question.name).cloned();
         drop(state);
         let answer = match addresses {
-            Some(addresses) => DnsAnswer::of(&question, &addresses),
-            None => DnsAnswer::new(&question, &self.config, over_udp),
+            Some(addresses) => AnswerMessage::of(&question, &addresses),
+            None => AnswerMessage::new(&question, &self.config, over_udp),
         };
-        let DnsAnswer { message, delay } = answer?;
+        let AnswerMessage { message, delay } = answer?;
         Some((message, self.config.delay + delay))
     }
 }

@@ -7,7 +7,7 @@ use flate2::write::DeflateEncoder;
 use flate2::{Compression, Crc};
 
 use super::fault::Fault;
-use super::fault::Step::{Make, Send};
+use super::fault::FaultStep::{Make, Send};
 use crate::content::gzip;
 
 const MEBIBYTE: usize = 1024 * 1024;

@@ -8,13 +8,13 @@ pub(crate) struct Fault {
     pub name: &'static str,
     /// One line, shown at `/`.
     pub description: &'static str,
-    pub(crate) steps: &'static [Step],
+    pub(crate) steps: &'static [FaultStep],
 }
 
 /// A step of a fault. After a fault whose last step is not `Hang`, `Close`, `Cut` or `Reset`, the connection serves the next
 /// request.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Step {
+pub(crate) enum FaultStep {
     Send(&'static [u8]),
     /// Sends bytes that are created for each request, because they are large.
     Make(fn() -> io::Result<Vec<u8>>),
@@ -29,7 +29,7 @@ pub(crate) enum Step {
     /// Sends nothing more until the client closes.
     Hang,
     Close,
-    /// Closes the TCP connection; with TLS, without a close_notify alert.
+    /// Closes the TCP connection; with TLS, without a `close_notify` alert.
     Cut,
     /// Closes with a TCP reset.
     Reset,
@@ -59,8 +59,8 @@ pub(crate) enum Scope {
 
 impl Fault {
     pub fn scope(&self) -> Scope {
-        let has = |matches: fn(&Step) -> bool| self.steps.iter().any(matches);
-        if has(|step| matches!(step, Step::Frames(_) | Step::FramesForever(_))) {
+        let has = |matches: fn(&FaultStep) -> bool| self.steps.iter().any(matches);
+        if has(|step| matches!(step, FaultStep::Frames(_) | FaultStep::FramesForever(_))) {
             Scope::Connection
         } else if self.name.starts_with("h2-") {
             Scope::Stream
@@ -70,25 +70,26 @@ impl Fault {
     }
 }
 
-impl Step {
+impl FaultStep {
     pub(crate) fn ends_connection(self) -> bool {
-        matches!(self, Step::Hang | Step::Close | Step::Cut | Step::Reset)
+        matches!(self, FaultStep::Hang | FaultStep::Close | FaultStep::Cut | FaultStep::Reset)
     }
 
     /// Returns whether the client may have the complete response before the step ends.
-    pub(crate) fn may_complete(self, rest: &[Step]) -> bool {
-        let is_finite = !matches!(self, Step::Forever(_) | Step::FramesForever(_) | Step::Drip(_) | Step::Hang);
+    pub(crate) fn may_complete(self, rest: &[FaultStep]) -> bool {
+        let is_finite =
+            !matches!(self, FaultStep::Forever(_) | FaultStep::FramesForever(_) | FaultStep::Drip(_) | FaultStep::Hang);
         is_finite
             && rest.iter().all(|step| {
                 matches!(
                     step,
-                    Step::Pause
-                        | Step::AwaitNext
-                        | Step::Close
-                        | Step::Cut
-                        | Step::Reset
-                        | Step::ResetStream(_)
-                        | Step::Trailers(_)
+                    FaultStep::Pause
+                        | FaultStep::AwaitNext
+                        | FaultStep::Close
+                        | FaultStep::Cut
+                        | FaultStep::Reset
+                        | FaultStep::ResetStream(_)
+                        | FaultStep::Trailers(_)
                 )
             })
     }

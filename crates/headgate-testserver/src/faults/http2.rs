@@ -1,7 +1,9 @@
 //! Faults of HTTP/2 (RFC 9113): of a stream, sent by `h2`, and of a connection, written frame by frame.
 
 use super::fault::Fault;
-use super::fault::Step::{Close, Frames, FramesForever, GoAway, Hang, Interim, Pause, ResetStream, Send, Trailers};
+use super::fault::FaultStep::{
+    Close, Frames, FramesForever, GoAway, Hang, Interim, Pause, ResetStream, Send, Trailers,
+};
 use super::frames::{
     CONTINUATION, DATA, END_HEADERS, HEADERS, NEWEST_ENTRY, PING, PUSH_PROMISE, RST_STREAM, SETTINGS, STATUS_200,
     UNKNOWN, WINDOW_UPDATE, data, frame, goaway, headers, last_data, literal, response, setting,

@@ -15,4 +15,4 @@ pub(crate) mod play;
 mod redirect;
 pub(crate) mod table;
 
-pub(crate) use self::fault::{Fault, Scope, Step};
+pub(crate) use self::fault::{Fault, FaultStep, Scope};

@@ -3,7 +3,7 @@
 use std::io;
 
 use super::fault::Fault;
-use super::fault::Step::{Drip, Hang, Make, Send};
+use super::fault::FaultStep::{Drip, Hang, Make, Send};
 use crate::content::gzip;
 
 const BODY_BYTES: usize = 4 * 1024 * 1024;

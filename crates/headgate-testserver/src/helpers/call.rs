@@ -3,14 +3,14 @@
 use std::str::FromStr;
 
 use crate::received::Received;
-use crate::worker::Worker;
+use crate::worker::ServerWorker;
 
 /// The bound of bytes to encode: that is done in memory, and blocks the other connections of the worker.
 const MAX_ENCODED_BYTES: usize = 16 * 1024 * 1024;
 
 /// A request for a helper.
 pub(crate) struct Call<'a> {
-    pub worker: &'a Worker,
+    pub worker: &'a ServerWorker,
     pub received: &'a Received,
     /// The part of the path after the name of the helper.
     pub argument: &'a str,

@@ -23,7 +23,7 @@ use crate::faults::table;
 use crate::plan::{PlannedBody, ResponseFraming, ResponsePlan};
 use crate::received::Received;
 use crate::response::{self, Response, is_name, is_value};
-use crate::worker::Worker;
+use crate::worker::ServerWorker;
 
 const ROBOTS: &str = "User-agent: *\nDisallow: /deny\n";
 const MANY_LANGUAGES: &str = "Grüße, Welt! ∮ E⋅da = Q; Γειά σου; Здравствуй; שלום; नमस्ते; 世界; 👋🏽\n";
@@ -198,7 +198,7 @@ fn encode_response(encoding: ContentEncoding, plain: &[u8]) -> ResponsePlan {
     or_error(encoded.map(|encoded| Response::new(200, encoded).with_field("Content-Encoding", encoding.token()))).into()
 }
 
-fn statistics(worker: &Worker) -> Response {
+fn statistics(worker: &ServerWorker) -> Response {
     let statistics = worker.server_counters().snapshot();
     let flushed = worker.rules().and_then(|rules| rules.log.as_ref()).map_or(Ok(()), |log| log.flush());
     or_error(flushed.map(|()| Response::json(&json!(statistics))))

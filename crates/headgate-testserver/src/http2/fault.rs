@@ -8,9 +8,9 @@ use bytes::{Buf, Bytes, BytesMut};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 
 use super::command::ConnectionCommand;
-use super::stream::Stream;
+use super::stream::Http2Stream;
 use crate::faults::play::{DRIP_INTERVAL, PAUSE};
-use crate::faults::{Fault, Step};
+use crate::faults::{Fault, FaultStep};
 use crate::respond::Responder as _;
 use crate::response::{Response, field_map};
 
@@ -18,7 +18,7 @@ const MAX_FIELDS: usize = 32 * 1024;
 const MAX_HEAD_BYTES: usize = 4 * 1024 * 1024;
 const HTTP_11_ONLY: &str = "this fault is one of HTTP/1.1\n";
 
-pub(super) async fn play(mut stream: Stream, fault: &Fault) -> io::Result<()> {
+pub(super) async fn play(mut stream: Http2Stream, fault: &Fault) -> io::Result<()> {
     let mut player = StreamPlayer { waiting: BytesMut::new(), is_complete: false };
     let mut steps = fault.steps;
     while let Some((step, rest)) = steps.split_first() {
@@ -56,45 +56,45 @@ enum StepResult {
 }
 
 impl StreamPlayer {
-    async fn run(&mut self, stream: &mut Stream, step: Step, is_last: bool) -> io::Result<StepResult> {
+    async fn run(&mut self, stream: &mut Http2Stream, step: FaultStep, is_last: bool) -> io::Result<StepResult> {
         match step {
-            Step::Send(bytes) => return self.send(stream, bytes, is_last).await,
-            Step::Make(make) => return self.send(stream, &make()?, is_last).await,
-            Step::Times(count, bytes) => return self.send(stream, &bytes.repeat(count), is_last).await,
-            Step::Forever(bytes) if stream.body.is_some() => loop {
+            FaultStep::Send(bytes) => return self.send(stream, bytes, is_last).await,
+            FaultStep::Make(make) => return self.send(stream, &make()?, is_last).await,
+            FaultStep::Times(count, bytes) => return self.send(stream, &bytes.repeat(count), is_last).await,
+            FaultStep::Forever(bytes) if stream.body.is_some() => loop {
                 self.send(stream, bytes, false).await?;
             },
-            Step::Drip(bytes) if stream.body.is_some() => {
+            FaultStep::Drip(bytes) if stream.body.is_some() => {
                 for byte in bytes.chunks(1) {
                     self.send(stream, byte, false).await?;
                     stream.pause(DRIP_INTERVAL).await?;
                 }
             }
-            Step::Pause => stream.pause(PAUSE).await?,
-            Step::Hang if self.waiting.is_empty() => stream.while_connected(pending::<()>()).await?,
-            Step::Close | Step::Cut | Step::Reset if self.waiting.is_empty() => {
+            FaultStep::Pause => stream.pause(PAUSE).await?,
+            FaultStep::Hang if self.waiting.is_empty() => stream.while_connected(pending::<()>()).await?,
+            FaultStep::Close | FaultStep::Cut | FaultStep::Reset if self.waiting.is_empty() => {
                 // The pause lets `h2` send the frames before this step.
                 stream.pause(PAUSE).await?;
                 // Sending fails if the connection has already ended.
                 let _ = stream.commands.send(ConnectionCommand::Close(step)).await;
                 stream.while_connected(pending::<()>()).await?;
             }
-            Step::ResetStream(code) => {
+            FaultStep::ResetStream(code) => {
                 stream.reset(code.into());
                 return Ok(StepResult::Ended);
             }
-            Step::Trailers(fields) => {
+            FaultStep::Trailers(fields) => {
                 if let Some(body) = &mut stream.body {
                     body.send_trailers(field_map(fields)).map_err(io::Error::other)?;
                 }
                 return Ok(StepResult::Ended);
             }
-            Step::Interim(status) => {
+            FaultStep::Interim(status) => {
                 let mut interim = http::Response::new(());
                 *interim.status_mut() = StatusCode::from_u16(status).map_err(io::Error::other)?;
                 stream.respond.send_informational(interim).map_err(io::Error::other)?;
             }
-            Step::GoAway => {
+            FaultStep::GoAway => {
                 // Sending fails if the connection has already ended.
                 let _ = stream.commands.send(ConnectionCommand::GoAway).await;
             }
@@ -103,7 +103,7 @@ impl StreamPlayer {
         Ok(StepResult::Continues)
     }
 
-    async fn send(&mut self, stream: &mut Stream, bytes: &[u8], is_last: bool) -> io::Result<StepResult> {
+    async fn send(&mut self, stream: &mut Http2Stream, bytes: &[u8], is_last: bool) -> io::Result<StepResult> {
         if stream.body.is_some() {
             stream.send_data(Bytes::copy_from_slice(bytes), false).await?;
             return Ok(StepResult::Continues);

@@ -17,15 +17,15 @@ use http::Request;
 use tokio::sync::mpsc;
 
 use self::command::ConnectionCommand;
-use self::stream::Stream;
+use self::stream::Http2Stream;
 use self::wire::Wire;
-use crate::connection::Connection;
+use crate::connection::ServerConnection;
 use crate::faults::Scope;
 use crate::faults::play::{play, run_step};
 use crate::in_progress::InProgress;
 use crate::request::MAX_HEAD_BYTES;
-use crate::route::Route;
-use crate::worker::Worker;
+use crate::route::RequestRoute;
+use crate::worker::ServerWorker;
 
 /// The flow-control window of a stream and of the connection.
 const WINDOW_BYTES: u32 = 1024 * 1024;
@@ -33,14 +33,14 @@ const WINDOW_BYTES: u32 = 1024 * 1024;
 const SEND_BUFFER_BYTES: usize = 256 * 1024;
 
 /// Serves one connection until it ends.
-pub(crate) async fn serve(connection: Connection<'_>, worker: &Rc<Worker>) {
+pub(crate) async fn serve(connection: ServerConnection<'_>, worker: &Rc<ServerWorker>) {
     let (socket, read) = connection.into_parts();
     let wire = Wire::new(socket, read, worker.clone());
     // The only errors are that the client has disconnected, or does not speak HTTP/2, which `h2` has reported to it.
     let _ = serve_streams(wire, worker).await;
 }
 
-async fn serve_streams(wire: Wire, worker: &Rc<Worker>) -> io::Result<()> {
+async fn serve_streams(wire: Wire, worker: &Rc<ServerWorker>) -> io::Result<()> {
     let mut connection: H2Connection<Wire, Bytes> = Builder::new()
         .max_concurrent_streams(worker.http2().unwrap_or(1))
         .max_header_list_size(MAX_HEAD_BYTES as u32)
@@ -67,8 +67,8 @@ async fn serve_streams(wire: Wire, worker: &Rc<Worker>) -> io::Result<()> {
         };
         let Some(accepted) = accepted else { return Ok(()) };
         let (request, respond) = accepted.map_err(io::Error::other)?;
-        let route = Route::of(request.uri().path());
-        if let Route::Fault(index, fault) = route
+        let route = RequestRoute::of(request.uri().path());
+        if let RequestRoute::Fault(index, fault) = route
             && fault.scope() == Scope::Connection
         {
             let Some(mut connection) = take_over(&wire, connection, worker) else { return Ok(()) };
@@ -78,13 +78,13 @@ async fn serve_streams(wire: Wire, worker: &Rc<Worker>) -> io::Result<()> {
             play(&mut connection, &mut in_progress, fault, u32::from(respond.stream_id())).await?;
             return Ok(());
         }
-        let stream = Stream::begin(worker.clone(), respond, &request, route, commands.clone());
+        let stream = Http2Stream::begin(worker.clone(), respond, &request, route, commands.clone());
         // The only error is that the client has disconnected.
         tokio::task::spawn_local(async move { _ = respond_or_play(stream, request).await });
     }
 }
 
-async fn respond_or_play(mut stream: Stream, request: Request<RecvStream>) -> io::Result<()> {
+async fn respond_or_play(mut stream: Http2Stream, request: Request<RecvStream>) -> io::Result<()> {
     match stream.respond(request.into_body()).await? {
         Some(fault) => fault::play(stream, fault).await,
         None => Ok(()),
@@ -95,9 +95,9 @@ async fn respond_or_play(mut stream: Stream, request: Request<RecvStream>) -> io
 fn take_over<'worker>(
     wire: &Wire,
     connection: H2Connection<Wire, Bytes>,
-    worker: &'worker Worker,
-) -> Option<Connection<'worker>> {
+    worker: &'worker ServerWorker,
+) -> Option<ServerConnection<'worker>> {
     let socket = wire.take()?;
     drop(connection);
-    Some(Connection::new(socket, worker.counters()))
+    Some(ServerConnection::new(socket, worker.counters()))
 }

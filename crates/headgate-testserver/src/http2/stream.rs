@@ -21,29 +21,29 @@ use crate::plan::ResponseFraming;
 use crate::received::Received;
 use crate::respond::{After, Handled, Responder, keeps_body, respond, send, start_request};
 use crate::response::{EncodedResponse, Response, field_map};
-use crate::route::Route;
-use crate::worker::Worker;
+use crate::route::RequestRoute;
+use crate::worker::ServerWorker;
 
 #[derive(Debug)]
-pub(super) struct Stream {
-    pub worker: Rc<Worker>,
+pub(super) struct Http2Stream {
+    pub worker: Rc<ServerWorker>,
     pub respond: SendResponse<Bytes>,
     pub in_progress: InProgress,
     pub is_head: bool,
     /// Set once headers were sent that a body follows.
     pub body: Option<SendStream<Bytes>>,
     pub commands: mpsc::Sender<ConnectionCommand>,
-    route: Route,
+    route: RequestRoute,
     received: Option<Box<Received>>,
 }
 
-impl Stream {
+impl Http2Stream {
     /// Counts a request, and takes from its headers what the rules of the server need.
     pub fn begin(
-        worker: Rc<Worker>,
+        worker: Rc<ServerWorker>,
         respond: SendResponse<Bytes>,
         request: &Request<RecvStream>,
-        route: Route,
+        route: RequestRoute,
         commands: mpsc::Sender<ConnectionCommand>,
     ) -> Self {
         let (in_progress, received) = start_request(&worker, route, || received(request));
@@ -113,7 +113,7 @@ impl Stream {
     }
 }
 
-impl Responder for Stream {
+impl Responder for Http2Stream {
     fn in_progress(&mut self) -> &mut InProgress {
         &mut self.in_progress
     }

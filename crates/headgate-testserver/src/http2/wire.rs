@@ -10,18 +10,18 @@ use bytes::{Buf, BytesMut};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use crate::socket::Socket;
-use crate::worker::Worker;
+use crate::worker::ServerWorker;
 
 #[derive(Debug, Clone)]
 pub(super) struct Wire {
     socket: Rc<RefCell<Option<Socket>>>,
     /// Bytes that were read before the protocol was known to be HTTP/2.
     read: BytesMut,
-    worker: Rc<Worker>,
+    worker: Rc<ServerWorker>,
 }
 
 impl Wire {
-    pub fn new(socket: Socket, read: BytesMut, worker: Rc<Worker>) -> Self {
+    pub fn new(socket: Socket, read: BytesMut, worker: Rc<ServerWorker>) -> Self {
         Self { socket: Rc::new(RefCell::new(Some(socket))), read, worker }
     }
 

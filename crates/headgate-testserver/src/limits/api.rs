@@ -23,7 +23,7 @@ const MAX_HOSTS: usize = 1 << 16;
 const RETRY_AFTER_BUSY_S: u64 = 1;
 
 #[derive(Debug)]
-pub(crate) struct Api {
+pub(crate) struct ApiLimits {
     config: ApiConfig,
     accounts: Mutex<HashMap<Box<str>, Arc<Account>>>,
     keys: Mutex<Keys>,
@@ -53,13 +53,13 @@ pub(crate) struct ApiRefusal {
 /// A request that was admitted, until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Slot {
-    api: Arc<Api>,
+    api: Arc<ApiLimits>,
     account: Arc<Account>,
     key: u64,
     pub is_repeated: bool,
 }
 
-impl Api {
+impl ApiLimits {
     pub fn new(config: ApiConfig) -> Self {
         let keys = Mutex::new(Keys::new(config.fail_first));
         Self { config, accounts: Mutex::default(), keys }
@@ -205,7 +205,7 @@ mod tests {
             (ApiConfig { concurrency: Some(2), ..ApiConfig::default() }, Limited::ApiConcurrency, 1),
         ];
         for (config, cause, seconds) in cases {
-            let api = Arc::new(Api::new(ApiConfig { burst, ..config }));
+            let api = Arc::new(ApiLimits::new(ApiConfig { burst, ..config }));
             let admit = || api.admit(&received("a", "/", None), 10.0, now);
             let _in_progress = [admit().expect("a slot"), admit().expect("a slot")];
             assert_eq!(Some((cause, Some(seconds))), refusal(admit()));
@@ -217,7 +217,7 @@ mod tests {
         let now = Instant::now();
         let (requests_per_s, tokens_per_s) = (Some(2.0), Some(10.0));
         let burst = Duration::from_secs(1);
-        let api = Arc::new(Api::new(ApiConfig { requests_per_s, tokens_per_s, burst, ..ApiConfig::default() }));
+        let api = Arc::new(ApiLimits::new(ApiConfig { requests_per_s, tokens_per_s, burst, ..ApiConfig::default() }));
         let admit = |tokens| refusal(api.admit(&received("a", "/", None), tokens, now)).map(|(cause, _)| cause);
         assert_eq!([None, Some(Limited::ApiTokens), None], [admit(9.0), admit(9.0), admit(1.0)]);
         assert_eq!(Some(Limited::ApiRate), admit(0.0));
@@ -226,7 +226,7 @@ mod tests {
     #[test]
     fn a_request_in_progress_holds_its_slot_until_it_ends() {
         let now = Instant::now();
-        let api = Arc::new(Api::new(ApiConfig { concurrency: Some(1), ..ApiConfig::default() }));
+        let api = Arc::new(ApiLimits::new(ApiConfig { concurrency: Some(1), ..ApiConfig::default() }));
         let admit = || api.admit(&received("a", "/", None), 0.0, now);
         let first = admit().expect("a slot");
         assert!(admit().is_err());
@@ -238,7 +238,8 @@ mod tests {
     fn hosts_have_separate_limits_if_configured() {
         let now = Instant::now();
         for (per_host, expected) in [(true, true), (false, false)] {
-            let api = Arc::new(Api::new(ApiConfig { requests_per_s: Some(1.0), per_host, ..ApiConfig::default() }));
+            let api =
+                Arc::new(ApiLimits::new(ApiConfig { requests_per_s: Some(1.0), per_host, ..ApiConfig::default() }));
             assert!(api.admit(&received("a", "/", None), 0.0, now).is_ok());
             assert!(api.admit(&received("a", "/", None), 0.0, now).is_err());
             assert_eq!(expected, api.admit(&received("b", "/", None), 0.0, now).is_ok());
@@ -248,7 +249,7 @@ mod tests {
     #[test]
     fn only_the_first_attempt_of_a_key_fails_whatever_its_url() {
         let now = Instant::now();
-        let api = Arc::new(Api::new(ApiConfig { fail_first: 1.0, ..ApiConfig::default() }));
+        let api = Arc::new(ApiLimits::new(ApiConfig { fail_first: 1.0, ..ApiConfig::default() }));
         let admit = |target: &str, key| refusal(api.admit(&received("a", target, key), 0.0, now));
         let failed = Some((Limited::FailedFirst, None));
         assert_eq!([failed, None], [admit("/1", Some("k")), admit("/2", Some("k"))]);
@@ -277,7 +278,7 @@ mod tests {
     #[test]
     fn a_request_after_its_response_is_a_repeated_one() {
         let now = Instant::now();
-        let api = Arc::new(Api::new(ApiConfig::default()));
+        let api = Arc::new(ApiLimits::new(ApiConfig::default()));
         let admit = || api.admit(&received("a", "/", None), 0.0, now).expect("no limit");
         assert!(!admit().is_repeated && !admit().is_repeated);
         admit().record_response();

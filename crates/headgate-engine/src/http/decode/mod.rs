@@ -149,7 +149,7 @@ impl Decoder {
             encoded = stopped;
             match reason {
                 StopReason::Paused => {
-                    length = Some(if length.is_none() { WorkLength::Short } else { WorkLength::Long })
+                    length = Some(if length.is_none() { WorkLength::Short } else { WorkLength::Long });
                 }
                 // A stall took the time, and has just extended the deadline.
                 StopReason::TimedOut if !deadline.has_passed(Instant::now()) => length = Some(WorkLength::Long),

@@ -53,7 +53,7 @@ enum UploadState {
     /// The last chunk was written.
     Ready,
     Reading {
-        read: JoinHandle<Result<Chunk, Failure>>,
+        read: JoinHandle<Result<UploadChunk, Failure>>,
         since: Instant,
     },
     Writing(Written),
@@ -61,7 +61,7 @@ enum UploadState {
 
 /// A part of the body that was read.
 #[derive(Debug)]
-struct Chunk {
+struct UploadChunk {
     bytes: Bytes,
     /// The position after it.
     end: Position,
@@ -127,7 +127,7 @@ impl Upload {
                     let read = flatten(ready!(Pin::new(read).poll(cx)));
                     self.waited += since.elapsed();
                     self.state = UploadState::Ready;
-                    let Chunk { bytes, end, written } = read?;
+                    let UploadChunk { bytes, end, written } = read?;
                     self.state = UploadState::Writing(written);
                     self.at = end;
                     self.unread_bytes -= bytes.len() as u64;
@@ -142,7 +142,7 @@ impl Upload {
     }
 
     /// Starts reading a chunk in a blocking thread.
-    fn spawn_read(&self) -> JoinHandle<Result<Chunk, Failure>> {
+    fn spawn_read(&self) -> JoinHandle<Result<UploadChunk, Failure>> {
         let mut reservation = self.memory.reservation();
         let long = self.unread_bytes.min(LONG_BYTES);
         let has_memory = reservation.leaves_three_quarters(long) && reservation.try_grow_within(long);
@@ -154,7 +154,7 @@ impl Upload {
             let (length, end) = contents.read(at, &mut bytes)?;
             bytes.truncate(length);
             let owner = ReservedBytes { bytes, _reservation: reservation, _unwritten: unwritten };
-            Ok(Chunk { bytes: Bytes::from_owner(owner), end, written })
+            Ok(UploadChunk { bytes: Bytes::from_owner(owner), end, written })
         })
     }
 

@@ -21,11 +21,11 @@ type AnswerSender = Arc<watch::Sender<Option<DnsAnswer>>>;
 
 #[derive(Debug)]
 pub struct Cache {
-    entries: Mutex<Entries>,
+    entries: Mutex<CacheEntries>,
 }
 
 #[derive(Debug)]
-struct Entries {
+struct CacheEntries {
     known: LruCache<Box<str>, (DnsAnswer, Instant)>,
     pending: HashMap<Box<str>, AnswerSender>,
 }
@@ -65,7 +65,7 @@ pub struct Lookup {
 
 impl Cache {
     pub fn new(max_hostnames: NonZeroUsize) -> Self {
-        Self { entries: Mutex::new(Entries { known: LruCache::new(max_hostnames), pending: HashMap::new() }) }
+        Self { entries: Mutex::new(CacheEntries { known: LruCache::new(max_hostnames), pending: HashMap::new() }) }
     }
 
     /// Returns the valid answer for a hostname, or joins or creates its lookup.
@@ -90,7 +90,7 @@ impl Cache {
         (entries.known.len(), entries.pending.len())
     }
 
-    fn lock(&self) -> MutexGuard<'_, Entries> {
+    fn lock(&self) -> MutexGuard<'_, CacheEntries> {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -108,7 +108,7 @@ impl Lookup {
     }
 
     /// Removes this lookup, but not a later one of the same hostname.
-    fn remove_from(&self, entries: &mut Entries) {
+    fn remove_from(&self, entries: &mut CacheEntries) {
         if entries.pending.get(&self.name).is_some_and(|sender| Arc::ptr_eq(sender, &self.sender)) {
             entries.pending.remove(&self.name);
         }
