@@ -1,4 +1,4 @@
-//! Runs the server until it is ended: `cargo run --release -p headgate-testserver --example serve -- PORT [THREADS]`.
+//! Runs the server until it is killed: `cargo run --release -p headgate-testserver --example serve -- PORT [THREADS]`.
 
 use std::io::{self, Write};
 

@@ -1,27 +1,27 @@
-//! Reading the body of a request: kept for `/echo`, forgotten for everything else.
+//! Reads the body of a request, and discards it unless it is needed.
 
 use std::io;
 
 use bytes::Buf;
 
-use crate::connection::Connection;
-use crate::request::{Framing, MAX_HEAD_BYTES, Rejection, Request};
+use crate::connection::ServerConnection;
+use crate::request::{MAX_HEAD_BYTES, ParsedRequest, Rejection, RequestFraming};
 
 pub(crate) const MAX_BODY_BYTES: u64 = 64 * 1024 * 1024;
 const MAX_CHUNK_LINE_BYTES: usize = 1024;
 const TOO_LARGE: Rejection = Rejection { status: 413, reason: "the body of the request is longer than 64 MiB" };
 const BAD_CHUNK: Rejection = Rejection::bad("the body of the request is not chunked as it should be");
 
-/// Why a body did not come.
+/// Why a body was not read.
 #[derive(Debug)]
 pub(crate) enum BodyError {
-    Gone(io::Error),
+    Disconnected(io::Error),
     Rejected(Rejection),
 }
 
 impl From<io::Error> for BodyError {
     fn from(error: io::Error) -> Self {
-        Self::Gone(error)
+        Self::Disconnected(error)
     }
 }
 
@@ -31,30 +31,34 @@ impl From<Rejection> for BodyError {
     }
 }
 
-/// Reads to the end of the body and returns it; where it need not be kept, what is returned is empty.
-pub(crate) async fn read(connection: &mut Connection<'_>, request: &Request, keep: bool) -> Result<Vec<u8>, BodyError> {
-    let mut body = Body { kept: keep.then(Vec::new), bytes: 0 };
-    if matches!(request.body, Framing::Length(bytes) if bytes > MAX_BODY_BYTES) {
+/// Reads to the end of the body, and returns it, or nothing unless `keep` is set.
+pub(crate) async fn read(
+    connection: &mut ServerConnection<'_>,
+    request: &ParsedRequest,
+    keep: bool,
+) -> Result<Vec<u8>, BodyError> {
+    let mut body = BodyReader { kept: keep.then(Vec::new), bytes: 0 };
+    if matches!(request.body, RequestFraming::Length(bytes) if bytes > MAX_BODY_BYTES) {
         return Err(TOO_LARGE.into());
     }
-    if request.expects_continue && request.body != Framing::Empty {
+    if request.expects_continue && request.body != RequestFraming::Empty {
         connection.send(&b"HTTP/1.1 100 Continue\r\n\r\n"[..]).await?;
     }
     match request.body {
-        Framing::Empty => {}
-        Framing::Length(bytes) => body.take(connection, bytes).await?,
-        Framing::Chunked => body.take_chunks(connection).await?,
+        RequestFraming::Empty => {}
+        RequestFraming::Length(bytes) => body.take(connection, bytes).await?,
+        RequestFraming::Chunked => body.take_chunks(connection).await?,
     }
     Ok(body.kept.unwrap_or_default())
 }
 
-struct Body {
+struct BodyReader {
     kept: Option<Vec<u8>>,
     bytes: u64,
 }
 
-impl Body {
-    async fn take(&mut self, connection: &mut Connection<'_>, mut bytes: u64) -> Result<(), BodyError> {
+impl BodyReader {
+    async fn take(&mut self, connection: &mut ServerConnection<'_>, mut bytes: u64) -> Result<(), BodyError> {
         self.bytes = self.bytes.saturating_add(bytes);
         if self.bytes > MAX_BODY_BYTES {
             return Err(TOO_LARGE.into());
@@ -73,7 +77,7 @@ impl Body {
         Ok(())
     }
 
-    async fn take_chunks(&mut self, connection: &mut Connection<'_>) -> Result<(), BodyError> {
+    async fn take_chunks(&mut self, connection: &mut ServerConnection<'_>) -> Result<(), BodyError> {
         loop {
             let size = chunk_size(connection).await?;
             if size == 0 {
@@ -88,7 +92,7 @@ impl Body {
     }
 }
 
-async fn chunk_size(connection: &mut Connection<'_>) -> Result<u64, BodyError> {
+async fn chunk_size(connection: &mut ServerConnection<'_>) -> Result<u64, BodyError> {
     loop {
         match httparse::parse_chunk_size(&connection.buffer) {
             Ok(httparse::Status::Complete((bytes, size))) => {
@@ -103,7 +107,7 @@ async fn chunk_size(connection: &mut Connection<'_>) -> Result<u64, BodyError> {
     }
 }
 
-async fn skip_trailers(connection: &mut Connection<'_>) -> Result<(), BodyError> {
+async fn skip_trailers(connection: &mut ServerConnection<'_>) -> Result<(), BodyError> {
     let mut left = MAX_HEAD_BYTES;
     loop {
         let bytes = line(connection, left).await?;
@@ -115,8 +119,8 @@ async fn skip_trailers(connection: &mut Connection<'_>) -> Result<(), BodyError>
     }
 }
 
-/// The length of the line at the start of the buffer, with its CR LF; at most `max_bytes`.
-async fn line(connection: &mut Connection<'_>, max_bytes: usize) -> Result<usize, BodyError> {
+/// Returns the length of the line at the start of the buffer, with its CR LF; at most `max_bytes`.
+async fn line(connection: &mut ServerConnection<'_>, max_bytes: usize) -> Result<usize, BodyError> {
     loop {
         if let Some(end) = connection.buffer.windows(2).take(max_bytes.saturating_sub(1)).position(|two| two == b"\r\n")
         {

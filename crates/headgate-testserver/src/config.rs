@@ -1,4 +1,4 @@
-//! What the server is asked to be: plain data, and what of it can't be.
+//! The configuration of the server, and its validation.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};
@@ -6,32 +6,32 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// The body of the default answer where no other is asked for.
+/// The body of the default response, unless another is configured.
 pub(crate) const DEFAULT_BODY: &str = "Hello, World!";
-/// Longest delay of an answer, in seconds.
+/// The longest delay of a response, in seconds.
 pub(crate) const MAX_DELAY_S: f64 = 86_400.0;
-/// Statuses that end an exchange; 1xx would leave the client waiting.
+/// The statuses of final responses.
 pub(crate) const STATUSES: RangeInclusive<u16> = 200..=599;
 const MAX_THREADS: usize = 1024;
 pub(crate) const CAPACITIES: RangeInclusive<usize> = 1..=1_000_000;
-/// As RFC 9113 section 6.5.2 recommends.
+/// The value that RFC 9113 section 6.5.2 recommends as a minimum.
 pub const DEFAULT_HTTP2_STREAMS: u32 = 100;
 const DEFAULT_API_BURST: Duration = Duration::from_millis(50);
 /// The default body is held in memory, once.
 const MAX_BODY_BYTES: usize = 1024 * 1024 * 1024;
 
-/// An API as it is sold; what is `None` is not limited.
+/// The limits of a commercial API; `None` means no limit.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ApiConfig {
     pub requests_per_s: Option<f64>,
     pub tokens_per_s: Option<f64>,
-    /// Requests in progress.
+    /// The bound of requests in progress.
     pub concurrency: Option<usize>,
-    /// What comes in this time may be used at once after a pause: it is the size of the buckets.
+    /// The size of the token buckets: what accumulates in this time may be used at once after a pause.
     pub burst: Duration,
-    /// The share of requests whose first try is answered 500, from 0 to 1.
+    /// The share of requests whose first attempt gets status 500, from 0 to 1.
     pub fail_first: f64,
-    /// The limits hold for each value of `Host`, not for all together.
+    /// The limits apply to each value of `Host` separately.
     pub per_host: bool,
 }
 
@@ -48,46 +48,46 @@ impl Default for ApiConfig {
     }
 }
 
-/// With which certificate TLS is served.
+/// The certificate of the server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Tls {
-    /// Files in PEM.
+    /// PEM files.
     Files { certificate: PathBuf, key: PathBuf },
-    /// One for `localhost`, 127.0.0.1, 127.0.0.2 and `::1` that is made now, and written to this file.
+    /// A new certificate for `localhost`, 127.0.0.1, 127.0.0.2 and `::1`, which is written to this file.
     Made { certificate: PathBuf },
 }
 
-/// How to listen, and the default answer.
+/// The configuration of a server.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Config {
     pub host: IpAddr,
-    /// 0: a free one.
+    /// 0 stands for a free port.
     pub port: u16,
-    /// `None`: the cores this process may use.
+    /// `None` stands for the number of cores that this process may use.
     pub threads: Option<usize>,
-    /// Seconds before the default answer, drawn uniformly. `0.0..=0.0`: at once.
+    /// The delay of the default response in seconds, drawn uniformly. `0.0..=0.0` means no delay.
     pub delay_s: RangeInclusive<f64>,
-    /// Draw from the first of `delay_s`, one second more, two more … up to the last, and nothing in between.
+    /// Draws only the start of `delay_s` plus a whole number of seconds.
     pub delay_whole: bool,
-    /// So many bytes of text, drawn from `seed`; `None`: `Hello, World!`.
+    /// The length of a body of text, drawn from `seed`; `None` stands for `Hello, World!`.
     pub body_bytes: Option<usize>,
     pub status: u16,
-    /// Decides bodies and delays.
+    /// Determines bodies and delays.
     pub seed: u64,
-    /// Most requests that are being answered at once; others wait in line.
+    /// The bound of requests in progress; further requests wait.
     pub capacity: Option<usize>,
-    /// Requests beyond the capacity are answered 503 at once.
+    /// Requests beyond the capacity get status 503 at once.
     pub refuse: bool,
     pub api: Option<ApiConfig>,
-    /// Where each request leaves a line.
+    /// The file with a line for each request.
     pub log: Option<PathBuf>,
-    /// `None`: no TLS.
+    /// `None` means no TLS.
     pub tls: Option<Tls>,
-    /// Clients may speak HTTP/2, too: with TLS by ALPN, without it by prior knowledge.
+    /// Accepts HTTP/2, too: with TLS by ALPN, without it by prior knowledge.
     pub http2: bool,
-    /// Streams at once on a connection of HTTP/2.
+    /// The bound of concurrent streams on an HTTP/2 connection.
     pub http2_streams: u32,
-    /// The path of this server whose answer `/robots.txt` gets.
+    /// The path of this server whose response replaces that of `/robots.txt`.
     pub robots: Option<String>,
 }
 
@@ -128,7 +128,7 @@ impl ApiConfig {
 }
 
 impl Config {
-    /// Says what can't be: all of it at once.
+    /// Checks the configuration, and returns all mistakes at once.
     pub(crate) fn check(&self) -> io::Result<()> {
         let (min, max) = (*self.delay_s.start(), *self.delay_s.end());
         let mut mistakes = Vec::new();
@@ -171,7 +171,7 @@ impl Config {
     }
 }
 
-/// How long the default answer waits.
+/// The delay of the default response.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Delay {
     None,
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_delay_nothing_waits() {
+    fn without_a_configured_delay_all_delays_are_zero() {
         assert_eq!(vec![Duration::ZERO; 1000], draws(&Config::default()));
     }
 
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn limits_that_cannot_be_are_mistakes() {
+    fn invalid_limits_are_mistakes() {
         let zero = ApiConfig { requests_per_s: Some(0.0), tokens_per_s: Some(-1.0), ..ApiConfig::default() };
         let api = Some(ApiConfig { concurrency: Some(0), fail_first: 1.5, ..zero });
         assert_eq!(
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn a_delay_that_is_no_number_is_a_mistake() {
+    fn a_delay_that_is_not_a_finite_number_is_a_mistake() {
         assert!(Config { delay_s: f64::NAN..=1.0, ..Config::default() }.check().is_err());
         assert!(Config { delay_s: 0.0..=f64::INFINITY, ..Config::default() }.check().is_err());
     }

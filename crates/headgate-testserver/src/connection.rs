@@ -1,7 +1,7 @@
-//! One connection: its socket, its buffer, and the few things that are done with them. Every byte is counted here.
+//! One connection: its socket, its buffer, and the operations on them. Every byte is counted here.
 //!
-//! An error of these functions means that the client has gone, or the socket with it: it ends the connection, and there
-//! is no client to tell.
+//! An error of these functions means that the client has disconnected or the socket has failed. It ends the connection, since
+//! no client is left to receive an error.
 
 use std::future::Future;
 use std::io;
@@ -15,20 +15,20 @@ use tokio::time::{sleep, timeout};
 use crate::socket::{self, Socket};
 use crate::statistics::WorkerCounters;
 
-/// Room for a usual request; all that an idle connection costs beside its socket.
+/// Enough for a usual request; an idle connection uses no other memory besides its socket.
 const BUFFER_BYTES: usize = 2 * 1024;
-/// How long a client may take to read the end of an answer and close, once we have closed our half.
+/// How long a client may take to read the end of a response and close, after we have closed our half.
 const LINGER: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
-pub(crate) struct Connection<'worker> {
+pub(crate) struct ServerConnection<'worker> {
     socket: Socket,
-    /// What was read and not consumed yet; bounded by the callers.
+    /// Bytes that were read and not consumed yet; bounded by the callers.
     pub buffer: BytesMut,
     counters: &'worker WorkerCounters,
 }
 
-impl<'worker> Connection<'worker> {
+impl<'worker> ServerConnection<'worker> {
     pub fn new(socket: Socket, counters: &'worker WorkerCounters) -> Self {
         Self { socket, buffer: BytesMut::with_capacity(BUFFER_BYTES), counters }
     }
@@ -37,12 +37,12 @@ impl<'worker> Connection<'worker> {
         socket::is_secure(&self.socket)
     }
 
-    /// The socket, and what was read from it and not consumed.
+    /// Returns the socket, and the bytes that were read from it and not consumed.
     pub fn into_parts(self) -> (Socket, BytesMut) {
         (self.socket, self.buffer)
     }
 
-    /// Reads what has come, at least one byte. The end of the stream is an error.
+    /// Reads the bytes that are available, at least one. The end of the stream is an error.
     pub async fn fill(&mut self) -> io::Result<()> {
         if self.buffer.capacity() - self.buffer.len() < BUFFER_BYTES / 2 {
             self.buffer.reserve(BUFFER_BYTES);
@@ -55,43 +55,43 @@ impl<'worker> Connection<'worker> {
         Ok(())
     }
 
-    /// Writes all of `bytes`; pieces in a chain go out together.
+    /// Writes all of `bytes`; the pieces of a chain are sent together.
     pub async fn send(&mut self, mut bytes: impl Buf) -> io::Result<()> {
         while bytes.has_remaining() {
             let written = self.socket.write_buf(&mut bytes).await?;
             self.counters.wrote(written);
         }
-        // TLS may have taken more than the socket.
+        // TLS may have buffered bytes that the socket has not accepted yet.
         self.socket.flush().await
     }
 
-    /// Waits, unless the client goes away meanwhile.
+    /// Waits, unless the client disconnects.
     pub async fn pause(&mut self, duration: Duration) -> io::Result<()> {
-        self.while_there(sleep(duration)).await
+        self.while_connected(sleep(duration)).await
     }
 
-    /// Waits for something, unless the client goes away meanwhile. One that has closed only its sending half counts as
-    /// gone, too.
-    pub async fn while_there<T>(&mut self, something: impl Future<Output = T>) -> io::Result<T> {
-        let (mut something, mut seen) = (pin!(something), [0]);
+    /// Waits for a future, unless the client disconnects. A client that has closed only its sending half counts as
+    /// disconnected.
+    pub async fn while_connected<T>(&mut self, future: impl Future<Output = T>) -> io::Result<T> {
+        let (mut future, mut seen) = (pin!(future), [0]);
         tokio::select! {
             biased;
-            done = &mut something => Ok(done),
+            output = &mut future => Ok(output),
             peeked = socket::tcp(&mut self.socket).peek(&mut seen) => match peeked {
                 Ok(0) => Err(io::ErrorKind::UnexpectedEof.into()),
-                // The next request is already here; behind it, nothing shows whether the client stays.
-                Ok(_) => Ok(something.await),
+                // The next request has arrived, and hides whether the client disconnects after it.
+                Ok(_) => Ok(future.await),
                 Err(error) => Err(error),
             },
         }
     }
 
-    /// Waits for at least one byte of the next request, and takes it.
+    /// Waits for at least one byte of the next request, and reads it.
     pub async fn await_next(&mut self) -> io::Result<()> {
         if self.buffer.is_empty() { self.fill().await } else { Ok(()) }
     }
 
-    /// Reads and forgets until the client goes away: always an error.
+    /// Reads and discards until the client disconnects, so that it always returns an error.
     pub async fn hang(&mut self) -> io::Result<()> {
         loop {
             self.buffer.clear();
@@ -99,16 +99,16 @@ impl<'worker> Connection<'worker> {
         }
     }
 
-    /// Says the end, and reads on for a moment: closed at once with bytes unread, the kernel would reset the connection,
-    /// and the client might lose the end of the answer.
+    /// Closes the sending half, and reads for up to [`LINGER`]. If a socket with unread bytes is closed at once, the kernel
+    /// resets the connection, and the client may lose the end of the response.
     pub async fn close(&mut self) -> io::Result<()> {
         self.socket.shutdown().await?;
-        // Both ways out are the end: the client has closed, or it had its time.
+        // Either the client has closed, or its time is over.
         let _ = timeout(LINGER, self.hang()).await;
         Ok(())
     }
 
-    /// Closes as [`close`](Self::close) does, without the word of TLS that this is the end.
+    /// Closes as [`close`](Self::close) does, but without the `close_notify` alert of TLS.
     pub async fn cut(&mut self) -> io::Result<()> {
         socket::tcp(&mut self.socket).shutdown().await?;
         // As above.
@@ -116,13 +116,13 @@ impl<'worker> Connection<'worker> {
         Ok(())
     }
 
-    /// Makes the coming drop a reset.
+    /// Makes the drop of this connection a reset.
     pub fn reset(&mut self) -> io::Result<()> {
         socket::tcp(&mut self.socket).set_zero_linger()
     }
 }
 
-/// A future on the heap: rare and large ones, so that a connection is small while it does nothing but the usual.
-pub(crate) fn rare<'a, T>(future: impl Future<Output = T> + 'a) -> std::pin::Pin<Box<dyn Future<Output = T> + 'a>> {
+/// Puts a rare and large future on the heap, so that the task of a usual connection stays small.
+pub(crate) fn boxed<'a, T>(future: impl Future<Output = T> + 'a) -> std::pin::Pin<Box<dyn Future<Output = T> + 'a>> {
     Box::pin(future)
 }

@@ -1,33 +1,33 @@
-//! One request of HTTP/1.1 on its way to its answer.
+//! One request of HTTP/1.1 and its response.
 
 use std::future::Future;
 use std::io;
 
 use bytes::{Buf, Bytes};
 
-use crate::answer::{self, Answer, Persistence, ReadyAnswer};
-use crate::connection::Connection;
+use crate::connection::ServerConnection;
 use crate::in_progress::InProgress;
-use crate::reply::Framing;
-use crate::request::Request;
-use crate::respond::{After, Respond};
+use crate::plan::ResponseFraming;
+use crate::request::ParsedRequest;
+use crate::respond::{After, Responder};
+use crate::response::{self, EncodedResponse, Persistence, Response};
 
-/// A request whose head was read, and all that its answer needs.
+/// A request whose headers were read, and what its response needs.
 #[derive(Debug)]
-pub(crate) struct Exchange<'a, 'worker> {
-    pub connection: &'a mut Connection<'worker>,
-    pub request: &'a Request,
+pub(crate) struct Http1Exchange<'a, 'worker> {
+    pub connection: &'a mut ServerConnection<'worker>,
+    pub request: &'a ParsedRequest,
     pub in_progress: InProgress,
 }
 
-impl Exchange<'_, '_> {
+impl Http1Exchange<'_, '_> {
     async fn send_whole(&mut self, head: &[u8], body: &[u8]) -> io::Result<()> {
         let body = if self.request.is_head { &[] } else { body };
         self.connection.send(head.chain(body)).await
     }
 }
 
-impl Respond for Exchange<'_, '_> {
+impl Responder for Http1Exchange<'_, '_> {
     fn in_progress(&mut self) -> &mut InProgress {
         &mut self.in_progress
     }
@@ -36,48 +36,54 @@ impl Respond for Exchange<'_, '_> {
         self.request.is_head
     }
 
-    fn framing(&self, meant: Framing) -> Framing {
-        meant
+    fn framing(&self, preferred: ResponseFraming) -> ResponseFraming {
+        preferred
     }
 
-    async fn while_there<T>(&mut self, something: impl Future<Output = T>) -> io::Result<T> {
-        self.connection.while_there(something).await
+    async fn while_connected<T>(&mut self, future: impl Future<Output = T>) -> io::Result<T> {
+        self.connection.while_connected(future).await
     }
 
-    async fn send_ready(&mut self, answer: &ReadyAnswer) -> io::Result<()> {
-        self.send_whole(answer.head(self.request.persistence), &answer.body).await
+    async fn send_encoded(&mut self, response: &EncodedResponse) -> io::Result<()> {
+        self.send_whole(response.head(self.request.persistence), &response.body).await
     }
 
-    async fn send_answer(&mut self, answer: &Answer) -> io::Result<()> {
-        self.send_whole(&answer.head(self.request.persistence), &answer.body).await
+    async fn send_response(&mut self, response: &Response) -> io::Result<()> {
+        self.send_whole(&response.head(self.request.persistence), &response.body).await
     }
 
-    async fn begin(&mut self, status: u16, fields: &str, framing: Framing, _is_all: bool) -> io::Result<()> {
+    async fn send_headers(
+        &mut self,
+        status: u16,
+        fields: &str,
+        framing: ResponseFraming,
+        _is_all: bool,
+    ) -> io::Result<()> {
         let (framed, persistence) = match framing {
-            Framing::Length => ("", self.request.persistence),
-            Framing::Chunked => ("Transfer-Encoding: chunked\r\n", self.request.persistence),
-            Framing::Close => ("", Persistence::Close),
+            ResponseFraming::Length => ("", self.request.persistence),
+            ResponseFraming::Chunked => ("Transfer-Encoding: chunked\r\n", self.request.persistence),
+            ResponseFraming::Close => ("", Persistence::Close),
         };
-        self.connection.send(&answer::head(status, &format!("{fields}{framed}"), persistence)[..]).await
+        self.connection.send(&response::head(status, &format!("{fields}{framed}"), persistence)[..]).await
     }
 
-    async fn send_piece(&mut self, piece: Bytes, framing: Framing, _is_last: bool) -> io::Result<()> {
-        if framing != Framing::Chunked {
+    async fn send_chunk(&mut self, piece: Bytes, framing: ResponseFraming, _is_last: bool) -> io::Result<()> {
+        if framing != ResponseFraming::Chunked {
             return self.connection.send(piece).await;
         }
         let size = format!("{:x}\r\n", piece.len());
         self.connection.send(size.as_bytes().chain(piece).chain(&b"\r\n"[..])).await
     }
 
-    async fn finish(&mut self, framing: Framing, is_all: bool) -> io::Result<After> {
+    async fn finish(&mut self, framing: ResponseFraming, is_complete: bool) -> io::Result<After> {
         match framing {
-            Framing::Chunked if !is_all => self.connection.send(&b"0\r\n\r\n"[..]).await?,
-            Framing::Length | Framing::Chunked => {}
-            Framing::Close => {
+            ResponseFraming::Chunked if !is_complete => self.connection.send(&b"0\r\n\r\n"[..]).await?,
+            ResponseFraming::Length | ResponseFraming::Chunked => {}
+            ResponseFraming::Close => {
                 self.connection.close().await?;
-                return Ok(After::Ended);
+                return Ok(After::Closed);
             }
         }
-        Ok(After::Answered)
+        Ok(After::Sent)
     }
 }

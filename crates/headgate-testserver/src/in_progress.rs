@@ -1,10 +1,10 @@
-//! A request from its head until just before the end of its answer, and what it holds meanwhile.
+//! A request that is in progress: from its headers until just before the end of its response.
 
 use std::sync::Arc;
 
 use crate::limits::api::Slot;
-use crate::limits::capacity::Place;
-use crate::request_log::Note;
+use crate::limits::capacity::CapacityPermit;
+use crate::request_log::LogEntry;
 use crate::statistics::Counters;
 
 /// A request is in progress for as long as this lives.
@@ -12,52 +12,52 @@ use crate::statistics::Counters;
 pub(crate) struct InProgress {
     counters: Option<Arc<Counters>>,
     /// On the heap, so that a connection is small without limits and a log.
-    held: Option<Box<Held>>,
+    guards: Option<Box<RequestGuards>>,
 }
 
-/// What a request takes of limits, and its line in the log.
+/// The permits of a request, and its log entry.
 #[derive(Debug, Default)]
-pub(crate) struct Held {
+pub(crate) struct RequestGuards {
     pub slot: Option<Slot>,
-    pub place: Option<Place>,
-    pub note: Option<Note>,
+    pub capacity: Option<CapacityPermit>,
+    pub log: Option<LogEntry>,
 }
 
 impl InProgress {
     pub fn begin(counters: &Arc<Counters>) -> Self {
-        counters.begin_request();
-        Self { counters: Some(counters.clone()), held: None }
+        counters.start_request();
+        Self { counters: Some(counters.clone()), guards: None }
     }
 
     pub fn not_counted() -> Self {
-        Self { counters: None, held: None }
+        Self { counters: None, guards: None }
     }
 
-    /// Not that of a request for statistics, nor of one that has ended.
+    /// Returns whether the request is counted: not a request for statistics, nor one that has ended.
     pub fn is_counted(&self) -> bool {
         self.counters.is_some()
     }
 
-    pub fn held(&mut self) -> &mut Held {
-        self.held.get_or_insert_default()
+    pub fn guards(&mut self) -> &mut RequestGuards {
+        self.guards.get_or_insert_default()
     }
 
-    /// An answer with this status begins.
-    pub fn answers(&mut self, status: u16) {
-        if let Some(held) = &mut self.held {
-            if let Some(note) = &mut held.note {
-                note.status = Some(status);
+    /// Records that a response with this status starts.
+    pub fn record_response(&mut self, status: u16) {
+        if let Some(guards) = &mut self.guards {
+            if let Some(entry) = &mut guards.log {
+                entry.status = Some(status);
             }
-            if let Some(slot) = held.slot.as_ref().filter(|_| status < 500) {
-                slot.answered();
+            if let Some(slot) = guards.slot.as_ref().filter(|_| status < 500) {
+                slot.record_response();
             }
         }
     }
 
-    /// Ends it before its time; a second end is none.
+    /// Ends the request before it is dropped. A second call does nothing.
     pub fn end(&mut self) {
         if let Some(counters) = self.counters.take() {
-            self.held = None;
+            self.guards = None;
             counters.end_request();
         }
     }

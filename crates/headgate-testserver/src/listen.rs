@@ -1,14 +1,14 @@
-//! One listening socket for each worker, all on the same port: the kernel deals connections out between them.
+//! One listening socket for each worker, all on the same port: the kernel distributes connections between them.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 
 use socket2::{Domain, Protocol, Socket, Type};
 
-/// Connections that wait to be accepted; the kernel cuts it to `net.core.somaxconn`.
+/// The bound of connections that wait to be accepted; the kernel reduces it to `net.core.somaxconn`.
 const BACKLOG: i32 = 65_535;
 
-/// `count` non-blocking listeners on `address`; where its port is 0, all on the same free port.
+/// Returns `count` non-blocking listeners on `address`; for port 0, all on the same free port.
 pub(crate) fn bind(address: SocketAddr, count: usize) -> io::Result<Vec<TcpListener>> {
     bind_all(address, count).map_err(|error| {
         let advice = match error.kind() {
@@ -23,8 +23,8 @@ pub(crate) fn bind(address: SocketAddr, count: usize) -> io::Result<Vec<TcpListe
 
 fn bind_all(mut address: SocketAddr, count: usize) -> io::Result<Vec<TcpListener>> {
     if address.port() != 0 {
-        // With SO_REUSEPORT alone, a second server of the same user would silently take half of the connections.
-        // One that is bound without it finds out. (For port 0 the kernel picks a free one.)
+        // With SO_REUSEPORT, a second server of the same user would silently get half of the connections. A socket without it
+        // fails if the port is in use. (For port 0, the kernel chooses a free one.)
         socket(address)?.bind(&address.into())?;
     }
     let mut listeners = Vec::with_capacity(count);
@@ -43,7 +43,7 @@ fn bind_all(mut address: SocketAddr, count: usize) -> io::Result<Vec<TcpListener
 
 fn socket(address: SocketAddr) -> io::Result<Socket> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
-    // Connections of an earlier server that are still in TIME_WAIT don't keep its port.
+    // Connections of an earlier server in TIME_WAIT do not block the port.
     socket.set_reuse_address(true)?;
     Ok(socket)
 }

@@ -1,4 +1,4 @@
-//! A request as it was received: the same of HTTP/1.1 and HTTP/2, where more of it is needed than its path.
+//! A request as it was received, over HTTP/1.1 or HTTP/2, for responses that depend on more than its path.
 
 use std::borrow::Cow;
 
@@ -7,21 +7,21 @@ pub(crate) const MAX_FIELDS: usize = 256;
 #[derive(Debug, Default)]
 pub(crate) struct Received {
     pub method: String,
-    /// As in the request line.
+    /// The target of the request line.
     pub target: String,
-    /// In their order.
+    /// The headers in their order.
     pub fields: Vec<(String, Vec<u8>)>,
     pub is_secure: bool,
-    /// Empty where it need not be kept.
+    /// Empty if it is not needed.
     pub body: Vec<u8>,
 }
 
 impl Received {
-    /// Of a head that was parsed before.
+    /// Creates a request from the bytes of its request line and headers, which were parsed before.
     pub fn of(head: &[u8], is_secure: bool) -> Self {
         let mut fields = vec![httparse::EMPTY_HEADER; MAX_FIELDS];
         let mut parsed = httparse::Request::new(&mut fields);
-        // It was parsed before, with the same result.
+        // This can't fail, since the same bytes were parsed before.
         let _ = parsed.parse(head);
         Self {
             method: parsed.method.unwrap_or_default().to_owned(),
@@ -32,13 +32,13 @@ impl Received {
         }
     }
 
-    /// The first field of that name. What is not UTF-8 is shown with replacement characters.
+    /// Returns the value of the first header of that name. Bytes that are not UTF-8 become replacement characters.
     pub fn field(&self, name: &str) -> Option<Cow<'_, str>> {
         let (_, value) = self.fields.iter().find(|(each, _)| each.eq_ignore_ascii_case(name))?;
         Some(String::from_utf8_lossy(value))
     }
 
-    /// The names and values of the query, decoded.
+    /// Returns the decoded names and values of the query.
     pub fn query(&self) -> impl Iterator<Item = (Cow<'_, str>, Cow<'_, str>)> {
         form_urlencoded::parse(self.target.split_once('?').map_or("", |(_, query)| query).as_bytes())
     }
@@ -47,19 +47,19 @@ impl Received {
         self.query().find_map(|(each, value)| (each == name).then_some(value))
     }
 
-    /// What the path has behind `prefix`, decoded.
+    /// Returns the decoded part of the path after `prefix`.
     pub fn path_after(&self, prefix: &str) -> String {
         let path = self.target.split_once('?').map_or(&*self.target, |(path, _)| path);
         let rest = path.find(prefix).map_or("", |at| &path[at + prefix.len()..]);
         percent_encoding::percent_decode_str(rest).decode_utf8_lossy().into_owned()
     }
 
-    /// As in the `Host` field.
+    /// Returns the value of the `Host` header.
     pub fn host(&self) -> Cow<'_, str> {
         self.field("host").unwrap_or_default()
     }
 
-    /// Scheme and authority, as the client knows this server.
+    /// Returns the scheme and authority by which the client addresses this server.
     pub fn origin(&self) -> String {
         let scheme = if self.is_secure { "https" } else { "http" };
         format!("{scheme}://{}", self.field("host").unwrap_or(Cow::Borrowed("localhost")))

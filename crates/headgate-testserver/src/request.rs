@@ -1,35 +1,34 @@
-//! The head of a request, parsed in the connection's buffer.
+//! Parses the request line and headers in the connection's buffer.
 
 use std::mem::MaybeUninit;
 
-use crate::answer::Persistence;
 use crate::received::MAX_FIELDS;
-use crate::route::Route;
+use crate::response::Persistence;
+use crate::route::RequestRoute;
 
-/// Bytes of a request's head, and of a chunked body's trailers.
+/// The bound of a request line with headers, and of a chunked body's trailers.
 pub(crate) const MAX_HEAD_BYTES: usize = 64 * 1024;
 
-/// What of a head matters to the answer; it borrows nothing, so that the buffer may go on.
+/// What the response depends on. It borrows nothing from the buffer, which can then be reused.
 #[derive(Debug)]
-pub(crate) struct Request {
+pub(crate) struct ParsedRequest {
     pub head_bytes: usize,
     pub is_head: bool,
     pub persistence: Persistence,
-    pub body: Framing,
+    pub body: RequestFraming,
     pub expects_continue: bool,
-    pub route: Route,
+    pub route: RequestRoute,
 }
 
 /// How the end of a request's body is known (RFC 9112 section 6.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Framing {
+pub(crate) enum RequestFraming {
     Empty,
     Length(u64),
     Chunked,
 }
 
-/// A request that is not answered as it asked. The connection ends with it: where the next request would begin
-/// is unknown.
+/// Why a request is invalid. The connection ends with it, since the start of the next request is unknown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Rejection {
     pub status: u16,
@@ -42,8 +41,8 @@ impl Rejection {
     }
 }
 
-/// `Ok(None)`: the head is not complete yet.
-pub(crate) fn parse(buffer: &[u8]) -> Result<Option<Request>, Rejection> {
+/// Parses a request; returns `None` until its headers are complete.
+pub(crate) fn parse(buffer: &[u8]) -> Result<Option<ParsedRequest>, Rejection> {
     let mut fields = [const { MaybeUninit::uninit() }; MAX_FIELDS];
     let mut parsed = httparse::Request::new(&mut []);
     let head_bytes = match parsed.parse_with_uninit_headers(buffer, &mut fields) {
@@ -58,10 +57,10 @@ pub(crate) fn parse(buffer: &[u8]) -> Result<Option<Request>, Rejection> {
 
     let is_http_10 = parsed.version == Some(0);
     let mut persistence = if is_http_10 { Persistence::Close } else { Persistence::Implied };
-    let mut body = Framing::Empty;
+    let mut body = RequestFraming::Empty;
     let mut expects_continue = false;
     for field in &*parsed.headers {
-        // The length sorts out nearly all fields before their names are looked at.
+        // The length excludes nearly all headers before their names are compared.
         match field.name.len() {
             6 if field.name.eq_ignore_ascii_case("expect") => expects_continue = has_token(field.value, "100-continue"),
             10 if field.name.eq_ignore_ascii_case("connection") => {
@@ -73,27 +72,27 @@ pub(crate) fn parse(buffer: &[u8]) -> Result<Option<Request>, Rejection> {
             }
             14 if field.name.eq_ignore_ascii_case("content-length") => {
                 let length = length(field.value).ok_or(Rejection::bad("the content-length is not a number"))?;
-                if !matches!(body, Framing::Empty) && body != Framing::Length(length) {
+                if !matches!(body, RequestFraming::Empty) && body != RequestFraming::Length(length) {
                     return Err(Rejection::bad("the request gives its length twice, and not the same"));
                 }
-                body = Framing::Length(length);
+                body = RequestFraming::Length(length);
             }
             17 if field.name.eq_ignore_ascii_case("transfer-encoding") => {
-                if !matches!(body, Framing::Empty) || !field.value.eq_ignore_ascii_case(b"chunked") {
+                if !matches!(body, RequestFraming::Empty) || !field.value.eq_ignore_ascii_case(b"chunked") {
                     return Err(Rejection::bad("the transfer-encoding is not just chunked"));
                 }
-                body = Framing::Chunked;
+                body = RequestFraming::Chunked;
             }
             _ => {}
         }
     }
     let is_head = parsed.method == Some("HEAD");
-    let route = Route::of(parsed.path.unwrap_or_default());
-    Ok(Some(Request { head_bytes, is_head, persistence, body, expects_continue, route }))
+    let route = RequestRoute::of(parsed.path.unwrap_or_default());
+    Ok(Some(ParsedRequest { head_bytes, is_head, persistence, body, expects_continue, route }))
 }
 
 fn length(value: &[u8]) -> Option<u64> {
-    // `parse` alone would take a sign.
+    // `parse` alone would accept a sign.
     let digits = str::from_utf8(value).ok().filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()))?;
     digits.parse().ok()
 }
@@ -106,7 +105,7 @@ fn has_token(value: &[u8], token: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn framing(fields: &str) -> Result<Framing, &'static str> {
+    fn framing(fields: &str) -> Result<RequestFraming, &'static str> {
         let head = format!("POST /x HTTP/1.1\r\n{fields}\r\n");
         match parse(head.as_bytes()) {
             Ok(Some(request)) => Ok(request.body),
@@ -116,15 +115,15 @@ mod tests {
     }
 
     #[test]
-    fn the_framing_of_a_body_is_read_as_rfc_9112_says() {
-        assert_eq!(Ok(Framing::Empty), framing(""));
-        assert_eq!(Ok(Framing::Length(5)), framing("Content-Length: 5\r\n"));
-        assert_eq!(Ok(Framing::Length(5)), framing("Content-Length: 5\r\ncontent-length: 5\r\n"));
-        assert_eq!(Ok(Framing::Chunked), framing("transfer-encoding: Chunked\r\n"));
+    fn the_framing_of_a_body_follows_rfc_9112() {
+        assert_eq!(Ok(RequestFraming::Empty), framing(""));
+        assert_eq!(Ok(RequestFraming::Length(5)), framing("Content-Length: 5\r\n"));
+        assert_eq!(Ok(RequestFraming::Length(5)), framing("Content-Length: 5\r\ncontent-length: 5\r\n"));
+        assert_eq!(Ok(RequestFraming::Chunked), framing("transfer-encoding: Chunked\r\n"));
     }
 
     #[test]
-    fn a_framing_that_could_be_read_in_two_ways_is_refused() {
+    fn ambiguous_framing_is_refused() {
         let twice = "the request gives its length twice, and not the same";
         let not_chunked = "the transfer-encoding is not just chunked";
         assert_eq!(Err("the content-length is not a number"), framing("Content-Length: +5\r\n"));
@@ -135,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_lasts_as_its_version_and_its_client_say() {
+    fn persistence_depends_on_the_version_and_the_client() {
         let cases = [
             ("1.1", "", Persistence::Implied),
             ("1.1", "Connection: close\r\n", Persistence::Close),

@@ -1,10 +1,10 @@
-//! A file with a line for each request, by which one can prove what a client did, and when.
+//! A file with a line for each request, which proves what a client did, and when.
 //!
-//! A line is `MICROSECONDS STATUS HOST TARGET`, with tabs between: the time when the whole head had come, since the server
-//! was started and by a clock that never goes back; the status of the answer, or `-` if there was none (a fault, or a
-//! client that has gone); the `Host` field; the target. It is written when the answer is, so lines are nearly but not
-//! quite in the order of their times. What is not on the disk yet is written when `/stats` is asked for and when the
-//! server stops. The file grows with the number of requests: it is for tests and rehearsals.
+//! A line is `MICROSECONDS STATUS HOST TARGET`, separated by tabs: the time when the headers were complete, since the start of
+//! the server and by a monotonic clock; the status of the response, or `-` without one (a fault, or a client that has
+//! disconnected); the `Host` header; the target. It is written with the response, so lines are nearly but not exactly in the
+//! order of their times. The buffer is written to the disk on a request for `/stats` and when the server stops. The file grows
+//! with the number of requests: it is for tests and rehearsals.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -22,9 +22,9 @@ pub(crate) struct RequestLog {
     file: Mutex<BufWriter<File>>,
 }
 
-/// A request that will be a line when this ends.
+/// The log entry of a request, which is written when it is dropped.
 #[derive(Debug)]
-pub(crate) struct Note {
+pub(crate) struct LogEntry {
     log: Arc<RequestLog>,
     micros: u128,
     host: Box<str>,
@@ -33,7 +33,7 @@ pub(crate) struct Note {
 }
 
 impl RequestLog {
-    /// In place of a file of that name.
+    /// Creates the file, and replaces one that exists.
     pub fn create(path: &Path) -> io::Result<Self> {
         let file = File::create(path).map_err(|error| {
             io::Error::new(error.kind(), format!("can't write the log {}: {error}", path.display()))
@@ -41,9 +41,9 @@ impl RequestLog {
         Ok(Self { started: Instant::now(), file: Mutex::new(BufWriter::with_capacity(BUFFER_BYTES, file)) })
     }
 
-    pub fn note(self: &Arc<Self>, received: &Received, arrived: Instant) -> Note {
+    pub fn entry(self: &Arc<Self>, received: &Received, arrived: Instant) -> LogEntry {
         let micros = arrived.saturating_duration_since(self.started).as_micros();
-        Note {
+        LogEntry {
             log: self.clone(),
             micros,
             host: received.host().into(),
@@ -52,7 +52,7 @@ impl RequestLog {
         }
     }
 
-    /// Writes what is still in memory.
+    /// Writes the buffer to the file.
     pub fn flush(&self) -> io::Result<()> {
         self.file().flush()
     }
@@ -62,13 +62,13 @@ impl RequestLog {
     }
 }
 
-impl Drop for Note {
+impl Drop for LogEntry {
     fn drop(&mut self) {
         let Self { micros, host, target, .. } = self;
-        // A value of a field may contain tabs.
+        // The value of a header may contain tabs.
         let host = host.replace('\t', " ");
         let status = self.status.map_or("-".to_owned(), |status| status.to_string());
-        // A full disk shows in the file: no request fails for it.
+        // If the disk is full, lines are missing from the file, but no request fails.
         let _ = writeln!(self.log.file(), "{micros}\t{status}\t{host}\t{target}");
     }
 }

@@ -7,65 +7,71 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use tokio::time::sleep;
 
-use crate::answer::{Answer, ReadyAnswer, TEXT_FIELDS, length_fields};
 use crate::faults::Fault;
 use crate::helpers::{self, Call};
 use crate::in_progress::InProgress;
 use crate::limits::api::tokens;
+use crate::plan::{PlannedBody, ResponseFraming, ResponsePlan};
 use crate::received::Received;
-use crate::reply::{Content, Framing, Reply};
-use crate::route::Route;
-use crate::rules::Rules;
+use crate::response::{EncodedResponse, Response, TEXT_FIELDS, length_fields};
+use crate::route::RequestRoute;
+use crate::rules::ServerRules;
 use crate::statistics::Limited;
-use crate::worker::Worker;
+use crate::worker::ServerWorker;
 
-/// Where the answer to a request goes: a connection of HTTP/1.1, or a stream of HTTP/2. The only error is that the client has
-/// gone, or gave the stream up.
-pub(crate) trait Respond {
+/// Sends the response to a request: over a connection of HTTP/1.1, or a stream of HTTP/2. The only error is that the client
+/// has closed the connection or reset the stream.
+pub(crate) trait Responder {
     fn in_progress(&mut self) -> &mut InProgress;
 
     fn is_head(&self) -> bool;
 
-    /// Returns the framing of a body for which `meant` was intended.
-    fn framing(&self, meant: Framing) -> Framing;
+    /// Returns the framing to use instead of `preferred`.
+    fn framing(&self, preferred: ResponseFraming) -> ResponseFraming;
 
-    /// Waits for something, unless the client goes away meanwhile.
-    async fn while_there<T>(&mut self, something: impl Future<Output = T>) -> io::Result<T>;
+    /// Waits for a future, unless the client disconnects.
+    async fn while_connected<T>(&mut self, something: impl Future<Output = T>) -> io::Result<T>;
 
-    async fn send_ready(&mut self, answer: &ReadyAnswer) -> io::Result<()>;
+    async fn send_encoded(&mut self, response: &EncodedResponse) -> io::Result<()>;
 
-    async fn send_answer(&mut self, answer: &Answer) -> io::Result<()>;
+    async fn send_response(&mut self, response: &Response) -> io::Result<()>;
 
-    /// Sends a head, which is all of the answer or is followed by a body.
-    async fn begin(&mut self, status: u16, fields: &str, framing: Framing, is_all: bool) -> io::Result<()>;
+    /// Sends the headers, which are followed by a body unless they are the complete response.
+    async fn send_headers(
+        &mut self,
+        status: u16,
+        fields: &str,
+        framing: ResponseFraming,
+        is_complete: bool,
+    ) -> io::Result<()>;
 
-    async fn send_piece(&mut self, piece: Bytes, framing: Framing, is_last: bool) -> io::Result<()>;
+    async fn send_chunk(&mut self, piece: Bytes, framing: ResponseFraming, is_last: bool) -> io::Result<()>;
 
-    /// Sends what tells the end of a body, unless the head was all.
-    async fn finish(&mut self, framing: Framing, is_all: bool) -> io::Result<After>;
+    /// Ends the body, if there is one.
+    async fn finish(&mut self, framing: ResponseFraming, is_complete: bool) -> io::Result<After>;
 }
 
 /// The state of a connection after a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum After {
-    /// The answer is sent; the connection lasts as the request's head said.
-    Answered,
-    /// Nothing more is to be done with it.
-    Ended,
+    /// The response is sent. Whether the connection stays open depends on the request.
+    Sent,
+    /// The connection is closed.
+    Closed,
 }
 
 /// The result of a request.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Answered {
+pub(crate) enum Handled {
     Sent(After),
-    /// It asks for this fault instead of an answer.
-    Asks(&'static Fault),
+    /// The request is for this fault, which the caller plays.
+    Fault(&'static Fault),
 }
 
-/// Counts a request, and takes from its head what its answer and the rules of the server need.
-pub(crate) fn begin(
-    worker: &Worker,
-    route: Route,
+/// Counts a request, and takes from it what its response and the rules of the server need.
+pub(crate) fn start_request(
+    worker: &ServerWorker,
+    route: RequestRoute,
     received: impl FnOnce() -> Received,
 ) -> (InProgress, Option<Box<Received>>) {
     let mut in_progress = InProgress::not_counted();
@@ -80,169 +86,171 @@ pub(crate) fn begin(
     let arrived = Instant::now();
     let received = Box::new(received());
     if let Some(log) = rules.and_then(|rules| rules.log.as_ref()) {
-        in_progress.held().note = Some(log.note(&received, arrived));
+        in_progress.guards().log = Some(log.entry(&received, arrived));
     }
     (in_progress, Some(received))
 }
 
-/// Returns whether the body of such a request is needed.
-pub(crate) fn keeps_body(worker: &Worker, route: Route) -> bool {
-    route.reads_request() || worker.rules().is_some_and(Rules::reads_bodies)
+/// Returns whether the body of a request is needed.
+pub(crate) fn keeps_body(worker: &ServerWorker, route: RequestRoute) -> bool {
+    route.reads_request() || worker.rules().is_some_and(ServerRules::reads_bodies)
 }
 
-/// Answers a request that was read whole.
-pub(crate) async fn answer(
-    to: &mut impl Respond,
-    worker: &Worker,
-    mut route: Route,
+/// Responds to a complete request.
+pub(crate) async fn respond(
+    to: &mut impl Responder,
+    worker: &ServerWorker,
+    mut route: RequestRoute,
     mut received: Received,
-) -> io::Result<Answered> {
+) -> io::Result<Handled> {
     if let Some(rules) = worker.rules().filter(|_| route.is_counted())
         && let Some(refusal) = admit(to, worker, rules, &received).await?
     {
         send(to, worker, &refusal).await?;
-        return Ok(Answered::Sent(After::Answered));
+        return Ok(Handled::Sent(After::Sent));
     }
     if let (true, Some(path)) = (route.is_robots(), worker.robots()) {
-        route = Route::of(path);
+        route = RequestRoute::of(path);
         received.target = path.to_owned();
     }
-    if let Route::Fault(index, fault) = route {
+    if let RequestRoute::Fault(index, fault) = route {
         worker.counters().fault(index);
-        return Ok(Answered::Asks(fault));
+        return Ok(Handled::Fault(fault));
     }
-    let reply = reply(worker, route, &received).unwrap_or_else(helpers::not_found);
-    send_reply(to, worker, reply).await.map(Answered::Sent)
+    let plan = plan(worker, route, &received).unwrap_or_else(helpers::not_found);
+    send_planned(to, worker, plan).await.map(Handled::Sent)
 }
 
-/// The reply of any route that is no fault. `None`: it is mistyped.
-fn reply(worker: &Worker, route: Route, received: &Received) -> Option<Reply> {
+/// Returns the response to a request that is not for a fault, or `None` if its path is mistyped.
+fn plan(worker: &ServerWorker, route: RequestRoute, received: &Received) -> Option<ResponsePlan> {
     match route {
-        Route::Default => Some(Reply { delay: worker.draw_delay(), content: Content::Default }),
-        Route::Helper(helper) => {
+        RequestRoute::Default => Some(ResponsePlan { delay: worker.draw_delay(), content: PlannedBody::Default }),
+        RequestRoute::Helper(helper) => {
             let argument = received.path_after(helper.name);
-            (helper.reply)(&Call { worker, received, argument: &argument })
+            (helper.plan)(&Call { worker, received, argument: &argument })
         }
-        Route::Fault(..) | Route::Unknown => None,
+        RequestRoute::Fault(..) | RequestRoute::Unknown => None,
     }
 }
 
+/// Checks that the server has a response for the path that replaces `/robots.txt`.
+///
 /// # Errors
-/// `InvalidInput`: the path whose answer `/robots.txt` is to get has none of its own.
-pub(crate) fn check_robots(worker: &Worker) -> io::Result<()> {
+/// `InvalidInput`: it has none.
+pub(crate) fn check_robots(worker: &ServerWorker) -> io::Result<()> {
     let Some(path) = worker.robots() else { return Ok(()) };
-    let (route, received) = (Route::of(path), Received { target: path.to_owned(), ..Received::default() });
-    let is_fault = matches!(route, Route::Fault(..));
-    if !route.is_robots() && (is_fault || reply(worker, route, &received).is_some()) {
+    let (route, received) = (RequestRoute::of(path), Received { target: path.to_owned(), ..Received::default() });
+    let is_fault = matches!(route, RequestRoute::Fault(..));
+    if !route.is_robots() && (is_fault || plan(worker, route, &received).is_some()) {
         return Ok(());
     }
     let mistake = format!("robots {path}: must be another path that the server answers, such as /status/503");
     Err(io::Error::new(io::ErrorKind::InvalidInput, mistake))
 }
 
-/// Has the rules let a request through, which may take time. Returns what it is answered instead.
+/// Waits until the rules admit a request, or returns the response that refuses it.
 async fn admit(
-    to: &mut impl Respond,
-    worker: &Worker,
-    rules: &Rules,
+    to: &mut impl Responder,
+    worker: &ServerWorker,
+    rules: &ServerRules,
     received: &Received,
-) -> io::Result<Option<Answer>> {
+) -> io::Result<Option<Response>> {
     if let Some(api) = &rules.api {
-        match api.ask(received, tokens(received), Instant::now()) {
+        match api.admit(received, tokens(received), Instant::now()) {
             Ok(slot) => {
                 if slot.is_repeated {
                     worker.counters().limited(Limited::RepeatedAfterAnswer);
                 }
-                to.in_progress().held().slot = Some(slot);
+                to.in_progress().guards().slot = Some(slot);
             }
             Err(refusal) => {
                 worker.counters().limited(refusal.cause);
-                return Ok(Some(refusal.answer()));
+                return Ok(Some(refusal.response()));
             }
         }
     }
     let Some(capacity) = &rules.capacity else { return Ok(None) };
-    let place = if rules.refuses {
-        let Some(place) = capacity.try_place() else {
+    let permit = if rules.refuses {
+        let Some(permit) = capacity.try_acquire() else {
             worker.counters().limited(Limited::Capacity);
-            return Ok(Some(Answer::new(503, "the server does as much at once as it can\n")));
+            return Ok(Some(Response::new(503, "the server does as much at once as it can\n")));
         };
-        place
+        permit
     } else {
-        to.while_there(capacity.wait_for_place()).await??
+        to.while_connected(capacity.acquire()).await??
     };
-    to.in_progress().held().place = Some(place);
+    to.in_progress().guards().capacity = Some(permit);
     Ok(None)
 }
 
-/// Sends an answer that is held whole in memory.
-pub(crate) async fn send(to: &mut impl Respond, worker: &Worker, answer: &Answer) -> io::Result<()> {
-    worker.begins(to.in_progress(), answer.status);
+/// Sends a response that is in memory as a whole.
+pub(crate) async fn send(to: &mut impl Responder, worker: &ServerWorker, response: &Response) -> io::Result<()> {
+    worker.record_response(to.in_progress(), response.status);
     to.in_progress().end();
-    to.send_answer(answer).await
+    to.send_response(response).await
 }
 
-/// Sends the default answer after the configured delay.
-pub(crate) async fn send_default(to: &mut impl Respond, worker: &Worker) -> io::Result<()> {
+/// Sends the default response after the configured delay.
+pub(crate) async fn send_default(to: &mut impl Responder, worker: &ServerWorker) -> io::Result<()> {
     let delay = worker.draw_delay();
     if !delay.is_zero() {
-        to.while_there(sleep(delay)).await?;
+        to.while_connected(sleep(delay)).await?;
     }
     send_default_now(to, worker).await
 }
 
-async fn send_default_now(to: &mut impl Respond, worker: &Worker) -> io::Result<()> {
-    let answer = worker.default_answer();
-    worker.begins(to.in_progress(), answer.status);
+async fn send_default_now(to: &mut impl Responder, worker: &ServerWorker) -> io::Result<()> {
+    let response = worker.default_response();
+    worker.record_response(to.in_progress(), response.status);
     to.in_progress().end();
-    to.send_ready(answer).await
+    to.send_encoded(response).await
 }
 
-async fn send_reply(to: &mut impl Respond, worker: &Worker, reply: Reply) -> io::Result<After> {
-    if !reply.delay.is_zero() {
-        to.while_there(sleep(reply.delay)).await?;
+async fn send_planned(to: &mut impl Responder, worker: &ServerWorker, plan: ResponsePlan) -> io::Result<After> {
+    if !plan.delay.is_zero() {
+        to.while_connected(sleep(plan.delay)).await?;
     }
-    match reply.content {
-        Content::Default => send_default_now(to, worker).await?,
-        Content::Whole(answer) => send(to, worker, &answer).await?,
-        Content::Text { bytes, framing } => {
+    match plan.content {
+        PlannedBody::Default => send_default_now(to, worker).await?,
+        PlannedBody::Whole(response) => send(to, worker, &response).await?,
+        PlannedBody::Text { bytes, framing } => {
             let framing = to.framing(framing);
-            let fields = if framing == Framing::Length { length_fields(bytes) } else { TEXT_FIELDS.to_owned() };
+            let fields = if framing == ResponseFraming::Length { length_fields(bytes) } else { TEXT_FIELDS.to_owned() };
             let head = (200, &*fields, framing);
             return send_pieces(to, worker, head, worker.content().pieces(bytes), Duration::ZERO).await;
         }
-        Content::Drip { answer, pieces, pause } => {
-            let head = (answer.status, &*answer.fields, Framing::Length);
-            return send_pieces(to, worker, head, answer.pieces(pieces), pause).await;
+        PlannedBody::Drip { response, pieces, pause } => {
+            let head = (response.status, &*response.fields, ResponseFraming::Length);
+            return send_pieces(to, worker, head, response.pieces(pieces), pause).await;
         }
     }
-    Ok(After::Answered)
+    Ok(After::Sent)
 }
 
 async fn send_pieces(
-    to: &mut impl Respond,
-    worker: &Worker,
-    (status, fields, framing): (u16, &str, Framing),
+    to: &mut impl Responder,
+    worker: &ServerWorker,
+    (status, fields, framing): (u16, &str, ResponseFraming),
     pieces: impl Iterator<Item = Bytes>,
     pause: Duration,
 ) -> io::Result<After> {
     let mut pieces = pieces.peekable();
-    let is_all = to.is_head() || framing == Framing::Length && pieces.peek().is_none();
-    worker.begins(to.in_progress(), status);
-    if is_all {
+    let is_complete = to.is_head() || framing == ResponseFraming::Length && pieces.peek().is_none();
+    worker.record_response(to.in_progress(), status);
+    if is_complete {
         to.in_progress().end();
     }
-    to.begin(status, fields, framing, is_all).await?;
-    while !is_all && let Some(piece) = pieces.next() {
+    to.send_headers(status, fields, framing, is_complete).await?;
+    while !is_complete && let Some(piece) = pieces.next() {
         let is_last = pieces.peek().is_none();
-        if is_last && framing == Framing::Length {
+        if is_last && framing == ResponseFraming::Length {
             to.in_progress().end();
         }
-        to.send_piece(piece, framing, is_last).await?;
+        to.send_chunk(piece, framing, is_last).await?;
         if !is_last && !pause.is_zero() {
-            to.while_there(sleep(pause)).await?;
+            to.while_connected(sleep(pause)).await?;
         }
     }
     to.in_progress().end();
-    to.finish(framing, is_all).await
+    to.finish(framing, is_complete).await
 }

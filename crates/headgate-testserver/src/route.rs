@@ -1,43 +1,43 @@
-//! What a path asks for.
+//! Routes requests by their path.
 
 use crate::faults::{Fault, table};
 use crate::helpers::{self, Helper};
 
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Route {
+pub(crate) enum RequestRoute {
     Default,
     Helper(&'static Helper),
-    /// The fault, and its place in [`table::all`].
+    /// A fault, with its index in [`table::all`].
     Fault(usize, &'static Fault),
-    /// Meant for a fault, but not one: a mistyped name must not look like a server in good health.
+    /// A mistyped name of a fault, which must not get a successful response.
     Unknown,
 }
 
-impl Route {
+impl RequestRoute {
     /// Returns whether the response depends on more of the request than its route.
     pub fn reads_request(self) -> bool {
-        matches!(self, Route::Helper(_))
+        matches!(self, RequestRoute::Helper(_))
     }
 
-    /// Returns whether its requests are counted: not those that inspect or change the server.
+    /// Returns whether its requests are counted: all except those that inspect or change the server.
     pub fn is_counted(self) -> bool {
-        !matches!(self, Route::Helper(Helper { name: "/stats" | "/capacity/", .. }))
+        !matches!(self, RequestRoute::Helper(Helper { name: "/stats" | "/capacity/", .. }))
     }
 
     pub fn is_robots(self) -> bool {
-        matches!(self, Route::Helper(Helper { name: "/robots.txt", .. }))
+        matches!(self, RequestRoute::Helper(Helper { name: "/robots.txt", .. }))
     }
 
-    /// `target` as in the request line: the query, and scheme and authority of an absolute one, don't matter.
+    /// Returns the route for the target of a request line. The query, scheme and authority are ignored.
     pub fn of(target: &str) -> Self {
         let path = path(target);
         if let Some(name) = path.strip_prefix("/fault/") {
-            return table::find(name).map_or(Route::Unknown, |(index, fault)| Route::Fault(index, fault));
+            return table::find(name).map_or(RequestRoute::Unknown, |(index, fault)| RequestRoute::Fault(index, fault));
         }
         if path == "/fault" {
-            return Route::Unknown;
+            return RequestRoute::Unknown;
         }
-        helpers::find(path).map_or(Route::Default, Route::Helper)
+        helpers::find(path).map_or(RequestRoute::Default, RequestRoute::Helper)
     }
 }
 
@@ -56,16 +56,16 @@ mod tests {
     use super::*;
 
     fn helper(target: &str) -> Option<&'static str> {
-        match Route::of(target) {
-            Route::Helper(helper) => Some(helper.name),
+        match RequestRoute::of(target) {
+            RequestRoute::Helper(helper) => Some(helper.name),
             _ => None,
         }
     }
 
     #[test]
-    fn ordinary_paths_get_the_default_answer() {
+    fn ordinary_paths_get_the_default_response() {
         for target in ["/1", "/hello", "/hello/world", "/statistics", "/bytes", "/1?/fault/refuse", "/stats/x"] {
-            assert!(matches!(Route::of(target), Route::Default), "{target}");
+            assert!(matches!(RequestRoute::of(target), RequestRoute::Default), "{target}");
         }
     }
 
@@ -84,7 +84,7 @@ mod tests {
     #[test]
     fn mistyped_faults_are_unknown() {
         for target in ["/fault", "/fault/", "/fault/no-such"] {
-            assert!(matches!(Route::of(target), Route::Unknown), "{target}");
+            assert!(matches!(RequestRoute::of(target), RequestRoute::Unknown), "{target}");
         }
     }
 }

@@ -4,26 +4,26 @@ use std::io;
 use std::sync::Arc;
 
 use crate::config::Config;
-use crate::limits::api::Api;
+use crate::limits::api::ApiLimits;
 use crate::limits::capacity::Capacity;
 use crate::request_log::RequestLog;
 
 #[derive(Debug)]
-pub(crate) struct Rules {
+pub(crate) struct ServerRules {
     pub capacity: Option<Arc<Capacity>>,
     /// Refuses requests beyond the capacity, rather than delaying them.
     pub refuses: bool,
-    pub api: Option<Arc<Api>>,
+    pub api: Option<Arc<ApiLimits>>,
     pub log: Option<Arc<RequestLog>>,
 }
 
-impl Rules {
-    /// `None`: there are none.
+impl ServerRules {
+    /// Returns `None` without any rules.
     pub fn of(config: &Config) -> io::Result<Option<Self>> {
         let rules = Self {
             capacity: config.capacity.map(|size| Arc::new(Capacity::new(size))),
             refuses: config.refuse,
-            api: config.api.clone().map(|api| Arc::new(Api::new(api))),
+            api: config.api.clone().map(|api| Arc::new(ApiLimits::new(api))),
             log: config.log.as_deref().map(RequestLog::create).transpose()?.map(Arc::new),
         };
         let is_any = rules.capacity.is_some() || rules.api.is_some() || rules.log.is_some();

@@ -1,4 +1,4 @@
-//! THE loop of a connection of HTTP/1.1: read a head, answer it, take the next.
+//! The only loop of an HTTP/1.1 connection: it reads a request, responds, and reads the next.
 
 use std::io;
 use std::rc::Rc;
@@ -6,55 +6,58 @@ use std::rc::Rc;
 use bytes::Buf;
 use tokio::net::TcpStream;
 
-use crate::answer::{Answer, Persistence};
 use crate::body::{self, BodyError};
-use crate::connection::{Connection, rare};
-use crate::exchange::Exchange;
+use crate::connection::{ServerConnection, boxed};
+use crate::exchange::Http1Exchange;
 use crate::faults::Scope;
 use crate::faults::play::play;
 use crate::http2;
 use crate::received::Received;
-use crate::request::{self, Framing, Rejection};
-use crate::respond::{After, Answered, answer, begin, keeps_body, send, send_default};
-use crate::route::Route;
+use crate::request::{self, Rejection, RequestFraming};
+use crate::respond::{After, Handled, keeps_body, respond, send, send_default, start_request};
+use crate::response::{Persistence, Response};
+use crate::route::RequestRoute;
 use crate::socket::Socket;
 use crate::tls;
-use crate::worker::Worker;
+use crate::worker::ServerWorker;
 
-/// What a client of HTTP/2 says first, as far as it looks like a request (RFC 9113 section 3.4).
-const PREFACE_HEAD: &[u8] = b"PRI * HTTP/2";
+/// The beginning of the HTTP/2 connection preface, which resembles a request line (RFC 9113 section 3.4).
+const HTTP_2_PREFACE: &[u8] = b"PRI * HTTP/2";
 const HTTP_2_ONLY: &str = "this fault is one of HTTP/2\n";
 
-/// Serves one connection to its end.
-pub(crate) async fn connection(stream: TcpStream, worker: &Rc<Worker>) {
+/// Serves one connection until it ends.
+pub(crate) async fn connection(stream: TcpStream, worker: &Rc<ServerWorker>) {
     let _open = worker.counters().open();
-    // If this fails the socket is dead, and its first use says so.
+    // If this fails, the socket is dead, and its first use fails, too.
     let _ = stream.set_nodelay(true);
     let socket = if let Some(tls) = worker.tls() {
-        // A client that asks for something that can't be had is told so by TLS.
-        let Ok(stream) = rare(tls.accept(stream)).await else { return };
+        // If the handshake fails, TLS has sent the client an alert.
+        let Ok(stream) = boxed(tls.accept(stream)).await else { return };
         if tls::is_http2(stream.get_ref().1.alpn_protocol()) {
-            let connection = Connection::new(Socket::Right(Box::new(stream)), worker.counters());
-            return rare(http2::serve(connection, worker)).await;
+            let connection = ServerConnection::new(Socket::Right(Box::new(stream)), worker.counters());
+            return boxed(http2::serve(connection, worker)).await;
         }
         Socket::Right(Box::new(stream))
     } else {
         Socket::Left(stream)
     };
-    let mut connection = Connection::new(socket, worker.counters());
-    // The only error is that the client has gone.
-    if let Ok(Served::SpeaksHttp2) = answer_all(&mut connection, worker).await {
-        rare(http2::serve(connection, worker)).await;
+    let mut connection = ServerConnection::new(socket, worker.counters());
+    // The only error is that the client has disconnected.
+    if let Ok(Served::SpeaksHttp2) = serve_requests(&mut connection, worker).await {
+        boxed(http2::serve(connection, worker)).await;
     }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Served {
-    ToItsEnd,
+    UntilClosed,
     SpeaksHttp2,
 }
 
-async fn answer_all<'worker>(connection: &mut Connection<'worker>, worker: &'worker Worker) -> io::Result<Served> {
+async fn serve_requests<'worker>(
+    connection: &mut ServerConnection<'worker>,
+    worker: &'worker ServerWorker,
+) -> io::Result<Served> {
     loop {
         let request = match request::parse(&connection.buffer) {
             Ok(Some(request)) => request,
@@ -62,70 +65,71 @@ async fn answer_all<'worker>(connection: &mut Connection<'worker>, worker: &'wor
                 connection.fill().await?;
                 continue;
             }
-            Err(_) if worker.http2().is_some() && connection.buffer.starts_with(PREFACE_HEAD) => {
+            Err(_) if worker.http2().is_some() && connection.buffer.starts_with(HTTP_2_PREFACE) => {
                 return Ok(Served::SpeaksHttp2);
             }
             Err(rejection) => {
-                rare(reject(connection, worker, rejection)).await?;
-                return Ok(Served::ToItsEnd);
+                boxed(reject(connection, worker, rejection)).await?;
+                return Ok(Served::UntilClosed);
             }
         };
         let is_secure = connection.is_secure();
         let head = &connection.buffer[..request.head_bytes];
-        let (in_progress, received) = begin(worker, request.route, || Received::of(head, is_secure));
+        let (in_progress, received) = start_request(worker, request.route, || Received::of(head, is_secure));
         connection.buffer.advance(request.head_bytes);
-        let mut exchange = Exchange { connection: &mut *connection, request: &request, in_progress };
-        let after = if let (Route::Default, Framing::Empty, None) = (request.route, request.body, &received) {
-            send_default(&mut exchange, worker).await?;
-            After::Answered
-        } else {
-            rare(answer_unusual(exchange, worker, received)).await?
-        };
+        let mut exchange = Http1Exchange { connection: &mut *connection, request: &request, in_progress };
+        let after =
+            if let (RequestRoute::Default, RequestFraming::Empty, None) = (request.route, request.body, &received) {
+                send_default(&mut exchange, worker).await?;
+                After::Sent
+            } else {
+                boxed(respond_unusual(exchange, worker, received)).await?
+            };
         match after {
-            After::Ended => return Ok(Served::ToItsEnd),
-            After::Answered if request.persistence == Persistence::Close => {
-                rare(connection.close()).await?;
-                return Ok(Served::ToItsEnd);
+            After::Closed => return Ok(Served::UntilClosed),
+            After::Sent if request.persistence == Persistence::Close => {
+                boxed(connection.close()).await?;
+                return Ok(Served::UntilClosed);
             }
-            After::Answered => {}
+            After::Sent => {}
         }
     }
 }
 
-/// Everything but the default answer to a request without a body, of a server without rules.
-async fn answer_unusual(
-    mut exchange: Exchange<'_, '_>,
-    worker: &Worker,
+/// Responds to all requests except those without a body that get the default response from a server without rules.
+async fn respond_unusual(
+    mut exchange: Http1Exchange<'_, '_>,
+    worker: &ServerWorker,
     received: Option<Box<Received>>,
 ) -> io::Result<After> {
     let route = exchange.request.route;
     let mut received = received.map(|received| *received).unwrap_or_default();
     received.body = match body::read(exchange.connection, exchange.request, keeps_body(worker, route)).await {
         Ok(body) => body,
-        Err(BodyError::Gone(error)) => return Err(error),
+        Err(BodyError::Disconnected(error)) => return Err(error),
         Err(BodyError::Rejected(rejection)) => {
-            exchange.in_progress.answers(rejection.status);
+            exchange.in_progress.record_response(rejection.status);
             exchange.in_progress.end();
             reject(exchange.connection, worker, rejection).await?;
-            return Ok(After::Ended);
+            return Ok(After::Closed);
         }
     };
-    match answer(&mut exchange, worker, route, received).await? {
-        Answered::Sent(after) => Ok(after),
-        Answered::Asks(fault) if fault.scope() == Scope::Bytes => {
+    match respond(&mut exchange, worker, route, received).await? {
+        Handled::Sent(after) => Ok(after),
+        Handled::Fault(fault) if fault.scope() == Scope::Bytes => {
             play(exchange.connection, &mut exchange.in_progress, fault, 0).await
         }
-        Answered::Asks(_) => {
-            send(&mut exchange, worker, &Answer::new(501, HTTP_2_ONLY)).await?;
-            Ok(After::Answered)
+        Handled::Fault(_) => {
+            send(&mut exchange, worker, &Response::new(501, HTTP_2_ONLY)).await?;
+            Ok(After::Sent)
         }
     }
 }
 
-/// Says what is wrong with a request, and ends the connection.
-async fn reject(connection: &mut Connection<'_>, worker: &Worker, rejection: Rejection) -> io::Result<()> {
-    let answer = Answer::new(rejection.status, format!("{}\n", rejection.reason));
-    worker.counters().response(answer.status);
-    connection.send(answer.head(Persistence::Close).chain(&answer.body[..])).await?;
+/// Responds to an invalid request, and closes the connection.
+async fn reject(connection: &mut ServerConnection<'_>, worker: &ServerWorker, rejection: Rejection) -> io::Result<()> {
+    let response = Response::new(rejection.status, format!("{}\n", rejection.reason));
+    worker.counters().response(response.status);
+    connection.send(response.head(Persistence::Close).chain(&response.body[..])).await?;
     connection.close().await
 }

@@ -1,9 +1,8 @@
-//! The server's statistics. Counted by each worker in its own memory, added up on request.
+//! The server's statistics. Each worker counts in its own memory; the counts are added up on request.
 //!
-//! Only the requests in progress are counted in one place, because their maximum over all workers must be exact: it
-//! proves a client's bound. A request is in progress from when its head was read until just before the last piece of
-//! its answer is written. So whatever the client counts as in flight contains what the server counts as in progress,
-//! and a client that keeps its bound can never be seen above it.
+//! Only the requests in progress have one counter for all workers, because their maximum must be exact: it proves a client's
+//! bound. A request is in progress from when its headers were read until just before the last piece of its response is
+//! written. So every request in progress is in flight for the client, and a client that keeps its bound never exceeds it here.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -19,21 +18,21 @@ pub struct Statistics {
     pub connections_accepted: u64,
     pub connections_open: u64,
     pub requests: u64,
-    /// From a request's head until just before the end of its answer.
+    /// Requests from their headers until just before the end of their response.
     pub requests_in_progress: u64,
-    /// The most there ever were at once.
+    /// The maximum of requests in progress.
     pub max_requests_in_progress: u64,
-    /// Answers begun, by status. Faults are not among them: not all of them have one.
+    /// Responses that were started, by status, without faults: not all of these have a status.
     pub responses: BTreeMap<u16, u64>,
-    /// Requests, by name of the fault; only those that were asked for.
+    /// Requests for faults, by name; only those above 0.
     pub faults: BTreeMap<&'static str, u64>,
-    /// What limits did, by name; only what happened.
+    /// The effects of limits, by name; only those above 0.
     pub limits: BTreeMap<&'static str, u64>,
     pub bytes_read: u64,
     pub bytes_written: u64,
 }
 
-/// What limits can do, as it is counted.
+/// The effect of a limit on a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Limited {
     Capacity,
@@ -41,7 +40,7 @@ pub(crate) enum Limited {
     ApiConcurrency,
     ApiTokens,
     FailedFirst,
-    /// Not refused: a key was asked again after its answer.
+    /// Not refused: a request with the same key has already got its response.
     RepeatedAfterAnswer,
 }
 
@@ -75,7 +74,7 @@ pub(crate) struct Counters {
     max_in_progress: AtomicU64,
 }
 
-/// The counters of one worker, apart from the others' in memory so that cores don't wait for each other.
+/// The counters of one worker, in cache lines of their own so that cores don't wait for each other.
 #[derive(Debug)]
 #[repr(align(128))]
 pub(crate) struct WorkerCounters {
@@ -106,7 +105,7 @@ impl Counters {
         &self.workers[index]
     }
 
-    pub fn begin_request(&self) {
+    pub fn start_request(&self) {
         let now = self.in_progress.fetch_add(1, Relaxed) + 1;
         if now > self.max_in_progress.load(Relaxed) {
             self.max_in_progress.fetch_max(now, Relaxed);
@@ -160,11 +159,11 @@ impl WorkerCounters {
         }
     }
 
-    /// A connection is open for as long as what is returned lives.
-    pub fn open(&self) -> OpenConnection<'_> {
+    /// Counts a connection, which is open until the returned value is dropped.
+    pub fn open(&self) -> ConnectionGuard<'_> {
         self.accepted.fetch_add(1, Relaxed);
         self.open.fetch_add(1, Relaxed);
-        OpenConnection { open: &self.open }
+        ConnectionGuard { open: &self.open }
     }
 
     pub fn request(&self) {
@@ -194,13 +193,13 @@ impl WorkerCounters {
     }
 }
 
-/// See [`WorkerCounters::open`].
+/// A connection that is counted as open.
 #[derive(Debug)]
-pub(crate) struct OpenConnection<'a> {
+pub(crate) struct ConnectionGuard<'a> {
     open: &'a AtomicU64,
 }
 
-impl Drop for OpenConnection<'_> {
+impl Drop for ConnectionGuard<'_> {
     fn drop(&mut self) {
         self.open.fetch_sub(1, Relaxed);
     }

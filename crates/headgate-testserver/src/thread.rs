@@ -1,5 +1,5 @@
 //! One thread of the server: its listener, its event loop, its connections. Stopping drops the loop, and with it every
-//! connection, whatever it is in the middle of: that is what ends the faults that hang.
+//! connection, which also ends the faults that hang.
 
 use std::io;
 use std::rc::Rc;
@@ -11,15 +11,15 @@ use tokio::runtime::{Builder, LocalOptions};
 use tokio::sync::watch;
 
 use crate::serve;
-use crate::worker::Worker;
+use crate::worker::ServerWorker;
 
-/// How long to leave the listener alone when the system has no socket left for it.
+/// The pause after a failed accept, when the process has no file descriptor left.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// The thread's life. Reports once on `ready`, when connections are accepted or can't be.
+/// Runs the thread. Reports once on `ready`, when connections are accepted or the start has failed.
 pub(crate) fn run(
     listener: std::net::TcpListener,
-    worker: Worker,
+    worker: ServerWorker,
     stopped: watch::Receiver<()>,
     ready: mpsc::Sender<io::Result<()>>,
 ) {
@@ -28,36 +28,36 @@ pub(crate) fn run(
         let _context = runtime.handle().enter();
         TcpListener::from_std(listener).map(|listener| (runtime, listener))
     });
-    // The report is lost if another thread failed before; then `stopped` comes at once.
+    // Sending fails if another thread has failed before; then `stopped` resolves at once.
     match started {
         Err(error) => {
             let _ = ready.send(Err(error));
         }
         Ok((runtime, listener)) => {
             let _ = ready.send(Ok(()));
-            // `Server::start` goes on when all threads have let go of it.
+            // `Server::start` waits until all threads have dropped it.
             drop(ready);
             runtime.block_on(accept_until(stopped, &listener, Rc::new(worker)));
         }
     }
 }
 
-async fn accept_until(mut stopped: watch::Receiver<()>, listener: &TcpListener, worker: Rc<Worker>) {
+async fn accept_until(mut stopped: watch::Receiver<()>, listener: &TcpListener, worker: Rc<ServerWorker>) {
     tokio::select! {
         _ = stopped.changed() => {}
         never = accept(listener, worker) => never,
     }
 }
 
-async fn accept(listener: &TcpListener, worker: Rc<Worker>) -> ! {
+async fn accept(listener: &TcpListener, worker: Rc<ServerWorker>) -> ! {
     loop {
         match listener.accept().await {
             Ok((stream, _)) => {
                 let worker = worker.clone();
                 tokio::task::spawn_local(async move { serve::connection(stream, &worker).await });
             }
-            // The peer gave up while it waited in the backlog, or there is no file descriptor left: the second would
-            // fail again at once, and again.
+            // The client has disconnected in the backlog, or no file descriptor is left. In the latter case, a second call
+            // would fail again at once.
             Err(_) => tokio::time::sleep(ACCEPT_PAUSE).await,
         }
     }

@@ -1,4 +1,4 @@
-//! TLS: with a certificate from files, or with one that is made now and can be trusted only by clients that have it.
+//! TLS with a certificate from files, or with a new self-signed one.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -16,11 +16,11 @@ use crate::config::Tls;
 const HTTP_2: &[u8] = b"h2";
 const HTTP_11: &[u8] = b"http/1.1";
 
-/// What begins a connection with TLS; a client may agree on HTTP/2 if the server speaks it.
+/// Returns the TLS configuration; with `http2`, clients may negotiate HTTP/2.
 pub(crate) fn config(tls: &Tls, http2: bool) -> io::Result<Arc<ServerConfig>> {
     let (certificates, key) = match tls {
         Tls::Files { certificate, key } => from_files(certificate, key)?,
-        Tls::Made { certificate } => made(certificate)?,
+        Tls::Made { certificate } => create(certificate)?,
     };
     let mut config = ServerConfig::builder_with_provider(Arc::new(default_provider()))
         .with_safe_default_protocol_versions()
@@ -30,25 +30,25 @@ pub(crate) fn config(tls: &Tls, http2: bool) -> io::Result<Arc<ServerConfig>> {
     Ok(Arc::new(config))
 }
 
-/// Returns whether the client agreed on HTTP/2.
+/// Returns whether the client has negotiated HTTP/2.
 pub(crate) fn is_http2(protocol: Option<&[u8]>) -> bool {
     protocol == Some(HTTP_2)
 }
 
-type Identity = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
+type CertifiedKey = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
 
-fn from_files(certificate: &Path, key: &Path) -> io::Result<Identity> {
-    let trouble = |file: &Path, error: rustls_pki_types::pem::Error| {
+fn from_files(certificate: &Path, key: &Path) -> io::Result<CertifiedKey> {
+    let read_error = |file: &Path, error: rustls_pki_types::pem::Error| {
         io::Error::new(io::ErrorKind::InvalidInput, format!("can't read {}: {error}", file.display()))
     };
     let certificates = CertificateDer::pem_file_iter(certificate)
         .and_then(Iterator::collect::<Result<Vec<_>, _>>)
-        .map_err(|error| trouble(certificate, error))?;
-    Ok((certificates, PrivateKeyDer::from_pem_file(key).map_err(|error| trouble(key, error))?))
+        .map_err(|error| read_error(certificate, error))?;
+    Ok((certificates, PrivateKeyDer::from_pem_file(key).map_err(|error| read_error(key, error))?))
 }
 
-/// Writes the certificate to `file`, to be trusted by clients on this machine.
-fn made(file: &Path) -> io::Result<Identity> {
+/// Creates a self-signed certificate, and writes it to `file` for clients on this machine.
+fn create(file: &Path) -> io::Result<CertifiedKey> {
     let mut params = CertificateParams::new(["localhost".to_owned()]).map_err(io::Error::other)?;
     let loopback =
         [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V4(Ipv4Addr::new(127, 0, 0, 2)), Ipv6Addr::LOCALHOST.into()];

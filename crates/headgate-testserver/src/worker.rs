@@ -1,4 +1,4 @@
-//! What the connections of one thread share.
+//! The state that the connections of one thread share.
 
 use std::cell::RefCell;
 use std::io;
@@ -8,53 +8,53 @@ use std::time::Duration;
 use rustls::ServerConfig;
 use tokio_rustls::TlsAcceptor;
 
-use crate::answer::{Answer, ReadyAnswer};
 use crate::config::{Config, DEFAULT_BODY, Delay};
-use crate::content::Content;
+use crate::content::SeededText;
 use crate::in_progress::InProgress;
-use crate::rules::Rules;
+use crate::response::{EncodedResponse, Response};
+use crate::rules::ServerRules;
 use crate::statistics::{Counters, WorkerCounters};
 use crate::tls;
 
-/// What all workers answer with; cloned, the bodies are the same memory.
+/// The configuration in the form that workers need. Clones share the bodies.
 #[derive(Debug, Clone)]
-pub(crate) struct Prepared {
-    default_answer: Arc<ReadyAnswer>,
-    content: Arc<Content>,
+pub(crate) struct PreparedConfig {
+    default_response: Arc<EncodedResponse>,
+    content: Arc<SeededText>,
     delay: Delay,
     seed: u64,
-    rules: Option<Arc<Rules>>,
+    rules: Option<Arc<ServerRules>>,
     tls: Option<Arc<ServerConfig>>,
     http2: Option<u32>,
     robots: Option<Arc<str>>,
 }
 
-/// What a worker's connections share.
+/// The state that a worker's connections share.
 #[derive(Debug)]
-pub(crate) struct Worker {
-    prepared: Prepared,
+pub(crate) struct ServerWorker {
+    prepared: PreparedConfig,
     counters: Arc<Counters>,
     index: usize,
     random: RefCell<fastrand::Rng>,
 }
 
-impl Worker {
-    pub fn prepare(config: &Config) -> io::Result<Prepared> {
-        let content = Content::new(config.seed);
+impl ServerWorker {
+    pub fn prepare(config: &Config) -> io::Result<PreparedConfig> {
+        let content = SeededText::new(config.seed);
         let body = config.body_bytes.map_or_else(|| DEFAULT_BODY.into(), |bytes| content.bytes(bytes));
-        Ok(Prepared {
-            default_answer: Arc::new(ReadyAnswer::new(&Answer::new(config.status, body))),
+        Ok(PreparedConfig {
+            default_response: Arc::new(EncodedResponse::new(&Response::new(config.status, body))),
             content: Arc::new(content),
             delay: config.delay(),
             seed: config.seed,
-            rules: Rules::of(config)?.map(Arc::new),
+            rules: ServerRules::of(config)?.map(Arc::new),
             tls: config.tls.as_ref().map(|tls| tls::config(tls, config.http2)).transpose()?,
             http2: config.http2.then_some(config.http2_streams),
             robots: config.robots.as_deref().map(Arc::from),
         })
     }
 
-    pub fn new(prepared: Prepared, counters: Arc<Counters>, index: usize) -> Self {
+    pub fn new(prepared: PreparedConfig, counters: Arc<Counters>, index: usize) -> Self {
         // Workers draw different delays of one seed.
         let mut seeds = fastrand::Rng::with_seed(prepared.seed);
         let seed = std::iter::repeat_with(|| seeds.u64(..)).nth(index).unwrap_or_default();
@@ -69,15 +69,15 @@ impl Worker {
         &self.counters
     }
 
-    pub fn default_answer(&self) -> &ReadyAnswer {
-        &self.prepared.default_answer
+    pub fn default_response(&self) -> &EncodedResponse {
+        &self.prepared.default_response
     }
 
-    pub fn rules(&self) -> Option<&Rules> {
+    pub fn rules(&self) -> Option<&ServerRules> {
         self.prepared.rules.as_deref()
     }
 
-    pub fn content(&self) -> &Content {
+    pub fn content(&self) -> &SeededText {
         &self.prepared.content
     }
 
@@ -85,22 +85,22 @@ impl Worker {
         self.prepared.tls.clone().map(TlsAcceptor::from)
     }
 
-    /// Streams at once on a connection of HTTP/2; `None`: it isn't spoken.
+    /// Returns the bound of concurrent streams of an HTTP/2 connection, or `None` without HTTP/2.
     pub fn http2(&self) -> Option<u32> {
         self.prepared.http2
     }
 
-    /// The path whose answer `/robots.txt` gets, if it is another one.
+    /// Returns the path whose response replaces that of `/robots.txt`.
     pub fn robots(&self) -> Option<&str> {
         self.prepared.robots.as_deref()
     }
 
-    /// An answer with this status begins.
-    pub fn begins(&self, in_progress: &mut InProgress, status: u16) {
+    /// Records that a response with this status starts.
+    pub fn record_response(&self, in_progress: &mut InProgress, status: u16) {
         if in_progress.is_counted() {
             self.counters().response(status);
         }
-        in_progress.answers(status);
+        in_progress.record_response(status);
     }
 
     pub fn draw_delay(&self) -> Duration {

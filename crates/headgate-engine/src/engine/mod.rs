@@ -36,7 +36,7 @@ use self::shared::Shared;
 use self::shared_scheduler::SharedScheduler;
 use self::worker::{Begin, Common, Order, RunNumber};
 use self::worker_index::WorkerIndex;
-use crate::http::decode::pool::Pool;
+use crate::http::decode::pool::ThreadPool;
 use crate::http::defaults::Defaults;
 use crate::http::dial::connect::Connector;
 use crate::http::dial::resolve::Resolver;
@@ -78,7 +78,7 @@ struct Inner {
     threads: async_channel::Receiver<Infallible>,
     runs: AtomicU64,
     /// Threads that save bodies.
-    savers: Arc<Pool>,
+    savers: Arc<ThreadPool>,
 }
 
 /// What a run asks the workers to do.
@@ -164,12 +164,12 @@ impl Engine {
         let files = Arc::new(FilesInUse::new(machine::raise_open_files()?, workers_count));
         let (alive, threads) = async_channel::bounded(1);
         let common = Common {
-            decoders: Arc::new(Pool::new("decode", machine::cores(), alive.clone())),
+            decoders: Arc::new(ThreadPool::new("decode", machine::cores(), alive.clone())),
             connector: Arc::new(Connector { resolver: Resolver::new(options.dns) }),
             hosts: Arc::new(Mutex::new(HostTable::new(MAX_HOSTS))),
             recalls: Arc::new(Recalls::new(workers_count)),
         };
-        let savers = Pool::new("save", machine::savers(), alive.clone());
+        let savers = ThreadPool::new("save", machine::savers(), alive.clone());
         let mut workers = Vec::new();
         for index in 0..workers_count {
             let worker = WorkerIndex { index, count: workers_count };
@@ -226,7 +226,7 @@ impl Engine {
     }
 
     /// Threads that save the bodies of runs.
-    pub fn savers(&self) -> Arc<Pool> {
+    pub fn savers(&self) -> Arc<ThreadPool> {
         self.inner.savers.clone()
     }
 

@@ -17,7 +17,7 @@ use crate::engine::share::Share;
 use crate::engine::shared::Shared;
 use crate::engine::worker_index::WorkerIndex;
 use crate::http::client::Client;
-use crate::http::decode::pool::Pool;
+use crate::http::decode::pool::ThreadPool;
 use crate::http::defaults::Defaults;
 use crate::http::dial::connect::Connector;
 use crate::http::dial::transport::Transports;
@@ -65,7 +65,7 @@ pub(super) struct Begin {
 pub(super) struct Common {
     pub(super) connector: Arc<Connector>,
     pub(super) hosts: Arc<Mutex<HostTable>>,
-    pub(super) decoders: Arc<Pool>,
+    pub(super) decoders: Arc<ThreadPool>,
     pub(super) recalls: Arc<Recalls>,
 }
 

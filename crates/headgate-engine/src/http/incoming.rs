@@ -10,11 +10,11 @@ use std::task::{Context, Poll};
 use std::time::Instant;
 
 use crate::http::deadline::{Deadline, OwnWait};
-use crate::http::decode::{ContentEncodings, Undo, Undone};
+use crate::http::decode::{ContentEncodings, DecodeOptions, DecodeResult};
 use crate::http::exchange_context::ExchangeContext;
 use crate::http::reply::{PARTIAL_CONTENT, Reply, ResponseLimits};
 use crate::http::response_timeouts::ExchangePhase;
-use crate::http::save::saving::{PIECE_BYTES, Saving};
+use crate::http::save::saving::{CHUNK_BYTES, Saving};
 use crate::model::body_stream::BodyChunk;
 use crate::model::error::{ErrorKind, Failure};
 use crate::model::memory::Reservation;
@@ -168,10 +168,10 @@ impl IncomingBody {
     /// Passes the bytes to a thread that saves them, if the body is saved and they are enough for a write.
     async fn save(&mut self, deadline: &mut Deadline) -> Result<(), Failure> {
         if let Some(saving) = &mut self.saving
-            && self.bytes.len() >= PIECE_BYTES
+            && self.bytes.len() >= CHUNK_BYTES
         {
             self.taken += self.bytes.len() as u64;
-            Box::pin(saving.hand_over(&mut self.bytes, deadline)).await;
+            Box::pin(saving.write(&mut self.bytes, deadline)).await;
             if saving.has_failed() {
                 return Err(Failure::new(ErrorKind::Closed, "the body can't be written"));
             }
@@ -197,10 +197,10 @@ impl IncomingBody {
         let limits = context.limits;
         let Self { bytes, reservation, saving, is_cut, .. } = self;
         let mut body = Body { bytes, reservation };
-        let undo = Undo { max_bytes: limits.max_body_bytes, truncates: limits.truncate_body, is_cut };
+        let options = DecodeOptions { max_bytes: limits.max_body_bytes, truncates: limits.truncate_body, is_cut };
         if let Some(saving) = saving {
             return match failure {
-                None => Box::pin(saving.end(body, undo, reply, limits, deadline)).await,
+                None => Box::pin(saving.finish(body, options, reply, limits, deadline)).await,
                 Some(failure) => Box::pin(saving.abandon(failure, reply, deadline)).await,
             };
         }
@@ -216,9 +216,13 @@ impl IncomingBody {
                 reply.body_encoding = encodings.names();
             } else {
                 // Boxed: most bodies have no content encoding.
-                let decoded = Box::pin(context.scratch.decoder.decode(encodings, body, undo, deadline)).await;
-                Undone { body, left: reply.body_encoding, truncated: reply.truncated, failure: reply.failure } =
-                    decoded;
+                let decoded = Box::pin(context.scratch.decoder.decode(encodings, body, options, deadline)).await;
+                DecodeResult {
+                    body,
+                    remaining: reply.body_encoding,
+                    truncated: reply.truncated,
+                    failure: reply.failure,
+                } = decoded;
             }
         }
         body.reservation.settle();

@@ -67,7 +67,7 @@ pub struct Reply {
     /// The length of the body as received, before decoding.
     pub body_bytes: u64,
     /// The file that holds the body instead of `body`.
-    pub saved: Option<claim::Outcome>,
+    pub saved: Option<claim::SaveResult>,
     /// Why the response is incomplete.
     pub failure: Option<Failure>,
     /// The connection can take another request.

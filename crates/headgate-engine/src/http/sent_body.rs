@@ -76,7 +76,7 @@ impl SentBody {
     pub fn of_row(body: RowBody, coding: Option<BodyCoding>, media_type: Option<&str>) -> Result<Self, Reason> {
         let body = match body {
             RowBody::Bytes(bytes) => Self::new(bytes, coding),
-            RowBody::Pieces(pieces) => match upload::joined(&pieces) {
+            RowBody::Pieces(pieces) => match upload::join(&pieces) {
                 Some(bytes) => Self::new(bytes, coding),
                 None if coding.is_some() => return Err("a body with files can't be compressed".into()),
                 None => Self { files: Some(pieces), ..Self::default() },

@@ -14,7 +14,7 @@ use super::results::{opened, unplaced};
 use super::shards::is_archive;
 use super::storage::{Storage, remove_if_there};
 use crate::files::{Directory, Refused, SHARED};
-use crate::http::save::places::SavePlaces;
+use crate::http::save::paths::SavePaths;
 use crate::model::error::{JobError, cause};
 use crate::model::file_name::{OWN_DIRECTORY, is_of_jobs, is_of_results};
 use crate::model::options::SaveFormat;
@@ -29,13 +29,13 @@ pub(crate) fn save_places_of(
     root: &Path,
     format: SaveFormat,
     storage: Arc<dyn Storage>,
-) -> Result<SavePlaces, JobError> {
-    Ok(save_places(&opened(root)?, format).on(storage))
+) -> Result<SavePaths, JobError> {
+    Ok(save_places(&opened(root)?, format).with_storage(storage))
 }
 
-pub(super) fn save_places(directory: &Directory, format: SaveFormat) -> SavePlaces {
+pub(super) fn save_places(directory: &Directory, format: SaveFormat) -> SavePaths {
     let own = directory.path().join(OWN_DIRECTORY);
-    SavePlaces::new(directory.clone(), own.join("tmp"), own.join("names")).in_archives(format == SaveFormat::Tar)
+    SavePaths::new(directory.clone(), own.join("tmp"), own.join("names")).in_archives(format == SaveFormat::Tar)
 }
 
 /// Checks a path that was read from a part: it leads to a saved body, and to none of the job's own files.
@@ -101,18 +101,18 @@ pub(super) fn place_saved(
     Ok(())
 }
 
-fn place(places: &SavePlaces, path: &str, storage: &dyn Storage) -> io::Result<()> {
+fn place(places: &SavePaths, path: &str, storage: &dyn Storage) -> io::Result<()> {
     mark(places, path, storage)?;
-    move_to(places, &places.claimed(path), &places.placed(path), storage)
+    move_to(places, &places.claimed(path), &places.destination(path), storage)
 }
 
 /// As [`place`], of a body in an archive, which is moved when the first of its members is met.
-fn place_archived(places: &SavePlaces, path: &str, archive: &mut String, storage: &dyn Storage) -> io::Result<()> {
+fn place_archived(places: &SavePaths, path: &str, archive: &mut String, storage: &dyn Storage) -> io::Result<()> {
     let Some((name, member)) = path.split_once('/').filter(|(name, _)| is_archive(name)) else {
         return Err(io::Error::new(io::ErrorKind::InvalidData, "it names no archive"));
     };
     if archive != name {
-        move_to(places, &places.written(name), &places.placed(name), storage)?;
+        move_to(places, &places.written(name), &places.destination(name), storage)?;
         name.clone_into(archive);
     }
     mark(places, member, storage)?;
@@ -120,7 +120,7 @@ fn place_archived(places: &SavePlaces, path: &str, archive: &mut String, storage
 }
 
 /// Before the claim of the name goes, so that one of them always stands.
-fn mark(places: &SavePlaces, path: &str, storage: &dyn Storage) -> io::Result<()> {
+fn mark(places: &SavePaths, path: &str, storage: &dyn Storage) -> io::Result<()> {
     let directory = places.directory();
     match places.mark(path) {
         Some(mark) if !directory.exists(&mark)? => {
@@ -130,7 +130,7 @@ fn mark(places: &SavePlaces, path: &str, storage: &dyn Storage) -> io::Result<()
     }
 }
 
-fn move_to(places: &SavePlaces, from: &Path, to: &Path, storage: &dyn Storage) -> io::Result<()> {
+fn move_to(places: &SavePaths, from: &Path, to: &Path, storage: &dyn Storage) -> io::Result<()> {
     let directory = places.directory();
     match within_directories(directory, to, || storage.rename(directory, from, to)) {
         // It was moved before.

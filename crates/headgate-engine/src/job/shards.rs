@@ -15,7 +15,7 @@ use tar::{Builder, EntryType, Header};
 
 use super::storage::Storage;
 use crate::files::{Directory, SHARED};
-use crate::http::save::places::{SavePlaces, key_of};
+use crate::http::save::paths::{SavePaths, row_key};
 use crate::model::error::{JobError, cause};
 use crate::parts::ndjson::encode::LineEncoder;
 
@@ -26,7 +26,7 @@ const DIGITS: usize = 5;
 const FILE_MODE: u32 = 0o644;
 
 pub(super) struct Shards {
-    places: SavePlaces,
+    places: SavePaths,
     storage: Arc<dyn Storage>,
     max_bytes: u64,
     next_number: u64,
@@ -47,7 +47,7 @@ struct Shard {
 
 impl Shards {
     /// Of so many bytes each, or one row more; twice that at the most before the next row. No number below `next_number` is given.
-    pub(super) fn new(places: SavePlaces, storage: Arc<dyn Storage>, max_bytes: u64, next_number: u64) -> Self {
+    pub(super) fn new(places: SavePaths, storage: Arc<dyn Storage>, max_bytes: u64, next_number: u64) -> Self {
         let (open, describing) = (None, None);
         Self { places, storage, max_bytes, next_number, has_looked: false, open, describing }
     }
@@ -114,7 +114,7 @@ impl Shards {
         let shard = self.open()?;
         let mut append = || -> io::Result<()> {
             shard.members.append_data(&mut header(bytes), member, &body)?;
-            let described = format!("{}.json", key_of(member));
+            let described = format!("{}.json", row_key(member));
             shard.members.append_data(&mut header(json.len() as u64), described, json)
         };
         append().map_err(|error| cannot_write(&shard.path, &error))?;

@@ -22,7 +22,7 @@ use crate::http::client::AttemptLimits;
 use crate::http::defaults::Defaults;
 use crate::http::idempotency_key::KeySalt;
 use crate::http::robots::RobotsTable;
-use crate::http::save::places::{SavePlaces, Unused, in_use};
+use crate::http::save::paths::{SavePaths, Unused, in_use};
 use crate::http::save::saver::Saver;
 use crate::job::DoneRows;
 use crate::model::clock::Clock;
@@ -78,7 +78,7 @@ pub(super) struct Launch {
     pub(super) named: Live,
     pub(super) set_before: SetBefore,
     /// The directory for bodies, if they are saved.
-    pub(super) save_places: Option<SavePlaces>,
+    pub(super) save_places: Option<SavePaths>,
     /// The salt for the rows' keys, if rows have keys.
     pub(super) key_salt: KeySalt,
     /// Whether the engine belongs to this run alone, and ends with it.
@@ -97,9 +97,9 @@ pub(super) enum Begun {
 }
 
 /// Returns the saver of bodies, and a handle to wait until it is dropped.
-fn saver(places: Option<SavePlaces>, engine: &Engine, request: &RequestOptions) -> (Option<Arc<Saver>>, Unused) {
+fn saver(places: Option<SavePaths>, engine: &Engine, request: &RequestOptions) -> (Option<Arc<Saver>>, Unused) {
     let (in_use, unused) = in_use();
-    let places = places.map(|places| Arc::new(places.held_by(in_use)));
+    let places = places.map(|places| Arc::new(places.with_in_use(in_use)));
     (places.map(|places| Arc::new(Saver::new(places, engine.savers(), request.fail_on.clone()))), unused)
 }
 

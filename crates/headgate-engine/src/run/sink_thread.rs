@@ -9,7 +9,7 @@ use super::stop::Stop;
 use crate::columns::builder::OutcomeBatch;
 use crate::engine::failure::FirstFailure;
 use crate::engine::{Engine, runtime, spawn};
-use crate::http::save::places::Unused;
+use crate::http::save::paths::Unused;
 use crate::job::Watched;
 use crate::model::error::JobError;
 use crate::queue::window::Window;

@@ -11,13 +11,13 @@
 //! - *Start*: as long as the limit is reached and latency stays, each response adds two to the limit.
 //! - *Hold*, and then *more*: steps get longer as long as they are worth it, and finally it starts again from there.
 //! - *Less* is tried if latency rose since it was calm. If it rose much, Little's law says how much less (throughput times
-//! calm latency, and some headroom). Each of these trials measures calm latency anew: it comes from less load than the
-//! limit allows, so that a lasting load is not mistaken for calm. If latency didn't fall with load, then the server has
-//! changed, and the limit stays.
+//!   calm latency, and some headroom). Each of these trials measures calm latency anew: it comes from less load than the
+//!   limit allows, so that a lasting load is not mistaken for calm. If latency didn't fall with load, then the server has
+//!   changed, and the limit stays.
 //! - *A cut*: refusals that are more than usual undo the step that brought them or, without one, a tenth (three tenths if
-//! most are refused). This happens at most once in a round trip, unless most are refused, and attempts from before the last
-//! cut don't count. The limit then stays below, rises half of the way to the cut limit step by step (binary search), and
-//! exceeds it only once in a while.
+//!   most are refused). This happens at most once in a round trip, unless most are refused, and attempts from before the last
+//!   cut don't count. The limit then stays below, rises half of the way to the cut limit step by step (binary search), and
+//!   exceeds it only once in a while.
 //!
 //! **Prior art.** Slow start and one cut in a round trip: TCP (RFC 5681). Binary search below the last loss: BIC (Xu,
 //! Harfoush, Rhee, INFOCOM 2004). Experiments with more and less that are compared by a utility: PCC (Dong et al., NSDI

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use headgate_engine::files::Directory;
-use headgate_engine::http::save::places::SavePlaces;
+use headgate_engine::http::save::paths::SavePaths;
 use headgate_engine::job::look::credentials_for;
 use headgate_engine::job::status::{parts, status};
 use headgate_engine::model::error::JobErrorKind;
@@ -154,7 +154,7 @@ fn the_path_of_a_row_leads_no_saved_file_out_of_the_directory_or_over_others() {
     for path in ["../victim.tx", "/tmp/victims", "_headgate/jo", "images/../vi", "images//v.tx", "part-1.jsonl"] {
         let bench = begun(Bench::saving(Format::Ndjson));
         let places =
-            SavePlaces::new(Directory::open(&bench.out()).unwrap(), bench.out().join("_headgate/tmp"), PathBuf::new());
+            SavePaths::new(Directory::open(&bench.out()).unwrap(), bench.out().join("_headgate/tmp"), PathBuf::new());
         // That which says that the run ended: what the one before it says is done again then.
         fs::remove_file(newest_commit(&bench)).unwrap();
         let part = bench.out().join("part-00000001.ndjson");

@@ -14,7 +14,7 @@ use headgate_engine::columns::builder::{OutcomeBatch, OutcomeBuilder};
 use headgate_engine::columns::result::ResultColumns;
 use headgate_engine::columns::schema::schema;
 use headgate_engine::files::Directory;
-use headgate_engine::http::save::places::SavePlaces;
+use headgate_engine::http::save::paths::SavePaths;
 use headgate_engine::job::MonotonicClock;
 use headgate_engine::job::storage::Storage;
 use headgate_engine::job::{DoneRows, OpenJob, RunningJob};
@@ -164,7 +164,7 @@ impl Bench {
         let Some(body) = answer.body.take() else { return };
         let own = self.out().join("_headgate");
         let path = Self::path(outcome.row.ordinal);
-        let places = SavePlaces::new(Directory::open(&self.out()).unwrap(), own.join("tmp"), own.join("names"))
+        let places = SavePaths::new(Directory::open(&self.out()).unwrap(), own.join("tmp"), own.join("names"))
             .in_archives(self.archives());
         let claimed = places.claimed(&path);
         fs::write(&claimed, &body.bytes).unwrap();

@@ -3,9 +3,9 @@
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
-use headgate_engine::http::dial::names::Names;
-use headgate_engine::http::dial::names::files::Files;
-use headgate_engine::http::dial::names::hosts::Hosts;
+use headgate_engine::http::dial::dns::DnsClient;
+use headgate_engine::http::dial::dns::files::Files;
+use headgate_engine::http::dial::dns::hosts::Hosts;
 use headgate_engine::http::dial::resolve::Resolver;
 
 use crate::harness::{config, eventually, loopback, resolve, resolver, server};
@@ -84,11 +84,11 @@ fn a_line_that_is_added_to_the_hosts_file_is_obeyed_by_an_engine_that_runs() {
     let directory = tempfile::tempdir().unwrap();
     let [resolv_conf, hosts] = ["resolv.conf", "hosts"].map(|name| directory.path().join(name));
     let begin = Instant::now();
-    let names = Names::of_files(Files { resolv_conf, hosts: hosts.clone(), server: None }, begin).unwrap();
-    assert_eq!(None, names.known("box.example", begin));
+    let client = DnsClient::with_files(Files { resolv_conf, hosts: hosts.clone(), server: None }, begin).unwrap();
+    assert_eq!(None, client.local_answer("box.example", begin));
     std::fs::write(hosts, "192.0.2.7 box.example\n").unwrap();
     let later = begin + Duration::from_secs(5);
-    assert_eq!(Some(Ok([IpAddr::from([192, 0, 2, 7])].into())), names.known("box.example", later));
+    assert_eq!(Some(Ok([IpAddr::from([192, 0, 2, 7])].into())), client.local_answer("box.example", later));
 }
 
 #[tokio::test]

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use headgate_engine::http::dial::names::cache::MAX_NAMES;
-use headgate_engine::http::dial::names::sockets::MAX_SOCKETS;
+use headgate_engine::http::dial::dns::cache::MAX_HOSTNAMES;
+use headgate_engine::http::dial::dns::sockets::MAX_SOCKETS;
 use tokio::task::JoinSet;
 
 use crate::harness::{eventually, insistent, loopback, resolve, resolve_by, resolver, server};
@@ -31,7 +31,7 @@ async fn a_look_up_that_is_given_up_leaves_nothing_behind() {
         let failure = resolve_by(&resolver, "dead.example", in_time).await.unwrap_err();
         assert_eq!("its address was not found in time", failure);
     }
-    eventually("nothing is asked for", async || resolver.names() == (0, 0)).await;
+    eventually("nothing is asked for", async || resolver.hostname_counts() == (0, 0)).await;
 }
 
 #[tokio::test]
@@ -50,7 +50,7 @@ async fn who_gives_up_does_not_take_the_answer_from_others() {
 async fn more_names_than_are_remembered_are_found_over_few_sockets() {
     let server = server();
     let resolver = Arc::new(insistent(&server));
-    let names = MAX_NAMES.get() + 1000;
+    let names = MAX_HOSTNAMES.get() + 1000;
     let before = sockets();
     let mut most = 0;
     let mut all = JoinSet::new();
@@ -63,10 +63,10 @@ async fn more_names_than_are_remembered_are_found_over_few_sockets() {
         if index % 256 == 0 {
             most = most.max(sockets().saturating_sub(before));
         }
-        assert!(resolver.names().0 <= MAX_NAMES.get());
+        assert!(resolver.hostname_counts().0 <= MAX_HOSTNAMES.get());
     }
     assert!(all.join_all().await.into_iter().all(|found| found == Ok(loopback())));
-    assert_eq!((MAX_NAMES.get(), 0), resolver.names());
+    assert_eq!((MAX_HOSTNAMES.get(), 0), resolver.hostname_counts());
     // Other tests of this process have sockets as well, and each as few.
     assert!(most <= MAX_SOCKETS * 8, "{most} sockets");
 }

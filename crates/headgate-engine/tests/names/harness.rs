@@ -3,7 +3,7 @@
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
 
-use headgate_engine::http::dial::names::config::Config;
+use headgate_engine::http::dial::dns::config::ResolverConfig;
 use headgate_engine::http::dial::resolve::Resolver;
 use headgate_engine::model::error::ErrorKind;
 use headgate_engine::model::origin::{HostName, Origin};
@@ -42,14 +42,19 @@ impl Dead {
 }
 
 /// Each server is asked once and has all the time, so that questions can be counted on a loaded machine.
-pub fn config(servers: impl IntoIterator<Item = SocketAddr>) -> Config {
-    Config { servers: servers.into_iter().collect(), timeout: PATIENCE, attempts: 1, ..Config::default() }
+pub fn config(servers: impl IntoIterator<Item = SocketAddr>) -> ResolverConfig {
+    ResolverConfig {
+        servers: servers.into_iter().collect(),
+        timeout: PATIENCE,
+        attempts: 1,
+        ..ResolverConfig::default()
+    }
 }
 
 /// For so many names at once that packets may be lost.
 pub fn insistent(server: &DnsServer) -> Resolver {
     let config = config([server.address()]);
-    Resolver::with_config(Config { timeout: Duration::from_secs(2), attempts: 3, ..config })
+    Resolver::with_config(ResolverConfig { timeout: Duration::from_secs(2), attempts: 3, ..config })
 }
 
 pub fn resolver(server: &DnsServer) -> Resolver {

@@ -4,7 +4,7 @@ use std::net::UdpSocket;
 use std::sync::Arc;
 use std::time::Duration;
 
-use headgate_engine::http::dial::names::config::Config;
+use headgate_engine::http::dial::dns::config::ResolverConfig;
 use headgate_engine::http::dial::resolve::Resolver;
 use tokio::task::JoinSet;
 
@@ -41,7 +41,7 @@ async fn where_nobody_listens_or_a_server_fails_the_next_is_asked_at_once() {
 #[tokio::test]
 async fn a_server_that_has_failed_is_not_asked_for_that_name_again() {
     let failing = server_that("servfail");
-    let resolver = Resolver::with_config(Config { attempts: 5, ..config([failing.address()]) });
+    let resolver = Resolver::with_config(ResolverConfig { attempts: 5, ..config([failing.address()]) });
     assert!(resolve(&resolver, "www.example").await.is_err());
     assert_eq!(2, failing.questions_for("www.example"), "a question for each family");
 }

@@ -1,20 +1,20 @@
-//! How the name server answers.
+//! The configuration of the name server.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
-/// How it answers.
+/// The configuration of a name server.
 #[derive(Debug, Clone)]
 pub struct DnsConfig {
-    /// What it listens on; port 0 is a free one.
+    /// The address to listen on; port 0 stands for a free port.
     pub address: SocketAddr,
-    /// How long each answer takes.
+    /// The delay of each answer.
     pub delay: Duration,
-    /// Names stand for this many addresses, from 127.0.0.1 on.
+    /// The number of addresses, from 127.0.0.1 on, that names are distributed over.
     pub addresses: u8,
-    /// How long an address holds, where the name does not say.
+    /// The lifetime of an address in seconds, unless the name has its own.
     pub seconds: u32,
-    /// A label that counts instead of each name's own.
+    /// A label that replaces the first label of each name.
     pub always: Option<String>,
 }
 

@@ -1,22 +1,22 @@
-//! A name server, over UDP and TCP, for clients that look names up. What it does is written in the name that is asked for.
+//! A name server, over UDP and TCP, for tests of resolvers. The name in a query selects the answer.
 //!
-//! The first label of a name, up to its first hyphen, says what becomes of the question, unless [`DnsConfig::always`] does:
+//! The first label of a name, up to its first hyphen, selects the answer, unless [`DnsConfig::always`] does:
 //!
 //! | label | answer |
 //! | --- | --- |
-//! | `dead` | none, ever |
-//! | `none` | there is no such name; the authority says for how many seconds: `none-30` |
+//! | `dead` | none |
+//! | `none` | the name does not exist; a SOA record has the lifetime in seconds: `none-30` |
 //! | `empty` | the name has no address; seconds as above |
-//! | `servfail`, `refused` | the code |
-//! | `garbage` | bytes that make no sense behind the question |
-//! | `long` | truncated over UDP, whole over TCP |
-//! | `alias` | an alias, and the address of what it stands for |
-//! | `six` | the IPv6 loopback address, and none of IPv4 |
-//! | `slow` | the address, after so many milliseconds: `slow-300` |
-//! | `ttl` | the address, for so many seconds: `ttl-0` |
-//! | others | the address, one of [`DnsConfig::addresses`] by the name |
+//! | `servfail`, `refused` | this response code |
+//! | `garbage` | malformed bytes after the question |
+//! | `long` | truncated over UDP, complete over TCP |
+//! | `alias` | an alias, and the address of its target |
+//! | `six` | the IPv6 loopback address, and no IPv4 address |
+//! | `slow` | the address, after this many milliseconds: `slow-300` |
+//! | `ttl` | the address, with this lifetime in seconds: `ttl-0` |
+//! | any other | the address, one of [`DnsConfig::addresses`] by the name |
 //!
-//! The bytes of questions and answers are `hickory_proto`'s.
+//! `hickory_proto` encodes and decodes the messages.
 
 mod answer;
 mod config;
@@ -37,12 +37,12 @@ use tokio::task::spawn_local;
 
 pub use self::config::DnsConfig;
 
-use self::answer::{Answer, Question};
+use self::answer::{AnswerMessage, DnsQuestion};
 
-/// How long to wait where a connection can't be taken.
+/// The pause after a failed accept.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// Names counted apart; questions for others are counted in the total alone.
+/// The bound of names with counters of their own; questions for further names count in the total only.
 const MAX_COUNTED: usize = 1 << 17;
 const MAX_QUESTION_BYTES: usize = 512;
 
@@ -50,33 +50,33 @@ const MAX_QUESTION_BYTES: usize = 512;
 #[derive(Debug)]
 pub struct DnsServer {
     address: SocketAddr,
-    state: Arc<Mutex<State>>,
-    /// The thread stops when it is dropped.
+    state: Arc<Mutex<DnsState>>,
+    /// The thread stops when this is dropped.
     running: Option<watch::Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct DnsState {
     questions: u64,
     questions_by_name: HashMap<String, u64>,
     /// Names whose addresses were set.
     addresses: HashMap<String, Vec<IpAddr>>,
 }
 
-/// What its connections share.
+/// The state that its connections share.
 #[derive(Debug)]
-struct Shared {
+struct SharedState {
     config: DnsConfig,
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<DnsState>>,
 }
 
-fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
+fn lock(state: &Mutex<DnsState>) -> MutexGuard<'_, DnsState> {
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl DnsServer {
-    /// Starts its thread, and returns when questions are heard.
+    /// Starts its thread, and returns when queries are received.
     ///
     /// # Errors
     /// The address can't be listened on, or the system refuses the thread or its event loop.
@@ -85,8 +85,8 @@ impl DnsServer {
         let address = udp.local_addr()?;
         let (running, stopped) = watch::channel(());
         let (ready, readiness) = mpsc::channel();
-        let state = Arc::<Mutex<State>>::default();
-        let shared = Shared { config, state: state.clone() };
+        let state = Arc::<Mutex<DnsState>>::default();
+        let shared = SharedState { config, state: state.clone() };
         let thread = thread::Builder::new().name("testserver-dns".into()).spawn(move || {
             let runtime = Builder::new_current_thread().enable_all().build_local(LocalOptions::default());
             let started = runtime.and_then(|runtime| {
@@ -110,17 +110,18 @@ impl DnsServer {
         self.address
     }
 
-    /// Questions heard so far, of all names.
+    /// Returns the number of questions so far, for all names.
     pub fn questions(&self) -> u64 {
         lock(&self.state).questions
     }
 
-    /// How often it was asked for a name, in lower case and without a dot at the end; one look-up asks for two families.
+    /// Returns the number of questions for a name, in lower case and without a dot at the end. A lookup has two: one for each
+    /// address family.
     pub fn questions_for(&self, name: &str) -> u64 {
         lock(&self.state).questions_by_name.get(name).copied().unwrap_or_default()
     }
 
-    /// Answers questions for this name with these addresses from now on, whatever its label says. They hold for no time.
+    /// Sets the answer to further questions for this name, whatever its label is. The addresses have a lifetime of 0.
     pub fn answer_with(&self, name: &str, addresses: Vec<IpAddr>) {
         lock(&self.state).addresses.insert(name.into(), addresses);
     }
@@ -129,7 +130,7 @@ impl DnsServer {
     pub fn stop(&mut self) {
         self.running = None;
         if let Some(thread) = self.thread.take() {
-            // If it panicked it has said so on standard error.
+            // A panic of the thread was already printed.
             let _ = thread.join();
         }
     }
@@ -141,34 +142,34 @@ impl Drop for DnsServer {
     }
 }
 
-impl Shared {
-    /// What is to be sent and when; `None`: nothing.
+impl SharedState {
+    /// Returns the message to send and its delay, or `None` to send nothing.
     fn answer(&self, message: &[u8], over_udp: bool) -> Option<(Vec<u8>, Duration)> {
-        let question = Question::read(message)?;
+        let question = DnsQuestion::read(message)?;
         let mut state = lock(&self.state);
         state.questions += 1;
         if state.questions_by_name.len() < MAX_COUNTED || state.questions_by_name.contains_key(&question.name) {
             *state.questions_by_name.entry(question.name.clone()).or_default() += 1;
         }
-        let given = state.addresses.get(&question.name).cloned();
+        let addresses = state.addresses.get(&question.name).cloned();
         drop(state);
-        let answer = match given {
-            Some(addresses) => Answer::of(&question, &addresses),
-            None => Answer::new(&question, &self.config, over_udp),
+        let answer = match addresses {
+            Some(addresses) => AnswerMessage::of(&question, &addresses),
+            None => AnswerMessage::new(&question, &self.config, over_udp),
         };
-        let Answer { message, delay } = answer?;
+        let AnswerMessage { message, delay } = answer?;
         Some((message, self.config.delay + delay))
     }
 }
 
-/// UDP and TCP on one port.
+/// Binds UDP and TCP to one port.
 fn bind(address: SocketAddr) -> io::Result<(std::net::UdpSocket, std::net::TcpListener)> {
-    // A port that is free for one may be taken for the other.
+    // A port that is free for TCP may be in use for UDP.
     for _ in 0..16 {
         let tcp = std::net::TcpListener::bind(address)?;
         let domain = socket2::Domain::for_address(address);
         let udp = socket2::Socket::new(domain, socket2::Type::DGRAM, Some(socket2::Protocol::UDP))?;
-        // A burst of questions should find room; the kernel gives as much of it as it likes.
+        // A large buffer for bursts of queries; the kernel may grant less.
         let _ = udp.set_recv_buffer_size(8 << 20);
         if udp.bind(&tcp.local_addr()?.into()).is_ok() {
             udp.set_nonblocking(true)?;
@@ -179,7 +180,7 @@ fn bind(address: SocketAddr) -> io::Result<(std::net::UdpSocket, std::net::TcpLi
     Err(io::Error::new(io::ErrorKind::AddrInUse, format!("no port is free for UDP and TCP at {address}")))
 }
 
-async fn serve(udp: Rc<UdpSocket>, tcp: TcpListener, shared: Rc<Shared>, mut stopped: watch::Receiver<()>) {
+async fn serve(udp: Rc<UdpSocket>, tcp: TcpListener, shared: Rc<SharedState>, mut stopped: watch::Receiver<()>) {
     tokio::select! {
         _ = stopped.changed() => {}
         () = serve_udp(udp, shared.clone()) => {}
@@ -187,10 +188,10 @@ async fn serve(udp: Rc<UdpSocket>, tcp: TcpListener, shared: Rc<Shared>, mut sto
     }
 }
 
-async fn serve_udp(udp: Rc<UdpSocket>, shared: Rc<Shared>) {
+async fn serve_udp(udp: Rc<UdpSocket>, shared: Rc<SharedState>) {
     let mut buffer = [0; MAX_QUESTION_BYTES];
     loop {
-        // An error is that an earlier answer found no client.
+        // An error means that an earlier answer has found a closed port.
         let Ok((length, peer)) = udp.recv_from(&mut buffer).await else { continue };
         let Some((answer, delay)) = shared.answer(&buffer[..length], true) else { continue };
         let udp = udp.clone();
@@ -203,20 +204,20 @@ async fn serve_udp(udp: Rc<UdpSocket>, shared: Rc<Shared>) {
     }
 }
 
-async fn serve_tcp(tcp: TcpListener, shared: Rc<Shared>) {
+async fn serve_tcp(tcp: TcpListener, shared: Rc<SharedState>) {
     loop {
         let Ok((stream, _)) = tcp.accept().await else {
-            // No file is left: without a pause this would be all that the thread does.
+            // No file descriptor is left: without a pause, this loop would occupy the thread.
             tokio::time::sleep(ACCEPT_PAUSE).await;
             continue;
         };
         let shared = shared.clone();
-        // The only error is that the client has gone.
+        // The only error is that the client has disconnected.
         spawn_local(async move { _ = serve_connection(stream, &shared).await });
     }
 }
 
-async fn serve_connection(mut stream: TcpStream, shared: &Shared) -> io::Result<()> {
+async fn serve_connection(mut stream: TcpStream, shared: &SharedState) -> io::Result<()> {
     loop {
         let length = usize::from(stream.read_u16().await?);
         let mut question = vec![0; length];

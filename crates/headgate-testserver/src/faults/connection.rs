@@ -1,7 +1,7 @@
-//! Faults of the connection: it ends, stands still or goes on when it should not.
+//! Faults of the connection: it ends, hangs or continues when it should not.
 
 use super::fault::Fault;
-use super::fault::Step::{AwaitNext, Close, Cut, Drip, Forever, Hang, Pause, Reset, Send};
+use super::fault::FaultStep::{AwaitNext, Close, Cut, Drip, Forever, Hang, Pause, Reset, Send};
 
 pub(super) const FAULTS: &[Fault] = &[
     Fault { name: "refuse", description: "closes without sending a byte", steps: &[Close] },

@@ -1,4 +1,4 @@
-//! Faults of content: the body is framed well, but is not what its content-encoding says, or far more than it seems.
+//! Faults of content: the body is framed correctly, but is not in its content encoding, or decodes to far more than it seems.
 
 use std::io::{self, Write};
 use std::sync::OnceLock;
@@ -7,14 +7,14 @@ use flate2::write::DeflateEncoder;
 use flate2::{Compression, Crc};
 
 use super::fault::Fault;
-use super::fault::Step::{Make, Send};
+use super::fault::FaultStep::{Make, Send};
 use crate::content::gzip;
 
 const MEBIBYTE: usize = 1024 * 1024;
-/// What a bomb inflates to.
+/// The decoded size of a bomb.
 const BOMB_MEBIBYTES: usize = 1024;
 const EMPTY_MEMBERS: usize = 800_000;
-/// The most there is (RFC 8878 section 3.1.1.2).
+/// The largest block (RFC 8878 section 3.1.1.2).
 const ZSTD_BLOCK_BYTES: usize = 128 * 1024;
 const ZSTD_LAST_BLOCK: u32 = 1;
 const ZSTD_REPEATED_BYTE: u32 = 1 << 1;
@@ -98,17 +98,17 @@ pub(super) const FAULTS: &[Fault] = &[
     },
 ];
 
-/// 64 MiB of zeros with the largest window, as the `brotli` crate makes of them with quality 5.
+/// 64 MiB of zeros with the largest window, encoded by the `brotli` crate with quality 5.
 const BROTLI_WINDOW: &[u8] = &[
     0xcf, 0xff, 0xff, 0x7f, 0x00, 0x24, 0x00, 0xe2, 0xb1, 0x40, 0x72, 0xef, 0xff, 0xf9, 0xff, 0xff, 0x0f, 0x80, 0x04,
     0x40, 0x1c, 0x16, 0x80, 0xee, 0xfd, 0x3f, 0xff, 0xff, 0xff, 0x01, 0x90, 0x00, 0x88, 0xc3, 0x02, 0xd0, 0xbd, 0xff,
     0xe7, 0xff, 0xff, 0x3f, 0x00, 0x12, 0x00, 0x71, 0x58, 0x00, 0xba, 0xf7, 0xff, 0x03,
 ];
 
-/// A sound head, and `body`.
-fn encoded(coding: &str, body: &[u8]) -> Vec<u8> {
-    let head = format!("HTTP/1.1 200 OK\r\nContent-Encoding: {coding}\r\nContent-Length: {}\r\n\r\n", body.len());
-    [head.as_bytes(), body].concat()
+/// Returns a response with correct headers for this encoding and `body`.
+fn encoded(encoding: &str, body: &[u8]) -> Vec<u8> {
+    let headers = format!("HTTP/1.1 200 OK\r\nContent-Encoding: {encoding}\r\nContent-Length: {}\r\n\r\n", body.len());
+    [headers.as_bytes(), body].concat()
 }
 
 fn truncated_gzip() -> io::Result<Vec<u8>> {
@@ -118,7 +118,7 @@ fn truncated_gzip() -> io::Result<Vec<u8>> {
 
 fn corrupt_gzip() -> io::Result<Vec<u8>> {
     let mut body = gzip(SAMPLE)?;
-    // The first byte of the deflate stream, after the ten of the header: a block of the type that does not exist.
+    // The first byte of the deflate stream, after the 10 bytes of the header: a block of an invalid type.
     body[10] = 0b111;
     Ok(encoded("gzip", &body))
 }
@@ -146,8 +146,8 @@ fn raw_deflate() -> io::Result<Vec<u8>> {
     Ok(encoded("deflate", &encoder.finish()?))
 }
 
-/// `mebibytes` MiB of zeros. Compressing a gibibyte would take seconds; but after a flush a deflate stream is at a
-/// byte's edge, and what the next mebibyte of zeros becomes can be repeated.
+/// Encodes `mebibytes` MiB of zeros. Compressing a gibibyte would take seconds. But after a flush, a deflate stream is at a byte
+/// boundary, and the encoded form of the next mebibyte can be repeated.
 fn gzip_bomb(mebibytes: usize) -> io::Result<Vec<u8>> {
     let zeros = vec![0; MEBIBYTE];
     let mut encoder = DeflateEncoder::new(Vec::new(), Compression::best());
@@ -177,7 +177,7 @@ fn gzip_bomb(mebibytes: usize) -> io::Result<Vec<u8>> {
     Ok(bomb)
 }
 
-/// `mebibytes` MiB of zeros, repeated as in [`gzip_bomb`]; from the second mebibyte on, all are alike.
+/// Encodes `mebibytes` MiB of zeros like [`gzip_bomb`]; the encoded mebibytes are the same from the third on.
 fn brotli_bomb(mebibytes: usize) -> io::Result<Vec<u8>> {
     let zeros = vec![0; MEBIBYTE];
     let mut encoder = brotli::CompressorWriter::new(Vec::new(), 4096, 5, 18);
@@ -198,7 +198,7 @@ fn brotli_bomb(mebibytes: usize) -> io::Result<Vec<u8>> {
     Ok(bomb)
 }
 
-/// `mebibytes` MiB of zeros as blocks of one repeated byte (RFC 8878 section 3.1.1), 128 KiB each, the most there is.
+/// Encodes `mebibytes` MiB of zeros as blocks of one repeated byte (RFC 8878 section 3.1.1) of the largest size, 128 KiB.
 fn zstd_bomb(mebibytes: usize) -> Vec<u8> {
     let mut bomb = 0xFD2F_B528_u32.to_le_bytes().to_vec();
     // Frame header: no content size, no checksum; a window of 128 KiB = 2^(10 + 7).
@@ -213,8 +213,8 @@ fn zstd_bomb(mebibytes: usize) -> Vec<u8> {
     bomb
 }
 
-/// A zstd frame with a window of 8 MiB: zeros as blocks of one repeated byte between `before` and `after`, which are no
-/// longer than a block.
+/// Returns a zstd frame with a window of 8 MiB: zeros as blocks of one repeated byte between `before` and `after`, which are at
+/// most as long as a block.
 fn zstd_frame(before: &[u8], zeros: usize, after: &[u8]) -> Vec<u8> {
     let mut frame = 0xFD2F_B528_u32.to_le_bytes().to_vec();
     frame.extend_from_slice(&[0, 13 << 3]);
@@ -230,7 +230,7 @@ fn zstd_frame(before: &[u8], zeros: usize, after: &[u8]) -> Vec<u8> {
     frame
 }
 
-/// A decoder has to pass on what is to be skipped (RFC 8878 section 3.1.2), from window to window.
+/// Returns nested zstd frames. Each starts with a skippable frame (RFC 8878 section 3.1.2), which fills the window of its decoder.
 fn zstd_windows(layers: usize) -> Vec<u8> {
     const SKIPPED_BYTES: usize = 8 * MEBIBYTE;
     let skipped = [0x184D_2A50_u32.to_le_bytes(), (SKIPPED_BYTES as u32).to_le_bytes()].concat();
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn bombs_are_well_encoded_zeros_of_the_size_asked_for() {
+    fn bombs_decode_to_zeros_of_the_given_size() {
         let zeros = vec![0; MEBIBYTES * MEBIBYTE];
         let gzip = gzip_bomb(MEBIBYTES).expect("made in memory");
         let brotli = brotli_bomb(MEBIBYTES).expect("made in memory");
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_nested_is_well_encoded() {
+    fn nested_encodings_are_valid() {
         let brotli = decoded(brotli::Decompressor::new(BROTLI_WINDOW, 4096));
         assert!(vec![0; 64 * MEBIBYTE] == brotli);
         let zstd = |encoded: Vec<u8>| decoded(zstd::Decoder::new(&encoded[..]).expect("a frame"));
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_called_corrupt_does_not_decode() {
+    fn corrupt_bodies_do_not_decode() {
         for make in [truncated_gzip, corrupt_gzip, gzip_bad_checksum] {
             let response = make().expect("made in memory");
             let body = response.windows(4).position(|four| four == b"\r\n\r\n").expect("a head") + 4;

@@ -1,55 +1,55 @@
-//! A fault as a row of a table.
+//! A fault: a row of a table.
 
 use std::io;
 
-/// A way to misbehave, at `/fault/NAME`.
+/// A fault at `/fault/NAME`.
 #[derive(Debug)]
 pub(crate) struct Fault {
     pub name: &'static str,
     /// One line, shown at `/`.
     pub description: &'static str,
-    pub(crate) steps: &'static [Step],
+    pub(crate) steps: &'static [FaultStep],
 }
 
-/// What the server does, one thing after the other. A fault whose last step is none of `Hang`, `Close` and `Reset` leaves
-/// the connection to the next request.
+/// A step of a fault. After a fault whose last step is not `Hang`, `Close`, `Cut` or `Reset`, the connection serves the next
+/// request.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Step {
+pub(crate) enum FaultStep {
     Send(&'static [u8]),
-    /// Send what is made when it is asked for, because it is large.
+    /// Sends bytes that are created for each request, because they are large.
     Make(fn() -> io::Result<Vec<u8>>),
     Times(usize, &'static [u8]),
     Forever(&'static [u8]),
-    /// Send one byte a second.
+    /// Sends one byte a second.
     Drip(&'static [u8]),
-    /// Let the client read what it was sent so far before the next step takes it by surprise.
+    /// Gives the client time to read the bytes so far before the next step.
     Pause,
-    /// Wait for the first bytes of the next request.
+    /// Waits for the first bytes of the next request.
     AwaitNext,
-    /// Send nothing more, until the client closes.
+    /// Sends nothing more until the client closes.
     Hang,
     Close,
-    /// Close the TCP connection; with TLS, without saying that this is the end.
+    /// Closes the TCP connection; with TLS, without a `close_notify` alert.
     Cut,
-    /// Close with a TCP reset.
+    /// Closes with a TCP reset.
     Reset,
-    /// Frames of HTTP/2 for the stream of this number. From here on nothing else answers on this connection.
+    /// Sends frames of HTTP/2 for the stream with this ID. From here on, other streams of the connection get no response.
     Frames(fn(u32) -> Vec<u8>),
     FramesForever(fn(u32) -> Vec<u8>),
-    /// End this stream of HTTP/2 with this error; others go on.
+    /// Resets this stream of HTTP/2 with this error code; other streams continue.
     ResetStream(u32),
-    /// Fields, each with its line end.
+    /// Sends trailers, each with its line end.
     Trailers(&'static str),
-    /// An interim response of HTTP/2 with this status.
+    /// Sends an interim response of HTTP/2 with this status.
     Interim(u16),
-    /// Say that this connection of HTTP/2 takes no more streams, and answer those that there are.
+    /// Sends a GOAWAY frame of HTTP/2, and responds to the open streams.
     GoAway,
 }
 
 /// The scope of a fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Scope {
-    /// Bytes of HTTP/1.1; over HTTP/2, what of it can be said there.
+    /// Bytes of HTTP/1.1; over HTTP/2, as far as they can be converted.
     Bytes,
     /// A stream of HTTP/2.
     Stream,
@@ -59,8 +59,8 @@ pub(crate) enum Scope {
 
 impl Fault {
     pub fn scope(&self) -> Scope {
-        let has = |is_such: fn(&Step) -> bool| self.steps.iter().any(is_such);
-        if has(|step| matches!(step, Step::Frames(_) | Step::FramesForever(_))) {
+        let has = |matches: fn(&FaultStep) -> bool| self.steps.iter().any(matches);
+        if has(|step| matches!(step, FaultStep::Frames(_) | FaultStep::FramesForever(_))) {
             Scope::Connection
         } else if self.name.starts_with("h2-") {
             Scope::Stream
@@ -70,25 +70,26 @@ impl Fault {
     }
 }
 
-impl Step {
+impl FaultStep {
     pub(crate) fn ends_connection(self) -> bool {
-        matches!(self, Step::Hang | Step::Close | Step::Cut | Step::Reset)
+        matches!(self, FaultStep::Hang | FaultStep::Close | FaultStep::Cut | FaultStep::Reset)
     }
 
-    /// Returns whether a client may take the response for complete before the step is done.
-    pub(crate) fn may_complete(self, rest: &[Step]) -> bool {
-        let is_finite = !matches!(self, Step::Forever(_) | Step::FramesForever(_) | Step::Drip(_) | Step::Hang);
+    /// Returns whether the client may have the complete response before the step ends.
+    pub(crate) fn may_complete(self, rest: &[FaultStep]) -> bool {
+        let is_finite =
+            !matches!(self, FaultStep::Forever(_) | FaultStep::FramesForever(_) | FaultStep::Drip(_) | FaultStep::Hang);
         is_finite
             && rest.iter().all(|step| {
                 matches!(
                     step,
-                    Step::Pause
-                        | Step::AwaitNext
-                        | Step::Close
-                        | Step::Cut
-                        | Step::Reset
-                        | Step::ResetStream(_)
-                        | Step::Trailers(_)
+                    FaultStep::Pause
+                        | FaultStep::AwaitNext
+                        | FaultStep::Close
+                        | FaultStep::Cut
+                        | FaultStep::Reset
+                        | FaultStep::ResetStream(_)
+                        | FaultStep::Trailers(_)
                 )
             })
     }

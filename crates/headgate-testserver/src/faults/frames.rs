@@ -1,4 +1,4 @@
-//! Frames of HTTP/2 as bytes (RFC 9113 section 4.1), and as much of HPACK (RFC 7541) as needs no state.
+//! Encodes frames of HTTP/2 (RFC 9113 section 4.1), and the part of HPACK (RFC 7541) that needs no state.
 
 pub(super) const DATA: u8 = 0x0;
 pub(super) const HEADERS: u8 = 0x1;
@@ -9,7 +9,7 @@ pub(super) const PING: u8 = 0x6;
 pub(super) const GOAWAY: u8 = 0x7;
 pub(super) const WINDOW_UPDATE: u8 = 0x8;
 pub(super) const CONTINUATION: u8 = 0x9;
-/// An unknown one (RFC 9113 section 5.5).
+/// An unknown frame type (RFC 9113 section 5.5).
 pub(super) const UNKNOWN: u8 = 0xbb;
 
 pub(super) const END_STREAM: u8 = 0x1;
@@ -28,13 +28,13 @@ pub(super) fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8>
     bytes
 }
 
-/// A field that goes into no table; `length` and `value` are short.
+/// Encodes a header that is not added to the dynamic table; `name` and `value` are shorter than 127 bytes.
 pub(super) fn literal(name: &str, value: &str) -> Vec<u8> {
     [&[0, name.len() as u8], name.as_bytes(), &[value.len() as u8], value.as_bytes()].concat()
 }
 
-/// The head of a response of 13 bytes.
-pub(super) fn head(stream: u32) -> Vec<u8> {
+/// Encodes the headers of a response of 13 bytes.
+pub(super) fn headers(stream: u32) -> Vec<u8> {
     frame(HEADERS, END_HEADERS, stream, &[&[STATUS_200], &literal("content-length", "13")[..]].concat())
 }
 
@@ -46,11 +46,11 @@ pub(super) fn last_data(stream: u32, bytes: &[u8]) -> Vec<u8> {
     frame(DATA, END_STREAM, stream, bytes)
 }
 
-pub(super) fn answer(stream: u32) -> Vec<u8> {
-    [head(stream), last_data(stream, b"Hello, World!")].concat()
+pub(super) fn response(stream: u32) -> Vec<u8> {
+    [headers(stream), last_data(stream, b"Hello, World!")].concat()
 }
 
-/// Streams up to `last` were taken, those after it were not.
+/// Encodes a GOAWAY frame: streams up to `last` were processed, later ones were not.
 pub(super) fn goaway(last: u32, code: u32) -> Vec<u8> {
     frame(GOAWAY, 0, 0, &[last.to_be_bytes(), code.to_be_bytes()].concat())
 }

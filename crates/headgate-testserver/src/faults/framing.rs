@@ -1,7 +1,7 @@
-//! Faults of framing: where the body ends is said wrongly, in two ways, or not at all (RFC 9112 sections 6 and 7).
+//! Faults of framing: the end of the body is marked wrongly, ambiguously or not at all (RFC 9112 sections 6 and 7).
 
 use super::fault::Fault;
-use super::fault::Step::{Close, Forever, Send};
+use super::fault::FaultStep::{Close, Forever, Send};
 
 pub(super) const FAULTS: &[Fault] = &[
     Fault {

@@ -1,10 +1,12 @@
-//! Faults of HTTP/2 (RFC 9113): of a stream, said by `h2`, and of a connection, written frame by frame.
+//! Faults of HTTP/2 (RFC 9113): of a stream, sent by `h2`, and of a connection, written frame by frame.
 
 use super::fault::Fault;
-use super::fault::Step::{Close, Frames, FramesForever, GoAway, Hang, Interim, Pause, ResetStream, Send, Trailers};
+use super::fault::FaultStep::{
+    Close, Frames, FramesForever, GoAway, Hang, Interim, Pause, ResetStream, Send, Trailers,
+};
 use super::frames::{
     CONTINUATION, DATA, END_HEADERS, HEADERS, NEWEST_ENTRY, PING, PUSH_PROMISE, RST_STREAM, SETTINGS, STATUS_200,
-    UNKNOWN, WINDOW_UPDATE, answer, data, frame, goaway, head, last_data, literal, setting,
+    UNKNOWN, WINDOW_UPDATE, data, frame, goaway, headers, last_data, literal, response, setting,
 };
 
 const NO_ERROR: u32 = 0x0;
@@ -20,14 +22,14 @@ const HTTP_1_1_REQUIRED: u32 = 0xd;
 const MAX_CONCURRENT_STREAMS: u16 = 0x3;
 const INITIAL_WINDOW_SIZE: u16 = 0x4;
 const LARGEST_WINDOW: u32 = (1 << 31) - 1;
-/// The largest frame that needs no leave.
+/// The largest frame that every client accepts.
 const FRAME_BYTES: usize = 16 * 1024;
-/// With its overhead, an entry that HPACK's dynamic table just holds.
+/// The size of an entry that, with its overhead, just fits into HPACK's dynamic table.
 const ENTRY_BYTES: usize = 4000;
 
-const HEAD: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 13\r\n\r\n";
-const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 13\r\n\r\nHello, World!";
-const PART: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 13\r\n\r\nHello";
+const HEADERS_BYTES: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 13\r\n\r\n";
+const RESPONSE_BYTES: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 13\r\n\r\nHello, World!";
+const PARTIAL_RESPONSE: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 13\r\n\r\nHello";
 
 pub(super) const STREAM_FAULTS: &[Fault] = &[
     Fault {
@@ -43,42 +45,42 @@ pub(super) const STREAM_FAULTS: &[Fault] = &[
     Fault {
         name: "h2-reset-no-error",
         description: "resets the stream in the middle of the body, without an error",
-        steps: &[Send(PART), Pause, ResetStream(NO_ERROR)],
+        steps: &[Send(PARTIAL_RESPONSE), Pause, ResetStream(NO_ERROR)],
     },
     Fault {
         name: "h2-reset-protocol-error",
         description: "the same, as an error of the protocol",
-        steps: &[Send(PART), Pause, ResetStream(PROTOCOL_ERROR)],
+        steps: &[Send(PARTIAL_RESPONSE), Pause, ResetStream(PROTOCOL_ERROR)],
     },
     Fault {
         name: "h2-reset-internal-error",
         description: "the same, as an error of its own",
-        steps: &[Send(PART), Pause, ResetStream(INTERNAL_ERROR)],
+        steps: &[Send(PARTIAL_RESPONSE), Pause, ResetStream(INTERNAL_ERROR)],
     },
     Fault {
         name: "h2-reset-flow-control-error",
         description: "the same, as an error of flow control",
-        steps: &[Send(PART), Pause, ResetStream(FLOW_CONTROL_ERROR)],
+        steps: &[Send(PARTIAL_RESPONSE), Pause, ResetStream(FLOW_CONTROL_ERROR)],
     },
     Fault {
         name: "h2-reset-stream-closed",
         description: "the same, as if the stream had ended",
-        steps: &[Send(PART), Pause, ResetStream(STREAM_CLOSED)],
+        steps: &[Send(PARTIAL_RESPONSE), Pause, ResetStream(STREAM_CLOSED)],
     },
     Fault {
         name: "h2-reset-refused-stream",
         description: "the same, as if it had not begun",
-        steps: &[Send(PART), Pause, ResetStream(REFUSED_STREAM)],
+        steps: &[Send(PARTIAL_RESPONSE), Pause, ResetStream(REFUSED_STREAM)],
     },
     Fault {
         name: "h2-reset-cancel",
         description: "the same, as if it was cancelled",
-        steps: &[Send(PART), Pause, ResetStream(CANCEL)],
+        steps: &[Send(PARTIAL_RESPONSE), Pause, ResetStream(CANCEL)],
     },
     Fault {
         name: "h2-reset-enhance-your-calm",
         description: "the same, because the client asks too much",
-        steps: &[Send(PART), Pause, ResetStream(ENHANCE_YOUR_CALM)],
+        steps: &[Send(PARTIAL_RESPONSE), Pause, ResetStream(ENHANCE_YOUR_CALM)],
     },
     Fault {
         name: "h2-content-length-too-long",
@@ -93,17 +95,17 @@ pub(super) const STREAM_FAULTS: &[Fault] = &[
     Fault {
         name: "h2-trailers",
         description: "sends trailers, which is allowed",
-        steps: &[Send(ANSWER), Trailers("x-checksum: 13\r\n")],
+        steps: &[Send(RESPONSE_BYTES), Trailers("x-checksum: 13\r\n")],
     },
     Fault {
         name: "h2-interim",
         description: "sends an interim answer first, which is allowed",
-        steps: &[Interim(103), Send(ANSWER)],
+        steps: &[Interim(103), Send(RESPONSE_BYTES)],
     },
     Fault {
         name: "h2-goaway-graceful",
         description: "takes no more streams on this connection, and answers those that there are",
-        steps: &[GoAway, Send(HEAD), Pause, Send(b"Hello, World!")],
+        steps: &[GoAway, Send(HEADERS_BYTES), Pause, Send(b"Hello, World!")],
     },
 ];
 
@@ -132,7 +134,7 @@ pub(super) const CONNECTION_FAULTS: &[Fault] = &[
         name: "h2-goaway-mid-body",
         description: "goes away in the middle of the body, but sends the rest first",
         steps: &[
-            Frames(|stream| [head(stream), data(stream, b"Hello"), goaway(stream, NO_ERROR)].concat()),
+            Frames(|stream| [headers(stream), data(stream, b"Hello"), goaway(stream, NO_ERROR)].concat()),
             Pause,
             Frames(|stream| last_data(stream, b", World!")),
             Close,
@@ -151,17 +153,17 @@ pub(super) const CONNECTION_FAULTS: &[Fault] = &[
     Fault {
         name: "h2-silent-mid-body",
         description: "the same, after 5 of 13 bytes of the body",
-        steps: &[Frames(|stream| [head(stream), data(stream, b"Hello")].concat()), Hang],
+        steps: &[Frames(|stream| [headers(stream), data(stream, b"Hello")].concat()), Hang],
     },
     Fault {
         name: "h2-close-mid-body",
         description: "closes the connection after 5 of 13 bytes of the body",
-        steps: &[Frames(|stream| [head(stream), data(stream, b"Hello")].concat()), Pause, Close],
+        steps: &[Frames(|stream| [headers(stream), data(stream, b"Hello")].concat()), Pause, Close],
     },
     Fault {
         name: "h2-no-more-streams",
         description: "answers, and allows no stream on this connection from now on",
-        steps: &[Frames(|stream| [setting(MAX_CONCURRENT_STREAMS, 0), answer(stream)].concat()), Hang],
+        steps: &[Frames(|stream| [setting(MAX_CONCURRENT_STREAMS, 0), response(stream)].concat()), Hang],
     },
     Fault {
         name: "h2-rapid-reset",
@@ -202,7 +204,7 @@ pub(super) const CONNECTION_FAULTS: &[Fault] = &[
     Fault {
         name: "h2-empty-data-flood",
         description: "sends parts of the body without end, each of which is empty",
-        steps: &[Frames(head), FramesForever(|stream| frame(DATA, 0, stream, b""))],
+        steps: &[Frames(headers), FramesForever(|stream| frame(DATA, 0, stream, b""))],
     },
     Fault {
         name: "h2-header-bomb",
@@ -226,7 +228,7 @@ pub(super) const CONNECTION_FAULTS: &[Fault] = &[
         name: "h2-frame-too-large",
         description: "sends a frame of 16 MiB, which the client has not allowed",
         steps: &[
-            Frames(head),
+            Frames(headers),
             Frames(|stream| [&[0xff, 0xff, 0xff, DATA, 0], &stream.to_be_bytes()[..]].concat()),
             FramesForever(|_| b"this frame is far too large ".to_vec()),
         ],
@@ -270,12 +272,12 @@ pub(super) const CONNECTION_FAULTS: &[Fault] = &[
     Fault {
         name: "h2-data-first",
         description: "sends the body before the headers",
-        steps: &[Frames(|stream| [data(stream, b"Hello"), answer(stream)].concat()), Close],
+        steps: &[Frames(|stream| [data(stream, b"Hello"), response(stream)].concat()), Close],
     },
     Fault {
         name: "h2-idle-stream",
         description: "answers on a stream that has not begun",
-        steps: &[Frames(|stream| answer(stream + 1000)), Close],
+        steps: &[Frames(|stream| response(stream + 1000)), Close],
     },
     Fault {
         name: "h2-push",
@@ -284,7 +286,7 @@ pub(super) const CONNECTION_FAULTS: &[Fault] = &[
             Frames(|stream| {
                 let promised =
                     [&2_u32.to_be_bytes()[..], &[0x82, 0x84, 0x86], &literal(":authority", "localhost")].concat();
-                [frame(PUSH_PROMISE, END_HEADERS, stream, &promised), answer(stream)].concat()
+                [frame(PUSH_PROMISE, END_HEADERS, stream, &promised), response(stream)].concat()
             }),
             Close,
         ],
@@ -294,31 +296,31 @@ pub(super) const CONNECTION_FAULTS: &[Fault] = &[
         description: "allows more bytes than can be counted",
         steps: &[
             Frames(|_| frame(WINDOW_UPDATE, 0, 0, &LARGEST_WINDOW.to_be_bytes()).repeat(2)),
-            Frames(answer),
+            Frames(response),
             Close,
         ],
     },
     Fault {
         name: "h2-bad-settings",
         description: "sends a setting that can't be",
-        steps: &[Frames(|_| setting(INITIAL_WINDOW_SIZE, LARGEST_WINDOW + 1)), Frames(answer), Close],
+        steps: &[Frames(|_| setting(INITIAL_WINDOW_SIZE, LARGEST_WINDOW + 1)), Frames(response), Close],
     },
     Fault {
         name: "h2-unknown-frame",
         description: "sends an unknown frame, then a sound answer, which is allowed",
-        steps: &[Frames(|stream| [frame(UNKNOWN, 0xff, stream, b"???"), answer(stream)].concat()), Close],
+        steps: &[Frames(|stream| [frame(UNKNOWN, 0xff, stream, b"???"), response(stream)].concat()), Close],
     },
     Fault {
         name: "h2-answered-and-reset",
         description: "answers, and resets the stream without an error, which is allowed",
         steps: &[
-            Frames(|stream| [answer(stream), frame(RST_STREAM, 0, stream, &NO_ERROR.to_be_bytes())].concat()),
+            Frames(|stream| [response(stream), frame(RST_STREAM, 0, stream, &NO_ERROR.to_be_bytes())].concat()),
             Close,
         ],
     },
 ];
 
-/// One long field that goes into the table, and a thousand times the same.
+/// Encodes headers: one long header that is added to the dynamic table, and a thousand references to it.
 fn header_bomb(stream: u32) -> Vec<u8> {
     // Its length has a prefix of 7 bits (RFC 7541 section 5.1).
     let more = ENTRY_BYTES - 0x7f;

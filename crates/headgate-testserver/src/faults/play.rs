@@ -1,22 +1,22 @@
-//! A fault instead of an answer, step by step.
+//! Plays a fault instead of a response, step by step.
 
 use std::io;
 use std::time::Duration;
 
-use super::fault::{Fault, Step};
-use crate::connection::Connection;
+use super::fault::{Fault, FaultStep};
+use crate::connection::ServerConnection;
 use crate::in_progress::InProgress;
 use crate::respond::After;
 
 pub(crate) const DRIP_INTERVAL: Duration = Duration::from_secs(1);
-/// A reset may overtake what was sent before it; nothing tells us when the client has read that.
+/// The pause before a reset, which may overtake bytes that were sent before it. There is no sign when the client has read them.
 pub(crate) const PAUSE: Duration = Duration::from_millis(50);
-/// Bytes of repeated pieces that are sent at once.
+/// The size of a block of repeated bytes.
 const BLOCK_BYTES: usize = 16 * 1024;
 
-/// Answers by the steps of `fault`; `stream` is the one that asked for it, over HTTP/2.
+/// Runs the steps of `fault`; `stream` is the ID of its stream over HTTP/2.
 pub(crate) async fn play(
-    connection: &mut Connection<'_>,
+    connection: &mut ServerConnection<'_>,
     in_progress: &mut InProgress,
     fault: &Fault,
     stream: u32,
@@ -26,21 +26,21 @@ pub(crate) async fn play(
         if step.may_complete(rest) {
             in_progress.end();
         }
-        take(connection, *step, stream).await?;
+        run_step(connection, *step, stream).await?;
         if step.ends_connection() {
-            return Ok(After::Ended);
+            return Ok(After::Closed);
         }
         steps = rest;
     }
-    Ok(After::Answered)
+    Ok(After::Sent)
 }
 
-/// Takes one step.
-pub(crate) async fn take(connection: &mut Connection<'_>, step: Step, stream: u32) -> io::Result<()> {
+/// Runs one step.
+pub(crate) async fn run_step(connection: &mut ServerConnection<'_>, step: FaultStep, stream: u32) -> io::Result<()> {
     match step {
-        Step::Send(bytes) => connection.send(bytes).await,
-        Step::Make(make) => connection.send(&make()?[..]).await,
-        Step::Times(count, bytes) => {
+        FaultStep::Send(bytes) => connection.send(bytes).await,
+        FaultStep::Make(make) => connection.send(&make()?[..]).await,
+        FaultStep::Times(count, bytes) => {
             let per_block = (BLOCK_BYTES / bytes.len()).max(1);
             let block = bytes.repeat(per_block.min(count));
             for _ in 0..count / per_block {
@@ -48,28 +48,28 @@ pub(crate) async fn take(connection: &mut Connection<'_>, step: Step, stream: u3
             }
             connection.send(&block[..(count % per_block) * bytes.len()]).await
         }
-        Step::Forever(bytes) => send_forever(connection, bytes).await,
-        Step::Frames(frames) => connection.send(&frames(stream)[..]).await,
-        Step::FramesForever(frames) => send_forever(connection, &frames(stream)).await,
-        Step::Drip(bytes) => {
+        FaultStep::Forever(bytes) => send_forever(connection, bytes).await,
+        FaultStep::Frames(frames) => connection.send(&frames(stream)[..]).await,
+        FaultStep::FramesForever(frames) => send_forever(connection, &frames(stream)).await,
+        FaultStep::Drip(bytes) => {
             for byte in bytes.chunks(1) {
                 connection.send(byte).await?;
                 connection.pause(DRIP_INTERVAL).await?;
             }
             Ok(())
         }
-        Step::Pause => connection.pause(PAUSE).await,
-        Step::AwaitNext => connection.await_next().await,
-        Step::Hang => connection.hang().await,
-        Step::Close => connection.close().await,
-        Step::Cut => connection.cut().await,
-        Step::Reset => connection.reset(),
-        // Played for their stream alone, in `http2`.
-        Step::ResetStream(_) | Step::Trailers(_) | Step::Interim(_) | Step::GoAway => Ok(()),
+        FaultStep::Pause => connection.pause(PAUSE).await,
+        FaultStep::AwaitNext => connection.await_next().await,
+        FaultStep::Hang => connection.hang().await,
+        FaultStep::Close => connection.close().await,
+        FaultStep::Cut => connection.cut().await,
+        FaultStep::Reset => connection.reset(),
+        // `http2/fault.rs` runs these steps.
+        FaultStep::ResetStream(_) | FaultStep::Trailers(_) | FaultStep::Interim(_) | FaultStep::GoAway => Ok(()),
     }
 }
 
-async fn send_forever(connection: &mut Connection<'_>, bytes: &[u8]) -> io::Result<()> {
+async fn send_forever(connection: &mut ServerConnection<'_>, bytes: &[u8]) -> io::Result<()> {
     let block = bytes.repeat((BLOCK_BYTES / bytes.len()).max(1));
     loop {
         connection.send(&block[..]).await?;

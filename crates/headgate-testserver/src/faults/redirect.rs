@@ -1,9 +1,9 @@
-//! Faults of redirects: they lead nowhere, in circles or to what is no address, or their bodies are long though not needed.
+//! Faults of redirects: missing, circular or invalid targets, and long bodies that are not needed.
 
 use std::io;
 
 use super::fault::Fault;
-use super::fault::Step::{Drip, Hang, Make, Send};
+use super::fault::FaultStep::{Drip, Hang, Make, Send};
 use crate::content::gzip;
 
 const BODY_BYTES: usize = 4 * 1024 * 1024;

@@ -1,24 +1,24 @@
 //! All faults.
 
 use super::fault::Fault;
-use super::{connection, content, framing, head, http2, redirect};
+use super::{connection, content, framing, headers, http2, redirect};
 
 const TABLES: [&[Fault]; 7] = [
     connection::FAULTS,
     framing::FAULTS,
-    head::FAULTS,
+    headers::FAULTS,
     content::FAULTS,
     redirect::FAULTS,
     http2::STREAM_FAULTS,
     http2::CONNECTION_FAULTS,
 ];
 
-/// Every fault, in the order of the list at `/`.
+/// Returns all faults, in the order of the list at `/`.
 pub(crate) fn all() -> impl Iterator<Item = &'static Fault> {
     TABLES.into_iter().flatten()
 }
 
-/// The fault of that name, and its place in [`all`].
+/// Returns the fault of that name, and its index in [`all`].
 pub(crate) fn find(name: &str) -> Option<(usize, &'static Fault)> {
     all().enumerate().find(|(_, fault)| fault.name == name)
 }
@@ -30,7 +30,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_fault_has_a_name_of_its_own_and_says_what_it_does() {
+    fn every_fault_has_a_unique_name_and_a_description() {
         let names: BTreeSet<&str> = all().map(|fault| fault.name).collect();
         assert_eq!(all().count(), names.len());
         for fault in all() {

@@ -1,18 +1,18 @@
-//! What a helper is told of a request.
+//! The arguments of a helper.
 
 use std::str::FromStr;
 
 use crate::received::Received;
-use crate::worker::Worker;
+use crate::worker::ServerWorker;
 
-/// Encoding is done in one piece, in memory, while the other connections of the worker wait.
+/// The bound of bytes to encode: that is done in memory, and blocks the other connections of the worker.
 const MAX_ENCODED_BYTES: usize = 16 * 1024 * 1024;
 
 /// A request for a helper.
 pub(crate) struct Call<'a> {
-    pub worker: &'a Worker,
+    pub worker: &'a ServerWorker,
     pub received: &'a Received,
-    /// What the path has behind the name.
+    /// The part of the path after the name of the helper.
     pub argument: &'a str,
 }
 
@@ -21,7 +21,7 @@ impl Call<'_> {
         self.argument.parse().ok()
     }
 
-    /// So many bytes, if they may be encoded.
+    /// Returns this number of bytes of text, unless they are too many to encode.
     pub fn text(&self, bytes: &str) -> Option<Vec<u8>> {
         let bytes = bytes.parse().ok().filter(|bytes| *bytes <= MAX_ENCODED_BYTES)?;
         Some(self.worker.content().bytes(bytes))

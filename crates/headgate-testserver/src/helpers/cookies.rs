@@ -3,10 +3,10 @@
 use serde_json::{Map, Value, json};
 
 use super::redirect::found;
-use crate::answer::{Answer, is_value};
 use crate::received::Received;
+use crate::response::{Response, is_value};
 
-/// Those of the request, by name.
+/// Returns the cookies of the request, by name.
 pub(super) fn sent(received: &Received) -> Value {
     let mut cookies = Map::new();
     let fields = received.fields.iter().filter(|(name, _)| name.eq_ignore_ascii_case("cookie"));
@@ -19,17 +19,17 @@ pub(super) fn sent(received: &Received) -> Value {
     json!({ "cookies": cookies })
 }
 
-pub(super) fn set(received: &Received) -> Answer {
+pub(super) fn set(received: &Received) -> Response {
     with_cookies(received, |name, value| format!("{name}={value}; Path=/; HttpOnly"))
 }
 
-pub(super) fn delete(received: &Received) -> Answer {
+pub(super) fn delete(received: &Received) -> Response {
     with_cookies(received, |name, _| {
         format!("{name}=; Path=/; Expires=Thu, 01 Jan 1970 00:00:00 GMT; Max-Age=0; HttpOnly")
     })
 }
 
-fn with_cookies(received: &Received, cookie: impl Fn(&str, &str) -> String) -> Answer {
-    let sound = received.query().filter(|(name, value)| is_value(name) && is_value(value));
-    sound.fold(found("/cookies"), |answer, (name, value)| answer.with_field("Set-Cookie", &cookie(&name, &value)))
+fn with_cookies(received: &Received, cookie: impl Fn(&str, &str) -> String) -> Response {
+    let valid = received.query().filter(|(name, value)| is_value(name) && is_value(value));
+    valid.fold(found("/cookies"), |response, (name, value)| response.with_field("Set-Cookie", &cookie(&name, &value)))
 }

@@ -1,4 +1,4 @@
-//! The paths that answer as a server should, each in its own way.
+//! Paths with useful, correct responses.
 
 mod call;
 pub(crate) mod chat;
@@ -17,19 +17,19 @@ use serde_json::{Map, Value, json};
 
 pub(crate) use self::call::Call;
 use self::redirect::Reference;
-use crate::answer::{self, Answer, is_name, is_value};
 use crate::config::{CAPACITIES, MAX_DELAY_S, STATUSES};
-use crate::content::Coding;
+use crate::content::ContentEncoding;
 use crate::faults::table;
+use crate::plan::{PlannedBody, ResponseFraming, ResponsePlan};
 use crate::received::Received;
-use crate::reply::{Content, Framing, Reply};
-use crate::worker::Worker;
+use crate::response::{self, Response, is_name, is_value};
+use crate::worker::ServerWorker;
 
 const ROBOTS: &str = "User-agent: *\nDisallow: /deny\n";
 const MANY_LANGUAGES: &str = "Grüße, Welt! ∮ E⋅da = Q; Γειά σου; Здравствуй; שלום; नमस्ते; 世界; 👋🏽\n";
 const NOT_FOUND: &str = "there is no such helper or fault: / lists all of them\n";
 
-/// A path that is answered in its own way.
+/// A path with a response of its own.
 pub(crate) struct Helper {
     /// The path; if it ends with a slash, an argument follows.
     pub name: &'static str,
@@ -37,8 +37,8 @@ pub(crate) struct Helper {
     arguments: &'static str,
     /// One line, shown at `/`.
     description: &'static str,
-    /// `None`: the argument can't be this.
-    pub reply: fn(&Call<'_>) -> Option<Reply>,
+    /// Returns `None` if the argument is not valid.
+    pub plan: fn(&Call<'_>) -> Option<ResponsePlan>,
 }
 
 impl fmt::Debug for Helper {
@@ -47,9 +47,9 @@ impl fmt::Debug for Helper {
     }
 }
 
-/// By their names.
+/// Sorted by name.
 const HELPERS: &[Helper] = &[
-    row("/", "", "this list", |_| Some(Answer::new(200, index()).into())),
+    row("/", "", "this list", |_| Some(Response::new(200, index()).into())),
     row("/absolute-redirect/", "N", "as /redirect/N, with scheme and host in each Location", |call| {
         redirect::next(call, Reference::Absolute)
     }),
@@ -57,15 +57,15 @@ const HELPERS: &[Helper] = &[
         Some(from_base64(call.argument).into())
     }),
     row("/basic-auth/", "USER/PASSWORD", "401 to a request without these", basic_auth),
-    row("/brotli", "", "the JSON of /echo in this coding", |call| Some(coded_echo(call, Coding::Brotli))),
-    row("/bytes/", "N", "N bytes of text, drawn from the seed", |call| text(call, Framing::Length)),
+    row("/brotli", "", "the JSON of /echo in this coding", |call| Some(encoded_echo(call, ContentEncoding::Brotli))),
+    row("/bytes/", "N", "N bytes of text, drawn from the seed", |call| text(call, ResponseFraming::Length)),
     row("/capacity/", "N", "from now on N requests at once, of a server with a capacity; not counted", resize),
-    row("/chunked/", "N", "the text of /bytes/N in chunks", |call| text(call, Framing::Chunked)),
+    row("/chunked/", "N", "the text of /bytes/N in chunks", |call| text(call, ResponseFraming::Chunked)),
     row("/close-delimited/", "N", "the text of /bytes/N, ended by closing the connection", |call| {
-        text(call, Framing::Close)
+        text(call, ResponseFraming::Close)
     }),
     row("/cookies", "", "the cookies of the request as JSON", |call| {
-        Some(Answer::json(&cookies::sent(call.received)).into())
+        Some(Response::json(&cookies::sent(call.received)).into())
     }),
     row("/cookies/delete", "?NAME&...", "has these cookies expired, and 302 to /cookies", |call| {
         Some(cookies::delete(call.received).into())
@@ -73,7 +73,7 @@ const HELPERS: &[Helper] = &[
     row("/cookies/set", "?NAME=VALUE&...", "sets these cookies, and 302 to /cookies", |call| {
         Some(cookies::set(call.received).into())
     }),
-    row("/deflate", "", "the JSON of /echo in this coding", |call| Some(coded_echo(call, Coding::Deflate))),
+    row("/deflate", "", "the JSON of /echo in this coding", |call| Some(encoded_echo(call, ContentEncoding::Deflate))),
     row("/delay/", "SECONDS", "the default answer after so many seconds; fractions are fine", delay),
     row(
         "/drip",
@@ -85,9 +85,9 @@ const HELPERS: &[Helper] = &[
         "/echo",
         "",
         "the request as JSON: method, path, headers as [name, value] in their order, body or body_base64",
-        |call| Some(Answer::json(&echo(call.received)).into()),
+        |call| Some(Response::json(&echo(call.received)).into()),
     ),
-    row("/echo/", "...", "the same", |call| Some(Answer::json(&echo(call.received)).into())),
+    row("/echo/", "...", "the same", |call| Some(Response::json(&echo(call.received)).into())),
     row(
         "/encoded/",
         "CODING/N",
@@ -95,17 +95,17 @@ const HELPERS: &[Helper] = &[
         encoded,
     ),
     row("/encoding/utf8", "", "text in UTF-8 with letters of many languages", |_| {
-        Some(Answer::new(200, MANY_LANGUAGES).into())
+        Some(Response::new(200, MANY_LANGUAGES).into())
     }),
-    row("/gzip", "", "the JSON of /echo in this coding", |call| Some(coded_echo(call, Coding::Gzip))),
+    row("/gzip", "", "the JSON of /echo in this coding", |call| Some(encoded_echo(call, ContentEncoding::Gzip))),
     row("/hash", "", "length and SHA-256 of the request's body, as JSON", |call| {
-        Some(Answer::json(&hash(&call.received.body)).into())
+        Some(Response::json(&hash(&call.received.body)).into())
     }),
     row("/headers", "", "the headers as JSON: the values of each name", |call| {
-        Some(Answer::json(&headers(call.received)).into())
+        Some(Response::json(&headers(call.received)).into())
     }),
     row("/image/", "N", "the text of /bytes/N, called an image/jpeg", |call| {
-        Some(Answer::image(call.text(call.argument)?).into())
+        Some(Response::image(call.text(call.argument)?).into())
     }),
     row("/range/", "N", "the text of /bytes/N, or the part of it that Range asks for", |call| {
         Some(parts::range(call, call.number()?))
@@ -129,12 +129,12 @@ const HELPERS: &[Helper] = &[
         |call| Some(response_headers(call).into()),
     ),
     row("/robots.txt", "", "forbids /deny; another path's answer if the server was told so", |_| {
-        Some(Answer::new(200, ROBOTS).into())
+        Some(Response::new(200, ROBOTS).into())
     }),
     row("/stats", "", "what the server saw, as JSON; not counted itself", |call| Some(statistics(call.worker).into())),
     row("/status/", "CODE", "that status, 200 to 599", |call| {
         let code = call.number().filter(|code| STATUSES.contains(code))?;
-        Some(Answer::new(code, format!("{code} {}\n", answer::reason(code))).into())
+        Some(Response::new(code, format!("{code} {}\n", response::reason(code))).into())
     }),
     row(
         "/v1/chat/completions",
@@ -142,10 +142,10 @@ const HELPERS: &[Helper] = &[
         "POST: the last of the `messages`, repeated by an assistant, with `usage` in words",
         |call| Some(chat::completion(&call.received.body).into()),
     ),
-    row("/zstd", "", "the JSON of /echo in this coding", |call| Some(coded_echo(call, Coding::Zstd))),
+    row("/zstd", "", "the JSON of /echo in this coding", |call| Some(encoded_echo(call, ContentEncoding::Zstd))),
 ];
 
-/// What else is shown at `/`.
+/// Further lines shown at `/`.
 const OTHERS: [(&str, &str); 3] = [
     ("/deny", "what /robots.txt forbids"),
     ("/fault/NAME", "misbehaves, see below"),
@@ -156,12 +156,12 @@ const fn row(
     name: &'static str,
     arguments: &'static str,
     description: &'static str,
-    reply: fn(&Call<'_>) -> Option<Reply>,
+    plan: fn(&Call<'_>) -> Option<ResponsePlan>,
 ) -> Helper {
-    Helper { name, arguments, description, reply }
+    Helper { name, arguments, description, plan }
 }
 
-/// The helper that has this path.
+/// Returns the helper for this path.
 pub(crate) fn find(path: &str) -> Option<&'static Helper> {
     let named = |name: &str| HELPERS.binary_search_by_key(&name, |helper| helper.name).ok();
     let prefix = || path.get(1..)?.find('/').map(|slash| &path[..slash + 2]);
@@ -169,53 +169,53 @@ pub(crate) fn find(path: &str) -> Option<&'static Helper> {
     Some(&HELPERS[index])
 }
 
-/// The reply to a mistyped name or argument.
-pub(crate) fn not_found() -> Reply {
-    Answer::new(404, NOT_FOUND).into()
+/// Returns the response to a mistyped name or argument.
+pub(crate) fn not_found() -> ResponsePlan {
+    Response::new(404, NOT_FOUND).into()
 }
 
-fn text(call: &Call<'_>, framing: Framing) -> Option<Reply> {
-    Some(Reply::at_once(Content::Text { bytes: call.number()?, framing }))
+fn text(call: &Call<'_>, framing: ResponseFraming) -> Option<ResponsePlan> {
+    Some(ResponsePlan::immediate(PlannedBody::Text { bytes: call.number()?, framing }))
 }
 
-fn delay(call: &Call<'_>) -> Option<Reply> {
+fn delay(call: &Call<'_>) -> Option<ResponsePlan> {
     let seconds = call.number().filter(|seconds| (0.0..=MAX_DELAY_S).contains(seconds))?;
-    Some(Reply { delay: Duration::from_secs_f64(seconds), content: Content::Default })
+    Some(ResponsePlan { delay: Duration::from_secs_f64(seconds), content: PlannedBody::Default })
 }
 
-fn encoded(call: &Call<'_>) -> Option<Reply> {
-    let (coding, bytes) = call.argument.split_once('/')?;
-    let coding = Coding::named(coding)?;
-    Some(in_coding(coding, &call.text(bytes)?))
+fn encoded(call: &Call<'_>) -> Option<ResponsePlan> {
+    let (encoding, bytes) = call.argument.split_once('/')?;
+    let encoding = ContentEncoding::named(encoding)?;
+    Some(encode_response(encoding, &call.text(bytes)?))
 }
 
-fn coded_echo(call: &Call<'_>, coding: Coding) -> Reply {
-    in_coding(coding, echo(call.received).to_string().as_bytes())
+fn encoded_echo(call: &Call<'_>, encoding: ContentEncoding) -> ResponsePlan {
+    encode_response(encoding, echo(call.received).to_string().as_bytes())
 }
 
-fn in_coding(coding: Coding, plain: &[u8]) -> Reply {
-    let encoded = coding.encode(plain);
-    or_error(encoded.map(|encoded| Answer::new(200, encoded).with_field("Content-Encoding", coding.token()))).into()
+fn encode_response(encoding: ContentEncoding, plain: &[u8]) -> ResponsePlan {
+    let encoded = encoding.encode(plain);
+    or_error(encoded.map(|encoded| Response::new(200, encoded).with_field("Content-Encoding", encoding.token()))).into()
 }
 
-fn statistics(worker: &Worker) -> Answer {
+fn statistics(worker: &ServerWorker) -> Response {
     let statistics = worker.server_counters().snapshot();
     let flushed = worker.rules().and_then(|rules| rules.log.as_ref()).map_or(Ok(()), |log| log.flush());
-    or_error(flushed.map(|()| Answer::json(&json!(statistics))))
+    or_error(flushed.map(|()| Response::json(&json!(statistics))))
 }
 
-fn or_error(answer: io::Result<Answer>) -> Answer {
-    answer.unwrap_or_else(|error| Answer::new(500, format!("{error}\n")))
+fn or_error(response: io::Result<Response>) -> Response {
+    response.unwrap_or_else(|error| Response::new(500, format!("{error}\n")))
 }
 
-fn resize(call: &Call<'_>) -> Option<Reply> {
+fn resize(call: &Call<'_>) -> Option<ResponsePlan> {
     let size = call.number().filter(|size| CAPACITIES.contains(size))?;
     let capacity = call.worker.rules().and_then(|rules| rules.capacity.as_ref());
     let Some(capacity) = capacity else {
-        return Some(Answer::new(404, "the server was started without a capacity\n").into());
+        return Some(Response::new(404, "the server was started without a capacity\n").into());
     };
     capacity.resize(size);
-    Some(Answer::new(200, format!("from now on {size} at once\n")).into())
+    Some(Response::new(200, format!("from now on {size} at once\n")).into())
 }
 
 fn index() -> String {
@@ -230,7 +230,7 @@ fn index() -> String {
     text
 }
 
-/// The request as it was received. Header values that are not UTF-8 are shown with replacement characters.
+/// Returns the request as it was received. Bytes of header values that are not UTF-8 become replacement characters.
 fn echo(received: &Received) -> Value {
     let headers: Vec<Value> =
         received.fields.iter().map(|(name, value)| json!([name, String::from_utf8_lossy(value)])).collect();
@@ -259,32 +259,32 @@ fn headers(received: &Received) -> Value {
     json!({ "headers": headers })
 }
 
-fn response_headers(call: &Call<'_>) -> Answer {
-    let answer = call.worker.default_answer();
-    let body = Answer::new(answer.status, answer.body.clone());
-    call.received.query().fold(body, |answer, (name, value)| match (is_name(&name), is_value(&value)) {
-        (true, true) => answer.with_field(&name, &value),
-        _ => answer,
+fn response_headers(call: &Call<'_>) -> Response {
+    let response = call.worker.default_response();
+    let body = Response::new(response.status, response.body.clone());
+    call.received.query().fold(body, |response, (name, value)| match (is_name(&name), is_value(&value)) {
+        (true, true) => response.with_field(&name, &value),
+        _ => response,
     })
 }
 
-fn basic_auth(call: &Call<'_>) -> Option<Reply> {
+fn basic_auth(call: &Call<'_>) -> Option<ResponsePlan> {
     let (user, password) = call.argument.split_once('/')?;
-    let given = call.received.field("authorization").and_then(|value| {
+    let credentials = call.received.field("authorization").and_then(|value| {
         let encoded = value.strip_prefix("Basic ")?.trim().to_owned();
         String::from_utf8(BASE64.decode(encoded).ok()?).ok()
     });
-    if given.is_some_and(|given| given == format!("{user}:{password}")) {
-        return Some(Answer::json(&json!({ "authenticated": true, "user": user })).into());
+    if credentials.is_some_and(|credentials| credentials == format!("{user}:{password}")) {
+        return Some(Response::json(&json!({ "authenticated": true, "user": user })).into());
     }
-    let refused = Answer::new(401, "another user or another password\n");
+    let refused = Response::new(401, "another user or another password\n");
     Some(refused.with_field("WWW-Authenticate", r#"Basic realm="test""#).into())
 }
 
-fn from_base64(value: &str) -> Answer {
+fn from_base64(value: &str) -> Response {
     match BASE64.decode(value) {
-        Ok(bytes) => Answer::new(200, bytes),
-        Err(_) => Answer::new(400, "this is no base64\n"),
+        Ok(bytes) => Response::new(200, bytes),
+        Err(_) => Response::new(400, "this is no base64\n"),
     }
 }
 

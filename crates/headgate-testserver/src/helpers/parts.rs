@@ -1,39 +1,41 @@
-//! Bodies that come in part, or part by part.
+//! Partial bodies, and bodies that are sent in parts.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use super::call::Call;
-use crate::answer::Answer;
 use crate::config::{MAX_DELAY_S, STATUSES};
-use crate::reply::{Content, Framing, Reply};
+use crate::plan::{PlannedBody, ResponseFraming, ResponsePlan};
+use crate::response::Response;
 
-/// Of an answer that is held whole in memory.
+/// The bound of a response that is in memory as a whole.
 const MAX_BYTES: u64 = 16 * 1024 * 1024;
 const DRIP_BYTES: u64 = 10;
 const DRIP_DURATION: Duration = Duration::from_secs(2);
 
-/// The whole text where no range is asked for, or several are (RFC 9110 section 14.2 allows it).
-pub(super) fn range(call: &Call<'_>, bytes: u64) -> Reply {
+/// Returns the whole text without a range, or for several ranges, which RFC 9110 section 14.2 allows.
+pub(super) fn range(call: &Call<'_>, bytes: u64) -> ResponsePlan {
     let content = call.worker.content();
-    let asked = call.received.field("range");
-    let Some(asked) =
-        asked.as_deref().and_then(|value| value.strip_prefix("bytes=")).filter(|asked| !asked.contains(','))
+    let range_text = call.received.field("range");
+    let Some(range_text) = range_text
+        .as_deref()
+        .and_then(|value| value.strip_prefix("bytes="))
+        .filter(|range_text| !range_text.contains(','))
     else {
-        return Reply::at_once(Content::Text { bytes, framing: Framing::Length });
+        return ResponsePlan::immediate(PlannedBody::Text { bytes, framing: ResponseFraming::Length });
     };
-    let Some(range) = of(asked, bytes).filter(|range| range.end() - range.start() < MAX_BYTES) else {
-        return Answer::new(416, "").with_field("Content-Range", &format!("bytes */{bytes}")).into();
+    let Some(range) = parse_range(range_text, bytes).filter(|range| range.end() - range.start() < MAX_BYTES) else {
+        return Response::new(416, "").with_field("Content-Range", &format!("bytes */{bytes}")).into();
     };
     let (first, last) = (*range.start(), *range.end());
     let skipped = content.offset(first);
     let part = content.bytes(skipped + (last - first + 1) as usize).split_off(skipped);
-    Answer::new(206, part).with_field("Content-Range", &format!("bytes {first}-{last}/{bytes}")).into()
+    Response::new(206, part).with_field("Content-Range", &format!("bytes {first}-{last}/{bytes}")).into()
 }
 
-/// `first-last`, `first-` or `-length`, as far as there are bytes.
-fn of(asked: &str, bytes: u64) -> Option<RangeInclusive<u64>> {
-    let (first, last) = asked.trim().split_once('-')?;
+/// Parses `first-last`, `first-` or `-length`, and limits the range to the existing bytes.
+fn parse_range(range_text: &str, bytes: u64) -> Option<RangeInclusive<u64>> {
+    let (first, last) = range_text.trim().split_once('-')?;
     let end = bytes.checked_sub(1)?;
     let range = match (first, last) {
         ("", length) => bytes.saturating_sub(length.parse().ok().filter(|length| *length > 0)?)..=end,
@@ -43,9 +45,9 @@ fn of(asked: &str, bytes: u64) -> Option<RangeInclusive<u64>> {
     (!range.is_empty()).then_some(range)
 }
 
-pub(super) fn drip(call: &Call<'_>) -> Reply {
-    let seconds = |name: &str, otherwise: Duration| match call.received.parameter(name) {
-        None => Some(otherwise),
+pub(super) fn drip(call: &Call<'_>) -> ResponsePlan {
+    let seconds = |name: &str, default: Duration| match call.received.parameter(name) {
+        None => Some(default),
         Some(text) => {
             let seconds =
                 text.trim_end_matches('s').parse().ok().filter(|seconds| (0.0..=MAX_DELAY_S).contains(seconds));
@@ -60,12 +62,12 @@ pub(super) fn drip(call: &Call<'_>) -> Reply {
         bytes.filter(|bytes| (1..=MAX_BYTES).contains(bytes)),
         status.filter(|status| STATUSES.contains(status)),
     ) else {
-        return Answer::new(400, "numbytes, duration, delay or code can't be this\n").into();
+        return Response::new(400, "numbytes, duration, delay or code can't be this\n").into();
     };
-    let answer = Answer::new(status, call.worker.content().bytes(bytes as usize));
-    // A timer is no finer than a millisecond.
+    let response = Response::new(status, call.worker.content().bytes(bytes as usize));
+    // Timers have a resolution of a millisecond.
     let pieces = u128::from(bytes).min(duration.as_millis()).max(1) as usize;
-    Reply { delay, content: Content::Drip { answer, pieces, pause: duration / pieces as u32 } }
+    ResponsePlan { delay, content: PlannedBody::Drip { response, pieces, pause: duration / pieces as u32 } }
 }
 
 #[cfg(test)]
@@ -73,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_range_is_what_there_is_of_it() {
+    fn a_range_is_limited_to_the_existing_bytes() {
         let cases = [
             ("0-0", Some(0..=0)),
             ("2-4", Some(2..=4)),
@@ -86,9 +88,9 @@ mod tests {
             ("-0", None),
             ("x-1", None),
         ];
-        for (asked, expected) in cases {
-            assert_eq!(expected, of(asked, 10), "{asked}");
+        for (range_text, expected) in cases {
+            assert_eq!(expected, parse_range(range_text, 10), "{range_text}");
         }
-        assert_eq!(None, of("0-", 0));
+        assert_eq!(None, parse_range("0-", 0));
     }
 }

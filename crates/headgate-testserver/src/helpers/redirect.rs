@@ -1,30 +1,30 @@
-//! Redirects as they should be; broken ones are faults.
+//! Correct redirects; broken ones are faults.
 
 use super::call::Call;
-use crate::answer::{Answer, is_value};
+use crate::plan::{PlannedBody, ResponsePlan};
 use crate::received::Received;
-use crate::reply::{Content, Reply};
+use crate::response::{Response, is_value};
 
 const MAX_REDIRECTS: u32 = 1_000_000;
 const REDIRECTS: std::ops::RangeInclusive<u16> = 300..=399;
 const FOUND: u16 = 302;
 
-/// How a `Location` names the next URL.
+/// The form of a URL in `Location`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Reference {
-    /// By its path.
+    /// An absolute path.
     Path,
-    /// By what differs from the URL before.
+    /// A relative path.
     Relative,
-    /// By all of it.
+    /// An absolute URL.
     Absolute,
 }
 
-/// The first of so many redirects as the argument says.
-pub(super) fn next(call: &Call<'_>, reference: Reference) -> Option<Reply> {
+/// Returns the first of as many redirects as the argument says.
+pub(super) fn next(call: &Call<'_>, reference: Reference) -> Option<ResponsePlan> {
     let count: u32 = call.number().filter(|count| *count <= MAX_REDIRECTS)?;
     let Some(next) = count.checked_sub(1) else {
-        return Some(Reply { delay: call.worker.draw_delay(), content: Content::Default });
+        return Some(ResponsePlan { delay: call.worker.draw_delay(), content: PlannedBody::Default });
     };
     let location = match reference {
         Reference::Path => format!("/redirect/{next}"),
@@ -34,15 +34,15 @@ pub(super) fn next(call: &Call<'_>, reference: Reference) -> Option<Reply> {
     Some(found(&location).into())
 }
 
-pub(super) fn to(received: &Received) -> Answer {
+pub(super) fn to(received: &Received) -> Response {
     let status = received.parameter("status_code").map_or(Some(FOUND), |code| code.parse().ok());
     let location = received.parameter("url").filter(|url| is_value(url));
     match (status.filter(|status| REDIRECTS.contains(status)), location) {
         (Some(status), Some(location)) => found(&location).with_status(status),
-        _ => Answer::new(400, "url must be there, and status_code within 300..399\n"),
+        _ => Response::new(400, "url must be there, and status_code within 300..399\n"),
     }
 }
 
-pub(super) fn found(location: &str) -> Answer {
-    Answer::new(FOUND, "").with_field("Location", location)
+pub(super) fn found(location: &str) -> Response {
+    Response::new(FOUND, "").with_field("Location", location)
 }

@@ -1,131 +1,133 @@
-//! A fault on a stream of HTTP/2: what `h2` can be made to send. What is bytes of HTTP/1.1 in the table is said as HTTP/2
-//! says it, if that can be said at all.
+//! Plays a fault on a stream of HTTP/2, as far as `h2` can send it. Bytes of HTTP/1.1 in the table are converted to HTTP/2, if
+//! that is possible.
 
 use std::future::pending;
 use std::io;
 
 use bytes::{Buf, Bytes, BytesMut};
-use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 
-use super::stream::Stream;
-use super::wish::Wish;
-use crate::answer::{Answer, field_map};
+use super::command::ConnectionCommand;
+use super::stream::Http2Stream;
 use crate::faults::play::{DRIP_INTERVAL, PAUSE};
-use crate::faults::{Fault, Step};
-use crate::respond::Respond as _;
+use crate::faults::{Fault, FaultStep};
+use crate::respond::Responder as _;
+use crate::response::{Response, field_map};
 
 const MAX_FIELDS: usize = 32 * 1024;
 const MAX_HEAD_BYTES: usize = 4 * 1024 * 1024;
 const HTTP_11_ONLY: &str = "this fault is one of HTTP/1.1\n";
 
-pub(super) async fn play(mut stream: Stream, fault: &Fault) -> io::Result<()> {
-    let mut sent = Sent { waiting: BytesMut::new(), is_all: false };
+pub(super) async fn play(mut stream: Http2Stream, fault: &Fault) -> io::Result<()> {
+    let mut player = StreamPlayer { waiting: BytesMut::new(), is_complete: false };
     let mut steps = fault.steps;
     while let Some((step, rest)) = steps.split_first() {
         if step.may_complete(rest) {
             stream.in_progress.end();
         }
-        match sent.take(&mut stream, *step, rest.is_empty()).await? {
-            Taken::Goes => {}
-            Taken::Ended => return Ok(()),
-            Taken::CannotBeSaid if stream.body.is_none() => return stream.send(&Answer::new(501, HTTP_11_ONLY)).await,
-            Taken::CannotBeSaid => break,
+        match player.run(&mut stream, *step, rest.is_empty()).await? {
+            StepResult::Continues => {}
+            StepResult::Ended => return Ok(()),
+            StepResult::Unsupported if stream.body.is_none() => {
+                return stream.send(&Response::new(501, HTTP_11_ONLY)).await;
+            }
+            StepResult::Unsupported => break,
         }
         steps = rest;
     }
     match &mut stream.body {
         Some(body) => body.send_data(Bytes::new(), true).map_err(io::Error::other),
-        None if sent.is_all => Ok(()),
-        None => stream.send(&Answer::new(501, HTTP_11_ONLY)).await,
+        None if player.is_complete => Ok(()),
+        None => stream.send(&Response::new(501, HTTP_11_ONLY)).await,
     }
 }
 
-struct Sent {
-    /// The beginning of a head.
+struct StreamPlayer {
+    /// The beginning of a status line and headers.
     waiting: BytesMut,
-    /// A head was sent, and ended the stream.
-    is_all: bool,
+    /// Headers were sent that ended the stream.
+    is_complete: bool,
 }
 
-enum Taken {
-    Goes,
+enum StepResult {
+    Continues,
     Ended,
-    CannotBeSaid,
+    Unsupported,
 }
 
-impl Sent {
-    async fn take(&mut self, stream: &mut Stream, step: Step, is_last: bool) -> io::Result<Taken> {
+impl StreamPlayer {
+    async fn run(&mut self, stream: &mut Http2Stream, step: FaultStep, is_last: bool) -> io::Result<StepResult> {
         match step {
-            Step::Send(bytes) => return self.send(stream, bytes, is_last).await,
-            Step::Make(make) => return self.send(stream, &make()?, is_last).await,
-            Step::Times(count, bytes) => return self.send(stream, &bytes.repeat(count), is_last).await,
-            Step::Forever(bytes) if stream.body.is_some() => loop {
+            FaultStep::Send(bytes) => return self.send(stream, bytes, is_last).await,
+            FaultStep::Make(make) => return self.send(stream, &make()?, is_last).await,
+            FaultStep::Times(count, bytes) => return self.send(stream, &bytes.repeat(count), is_last).await,
+            FaultStep::Forever(bytes) if stream.body.is_some() => loop {
                 self.send(stream, bytes, false).await?;
             },
-            Step::Drip(bytes) if stream.body.is_some() => {
+            FaultStep::Drip(bytes) if stream.body.is_some() => {
                 for byte in bytes.chunks(1) {
                     self.send(stream, byte, false).await?;
                     stream.pause(DRIP_INTERVAL).await?;
                 }
             }
-            Step::Pause => stream.pause(PAUSE).await?,
-            Step::Hang if self.waiting.is_empty() => stream.while_there(pending::<()>()).await?,
-            Step::Close | Step::Cut | Step::Reset if self.waiting.is_empty() => {
-                // What was sent before is to be there first.
+            FaultStep::Pause => stream.pause(PAUSE).await?,
+            FaultStep::Hang if self.waiting.is_empty() => stream.while_connected(pending::<()>()).await?,
+            FaultStep::Close | FaultStep::Cut | FaultStep::Reset if self.waiting.is_empty() => {
+                // The pause lets `h2` send the frames before this step.
                 stream.pause(PAUSE).await?;
-                // The connection may have ended before.
-                let _ = stream.wishes.send(Wish::End(step)).await;
-                stream.while_there(pending::<()>()).await?;
+                // Sending fails if the connection has already ended.
+                let _ = stream.commands.send(ConnectionCommand::Close(step)).await;
+                stream.while_connected(pending::<()>()).await?;
             }
-            Step::ResetStream(code) => {
+            FaultStep::ResetStream(code) => {
                 stream.reset(code.into());
-                return Ok(Taken::Ended);
+                return Ok(StepResult::Ended);
             }
-            Step::Trailers(fields) => {
+            FaultStep::Trailers(fields) => {
                 if let Some(body) = &mut stream.body {
                     body.send_trailers(field_map(fields)).map_err(io::Error::other)?;
                 }
-                return Ok(Taken::Ended);
+                return Ok(StepResult::Ended);
             }
-            Step::Interim(status) => {
-                let mut interim = Response::new(());
+            FaultStep::Interim(status) => {
+                let mut interim = http::Response::new(());
                 *interim.status_mut() = StatusCode::from_u16(status).map_err(io::Error::other)?;
                 stream.respond.send_informational(interim).map_err(io::Error::other)?;
             }
-            Step::GoAway => {
-                // As above.
-                let _ = stream.wishes.send(Wish::GoAway).await;
+            FaultStep::GoAway => {
+                // Sending fails if the connection has already ended.
+                let _ = stream.commands.send(ConnectionCommand::GoAway).await;
             }
-            _ => return Ok(Taken::CannotBeSaid),
+            _ => return Ok(StepResult::Unsupported),
         }
-        Ok(Taken::Goes)
+        Ok(StepResult::Continues)
     }
 
-    async fn send(&mut self, stream: &mut Stream, bytes: &[u8], is_last: bool) -> io::Result<Taken> {
+    async fn send(&mut self, stream: &mut Http2Stream, bytes: &[u8], is_last: bool) -> io::Result<StepResult> {
         if stream.body.is_some() {
             stream.send_data(Bytes::copy_from_slice(bytes), false).await?;
-            return Ok(Taken::Goes);
+            return Ok(StepResult::Continues);
         }
         self.waiting.extend_from_slice(bytes);
-        match head_of(&self.waiting) {
-            Head::Partial => Ok(Taken::Goes),
-            Head::None => Ok(Taken::CannotBeSaid),
-            Head::Whole { bytes, status, fields } => {
+        match parse_headers(&self.waiting) {
+            ParsedHeaders::Partial => Ok(StepResult::Continues),
+            ParsedHeaders::Unsupported => Ok(StepResult::Unsupported),
+            ParsedHeaders::Whole { bytes, status, fields } => {
                 self.waiting.advance(bytes);
                 let body = self.waiting.split().freeze();
-                self.is_all = is_last && body.is_empty();
-                stream.send_head(status, fields, self.is_all)?;
+                self.is_complete = is_last && body.is_empty();
+                stream.send_head(status, fields, self.is_complete)?;
                 stream.send_data(body, false).await?;
-                Ok(Taken::Goes)
+                Ok(StepResult::Continues)
             }
         }
     }
 }
 
-enum Head {
+enum ParsedHeaders {
     Partial,
-    /// HTTP/2 can't say it.
-    None,
+    /// The headers are not valid in HTTP/2.
+    Unsupported,
     Whole {
         bytes: usize,
         status: u16,
@@ -133,30 +135,30 @@ enum Head {
     },
 }
 
-fn head_of(waiting: &[u8]) -> Head {
+fn parse_headers(waiting: &[u8]) -> ParsedHeaders {
     let mut fields = vec![httparse::EMPTY_HEADER; MAX_FIELDS];
     let mut parsed = httparse::Response::new(&mut fields);
     let bytes = match parsed.parse(waiting) {
         Ok(httparse::Status::Complete(bytes)) => bytes,
-        Ok(httparse::Status::Partial) if waiting.len() < MAX_HEAD_BYTES => return Head::Partial,
-        _ => return Head::None,
+        Ok(httparse::Status::Partial) if waiting.len() < MAX_HEAD_BYTES => return ParsedHeaders::Partial,
+        _ => return ParsedHeaders::Unsupported,
     };
     let mut map = HeaderMap::new();
     for field in &*parsed.headers {
         let name = field.name.to_ascii_lowercase();
         match (HeaderName::try_from(&name), HeaderValue::from_bytes(field.value)) {
-            // What it says of the connection, HTTP/2 says in its own way (RFC 9113 section 8.2.2).
+            // HTTP/2 has no such header; it ends connections with GOAWAY (RFC 9113 section 8.2.2).
             (Ok(_), Ok(_)) if name == "connection" => {}
-            (Ok(_), Ok(_)) if name == "transfer-encoding" => return Head::None,
+            (Ok(_), Ok(_)) if name == "transfer-encoding" => return ParsedHeaders::Unsupported,
             (Ok(name), Ok(value)) => {
                 map.append(name, value);
             }
-            _ => return Head::None,
+            _ => return ParsedHeaders::Unsupported,
         }
     }
     let is_final = |status: &u16| (200..=999).contains(status);
     match parsed.code.filter(is_final) {
-        Some(status) => Head::Whole { bytes, status, fields: map },
-        None => Head::None,
+        Some(status) => ParsedHeaders::Whole { bytes, status, fields: map },
+        None => ParsedHeaders::Unsupported,
     }
 }

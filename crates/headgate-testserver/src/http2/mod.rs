@@ -1,12 +1,11 @@
-//! A connection of HTTP/2, on the `h2` crate: each stream is answered for itself, by the same routes as over HTTP/1.1.
+//! Serves HTTP/2 with the `h2` crate: each stream gets a response by the same routes as over HTTP/1.1.
 //!
-//! A fault of the whole connection takes the socket away from `h2` and writes its frames there itself; the answers that
-//! were on their way are lost with it.
+//! A fault of the whole connection takes the socket from `h2` and writes its frames itself. Responses in progress are lost.
 
+mod command;
 mod fault;
 mod stream;
 mod wire;
-mod wish;
 
 use std::io;
 use std::rc::Rc;
@@ -17,31 +16,31 @@ use h2::server::{Builder, Connection as H2Connection};
 use http::Request;
 use tokio::sync::mpsc;
 
-use self::stream::Stream;
+use self::command::ConnectionCommand;
+use self::stream::Http2Stream;
 use self::wire::Wire;
-use self::wish::Wish;
-use crate::connection::Connection;
+use crate::connection::ServerConnection;
 use crate::faults::Scope;
-use crate::faults::play::{play, take};
+use crate::faults::play::{play, run_step};
 use crate::in_progress::InProgress;
 use crate::request::MAX_HEAD_BYTES;
-use crate::route::Route;
-use crate::worker::Worker;
+use crate::route::RequestRoute;
+use crate::worker::ServerWorker;
 
-/// What clients may send unasked, on a stream and in all.
+/// The flow-control window of a stream and of the connection.
 const WINDOW_BYTES: u32 = 1024 * 1024;
-/// Of one stream's answer, waiting to be sent.
+/// The bound of a stream's response bytes that wait to be sent.
 const SEND_BUFFER_BYTES: usize = 256 * 1024;
 
-/// Serves one connection to its end.
-pub(crate) async fn serve(connection: Connection<'_>, worker: &Rc<Worker>) {
+/// Serves one connection until it ends.
+pub(crate) async fn serve(connection: ServerConnection<'_>, worker: &Rc<ServerWorker>) {
     let (socket, read) = connection.into_parts();
     let wire = Wire::new(socket, read, worker.clone());
-    // The only error is that the client has gone, or speaks something else, which `h2` has told it.
-    let _ = answer_all(wire, worker).await;
+    // The only errors are that the client has disconnected, or does not speak HTTP/2, which `h2` has reported to it.
+    let _ = serve_streams(wire, worker).await;
 }
 
-async fn answer_all(wire: Wire, worker: &Rc<Worker>) -> io::Result<()> {
+async fn serve_streams(wire: Wire, worker: &Rc<ServerWorker>) -> io::Result<()> {
     let mut connection: H2Connection<Wire, Bytes> = Builder::new()
         .max_concurrent_streams(worker.http2().unwrap_or(1))
         .max_header_list_size(MAX_HEAD_BYTES as u32)
@@ -51,25 +50,25 @@ async fn answer_all(wire: Wire, worker: &Rc<Worker>) -> io::Result<()> {
         .handshake(wire.clone())
         .await
         .map_err(io::Error::other)?;
-    let (wishes, mut next_wish) = mpsc::channel(1);
+    let (commands, mut next_command) = mpsc::channel(1);
     loop {
         let accepted = tokio::select! {
             accepted = connection.accept() => accepted,
-            Some(wish) = next_wish.recv() => match wish {
-                Wish::GoAway => {
+            Some(command) = next_command.recv() => match command {
+                ConnectionCommand::GoAway => {
                     connection.graceful_shutdown();
                     continue;
                 }
-                Wish::End(step) => {
+                ConnectionCommand::Close(step) => {
                     let Some(mut connection) = take_over(&wire, connection, worker) else { return Ok(()) };
-                    return take(&mut connection, step, 0).await;
+                    return run_step(&mut connection, step, 0).await;
                 }
             },
         };
         let Some(accepted) = accepted else { return Ok(()) };
         let (request, respond) = accepted.map_err(io::Error::other)?;
-        let route = Route::of(request.uri().path());
-        if let Route::Fault(index, fault) = route
+        let route = RequestRoute::of(request.uri().path());
+        if let RequestRoute::Fault(index, fault) = route
             && fault.scope() == Scope::Connection
         {
             let Some(mut connection) = take_over(&wire, connection, worker) else { return Ok(()) };
@@ -79,26 +78,26 @@ async fn answer_all(wire: Wire, worker: &Rc<Worker>) -> io::Result<()> {
             play(&mut connection, &mut in_progress, fault, u32::from(respond.stream_id())).await?;
             return Ok(());
         }
-        let stream = Stream::begin(worker.clone(), respond, &request, route, wishes.clone());
-        // The only error is that the client has gone.
-        tokio::task::spawn_local(async move { _ = answer(stream, request).await });
+        let stream = Http2Stream::begin(worker.clone(), respond, &request, route, commands.clone());
+        // The only error is that the client has disconnected.
+        tokio::task::spawn_local(async move { _ = respond_or_play(stream, request).await });
     }
 }
 
-async fn answer(mut stream: Stream, request: Request<RecvStream>) -> io::Result<()> {
-    match stream.answer(request.into_body()).await? {
+async fn respond_or_play(mut stream: Http2Stream, request: Request<RecvStream>) -> io::Result<()> {
+    match stream.respond(request.into_body()).await? {
         Some(fault) => fault::play(stream, fault).await,
         None => Ok(()),
     }
 }
 
-/// Takes the socket, and with it the connection.
+/// Takes the socket from `h2`, and returns it as a connection.
 fn take_over<'worker>(
     wire: &Wire,
     connection: H2Connection<Wire, Bytes>,
-    worker: &'worker Worker,
-) -> Option<Connection<'worker>> {
+    worker: &'worker ServerWorker,
+) -> Option<ServerConnection<'worker>> {
     let socket = wire.take()?;
     drop(connection);
-    Some(Connection::new(socket, worker.counters()))
+    Some(ServerConnection::new(socket, worker.counters()))
 }

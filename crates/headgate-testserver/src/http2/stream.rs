@@ -1,4 +1,4 @@
-//! One stream of HTTP/2: a request on its way to its answer.
+//! One stream of HTTP/2: a request and its response.
 
 use std::future::{Future, poll_fn};
 use std::io;
@@ -9,68 +9,68 @@ use std::time::Duration;
 use bytes::Bytes;
 use h2::server::SendResponse;
 use h2::{Reason, RecvStream, SendStream};
-use http::{HeaderMap, Request, Response, StatusCode};
+use http::{HeaderMap, Request, StatusCode};
 use tokio::sync::mpsc;
 use tokio::time::sleep;
 
-use super::wish::Wish;
-use crate::answer::{Answer, ReadyAnswer, field_map};
+use super::command::ConnectionCommand;
 use crate::body::MAX_BODY_BYTES;
 use crate::faults::Fault;
 use crate::in_progress::InProgress;
+use crate::plan::ResponseFraming;
 use crate::received::Received;
-use crate::reply::Framing;
-use crate::respond::{After, Answered, Respond, answer, begin, keeps_body, send};
-use crate::route::Route;
-use crate::worker::Worker;
+use crate::respond::{After, Handled, Responder, keeps_body, respond, send, start_request};
+use crate::response::{EncodedResponse, Response, field_map};
+use crate::route::RequestRoute;
+use crate::worker::ServerWorker;
 
 #[derive(Debug)]
-pub(super) struct Stream {
-    pub worker: Rc<Worker>,
+pub(super) struct Http2Stream {
+    pub worker: Rc<ServerWorker>,
     pub respond: SendResponse<Bytes>,
     pub in_progress: InProgress,
     pub is_head: bool,
-    /// There is one when a head was sent that isn't all.
+    /// Set once headers were sent that a body follows.
     pub body: Option<SendStream<Bytes>>,
-    pub wishes: mpsc::Sender<Wish>,
-    route: Route,
+    pub commands: mpsc::Sender<ConnectionCommand>,
+    route: RequestRoute,
     received: Option<Box<Received>>,
 }
 
-impl Stream {
-    /// Counts a request, and takes from its head what the rules of the server need.
+impl Http2Stream {
+    /// Counts a request, and takes from its headers what the rules of the server need.
     pub fn begin(
-        worker: Rc<Worker>,
+        worker: Rc<ServerWorker>,
         respond: SendResponse<Bytes>,
         request: &Request<RecvStream>,
-        route: Route,
-        wishes: mpsc::Sender<Wish>,
+        route: RequestRoute,
+        commands: mpsc::Sender<ConnectionCommand>,
     ) -> Self {
-        let (in_progress, received) = begin(&worker, route, || received(request));
+        let (in_progress, received) = start_request(&worker, route, || received(request));
         let is_head = request.method() == http::Method::HEAD;
-        Self { worker, respond, body: None, in_progress, is_head, wishes, route, received }
+        Self { worker, respond, body: None, in_progress, is_head, commands, route, received }
     }
 
-    /// Answers, or returns the fault that is asked for instead. The only error is that the client has gone, or gave this
-    /// stream up.
-    pub async fn answer(&mut self, body: RecvStream) -> io::Result<Option<&'static Fault>> {
+    /// Responds, or returns the fault that the request is for. The only error is that the client has disconnected or reset the
+    /// stream.
+    pub async fn respond(&mut self, body: RecvStream) -> io::Result<Option<&'static Fault>> {
         let worker = self.worker.clone();
         let mut received = self.received.take().map(|received| *received).unwrap_or_default();
         let Some(body) = read(body, keeps_body(&worker, self.route)).await? else {
-            self.send(&Answer::new(413, "the body of the request is longer than 64 MiB\n")).await?;
+            self.send(&Response::new(413, "the body of the request is longer than 64 MiB\n")).await?;
             return Ok(None);
         };
         received.body = body;
         let route = self.route;
-        match answer(self, &worker, route, received).await? {
-            Answered::Sent(_) => Ok(None),
-            Answered::Asks(fault) => Ok(Some(fault)),
+        match respond(self, &worker, route, received).await? {
+            Handled::Sent(_) => Ok(None),
+            Handled::Fault(fault) => Ok(Some(fault)),
         }
     }
 
-    pub async fn send(&mut self, answer: &Answer) -> io::Result<()> {
+    pub async fn send(&mut self, response: &Response) -> io::Result<()> {
         let worker = self.worker.clone();
-        send(self, &worker, answer).await
+        send(self, &worker, response).await
     }
 
     fn send_whole(&mut self, status: u16, fields: HeaderMap, body: Bytes) -> io::Result<()> {
@@ -81,16 +81,16 @@ impl Stream {
         }
     }
 
-    pub fn send_head(&mut self, status: u16, fields: HeaderMap, is_all: bool) -> io::Result<()> {
-        let mut response = Response::new(());
+    pub fn send_head(&mut self, status: u16, fields: HeaderMap, is_complete: bool) -> io::Result<()> {
+        let mut response = http::Response::new(());
         *response.status_mut() = StatusCode::from_u16(status).map_err(io::Error::other)?;
         *response.headers_mut() = fields;
-        let stream = self.respond.send_response(response, is_all).map_err(io::Error::other)?;
-        self.body = (!is_all).then_some(stream);
+        let stream = self.respond.send_response(response, is_complete).map_err(io::Error::other)?;
+        self.body = (!is_complete).then_some(stream);
         Ok(())
     }
 
-    /// Sends all of `bytes` as fast as the client takes them.
+    /// Sends all of `bytes` as fast as flow control allows.
     pub async fn send_data(&mut self, mut bytes: Bytes, is_last: bool) -> io::Result<()> {
         let Some(stream) = &mut self.body else { return Ok(()) };
         while !bytes.is_empty() {
@@ -103,9 +103,9 @@ impl Stream {
         Ok(())
     }
 
-    /// Waits, unless the client goes away meanwhile.
+    /// Waits, unless the client disconnects or resets the stream.
     pub async fn pause(&mut self, duration: Duration) -> io::Result<()> {
-        self.while_there(sleep(duration)).await
+        self.while_connected(sleep(duration)).await
     }
 
     pub fn reset(&mut self, reason: Reason) {
@@ -113,7 +113,7 @@ impl Stream {
     }
 }
 
-impl Respond for Stream {
+impl Responder for Http2Stream {
     fn in_progress(&mut self) -> &mut InProgress {
         &mut self.in_progress
     }
@@ -122,45 +122,51 @@ impl Respond for Stream {
         self.is_head
     }
 
-    fn framing(&self, _meant: Framing) -> Framing {
-        Framing::Length
+    fn framing(&self, _preferred: ResponseFraming) -> ResponseFraming {
+        ResponseFraming::Length
     }
 
-    async fn while_there<T>(&mut self, something: impl Future<Output = T>) -> io::Result<T> {
-        let mut something = pin!(something);
-        let given_up = poll_fn(|context| match &mut self.body {
+    async fn while_connected<T>(&mut self, future: impl Future<Output = T>) -> io::Result<T> {
+        let mut future = pin!(future);
+        let reset = poll_fn(|context| match &mut self.body {
             Some(body) => body.poll_reset(context),
             None => self.respond.poll_reset(context),
         });
         tokio::select! {
             biased;
-            done = &mut something => Ok(done),
-            _ = given_up => Err(io::ErrorKind::ConnectionAborted.into()),
+            output = &mut future => Ok(output),
+            _ = reset => Err(io::ErrorKind::ConnectionAborted.into()),
         }
     }
 
-    async fn send_ready(&mut self, answer: &ReadyAnswer) -> io::Result<()> {
-        self.send_whole(answer.status, answer.fields.clone(), answer.body.clone())
+    async fn send_encoded(&mut self, response: &EncodedResponse) -> io::Result<()> {
+        self.send_whole(response.status, response.fields.clone(), response.body.clone())
     }
 
-    async fn send_answer(&mut self, answer: &Answer) -> io::Result<()> {
-        self.send_whole(answer.status, field_map(&answer.fields), answer.body.clone())
+    async fn send_response(&mut self, response: &Response) -> io::Result<()> {
+        self.send_whole(response.status, field_map(&response.fields), response.body.clone())
     }
 
-    async fn begin(&mut self, status: u16, fields: &str, _framing: Framing, is_all: bool) -> io::Result<()> {
-        self.send_head(status, field_map(fields), is_all)
+    async fn send_headers(
+        &mut self,
+        status: u16,
+        fields: &str,
+        _framing: ResponseFraming,
+        is_complete: bool,
+    ) -> io::Result<()> {
+        self.send_head(status, field_map(fields), is_complete)
     }
 
-    async fn send_piece(&mut self, piece: Bytes, _framing: Framing, is_last: bool) -> io::Result<()> {
+    async fn send_chunk(&mut self, piece: Bytes, _framing: ResponseFraming, is_last: bool) -> io::Result<()> {
         self.send_data(piece, is_last).await
     }
 
-    async fn finish(&mut self, _framing: Framing, _is_all: bool) -> io::Result<After> {
-        Ok(After::Answered)
+    async fn finish(&mut self, _framing: ResponseFraming, _is_all: bool) -> io::Result<After> {
+        Ok(After::Sent)
     }
 }
 
-/// Reads to the end of the body; `None`: it is too long. Where it need not be kept, what is returned is empty.
+/// Reads to the end of the body, and returns it, or nothing unless `keep` is set; `None` if it is too long.
 async fn read(mut body: RecvStream, keep: bool) -> io::Result<Option<Vec<u8>>> {
     let (mut kept, mut bytes) = (Vec::new(), 0);
     while let Some(piece) = body.data().await {
@@ -185,7 +191,7 @@ fn received(request: &Request<RecvStream>) -> Received {
     Received {
         method: request.method().to_string(),
         target: target.to_owned(),
-        // Where HTTP/1.1 has it, in the first place.
+        // The first header, as in most requests of HTTP/1.1.
         fields: authority.into_iter().chain(fields).collect(),
         is_secure: uri.scheme_str() == Some("https"),
         body: Vec::new(),

@@ -1,4 +1,4 @@
-//! The socket of a connection of HTTP/2, as the `h2` crate reads and writes it; a fault can take it away.
+//! The socket that the `h2` crate reads and writes; a fault can take it away.
 
 use std::cell::RefCell;
 use std::io;
@@ -10,22 +10,22 @@ use bytes::{Buf, BytesMut};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use crate::socket::Socket;
-use crate::worker::Worker;
+use crate::worker::ServerWorker;
 
 #[derive(Debug, Clone)]
 pub(super) struct Wire {
     socket: Rc<RefCell<Option<Socket>>>,
-    /// What was read before this was known to be HTTP/2.
+    /// Bytes that were read before the protocol was known to be HTTP/2.
     read: BytesMut,
-    worker: Rc<Worker>,
+    worker: Rc<ServerWorker>,
 }
 
 impl Wire {
-    pub fn new(socket: Socket, read: BytesMut, worker: Rc<Worker>) -> Self {
+    pub fn new(socket: Socket, read: BytesMut, worker: Rc<ServerWorker>) -> Self {
         Self { socket: Rc::new(RefCell::new(Some(socket))), read, worker }
     }
 
-    /// Reads and writes from now on find the connection closed.
+    /// Takes the socket. Later reads and writes fail as on a closed connection.
     pub fn take(&self) -> Option<Socket> {
         self.socket.borrow_mut().take()
     }

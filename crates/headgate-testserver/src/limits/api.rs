@@ -1,5 +1,5 @@
-//! An API as it is sold: so many requests in a second, so many at once, so many tokens in a minute, for all or for each
-//! host. Beyond any of these it answers 429 and says when to come again.
+//! The limits of a commercial API: requests a second, concurrent requests and tokens, for all hosts or for each. A request beyond
+//! a limit gets status 429 and a `Retry-After` header.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -10,56 +10,56 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::bucket::Bucket;
-use super::keys::{Keys, Try};
-use crate::answer::Answer;
+use super::keys::{Attempt, Keys};
 use crate::config::ApiConfig;
 use crate::helpers::chat;
 use crate::received::Received;
+use crate::response::Response;
 use crate::statistics::Limited;
 
-/// Hosts with an account of their own; those beyond share one.
+/// The bound of hosts with an account of their own; further hosts share one.
 const MAX_HOSTS: usize = 1 << 16;
-/// Said by a server that can't know when one of the requests in progress ends.
+/// The `Retry-After` beyond the concurrency limit, since the end of a request is unknown.
 const RETRY_AFTER_BUSY_S: u64 = 1;
 
 #[derive(Debug)]
-pub(crate) struct Api {
+pub(crate) struct ApiLimits {
     config: ApiConfig,
     accounts: Mutex<HashMap<Box<str>, Arc<Account>>>,
     keys: Mutex<Keys>,
 }
 
-/// What one customer has used.
+/// The account of one customer.
 #[derive(Debug)]
 struct Account {
-    usage: Mutex<Usage>,
+    usage: Mutex<AccountUsage>,
 }
 
 #[derive(Debug)]
-struct Usage {
+struct AccountUsage {
     in_progress: usize,
     requests: Option<Bucket>,
     tokens: Option<Bucket>,
 }
 
-/// Why a request is not answered as it asked.
+/// Why a request is refused.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Refusal {
+pub(crate) struct ApiRefusal {
     pub cause: Limited,
-    /// `None`: it may be asked again at once.
+    /// `None` if it may be retried at once.
     retry_after_s: Option<u64>,
 }
 
-/// A request in progress, for as long as it lives.
+/// A request that was admitted, until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Slot {
-    api: Arc<Api>,
+    api: Arc<ApiLimits>,
     account: Arc<Account>,
     key: u64,
     pub is_repeated: bool,
 }
 
-impl Api {
+impl ApiLimits {
     pub fn new(config: ApiConfig) -> Self {
         let keys = Mutex::new(Keys::new(config.fail_first));
         Self { config, accounts: Mutex::default(), keys }
@@ -70,17 +70,17 @@ impl Api {
         self.config.tokens_per_s.is_some()
     }
 
-    /// Lets a request through or refuses it; one that is refused has used nothing, but for the one whose first try fails.
-    pub fn ask(self: &Arc<Self>, received: &Received, tokens: f64, now: Instant) -> Result<Slot, Refusal> {
+    /// Admits or refuses a request. A refused request uses nothing, except for one whose first attempt fails.
+    pub fn admit(self: &Arc<Self>, received: &Received, tokens: f64, now: Instant) -> Result<Slot, ApiRefusal> {
         let host = if self.config.per_host { received.host() } else { "".into() };
         let account = self.account(&host, now);
         account.enter(self.config.concurrency, tokens, now)?;
         let key = key(received);
         let mut slot = Slot { api: self.clone(), account, key, is_repeated: false };
-        match lock(&self.keys).tried(key) {
-            Try::FirstFails => return Err(Refusal { cause: Limited::FailedFirst, retry_after_s: None }),
-            Try::Usual => {}
-            Try::AfterAnswer => slot.is_repeated = true,
+        match lock(&self.keys).record_attempt(key) {
+            Attempt::FirstFails => return Err(ApiRefusal { cause: Limited::FailedFirst, retry_after_s: None }),
+            Attempt::Usual => {}
+            Attempt::AfterResponse => slot.is_repeated = true,
         }
         Ok(slot)
     }
@@ -93,20 +93,20 @@ impl Api {
         }
         let bucket = |per_s: Option<f64>| per_s.map(|per_s| Bucket::new(per_s, self.config.burst, now));
         let (requests, tokens) = (bucket(self.config.requests_per_s), bucket(self.config.tokens_per_s));
-        let account = Arc::new(Account { usage: Mutex::new(Usage { in_progress: 0, requests, tokens }) });
+        let account = Arc::new(Account { usage: Mutex::new(AccountUsage { in_progress: 0, requests, tokens }) });
         accounts.insert(host.into(), account.clone());
         account
     }
 }
 
 impl Account {
-    fn enter(&self, concurrency: Option<usize>, tokens: f64, now: Instant) -> Result<(), Refusal> {
+    fn enter(&self, concurrency: Option<usize>, tokens: f64, now: Instant) -> Result<(), ApiRefusal> {
         let mut usage = lock(&self.usage);
-        let refusal = |cause, retry_after_s| Err(Refusal { cause, retry_after_s: Some(retry_after_s) });
+        let refusal = |cause, retry_after_s| Err(ApiRefusal { cause, retry_after_s: Some(retry_after_s) });
         if concurrency.is_some_and(|most| usage.in_progress >= most) {
             return refusal(Limited::ApiConcurrency, RETRY_AFTER_BUSY_S);
         }
-        // Both are looked at before anything is taken of either.
+        // Both buckets are checked before anything is taken from either.
         if let Some(bucket) = &mut usage.requests
             && !bucket.has(1.0, now)
         {
@@ -128,20 +128,20 @@ impl Account {
     }
 }
 
-impl Refusal {
-    pub fn answer(&self) -> Answer {
+impl ApiRefusal {
+    pub fn response(&self) -> Response {
         let body = json!({ "error": { "type": self.cause.name(), "retry_after_s": self.retry_after_s } });
         match self.retry_after_s {
-            None => Answer::json(&body).with_status(500),
-            Some(seconds) => Answer::json(&body).with_status(429).with_field("Retry-After", &seconds.to_string()),
+            None => Response::json(&body).with_status(500),
+            Some(seconds) => Response::json(&body).with_status(429).with_field("Retry-After", &seconds.to_string()),
         }
     }
 }
 
 impl Slot {
-    /// An answer begins that is no failure of the server.
-    pub fn answered(&self) {
-        lock(&self.api.keys).answered(self.key);
+    /// Records that a response other than a server error starts.
+    pub fn record_response(&self) {
+        lock(&self.api.keys).record_response(self.key);
     }
 }
 
@@ -151,7 +151,7 @@ impl Drop for Slot {
     }
 }
 
-/// The same in every run.
+/// Returns the key of a request, which is the same in every run.
 fn key(received: &Received) -> u64 {
     let mut hasher = DefaultHasher::new();
     match received.field("idempotency-key") {
@@ -161,8 +161,8 @@ fn key(received: &Received) -> u64 {
     hasher.finish()
 }
 
-/// What a request costs: what its field `X-Tokens` says, or `tokens` of its body in JSON, or what the answer of a model will say,
-/// or the bytes of its body.
+/// Returns the cost of a request: its header `X-Tokens`, or `tokens` of its JSON body, or the usage that the chat model will
+/// report, or the length of its body.
 pub(crate) fn tokens(received: &Received) -> f64 {
     #[derive(Deserialize)]
     struct Cost {
@@ -191,12 +191,12 @@ mod tests {
         Received::of(format!("{head}{key}\r\n").as_bytes(), false)
     }
 
-    fn refusal(result: Result<Slot, Refusal>) -> Option<(Limited, Option<u64>)> {
+    fn refusal(result: Result<Slot, ApiRefusal>) -> Option<(Limited, Option<u64>)> {
         result.err().map(|refusal| (refusal.cause, refusal.retry_after_s))
     }
 
     #[test]
-    fn each_limit_refuses_for_itself_and_says_for_how_long() {
+    fn each_limit_refuses_with_a_retry_after() {
         let now = Instant::now();
         let burst = Duration::from_secs(2);
         let cases = [
@@ -205,10 +205,10 @@ mod tests {
             (ApiConfig { concurrency: Some(2), ..ApiConfig::default() }, Limited::ApiConcurrency, 1),
         ];
         for (config, cause, seconds) in cases {
-            let api = Arc::new(Api::new(ApiConfig { burst, ..config }));
-            let ask = || api.ask(&received("a", "/", None), 10.0, now);
-            let _in_progress = [ask().expect("room"), ask().expect("room")];
-            assert_eq!(Some((cause, Some(seconds))), refusal(ask()));
+            let api = Arc::new(ApiLimits::new(ApiConfig { burst, ..config }));
+            let admit = || api.admit(&received("a", "/", None), 10.0, now);
+            let _in_progress = [admit().expect("a slot"), admit().expect("a slot")];
+            assert_eq!(Some((cause, Some(seconds))), refusal(admit()));
         }
     }
 
@@ -217,46 +217,47 @@ mod tests {
         let now = Instant::now();
         let (requests_per_s, tokens_per_s) = (Some(2.0), Some(10.0));
         let burst = Duration::from_secs(1);
-        let api = Arc::new(Api::new(ApiConfig { requests_per_s, tokens_per_s, burst, ..ApiConfig::default() }));
-        let ask = |tokens| refusal(api.ask(&received("a", "/", None), tokens, now)).map(|(cause, _)| cause);
-        assert_eq!([None, Some(Limited::ApiTokens), None], [ask(9.0), ask(9.0), ask(1.0)]);
-        assert_eq!(Some(Limited::ApiRate), ask(0.0));
+        let api = Arc::new(ApiLimits::new(ApiConfig { requests_per_s, tokens_per_s, burst, ..ApiConfig::default() }));
+        let admit = |tokens| refusal(api.admit(&received("a", "/", None), tokens, now)).map(|(cause, _)| cause);
+        assert_eq!([None, Some(Limited::ApiTokens), None], [admit(9.0), admit(9.0), admit(1.0)]);
+        assert_eq!(Some(Limited::ApiRate), admit(0.0));
     }
 
     #[test]
-    fn a_request_in_progress_has_its_place_until_it_ends() {
+    fn a_request_in_progress_holds_its_slot_until_it_ends() {
         let now = Instant::now();
-        let api = Arc::new(Api::new(ApiConfig { concurrency: Some(1), ..ApiConfig::default() }));
-        let ask = || api.ask(&received("a", "/", None), 0.0, now);
-        let first = ask().expect("room");
-        assert!(ask().is_err());
+        let api = Arc::new(ApiLimits::new(ApiConfig { concurrency: Some(1), ..ApiConfig::default() }));
+        let admit = || api.admit(&received("a", "/", None), 0.0, now);
+        let first = admit().expect("a slot");
+        assert!(admit().is_err());
         drop(first);
-        assert!(ask().is_ok());
+        assert!(admit().is_ok());
     }
 
     #[test]
-    fn hosts_have_limits_of_their_own_if_asked_for() {
+    fn hosts_have_separate_limits_if_configured() {
         let now = Instant::now();
         for (per_host, expected) in [(true, true), (false, false)] {
-            let api = Arc::new(Api::new(ApiConfig { requests_per_s: Some(1.0), per_host, ..ApiConfig::default() }));
-            assert!(api.ask(&received("a", "/", None), 0.0, now).is_ok());
-            assert!(api.ask(&received("a", "/", None), 0.0, now).is_err());
-            assert_eq!(expected, api.ask(&received("b", "/", None), 0.0, now).is_ok());
+            let api =
+                Arc::new(ApiLimits::new(ApiConfig { requests_per_s: Some(1.0), per_host, ..ApiConfig::default() }));
+            assert!(api.admit(&received("a", "/", None), 0.0, now).is_ok());
+            assert!(api.admit(&received("a", "/", None), 0.0, now).is_err());
+            assert_eq!(expected, api.admit(&received("b", "/", None), 0.0, now).is_ok());
         }
     }
 
     #[test]
-    fn the_first_try_of_a_key_fails_whatever_its_url_and_no_other() {
+    fn only_the_first_attempt_of_a_key_fails_whatever_its_url() {
         let now = Instant::now();
-        let api = Arc::new(Api::new(ApiConfig { fail_first: 1.0, ..ApiConfig::default() }));
-        let ask = |target: &str, key| refusal(api.ask(&received("a", target, key), 0.0, now));
+        let api = Arc::new(ApiLimits::new(ApiConfig { fail_first: 1.0, ..ApiConfig::default() }));
+        let admit = |target: &str, key| refusal(api.admit(&received("a", target, key), 0.0, now));
         let failed = Some((Limited::FailedFirst, None));
-        assert_eq!([failed, None], [ask("/1", Some("k")), ask("/2", Some("k"))]);
-        assert_eq!([failed, None, failed], [ask("/1", None), ask("/1", None), ask("/2", None)]);
+        assert_eq!([failed, None], [admit("/1", Some("k")), admit("/2", Some("k"))]);
+        assert_eq!([failed, None, failed], [admit("/1", None), admit("/1", None), admit("/2", None)]);
     }
 
     #[test]
-    fn a_request_costs_what_it_says_or_else_its_bytes() {
+    fn a_request_costs_what_it_states_or_else_its_bytes() {
         let of = |target: &str, fields: &str, body: &str| {
             let head = format!("POST {target} HTTP/1.1\r\n{fields}\r\n");
             tokens(&Received { body: body.into(), ..Received::of(head.as_bytes(), false) }).to_string()
@@ -275,12 +276,12 @@ mod tests {
     }
 
     #[test]
-    fn what_is_asked_after_its_answer_is_known_as_repeated() {
+    fn a_request_after_its_response_is_a_repeated_one() {
         let now = Instant::now();
-        let api = Arc::new(Api::new(ApiConfig::default()));
-        let ask = || api.ask(&received("a", "/", None), 0.0, now).expect("no limit");
-        assert!(!ask().is_repeated && !ask().is_repeated);
-        ask().answered();
-        assert!(ask().is_repeated);
+        let api = Arc::new(ApiLimits::new(ApiConfig::default()));
+        let admit = || api.admit(&received("a", "/", None), 0.0, now).expect("no limit");
+        assert!(!admit().is_repeated && !admit().is_repeated);
+        admit().record_response();
+        assert!(admit().is_repeated);
     }
 }

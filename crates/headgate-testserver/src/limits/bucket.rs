@@ -2,42 +2,42 @@
 
 use std::time::{Duration, Instant};
 
-/// Room for the rounding of times, in tokens.
+/// The tolerance for the rounding of times, in tokens.
 const ROUNDING: f64 = 1e-6;
 
-/// Fills at a constant rate up to a bound.
+/// A token bucket, which fills at a constant rate up to a bound.
 #[derive(Debug)]
 pub(crate) struct Bucket {
     per_s: f64,
-    most: f64,
-    /// Below zero after something that costs more than the bucket holds.
+    max_level: f64,
+    /// Negative after a request that costs more than the bucket holds.
     level: f64,
     at: Instant,
 }
 
 impl Bucket {
-    /// Full. It holds what comes in `burst`, and at least 1.
+    /// Creates a full bucket. It holds what accumulates in `burst`, and at least 1.
     pub fn new(per_s: f64, burst: Duration, now: Instant) -> Self {
-        let most = (per_s * burst.as_secs_f64()).max(1.0);
-        Self { per_s, most, level: most, at: now }
+        let max_level = (per_s * burst.as_secs_f64()).max(1.0);
+        Self { per_s, max_level, level: max_level, at: now }
     }
 
-    /// Whether so much can be taken; what is more than the bucket holds is given when it is full.
+    /// Returns whether `amount` can be taken. More than the bucket holds can be taken when it is full.
     pub fn has(&mut self, amount: f64, now: Instant) -> bool {
         let passed = now.saturating_duration_since(self.at);
-        self.level = (self.level + passed.as_secs_f64() * self.per_s).min(self.most);
+        self.level = (self.level + passed.as_secs_f64() * self.per_s).min(self.max_level);
         self.at = self.at.max(now);
-        self.level + ROUNDING >= amount.min(self.most)
+        self.level + ROUNDING >= amount.min(self.max_level)
     }
 
-    /// What [`Self::has`] said can be taken.
+    /// Takes an amount for which [`Self::has`] has returned true.
     pub fn take(&mut self, amount: f64) {
         self.level -= amount;
     }
 
-    /// Whole seconds, rounded up, from the last look until it is full again: then anything can be taken.
+    /// Returns the seconds, rounded up, from the last check until the bucket is full: then any amount can be taken.
     pub fn seconds_until_full(&self) -> u64 {
-        ((self.most - self.level) / self.per_s).ceil() as u64
+        ((self.max_level - self.level) / self.per_s).ceil() as u64
     }
 }
 
@@ -47,38 +47,38 @@ mod tests {
 
     const MS: Duration = Duration::from_millis(1);
 
-    /// Returns how many of `times` requests, one each `step`, are let through.
-    fn let_through(bucket: &mut Bucket, from: Instant, times: u32, step: Duration) -> u32 {
-        (0..times).filter(|turn| bucket.has(1.0, from + *turn * step).then(|| bucket.take(1.0)).is_some()).count()
+    /// Returns how many of `count` requests, one each `step`, are admitted.
+    fn admitted(bucket: &mut Bucket, from: Instant, count: u32, step: Duration) -> u32 {
+        (0..count).filter(|index| bucket.has(1.0, from + *index * step).then(|| bucket.take(1.0)).is_some()).count()
             as u32
     }
 
     #[test]
-    fn no_more_than_burst_and_rate_get_through_and_those_do() {
+    fn exactly_burst_and_rate_are_admitted() {
         let now = Instant::now();
         let mut bucket = Bucket::new(500.0, 50 * MS, now);
-        // 25 are there, and 500 come in the second that passes until the last asks
-        assert_eq!(525, let_through(&mut bucket, now, 10_001, MS / 10));
+        // 25 tokens are in the bucket, and 500 are added in the second until the last request.
+        assert_eq!(525, admitted(&mut bucket, now, 10_001, MS / 10));
     }
 
     #[test]
-    fn what_was_not_used_is_kept_up_to_the_burst() {
+    fn unused_tokens_accumulate_up_to_the_burst() {
         let now = Instant::now();
         let mut bucket = Bucket::new(2.5, Duration::from_secs(2), now);
-        assert_eq!(5, let_through(&mut bucket, now, 100, Duration::ZERO));
-        assert_eq!(5, let_through(&mut bucket, now + Duration::from_secs(3600), 100, Duration::ZERO));
+        assert_eq!(5, admitted(&mut bucket, now, 100, Duration::ZERO));
+        assert_eq!(5, admitted(&mut bucket, now + Duration::from_secs(3600), 100, Duration::ZERO));
     }
 
     #[test]
-    fn one_can_always_get_through_at_last() {
+    fn one_request_is_always_admitted_in_the_end() {
         let now = Instant::now();
         let mut bucket = Bucket::new(0.1, 50 * MS, now);
-        assert_eq!(1, let_through(&mut bucket, now, 2, 9_999 * MS));
+        assert_eq!(1, admitted(&mut bucket, now, 2, 9_999 * MS));
         assert!(bucket.has(1.0, now + 10_000 * MS));
     }
 
     #[test]
-    fn a_cost_above_the_burst_is_taken_whole_and_then_paid_off() {
+    fn a_cost_above_the_burst_makes_the_level_negative() {
         let now = Instant::now();
         let mut bucket = Bucket::new(1000.0, 50 * MS, now);
         assert!(bucket.has(3_000.0, now));
@@ -88,10 +88,10 @@ mod tests {
     }
 
     #[test]
-    fn whoever_waits_for_as_long_as_was_said_gets_through() {
+    fn a_request_after_the_returned_wait_is_admitted() {
         let now = Instant::now();
         let mut bucket = Bucket::new(2.5, Duration::from_secs(2), now);
-        assert_eq!(5, let_through(&mut bucket, now, 6, Duration::ZERO));
+        assert_eq!(5, admitted(&mut bucket, now, 6, Duration::ZERO));
         assert_eq!(2, bucket.seconds_until_full());
         assert!(bucket.has(5.0, now + Duration::from_secs(2)));
     }

@@ -1,61 +1,61 @@
-//! Which requests were asked before, by their keys; and for which of them the first try fails.
+//! Remembers the keys of requests, and decides for which of them the first attempt fails.
 //!
-//! A key is a hash, and the hash decides whether the first try fails, so that each run has the same failures. What was
-//! asked is remembered in two generations: when the younger is full, the older is forgotten. So at least
-//! [`GENERATION_KEYS`] and at most twice as many are known, in about 40 MB.
+//! A key is a hash, which decides whether the first attempt fails, so that each run has the same failures. Keys are kept in two
+//! generations: when the younger one is full, the older one is dropped. So at least [`GENERATION_KEYS`] and at most twice as many
+//! are known, in about 40 MB.
 
 use std::collections::HashMap;
 
 const GENERATION_KEYS: usize = 1 << 19;
-/// A share is kept to this.
+/// The precision of the share of failures.
 const PARTS: u64 = 1_000_000;
 
-/// How often a key was seen.
+/// An attempt for a key, by what is known of the key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Try {
+pub(crate) enum Attempt {
     FirstFails,
     Usual,
-    /// It was answered before: the client asks for no need, or has lost the answer.
-    AfterAnswer,
+    /// The key has already got its response: the request is unnecessary, or the client has lost the response.
+    AfterResponse,
 }
 
 #[derive(Debug)]
 pub(crate) struct Keys {
     fails_below: u64,
-    most_young: usize,
-    /// By key, whether it was answered.
+    max_young: usize,
+    /// Maps keys to whether they got a response.
     young: HashMap<u64, bool>,
     old: HashMap<u64, bool>,
 }
 
 impl Keys {
-    /// For this share of all keys, from 0 to 1, the first try fails.
+    /// Creates the state for a share of keys, from 0 to 1, whose first attempt fails.
     pub fn new(fail_first: f64) -> Self {
         let fails_below = (fail_first * PARTS as f64).round() as u64;
-        Self { fails_below, most_young: GENERATION_KEYS, young: HashMap::new(), old: HashMap::new() }
+        Self { fails_below, max_young: GENERATION_KEYS, young: HashMap::new(), old: HashMap::new() }
     }
 
-    /// What becomes of a try that was let through.
-    pub fn tried(&mut self, key: u64) -> Try {
+    /// Records an attempt that was admitted, and returns what it is.
+    pub fn record_attempt(&mut self, key: u64) -> Attempt {
         match self.young.get(&key).or_else(|| self.old.get(&key)) {
-            Some(true) => Try::AfterAnswer,
-            Some(false) => Try::Usual,
+            Some(true) => Attempt::AfterResponse,
+            Some(false) => Attempt::Usual,
             None => {
                 self.remember(key, false);
-                if key % PARTS < self.fails_below { Try::FirstFails } else { Try::Usual }
+                if key % PARTS < self.fails_below { Attempt::FirstFails } else { Attempt::Usual }
             }
         }
     }
 
-    pub fn answered(&mut self, key: u64) {
+    pub fn record_response(&mut self, key: u64) {
         self.remember(key, true);
     }
 
-    fn remember(&mut self, key: u64, is_answered: bool) {
-        if self.young.len() >= self.most_young {
+    fn remember(&mut self, key: u64, has_response: bool) {
+        if self.young.len() >= self.max_young {
             self.old = std::mem::take(&mut self.young);
         }
-        self.young.insert(key, is_answered);
+        self.young.insert(key, has_response);
     }
 }
 
@@ -64,31 +64,32 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_the_share_the_first_try_fails_and_no_other() {
+    fn only_the_first_attempts_of_the_share_fail() {
         let mut keys = Keys::new(0.05);
         let stride = u64::MAX / 100_000;
-        let of = |keys: &mut Keys| (0..100_000).filter(|at| keys.tried(at * stride) == Try::FirstFails).count();
+        let of =
+            |keys: &mut Keys| (0..100_000).filter(|at| keys.record_attempt(at * stride) == Attempt::FirstFails).count();
         let failed = of(&mut keys);
         assert!((4_800..=5_200).contains(&failed), "{failed}");
         assert_eq!(0, of(&mut keys));
     }
 
     #[test]
-    fn a_try_after_the_answer_is_told_from_one_before() {
+    fn an_attempt_after_the_response_differs_from_one_before() {
         let mut keys = Keys::new(0.0);
-        assert_eq!([Try::Usual; 2], [keys.tried(7), keys.tried(7)]);
-        keys.answered(7);
-        assert_eq!([Try::AfterAnswer; 2], [keys.tried(7), keys.tried(7)]);
+        assert_eq!([Attempt::Usual; 2], [keys.record_attempt(7), keys.record_attempt(7)]);
+        keys.record_response(7);
+        assert_eq!([Attempt::AfterResponse; 2], [keys.record_attempt(7), keys.record_attempt(7)]);
     }
 
     #[test]
-    fn the_keys_that_are_remembered_are_bounded_and_the_latest_are_among_them() {
-        let mut keys = Keys { most_young: 100, ..Keys::new(0.0) };
+    fn the_number_of_keys_is_bounded_and_the_latest_are_known() {
+        let mut keys = Keys { max_young: 100, ..Keys::new(0.0) };
         for key in 0..10_000 {
-            keys.tried(key);
-            keys.answered(key);
+            keys.record_attempt(key);
+            keys.record_response(key);
             assert!(keys.young.len() + keys.old.len() <= 200);
         }
-        assert!((9_900..10_000).all(|key| keys.tried(key) == Try::AfterAnswer));
+        assert!((9_900..10_000).all(|key| keys.record_attempt(key) == Attempt::AfterResponse));
     }
 }

@@ -1,7 +1,7 @@
-//! What a server does with a client that asks for too much: it slows down, or it refuses, as APIs that are sold do.
+//! Limits, beyond which the server delays or refuses requests, as commercial APIs do.
 //!
-//! All limits are kept over all threads and connections. A request counts from its head until just before the end of its
-//! answer, as in [`crate::statistics`], so that a client that keeps a limit is never refused for it.
+//! All limits apply to all threads and connections together. A request counts from its headers until just before the end of its
+//! response, as in [`crate::statistics`]. So a client that keeps a limit is never refused for it.
 
 pub(crate) mod api;
 mod bucket;

@@ -1,4 +1,4 @@
-//! A client that hides nothing: it sends what it is told, and shows what comes back.
+//! A client that sends given bytes, and returns the bytes that it receives.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -6,17 +6,17 @@ use std::time::{Duration, Instant};
 
 use headgate_testserver::{Config, Server};
 
-/// Far beyond what anything here takes; only a failing test waits for it.
-const PATIENCE: Duration = Duration::from_secs(120);
+/// Far longer than any test takes; only a failing test waits for it.
+const MAX_WAIT: Duration = Duration::from_secs(120);
 
 pub fn start() -> Server {
     Server::start(Config { threads: Some(2), ..Config::default() }).expect("a free port")
 }
 
-/// Waits for what the server does in its own time.
-pub fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
-    while !is_so() {
+/// Waits until a condition holds.
+pub fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
+    let deadline = Instant::now() + MAX_WAIT;
+    while !condition() {
         assert!(Instant::now() < deadline, "waited in vain: {what}");
         std::thread::yield_now();
     }
@@ -44,8 +44,8 @@ impl Response {
 impl Client {
     pub fn connect(server: &Server) -> Self {
         let stream = TcpStream::connect(server.address()).expect("the server listens");
-        stream.set_read_timeout(Some(PATIENCE)).expect("a valid timeout");
-        stream.set_write_timeout(Some(PATIENCE)).expect("a valid timeout");
+        stream.set_read_timeout(Some(MAX_WAIT)).expect("a valid timeout");
+        stream.set_write_timeout(Some(MAX_WAIT)).expect("a valid timeout");
         stream.set_nodelay(true).expect("a socket");
         Self { stream }
     }
@@ -82,14 +82,14 @@ impl Client {
         read
     }
 
-    /// Everything up to the end of the connection, and how it ended.
+    /// Reads up to the end of the connection, and returns the bytes and how it ended.
     pub fn rest(&mut self) -> (Vec<u8>, io::Result<()>) {
         let mut rest = Vec::new();
         let end = self.stream.read_to_end(&mut rest).map(|_| ());
         (rest, end)
     }
 
-    /// Everything up to an orderly end of the connection.
+    /// Reads up to an orderly end of the connection.
     pub fn until_end(&mut self) -> Vec<u8> {
         let (rest, end) = self.rest();
         end.expect("an orderly end");

@@ -1,11 +1,11 @@
-//! Each fault, byte by byte. A fault that is listed and in none of the tables fails `every_fault_is_in_one_table`.
+//! Each fault, byte by byte. A listed fault that is in no table fails `every_fault_is_in_one_table`.
 
 use std::collections::BTreeSet;
 use std::io::{ErrorKind, Read};
 
 use crate::client::{Client, Response, start, wait_until};
 
-/// Sent; then the connection serves the next request.
+/// Faults that send these bytes, after which the connection serves the next request.
 const KEPT: &[(&str, &[u8])] = &[
     ("extra-bytes", b"HTTP/1.1 200 OK\r\nContent-Length: 13\r\n\r\nHello, World!these bytes belong to nothing"),
     (
@@ -47,7 +47,7 @@ const KEPT: &[(&str, &[u8])] = &[
     ),
 ];
 
-/// Sent; then the connection ends in order.
+/// Faults that send these bytes and close the connection.
 const CLOSED: &[(&str, &[u8])] = &[
     ("refuse", b""),
     ("close-mid-headers", b"HTTP/1.1 200 OK\r\nContent-Type: te"),
@@ -86,14 +86,14 @@ const CLOSED: &[(&str, &[u8])] = &[
     ("no-colon", b"HTTP/1.1 200 OK\r\nthis is no header\r\nContent-Length: 13\r\n\r\nHello, World!"),
 ];
 
-/// Sent; then the connection is reset.
+/// Faults that send these bytes and reset the connection.
 const RESET: &[(&str, &[u8])] = &[
     ("reset-before-headers", b""),
     ("reset-after-headers", b"HTTP/1.1 200 OK\r\nContent-Length: 13\r\n\r\n"),
     ("reset-mid-body", b"HTTP/1.1 200 OK\r\nContent-Length: 13\r\n\r\nHello"),
 ];
 
-/// Sent; then nothing until the client closes.
+/// Faults that send these bytes, and then nothing until the client closes.
 const HANGING: &[(&str, &[u8])] = &[
     ("hang-before-headers", b""),
     ("hang-mid-headers", b"HTTP/1.1 200 OK\r\nContent-Type: te"),
@@ -101,7 +101,7 @@ const HANGING: &[(&str, &[u8])] = &[
     ("redirect-hang-mid-body", b"HTTP/1.1 302 Found\r\nLocation: /hello\r\nContent-Length: 13\r\n\r\nHello"),
 ];
 
-/// The first is sent once, the second again and again.
+/// Faults that send the first bytes once and the second without end.
 const ENDLESS: &[(&str, &[u8], &[u8])] = &[
     (
         "endless-body",
@@ -124,7 +124,7 @@ const ENDLESS: &[(&str, &[u8], &[u8])] = &[
     ("endless-interim", b"", b"HTTP/1.1 102 Processing\r\n\r\n"),
 ];
 
-/// Each has a test of its own below.
+/// Faults with a test of their own below.
 const OTHERS: &[&str] = &[
     "drip",
     "drip-headers",
@@ -151,7 +151,7 @@ const OTHERS: &[&str] = &[
 
 const SOUND: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 13\r\n\r\nHello, World!";
 
-fn ask(client: &mut Client, name: &str) {
+fn request(client: &mut Client, name: &str) {
     client.send(format!("GET /fault/{name} HTTP/1.1\r\n\r\n"));
 }
 
@@ -164,7 +164,7 @@ fn listed_faults(list: &Response) -> Vec<String> {
     names.filter(|name| *name != "NAME").map(str::to_owned).collect()
 }
 
-/// Those that HTTP/1.1 has; `http2.rs` has the others.
+/// Returns the faults of HTTP/1.1; `http2.rs` tests those of HTTP/2.
 fn of_http_1(listed: &[String]) -> impl Iterator<Item = &str> {
     listed.iter().map(String::as_str).filter(|name| !name.starts_with("h2-"))
 }
@@ -183,7 +183,7 @@ fn every_fault_is_in_one_table() {
 }
 
 #[test]
-fn every_listed_fault_is_served_and_ends_when_its_client_goes_away() {
+fn every_listed_fault_is_served_and_ends_when_its_client_disconnects() {
     let server = start();
     let listed = listed_faults(&Client::connect(&server).get("/"));
     let expected: BTreeSet<&str> = listed.iter().map(String::as_str).collect();
@@ -191,7 +191,7 @@ fn every_listed_fault_is_served_and_ends_when_its_client_goes_away() {
         .iter()
         .map(|name| {
             let mut client = Client::connect(&server);
-            ask(&mut client, name);
+            request(&mut client, name);
             client
         })
         .collect();
@@ -207,11 +207,11 @@ fn every_listed_fault_is_served_and_ends_when_its_client_goes_away() {
 }
 
 #[test]
-fn faults_that_keep_the_connection_answer_the_next_request() {
+fn faults_that_keep_the_connection_serve_the_next_request() {
     let server = start();
     for (name, expected) in KEPT {
         let mut client = Client::connect(&server);
-        ask(&mut client, name);
+        request(&mut client, name);
         client.send("GET /status/204 HTTP/1.1\r\nConnection: close\r\n\r\n");
         let expected = [expected, &b"HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n"[..]].concat();
         assert_eq!(shown(&expected), shown(&client.until_end()), "{name}");
@@ -223,7 +223,7 @@ fn faults_that_close_send_these_bytes_and_close() {
     let server = start();
     for (name, expected) in CLOSED {
         let mut client = Client::connect(&server);
-        ask(&mut client, name);
+        request(&mut client, name);
         assert_eq!(shown(expected), shown(&client.until_end()), "{name}");
     }
 }
@@ -233,7 +233,7 @@ fn faults_that_reset_send_these_bytes_and_reset() {
     let server = start();
     for (name, expected) in RESET {
         let mut client = Client::connect(&server);
-        ask(&mut client, name);
+        request(&mut client, name);
         let (bytes, end) = client.rest();
         assert_eq!(shown(expected), shown(&bytes), "{name}");
         assert_eq!(ErrorKind::ConnectionReset, end.expect_err(name).kind(), "{name}");
@@ -245,7 +245,7 @@ fn faults_that_hang_send_these_bytes_and_nothing_until_the_client_closes() {
     let server = start();
     for (name, expected) in HANGING {
         let mut client = Client::connect(&server);
-        ask(&mut client, name);
+        request(&mut client, name);
         assert_eq!(shown(expected), shown(&client.exactly(expected.len())), "{name}");
         client.send("GET /1 HTTP/1.1\r\n\r\n");
         client.close_sending_half();
@@ -259,23 +259,23 @@ fn endless_faults_repeat_the_same_bytes() {
     let server = start();
     for (name, once, again) in ENDLESS {
         let mut client = Client::connect(&server);
-        ask(&mut client, name);
+        request(&mut client, name);
         let expected: Vec<u8> = once.iter().chain(again.iter().cycle()).copied().take(ENOUGH_BYTES).collect();
         assert!(expected == client.exactly(ENOUGH_BYTES), "{name}");
     }
 }
 
 #[test]
-fn dripping_bytes_come_one_by_one_and_end_when_the_client_closes() {
+fn dripping_bytes_arrive_one_by_one_and_end_when_the_client_closes() {
     let server = start();
     let redirect = b"HTTP/1.1 302 Found\r\nLocation: /hello\r\nContent-Length: 13\r\n\r\nH";
     let sound_head = SOUND.len() - "ello, World!".len();
     for (name, start) in [("drip", &SOUND[..sound_head]), ("drip-headers", b"H"), ("redirect-drip", redirect)] {
         let mut client = Client::connect(&server);
-        ask(&mut client, name);
+        request(&mut client, name);
         assert_eq!(shown(start), shown(&client.exactly(start.len())), "{name}");
         client.close_sending_half();
-        // The next byte may have been on its way; twelve seconds' worth of them cannot.
+        // One more byte may have been sent, but not those of twelve seconds.
         assert!(client.until_end().len() <= 1, "{name}");
     }
 }
@@ -285,7 +285,7 @@ fn an_idle_connection_is_closed_or_reset_as_the_next_request_arrives() {
     let server = start();
     for (name, expected) in [("close-idle", None), ("reset-idle", Some(ErrorKind::ConnectionReset))] {
         let mut client = Client::connect(&server);
-        ask(&mut client, name);
+        request(&mut client, name);
         assert_eq!(shown(SOUND), shown(&client.exactly(SOUND.len())), "{name}");
         client.send("G");
         let (bytes, end) = client.rest();
@@ -295,19 +295,19 @@ fn an_idle_connection_is_closed_or_reset_as_the_next_request_arrives() {
 }
 
 #[test]
-fn heads_of_a_mebibyte_are_followed_by_a_sound_answer() {
+fn headers_of_a_mebibyte_are_followed_by_a_correct_response() {
     let server = start();
     let mut client = Client::connect(&server);
 
-    ask(&mut client, "many-headers");
+    request(&mut client, "many-headers");
     let head = mebibyte_head(&mut client);
     assert!(head.lines().filter(|line| line.starts_with("X-Filler-")).count() > 10_000);
 
-    ask(&mut client, "long-header");
+    request(&mut client, "long-header");
     let head = mebibyte_head(&mut client);
     assert_eq!(Some("x".repeat(1024 * 1024).as_str()), head.lines().find_map(|line| line.strip_prefix("X-Long: ")));
 
-    ask(&mut client, "many-interim");
+    request(&mut client, "many-interim");
     for _ in 0..1000 {
         assert_eq!("HTTP/1.1 103 Early Hints\r\nLink: </style.css>; rel=preload\r\n\r\n", client.head());
     }
@@ -315,21 +315,21 @@ fn heads_of_a_mebibyte_are_followed_by_a_sound_answer() {
 }
 
 fn mebibyte_head(client: &mut Client) -> String {
-    let answer = client.response();
-    assert_eq!("Hello, World!", answer.text());
-    assert!((1_048_576..1_049_000).contains(&answer.head.len()), "{}", answer.head.len());
-    answer.head
+    let response = client.response();
+    assert_eq!("Hello, World!", response.text());
+    assert!((1_048_576..1_049_000).contains(&response.head.len()), "{}", response.head.len());
+    response.head
 }
 
 #[test]
-fn bad_content_is_framed_well_and_said_to_be_encoded() {
+fn faults_of_content_have_correct_framing_and_a_content_encoding() {
     let server = start();
     let mut client = Client::connect(&server);
     let gzip = |client: &mut Client, name: &str| {
-        let answer = client.get(&format!("/fault/{name}"));
-        assert_eq!(Some("gzip"), answer.field("Content-Encoding"), "{name}");
+        let response = client.get(&format!("/fault/{name}"));
+        assert_eq!(Some("gzip"), response.field("Content-Encoding"), "{name}");
         let mut plain = Vec::new();
-        flate2::read::GzDecoder::new(&answer.body[..]).read_to_end(&mut plain).map(|_| plain).map_err(|e| e.kind())
+        flate2::read::GzDecoder::new(&response.body[..]).read_to_end(&mut plain).map(|_| plain).map_err(|e| e.kind())
     };
     let sample = b"Hello, World! ".repeat(6)[..83].to_vec();
     assert_eq!(Err(ErrorKind::UnexpectedEof), gzip(&mut client, "truncated-gzip"));
@@ -352,17 +352,17 @@ fn bad_content_is_framed_well_and_said_to_be_encoded() {
 }
 
 #[test]
-fn a_redirect_can_have_a_large_body_that_is_sound() {
+fn a_redirect_can_have_a_large_correct_body() {
     let server = start();
-    let answer = Client::connect(&server).get("/fault/redirect-coded-body");
-    assert_eq!(Some("/hello"), answer.field("Location"));
+    let response = Client::connect(&server).get("/fault/redirect-coded-body");
+    assert_eq!(Some("/hello"), response.field("Location"));
     let mut plain = Vec::new();
-    flate2::read::GzDecoder::new(&answer.body[..]).read_to_end(&mut plain).expect("gzip");
+    flate2::read::GzDecoder::new(&response.body[..]).read_to_end(&mut plain).expect("gzip");
     assert_eq!(4 * 1024 * 1024, plain.len());
 }
 
 #[test]
-fn a_fault_of_http_2_is_not_one_over_http_1() {
+fn a_fault_of_http_2_is_refused_over_http_1() {
     let server = start();
     let mut client = Client::connect(&server);
     let listed = listed_faults(&client.get("/"));
@@ -372,7 +372,7 @@ fn a_fault_of_http_2_is_not_one_over_http_1() {
 }
 
 #[test]
-fn what_is_nested_or_has_a_large_window_says_so() {
+fn nested_encodings_and_large_windows_have_a_content_encoding() {
     let server = start();
     let mut client = Client::connect(&server);
     for (name, tokens, max_bytes) in [
@@ -380,14 +380,14 @@ fn what_is_nested_or_has_a_large_window_says_so() {
         ("zstd-windows", "zstd, zstd, zstd, zstd, zstd", 2000),
         ("deflated-nothing", "gzip, deflate, deflate", 2500),
     ] {
-        let answer = client.get(&format!("/fault/{name}"));
-        assert_eq!(Some(tokens), answer.field("Content-Encoding"));
-        assert!((1..=max_bytes).contains(&answer.body.len()), "{name}: {} bytes", answer.body.len());
+        let response = client.get(&format!("/fault/{name}"));
+        assert_eq!(Some(tokens), response.field("Content-Encoding"));
+        assert!((1..=max_bytes).contains(&response.body.len()), "{name}: {} bytes", response.body.len());
     }
 }
 
 #[test]
-fn bombs_are_small_and_begin_with_mebibytes_of_zeros() {
+fn bombs_are_small_and_start_with_mebibytes_of_zeros() {
     type Decode = for<'a> fn(&'a [u8]) -> Box<dyn Read + 'a>;
     let bombs: [(&str, &str, usize, Decode); 3] = [
         ("gzip-bomb", "gzip", 1_200_000, |body| Box::new(flate2::read::GzDecoder::new(body))),
@@ -397,11 +397,11 @@ fn bombs_are_small_and_begin_with_mebibytes_of_zeros() {
     let server = start();
     let mut client = Client::connect(&server);
     for (name, token, max_bytes, decode) in bombs {
-        let answer = client.get(&format!("/fault/{name}"));
-        assert_eq!(Some(token), answer.field("Content-Encoding"));
-        assert!(answer.body.len() <= max_bytes, "{name}: {} bytes", answer.body.len());
+        let response = client.get(&format!("/fault/{name}"));
+        assert_eq!(Some(token), response.field("Content-Encoding"));
+        assert!(response.body.len() <= max_bytes, "{name}: {} bytes", response.body.len());
         let mut plain = vec![1; 3 * 1024 * 1024];
-        decode(&answer.body).read_exact(&mut plain).expect(name);
+        decode(&response.body).read_exact(&mut plain).expect(name);
         assert!(plain.iter().all(|byte| *byte == 0), "{name}");
     }
 }

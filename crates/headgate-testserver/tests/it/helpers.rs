@@ -9,14 +9,14 @@ use crate::client::{Client, start};
 #[test]
 fn the_index_lists_helpers_and_faults() {
     let server = start();
-    let answer = Client::connect(&server).get("/");
+    let response = Client::connect(&server).get("/");
     for path in ["/stats", "/echo", "/encoded/CODING/N", "/fault/refuse", "/fault/zstd-bomb"] {
-        assert_eq!(1, answer.text().lines().filter(|line| line.starts_with(&format!("{path} "))).count(), "{path}");
+        assert_eq!(1, response.text().lines().filter(|line| line.starts_with(&format!("{path} "))).count(), "{path}");
     }
 }
 
 #[test]
-fn echo_shows_the_request_as_it_was_received() {
+fn echo_returns_the_request_as_it_was_received() {
     let server = start();
     let mut client = Client::connect(&server);
     client.send("PATCH /echo?a=b HTTP/1.1\r\nB: 1\r\na: 2\r\nB: 3\r\nContent-Length: 5\r\n\r\nHello");
@@ -26,13 +26,13 @@ fn echo_shows_the_request_as_it_was_received() {
         "headers": [["B", "1"], ["a", "2"], ["B", "3"], ["Content-Length", "5"]],
         "body": "Hello",
     });
-    let answer = client.response();
-    assert_eq!(Some("application/json"), answer.field("Content-Type"));
-    assert_eq!(expected, serde_json::from_str::<Value>(answer.text()).expect("JSON"));
+    let response = client.response();
+    assert_eq!(Some("application/json"), response.field("Content-Type"));
+    assert_eq!(expected, serde_json::from_str::<Value>(response.text()).expect("JSON"));
 }
 
 #[test]
-fn echo_shows_a_chunked_body_without_its_chunks_and_a_binary_one_in_base64() {
+fn echo_returns_a_chunked_body_without_its_chunks_and_a_binary_one_in_base64() {
     let server = start();
     let mut client = Client::connect(&server);
     client.send("POST /echo HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n\0\x01\r\n1\r\n");
@@ -42,7 +42,7 @@ fn echo_shows_a_chunked_body_without_its_chunks_and_a_binary_one_in_base64() {
 }
 
 #[test]
-fn hash_tells_the_length_and_the_sha_256_of_the_body() {
+fn hash_returns_the_length_and_the_sha_256_of_the_body() {
     let server = start();
     let mut client = Client::connect(&server);
     // The examples of FIPS 180-2.
@@ -51,19 +51,19 @@ fn hash_tells_the_length_and_the_sha_256_of_the_body() {
         ("", "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"),
     ] {
         client.send(format!("PUT /hash HTTP/1.1\r\nContent-Length: {}\r\n\r\n{body}", body.len()));
-        let told: Value = serde_json::from_str(client.response().text()).expect("JSON");
-        assert_eq!(json!({"bytes": body.len(), "sha256": hash}), told);
+        let result: Value = serde_json::from_str(client.response().text()).expect("JSON");
+        assert_eq!(json!({"bytes": body.len(), "sha256": hash}), result);
     }
 }
 
 #[test]
-fn a_status_is_answered_as_asked() {
+fn the_status_of_the_path_is_sent() {
     let server = start();
     let mut client = Client::connect(&server);
     for (code, line) in [(201, "201 Created"), (299, "299 Other"), (404, "404 Not Found"), (599, "599 Other")] {
-        let answer = client.get(&format!("/status/{code}"));
-        assert_eq!(Some(format!("HTTP/1.1 {line}").as_str()), answer.head.lines().next());
-        assert_eq!(format!("{line}\n"), answer.text());
+        let response = client.get(&format!("/status/{code}"));
+        assert_eq!(Some(format!("HTTP/1.1 {line}").as_str()), response.head.lines().next());
+        assert_eq!(format!("{line}\n"), response.text());
     }
     assert_eq!("HTTP/1.1 204 No Content\r\n\r\n", client.get("/status/204").head);
     assert_eq!("HTTP/1.1 304 Not Modified\r\n\r\n", client.get("/status/304").head);
@@ -79,7 +79,7 @@ fn a_mistyped_helper_or_fault_is_not_found() {
 }
 
 #[test]
-fn bytes_are_the_same_text_however_they_are_framed() {
+fn bytes_are_the_same_text_with_any_framing() {
     let server = start();
     let mut client = Client::connect(&server);
     let longest = client.get("/bytes/200000").body;
@@ -132,9 +132,9 @@ fn encoded_bodies_decode_to_the_bytes() {
     for (name, token, decode) in codings {
         for bytes in [0, 1, 100_000] {
             let expected = client.get(&format!("/bytes/{bytes}")).body;
-            let answer = client.get(&format!("/encoded/{name}/{bytes}"));
-            assert_eq!(Some(token), answer.field("Content-Encoding"));
-            assert!(name == "gzip-members" && bytes == 0 || expected == decode(&answer.body), "{name} of {bytes}");
+            let response = client.get(&format!("/encoded/{name}/{bytes}"));
+            assert_eq!(Some(token), response.field("Content-Encoding"));
+            assert!(name == "gzip-members" && bytes == 0 || expected == decode(&response.body), "{name} of {bytes}");
         }
     }
 }
@@ -142,8 +142,8 @@ fn encoded_bodies_decode_to_the_bytes() {
 #[test]
 fn gzip_members_are_several() {
     let server = start();
-    let answer = Client::connect(&server).get("/encoded/gzip-members/99");
-    assert_eq!(33, read(flate2::read::GzDecoder::new(&answer.body[..])).len());
+    let response = Client::connect(&server).get("/encoded/gzip-members/99");
+    assert_eq!(33, read(flate2::read::GzDecoder::new(&response.body[..])).len());
 }
 
 fn read(mut decoder: impl Read) -> Vec<u8> {
@@ -153,52 +153,56 @@ fn read(mut decoder: impl Read) -> Vec<u8> {
 }
 
 #[test]
-fn redirects_count_down_to_the_default_answer() {
+fn redirects_count_down_to_the_default_response() {
     let server = start();
     let mut client = Client::connect(&server);
     let mut path = "/redirect/3".to_owned();
     for next in ["/redirect/2", "/redirect/1", "/redirect/0"] {
-        let answer = client.get(&path);
-        assert!(answer.head.starts_with("HTTP/1.1 302 Found\r\n"));
-        assert_eq!(Some(next), answer.field("Location"));
+        let response = client.get(&path);
+        assert!(response.head.starts_with("HTTP/1.1 302 Found\r\n"));
+        assert_eq!(Some(next), response.field("Location"));
         next.clone_into(&mut path);
     }
     assert_eq!("Hello, World!", client.get(&path).text());
 }
 
 #[test]
-fn redirects_name_the_next_url_in_each_way() {
+fn redirects_have_the_next_url_in_each_form() {
     let server = start();
     let mut client = Client::connect(&server);
     let absolute = "http://localhost/absolute-redirect/1";
     for (path, expected) in [("/relative-redirect/2", "1"), ("/absolute-redirect/2", absolute)] {
-        let answer = client.get(path);
-        assert_eq!((true, Some(expected)), (answer.head.starts_with("HTTP/1.1 302 "), answer.field("Location")));
+        let response = client.get(path);
+        assert_eq!((true, Some(expected)), (response.head.starts_with("HTTP/1.1 302 "), response.field("Location")));
     }
-    let answer = client.get("/redirect-to?url=http%3A%2F%2Fother%3A1%2Fa%3Fb%3Dc&status_code=308");
-    assert!(answer.head.starts_with("HTTP/1.1 308 Permanent Redirect\r\n"), "{}", answer.head);
-    assert_eq!(Some("http://other:1/a?b=c"), answer.field("Location"));
+    let response = client.get("/redirect-to?url=http%3A%2F%2Fother%3A1%2Fa%3Fb%3Dc&status_code=308");
+    assert!(response.head.starts_with("HTTP/1.1 308 Permanent Redirect\r\n"), "{}", response.head);
+    assert_eq!(Some("http://other:1/a?b=c"), response.field("Location"));
     for query in ["", "?url=/x&status_code=200", "?url=/x&status_code=x", "?url=%0D%0AX:+1"] {
         assert!(client.get(&format!("/redirect-to{query}")).head.starts_with("HTTP/1.1 400 "), "{query}");
     }
 }
 
 #[test]
-fn headers_of_the_answer_are_those_that_were_asked_for() {
+fn the_response_has_the_headers_of_the_query() {
     let server = start();
-    let answer =
+    let response =
         Client::connect(&server).get("/response-headers?X-One=1&Set-Cookie=a%3Db%3B+Path%3D%2F&bad%0D%0A=1&X-One=2");
-    assert_eq!("Hello, World!", answer.text());
-    assert!(answer.head.ends_with("\r\nX-One: 1\r\nSet-Cookie: a=b; Path=/\r\nX-One: 2\r\n\r\n"), "{}", answer.head);
+    assert_eq!("Hello, World!", response.text());
+    assert!(
+        response.head.ends_with("\r\nX-One: 1\r\nSet-Cookie: a=b; Path=/\r\nX-One: 2\r\n\r\n"),
+        "{}",
+        response.head
+    );
 }
 
 #[test]
-fn cookies_are_shown_set_and_deleted() {
+fn cookies_are_returned_set_and_deleted() {
     let server = start();
     let mut client = Client::connect(&server);
     client.send("GET /cookies HTTP/1.1\r\nCookie: a=1; b=x=y\r\ncookie: c=3\r\n\r\n");
-    let shown: Value = serde_json::from_str(client.response().text()).expect("JSON");
-    assert_eq!(json!({"cookies": {"a": "1", "b": "x=y", "c": "3"}}), shown);
+    let cookies: Value = serde_json::from_str(client.response().text()).expect("JSON");
+    assert_eq!(json!({"cookies": {"a": "1", "b": "x=y", "c": "3"}}), cookies);
     let set = client.get("/cookies/set?a=1&b=2");
     assert_eq!(Some("/cookies"), set.field("Location"));
     assert!(set.head.contains("Set-Cookie: a=1; Path=/; HttpOnly\r\nSet-Cookie: b=2; Path=/; HttpOnly\r\n"));
@@ -206,7 +210,7 @@ fn cookies_are_shown_set_and_deleted() {
 }
 
 #[test]
-fn who_sends_user_and_password_is_let_in() {
+fn a_request_with_user_and_password_is_accepted() {
     let server = start();
     let mut client = Client::connect(&server);
     client.send("GET /basic-auth/user/pass%20word HTTP/1.1\r\nAuthorization: Basic dXNlcjpwYXNzIHdvcmQ=\r\n\r\n");
@@ -216,20 +220,20 @@ fn who_sends_user_and_password_is_let_in() {
 }
 
 #[test]
-fn a_part_is_the_same_bytes_as_in_the_whole() {
+fn a_range_has_the_same_bytes_as_the_whole_text() {
     let server = start();
     let mut client = Client::connect(&server);
     let whole = client.get("/range/200000");
     assert!(whole.head.starts_with("HTTP/1.1 200 ") && whole.body == client.get("/bytes/200000").body);
-    for (asked, range) in [("0-0", 0..1), ("70000-140000", 70_000..140_001), ("-5", 199_995..200_000)] {
-        client.send(format!("GET /range/200000 HTTP/1.1\r\nRange: bytes={asked}\r\n\r\n"));
+    for (requested, range) in [("0-0", 0..1), ("70000-140000", 70_000..140_001), ("-5", 199_995..200_000)] {
+        client.send(format!("GET /range/200000 HTTP/1.1\r\nRange: bytes={requested}\r\n\r\n"));
         let part = client.response();
         assert!(part.head.starts_with("HTTP/1.1 206 Partial Content\r\n"), "{}", part.head);
         assert_eq!(
             Some(format!("bytes {}-{}/200000", range.start, range.end - 1).as_str()),
             part.field("Content-Range")
         );
-        assert!(whole.body[range] == part.body, "{asked}");
+        assert!(whole.body[range] == part.body, "{requested}");
     }
     client.send("GET /range/10 HTTP/1.1\r\nRange: bytes=10-\r\n\r\n");
     let none = client.response();
@@ -237,7 +241,7 @@ fn a_part_is_the_same_bytes_as_in_the_whole() {
 }
 
 #[test]
-fn what_a_coding_holds_is_the_request() {
+fn an_encoded_echo_decodes_to_the_request() {
     let server = start();
     let mut client = Client::connect(&server);
     let zlib = read(flate2::read::ZlibDecoder::new(&client.get("/deflate?x").body[..]));
@@ -247,27 +251,27 @@ fn what_a_coding_holds_is_the_request() {
 }
 
 #[test]
-fn a_drip_takes_its_time_and_is_whole() {
+fn a_drip_takes_its_duration_and_is_complete() {
     let server = start();
     let mut client = Client::connect(&server);
-    let asked = Instant::now();
-    let answer = client.get("/drip?numbytes=10&duration=0.05&code=404");
-    assert!(answer.head.starts_with("HTTP/1.1 404 ") && answer.body == client.get("/bytes/10").body);
-    // Nine pauses of ten: none comes before the first byte.
-    assert!(asked.elapsed() >= Duration::from_millis(45));
+    let started = Instant::now();
+    let response = client.get("/drip?numbytes=10&duration=0.05&code=404");
+    assert!(response.head.starts_with("HTTP/1.1 404 ") && response.body == client.get("/bytes/10").body);
+    // Nine pauses of ten, since there is none before the first byte.
+    assert!(started.elapsed() >= Duration::from_millis(45));
     assert!(client.get("/drip?numbytes=0").head.starts_with("HTTP/1.1 400 "));
 }
 
 #[test]
-fn robots_are_told_what_the_server_was_told() {
+fn robots_txt_has_the_configured_response() {
     let text = Client::connect(&start()).get("/robots.txt");
     assert_eq!("User-agent: *\nDisallow: /deny\n", text.text());
     for (path, line) in [("/base64/SGVsbG8=", "HTTP/1.1 200 OK"), ("/status/503", "HTTP/1.1 503 Service Unavailable")] {
         let config = Config { robots: Some(path.to_owned()), ..Config::default() };
         let server = Server::start(config).expect("a free port");
-        let answer = Client::connect(&server).get("/robots.txt");
-        assert_eq!(Some(line), answer.head.lines().next());
-        assert_eq!(path == "/status/503", answer.text() != "Hello");
+        let response = Client::connect(&server).get("/robots.txt");
+        assert_eq!(Some(line), response.head.lines().next());
+        assert_eq!(path == "/status/503", response.text() != "Hello");
     }
     let error =
         Server::start(Config { robots: Some("/status/x".to_owned()), ..Config::default() }).expect_err("no path");
@@ -275,10 +279,10 @@ fn robots_are_told_what_the_server_was_told() {
 }
 
 #[test]
-fn a_delay_by_path_is_kept() {
+fn the_delay_of_the_path_is_applied() {
     let server = start();
     let mut client = Client::connect(&server);
-    let asked = Instant::now();
+    let started = Instant::now();
     assert_eq!("Hello, World!", client.get("/delay/0.05").text());
-    assert!(asked.elapsed() >= Duration::from_millis(50));
+    assert!(started.elapsed() >= Duration::from_millis(50));
 }

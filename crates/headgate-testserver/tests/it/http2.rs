@@ -1,4 +1,4 @@
-//! HTTP/2, frame by frame, as a client sees it.
+//! HTTP/2, frame by frame, from the client's point of view.
 
 use std::collections::BTreeSet;
 
@@ -34,7 +34,7 @@ struct Frame {
 }
 
 impl Frame {
-    /// Kind, stream, what it holds (not of headers, which are compressed), and whether the stream ends.
+    /// Returns kind, stream, payload (not of headers, which are compressed), and whether the stream ends.
     fn shown(&self) -> String {
         let kind = KINDS.get(usize::from(self.kind)).map_or("UNKNOWN", |kind| kind);
         let payload = if self.kind == HEADERS { String::new() } else { self.payload.escape_ascii().to_string() };
@@ -50,13 +50,13 @@ impl Http2Client {
         let mut client = Client::connect(server);
         client.send([PREFACE, &[0, 0, 0, SETTINGS, 0, 0, 0, 0, 0]].concat());
         let mut client = Self(client);
-        // The last of what a server says of itself.
+        // The last frame of the server's connection preface.
         while client.frame().kind != WINDOW_UPDATE {}
         client
     }
 
-    fn ask(&mut self, stream: u32, path: &str) {
-        // GET and http of HPACK's static table, and a path that goes into no table.
+    fn request(&mut self, stream: u32, path: &str) {
+        // GET and http of HPACK's static table, and a path that is added to no table.
         let block = [&[0x82, 0x86, 0x04, path.len() as u8], path.as_bytes(), &[0x01, 4], b"host"].concat();
         let head = [&[0, 0, block.len() as u8, HEADERS, 0x5], &stream.to_be_bytes()[..], &block].concat();
         self.0.send(head);
@@ -69,7 +69,7 @@ impl Http2Client {
         Frame { kind: head[3], flags: head[4], stream, payload: self.0.exactly(length as usize) }
     }
 
-    /// The next that is about a stream, or about the end.
+    /// Returns the next frame that is neither an acknowledgement nor a window update.
     fn shown(&mut self) -> String {
         loop {
             let frame = self.frame();
@@ -85,33 +85,33 @@ fn start_http2() -> Server {
     Server::start(Config { threads: Some(2), http2: true, ..Config::default() }).expect("a free port")
 }
 
-/// What comes then.
+/// What the server does after the frames of a fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Then {
-    /// The connection goes on.
-    Goes,
+    /// It serves further requests.
+    Continues,
     Closes,
     Hangs,
-    /// The last frame, without end.
+    /// It repeats the last frame without end.
     Repeats,
 }
-use Then::{Closes, Goes, Hangs, Repeats};
+use Then::{Closes, Continues, Hangs, Repeats};
 
 const FAULTS: &[(&str, &[&str], Then)] = &[
-    ("h2-refused-stream", &[r"RST_STREAM 1 \x00\x00\x00\x07"], Goes),
-    ("h2-http-1-1-required", &[r"RST_STREAM 1 \x00\x00\x00\r"], Goes),
-    ("h2-reset-no-error", &["HEADERS 1 ", "DATA 1 Hello", r"RST_STREAM 1 \x00\x00\x00\x00"], Goes),
-    ("h2-reset-protocol-error", &["HEADERS 1 ", "DATA 1 Hello", r"RST_STREAM 1 \x00\x00\x00\x01"], Goes),
-    ("h2-reset-internal-error", &["HEADERS 1 ", "DATA 1 Hello", r"RST_STREAM 1 \x00\x00\x00\x02"], Goes),
-    ("h2-reset-flow-control-error", &["HEADERS 1 ", "DATA 1 Hello", r"RST_STREAM 1 \x00\x00\x00\x03"], Goes),
-    ("h2-reset-stream-closed", &["HEADERS 1 ", "DATA 1 Hello", r"RST_STREAM 1 \x00\x00\x00\x05"], Goes),
-    ("h2-reset-refused-stream", &["HEADERS 1 ", "DATA 1 Hello", r"RST_STREAM 1 \x00\x00\x00\x07"], Goes),
-    ("h2-reset-cancel", &["HEADERS 1 ", "DATA 1 Hello", r"RST_STREAM 1 \x00\x00\x00\x08"], Goes),
-    ("h2-reset-enhance-your-calm", &["HEADERS 1 ", "DATA 1 Hello", r"RST_STREAM 1 \x00\x00\x00\x0b"], Goes),
-    ("h2-content-length-too-long", &["HEADERS 1 ", "DATA 1 Hello, World!", "DATA 1 |"], Goes),
-    ("h2-content-length-too-short", &["HEADERS 1 ", "DATA 1 Hello, World!", "DATA 1 |"], Goes),
-    ("h2-trailers", &["HEADERS 1 ", "DATA 1 Hello, World!", "HEADERS 1 |"], Goes),
-    ("h2-interim", &["HEADERS 1 ", "HEADERS 1 ", "DATA 1 Hello, World!", "DATA 1 |"], Goes),
+    ("h2-refused-stream", &[r"RST_STREAM 1 \x00\x00\x00\x07"], Continues),
+    ("h2-http-1-1-required", &[r"RST_STREAM 1 \x00\x00\x00\r"], Continues),
+    ("h2-reset-no-error", &["HEADERS 1 ", "DATA 1 Hello", r"RST_STREAM 1 \x00\x00\x00\x00"], Continues),
+    ("h2-reset-protocol-error", &["HEADERS 1 ", "DATA 1 Hello", r"RST_STREAM 1 \x00\x00\x00\x01"], Continues),
+    ("h2-reset-internal-error", &["HEADERS 1 ", "DATA 1 Hello", r"RST_STREAM 1 \x00\x00\x00\x02"], Continues),
+    ("h2-reset-flow-control-error", &["HEADERS 1 ", "DATA 1 Hello", r"RST_STREAM 1 \x00\x00\x00\x03"], Continues),
+    ("h2-reset-stream-closed", &["HEADERS 1 ", "DATA 1 Hello", r"RST_STREAM 1 \x00\x00\x00\x05"], Continues),
+    ("h2-reset-refused-stream", &["HEADERS 1 ", "DATA 1 Hello", r"RST_STREAM 1 \x00\x00\x00\x07"], Continues),
+    ("h2-reset-cancel", &["HEADERS 1 ", "DATA 1 Hello", r"RST_STREAM 1 \x00\x00\x00\x08"], Continues),
+    ("h2-reset-enhance-your-calm", &["HEADERS 1 ", "DATA 1 Hello", r"RST_STREAM 1 \x00\x00\x00\x0b"], Continues),
+    ("h2-content-length-too-long", &["HEADERS 1 ", "DATA 1 Hello, World!", "DATA 1 |"], Continues),
+    ("h2-content-length-too-short", &["HEADERS 1 ", "DATA 1 Hello, World!", "DATA 1 |"], Continues),
+    ("h2-trailers", &["HEADERS 1 ", "DATA 1 Hello, World!", "HEADERS 1 |"], Continues),
+    ("h2-interim", &["HEADERS 1 ", "HEADERS 1 ", "DATA 1 Hello, World!", "DATA 1 |"], Continues),
     ("h2-goaway", &[r"GOAWAY 0 \x00\x00\x00\x00\x00\x00\x00\x00"], Closes),
     ("h2-goaway-lower", &[r"GOAWAY 0 \x00\x00\x00\x00\x00\x00\x00\x00"], Closes),
     ("h2-goaway-taken", &[r"GOAWAY 0 \x00\x00\x00\x01\x00\x00\x00\x00"], Closes),
@@ -154,7 +154,7 @@ const FAULTS: &[(&str, &[&str], Then)] = &[
     ("h2-answered-and-reset", &["HEADERS 1 ", "DATA 1 Hello, World!|", r"RST_STREAM 1 \x00\x00\x00\x00"], Closes),
 ];
 
-/// Each has a test of its own below.
+/// Faults with a test of their own below.
 const OTHERS: &[&str] =
     &["h2-goaway-graceful", "h2-window-update-flood", "h2-window-ignored", "h2-garbage", "h2-frame-too-large"];
 
@@ -175,13 +175,13 @@ fn faults_of_http_2_send_these_frames() {
     let server = start_http2();
     for (name, frames, then) in FAULTS {
         let mut client = Http2Client::connect(&server);
-        client.ask(1, &format!("/fault/{name}"));
+        client.request(1, &format!("/fault/{name}"));
         for expected in *frames {
             assert_eq!(*expected, client.shown(), "{name}");
         }
         match then {
-            Goes => {
-                client.ask(3, "/hello");
+            Continues => {
+                client.request(3, "/hello");
                 assert_eq!(
                     ["HEADERS 3 ", "DATA 3 Hello, World!|"].map(str::to_owned),
                     [client.shown(), client.shown()]
@@ -189,7 +189,7 @@ fn faults_of_http_2_send_these_frames() {
             }
             Closes => assert_eq!("", client.0.until_end().escape_ascii().to_string(), "{name}"),
             Hangs => {
-                client.ask(3, "/hello");
+                client.request(3, "/hello");
                 client.0.close_sending_half();
                 assert_eq!("", client.0.until_end().escape_ascii().to_string(), "{name}");
             }
@@ -203,10 +203,10 @@ fn faults_of_http_2_send_these_frames() {
 }
 
 #[test]
-fn a_server_that_goes_away_gracefully_answers_what_there_is() {
+fn a_graceful_goaway_completes_the_open_streams() {
     let server = start_http2();
     let mut client = Http2Client::connect(&server);
-    client.ask(1, "/fault/h2-goaway-graceful");
+    client.request(1, "/fault/h2-goaway-graceful");
     let frames: BTreeSet<String> = (0..5).map(|_| client.shown()).collect();
     for expected in [r"GOAWAY 0 \x7f\xff\xff\xff\x00\x00\x00\x00", "HEADERS 1 ", "DATA 1 Hello, World!", "DATA 1 |"] {
         assert!(frames.contains(expected), "{expected}: {frames:?}");
@@ -214,7 +214,7 @@ fn a_server_that_goes_away_gracefully_answers_what_there_is() {
 }
 
 #[test]
-fn floods_and_what_is_no_frame_are_sent_as_fast_as_they_are_read() {
+fn floods_and_invalid_frames_are_sent_as_fast_as_they_are_read() {
     let server = start_http2();
     let window_update = [0, 0, 4, WINDOW_UPDATE, 0, 0, 0, 0, 0, 0, 0, 0, 1];
     let garbage = b"HTTP/1.1 200 OK\r\nContent-Length: 13\r\n\r\nHello, World!";
@@ -232,7 +232,7 @@ fn floods_and_what_is_no_frame_are_sent_as_fast_as_they_are_read() {
     ];
     for (name, expected, more) in found {
         let mut client = Http2Client::connect(&server);
-        client.ask(1, &format!("/fault/{name}"));
+        client.request(1, &format!("/fault/{name}"));
         let read = client.0.exactly(expected.len());
         assert!(expected == read, "{name}: {}", read.escape_ascii());
         client.0.exactly(more);
@@ -240,7 +240,7 @@ fn floods_and_what_is_no_frame_are_sent_as_fast_as_they_are_read() {
 }
 
 #[test]
-fn what_http_2_can_say_of_a_fault_of_http_1_is_said() {
+fn faults_of_http_1_are_converted_to_http_2_where_possible() {
     let cases: &[(&str, &[&str])] = &[
         ("not-gzip", &["HEADERS 1 ", "DATA 1 Hello, World!", "DATA 1 |"]),
         ("content-length-too-short", &["HEADERS 1 ", "DATA 1 Hello, World!", "DATA 1 |"]),
@@ -257,7 +257,7 @@ fn what_http_2_can_say_of_a_fault_of_http_1_is_said() {
     let server = start_http2();
     for (name, frames) in cases {
         let mut client = Http2Client::connect(&server);
-        client.ask(1, &format!("/fault/{name}"));
+        client.request(1, &format!("/fault/{name}"));
         for expected in *frames {
             assert_eq!(*expected, client.shown(), "{name}");
         }
@@ -267,16 +267,16 @@ fn what_http_2_can_say_of_a_fault_of_http_1_is_said() {
 }
 
 #[test]
-fn streams_are_answered_by_the_same_routes_and_counted_alike() {
+fn streams_use_the_same_routes_and_counters() {
     let server = start_http2();
     let mut client = Http2Client::connect(&server);
-    client.ask(1, "/delay/86400");
-    client.ask(3, "/bytes/3");
+    client.request(1, "/delay/86400");
+    client.request(3, "/bytes/3");
     assert_eq!("HEADERS 3 ", client.shown());
     assert_eq!(3, client.frame().payload.len());
-    client.ask(5, "/status/204");
+    client.request(5, "/status/204");
     assert_eq!("HEADERS 5 |", client.shown());
-    client.ask(7, "/stats");
+    client.request(7, "/stats");
     assert_eq!("HEADERS 7 ", client.shown());
     let statistics: serde_json::Value = serde_json::from_slice(&client.frame().payload).expect("JSON");
     assert_eq!((3, 1), (statistics["requests"].as_u64().unwrap_or_default(), server.statistics().requests_in_progress));
@@ -285,23 +285,23 @@ fn streams_are_answered_by_the_same_routes_and_counted_alike() {
 }
 
 #[test]
-fn a_capacity_holds_over_both_versions() {
+fn a_capacity_applies_to_both_versions() {
     let config = Config { threads: Some(2), http2: true, capacity: Some(1), refuse: true, ..Config::default() };
     let server = Server::start(config).expect("a free port");
     let mut client = Http2Client::connect(&server);
-    client.ask(1, "/fault/hang-before-headers");
+    client.request(1, "/fault/hang-before-headers");
     wait_until("it is in progress", || server.statistics().requests_in_progress == 1);
     assert!(Client::connect(&server).get("/1").head.starts_with("HTTP/1.1 503 "));
-    client.ask(3, "/1");
+    client.request(3, "/1");
     assert_eq!("HEADERS 3 ", client.shown());
     assert_eq!(2, server.statistics().responses[&503]);
 }
 
 #[test]
-fn both_versions_are_spoken_on_one_port_and_http_2_only_if_asked_for() {
+fn one_port_serves_both_versions_and_http_2_only_if_configured() {
     let server = start_http2();
     let mut client = Http2Client::connect(&server);
-    client.ask(1, "/hello");
+    client.request(1, "/hello");
     assert_eq!(["HEADERS 1 ", "DATA 1 Hello, World!|"].map(str::to_owned), [client.shown(), client.shown()]);
     assert_eq!("Hello, World!", Client::connect(&server).get("/hello").text());
     let server = start();

@@ -28,7 +28,7 @@ fn refusal(server: &Server) -> io::ErrorKind {
 }
 
 #[test]
-fn a_dropped_server_listens_no_more() {
+fn a_dropped_server_stops_listening() {
     let server = start();
     let address = server.address();
     drop(server);
@@ -36,7 +36,7 @@ fn a_dropped_server_listens_no_more() {
 }
 
 #[test]
-fn a_port_in_use_is_an_error_that_names_it() {
+fn a_port_in_use_is_an_error_with_its_address() {
     let other = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let server = start();
     for address in [other.local_addr().expect("bound"), server.address()] {
@@ -50,14 +50,14 @@ fn a_port_in_use_is_an_error_that_names_it() {
 }
 
 #[test]
-fn a_configuration_that_cannot_be_is_an_error() {
+fn an_invalid_configuration_is_an_error() {
     let error = Server::start(Config { status: 99, ..Config::default() }).expect_err("no such status");
     assert_eq!(io::ErrorKind::InvalidInput, error.kind());
     assert_eq!("status 99: must be within 200..599", error.to_string());
 }
 
 #[test]
-fn servers_of_one_process_know_nothing_of_each_other() {
+fn servers_of_one_process_are_independent() {
     let (one, other) = (start(), start());
     assert_ne!(one.address(), other.address());
     Client::connect(&one).get("/1");
@@ -65,7 +65,7 @@ fn servers_of_one_process_know_nothing_of_each_other() {
 }
 
 #[test]
-fn it_listens_on_ipv6() {
+fn a_server_can_listen_on_ipv6() {
     let config = Config { host: Ipv6Addr::LOCALHOST.into(), threads: Some(2), ..Config::default() };
     let server = Server::start(config).expect("a free port");
     assert_eq!("Hello, World!", Client::connect(&server).get("/1").text());

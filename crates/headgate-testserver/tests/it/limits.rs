@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::client::{Client, wait_until};
 
 fn start(config: Config) -> Server {
-    // Several workers: limits hold over all of them.
+    // Several workers, since limits apply to all of them together.
     Server::start(Config { threads: Some(3), ..config }).expect("a free port")
 }
 
@@ -15,7 +15,7 @@ fn with_api(api: ApiConfig) -> Server {
     start(Config { api: Some(api), ..Config::default() })
 }
 
-/// A request that takes a place and never ends.
+/// Starts a request that uses the capacity and never ends.
 fn hanging(server: &Server) -> Client {
     let before = server.statistics().requests_in_progress;
     let mut client = Client::connect(server);
@@ -29,7 +29,7 @@ fn status(client: &mut Client, path: &str) -> String {
 }
 
 #[test]
-fn requests_beyond_the_capacity_wait_for_their_turn() {
+fn requests_beyond_the_capacity_wait() {
     let server = start(Config { capacity: Some(2), ..Config::default() });
     let (one, _other) = (hanging(&server), hanging(&server));
     let mut third = Client::connect(&server);
@@ -41,7 +41,7 @@ fn requests_beyond_the_capacity_wait_for_their_turn() {
 }
 
 #[test]
-fn one_that_goes_away_while_it_waits_leaves_its_place_in_line() {
+fn a_client_that_disconnects_while_it_waits_blocks_no_other() {
     let server = start(Config { capacity: Some(1), ..Config::default() });
     let first = hanging(&server);
     let mut gone = Client::connect(&server);
@@ -54,7 +54,7 @@ fn one_that_goes_away_while_it_waits_leaves_its_place_in_line() {
 }
 
 #[test]
-fn requests_beyond_the_capacity_are_refused_if_asked_for() {
+fn requests_beyond_the_capacity_are_refused_if_configured() {
     let server = start(Config { capacity: Some(1), refuse: true, ..Config::default() });
     let first = hanging(&server);
     let mut client = Client::connect(&server);
@@ -100,7 +100,7 @@ fn a_client_that_keeps_the_capacity_is_never_refused() {
 }
 
 #[test]
-fn an_api_refuses_what_is_beyond_its_rate_and_says_when_to_come_again() {
+fn an_api_refuses_requests_beyond_its_rate_with_a_retry_after() {
     let server = with_api(ApiConfig {
         requests_per_s: Some(1.0 / 3600.0),
         burst: Duration::from_secs(7200),
@@ -124,18 +124,18 @@ fn an_api_takes_tokens_from_a_field_or_from_the_body() {
     let server =
         with_api(ApiConfig { tokens_per_s: Some(0.001), burst: Duration::from_secs(50_000), ..ApiConfig::default() });
     let mut client = Client::connect(&server);
-    let mut ask = |fields: &str, body: &str| {
+    let mut request = |fields: &str, body: &str| {
         client.send(format!("POST /{} HTTP/1.1\r\n{fields}Content-Length: {}\r\n\r\n{body}", fields.len(), body.len()));
         client.response().head[9..12].to_owned()
     };
-    assert_eq!("200", ask("X-Tokens: 20\r\n", ""));
-    assert_eq!("200", ask("", r#"{"model": "x", "tokens": 30}"#));
-    assert_eq!("429", ask("X-Tokens: 1\r\n", ""));
+    assert_eq!("200", request("X-Tokens: 20\r\n", ""));
+    assert_eq!("200", request("", r#"{"model": "x", "tokens": 30}"#));
+    assert_eq!("429", request("X-Tokens: 1\r\n", ""));
     assert_eq!(BTreeMap::from([("api_tokens", 1)]), server.statistics().limits);
 }
 
 #[test]
-fn an_api_refuses_more_at_once_than_it_takes() {
+fn an_api_refuses_requests_beyond_its_concurrency() {
     let server = with_api(ApiConfig { concurrency: Some(1), ..ApiConfig::default() });
     let first = hanging(&server);
     let mut client = Client::connect(&server);
@@ -147,14 +147,14 @@ fn an_api_refuses_more_at_once_than_it_takes() {
 }
 
 #[test]
-fn an_api_fails_the_first_try_of_a_key_and_knows_it_again_after_its_answer() {
+fn an_api_fails_the_first_attempt_of_a_key_and_counts_attempts_after_its_response() {
     let server = with_api(ApiConfig { fail_first: 1.0, ..ApiConfig::default() });
     let mut client = Client::connect(&server);
-    let mut ask = |path: &str, key: &str| {
+    let mut request = |path: &str, key: &str| {
         client.send(format!("POST {path} HTTP/1.1\r\nIdempotency-Key: {key}\r\nContent-Length: 0\r\n\r\n"));
         client.response().head[9..12].to_owned()
     };
-    assert_eq!(["500", "200", "200"], [ask("/1", "a"), ask("/2", "a"), ask("/1", "a")]);
+    assert_eq!(["500", "200", "200"], [request("/1", "a"), request("/2", "a"), request("/1", "a")]);
     let expected = BTreeMap::from([("api_failed_first", 1), ("api_repeated_after_answer", 1)]);
     assert_eq!(expected, server.statistics().limits);
 }
@@ -178,7 +178,7 @@ fn the_log_has_a_line_for_each_request_with_its_time_and_status() {
 }
 
 #[test]
-fn a_log_that_cannot_be_written_is_an_error_that_names_it() {
+fn a_log_that_cannot_be_written_is_an_error_with_its_path() {
     let log = Some("/nowhere/log".into());
     let error = Server::start(Config { log, ..Config::default() }).expect_err("no such directory");
     assert!(error.to_string().starts_with("can't write the log /nowhere/log: "), "{error}");

@@ -1,7 +1,7 @@
-//! The server as a client sees it: bytes over a socket.
+//! The server from a client's point of view: bytes over a socket.
 
 mod client;
-mod default_answer;
+mod default_response;
 mod faults;
 mod helpers;
 mod http2;

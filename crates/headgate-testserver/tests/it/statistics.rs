@@ -18,9 +18,9 @@ fn everything_is_counted() {
     drop(client);
 
     wait_until("the connection is closed", || server.statistics().connections_open == 0);
-    let asked = ["/1", "/1", "/status/404", "/fault/no-reason"]
+    let started = ["/1", "/1", "/status/404", "/fault/no-reason"]
         .map(|path| format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n").len() as u64);
-    let answer = "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 13\r\n\r\nHello, World!".len();
+    let response = "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 13\r\n\r\nHello, World!".len();
     let not_found =
         "HTTP/1.1 404 Not Found\r\nContent-Type: text/plain\r\nContent-Length: 14\r\n\r\n404 Not Found\n".len();
     let fault = "HTTP/1.1 200 \r\nContent-Length: 13\r\n\r\nHello, World!".len();
@@ -33,8 +33,8 @@ fn everything_is_counted() {
         responses: BTreeMap::from([(200, 2), (404, 1)]),
         faults: BTreeMap::from([("no-reason", 1), ("refuse", 1)]),
         limits: BTreeMap::new(),
-        bytes_read: asked.iter().sum::<u64>() + "GET /fault/refuse HTTP/1.1\r\n\r\n".len() as u64,
-        bytes_written: (2 * answer + not_found + fault) as u64,
+        bytes_read: started.iter().sum::<u64>() + "GET /fault/refuse HTTP/1.1\r\n\r\n".len() as u64,
+        bytes_written: (2 * response + not_found + fault) as u64,
     };
     assert_eq!(expected, server.statistics());
 }
@@ -67,7 +67,7 @@ fn the_statistics_by_path_are_those_of_the_server_and_do_not_count_themselves() 
 }
 
 #[test]
-fn the_most_requests_in_progress_at_once_are_remembered() {
+fn the_maximum_of_requests_in_progress_is_kept() {
     let server = start();
     let mut clients: Vec<Client> = (0..20).map(|_| Client::connect(&server)).collect();
     for client in &mut clients {
@@ -80,9 +80,9 @@ fn the_most_requests_in_progress_at_once_are_remembered() {
 }
 
 #[test]
-fn a_client_that_keeps_its_bound_is_never_seen_above_it() {
+fn a_client_that_keeps_its_bound_never_exceeds_it_in_the_statistics() {
     let server = start();
-    // On several workers: an answer that is counted as in progress after its last byte was read would overlap the next.
+    // On several workers: a request that is still counted after its last byte was read would overlap the next one.
     let mut clients: Vec<Client> = (0..8).map(|_| Client::connect(&server)).collect();
     for turn in 0..100 {
         for client in &mut clients {

@@ -42,7 +42,7 @@ impl Attempt<'_> {
         }
         let (cell, path) = (cell.clone(), target.path);
         let decided = move || cell.get().and_then(|rules| rules.check(path.as_str()));
-        self.share.client.scratch.decoder.elsewhere(decided).await
+        self.share.client.scratch.decoder.run_in_pool(decided).await
     }
 
     /// As [`Attempt::objection`], for a row that was redirected: requesting the rules is no part of its time.
@@ -128,7 +128,7 @@ impl Attempt<'_> {
                         }
                         let token = table.token.clone();
                         let parsed = move || RobotsFile::of_response(status, &body.bytes, &token);
-                        return Ok(self.share.client.scratch.decoder.elsewhere(parsed).await);
+                        return Ok(self.share.client.scratch.decoder.run_in_pool(parsed).await);
                     }
                 },
             }

@@ -116,7 +116,7 @@ impl<'a> Attempt<'a> {
             (taken, headers, body)
         };
         let taken;
-        (taken, reply.head.headers, reply.body) = self.share.client.scratch.decoder.elsewhere(work).await;
+        (taken, reply.head.headers, reply.body) = self.share.client.scratch.decoder.run_in_pool(work).await;
         state.deadline.excuse(OwnWait::Decoder, since.elapsed());
         taken
     }

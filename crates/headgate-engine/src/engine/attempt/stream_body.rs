@@ -12,7 +12,7 @@ use crate::engine::completion_queue;
 use crate::engine::lanes::Span;
 use crate::http::client::{LaneState, OpenBody};
 use crate::http::decode::ContentEncodings;
-use crate::http::decode::piecewise::{self, Piecewise, Turn};
+use crate::http::decode::stream::{self as decode_stream, StreamDecoder, StreamStep};
 use crate::http::reply::Reply;
 use crate::model::body_stream::{BodyChunk, BodyStream, EndOnDrop};
 use crate::model::error::Failure;
@@ -93,10 +93,10 @@ impl Attempt<'_> {
     ) -> Result<(), Stopped> {
         let context = self.exchange_context();
         let time = self.time_between_pieces();
-        let mut undoing = match open.take_codings() {
-            Some(codings) if !stream.wait_for_begin().await.ok_or(Unwanted)? => {
-                let reservation = self.memory_to_decode(&codings, stream, time).await?;
-                Piecewise::of(&codings, reservation)?
+        let mut decoder = match open.take_encodings() {
+            Some(encodings) if !stream.wait_for_begin().await.ok_or(Unwanted)? => {
+                let reservation = self.memory_to_decode(&encodings, stream, time).await?;
+                StreamDecoder::new(&encodings, reservation)?
             }
             _ => None,
         };
@@ -109,19 +109,19 @@ impl Attempt<'_> {
             };
             let Some(piece) = piece else { break };
             stream.count(piece.bytes.len());
-            match &mut undoing {
+            match &mut decoder {
                 None => stream.push(piece),
-                Some(undoing) => {
-                    undoing.feed(piece.bytes);
-                    self.undo(undoing, stream).await?;
+                Some(decoder) => {
+                    decoder.feed(piece.bytes);
+                    self.decode(decoder, stream).await?;
                 }
             }
         }
-        if let Some(undoing) = &mut undoing
+        if let Some(decoder) = &mut decoder
             && stream.received() > 0
         {
-            undoing.finish();
-            self.undo(undoing, stream).await?;
+            decoder.finish();
+            self.decode(decoder, stream).await?;
         }
         open.end(state);
         Ok(())
@@ -130,30 +130,30 @@ impl Attempt<'_> {
     /// Reserves the memory that decoding begins with; waits for `time` at the most.
     async fn memory_to_decode(
         &self,
-        codings: &ContentEncodings,
+        encodings: &ContentEncodings,
         stream: &BodyStream,
         time: Duration,
     ) -> Result<Reservation, Stopped> {
         let mut reservation = self.share.shared.limits.response.memory.reservation();
-        let first_bytes = piecewise::first_bytes(codings);
+        let initial_bytes = decode_stream::initial_bytes(encodings);
         let reserved = tokio::select! {
             biased;
             () = stream.wait_closed() => return Err(Stopped::Unwanted),
-            reserved = timeout(time, reservation.grow_within(first_bytes)) => reserved,
+            reserved = timeout(time, reservation.grow_within(initial_bytes)) => reserved,
         };
         match reserved {
             Ok(true) => Ok(reservation),
-            Ok(false) | Err(_) => Err(piecewise::no_memory(first_bytes).into()),
+            Ok(false) | Err(_) => Err(decode_stream::no_memory(initial_bytes).into()),
         }
     }
 
     /// Decodes what has arrived, and hands it out.
-    async fn undo(&self, undoing: &mut Piecewise, stream: &BodyStream) -> Result<(), Stopped> {
+    async fn decode(&self, decoder: &mut StreamDecoder, stream: &BodyStream) -> Result<(), Stopped> {
         loop {
-            match undoing.turn()? {
-                Turn::Hungry | Turn::Ended => return Ok(()),
-                Turn::Unfinished => {}
-                Turn::Piece(piece) => {
+            match decoder.step()? {
+                StreamStep::NeedsInput | StreamStep::Ended => return Ok(()),
+                StreamStep::Unfinished => {}
+                StreamStep::Chunk(piece) => {
                     let mut reservation = self.share.shared.limits.response.memory.reservation();
                     tokio::select! {
                         biased;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::http::deadline::Deadline;
-use crate::http::dial::ask_proxy::PROXY_WANTS_CREDENTIALS;
+use crate::http::dial::forward::PROXY_AUTHENTICATION_REQUIRED;
 use crate::http::dial::policy::{REDIRECTED_INSIDE, Remote, blocked};
 use crate::http::h1::transfer::Outgoing;
 use crate::http::h2::resends::Resends;
@@ -147,7 +147,7 @@ impl LaneState {
 
     /// Returns whether a response with this status is a proxy's, which did not forward the request.
     pub(super) fn is_refused_by_proxy(&mut self, status: u16) -> bool {
-        status == PROXY_WANTS_CREDENTIALS
+        status == PROXY_AUTHENTICATION_REQUIRED
             && self.held.as_mut().is_some_and(|lease| lease.connection().refusal(status).is_some())
     }
 

@@ -21,7 +21,7 @@ pub use self::lane::LaneState;
 pub use self::limits::AttemptLimits;
 pub use self::open_body::OpenBody;
 use crate::http::decode::Decoder;
-use crate::http::decode::pool::Pool as DecoderPool;
+use crate::http::decode::pool::ThreadPool;
 use crate::http::dial::connect::{ConnectBy, Connector};
 use crate::http::dial::transport::RouteKey;
 use crate::http::exchange_context::{ExchangeContext, Scratch};
@@ -68,7 +68,7 @@ impl Client {
 
     pub fn new(
         connector: Arc<Connector>,
-        decoders: Arc<DecoderPool>,
+        decoders: Arc<ThreadPool>,
         recalls: Arc<Recalls>,
         idle_limits: IdleLimits,
     ) -> Self {

@@ -21,7 +21,7 @@ use crate::model::message::OptionName;
 pub struct OpenBody {
     rest: Rest,
     /// The content encodings to decode, unless the caller wants the body as it came.
-    codings: Option<ContentEncodings>,
+    encodings: Option<ContentEncodings>,
 }
 
 /// What of the exchange is still to come.
@@ -38,15 +38,15 @@ impl OpenBody {
         head: &Head,
         context: &ExchangeContext<'_>,
     ) -> Box<Self> {
-        Box::new(Self { rest: Rest::Http1(Box::new(exchange), connection), codings: codings(head, context) })
+        Box::new(Self { rest: Rest::Http1(Box::new(exchange), connection), encodings: encodings(head, context) })
     }
 
     pub fn of_http2(stream: Http2Body, head: &Head, context: &ExchangeContext<'_>) -> Box<Self> {
-        Box::new(Self { rest: Rest::Http2(Box::new(stream)), codings: codings(head, context) })
+        Box::new(Self { rest: Rest::Http2(Box::new(stream)), encodings: encodings(head, context) })
     }
 
-    pub fn take_codings(&mut self) -> Option<ContentEncodings> {
-        self.codings.take()
+    pub fn take_encodings(&mut self) -> Option<ContentEncodings> {
+        self.encodings.take()
     }
 
     /// Waits for more of the body, for `time` at the most; `None`: it is whole.
@@ -86,6 +86,6 @@ impl OpenBody {
 }
 
 /// As of a body that is kept: a part of a representation is no whole body in its coding.
-fn codings(head: &Head, context: &ExchangeContext<'_>) -> Option<ContentEncodings> {
+fn encodings(head: &Head, context: &ExchangeContext<'_>) -> Option<ContentEncodings> {
     (head.encoded && !context.limits.raw && head.status != PARTIAL_CONTENT).then(|| ContentEncodings::of(&head.headers))
 }

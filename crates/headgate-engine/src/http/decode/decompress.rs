@@ -1,42 +1,42 @@
-//! Reads through a decompressor, from input that may not be there yet: then reading fails with `WouldBlock`, and goes on
-//! where it was when there is more. Whatever can be decoded of the input that was there comes out before.
+//! Reads through a decompressor. If the input has not arrived yet, reading fails with `WouldBlock`, and continues once there is
+//! more. Everything that can be decoded of the input so far is returned before.
 
 use std::io::{self, BufRead, Read};
 
 /// A decompressor from memory to memory.
 pub(super) trait Decompressor {
-    /// Decompresses some of `input`, which is empty where there is no more, into some of `output`.
-    fn decompress(&mut self, input: &[u8], output: &mut [u8]) -> io::Result<Progress>;
+    /// Decompresses some of `input` into some of `output`; `input` is empty if there is no more.
+    fn decompress(&mut self, input: &[u8], output: &mut [u8]) -> io::Result<DecompressProgress>;
 
-    /// Begins another stream if `next`, the byte behind the one that has ended, begins one. Returns whether it does.
+    /// Starts another stream if `next`, the byte after the end of the last one, starts one. Returns whether it does.
     fn restart(&mut self, next: u8) -> bool {
         let _ = next;
         false
     }
 }
 
-/// How far one call of a decompressor came.
+/// The progress of one call of a decompressor.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Progress {
+pub(super) struct DecompressProgress {
     pub(super) consumed: usize,
     pub(super) written: usize,
     pub(super) has_ended: bool,
 }
 
-/// Reads what a decompressor makes of `inner`. What follows the end of the compressed stream is ignored.
-pub(super) struct Decompressed<R, D> {
+/// Decompresses `inner` while it is read. Bytes after the end of the compressed stream are ignored.
+pub(super) struct DecompressReader<R, D> {
     inner: R,
     decompressor: D,
     has_ended: bool,
 }
 
-impl<R, D> Decompressed<R, D> {
+impl<R, D> DecompressReader<R, D> {
     pub(super) fn new(inner: R, decompressor: D) -> Self {
         Self { inner, decompressor, has_ended: false }
     }
 }
 
-impl<R: BufRead, D: Decompressor> Read for Decompressed<R, D> {
+impl<R: BufRead, D: Decompressor> Read for DecompressReader<R, D> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         if buffer.is_empty() {
             return Ok(0);
@@ -53,8 +53,8 @@ impl<R: BufRead, D: Decompressor> Read for Decompressed<R, D> {
                 input => (input?, false),
             };
             let is_empty = input.is_empty();
-            // What was consumed before may have something left to come out.
-            let Progress { consumed, written, has_ended } = self.decompressor.decompress(input, buffer)?;
+            // Without input, output of earlier input may still follow.
+            let DecompressProgress { consumed, written, has_ended } = self.decompressor.decompress(input, buffer)?;
             self.inner.consume(consumed);
             self.has_ended = has_ended;
             if written > 0 {

@@ -1,11 +1,11 @@
-//! Which content encodings were applied to a body.
+//! The content encodings of a body.
 
 use crate::model::error::{ErrorKind, Failure};
 use crate::model::headers::Headers;
 
-/// How many encodings of a whole body are undone.
+/// The bound of nested encodings.
 const MAX_ENCODINGS: usize = 5;
-/// The same of a body that is taken while it comes: fewer, as their memory is reserved for as long as that takes.
+/// The bound for a streamed body: fewer, since their memory is reserved for as long as the stream is open.
 const MAX_ENCODINGS_OF_STREAM: usize = 2;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,12 +21,12 @@ pub(super) enum Encoding {
 pub struct ContentEncodings {
     /// Separated by commas.
     names: String,
-    /// `None`: one of them is unknown to us.
+    /// `None` if one of them is unknown to us.
     known: Option<Vec<Encoding>>,
 }
 
 impl ContentEncodings {
-    /// Returns those that the headers name.
+    /// Returns the content encodings that the headers name.
     pub fn of(headers: &Headers) -> Self {
         let (mut names, mut known) = (String::new(), Some(Vec::new()));
         let values = headers.get_all("content-encoding").flat_map(|value| value.split(|byte| *byte == b','));
@@ -48,19 +48,19 @@ impl ContentEncodings {
         Self { names, known }
     }
 
-    /// Returns those to undo: none where there are none, or where one of them is unknown and the body stays as it came.
+    /// Returns the encodings to decode. If one of them is unknown, the list is empty and the body is not decoded.
     ///
     /// # Errors
-    /// `decode`: there are too many.
-    pub(super) fn to_undo(&self) -> Result<&[Encoding], Failure> {
+    /// `decode`: there are too many encodings.
+    pub(super) fn supported(&self) -> Result<&[Encoding], Failure> {
         self.up_to(MAX_ENCODINGS, "")
     }
 
-    /// As [`ContentEncodings::to_undo`], for a body that is taken while it comes.
+    /// As [`ContentEncodings::supported`], for a streamed body.
     ///
     /// # Errors
     /// As there.
-    pub(super) fn to_undo_of_stream(&self) -> Result<&[Encoding], Failure> {
+    pub(super) fn supported_in_stream(&self) -> Result<&[Encoding], Failure> {
         self.up_to(MAX_ENCODINGS_OF_STREAM, ", of a body that is taken while it comes")
     }
 
@@ -72,15 +72,15 @@ impl ContentEncodings {
         Ok(known)
     }
 
-    /// Returns whether there is something to undo.
+    /// Returns whether the body has encodings that can be decoded.
     ///
     /// # Errors
-    /// As [`ContentEncodings::to_undo`].
-    pub fn can_be_undone(&self) -> Result<bool, Failure> {
-        self.to_undo().map(|known| !known.is_empty())
+    /// As [`ContentEncodings::supported`].
+    pub fn can_be_decoded(&self) -> Result<bool, Failure> {
+        self.supported().map(|encodings| !encodings.is_empty())
     }
 
-    /// Returns their names, separated by commas, if there are any.
+    /// Returns the names of the encodings, separated by commas, or `None` if there are none.
     pub fn names(self) -> Option<Box<str>> {
         (!self.names.is_empty()).then(|| self.names.into())
     }

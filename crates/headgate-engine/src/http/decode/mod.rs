@@ -1,15 +1,16 @@
-//! Content encodings (RFC 9110 section 8.4.1), undone piece by piece, so that the cap on a body's size holds for what comes
-//! out while it comes out: a gzip bomb ends at the cap, not in memory.
+//! Decodes content encodings (RFC 9110 section 8.4.1) in chunks, so that the bound of a body's size applies while it is
+//! decoded: a gzip bomb ends at the bound, not in memory.
 //!
-//! Several gzip members, or zstd frames, in a row are one body. Codings may be nested five deep (urllib3's CVE-2025-66418 is
-//! what happens without that bound). A body in a coding that we did not ask for stays as it came.
+//! Several gzip members, or zstd frames, in a row are one body. Encodings may be nested five deep; urllib3's CVE-2025-66418
+//! shows what happens without that bound. A body with an unknown encoding is not decoded.
 //!
-//! A hundred bytes can become the largest body allowed, or take a second to come to nothing. So a worker decodes what
-//! is little, at once; what looks like more, or turns out to be more and is begun again, is for a thread of the
-//! engine's [`Pool`], as short work or as long. Memory is set aside before it is there. Where there is none, what was
-//! decoded is dropped, the lane waits for twice as much, and it is begun again: so nobody holds memory while it waits
-//! for more, and what is done twice is no more than what is done once. Waiting for memory or for a thread is waiting for
-//! ourselves, and moves the deadline on; decoding does not.
+//! A hundred bytes can become the largest body allowed, or take a second to decode to nothing. So a worker decodes only small
+//! bodies itself. A body that is likely to be more work, or proves to be, goes to a thread of the engine's [`ThreadPool`], as
+//! short or as long work.
+//!
+//! Memory is reserved before it is allocated. If there is none, the decoded bytes are dropped, the lane waits for twice as much
+//! memory, and decoding starts over. So no lane holds memory while it waits for more, and the failed attempts cost at most as
+//! much as the last one. Waiting for memory or for a thread extends the deadline, since it is our own delay; decoding does not.
 
 mod brotli;
 mod decoding;
@@ -17,9 +18,9 @@ mod decompress;
 mod encoding;
 mod inflate;
 mod meter;
-pub mod piecewise;
 pub mod pool;
-pub mod streamed;
+pub mod reader;
+pub mod stream;
 #[cfg(test)]
 mod tests;
 
@@ -31,8 +32,8 @@ use std::time::{Duration, Instant};
 use self::decoding::Decoding;
 pub use self::encoding::ContentEncodings;
 use self::encoding::Encoding;
-use self::meter::{Bounds, Meter, Stop};
-use self::pool::{Length, Pool};
+use self::meter::{Bounds, Meter, StopReason};
+use self::pool::{ThreadPool, WorkLength};
 use crate::http::deadline::{Deadline, OwnWait};
 use crate::model::error::{ErrorKind, Failure};
 use crate::model::memory::Reservation;
@@ -40,94 +41,100 @@ use crate::model::message::OptionName;
 use crate::model::outcome::Body;
 use crate::model::reason::Reason;
 
-/// What may pass the layers of a body that its worker decodes at once.
-const AT_ONCE_BYTES: u64 = 256 * 1024;
-/// How long that may take.
-const AT_ONCE_TIME: Duration = Duration::from_millis(5);
-/// The same for short work of the pool: bodies of a megabyte do not stand behind those of the largest size.
+/// The bound of bytes that pass the layers of a body that its worker decodes itself.
+const INLINE_BYTES: u64 = 256 * 1024;
+/// The bound of the time for it.
+const INLINE_TIME: Duration = Duration::from_millis(5);
+/// The same bounds for short work of the pool: bodies of a megabyte do not wait for those of the largest size.
 const SHORT_BYTES: u64 = 4 * 1024 * 1024;
 const SHORT_TIME: Duration = Duration::from_millis(100);
-/// How much longer text mostly is than what came for it.
+/// The usual compression ratio of text.
 const USUAL_RATIO: u64 = 4;
-/// How much longer it is at the most in deflate: 258 bytes for two bits.
+/// The largest compression ratio of deflate: 258 bytes for two bits.
 const DEFLATE_MAX_RATIO: u64 = 1032;
 
-/// What a worker decodes with.
+/// The decoder of a worker.
 #[derive(Debug)]
 pub struct Decoder {
-    pool: Arc<Pool>,
-    /// Where little bodies are decoded, one after another.
+    pool: Arc<ThreadPool>,
+    /// The buffer in which small bodies are decoded, one after another.
     scratch: RefCell<Vec<u8>>,
 }
 
-/// How far a body is decoded.
+/// How a body is decoded.
 #[derive(Debug, Clone, Copy)]
-pub struct Undo {
-    /// What may come out.
+pub struct DecodeOptions {
+    /// The bound of the decoded body.
     pub max_bytes: u64,
-    /// More than that is cut off, and no failure.
+    /// A larger body is truncated, and does not fail.
     pub truncates: bool,
-    /// The body was cut off as it came.
+    /// The encoded body is truncated.
     pub is_cut: bool,
 }
 
-/// What decoding came to.
+/// The result of decoding a body.
 #[derive(Debug)]
-pub struct Undone {
-    /// Decoded, or as it came.
+pub struct DecodeResult {
+    /// The decoded body, or the encoded one.
     pub body: Body,
-    /// The encodings that it still has.
-    pub left: Option<Box<str>>,
+    /// The encodings that the body still has.
+    pub remaining: Option<Box<str>>,
     /// `body` is the beginning of a longer one.
     pub truncated: bool,
     pub failure: Option<Failure>,
 }
 
-/// A body that is being decoded, and the memory reserved for it: at least its own.
+/// A body to decode, and the memory reserved for it: at least that of the encoded bytes.
 #[derive(Debug)]
-struct Encoded {
+struct EncodedBody {
     encodings: Vec<Encoding>,
     bytes: Vec<u8>,
     reservation: Reservation,
-    undo: Undo,
+    options: DecodeOptions,
 }
 
-/// The decoded body and whether it is cut off; or the body to begin again with, and why.
-type Decoded = Result<(Body, bool), (Encoded, Stop)>;
+/// The decoded body and whether it is truncated; or the encoded body, and why decoding has stopped.
+type Decoded = Result<(Body, bool), (EncodedBody, StopReason)>;
 
 impl Decoder {
-    pub fn new(pool: Arc<Pool>) -> Self {
+    pub fn new(pool: Arc<ThreadPool>) -> Self {
         Self { pool, scratch: RefCell::default() }
     }
 
-    /// Returns what work with a decoded body comes to that would take a worker too long.
+    /// Runs work with a decoded body in the pool, since it would take a worker too long, and returns its result.
     ///
-    /// Cancelling it withdraws the work, if it is not begun.
-    pub async fn elsewhere<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> T {
-        self.pool.run(Length::Long, Instant::now(), |_, _| work()).await.0
+    /// Cancelling it cancels the work, unless that has started.
+    pub async fn run_in_pool<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> T {
+        self.pool.run(WorkLength::Long, Instant::now(), |_, _| work()).await.0
     }
 
-    /// Undoes these content encodings. What fails leaves the body as it came, with its failure:
-    /// `body_too_large`: what comes out is more than it may be. `decode`: the body is not in that encoding, or is cut off.
-    /// `timeout`: it is not done by the deadline, which is moved on by waiting for memory or a thread.
+    /// Decodes a body with these content encodings. If that fails, the result has the encoded body and the failure:
+    /// `body_too_large`: the decoded body is too large. `decode`: the body is not in that encoding, or is truncated.
+    /// `timeout`: decoding does not finish before the deadline, which is extended by waits for memory or a thread.
     ///
-    /// Cancelling it drops the body; a thread that is at it notices soon, and drops it then.
-    pub async fn decode(&self, encodings: ContentEncodings, body: Body, undo: Undo, deadline: &mut Deadline) -> Undone {
-        let known = match encodings.to_undo() {
-            Ok(known) => known.to_vec(),
+    /// Cancelling it drops the body. A thread that decodes it notices soon, and drops it then.
+    pub async fn decode(
+        &self,
+        encodings: ContentEncodings,
+        body: Body,
+        options: DecodeOptions,
+        deadline: &mut Deadline,
+    ) -> DecodeResult {
+        let supported = match encodings.supported() {
+            Ok(supported) => supported.to_vec(),
             Err(failure) => {
-                return Undone { body, left: encodings.names(), truncated: false, failure: Some(failure) };
+                return DecodeResult { body, remaining: encodings.names(), truncated: false, failure: Some(failure) };
             }
         };
-        if known.is_empty() {
-            return Undone { body, left: encodings.names(), truncated: undo.is_cut, failure: None };
+        if supported.is_empty() {
+            return DecodeResult { body, remaining: encodings.names(), truncated: options.is_cut, failure: None };
         }
         let Body { bytes, reservation } = body;
-        let mut encoded = Encoded { encodings: known, bytes, reservation, undo };
+        let mut encoded = EncodedBody { encodings: supported, bytes, reservation, options };
         let mut length = encoded.likely_length();
         loop {
             let decoded = match length {
-                None => self.decode_at_once(encoded, deadline.at()),
+                None => self.decode_inline(encoded, deadline.at()),
                 Some(length) => {
                     let work = move |by, is_wanted: &dyn Fn() -> bool| encoded.decode(length, by, is_wanted);
                     let (decoded, waited) = self.pool.run(length, deadline.at(), work).await;
@@ -135,47 +142,49 @@ impl Decoder {
                     decoded
                 }
             };
-            let (again, stop) = match decoded {
-                Ok((body, truncated)) => return Undone { body, left: None, truncated, failure: None },
+            let (stopped, reason) = match decoded {
+                Ok((body, truncated)) => return DecodeResult { body, remaining: None, truncated, failure: None },
                 Err(stopped) => stopped,
             };
-            encoded = again;
-            match stop {
-                Stop::Paused => length = Some(if length.is_none() { Length::Short } else { Length::Long }),
-                // A stall took its time, and that was excused just now.
-                Stop::TimedOut if !deadline.has_passed(Instant::now()) => length = Some(Length::Long),
-                Stop::NoMemory { needed } => {
+            encoded = stopped;
+            match reason {
+                StopReason::Paused => {
+                    length = Some(if length.is_none() { WorkLength::Short } else { WorkLength::Long });
+                }
+                // A stall took the time, and has just extended the deadline.
+                StopReason::TimedOut if !deadline.has_passed(Instant::now()) => length = Some(WorkLength::Long),
+                StopReason::NoMemory { needed } => {
                     let since = Instant::now();
                     encoded.reservation.grow(needed.saturating_sub(encoded.reservation.bytes())).await;
-                    // That the memory was full is not the server's fault.
+                    // The server is not to blame for full memory.
                     deadline.excuse(OwnWait::Memory, since.elapsed());
                 }
-                stop => {
-                    let Encoded { bytes, mut reservation, .. } = encoded;
+                reason => {
+                    let EncodedBody { bytes, mut reservation, .. } = encoded;
                     reservation.shrink_to(bytes.capacity() as u64);
-                    let (body, failure) = (Body { bytes, reservation }, Some(undo.failure(stop)));
-                    return Undone { body, left: encodings.names(), truncated: false, failure };
+                    let (body, failure) = (Body { bytes, reservation }, Some(options.failure(reason)));
+                    return DecodeResult { body, remaining: encodings.names(), truncated: false, failure };
                 }
             }
         }
     }
 
-    /// Decodes a body whose encodings let few bytes pass.
-    fn decode_at_once(&self, mut encoded: Encoded, by: Instant) -> Decoded {
+    /// Decodes a body in the worker, within the bounds for that.
+    fn decode_inline(&self, mut encoded: EncodedBody, by: Instant) -> Decoded {
         let mut scratch = self.scratch.borrow_mut();
         scratch.clear();
-        let bounds = Bounds { bytes: AT_ONCE_BYTES, until: Instant::now() + AT_ONCE_TIME };
-        // What is taken here is taken once for each worker.
+        let bounds = Bounds { bytes: INLINE_BYTES, until: Instant::now() + INLINE_TIME };
+        // Nothing is reserved for the buffer, which exists once for each worker.
         let meter = Meter::new(bounds, by, &|| true, Reservation::default(), 0);
-        let decoded = encoded.begin(meter).read_to_end(&mut scratch);
-        let truncated = match encoded.undo.conclude(decoded) {
+        let decoded = encoded.start(meter).read_to_end(&mut scratch);
+        let truncated = match encoded.options.is_truncated(decoded) {
             Ok(truncated) => truncated,
-            Err(stop) => return Err((encoded, stop)),
+            Err(reason) => return Err((encoded, reason)),
         };
         let length = scratch.len() as u64;
         let lacking = length.saturating_sub(encoded.reservation.bytes());
         if lacking > 0 && !encoded.reservation.try_grow(lacking) {
-            return Err((encoded, Stop::NoMemory { needed: length }));
+            return Err((encoded, StopReason::NoMemory { needed: length }));
         }
         drop(std::mem::take(&mut encoded.bytes));
         encoded.reservation.shrink_to(length);
@@ -183,87 +192,90 @@ impl Decoder {
     }
 }
 
-impl Encoded {
-    /// Returns how much there is likely to be done, since what is tried in vain is done twice. `None`: what a worker does at
-    /// once.
-    fn likely_length(&self) -> Option<Length> {
-        let came = self.bytes.len() as u64;
-        let said = match (self.encodings.as_slice(), self.bytes.last_chunk()) {
-            // The end of a member says it (RFC 1952 section 2.3.1). If it lies, that is found out, but for what can't be
-            // true: that is something else behind the last member.
+impl EncodedBody {
+    /// Estimates how much work decoding is, since an attempt that stops is repeated. Returns `None` for what a worker does
+    /// itself.
+    fn likely_length(&self) -> Option<WorkLength> {
+        let encoded_bytes = self.bytes.len() as u64;
+        let stated = match (self.encodings.as_slice(), self.bytes.last_chunk()) {
+            // The last bytes of a member state its length (RFC 1952 section 2.3.1). A wrong one costs a second attempt. An
+            // impossible one is ignored: then other bytes follow the last member.
             ([Encoding::Gzip], Some(length)) => Some(u64::from(u32::from_le_bytes(*length)))
-                .filter(|length| *length <= came.saturating_mul(DEFLATE_MAX_RATIO)),
+                .filter(|length| *length <= encoded_bytes.saturating_mul(DEFLATE_MAX_RATIO)),
             _ => None,
         };
-        let passes = came.saturating_add(said.unwrap_or_else(|| came.saturating_mul(USUAL_RATIO)));
-        (passes > AT_ONCE_BYTES).then_some(if passes <= SHORT_BYTES { Length::Short } else { Length::Long })
+        let decoded_bytes = stated.unwrap_or_else(|| encoded_bytes.saturating_mul(USUAL_RATIO));
+        let bytes = encoded_bytes.saturating_add(decoded_bytes);
+        (bytes > INLINE_BYTES).then_some(if bytes <= SHORT_BYTES { WorkLength::Short } else { WorkLength::Long })
     }
 
-    fn begin<'a>(&'a self, meter: Meter<'a>) -> Decoding<'a> {
-        Decoding::new(&self.encodings, &*self.bytes, self.undo.max_bytes, meter)
+    fn start<'a>(&'a self, meter: Meter<'a>) -> Decoding<'a> {
+        Decoding::new(&self.encodings, &*self.bytes, self.options.max_bytes, meter)
     }
 
-    /// Decodes it in a thread of the pool, as far as its length allows and memory reaches. The thread looks at the clock with
-    /// each piece that passes.
-    fn decode(mut self, length: Length, by: Instant, is_wanted: &dyn Fn() -> bool) -> Decoded {
+    /// Decodes the body in a thread of the pool, within the bounds of `length` and of the memory. The thread checks the time
+    /// with each chunk.
+    fn decode(mut self, length: WorkLength, by: Instant, is_wanted: &dyn Fn() -> bool) -> Decoded {
         let bounds = match length {
-            Length::Short => Bounds { bytes: SHORT_BYTES, until: Instant::now() + SHORT_TIME },
-            Length::Long => Bounds { bytes: u64::MAX, until: by },
+            WorkLength::Short => Bounds { bytes: SHORT_BYTES, until: Instant::now() + SHORT_TIME },
+            WorkLength::Long => Bounds { bytes: u64::MAX, until: by },
         };
         let held = self.bytes.capacity() as u64;
         let limit = self.reservation.limit();
         let reservation = std::mem::take(&mut self.reservation);
-        let mut decoding = self.begin(Meter::new(bounds, by, is_wanted, reservation, held));
+        let mut decoding = self.start(Meter::new(bounds, by, is_wanted, reservation, held));
         let mut decoded = Vec::new();
         let read = decoding.read_to_end(&mut decoded);
         self.reservation = decoding.into_reservation();
-        match self.undo.conclude(read) {
+        match self.options.is_truncated(read) {
             Ok(truncated) => {
                 drop(self.bytes);
                 decoded.shrink_to_fit();
                 self.reservation.shrink_to(decoded.capacity() as u64);
                 Ok((Body { bytes: decoded, reservation: self.reservation }, truncated))
             }
-            Err(stop) => {
+            Err(reason) => {
                 drop(decoded);
                 self.reservation.shrink_to(held);
-                // What is left to do is not known: twice as much each time is not much more often than needed. Who asks for
-                // more than there is in all is let through one at a time: not before it must be.
-                let stop = match stop {
-                    Stop::NoMemory { needed } => Stop::NoMemory { needed: (needed * 2).min(limit.max(needed)) },
-                    stop => stop,
+                // The remaining need is unknown, so it is doubled each time. It stays within the limit while it can: beyond
+                // that, the budget admits one body at a time.
+                let reason = match reason {
+                    StopReason::NoMemory { needed } => {
+                        StopReason::NoMemory { needed: (needed * 2).min(limit.max(needed)) }
+                    }
+                    reason => reason,
                 };
-                Err((self, stop))
+                Err((self, reason))
             }
         }
     }
 }
 
-impl Undo {
-    /// Returns whether what came out is cut off, where that is not why decoding has stopped in vain.
-    fn conclude(self, decoded: Result<(), Stop>) -> Result<bool, Stop> {
+impl DecodeOptions {
+    /// Returns whether the decoded body is truncated, or the reason if decoding has failed.
+    fn is_truncated(self, decoded: Result<(), StopReason>) -> Result<bool, StopReason> {
         match decoded {
             Ok(()) => Ok(self.is_cut),
-            // Its end is missing because we did not want it.
-            Err(Stop::Broken(error)) if self.is_cut && error.kind() == io::ErrorKind::UnexpectedEof => Ok(true),
-            Err(Stop::TooLarge) if self.truncates => Ok(true),
-            Err(stop) => Err(stop),
+            // The end is missing because the encoded body was truncated.
+            Err(StopReason::Broken(error)) if self.is_cut && error.kind() == io::ErrorKind::UnexpectedEof => Ok(true),
+            Err(StopReason::TooLarge) if self.truncates => Ok(true),
+            Err(reason) => Err(reason),
         }
     }
 
-    /// Returns why there is no decoded body.
-    fn failure(self, stop: Stop) -> Failure {
-        match stop {
-            Stop::TooLarge => {
+    /// Returns the failure of a body that was not decoded.
+    fn failure(self, reason: StopReason) -> Failure {
+        match reason {
+            StopReason::TooLarge => {
                 let reason = Reason::new("the body is larger than it may be when it is decoded");
                 let detail = format!("more, where {} bytes are allowed", self.max_bytes);
                 Failure::new(ErrorKind::BodyTooLarge, reason.with(detail)).with_option(OptionName::MaxBodyBytes)
             }
-            Stop::Broken(error) | Stop::Unreadable(error) => {
+            StopReason::Broken(error) | StopReason::Unreadable(error) => {
                 let message = format!("the body is not in the content encoding it claims: {error}");
                 Failure::new(ErrorKind::Decode, message)
             }
-            Stop::TimedOut | Stop::Paused | Stop::NoMemory { .. } => {
+            StopReason::TimedOut | StopReason::Paused | StopReason::NoMemory { .. } => {
                 Failure::new(ErrorKind::Timeout, "the body was not decoded in time").with_option(OptionName::TimeoutS)
             }
         }

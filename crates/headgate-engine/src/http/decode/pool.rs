@@ -1,8 +1,8 @@
-//! Threads for what would keep a worker's lanes from their turns, decoding bodies and saving them: few, so that work that is
-//! known to be long never has all of them, and short work does not stand behind it.
+//! A small pool of threads for work that would block a worker's event loop: decoding and saving bodies. Long work never occupies
+//! all threads, so that short work does not wait for it.
 //!
-//! They are the blocking threads of a tokio runtime, started as they are needed. Threads wait for nothing but work: whatever the
-//! work waits for, it has to come back for.
+//! They are the blocking threads of a tokio runtime, started on demand. Threads wait for nothing except work. Work that needs
+//! memory ends without it, and is submitted again once there is some.
 
 use std::convert::Infallible;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -12,60 +12,60 @@ use std::time::{Duration, Instant};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{Semaphore, oneshot};
 
-/// How long a thread waits for more work before it ends: as long as the pool is there.
+/// How long an idle thread lives: as long as the pool.
 const KEEP_ALIVE: Duration = Duration::from_hours(24 * 365);
 
-/// How much there is to do.
+/// The expected length of work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Length {
+pub enum WorkLength {
     Short,
     Long,
 }
 
-/// The pool of an engine.
+/// A thread pool of an engine.
 #[derive(Debug)]
-pub struct Pool {
-    /// `None`: it is being dropped.
+pub struct ThreadPool {
+    /// `None` while the pool is dropped.
     runtime: Option<Runtime>,
-    /// Lets long work have all threads but one.
+    /// Permits long work on all threads but one.
     long: Arc<Semaphore>,
 }
 
-/// Work that waits for a thread, until its caller is gone.
-struct Waiting(Arc<Mutex<Option<Job>>>);
+/// A job that waits for a thread. Dropping either of its two handles cancels it, unless it has started.
+struct QueuedJob(Arc<Mutex<Option<Job>>>);
 
 type Job = Box<dyn FnOnce() + Send>;
 
-impl Waiting {
+impl QueuedJob {
     fn take(&self) -> Option<Job> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    /// Does the work, unless that has begun or is withdrawn.
-    fn begin(&self) {
+    /// Runs the job, unless it has started or was cancelled.
+    fn run(&self) {
         if let Some(job) = self.take() {
             job();
         }
     }
 }
 
-impl Drop for Waiting {
-    /// Withdraws the work, with all that it holds.
+impl Drop for QueuedJob {
+    /// Cancels the job, and drops what it owns.
     fn drop(&mut self) {
         self.take();
     }
 }
 
-impl Pool {
-    /// Makes a pool of so many threads for long work and short, and one more for short work alone. A clone of `alive` lives as
-    /// long as the last of them.
+impl ThreadPool {
+    /// Creates a pool of `threads` threads for all work, and one more for short work alone. A clone of `alive` lives as long as
+    /// the last thread.
     pub fn new(name: &'static str, threads: usize, alive: async_channel::Sender<Infallible>) -> Self {
         Self::with(Builder::new_current_thread().thread_name(format!("headgate-{name}")), threads, alive)
     }
 
     fn with(builder: &mut Builder, threads: usize, alive: async_channel::Sender<Infallible>) -> Self {
         let hold = move || {
-            // What a thread's start would call lives until the last thread has ended.
+            // The runtime holds this closure, and with it `alive`, until the last thread has ended.
             let _ = &alive;
         };
         let builder = builder.max_blocking_threads(threads + 1).thread_keep_alive(KEEP_ALIVE).on_thread_start(hold);
@@ -73,44 +73,44 @@ impl Pool {
         Self { runtime: Some(runtime), long: Arc::new(Semaphore::new(threads)) }
     }
 
-    /// Has a thread do this, or does it here and now where the system refuses the first thread. The work is told by when it has
-    /// to end: at `by`, later by what it has waited for a thread; and a way to find out whether its caller still waits. Returns
-    /// what the work came to, and how long it has waited. A panic of the work goes on here.
+    /// Runs work in a thread, or in the caller's thread if the system refuses the first thread. The work gets its deadline,
+    /// which is `by` plus its wait for a thread, and a function that returns whether the caller still waits. Returns the result
+    /// of the work, and how long it waited for a thread. A panic of the work is resumed here.
     ///
-    /// Cancelling it withdraws the work, if it is not begun.
+    /// Cancelling it cancels the work, unless that has started.
     pub async fn run<T: Send + 'static>(
         &self,
-        length: Length,
+        length: WorkLength,
         by: Instant,
         work: impl FnOnce(Instant, &dyn Fn() -> bool) -> T + Send + 'static,
     ) -> (T, Duration) {
         let since = Instant::now();
         let permit = match length {
-            Length::Short => None,
-            Length::Long => self.long.clone().acquire_owned().await.ok(),
+            WorkLength::Short => None,
+            WorkLength::Long => self.long.clone().acquire_owned().await.ok(),
         };
-        let (reply, ended) = oneshot::channel();
+        let (sender, receiver) = oneshot::channel();
         let job: Job = Box::new(move || {
             let _permit = permit;
             let waited = since.elapsed();
-            let done = catch_unwind(AssertUnwindSafe(|| work(by + waited, &|| !reply.is_closed())));
-            // A caller that does not wait any more is found out by the work.
-            let _ = reply.send((done, waited));
+            let result = catch_unwind(AssertUnwindSafe(|| work(by + waited, &|| !sender.is_closed())));
+            // This fails if the caller has stopped waiting.
+            let _ = sender.send((result, waited));
         });
-        let waiting = Arc::new(Mutex::new(Some(job)));
-        let (waiting, taken) = (Waiting(waiting.clone()), Waiting(waiting));
+        let job = Arc::new(Mutex::new(Some(job)));
+        let (of_caller, of_thread) = (QueuedJob(job.clone()), QueuedJob(job));
         if let Some(runtime) = &self.runtime {
-            let start = || runtime.spawn_blocking(move || taken.begin());
-            if catch_unwind(AssertUnwindSafe(start)).is_err() {
-                waiting.begin();
+            let spawn = || runtime.spawn_blocking(move || of_thread.run());
+            if catch_unwind(AssertUnwindSafe(spawn)).is_err() {
+                of_caller.run();
             }
         }
-        let (done, waited) = ended.await.expect("a thread replies, if with its panic");
-        (done.unwrap_or_else(|panic| resume_unwind(panic)), waited)
+        let (result, waited) = receiver.await.expect("a thread sends a result, if only its panic");
+        (result.unwrap_or_else(|panic| resume_unwind(panic)), waited)
     }
 }
 
-impl Drop for Pool {
+impl Drop for ThreadPool {
     fn drop(&mut self) {
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();
@@ -133,124 +133,125 @@ mod tests {
         LocalSet::new().block_on(&Builder::new_current_thread().build().expect("an event loop"), test)
     }
 
-    fn pool() -> (Arc<Pool>, async_channel::Receiver<Infallible>) {
+    fn pool() -> (Arc<ThreadPool>, async_channel::Receiver<Infallible>) {
         let (alive, ended) = async_channel::bounded(1);
-        (Arc::new(Pool::new("decode", 1, alive)), ended)
+        (Arc::new(ThreadPool::new("decode", 1, alive)), ended)
     }
 
-    /// Work that tells that it has begun and goes on until it is let go.
-    fn stuck(
-        pool: &Arc<Pool>,
-        length: Length,
-        begun: &UnboundedSender<u32>,
+    /// Starts work that sends `number` when it starts, and ends when the returned sender is dropped.
+    fn block_thread(
+        pool: &Arc<ThreadPool>,
+        length: WorkLength,
+        started: &UnboundedSender<u32>,
         number: u32,
     ) -> (mpsc::Sender<()>, JoinHandle<()>) {
-        let (pool, begun, (let_go, stays)) = (pool.clone(), begun.clone(), mpsc::channel());
+        let (pool, started, (release, released)) = (pool.clone(), started.clone(), mpsc::channel());
         let work = move |_, _: &dyn Fn() -> bool| {
-            begun.send(number).expect("the test is there");
-            let _ = stays.recv();
+            started.send(number).expect("the test is there");
+            let _ = released.recv();
         };
-        (let_go, spawn_local(async move { pool.run(length, Instant::now(), work).await.0 }))
+        (release, spawn_local(async move { pool.run(length, Instant::now(), work).await.0 }))
     }
 
     #[test]
-    fn long_work_leaves_a_thread_to_the_short() {
+    fn long_work_leaves_a_thread_for_short_work() {
         on_event_loop(async {
             let (pool, _) = pool();
-            let (told, mut begun) = unbounded_channel();
-            let mut let_go: Vec<_> = (0..3).map(|number| stuck(&pool, Length::Long, &told, number).0).collect();
-            assert_eq!(Some(0), begun.recv().await);
+            let (starts, mut started) = unbounded_channel();
+            let mut releases: Vec<_> =
+                (0..3).map(|number| block_thread(&pool, WorkLength::Long, &starts, number).0).collect();
+            assert_eq!(Some(0), started.recv().await);
             for number in 0..10 {
-                assert_eq!(number, pool.run(Length::Short, Instant::now(), move |_, _| number).await.0);
+                assert_eq!(number, pool.run(WorkLength::Short, Instant::now(), move |_, _| number).await.0);
             }
-            assert_eq!(Err(TryRecvError::Empty), begun.try_recv(), "one at a time");
+            assert_eq!(Err(TryRecvError::Empty), started.try_recv(), "one at a time");
             for number in 1..3 {
-                let_go.remove(0);
-                assert_eq!(Some(number), begun.recv().await);
+                releases.remove(0);
+                assert_eq!(Some(number), started.recv().await);
             }
         });
     }
 
     #[test]
-    fn work_that_panics_panics_its_caller_and_leaves_the_thread_to_others() {
+    fn a_panic_of_the_work_reaches_the_caller_and_the_thread_stays_usable() {
         on_event_loop(async {
             let (pool, _) = pool();
             for _ in 0..5 {
                 let pool = pool.clone();
                 let work = |_, _: &dyn Fn() -> bool| panic!("on purpose");
-                let panicked = spawn_local(async move { pool.run::<()>(Length::Long, Instant::now(), work).await });
+                let panicked = spawn_local(async move { pool.run::<()>(WorkLength::Long, Instant::now(), work).await });
                 let panic = panicked.await.expect_err("it panicked").into_panic();
                 assert_eq!(Some(&"on purpose"), panic.downcast_ref());
             }
-            assert_eq!(7, pool.run(Length::Long, Instant::now(), |_, _| 7).await.0);
+            assert_eq!(7, pool.run(WorkLength::Long, Instant::now(), |_, _| 7).await.0);
         });
     }
 
     #[test]
-    fn what_nobody_waits_for_any_more_is_told_so_or_gone_at_once() {
+    fn work_without_a_caller_is_dropped_or_notified() {
         on_event_loop(async {
             let (pool, ended) = pool();
-            let (told, mut begun) = unbounded_channel();
-            let stuck = [Length::Long, Length::Short].map(|length| stuck(&pool, length, &told, 0));
-            assert_eq!((Some(0), Some(0)), (begun.recv().await, begun.recv().await));
+            let (starts, mut started) = unbounded_channel();
+            let blocked = [WorkLength::Long, WorkLength::Short].map(|length| block_thread(&pool, length, &starts, 0));
+            assert_eq!((Some(0), Some(0)), (started.recv().await, started.recv().await));
             let body = Arc::new(());
-            for length in [Length::Long, Length::Short] {
+            for length in [WorkLength::Long, WorkLength::Short] {
                 let (pool, its) = (pool.clone(), body.clone());
                 let never = spawn_local(async move { pool.run(length, Instant::now(), |_, _| drop(its)).await });
                 tokio::task::yield_now().await;
                 never.abort();
                 assert!(never.await.is_err());
-                assert_eq!(1, Arc::strong_count(&body), "it went with its caller, while others are still at work");
+                assert_eq!(1, Arc::strong_count(&body), "it was dropped with its caller, while other work still runs");
             }
             let its = pool.clone();
-            let asked = told.clone();
+            let starts = starts.clone();
             let work = move |_, is_wanted: &dyn Fn() -> bool| {
-                asked.send(1).expect("the test is there");
+                starts.send(1).expect("the test is there");
                 while is_wanted() {
                     thread::yield_now();
                 }
             };
-            let watched = spawn_local(async move { its.run(Length::Long, Instant::now(), work).await });
-            for (let_go, done) in stuck {
-                drop(let_go);
+            let watched = spawn_local(async move { its.run(WorkLength::Long, Instant::now(), work).await });
+            for (release, done) in blocked {
+                drop(release);
                 done.await.expect("no panic");
             }
-            assert_eq!(Some(1), begun.recv().await);
+            assert_eq!(Some(1), started.recv().await);
             watched.abort();
             assert!(watched.await.is_err());
             drop(pool);
-            assert!(ended.recv().await.is_err(), "threads end with the pool, when they have done what they were at");
+            assert!(ended.recv().await.is_err(), "threads end with the pool, after their current work");
         });
     }
 
     #[test]
-    fn the_time_of_work_begins_when_it_begins_and_that_is_not_before_its_turn() {
+    fn the_wait_for_a_thread_extends_the_deadline_of_the_work() {
         on_event_loop(async {
             let (pool, _) = pool();
-            let (told, mut begun) = unbounded_channel();
-            let (let_go, _first) = stuck(&pool, Length::Long, &told, 0);
-            assert_eq!(Some(0), begun.recv().await);
+            let (starts, mut started) = unbounded_channel();
+            let (release, _first) = block_thread(&pool, WorkLength::Long, &starts, 0);
+            assert_eq!(Some(0), started.recv().await);
             let by = Instant::now();
-            let second = pool.run(Length::Long, by, |by, _| by);
-            let release = async {
+            let second = pool.run(WorkLength::Long, by, |by, _| by);
+            let release_first = async {
                 tokio::task::yield_now().await;
                 let waited = by.elapsed();
-                drop(let_go);
+                drop(release);
                 waited
             };
-            let ((told_by, waited), at_least) = tokio::join!(second, release);
+            let ((deadline, waited), at_least) = tokio::join!(second, release_first);
             assert!(waited + by.elapsed() >= at_least && waited > Duration::ZERO);
-            assert_eq!(by + waited, told_by);
+            assert_eq!(by + waited, deadline);
         });
     }
 
     #[test]
-    fn where_no_thread_can_be_started_work_is_done_by_its_caller() {
+    fn if_no_thread_can_be_started_the_caller_runs_the_work() {
         on_event_loop(async {
-            // No stack is so large.
+            // The system has no memory for so large a stack.
             let mut builder = Builder::new_current_thread();
-            let pool = Pool::with(builder.thread_stack_size(1 << 62), 1, async_channel::bounded(1).0);
-            for length in [Length::Short, Length::Long] {
+            let pool = ThreadPool::with(builder.thread_stack_size(1 << 62), 1, async_channel::bounded(1).0);
+            for length in [WorkLength::Short, WorkLength::Long] {
                 let work = |_, is_wanted: &dyn Fn() -> bool| (thread::current().id(), is_wanted());
                 assert_eq!((thread::current().id(), true), pool.run(length, Instant::now(), work).await.0);
             }

@@ -10,9 +10,9 @@ use rustls::ClientConfig;
 use rustls_pki_types::ServerName;
 use tokio_rustls::TlsConnector;
 
-use crate::http::dial::race::Refusal;
+use crate::http::dial::race::DialError;
 use crate::http::dial::stream::Stream;
-use crate::http::dial::tls_errors::{handshake_failure, in_io};
+use crate::http::dial::tls_errors::{handshake_failure, tls_error};
 use crate::http::dial::transport::{TransportConfig, server_name};
 use crate::model::error::Failure;
 use crate::model::options::TlsMin;
@@ -22,56 +22,56 @@ use crate::schedule::hosts::{Host, Speaks};
 #[derive(Debug)]
 pub(super) struct Handshake {
     config: Arc<ClientConfig>,
-    /// Whom it is with.
+    /// The name that the certificate must be for.
     name: ServerName<'static>,
-    min: TlsMin,
+    min_version: TlsMin,
 }
 
 impl Handshake {
-    pub(super) const TOO_LATE: &'static str = "the TLS handshake did not end in time";
+    pub(super) const TIMED_OUT: &'static str = "the TLS handshake did not end in time";
 
     /// # Errors
-    /// `tls`: no certificate can be for the host's name.
+    /// `tls`: no certificate can be issued for the host's name.
     pub(super) fn with_host(transport: &TransportConfig, origin: &Origin, host: &Host) -> Result<Self, Failure> {
         let mut config = transport.tls.clone();
         if host.speaks(Instant::now()) == Some(Speaks::OnlyHttp1) {
             Arc::make_mut(&mut config).alpn_protocols = vec![b"http/1.1".to_vec()];
         }
-        Ok(Self { config, name: transport.server_name(origin)?, min: transport.tls_min() })
+        Ok(Self { config, name: transport.server_name(origin)?, min_version: transport.tls_min() })
     }
 
-    /// `None`: there is none with this proxy.
+    /// Returns `None` for a proxy without TLS.
     ///
     /// # Errors
-    /// `tls`: no certificate can be for the proxy's name.
+    /// `tls`: no certificate can be issued for the proxy's name.
     pub(super) fn with_proxy(transport: &TransportConfig, proxy: &Origin) -> Result<Option<Self>, Failure> {
         let Some(config) = transport.proxy_tls.clone().filter(|_| proxy.https) else { return Ok(None) };
-        Ok(Some(Self { config, name: server_name(&proxy.name)?, min: transport.tls_min() }))
+        Ok(Some(Self { config, name: server_name(&proxy.name)?, min_version: transport.tls_min() }))
     }
 
-    /// With one of several addresses.
-    pub(super) async fn attempt(&self, stream: Stream, address: SocketAddr) -> Result<Stream, Refusal> {
-        self.try_over(stream).await.map_err(|error| {
-            let failure = self.at(address, handshake_failure(&error, self.min));
-            // An end of the connection says nothing of the other addresses.
-            if in_io(&error).is_some() { Refusal::Final(failure) } else { Refusal::Handshake(failure) }
+    /// Runs the handshake over a connection to one of several addresses.
+    pub(super) async fn attempt(&self, stream: Stream, address: SocketAddr) -> Result<Stream, DialError> {
+        self.run(stream).await.map_err(|error| {
+            let failure = self.at(address, handshake_failure(&error, self.min_version));
+            // After a closed connection, another address may still work.
+            if tls_error(&error).is_some() { DialError::Final(failure) } else { DialError::Handshake(failure) }
         })
     }
 
-    /// Over a way through a proxy.
+    /// Runs the handshake over a tunnel of a proxy.
     ///
     /// # Errors
-    /// `tls`, without where it was.
+    /// `tls`, without an address.
     pub(super) async fn over(&self, stream: Stream) -> Result<Stream, Failure> {
-        self.try_over(stream).await.map_err(|error| handshake_failure(&error, self.min))
+        self.run(stream).await.map_err(|error| handshake_failure(&error, self.min_version))
     }
 
-    /// The failure with where it was, and for which name.
-    pub(super) fn at(&self, place: impl Display, failure: Failure) -> Failure {
-        failure.at(format_args!("{place} as {}", self.name.to_str()))
+    /// Adds the address and the server name to the failure.
+    pub(super) fn at(&self, address: impl Display, failure: Failure) -> Failure {
+        failure.at(format_args!("{address} as {}", self.name.to_str()))
     }
 
-    async fn try_over(&self, stream: Stream) -> io::Result<Stream> {
+    async fn run(&self, stream: Stream) -> io::Result<Stream> {
         let (connector, name) = (TlsConnector::from(self.config.clone()), self.name.clone());
         Ok(match stream {
             Stream::Plain(stream) => Stream::Tls(Box::new(connector.connect(name, stream).await?)),

@@ -1,4 +1,4 @@
-//! The certificate that we show to servers which ask for one, and its key.
+//! The client certificate for servers that request one, and its key.
 
 use std::fmt::Display;
 use std::fs;
@@ -14,39 +14,39 @@ use crate::model::options::RequestOptions;
 
 const ENCRYPTED_KEY: &str = "ENCRYPTED";
 
-/// What the files hold now.
+/// The contents of the files of `cert` and `key`.
 #[derive(PartialEq, Eq)]
-pub(super) struct Identity {
+pub(super) struct ClientIdentity {
     cert: (PathBuf, Vec<u8>),
-    /// `None`: it stands beside the certificate.
+    /// `None` if the key is in the file of the certificate.
     key: Option<(PathBuf, Vec<u8>)>,
 }
 
-impl std::fmt::Debug for Identity {
+impl std::fmt::Debug for ClientIdentity {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Identity").field("cert", &self.cert.0).finish_non_exhaustive()
+        f.debug_struct("ClientIdentity").field("cert", &self.cert.0).finish_non_exhaustive()
     }
 }
 
-impl Identity {
-    /// Reads the files that `cert` and `key` name, if they do.
+impl ClientIdentity {
+    /// Reads the files of `cert` and `key`; returns `None` without `cert`.
     ///
     /// # Errors
     /// `Usage`: a file can't be read.
     pub(super) fn read(options: &RequestOptions) -> Result<Option<Self>, JobError> {
         let Some(cert) = &options.cert else { return Ok(None) };
-        let read = |option, path: &Path| fs::read(path).map_err(|error| trouble(option, path, &error));
+        let read = |option, path: &Path| fs::read(path).map_err(|error| file_error(option, path, &error));
         let key = options.key.as_ref().map(|key| Ok((key.clone(), read(OptionName::Key, key)?))).transpose()?;
         Ok(Some(Self { cert: (cert.clone(), read(OptionName::Cert, cert)?), key }))
     }
 
-    /// The certificate with those that it follows from, and its key.
+    /// Returns the certificate with its chain, and its key.
     ///
     /// # Errors
-    /// `Usage`: what the files hold is no certificate, or no key that can be used.
+    /// `Usage`: a file has no certificate, or no usable key.
     pub(super) fn parse(&self) -> Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>), JobError> {
         let (path, pem) = &self.cert;
-        let chain = certificates(pem).map_err(|why| trouble(OptionName::Cert, path, &why))?;
+        let chain = certificates(pem).map_err(|why| file_error(OptionName::Cert, path, &why))?;
         let (option, key_path, key_pem) = match &self.key {
             Some((key_path, key_pem)) => (OptionName::Key, key_path, key_pem),
             None => (OptionName::Cert, path, pem),
@@ -55,37 +55,37 @@ impl Identity {
             let is_encrypted = String::from_utf8_lossy(key_pem).contains(ENCRYPTED_KEY);
             match error {
                 _ if is_encrypted => {
-                    trouble(option, key_path, &"its private key is encrypted; decrypt it with `openssl pkey`")
+                    file_error(option, key_path, &"its private key is encrypted; decrypt it with `openssl pkey`")
                 }
                 pem::Error::NoItemsFound if self.key.is_none() => {
                     let why = "has no private key in PEM form; name the file that has it with ";
                     JobError::usage(message!(option.set(&**key_path), ": {why}", OptionName::Key))
                 }
-                pem::Error::NoItemsFound => trouble(option, key_path, &"has no private key in PEM form"),
-                _ => trouble(option, key_path, &"is not whole PEM"),
+                pem::Error::NoItemsFound => file_error(option, key_path, &"has no private key in PEM form"),
+                _ => file_error(option, key_path, &"is not whole PEM"),
             }
         })?;
         Ok((chain, key))
     }
 
-    /// Why the two don't go together, as rustls says it.
+    /// Converts the error of rustls for a certificate and a key that don't match.
     pub(super) fn mismatch(&self, error: &rustls::Error) -> JobError {
         let (option, path) = match &self.key {
             Some((path, _)) => (OptionName::Key, path),
             None => (OptionName::Cert, &self.cert.0),
         };
         match error {
-            rustls::Error::InconsistentKeys(_) => trouble(option, path, &"the key is not that of the certificate"),
-            error => trouble(option, path, &format!("the certificate or its key can't be used ({error})")),
+            rustls::Error::InconsistentKeys(_) => file_error(option, path, &"the key is not that of the certificate"),
+            error => file_error(option, path, &format!("the certificate or its key can't be used ({error})")),
         }
     }
 }
 
-pub(super) fn trouble(option: OptionName, path: &Path, what: &dyn Display) -> JobError {
+pub(super) fn file_error(option: OptionName, path: &Path, what: &dyn Display) -> JobError {
     JobError::usage(message!(option.set(path), ": {what}"))
 }
 
-/// The certificates in the text of a file.
+/// Returns the certificates in the text of a PEM file.
 pub(super) fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
     let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
     match found {

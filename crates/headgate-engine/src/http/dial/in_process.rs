@@ -1,4 +1,4 @@
-//! A connection that ends in this process, at who answers in place of the network.
+//! A connection to a mock transport in this process.
 
 use std::io;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use crate::model::error::{ErrorKind, Failure, cause};
 use crate::model::mock_transport::{Line, MockTransport, Verdict};
 use crate::model::origin::Origin;
 
-/// What stands where an address would.
+/// Replaces the address of the server.
 pub const ADDRESS: &str = "in process";
 
 #[derive(Debug)]
@@ -19,23 +19,23 @@ pub struct InProcess {
 }
 
 impl InProcess {
-    /// In place of one to this host.
+    /// Connects to the mock transport instead of this host.
     ///
     /// # Errors
-    /// Whatever who answers says; `connect`: there is no room for it.
+    /// Any failure that the mock transport returns; `connect`: the process has no file descriptor left.
     pub(super) fn connect(mock_transport: &MockTransport, host: &Origin) -> Result<Self, Failure> {
         let Line { socket, verdict } = mock_transport.0.connect(host)?;
-        let watched = |socket: std::os::unix::net::UnixStream| -> io::Result<UnixStream> {
+        let register = |socket: std::os::unix::net::UnixStream| -> io::Result<UnixStream> {
             socket.set_nonblocking(true)?;
             UnixStream::from_std(socket)
         };
-        let socket = watched(socket).map_err(|error| {
+        let socket = register(socket).map_err(|error| {
             Failure::new(ErrorKind::Connect, format!("no connection within this process: {}", cause(&error)))
         })?;
         Ok(Self { socket, verdict })
     }
 
-    /// What the exchange failed of, if the other end has said so.
+    /// Takes the failure that the mock transport has set for the exchange.
     pub fn verdict(&self) -> Option<Failure> {
         self.verdict.take()
     }

@@ -1,4 +1,4 @@
-//! Where connections come from: local addresses, in turn, and a network interface.
+//! The local end of connections: local addresses, used in turn, and a network interface.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
@@ -10,30 +10,30 @@ use socket2::SockRef;
 use tokio::net::{TcpSocket, TcpStream};
 
 use crate::http::dial::policy::Guard;
-use crate::http::dial::race::Refusal;
+use crate::http::dial::race::DialError;
 use crate::message;
 use crate::model::error::JobError;
 use crate::model::message::OptionName;
 use crate::model::options::RequestOptions;
 
-/// What the kernel takes of a request beyond what it can send now.
+/// The bound of bytes that the kernel buffers beyond what it can send now.
 #[cfg(target_os = "linux")]
 const MAX_UNSENT_BYTES: u32 = 128 * 1024;
 
 #[derive(Debug, Default)]
-pub(super) struct LocalEnd {
+pub(super) struct LocalAddresses {
     addresses: Vec<IpAddr>,
     interface: Option<String>,
-    turn: AtomicUsize,
+    next_index: AtomicUsize,
 }
 
-impl PartialEq for LocalEnd {
+impl PartialEq for LocalAddresses {
     fn eq(&self, other: &Self) -> bool {
         self.addresses == other.addresses && self.interface == other.interface
     }
 }
 
-impl LocalEnd {
+impl LocalAddresses {
     /// # Errors
     /// `Usage`: this machine has no such address or interface.
     pub(super) fn new(options: &RequestOptions) -> Result<Self, JobError> {
@@ -68,30 +68,30 @@ impl LocalEnd {
             })?;
         }
         let (addresses, interface) = (options.local_addresses.clone(), options.interface.clone());
-        Ok(Self { addresses, interface, turn: AtomicUsize::new(0) })
+        Ok(Self { addresses, interface, next_index: AtomicUsize::new(0) })
     }
 
-    /// Whether a connection to an address of this family can come from here.
-    pub(super) fn serves(&self, to: &SocketAddr) -> bool {
+    /// Returns whether the local addresses allow connections to the family of `to`.
+    pub(super) fn has_family_of(&self, to: &SocketAddr) -> bool {
         self.addresses.is_empty() || self.addresses.iter().any(|from| from.is_ipv4() == to.is_ipv4())
     }
 
-    /// Whose turn it is, of the family of `to`.
-    fn next(&self, to: &SocketAddr) -> Option<IpAddr> {
+    /// Returns the next local address of the family of `to`.
+    fn take_next(&self, to: &SocketAddr) -> Option<IpAddr> {
         let count = self.addresses.iter().filter(|from| from.is_ipv4() == to.is_ipv4()).count();
-        let turn = self.turn.fetch_add(1, Ordering::Relaxed) % count.max(1);
-        self.addresses.iter().filter(|from| from.is_ipv4() == to.is_ipv4()).nth(turn).copied()
+        let next_index = self.next_index.fetch_add(1, Ordering::Relaxed) % count.max(1);
+        self.addresses.iter().filter(|from| from.is_ipv4() == to.is_ipv4()).nth(next_index).copied()
     }
 
-    /// A TCP connection from here.
+    /// Opens a TCP connection. All connections of requests are opened here, so that the guard checks each address.
     ///
     /// # Errors
-    /// Why there is none. An address that the guard objects to is not connected to: all connections of requests are opened here.
-    pub(super) async fn connect(&self, to: SocketAddr, guard: Guard<'_>) -> Result<TcpStream, Refusal> {
+    /// The error of the connection, or the objection of the guard.
+    pub(super) async fn connect(&self, to: SocketAddr, guard: Guard<'_>) -> Result<TcpStream, DialError> {
         if let Some(objection) = guard.objection(to) {
-            return Err(Refusal::Final(objection));
+            return Err(DialError::Final(objection));
         }
-        self.open(to).await.map_err(Refusal::Tcp)
+        self.open(to).await.map_err(DialError::Tcp)
     }
 
     async fn open(&self, to: SocketAddr) -> io::Result<TcpStream> {
@@ -102,8 +102,8 @@ impl LocalEnd {
         };
         // A request is one write; waiting to gather more of it (Nagle) would only add to the latency.
         stream.set_nodelay(true)?;
-        // How far a large request has come is seen by what the kernel takes: megabytes that it holds back would look sent.
-        // Where it can't be set, timeouts are less exact.
+        // The progress of a large request is measured by what the kernel accepts: megabytes in its buffer would look sent.
+        // If the option can't be set, timeouts are less exact.
         #[cfg(target_os = "linux")]
         let _ = SockRef::from(&stream).set_tcp_notsent_lowat(MAX_UNSENT_BYTES);
         Ok(stream)
@@ -114,9 +114,9 @@ impl LocalEnd {
         if let Some(name) = &self.interface {
             socket.bind_device(Some(name.as_bytes()))?;
         }
-        if let Some(from) = self.next(to) {
-            // Otherwise the port is taken before it is known where the connection leads: then one address of ours has its
-            // 28,000 ports for all hosts together, and not for each.
+        if let Some(from) = self.take_next(to) {
+            // Without it, the kernel chooses the port before it knows the destination. A local address then has its 28,000
+            // ports for all hosts together, and not for each host.
             setsockopt(&socket, sockopt::IpBindAddressNoPort, &true)?;
             socket.bind(SocketAddr::new(from, 0))?;
         }
@@ -132,28 +132,31 @@ mod tests {
     use crate::model::network_options::{Network, NetworkOptions};
 
     #[test]
-    fn local_addresses_are_taken_in_turn_and_not_for_the_other_family() {
-        let of = |texts: &[&str]| LocalEnd {
+    fn local_addresses_are_used_in_turn_and_not_for_the_other_family() {
+        let of = |texts: &[&str]| LocalAddresses {
             addresses: texts.iter().map(|text| text.parse().expect("an address")).collect(),
-            ..LocalEnd::default()
+            ..LocalAddresses::default()
         };
         let (four, six): (SocketAddr, SocketAddr) =
             ("192.0.2.1:80".parse().expect("one"), "[2001:db8::1]:80".parse().expect("one"));
         let both = of(&["127.0.0.2", "::1", "127.0.0.3"]);
-        let taken: Vec<_> = (0..3).filter_map(|_| both.next(&four)).map(|from| from.to_string()).collect();
+        let taken: Vec<_> = (0..3).filter_map(|_| both.take_next(&four)).map(|from| from.to_string()).collect();
         assert_eq!(["127.0.0.2", "127.0.0.3", "127.0.0.2"], *taken);
-        assert_eq!(Some("::1".parse().expect("one")), both.next(&six));
-        assert_eq!((true, true), (both.serves(&four), both.serves(&six)));
+        assert_eq!(Some("::1".parse().expect("one")), both.take_next(&six));
+        assert_eq!((true, true), (both.has_family_of(&four), both.has_family_of(&six)));
         let only_four = of(&["127.0.0.2"]);
-        assert_eq!((true, false, None), (only_four.serves(&four), only_four.serves(&six), only_four.next(&six)));
+        assert_eq!(
+            (true, false, None),
+            (only_four.has_family_of(&four), only_four.has_family_of(&six), only_four.take_next(&six))
+        );
         let none = of(&[]);
-        assert_eq!((true, true, None), (none.serves(&four), none.serves(&six), none.next(&four)));
+        assert_eq!((true, true, None), (none.has_family_of(&four), none.has_family_of(&six), none.take_next(&four)));
     }
 
     #[tokio::test]
-    async fn a_port_is_taken_for_one_connection_and_not_for_the_address() {
+    async fn a_port_is_bound_for_one_connection_and_not_for_the_address() {
         let addresses = vec!["127.0.0.2".parse().expect("one")];
-        let local = LocalEnd { addresses, ..LocalEnd::default() };
+        let local = LocalAddresses { addresses, ..LocalAddresses::default() };
         let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).expect("a free port");
         let to = listener.local_addr().expect("a bound address");
         let before = local.socket(&to).expect("a socket").local_addr().expect("it is bound");
@@ -165,8 +168,8 @@ mod tests {
     }
 
     #[test]
-    fn an_address_or_an_interface_that_is_not_there_is_refused_before_anything_begins() {
-        let refused = |options: RequestOptions| LocalEnd::new(&options).expect_err("it is not there").to_string();
+    fn a_missing_address_or_interface_is_refused_before_the_run() {
+        let refused = |options: RequestOptions| LocalAddresses::new(&options).expect_err("it is not there").to_string();
         let elsewhere = vec!["192.0.2.1".parse().expect("an address")];
         let options = RequestOptions { local_addresses: elsewhere, ..RequestOptions::default() };
         assert_eq!("local_address=192.0.2.1: this machine has no such address", refused(options));
@@ -177,23 +180,23 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_refused_address_is_not_connected_to_by_any_caller() {
+    async fn a_refused_address_gets_no_connection() {
         let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).expect("a free port");
         listener.set_nonblocking(true).expect("a socket");
         let to = listener.local_addr().expect("a bound address");
         let network = NetworkOptions { network: Network::Public, ..NetworkOptions::default() };
         let policy = Policy::new(&RequestOptions { network, ..RequestOptions::default() });
         let guard = Guard::Host { policy: &policy, from_outside: false };
-        let refused = LocalEnd::default().connect(to, guard).await.expect_err("it is no public address");
-        assert!(matches!(refused, Refusal::Final(failure) if failure.kind == ErrorKind::BlockedByNetworkPolicy));
+        let refused = LocalAddresses::default().connect(to, guard).await.expect_err("it is no public address");
+        assert!(matches!(refused, DialError::Final(failure) if failure.kind == ErrorKind::BlockedByNetworkPolicy));
         assert_eq!(io::ErrorKind::WouldBlock, listener.accept().expect_err("there is no connection").kind());
     }
 
     #[cfg(target_os = "linux")]
     #[tokio::test]
-    async fn the_kernel_holds_little_back_of_what_is_sent() {
+    async fn the_kernel_buffers_few_unsent_bytes() {
         let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).expect("a free port");
-        let stream = LocalEnd::default().open(listener.local_addr().expect("bound")).await.expect("it listens");
+        let stream = LocalAddresses::default().open(listener.local_addr().expect("bound")).await.expect("it listens");
         assert_eq!(MAX_UNSENT_BYTES, SockRef::from(&stream).tcp_notsent_lowat().expect("an option"));
     }
 }

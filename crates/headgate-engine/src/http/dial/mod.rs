@@ -1,12 +1,12 @@
-//! From an origin to a connection: its name's addresses or a proxy, TCP, TLS.
+//! Makes connections to origins: DNS, proxies, TCP, TLS.
 
-pub mod ask_proxy;
 pub mod connect;
+pub mod dns;
+pub mod forward;
 mod handshake;
 mod identity;
 pub mod in_process;
 mod local;
-pub mod names;
 mod no_proxy;
 mod overrides;
 pub mod policy;

@@ -1,8 +1,8 @@
-//! Hosts that are asked directly, though there is a proxy: what `NO_PROXY` says.
+//! `NO_PROXY`: hosts with direct connections although there is a proxy.
 //!
-//! There is no standard for it. These are the rules that curl, Go and Python's requests share: a name stands for itself and
-//! for all below it, with or without a dot before it; an address or a network for itself; `*` for all. Names are not looked
-//! up. `hyper-util` has such a matcher, but with it comes hyper and what hyper needs, six crates in all.
+//! There is no standard for it. These are the rules that curl, Go and Python's requests share: a hostname covers itself and
+//! its subdomains, with or without a leading dot; an address or a network covers itself; `*` covers all. Hostnames are not
+//! resolved. `hyper-util` has such a matcher, but it depends on hyper, six crates in all.
 
 use std::net::IpAddr;
 
@@ -12,11 +12,11 @@ use crate::model::origin::{HostName, Origin};
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct NoProxy {
-    rules: Vec<(Rule, Option<u16>)>,
+    rules: Vec<(NoProxyRule, Option<u16>)>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Rule {
+enum NoProxyRule {
     All,
     Net(IpNet),
     /// In lower case, without a dot at either end.
@@ -26,31 +26,31 @@ enum Rule {
 impl NoProxy {
     pub(super) fn new(text: &str) -> Self {
         let words = text.split([',', ' ', '\t']).filter(|word| !word.is_empty());
-        Self { rules: words.map(rule).collect() }
+        Self { rules: words.map(parse_rule).collect() }
     }
 
     pub(super) fn covers(&self, origin: &Origin) -> bool {
-        let covers = |rule: &Rule| match (rule, &origin.name) {
-            (Rule::All, _) => true,
-            (Rule::Net(net), HostName::V4(address)) => net.contains(&IpAddr::from(*address)),
-            (Rule::Net(net), HostName::V6(address)) => net.contains(&IpAddr::from(*address)),
-            (Rule::Name(rule), HostName::Domain(name)) => {
+        let covers = |rule: &NoProxyRule| match (rule, &origin.name) {
+            (NoProxyRule::All, _) => true,
+            (NoProxyRule::Net(net), HostName::V4(address)) => net.contains(&IpAddr::from(*address)),
+            (NoProxyRule::Net(net), HostName::V6(address)) => net.contains(&IpAddr::from(*address)),
+            (NoProxyRule::Name(rule), HostName::Domain(name)) => {
                 let above = name.strip_suffix('.').unwrap_or(name).strip_suffix(&**rule);
                 above.is_some_and(|above| above.is_empty() || above.ends_with('.'))
             }
-            (Rule::Net(_), HostName::Domain(_)) | (Rule::Name(_), _) => false,
+            (NoProxyRule::Net(_), HostName::Domain(_)) | (NoProxyRule::Name(_), _) => false,
         };
         self.rules.iter().any(|(rule, port)| port.is_none_or(|port| port == origin.port) && covers(rule))
     }
 }
 
-fn rule(word: &str) -> (Rule, Option<u16>) {
+fn parse_rule(word: &str) -> (NoProxyRule, Option<u16>) {
     let net = |text: &str| {
         let bare = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
-        bare.parse().or_else(|_| bare.parse::<IpAddr>().map(IpNet::from)).ok().map(Rule::Net)
+        bare.parse().or_else(|_| bare.parse::<IpAddr>().map(IpNet::from)).ok().map(NoProxyRule::Net)
     };
     if word == "*" {
-        return (Rule::All, None);
+        return (NoProxyRule::All, None);
     }
     if let Some(net) = net(word) {
         return (net, None);
@@ -58,7 +58,7 @@ fn rule(word: &str) -> (Rule, Option<u16>) {
     let with_port = word.rsplit_once(':').and_then(|(host, port)| Some((host, port.parse().ok()?)));
     let (host, port) = with_port.map_or((word, None), |(host, port)| (host, Some(port)));
     let name = || host.trim_start_matches("*.").trim_matches('.').to_lowercase();
-    (net(host).unwrap_or_else(|| Rule::Name(name().into())), port)
+    (net(host).unwrap_or_else(|| NoProxyRule::Name(name().into())), port)
 }
 
 #[cfg(test)]
@@ -67,7 +67,7 @@ mod tests {
     use crate::http::dial::overrides::host_name;
 
     #[test]
-    fn names_addresses_and_networks_are_covered_as_curl_and_others_do() {
+    fn hostnames_addresses_and_networks_are_covered_as_by_curl() {
         for (expected, host, text) in [
             (true, "a.example", "a.example"),
             (true, "b.a.example", "a.example"),

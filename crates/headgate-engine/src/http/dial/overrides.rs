@@ -1,4 +1,4 @@
-//! Addresses that the user gives names, in place of those that name servers would.
+//! Addresses that the user sets for hostnames (`--resolve`), which are then not looked up.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -7,17 +7,18 @@ use url::Host;
 
 use crate::model::origin::HostName;
 
-/// Of names with a port, or of any name with that port.
+/// Addresses by hostname and port; without a hostname, for any host with that port.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Overrides {
     by_host: HashMap<(Option<HostName>, u16), Vec<IpAddr>>,
 }
 
 impl Overrides {
-    /// Of `host:port:address[,address]`, as curl's `--resolve` has it; what comes later counts.
+    /// Parses entries of the form `host:port:address[,address]`, like those of curl's `--resolve`. Of two entries for the same
+    /// host and port, the later one counts.
     ///
     /// # Errors
-    /// Why one of them is no such text, for a person.
+    /// A readable reason why an entry is not valid.
     pub fn new<T: AsRef<str>>(entries: impl IntoIterator<Item = T>) -> Result<Self, String> {
         let mut by_host = HashMap::new();
         for entry in entries {
@@ -30,23 +31,23 @@ impl Overrides {
         Ok(Self { by_host })
     }
 
-    /// What is given for this name and port, if anything is.
+    /// Returns the addresses that are set for this hostname and port.
     pub fn get(&self, name: &HostName, port: u16) -> Option<&[IpAddr]> {
         if self.by_host.is_empty() {
             return None;
         }
-        let given = self.by_host.get(&(Some(name.clone()), port));
-        given.or_else(|| self.by_host.get(&(None, port))).map(Vec::as_slice)
+        let of_host = self.by_host.get(&(Some(name.clone()), port));
+        of_host.or_else(|| self.by_host.get(&(None, port))).map(Vec::as_slice)
     }
 }
 
-type Entry = (Option<HostName>, u16, Vec<IpAddr>);
+type ResolveEntry = (Option<HostName>, u16, Vec<IpAddr>);
 
-fn parse(text: &str) -> Result<Entry, String> {
+fn parse(text: &str) -> Result<ResolveEntry, String> {
     if text.starts_with('-') {
         return Err("takes an address away, and there are none but those given here".into());
     }
-    // To curl it means that the address is forgotten in time. Here it holds for the run either way.
+    // In curl, `+` means that the address expires. Here all addresses are valid for the whole run.
     let text = text.strip_prefix('+').unwrap_or(text);
     let incomplete = || "has no port and no address".to_owned();
     let (host, rest) = match text.find(']').filter(|_| text.starts_with('[')) {
@@ -66,7 +67,7 @@ fn parse(text: &str) -> Result<Entry, String> {
     Ok((host, port, addresses.collect::<Result<_, _>>()?))
 }
 
-/// As URLs have it.
+/// Parses a host like that of a URL.
 pub(super) fn host_name(text: &str) -> Result<HostName, String> {
     match Host::parse(text) {
         Ok(Host::Domain(name)) => Ok(HostName::Domain(name.into())),
@@ -89,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_has_the_addresses_that_it_is_given_last_and_those_of_any_name_come_after() {
+    fn the_last_entry_of_a_host_counts_and_comes_before_that_of_any_host() {
         let entries =
             ["a.example:443:192.0.2.1", "*:443:192.0.2.9", "A.example:443:192.0.2.2,[2001:db8::2],2001:db8::3"];
         let overrides = Overrides::new(entries).expect("good entries");
@@ -104,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn hosts_are_named_as_in_urls_and_a_plus_changes_nothing() {
+    fn hosts_are_parsed_as_in_urls_and_a_plus_is_ignored() {
         for (host, entry) in [
             ("xn--bcher-kva.example", "bücher.example:80:192.0.2.1"),
             ("[2001:db8::1]", "[2001:DB8::1]:80:192.0.2.1"),
@@ -116,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_entry_is_refused_with_what_is_wrong() {
+    fn an_invalid_entry_is_refused_with_the_reason() {
         for (what, entry) in [
             ("has no port and no address", "a"),
             ("has no port and no address", "[::1]"),

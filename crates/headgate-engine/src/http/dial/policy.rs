@@ -1,7 +1,8 @@
-//! Which addresses may be connected to: lists of strangers must not reach what only this machine can.
+//! The network policy: the addresses that requests may connect to. URLs of strangers must not reach services that only this
+//! machine can reach.
 //!
-//! What counts is the address that is connected to, each time. A name may have another one at the next look-up, and what
-//! was checked before says nothing about it.
+//! The policy checks the address of each connection. An earlier check is no proof, since the next lookup of a hostname may
+//! return another address.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -18,16 +19,16 @@ pub(crate) const REDIRECTED_INSIDE: &str = "a redirect may not lead from outside
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Policy {
     options: NetworkOptions,
-    /// An address that the user has named, where that allows it.
+    /// An address that the user has named, if it is one that has to be named.
     named: Option<IpAddr>,
 }
 
-/// What the other end of a connection means for redirects.
+/// Which redirects the server at the other end of a connection may send and receive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Remote {
-    /// Its address is public, or unknown because a proxy connects to it: it may not redirect to one that is not public.
+    /// The server's address is public, or unknown behind a proxy. It may not redirect to addresses that are not public.
     pub is_outside: bool,
-    /// It may be asked by those whom a server outside has redirected.
+    /// The server accepts requests that a server outside has redirected.
     pub takes_redirects: bool,
 }
 
@@ -38,10 +39,10 @@ impl Remote {
     pub(crate) const UNKNOWN: Self = Self { is_outside: true, takes_redirects: true };
 }
 
-/// What is checked of an address before it is connected to.
+/// The check of an address before a connection to it.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Guard<'a> {
-    /// It is a proxy's, which the user has named.
+    /// The address of a proxy, which the user has named, is not checked.
     Proxy,
     Host {
         policy: &'a Policy,
@@ -51,7 +52,7 @@ pub(super) enum Guard<'a> {
 }
 
 impl Guard<'_> {
-    /// Returns why this address may not be connected to, if so.
+    /// Returns a failure if this address may not be connected to.
     pub(super) fn objection(&self, to: SocketAddr) -> Option<Failure> {
         match self {
             Self::Proxy => None,
@@ -81,25 +82,25 @@ impl Guard<'_> {
 
 impl Policy {
     pub(super) fn new(options: &RequestOptions) -> Self {
-        // Others make no difference, and their connections can be shared.
+        // Naming any other address changes nothing, and then connections can be shared.
         let named =
             options.named_address.filter(|address| special(*address).is_some_and(|special| special.is_trusting));
         Self { options: options.network.clone(), named }
     }
 
-    /// Returns what the server at this address means for redirects.
+    /// Returns which redirects the server at this address may send and receive.
     pub(super) fn remote(&self, address: SocketAddr) -> Remote {
         Remote { is_outside: special(address.ip()).is_none(), takes_redirects: self.objection(address, true).is_none() }
     }
 
-    /// Returns why this port may not be connected to, if so.
+    /// Returns a failure if this port may not be connected to.
     pub(super) fn port_objection(&self, port: u16) -> Option<Failure> {
         let allowed = &self.options.allow_port;
         let is_allowed = allowed.is_empty() || allowed.contains(&port);
         (!is_allowed).then(|| blocked("the port is not among those that are allowed", &port, OptionName::AllowPort))
     }
 
-    /// Returns why this address may not be connected to, if so; `from_outside`: a server outside has redirected the request.
+    /// Returns a failure if this address may not be connected to; `from_outside`: a server outside has redirected the request.
     fn objection(&self, to: SocketAddr, from_outside: bool) -> Option<Failure> {
         let Self { options: NetworkOptions { network, allow_net, deny_net, .. }, named } = self;
         let address = to.ip();
@@ -133,7 +134,7 @@ impl Policy {
     }
 }
 
-/// A failure of the policy. What it refuses is refused again by the next attempt.
+/// Returns a lasting failure of the policy: the next attempt would be refused, too.
 pub(crate) fn blocked(why: impl Into<Reason>, what: &impl ToString, option: OptionName) -> Failure {
     let reason = Reason::with(why.into(), what.to_string());
     Failure::new(ErrorKind::BlockedByNetworkPolicy, reason).with_option(option).lasting()

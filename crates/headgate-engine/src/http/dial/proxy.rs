@@ -1,4 +1,4 @@
-//! The proxies of a run: which one a connection goes through, and with what credentials.
+//! The proxies of a run, and the choice of one for each connection.
 
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,21 +11,21 @@ use crate::http::dial::no_proxy::NoProxy;
 use crate::http::dial::overrides::host_name;
 use crate::model::origin::{HostName, Origin};
 
-/// The bytes of a name or a password for SOCKS (RFC 1929 section 2).
+/// The allowed lengths of a user name or a password for SOCKS (RFC 1929 section 2).
 const SOCKS_LENGTHS: std::ops::RangeInclusive<usize> = 1..=255;
 
-/// How a proxy is spoken to.
+/// The protocol of a proxy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Scheme {
     Http,
     Https,
-    /// It looks names up.
+    /// The proxy resolves hostnames.
     Socks5h,
-    /// We look names up, as curl does for `socks5://`.
+    /// We resolve hostnames, as curl does for `socks5://`.
     Socks5,
 }
 
-/// One proxy. What is shown of it has no credentials.
+/// One proxy. Its `Display` and `Debug` have no credentials.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Proxy {
     pub(super) scheme: Scheme,
@@ -37,15 +37,15 @@ pub struct Proxy {
 pub(super) struct Credentials {
     pub(super) user: String,
     pub(super) password: String,
-    /// The same as a header.
+    /// The value of the `proxy-authorization` header.
     pub(super) basic: HeaderValue,
 }
 
 impl Proxy {
-    /// Of a URL; without a scheme it is one of HTTP.
+    /// Parses a URL; without a scheme, it is an HTTP proxy.
     ///
     /// # Errors
-    /// Why there is no such proxy, for a person, without what may be secret.
+    /// A readable reason why the URL is not valid, without parts that may be secret.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         let (scheme, rest) = text.split_once("://").unwrap_or(("http", text));
         let (scheme, default_port) = match &*scheme.to_ascii_lowercase() {
@@ -55,13 +55,13 @@ impl Proxy {
             "socks5" => (Scheme::Socks5, 1080),
             _ => return Err("is of no kind that is supported: http://, https://, socks5h:// and socks5:// are".into()),
         };
-        // To the standard, URLs of SOCKS are opaque: their hosts are not read as those of others are.
+        // In the WHATWG standard, `socks5` is no special scheme, and its hosts are opaque. So the URL is parsed as `ws`.
         let url = Url::parse(&format!("ws://{rest}")).map_err(|error| format!("is not a URL: {error}"))?;
         if !matches!(url.path(), "" | "/") || url.query().is_some() || url.fragment().is_some() {
             return Err("has more than a host and a port".into());
         }
         let name = host_name(url.host_str().unwrap_or_default())?;
-        // A port that is the scheme's own is not told: with another scheme, it is.
+        // `port()` omits the default port of `ws`. With `wss`, it returns that port.
         let with_port = || Url::parse(&format!("wss://{rest}")).ok()?.port();
         let port = url.port().or_else(with_port).unwrap_or(default_port);
         if port == 0 {
@@ -106,7 +106,7 @@ impl fmt::Display for Proxy {
     }
 }
 
-/// With the port, also where it is the scheme's own.
+/// Returns the host with its port, also if it is the default port of the scheme.
 pub(super) fn host_and_port(origin: &Origin) -> String {
     match &origin.name {
         HostName::V6(address) => format!("[{address}]:{}", origin.port),
@@ -123,33 +123,33 @@ impl fmt::Debug for Proxy {
 /// The proxies of a run.
 #[derive(Debug, Default)]
 pub(super) struct Proxies {
-    which: Which,
-    turn: AtomicUsize,
+    source: ProxySource,
+    next_index: AtomicUsize,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) enum Which {
+pub(super) enum ProxySource {
     #[default]
     None,
-    /// In turn.
-    All(Vec<Proxy>),
-    Environment(Box<Environment>),
+    /// Proxies that are used in turn.
+    List(Vec<Proxy>),
+    Environment(Box<EnvironmentProxies>),
 }
 
-/// What the environment says.
+/// The proxies that environment variables name.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Environment {
+pub(super) struct EnvironmentProxies {
     http: Option<Proxy>,
     https: Option<Proxy>,
     not_for: NoProxy,
 }
 
-impl Which {
-    /// As the variables say that curl, too, looks at. `http_proxy` counts in lower case alone: in a CGI program, whoever sends
-    /// a request sets `HTTP_PROXY` with a header.
+impl ProxySource {
+    /// Reads the same variables as curl. `http_proxy` counts in lower case only: the client of a CGI program can set
+    /// `HTTP_PROXY` with a header.
     ///
     /// # Errors
-    /// Why one of them names no proxy, for a person, without what may be secret.
+    /// A readable reason why a variable has no valid proxy, without parts that may be secret.
     pub(super) fn of_environment(variable: impl Fn(&str) -> Option<String>) -> Result<Self, String> {
         let first = |names: &[&'static str]| {
             names.iter().find_map(|name| Some((*name, variable(name).filter(|text| !text.is_empty())?)))
@@ -159,7 +159,7 @@ impl Which {
             None => Ok(None),
         };
         let not_for = first(&["no_proxy", "NO_PROXY"]).map(|(_, text)| text).unwrap_or_default();
-        Ok(Self::Environment(Box::new(Environment {
+        Ok(Self::Environment(Box::new(EnvironmentProxies {
             http: proxy(&["http_proxy"])?,
             https: proxy(&["https_proxy", "HTTPS_PROXY"])?,
             not_for: NoProxy::new(&not_for),
@@ -169,50 +169,52 @@ impl Which {
 
 impl PartialEq for Proxies {
     fn eq(&self, other: &Self) -> bool {
-        self.which == other.which
+        self.source == other.source
     }
 }
 
 impl Proxies {
-    pub(super) fn new(which: Which) -> Self {
-        Self { which, turn: AtomicUsize::new(0) }
+    pub(super) fn new(source: ProxySource) -> Self {
+        Self { source, next_index: AtomicUsize::new(0) }
     }
 
-    /// Returns whether one of them is spoken to over TLS.
-    pub(super) fn speak_tls(&self) -> bool {
-        let speaks = |proxy: &Proxy| proxy.scheme == Scheme::Https;
-        match &self.which {
-            Which::None => false,
-            Which::All(proxies) => proxies.iter().any(speaks),
-            Which::Environment(named) => [&named.http, &named.https].into_iter().flatten().any(speaks),
+    /// Returns whether one of them has the scheme `https`.
+    pub(super) fn has_https_proxy(&self) -> bool {
+        let is_https = |proxy: &Proxy| proxy.scheme == Scheme::Https;
+        match &self.source {
+            ProxySource::None => false,
+            ProxySource::List(proxies) => proxies.iter().any(is_https),
+            ProxySource::Environment(named) => [&named.http, &named.https].into_iter().flatten().any(is_https),
         }
     }
 
-    /// The one for the next connection to a host; `None`: it is connected to directly.
-    pub(super) fn next(&self, origin: &Origin) -> Option<&Proxy> {
-        match &self.which {
-            Which::None => None,
-            Which::All(proxies) => proxies.get(self.turn.fetch_add(1, Ordering::Relaxed) % proxies.len().max(1)),
-            Which::Environment(named) => named.proxy_for(origin),
+    /// Returns the proxy for the next connection to a host, or `None` for a direct connection.
+    pub(super) fn take_next(&self, origin: &Origin) -> Option<&Proxy> {
+        match &self.source {
+            ProxySource::None => None,
+            ProxySource::List(proxies) => {
+                proxies.get(self.next_index.fetch_add(1, Ordering::Relaxed) % proxies.len().max(1))
+            }
+            ProxySource::Environment(named) => named.proxy_for(origin),
         }
     }
 
-    /// Whether there is one for this host.
-    pub(super) fn are_for(&self, origin: &Origin) -> bool {
-        match &self.which {
-            Which::None => false,
-            Which::All(proxies) => !proxies.is_empty(),
-            Which::Environment(named) => named.proxy_for(origin).is_some(),
+    /// Returns whether connections to this host go through a proxy.
+    pub(super) fn has_proxy_for(&self, origin: &Origin) -> bool {
+        match &self.source {
+            ProxySource::None => false,
+            ProxySource::List(proxies) => !proxies.is_empty(),
+            ProxySource::Environment(named) => named.proxy_for(origin).is_some(),
         }
     }
 
-    /// Whether the next connection may go through another one.
-    pub(super) fn are_several(&self) -> bool {
-        matches!(&self.which, Which::All(proxies) if proxies.len() > 1)
+    /// Returns whether the next connection may go through another proxy.
+    pub(super) fn has_several(&self) -> bool {
+        matches!(&self.source, ProxySource::List(proxies) if proxies.len() > 1)
     }
 }
 
-impl Environment {
+impl EnvironmentProxies {
     fn proxy_for(&self, origin: &Origin) -> Option<&Proxy> {
         let proxy = if origin.https { &self.https } else { &self.http };
         proxy.as_ref().filter(|_| !self.not_for.covers(origin))
@@ -244,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_proxy_is_refused_without_a_word_of_its_password() {
+    fn an_invalid_proxy_is_refused_without_showing_its_password() {
         for (expected, text) in [
             ("is of no kind that is supported: http://, https://, socks5h:// and socks5:// are", "ftp://me:secret@p:1"),
             ("is not a URL: invalid port number", "http://me:secret@p:99999"),
@@ -264,17 +266,18 @@ mod tests {
     }
 
     #[test]
-    fn the_proxies_of_a_list_are_taken_in_turn() {
+    fn the_proxies_of_a_list_are_used_in_turn() {
         let proxies = ["a:1", "b:1", "c:1"].map(|text| Proxy::parse(text).expect("a proxy"));
-        let proxies = Proxies::new(Which::All(proxies.into()));
-        let taken: Vec<_> = (0..5).filter_map(|_| proxies.next(&origin("http://h/"))).map(Proxy::to_string).collect();
+        let proxies = Proxies::new(ProxySource::List(proxies.into()));
+        let taken: Vec<_> =
+            (0..5).filter_map(|_| proxies.take_next(&origin("http://h/"))).map(Proxy::to_string).collect();
         assert_eq!(["http://a:1", "http://b:1", "http://c:1", "http://a:1", "http://b:1"], *taken);
     }
 
     #[test]
-    fn the_environment_names_proxies_as_it_does_to_curl() {
-        type Case<'a> = (Option<&'a str>, &'a str, &'a [(&'a str, &'a str)]);
-        let cases: &[Case<'_>] = &[
+    fn the_environment_is_read_as_by_curl() {
+        type EnvironmentCase<'a> = (Option<&'a str>, &'a str, &'a [(&'a str, &'a str)]);
+        let cases: &[EnvironmentCase<'_>] = &[
             (None, "http://h/", &[]),
             (Some("http://p:1"), "http://h/", &[("http_proxy", "http://p:1")]),
             (None, "http://h/", &[("HTTP_PROXY", "http://p:1")]),
@@ -291,12 +294,12 @@ mod tests {
                 let found = variables.iter().find(|(other, _)| *other == name);
                 found.map(|(_, value)| (*value).to_owned())
             };
-            let proxies = Proxies::new(Which::of_environment(variable).expect("proxies"));
-            let next = proxies.next(&origin(url)).map(Proxy::to_string);
+            let proxies = Proxies::new(ProxySource::of_environment(variable).expect("proxies"));
+            let next = proxies.take_next(&origin(url)).map(Proxy::to_string);
             assert_eq!(*expected, next.as_deref(), "{url} {variables:?}");
-            assert_eq!(expected.is_some(), proxies.are_for(&origin(url)));
+            assert_eq!(expected.is_some(), proxies.has_proxy_for(&origin(url)));
         }
-        let broken = Which::of_environment(|name| (name == "https_proxy").then(|| "ftp://me:secret@p".into()));
+        let broken = ProxySource::of_environment(|name| (name == "https_proxy").then(|| "ftp://me:secret@p".into()));
         let expected = "the value of https_proxy is of no kind that is supported: http://, https://, socks5h:// and \
                         socks5:// are";
         assert_eq!(Err(expected.to_owned()), broken);

@@ -1,9 +1,8 @@
-//! Which of a host's addresses is connected to: Happy Eyeballs (RFC 8305), over TCP and TLS.
+//! Chooses the address of a host to connect to: Happy Eyeballs (RFC 8305), over TCP and TLS.
 //!
-//! An address that refuses gives way to the next at once, and one that says nothing has the next tried beside it after a
-//! while. It counts as connected when its TLS handshake is done: a server whose port is open, and that hangs behind it, is
-//! no better than one that can't be reached. What a server says against us in the handshake is final: its other addresses
-//! lead to the same certificate.
+//! After an address has refused, the next is tried at once; while one hangs, the next is tried beside it after a delay. An
+//! address counts as connected when its TLS handshake is done: a server that accepts TCP and then hangs is no better than an
+//! unreachable one. A TLS error of the handshake is final: the other addresses have the same certificate.
 
 use std::cell::Cell;
 use std::io;
@@ -14,112 +13,112 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::model::error::Failure;
 
-/// How long one address may take before the next is tried beside it (RFC 8305 section 5).
+/// The delay before the next address is tried beside one that has not connected (RFC 8305 section 5).
 const ATTEMPT_DELAY: Duration = Duration::from_millis(250);
-/// The same where it has a TCP connection and TLS is under way: a host that is merely busy is not asked twice as often
-/// for it. The longest that RFC 8305 section 8 recommends.
+/// The delay after a TCP connection, during the TLS handshake: it spares a busy host a second handshake. It is the longest that
+/// RFC 8305 section 8 recommends.
 const HANDSHAKE_DELAY: Duration = Duration::from_secs(2);
 
-/// Why an address could not be connected to.
+/// An address without a connection, and why.
 #[derive(Debug)]
-pub(super) struct Refused {
+pub(super) struct FailedAddress {
     pub(super) address: SocketAddr,
-    pub(super) why: Refusal,
+    pub(super) error: DialError,
 }
 
 #[derive(Debug)]
-pub(super) enum Refusal {
+pub(super) enum DialError {
     /// There is no TCP connection.
     Tcp(io::Error),
     /// The connection ended in the handshake.
     Handshake(Failure),
-    /// TLS can't be, or the network policy objects: no other address is tried.
+    /// TLS failed, or the network policy refuses the address: no other address is tried.
     Final(Failure),
 }
 
-/// How far an attempt has come.
+/// The progress of one attempt to connect.
 #[derive(Debug)]
-pub(super) struct Progress<'a> {
-    /// Until then no other address is tried.
-    alone_until: Cell<Instant>,
+pub(super) struct AttemptProgress<'a> {
+    /// When the next address is tried.
+    next_attempt_at: Cell<Instant>,
     has_tcp: &'a Cell<bool>,
 }
 
-impl Progress<'_> {
-    /// There is a TCP connection, and a handshake begins.
+impl AttemptProgress<'_> {
+    /// Records that TCP is connected and the handshake begins.
     pub(super) fn connected(&self) {
-        self.alone_until.set(Instant::now() + HANDSHAKE_DELAY);
+        self.next_attempt_at.set(Instant::now() + HANDSHAKE_DELAY);
         self.has_tcp.set(true);
     }
 }
 
-/// The first connection that stands, of those that `attempt` makes; `has_tcp` tells whether any address had a TCP
-/// connection.
+/// Returns the first connection that `attempt` establishes. Sets `has_tcp` once any address has a TCP connection.
 ///
 /// # Errors
-/// Why each address failed that was tried; none where there are no addresses.
-pub(super) async fn first<T>(
+/// The errors of all addresses that were tried; empty if there are no addresses.
+pub(super) async fn connect_first<T>(
     addresses: &[SocketAddr],
     has_tcp: &Cell<bool>,
-    attempt: &impl AsyncFn(SocketAddr, &Progress<'_>) -> Result<T, Refusal>,
-) -> Result<(T, SocketAddr), Vec<Refused>> {
+    attempt: &impl AsyncFn(SocketAddr, &AttemptProgress<'_>) -> Result<T, DialError>,
+) -> Result<(T, SocketAddr), Vec<FailedAddress>> {
     let Some((address, rest)) = addresses.split_first() else { return Err(Vec::new()) };
-    let progress = Progress { alone_until: Cell::new(Instant::now() + ATTEMPT_DELAY), has_tcp };
-    let one = async {
-        let made = attempt(*address, &progress).await;
-        made.map(|made| (made, *address)).map_err(|why| Refused { address: *address, why })
+    let progress = AttemptProgress { next_attempt_at: Cell::new(Instant::now() + ATTEMPT_DELAY), has_tcp };
+    let first = async {
+        let result = attempt(*address, &progress).await;
+        result.map(|stream| (stream, *address)).map_err(|error| FailedAddress { address: *address, error })
     };
-    let mut one = std::pin::pin!(one);
+    let mut first = std::pin::pin!(first);
     if rest.is_empty() {
-        return one.await.map_err(|refused| vec![refused]);
+        return first.await.map_err(|failed| vec![failed]);
     }
-    let later = || Box::pin(first(rest, has_tcp, attempt));
-    let ended = loop {
-        let until = progress.alone_until.get();
-        match timeout_at(until, &mut one).await {
-            Ok(ended) => break Some(ended),
-            Err(_) if progress.alone_until.get() > until => {}
+    let connect_rest = || Box::pin(connect_first(rest, has_tcp, attempt));
+    let result = loop {
+        let until = progress.next_attempt_at.get();
+        match timeout_at(until, &mut first).await {
+            Ok(result) => break Some(result),
+            Err(_) if progress.next_attempt_at.get() > until => {}
             Err(_) => break None,
         }
     };
-    match ended {
-        Some(Err(refused)) if !refused.is_final() => later().await.map_err(|others| both(refused, others)),
-        Some(ended) => ended.map_err(|refused| vec![refused]),
+    match result {
+        Some(Err(failed)) if !failed.is_final() => connect_rest().await.map_err(|rest| with(rest, failed)),
+        Some(result) => result.map_err(|failed| vec![failed]),
         None => {
-            let mut later = later();
+            let mut rest = connect_rest();
             tokio::select! {
-                ended = &mut one => match ended {
-                    Err(refused) if !refused.is_final() => later.await.map_err(|others| both(refused, others)),
-                    ended => ended.map_err(|refused| vec![refused]),
+                result = &mut first => match result {
+                    Err(failed) if !failed.is_final() => rest.await.map_err(|rest| with(rest, failed)),
+                    result => result.map_err(|failed| vec![failed]),
                 },
-                ended = &mut later => match ended {
-                    Err(others) if !others.iter().any(Refused::is_final) => {
-                        one.await.map_err(|refused| both(refused, others))
+                result = &mut rest => match result {
+                    Err(rest) if !rest.iter().any(FailedAddress::is_final) => {
+                        first.await.map_err(|failed| with(rest, failed))
                     }
-                    ended => ended,
+                    result => result,
                 },
             }
         }
     }
 }
 
-fn both(refused: Refused, mut others: Vec<Refused>) -> Vec<Refused> {
-    others.push(refused);
-    others
+fn with(mut rest: Vec<FailedAddress>, failed: FailedAddress) -> Vec<FailedAddress> {
+    rest.push(failed);
+    rest
 }
 
-impl Refused {
+impl FailedAddress {
     fn is_final(&self) -> bool {
-        matches!(self.why, Refusal::Final(_))
+        matches!(self.error, DialError::Final(_))
     }
 }
 
-/// The families in turn, beginning with the one that the resolver prefers (RFC 8305 section 4).
-pub(super) fn interleaved(addresses: Vec<SocketAddr>) -> Vec<SocketAddr> {
-    let Some(first) = addresses.first().map(SocketAddr::is_ipv6).filter(|_| addresses.len() > 1) else {
+/// Returns the addresses with their families in turn, the resolver's preferred one first (RFC 8305 section 4).
+pub(super) fn interleave(addresses: Vec<SocketAddr>) -> Vec<SocketAddr> {
+    let Some(is_ipv6_first) = addresses.first().map(SocketAddr::is_ipv6).filter(|_| addresses.len() > 1) else {
         return addresses;
     };
-    let (preferred, other): (Vec<_>, Vec<_>) = addresses.into_iter().partition(|address| address.is_ipv6() == first);
+    let (preferred, other): (Vec<_>, Vec<_>) =
+        addresses.into_iter().partition(|address| address.is_ipv6() == is_ipv6_first);
     let mut other = other.into_iter();
     let mut mixed: Vec<SocketAddr> =
         preferred.into_iter().flat_map(|one| [Some(one), other.next()]).flatten().collect();
@@ -151,11 +150,11 @@ mod tests {
             (vec![four_1], vec![four_1]),
             (vec![], vec![]),
         ] {
-            assert_eq!(expected, interleaved(addresses));
+            assert_eq!(expected, interleave(addresses));
         }
     }
 
-    /// What an address does, by its port.
+    /// The ports of addresses, each of which selects a behavior.
     const REFUSES: u16 = 1;
     const HANGS: u16 = 2;
     const HANGS_IN_TLS: u16 = 3;
@@ -164,17 +163,17 @@ mod tests {
     const CONNECTS: u16 = 6;
     const CONNECTS_IN_A_SECOND: u16 = 7;
 
-    async fn behave(address: SocketAddr, progress: &Progress<'_>) -> Result<(), Refusal> {
+    async fn behave(address: SocketAddr, progress: &AttemptProgress<'_>) -> Result<(), DialError> {
         let tls = || Failure::new(ErrorKind::Tls, "no");
         match address.port() {
-            REFUSES => return Err(Refusal::Tcp(io::ErrorKind::ConnectionRefused.into())),
+            REFUSES => return Err(DialError::Tcp(io::ErrorKind::ConnectionRefused.into())),
             HANGS => pending().await,
             _ => progress.connected(),
         }
         match address.port() {
             HANGS_IN_TLS => pending().await,
-            RESETS_IN_TLS => Err(Refusal::Handshake(tls())),
-            IS_NOT_TRUSTED => Err(Refusal::Final(tls())),
+            RESETS_IN_TLS => Err(DialError::Handshake(tls())),
+            IS_NOT_TRUSTED => Err(DialError::Final(tls())),
             CONNECTS_IN_A_SECOND => {
                 sleep(Duration::from_secs(1)).await;
                 Ok(())
@@ -183,22 +182,22 @@ mod tests {
         }
     }
 
-    /// The port that was connected to, or those that refused; and which were tried, and when.
+    /// Returns the connected port or the failed ones, and the ports that were tried, each with its time in milliseconds.
     async fn race(ports: &[u16]) -> (Result<u16, Vec<u16>>, Vec<(u16, u128)>) {
         let addresses: Vec<_> = ports.iter().map(|port| SocketAddr::new([127, 0, 0, 1].into(), *port)).collect();
         let (tried, begun) = (RefCell::default(), Instant::now());
-        let attempt = async |address: SocketAddr, progress: &Progress<'_>| {
+        let attempt = async |address: SocketAddr, progress: &AttemptProgress<'_>| {
             RefCell::<Vec<_>>::borrow_mut(&tried).push((address.port(), begun.elapsed().as_millis()));
             behave(address, progress).await
         };
-        let ended = first(&addresses, &Cell::new(false), &attempt).await;
-        let ended = ended.map(|((), address)| address.port());
-        let ended = ended.map_err(|refused| refused.iter().map(|refused| refused.address.port()).collect());
-        (ended, tried.into_inner())
+        let result = connect_first(&addresses, &Cell::new(false), &attempt).await;
+        let result = result.map(|((), address)| address.port());
+        let result = result.map_err(|failed| failed.iter().map(|failed| failed.address.port()).collect());
+        (result, tried.into_inner())
     }
 
     #[tokio::test]
-    async fn an_address_that_refuses_gives_way_to_the_next_and_a_verdict_of_tls_to_none() {
+    async fn the_next_address_is_tried_after_a_refusal_but_not_after_a_tls_error() {
         for (expected, ports) in [
             (Ok(CONNECTS), &[REFUSES, CONNECTS][..]),
             (Ok(CONNECTS), &[REFUSES, REFUSES, CONNECTS]),
@@ -212,14 +211,15 @@ mod tests {
             assert_eq!(expected, race(ports).await.0, "{ports:?}");
         }
     }
+
     #[tokio::test(start_paused = true)]
-    async fn an_address_that_hangs_has_the_next_tried_beside_it_sooner_before_its_connection_than_in_its_handshake() {
+    async fn the_next_address_is_tried_beside_one_that_hangs_and_later_if_that_hangs_in_the_handshake() {
         for (expected, tried, ports) in [
             (CONNECTS, &[(HANGS, 0), (CONNECTS, 250)][..], &[HANGS, CONNECTS][..]),
             (CONNECTS, &[(HANGS, 0), (HANGS, 250), (CONNECTS, 500)], &[HANGS, HANGS, CONNECTS]),
             (CONNECTS, &[(HANGS_IN_TLS, 0), (CONNECTS, 2000)], &[HANGS_IN_TLS, CONNECTS]),
             (CONNECTS, &[(HANGS, 0), (REFUSES, 250), (CONNECTS, 250)], &[HANGS, REFUSES, CONNECTS]),
-            // Who is merely slow is not asked twice.
+            // A server that is merely slow gets no second connection.
             (CONNECTS_IN_A_SECOND, &[(CONNECTS_IN_A_SECOND, 0)], &[CONNECTS_IN_A_SECOND, CONNECTS]),
             (CONNECTS_IN_A_SECOND, &[(HANGS, 0), (CONNECTS_IN_A_SECOND, 250)], &[HANGS, CONNECTS_IN_A_SECOND]),
         ] {
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_verdict_of_tls_ends_the_wait_for_an_address_that_hangs() {
+    async fn a_tls_error_ends_the_wait_for_an_address_that_hangs() {
         assert_eq!(Err(vec![IS_NOT_TRUSTED]), race(&[HANGS, IS_NOT_TRUSTED]).await.0);
     }
 }

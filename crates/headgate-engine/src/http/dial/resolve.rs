@@ -1,4 +1,4 @@
-//! An origin to the addresses to connect to.
+//! Resolves an origin to the addresses to connect to.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
@@ -6,30 +6,30 @@ use std::time::Instant;
 
 use tokio::time::timeout_at;
 
-use crate::http::dial::names::Names;
-use crate::http::dial::names::answer::{Answer, is_lasting};
-use crate::http::dial::names::cache::{Cache, Found, MAX_NAMES};
-use crate::http::dial::names::config::Config;
-use crate::http::dial::names::files::Files;
+use crate::http::dial::dns::DnsClient;
+use crate::http::dial::dns::answer::{DnsAnswer, is_lasting};
+use crate::http::dial::dns::cache::{Cache, Cached, MAX_HOSTNAMES};
+use crate::http::dial::dns::config::ResolverConfig;
+use crate::http::dial::dns::files::Files;
 use crate::model::error::{ErrorKind, Failure};
 use crate::model::options::Dns;
 use crate::model::origin::{HostName, Origin};
 use crate::model::reason::Reason;
 
-/// Looks names up for all workers.
+/// Looks hostnames up for all workers.
 #[derive(Debug)]
 pub struct Resolver {
     cache: Arc<Cache>,
-    dns: Settings,
-    /// Begun with the first name: what has none costs nothing.
-    names: OnceLock<Result<Names, String>>,
+    source: DnsSource,
+    /// Started with the first hostname, since runs without one need no thread.
+    client: OnceLock<Result<DnsClient, String>>,
 }
 
-/// Who is asked for names.
+/// Where the client's configuration comes from.
 #[derive(Debug)]
-enum Settings {
-    Dns(Dns),
-    Config(Config),
+enum DnsSource {
+    Option(Dns),
+    Config(ResolverConfig),
 }
 
 impl Default for Resolver {
@@ -40,31 +40,31 @@ impl Default for Resolver {
 
 impl Resolver {
     pub fn new(dns: Dns) -> Self {
-        Self::asking(Settings::Dns(dns))
+        Self::with_source(DnsSource::Option(dns))
     }
 
-    /// One that asks as `config` says, and not as the system does.
-    pub fn with_config(config: Config) -> Self {
-        Self::asking(Settings::Config(config))
+    /// Creates a resolver with this configuration instead of the system's.
+    pub fn with_config(config: ResolverConfig) -> Self {
+        Self::with_source(DnsSource::Config(config))
     }
 
-    fn asking(dns: Settings) -> Self {
-        Self { cache: Arc::new(Cache::new(MAX_NAMES)), dns, names: OnceLock::new() }
+    fn with_source(source: DnsSource) -> Self {
+        Self { cache: Arc::new(Cache::new(MAX_HOSTNAMES)), source, client: OnceLock::new() }
     }
 
-    /// Where to connect for an origin: at least one address, in order of preference.
+    /// Returns the addresses to connect to for an origin: at least one, in order of preference.
     ///
     /// # Errors
-    /// `resolve`: the name has no address, or nobody could say until `by`.
+    /// `resolve`: the hostname has no address, or there was no answer until `by`.
     ///
-    /// Cancelling it gives up the look-up, unless others wait for the same name.
+    /// Cancelling it cancels the lookup, unless other callers wait for the same hostname.
     pub async fn resolve(&self, origin: &Origin, by: Instant) -> Result<Vec<SocketAddr>, Failure> {
         let name = match &origin.name {
             HostName::V4(address) => return Ok(vec![SocketAddr::new((*address).into(), origin.port)]),
             HostName::V6(address) => return Ok(vec![SocketAddr::new((*address).into(), origin.port)]),
             HostName::Domain(name) => name,
         };
-        match self.look_up(name, by).await {
+        match self.lookup(name, by).await {
             Ok(addresses) => Ok(addresses.iter().map(|address| SocketAddr::new(*address, origin.port)).collect()),
             Err(reason) => {
                 let failure = Failure::new(ErrorKind::Resolve, Reason::clone(&reason));
@@ -73,38 +73,38 @@ impl Resolver {
         }
     }
 
-    async fn look_up(&self, name: &str, by: Instant) -> Answer {
+    async fn lookup(&self, name: &str, by: Instant) -> DnsAnswer {
         let now = Instant::now();
-        let names = self.names.get_or_init(|| self.dns.start(now)).as_ref();
-        let names = names.map_err(|trouble| Arc::new(trouble.clone().into()))?;
-        if let Some(answer) = names.known(name, now) {
+        let client = self.client.get_or_init(|| self.source.start_client(now)).as_ref();
+        let client = client.map_err(|error| Arc::new(error.clone().into()))?;
+        if let Some(answer) = client.local_answer(name, now) {
             return answer;
         }
-        let waiting = match self.cache.find(name, now) {
-            Found::Known(answer) => return answer,
-            Found::Asked(waiting) => waiting,
-            Found::Unknown(look_up, waiting) => {
-                names.begin(look_up);
-                waiting
+        let pending = match self.cache.get_or_join(name, now) {
+            Cached::Known(answer) => return answer,
+            Cached::Pending(pending) => pending,
+            Cached::Missing(lookup, pending) => {
+                client.spawn(lookup);
+                pending
             }
         };
-        let answer = timeout_at(by.into(), waiting.answer()).await;
+        let answer = timeout_at(by.into(), pending.wait()).await;
         answer.unwrap_or_else(|_| Err(Arc::new("its address was not found in time".into())))
     }
 
-    /// Names that are remembered, and names that are being asked for.
-    pub fn names(&self) -> (usize, usize) {
-        self.cache.len()
+    /// Returns the numbers of cached hostnames and of pending lookups.
+    pub fn hostname_counts(&self) -> (usize, usize) {
+        self.cache.counts()
     }
 }
 
-impl Settings {
-    fn start(&self, now: Instant) -> Result<Names, String> {
+impl DnsSource {
+    fn start_client(&self, now: Instant) -> Result<DnsClient, String> {
         match self {
-            Self::Dns(Dns::Configured) => Names::of_files(Files::of_system(None), now),
-            Self::Dns(Dns::Server(server)) => Names::of_files(Files::of_system(Some(*server)), now),
-            Self::Dns(Dns::System) => Names::of_system(),
-            Self::Config(config) => Names::of_servers(config.clone()),
+            Self::Option(Dns::Configured) => DnsClient::with_files(Files::of_system(None), now),
+            Self::Option(Dns::Server(server)) => DnsClient::with_files(Files::of_system(Some(*server)), now),
+            Self::Option(Dns::System) => DnsClient::with_system(),
+            Self::Config(config) => DnsClient::with_config(config.clone()),
         }
     }
 }

@@ -7,7 +7,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use ipnet::{Ipv4Net, Ipv6Net};
 
-/// A range of addresses, and what is there.
+/// A range of addresses and its purpose.
 #[derive(Debug)]
 struct Range<N> {
     net: N,
@@ -15,24 +15,24 @@ struct Range<N> {
     kind: Kind,
 }
 
-/// What is known of the addresses of a range.
+/// Whether the addresses of a range are public.
 #[derive(Debug, Clone, Copy)]
 enum Kind {
-    /// They are public, though those around them are not.
+    /// Public, in a range that is not.
     Public,
     NotPublic,
     /// Not public, and the service there trusts every client: it gives away credentials of the machine.
     Trusting,
-    /// Each embeds an IPv4 address, and is what that is.
+    /// Each address embeds IPv4 addresses, and is public if they are.
     Embedding(fn(Ipv6Addr) -> [Ipv4Addr; 2]),
 }
 
-/// Why an address is not public.
+/// The reason why an address is not public.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Special {
     /// `link-local, 169.254.0.0/16`
     pub(super) name: String,
-    /// It is refused unless it is named.
+    /// The address is refused unless the user names it.
     pub(super) is_trusting: bool,
 }
 
@@ -102,7 +102,7 @@ static V6: &[Range<Ipv6Net>] = &[
     v6([0, 0, 0, 0, 0xffff, 0, 0, 0], 96, "IPv4-translated", Kind::Embedding(at_end)),
     // RFC 6052 section 2.1
     v6([0x64, 0xff9b, 0, 0, 0, 0, 0, 0], 96, "NAT64", Kind::Embedding(at_end)),
-    // RFC 8215: where the IPv4 address stands in it, only the network's operator knows.
+    // RFC 8215: only the network's operator knows the position of the IPv4 address in it.
     v6([0x64, 0xff9b, 1, 0, 0, 0, 0, 0], 48, "local-use NAT64", Kind::NotPublic),
     // RFC 4380 section 4
     v6([0x2001, 0, 0, 0, 0, 0, 0, 0], 32, "Teredo", Kind::Embedding(of_teredo)),
@@ -154,12 +154,12 @@ fn of_6to4(address: Ipv6Addr) -> [Ipv4Addr; 2] {
     [Ipv4Addr::from_bits((address.to_bits() >> 80) as u32); 2]
 }
 
-/// The client, whose bits are inverted, and its server.
+/// Returns the client's address, whose bits are inverted, and its server's.
 fn of_teredo(address: Ipv6Addr) -> [Ipv4Addr; 2] {
     [Ipv4Addr::from_bits(!(address.to_bits() as u32)), Ipv4Addr::from_bits((address.to_bits() >> 64) as u32)]
 }
 
-/// The IPv4 addresses that an address embeds.
+/// Returns the IPv4 addresses that an address embeds.
 pub(super) fn embedded(address: IpAddr) -> Option<[Ipv4Addr; 2]> {
     let IpAddr::V6(address) = address else { return None };
     match v6_range(address).kind {
@@ -168,7 +168,7 @@ pub(super) fn embedded(address: IpAddr) -> Option<[Ipv4Addr; 2]> {
     }
 }
 
-/// Why an address is not public; `None`: it is. One that embeds others is what these are.
+/// Returns why an address is not public, or `None` if it is. An address that embeds others is public if all of them are.
 pub(super) fn special(address: IpAddr) -> Option<Special> {
     match address {
         IpAddr::V4(address) => special_v4(address),

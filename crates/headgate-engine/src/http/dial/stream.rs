@@ -1,4 +1,4 @@
-//! The bytes under HTTP.
+//! The byte stream below HTTP: TCP, TLS or a mock transport.
 
 use std::io::{self, Read as _};
 use std::pin::Pin;
@@ -11,24 +11,24 @@ use tokio_rustls::client::TlsStream;
 
 use crate::http::dial::in_process::InProcess;
 
-/// What a TLS session holds beside certificates, as measured: its state, its keys, and a buffer of records.
+/// The measured size of a TLS session without certificates: its state, its keys, and a buffer of records.
 const TLS_BYTES: usize = 8 * 1024;
 
-/// A connection as HTTP sees it.
+/// The byte stream of a connection.
 #[derive(Debug)]
 pub enum Stream {
     Plain(TcpStream),
     Tls(Box<TlsStream<TcpStream>>),
-    /// To a host, through a proxy that is itself spoken to over TLS.
+    /// TLS with a host through an `https://` proxy.
     TlsInTls(Box<TlsStream<TlsStream<TcpStream>>>),
-    /// To who answers in place of the network.
+    /// A mock transport.
     InProcess(Box<InProcess>),
 }
 
 impl Stream {
-    /// Whether there is something to read; if not, the task of `cx` is woken when there is.
+    /// Returns whether there is something to read; if not, the task of `cx` is woken later.
     pub fn poll_readable(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        // What was decrypted already comes first, and so does the news that nothing more can be.
+        // Decrypted bytes and a broken session come before the socket.
         if self.session().is_some_and(|session| !session.wants_read()) || self.broken().is_some() {
             return Poll::Ready(());
         }
@@ -44,22 +44,22 @@ impl Stream {
             }
             Self::InProcess(stream) => return stream.socket.poll_read_ready(cx).map(drop),
         };
-        // An error is found by whoever reads.
+        // The next read returns an error of the socket, if there is one.
         socket.poll_read_ready(cx).map(drop)
     }
 
-    /// Why nothing more can be decrypted, if that is so; asking costs next to nothing.
+    /// Returns why nothing more can be decrypted, if the session is broken. The check costs next to nothing.
     pub fn broken(&mut self) -> Option<io::Error> {
         let error = self.session()?.process_new_packets().err()?;
         Some(io::Error::new(io::ErrorKind::InvalidData, error))
     }
 
-    /// Takes what was decrypted before that; how many bytes.
-    pub fn decrypted(&mut self, into: &mut [u8]) -> usize {
+    /// Reads bytes that are already decrypted into `into`, and returns their number.
+    pub fn read_decrypted(&mut self, into: &mut [u8]) -> usize {
         self.session().map_or(0, |session| session.reader().read(into).unwrap_or_default())
     }
 
-    /// Of TLS with the host.
+    /// Returns the TLS session with the host.
     fn session(&mut self) -> Option<&mut ClientConnection> {
         match self {
             Self::Plain(_) | Self::InProcess(_) => None,
@@ -68,7 +68,7 @@ impl Stream {
         }
     }
 
-    /// Returns about how many bytes of memory it holds while nothing is on its way. Over plain TCP it has no buffers.
+    /// Returns roughly how many bytes of memory an idle connection uses. Over plain TCP it has no buffers.
     pub fn held_bytes(&self) -> usize {
         let session_bytes = |session: &ClientConnection| {
             let chain = session.peer_certificates().unwrap_or_default();
@@ -84,8 +84,8 @@ impl Stream {
         }
     }
 
-    /// What was agreed on in the TLS handshake with the host: whether that is HTTP/2.
-    pub(super) fn has_agreed_on_http2(&self) -> bool {
+    /// Returns whether the TLS handshake with the host negotiated HTTP/2.
+    pub(super) fn has_negotiated_http2(&self) -> bool {
         let session = match self {
             Self::Plain(_) | Self::InProcess(_) => return false,
             Self::Tls(stream) => stream.get_ref().1,
@@ -95,8 +95,8 @@ impl Stream {
     }
 }
 
-/// Passes one call on to whichever stream it is.
-macro_rules! either {
+/// Forwards a call to the inner stream.
+macro_rules! forward {
     ($self:ident, $stream:ident => $call:expr) => {
         match $self.get_mut() {
             Stream::Plain(stream) => {
@@ -121,20 +121,20 @@ macro_rules! either {
 
 impl AsyncRead for Stream {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        either!(self, stream => stream.poll_read(cx, buffer))
+        forward!(self, stream => stream.poll_read(cx, buffer))
     }
 }
 
 impl AsyncWrite for Stream {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
-        either!(self, stream => stream.poll_write(cx, data))
+        forward!(self, stream => stream.poll_write(cx, data))
     }
 
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        either!(self, stream => stream.poll_flush(cx))
+        forward!(self, stream => stream.poll_flush(cx))
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        either!(self, stream => stream.poll_shutdown(cx))
+        forward!(self, stream => stream.poll_shutdown(cx))
     }
 }

@@ -1,4 +1,5 @@
-//! Whom we trust, and what we show and offer: a rustls configuration, shared so that sessions are resumed across connections.
+//! Creates the rustls configuration: trusted certificates, client certificate, protocols. It is shared, so that connections
+//! resume the sessions of earlier ones.
 
 use std::fmt::Display;
 use std::fs;
@@ -11,45 +12,46 @@ use rustls::crypto::{CryptoProvider, aws_lc_rs};
 use rustls::version::{TLS12, TLS13};
 use rustls::{ClientConfig, RootCertStore};
 
-use super::identity::{Identity, certificates, trouble};
+use super::identity::{ClientIdentity, certificates, file_error};
 use super::verifier::Verifier;
 use crate::model::error::JobError;
 use crate::model::message::OptionName;
 use crate::model::options::{RequestOptions, TlsMin};
 
-/// Sessions remembered for resumption, over all hosts.
+/// The bound of sessions kept for resumption, over all hosts.
 const MAX_SESSIONS: usize = 4096;
 
-/// Verifies certificates by the authorities that the system and Mozilla know, which are read when that is first asked for.
+/// Verifies certificates with the authorities of the system and of Mozilla, which are read on first use.
 pub(super) type KnownAuthorities = OnceLock<Arc<WebPkiServerVerifier>>;
 
-/// All that a TLS configuration follows from: with what is in the files now, whatever they held when they were last read.
+/// Everything that determines a TLS configuration, with the current contents of the files.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct TlsOptions {
     trust: Trust,
-    identity: Option<Identity>,
+    identity: Option<ClientIdentity>,
     pub(super) min: TlsMin,
-    offer: Offer,
+    alpn: Alpn,
 }
 
 #[derive(Debug, PartialEq, Eq)]
 enum Trust {
-    Anybody,
-    /// What the system and Mozilla know.
+    /// Any certificate is accepted (`insecure`).
+    Any,
+    /// The authorities of the system and of Mozilla.
     Known,
     /// The certificates in this file.
     Only(PathBuf, Vec<u8>),
 }
 
-/// The versions of HTTP that a server may choose from (ALPN, RFC 7301).
+/// The versions of HTTP offered in ALPN (RFC 7301).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Offer {
+enum Alpn {
     Http1,
     Http2,
     Both,
 }
 
-impl Offer {
+impl Alpn {
     fn of(options: &RequestOptions) -> Self {
         match (options.http1_1, options.http2_prior_knowledge) {
             (true, _) => Self::Http1,
@@ -69,28 +71,28 @@ impl Offer {
 }
 
 impl TlsOptions {
-    /// For the hosts that requests with these options go to.
+    /// Returns the TLS options for the hosts of requests with these options.
     ///
     /// # Errors
     /// `Usage`: a file of `cacert`, `cert` or `key` can't be read.
     pub(super) fn for_hosts(options: &RequestOptions) -> Result<Self, JobError> {
-        let identity = Identity::read(options)?;
-        Ok(Self { trust: Trust::of(options)?, identity, min: options.tls_min, offer: Offer::of(options) })
+        let identity = ClientIdentity::read(options)?;
+        Ok(Self { trust: Trust::of(options)?, identity, min: options.tls_min, alpn: Alpn::of(options) })
     }
 
-    /// For the proxies that they go through: these are trusted like hosts, and shown no certificate.
+    /// Returns the TLS options for proxies: the same trusted certificates as for hosts, and no client certificate.
     ///
     /// # Errors
     /// `Usage`: the file of `cacert` can't be read.
     pub(super) fn for_proxies(options: &RequestOptions) -> Result<Self, JobError> {
-        Ok(Self { trust: Trust::of(options)?, identity: None, min: options.tls_min, offer: Offer::Http1 })
+        Ok(Self { trust: Trust::of(options)?, identity: None, min: options.tls_min, alpn: Alpn::Http1 })
     }
 
-    /// Makes the configuration.
+    /// Creates the configuration.
     ///
     /// # Errors
-    /// `Usage`: a file has not what it should.
-    pub(super) fn config(&self, known: &KnownAuthorities) -> Result<Arc<ClientConfig>, JobError> {
+    /// `Usage`: a file has no valid certificates or key.
+    pub(super) fn create_config(&self, known: &KnownAuthorities) -> Result<Arc<ClientConfig>, JobError> {
         let provider = Arc::new(aws_lc_rs::default_provider());
         let versions: &[_] = match self.min {
             TlsMin::V12 => &[&TLS12, &TLS13],
@@ -107,7 +109,7 @@ impl TlsOptions {
             }
         };
         config.resumption = Resumption::in_memory_sessions(MAX_SESSIONS);
-        config.alpn_protocols = self.offer.protocols();
+        config.alpn_protocols = self.alpn.protocols();
         Ok(Arc::new(config))
     }
 }
@@ -115,9 +117,9 @@ impl TlsOptions {
 impl Trust {
     fn of(options: &RequestOptions) -> Result<Self, JobError> {
         Ok(match &options.cacert {
-            _ if options.insecure => Self::Anybody,
+            _ if options.insecure => Self::Any,
             Some(path) => {
-                let pem = fs::read(path).map_err(|error| trouble(OptionName::Cacert, path, &error))?;
+                let pem = fs::read(path).map_err(|error| file_error(OptionName::Cacert, path, &error))?;
                 Self::Only(path.clone(), pem)
             }
             None => Self::Known,
@@ -130,10 +132,11 @@ impl Trust {
         known: &KnownAuthorities,
     ) -> Result<Arc<dyn ServerCertVerifier>, JobError> {
         Ok(match self {
-            Self::Anybody => Arc::new(Verifier::of_any(&provider)),
+            Self::Any => Arc::new(Verifier::of_any(&provider)),
             Self::Only(path, pem) => {
-                let given = certificates(pem).and_then(|given| Verifier::of_given(given, &provider));
-                Arc::new(given.map_err(|error| trouble(OptionName::Cacert, path, &error))?)
+                let verifier =
+                    certificates(pem).and_then(|certificates| Verifier::of_certificates(certificates, &provider));
+                Arc::new(verifier.map_err(|error| file_error(OptionName::Cacert, path, &error))?)
             }
             Self::Known => {
                 if let Some(verifier) = known.get() {
@@ -151,8 +154,8 @@ fn failed(error: &dyn Display) -> JobError {
     JobError::usage(format!("TLS can't be set up: {error}"))
 }
 
-/// The system's certificates and the bundled ones of Mozilla together: a container without certificates works, and so
-/// does a company's own authority that the system knows.
+/// Returns the system's certificates together with the bundled ones of Mozilla. So a container without certificates works,
+/// and so does a company's own authority that is installed in the system.
 fn known_roots() -> RootCertStore {
     let mut roots = RootCertStore::empty();
     roots.extend(webpki_roots::TLS_SERVER_ROOTS.iter().cloned());

@@ -1,8 +1,8 @@
-//! What is wrong with TLS or a certificate, in words for a person.
+//! Readable messages for errors of TLS and of certificates.
 //!
-//! rustls tells its errors as the names of its types, and some of them with times that are others each second. The words
-//! here are the same for a cause; what varies is beside them. A kind of error that has no words of its own is told by what
-//! its standard or rustls calls it, taken apart into words.
+//! rustls shows its errors as the names of its types, some with times that change each second. Here the message of a cause
+//! never changes, and details are separate. An error without a message of its own is shown by the name that its standard or
+//! rustls has for it, split into words.
 
 use std::io;
 
@@ -15,35 +15,35 @@ use crate::model::message::OptionName;
 use crate::model::options::TlsMin;
 use crate::model::reason::Reason;
 
-/// Names of a certificate that are shown.
-const SHOWN_NAMES: usize = 5;
-/// Of one of them; no host's is longer (RFC 1035 section 2.3.4).
+/// The bound of names of a certificate that are shown.
+const MAX_SHOWN_NAMES: usize = 5;
+/// The bound of one such name; no hostname is longer (RFC 1035 section 2.3.4).
 const MAX_NAME_CHARS: usize = 253;
 
-/// Why a handshake failed, in which we accept no older version than `min`.
+/// Returns the failure of a handshake in which we accept no version older than `min`.
 pub(super) fn handshake_failure(error: &io::Error, min: TlsMin) -> Failure {
-    let Some(told) = in_io(error) else {
+    let Some(error) = tls_error(error) else {
         let reason = match error.kind() {
             io::ErrorKind::UnexpectedEof => "the server closed the connection during the TLS handshake".into(),
             _ => Reason::new(format!("the connection failed during the TLS handshake: {}", cause(error))),
         };
         return Failure::new(ErrorKind::Tls, reason);
     };
-    if min == TlsMin::V13 && is_of_version(told) {
+    if min == TlsMin::V13 && is_version_mismatch(error) {
         return Failure::new(ErrorKind::Tls, "the server does not speak TLS 1.3")
             .with_option(OptionName::TlsMin)
             .refused(true);
     }
-    let failure = Failure::new(ErrorKind::Tls, reason(told)).refused(true);
-    match told {
+    let failure = Failure::new(ErrorKind::Tls, reason(error)).refused(true);
+    match error {
         Error::InvalidCertificate(CertificateError::UnknownIssuer) => failure.with_option(OptionName::Cacert),
         Error::InvalidCertificate(error) if is_authority(error) => failure.with_option(OptionName::Cacert),
         _ => failure,
     }
 }
 
-/// Whether there is no version of TLS that both sides accept.
-fn is_of_version(error: &Error) -> bool {
+/// Returns whether there is no version of TLS that both sides accept.
+fn is_version_mismatch(error: &Error) -> bool {
     matches!(
         error,
         Error::AlertReceived(AlertDescription::ProtocolVersion)
@@ -54,15 +54,15 @@ fn is_of_version(error: &Error) -> bool {
     )
 }
 
-/// The error of TLS that an error of the connection is, if it is one.
-pub fn in_io(error: &io::Error) -> Option<&Error> {
+/// Returns the TLS error that an error of the connection contains.
+pub fn tls_error(error: &io::Error) -> Option<&Error> {
     error.get_ref()?.downcast_ref()
 }
 
-/// What happened.
+/// Returns the message of a TLS error.
 pub fn reason(error: &Error) -> Reason {
     match error {
-        Error::InvalidCertificate(error) => of_certificate(error),
+        Error::InvalidCertificate(error) => certificate_reason(error),
         Error::NoCertificatesPresented => "the server sent no certificate".into(),
         Error::InvalidMessage(what) => {
             Reason::new("what the server sent is not TLS, or is broken").with(words(&format!("{what:?}")))
@@ -81,7 +81,7 @@ pub fn reason(error: &Error) -> Reason {
         Error::AlertReceived(AlertDescription::CertificateRequired) => {
             "the server requires a client certificate".into()
         }
-        // Of ours: what is wrong with the server's own, it can't tell.
+        // These alerts concern our certificate: the server does not check its own.
         Error::AlertReceived(
             alert @ (AlertDescription::BadCertificate
             | AlertDescription::UnsupportedCertificate
@@ -114,11 +114,11 @@ pub fn reason(error: &Error) -> Reason {
     }
 }
 
-fn of_certificate(error: &CertificateError) -> Reason {
+fn certificate_reason(error: &CertificateError) -> Reason {
     let expired = "the server's certificate has expired";
     let not_yet = "the server's certificate is not valid yet";
     let other_name = "the server's certificate is for another name";
-    #[expect(deprecated, reason = "who matches them all need not know which are still made")]
+    #[expect(deprecated, reason = "older variants are matched, too")]
     match error {
         CertificateError::Expired => expired.into(),
         CertificateError::ExpiredContext { not_after, .. } => {
@@ -134,7 +134,7 @@ fn of_certificate(error: &CertificateError) -> Reason {
         }
         CertificateError::NotValidForNameContext { presented, .. } => {
             let mut names = presented.iter().filter_map(|name| name_of(name));
-            let shown: Vec<String> = names.by_ref().take(SHOWN_NAMES).collect();
+            let shown: Vec<String> = names.by_ref().take(MAX_SHOWN_NAMES).collect();
             if shown.is_empty() {
                 return other_name.into();
             }
@@ -164,31 +164,31 @@ fn of_certificate(error: &CertificateError) -> Reason {
             "the server's certificate is not trusted: it is self-signed, or an authority's own".into()
         }
         CertificateError::Other(other) => {
-            let told = other.0.downcast_ref::<webpki::Error>().map(|error| words(&format!("{error:?}")));
+            let cause = other.0.downcast_ref::<webpki::Error>().map(|error| words(&format!("{error:?}")));
             Reason::new(format!(
                 "the server's certificate is not valid: {}",
-                told.as_deref().unwrap_or("unknown reason")
+                cause.as_deref().unwrap_or("unknown reason")
             ))
         }
         other => Reason::new(format!("the server's certificate is not valid: {}", words(&format!("{other:?}")))),
     }
 }
 
-/// Whether a certificate was refused because it is that of an authority.
+/// Returns whether a certificate was refused because it is that of an authority.
 pub(super) fn is_authority(error: &CertificateError) -> bool {
     let CertificateError::Other(other) = error else { return false };
     matches!(other.0.downcast_ref(), Some(webpki::Error::CaUsedAsEndEntity))
 }
 
-/// A name as a certificate has it, of rustls' `DnsName("a.example")` or `IpAddress(10.0.0.1)`; `None`: it is no host's.
-fn name_of(told: &str) -> Option<String> {
-    let (kind, name) = told.strip_suffix(')')?.split_once('(')?;
-    // The bytes are the server's.
+/// Returns the name in rustls' `DnsName("a.example")` or `IpAddress(10.0.0.1)`, or `None` if it is not a host's.
+fn name_of(text: &str) -> Option<String> {
+    let (kind, name) = text.strip_suffix(')')?.split_once('(')?;
+    // The server chooses the bytes, so they are bounded and escaped.
     let name: String = name.trim_matches('"').chars().take(MAX_NAME_CHARS).collect();
     matches!(kind, "DnsName" | "IpAddress").then(|| name.escape_default().to_string())
 }
 
-/// `NoCipherSuitesInCommon` in words; what is held in it is left out.
+/// Splits the name of a variant such as `NoCipherSuitesInCommon` into words, and omits its fields.
 fn words(variant: &str) -> String {
     let name = variant.split(['(', '{', ' ']).next().unwrap_or_default();
     let mut words = String::with_capacity(name.len() + 8);
@@ -212,8 +212,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_of_a_certificate_are_told_without_types_and_do_a_terminal_no_harm() {
-        for (expected, told) in [
+    fn names_of_a_certificate_are_shown_without_types_and_escaped() {
+        for (expected, text) in [
             (Some("*.a.example"), r#"DnsName("*.a.example")"#),
             (Some("10.0.0.1"), "IpAddress(10.0.0.1)"),
             (Some(r"a\u{1b}[2J"), "DnsName(\"a\u{1b}[2J\")"),
@@ -221,7 +221,7 @@ mod tests {
             (None, "DirectoryName"),
             (None, r#"UniformResourceIdentifier("http://a/")"#),
         ] {
-            assert_eq!(expected, name_of(told).as_deref());
+            assert_eq!(expected, name_of(text).as_deref());
         }
         let long = format!("DnsName(\"{}\")", "x".repeat(70_000));
         assert_eq!(Some(MAX_NAME_CHARS), name_of(&long).as_deref().map(str::len));

@@ -1,7 +1,7 @@
-//! How a run's connections are made: what its options ask of them beside the host.
+//! The transport configuration of a run: everything besides the host that identifies a connection.
 //!
-//! Connections that were made with one transport configuration serve only requests that ask for the same, of whichever run: so
-//! a configuration is one object, and the same for all runs with the same options.
+//! A connection serves only requests with the same transport configuration, of any run. So all runs with the same options
+//! share one configuration object.
 
 use std::collections::VecDeque;
 use std::env;
@@ -14,10 +14,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use rustls::ClientConfig;
 use rustls_pki_types::ServerName;
 
-use crate::http::dial::local::LocalEnd;
+use crate::http::dial::dns::message::AddressFamily;
+use crate::http::dial::local::LocalAddresses;
 use crate::http::dial::overrides::{Overrides, host_name};
 use crate::http::dial::policy::Policy;
-use crate::http::dial::proxy::{Proxies, Proxy, Which};
+use crate::http::dial::proxy::{Proxies, Proxy, ProxySource};
 use crate::http::dial::tls::{KnownAuthorities, TlsOptions};
 use crate::http::target::origin_set;
 use crate::message;
@@ -29,48 +30,42 @@ use crate::model::origin::{HostName, Origin};
 use crate::model::origin_set::OriginSet;
 use crate::schedule::hosts::Speaks;
 
-/// Configurations that are kept; the one made first goes first.
+/// The bound of configurations kept; the oldest is evicted first.
 const MAX_CONFIGS: usize = 16;
-/// What `proxy` is where the environment names the proxies.
+/// The value of `proxy` that stands for the proxies of the environment.
 const ENVIRONMENT: &str = "env";
 
 /// See the top of this file.
 #[derive(Debug)]
 pub struct TransportConfig {
     pub(super) tls: Arc<ClientConfig>,
-    /// `None`: no proxy is spoken to over TLS.
+    /// `None` without an `https://` proxy.
     pub(super) proxy_tls: Option<Arc<ClientConfig>>,
     pub(super) proxies: Proxies,
-    pub(super) local: LocalEnd,
+    pub(super) local: LocalAddresses,
     pub(super) policy: Policy,
     pub(super) mock_transport: Option<MockTransport>,
-    asked: ComparedOptions,
+    options: ComparedOptions,
 }
 
-/// What of it is compared by value.
+/// The options that are compared by value.
 #[derive(Debug, PartialEq)]
 struct ComparedOptions {
     tls: TlsOptions,
-    /// `None`: no proxy is spoken to over TLS.
+    /// `None` without an `https://` proxy.
     proxy_tls: Option<TlsOptions>,
     server_name: Option<ServerName<'static>>,
     http2_prior_knowledge: bool,
     http2_streams: u32,
     overrides: Overrides,
-    family: Option<Family>,
+    family: Option<AddressFamily>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq)]
-enum Family {
-    V4,
-    V6,
-}
-
-/// What a connection must have in common with a request to serve it.
+/// The key of connections: a connection serves only requests with the same key.
 #[derive(Debug, Clone)]
 pub struct RouteKey {
     pub origin: Origin,
-    /// The same where it is one and the same object.
+    /// Compared by identity.
     pub transport: Arc<TransportConfig>,
 }
 
@@ -89,12 +84,12 @@ impl Hash for RouteKey {
     }
 }
 
-/// How a run connects: with its client certificate to the origins that this is for, and without to all others. A connection
-/// belongs to one of the two, so that the pool does not mix them.
+/// The two transport configurations of a run: one with its client certificate, for certain origins, and one without. A
+/// connection belongs to one of the two, so that the pool does not mix them.
 #[derive(Debug, Clone)]
 pub struct Transports {
     without: Arc<TransportConfig>,
-    /// `None`: the run has no certificate.
+    /// `None` if the run has no certificate.
     with: Option<(Arc<TransportConfig>, Arc<OriginSet>)>,
 }
 
@@ -104,7 +99,7 @@ impl Transports {
         with.map_or(&self.without, |(transport, _)| transport)
     }
 
-    /// The same without the certificate.
+    /// Returns the same configurations without the certificate.
     #[must_use]
     pub fn without_certificate(&self) -> Self {
         Self { without: self.without.clone(), with: None }
@@ -125,7 +120,7 @@ pub struct TransportConfigs {
 }
 
 impl TransportConfigs {
-    /// How a run with these options connects.
+    /// Returns the transport configurations of a run with these options.
     ///
     /// # Errors
     /// As [`TransportConfigs::get`].
@@ -143,15 +138,15 @@ impl TransportConfigs {
     /// Returns the configuration for requests with these options.
     ///
     /// # Errors
-    /// `Usage`: what of them can't be, or names what is not there.
+    /// `Usage`: an option is not valid, or names a file, address or interface that does not exist.
     pub fn get(&self, options: &RequestOptions) -> Result<Arc<TransportConfig>, JobError> {
-        let proxies = Proxies::new(which_proxies(options)?);
+        let proxies = Proxies::new(proxy_source(options)?);
         let (local, policy, mock_transport) =
-            (LocalEnd::new(options)?, Policy::new(options), options.mock_transport.clone());
-        let asked = ComparedOptions::new(options, proxies.speak_tls())?;
+            (LocalAddresses::new(options)?, Policy::new(options), options.mock_transport.clone());
+        let compared = ComparedOptions::new(options, proxies.has_https_proxy())?;
         let mut configs = self.configs.lock().unwrap_or_else(PoisonError::into_inner);
         let same = configs.iter().find(|other| {
-            other.asked == asked
+            other.options == compared
                 && other.proxies == proxies
                 && other.local == local
                 && other.policy == policy
@@ -160,9 +155,10 @@ impl TransportConfigs {
         if let Some(same) = same {
             return Ok(same.clone());
         }
-        let proxy_tls = asked.proxy_tls.as_ref().map(|options| options.config(&self.known)).transpose()?;
-        let tls = asked.tls.config(&self.known)?;
-        let transport = Arc::new(TransportConfig { tls, proxy_tls, proxies, local, policy, mock_transport, asked });
+        let proxy_tls = compared.proxy_tls.as_ref().map(|options| options.create_config(&self.known)).transpose()?;
+        let tls = compared.tls.create_config(&self.known)?;
+        let options = compared;
+        let transport = Arc::new(TransportConfig { tls, proxy_tls, proxies, local, policy, mock_transport, options });
         if configs.len() == MAX_CONFIGS {
             configs.pop_front();
         }
@@ -171,31 +167,33 @@ impl TransportConfigs {
     }
 }
 
-fn which_proxies(options: &RequestOptions) -> Result<Which, JobError> {
+fn proxy_source(options: &RequestOptions) -> Result<ProxySource, JobError> {
     let refused = |why: String| JobError::usage(message!(OptionName::Proxy, ": {why}"));
     match &*options.proxies {
-        [] => Ok(Which::None),
-        [only] if only.expose() == ENVIRONMENT => Which::of_environment(|name| env::var(name).ok()).map_err(refused),
+        [] => Ok(ProxySource::None),
+        [only] if only.expose() == ENVIRONMENT => {
+            ProxySource::of_environment(|name| env::var(name).ok()).map_err(refused)
+        }
         proxies if proxies.iter().any(|proxy| proxy.expose() == ENVIRONMENT) => {
             Err(refused("`env` takes the proxies that the environment names, and no others beside them".into()))
         }
-        // A number and not the text: that may hold a password.
+        // The message has a number instead of the URL, which may contain a password.
         proxies => {
             let number = |index: usize| if proxies.len() > 1 { format!("number {} ", index + 1) } else { "it ".into() };
             let parsed = proxies.iter().enumerate().map(|(index, text)| {
                 Proxy::parse(text.expose()).map_err(|why| refused(format!("{}{why}", number(index))))
             });
-            Ok(Which::All(parsed.collect::<Result<_, _>>()?))
+            Ok(ProxySource::List(parsed.collect::<Result<_, _>>()?))
         }
     }
 }
 
 impl ComparedOptions {
-    fn new(options: &RequestOptions, proxies_speak_tls: bool) -> Result<Self, JobError> {
+    fn new(options: &RequestOptions, has_https_proxy: bool) -> Result<Self, JobError> {
         let family = match (options.ipv4, options.ipv6) {
             (false, false) => None,
-            (true, false) => Some(Family::V4),
-            (false, true) => Some(Family::V6),
+            (true, false) => Some(AddressFamily::V4),
+            (false, true) => Some(AddressFamily::V6),
             (true, true) => {
                 return Err(JobError::usage(message!(
                     OptionName::Ipv4,
@@ -213,7 +211,7 @@ impl ComparedOptions {
             .map_err(|why| JobError::usage(message!(OptionName::Resolve, ": {why}")))?;
         Ok(Self {
             tls: TlsOptions::for_hosts(options)?,
-            proxy_tls: proxies_speak_tls.then(|| TlsOptions::for_proxies(options)).transpose()?,
+            proxy_tls: has_https_proxy.then(|| TlsOptions::for_proxies(options)).transpose()?,
             server_name: server_name.transpose()?,
             http2_prior_knowledge: options.http2_prior_knowledge,
             http2_streams: options.http2_streams,
@@ -226,65 +224,65 @@ impl ComparedOptions {
 impl TransportConfig {
     #[cfg(test)]
     pub fn for_tests() -> Arc<Self> {
-        static WAY: LazyLock<Arc<TransportConfig>> =
+        static CONFIG: LazyLock<Arc<TransportConfig>> =
             LazyLock::new(|| TransportConfigs::default().get(&RequestOptions::default()).expect("nothing is read"));
-        WAY.clone()
+        CONFIG.clone()
     }
 
-    /// Requests on one HTTP/2 connection at once, at the most.
+    /// Returns the bound of concurrent requests on one HTTP/2 connection.
     pub fn http2_streams(&self) -> usize {
-        self.asked.http2_streams.max(1) as usize
+        self.options.http2_streams.max(1) as usize
     }
 
-    /// The version of HTTP that connections to this host speak, whatever it is; `None`: it chooses.
+    /// Returns the version of HTTP for connections to this origin, or `None` if the server chooses.
     pub fn speaks(&self, origin: &Origin) -> Option<Speaks> {
         match self.tls.alpn_protocols.as_slice() {
-            _ if self.takes_http2_for_granted() => Some(Speaks::Http2),
+            _ if self.has_http2_prior_knowledge() => Some(Speaks::Http2),
             _ if !origin.https => Some(Speaks::Http1),
             [_] => Some(Speaks::Http1),
             _ => None,
         }
     }
 
-    /// Whether hosts are asked in HTTP/2, whatever they agree to.
-    pub(super) fn takes_http2_for_granted(&self) -> bool {
-        self.asked.http2_prior_knowledge
+    /// Returns whether requests use HTTP/2 without negotiation.
+    pub(super) fn has_http2_prior_knowledge(&self) -> bool {
+        self.options.http2_prior_knowledge
     }
 
     pub(super) fn tls_min(&self) -> TlsMin {
-        self.asked.tls.min
+        self.options.tls.min
     }
 
-    /// The name that a host is asked for in TLS, and that its certificate must be for.
+    /// Returns the server name for TLS (SNI), which the certificate must be for.
     ///
     /// # Errors
-    /// `tls`: no certificate can be for its name.
+    /// `tls`: no certificate can be issued for this name.
     pub(super) fn server_name(&self, origin: &Origin) -> Result<ServerName<'static>, Failure> {
-        self.asked.server_name.clone().map_or_else(|| server_name(&origin.name), Ok)
+        self.options.server_name.clone().map_or_else(|| server_name(&origin.name), Ok)
     }
 
-    /// The addresses that are given for a host, in place of those that its name has.
-    pub(super) fn given_addresses(&self, host: &Origin) -> Option<Vec<SocketAddr>> {
-        let given = self.asked.overrides.get(&host.name, host.port)?;
-        Some(given.iter().map(|address| SocketAddr::new(*address, host.port)).collect())
+    /// Returns the addresses that the user has set for a host, which replace those of DNS.
+    pub(super) fn override_for(&self, host: &Origin) -> Option<Vec<SocketAddr>> {
+        let addresses = self.options.overrides.get(&host.name, host.port)?;
+        Some(addresses.iter().map(|address| SocketAddr::new(*address, host.port)).collect())
     }
 
-    /// Those of a host's addresses that can be connected to from here.
+    /// Returns the addresses of a host that the options allow connections to.
     ///
     /// # Errors
-    /// `resolve`, `connect`: there are none.
+    /// `resolve`, `connect`: no address is left.
     pub(super) fn reachable(&self, mut addresses: Vec<SocketAddr>) -> Result<Vec<SocketAddr>, Failure> {
-        let (is_allowed, none, option): (fn(&SocketAddr) -> bool, _, _) = match self.asked.family {
+        let (is_allowed, none, option): (fn(&SocketAddr) -> bool, _, _) = match self.options.family {
             None => (|_| true, "the name has no address", None),
-            Some(Family::V4) => (SocketAddr::is_ipv4, "the host has no IPv4 address", Some(OptionName::Ipv4)),
-            Some(Family::V6) => (SocketAddr::is_ipv6, "the host has no IPv6 address", Some(OptionName::Ipv6)),
+            Some(AddressFamily::V4) => (SocketAddr::is_ipv4, "the host has no IPv4 address", Some(OptionName::Ipv4)),
+            Some(AddressFamily::V6) => (SocketAddr::is_ipv6, "the host has no IPv6 address", Some(OptionName::Ipv6)),
         };
         addresses.retain(is_allowed);
         if addresses.is_empty() {
             let failure = Failure::new(ErrorKind::Resolve, none).lasting();
             return Err(if let Some(option) = option { failure.with_option(option) } else { failure });
         }
-        addresses.retain(|address| self.local.serves(address));
+        addresses.retain(|address| self.local.has_family_of(address));
         if addresses.is_empty() {
             let why = "none of the local addresses is of the same family as those of the host";
             return Err(Failure::new(ErrorKind::Connect, why).with_option(OptionName::LocalAddress).lasting());
@@ -308,12 +306,12 @@ mod tests {
     use crate::model::mock_transport::{ConnectMock, Line};
     use crate::model::network_options::{Network, NetworkOptions};
 
-    /// Each is another one, also to the memory that they are in.
-    struct Nobody(#[expect(dead_code, reason = "it takes room")] u8);
+    /// A mock transport that refuses. It is not zero-sized, so that two have different addresses.
+    struct Refusing(#[expect(dead_code, reason = "it makes the type larger than 0 bytes")] u8);
 
-    impl ConnectMock for Nobody {
+    impl ConnectMock for Refusing {
         fn connect(&self, _: &Origin) -> Result<Line, Failure> {
-            Err(Failure::new(ErrorKind::Connect, "nobody"))
+            Err(Failure::new(ErrorKind::Connect, "refused"))
         }
     }
 
@@ -322,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn a_way_is_the_same_for_the_same_options_and_another_for_each_other() {
+    fn runs_share_a_configuration_only_if_their_options_are_the_same() {
         let plain = RequestOptions::default();
         let public = NetworkOptions { network: Network::Public, ..NetworkOptions::default() };
         let others = [
@@ -342,8 +340,8 @@ mod tests {
             RequestOptions { network: public.clone(), ..plain.clone() },
             RequestOptions { network: NetworkOptions { allow_port: vec![443], ..public }, ..plain.clone() },
             RequestOptions { named_address: Some([169, 254, 169, 254].into()), ..plain.clone() },
-            RequestOptions { mock_transport: Some(MockTransport(Arc::new(Nobody(0)))), ..plain.clone() },
-            RequestOptions { mock_transport: Some(MockTransport(Arc::new(Nobody(0)))), ..plain.clone() },
+            RequestOptions { mock_transport: Some(MockTransport(Arc::new(Refusing(0)))), ..plain.clone() },
+            RequestOptions { mock_transport: Some(MockTransport(Arc::new(Refusing(0)))), ..plain.clone() },
         ];
         for options in &others {
             let configs = TransportConfigs::default();
@@ -354,7 +352,7 @@ mod tests {
         }
         let configs = TransportConfigs::default();
         let get = |options: &RequestOptions| configs.get(options).expect("it can be");
-        // What is allowed anyway makes no difference when it is named.
+        // Naming an address that is allowed anyway makes no difference.
         let named = RequestOptions { named_address: Some([127, 0, 0, 1].into()), ..plain.clone() };
         assert!(Arc::ptr_eq(&get(&plain), &get(&named)));
         for _ in 0..2 {
@@ -367,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_refused_by_its_option_and_no_password_is_told() {
+    fn invalid_options_are_refused_without_showing_a_password() {
         let plain = RequestOptions::default();
         let kinds = "is of no kind that is supported: http://, https://, socks5h:// and socks5:// are";
         let proxies = |texts: &[&str]| RequestOptions {
@@ -398,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn only_addresses_that_may_be_connected_to_from_here_are_left() {
+    fn only_addresses_that_the_options_allow_remain() {
         let (four, six): (SocketAddr, SocketAddr) =
             ("192.0.2.1:80".parse().expect("one"), "[2001:db8::1]:80".parse().expect("one"));
         let plain = RequestOptions::default();
@@ -409,7 +407,7 @@ mod tests {
             let transport = TransportConfigs::default().get(options).expect("it can be");
             transport.reachable(addresses.to_vec()).map_err(|failure| failure.to_string())
         };
-        for (expected, options, there_are) in [
+        for (expected, options, addresses) in [
             (Ok(vec![six, four]), &plain, &[six, four][..]),
             (Ok(vec![four]), &only_four, &[six, four]),
             (Ok(vec![six]), &only_six, &[six, four]),
@@ -422,7 +420,7 @@ mod tests {
                 &[six],
             ),
         ] {
-            assert_eq!(expected, allowed(options, there_are), "{options:?}");
+            assert_eq!(expected, allowed(options, addresses), "{options:?}");
         }
     }
 }

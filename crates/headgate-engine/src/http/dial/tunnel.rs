@@ -1,7 +1,6 @@
-//! A way through a proxy to a host, before anything is said to the host itself: CONNECT (RFC 9110 section 9.3.6), SOCKS
-//! (RFC 1928).
+//! Opens a tunnel through a proxy to a host: CONNECT (RFC 9110 section 9.3.6), SOCKS (RFC 1928).
 //!
-//! Nothing is read beyond the proxy's answer: what comes after it is the host's, which speaks only when it was asked.
+//! Nothing is read beyond the proxy's response, since the bytes after it come from the host.
 
 use std::io;
 
@@ -15,9 +14,9 @@ use crate::model::message::OptionName;
 use crate::model::origin::Origin;
 use crate::model::reason::{Reason, shown};
 
-/// The longest answer of a proxy before its tunnel; some send pages of reasons with a refusal, which are not read.
-const MAX_HEAD_BYTES: usize = 16 * 1024;
-/// Headers that a proxy may send with it.
+/// The bound of a proxy's status line and headers. The body of a refusal is not read.
+const MAX_HEADER_BYTES: usize = 16 * 1024;
+/// The bound of the number of headers in a proxy's response.
 const MAX_HEADERS: usize = 64;
 
 const NOT_ALLOWED: &str = "the proxy does not allow connections to this host";
@@ -33,20 +32,20 @@ pub(super) async fn connect(
     origin: &Origin,
 ) -> Result<(), Failure> {
     let request = request(proxy, origin);
-    let spoken = async {
+    let exchange = async {
         stream.write_all(&request).await?;
         stream.flush().await?;
-        read_head(stream).await
+        read_headers(stream).await
     };
-    let head = spoken.await.map_err(|error| ended(&error))?;
+    let received = exchange.await.map_err(|error| connection_failure(&error))?;
     let mut headers = [httparse::EMPTY_HEADER; MAX_HEADERS];
-    let mut answer = httparse::Response::new(&mut headers);
-    match (answer.parse(&head), answer.code) {
+    let mut response = httparse::Response::new(&mut headers);
+    match (response.parse(&received), response.code) {
         (Ok(httparse::Status::Complete(_)), Some(status)) => match refusal(status, proxy.credentials.is_some()) {
             None => Ok(()),
             Some(failure) => Err(failure),
         },
-        _ => Err(failure(Reason::new("what the proxy answered is not HTTP, or too long").with(shown(&head)))),
+        _ => Err(failure(Reason::new("what the proxy answered is not HTTP, or too long").with(shown(&received)))),
     }
 }
 
@@ -62,28 +61,28 @@ fn request(proxy: &Proxy, origin: &Origin) -> Vec<u8> {
     request
 }
 
-/// The bytes of a head, up to its end or to the most that is read of one.
-async fn read_head(stream: &mut (impl AsyncRead + Unpin)) -> io::Result<Vec<u8>> {
-    let mut head = Vec::new();
-    let is_whole = |head: &[u8]| head.ends_with(b"\n\r\n") || head.ends_with(b"\n\n");
-    while !is_whole(&head) && head.len() < MAX_HEAD_BYTES {
-        // One by one: what comes behind it is not ours to read.
+/// Reads a status line and headers, up to the empty line or to [`MAX_HEADER_BYTES`].
+async fn read_headers(stream: &mut (impl AsyncRead + Unpin)) -> io::Result<Vec<u8>> {
+    let mut received = Vec::new();
+    let is_complete = |received: &[u8]| received.ends_with(b"\n\r\n") || received.ends_with(b"\n\n");
+    while !is_complete(&received) && received.len() < MAX_HEADER_BYTES {
+        // Byte by byte, since the bytes after the empty line belong to the host.
         match stream.read_u8().await {
-            Ok(byte) => head.push(byte),
-            // What is no HTTP is shown.
-            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof && !head.is_empty() => break,
+            Ok(byte) => received.push(byte),
+            // The message shows bytes that are not HTTP.
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof && !received.is_empty() => break,
             Err(error) => return Err(error),
         }
     }
-    Ok(head)
+    Ok(received)
 }
 
-/// What a status of the proxy says; `None`: it is no refusal.
+/// Returns the failure for a status with which the proxy refuses the tunnel.
 fn refusal(status: u16, has_credentials: bool) -> Option<Failure> {
     let (why, is_lasting) = match status {
         200..=299 => return None,
-        // 401 is a server's; some proxies send it all the same.
-        401 | 407 => return Some(wants_credentials(status, has_credentials)),
+        // 401 is a status of servers, but some proxies send it.
+        401 | 407 => return Some(credentials_failure(status, has_credentials)),
         403 => (NOT_ALLOWED, true),
         405 | 501 => ("the proxy makes no tunnels (CONNECT), which it takes to reach this host", true),
         429 => ("the proxy asks for fewer connections", false),
@@ -94,13 +93,13 @@ fn refusal(status: u16, has_credentials: bool) -> Option<Failure> {
     Some(if is_lasting { failure.lasting() } else { failure })
 }
 
-/// What a proxy says that wants other credentials, whatever it was asked for.
-pub(super) fn wants_credentials(status: u16, has_credentials: bool) -> Failure {
+/// Returns the failure of a proxy that requires credentials or does not accept ours.
+pub(super) fn credentials_failure(status: u16, has_credentials: bool) -> Failure {
     let why = if has_credentials { "does not accept these credentials" } else { "requires credentials" };
     failure(format!("the proxy {why} ({status})").into()).lasting()
 }
 
-/// Asks a SOCKS proxy for a way to `target`.
+/// Asks a SOCKS proxy for a connection to `target`.
 ///
 /// # Errors
 /// `proxy`.
@@ -109,18 +108,18 @@ pub(super) async fn socks<S: AsyncRead + AsyncWrite + Unpin>(
     proxy: &Proxy,
     target: TargetAddr<'_>,
 ) -> Result<S, Failure> {
-    let made = match &proxy.credentials {
+    let connected = match &proxy.credentials {
         Some(Credentials { user, password, .. }) => {
             Socks5Stream::connect_with_password_and_socket(stream, target, user, password).await
         }
         None => Socks5Stream::connect_with_socket(stream, target).await,
     };
-    made.map(Socks5Stream::into_inner).map_err(|error| socks_failure(&error))
+    connected.map(Socks5Stream::into_inner).map_err(|error| socks_failure(&error))
 }
 
 fn socks_failure(error: &Socks) -> Failure {
     let (why, is_lasting) = match error {
-        Socks::Io(error) => return ended(error),
+        Socks::Io(error) => return connection_failure(error),
         Socks::NoAcceptableAuthMethods | Socks::AuthorizationRequired => {
             ("the proxy accepts none of our ways to log in", true)
         }
@@ -140,8 +139,8 @@ fn socks_failure(error: &Socks) -> Failure {
     if is_lasting { failure.lasting() } else { failure }
 }
 
-/// The proxy's connection failed before there was a tunnel.
-fn ended(error: &io::Error) -> Failure {
+/// Returns the failure of a connection to a proxy that ended before the tunnel was open.
+fn connection_failure(error: &io::Error) -> Failure {
     match error.kind() {
         io::ErrorKind::UnexpectedEof => failure("the proxy closed the connection without an answer".into()),
         _ => failure(Reason::new(format!("the connection to the proxy failed: {}", cause(error)))),

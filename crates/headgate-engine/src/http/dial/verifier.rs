@@ -1,9 +1,9 @@
-//! Whose certificates are trusted: those that lead to an authority, and those that are themselves among the given ones.
+//! Verifies servers' certificates: those with a chain to a trusted authority, and those that are trusted themselves.
 //!
-//! To web PKI a certificate of an authority is no server's, and one whose authority was not given is not trusted. But what
-//! `openssl req -x509` makes is both, authority and server, and whoever gives that very certificate to be trusted means
-//! the server that has it. curl accepts it (OpenSSL's `X509_V_FLAG_PARTIAL_CHAIN`, which curl sets since 7.68), and so it
-//! is here, if its name and its time are right.
+//! In web PKI, the certificate of an authority is not valid for a server, and a certificate without a trusted authority is not
+//! trusted. But `openssl req -x509` creates a certificate for both uses. A user who trusts it means the server that has it:
+//! curl accepts it (OpenSSL's `X509_V_FLAG_PARTIAL_CHAIN`, which curl sets since 7.68). So do we, if its name and its time
+//! are valid.
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::{verify_server_cert_signed_by_trust_anchor, verify_server_name};
@@ -14,29 +14,29 @@ use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
 
 use super::tls_errors::is_authority;
 
-/// Trusts any certificate, as `insecure` asks for; or those that a user has given, and those that the authorities among them
-/// have signed. The handshake itself is checked in any case.
+/// Trusts any certificate (`insecure`), or the certificates of `cacert` and those signed by the authorities among them. The
+/// signatures of the handshake are verified in any case.
 #[derive(Debug)]
 pub(super) struct Verifier {
-    /// `None`: any certificate will do.
-    given: Option<Given>,
+    /// `None` if any certificate is accepted.
+    trusted: Option<TrustedCertificates>,
     algorithms: WebPkiSupportedAlgorithms,
 }
 
 #[derive(Debug)]
-struct Given {
+struct TrustedCertificates {
     certificates: Vec<CertificateDer<'static>>,
     authorities: RootCertStore,
 }
 
 impl Verifier {
     pub(super) fn of_any(provider: &CryptoProvider) -> Self {
-        Self { given: None, algorithms: provider.signature_verification_algorithms }
+        Self { trusted: None, algorithms: provider.signature_verification_algorithms }
     }
 
     /// # Errors
-    /// Why one of the certificates can't be trusted, for a person.
-    pub(super) fn of_given(
+    /// A readable reason why one of the certificates can't be used.
+    pub(super) fn of_certificates(
         certificates: Vec<CertificateDer<'static>>,
         provider: &CryptoProvider,
     ) -> Result<Self, String> {
@@ -45,11 +45,11 @@ impl Verifier {
         let mut authorities = RootCertStore::empty();
         for certificate in &certificates {
             all.add(certificate.clone()).map_err(|_| "has a certificate that is broken")?;
-            if may_sign(certificate, algorithms) {
+            if is_signing_certificate(certificate, algorithms) {
                 authorities.roots.extend(all.roots.pop());
             }
         }
-        Ok(Self { given: Some(Given { certificates, authorities }), algorithms })
+        Ok(Self { trusted: Some(TrustedCertificates { certificates, authorities }), algorithms })
     }
 }
 
@@ -62,12 +62,12 @@ impl ServerCertVerifier for Verifier {
         _ocsp_response: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
-        let Some(given) = &self.given else { return Ok(ServerCertVerified::assertion()) };
+        let Some(trusted) = &self.trusted else { return Ok(ServerCertVerified::assertion()) };
         let certificate = ParsedCertificate::try_from(end_entity)?;
-        match signed_by(&given.authorities, &certificate, intermediates, now, self.algorithms) {
-            // Its time was looked at before its place in a chain.
-            Err(Error::InvalidCertificate(error)) if is_of_chain(&error) && given.certificates.contains(end_entity) => {
-            }
+        match verify_chain(&trusted.authorities, &certificate, intermediates, now, self.algorithms) {
+            // The verifier has checked the time before the chain.
+            Err(Error::InvalidCertificate(error))
+                if is_chain_error(&error) && trusted.certificates.contains(end_entity) => {}
             verified => verified?,
         }
         verify_server_name(&certificate, server_name)?;
@@ -97,7 +97,7 @@ impl ServerCertVerifier for Verifier {
     }
 }
 
-fn signed_by(
+fn verify_chain(
     authorities: &RootCertStore,
     certificate: &ParsedCertificate<'_>,
     intermediates: &[CertificateDer<'_>],
@@ -107,13 +107,13 @@ fn signed_by(
     verify_server_cert_signed_by_trust_anchor(certificate, authorities, intermediates, now, algorithms.all)
 }
 
-/// Whether it is an authority's. Web PKI does not ask that of what it is told to trust: whoever has the key of a server
-/// whose certificate was given could sign for any name. Asked as a server's, it says so.
-fn may_sign(certificate: &CertificateDer<'_>, algorithms: WebPkiSupportedAlgorithms) -> bool {
-    // Of version 1, whose certificates don't tell, and which are no server's.
+/// Returns whether a certificate is that of an authority. `webpki` does not check that for trust anchors: the owner of a trusted
+/// server certificate could sign for any name. Verified as a server's certificate, an authority's gets an error that says so.
+fn is_signing_certificate(certificate: &CertificateDer<'_>, algorithms: WebPkiSupportedAlgorithms) -> bool {
+    // Certificates of version 1 don't contain it, and are not valid for servers.
     let Ok(certificate) = ParsedCertificate::try_from(certificate) else { return true };
-    let at = |time| signed_by(&RootCertStore::empty(), &certificate, &[], time, algorithms);
-    // An authority may be trusted beyond its time.
+    let at = |time| verify_chain(&RootCertStore::empty(), &certificate, &[], time, algorithms);
+    // An expired authority stays trusted.
     let found = match at(UnixTime::now()) {
         Err(Error::InvalidCertificate(
             CertificateError::ExpiredContext { not_after: within, .. }
@@ -124,8 +124,8 @@ fn may_sign(certificate: &CertificateDer<'_>, algorithms: WebPkiSupportedAlgorit
     matches!(found, Err(Error::InvalidCertificate(error)) if is_authority(&error))
 }
 
-/// Whether the certificate itself may be good, and only who has signed it is not known or not trusted.
-fn is_of_chain(error: &CertificateError) -> bool {
+/// Returns whether only the chain of the certificate is invalid: its issuer is unknown or not trusted.
+fn is_chain_error(error: &CertificateError) -> bool {
     is_authority(error)
         || matches!(
             error,

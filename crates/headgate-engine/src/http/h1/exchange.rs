@@ -75,7 +75,7 @@ impl Exchange {
         }
         if let (None, Some(head)) = (self.first_byte, &reader.head) {
             self.first_byte = Some(now);
-            body.saving = body.saving.take().filter(|saving| saving.takes(head, context.limits));
+            body.saving = body.saving.take().filter(|saving| saving.applies_to(head, context.limits));
         }
     }
 

@@ -38,9 +38,9 @@ impl Connection {
     /// `files`, in this order.
     pub fn send(&mut self, wire: &[u8], body: Bytes, files: Option<Box<Upload>>, cx: &mut Context<'_>) -> Outgoing {
         let mut outgoing = Outgoing { unflushed: true, ..Outgoing::default() };
-        let wire = match &self.ask_proxy {
+        let wire = match &self.forwarding {
             None => Cow::Borrowed(wire),
-            Some(proxy) => proxy.rewritten(wire).into(),
+            Some(forwarding) => forwarding.rewrite(wire).into(),
         };
         let written = match Pin::new(&mut self.stream).poll_write(cx, &wire) {
             Poll::Ready(Ok(written)) => written,
@@ -76,7 +76,7 @@ pub fn poll_read(stream: &mut Stream, into: &mut [u8], cx: &mut Context<'_>) -> 
     let mut buffer = ReadBuf::new(into);
     match Pin::new(&mut *stream).poll_read(cx, &mut buffer) {
         // Complete records before a broken one are delivered first, even if one read brought them all.
-        Poll::Ready(Err(error)) => match stream.decrypted(into) {
+        Poll::Ready(Err(error)) => match stream.read_decrypted(into) {
             0 => Poll::Ready(Err(error)),
             length => Poll::Ready(Ok(length)),
         },
@@ -124,7 +124,7 @@ impl Outgoing {
 
     /// Writes as much as the connection accepts. Returns whether that was anything.
     pub fn poll(&mut self, connection: &mut Connection, cx: &mut Context<'_>) -> bool {
-        let unread = |outgoing: &Self| outgoing.files.as_ref().map_or(0, |files| files.left());
+        let unread = |outgoing: &Self| outgoing.files.as_ref().map_or(0, |files| files.unread_bytes());
         let left = |outgoing: &Self| (outgoing.head.len(), outgoing.body.len(), unread(outgoing), outgoing.unflushed);
         let before = left(self);
         if let Err(failure) = self.try_poll(&mut connection.stream, cx) {
@@ -178,7 +178,7 @@ impl Outgoing {
 }
 
 pub fn io_failure(error: &io::Error) -> Failure {
-    if let Some(error) = tls_errors::in_io(error) {
+    if let Some(error) = tls_errors::tls_error(error) {
         return Failure::new(ErrorKind::Tls, tls_errors::reason(error));
     }
     if error.kind() == io::ErrorKind::UnexpectedEof {

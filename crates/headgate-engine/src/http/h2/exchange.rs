@@ -168,7 +168,7 @@ impl Sending {
         if let Some(length) = length {
             body.set_length(length);
         }
-        body.saving = self.saving.take().filter(|saving| saving.takes(&head, context.limits));
+        body.saving = self.saving.take().filter(|saving| saving.applies_to(&head, context.limits));
         let head_bytes = head_bytes as u64;
         let mut source = Http2Body {
             sending: self,

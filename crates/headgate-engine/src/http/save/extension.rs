@@ -1,15 +1,15 @@
-//! What the name of a file ends with, by the type of what is in it.
+//! The extension of a saved body, by its media type or its URL.
 
 use crate::model::headers::Headers;
 
-/// Where neither the type nor the URL says it.
+/// The extension if neither the type nor the URL has one.
 const UNKNOWN: &str = "bin";
-/// Of a URL, what is no longer is taken for one.
+/// The longest suffix of a URL that is taken for an extension.
 const MAX_BYTES: usize = 5;
-/// Of a type, whatever is in the table.
+/// The longest extension of a type.
 const MAX_BYTES_OF_TYPE: usize = 16;
 
-/// By the header `content-type`, or by the URL where that says nothing.
+/// Returns the extension by the header `content-type`, or else by the URL.
 pub(super) fn extension(headers: &Headers, url: &str) -> String {
     let content_type = headers.get_all("content-type").next();
     content_type.and_then(of_type).or_else(|| of_url(url)).unwrap_or_else(|| UNKNOWN.into())
@@ -19,9 +19,9 @@ fn of_type(value: &[u8]) -> Option<String> {
     let essence = value.split(|byte| *byte == b';').next()?.trim_ascii().to_ascii_lowercase();
     let essence = std::str::from_utf8(&essence).ok()?;
     let extension = match essence {
-        // What says nothing.
+        // Types for bytes of any kind.
         "application/octet-stream" | "binary/octet-stream" | "application/x-download" => return None,
-        // What is meant by other names, or has a more usual extension than the table's.
+        // Types that the table does not have, or for which it has a less usual extension.
         "image/jpeg" | "image/jpg" | "image/pjpeg" => "jpg",
         "image/tiff" => "tif",
         "audio/mpeg" | "audio/mp3" => "mp3",
@@ -35,7 +35,7 @@ fn of_type(value: &[u8]) -> Option<String> {
     is_plain(extension, MAX_BYTES_OF_TYPE).then(|| extension.to_owned())
 }
 
-/// What its path ends with behind a dot.
+/// Returns the suffix of the path after its last dot.
 fn of_url(url: &str) -> Option<String> {
     let (_, rest) = url.split_once("://")?;
     let rest = &rest[..rest.find(['?', '#']).unwrap_or(rest.len())];
@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_follows_from_the_type_then_from_the_url() {
+    fn the_extension_depends_on_the_type_and_then_on_the_url() {
         for (expected, content_type, url) in [
             ("jpg", Some("image/jpeg"), "http://h/a.png"),
             ("png", Some("Image/PNG; charset=binary"), "http://h/"),

@@ -1,14 +1,13 @@
-//! Bodies into files, on their way from the server to the disk.
+//! Saves bodies to files while they are received.
 //!
-//! A lane that receives a body hands over what has come, piece by piece, and waits until it is written: so a body takes the
-//! memory of one piece, whatever its length, and a disk that is slow slows the server down. Threads of their own write, so
-//! that no worker waits for the disk. A file is written under the number of its row, then it claims its name, and what counts
-//! for whom is then for the job, whose commit puts it in its place.
+//! A lane passes each received chunk to a thread and waits until it is written. So a body takes the memory of one chunk,
+//! whatever its length, and a slow disk slows the server down. Separate threads write, so that no worker waits for the disk.
+//! A file is first named after the number of its row, then claims its name. A commit of the job moves it to its final path.
 
 pub mod claim;
 mod errors;
 mod extension;
-pub mod places;
+pub mod paths;
 pub mod saver;
 pub mod saving;
-mod writing;
+mod writer;

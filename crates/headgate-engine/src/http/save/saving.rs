@@ -1,15 +1,15 @@
-//! The body of one exchange on its way into a file, as its lane sees it.
+//! Saves the body of one exchange, from the lane's point of view.
 
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::errors::NotSaved;
+use super::errors::SaveError;
 use super::extension::extension;
 use super::saver::Saver;
-use super::writing::{End, Writing};
+use super::writer::{BodyWriter, FinishOptions};
 use crate::http::deadline::{Deadline, OwnWait};
-use crate::http::decode::pool::Length;
-use crate::http::decode::{ContentEncodings, Undo};
+use crate::http::decode::pool::WorkLength;
+use crate::http::decode::{ContentEncodings, DecodeOptions};
 use crate::http::h1::head::Head;
 use crate::http::reply::{PARTIAL_CONTENT, Reply, ResponseLimits};
 use crate::model::error::{Failure, JobError};
@@ -17,64 +17,65 @@ use crate::model::outcome::Body;
 use crate::model::row::Row;
 use crate::model::saved::SaveAs;
 
-/// What is handed over at a time, at the least.
-pub const PIECE_BYTES: usize = 128 * 1024;
+/// The smallest chunk that is passed to a thread, except for the last.
+pub const CHUNK_BYTES: usize = 128 * 1024;
 
-/// A body that is saved, if its answer is one whose body is.
+/// Saves the body of an exchange, if its response is one whose body is saved.
 #[derive(Debug)]
 pub struct Saving {
     saver: Arc<Saver>,
     save_as: Arc<SaveAs>,
     ordinal: u64,
     url: Box<str>,
-    /// What of it is written; `None`: nothing is.
-    writing: Option<Writing>,
-    /// Why no more can be written.
+    /// `None` if nothing is written yet.
+    writer: Option<BodyWriter>,
+    /// The error after which nothing more can be written.
     error: Option<JobError>,
 }
 
 impl Saving {
-    /// Of the next exchange of a row; `None`: its body is not to be saved.
+    /// Creates the state for the next exchange of a row, or returns `None` if its body is not to be saved.
     pub fn of(saver: &Arc<Saver>, row: &Row) -> Option<Box<Self>> {
         let save_as = row.extra.as_ref()?.save_as.clone()?;
         let (saver, url) = (saver.clone(), row.target().into());
-        Some(Box::new(Self { saver, save_as, ordinal: row.ordinal, url, writing: None, error: None }))
+        Some(Box::new(Self { saver, save_as, ordinal: row.ordinal, url, writer: None, error: None }))
     }
 
-    /// Whether the body of this answer is saved.
-    pub fn takes(&self, head: &Head, limits: &ResponseLimits) -> bool {
-        self.saver.wants(head.status) && !limits.no_body
+    /// Returns whether the body of this response is saved.
+    pub fn applies_to(&self, head: &Head, limits: &ResponseLimits) -> bool {
+        self.saver.is_saved(head.status) && !limits.no_body
     }
 
-    /// Whether the rest of the body need not come, since it can't be written.
+    /// Returns whether the rest of the body is not needed, since it can't be written.
     pub fn has_failed(&self) -> bool {
         self.error.is_some()
     }
 
-    /// Writes what has come, and gives the memory back. That it takes its time is not the server's fault.
+    /// Writes the received bytes, and returns the emptied buffer in `bytes`. The time for it extends the deadline, since it is
+    /// not the server's fault.
     ///
     /// Cancelling it removes what was written.
-    pub async fn hand_over(&mut self, bytes: &mut Vec<u8>, deadline: &mut Deadline) {
-        let mut writing = self.writing.take().unwrap_or_else(|| self.begin());
-        let mut taken = std::mem::take(bytes);
+    pub async fn write(&mut self, bytes: &mut Vec<u8>, deadline: &mut Deadline) {
+        let mut writer = self.writer.take().unwrap_or_else(|| self.new_writer());
+        let mut chunk = std::mem::take(bytes);
         let work = move |_: Instant, _: &dyn Fn() -> bool| {
-            let written = writing.write(&taken);
-            taken.clear();
-            (writing, taken, written)
+            let written = writer.write(&chunk);
+            chunk.clear();
+            (writer, chunk, written)
         };
-        let (writing, given_back, written) = self.in_pool(Length::Short, deadline, work).await;
-        *bytes = given_back;
-        self.writing = Some(writing);
+        let (writer, emptied, written) = self.run_in_pool(WorkLength::Short, deadline, work).await;
+        *bytes = emptied;
+        self.writer = Some(writer);
         self.error = written.err();
     }
 
-    /// Writes the rest of a body that came whole or was cut off, and claims the name; completes the reply.
+    /// Writes the rest of a complete or truncated body, claims its name, and completes the reply.
     ///
     /// Cancelling it removes what was written.
-    pub async fn end(
+    pub async fn finish(
         mut self: Box<Self>,
         body: Body,
-        undo: Undo,
+        options: DecodeOptions,
         reply: Reply,
         limits: &ResponseLimits,
         deadline: &mut Deadline,
@@ -82,66 +83,66 @@ impl Saving {
         if let Some(error) = self.error.take() {
             return Reply { saved: Some(Err(error)), ..reply };
         }
-        let is_empty = self.writing.is_none() && body.bytes.is_empty();
-        let (encodings, body_encoding) = match to_undo(&reply.head, limits, is_empty) {
+        let is_empty = self.writer.is_none() && body.bytes.is_empty();
+        let (encodings, body_encoding) = match encodings_to_decode(&reply.head, limits, is_empty) {
             Ok(encodings) => encodings,
             Err(failure) => return self.abandon(failure, reply, deadline).await,
         };
-        let writing = self.writing.take().unwrap_or_else(|| self.begin());
-        let length = if encodings.is_some() { Length::Long } else { Length::Short };
-        let end = End {
+        let writer = self.writer.take().unwrap_or_else(|| self.new_writer());
+        let length = if encodings.is_some() { WorkLength::Long } else { WorkLength::Short };
+        let finish_options = FinishOptions {
             save_as: self.save_as.clone(),
             extension: extension(&reply.head.headers, &self.url),
-            encodings: encodings.map(|encodings| (encodings, undo)),
+            encodings: encodings.map(|encodings| (encodings, options)),
         };
         let finish = move |by: Instant, is_wanted: &dyn Fn() -> bool| {
-            let finished = writing.finish(&body.bytes, &end, (by, is_wanted));
-            // In the thread as well, so that the lane does not wait for it.
+            let finished = writer.finish(&body.bytes, &finish_options, (by, is_wanted));
+            // Dropped in the thread, so that the lane does not wait for it.
             drop(body);
             finished
         };
-        match self.in_pool(length, deadline, finish).await {
-            Ok((claim, is_cut)) => {
-                let (truncated, saved) = (undo.is_cut || is_cut, Some(Ok(claim)));
+        match self.run_in_pool(length, deadline, finish).await {
+            Ok((claim, is_truncated)) => {
+                let (truncated, saved) = (options.is_cut || is_truncated, Some(Ok(claim)));
                 Reply { body_encoding, truncated, saved, ..reply }
             }
-            Err(NotSaved::Failed(failure)) => Reply { failure: Some(failure), ..reply },
-            Err(NotSaved::Disk(error)) => Reply { saved: Some(Err(error)), ..reply },
+            Err(SaveError::Failed(failure)) => Reply { failure: Some(failure), ..reply },
+            Err(SaveError::Disk(error)) => Reply { saved: Some(Err(error)), ..reply },
         }
     }
 
-    /// Removes what was written of a body that failed; completes the reply.
+    /// Removes what was written of a body that failed, and completes the reply.
     pub async fn abandon(mut self: Box<Self>, failure: Failure, reply: Reply, deadline: &mut Deadline) -> Reply {
         if let Some(error) = self.error.take() {
             return Reply { saved: Some(Err(error)), ..reply };
         }
-        if let Some(writing) = self.writing.take() {
-            self.in_pool(Length::Short, deadline, move |_, _| drop(writing)).await;
+        if let Some(writer) = self.writer.take() {
+            self.run_in_pool(WorkLength::Short, deadline, move |_, _| drop(writer)).await;
         }
         Reply { failure: Some(failure), ..reply }
     }
 
-    fn begin(&self) -> Writing {
-        Writing::new(self.saver.places.clone(), self.ordinal)
+    fn new_writer(&self) -> BodyWriter {
+        BodyWriter::new(self.saver.paths.clone(), self.ordinal)
     }
 
-    /// Has a thread do this, and waits for it.
-    async fn in_pool<T: Send + 'static>(
+    /// Runs work in a thread, and waits for it.
+    async fn run_in_pool<T: Send + 'static>(
         &self,
-        length: Length,
+        length: WorkLength,
         deadline: &mut Deadline,
         work: impl FnOnce(Instant, &dyn Fn() -> bool) -> T + Send + 'static,
     ) -> T {
         let since = Instant::now();
-        let (done, _) = self.saver.pool.run(length, deadline.at(), work).await;
+        let (result, _) = self.saver.pool.run(length, deadline.at(), work).await;
         deadline.excuse(OwnWait::Disk, since.elapsed());
-        done
+        result
     }
 }
 
-/// Returns the encodings of a body to undo, and the names of those that stay. As in a column, they stay where that is wanted, or
-/// the body is no whole one.
-fn to_undo(
+/// Returns the encodings to decode, or the names of those that stay. As in a column, they stay if the user wants the raw body,
+/// or the body is a partial one.
+fn encodings_to_decode(
     head: &Head,
     limits: &ResponseLimits,
     is_empty: bool,
@@ -150,6 +151,6 @@ fn to_undo(
         return Ok((None, None));
     }
     let encodings = ContentEncodings::of(&head.headers);
-    let stay = limits.raw || head.status == PARTIAL_CONTENT || !encodings.can_be_undone()?;
+    let stay = limits.raw || head.status == PARTIAL_CONTENT || !encodings.can_be_decoded()?;
     Ok(if stay { (None, encodings.names()) } else { (Some(encodings), None) })
 }

@@ -1,8 +1,8 @@
-//! What a body with files consists of, and how a stretch of it is read. Blocks: for a thread that may wait for the disk.
+//! The contents of a body with files, read in chunks. These functions block: they are for a thread that may wait for the disk.
 //!
-//! A file is looked at before anything is sent, as the length of the body has to be known then. It is opened anew for each
-//! stretch, so that no more files are open than are being read, however many requests are on their way; by its length and
-//! time it is noticed if it is no longer what was looked at. One that has only grown still is: its first bytes are sent.
+//! Files are inspected before anything is sent, since the length of the body has to be known then. A file is opened again for
+//! each chunk, so that no more files are open than are being read, however many requests are in flight. Its length and time
+//! show whether it has changed since. Of a file that has only grown, the first bytes are sent.
 
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io;
@@ -19,44 +19,44 @@ use crate::model::message::OptionName;
 use crate::model::reason::Reason;
 use crate::model::row::{BodyPiece, RowBody};
 
-/// A body as it was when its files were looked at. Cloned, it is the same one.
+/// A body whose files were inspected. Clones share it.
 #[derive(Debug, Clone)]
-pub(super) struct Contents {
+pub(super) struct BodyContents {
     pieces: Arc<[BodyPiece]>,
-    /// Of each piece.
-    lengths: Arc<[Length]>,
+    /// The lengths of the pieces.
+    lengths: Arc<[PieceLength]>,
 }
 
-/// How long a piece is.
+/// The length of a piece.
 #[derive(Debug, Clone, Copy)]
-struct Length {
+struct PieceLength {
     bytes: u64,
-    /// Of a file.
-    version: Option<Version>,
+    /// The version of a file.
+    version: Option<FileVersion>,
 }
 
-/// What tells one state of a file from another.
+/// Identifies a version of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Version {
+struct FileVersion {
     modified: (i64, i64),
-    /// Device and number.
+    /// Device and inode.
     file: (u64, u64),
 }
 
-/// How far a body was read: so many bytes of this piece.
+/// The position up to which a body was read.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Position {
     piece: usize,
     offset: u64,
 }
 
-impl Contents {
-    /// Looks at the files.
+impl BodyContents {
+    /// Inspects the files.
     ///
     /// # Errors
-    /// `invalid_request`: one is not there, can't be read, or is no regular file.
-    pub(super) fn look_at(pieces: Arc<[BodyPiece]>) -> Result<Self, Failure> {
-        let lengths = pieces.iter().map(Length::of).collect::<Result<_, _>>()?;
+    /// `invalid_request`: a file does not exist, can't be read, or is no regular file.
+    pub(super) fn inspect(pieces: Arc<[BodyPiece]>) -> Result<Self, Failure> {
+        let lengths = pieces.iter().map(PieceLength::of).collect::<Result<_, _>>()?;
         Ok(Self { pieces, lengths })
     }
 
@@ -64,49 +64,49 @@ impl Contents {
         self.lengths.iter().fold(0, |all, length| all.saturating_add(length.bytes))
     }
 
-    /// Reads on from there into `room`, all of it unless the body ends before: how many bytes, and how far it has come.
+    /// Reads from `at` into `buffer`, and fills it unless the body ends before. Returns the number of bytes and the next position.
     ///
     /// # Errors
-    /// `invalid_request`: a file can't be read any more, or is not what was looked at.
-    pub(super) fn read(&self, mut at: Position, room: &mut [u8]) -> Result<(usize, Position), Failure> {
+    /// `invalid_request`: a file can't be read any more, or has changed.
+    pub(super) fn read(&self, mut at: Position, buffer: &mut [u8]) -> Result<(usize, Position), Failure> {
         let mut filled = 0;
         while let Some((piece, length)) = self.pieces.get(at.piece).zip(self.lengths.get(at.piece)) {
-            let left = usize::try_from(length.bytes - at.offset).unwrap_or(usize::MAX);
-            if left == 0 {
+            let remaining = usize::try_from(length.bytes - at.offset).unwrap_or(usize::MAX);
+            if remaining == 0 {
                 at = Position { piece: at.piece + 1, offset: 0 };
                 continue;
             }
-            let room = &mut room[filled..];
-            let taken = left.min(room.len());
-            if taken == 0 {
+            let free = &mut buffer[filled..];
+            let count = remaining.min(free.len());
+            if count == 0 {
                 break;
             }
-            let into = &mut room[..taken];
+            let into = &mut free[..count];
             match piece {
-                BodyPiece::Bytes(bytes) => into.copy_from_slice(&bytes[at.offset as usize..][..taken]),
+                BodyPiece::Bytes(bytes) => into.copy_from_slice(&bytes[at.offset as usize..][..count]),
                 BodyPiece::File(path) => length.read(None, path, at.offset, into)?,
                 BodyPiece::FileBelow(below, path) => length.read(Some(below), path, at.offset, into)?,
             }
-            filled += taken;
-            at.offset += taken as u64;
+            filled += count;
+            at.offset += count as u64;
         }
         Ok((filled, at))
     }
 }
 
-impl Length {
+impl PieceLength {
     fn of(piece: &BodyPiece) -> Result<Self, Failure> {
         let (_, metadata) = match piece {
             BodyPiece::Bytes(bytes) => return Ok(Self { bytes: bytes.len() as u64, version: None }),
             BodyPiece::File(path) => open(None, path)?,
             BodyPiece::FileBelow(root, path) => open(Some(root), path)?,
         };
-        Ok(Self { bytes: metadata.len(), version: Some(Version::of(&metadata)) })
+        Ok(Self { bytes: metadata.len(), version: Some(FileVersion::of(&metadata)) })
     }
 
-    /// Whether a file is as it was, or is that and more.
-    fn holds_of(&self, metadata: &Metadata) -> bool {
-        let (then, now) = (self.version, Version::of(metadata));
+    /// Returns whether the file is unchanged or has only grown.
+    fn is_prefix_of(&self, metadata: &Metadata) -> bool {
+        let (then, now) = (self.version, FileVersion::of(metadata));
         match metadata.len() {
             length if length == self.bytes => then.is_some_and(|then| then.modified == now.modified),
             length => length > self.bytes && then.is_some_and(|then| then.file == now.file),
@@ -115,7 +115,7 @@ impl Length {
 
     fn read(&self, root: Option<&Path>, path: &Path, offset: u64, into: &mut [u8]) -> Result<(), Failure> {
         let (file, metadata) = open(root, path)?;
-        if !self.holds_of(&metadata) {
+        if !self.is_prefix_of(&metadata) {
             return Err(changed(path));
         }
         file.read_exact_at(into, offset).map_err(|error| match error.kind() {
@@ -125,7 +125,7 @@ impl Length {
     }
 }
 
-impl Version {
+impl FileVersion {
     fn of(metadata: &Metadata) -> Self {
         Self { modified: (metadata.mtime(), metadata.mtime_nsec()), file: (metadata.dev(), metadata.ino()) }
     }
@@ -143,9 +143,9 @@ fn open(root: Option<&Path>, path: &Path) -> Result<(File, Metadata), Failure> {
     }
     let checked =
         |metadata: Metadata| if metadata.is_file() { Ok(metadata) } else { Err(irregular(path, metadata.is_dir())) };
-    // Before it is opened: that alone can set a device going.
+    // Checked before it is opened, since opening a device can have effects.
     checked(fs::metadata(path).map_err(|error| unreadable(path, &error))?)?;
-    // Should a pipe have come in between, nobody waits for its other end.
+    // If the path has become a pipe since, opening it does not wait for its other end.
     let opened =
         OpenOptions::new().read(true).custom_flags((OFlags::NONBLOCK | OFlags::NOCTTY).bits().cast_signed()).open(path);
     let file = opened.map_err(|error| unreadable(path, &error))?;
@@ -153,23 +153,23 @@ fn open(root: Option<&Path>, path: &Path) -> Result<(File, Metadata), Failure> {
     Ok((file, metadata))
 }
 
-/// Opens a regular file below `root`. An absolute path must begin with `root`, as that is written.
+/// Opens a regular file below `root`. An absolute path must begin with the text of `root`.
 fn open_below(root: &Path, path: &Path) -> io::Result<(File, Metadata)> {
     let file = Directory::open(root)?.file(&root.join(path))?;
     let metadata = file.metadata()?;
     Ok((file, metadata))
 }
 
-/// How long each piece of a body is.
+/// Returns the lengths of the pieces of a body.
 ///
 /// # Errors
-/// As [`Contents::look_at`].
+/// As [`BodyContents::inspect`].
 pub fn lengths(pieces: Arc<[BodyPiece]>) -> Result<Vec<u64>, Failure> {
-    let contents = Contents::look_at(pieces)?;
+    let contents = BodyContents::inspect(pieces)?;
     Ok(contents.lengths.iter().map(|length| length.bytes).collect())
 }
 
-/// How long a body is, with its files as they are now; one that can't be sent counts for nothing.
+/// Returns the length of a body with its files as they are now. A file that can't be sent counts as 0.
 pub fn length_now(body: &RowBody) -> u64 {
     let pieces = match body {
         RowBody::Bytes(bytes) => return bytes.len() as u64,
@@ -187,8 +187,8 @@ fn unreadable(path: &Path, error: &io::Error) -> Failure {
     failure("a file of the body can't be read", format!("{}: {}", path.display(), cause(error))).lasting()
 }
 
-fn outside(path: &Path, why: &str) -> Failure {
-    let failure = failure("a file that a row names can't be sent", format!("{}: {why}", path.display()));
+fn outside(path: &Path, reason: &str) -> Failure {
+    let failure = failure("a file that a row names can't be sent", format!("{}: {reason}", path.display()));
     failure.with_option(OptionName::UploadRoot).lasting()
 }
 
@@ -206,8 +206,8 @@ fn failure(message: &'static str, detail: String) -> Failure {
     Failure::new(ErrorKind::InvalidRequest, Reason::new(message).with(detail))
 }
 
-/// As one piece, where no file is among them.
-pub fn joined(pieces: &[BodyPiece]) -> Option<Bytes> {
+/// Returns the pieces as one, unless one of them is a file.
+pub fn join(pieces: &[BodyPiece]) -> Option<Bytes> {
     let pieces: Option<Vec<&[u8]>> = pieces
         .iter()
         .map(|piece| match piece {

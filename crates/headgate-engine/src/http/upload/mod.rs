@@ -1,13 +1,13 @@
-//! A body with files on its way: read in stretches as the server takes them, never whole.
+//! Uploads a body with files: it is read in chunks as the server accepts them, and is never in memory as a whole.
 //!
-//! A read may take long, where the disk is slow or far away, and so it is never done by a worker's event loop but by one of
-//! its few blocking threads (`engine/worker.rs`). Those of `decode/` would not do: there are as many as there are cores, as
-//! they compute, and a disk that stands still would keep bodies from being decoded.
+//! A read may take long if the disk is slow or remote. So it runs on one of the worker's few blocking threads
+//! (`engine/worker.rs`), never on its event loop. The threads of `decode/` are not used: there are only as many as cores, and a
+//! disk that hangs would stop decoding.
 //!
-//! No stretch is read before the one before it was written to the connection. For a long one, memory is set aside, as long as
-//! uploads and responses together have no more than a quarter of the budget; otherwise it is a short one, for which nobody is
-//! asked. So an upload never waits for memory: a server may answer while it reads, and what waits for the answer's memory must
-//! not be what the server waits for.
+//! A chunk is read only after the previous one was written to the connection. Memory is reserved for a long chunk while uploads
+//! and responses together have at most a quarter of the budget; otherwise the chunk is short, and nothing is reserved. So an
+//! upload never waits for memory. A server may respond while it reads: if the upload waited for the memory that the response
+//! holds, both would wait for each other.
 
 mod contents;
 
@@ -23,127 +23,128 @@ use bytes::Bytes;
 use tokio::sync::oneshot;
 use tokio::task::{JoinError, JoinHandle, spawn_blocking};
 
-use self::contents::{Contents, Position};
-pub use self::contents::{joined, length_now, lengths};
+use self::contents::{BodyContents, Position};
+pub use self::contents::{join, length_now, lengths};
 use crate::http::deadline::{Deadline, OwnWait};
 use crate::model::error::{ErrorKind, Failure};
 use crate::model::memory::{MemoryBudget, Reservation};
 use crate::model::row::BodyPiece;
 
-/// What is read at a time.
+/// The size of a chunk for which memory is reserved.
 const LONG_BYTES: u64 = 64 * 1024;
-/// The same where there is no memory to be had.
+/// The size of a chunk without reserved memory.
 const SHORT_BYTES: u64 = 4 * 1024;
 
-/// A body whose files have been looked at, and what of it is still to be sent.
+/// A body with files, and the state of sending it.
 #[derive(Debug)]
 pub struct Upload {
-    contents: Contents,
+    contents: BodyContents,
     length: u64,
-    /// How much was not read yet.
-    left: u64,
+    unread_bytes: u64,
     at: Position,
     memory: MemoryBudget,
-    state: State,
-    /// Time that was not the server's.
+    state: UploadState,
+    /// The time in which the server waited for the disk.
     waited: Duration,
 }
 
 #[derive(Debug)]
-enum State {
-    /// All that was read was written.
+enum UploadState {
+    /// The last chunk was written.
     Ready,
     Reading {
-        read: JoinHandle<Result<Stretch, Failure>>,
-        begun: Instant,
+        read: JoinHandle<Result<UploadChunk, Failure>>,
+        since: Instant,
     },
     Writing(Written),
 }
 
-/// What was read.
+/// A part of the body that was read.
 #[derive(Debug)]
-struct Stretch {
+struct UploadChunk {
     bytes: Bytes,
-    /// How far it goes.
+    /// The position after it.
     end: Position,
     written: Written,
 }
 
-/// Ends without a word when a stretch was written.
+/// Closes when a chunk was written.
 type Written = oneshot::Receiver<Infallible>;
 
-/// Bytes in memory, with what was set aside for them.
-struct Held {
+/// The bytes of a chunk with their reservation. Dropping them marks the chunk as written.
+struct ReservedBytes {
     bytes: Vec<u8>,
     _reservation: Reservation,
     _unwritten: oneshot::Sender<Infallible>,
 }
 
-impl AsRef<[u8]> for Held {
+impl AsRef<[u8]> for ReservedBytes {
     fn as_ref(&self) -> &[u8] {
         &self.bytes
     }
 }
 
 impl Upload {
-    /// Looks at the files of a body, which is to be read with this memory.
+    /// Inspects the files of a body, which is read within this memory budget.
     ///
     /// # Errors
-    /// `invalid_request`: a file is not there, can't be read, or is no regular file.
+    /// `invalid_request`: a file does not exist, can't be read, or is no regular file.
     pub async fn begin(pieces: Arc<[BodyPiece]>, memory: MemoryBudget) -> Result<Box<Self>, Failure> {
-        let contents = done(spawn_blocking(|| Contents::look_at(pieces)).await)?;
+        let contents = flatten(spawn_blocking(|| BodyContents::inspect(pieces)).await)?;
         let length = contents.length();
-        let (at, state, waited) = (Position::default(), State::Ready, Duration::ZERO);
-        Ok(Box::new(Self { contents, length, left: length, at, memory, state, waited }))
+        let (at, state, waited) = (Position::default(), UploadState::Ready, Duration::ZERO);
+        Ok(Box::new(Self { contents, length, unread_bytes: length, at, memory, state, waited }))
     }
 
-    /// Of the whole body.
+    /// Returns the length of the whole body.
     pub fn length(&self) -> u64 {
         self.length
     }
 
-    /// What was not read yet.
-    pub fn left(&self) -> u64 {
-        self.left
+    /// Returns how many bytes were not read yet.
+    pub fn unread_bytes(&self) -> u64 {
+        self.unread_bytes
     }
 
-    /// Whether all of it was read.
+    /// Returns whether the whole body was read.
     pub fn is_done(&self) -> bool {
-        self.left == 0
+        self.unread_bytes == 0
     }
 
-    /// Whether we keep the server waiting.
+    /// Returns whether a read is in progress, for which the server waits.
     pub fn is_reading(&self) -> bool {
-        matches!(self.state, State::Reading { .. })
+        matches!(self.state, UploadState::Reading { .. })
     }
 
-    /// The next stretch of it, which is never empty, when the one before it was written. Must not be asked when all was read.
+    /// Returns the next chunk, which is never empty, once the previous one was written. Must not be called after the last chunk.
     pub fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Result<Bytes, Failure>> {
         loop {
             match &mut self.state {
-                State::Ready => self.state = State::Reading { read: self.read(), begun: Instant::now() },
-                State::Reading { read, begun } => {
-                    let read = done(ready!(Pin::new(read).poll(cx)));
-                    self.waited += begun.elapsed();
-                    self.state = State::Ready;
-                    let Stretch { bytes, end, written } = read?;
-                    self.state = State::Writing(written);
+                UploadState::Ready => {
+                    self.state = UploadState::Reading { read: self.spawn_read(), since: Instant::now() }
+                }
+                UploadState::Reading { read, since } => {
+                    let read = flatten(ready!(Pin::new(read).poll(cx)));
+                    self.waited += since.elapsed();
+                    self.state = UploadState::Ready;
+                    let UploadChunk { bytes, end, written } = read?;
+                    self.state = UploadState::Writing(written);
                     self.at = end;
-                    self.left -= bytes.len() as u64;
+                    self.unread_bytes -= bytes.len() as u64;
                     return Poll::Ready(Ok(bytes));
                 }
-                State::Writing(written) => {
+                UploadState::Writing(written) => {
                     let _ = ready!(Pin::new(written).poll(cx));
-                    self.state = State::Ready;
+                    self.state = UploadState::Ready;
                 }
             }
         }
     }
 
-    /// Has a stretch read.
-    fn read(&self) -> JoinHandle<Result<Stretch, Failure>> {
+    /// Starts reading a chunk in a blocking thread.
+    fn spawn_read(&self) -> JoinHandle<Result<UploadChunk, Failure>> {
         let mut reservation = self.memory.reservation();
-        let long = self.left.min(LONG_BYTES);
+        let long = self.unread_bytes.min(LONG_BYTES);
         let has_memory = reservation.leaves_three_quarters(long) && reservation.try_grow_within(long);
         let length = if has_memory { long } else { long.min(SHORT_BYTES) };
         let (contents, at) = (self.contents.clone(), self.at);
@@ -152,12 +153,12 @@ impl Upload {
             let mut bytes = vec![0; length as usize];
             let (length, end) = contents.read(at, &mut bytes)?;
             bytes.truncate(length);
-            let held = Held { bytes, _reservation: reservation, _unwritten: unwritten };
-            Ok(Stretch { bytes: Bytes::from_owner(held), end, written })
+            let owner = ReservedBytes { bytes, _reservation: reservation, _unwritten: unwritten };
+            Ok(UploadChunk { bytes: Bytes::from_owner(owner), end, written })
         })
     }
 
-    /// Moves the deadline on by the time in which nothing was sent because nothing was read.
+    /// Extends the deadline by the time in which nothing was sent because nothing was read.
     pub fn excuse(&mut self, deadline: &mut Deadline) {
         if !self.waited.is_zero() {
             deadline.excuse(OwnWait::Files, std::mem::take(&mut self.waited));
@@ -165,11 +166,11 @@ impl Upload {
     }
 }
 
-/// What a blocking thread came to.
-fn done<T>(joined: Result<Result<T, Failure>, JoinError>) -> Result<T, Failure> {
+/// Returns the result of a blocking thread, and resumes its panic.
+fn flatten<T>(joined: Result<Result<T, Failure>, JoinError>) -> Result<T, Failure> {
     match joined.map_err(JoinError::try_into_panic) {
-        Ok(done) => done,
-        // As if the lane itself had panicked: that ends the run.
+        Ok(result) => result,
+        // A panic ends the run, as one of the lane would.
         Err(Ok(panic)) => resume_unwind(panic),
         Err(Err(_)) => Err(Failure::new(ErrorKind::Cancelled, "the engine ends")),
     }

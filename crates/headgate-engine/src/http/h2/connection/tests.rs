@@ -14,7 +14,8 @@ async fn connect(open: &Rc<OpenConnections>) -> (Rc<Http2Connection>, Http2Drive
     let address = listener.local_addr().expect("a bound address");
     let stream = Stream::Plain(TcpStream::connect(address).await.expect("the server listens"));
     let (peer, _) = listener.accept().await.expect("a connection");
-    let plain = Connection { stream, remote_addr: "".into(), remote: Remote::UNKNOWN, is_http2: true, ask_proxy: None };
+    let plain =
+        Connection { stream, remote_addr: "".into(), remote: Remote::UNKNOWN, is_http2: true, forwarding: None };
     let options = Http2Options { max_streams: 100, window_bytes: 65_535 };
     let (connection, driver) = Http2Connection::begin(plain, options, open.permit()).await.expect("it is open");
     (connection, driver, peer)

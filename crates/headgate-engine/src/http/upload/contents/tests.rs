@@ -18,16 +18,16 @@ fn file(directory: &TempDir, name: &str, bytes: impl AsRef<[u8]>) -> PathBuf {
     path
 }
 
-fn contents(path: impl AsRef<Path>) -> Result<Contents, Failure> {
-    Contents::look_at([BodyPiece::File(path.as_ref().into())].into())
+fn contents(path: impl AsRef<Path>) -> Result<BodyContents, Failure> {
+    BodyContents::inspect([BodyPiece::File(path.as_ref().into())].into())
 }
 
-/// Reads all of it, so many bytes at a time.
-fn read_all(contents: &Contents, at_a_time: usize) -> Result<Vec<u8>, Failure> {
-    let (mut all, mut at, mut room) = (Vec::new(), Position::default(), vec![0; at_a_time]);
+/// Reads all contents, `at_a_time` bytes at a time.
+fn read_all(contents: &BodyContents, at_a_time: usize) -> Result<Vec<u8>, Failure> {
+    let (mut all, mut at, mut buffer) = (Vec::new(), Position::default(), vec![0; at_a_time]);
     loop {
-        let (length, next) = contents.read(at, &mut room)?;
-        all.extend_from_slice(&room[..length]);
+        let (length, next) = contents.read(at, &mut buffer)?;
+        all.extend_from_slice(&buffer[..length]);
         if length < at_a_time {
             return Ok(all);
         }
@@ -35,14 +35,14 @@ fn read_all(contents: &Contents, at_a_time: usize) -> Result<Vec<u8>, Failure> {
     }
 }
 
-fn told(failure: Result<impl Sized, Failure>) -> (ErrorKind, String, bool) {
+fn parts_of(failure: Result<impl Sized, Failure>) -> (ErrorKind, String, bool) {
     let failure = failure.err().expect("a failure");
     (failure.kind, failure.reason.to_string(), failure.is_lasting)
 }
 
 proptest! {
     #[test]
-    fn a_body_is_its_pieces_however_it_is_read(
+    fn a_body_is_its_pieces_for_any_size_of_reads(
         pieces in prop::collection::vec((any::<bool>(), prop::collection::vec(any::<u8>(), 0..40)), 0..6),
         at_a_time in 1..60_usize,
     ) {
@@ -57,14 +57,14 @@ proptest! {
         });
         let pieces: Arc<[BodyPiece]> = pieces.collect();
         prop_assert_eq!(all.len() as u64, length_now(&RowBody::Pieces(pieces.clone())));
-        let contents = Contents::look_at(pieces).expect("files");
+        let contents = BodyContents::inspect(pieces).expect("files");
         prop_assert_eq!(all.len() as u64, contents.length());
         prop_assert_eq!(all, read_all(&contents, at_a_time).expect("readable"));
     }
 }
 
 #[test]
-fn what_is_no_regular_file_is_refused_and_never_waited_for() {
+fn an_irregular_file_is_refused_without_waiting_for_it() {
     let directory = directory();
     let pipe = directory.path().join("pipe");
     mkfifoat(CWD, &pipe, Mode::RWXU).expect("a pipe");
@@ -77,13 +77,13 @@ fn what_is_no_regular_file_is_refused_and_never_waited_for() {
         (format!("{irregular} (/dev/null: it is a pipe, a socket or a device)"), Path::new("/dev/null")),
         (format!("{unreadable} ({}: no such file or directory)", missing.display()), &missing),
     ] {
-        assert_eq!((ErrorKind::InvalidRequest, expected, true), told(contents(path)));
+        assert_eq!((ErrorKind::InvalidRequest, expected, true), parts_of(contents(path)));
         assert_eq!(0, length_now(&RowBody::Pieces([BodyPiece::File(path.into())].into())));
     }
 }
 
 #[test]
-fn of_a_file_that_grows_only_the_first_bytes_are_read() {
+fn only_the_first_bytes_of_a_file_that_has_grown_are_read() {
     let directory = directory();
     let path = file(&directory, "file", "abc");
     let contents = contents(&path).expect("a file");
@@ -92,7 +92,7 @@ fn of_a_file_that_grows_only_the_first_bytes_are_read() {
 }
 
 #[test]
-fn a_file_that_is_another_one_meanwhile_is_not_read_on() {
+fn reading_fails_after_a_file_has_changed() {
     let directory = directory();
     let other = |name: &str, bytes: &str| {
         let path = file(&directory, name, bytes);
@@ -108,6 +108,6 @@ fn a_file_that_is_another_one_meanwhile_is_not_read_on() {
         let contents = contents(&path).expect("a file");
         change(&path);
         let message = format!("a file of the body was changed while it was sent ({})", path.display());
-        assert_eq!((ErrorKind::InvalidRequest, message, false), told(read_all(&contents, 2)));
+        assert_eq!((ErrorKind::InvalidRequest, message, false), parts_of(read_all(&contents, 2)));
     }
 }

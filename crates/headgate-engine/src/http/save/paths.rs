@@ -1,4 +1,4 @@
-//! Where files stand on their way to their places.
+//! The paths of saved bodies: temporary, claimed and final.
 
 use std::convert::Infallible;
 use std::fs::File;
@@ -12,44 +12,44 @@ use crate::model::file_name::{clash_key, folded};
 
 /// The directories of a job that saves bodies.
 #[derive(Debug)]
-pub struct SavePlaces {
+pub struct SavePaths {
     /// The output directory.
     directory: Directory,
     storage: Arc<dyn Storage>,
-    /// What is not committed.
+    /// The directory of files that are not committed.
     tmp: PathBuf,
-    /// Marks of names that others may not have, where the files themselves don't say it.
+    /// The directory of marks: names that are in use without a file of exactly that name.
     names: PathBuf,
-    /// Bodies end up in archives: what others may not have is a name without its extension.
+    /// Bodies are stored in archives: then a name without its extension is claimed.
     in_archives: bool,
     _in_use: Option<InUse>,
 }
 
-impl SavePlaces {
+impl SavePaths {
     pub fn new(directory: Directory, tmp: PathBuf, names: PathBuf) -> Self {
         Self { directory, storage: Arc::new(Disk), tmp, names, in_archives: false, _in_use: None }
     }
 
-    /// The same, where new files are made by this.
+    /// Returns the same paths with another storage for new files.
     #[must_use]
-    pub fn on(self, storage: Arc<dyn Storage>) -> Self {
+    pub fn with_storage(self, storage: Arc<dyn Storage>) -> Self {
         Self { storage, ..self }
     }
 
-    /// Makes a new file for a body.
+    /// Creates a new file for a body.
     pub(super) fn create(&self, path: &Path) -> io::Result<File> {
         self.storage.create(&self.directory, path, SHARED)
     }
 
-    /// The same, of a job whose bodies end up in archives.
+    /// Returns the same paths for bodies in archives, or in files of their own.
     #[must_use]
     pub fn in_archives(self, in_archives: bool) -> Self {
         Self { in_archives, ..self }
     }
 
-    /// The same, of a run: whoever has them may write there.
+    /// Returns the same paths for a run, which waits until all holders of `in_use` are dropped.
     #[must_use]
-    pub fn held_by(self, in_use: InUse) -> Self {
+    pub fn with_in_use(self, in_use: InUse) -> Self {
         Self { _in_use: Some(in_use), ..self }
     }
 
@@ -62,49 +62,49 @@ impl SavePlaces {
         self.in_archives
     }
 
-    /// Of what comes of the body of a row: when the row is asked again, it takes the place of that.
+    /// Returns the path of the received bytes of a row. A retry of the row overwrites the file.
     pub(super) fn received(&self, ordinal: u64) -> PathBuf {
         self.tmp.join(format!("b-{ordinal}"))
     }
 
-    /// Of the same without its content codings.
+    /// Returns the path of the decoded body of a row.
     pub(super) fn decoded(&self, ordinal: u64) -> PathBuf {
         self.tmp.join(format!("d-{ordinal}"))
     }
 
-    /// Of a file that is whole and has claimed this path.
+    /// Returns the path of a complete file that has claimed `path`.
     pub fn claimed(&self, path: &str) -> PathBuf {
         self.tmp.join(format!("f-{}", self.clash_key(path)))
     }
 
-    /// Of an archive that is being written.
+    /// Returns the temporary path of an archive.
     pub fn written(&self, archive: &str) -> PathBuf {
         self.tmp.join(archive)
     }
 
-    /// Where it ends up.
-    pub fn placed(&self, path: &str) -> PathBuf {
+    /// Returns the final path of a file or an archive.
+    pub fn destination(&self, path: &str) -> PathBuf {
         self.directory.path().join(path)
     }
 
-    /// What stands where this name would clash with it.
-    pub(super) fn looks(&self, path: &str) -> impl Iterator<Item = PathBuf> + use<> {
-        let is_own = !self.in_archives;
+    /// Returns the paths that must not exist when this name is claimed.
+    pub(super) fn conflicts(&self, path: &str) -> impl Iterator<Item = PathBuf> + use<> {
+        let has_own_file = !self.in_archives;
         let small = folded(path);
-        let small = (small != path).then(|| self.placed(&small));
-        let placed = is_own.then(|| self.placed(path));
-        placed.into_iter().chain(small.filter(|_| is_own)).chain([self.mark_of_any(path)])
+        let small = (small != path).then(|| self.destination(&small));
+        let destination = has_own_file.then(|| self.destination(path));
+        destination.into_iter().chain(small.filter(|_| has_own_file)).chain([self.mark_path(path)])
     }
 
-    /// Stands for this name and for all that clash with it, if one of them is taken and needs a mark.
-    fn mark_of_any(&self, path: &str) -> PathBuf {
+    /// Returns the path of the mark for this name and all that clash with it.
+    fn mark_path(&self, path: &str) -> PathBuf {
         let key = self.clash_key(path);
         self.names.join(&key[..2]).join(key)
     }
 
-    /// What is to stand there when this name is taken: of files, only that which is not spelled in small letters.
+    /// Returns the path of the mark for a claimed name, if it needs one. A file in lower case needs none.
     pub fn mark(&self, path: &str) -> Option<PathBuf> {
-        (self.in_archives || folded(path) != path).then(|| self.mark_of_any(path))
+        (self.in_archives || folded(path) != path).then(|| self.mark_path(path))
     }
 
     pub fn names(&self) -> &Path {
@@ -112,20 +112,20 @@ impl SavePlaces {
     }
 
     fn clash_key(&self, path: &str) -> String {
-        clash_key(if self.in_archives { key_of(path) } else { path })
+        clash_key(if self.in_archives { row_key(path) } else { path })
     }
 }
 
-/// Held by all that may still write files of saved bodies: a run has not ended before that is over.
+/// Held by everything that may still write files of saved bodies. A run ends only after all of these were dropped.
 ///
-/// A lane that is dropped does not wait for the thread that works for it. If the next run of the job began meanwhile, that
-/// thread would remove a file of the same name, or give it a name.
+/// A dropped lane does not wait for the thread that writes for it. If the next run of the job started meanwhile, the thread
+/// could remove or rename a file of that run.
 #[derive(Debug)]
 pub struct InUse {
     _held: async_channel::Sender<Infallible>,
 }
 
-/// Tells when nothing holds it any more.
+/// Waits until all holders of [`InUse`] are dropped.
 #[derive(Debug)]
 pub struct Unused(async_channel::Receiver<Infallible>);
 
@@ -135,14 +135,14 @@ pub fn in_use() -> (InUse, Unused) {
 }
 
 impl Unused {
-    /// Waits until all that holds it is gone.
+    /// Blocks until no [`InUse`] is left.
     pub fn wait(&self) {
         while self.0.recv_blocking().is_ok() {}
     }
 }
 
-/// What members of one row have in common.
-pub fn key_of(member: &str) -> &str {
+/// Returns the part of the name that all archive members of one row share.
+pub fn row_key(member: &str) -> &str {
     let name = member.rfind('/').map_or(0, |slash| slash + 1);
     member[name..].find('.').map_or(member, |dot| &member[..name + dot])
 }
@@ -152,9 +152,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_key_of_a_member_ends_before_the_first_dot_of_its_name() {
+    fn the_row_key_of_a_member_ends_before_the_first_dot_of_its_name() {
         for (key, member) in [("a", "a.jpg"), ("d.e/a", "d.e/a.body.json"), ("d.e/a", "d.e/a"), ("a", "a")] {
-            assert_eq!(key, key_of(member));
+            assert_eq!(key, row_key(member));
         }
     }
 }

@@ -9,11 +9,11 @@ fn name(text: &str) -> Name {
     Name::from_str(text).expect("a name")
 }
 
-fn question(text: &str, family: Family) -> Question {
+fn question(text: &str, family: AddressFamily) -> Question {
     Question::new(text, family).expect("a name")
 }
 
-/// An answer to the question.
+/// Returns a reply to the question, filled by `fill`.
 fn answer(question: &Question, fill: impl FnOnce(&mut Message)) -> Vec<u8> {
     let asked = Message::from_vec(&question.message(7).expect("a message")).expect("a message");
     let mut message = asked.into_response();
@@ -37,14 +37,14 @@ fn authority(minimum: u32) -> RData {
     RData::SOA(SOA::new(name("ns.example."), name("who.example."), 1, 2, 3, 4, minimum))
 }
 
-fn found(lasts: &[u8], seconds: u64) -> Reply {
+fn found(lasts: &[u8], seconds: u64) -> DnsReply {
     let addresses = lasts.iter().map(|last| IpAddr::from([192, 0, 2, *last])).collect();
-    Reply::Addresses { addresses, lifetime: Duration::from_secs(seconds) }
+    DnsReply::Addresses { addresses, lifetime: Duration::from_secs(seconds) }
 }
 
 #[test]
-fn one_name_and_family_is_asked_for_whatever_its_letters() {
-    for (family, kind) in [(Family::V4, RecordType::A), (Family::V6, RecordType::AAAA)] {
+fn a_query_has_one_name_and_type_whatever_its_letters() {
+    for (family, kind) in [(AddressFamily::V4, RecordType::A), (AddressFamily::V6, RecordType::AAAA)] {
         for text in ["www.Example.com", "www.example.com.", "a_b.example", "-.exa\\mple"] {
             let message = question(text, family).message(0xbeef).expect("a message");
             let message = Message::from_vec(&message).expect("a message");
@@ -59,18 +59,18 @@ fn one_name_and_family_is_asked_for_whatever_its_letters() {
 }
 
 #[test]
-fn what_is_no_name_is_not_asked_for() {
+fn invalid_names_have_no_question() {
     let long_label = "a".repeat(64);
     let longest = ["a".repeat(63), "b".repeat(63), "c".repeat(63), "d".repeat(61)].join(".");
-    assert!(Question::new(&longest, Family::V4).is_some());
+    assert!(Question::new(&longest, AddressFamily::V4).is_some());
     for text in ["", ".", "a..b", "a.b..", &long_label, &format!("{longest}d")] {
-        assert_eq!(None, Question::new(text, Family::V4), "{text}");
+        assert_eq!(None, Question::new(text, AddressFamily::V4), "{text}");
     }
 }
 
 #[test]
-fn addresses_are_found_over_aliases_in_any_order_and_hold_for_the_shortest_lifetime() {
-    let asked = question("www.example.com", Family::V4);
+fn addresses_are_found_over_aliases_in_any_order_and_are_valid_for_the_shortest_lifetime() {
+    let asked = question("www.example.com", AddressFamily::V4);
     let message = answer(&asked, |message| {
         message.add_answer(record("c.example.net.", 300, v4(1)));
         message.add_answer(record("B.example.net.", 20, alias("c.example.net.")));
@@ -82,27 +82,27 @@ fn addresses_are_found_over_aliases_in_any_order_and_hold_for_the_shortest_lifet
     });
     assert_eq!(Some(found(&[1, 2], 20)), asked.read(&message));
 
-    let asked = question("www.example.com", Family::V6);
+    let asked = question("www.example.com", AddressFamily::V6);
     let message = answer(&asked, |message| {
         message.add_answer(record("www.example.com.", 5, RData::AAAA(AAAA::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1))));
     });
     let addresses = vec!["2001:db8::1".parse().expect("an address")];
-    assert_eq!(Some(Reply::Addresses { addresses, lifetime: Duration::from_secs(5) }), asked.read(&message));
+    assert_eq!(Some(DnsReply::Addresses { addresses, lifetime: Duration::from_secs(5) }), asked.read(&message));
 }
 
 #[test]
-fn aliases_in_a_circle_come_to_nothing() {
-    let asked = question("a.example", Family::V4);
+fn circular_aliases_lead_to_no_address() {
+    let asked = question("a.example", AddressFamily::V4);
     let message = answer(&asked, |message| {
         message.add_answer(record("a.example.", 60, alias("b.example.")));
         message.add_answer(record("b.example.", 60, alias("a.example.")));
     });
-    assert_eq!(Some(Reply::NoAddress { lifetime: None }), asked.read(&message));
+    assert_eq!(Some(DnsReply::NoAddress { lifetime: None }), asked.read(&message));
 }
 
 #[test]
-fn that_there_is_nothing_holds_as_long_as_the_authority_says() {
-    let asked = question("a.example", Family::V4);
+fn a_negative_reply_is_valid_for_as_long_as_the_soa_record_says() {
+    let asked = question("a.example", AddressFamily::V4);
     for (expected, lifetime, minimum) in [(30, 30, 900), (40, 900, 40), (0, u32::MAX, 40)] {
         let lifetime_of = |code| {
             let message = answer(&asked, |message| {
@@ -112,17 +112,17 @@ fn that_there_is_nothing_holds_as_long_as_the_authority_says() {
             asked.read(&message)
         };
         let lifetime = Some(Duration::from_secs(expected));
-        assert_eq!(Some(Reply::NoName { lifetime }), lifetime_of(ResponseCode::NXDomain));
-        assert_eq!(Some(Reply::NoAddress { lifetime }), lifetime_of(ResponseCode::NoError));
+        assert_eq!(Some(DnsReply::NoName { lifetime }), lifetime_of(ResponseCode::NXDomain));
+        assert_eq!(Some(DnsReply::NoAddress { lifetime }), lifetime_of(ResponseCode::NoError));
     }
 }
 
 #[test]
-fn a_server_that_fails_or_has_more_to_say_is_understood() {
-    let asked = question("a.example", Family::V4);
+fn failures_and_truncated_replies_are_recognised() {
+    let asked = question("a.example", AddressFamily::V4);
     let failed = |code| asked.read(&answer(&asked, |message| message.metadata.response_code = code));
     for code in [ResponseCode::ServFail, ResponseCode::Refused, ResponseCode::NotImp] {
-        assert_eq!(Some(Reply::Failed(Some(code))), failed(code));
+        assert_eq!(Some(DnsReply::Failed(Some(code))), failed(code));
     }
     let truncated = answer(&asked, |message| {
         message.metadata.truncation = true;
@@ -130,16 +130,18 @@ fn a_server_that_fails_or_has_more_to_say_is_understood() {
     });
     // Some servers end in the middle of a record.
     for end in [truncated.len(), truncated.len() - 3] {
-        assert_eq!(Some(Reply::Truncated), asked.read(&truncated[..end]));
+        assert_eq!(Some(DnsReply::Truncated), asked.read(&truncated[..end]));
     }
 }
 
 #[test]
-fn an_answer_to_another_question_is_none() {
-    let asked = question("a.example", Family::V4);
+fn a_reply_to_another_question_is_ignored() {
+    let asked = question("a.example", AddressFamily::V4);
     let good = answer(&asked, |message| _ = message.add_answer(record("a.example.", 60, v4(1))));
     assert_eq!(Some(found(&[1], 60)), asked.read(&good));
-    for (text, family) in [("b.example", Family::V4), ("a.example", Family::V6), ("a.example.com", Family::V4)] {
+    for (text, family) in
+        [("b.example", AddressFamily::V4), ("a.example", AddressFamily::V6), ("a.example.com", AddressFamily::V4)]
+    {
         assert_eq!(None, question(text, family).read(&good), "{text}");
     }
     assert_eq!(None, asked.read(&asked.message(7).expect("a message")), "the question itself");
@@ -147,31 +149,31 @@ fn an_answer_to_another_question_is_none() {
         assert_eq!(None, asked.read(&answer(&asked, |message| _ = message.add_query(more))), "two questions");
     }
     let update = answer(&asked, |message| message.metadata.op_code = OpCode::Update);
-    assert_eq!(None, asked.read(&update), "something else was asked for");
+    assert_eq!(None, asked.read(&update), "another opcode");
     let chaos = answer(&asked, |message| message.queries[0].query_class = DNSClass::CH);
     assert_eq!(None, asked.read(&chaos), "another class");
     assert_eq!(None, asked.read(&[]));
 }
 
 #[test]
-fn records_of_another_class_do_not_count() {
-    let asked = question("a.example", Family::V4);
+fn records_of_another_class_are_ignored() {
+    let asked = question("a.example", AddressFamily::V4);
     let message = answer(&asked, |message| {
         let mut other = record("a.example.", 60, v4(1));
         other.dns_class = DNSClass::CH;
         message.add_answer(other);
     });
-    assert_eq!(Some(Reply::NoAddress { lifetime: None }), asked.read(&message));
+    assert_eq!(Some(DnsReply::NoAddress { lifetime: None }), asked.read(&message));
 }
 
 #[test]
-fn bytes_that_make_no_sense_fail_an_answer_unless_they_come_after_what_concerns_us() {
-    let asked = question("a.example", Family::V4);
+fn malformed_bytes_fail_a_reply_unless_they_are_in_a_section_that_is_not_read() {
+    let asked = question("a.example", AddressFamily::V4);
     let mut message = answer(&asked, |message| _ = message.add_answer(record("a.example.", 60, v4(1))));
-    // One record more, of the answer or of the last section, whose name points at itself.
+    // Adds a record to the answer section or to the last one; its name points at itself.
     let end = message.len() as u8;
     message.extend([0xc0, end, 0, 1, 0, 1, 0, 0, 0, 60, 0, 4, 192, 0, 2, 2]);
-    for (expected, count) in [(Reply::Failed(None), 7), (found(&[1], 60), 11)] {
+    for (expected, count) in [(DnsReply::Failed(None), 7), (found(&[1], 60), 11)] {
         let mut message = message.clone();
         message[count] += 1;
         assert_eq!(Some(expected), asked.read(&message));
@@ -180,12 +182,12 @@ fn bytes_that_make_no_sense_fail_an_answer_unless_they_come_after_what_concerns_
 
 proptest! {
     #[test]
-    fn whatever_comes_is_read_or_refused(
+    fn any_bytes_are_parsed_or_refused(
         tail in proptest::collection::vec(any::<u8>(), 0..80), counts in any::<[u8; 2]>(), flags in any::<[u8; 2]>(),
     ) {
-        let asked = question("a.example", Family::V4);
+        let asked = question("a.example", AddressFamily::V4);
         let mut message = asked.message(7).expect("a message");
-        // An answer to a query.
+        // Marks it as a response to a query.
         message[2] = flags[0] & 0x07 | 0x80;
         message[3] = flags[1];
         message[7] = counts[0];
@@ -195,8 +197,8 @@ proptest! {
     }
 
     #[test]
-    fn an_answer_cut_anywhere_is_read_or_refused(cut in 0_usize..120, flipped in 0_usize..120, bits in any::<u8>()) {
-        let asked = question("www.example.com", Family::V4);
+    fn a_reply_cut_anywhere_is_parsed_or_refused(cut in 0_usize..120, flipped in 0_usize..120, bits in any::<u8>()) {
+        let asked = question("www.example.com", AddressFamily::V4);
         let mut message = answer(&asked, |message| {
             message.add_answer(record("www.example.com.", 60, alias("b.example.com.")));
             message.add_answer(record("b.example.com.", 60, v4(1)));

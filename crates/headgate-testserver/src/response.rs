@@ -1,15 +1,15 @@
-//! Responses that are as they should be, as bytes.
+//! Correct responses as bytes.
 
 use std::fmt::Write as _;
 
 use bytes::Bytes;
 
-/// What becomes of the connection after an answer, and what the answer says about it.
+/// Whether the connection stays open after a response, and the header that states it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Persistence {
-    /// HTTP/1.1: stays open, nothing to be said.
+    /// HTTP/1.1: the connection stays open without a header.
     Implied,
-    /// HTTP/1.0 asked for it: `Connection: keep-alive`.
+    /// A client of HTTP/1.0 has requested it: `Connection: keep-alive`.
     Stated,
     /// `Connection: close`.
     Close,
@@ -25,17 +25,17 @@ impl Persistence {
     }
 }
 
-/// An answer that is held whole in memory.
+/// A response that is in memory as a whole.
 #[derive(Debug)]
-pub(crate) struct Answer {
+pub(crate) struct Response {
     pub status: u16,
-    /// Each with its line end, as they are written.
+    /// The headers as they are written, each with its line end.
     pub fields: String,
     pub body: Bytes,
 }
 
-impl Answer {
-    /// Text by default. A status that allows no body (RFC 9110 sections 15.3.5 and 15.4.5) gets none.
+impl Response {
+    /// Creates a text response. A status that allows no body (RFC 9110 sections 15.3.5 and 15.4.5) gets none.
     pub fn new(status: u16, body: impl Into<Bytes>) -> Self {
         let without_body = matches!(status, 204 | 304);
         let body = if without_body { Bytes::new() } else { body.into() };
@@ -49,14 +49,14 @@ impl Answer {
         Self { status: 200, fields, body }
     }
 
-    /// Bytes that are said to be an image.
+    /// Creates a response whose media type is that of an image.
     pub fn image(body: impl Into<Bytes>) -> Self {
         let body = body.into();
         let fields = format!("Content-Type: image/jpeg\r\nContent-Length: {}\r\n", body.len());
         Self { status: 200, fields, body }
     }
 
-    /// The body in so many pieces, or fewer, of about the same length; in none, nothing of it.
+    /// Returns the body in at most `count` pieces of about the same length; for 0, nothing of it.
     pub fn pieces(&self, count: usize) -> impl Iterator<Item = Bytes> {
         let piece = self.body.len().div_ceil(count.max(1)).max(1);
         let bytes = if count == 0 { 0 } else { self.body.len() };
@@ -79,33 +79,33 @@ impl Answer {
     }
 }
 
-/// The fields of a text body.
+/// The headers of a text body.
 pub(crate) const TEXT_FIELDS: &str = "Content-Type: text/plain\r\n";
 
-/// As [`TEXT_FIELDS`], of known length.
+/// Returns the headers of a text body of known length.
 pub(crate) fn length_fields(bytes: u64) -> String {
     format!("{TEXT_FIELDS}Content-Length: {bytes}\r\n")
 }
 
-/// A status line, `fields` (each with its line end), what `persistence` has to say, and the empty line.
+/// Returns a status line, `fields` (each with its line end), the header for `persistence`, and the empty line.
 pub(crate) fn head(status: u16, fields: &str, persistence: Persistence) -> Vec<u8> {
     format!("HTTP/1.1 {status} {}\r\n{fields}{}\r\n", reason(status), persistence.field()).into_bytes()
 }
 
-/// An [`Answer`] with its heads already made.
+/// A [`Response`] whose status line and headers are already encoded.
 #[derive(Debug)]
-pub(crate) struct ReadyAnswer {
+pub(crate) struct EncodedResponse {
     pub status: u16,
     heads: [Vec<u8>; 3],
-    /// As HTTP/2 has it.
+    /// The headers for HTTP/2.
     pub fields: http::HeaderMap,
     pub body: Bytes,
 }
 
-impl ReadyAnswer {
-    pub fn new(answer: &Answer) -> Self {
-        let heads = [Persistence::Implied, Persistence::Stated, Persistence::Close].map(|each| answer.head(each));
-        Self { status: answer.status, heads, fields: field_map(&answer.fields), body: answer.body.clone() }
+impl EncodedResponse {
+    pub fn new(response: &Response) -> Self {
+        let heads = [Persistence::Implied, Persistence::Stated, Persistence::Close].map(|each| response.head(each));
+        Self { status: response.status, heads, fields: field_map(&response.fields), body: response.body.clone() }
     }
 
     pub fn head(&self, persistence: Persistence) -> &[u8] {
@@ -113,7 +113,7 @@ impl ReadyAnswer {
     }
 }
 
-/// Fields, each with its line end, for HTTP/2; those that can't be said there are left out.
+/// Returns headers, each with its line end, for HTTP/2, without those that it does not allow.
 pub(crate) fn field_map(fields: &str) -> http::HeaderMap {
     let mut map = http::HeaderMap::new();
     for (name, value) in fields.lines().filter_map(|line| line.split_once(": ")) {
@@ -124,7 +124,7 @@ pub(crate) fn field_map(fields: &str) -> http::HeaderMap {
     map
 }
 
-/// Returns whether it is a valid field name (RFC 9110 section 5.1).
+/// Returns whether a name is valid for a header (RFC 9110 section 5.1).
 pub(crate) fn is_name(name: &str) -> bool {
     http::HeaderName::try_from(name).is_ok()
 }
@@ -134,7 +134,7 @@ pub(crate) fn is_value(value: &str) -> bool {
     !value.contains(['\r', '\n', '\0'])
 }
 
-/// The phrase of the status.
+/// Returns the reason phrase of a status.
 pub(crate) fn reason(status: u16) -> &'static str {
     http::StatusCode::from_u16(status).ok().and_then(|status| status.canonical_reason()).unwrap_or("Other")
 }

@@ -1,7 +1,7 @@
-//! A question, and what of its answer is believed. The bytes are `hickory_proto`'s; nothing here does I/O.
+//! DNS queries, and what is taken from replies. `hickory_proto` encodes and decodes the bytes; nothing here does I/O.
 //!
-//! Of an answer only addresses, aliases and lifetimes concern us, and only if it repeats the question. Its last section is
-//! not even read: it may contain anything.
+//! Only addresses, aliases and lifetimes are taken from a reply, and only if it repeats the question. Its last section is not
+//! read: it may contain anything.
 
 use std::io;
 use std::net::IpAddr;
@@ -11,28 +11,28 @@ use hickory_proto::op::{Header, Message, MessageType, OpCode, Query, ResponseCod
 use hickory_proto::rr::{DNSClass, Name, RData, Record, RecordType};
 use hickory_proto::serialize::binary::{BinDecodable, BinDecoder, DecodeError};
 
-/// Aliases followed within one answer.
+/// The bound of aliases followed within one reply.
 const MAX_ALIASES: usize = 16;
 
-/// A family of addresses.
+/// IPv4 or IPv6.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Family {
+pub enum AddressFamily {
     V4,
     V6,
 }
 
-/// A question: everything of a message but its number.
+/// A question: a query message without its ID.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Question(Query);
 
-/// What a server says to a question.
+/// A name server's reply to a question.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Reply {
+pub enum DnsReply {
     Addresses {
         addresses: Vec<IpAddr>,
         lifetime: Duration,
     },
-    /// There is no such name; how long to believe it, if the server says so (RFC 2308 section 5).
+    /// The name does not exist. The reply is valid for `lifetime`, if the server sent one (RFC 2308 section 5).
     NoName {
         lifetime: Option<Duration>,
     },
@@ -40,34 +40,34 @@ pub enum Reply {
     NoAddress {
         lifetime: Option<Duration>,
     },
-    /// The answer did not fit: ask again over TCP.
+    /// The reply did not fit into a packet: repeat the query over TCP.
     Truncated,
-    /// The server would not or could not answer: its code, or `None` if the message makes no sense.
+    /// The server refused or failed with this code, or `None` if the message is malformed.
     Failed(Option<ResponseCode>),
 }
 
 impl Question {
-    /// `None`: it is no name that can be asked for. A dot at the end makes no difference.
-    pub fn new(name: &str, family: Family) -> Option<Self> {
-        // Bytes as they are: as text, a backslash would begin an escape.
+    /// Returns `None` if the name is not valid in DNS. A dot at the end makes no difference.
+    pub fn new(name: &str, family: AddressFamily) -> Option<Self> {
+        // Labels are passed as bytes: in text, a backslash would begin an escape.
         let labels = name.strip_suffix('.').unwrap_or(name).split('.').map(str::as_bytes);
         let kind = match family {
-            Family::V4 => RecordType::A,
-            Family::V6 => RecordType::AAAA,
+            AddressFamily::V4 => RecordType::A,
+            AddressFamily::V6 => RecordType::AAAA,
         };
         Some(Self(Query::query(Name::from_labels(labels).ok()?, kind)))
     }
 
-    /// The message that asks it under this number.
-    pub fn message(&self, number: u16) -> io::Result<Vec<u8>> {
-        let mut message = Message::new(number, MessageType::Query, OpCode::Query);
+    /// Returns the query message with this ID.
+    pub fn message(&self, id: u16) -> io::Result<Vec<u8>> {
+        let mut message = Message::new(id, MessageType::Query, OpCode::Query);
         message.metadata.recursion_desired = true;
         message.add_query(self.0.clone());
         message.to_vec().map_err(io::Error::other)
     }
 
-    /// What a message says to this question; `None`: it is no answer to it. Its number was looked at before.
-    pub fn read(&self, message: &[u8]) -> Option<Reply> {
+    /// Parses a message as the reply to this question, or returns `None` if it is not one. The caller has compared the ID.
+    pub fn read(&self, message: &[u8]) -> Option<DnsReply> {
         let mut rest = BinDecoder::new(message);
         let header = Header::read(&mut rest).ok()?;
         let is_answer = header.metadata.message_type == MessageType::Response;
@@ -78,20 +78,20 @@ impl Question {
             return None;
         }
         if header.metadata.truncation {
-            // It may end within a record.
-            return Some(Reply::Truncated);
+            // A truncated message may end within a record.
+            return Some(DnsReply::Truncated);
         }
         Some(match header.metadata.response_code {
             code @ (ResponseCode::NoError | ResponseCode::NXDomain) => match read_records(&mut rest, &header) {
-                Ok(records) => self.conclude(&records, code == ResponseCode::NXDomain),
-                Err(_) => Reply::Failed(None),
+                Ok(records) => self.reply_of(&records, code == ResponseCode::NXDomain),
+                Err(_) => DnsReply::Failed(None),
             },
-            code => Reply::Failed(Some(code)),
+            code => DnsReply::Failed(Some(code)),
         })
     }
 
-    /// What records say of the name, over its aliases.
-    fn conclude(&self, records: &[Record], no_such_name: bool) -> Reply {
+    /// Returns the reply that the records amount to, after following aliases.
+    fn reply_of(&self, records: &[Record], no_such_name: bool) -> DnsReply {
         let mut owner = &self.0.name;
         let mut lifetime = Duration::MAX;
         for _ in 0..MAX_ALIASES {
@@ -112,18 +112,18 @@ impl Question {
             }
         }
         if !addresses.is_empty() {
-            return Reply::Addresses { addresses, lifetime };
+            return DnsReply::Addresses { addresses, lifetime };
         }
-        // RFC 2308 section 5: the lesser of the record's own lifetime and its last field.
+        // RFC 2308 section 5: the smaller one of the record's lifetime and its last field.
         let lifetime = records.iter().find_map(|record| match &record.data {
             RData::SOA(authority) => Some(lifetime_of(record.ttl).min(lifetime_of(authority.minimum))),
             _ => None,
         });
-        if no_such_name { Reply::NoName { lifetime } } else { Reply::NoAddress { lifetime } }
+        if no_such_name { DnsReply::NoName { lifetime } } else { DnsReply::NoAddress { lifetime } }
     }
 }
 
-/// The records of the answer and authority sections that are of the internet.
+/// Reads the records of the answer and authority sections whose class is IN.
 fn read_records(rest: &mut BinDecoder<'_>, header: &Header) -> Result<Vec<Record>, DecodeError> {
     let mut records = Vec::new();
     for count in [header.counts.answers, header.counts.authorities] {
@@ -133,7 +133,7 @@ fn read_records(rest: &mut BinDecoder<'_>, header: &Header) -> Result<Vec<Record
     Ok(records)
 }
 
-/// Of a number of seconds; with the highest bit set it counts as none (RFC 2181 section 8).
+/// Returns a TTL in seconds as a duration; if its highest bit is set, it counts as 0 (RFC 2181 section 8).
 fn lifetime_of(seconds: u32) -> Duration {
     Duration::from_secs(if seconds > i32::MAX as u32 { 0 } else { seconds.into() })
 }

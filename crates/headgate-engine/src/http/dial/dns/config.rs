@@ -1,4 +1,5 @@
-//! Who is asked for names, and how: `/etc/resolv.conf` (resolv.conf(5)), as far as it concerns us. `resolv_conf` reads it.
+//! The configuration of the resolver: the options of `/etc/resolv.conf` (resolv.conf(5)) that we support. `resolv_conf`
+//! parses the file.
 
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV6};
@@ -6,35 +7,35 @@ use std::time::Duration;
 
 use resolv_conf::ScopedIp;
 
-use crate::http::dial::names::hosts::Hosts;
+use crate::http::dial::dns::hosts::Hosts;
 
 const PORT: u16 = 53;
-/// As many servers as the C library asks.
+/// The C library uses as many servers.
 const MAX_SERVERS: usize = 3;
-/// Domains that a short name is tried in.
-const MAX_SEARCH: usize = 16;
+/// The bound of search domains, in which a short name is tried.
+const MAX_SEARCH_DOMAINS: usize = 16;
 /// The bounds that the C library sets.
 const MAX_NDOTS: u32 = 15;
 const MAX_TIMEOUT_S: u32 = 30;
 const MAX_ATTEMPTS: u32 = 5;
 
-/// How names are looked up.
+/// How hostnames are looked up.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Config {
+pub struct ResolverConfig {
     /// In order of preference; at least one.
     pub servers: Vec<SocketAddr>,
     /// Domains that a name with few dots is tried in.
     pub search: Vec<Box<str>>,
-    /// A name with so many dots is tried as it is first.
+    /// A name with at least this many dots is tried unchanged first.
     pub ndots: usize,
-    /// How long the last server asked has to answer.
+    /// How long the last query waits for its answer.
     pub timeout: Duration,
-    /// How often each server is asked.
+    /// How often a query is sent to each server.
     pub attempts: usize,
     pub hosts: Hosts,
 }
 
-impl Default for Config {
+impl Default for ResolverConfig {
     fn default() -> Self {
         Self {
             servers: vec![SocketAddr::new(Ipv4Addr::LOCALHOST.into(), PORT)],
@@ -47,17 +48,22 @@ impl Default for Config {
     }
 }
 
-impl Config {
-    /// Of the text of a file. What makes no sense is passed over, as the C library does it: now and then there are new options.
+impl ResolverConfig {
+    /// Parses the text of the file. Like the C library, it skips invalid lines and unknown options, since new options appear.
     pub fn parse(text: &[u8]) -> Self {
-        let (parsed, _passed_over) = resolv_conf::Config::parse_with_errors(text);
-        let mut servers: Vec<SocketAddr> = parsed.nameservers.iter().filter_map(server).take(MAX_SERVERS).collect();
+        let (parsed, _skipped) = resolv_conf::Config::parse_with_errors(text);
+        let mut servers: Vec<SocketAddr> =
+            parsed.nameservers.iter().filter_map(server_address).take(MAX_SERVERS).collect();
         if servers.is_empty() {
             servers = Self::default().servers;
         }
         Self {
             servers,
-            search: parsed.get_last_search_or_domain().filter_map(|text| domain(text)).take(MAX_SEARCH).collect(),
+            search: parsed
+                .get_last_search_or_domain()
+                .filter_map(|text| search_domain(text))
+                .take(MAX_SEARCH_DOMAINS)
+                .collect(),
             ndots: parsed.ndots.min(MAX_NDOTS) as usize,
             timeout: Duration::from_secs(parsed.timeout.clamp(1, MAX_TIMEOUT_S).into()),
             attempts: parsed.attempts.clamp(1, MAX_ATTEMPTS) as usize,
@@ -65,7 +71,7 @@ impl Config {
         }
     }
 
-    /// The names that may be meant by `name`, in the order in which they are tried.
+    /// Returns the names that `name` may stand for, in the order in which they are tried.
     pub fn candidates(&self, name: &str) -> Vec<String> {
         let mut candidates: Vec<String> = Vec::new();
         if !name.ends_with('.') {
@@ -77,8 +83,9 @@ impl Config {
     }
 }
 
-/// An address of IPv6 may have an interface, by number or name: `fe80::1%2`. `None`: there is none of that name.
-fn server(address: &ScopedIp) -> Option<SocketAddr> {
+/// Returns the socket address of a name server. An IPv6 address may have an interface, by number or name: `fe80::1%2`;
+/// `None` if there is no such interface.
+fn server_address(address: &ScopedIp) -> Option<SocketAddr> {
     Some(match address {
         ScopedIp::V6(address, Some(interface)) => SocketAddrV6::new(*address, PORT, 0, index_of(interface)?).into(),
         address => SocketAddr::new(address.into(), PORT),
@@ -90,7 +97,7 @@ fn index_of(interface: &str) -> Option<u32> {
     number.or_else(|| fs::read_to_string(format!("/sys/class/net/{interface}/ifindex")).ok()?.trim().parse().ok())
 }
 
-fn domain(text: &str) -> Option<Box<str>> {
+fn search_domain(text: &str) -> Option<Box<str>> {
     let domain = text.trim_matches('.');
     (!domain.is_empty()).then(|| domain.to_ascii_lowercase().into())
 }
@@ -100,13 +107,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_lines_that_concern_us_are_read_and_bounded() {
-        let config = Config::parse(
+    fn supported_options_are_parsed_and_bounded() {
+        let config = ResolverConfig::parse(
             b"# nameserver 9.9.9.9\n;nameserver 9.9.9.9\nnameserver 10.0.0.1\nnameserver nonsense\nnameserver ::1\n\
              nameserver fe80::1%7\nnameserver 10.0.0.4\ndomain old.example\nsearch Corp.Example. lab.example\n\
              options ndots:99 timeout:0 attempts:3 rotate edns0 timeout:x made-up\nmade up\n\xff\n",
         );
-        let expected = Config {
+        let expected = ResolverConfig {
             servers: ["10.0.0.1:53", "[::1]:53", "[fe80::1%7]:53"].map(|text| text.parse().expect("an address")).into(),
             search: vec!["corp.example".into(), "lab.example".into()],
             ndots: 15,
@@ -118,14 +125,15 @@ mod tests {
     }
 
     #[test]
-    fn without_a_configuration_the_server_of_this_machine_is_asked() {
-        assert_eq!(Config::default(), Config::parse(b""));
-        assert_eq!(Config::default(), Config::parse(b"nameserver\nsearch\noptions\nnameserver x%y\n"));
+    fn the_default_is_a_name_server_on_this_machine() {
+        assert_eq!(ResolverConfig::default(), ResolverConfig::parse(b""));
+        assert_eq!(ResolverConfig::default(), ResolverConfig::parse(b"nameserver\nsearch\noptions\nnameserver x%y\n"));
     }
 
     #[test]
     fn a_name_with_few_dots_is_tried_in_the_search_domains_first() {
-        let config = Config { search: vec!["a.example".into(), "b.example".into()], ..Config::default() };
+        let config =
+            ResolverConfig { search: vec!["a.example".into(), "b.example".into()], ..ResolverConfig::default() };
         for (expected, name) in [
             (vec!["www.a.example", "www.b.example", "www"], "www"),
             (vec!["www.test", "www.test.a.example", "www.test.b.example"], "www.test"),

@@ -1,10 +1,10 @@
-//! Faults of the head: the status line and the header fields (RFC 9112 sections 4 and 5).
+//! Faults of the status line and the headers (RFC 9112 sections 4 and 5).
 
 use std::fmt::Write as _;
 use std::io;
 
 use super::fault::Fault;
-use super::fault::Step::{Close, Forever, Make, Send, Times};
+use super::fault::FaultStep::{Close, Forever, Make, Send, Times};
 
 const MEBIBYTE: usize = 1024 * 1024;
 
@@ -124,8 +124,8 @@ pub(super) const FAULTS: &[Fault] = &[
     },
 ];
 
-/// Signed like the other makers, though this one can't fail.
-#[expect(clippy::unnecessary_wraps, reason = "the type of `Step::Make`")]
+/// Creates 1 MiB of headers. It can't fail, but has the type of `FaultStep::Make`.
+#[expect(clippy::unnecessary_wraps, reason = "the type of `FaultStep::Make`")]
 fn many_headers() -> io::Result<Vec<u8>> {
     let mut headers = String::with_capacity(MEBIBYTE + 128);
     let mut number = 0;

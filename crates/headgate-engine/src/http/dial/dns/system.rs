@@ -1,4 +1,4 @@
-//! The system's own resolver (getaddrinfo): all that it knows (NSS modules, mDNS, …), at the price of a thread for each look-up.
+//! The system's resolver (getaddrinfo) with all its sources (NSS modules, mDNS, …), at the cost of a thread for each lookup.
 
 use std::net::{IpAddr, ToSocketAddrs};
 use std::sync::Arc;
@@ -6,30 +6,30 @@ use std::time::Duration;
 
 use tokio::sync::Semaphore;
 
-use crate::http::dial::names::answer::{NO_ADDRESS, Settled};
+use crate::http::dial::dns::answer::{LookupResult, NO_ADDRESS};
 use crate::model::reason::Reason;
 
-/// Look-ups that run at once, each on a thread; those beyond them wait in line.
+/// The bound of lookups that run at once, each on a thread; further lookups wait.
 pub const MAX_THREADS: usize = 32;
-/// How long addresses are believed: the system tells no lifetime.
-const FOUND_FOR: Duration = Duration::from_secs(60);
-/// Addresses of one name that are kept.
+/// The lifetime of addresses, since getaddrinfo returns none.
+const LIFETIME: Duration = Duration::from_secs(60);
+/// The bound of addresses kept for one hostname.
 const MAX_ADDRESSES: usize = 16;
 
 #[derive(Debug)]
-pub struct System {
+pub struct SystemResolver {
     threads: Arc<Semaphore>,
 }
 
-impl Default for System {
+impl Default for SystemResolver {
     fn default() -> Self {
         Self { threads: Arc::new(Semaphore::new(MAX_THREADS)) }
     }
 }
 
-impl System {
-    /// Cancelling it leaves its thread to the system for as long as that takes.
-    pub async fn look_up(&self, name: &str) -> Settled {
+impl SystemResolver {
+    /// Looks a hostname up. If it is cancelled, its thread remains occupied until getaddrinfo returns.
+    pub async fn lookup(&self, name: &str) -> LookupResult {
         let permit = self.threads.clone().acquire_owned().await;
         let name = name.to_owned();
         let found = tokio::task::spawn_blocking(move || {
@@ -45,12 +45,14 @@ impl System {
                     }
                 }
                 if addresses.is_empty() {
-                    return Settled::none(NO_ADDRESS, None);
+                    return LookupResult::no_address(NO_ADDRESS, None);
                 }
-                Settled::found(addresses, FOUND_FOR)
+                LookupResult::addresses(addresses, LIFETIME)
             }
-            Ok(Err(error)) => Settled::none(error.to_string(), None),
-            Err(error) => Settled::none(Reason::new("the look-up was cancelled").with(error.to_string()), None),
+            Ok(Err(error)) => LookupResult::no_address(error.to_string(), None),
+            Err(error) => {
+                LookupResult::no_address(Reason::new("the look-up was cancelled").with(error.to_string()), None)
+            }
         }
     }
 }

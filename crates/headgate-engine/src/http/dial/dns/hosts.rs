@@ -1,4 +1,4 @@
-//! The hosts file (hosts(5)): names that need no server.
+//! The hosts file (hosts(5)): hostnames that need no name server.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -6,7 +6,7 @@ use std::io::{BufRead, BufReader, Read};
 use std::net::IpAddr;
 use std::path::Path;
 
-/// What is read of the file at the most. Lists that block advertisements have a few megabytes.
+/// The bound of what is read of the file. Lists that block advertisements have a few megabytes.
 const MAX_BYTES: u64 = 64 << 20;
 
 /// Addresses by name, in the order of the file.
@@ -16,14 +16,14 @@ pub struct Hosts {
 }
 
 impl Hosts {
-    /// What can't be read is as if it were empty.
+    /// Reads a file; an unreadable one is treated as empty.
     pub fn of_file(path: &Path) -> Self {
         File::open(path).map(|file| Self::read(file.take(MAX_BYTES))).unwrap_or_default()
     }
 
     pub fn read(text: impl Read) -> Self {
         let mut hosts = Self::default();
-        // Lines that are not UTF-8 are passed over, not the rest with them.
+        // Only the lines that are not UTF-8 are skipped.
         for line in BufReader::new(text).split(b'\n').map_while(Result::ok) {
             let Ok(line) = str::from_utf8(&line) else { continue };
             let mut words = line.split('#').next().unwrap_or_default().split_whitespace();
@@ -38,7 +38,7 @@ impl Hosts {
         hosts
     }
 
-    /// Of a name in lower case. One address is all that is to be known of it, whichever its family.
+    /// Returns the addresses of a hostname in lower case. If there are only addresses of one family, the other is not looked up.
     pub fn get(&self, name: &str) -> Option<&[IpAddr]> {
         self.addresses.get(name.strip_suffix('.').unwrap_or(name)).map(Vec::as_slice)
     }
@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_name_of_a_line_has_its_address_and_what_makes_no_sense_is_passed_over() {
+    fn each_name_of_a_line_has_its_address_and_invalid_lines_are_skipped() {
         let text =
             b"127.0.0.1 localhost Box # comment two\n::1 localhost\n\xff\n10.0.0.1\nnonsense name\n127.0.0.1 box\r\n";
         let hosts = Hosts::read(&text[..]);
