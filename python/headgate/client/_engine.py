@@ -6,7 +6,7 @@ from typing import NoReturn
 
 from headgate import _mocks, _native
 from headgate._facts import table
-from headgate._summary import Snapshot, how_far
+from headgate._summary import Snapshot, progress_facts
 from headgate._url_user import without_user
 from headgate.client._client_options import ClientOptions
 
@@ -103,4 +103,4 @@ class Engine:
 
     def table_of_statistics(self, title: str) -> str:
         """Returns the table that a notebook shows, with the statistics."""
-        return table(title, how_far(self.statistics(), "requests"))
+        return table(title, progress_facts(self.statistics(), "requests"))

@@ -1,4 +1,4 @@
-"""Ray runs its workers at nice 15, so that whatever else runs on a machine comes first: requests would time out."""
+"""Raises the priority of workers, because Ray runs them at nice 15: on a busy machine, requests would time out."""
 
 import logging
 import os
@@ -7,10 +7,10 @@ from pathlib import Path
 _log = logging.getLogger("headgate.ray")
 
 
-def as_nice_as_ray() -> None:
+def raise_priority() -> None:
     """Gives each thread of this worker the nice level of the process that started it, which is Ray's own.
 
-    Only root may, or a user with CAP_SYS_NICE or a limit (`RLIMIT_NICE`) that allows it. Otherwise it stays; users can
+    This needs root, CAP_SYS_NICE or a limit (`RLIMIT_NICE`) that allows it. Otherwise the level stays, and users can
     start Ray with `RAY_worker_niceness=0` in its environment.
     """
     wanted = os.getpriority(os.PRIO_PROCESS, os.getppid())
@@ -25,4 +25,4 @@ def as_nice_as_ray() -> None:
             os.getpriority(os.PRIO_PROCESS, 0),
         )
     except (ProcessLookupError, FileNotFoundError):
-        pass  # a thread that has ended meanwhile
+        pass  # the thread has ended meanwhile

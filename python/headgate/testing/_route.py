@@ -78,7 +78,7 @@ class Pattern:
 
 
 def _key(value: object) -> object:
-    """Returns a key that is equal for equivalent values. `==` does not work: `ANY` equals everything, and `True` is 1."""
+    """Returns a key that is equal for equivalent values: with `==`, `ANY` equals everything, and `True` equals 1."""
     if isinstance(value, Mapping):
         return {name: _key(one) for name, one in value.items()}
     if isinstance(value, list | tuple):
