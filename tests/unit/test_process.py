@@ -92,6 +92,6 @@ def test_a_handler_of_the_program_stays(runs: Runs) -> None:
 def test_after_a_fork_the_child_has_no_runs(runs: Runs) -> None:
     run = FakeRun()
     runs.add(run)
-    runs.forget()
+    runs.clear()
     runs.end()
     assert [] == run.calls

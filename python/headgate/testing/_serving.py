@@ -11,8 +11,8 @@ from typing import Final, TypeAlias
 from headgate._format import size
 from headgate._native import MockConnection, MockNetwork
 from headgate.client._headers import Headers
+from headgate.testing._answer import Answer, MockFailure
 from headgate.testing._calls import MockRequest
-from headgate.testing._write_response import Answer, MockFailure
 
 MAX_THREADS: Final = 64
 """The bound of functions that run at once; more are queued."""
