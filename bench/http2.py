@@ -194,7 +194,7 @@ def _holding(protocol: str) -> Iterator[str]:
             nginx.make_certificate(Path(directory))
             argv.append(directory)
         process = subprocess.Popen(argv, stdout=subprocess.PIPE, text=True)
-        with servers.ended_at_last(process):
+        with servers.terminated_at_end(process):
             assert process.stdout is not None  # noqa: S101 - for mypy: it is a pipe
             yield f"{'https' if is_tls else 'http'}://{_HERE}:{process.stdout.readline().strip()}"
 

@@ -1,4 +1,4 @@
-"""What a task costs by each way, beside the least that it can cost with a task of its own."""
+"""Measures the cost of a task with each way, compared with the lowest cost of a separate task."""
 
 import argparse
 from collections.abc import Sequence
@@ -30,7 +30,7 @@ _NOTES: Final = """\
 
 
 def ask(arguments: argparse.Namespace) -> Answer:
-    """Each way is checked; then rounds of all for each workload and limit."""
+    """Checks each way, and measures rounds of all for each workload and limit."""
     wrong: list[str] = []
     seen: dict[tuple[str, int], Seen | None] = {}
     for way, limit in product(arguments.ways, arguments.limit):
@@ -65,7 +65,7 @@ def ask(arguments: argparse.Namespace) -> Answer:
 
 
 def targets(made: Sequence[Run], limits: Sequence[int]) -> list[Target]:
-    """Beside the floor at each limit, and beside each library where it stands best."""
+    """Returns the targets: relative to the floor at each limit, and to each library where it does best."""
     found = [
         tables.at_most(
             f"{ours.name} / the floor, {workload}, limit {limit:,}",

@@ -1,4 +1,4 @@
-"""What each option of `amap` costs beside none: whoever does not use an option should not pay for it."""
+"""Measures the cost of each option of `amap` compared with none."""
 
 import argparse
 from typing import Final
@@ -15,7 +15,7 @@ _WORKLOADS: Final = (AT_ONCE, YIELDS)
 
 
 def ask(arguments: argparse.Namespace) -> Answer:
-    """Rounds of the plain `amap` and of each option, which is given such that it changes nothing."""
+    """Measures rounds of the plain `amap` and of each option, whose value changes nothing."""
     compared = (AMAP, *OPTIONS)
     wrong = [
         f"{way.name}: {mistake}" for way in OPTIONS for mistake in runs.check(way, _LIMIT, uvloop=arguments.uvloop)[1]

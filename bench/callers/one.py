@@ -1,4 +1,4 @@
-"""One request after another: from a thread, and from within the loop."""
+"""Measures one request after another, from a thread and from within the loop."""
 
 import argparse
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ _MOST_OF_THREADSAFE: Final = 0.5
 
 
 def ask(arguments: argparse.Namespace) -> Answer:
-    """Rounds of all clients."""
+    """Measures rounds of all clients."""
     chosen = [client for client in (*FROM_THREADS, *IN_LOOPS) if client.name in arguments.chosen]
     made = measuring.over_http(chosen, [1], arguments)
     head = ["", "called from", "µs each", "median", "99 %", "CPU µs each", f"median / {SOCKET.name}", "runs"]
@@ -37,8 +37,8 @@ def ask(arguments: argparse.Namespace) -> Answer:
 
 
 def targets(made: Sequence[Run]) -> list[Target]:
-    """Of `headgate.Client`: near what the kernel needs, and far from what a crossing costs others."""
-    bound = runs.median_of_pairs(
+    """Returns the targets of `headgate.Client`: close to a blocking socket, and half of `run_coroutine_threadsafe`."""
+    bound = tables.median_of_pairs(
         runs.of(made, OURS, 1),
         runs.of(made, SOCKET, 1),
         lambda ours, floor: ours.median_us / (_MOST_TIMES_SOCKET * floor.median_us + _MOST_BEYOND_US),

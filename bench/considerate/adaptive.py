@@ -111,7 +111,7 @@ def _watched(
         typed += ["-c", str(case.most_in_flight), "--concurrency-per-host", setting, "--stop-when-failed", "never"]
         with processes.pinned(client.cores.client):
             process = subprocess.Popen(typed, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-        with servers.ended_at_last(process):
+        with servers.terminated_at_end(process):
             samples = _sampled(server, steps, seconds, lambda: process.poll() is None)
             if process.poll() is not None:
                 raise ServerError(f"headgate fetch has ended by itself: {process.communicate()[1][-_TAIL:].strip()}")
