@@ -24,7 +24,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from harness import command, environment, nginx, processes, tables
-from harness.answers import Answer
+from harness.findings import Finding
 from harness.servers import ServerError
 
 _CLIENTS: Final = ("headgate", "aria2c", "curl")
@@ -153,7 +153,7 @@ def _measured(client: str, arguments: argparse.Namespace, url: str, served: Serv
     return made
 
 
-def _files(arguments: argparse.Namespace) -> Answer:
+def _files(arguments: argparse.Namespace) -> Finding:
     core = command.two_cores("saving files").server
     made: list[Made] = []
     with tempfile.TemporaryDirectory(prefix="headgate-bench-files-", dir=arguments.directory) as name:
@@ -167,7 +167,7 @@ def _files(arguments: argparse.Namespace) -> Answer:
                 for client in (*_CLIENTS[start:], *_CLIENTS[:start]):
                     place = directory / f"{client}-{round_}"
                     made.append(_measured(client, arguments, f"http://{_HERE}:{port}", served, place))
-    return Answer(
+    return Finding(
         title=f"{arguments.files:,} files of {_SIZES[0] // 1000} to {_SIZES[1] // 1000} kB",
         targets=[_beside(client, made) for client in _CLIENTS[1:]],
         text=tables.table(["client", "seconds", "CPU seconds", "peak MB"], [_row(client, made) for client in _CLIENTS]),
@@ -195,10 +195,10 @@ def main() -> int:
     about = environment.machine()
     for name, package in (("curl", "curl"), ("aria2c", "aria2")):
         try:
-            told = subprocess.run([_program(name, package), "--version"], capture_output=True, text=True, check=True)
+            printed = subprocess.run([_program(name, package), "--version"], capture_output=True, text=True, check=True)
         except ServerError as error:
             return command.refuse(str(error))
-        found = re.search(r"\d+\.\d+\.\d+", told.stdout)
+        found = re.search(r"\d+\.\d+\.\d+", printed.stdout)
         about[name] = found[0] if found else "?"
     asked = {"files": partial(_files, arguments)}
     return command.run(asked, about, title="Files", caveats=_caveats, keep_as="files-" if arguments.save else None)

@@ -12,7 +12,7 @@ from crossing.ways import WAYS, Call
 _WARM_UP = 200
 
 
-async def _answer() -> int:
+async def _one() -> int:
     return 1
 
 
@@ -36,7 +36,7 @@ def _run(call: Call, threads: int, each: int) -> tuple[float, float, int]:
 
     def work() -> None:
         ready.wait()
-        totals.append(sum(call(_answer) for _ in range(each)))
+        totals.append(sum(call(_one) for _ in range(each)))
 
     started = [threading.Thread(target=work) for _ in range(threads)]
     for thread in started:

@@ -121,9 +121,9 @@ def spark_requests(rows: int, url: str, concurrency: int) -> int:
             session.mount("http://", HTTPAdapter(pool_maxsize=_THREADS))
             for batch in batches:
                 ids = batch["number"].to_pylist()
-                answers = list(threads.map(lambda number: session.get(f"{url}/{number}", timeout=30), ids))
-                statuses = pa.array([answer.status_code for answer in answers], pa.int16())
-                bodies = pa.array([answer.content for answer in answers], pa.binary())
+                responses = list(threads.map(lambda number: session.get(f"{url}/{number}", timeout=30), ids))
+                statuses = pa.array([response.status_code for response in responses], pa.int16())
+                bodies = pa.array([response.content for response in responses], pa.binary())
                 yield pa.record_batch({"number": batch["number"], "status": statuses, "body": bodies})
 
     return answered(numbers(rows).mapInArrow(fetch, "number long, status short, body binary"))

@@ -2,7 +2,7 @@
 
 The server is nginx on a core of its own, which closes each connection after its answer. Where sessions may be resumed,
 it hands out tickets; where not, it neither hands them out nor remembers any. Prints the findings to standard output,
-each run as it ends to standard error. Exit code 1: an answer was wrong.
+each run as it ends to standard error. Exit code 1: a response was wrong.
 """
 
 import argparse
@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from harness import command, environment, nginx, processes, tables
-from harness.answers import Answer
+from harness.findings import Finding
 from harness.servers import BODY, ServerError
 
 _CLIENTS: Final = ("curl", "headgate")
@@ -94,7 +94,7 @@ def _measured(client: str, arguments: argparse.Namespace, core: int, server: tup
     return made
 
 
-def _handshakes(arguments: argparse.Namespace) -> Answer:
+def _handshakes(arguments: argparse.Namespace) -> Finding:
     cores = command.two_cores("handshakes")
     made: list[Made] = []
     with tempfile.TemporaryDirectory(prefix="headgate-bench-tls-") as directory:
@@ -115,7 +115,7 @@ def _handshakes(arguments: argparse.Namespace) -> Answer:
     head = ["handshakes", "", "a second", "CPU µs each", "of the server"]
     raw = [{field: getattr(one, field) for field in Made.__slots__} for one in made]
     wrong = [one.wrong for one in made if one.wrong]
-    return Answer(title="Handshakes beside curl", targets=targets, text=tables.table(head, rows), raw=raw, wrong=wrong)
+    return Finding(title="Handshakes beside curl", targets=targets, text=tables.table(head, rows), raw=raw, wrong=wrong)
 
 
 def _median(made: list[Made], figure: str) -> float:

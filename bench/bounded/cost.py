@@ -11,7 +11,7 @@ from bounded.spy import Seen
 from bounded.ways import AMAP, AS_COMPLETED, FLOOR, LIBRARIES, Way
 from bounded.workloads import AT_ONCE, YIELDS
 from harness import tables
-from harness.answers import Answer
+from harness.findings import Finding
 from harness.in_turn import rounds
 from harness.tables import Target
 
@@ -29,7 +29,7 @@ _NOTES: Final = """\
 - Where tasks sleep, the limit sets a pace that none can beat: at limit 100 at least 10 µs a task by the clock."""
 
 
-def ask(arguments: argparse.Namespace) -> Answer:
+def measure(arguments: argparse.Namespace) -> Finding:
     """Checks each way, and measures rounds of all for each workload and limit."""
     wrong: list[str] = []
     seen: dict[tuple[str, int], Seen | None] = {}
@@ -55,7 +55,7 @@ def ask(arguments: argparse.Namespace) -> Answer:
         table = runs.cost_table(_at(made, workload, limit), arguments.ways, FLOOR)
         parts += [f"### Each task {workload}, limit {limit:,}", table]
     parts += ["### What each way keeps", _kept(seen, arguments.ways, arguments.limit)]
-    return Answer(
+    return Finding(
         title="What a bounded task costs",
         targets=targets(made, arguments.limit),
         text="\n\n".join(parts),

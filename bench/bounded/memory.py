@@ -9,7 +9,7 @@ from bounded.runs import Plan, Run
 from bounded.ways import AMAP, AS_COMPLETED, GATHER, Way
 from bounded.workloads import YIELDS
 from harness import tables
-from harness.answers import Answer
+from harness.findings import Finding
 
 _LIMIT: Final = 1_000
 _ROUNDS: Final = 3
@@ -18,7 +18,7 @@ _GATHERED: Final = 10
 """How many times `few` tasks semaphore and gather gets, because more would need gigabytes."""
 
 
-def ask(arguments: argparse.Namespace) -> Answer:
+def measure(arguments: argparse.Namespace) -> Finding:
     """Measures few and many tasks with `amap` and `as_completed`, and with semaphore and gather."""
     few, many = arguments.memory_tasks
     jobs = [(way, tasks) for way in (AMAP, AS_COMPLETED) for tasks in (few, many)]
@@ -35,7 +35,7 @@ def ask(arguments: argparse.Namespace) -> Answer:
         for way in (AMAP, AS_COMPLETED)
     ]
     head = ["", "tasks", "peak MB, median", "highest", "added MB", "runs"]
-    return Answer(
+    return Finding(
         title=f"Memory, limit {_LIMIT:,}, each task {YIELDS}",
         targets=targets,
         text=tables.table(head, [_row(_job(made, way, tasks), way, tasks) for way, tasks in jobs]),

@@ -7,14 +7,14 @@ from bounded import runs
 from bounded.runs import Plan
 from bounded.ways import AMAP, OPTIONS
 from bounded.workloads import AT_ONCE, YIELDS
-from harness.answers import Answer
+from harness.findings import Finding
 from harness.in_turn import rounds
 
 _LIMIT: Final = 1_000
 _WORKLOADS: Final = (AT_ONCE, YIELDS)
 
 
-def ask(arguments: argparse.Namespace) -> Answer:
+def measure(arguments: argparse.Namespace) -> Finding:
     """Measures rounds of the plain `amap` and of each option, whose value changes nothing."""
     compared = (AMAP, *OPTIONS)
     wrong = [
@@ -38,7 +38,7 @@ def ask(arguments: argparse.Namespace) -> Answer:
     for workload in _WORKLOADS:
         own = [run for run in made if run.workload == workload]
         parts += [f"### Each task {workload}", runs.cost_table(own, compared, AMAP)]
-    return Answer(
+    return Finding(
         title=f"What an option costs, limit {_LIMIT:,}",
         targets=[],
         text="\n\n".join(parts),

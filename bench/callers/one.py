@@ -8,7 +8,7 @@ from callers import measuring, runs
 from callers.clients import FROM_THREADS, IN_LOOPS, OURS, SOCKET, THREADSAFE
 from callers.runs import Run
 from harness import tables
-from harness.answers import Answer
+from harness.findings import Finding
 from harness.tables import Target
 
 _MOST_TIMES_SOCKET: Final = 1.3
@@ -16,7 +16,7 @@ _MOST_BEYOND_US: Final = 15.0
 _MOST_OF_THREADSAFE: Final = 0.5
 
 
-def ask(arguments: argparse.Namespace) -> Answer:
+def measure(arguments: argparse.Namespace) -> Finding:
     """Measures rounds of all clients."""
     chosen = [client for client in (*FROM_THREADS, *IN_LOOPS) if client.name in arguments.chosen]
     made = measuring.over_http(chosen, [1], arguments)
@@ -27,7 +27,7 @@ def ask(arguments: argparse.Namespace) -> Answer:
         *cells, counted = runs.row(runs.of(made, client, 1), [*figures, (measuring.cpu_us, ".1f")])
         beside = runs.ratio(made, (client, SOCKET), 1, measuring.median_us)
         rows.append([client.name, client.caller, *cells, tables.number(beside, ".2f"), counted])
-    return Answer(
+    return Finding(
         title="One request after another",
         targets=targets(made),
         text=tables.table(head, rows),

@@ -1,15 +1,15 @@
-"""Threads that each make one request after another, few and many."""
+"""Measures few and many threads that each make one request after another."""
 
 import argparse
 
 from callers import measuring, runs
 from callers.clients import FROM_THREADS, SOCKET
 from harness import tables
-from harness.answers import Answer
+from harness.findings import Finding
 
 
-def ask(arguments: argparse.Namespace) -> Answer:
-    """Rounds of all clients, for each number of threads."""
+def measure(arguments: argparse.Namespace) -> Finding:
+    """Measures rounds of all clients, for each number of threads."""
     chosen = [client for client in FROM_THREADS if client.name in arguments.chosen]
     made = measuring.over_http(chosen, arguments.threads, arguments)
     head = ["", "requests/s", f"/ {SOCKET.name}", "CPU µs a request", "median µs", "99 % µs", "runs"]
@@ -23,7 +23,7 @@ def ask(arguments: argparse.Namespace) -> Answer:
             beside = runs.ratio(made, (client, SOCKET), threads, measuring.per_s)
             rows.append([client.name, per_s, tables.number(beside, ".2f"), *others])
         parts += [f"### {threads} thread{'s' if threads > 1 else ''}", tables.table(head, rows)]
-    return Answer(
+    return Finding(
         title="Threads, each one request after another",
         targets=[],
         text="\n\n".join(parts),

@@ -12,7 +12,7 @@ from typing import Any, Final
 from considerate import fetching
 from considerate.fetching import Client, Fetched
 from harness import nginx, tables
-from harness.answers import Answer
+from harness.findings import Finding
 
 REQUESTS_PER_S: Final = 100
 BURST: Final = 5
@@ -65,7 +65,7 @@ class Ran:
         return self.statuses["503"] / max(1, self.statuses.total())
 
 
-def ask(arguments: argparse.Namespace) -> Answer:
+def measure(arguments: argparse.Namespace) -> Finding:
     """Measures each limit separately."""
     client = fetching.client_of(arguments, "nginx")
     runs = [
@@ -73,7 +73,7 @@ def ask(arguments: argparse.Namespace) -> Answer:
         _run(client, "connections", _CONN_ROWS, ["--concurrency-per-host", str(AT_ONCE)]),
         _run(client, "connections", _CONN_ROWS, ["--concurrency-per-host", "auto"]),
     ]
-    return answer(runs)
+    return finding(runs)
 
 
 def _run(client: Client, path: str, rows: int, flags: Sequence[str]) -> Ran:
@@ -105,7 +105,7 @@ def _limited(client: Client, log: Path) -> Iterator[str]:
             yield f"http://127.0.0.1:{port}"
 
 
-def answer(runs: Sequence[Ran]) -> Answer:
+def finding(runs: Sequence[Ran]) -> Finding:
     """Returns the targets and a row for each run."""
     limited, fixed, auto = runs
     ratio = (auto.statuses["200"] / auto.fetched.elapsed_s) / (fixed.statuses["200"] / fixed.fetched.elapsed_s)
@@ -128,4 +128,4 @@ def answer(runs: Sequence[Ran]) -> Answer:
     ]
     table = tables.table(["asked", "seconds", "attempts", "rows"], lines)
     wrong = [f"{run.asked}: {run.fetched.wrong}" for run in runs if run.fetched.wrong]
-    return Answer(title="nginx", targets=targets, text=f"{_NOTE}\n\n{table}", raw=raw, wrong=wrong)
+    return Finding(title="nginx", targets=targets, text=f"{_NOTE}\n\n{table}", raw=raw, wrong=wrong)

@@ -13,7 +13,7 @@ from typing import Final
 
 from crossing.ways import ANYIO, OURS, STDLIB, WAYS
 from harness import processes, tables
-from harness.answers import Answer
+from harness.findings import Finding
 from harness.in_turn import rounds
 from harness.tables import Target
 
@@ -52,7 +52,7 @@ class Run:
     wrong: str = ""
 
 
-def ask(arguments: argparse.Namespace) -> Answer:
+def measure(arguments: argparse.Namespace) -> Finding:
     """Measures rounds of all ways, for each loop, number of cores and number of threads."""
     cells = list(product(arguments.loop, arguments.cores, arguments.threads))
     made = [
@@ -63,7 +63,7 @@ def ask(arguments: argparse.Namespace) -> Answer:
     parts = []
     for loop, cores, threads in cells:
         parts += [f"### {_title(loop, cores, threads)}", _table(of(made, loop, cores, threads))]
-    return Answer(
+    return Finding(
         title="What a call from a thread costs",
         targets=[target for cell in cells for target in targets(made, *cell)],
         text="\n\n".join(parts),

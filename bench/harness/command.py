@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from harness import answers, environment
-from harness.answers import Answer
+from harness import environment, findings
+from harness.findings import Finding
 from harness.servers import ServerError
 from harness.trial import Cores
 
@@ -30,23 +30,23 @@ def parser(description: str | None, questions: Iterable[str] = (), default: str 
                 raise argparse.ArgumentTypeError(f"{name}: the questions are {', '.join(names)}")
             return name
 
-        told = f"of {', '.join(names)} (default: {default})"
+        help_text = f"of {', '.join(names)} (default: {default})"
         # not `choices`, which refuses that there is none
-        made.add_argument("question", nargs="*", type=known, help=told)
+        made.add_argument("question", nargs="*", type=known, help=help_text)
     made.add_argument("--save", action="store_true", help="keep the results under bench/results")
     return made
 
 
 def add_headgate(to: argparse.ArgumentParser) -> None:
     """Which one is measured."""
-    told = "the command (default: beside this interpreter)"
-    to.add_argument("--headgate", type=Path, default=HEADGATE, help=told)
+    help_text = "the command (default: beside this interpreter)"
+    to.add_argument("--headgate", type=Path, default=HEADGATE, help=help_text)
 
 
 def add_before(to: argparse.ArgumentParser) -> None:
     """Which one it is compared with."""
-    told = "of a virtual environment with the older version"
-    to.add_argument("--before", type=Path, metavar="PYTHON", help=told)
+    help_text = "of a virtual environment with the older version"
+    to.add_argument("--before", type=Path, metavar="PYTHON", help=help_text)
 
 
 def two_cores(what: str) -> Cores:
@@ -64,7 +64,7 @@ def two_cores(what: str) -> Cores:
 
 
 def run(
-    asked: Mapping[str, Callable[[], Answer]],
+    asked: Mapping[str, Callable[[], Finding]],
     about: dict[str, Any],
     *,
     title: str,
@@ -81,20 +81,20 @@ def run(
         keep_as: What the names of the files begin with; `None`: nothing is kept.
     """
     before = environment.cpu_times()
-    found: dict[str, Answer] = {}
+    found: dict[str, Finding] = {}
     try:
-        for name, ask in asked.items():
-            found[name] = ask()
+        for name, measure in asked.items():
+            found[name] = measure()
     except ServerError as error:
         return refuse(str(error))
     except KeyboardInterrupt:
         return _INTERRUPTED
     about["steal"] = environment.steal(before, environment.cpu_times())
     head = f"# {title}: {about['cpu']}, {about['date']}\n\n{caveats(about)}"
-    print("\n\n".join([head, *map(answers.section, found.values())]))
+    print("\n\n".join([head, *map(findings.section, found.values())]))
     if keep_as is not None:
-        answers.save(keep_as, found, about, head)
-    return 1 if any(answer.wrong for answer in found.values()) else 0
+        findings.save(keep_as, found, about, head)
+    return 1 if any(finding.wrong for finding in found.values()) else 0
 
 
 def refuse(why: str) -> int:

@@ -63,11 +63,11 @@ def trials(series: Series, rivals: Sequence[Rival], server: Server, cores: Cores
     for round_, rival in rounds(rivals, series.rounds):
         trial = attempt(_plan(series, round_, per_s[rival.name]), rival, server, cores)
         per_s[rival.name] = trial.requests_per_s or per_s[rival.name]
-        tell(trial)
+        print_trial(trial)
         yield trial
 
 
-def tell(trial: Trial) -> None:
+def print_trial(trial: Trial) -> None:
     """On standard error, as it has ended."""
     end = f"WRONG: {trial.wrong}" if trial.wrong else f"{trial.requests_per_s:9,.0f} requests/s"
     print(

@@ -26,12 +26,12 @@ class Totals(NamedTuple):
 
 def totals(directory: Path) -> Totals:
     """Adds up."""
-    return Totals(*_ask("totals", directory))
+    return Totals(*_start("totals", directory))
 
 
 def delays_s(directory: Path) -> list[int]:
     """How long each answer took in whole seconds, in the order in which the requests were started."""
-    delays: list[int] = _ask("delays", directory)
+    delays: list[int] = _start("delays", directory)
     return delays
 
 
@@ -54,16 +54,16 @@ class Everything(NamedTuple):
 
 def everything(directory: Path, rows: int) -> Everything:
     """Looks for each of so many rows; right is one with status 200 and the body of our servers."""
-    found, blocks = _ask("everything", directory, rows)
+    found, blocks = _start("everything", directory, rows)
     return Everything(found, [Block(*block) for block in blocks])
 
 
-def _ask(question: str, directory: Path, *numbers: int) -> Any:  # noqa: ANN401 - JSON
+def _start(question: str, directory: Path, *numbers: int) -> Any:  # noqa: ANN401 - JSON
     command = [sys.executable, __file__, question, str(directory), *map(str, numbers)]
     return json.loads(subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout)
 
 
-def _answer(question: str, directory: Path) -> list[int]:
+def _read(question: str, directory: Path) -> list[int]:
     import pyarrow as pa  # noqa: PLC0415 - only in the process that reads
     import pyarrow.compute as pc  # noqa: PLC0415
     import pyarrow.parquet as pq  # noqa: PLC0415
@@ -100,6 +100,6 @@ def _everything(directory: Path, rows: int) -> tuple[int, list[list[int]]]:
 
 
 if __name__ == "__main__":
-    asked, place, *limits = sys.argv[1:]
-    answered = _everything(Path(place), int(limits[0])) if limits else _answer(asked, Path(place))
-    print(json.dumps(answered))
+    question, directory, *limits = sys.argv[1:]
+    result = _everything(Path(directory), int(limits[0])) if limits else _read(question, Path(directory))
+    print(json.dumps(result))

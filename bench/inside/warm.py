@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from harness import tables
-from harness.answers import Answer
+from harness.findings import Finding
 from harness.servers import ServerError
 
 _MOST_MS: Final = 1.0
@@ -25,7 +25,7 @@ has had a run before. Cold: it is started for the run, and that counts. A round 
 the median and the 90th percentile of its runs, and the table has the medians of the rounds."""
 
 
-def ask(arguments: argparse.Namespace) -> Answer:
+def measure(arguments: argparse.Namespace) -> Finding:
     """A process for each round; the first builds the program, if need be."""
     command = [arguments.cargo, "bench", "--locked", "--quiet", "-p", "headgate-engine", "--bench", "warm_engine"]
     records: list[dict[str, Any]] = []
@@ -36,10 +36,10 @@ def ask(arguments: argparse.Namespace) -> Answer:
             raise ServerError(f"the program that makes the runs of `warm` has failed: {error}") from error
         records += [{"round": round_, "engine": name} | own for name, own in json.loads(ended.stdout).items()]
         print(f"warm {round_}  {ended.stdout.strip()}", file=sys.stderr)
-    return answer(records)
+    return finding(records)
 
 
-def answer(records: Sequence[dict[str, Any]]) -> Answer:
+def finding(records: Sequence[dict[str, Any]]) -> Finding:
     """The promise is that of the warm engine."""
     targets = [
         tables.at_most(
@@ -59,7 +59,7 @@ def answer(records: Sequence[dict[str, Any]]) -> Answer:
         ]
         for moment, words in _MOMENTS.items()
     ]
-    return Answer(
+    return Finding(
         title="A run on a warm engine",
         targets=targets,
         text=f"{_NOTE}\n\n{tables.table(head, rows)}",

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from harness.answers import Answer
+from harness.findings import Finding
 from harness.trial import Cores, Trial
 from rivals import Rival
 
@@ -44,5 +44,5 @@ class Scenario(Protocol):
     def run(self, bench: Bench) -> Iterator[Trial]:
         """Makes the trials one after another."""
 
-    def answer(self, trials: Sequence[Trial]) -> Answer:
+    def finding(self, trials: Sequence[Trial]) -> Finding:
         """What was found."""

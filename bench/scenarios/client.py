@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from harness import answers, columns, in_turn, tables
-from harness.answers import Answer
-from harness.in_turn import Series, tell
+from harness import columns, findings, in_turn, tables
+from harness.findings import Finding
+from harness.in_turn import Series, print_trial
 from harness.nginx import nginx
 from harness.trial import Plan, Trial, attempt, cpu_s_per_request, median_ratio, right
 from rivals import Rival, python_programs
@@ -62,11 +62,11 @@ def run(bench: Bench) -> Iterator[Trial]:
                     cell=MEMORY,
                 )
                 trial = attempt(plan, client, server, bench.cores)
-                tell(trial)
+                print_trial(trial)
                 yield trial
 
 
-def answer(trials: Sequence[Trial]) -> Answer:
+def finding(trials: Sequence[Trial]) -> Finding:
     """A table for each concurrency, and the memory of few and many requests."""
     timed = [trial for trial in trials if trial.cell != MEMORY]
     counted = [trial for trial in right(trials) if trial.cell == MEMORY]
@@ -85,7 +85,7 @@ def answer(trials: Sequence[Trial]) -> Answer:
             for name in dict.fromkeys(trial.client for trial in counted)
         ]
         parts.append(f"### Memory\n\n{_memory(counted)}")
-    return answers.of_trials(_TITLE, targets, "\n\n".join(parts), trials)
+    return findings.of_trials(_TITLE, targets, "\n\n".join(parts), trials)
 
 
 def _table(trials: Sequence[Trial]) -> str:

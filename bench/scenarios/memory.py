@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from harness import answers, tables
-from harness.answers import Answer
-from harness.in_turn import tell
+from harness import findings, tables
+from harness.findings import Finding
+from harness.in_turn import print_trial
 from harness.nginx import nginx
 from harness.trial import Plan, Trial, attempt, right
 from rivals.headgate import Headgate
@@ -38,11 +38,11 @@ def run(bench: Bench) -> Iterator[Trial]:
                     longest_s=_LONGEST_S,
                 )
                 trial = attempt(plan, rival, server, bench.cores)
-                tell(trial)
+                print_trial(trial)
                 yield trial
 
 
-def answer(trials: Sequence[Trial]) -> Answer:
+def finding(trials: Sequence[Trial]) -> Finding:
     """A row for each job."""
     jobs = sorted({_job(trial) for trial in right(trials)}, key=lambda job: (job[1], job[2]))
     parquet = [trial for trial in right(trials) if trial.concurrency == 1000]  # noqa: PLR2004 - the two jobs to compare
@@ -57,7 +57,7 @@ def answer(trials: Sequence[Trial]) -> Answer:
     ]
     head = ["job", "in flight", "rows", "peak MB, median", "highest", "CPU s", "trials"]
     table = tables.table(head, [_row(job, [trial for trial in right(trials) if _job(trial) == job]) for job in jobs])
-    return answers.of_trials(_TITLE, targets, table, trials)
+    return findings.of_trials(_TITLE, targets, table, trials)
 
 
 def _job(trial: Trial) -> tuple[str, int, int]:

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from harness import answers, read_back, schedule, servers, tables
-from harness.answers import Answer
-from harness.in_turn import tell
+from harness import findings, read_back, schedule, servers, tables
+from harness.findings import Finding
+from harness.in_turn import print_trial
 from harness.trial import Plan, Trial, attempt, right
 from rivals import Load
 from rivals.headgate import Headgate, results
@@ -50,7 +50,7 @@ def run(bench: Bench) -> Iterator[Trial]:
                 if most > _SLOTS:
                     trial = dataclasses.replace(trial, wrong=f"{most:,} in flight at once; {trial.wrong}")
                 trial = _beside_its_ideal(trial, Path(scratch)) if rival is headgate else trial
-                tell(trial)
+                print_trial(trial)
                 yield trial
 
 
@@ -65,7 +65,7 @@ def _beside_its_ideal(trial: Trial, scratch: Path) -> Trial:
     return dataclasses.replace(trial, ideal_s=schedule.ideal_s(delays_s, _SLOTS))
 
 
-def answer(trials: Sequence[Trial]) -> Answer:
+def finding(trials: Sequence[Trial]) -> Finding:
     """A row for each client."""
     ours = [trial for trial in right(trials) if trial.ideal_s]
     over = tables.median(100 * (trial.elapsed_s / (trial.ideal_s or 1) - 1) for trial in ours)
@@ -90,7 +90,7 @@ def answer(trials: Sequence[Trial]) -> Answer:
         tables.table(head, [_row(name, [trial for trial in trials if trial.client == name]) for name in names]),
         *sorted({f"> {trial.bound_by}" for trial in ours}),
     ]
-    return answers.of_trials(_TITLE, targets, "\n\n".join(parts), trials)
+    return findings.of_trials(_TITLE, targets, "\n\n".join(parts), trials)
 
 
 def _row(name: str, trials: Sequence[Trial]) -> list[str]:

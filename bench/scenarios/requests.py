@@ -7,8 +7,8 @@ the peers that can do the same.
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from harness import answers, columns, in_turn, many_hosts, tables
-from harness.answers import Answer
+from harness import columns, findings, in_turn, many_hosts, tables
+from harness.findings import Finding
 from harness.in_turn import Series
 from harness.nginx import Nginx, nginx
 from harness.tables import Target
@@ -73,7 +73,7 @@ def entrants(bench: Bench, cell: Cell) -> Iterator[Rival]:
     yield from (rival for rival in bench.rivals if rival.name in cell.kind.peers)
 
 
-def answer(trials: Sequence[Trial]) -> Answer:
+def finding(trials: Sequence[Trial]) -> Finding:
     """A row for each cell and what it keeps."""
     at = {name: [trial for trial in trials if trial.cell == name] for name in dict.fromkeys(t.cell for t in trials)}
     targets: list[Target] = []
@@ -86,7 +86,7 @@ def answer(trials: Sequence[Trial]) -> Answer:
     head = ["", "in flight", "kept", columns.REQUESTS_PER_S, *(f"/ {name}" for name in references)]
     head += [columns.CPU_US, *(f"/ {name}" for name in references)]
     head += [columns.USER_US, columns.CLIENT_BUSY, columns.SERVER_BUSY, "most MB", BEFORE, columns.TRIALS]
-    return answers.of_trials(_TITLE, targets, f"{_NOTE}\n\n{tables.table(head, rows)}", trials)
+    return findings.of_trials(_TITLE, targets, f"{_NOTE}\n\n{tables.table(head, rows)}", trials)
 
 
 def _targets(cell: Cell, format_: Format, trials: Sequence[Trial]) -> Iterator[Target]:

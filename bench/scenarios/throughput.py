@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from harness import answers, columns, in_turn, tables
-from harness.answers import Answer
+from harness import columns, findings, in_turn, tables
+from harness.findings import Finding
 from harness.in_turn import Series
 from harness.nginx import nginx
 from harness.trial import Trial, median_ratio, right
@@ -41,7 +41,7 @@ def run(bench: Bench) -> Iterator[Trial]:
             yield from in_turn.trials(series, bench.rivals, server, bench.cores)
 
 
-def answer(trials: Sequence[Trial]) -> Answer:
+def finding(trials: Sequence[Trial]) -> Finding:
     """A table for each concurrency."""
     at = {c: [trial for trial in trials if trial.concurrency == c] for c in sorted({t.concurrency for t in trials})}
     targets = [
@@ -51,7 +51,7 @@ def answer(trials: Sequence[Trial]) -> Answer:
         if c in at
     ]
     parts = [f"### {concurrency:,} in flight\n\n{_table(own)}" for concurrency, own in at.items()]
-    return answers.of_trials(_TITLE, targets, "\n\n".join(parts), trials)
+    return findings.of_trials(_TITLE, targets, "\n\n".join(parts), trials)
 
 
 def _table(trials: Sequence[Trial]) -> str:

@@ -5,8 +5,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from harness import answers, columns, command, in_turn, servers, tables
-from harness.answers import Answer
+from harness import columns, command, findings, in_turn, servers, tables
+from harness.findings import Finding
 from harness.many_hosts import Order
 from harness.nginx import nginx
 from harness.servers import ServerError
@@ -64,7 +64,7 @@ nginx on one core, each client on another, {_CONCURRENCY:,} requests in flight, 
 the loopback network. wrk asks one address, on a new connection for each request."""
 
 
-def ask(arguments: argparse.Namespace) -> Answer:
+def measure(arguments: argparse.Namespace) -> Finding:
     """Rounds of all lists and of what they are held against."""
     cores = command.two_cores("lists")
     rivals = list(_rivals(arguments))
@@ -85,9 +85,9 @@ def ask(arguments: argparse.Namespace) -> Answer:
                 longest_s=_LONGEST_S,
             )
             trial = attempt(plan, rival, server, cores)
-            in_turn.tell(trial)
+            in_turn.print_trial(trial)
             trials.append(trial)
-    return answer(trials)
+    return finding(trials)
 
 
 def _rivals(arguments: argparse.Namespace) -> Iterator[Rival]:
@@ -104,7 +104,7 @@ def _label(rival: Rival) -> str:
     return rival.label if isinstance(rival, Headgate) else rival.name
 
 
-def answer(trials: Sequence[Trial]) -> Answer:
+def finding(trials: Sequence[Trial]) -> Finding:
     """A promise for each list, and a row for each client."""
     named = [(trial.client.removesuffix(", none"), trial) for trial in trials]
     clients = list(dict.fromkeys(name for name, _ in named))
@@ -120,4 +120,4 @@ def answer(trials: Sequence[Trial]) -> Answer:
         figures = columns.figures(own, columns.REQUESTS_PER_S, columns.RANGE, columns.CPU_US, columns.USER_US)
         lines.append([client, *figures, ratio, *columns.figures(own, *_COLUMNS)])
     head = ["", columns.REQUESTS_PER_S, columns.RANGE, columns.CPU_US, columns.USER_US, "ratio", *_COLUMNS]
-    return answers.of_trials("Lists of many hosts", targets, f"{_NOTE}\n\n{tables.table(head, lines)}", trials)
+    return findings.of_trials("Lists of many hosts", targets, f"{_NOTE}\n\n{tables.table(head, lines)}", trials)

@@ -5,8 +5,8 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Final
 
-from harness import answers, columns, command, in_turn, servers, tables
-from harness.answers import Answer
+from harness import columns, command, findings, in_turn, servers, tables
+from harness.findings import Finding
 from harness.nginx import nginx
 from harness.servers import ServerError
 from harness.trial import Plan, Trial, attempt, right
@@ -23,7 +23,7 @@ _NOTE: Final = f"""\
 It has what an idle connection needs in this process; the kernel's sockets are not in it."""
 
 
-def ask(arguments: argparse.Namespace) -> Answer:
+def measure(arguments: argparse.Namespace) -> Finding:
     """Rounds of both."""
     cores = command.two_cores("memory")
     few = Headgate(arguments.headgate, "none", hosts=_HOSTS)
@@ -45,10 +45,10 @@ def ask(arguments: argparse.Namespace) -> Answer:
                 longest_s=_LONGEST_S,
             )
             trials.append(attempt(plan, rival, server, cores))
-    return answer(trials)
+    return finding(trials)
 
 
-def answer(trials: Sequence[Trial]) -> Answer:
+def finding(trials: Sequence[Trial]) -> Finding:
     """Bytes for each connection more."""
     peaks = []
     for idle in _IDLE:
@@ -62,4 +62,4 @@ def answer(trials: Sequence[Trial]) -> Answer:
         own = [trial for trial in trials if trial.client == client]
         lines.append([client, *columns.figures(own, columns.PEAK_MB, columns.TRIALS)])
     text = f"{_NOTE}\n\n{tables.table(['', columns.PEAK_MB, columns.TRIALS], lines)}"
-    return answers.of_trials("Memory of idle connections", targets, text, trials)
+    return findings.of_trials("Memory of idle connections", targets, text, trials)

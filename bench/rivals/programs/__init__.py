@@ -15,7 +15,7 @@ class Counted:
     statuses: dict[int, int] = field(default_factory=dict)
     body_bytes: int = 0
 
-    def add(self, status: int, body_bytes: int, answers: int = 1) -> None:
+    def add(self, status: int, body_bytes: int, count: int = 1) -> None:
         """One answer, or several with this status and so many bytes in all."""
-        self.statuses[status] = self.statuses.get(status, 0) + answers
+        self.statuses[status] = self.statuses.get(status, 0) + count
         self.body_bytes += body_bytes

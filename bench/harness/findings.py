@@ -13,7 +13,7 @@ from harness.trial import Trial
 
 
 @dataclass(kw_only=True, slots=True)
-class Answer:
+class Finding:
     """What was found.
 
     Attributes:
@@ -34,26 +34,26 @@ class Answer:
 class Question(Protocol):
     """A module that measures."""
 
-    def ask(self, arguments: argparse.Namespace) -> Answer:
+    def measure(self, arguments: argparse.Namespace) -> Finding:
         """Measures."""
 
 
-def of_trials(title: str, targets: Sequence[Target], text: str, trials: Sequence[Trial]) -> Answer:
+def of_trials(title: str, targets: Sequence[Target], text: str, trials: Sequence[Trial]) -> Finding:
     """All that is wrong is wrong with one of the trials."""
     raw = [dataclasses.asdict(trial) for trial in trials]
-    return Answer(title=title, targets=targets, text=text, raw=raw, wrong=tables.mistakes(trials))
+    return Finding(title=title, targets=targets, text=text, raw=raw, wrong=tables.mistakes(trials))
 
 
-def section(answer: Answer) -> str:
+def section(finding: Finding) -> str:
     """Targets first, mistakes last."""
-    wrong = "\n".join(f"- WRONG: {mistake}" for mistake in answer.wrong)
-    targets = tables.targets_table(answer.targets) if answer.targets else ""
-    parts = [f"## {answer.title}", targets, answer.text, wrong]
+    wrong = "\n".join(f"- WRONG: {mistake}" for mistake in finding.wrong)
+    targets = tables.targets_table(finding.targets) if finding.targets else ""
+    parts = [f"## {finding.title}", targets, finding.text, wrong]
     return "\n\n".join(part for part in parts if part)
 
 
-def save(prefix: str, answers: Mapping[str, Answer], about: Mapping[str, Any], head: str) -> None:
+def save(prefix: str, findings: Mapping[str, Finding], about: Mapping[str, Any], head: str) -> None:
     """Each by itself, so that one question can be asked again without the others."""
-    for name, answer in answers.items():
-        found = Kept(about=about, wrong=answer.wrong, records=answer.raw)
-        kept.keep(f"{prefix}{name}", found, f"{head}\n\n{section(answer)}\n")
+    for name, finding in findings.items():
+        found = Kept(about=about, wrong=finding.wrong, records=finding.raw)
+        kept.keep(f"{prefix}{name}", found, f"{head}\n\n{section(finding)}\n")
