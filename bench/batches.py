@@ -1,7 +1,7 @@
-"""Measures tables in memory: `headgate.map_batches` and `fetch_many(...).batches()` beside `headgate fetch`, in turns.
+"""Measures tables in memory: `headgate.map_batches` and `fetch_many(...).batches()`, compared with `headgate fetch`.
 
 Prints rows a second of each, and their ratio to a fetch that keeps nothing, which is the engine's own rate. headgate
-has one core, and the server another one. Exit code 1: a response was wrong.
+has one core, and the server another. Exit code 1: a response was wrong.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""Measures what durability promises and what it costs.
+"""Measures the promises and the cost of durability.
 
 Prints the findings to standard output, each step as it ends to standard error. Exit code 1: a response was wrong.
 Needs `tests` on the PYTHONPATH, as `make bench-durability` has it: the checks are those of the tests.

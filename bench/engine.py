@@ -1,4 +1,4 @@
-"""Measures what the engine promises of its inside: hosts that change with each row, columns of JSON, a warm engine.
+"""Measures the promises of the engine: hosts that change with each row, columns of JSON, a warm engine.
 
 Prints the findings to standard output, each trial as it ends to standard error. Exit code 1: a response was wrong.
 """

@@ -1,4 +1,4 @@
-"""Measures lists of many hosts: what it costs that rows go elsewhere, and what idle connections take of memory.
+"""Measures lists of many hosts: the cost of changing hosts, and the memory of idle connections.
 
 Prints the findings to standard output, each trial as it ends to standard error. Exit code 1: a response was wrong.
 """

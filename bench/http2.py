@@ -1,7 +1,7 @@
-"""Measures HTTP/2: throughput and processor time beside h2load, and the memory of requests in flight.
+"""Measures HTTP/2: throughput and CPU time compared with h2load, and the memory of requests in flight.
 
-Throughput is measured against nginx on a core of its own, over plain connections and over TLS, with as many connections
-and streams for either client. For memory, a server on Node answers after a while, so that all requests are in flight at
+Throughput is measured against nginx on a separate core, over plain connections and over TLS, with as many connections
+and streams for either client. For memory, a server on Node responds later, so that all requests are in flight at
 once. Prints the findings to standard output, each run as it ends to standard error. Exit code 1: a response was wrong.
 """
 
@@ -25,7 +25,7 @@ from harness.servers import BODY, ServerError
 from harness.trial import Cores
 
 _SHAPES: Final = ((1, 1), (4, 100), (10, 100))
-"""Connections, and streams on each."""
+"""Numbers of connections, and of streams on each."""
 _LEAST_SHARE: Final = 0.8
 _LONGEST_S: Final = 600.0
 _HERE: Final = "127.0.0.1"
@@ -61,7 +61,7 @@ server.listen(0, "127.0.0.1", 65535, () => console.log(server.address().port));
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Made:
-    """What a client made of a number of requests."""
+    """The figures of a client."""
 
     client: str
     connections: int
@@ -75,7 +75,7 @@ class Made:
     wrong: str
 
     def saturated(self) -> str:
-        """Which side was as busy as can be."""
+        """Returns which side was saturated."""
         sides = {"client": self.client_busy, "server": self.server_busy}
         return " and ".join(side for side, busy in sides.items() if busy >= _BUSY) or "neither"
 

@@ -1,7 +1,7 @@
-"""Measures what one HTTP request after another costs callers in threads and in a loop, beside other clients.
+"""Measures the cost of HTTP requests for callers in threads and in a loop, compared with other clients.
 
-nginx answers with 1,000 bytes on a core of its own; each run of a client is a process on the other. Beside them stands
-ZEO, the storage whose callers have always paid for the crossing. Prints the findings to standard output, each run as it
+nginx responds with 1,000 bytes on one core; each run of a client is a process on the other. They are compared with
+ZEO, a storage whose calls also cross from a thread into a loop. Prints the findings to standard output, each run as it
 ends to standard error. Exit code 1: a response was wrong.
 """
 

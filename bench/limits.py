@@ -1,4 +1,4 @@
-"""Measures how well limits are kept: rates, servers that say when to come again, what a server can do, what it costs.
+"""Measures how well limits are kept: rates, `Retry-After`, the capacity of a server, and the cost.
 
 Prints the findings to standard output. Exit code 1: a response was wrong.
 """

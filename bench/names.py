@@ -1,7 +1,7 @@
-"""Measures what names cost: 100,000 of them, each once, and 1,500 of which some are never answered.
+"""Measures the cost of DNS lookups: 100,000 hostnames once each, and 1,500 of which some get no response.
 
-Names are asked of a local name server that takes 50 ms for each answer. Beside them in the same round stand as many
-rows whose hosts are IP addresses, each another one: they make as many connections and look nothing up. Prints the
+A local DNS server takes 50 ms for each response. In the same round, they are compared with as many
+rows whose hosts are different IP addresses: these make as many connections and no lookups. Prints the
 findings to standard output, each run as it ends to standard error. Exit code 1: a response was wrong.
 """
 
@@ -32,7 +32,7 @@ _LONGEST_S: Final = 600
 
 @dataclass(frozen=True, slots=True)
 class Servers:
-    """Where they listen."""
+    """The addresses of the servers."""
 
     names: str
     port: str

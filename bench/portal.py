@@ -1,4 +1,4 @@
-"""Measures what a call from a thread into an event loop costs, beside other ways.
+"""Measures the cost of a call from a thread into an event loop, compared with other ways.
 
 Prints the findings to standard output, each run as it ends to standard error. Exit code 1: a response was wrong.
 """

@@ -1,4 +1,4 @@
-"""Measures what a bounded task costs, beside other ways of running many tasks, few at once.
+"""Measures the cost of a bounded task, compared with other ways of running many tasks, few at once.
 
 Prints the findings to standard output, each run as it ends to standard error. Exit code 1: a response was wrong.
 """

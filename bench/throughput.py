@@ -1,4 +1,4 @@
-"""Measures headgate beside other clients, and beside an older version of itself.
+"""Measures headgate, compared with other clients and with an older version.
 
 Prints the tables to standard output, each trial as it ends to standard error. Exit code 1: a response was wrong.
 """
@@ -82,10 +82,10 @@ def _bench(arguments: argparse.Namespace, rivals: list[Rival]) -> Bench:
 
 
 def _rivals(arguments: argparse.Namespace) -> tuple[list[Rival], dict[str, str]]:
-    """Everyone who is there, we last; and why the others are not.
+    """Returns the installed clients, with headgate as the last, and why others are missing.
 
     Raises:
-        ServerError: Someone is not there who has to be.
+        ServerError: A required client is missing.
     """
     ours = [Headgate(arguments.headgate, format_) for format_ in FORMATS]
     needed = [*ours, *([Headgate(arguments.before.with_name("headgate"), "none")] if arguments.before else [])]

@@ -1,7 +1,7 @@
-"""Measures TLS handshakes beside curl: each request on a connection of its own, with and without resumed sessions.
+"""Measures TLS handshakes compared with curl: a connection for each request, with and without resumed sessions.
 
-The server is nginx on a core of its own, which closes each connection after its answer. Where sessions may be resumed,
-it hands out tickets; where not, it neither hands them out nor remembers any. Prints the findings to standard output,
+The server is nginx on a separate core, which closes each connection after its response. If sessions may be resumed,
+it issues tickets; otherwise it neither issues them nor caches sessions. Prints the findings to standard output,
 each run as it ends to standard error. Exit code 1: a response was wrong.
 """
 
@@ -48,7 +48,7 @@ _CONFIG: Final = """\
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Made:
-    """What a client made of a number of handshakes."""
+    """The figures of a client."""
 
     client: str
     resumes: bool

@@ -1,4 +1,4 @@
-"""What the commands of the benchmark share: their options, and how they measure, print, keep, refuse and end."""
+"""The parts that the commands of the benchmark share: options, measuring, printing, saving and exit codes."""
 
 import argparse
 import os
@@ -20,7 +20,7 @@ _INTERRUPTED: Final = 130
 
 
 def parser(description: str | None, questions: Iterable[str] = (), default: str = "all") -> argparse.ArgumentParser:
-    """With the options that all commands have, and the questions that can be asked if there are several."""
+    """Returns a parser with the options of all commands, and with the questions if there are several."""
     names = list(questions)
     made = argparse.ArgumentParser(description=description)
     if names:
@@ -31,29 +31,29 @@ def parser(description: str | None, questions: Iterable[str] = (), default: str 
             return name
 
         help_text = f"of {', '.join(names)} (default: {default})"
-        # not `choices`, which refuses that there is none
+        # Not `choices`, which would require a value.
         made.add_argument("question", nargs="*", type=known, help=help_text)
     made.add_argument("--save", action="store_true", help="keep the results under bench/results")
     return made
 
 
 def add_headgate(to: argparse.ArgumentParser) -> None:
-    """Which one is measured."""
+    """Adds the option for the headgate that is measured."""
     help_text = "the command (default: beside this interpreter)"
     to.add_argument("--headgate", type=Path, default=HEADGATE, help=help_text)
 
 
 def add_before(to: argparse.ArgumentParser) -> None:
-    """Which one it is compared with."""
+    """Adds the option for the headgate with which it is compared."""
     help_text = "of a virtual environment with the older version"
     to.add_argument("--before", type=Path, metavar="PYTHON", help=help_text)
 
 
 def two_cores(what: str) -> Cores:
-    """The first for the server, the last for the client.
+    """Returns the first core for the server, and the last for the client.
 
     Raises:
-        ServerError: There is one only.
+        ServerError: There is only one core.
     """
     cores = sorted(os.sched_getaffinity(0))
     if len(cores) == 1:
@@ -71,14 +71,14 @@ def run(
     caveats: Callable[[Mapping[str, Any]], str],
     keep_as: str | None,
 ) -> int:
-    """Asks, prints what was found, keeps it if asked to, and gives the exit code.
+    """Measures, prints the findings, saves them if required, and returns the exit code.
 
     Args:
         asked: A function for each question.
-        about: The machine and the settings; how quiet it was comes to it.
-        title: Of the whole.
-        caveats: What to know before a figure is believed, of `about`.
-        keep_as: What the names of the files begin with; `None`: nothing is kept.
+        about: The machine and the settings, to which the share of stolen time is added.
+        title: The title of the output.
+        caveats: Returns the caveats for `about`.
+        keep_as: The prefix of the names of saved files; `None`: nothing is saved.
     """
     before = environment.cpu_times()
     found: dict[str, Finding] = {}
@@ -98,6 +98,6 @@ def run(
 
 
 def refuse(why: str) -> int:
-    """Says why nothing can be measured; gives the exit code."""
+    """Prints why nothing can be measured, and returns the exit code."""
     print(f"error: {why}", file=sys.stderr)
     return _MISTAKE

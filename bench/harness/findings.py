@@ -1,4 +1,4 @@
-"""What a question finds, on the screen and in the files that are kept."""
+"""Findings of a question, on the screen and in saved files."""
 
 import argparse
 import dataclasses
@@ -14,14 +14,14 @@ from harness.trial import Trial
 
 @dataclass(kw_only=True, slots=True)
 class Finding:
-    """What was found.
+    """The result of a measurement.
 
     Attributes:
-        title: Of its section.
-        targets: What was promised, and what was measured.
-        text: More of it, as Markdown.
-        raw: All that was measured, a record for each run.
-        wrong: Every answer that was not right; empty if the figures count.
+        title: The title of the section.
+        targets: The promised bounds and the measured figures.
+        text: The other results, as Markdown.
+        raw: All measurements, a record for each run.
+        wrong: All mistakes; empty if the figures count.
     """
 
     title: str
@@ -32,20 +32,20 @@ class Finding:
 
 
 class Question(Protocol):
-    """A module that measures."""
+    """A module that measures something."""
 
     def measure(self, arguments: argparse.Namespace) -> Finding:
-        """Measures."""
+        """Measures, and returns the finding."""
 
 
 def of_trials(title: str, targets: Sequence[Target], text: str, trials: Sequence[Trial]) -> Finding:
-    """All that is wrong is wrong with one of the trials."""
+    """Returns a finding whose mistakes are those of its trials."""
     raw = [dataclasses.asdict(trial) for trial in trials]
     return Finding(title=title, targets=targets, text=text, raw=raw, wrong=tables.mistakes(trials))
 
 
 def section(finding: Finding) -> str:
-    """Targets first, mistakes last."""
+    """Returns the section as Markdown: targets first, mistakes last."""
     wrong = "\n".join(f"- WRONG: {mistake}" for mistake in finding.wrong)
     targets = tables.targets_table(finding.targets) if finding.targets else ""
     parts = [f"## {finding.title}", targets, finding.text, wrong]
@@ -53,7 +53,7 @@ def section(finding: Finding) -> str:
 
 
 def save(prefix: str, findings: Mapping[str, Finding], about: Mapping[str, Any], head: str) -> None:
-    """Each by itself, so that one question can be asked again without the others."""
+    """Saves each finding separately, so that one question can be measured again alone."""
     for name, finding in findings.items():
         found = Kept(about=about, wrong=finding.wrong, records=finding.raw)
         kept.keep(f"{prefix}{name}", found, f"{head}\n\n{section(finding)}\n")

@@ -1,4 +1,4 @@
-"""What it costs that each row asks another host than the row before: many hosts in turn, beside one alone."""
+"""Measures the cost of a different host for each row: many hosts in turn, compared with one."""
 
 import argparse
 import dataclasses
@@ -27,7 +27,7 @@ connection for each request, as the column of connections says. `make bench-host
 
 
 def measure(arguments: argparse.Namespace) -> Finding:
-    """For each concurrency a warm-up, then rounds of both."""
+    """Measures for each concurrency a warm-up, then rounds of both."""
     cores = command.two_cores("hosts")
     one = Headgate(arguments.headgate, "none", label=ONE, hosts=1)
     many = dataclasses.replace(one, label=MANY, hosts=HOSTS)
@@ -51,7 +51,7 @@ def measure(arguments: argparse.Namespace) -> Finding:
 
 
 def finding(trials: Sequence[Trial]) -> Finding:
-    """A promise and a table for each concurrency."""
+    """Returns targets and rows for each concurrency."""
     targets = []
     rows = []
     for concurrency in dict.fromkeys(trial.concurrency for trial in trials):

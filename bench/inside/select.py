@@ -1,4 +1,4 @@
-"""What it costs to make columns of JSON answers: three of each, beside plain fetches of the same."""
+"""Measures the cost of columns of JSON responses: three of each, compared with plain fetches."""
 
 import argparse
 import dataclasses
@@ -32,7 +32,7 @@ def _flags(paths: Sequence[str]) -> tuple[str, ...]:
 
 
 def measure(arguments: argparse.Namespace) -> Finding:
-    """For each concurrency and each way to keep results a warm-up, then rounds of all."""
+    """Measures for each concurrency and format of results a warm-up, then rounds of all."""
     cores = command.two_cores("select")
     ways = {
         PLAIN: (),
@@ -63,7 +63,7 @@ def measure(arguments: argparse.Namespace) -> Finding:
 
 
 def finding(trials: Sequence[Trial]) -> Finding:
-    """A promise and a table for each concurrency and way to keep results."""
+    """Returns targets and rows for each concurrency and format of results."""
     targets, rows = [], []
     for concurrency in dict.fromkeys(trial.concurrency for trial in trials):
         own = [trial for trial in trials if trial.concurrency == concurrency]

@@ -1,4 +1,4 @@
-"""What a run costs on an engine that has had one before. A program in Rust makes the runs and prints figures."""
+"""Measures the cost of a run on an engine that has had one before. A program in Rust makes the runs."""
 
 import argparse
 import json
@@ -26,7 +26,7 @@ the median and the 90th percentile of its runs, and the table has the medians of
 
 
 def measure(arguments: argparse.Namespace) -> Finding:
-    """A process for each round; the first builds the program, if need be."""
+    """Runs a process for each round; the first builds the program if necessary."""
     command = [arguments.cargo, "bench", "--locked", "--quiet", "-p", "headgate-engine", "--bench", "warm_engine"]
     records: list[dict[str, Any]] = []
     for round_ in range(1, arguments.rounds + 1):
@@ -40,7 +40,7 @@ def measure(arguments: argparse.Namespace) -> Finding:
 
 
 def finding(records: Sequence[dict[str, Any]]) -> Finding:
-    """The promise is that of the warm engine."""
+    """Returns the targets of the warm engine, and a table."""
     targets = [
         tables.at_most(
             f"warm, until {_MOMENTS[moment]}", _ms(records, _WARM, moment, "median_us"), _MOST_MS, "ms", ".3f"

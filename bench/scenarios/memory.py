@@ -1,4 +1,4 @@
-"""The most memory that a job of ours ever holds: it must hang on the concurrency, and not on the number of rows."""
+"""Measures the peak memory of a job, which must depend on the concurrency and not on the number of rows."""
 
 from collections.abc import Iterator, Sequence
 from typing import Final
@@ -16,13 +16,13 @@ _TITLE: Final = "Peak memory of headgate"
 _ROUNDS: Final = 3
 _LONGEST_S: Final = 1800.0
 _MOST_MB: Final = 60
-"""Of a job into Parquet, however many rows it has."""
+"""The bound for a job into Parquet with any number of rows."""
 _MANY: Final = 10_000
-"""In flight."""
+"""The larger number of requests in flight."""
 
 
 def run(bench: Bench) -> Iterator[Trial]:
-    """One request, a small job, a large one, and one with many in flight."""
+    """Measures one request, a small job, a large one, and one with many in flight."""
     none, parquet = Headgate(bench.headgate, "none"), Headgate(bench.headgate, "parquet")
     small, large = bench.memory_rows
     jobs = ((none, 1, 1), (parquet, 1000, small), (parquet, 1000, large), (none, _MANY, small))
@@ -43,7 +43,7 @@ def run(bench: Bench) -> Iterator[Trial]:
 
 
 def finding(trials: Sequence[Trial]) -> Finding:
-    """A row for each job."""
+    """Returns a row for each job."""
     jobs = sorted({_job(trial) for trial in right(trials)}, key=lambda job: (job[1], job[2]))
     parquet = [trial for trial in right(trials) if trial.concurrency == 1000]  # noqa: PLR2004 - the two jobs to compare
     rows = sorted({trial.requests for trial in parquet})

@@ -1,4 +1,4 @@
-"""The experiment this project comes from: a server that answers after 0, 1, 2 or 3 whole seconds, 1,000 in flight."""
+"""The original experiment of this project: a server that responds after 0, 1, 2 or 3 seconds, with 1,000 in flight."""
 
 import dataclasses
 import statistics
@@ -24,11 +24,11 @@ _LONGEST_DELAY_S: Final = 3
 _LONGEST_S: Final = 120.0
 _SIMULATIONS: Final = 200
 _BIAS_S: Final = 0.06
-"""Five standard errors of the mean of so many delays: farther off, they are not what the server drew."""
+"""Five standard errors of the mean of so many delays: a larger deviation can't come from the server."""
 
 
 def run(bench: Bench) -> Iterator[Trial]:
-    """Ourselves, keeping everything, and aiohttp. A new server each time, so that all meet the same delays."""
+    """Measures headgate with all results, and aiohttp, each with a new server, so that all have the same delays."""
     headgate = Headgate(bench.headgate, "parquet")
     aiohttp = [rival for rival in bench.rivals if rival.name == "aiohttp"]
     for round_ in range(1, min(bench.rounds, _ROUNDS) + 1):
@@ -55,10 +55,10 @@ def run(bench: Bench) -> Iterator[Trial]:
 
 
 def _beside_its_ideal(trial: Trial, scratch: Path) -> Trial:
-    """The ideal for exactly the delays that the requests met, in the order in which they were started."""
+    """Returns the trial with the ideal time for exactly the delays of its requests, in the order of their starts."""
     load = Load(url="", requests=0, seconds=0, concurrency=0, scratch=scratch)
     delays_s = read_back.delays_s(results(load))
-    # a client that is late by half a second or more would be taken for a slow server, and its ideal be too long
+    # A client that is late by half a second or more would look like a slow server, and its ideal would be too long.
     bias_s = abs(statistics.fmean(delays_s) - _LONGEST_DELAY_S / 2) if delays_s else float("inf")
     if bias_s > _BIAS_S or max(delays_s) > _LONGEST_DELAY_S:
         return dataclasses.replace(trial, wrong=f"answers took other times than the server's delays; {trial.wrong}")
@@ -66,7 +66,7 @@ def _beside_its_ideal(trial: Trial, scratch: Path) -> Trial:
 
 
 def finding(trials: Sequence[Trial]) -> Finding:
-    """A row for each client."""
+    """Returns a row for each client."""
     ours = [trial for trial in right(trials) if trial.ideal_s]
     over = tables.median(100 * (trial.elapsed_s / (trial.ideal_s or 1) - 1) for trial in ours)
     named = [trial for trial in ours if trial.bound_by.startswith("bound by concurrency")]

@@ -1,6 +1,6 @@
-"""What requests of each kind cost beside the version before, and beside clients that can do no less.
+"""Measures the cost of each kind of requests, compared with an older version and with other clients.
 
-Each cell is measured in rounds of its own: this version and the one before, with and without results that are kept, and
+Each cell is measured in separate rounds: this version and the older one, with and without results, and
 the peers that can do the same.
 """
 
@@ -30,7 +30,7 @@ _TARGETS: Final = {
     ("plain-1000", "parquet"): 0.95,
     ("tls-64", "none"): 1.0,
 }
-"""Of wrk's requests a second."""
+"""The least ratios to wrk's requests a second."""
 _NOTE: Final = """\
 Ratios are medians of rounds: of requests a second more is better, of CPU less. wrk and the floor keep nothing and make
 one request; they stand where they can do the same. The server waits a millisecond between the pieces of an answer, so
@@ -38,7 +38,7 @@ there only the CPU is a figure of the client."""
 
 
 def run(bench: Bench) -> Iterator[Trial]:
-    """Cell after cell."""
+    """Measures cell after cell."""
     cells = [cell for cell in chosen(bench.cells) if cell.concurrency in bench.concurrencies]
     many = any(cell.kind.hosts for cell in cells)
     with nginx(
@@ -65,7 +65,7 @@ def _url(cell: Cell, server: Nginx) -> str:
 
 
 def entrants(bench: Bench, cell: Cell) -> Iterator[Rival]:
-    """Who is measured in a cell."""
+    """Yields the clients that are measured in a cell."""
     for format_ in cell.kind.formats:
         for label, program in ((NOW, bench.headgate), (BEFORE, bench.before)):
             if program is not None:
@@ -74,7 +74,7 @@ def entrants(bench: Bench, cell: Cell) -> Iterator[Rival]:
 
 
 def finding(trials: Sequence[Trial]) -> Finding:
-    """A row for each cell and what it keeps."""
+    """Returns a row for each cell and format."""
     at = {name: [trial for trial in trials if trial.cell == name] for name in dict.fromkeys(t.cell for t in trials)}
     targets: list[Target] = []
     rows: list[list[str]] = []

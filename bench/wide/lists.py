@@ -1,4 +1,4 @@
-"""Requests a second on lists of many hosts, beside one host, an older version, wrk and aiohttp."""
+"""Measures lists of many hosts, compared with one host, an older version, wrk and aiohttp."""
 
 import argparse
 from collections.abc import Iterator, Sequence
@@ -32,14 +32,14 @@ AIOHTTP: Final = PythonProgram(
 
 @dataclass(frozen=True, slots=True)
 class Wide:
-    """A list.
+    """A list of hosts.
 
     Attributes:
-        hosts: How many there are.
-        order: Of its rows.
-        rows: How many, each host having as many as the others.
-        beside: The client that its throughput is held against.
-        least: The share of that which was promised.
+        hosts: The number of hosts.
+        order: The order of the rows.
+        rows: The number of rows, equally many for each host.
+        beside: The client with which its throughput is compared.
+        least: The promised ratio to that.
     """
 
     name: str
@@ -65,7 +65,7 @@ the loopback network. wrk asks one address, on a new connection for each request
 
 
 def measure(arguments: argparse.Namespace) -> Finding:
-    """Rounds of all lists and of what they are held against."""
+    """Measures rounds of all lists and of the clients with which they are compared."""
     cores = command.two_cores("lists")
     rivals = list(_rivals(arguments))
     for rival in rivals:
@@ -105,7 +105,7 @@ def _label(rival: Rival) -> str:
 
 
 def finding(trials: Sequence[Trial]) -> Finding:
-    """A promise for each list, and a row for each client."""
+    """Returns a target for each list, and a row for each client."""
     named = [(trial.client.removesuffix(", none"), trial) for trial in trials]
     clients = list(dict.fromkeys(name for name, _ in named))
     full = {name: trial.client for name, trial in named}

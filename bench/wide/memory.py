@@ -1,4 +1,4 @@
-"""What an idle connection takes of our memory: a list of many hosts with many of them kept, and with few."""
+"""Measures the memory of an idle connection: a list of many hosts with many idle connections, and with few."""
 
 import argparse
 import dataclasses
@@ -24,7 +24,7 @@ It has what an idle connection needs in this process; the kernel's sockets are n
 
 
 def measure(arguments: argparse.Namespace) -> Finding:
-    """Rounds of both."""
+    """Measures rounds of both."""
     cores = command.two_cores("memory")
     few = Headgate(arguments.headgate, "none", hosts=_HOSTS)
     if why := few.missing():
@@ -49,7 +49,7 @@ def measure(arguments: argparse.Namespace) -> Finding:
 
 
 def finding(trials: Sequence[Trial]) -> Finding:
-    """Bytes for each connection more."""
+    """Returns the bytes of each additional connection."""
     peaks = []
     for idle in _IDLE:
         own = [trial for trial in right(trials) if trial.client == f"{idle:,} idle, none"]

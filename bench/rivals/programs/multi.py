@@ -1,4 +1,4 @@
-"""libcurl's multi interface through pycurl: as many handles as requests in flight, each used again and again."""
+"""libcurl's multi interface through pycurl: as many handles as requests in flight, each of which is reused."""
 
 import itertools
 import sys
@@ -13,7 +13,7 @@ _LONGEST_S: Final = 1.0
 
 
 def run(_client: str, url: str, requests: int, concurrency: int) -> Counted:
-    """Ends when there are no numbers left."""
+    """Makes all requests, and returns the counts."""
     numbers, counted = iter(range(1, requests + 1)), Counted()
     multi = pycurl.CurlMulti()
     multi.setopt(pycurl.M_MAXCONNECTS, concurrency)
