@@ -37,7 +37,7 @@ class Oha:
         """Reads its report in JSON."""
         report = json.loads(stdout)
         statuses: dict[str, int] = report["statusCodeDistribution"]
-errors = report["errorDistribution"] | {status: n for status, n in statuses.items() if status != OK}
+        errors = report["errorDistribution"] | {status: n for status, n in statuses.items() if status != OK}
         return Claim(
             answered=statuses.get(OK, 0),
             elapsed_s=report["summary"]["total"],
