@@ -5,9 +5,8 @@ Prints the findings to standard output, each trial as it ends to standard error.
 
 import argparse
 import sys
-from collections.abc import Mapping
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 from harness import command, environment
 from harness.findings import Question
@@ -30,13 +29,9 @@ def main() -> int:
         {name: partial(QUESTIONS[name].measure, arguments) for name in arguments.question or QUESTIONS},
         about,
         title="Many hosts",
-        caveats=_caveats,
+        caveats=partial(environment.caveats, general=_CAVEATS),
         keep_as="hosts-" if arguments.save else None,
     )
-
-
-def _caveats(about: Mapping[str, Any]) -> str:
-    return environment.caveats(about, _CAVEATS)
 
 
 def _arguments() -> argparse.Namespace:

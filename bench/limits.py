@@ -5,9 +5,8 @@ Prints the findings to standard output. Exit code 1: a response was wrong.
 
 import argparse
 import sys
-from collections.abc import Mapping
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 from considerate import adaptive, by_host, cost, nginx_limits, rates, sold, troubled
 from harness import command, environment
@@ -38,13 +37,9 @@ def main() -> int:
         {name: partial(QUESTIONS[name].measure, arguments) for name in arguments.question or QUESTIONS},
         about,
         title="Limits",
-        caveats=_caveats,
+        caveats=partial(environment.caveats, general=_CAVEATS),
         keep_as="limits-" if arguments.save else None,
     )
-
-
-def _caveats(about: Mapping[str, Any]) -> str:
-    return environment.caveats(about, _CAVEATS)
 
 
 def _arguments() -> argparse.Namespace:

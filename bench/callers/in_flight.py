@@ -20,17 +20,9 @@ def measure(arguments: argparse.Namespace) -> Finding:
     """Measures rounds of all clients, for each number in flight."""
     chosen = [client for client in IN_LOOPS if client.name in arguments.chosen]
     made = measuring.over_http(chosen, arguments.in_flight, arguments)
-    head = ["", "requests/s", f"/ {AIOHTTP[0].name}", "CPU µs a request", "median µs", "99 % µs", "runs"]
     parts = []
     for in_flight in arguments.in_flight:
-        rows = []
-        for client in chosen:
-            figures = [(measuring.per_s, ",.0f"), (measuring.cpu_us, ".1f")]
-            latency = [(measuring.median_us, ",.0f"), (measuring.p99_us, ",.0f")]
-            per_s, *others = runs.row(runs.of(made, client, in_flight), [*figures, *latency])
-            beside = runs.ratio(made, (client, AIOHTTP[0]), in_flight, measuring.per_s)
-            rows.append([client.name, per_s, tables.number(beside, ".2f"), *others])
-        parts += [f"### {in_flight:,} in flight", tables.table(head, rows)]
+        parts += [f"### {in_flight:,} in flight", measuring.section(made, chosen, AIOHTTP[0], in_flight)]
     return Finding(
         title="In flight in a loop",
         targets=targets(made),

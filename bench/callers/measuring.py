@@ -8,7 +8,7 @@ from callers import runs
 from callers.clients import Client
 from callers.runs import Load, Run
 from callers.served import BODY, HERE, served
-from harness import command, in_turn, servers
+from harness import command, in_turn, servers, tables
 
 
 def over_http(chosen: Sequence[Client], at_once: Iterable[int], arguments: argparse.Namespace) -> list[Run]:
@@ -35,6 +35,18 @@ def over_http(chosen: Sequence[Client], at_once: Iterable[int], arguments: argpa
             runs.attempt(client, load, round_, cores.client, server)
             for load, (round_, client) in product(loads, list(entrants))
         ]
+
+
+def section(made: Sequence[Run], chosen: Sequence[Client], reference: Client, at_once: int) -> str:
+    """Returns a table of all clients at one number of callers, relative to a reference."""
+    figures = [(per_s, ",.0f"), (cpu_us, ".1f"), (median_us, ",.0f"), (p99_us, ",.0f")]
+    rows = []
+    for client in chosen:
+        first, *others = runs.row(runs.of(made, client, at_once), figures)
+        beside = runs.ratio(made, (client, reference), at_once, per_s)
+        rows.append([client.name, first, tables.number(beside, ".2f"), *others])
+    head = ["", "requests/s", f"/ {reference.name}", "CPU µs a request", "median µs", "99 % µs", "runs"]
+    return tables.table(head, rows)
 
 
 def per_s(run: Run) -> float:

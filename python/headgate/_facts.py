@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from html import escape
-from typing import Final, Protocol
+from typing import Final
 
 from headgate import _format
 
@@ -13,32 +13,19 @@ _GAP: Final = "  "
 _MAX_NAMED: Final = 5
 
 
-class Outcomes(Protocol):
-    """The rows that have ended."""
-
-    @property
-    def answered(self) -> int:
-        """Rows that succeeded."""
-        ...
-
-    @property
-    def failed(self) -> int:
-        """Rows that failed."""
-        ...
-
-    @property
-    def errors(self) -> dict[str, int]:
-        """Failed rows by error kind."""
-        ...
-
-
 def rows_by_outcome(
-    of: Outcomes, *, statuses: str = "", again: str = "", reasons: Mapping[str, str] | None = None
+    answered: int,
+    failed: int,
+    errors: Mapping[str, int],
+    *,
+    statuses: str = "",
+    again: str = "",
+    reasons: Mapping[str, str] | None = None,
 ) -> Iterator[Fact]:
     """Yields rows that succeeded, rows that failed, and a line for each error kind, with a reason if one is known."""
-    yield "answered", _with(_format.count(of.answered), statuses)
-    yield f"failed{again}", _format.count(of.failed)
-    for kind, number in by_frequency(of.errors):
+    yield "answered", _with(_format.count(answered), statuses)
+    yield f"failed{again}", _format.count(failed)
+    for kind, number in by_frequency(errors):
         yield f"{_INDENT}{kind}", _with(_format.count(number), (reasons or {}).get(kind, ""))
 
 

@@ -320,7 +320,8 @@ class Summary:
             yield "failure", self.failure.message
         if self.stopped_by is not None:
             yield "stopped", self.stopped_by
-        yield from rows_by_outcome(self, reasons={kind: row.message for kind, row in self.error_examples.items()})
+        reasons = {kind: row.message for kind, row in self.error_examples.items()}
+        yield from rows_by_outcome(self.answered, self.failed, self.errors, reasons=reasons)
         if self.retries:
             yield "retried", by_number(self.retries)
         if self.pauses:

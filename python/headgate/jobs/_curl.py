@@ -35,7 +35,7 @@ _MAX_WORD_BYTES: Final = 100_000
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Connecting:
-    """The options of connections that curl has, too."""
+    """The options of connections that curl has, too, with the same names as those of a job."""
 
     timeout_s: float
     connect_timeout_s: float
@@ -46,11 +46,11 @@ class Connecting:
     tls_min: str = "1.2"
     sni: str | None = None
     http2_prior_knowledge: bool = False
-    proxies: tuple[str, ...] = ()
+    proxy: tuple[str, ...] = ()
     resolve: tuple[str, ...] = ()
     ipv4: bool = False
     ipv6: bool = False
-    local_addresses: tuple[str, ...] = ()
+    local_address: tuple[str, ...] = ()
     interface: str | None = None
 
 
@@ -78,7 +78,7 @@ def command(request: PlannedRequest, connecting: Connecting) -> str:
 
 def variables(request: PlannedRequest, connecting: Connecting) -> list[str]:
     """Returns the names of the variables that the command needs."""
-    of_proxy = [PROXY_VARIABLE] if any("@" in proxy for proxy in connecting.proxies[:1]) else []
+    of_proxy = [PROXY_VARIABLE] if any("@" in proxy for proxy in connecting.proxy[:1]) else []
     return [*of_proxy, *(name for _, name in _secrets(request))]
 
 
@@ -102,7 +102,7 @@ def _path(path: str) -> str:
 
 
 def _transport(connecting: Connecting) -> Iterator[str]:
-    proxy = f"{_proxy(connecting.proxies)} ".lstrip()
+    proxy = f"{_proxy(connecting.proxy)} ".lstrip()
     yield f"{proxy}--max-time {connecting.timeout_s:g} --connect-timeout {connecting.connect_timeout_s:g}"
 
 
@@ -144,7 +144,7 @@ def _addresses(connecting: Connecting) -> Iterator[str]:
     if connecting.ipv6:
         yield "-6"
     # curl can use only one of them.
-    for local in (connecting.interface, *connecting.local_addresses):
+    for local in (connecting.interface, *connecting.local_address):
         if local is not None:
             yield f"--interface {shlex.quote(local)}"
             return

@@ -20,8 +20,6 @@ from headgate.jobs._status import JobStatus
 __all__ = ["Job", "RowStream", "preview", "status_of"]
 
 APPLIED: Final = "taken"
-NEXT_RUN: Final = "next run"
-NOT_YET: Final = "not yet"
 
 
 class Job:
@@ -201,7 +199,7 @@ class Job:
 
 
 def set_in(options: SetOptions) -> str:
-    """Sets options of the job in a directory. Returns when they apply: `APPLIED`, `NEXT_RUN` or `NOT_YET`.
+    """Sets options of the job in a directory. Returns when they apply: "taken", "next run" or "not yet".
 
     Raises:
         HeadgateError: As `Job.set`.

@@ -1,7 +1,7 @@
 """`headgate.plan`, which shows what a job would do."""
 
 import json
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Final, Unpack
 
 from headgate import _native
@@ -140,23 +140,7 @@ def plan_of(options: PlanOptions, spell: Spell = as_keyword) -> Plan:
         probe = _probe(options, options.probe)
         latency_s = probe.latency_s
     found = Plan.from_json(_native.plan(options, latency_s), spell)
-    connecting = _curl.Connecting(
-        timeout_s=options.timeout_s,
-        connect_timeout_s=options.connect_timeout_s,
-        cacert=options.cacert,
-        insecure=options.insecure,
-        cert=options.cert,
-        key=options.key,
-        tls_min=options.tls_min,
-        sni=options.sni,
-        http2_prior_knowledge=options.http2_prior_knowledge,
-        proxies=tuple(options.proxy),
-        resolve=tuple(options.resolve),
-        ipv4=options.ipv4,
-        ipv6=options.ipv6,
-        local_addresses=tuple(options.local_address),
-        interface=options.interface,
-    )
+    connecting = _curl.Connecting(**{field.name: getattr(options, field.name) for field in fields(_curl.Connecting)})
     requests = tuple(_with_curl(request, connecting) for request in found.requests)
     found = replace(found, requests=requests, probe=probe)
     return replace(found, time=_report_plan.time(found, spell))

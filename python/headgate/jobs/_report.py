@@ -208,7 +208,9 @@ def _location(summary: Summary) -> Iterator[str]:
 
 def _facts(summary: Summary, again: str, spell: Spell) -> Iterator[Fact]:
     yield from rows_by_outcome(
-        summary,
+        summary.answered,
+        summary.failed,
+        summary.errors,
         statuses=_by_class(summary.statuses),
         again=again,
         reasons={kind: _reason(example, spell) for kind, example in summary.error_examples.items()},

@@ -114,7 +114,7 @@ class JobStatus:
 
     def _facts(self) -> Iterator[Fact]:
         yield "input", self.input
-        yield from rows_by_outcome(self)
+        yield from rows_by_outcome(self.answered, self.failed, self.errors)
         yield "results", f"{_format.plural(self.parts, 'file')}, {_format.size(self.bytes)}, {self.format}"
         yield "directory", self.output
         yield "begun", _format.moment(self.started_at)
@@ -173,7 +173,7 @@ def _state(status: JobStatus) -> str:
 
 def _facts(status: JobStatus) -> Iterator[Fact]:
     yield "input", status.input
-    yield from rows_by_outcome(status)
+    yield from rows_by_outcome(status.answered, status.failed, status.errors)
     yield "watermark", f"{_format.count(status.watermark)}: all rows before it are done"
     yield "results", f"{_format.plural(status.parts, 'file')}, {_format.size(status.bytes)}, {status.format}"
     if status.parts_to_place and not status.running:

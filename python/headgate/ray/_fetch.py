@@ -8,15 +8,16 @@ blocks by their bytes, which differ between attempts: a task whose results are o
 
 import asyncio
 import logging
+import os
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Unpack
 
 from headgate import _format
 from headgate.batches._batch_iterator import BatchIterator
 from headgate.batches._options import StageKeywords
 from headgate.batches._stage import Stage, stage_options
-from headgate.ray._niceness import raise_priority
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -74,7 +75,7 @@ class Fetch:
         self._task_rows = task_rows
         self._has_warned = False
         self._threads = ThreadPoolExecutor(_MAX_BATCHES, thread_name_prefix="headgate-batch")
-        raise_priority()
+        _raise_priority()
 
     async def __call__(self, batch: Any) -> "pa.Table":  # noqa: ANN401 - in each of Ray's formats
         """Returns the results of a batch, in the order of its rows. Cancelling it cancels its requests.
@@ -113,6 +114,28 @@ class Fetch:
             _format.size(block_bytes),
             f"task_rows={fits}" if self._task_rows else f"repartition(target_num_rows_per_block={fits})",
         )
+
+
+def _raise_priority() -> None:
+    """Gives each thread of this worker the nice level of its parent process, which is Ray's own.
+
+    Ray runs its workers at nice 15, so that requests would time out on a busy machine. Raising the priority needs root,
+    CAP_SYS_NICE or a limit (`RLIMIT_NICE`) that allows it. Otherwise the level stays, and users can start Ray with
+    `RAY_worker_niceness=0` in its environment.
+    """
+    wanted = os.getpriority(os.PRIO_PROCESS, os.getppid())
+    try:
+        for thread in Path("/proc/self/task").iterdir():
+            if wanted < os.getpriority(os.PRIO_PROCESS, int(thread.name)):
+                os.setpriority(os.PRIO_PROCESS, int(thread.name), wanted)
+    except PermissionError:
+        _log.warning(
+            "this worker stays at nice %s, below other processes: if requests time out, start Ray with"
+            " RAY_worker_niceness=0 in its environment",
+            os.getpriority(os.PRIO_PROCESS, 0),
+        )
+    except (ProcessLookupError, FileNotFoundError):
+        pass  # the thread has ended meanwhile
 
 
 def _table_of(batch: Any) -> Any:  # noqa: ANN401 - in each of Ray's formats
