@@ -13,7 +13,7 @@ _GAP: Final = "  "
 _MAX_NAMED: Final = 5
 
 
-def rows_by_outcome(
+def rows_by_outcome(  # noqa: PLR0913 - three figures, and keywords
     answered: int,
     failed: int,
     errors: Mapping[str, int],
