@@ -55,7 +55,7 @@ class Nothing:
 
 
 def ray_nothing(rows: int, url: str, concurrency: int) -> int:
-    """The same as ours, without requests."""
+    """Runs a stage that makes no requests, with the same settings as headgate."""
     from ray.data import ActorPoolStrategy
 
     del url, concurrency
@@ -102,7 +102,7 @@ def spark(rows: int, url: str, concurrency: int) -> int:
 
 
 def spark_nothing(rows: int, url: str, concurrency: int) -> int:
-    """The same as ours, without requests."""
+    """Runs a stage that makes no requests, with the same settings as headgate."""
     del url, concurrency
     frame = numbers(rows)
     return int(frame.mapInArrow(lambda batches: batches, frame.schema).selectExpr("count(number)").first()[0])

@@ -94,7 +94,7 @@ def _at(made: Sequence[Run], workload: str, limit: int) -> list[Run]:
 
 
 def _kept(seen: dict[tuple[str, int], Seen | None], ways: Sequence[Way], limits: Sequence[int]) -> str:
-    """Seen by a spy, in runs that are not timed."""
+    """Returns a table of the observations of a spy, in runs that are not timed."""
     largest = max(limits)
     head = [
         "",

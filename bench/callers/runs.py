@@ -48,7 +48,7 @@ class Load:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Run:
-    """One process.
+    """A run of a client in one process.
 
     Attributes:
         client: The name of the client.

@@ -43,7 +43,7 @@ def client_of(arguments: argparse.Namespace, question: str) -> Client:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Fetched:
-    """One run of the command.
+    """A run of the command.
 
     Attributes:
         wall_s: The wall time with its start and its end.

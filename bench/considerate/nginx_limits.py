@@ -53,7 +53,7 @@ nginx's access log, each attempt once."""
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Ran:
-    """One run: the figures of the client, and the statuses in nginx's log."""
+    """A run: the figures of the client, and the statuses in nginx's log."""
 
     asked: str
     fetched: Fetched

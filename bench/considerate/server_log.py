@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class Entry(NamedTuple):
-    """One request: when its headers had arrived, since the start of the server, and the status of its response."""
+    """A request: when its headers had arrived, since the start of the server, and the status of its response."""
 
     time_s: float
     status: str

@@ -72,7 +72,7 @@ def measure(arguments: argparse.Namespace) -> Finding:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Ran:
-    """One run: the figures of the client, and the logs of the servers."""
+    """A run: the figures of the client, and the logs of the servers."""
 
     fetched: Fetched
     healthy: Sequence[Entry] = ()

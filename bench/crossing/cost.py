@@ -27,7 +27,7 @@ _TAIL: Final = 400
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Run:
-    """One process.
+    """A run of a way in one process.
 
     Attributes:
         way: The name of the way.

@@ -56,7 +56,7 @@ class Sample:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Run:
-    """One start of the command.
+    """A start of the command.
 
     Attributes:
         run: From 1.

@@ -41,7 +41,7 @@ _LEAST_TEXT_ROWS_PER_S: Final = 5_000_000
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Opened:
-    """One form of input.
+    """The figures of one form of input.
 
     Attributes:
         form: `range`, `parquet` or `text`.

@@ -36,7 +36,7 @@ def delays_s(directory: Path) -> list[int]:
 
 
 class Block(NamedTuple):
-    """How many of the rows `first` to `first + rows - 1` were found, are distinct, and are right."""
+    """A block of rows: how many of the rows `first` to `first + rows - 1` were found, are distinct, and are right."""
 
     first: int
     rows: int

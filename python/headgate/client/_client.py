@@ -103,7 +103,7 @@ class Client(_EngineClient):
         return response_of(request, native if native is not None else self._engine.raise_closed())
 
     def get(self, url: str, **options: Unpack[RequestKeywords]) -> Response:
-        """GET. See `request`.
+        """Sends a GET request. See `request`.
 
         >>> client.get("/echo", params={"page": 2}).json()["path"]
         '/echo?page=2'
@@ -111,7 +111,7 @@ class Client(_EngineClient):
         return self.send(request_of("GET", url, dict(options), "get"))
 
     def head(self, url: str, **options: Unpack[RequestKeywords]) -> Response:
-        """HEAD. See `request`.
+        """Sends a HEAD request. See `request`.
 
         >>> client.head("/hello").headers["content-length"]
         '13'
@@ -119,7 +119,7 @@ class Client(_EngineClient):
         return self.send(request_of("HEAD", url, dict(options), "head"))
 
     def post(self, url: str, **options: Unpack[RequestKeywords]) -> Response:
-        """POST. See `request`.
+        """Sends a POST request. See `request`.
 
         >>> client.post("/echo", json={"a": 1}).json()["body"]
         '{"a":1}'
@@ -127,7 +127,7 @@ class Client(_EngineClient):
         return self.send(request_of("POST", url, dict(options), "post"))
 
     def put(self, url: str, **options: Unpack[RequestKeywords]) -> Response:
-        """PUT. See `request`.
+        """Sends a PUT request. See `request`.
 
         >>> client.put("/echo", content=b"all of it").json()["body"]
         'all of it'
@@ -135,7 +135,7 @@ class Client(_EngineClient):
         return self.send(request_of("PUT", url, dict(options), "put"))
 
     def patch(self, url: str, **options: Unpack[RequestKeywords]) -> Response:
-        """PATCH. See `request`.
+        """Sends a PATCH request. See `request`.
 
         >>> client.patch("/echo", data={"name": "Ann", "tag": ["a", "b"]}).json()["body"]
         'name=Ann&tag=a&tag=b'
@@ -143,7 +143,7 @@ class Client(_EngineClient):
         return self.send(request_of("PATCH", url, dict(options), "patch"))
 
     def delete(self, url: str, **options: Unpack[RequestKeywords]) -> Response:
-        """DELETE. See `request`.
+        """Sends a DELETE request. See `request`.
 
         >>> client.delete("/echo").json()["method"]
         'DELETE'
@@ -325,7 +325,7 @@ class AsyncClient(_EngineClient):
         return response_of(request, await self._loops.of_running_loop().send(request.native(self._base_url)))
 
     async def get(self, url: str, **options: Unpack[RequestKeywords]) -> Response:
-        """GET. See `request`.
+        """Sends a GET request. See `request`.
 
         >>> responses = await asyncio.gather(*(client.get(f"/{n}") for n in range(100)))
         >>> {response.status_code for response in responses}
@@ -334,7 +334,7 @@ class AsyncClient(_EngineClient):
         return await self.send(request_of("GET", url, dict(options), "get"))
 
     async def head(self, url: str, **options: Unpack[RequestKeywords]) -> Response:
-        """HEAD. See `request`.
+        """Sends a HEAD request. See `request`.
 
         >>> (await client.head("/hello")).headers["content-length"]
         '13'
@@ -342,7 +342,7 @@ class AsyncClient(_EngineClient):
         return await self.send(request_of("HEAD", url, dict(options), "head"))
 
     async def post(self, url: str, **options: Unpack[RequestKeywords]) -> Response:
-        """POST. See `request`.
+        """Sends a POST request. See `request`.
 
         >>> (await client.post("/echo", json={"a": 1})).json()["body"]
         '{"a":1}'
@@ -350,7 +350,7 @@ class AsyncClient(_EngineClient):
         return await self.send(request_of("POST", url, dict(options), "post"))
 
     async def put(self, url: str, **options: Unpack[RequestKeywords]) -> Response:
-        """PUT. See `request`.
+        """Sends a PUT request. See `request`.
 
         >>> (await client.put("/echo", content=b"all of it")).json()["body"]
         'all of it'
@@ -358,7 +358,7 @@ class AsyncClient(_EngineClient):
         return await self.send(request_of("PUT", url, dict(options), "put"))
 
     async def patch(self, url: str, **options: Unpack[RequestKeywords]) -> Response:
-        """PATCH. See `request`.
+        """Sends a PATCH request. See `request`.
 
         >>> (await client.patch("/echo", data={"name": "Ann"})).json()["body"]
         'name=Ann'
@@ -366,7 +366,7 @@ class AsyncClient(_EngineClient):
         return await self.send(request_of("PATCH", url, dict(options), "patch"))
 
     async def delete(self, url: str, **options: Unpack[RequestKeywords]) -> Response:
-        """DELETE. See `request`.
+        """Sends a DELETE request. See `request`.
 
         >>> (await client.delete("/echo")).json()["method"]
         'DELETE'

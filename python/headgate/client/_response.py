@@ -150,7 +150,7 @@ class Response:
 
     @property
     def elapsed(self) -> timedelta:
-        """How long the last attempt took, redirects included."""
+        """The time of the last attempt, including redirects."""
         return timedelta(microseconds=self._native.elapsed_us)
 
     @property

@@ -44,7 +44,7 @@ def ends_iteration(error: BaseException) -> bool:
 
 
 class Line:
-    """One line below a cell, whose text is replaced in place."""
+    """A line below a cell, whose text is replaced in place."""
 
     def __init__(self) -> None:
         self._handle: Any = None

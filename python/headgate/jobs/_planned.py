@@ -106,7 +106,7 @@ class Ceiling:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CredentialUse:
-    """Which hosts get the credentials of a job.
+    """The hosts that get the credentials of a job.
 
     Attributes:
         origins: The origins that get them, as `credentials_for` has them.

@@ -29,7 +29,7 @@ def check_progress(value: object) -> None:
 
 
 class ProgressOption(TypedDict, total=False):
-    """Whether progress is shown while results are taken."""
+    """The option for progress while results are taken."""
 
     progress: Annotated[
         ProgressTarget,

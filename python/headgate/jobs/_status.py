@@ -13,7 +13,7 @@ from headgate._figures import read
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class JobRun:
-    """One run of a job.
+    """A run of a job.
 
     >>> summary = headgate.fetch("http://127.0.0.1:8080/[1-3]", "results")
     >>> run = headgate.Job.open("results").status().runs[-1]

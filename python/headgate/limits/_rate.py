@@ -94,7 +94,7 @@ class Bucket:
 
 
 class Rate(WaitQueue[float]):
-    """How much may start in a given time: a token bucket that fills steadily and never holds more than `burst`.
+    """A rate limiter: a token bucket that fills steadily and never holds more than `burst`.
 
         rate = Rate(100, per_s=1)
 
