@@ -188,7 +188,7 @@ class AsyncTableSupply:
     """Feeds one table after the other. TableSupply are read in threads, because that may take long."""
 
     def __init__(self, batches: object, notify: Callable[[], None]) -> None:
-        """Creates the supply for tables as in `TableSupply`, or for an async iterable; calls `notify` for each table."""
+        """Creates the supply as in `TableSupply`, or for an async iterable; calls `notify` for each table."""
         source = async_tables_of(batches)
         self._pulled = Pulled(ThreadedIterator(source) if isinstance(source, Iterator) else source, 1, notify)
         self._given: list[object] = []
