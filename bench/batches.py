@@ -1,7 +1,7 @@
-"""Measures tables in memory: `headgate.map_batches` and `fetch_many(...).batches()` beside `headgate fetch`, in turns.
+"""Measures tables in memory: `headgate.map_batches` and `fetch_many(...).batches()`, compared with `headgate fetch`.
 
 Prints rows a second of each, and their ratio to a fetch that keeps nothing, which is the engine's own rate. headgate
-has one core, and the server another one. Exit code 1: an answer was wrong.
+has one core, and the server another. Exit code 1: a response was wrong.
 """
 
 import argparse
@@ -86,8 +86,8 @@ def _measure(ways: dict[str, Callable[[], None]], rows: int, rounds: int, where:
     for name in ways:
         rate = statistics.median(rates[name])
         micros = statistics.median(cpu[name])
-        told = f"{rate:9,.0f} rows/s  {rate / engine:.2f}  {micros:5.1f} µs CPU a row"
-        print(f"{where}  {name:20}  {told}", flush=True)
+        figures = f"{rate:9,.0f} rows/s  {rate / engine:.2f}  {micros:5.1f} µs CPU a row"
+        print(f"{where}  {name:20}  {figures}", flush=True)
 
 
 def _batches(rows: int) -> Iterator[pa.RecordBatch]:

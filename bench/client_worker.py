@@ -1,4 +1,4 @@
-"""One run of one client of Python, in a fresh interpreter: `throughput.py` starts it and reads its line of JSON."""
+"""Runs one Python client in a fresh interpreter: `throughput.py` starts it and reads its line of JSON."""
 
 import json
 import os
@@ -9,14 +9,14 @@ from importlib import import_module
 
 
 def main() -> None:
-    """Which module of `rivals.programs`, which client there, the server's URL, requests, and how many in flight."""
+    """Runs the client that the arguments name: module of `rivals.programs`, client, URL, requests, concurrency."""
     module, client, url, requests, concurrency = sys.argv[1:]
     program = import_module(f"rivals.programs.{module}")
     started = time.perf_counter()
     counted = program.run(client, url, int(requests), int(concurrency))
     print(json.dumps(asdict(counted) | {"elapsed_s": time.perf_counter() - started}), flush=True)
     if client.startswith("pyreqwest"):
-        # its threads still run when the interpreter ends, and abort it
+        # Its threads still run when the interpreter ends, and abort it.
         os._exit(0)
 
 

@@ -1,6 +1,6 @@
-"""Measures what durability promises and what it costs.
+"""Measures the promises and the cost of durability.
 
-Prints the findings to standard output, each step as it ends to standard error. Exit code 1: an answer was wrong.
+Prints the findings to standard output, each step as it ends to standard error. Exit code 1: a response was wrong.
 Needs `tests` on the PYTHONPATH, as `make bench-durability` has it: the checks are those of the tests.
 """
 
@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from durable import cost, kill, large, resume
 from harness import command, environment
-from harness.answers import Question
+from harness.findings import Question
 
 QUESTIONS: Final[dict[str, Question]] = {"kill": kill, "resume": resume, "cost": cost, "large": large}
 
@@ -24,7 +24,7 @@ def main() -> int:
     if "cost" in asked and arguments.before is None:
         return command.refuse("cost needs --before: the interpreter of a virtual environment with the version before")
     return command.run(
-        {name: partial(QUESTIONS[name].ask, arguments) for name in asked},
+        {name: partial(QUESTIONS[name].measure, arguments) for name in asked},
         environment.machine(),
         title="Durability",
         caveats=_caveats,

@@ -1,16 +1,15 @@
-"""Measures what the engine promises of its inside: hosts that change with each row, columns of JSON, a warm engine.
+"""Measures the promises of the engine: hosts that change with each row, columns of JSON, a warm engine.
 
-Prints the findings to standard output, each trial as it ends to standard error. Exit code 1: an answer was wrong.
+Prints the findings to standard output, each trial as it ends to standard error. Exit code 1: a response was wrong.
 """
 
 import argparse
 import sys
-from collections.abc import Mapping
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 from harness import command, environment
-from harness.answers import Question
+from harness.findings import Question
 from inside import hosts, select, warm
 
 QUESTIONS: Final[dict[str, Question]] = {"hosts": hosts, "select": select, "warm": warm}
@@ -27,16 +26,12 @@ def main() -> int:
     about = environment.machine()
     about |= {"missing": [], "rounds": arguments.rounds, "seconds": arguments.seconds}
     return command.run(
-        {name: partial(QUESTIONS[name].ask, arguments) for name in arguments.question or QUESTIONS},
+        {name: partial(QUESTIONS[name].measure, arguments) for name in arguments.question or QUESTIONS},
         about,
         title="The engine",
-        caveats=_caveats,
+        caveats=partial(environment.caveats, general=_CAVEATS),
         keep_as="engine-" if arguments.save else None,
     )
-
-
-def _caveats(about: Mapping[str, Any]) -> str:
-    return environment.caveats(about, _CAVEATS)
 
 
 def _arguments() -> argparse.Namespace:

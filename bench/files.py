@@ -1,8 +1,8 @@
-"""Measures saving bodies as files beside aria2c and curl --parallel: time, CPU, memory, and the right content.
+"""Measures saving bodies as files, compared with aria2c and curl --parallel: time, CPU, memory, and correct content.
 
-The server is nginx on a core of its own, which sends files from memory; the clients may use both. Each run saves all
-files into a directory of its own, which is checked. All are removed at the end: ext4 without a journal looks for a new
-file's place the longer, the more were removed in the last minute. The findings go to standard output, each run as it
+The server is nginx on one core, which sends files from memory; the clients may use both cores. Each run saves all
+files into a separate directory, which is checked. All are removed at the end: ext4 without a journal allocates a new
+file more slowly, the more were removed in the last minute. The findings go to standard output, each run as it
 ends to standard error. Exit code 1: a file was wrong.
 """
 
@@ -24,13 +24,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from harness import command, environment, nginx, processes, tables
-from harness.answers import Answer
+from harness.findings import Finding
 from harness.servers import ServerError
 
 _CLIENTS: Final = ("headgate", "aria2c", "curl")
 _SIZES: Final = (20_000, 500_000)
 _CONTENTS: Final = 500
-"""Different files; each has several names, so that the server reads from memory."""
+"""The number of different files; each has several names, so that the server reads from memory."""
 _LONGEST_S: Final = 1800.0
 _HERE: Final = "127.0.0.1"
 _LEAST_SHARE: Final = 1.0
@@ -50,7 +50,7 @@ _CONFIG: Final = """\
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Made:
-    """What a client made of all files."""
+    """The figures of a client for all files."""
 
     client: str
     wall_s: float
@@ -60,10 +60,10 @@ class Made:
 
 
 class Served:
-    """The files that the server has: `name` of each, and the checksum of its content."""
+    """The files of the server by name, with the checksums of their contents."""
 
     def __init__(self, directory: Path, count: int) -> None:
-        """Writes them; the contents are the same in every run."""
+        """Writes the files, whose contents are the same in every run."""
         draw = random.Random(0)  # noqa: S311 - contents of files
         served = directory / "served"
         served.mkdir()
@@ -83,7 +83,7 @@ class Served:
         return name
 
     def mistake(self, directory: Path) -> str:
-        """What is wrong with what was saved there; empty: nothing."""
+        """Returns what is wrong with the saved files; empty if they are right."""
         for name, expected in self.sums.items():
             try:
                 found = hashlib.sha256((directory / name).read_bytes()).hexdigest()
@@ -102,7 +102,7 @@ def _program(name: str, package: str) -> str:
 
 
 def _argv(client: str, arguments: argparse.Namespace, url: str, served: Served, place: Path) -> list[str]:
-    """The command that saves all files below `place`, with the list that it reads beside it."""
+    """Returns the command that saves all files below `place`, and writes the list that it reads."""
     listed = place.with_suffix(".list")
     at_once = str(arguments.concurrency)
     if client == "headgate":
@@ -153,7 +153,7 @@ def _measured(client: str, arguments: argparse.Namespace, url: str, served: Serv
     return made
 
 
-def _files(arguments: argparse.Namespace) -> Answer:
+def _files(arguments: argparse.Namespace) -> Finding:
     core = command.two_cores("saving files").server
     made: list[Made] = []
     with tempfile.TemporaryDirectory(prefix="headgate-bench-files-", dir=arguments.directory) as name:
@@ -162,12 +162,12 @@ def _files(arguments: argparse.Namespace) -> Answer:
         http = _CONFIG.format(directory=directory, here=_HERE, port=port, files=arguments.files)
         with nginx.configured(nginx.framed(http, directory), directory, port, core):
             for round_ in range(arguments.rounds):
-                # Each begins a round as often as the others.
+                # Each client is the first of a round equally often.
                 start = round_ % len(_CLIENTS)
                 for client in (*_CLIENTS[start:], *_CLIENTS[:start]):
                     place = directory / f"{client}-{round_}"
                     made.append(_measured(client, arguments, f"http://{_HERE}:{port}", served, place))
-    return Answer(
+    return Finding(
         title=f"{arguments.files:,} files of {_SIZES[0] // 1000} to {_SIZES[1] // 1000} kB",
         targets=[_beside(client, made) for client in _CLIENTS[1:]],
         text=tables.table(["client", "seconds", "CPU seconds", "peak MB"], [_row(client, made) for client in _CLIENTS]),
@@ -177,7 +177,7 @@ def _files(arguments: argparse.Namespace) -> Answer:
 
 
 def _beside(client: str, made: Sequence[Made]) -> tables.Target:
-    """Of each round, how many times as long the other one took."""
+    """Returns the target for the median ratio of the client's time to headgate's in the same round."""
     ours, theirs = ([one.wall_s for one in made if one.client == each] for each in ("headgate", client))
     ratio = tables.median(their / our for our, their in zip(ours, theirs, strict=True))
     return tables.at_least(f"time, {client} / headgate", ratio, _LEAST_SHARE)
@@ -195,10 +195,10 @@ def main() -> int:
     about = environment.machine()
     for name, package in (("curl", "curl"), ("aria2c", "aria2")):
         try:
-            told = subprocess.run([_program(name, package), "--version"], capture_output=True, text=True, check=True)
+            printed = subprocess.run([_program(name, package), "--version"], capture_output=True, text=True, check=True)
         except ServerError as error:
             return command.refuse(str(error))
-        found = re.search(r"\d+\.\d+\.\d+", told.stdout)
+        found = re.search(r"\d+\.\d+\.\d+", printed.stdout)
         about[name] = found[0] if found else "?"
     asked = {"files": partial(_files, arguments)}
     return command.run(asked, about, title="Files", caveats=_caveats, keep_as="files-" if arguments.save else None)

@@ -1,16 +1,15 @@
-"""Measures lists of many hosts: what it costs that rows go elsewhere, and what idle connections take of memory.
+"""Measures lists of many hosts: the cost of changing hosts, and the memory of idle connections.
 
-Prints the findings to standard output, each trial as it ends to standard error. Exit code 1: an answer was wrong.
+Prints the findings to standard output, each trial as it ends to standard error. Exit code 1: a response was wrong.
 """
 
 import argparse
 import sys
-from collections.abc import Mapping
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 from harness import command, environment
-from harness.answers import Question
+from harness.findings import Question
 from wide import lists, memory
 
 QUESTIONS: Final[dict[str, Question]] = {"lists": lists, "memory": memory}
@@ -27,16 +26,12 @@ def main() -> int:
     about = environment.machine()
     about |= {"missing": [], "rounds": arguments.rounds, "share": arguments.share}
     return command.run(
-        {name: partial(QUESTIONS[name].ask, arguments) for name in arguments.question or QUESTIONS},
+        {name: partial(QUESTIONS[name].measure, arguments) for name in arguments.question or QUESTIONS},
         about,
         title="Many hosts",
-        caveats=_caveats,
+        caveats=partial(environment.caveats, general=_CAVEATS),
         keep_as="hosts-" if arguments.save else None,
     )
-
-
-def _caveats(about: Mapping[str, Any]) -> str:
-    return environment.caveats(about, _CAVEATS)
 
 
 def _arguments() -> argparse.Namespace:

@@ -1,8 +1,8 @@
-"""Measures HTTP/2: throughput and processor time beside h2load, and the memory of requests in flight.
+"""Measures HTTP/2: throughput and CPU time compared with h2load, and the memory of requests in flight.
 
-Throughput is measured against nginx on a core of its own, over plain connections and over TLS, with as many connections
-and streams for either client. For memory, a server on Node answers after a while, so that all requests are in flight at
-once. Prints the findings to standard output, each run as it ends to standard error. Exit code 1: an answer was wrong.
+Throughput is measured against nginx on a separate core, over plain connections and over TLS, with as many connections
+and streams for either client. For memory, a server on Node responds later, so that all requests are in flight at
+once. Prints the findings to standard output, each run as it ends to standard error. Exit code 1: a response was wrong.
 """
 
 import argparse
@@ -20,12 +20,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from harness import command, environment, nginx, processes, servers, tables
-from harness.answers import Answer
+from harness.findings import Finding
 from harness.servers import BODY, ServerError
 from harness.trial import Cores
 
 _SHAPES: Final = ((1, 1), (4, 100), (10, 100))
-"""Connections, and streams on each."""
+"""Numbers of connections, and of streams on each."""
 _LEAST_SHARE: Final = 0.8
 _LONGEST_S: Final = 600.0
 _HERE: Final = "127.0.0.1"
@@ -61,7 +61,7 @@ server.listen(0, "127.0.0.1", 65535, () => console.log(server.address().port));
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Made:
-    """What a client made of a number of requests."""
+    """The figures of a client."""
 
     client: str
     connections: int
@@ -75,7 +75,7 @@ class Made:
     wrong: str
 
     def saturated(self) -> str:
-        """Which side was as busy as can be."""
+        """Returns which side was saturated."""
         sides = {"client": self.client_busy, "server": self.server_busy}
         return " and ".join(side for side, busy in sides.items() if busy >= _BUSY) or "neither"
 
@@ -148,7 +148,7 @@ def _measured(
     return made
 
 
-def _throughput(arguments: argparse.Namespace) -> Answer:
+def _throughput(arguments: argparse.Namespace) -> Finding:
     cores = command.two_cores("throughput")
     made: list[Made] = []
     targets, rows = [], []
@@ -168,7 +168,7 @@ def _throughput(arguments: argparse.Namespace) -> Answer:
     head = ["connections x streams", "", "requests/s", "CPU µs each", "of the server", "saturated"]
     raw = [{field: getattr(one, field) for field in Made.__slots__} for one in made]
     wrong = [one.wrong for one in made if one.wrong]
-    return Answer(title="Requests beside h2load", targets=targets, text=tables.table(head, rows), raw=raw, wrong=wrong)
+    return Finding(title="Requests beside h2load", targets=targets, text=tables.table(head, rows), raw=raw, wrong=wrong)
 
 
 def _median(made: Sequence[Made], client: str, figure: str) -> float:
@@ -194,7 +194,7 @@ def _holding(protocol: str) -> Iterator[str]:
             nginx.make_certificate(Path(directory))
             argv.append(directory)
         process = subprocess.Popen(argv, stdout=subprocess.PIPE, text=True)
-        with servers.ended_at_last(process):
+        with servers.terminated_at_end(process):
             assert process.stdout is not None  # noqa: S101 - for mypy: it is a pipe
             yield f"{'https' if is_tls else 'http'}://{_HERE}:{process.stdout.readline().strip()}"
 
@@ -211,7 +211,7 @@ def _peak(arguments: argparse.Namespace, protocol: str, in_flight: int) -> int:
     return ended.peak_rss_bytes
 
 
-def _memory(arguments: argparse.Namespace) -> Answer:
+def _memory(arguments: argparse.Namespace) -> Finding:
     few, many = _IN_FLIGHT
     servers.raise_open_files(many)
     targets, raw = [], []
@@ -221,7 +221,7 @@ def _memory(arguments: argparse.Namespace) -> Answer:
         targets.append(tables.at_most(f"memory of a request in flight, {protocol}", each, bound, "KiB"))
         raw += [{"protocol": protocol, "in_flight": count, "peak_rss_bytes": peak} for count, peak in peaks.items()]
     text = f"From the peaks with {few:,} and with {many:,} in flight; connections are counted in."
-    return Answer(title="Memory of requests in flight", targets=targets, text=text, raw=raw)
+    return Finding(title="Memory of requests in flight", targets=targets, text=text, raw=raw)
 
 
 def main() -> int:

@@ -1,8 +1,8 @@
-"""Measures what one HTTP request after another costs callers in threads and in a loop, beside other clients.
+"""Measures the cost of HTTP requests for callers in threads and in a loop, compared with other clients.
 
-nginx answers with 1,000 bytes on a core of its own; each run of a client is a process on the other. Beside them stands
-ZEO, the storage whose callers have always paid for the crossing. Prints the findings to standard output, each run as it
-ends to standard error. Exit code 1: an answer was wrong.
+nginx responds with 1,000 bytes on one core; each run of a client is a process on the other. They are compared with
+ZEO, a storage whose calls also cross from a thread into a loop. Prints the findings to standard output, each run as it
+ends to standard error. Exit code 1: a response was wrong.
 """
 
 import argparse
@@ -18,7 +18,7 @@ from typing import Any, Final
 from callers import in_flight, one, threads, zeo
 from callers.clients import CLIENTS
 from harness import command, environment, nginx
-from harness.answers import Question
+from harness.findings import Question
 from harness.servers import ServerError
 
 QUESTIONS: Final[dict[str, Question]] = {"one": one, "threads": threads, "in-flight": in_flight, "zeo": zeo}
@@ -56,7 +56,7 @@ def main() -> int:
     about |= {"missing": [], "left_out": missing}
     about |= {name: getattr(arguments, name) for name in ("rounds", "seconds", "requests", "threads", "in_flight")}
     return command.run(
-        {name: partial(QUESTIONS[name].ask, arguments) for name in arguments.question or QUESTIONS},
+        {name: partial(QUESTIONS[name].measure, arguments) for name in arguments.question or QUESTIONS},
         about,
         title="Callers in threads and in a loop",
         caveats=_caveats,
@@ -65,8 +65,8 @@ def main() -> int:
 
 
 def _nginx() -> str:
-    told = subprocess.run([nginx.program(), "-v"], capture_output=True, text=True, check=True).stderr
-    found = re.search(r"\d+\.\d+\.\d+", told)
+    printed = subprocess.run([nginx.program(), "-v"], capture_output=True, text=True, check=True).stderr
+    found = re.search(r"\d+\.\d+\.\d+", printed)
     return found[0] if found else "?"
 
 

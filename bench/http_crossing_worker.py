@@ -1,4 +1,4 @@
-"""One run of one client, in a fresh interpreter. `http_crossing.py` starts it and reads the line of JSON it prints."""
+"""Runs one client in a fresh interpreter. `http_crossing.py` starts it and reads its line of JSON."""
 
 import asyncio
 import itertools
@@ -14,7 +14,7 @@ from callers.clients import Client, Get, InLoop, Target
 
 
 class Callers:
-    """What all callers share: the numbers of their requests, the end, and the times that requests took.
+    """The state that all callers share: the numbers of their requests, the deadline, and the times of requests.
 
     Each makes `before` requests first, to connect and to warm up. Then, until `seconds` have passed, each makes one
     request after another; in all no more than `most`.
@@ -24,7 +24,7 @@ class Callers:
         self.body = body
         self.seconds = seconds
         self.before = before
-        # `next` of it is atomic
+        # `next` is atomic here.
         self.numbers = iter(range(most))
         self.spent_s: list[float] = []
         self.deadline = 0.0
@@ -37,12 +37,12 @@ class Callers:
         self.elapsed_s, self.deadline = -started, started + self.seconds
 
     def stop(self) -> None:
-        """Stops them."""
+        """Stops the clocks."""
         self.elapsed_s += time.perf_counter()
         self.cpu_s += time.process_time()
 
     def found(self) -> dict[str, Any]:
-        """What was measured."""
+        """Returns the figures."""
         spent_s = sorted(self.spent_s)
         median_s, p99_s = (spent_s[int(share * (len(spent_s) - 1))] for share in (0.5, 0.99))
         return {
@@ -54,12 +54,12 @@ class Callers:
         }
 
     def check(self, body: bytes) -> None:
-        """That it is right, and not only as long."""
+        """Raises an error if the body is not the expected one."""
         if body != self.body:
             raise ValueError(f"a body of {len(body):,} bytes is not the one that was sent")
 
     def work(self, get: Get) -> None:
-        """Of one thread."""
+        """Makes the requests of one thread."""
         before = time.perf_counter()
         for number in self.numbers:
             self.check(get(number))
@@ -70,7 +70,7 @@ class Callers:
                 return
 
     async def work_in_loop(self, get: clients.AsyncGet) -> None:
-        """Of one worker in a loop."""
+        """Makes the requests of one worker in a loop."""
         before = time.perf_counter()
         for number in self.numbers:
             self.check(await get(number))
@@ -115,7 +115,7 @@ def _in_threads(client: Client, target: Target, callers: Callers) -> None:
 
 def _in_loop(client: Client, target: Target, callers: Callers) -> None:
     with client.in_loop()(target) as opened:
-        # what runs coroutines for ZEO knows no tasks of asyncio: one worker needs none
+        # ZEO's runner of coroutines does not support asyncio tasks, which one worker does not need.
         opened.run(_one(opened, callers) if target.at_once == 1 else _many(opened, callers, target.at_once))
 
 
@@ -143,9 +143,9 @@ async def _many(opened: InLoop, callers: Callers, at_once: int) -> None:
 
 
 def main() -> None:
-    """The run is described by the one argument, which is JSON."""
+    """Makes the run that the only argument describes in JSON."""
     plan = json.loads(sys.argv[1])
-    # the server is on this machine, and a proxy is not what is measured
+    # The server is on this machine, so that no proxy must be used.
     for name in [name for name in os.environ if name.lower().endswith("_proxy")]:
         del os.environ[name]
     client = clients.named(plan["client"])

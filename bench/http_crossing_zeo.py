@@ -1,4 +1,4 @@
-"""ZEO's server: fills a file with objects, and serves it until it is told to end. `http_crossing.py` starts it."""
+"""Fills a file with objects, and serves it by ZEO until it is terminated. `http_crossing.py` starts it."""
 
 import sys
 from importlib import import_module
@@ -26,7 +26,7 @@ _CONFIG: Final = """\
 
 
 def main() -> None:
-    """The arguments: a directory, the address with its port, and the number of objects."""
+    """Runs the server; the arguments are a directory, the address with its port, and the number of objects."""
     directory, address, objects = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
     path = directory / "objects.fs"
     storage = import_module("ZODB.FileStorage").FileStorage(str(path))

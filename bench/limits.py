@@ -1,17 +1,16 @@
-"""Measures how well limits are kept: rates, servers that say when to come again, what a server can do, what it costs.
+"""Measures how well limits are kept: rates, `Retry-After`, the capacity of a server, and the cost.
 
-Prints the findings to standard output. Exit code 1: an answer was wrong.
+Prints the findings to standard output. Exit code 1: a response was wrong.
 """
 
 import argparse
 import sys
-from collections.abc import Mapping
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 from considerate import adaptive, by_host, cost, nginx_limits, rates, sold, troubled
 from harness import command, environment
-from harness.answers import Question
+from harness.findings import Question
 
 QUESTIONS: Final[dict[str, Question]] = {
     "rates": rates,
@@ -35,16 +34,12 @@ def main() -> int:
     about = environment.machine()
     about |= {"missing": [], "rounds": arguments.rounds, "seconds": arguments.seconds, "rows": arguments.rows}
     return command.run(
-        {name: partial(QUESTIONS[name].ask, arguments) for name in arguments.question or QUESTIONS},
+        {name: partial(QUESTIONS[name].measure, arguments) for name in arguments.question or QUESTIONS},
         about,
         title="Limits",
-        caveats=_caveats,
+        caveats=partial(environment.caveats, general=_CAVEATS),
         keep_as="limits-" if arguments.save else None,
     )
-
-
-def _caveats(about: Mapping[str, Any]) -> str:
-    return environment.caveats(about, _CAVEATS)
 
 
 def _arguments() -> argparse.Namespace:
@@ -56,8 +51,8 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--rows", type=int, default=1_000_000, help="of `by-host` (default: 1000000)")
     parser.add_argument("--hosts", type=int, default=1_000, help="of `by-host` (default: 1000)")
     capacities = sorted({case.capacity for case in adaptive.CASES})
-    told = f"of the servers of `adaptive` (default: {' '.join(map(str, capacities))})"
-    parser.add_argument("--capacities", type=int, nargs="+", choices=capacities, default=capacities, help=told)
+    help_text = f"of the servers of `adaptive` (default: {' '.join(map(str, capacities))})"
+    parser.add_argument("--capacities", type=int, nargs="+", choices=capacities, default=capacities, help=help_text)
     return parser.parse_args()
 
 

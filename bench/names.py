@@ -1,8 +1,8 @@
-"""Measures what names cost: 100,000 of them, each once, and 1,500 of which some are never answered.
+"""Measures the cost of DNS lookups: 100,000 hostnames once each, and 1,500 of which some get no response.
 
-Names are asked of a local name server that takes 50 ms for each answer. Beside them in the same round stand as many
-rows whose hosts are IP addresses, each another one: they make as many connections and look nothing up. Prints the
-findings to standard output, each run as it ends to standard error. Exit code 1: an answer was wrong.
+A local DNS server takes 50 ms for each response. In the same round, they are compared with as many
+rows whose hosts are different IP addresses: these make as many connections and no lookups. Prints the
+findings to standard output, each run as it ends to standard error. Exit code 1: a response was wrong.
 """
 
 import argparse
@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from harness import command, environment, tables
-from harness.answers import Answer
+from harness.findings import Finding
 
 _NAME_SERVER: Final = command.ROOT / "target" / "release" / "examples" / "names"
 _DELAY_MS: Final = 50
@@ -32,7 +32,7 @@ _LONGEST_S: Final = 600
 
 @dataclass(frozen=True, slots=True)
 class Servers:
-    """Where they listen."""
+    """The addresses of the servers."""
 
     names: str
     port: str
@@ -76,7 +76,7 @@ def _address(row: int) -> str:
     return f"127.{1 + row // 62_500 % 250}.{row // 250 % 250}.{1 + row % 250}"
 
 
-def _many(arguments: argparse.Namespace) -> Answer:
+def _many(arguments: argparse.Namespace) -> Finding:
     wrong, raw, shares, rates, costs = [], [], [], [], []
     for _ in range(arguments.rounds):
         with _servers(arguments.headgate) as servers:
@@ -101,10 +101,10 @@ def _many(arguments: argparse.Namespace) -> Answer:
     ]
     text = f"A name costs {tables.number(cost, '.0f')} µs of processor time beyond its connection and request."
     title = f"{arguments.rows:,} names, {_DELAY_MS} ms for each, {arguments.concurrency:,} in flight"
-    return Answer(title=title, targets=targets, text=text, raw=raw, wrong=wrong)
+    return Finding(title=title, targets=targets, text=text, raw=raw, wrong=wrong)
 
 
-def _dead(arguments: argparse.Namespace) -> Answer:
+def _dead(arguments: argparse.Namespace) -> Finding:
     def host(row: int) -> str:
         return f"dead.h{row}.example" if row % _DEAD_EVERY == 0 else f"h{row}.example"
 
@@ -121,7 +121,7 @@ def _dead(arguments: argparse.Namespace) -> Answer:
         f"{found['bound_by']['text']}."
     )
     title = f"{_DEAD_ROWS:,} names, {dead:,} of them never answered, {_DEAD_CONCURRENCY:,} in flight"
-    return Answer(title=title, targets=[], text=text, raw=[found], wrong=wrong)
+    return Finding(title=title, targets=[], text=text, raw=[found], wrong=wrong)
 
 
 def main() -> int:

@@ -1,6 +1,6 @@
-"""Measures what a call from a thread into an event loop costs, beside other ways.
+"""Measures the cost of a call from a thread into an event loop, compared with other ways.
 
-Prints the findings to standard output, each run as it ends to standard error. Exit code 1: an answer was wrong.
+Prints the findings to standard output, each run as it ends to standard error. Exit code 1: a response was wrong.
 """
 
 import argparse
@@ -27,7 +27,7 @@ def main() -> int:
     about["missing"] = []
     about |= {name: getattr(arguments, name) for name in ("rounds", "calls", "threads", "loop", "cores")}
     return command.run(
-        {"cost": partial(cost.ask, arguments)},
+        {"cost": partial(cost.measure, arguments)},
         about,
         title="Calls from threads",
         caveats=_caveats,

@@ -1,4 +1,4 @@
-"""One run of one way, in a fresh interpreter. `portal.py` starts it and reads the line of JSON that it prints."""
+"""Runs one way in a fresh interpreter. `portal.py` starts it and reads its line of JSON."""
 
 import asyncio
 import json
@@ -12,12 +12,12 @@ from crossing.ways import WAYS, Call
 _WARM_UP = 200
 
 
-async def _answer() -> int:
+async def _one() -> int:
     return 1
 
 
 def main() -> None:
-    """The run is described by the one argument, which is JSON."""
+    """Makes the run that the only argument describes in JSON."""
     plan = json.loads(sys.argv[1])
     threads, each = plan["threads"], plan["calls"] // plan["threads"]
     loop_factory = asyncio.new_event_loop if plan["loop"] == "asyncio" else import_module("uvloop").new_event_loop
@@ -30,13 +30,13 @@ def main() -> None:
 
 
 def _run(call: Call, threads: int, each: int) -> tuple[float, float, int]:
-    """CPU and time of all calls, and what they answered in total."""
+    """Returns CPU and time of all calls, and the sum of their results."""
     totals: list[int] = []
     ready = threading.Barrier(threads + 1)
 
     def work() -> None:
         ready.wait()
-        totals.append(sum(call(_answer) for _ in range(each)))
+        totals.append(sum(call(_one) for _ in range(each)))
 
     started = [threading.Thread(target=work) for _ in range(threads)]
     for thread in started:

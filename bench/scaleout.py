@@ -1,7 +1,7 @@
-"""Measures HTTP requests as a stage of data engines: headgate within Ray Data and Spark, and what people use there.
+"""Measures HTTP requests as a stage of data engines: headgate in Ray Data and Spark, and common alternatives.
 
 Each way is a process with all that it starts, which is measured once the engine runs and has done some rows. The
-server answers 13 bytes after some milliseconds, so that requests are in flight together. Exit code 1: an answer was
+server sends 13 bytes after some milliseconds, so that requests are in flight together. Exit code 1: a response was
 wrong.
 """
 
@@ -32,7 +32,7 @@ _CONCURRENCY: Final = 256
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """One of the ways. A slow one has fewer rows; `target` are the most requests in flight that were asked for."""
+    """A way. A slow one has fewer rows; `target` is the bound of requests in flight."""
 
     name: str
     shown: str
@@ -55,7 +55,7 @@ WAYS: Final = (
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Found:
-    """What a way did."""
+    """The figures of a way."""
 
     rows: int
     wrong: int
@@ -111,7 +111,7 @@ def measured(way: Way, python: Path, rows: int) -> Found:
             with peak_of(process.pid) as peak:
                 process.stdin.write("go\n")
                 process.stdin.flush()
-                told = json.loads(_line(process))
+                figures = json.loads(_line(process))
                 used = cpu_s(process.pid) - used
             after = server.stats()
             process.stdin.close()
@@ -119,8 +119,8 @@ def measured(way: Way, python: Path, rows: int) -> Found:
                 raise subprocess.CalledProcessError(process.returncode, way.name)
         return Found(
             rows=rows,
-            wrong=rows - told["right"],
-            wall_s=told["wall_s"],
+            wrong=rows - figures["right"],
+            wall_s=figures["wall_s"],
             cpu_us=used / rows * 1e6,
             in_flight=in_flight(server),
             requests=after["requests"] - before["requests"],
@@ -130,12 +130,12 @@ def measured(way: Way, python: Path, rows: int) -> Found:
 
 
 def in_flight(server: LocalServer) -> int:
-    """The most there ever were."""
+    """Returns the largest number of requests that were ever in progress."""
     return server.most_in_progress()
 
 
 def _line(process: subprocess.Popen[str]) -> str:
-    """The next one that is for us; others are what a data engine prints."""
+    """Returns the next line of the worker, and skips output of the data engine."""
     assert process.stdout is not None  # noqa: S101 - for the types
     for line in process.stdout:
         if line.startswith("> "):
@@ -145,7 +145,7 @@ def _line(process: subprocess.Popen[str]) -> str:
 
 @contextmanager
 def peak_of(pid: int) -> Iterator[list[int]]:
-    """The memory of a process and all below it, at times; the highest is the peak."""
+    """Samples the memory of a process and its descendants; the yielded list has the peak."""
     seen, ended = [memory_bytes(pid)], threading.Event()
 
     def look() -> None:
@@ -162,7 +162,7 @@ def peak_of(pid: int) -> Iterator[list[int]]:
 
 
 def shown(found: dict[str, Found]) -> str:
-    """The table."""
+    """Returns the table."""
     head = ["way", "rows", "CPU µs a row", "rows/s", "in flight", "requests a row", "connections", "peak memory"]
     rows = [
         [
@@ -182,7 +182,7 @@ def shown(found: dict[str, Found]) -> str:
 
 
 def targets(found: dict[str, Found]) -> Iterator[tables.Target]:
-    """What was promised."""
+    """Yields the targets."""
     direct = found.get("direct")
     for name in ("ray", "spark"):
         ours, nothing = found.get(name), found.get(f"{name}-nothing")

@@ -1,7 +1,7 @@
-"""One of the ways that `scaleout.py` compares, in a process of its own: WAY ROWS URL CONCURRENCY.
+"""Runs one of the ways that `scaleout.py` compares, in a separate process: WAY ROWS URL CONCURRENCY.
 
-It starts its data engine, does some rows, says that it is ready, waits for a line, and says how many answers were
-right. A line for `scaleout.py` begins with `> `. An import stands where it is used: no way needs what the others do.
+It starts its data engine, does some rows, prints that it is ready, waits for a line, and prints how many responses were
+right. A line for `scaleout.py` begins with `> `. Each way imports its packages itself, so that it needs no others.
 """
 
 # ruff: noqa: PLC0415
@@ -27,7 +27,7 @@ Way = Callable[[int, str, int], int]
 
 
 def direct(rows: int, url: str, concurrency: int) -> int:
-    """The engine alone."""
+    """Runs headgate's engine alone."""
     import pyarrow as pa
 
     import headgate
@@ -39,7 +39,7 @@ def direct(rows: int, url: str, concurrency: int) -> int:
 
 
 def ray(rows: int, url: str, concurrency: int) -> int:
-    """Ours."""
+    """Runs `headgate.ray`."""
     import headgate.ray
 
     results = headgate.ray.fetch(dataset(rows), url=url + "/{id}", concurrency=concurrency, batch_size=_BATCH_ROWS)
@@ -47,15 +47,15 @@ def ray(rows: int, url: str, concurrency: int) -> int:
 
 
 class Nothing:
-    """What a stage is that does nothing."""
+    """A stage that does nothing."""
 
     async def __call__(self, batch: Any) -> Any:  # noqa: ANN401 - any batch
-        """The same."""
+        """Returns the batch."""
         return batch
 
 
 def ray_nothing(rows: int, url: str, concurrency: int) -> int:
-    """The same as ours, without requests."""
+    """Runs a stage that makes no requests, with the same settings as headgate."""
     from ray.data import ActorPoolStrategy
 
     del url, concurrency
@@ -70,7 +70,7 @@ def ray_nothing(rows: int, url: str, concurrency: int) -> int:
 
 
 def ray_download(rows: int, url: str, concurrency: int) -> int:
-    """Ray's own."""
+    """Runs Ray's `download`."""
     from ray.data.expressions import download
 
     del concurrency
@@ -79,7 +79,7 @@ def ray_download(rows: int, url: str, concurrency: int) -> int:
 
 
 def ray_processor(rows: int, url: str, concurrency: int) -> int:
-    """Ray's own, for HTTP interfaces of models; one actor, with its default of concurrent batches."""
+    """Runs Ray's processor for HTTP interfaces of models: one actor, with its default of concurrent batches."""
     from ray.data.llm import HttpRequestProcessorConfig, build_processor
 
     del concurrency
@@ -93,7 +93,7 @@ def ray_processor(rows: int, url: str, concurrency: int) -> int:
 
 
 def spark(rows: int, url: str, concurrency: int) -> int:
-    """Ours: half of it in each of the two processes."""
+    """Runs `headgate.spark`, with half of the concurrency in each of the two processes."""
     import headgate.spark
 
     frame = numbers(rows)
@@ -102,14 +102,14 @@ def spark(rows: int, url: str, concurrency: int) -> int:
 
 
 def spark_nothing(rows: int, url: str, concurrency: int) -> int:
-    """The same as ours, without requests."""
+    """Runs a stage that makes no requests, with the same settings as headgate."""
     del url, concurrency
     frame = numbers(rows)
     return int(frame.mapInArrow(lambda batches: batches, frame.schema).selectExpr("count(number)").first()[0])
 
 
 def spark_requests(rows: int, url: str, concurrency: int) -> int:
-    """As most people do it: a session and a pool of threads for each partition."""
+    """Runs requests, with a session and a pool of threads for each partition, which is a common solution."""
     del concurrency
 
     def fetch(batches: Iterator[Any]) -> Iterator[Any]:
@@ -121,16 +121,16 @@ def spark_requests(rows: int, url: str, concurrency: int) -> int:
             session.mount("http://", HTTPAdapter(pool_maxsize=_THREADS))
             for batch in batches:
                 ids = batch["number"].to_pylist()
-                answers = list(threads.map(lambda number: session.get(f"{url}/{number}", timeout=30), ids))
-                statuses = pa.array([answer.status_code for answer in answers], pa.int16())
-                bodies = pa.array([answer.content for answer in answers], pa.binary())
+                responses = list(threads.map(lambda number: session.get(f"{url}/{number}", timeout=30), ids))
+                statuses = pa.array([response.status_code for response in responses], pa.int16())
+                bodies = pa.array([response.content for response in responses], pa.binary())
                 yield pa.record_batch({"number": batch["number"], "status": statuses, "body": bodies})
 
     return answered(numbers(rows).mapInArrow(fetch, "number long, status short, body binary"))
 
 
 def daft(rows: int, url: str, concurrency: int) -> int:
-    """Daft's own."""
+    """Runs Daft's `download`."""
     import daft
     from daft.functions import download
 
@@ -141,38 +141,38 @@ def daft(rows: int, url: str, concurrency: int) -> int:
 
 
 def dataset(rows: int) -> Any:  # noqa: ANN401 - Ray has no types
-    """Numbers of Ray."""
+    """Returns a dataset of numbers in Ray."""
     from ray.data import range as ray_range
 
     return ray_range(rows, override_num_blocks=max(1, rows // _BLOCK_ROWS))
 
 
 def numbers(rows: int) -> Any:  # noqa: ANN401 - Spark has no types
-    """Numbers of Spark."""
+    """Returns a DataFrame of numbers in Spark."""
     from pyspark.sql import SparkSession
 
     return SparkSession.builder.getOrCreate().range(0, rows, 1, _CORES).withColumnRenamed("id", "number")
 
 
 def with_urls(url: str, batch: Any) -> Any:  # noqa: ANN401 - any batch
-    """The batch, with a URL for each row."""
+    """Returns the batch with a URL for each row."""
     return {"url": [f"{url}/{number}" for number in batch["id"]]}
 
 
 def answered(frame: Any) -> int:  # noqa: ANN401 - Spark has no types
-    """Rows with the right status."""
+    """Returns the number of rows with the right status."""
     return int(frame.selectExpr("count_if(status = 200)").first()[0])
 
 
 def right(statuses: Any) -> int:  # noqa: ANN401 - any array
-    """How many of them are 200."""
+    """Returns how many statuses are 200."""
     import pyarrow.compute as pc
 
     return int(pc.sum(pc.equal(statuses, 200)).as_py() or 0)
 
 
 def start_ray(stack: ExitStack) -> None:
-    """A cluster of one node."""
+    """Starts a cluster of one node."""
     os.environ |= {"RAY_USAGE_STATS_ENABLED": "0", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
     import ray
 
@@ -182,7 +182,7 @@ def start_ray(stack: ExitStack) -> None:
 
 
 def start_spark(stack: ExitStack) -> None:
-    """A session on all the cores that there are here."""
+    """Starts a session on all available cores."""
     os.environ |= {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
     from pyspark.sql import SparkSession
 
@@ -207,7 +207,7 @@ WAYS: Final[dict[str, Way]] = {
 
 
 def main() -> None:
-    """Runs it twice: to be warm, and to be measured."""
+    """Runs the way twice: for warm-up, and for the measurement."""
     name, rows, url, concurrency = sys.argv[1], int(sys.argv[2]), sys.argv[3], int(sys.argv[4])
     with ExitStack() as stack:
         if name.startswith("ray"):

@@ -1,6 +1,6 @@
-"""Measures what a bounded task costs, beside other ways of running many tasks, few at once.
+"""Measures the cost of a bounded task, compared with other ways of running many tasks, few at once.
 
-Prints the findings to standard output, each run as it ends to standard error. Exit code 1: an answer was wrong.
+Prints the findings to standard output, each run as it ends to standard error. Exit code 1: a response was wrong.
 """
 
 import argparse
@@ -15,7 +15,7 @@ from bounded import cost, memory, options
 from bounded.ways import AMAP, FLOOR, WAYS
 from bounded.workloads import WORKLOADS
 from harness import command, environment
-from harness.answers import Question
+from harness.findings import Question
 
 QUESTIONS: Final[dict[str, Question]] = {"cost": cost, "memory": memory, "options": options}
 
@@ -41,7 +41,7 @@ def main() -> int:
     about |= {name: getattr(arguments, name) for name in ("rounds", "seconds", "limit", "workload")}
     loop = "-uvloop" if arguments.uvloop else ""
     return command.run(
-        {name: partial(QUESTIONS[name].ask, arguments) for name in arguments.question or QUESTIONS},
+        {name: partial(QUESTIONS[name].measure, arguments) for name in arguments.question or QUESTIONS},
         about,
         title="Bounded tasks",
         caveats=_caveats,

@@ -1,4 +1,4 @@
-"""Draws what a bounded task costs, from results that `tasks.py --save` has kept: a bar for each way."""
+"""Draws the cost of a bounded task, from results of `tasks.py --save`, with a bar for each way."""
 
 import argparse
 import logging
@@ -21,7 +21,7 @@ _OURS: Final = "#2f81f7"
 _OTHERS: Final = "#8d97a3"
 _FLOOR: Final = "#db7a2a"
 _TEXT: Final = "#747d88"
-"""Can be read on white and on black."""
+"""A colour that is readable on white and on black."""
 _STYLE: Final = """\
 <style>
 text { fill: #59636e }
@@ -34,7 +34,7 @@ text { fill: #59636e }
 }
 </style>
 """
-"""More contrast, for a viewer that says whether the page is light or dark."""
+"""More contrast, for a viewer that reports whether the page is light or dark."""
 _SETTINGS: Final[dict[str, Any]] = {
     "svg.hashsalt": "headgate",
     "svg.fonttype": "none",
@@ -54,7 +54,7 @@ _SMALL: Final = 9
 
 
 def main() -> int:
-    """Writes the picture, in the form that its name asks for."""
+    """Writes the picture, in the format of its file name."""
     arguments = _arguments()
     found = kept.read(arguments.results)
     made = [Run(**run) for run in found.records]
@@ -62,7 +62,7 @@ def main() -> int:
     if not runs.right(runs.of(made, FLOOR)):
         print(f"error: no floor in {arguments.results} for this workload and limit", file=sys.stderr)
         return 2
-    logging.getLogger("matplotlib.font_manager").setLevel(logging.ERROR)  # the fonts are the reader's, not ours
+    logging.getLogger("matplotlib.font_manager").setLevel(logging.ERROR)  # the fonts are those of the reader
     with mpl.rc_context(_SETTINGS):
         figure = _draw(made, found.about)
         if arguments.picture.suffix != ".svg":
@@ -70,17 +70,17 @@ def main() -> int:
             return 0
         figure.savefig(arguments.picture, transparent=True, metadata={"Date": None})
     text = arguments.picture.read_text()
-    for colour in (_TEXT, _FLOOR):  # what stands in `style` could not be overruled
+    for colour in (_TEXT, _FLOOR):  # an attribute `style` could not be overridden
         text = text.replace(f'; fill: {colour}"', f'" fill="{colour}"')
     text = re.sub(r'<g id="(strong|floor)-', r'<g class="\1" id="\1-', text)
-    # matplotlib ends lines with blanks, which no one wants in a repository
+    # matplotlib ends lines with blanks, which a repository should not have
     lines = text.replace(" <defs>\n", f"{_STYLE} <defs>\n", 1).splitlines()
     arguments.picture.write_text("\n".join(line.rstrip() for line in lines) + "\n")
     return 0
 
 
 def _draw(made: Sequence[Run], about: Mapping[str, Any]) -> Figure:
-    """Linear, from zero: the length of a bar is what it costs."""
+    """Draws a linear scale from zero, so that the length of a bar is the cost."""
     costs = [(way, us) for way in WAYS if way not in (FLOOR, FIXED_WORKERS) and (us := runs.median_us(made, way))]
     costs.sort(key=lambda cost: cost[1])
     floor_us = runs.median_us(made, FLOOR) or 0.0
@@ -98,7 +98,7 @@ def _draw(made: Sequence[Run], about: Mapping[str, Any]) -> Figure:
     for row, (way, us) in enumerate(costs):
         kind, weight = ("strong", "bold") if way.ours else ("soft", "normal")
         ratio = runs.median_ratio(made, way, FLOOR)
-        beyond = max(us, floor_us)  # the line of the floor would run through the figure
+        beyond = max(us, floor_us)  # otherwise the line of the floor would cross the number
         for column, words, x, shift, align in (
             ("name", way.name if way.bounded else f"{way.name} (unbounded)", 0, -9, "right"),
             ("us", f"{us:.1f} µs", beyond, 8, "left"),

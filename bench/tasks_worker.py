@@ -1,4 +1,4 @@
-"""One run of one way, in a fresh interpreter. `tasks.py` starts it and reads the line of JSON that it prints."""
+"""Runs one way in a fresh interpreter. `tasks.py` starts it and reads its line of JSON."""
 
 import asyncio
 import dataclasses
@@ -16,7 +16,7 @@ from harness import processes
 
 
 def main() -> None:
-    """The run is described by the one argument, which is JSON."""
+    """Makes the run that the only argument describes in JSON."""
     plan = json.loads(sys.argv[1])
     way = ways.named(plan["way"])
     if way.package:

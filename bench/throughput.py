@@ -1,6 +1,6 @@
-"""Measures headgate beside other clients, and beside an older version of itself.
+"""Measures headgate, compared with other clients and with an older version.
 
-Prints the tables to standard output, each trial as it ends to standard error. Exit code 1: an answer was wrong.
+Prints the tables to standard output, each trial as it ends to standard error. Exit code 1: a response was wrong.
 """
 
 import argparse
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from harness import command, environment
-from harness.answers import Answer
+from harness.findings import Finding
 from harness.servers import ServerError, raise_open_files
 from rivals import Rival
 from rivals.floor import Floor
@@ -53,7 +53,7 @@ def main() -> int:
         return command.refuse(str(error))
     about |= {name: getattr(bench, name) for name in ("concurrencies", "rounds", "seconds", "memory_rows")}
     return command.run(
-        {name: partial(_ask, SCENARIOS[name], bench) for name in arguments.scenario},
+        {name: partial(_measure, SCENARIOS[name], bench) for name in arguments.scenario},
         about,
         title="Requests",
         caveats=_caveats,
@@ -61,8 +61,8 @@ def main() -> int:
     )
 
 
-def _ask(scenario: Scenario, bench: Bench) -> Answer:
-    return scenario.answer(list(scenario.run(bench)))
+def _measure(scenario: Scenario, bench: Bench) -> Finding:
+    return scenario.finding(list(scenario.run(bench)))
 
 
 def _bench(arguments: argparse.Namespace, rivals: list[Rival]) -> Bench:
@@ -82,10 +82,10 @@ def _bench(arguments: argparse.Namespace, rivals: list[Rival]) -> Bench:
 
 
 def _rivals(arguments: argparse.Namespace) -> tuple[list[Rival], dict[str, str]]:
-    """Everyone who is there, we last; and why the others are not.
+    """Returns the installed clients, with headgate as the last, and why others are missing.
 
     Raises:
-        ServerError: Someone is not there who has to be.
+        ServerError: A required client is missing.
     """
     ours = [Headgate(arguments.headgate, format_) for format_ in FORMATS]
     needed = [*ours, *([Headgate(arguments.before.with_name("headgate"), "none")] if arguments.before else [])]

@@ -1,8 +1,8 @@
-"""Measures TLS handshakes beside curl: each request on a connection of its own, with and without resumed sessions.
+"""Measures TLS handshakes compared with curl: a connection for each request, with and without resumed sessions.
 
-The server is nginx on a core of its own, which closes each connection after its answer. Where sessions may be resumed,
-it hands out tickets; where not, it neither hands them out nor remembers any. Prints the findings to standard output,
-each run as it ends to standard error. Exit code 1: an answer was wrong.
+The server is nginx on a separate core, which closes each connection after its response. If sessions may be resumed,
+it issues tickets; otherwise it neither issues them nor caches sessions. Prints the findings to standard output,
+each run as it ends to standard error. Exit code 1: a response was wrong.
 """
 
 import argparse
@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from harness import command, environment, nginx, processes, tables
-from harness.answers import Answer
+from harness.findings import Finding
 from harness.servers import BODY, ServerError
 
 _CLIENTS: Final = ("curl", "headgate")
@@ -48,7 +48,7 @@ _CONFIG: Final = """\
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Made:
-    """What a client made of a number of handshakes."""
+    """The figures of a client."""
 
     client: str
     resumes: bool
@@ -94,7 +94,7 @@ def _measured(client: str, arguments: argparse.Namespace, core: int, server: tup
     return made
 
 
-def _handshakes(arguments: argparse.Namespace) -> Answer:
+def _handshakes(arguments: argparse.Namespace) -> Finding:
     cores = command.two_cores("handshakes")
     made: list[Made] = []
     with tempfile.TemporaryDirectory(prefix="headgate-bench-tls-") as directory:
@@ -115,7 +115,7 @@ def _handshakes(arguments: argparse.Namespace) -> Answer:
     head = ["handshakes", "", "a second", "CPU µs each", "of the server"]
     raw = [{field: getattr(one, field) for field in Made.__slots__} for one in made]
     wrong = [one.wrong for one in made if one.wrong]
-    return Answer(title="Handshakes beside curl", targets=targets, text=tables.table(head, rows), raw=raw, wrong=wrong)
+    return Finding(title="Handshakes beside curl", targets=targets, text=tables.table(head, rows), raw=raw, wrong=wrong)
 
 
 def _median(made: list[Made], figure: str) -> float:

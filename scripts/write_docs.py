@@ -1,7 +1,7 @@
-"""Writes the tables of the documents that come from the code: `make docs`.
+"""Writes the tables in the documentation that come from the code: `make docs`.
 
-Such a table stands between `<!-- generated: NAME -->` and `<!-- /generated -->`, and is replaced as a whole. A test
-compares every page with what this would write.
+Such a table is between `<!-- generated: NAME -->` and `<!-- /generated -->`, and is replaced as a whole. A test
+compares every page with the output of this script.
 """
 
 import re
@@ -18,16 +18,16 @@ from headgate.jobs._options import FETCH, RETRY
 
 ROOT: Final = Path(__file__).parents[1]
 _WIDTH: Final = 120
-_PLACE: Final = re.compile(r"(<!-- generated: (.+?) -->\n).*?(<!-- /generated -->)", re.DOTALL)
+_TABLE: Final = re.compile(r"(<!-- generated: (.+?) -->\n).*?(<!-- /generated -->)", re.DOTALL)
 
 
 def filled(page: str) -> str:
-    """A page with its tables as the code has them now."""
-    return _PLACE.sub(lambda place: f"{place[1]}{TABLES[place[2]]()}\n{place[3]}", page)
+    """Returns a page with its current tables."""
+    return _TABLE.sub(lambda found: f"{found[1]}{TABLES[found[2]]()}\n{found[3]}", page)
 
 
 def _options(group: str) -> str:
-    """Options as they are typed, as keywords, with default and what they do."""
+    """Returns a table of options: flags, keyword, default and description."""
     return _table(
         ["option", "Python", "default", ""],
         (
@@ -43,7 +43,7 @@ def _flags(name: str, option: JobOption) -> str:
 
 
 def _keyword(name: str, option: JobOption) -> str:
-    """What stands for the flag in Python; a flag that turns something off is a keyword that is on by default."""
+    """Returns the keyword of Python; a flag that turns something off is a keyword that is on by default."""
     return f"`{name}=False`" if option.default is True else f"`{name}`"
 
 
@@ -53,17 +53,17 @@ def _default(option: JobOption) -> str:
 
 
 def _job_options() -> str:
-    """The options that are part of a job's identity."""
+    """Returns the options that are part of a job's identity."""
     return _listed(option.flags_of(name)[-1] for name, option in _option_flags.typed(FETCH).items() if option.of_job)
 
 
 def _retry_options() -> str:
-    """The options that a retry takes."""
+    """Returns the options of a retry."""
     return _listed(option.flags_of(name)[-1] for name, option in _option_flags.typed(RETRY).items())
 
 
 def _listed(flags: Iterable[str]) -> str:
-    """Flags in a sentence of their own."""
+    """Returns flags as a sentence."""
     *others, last = [f"`{flag}`" for flag in flags]
     return fill(f"{', '.join(others)} and {last}.", width=_WIDTH, break_on_hyphens=False)
 
@@ -91,7 +91,7 @@ TABLES: Final[Mapping[str, Callable[[], str]]] = {
 
 
 def main() -> None:
-    """Writes every page anew."""
+    """Writes every page whose tables have changed."""
     for path in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]:
         before = path.read_text(encoding="utf-8")
         after = filled(before)

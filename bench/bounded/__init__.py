@@ -1,1 +1,1 @@
-"""What a bounded task costs: one file for each question, all of the shape of `harness.answers.Question`."""
+"""Measures the cost of a bounded task: one file for each `harness.findings.Question`."""

@@ -1,4 +1,4 @@
-"""What a task costs by each way, beside the least that it can cost with a task of its own."""
+"""Measures the cost of a task with each way, compared with the lowest cost of a separate task."""
 
 import argparse
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ from bounded.spy import Seen
 from bounded.ways import AMAP, AS_COMPLETED, FLOOR, LIBRARIES, Way
 from bounded.workloads import AT_ONCE, YIELDS
 from harness import tables
-from harness.answers import Answer
+from harness.findings import Finding
 from harness.in_turn import rounds
 from harness.tables import Target
 
@@ -29,8 +29,8 @@ _NOTES: Final = """\
 - Where tasks sleep, the limit sets a pace that none can beat: at limit 100 at least 10 µs a task by the clock."""
 
 
-def ask(arguments: argparse.Namespace) -> Answer:
-    """Each way is checked; then rounds of all for each workload and limit."""
+def measure(arguments: argparse.Namespace) -> Finding:
+    """Checks each way, and measures rounds of all for each workload and limit."""
     wrong: list[str] = []
     seen: dict[tuple[str, int], Seen | None] = {}
     for way, limit in product(arguments.ways, arguments.limit):
@@ -55,7 +55,7 @@ def ask(arguments: argparse.Namespace) -> Answer:
         table = runs.cost_table(_at(made, workload, limit), arguments.ways, FLOOR)
         parts += [f"### Each task {workload}, limit {limit:,}", table]
     parts += ["### What each way keeps", _kept(seen, arguments.ways, arguments.limit)]
-    return Answer(
+    return Finding(
         title="What a bounded task costs",
         targets=targets(made, arguments.limit),
         text="\n\n".join(parts),
@@ -65,7 +65,7 @@ def ask(arguments: argparse.Namespace) -> Answer:
 
 
 def targets(made: Sequence[Run], limits: Sequence[int]) -> list[Target]:
-    """Beside the floor at each limit, and beside each library where it stands best."""
+    """Returns the targets: relative to the floor at each limit, and to each library where it does best."""
     found = [
         tables.at_most(
             f"{ours.name} / the floor, {workload}, limit {limit:,}",
@@ -94,7 +94,7 @@ def _at(made: Sequence[Run], workload: str, limit: int) -> list[Run]:
 
 
 def _kept(seen: dict[tuple[str, int], Seen | None], ways: Sequence[Way], limits: Sequence[int]) -> str:
-    """Seen by a spy, in runs that are not timed."""
+    """Returns a table of the observations of a spy, in runs that are not timed."""
     largest = max(limits)
     head = [
         "",

@@ -1,4 +1,4 @@
-"""Whether memory hangs on the number of tasks: it must hang on the limit alone."""
+"""Measures whether memory depends on the number of tasks: it must depend on the limit alone."""
 
 import argparse
 from collections.abc import Sequence
@@ -9,17 +9,17 @@ from bounded.runs import Plan, Run
 from bounded.ways import AMAP, AS_COMPLETED, GATHER, Way
 from bounded.workloads import YIELDS
 from harness import tables
-from harness.answers import Answer
+from harness.findings import Finding
 
 _LIMIT: Final = 1_000
 _ROUNDS: Final = 3
 _MOST_MB: Final = 3.0
 _GATHERED: Final = 10
-"""Times the few: semaphore and gather is given no more, because it would need gigabytes."""
+"""How many times `few` tasks semaphore and gather gets, because more would need gigabytes."""
 
 
-def ask(arguments: argparse.Namespace) -> Answer:
-    """Few tasks and many by our two ways, and by the one that everybody knows."""
+def measure(arguments: argparse.Namespace) -> Finding:
+    """Measures few and many tasks with `amap` and `as_completed`, and with semaphore and gather."""
     few, many = arguments.memory_tasks
     jobs = [(way, tasks) for way in (AMAP, AS_COMPLETED) for tasks in (few, many)]
     jobs += [(GATHER, few), (GATHER, few * _GATHERED)]
@@ -35,7 +35,7 @@ def ask(arguments: argparse.Namespace) -> Answer:
         for way in (AMAP, AS_COMPLETED)
     ]
     head = ["", "tasks", "peak MB, median", "highest", "added MB", "runs"]
-    return Answer(
+    return Finding(
         title=f"Memory, limit {_LIMIT:,}, each task {YIELDS}",
         targets=targets,
         text=tables.table(head, [_row(_job(made, way, tasks), way, tasks) for way, tasks in jobs]),
@@ -49,8 +49,8 @@ def _job(made: Sequence[Run], way: Way, tasks: int) -> list[Run]:
 
 
 def growth_mb(made: Sequence[Run], way: Way, few: int, many: int) -> float | None:
-    """How much more many tasks take than few, in the median of the rounds."""
-    return runs.median_of_pairs(
+    """Returns how much more memory many tasks need than few, as the median of the rounds."""
+    return tables.median_of_pairs(
         _job(made, way, many),
         _job(made, way, few),
         lambda large, small: tables.mb(large.peak_rss_bytes - small.peak_rss_bytes),

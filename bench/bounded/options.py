@@ -1,4 +1,4 @@
-"""What each option of `amap` costs beside none: whoever does not use an option should not pay for it."""
+"""Measures the cost of each option of `amap` compared with none."""
 
 import argparse
 from typing import Final
@@ -7,15 +7,15 @@ from bounded import runs
 from bounded.runs import Plan
 from bounded.ways import AMAP, OPTIONS
 from bounded.workloads import AT_ONCE, YIELDS
-from harness.answers import Answer
+from harness.findings import Finding
 from harness.in_turn import rounds
 
 _LIMIT: Final = 1_000
 _WORKLOADS: Final = (AT_ONCE, YIELDS)
 
 
-def ask(arguments: argparse.Namespace) -> Answer:
-    """Rounds of the plain `amap` and of each option, which is given such that it changes nothing."""
+def measure(arguments: argparse.Namespace) -> Finding:
+    """Measures rounds of the plain `amap` and of each option, whose value changes nothing."""
     compared = (AMAP, *OPTIONS)
     wrong = [
         f"{way.name}: {mistake}" for way in OPTIONS for mistake in runs.check(way, _LIMIT, uvloop=arguments.uvloop)[1]
@@ -38,7 +38,7 @@ def ask(arguments: argparse.Namespace) -> Answer:
     for workload in _WORKLOADS:
         own = [run for run in made if run.workload == workload]
         parts += [f"### Each task {workload}", runs.cost_table(own, compared, AMAP)]
-    return Answer(
+    return Finding(
         title=f"What an option costs, limit {_LIMIT:,}",
         targets=[],
         text="\n\n".join(parts),

@@ -1,9 +1,9 @@
-"""Runs of a way in processes of their own, and the figures of many such runs."""
+"""Runs of a way in separate processes, and the figures of many such runs."""
 
 import json
 import os
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -19,16 +19,16 @@ _WARM_UP_LIMITS: Final = 3
 _LEAST_WARM_UP: Final = 3_000
 _CHECK_LIMITS: Final = 4
 _LEAST_LIMITS: Final = 5
-"""A run is at least so many times the limit: its beginning and its end are not what is measured."""
+"""A run has at least this many times the limit of tasks, so that its start and its end matter little."""
 _SLEEPERS_TAKE: Final = 3
-"""Times what others take, about."""
+"""About how many times longer than other tasks sleeping ones take."""
 _TAIL: Final = 400
-"""Characters of standard error that are quoted."""
+"""Characters of standard error in messages."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Plan:
-    """What a run is to be; `round` is from 1."""
+    """The plan of a run; `round` counts from 1."""
 
     way: Way
     workload: str
@@ -40,18 +40,18 @@ class Plan:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Run:
-    """What it was.
+    """The figures of a run.
 
     Attributes:
-        way: Its name.
-        workload: Its name.
-        limit: As asked.
-        tasks: How many.
-        round: From 1.
-        us_per_task: By the clock on the wall.
-        cpu_us_per_task: Of the process, all its threads.
-        peak_rss_bytes: Of the process, with interpreter and libraries.
-        added_bytes: How much of it came with the tasks.
+        way: The name of the way.
+        workload: The name of the workload.
+        limit: The limit.
+        tasks: The number of tasks.
+        round: The round, from 1.
+        us_per_task: Wall time of a task.
+        cpu_us_per_task: CPU time of a task, of all threads of the process.
+        peak_rss_bytes: Peak memory of the process, including interpreter and libraries.
+        added_bytes: The part of the peak memory that the tasks added.
         wrong: Why this run does not count; empty if it does.
     """
 
@@ -68,28 +68,28 @@ class Run:
 
 
 def tasks_for(way: Way, workload: str, limit: int, seconds: float) -> int:
-    """How many take about so long, in thousands."""
+    """Returns how many tasks take about this long, in thousands."""
     per_s = way.guess_per_s / (_SLEEPERS_TAKE if workload == SLEEPS else 1)
     return max(1_000, _LEAST_LIMITS * limit, round(per_s * seconds / 1_000) * 1_000)
 
 
 def attempt(plan: Plan) -> Run:
-    """Makes a run on the last core that we may use."""
+    """Makes a run on the last available core."""
     warm_up = max(_LEAST_WARM_UP, _WARM_UP_LIMITS * plan.limit)
-    said, wrong = _ask(plan.way, plan.limit, plan.tasks, plan.uvloop, workload=plan.workload, warm_up=warm_up)
+    found, wrong = _start(plan.way, plan.limit, plan.tasks, plan.uvloop, workload=plan.workload, warm_up=warm_up)
     expected = plan.tasks * (plan.tasks - 1) // 2 if plan.way.collects else 0
-    if not wrong and said["total"] != expected:
-        wrong = f"the sum of the results is {said['total']:,}, not {expected:,}"
+    if not wrong and found["total"] != expected:
+        wrong = f"the sum of the results is {found['total']:,}, not {expected:,}"
     run = Run(
         way=plan.way.name,
         workload=plan.workload,
         limit=plan.limit,
         tasks=plan.tasks,
         round=plan.round,
-        us_per_task=1e6 * said.get("elapsed_s", 0.0) / plan.tasks,
-        cpu_us_per_task=1e6 * said.get("cpu_s", 0.0) / plan.tasks,
-        peak_rss_bytes=said.get("peak_rss_bytes", 0),
-        added_bytes=said.get("added_bytes", 0),
+        us_per_task=1e6 * found.get("elapsed_s", 0.0) / plan.tasks,
+        cpu_us_per_task=1e6 * found.get("cpu_s", 0.0) / plan.tasks,
+        peak_rss_bytes=found.get("peak_rss_bytes", 0),
+        added_bytes=found.get("added_bytes", 0),
         wrong=wrong,
     )
     print(
@@ -102,16 +102,16 @@ def attempt(plan: Plan) -> Run:
 
 
 def check(way: Way, limit: int, *, uvloop: bool) -> tuple[Seen | None, list[str]]:
-    """What a way does in a run that is not timed, and all that is wrong with it."""
-    said, wrong = _ask(way, limit, _CHECK_LIMITS * limit, uvloop, check=True)
+    """Returns the observations of a run that is not timed, and all mistakes."""
+    found, wrong = _start(way, limit, _CHECK_LIMITS * limit, uvloop, check=True)
     if wrong:
         return None, [wrong]
-    seen = Seen(**said)
+    seen = Seen(**found)
     return seen, mistakes(way, limit, seen)
 
 
 def mistakes(way: Way, limit: int, seen: Seen) -> list[str]:
-    """Others may hand out in any order; what they say of their bound and of their results has to be true."""
+    """Returns the mistakes of a way; only headgate's results have a required order."""
     found = []
     if seen.finished != seen.tasks:
         found.append(f"{seen.finished:,} of {seen.tasks:,} tasks ran to their end")
@@ -125,8 +125,8 @@ def mistakes(way: Way, limit: int, seen: Seen) -> list[str]:
     return found
 
 
-def _ask(way: Way, limit: int, tasks: int, uvloop: bool, **more: Any) -> tuple[dict[str, Any], str]:  # noqa: ANN401, FBT001 - JSON
-    """What the program says, and what went wrong with it."""
+def _start(way: Way, limit: int, tasks: int, uvloop: bool, **more: Any) -> tuple[dict[str, Any], str]:  # noqa: ANN401, FBT001 - JSON
+    """Runs the program, and returns its figures and its error."""
     plan = {"way": way.name, "limit": limit, "tasks": tasks, "uvloop": uvloop, "check": False, **more}
     core = max(os.sched_getaffinity(0))
     ended = processes.run([sys.executable, str(_PROGRAM), json.dumps(plan)], core=core, longest_s=_LONGEST_S)
@@ -137,40 +137,29 @@ def _ask(way: Way, limit: int, tasks: int, uvloop: bool, **more: Any) -> tuple[d
 
 
 def right(runs: Iterable[Run]) -> list[Run]:
-    """Those that count."""
+    """Returns the runs that count."""
     return [run for run in runs if not run.wrong]
 
 
 def of(runs: Iterable[Run], way: Way) -> list[Run]:
-    """Those of one way."""
+    """Returns the runs of one way."""
     return [run for run in runs if run.way == way.name]
 
 
 def median_us(runs: Iterable[Run], way: Way) -> float | None:
-    """Microseconds of CPU a task."""
+    """Returns the microseconds of CPU of a task."""
     return tables.median(run.cpu_us_per_task for run in right(of(runs, way)))
 
 
-def median_of_pairs(
-    runs: Iterable[Run], references: Iterable[Run], compare: Callable[[Run, Run], float]
-) -> float | None:
-    """Compares the two runs of each round, and takes the median: `harness.trial.median_ratio` says why.
-
-    Both have one run for each round. `None`: no round has both.
-    """
-    beside = {run.round: run for run in right(references)}
-    return tables.median(compare(run, beside[run.round]) for run in right(runs) if run.round in beside)
-
-
 def median_ratio(runs: Sequence[Run], way: Way, reference: Way) -> float | None:
-    """CPU of a way over that of a reference: the clock would count what else the core had to do."""
-    return median_of_pairs(
+    """Returns the CPU of a way divided by that of a reference: wall time would include other work of the core."""
+    return tables.median_of_pairs(
         of(runs, way), of(runs, reference), lambda one, other: one.cpu_us_per_task / other.cpu_us_per_task
     )
 
 
 def cost_table(runs: Sequence[Run], ways: Sequence[Way], reference: Way) -> str:
-    """A row for each way, the fastest first."""
+    """Returns a table with a row for each way, the fastest first."""
     head = [
         "",
         "CPU µs a task",
@@ -203,12 +192,12 @@ def _row(runs: Sequence[Run], way: Way, reference: Way) -> list[str]:
 
 
 def raw(runs: Iterable[Run]) -> list[dict[str, Any]]:
-    """For JSON."""
+    """Returns the runs for JSON."""
     return [asdict(run) for run in runs]
 
 
 def wrong_list(runs: Iterable[Run]) -> list[str]:
-    """Every run that does not count, and why."""
+    """Returns every run that does not count, and why."""
     return [
         f"{run.way}, {run.workload}, limit {run.limit:,}, round {run.round}: {run.wrong}" for run in runs if run.wrong
     ]

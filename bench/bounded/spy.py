@@ -1,4 +1,4 @@
-"""What a way really does: how many tasks it runs at once, how far ahead it takes items, in which order it hands out."""
+"""Observes a way: how many tasks it runs at once, how far ahead it takes items, and the order of its results."""
 
 import asyncio
 import random
@@ -10,7 +10,7 @@ from typing import Final, overload
 from bounded.ways import Runner
 
 _LASTS_S: Final = (0.05, 0.10)
-"""A task of a check: so long that even a slow way can begin as many as it may before the first ends."""
+"""The duration of a task in a check: even a slow way can start as many as its limit before the first ends."""
 
 BY_COMPLETION: Final = "completion"
 BY_INPUT: Final = "input"
@@ -20,15 +20,15 @@ DROPPED: Final = "dropped"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Seen:
-    """Of one check.
+    """The observations of one check.
 
     Attributes:
-        tasks: How many were asked for.
-        finished: How many ran to their end.
-        each_once: Every result was handed out, once.
-        order: Of the results: one of the words above.
-        most_running: The most that were ever begun and not ended.
-        most_taken: The most items that were ever taken and not ended.
+        tasks: The number of tasks.
+        finished: How many tasks ran to their end.
+        each_once: Whether every result was delivered exactly once.
+        order: The order of the results: one of the constants above.
+        most_running: The largest number of tasks that were started and not ended.
+        most_taken: The largest number of items that were taken and whose tasks had not ended.
     """
 
     tasks: int
@@ -40,7 +40,7 @@ class Seen:
 
 
 class _Order(list[int]):
-    """A total that keeps every result apart."""
+    """A total that records every result."""
 
     def __add__(self, result: int, /) -> "_Order":  # type: ignore[override] # it is a total, not a list
         self.append(result)
@@ -50,7 +50,7 @@ class _Order(list[int]):
 
 
 class Spy(Sequence[int]):
-    """Items and work, both of which count."""
+    """Items and work that count their uses."""
 
     def __init__(self, tasks: int) -> None:
         draw = random.Random(0)  # noqa: S311 - the same on every machine
@@ -75,7 +75,7 @@ class Spy(Sequence[int]):
             yield item
 
     async def work(self, item: int) -> int:
-        """Lasts for a time drawn by chance."""
+        """Takes a random time."""
         self._running += 1
         self._most_running = max(self._most_running, self._running)
         await asyncio.sleep(self._lasts_s[item])
@@ -85,7 +85,7 @@ class Spy(Sequence[int]):
         return item
 
     async def watch(self, run: Runner, limit: int) -> Seen:
-        """Lets `run` do all the work."""
+        """Lets `run` do all the work, and returns the observations."""
         order = _Order()
         await run(self.work, self, limit, order)
         return Seen(

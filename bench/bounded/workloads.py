@@ -1,4 +1,4 @@
-"""What the tasks do: next to nothing, so that what is measured is the way of running them."""
+"""The work of the tasks: next to nothing, so that the cost is that of running them."""
 
 import asyncio
 from collections.abc import Callable, Coroutine

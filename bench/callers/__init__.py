@@ -1,1 +1,1 @@
-"""What one HTTP request after another costs callers in threads, and what requests in flight cost an event loop."""
+"""Measures the cost of HTTP requests for callers in threads and in an event loop."""

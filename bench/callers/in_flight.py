@@ -1,4 +1,4 @@
-"""Requests in flight in an event loop: workers that each await one after another."""
+"""Measures requests in flight in an event loop: workers that each await one after another."""
 
 import argparse
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ from callers import measuring, runs
 from callers.clients import AIOHTTP, IN_LOOPS, OURS_ASYNC, PYREQWEST
 from callers.runs import Run
 from harness import tables
-from harness.answers import Answer
+from harness.findings import Finding
 from harness.tables import Target
 
 _FASTER_AT: Final = (1, 1_000)
@@ -16,22 +16,14 @@ _CHEAP_AT: Final = 64
 _MOST_CPU_US: Final = 20.0
 
 
-def ask(arguments: argparse.Namespace) -> Answer:
-    """Rounds of all clients, for each number in flight."""
+def measure(arguments: argparse.Namespace) -> Finding:
+    """Measures rounds of all clients, for each number in flight."""
     chosen = [client for client in IN_LOOPS if client.name in arguments.chosen]
     made = measuring.over_http(chosen, arguments.in_flight, arguments)
-    head = ["", "requests/s", f"/ {AIOHTTP[0].name}", "CPU µs a request", "median µs", "99 % µs", "runs"]
     parts = []
     for in_flight in arguments.in_flight:
-        rows = []
-        for client in chosen:
-            figures = [(measuring.per_s, ",.0f"), (measuring.cpu_us, ".1f")]
-            latency = [(measuring.median_us, ",.0f"), (measuring.p99_us, ",.0f")]
-            per_s, *others = runs.row(runs.of(made, client, in_flight), [*figures, *latency])
-            beside = runs.ratio(made, (client, AIOHTTP[0]), in_flight, measuring.per_s)
-            rows.append([client.name, per_s, tables.number(beside, ".2f"), *others])
-        parts += [f"### {in_flight:,} in flight", tables.table(head, rows)]
-    return Answer(
+        parts += [f"### {in_flight:,} in flight", measuring.section(made, chosen, AIOHTTP[0], in_flight)]
+    return Finding(
         title="In flight in a loop",
         targets=targets(made),
         text="\n\n".join(parts),
@@ -41,7 +33,7 @@ def ask(arguments: argparse.Namespace) -> Answer:
 
 
 def targets(made: Sequence[Run]) -> list[Target]:
-    """Of `headgate.AsyncClient`, on either loop: faster than others on the same loop, and cheap."""
+    """Returns the targets of `headgate.AsyncClient`: faster than other clients on the same loop, and cheap."""
     faster = [
         tables.at_least(
             f"requests/s, {ours.name} / {other.name}, {in_flight:,} in flight",

@@ -1,4 +1,4 @@
-"""One request after another: from a thread, and from within the loop."""
+"""Measures one request after another, from a thread and from within the loop."""
 
 import argparse
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ from callers import measuring, runs
 from callers.clients import FROM_THREADS, IN_LOOPS, OURS, SOCKET, THREADSAFE
 from callers.runs import Run
 from harness import tables
-from harness.answers import Answer
+from harness.findings import Finding
 from harness.tables import Target
 
 _MOST_TIMES_SOCKET: Final = 1.3
@@ -16,8 +16,8 @@ _MOST_BEYOND_US: Final = 15.0
 _MOST_OF_THREADSAFE: Final = 0.5
 
 
-def ask(arguments: argparse.Namespace) -> Answer:
-    """Rounds of all clients."""
+def measure(arguments: argparse.Namespace) -> Finding:
+    """Measures rounds of all clients."""
     chosen = [client for client in (*FROM_THREADS, *IN_LOOPS) if client.name in arguments.chosen]
     made = measuring.over_http(chosen, [1], arguments)
     head = ["", "called from", "µs each", "median", "99 %", "CPU µs each", f"median / {SOCKET.name}", "runs"]
@@ -27,7 +27,7 @@ def ask(arguments: argparse.Namespace) -> Answer:
         *cells, counted = runs.row(runs.of(made, client, 1), [*figures, (measuring.cpu_us, ".1f")])
         beside = runs.ratio(made, (client, SOCKET), 1, measuring.median_us)
         rows.append([client.name, client.caller, *cells, tables.number(beside, ".2f"), counted])
-    return Answer(
+    return Finding(
         title="One request after another",
         targets=targets(made),
         text=tables.table(head, rows),
@@ -37,8 +37,8 @@ def ask(arguments: argparse.Namespace) -> Answer:
 
 
 def targets(made: Sequence[Run]) -> list[Target]:
-    """Of `headgate.Client`: near what the kernel needs, and far from what a crossing costs others."""
-    bound = runs.median_of_pairs(
+    """Returns the targets of `headgate.Client`: close to a blocking socket, and half of `run_coroutine_threadsafe`."""
+    bound = tables.median_of_pairs(
         runs.of(made, OURS, 1),
         runs.of(made, SOCKET, 1),
         lambda ours, floor: ours.median_us / (_MOST_TIMES_SOCKET * floor.median_us + _MOST_BEYOND_US),

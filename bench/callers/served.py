@@ -1,4 +1,4 @@
-"""nginx on one core, which answers every request with `BODY` at once."""
+"""Runs nginx on one core, which responds to every request with `BODY` at once."""
 
 import tempfile
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ _CONFIG: Final = """\
 
 @contextmanager
 def served(core: int) -> Iterator[Nginx]:
-    """Runs on one core.
+    """Runs nginx on one core.
 
     Raises:
         ServerError: It does not start.

@@ -1,4 +1,4 @@
-"""ZEO: what the crossing costs its users, who load one object after another."""
+"""Measures the cost of the crossing for users of ZEO, which load one object after another."""
 
 import argparse
 from typing import Final
@@ -10,16 +10,16 @@ from callers.served import HERE
 from callers.zeo_objects import BODY
 from callers.zeo_server import zeo
 from harness import command, in_turn, tables
-from harness.answers import Answer
+from harness.findings import Finding
 
 _LOADS: Final = 1_000
 _OBJECTS: Final = 1_200
-"""With those that are loaded before the clock starts."""
+"""The number of objects, including those that are loaded before the clock starts."""
 _LONGEST_S: Final = 30.0
 
 
-def ask(arguments: argparse.Namespace) -> Answer:
-    """Rounds from a thread and from within the loop, on either loop."""
+def measure(arguments: argparse.Namespace) -> Finding:
+    """Measures rounds from a thread and from within the loop, on either loop."""
     chosen = [client for client in clients.ZEO if client.name in arguments.chosen]
     cores = command.two_cores("ZEO")
     made = []
@@ -40,7 +40,7 @@ def ask(arguments: argparse.Namespace) -> Answer:
         within = runs.ratio(made, (client, _within(client)), 1, measuring.median_us)
         cells = [wall, tables.number(lowest, ".1f"), *others, tables.number(within, ".2f"), counted]
         rows.append(["ZEO", client.loop, client.caller, *cells])
-    return Answer(
+    return Finding(
         title=f"ZEO: {_LOADS:,} times loadBefore of another object of {len(BODY)} bytes",
         targets=[],
         text=tables.table(head, rows),
@@ -50,5 +50,5 @@ def ask(arguments: argparse.Namespace) -> Answer:
 
 
 def _within(client: Client) -> Client:
-    """The same on this loop, called in it."""
+    """Returns the client that is called within the same loop."""
     return next(one for one in clients.ZEO if (one.loop, one.caller) == (client.loop, clients.IN_THE_LOOP))

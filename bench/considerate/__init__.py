@@ -1,1 +1,1 @@
-"""How well limits are kept, and what keeping them costs: a file for each question."""
+"""Measures how well limits are kept, and the cost of that: a file for each question."""

@@ -1,4 +1,4 @@
-"""Whether `--concurrency-per-host auto` finds what a server can do, also when that changes."""
+"""Measures whether `--concurrency-per-host auto` finds the capacity of a server, also when it changes."""
 
 import argparse
 import math
@@ -12,7 +12,7 @@ from typing import Any, Final
 from considerate import fetching
 from considerate.fetching import Client
 from harness import processes, servers, tables
-from harness.answers import Answer
+from harness.findings import Finding
 from harness.servers import LocalServer, ServerError
 
 _LEAST_RATIO: Final = 0.9
@@ -22,7 +22,7 @@ _BACK_S: Final = 10.0
 _EVERY_S: Final = 0.1
 _TAIL: Final = 400
 _ROWS: Final = 1_000_000_000
-"""More than are asked for: each run is stopped by the clock."""
+"""More than are requested, because the clock stops each run."""
 _NOTE: Final = f"""\
 One host, `headgate serve --delay D --capacity N`, which lets what is beyond N wait, or with `--refuse` answers 503.
 Answers a second are those with status 200 of the second half of a run. The best fixed setting is the better of N and a
@@ -33,7 +33,7 @@ longer."""
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Case:
-    """A server that can do so much at once."""
+    """A server with a capacity of concurrent requests."""
 
     capacity: int
     delay_s: float
@@ -42,23 +42,23 @@ class Case:
 
     @property
     def name(self) -> str:
-        """For people."""
+        """The name in tables."""
         beyond = "503" if self.refuses else "slower"
         return f"N = {self.capacity:,}, {self.delay_s * 1000:.0f} ms, {beyond} beyond"
 
     @property
     def most_in_flight(self) -> int:
-        """More than any setting needs."""
+        """The concurrency of the client, which is more than any setting needs."""
         return 2 * self.capacity + 50
 
     @property
     def window_s(self) -> float:
-        """How long answers are counted to know their rate: some round trips, and at least 100 answers."""
+        """The window in which responses are counted for a rate: some round trips, and at least 100 responses."""
         return max(5 * self.delay_s, 0.5, 100 * self.delay_s / self.capacity)
 
     @property
     def back_s(self) -> float:
-        """How long it may take to be back, with the window that shows it."""
+        """The bound of the time to recover, including the window that shows it."""
         return max(_BACK_S, _BACK_TRIPS * self.delay_s) + self.window_s
 
 
@@ -71,7 +71,7 @@ CASES: Final = tuple(
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Sample:
-    """What a server had seen at a time."""
+    """The counts of a server at a time."""
 
     time_s: float
     answered: int
@@ -79,8 +79,8 @@ class Sample:
     in_progress: int
 
 
-def ask(arguments: argparse.Namespace) -> Answer:
-    """Each case with each setting, then with changes."""
+def measure(arguments: argparse.Namespace) -> Finding:
+    """Measures each case with each setting, then with changes."""
     client = fetching.client_of(arguments, "adaptive")
     cases = [case for case in CASES if case.capacity in arguments.capacities]
     servers.raise_open_files(max(case.most_in_flight for case in cases))
@@ -98,20 +98,20 @@ def ask(arguments: argparse.Namespace) -> Answer:
             wanted_per_s = _LEAST_RATIO * best_per_s * capacity / case.capacity
             back = back_after(samples, begun_s, wanted_per_s, case.window_s, until_s=begun_s + third_s)
             records.append({"case": case.name, "setting": f"auto, to {capacity}", "back_s": back})
-    return answer(records)
+    return finding(records)
 
 
 def _watched(
     client: Client, case: Case, setting: str, steps: Sequence[tuple[float, int]], seconds: float
 ) -> list[Sample]:
-    """Runs for a time, with this capacity from each of these times on, and is then interrupted."""
+    """Runs the client for a time, changes the capacity at each of these times, and interrupts the client."""
     flags = ["--delay", str(case.delay_s), "--capacity", str(steps[0][1]), *(["--refuse"] if case.refuses else [])]
     with client.server(*flags) as server:
         typed = [str(client.program), "fetch", f"{server.url}/[1-{_ROWS}]", "--format", "none", "-q", "--grace-s", "0"]
         typed += ["-c", str(case.most_in_flight), "--concurrency-per-host", setting, "--stop-when-failed", "never"]
         with processes.pinned(client.cores.client):
             process = subprocess.Popen(typed, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-        with servers.ended_at_last(process):
+        with servers.terminated_at_end(process):
             samples = _sampled(server, steps, seconds, lambda: process.poll() is None)
             if process.poll() is not None:
                 raise ServerError(f"headgate fetch has ended by itself: {process.communicate()[1][-_TAIL:].strip()}")
@@ -143,7 +143,7 @@ def _sampled(
 
 
 def steady(samples: Sequence[Sample]) -> dict[str, float]:
-    """Of the second half: answers a second, the share that was refused, requests at once."""
+    """Returns figures of the second half: responses a second, the refused share, requests at once."""
     late = samples[len(samples) // 2 :]
     if len(late) < 2:  # noqa: PLR2004 - a time needs two ends
         return {"answers_per_s": 0.0, "refused": 0.0, "in_progress": 0.0}
@@ -159,7 +159,7 @@ def steady(samples: Sequence[Sample]) -> dict[str, float]:
 def back_after(
     samples: Sequence[Sample], begun_s: float, wanted_per_s: float, window_s: float, *, until_s: float
 ) -> float:
-    """How long after a change the first window ends that has the answers wanted; infinity: none has them."""
+    """Returns how long after a change the first window with enough responses ends, or infinity if there is none."""
     for index, start in enumerate(samples):
         if not begun_s <= start.time_s < until_s:
             continue
@@ -171,8 +171,8 @@ def back_after(
     return math.inf
 
 
-def answer(records: Sequence[dict[str, Any]]) -> Answer:
-    """Promises and rows of each case."""
+def finding(records: Sequence[dict[str, Any]]) -> Finding:
+    """Returns the targets and rows of each case."""
     targets = []
     for case in CASES:
         own = [record for record in records if record["case"] == case.name]
@@ -206,6 +206,6 @@ def answer(records: Sequence[dict[str, Any]]) -> Answer:
     wrong = [
         f"{record['case']}, {record['setting']}: no answers" for record in records if record.get("answers_per_s") == 0
     ]
-    return Answer(
+    return Finding(
         title="Adaptive concurrency", targets=targets, text=f"{_NOTE}\n\n{table}", raw=[*records], wrong=wrong
     )

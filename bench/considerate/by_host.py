@@ -1,4 +1,4 @@
-"""A list that is sorted by host beside the same list shuffled, with few requests at once for each host."""
+"""Compares a list that is sorted by host with the same list shuffled, with few requests at once for each host."""
 
 import argparse
 import random
@@ -10,7 +10,7 @@ from typing import Any, Final
 from considerate import fetching
 from considerate.fetching import Fetched
 from harness import many_hosts, servers, tables
-from harness.answers import Answer
+from harness.findings import Finding
 
 _PER_HOST: Final = 2
 _DELAY_S: Final = 0.1
@@ -22,8 +22,8 @@ _NOTE: Final = f"""\
 nothing is kept. The shortest time is that of one host: its rows, so many at once, each as long as its answer takes."""
 
 
-def ask(arguments: argparse.Namespace) -> Answer:
-    """Both orders, each once: they take minutes."""
+def measure(arguments: argparse.Namespace) -> Finding:
+    """Measures both orders, each once, because they take minutes."""
     client = fetching.client_of(arguments, "by_host")
     servers.raise_open_files(2 * _IN_FLIGHT)
     hosts, rows_each = arguments.hosts, arguments.rows // arguments.hosts
@@ -40,7 +40,7 @@ def ask(arguments: argparse.Namespace) -> Answer:
             path = Path(directory, f"{order}.txt")
             path.write_text("".join(_in_order(order, lines)))
             found[order] = fetching.fetch(client, path, flags, longest_s=20 * shortest_s + 60)
-    return answer(found, rows=hosts * rows_each, shortest_s=shortest_s)
+    return finding(found, rows=hosts * rows_each, shortest_s=shortest_s)
 
 
 def _in_order(order: str, lines: Sequence[str]) -> Sequence[str]:
@@ -51,8 +51,8 @@ def _in_order(order: str, lines: Sequence[str]) -> Sequence[str]:
     return shuffled
 
 
-def answer(found: dict[str, Fetched], *, rows: int, shortest_s: float) -> Answer:
-    """What the order costs."""
+def finding(found: dict[str, Fetched], *, rows: int, shortest_s: float) -> Finding:
+    """Returns the cost of the order."""
     wrong = [
         f"{order}: {fetched.wrong or f'{fetched.answered:,} of {rows:,} rows answered'}"
         for order, fetched in found.items()
@@ -79,4 +79,4 @@ def answer(found: dict[str, Fetched], *, rows: int, shortest_s: float) -> Answer
         for order, fetched in found.items()
     ]
     text = f"{_NOTE}\n\n{tables.table(head, lines)}"
-    return Answer(title=f"{rows:,} rows by host", targets=targets, text=text, raw=raw, wrong=wrong)
+    return Finding(title=f"{rows:,} rows by host", targets=targets, text=text, raw=raw, wrong=wrong)

@@ -1,11 +1,11 @@
-"""What limits cost: requests with none asked for beside the version before, and with all of them beside none."""
+"""Measures the cost of limits: without any compared with an older version, and with all of them compared with none."""
 
 import argparse
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from harness import answers, columns, command, in_turn, many_hosts, tables
-from harness.answers import Answer
+from harness import columns, command, findings, in_turn, many_hosts, tables
+from harness.findings import Finding
 from harness.in_turn import Series
 from harness.nginx import nginx
 from harness.servers import ServerError
@@ -24,7 +24,7 @@ LIMITS: Final = (
     *("--rate-cost", "1000000000/s", "--cost-of", "body-bytes"),
     *("--retries", "3", "--deadline-s", "3600"),
 )
-"""None of them ever binds."""
+"""Limits that never have an effect."""
 _COLUMNS: Final = (
     columns.REQUESTS_PER_S,
     columns.RANGE,
@@ -39,8 +39,8 @@ _NOTE: Final = f"""\
 nginx on one core, headgate on the other, {_IN_FLIGHT:,} in flight, nothing kept. All limits: {" ".join(LIMITS)}."""
 
 
-def ask(arguments: argparse.Namespace) -> Answer:
-    """One host and many, all versions in turn."""
+def measure(arguments: argparse.Namespace) -> Finding:
+    """Measures one host and many, with all versions in turn."""
     cores = command.two_cores("cost")
     trials: list[Trial] = []
     with nginx(cores.server, addresses=many_hosts.addresses()) as server:
@@ -54,7 +54,7 @@ def ask(arguments: argparse.Namespace) -> Answer:
                 cell=_cell(hosts),
             )
             trials += in_turn.trials(series, list(_entrants(arguments, hosts)), server, cores)
-    return answer(trials)
+    return finding(trials)
 
 
 def _cell(hosts: int) -> str:
@@ -72,8 +72,8 @@ def _entrants(arguments: argparse.Namespace, hosts: int) -> Iterator[Headgate]:
         yield made
 
 
-def answer(trials: Sequence[Trial]) -> Answer:
-    """Ratios of each cell."""
+def finding(trials: Sequence[Trial]) -> Finding:
+    """Returns the ratios of each cell."""
     targets = []
     rows: list[list[str]] = []
     before, none, all_ = (f"{label}, none" for label in (BEFORE, NONE, ALL))
@@ -97,11 +97,11 @@ def answer(trials: Sequence[Trial]) -> Answer:
                 )
     head = ["", "", "requests/s, / the one above", "CPU, / the one above", *_COLUMNS]
     text = "\n\n".join([_NOTE, *_doubts(trials), tables.table(head, rows)])
-    return answers.of_trials("What limits cost", targets, text, trials)
+    return findings.of_trials("What limits cost", targets, text, trials)
 
 
 def _doubts(trials: Sequence[Trial]) -> Iterator[str]:
-    """Where neither side was busy, something else had the cores, and a ratio of requests/s is one of chances."""
+    """Yields a warning if neither side was busy: another process had the cores, and ratios of requests/s are noise."""
     idle = [trial for trial in trials if max(trial.cpu_s, trial.server_cpu_s) < _BUSY * trial.wall_s]
     if idle:
         yield (

@@ -1,4 +1,4 @@
-"""`headgate fetch` as a user runs it, and what it says at the end."""
+"""Runs `headgate fetch` as a user does, and reads its summary."""
 
 import argparse
 import json
@@ -14,26 +14,26 @@ from harness.servers import LocalServer
 from harness.trial import Cores
 
 FAILED_ROWS: Final = 3
-"""Exit code: some rows failed."""
+"""The exit code if some rows failed."""
 _TAIL: Final = 400
 
 
 @dataclass(frozen=True, slots=True)
 class Client:
-    """A headgate that fetches on one core from servers on another; its own `headgate serve` is among them."""
+    """A headgate that fetches on one core from servers on another, such as its own `headgate serve`."""
 
     program: Path
     cores: Cores
 
     @contextmanager
     def server(self, *flags: str) -> Iterator[LocalServer]:
-        """`headgate serve` with these flags."""
+        """Runs `headgate serve` with these flags."""
         with servers.local_server(self.program, self.cores.server, *flags) as server:
             yield server
 
 
 def client_of(arguments: argparse.Namespace, question: str) -> Client:
-    """What a command was asked to measure.
+    """Returns the client of a command.
 
     Raises:
         ServerError: There is one core only.
@@ -43,15 +43,15 @@ def client_of(arguments: argparse.Namespace, question: str) -> Client:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Fetched:
-    """One run of the command.
+    """A run of the command.
 
     Attributes:
-        wall_s: With its start and its end.
-        elapsed_s: Without them, by its own clock.
-        answered: Rows.
-        failed: Rows.
-        errors: How often each kind of error.
-        bound_by: What held it back.
+        wall_s: The wall time with its start and its end.
+        elapsed_s: The time without them, by its own clock.
+        answered: Rows that succeeded.
+        failed: Rows that failed.
+        errors: Failed rows by error kind.
+        bound_by: The bottleneck.
         wrong: Why it does not count; empty if it does.
     """
 
@@ -68,13 +68,13 @@ class Fetched:
 def fetch(
     client: Client, source: str | Path, flags: Sequence[str], *, longest_s: float, fails: bool = False
 ) -> Fetched:
-    """Runs it to its end; nothing is kept.
+    """Runs the command to its end, without results.
 
     Args:
-        client: Which headgate, and where.
-        source: What it is to fetch.
-        flags: More of its command line.
-        longest_s: When it is killed, and wrong.
+        client: The headgate and its cores.
+        source: The input.
+        flags: Further flags.
+        longest_s: The time after which it is killed, which is a mistake.
         fails: Whether rows may fail.
     """
     with tempfile.TemporaryDirectory(prefix="headgate-bench-") as directory:

@@ -1,4 +1,4 @@
-"""A real nginx that limits its clients: `limit_req` and `limit_conn`, and whether anybody is refused."""
+"""Measures how many requests a real nginx refuses with `limit_req` and `limit_conn`."""
 
 import argparse
 import tempfile
@@ -12,7 +12,7 @@ from typing import Any, Final
 from considerate import fetching
 from considerate.fetching import Client, Fetched
 from harness import nginx, tables
-from harness.answers import Answer
+from harness.findings import Finding
 
 REQUESTS_PER_S: Final = 100
 BURST: Final = 5
@@ -25,26 +25,16 @@ _LONGEST_S: Final = 120.0
 _LEAST_RATIO: Final = 0.9
 _MOST_REFUSED: Final = 0.05
 _CONFIG: Final = """\
-daemon off;
-master_process off;
-pid {directory}/nginx.pid;
-error_log stderr crit;
-events {{ worker_connections 2000; }}
-http {{
     log_format status "$status";
-    access_log {log} status;
     keepalive_requests 1000000000;
-    client_body_temp_path {directory}/body;
-    proxy_temp_path {directory}/proxy;
-    fastcgi_temp_path {directory}/fastcgi;
-    uwsgi_temp_path {directory}/uwsgi;
-    scgi_temp_path {directory}/scgi;
     limit_req_zone $server_name zone=requests:1m rate={per_s}r/s;
     limit_conn_zone $server_name zone=connections:1m;
     upstream behind {{ server 127.0.0.1:{behind}; keepalive 100; }}
     server {{
         listen 127.0.0.1:{port};
         server_name limited;
+        access_log {log} status;
+        error_log /dev/null crit;
         location /requests/ {{ limit_req zone=requests burst={burst} nodelay; return 200 "Hello, World!"; }}
         location /connections/ {{
             limit_conn connections {at_once};
@@ -53,7 +43,6 @@ http {{
             proxy_pass http://behind;
         }}
     }}
-}}
 """
 _NOTE: Final = f"""\
 `limit_req` with {REQUESTS_PER_S} requests a second and `burst={BURST} nodelay`, asked with `--rate` at {_SHARE:.0%} of
@@ -64,7 +53,7 @@ nginx's access log, each attempt once."""
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Ran:
-    """One run: what the client says, and the statuses that nginx gave."""
+    """A run: the figures of the client, and the statuses in nginx's log."""
 
     asked: str
     fetched: Fetched
@@ -72,19 +61,19 @@ class Ran:
 
     @property
     def refused(self) -> float:
-        """Share of all attempts."""
+        """The refused share of all attempts."""
         return self.statuses["503"] / max(1, self.statuses.total())
 
 
-def ask(arguments: argparse.Namespace) -> Answer:
-    """Each limit by itself."""
+def measure(arguments: argparse.Namespace) -> Finding:
+    """Measures each limit separately."""
     client = fetching.client_of(arguments, "nginx")
     runs = [
         _run(client, "requests", _REQ_ROWS, ["--rate", f"{round(_SHARE * REQUESTS_PER_S)}/s"]),
         _run(client, "connections", _CONN_ROWS, ["--concurrency-per-host", str(AT_ONCE)]),
         _run(client, "connections", _CONN_ROWS, ["--concurrency-per-host", "auto"]),
     ]
-    return answer(runs)
+    return finding(runs)
 
 
 def _run(client: Client, path: str, rows: int, flags: Sequence[str]) -> Ran:
@@ -104,7 +93,6 @@ def _limited(client: Client, log: Path) -> Iterator[str]:
     ):
         port = nginx.free_port()
         config = _CONFIG.format(
-            directory=directory,
             log=log,
             per_s=REQUESTS_PER_S,
             burst=BURST,
@@ -112,12 +100,13 @@ def _limited(client: Client, log: Path) -> Iterator[str]:
             behind=behind.port,
             port=port,
         )
+        config = nginx.framed(config, Path(directory))
         with nginx.configured(config, Path(directory), port, client.cores.server):
             yield f"http://127.0.0.1:{port}"
 
 
-def answer(runs: Sequence[Ran]) -> Answer:
-    """What was refused, and how fast it was."""
+def finding(runs: Sequence[Ran]) -> Finding:
+    """Returns the targets and a row for each run."""
     limited, fixed, auto = runs
     ratio = (auto.statuses["200"] / auto.fetched.elapsed_s) / (fixed.statuses["200"] / fixed.fetched.elapsed_s)
     targets = [
@@ -139,4 +128,4 @@ def answer(runs: Sequence[Ran]) -> Answer:
     ]
     table = tables.table(["asked", "seconds", "attempts", "rows"], lines)
     wrong = [f"{run.asked}: {run.fetched.wrong}" for run in runs if run.fetched.wrong]
-    return Answer(title="nginx", targets=targets, text=f"{_NOTE}\n\n{table}", raw=raw, wrong=wrong)
+    return Finding(title="nginx", targets=targets, text=f"{_NOTE}\n\n{table}", raw=raw, wrong=wrong)

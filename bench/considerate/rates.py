@@ -1,4 +1,4 @@
-"""Whether a rate is kept exactly, and used: by the log of the server."""
+"""Measures by the log of the server whether a rate is kept exactly, and used."""
 
 import argparse
 import tempfile
@@ -8,14 +8,14 @@ from typing import Any, Final
 
 from considerate import fetching, server_log
 from harness import tables
-from harness.answers import Answer
+from harness.findings import Finding
 
 _RATES: Final = (1, 100, 10_000, 50_000)
 _LEAST_ROWS: Final = 11
 _BURST_S: Final = 0.01
 _LEAST_SHARE: Final = 0.98
 _LATE_S: Final = 0.02
-"""What the log may be late by: requests that were sent one after another are read together."""
+"""How late the log may be, because the server reads requests together that were sent one after another."""
 _NOTE: Final = f"""\
 One host, `--rate` as named, 256 in flight, a server that answers at once. The share is of what the rate allows from the
 first request to the last. The burst is the most that any window had beyond `rate x length`, when the server had read
@@ -25,7 +25,7 @@ them: the burst asked for, and what comes together because the server was not ru
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Kept:
-    """How one rate was kept."""
+    """The figures of one rate."""
 
     rate: int
     sent: int
@@ -34,8 +34,8 @@ class Kept:
     allowed: float
 
 
-def ask(arguments: argparse.Namespace) -> Answer:
-    """Each rate in turn."""
+def measure(arguments: argparse.Namespace) -> Finding:
+    """Measures each rate in turn."""
     client = fetching.client_of(arguments, "rates")
     kept: list[Kept] = []
     wrong: list[str] = []
@@ -56,11 +56,11 @@ def ask(arguments: argparse.Namespace) -> Answer:
             wrong.append(f"{rate}/s: {fetched.wrong or f'{len(times_s):,} requests for {rows:,} rows'}")
             continue
         kept.append(of_times(rate, times_s))
-    return answer(kept, wrong)
+    return finding(kept, wrong)
 
 
 def of_times(rate: int, times_s: list[float]) -> Kept:
-    """How a rate was kept by requests at these times."""
+    """Returns the figures of a rate for requests at these times."""
     burst = max(1.0, rate * _BURST_S)
     allowed = burst + rate * (times_s[-1] - times_s[0])
     return Kept(
@@ -72,8 +72,8 @@ def of_times(rate: int, times_s: list[float]) -> Kept:
     )
 
 
-def answer(kept: list[Kept], wrong: list[str]) -> Answer:
-    """Two promises and a row for each rate."""
+def finding(kept: list[Kept], wrong: list[str]) -> Finding:
+    """Returns two targets and a row for each rate."""
     targets = []
     for each in kept:
         targets += [
@@ -85,4 +85,4 @@ def answer(kept: list[Kept], wrong: list[str]) -> Answer:
         {"rate": each.rate, "sent": each.sent, "share": each.share, "burst": each.beyond} for each in kept
     ]
     text = f"{_NOTE}\n\n{tables.table(['rate', 'requests', 'share', 'burst'], rows)}"
-    return Answer(title="Rates", targets=targets, text=text, raw=raw, wrong=wrong)
+    return Finding(title="Rates", targets=targets, text=text, raw=raw, wrong=wrong)

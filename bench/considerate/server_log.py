@@ -1,4 +1,4 @@
-"""What a client did and when, by the log of `headgate serve`."""
+"""Reads the log of `headgate serve`, which has the time of each request."""
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class Entry(NamedTuple):
-    """One request: when its head had come, since the server was started, and how it was answered."""
+    """A request: when its headers had arrived, since the start of the server, and the status of its response."""
 
     time_s: float
     status: str
@@ -15,14 +15,14 @@ class Entry(NamedTuple):
 
 
 def read(path: Path) -> list[Entry]:
-    """In the order of their times."""
+    """Returns the entries in the order of their times."""
     with path.open() as lines:
         fields = (line.rstrip("\n").split("\t") for line in lines)
         return sorted(Entry(int(micros) / 1e6, status, host, target) for micros, status, host, target in fields)
 
 
 def most_beyond(times_s: Iterable[float], rate_per_s: float) -> float:
-    """By how much any window has more requests than the rate gives for its length: the burst that they needed."""
+    """Returns the burst that the requests needed: the largest excess of any window over the rate."""
     lowest, most = float("inf"), 0.0
     for before, time_s in enumerate(times_s):
         level = before - rate_per_s * time_s
@@ -32,12 +32,12 @@ def most_beyond(times_s: Iterable[float], rate_per_s: float) -> float:
 
 
 def too_early(entries: Sequence[Entry], pause_s: float, *, on_its_way_s: float) -> int:
-    """How many came although a 429 had said `Retry-After`.
+    """Returns how many requests came before the time in the `Retry-After` of a 429.
 
     Args:
-        entries: Of one host, in order.
-        pause_s: What each 429 says.
-        on_its_way_s: What comes so soon after a 429 was sent before that was read.
+        entries: The entries of one host, in order.
+        pause_s: The `Retry-After` of each 429.
+        on_its_way_s: A request this soon after a 429 was sent before the client had read it.
     """
     count, told_s, until_s = 0, float("inf"), float("-inf")
     for entry in entries:

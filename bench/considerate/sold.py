@@ -1,4 +1,4 @@
-"""An API as it is sold, with limits on requests a second, requests at once and tokens a minute, and with failures."""
+"""Measures a typical paid API, with limits of requests a second, requests at once and tokens a minute, and failures."""
 
 import argparse
 import json
@@ -11,7 +11,7 @@ from typing import Any, Final
 from considerate import fetching, server_log
 from considerate.fetching import Fetched
 from harness import tables
-from harness.answers import Answer
+from harness.findings import Finding
 
 ROWS: Final = 20_000
 PER_S: Final = 500
@@ -20,7 +20,7 @@ TOKENS_PER_MIN: Final = 1_000_000
 BURST_S: Final = 0.05
 DELAY_S: Final = 0.03
 _TOKENS: Final = (10, 50)
-"""Least and most of a row: requests and tokens are used up at nearly the same time."""
+"""The least and most tokens of a row, so that requests and tokens are exhausted at nearly the same time."""
 _SERVER: Final = (
     *("--delay", str(DELAY_S)),
     *("--api-rate", f"{PER_S}/s", "--api-concurrency", str(AT_ONCE), "--api-tokens", f"{TOKENS_PER_MIN}/m"),
@@ -40,8 +40,8 @@ request the server says whether it let it through; the shortest time is what the
 through need by its limits."""
 
 
-def ask(arguments: argparse.Namespace) -> Answer:
-    """All rows in one run."""
+def measure(arguments: argparse.Namespace) -> Finding:
+    """Measures all rows in one run."""
     client = fetching.client_of(arguments, "sold")
     tokens = _tokens()
     with tempfile.TemporaryDirectory(prefix="headgate-bench-") as directory:
@@ -51,7 +51,7 @@ def ask(arguments: argparse.Namespace) -> Answer:
             fetched = fetching.fetch(client, rows, _CLIENT, longest_s=_LONGEST_S, fails=True)
             limits = server.stats()["limits"]
         failed = [int(entry.target.rpartition("/")[2]) for entry in server_log.read(log) if entry.status == "500"]
-    return answer(fetched, limits, shortest_s(tokens, failed))
+    return finding(fetched, limits, shortest_s(tokens, failed))
 
 
 def _tokens() -> list[int]:
@@ -66,15 +66,15 @@ def _line(url: str, row: int, tokens: int) -> str:
 
 
 def shortest_s(tokens: Sequence[int], failed: Sequence[int]) -> float:
-    """What the limits need for every row once, and for each that failed once more."""
+    """Returns the time that the limits need for every row once, and for each failed one once more."""
     requests = len(tokens) + len(failed)
     cost = sum(tokens) + sum(tokens[row] for row in failed)
     cost_per_s = TOKENS_PER_MIN / 60
     return max(requests / PER_S - BURST_S, cost / cost_per_s - BURST_S, requests * DELAY_S / AT_ONCE)
 
 
-def answer(fetched: Fetched, limits: Mapping[str, int], shortest: float) -> Answer:
-    """Time, refusals, and whether each row has its answer."""
+def finding(fetched: Fetched, limits: Mapping[str, int], shortest: float) -> Finding:
+    """Returns the time, the refusals, and whether each row succeeded."""
     refused = sum(limits.get(f"api_{cause}", 0) for cause in ("rate", "concurrency", "tokens"))
     requests = ROWS + limits.get("api_failed_first", 0) + limits.get("api_repeated_after_answer", 0) + refused
     wrong = [fetched.wrong] if fetched.wrong else []
@@ -88,4 +88,4 @@ def answer(fetched: Fetched, limits: Mapping[str, int], shortest: float) -> Answ
     lines = [["seconds", f"{fetched.elapsed_s:.2f}"], ["shortest", f"{shortest:.2f}"]]
     lines += [[name, f"{count:,}"] for name, count in limits.items()]
     text = f"{_NOTE}\n\n{tables.table(['', ''], lines)}\n\n{fetched.bound_by}"
-    return Answer(title="An API that is sold", targets=targets, text=text, raw=raw, wrong=wrong)
+    return Finding(title="An API that is sold", targets=targets, text=text, raw=raw, wrong=wrong)

@@ -1,4 +1,4 @@
-"""Fifty hosts, of which some are dead, some slow, and some say when to come again: whom do they hold back."""
+"""Measures whether dead and slow hosts, and hosts that send `Retry-After`, throttle healthy ones: fifty in all."""
 
 import argparse
 import random
@@ -14,7 +14,7 @@ from considerate import fetching, server_log
 from considerate.fetching import Client, Fetched
 from considerate.server_log import Entry
 from harness import many_hosts, tables
-from harness.answers import Answer
+from harness.findings import Finding
 
 PER_HOST: Final = 4
 DELAY_S: Final = 0.05
@@ -40,8 +40,8 @@ class Kind:
     """Hosts of one kind.
 
     Attributes:
-        rows: Of each host.
-        shortest_s: What a host of this kind needs at the least.
+        rows: The rows of each host.
+        shortest_s: The least time that a host of this kind needs.
     """
 
     name: str
@@ -63,16 +63,16 @@ after {DOWN_AFTER_S:g} s. The shortest time is that of the kind that needs the l
 hosts are compared with a run of their rows alone, from their first request to their last."""
 
 
-def ask(arguments: argparse.Namespace) -> Answer:
-    """The healthy hosts alone, and then all of them."""
+def measure(arguments: argparse.Namespace) -> Finding:
+    """Measures the healthy hosts alone, and then all of them."""
     client = fetching.client_of(arguments, "troubled")
     alone = _run(client, (HEALTHY,))
-    return answer(alone, _run(client, KINDS))
+    return finding(alone, _run(client, KINDS))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Ran:
-    """One run: what the client says, and what the servers saw."""
+    """A run: the figures of the client, and the logs of the servers."""
 
     fetched: Fetched
     healthy: Sequence[Entry] = ()
@@ -104,7 +104,7 @@ def _run(client: Client, kinds: Sequence[Kind]) -> Ran:
         lines = directory / "urls.txt"
         lines.write_text("".join(urls))
         fetched = fetching.fetch(client, lines, _CLIENT, longest_s=_LONGEST_S, fails=True)
-        # what is not on the disk yet is written when they are asked
+        # This makes them write the rest of their logs.
         for server in (healthy, refusing):
             server.stats()
         usual_seen, refusing_seen = map(server_log.read, logs)
@@ -118,7 +118,7 @@ def _run(client: Client, kinds: Sequence[Kind]) -> Ran:
 
 @contextmanager
 def _silent_port() -> Iterator[int]:
-    """A port at all addresses where connections are not made, because a full line waits to be accepted."""
+    """Yields a port at which no connection is accepted, because its backlog is full."""
     everywhere = "0.0.0.0"  # noqa: S104 - as above
     with ExitStack() as stack:
         listener = stack.enter_context(socket.create_server((everywhere, 0), backlog=0))
@@ -130,8 +130,8 @@ def _silent_port() -> Iterator[int]:
         yield port
 
 
-def answer(alone: Ran, together: Ran) -> Answer:
-    """Time, the healthy hosts, and how many requests came before the time that was said."""
+def finding(alone: Ran, together: Ran) -> Finding:
+    """Returns the time, the figures of healthy hosts, and how many requests came before the time of `Retry-After`."""
     fetched = together.fetched
     shortest_s = max(kind.shortest_s for kind in KINDS)
     dead = DEAD.hosts * DEAD.rows
@@ -164,7 +164,7 @@ def answer(alone: Ran, together: Ran) -> Answer:
         {"elapsed_s": fetched.elapsed_s, "shortest_s": shortest_s, "early": early, "refused": refused}
     ]
     text = f"{_NOTE}\n\n{tables.table(['', ''], lines)}\n\n{fetched.bound_by}"
-    return Answer(title="Hosts in trouble", targets=targets, text=text, raw=raw, wrong=wrong)
+    return Finding(title="Hosts in trouble", targets=targets, text=text, raw=raw, wrong=wrong)
 
 
 def _took_s(entries: Sequence[Entry]) -> float:

@@ -1,1 +1,1 @@
-"""What a call from a thread into an event loop costs."""
+"""Measures the cost of a call from a thread into an event loop."""

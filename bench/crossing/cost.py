@@ -1,4 +1,4 @@
-"""CPU and time of a call, by each way, with few threads and with many."""
+"""Measures CPU and time of a call with each way, with few threads and with many."""
 
 import argparse
 import json
@@ -13,7 +13,7 @@ from typing import Final
 
 from crossing.ways import ANYIO, OURS, STDLIB, WAYS
 from harness import processes, tables
-from harness.answers import Answer
+from harness.findings import Finding
 from harness.in_turn import rounds
 from harness.tables import Target
 
@@ -27,18 +27,18 @@ _TAIL: Final = 400
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Run:
-    """One process.
+    """A run of a way in one process.
 
     Attributes:
-        way: Its name.
+        way: The name of the way.
         loop: "asyncio" or "uvloop".
-        cores: That the process may use.
-        threads: That call.
-        round: From 1.
-        calls: Of all threads.
-        cpu_us: Of a call, of the whole process.
-        wall_us: Of a call: the time over the calls of all threads.
-        wrong: Why it does not count.
+        cores: The cores that the process may use.
+        threads: The threads that call.
+        round: The round, from 1.
+        calls: The calls of all threads.
+        cpu_us: CPU time of a call, of the whole process.
+        wall_us: The wall time divided by the calls of all threads.
+        wrong: Why the run does not count; empty if it does.
     """
 
     way: str
@@ -52,8 +52,8 @@ class Run:
     wrong: str = ""
 
 
-def ask(arguments: argparse.Namespace) -> Answer:
-    """Rounds of all ways, for each loop, number of cores and number of threads."""
+def measure(arguments: argparse.Namespace) -> Finding:
+    """Measures rounds of all ways, for each loop, number of cores and number of threads."""
     cells = list(product(arguments.loop, arguments.cores, arguments.threads))
     made = [
         _attempt(Run(way=way, loop=loop, cores=cores, threads=threads, round=round_, calls=arguments.calls))
@@ -63,7 +63,7 @@ def ask(arguments: argparse.Namespace) -> Answer:
     parts = []
     for loop, cores, threads in cells:
         parts += [f"### {_title(loop, cores, threads)}", _table(of(made, loop, cores, threads))]
-    return Answer(
+    return Finding(
         title="What a call from a thread costs",
         targets=[target for cell in cells for target in targets(made, *cell)],
         text="\n\n".join(parts),
@@ -77,7 +77,7 @@ def ask(arguments: argparse.Namespace) -> Answer:
 
 
 def targets(made: Iterable[Run], loop: str, cores: int, threads: int) -> list[Target]:
-    """Half of the others' CPU under load, and no more than theirs for one thread alone."""
+    """Returns the targets: half of the CPU of other ways under load, and no more CPU for one thread alone."""
     runs = of(made, loop, cores, threads)
     most = _MOST_ALONE if threads == _ALONE else _MOST_UNDER_LOAD
     return [
@@ -89,18 +89,14 @@ def targets(made: Iterable[Run], loop: str, cores: int, threads: int) -> list[Ta
 
 
 def of(made: Iterable[Run], loop: str, cores: int, threads: int) -> list[Run]:
-    """Those of one cell."""
+    """Returns the runs of one cell."""
     return [run for run in made if (run.loop, run.cores, run.threads) == (loop, cores, threads)]
 
 
 def ratio(runs: Sequence[Run], way: str, other: str) -> float | None:
-    """Median of the CPU of a way over that of another in the same round."""
-    beside = {run.round: run for run in runs if run.way == other and not run.wrong}
-    return tables.median(
-        run.cpu_us / beside[run.round].cpu_us
-        for run in runs
-        if run.way == way and not run.wrong and run.round in beside
-    )
+    """Returns the median ratio of a way's CPU to that of another in the same round."""
+    own, reference = ([run for run in runs if run.way == name] for name in (way, other))
+    return tables.median_of_pairs(own, reference, lambda left, right: left.cpu_us / right.cpu_us)
 
 
 def _title(loop: str, cores: int, threads: int) -> str:
@@ -127,9 +123,9 @@ def _table(runs: Sequence[Run]) -> str:
 
 
 def _attempt(run: Run) -> Run:
-    asked = {"way": run.way, "loop": run.loop, "threads": run.threads, "calls": run.calls}
+    plan = {"way": run.way, "loop": run.loop, "threads": run.threads, "calls": run.calls}
     core = max(os.sched_getaffinity(0)) if run.cores == 1 else None
-    ended = processes.run([sys.executable, str(_PROGRAM), json.dumps(asked)], core=core, longest_s=_LONGEST_S)
+    ended = processes.run([sys.executable, str(_PROGRAM), json.dumps(plan)], core=core, longest_s=_LONGEST_S)
     if ended.code != 0:
         wrong = f"exit code {ended.code}: {ended.stderr[-_TAIL:].strip()}"
         found = Run(**(asdict(run) | {"wrong": wrong}))

@@ -18,14 +18,14 @@ ANYIO: Final = "anyio's portal"
 
 @contextmanager
 def headgate(loop_factory: LoopFactory) -> Iterator[Call]:
-    """Our own."""
+    """Opens headgate's portal."""
     with import_module("headgate").Portal(loop_factory=loop_factory) as portal:
         yield portal.call
 
 
 @contextmanager
 def stdlib(loop_factory: LoopFactory) -> Iterator[Call]:
-    """As people write it."""
+    """Starts a loop in a thread, for `asyncio.run_coroutine_threadsafe`."""
     loop = loop_factory()
     thread = threading.Thread(target=loop.run_forever)
     thread.start()
@@ -39,7 +39,7 @@ def stdlib(loop_factory: LoopFactory) -> Iterator[Call]:
 
 @contextmanager
 def anyio(loop_factory: LoopFactory) -> Iterator[Call]:
-    """It makes its own loop."""
+    """Opens anyio's portal, which creates its own loop."""
     options: dict[str, Any] = {"loop_factory": loop_factory}
     with import_module("anyio.from_thread").start_blocking_portal("asyncio", options) as portal:
         yield portal.call

@@ -1,1 +1,1 @@
-"""What durability promises and costs: one file for each question, all of the shape of `harness.answers.Question`."""
+"""Measures the promises and the cost of durability: one file for each `harness.findings.Question`."""

@@ -1,11 +1,11 @@
-"""What durability costs: the same jobs into Parquet by this headgate and by one from before it, in turn."""
+"""Measures the cost of durability: the same jobs into Parquet by this headgate and by an older one, in turn."""
 
 import argparse
 from collections.abc import Sequence
 from typing import Final
 
-from harness import answers, columns, command, in_turn, tables
-from harness.answers import Answer
+from harness import columns, command, findings, in_turn, tables
+from harness.findings import Finding
 from harness.in_turn import Series
 from harness.nginx import nginx
 from harness.servers import ServerError
@@ -17,8 +17,8 @@ _LEAST_RATIO: Final = 0.90
 _COLUMNS: Final = (columns.REQUESTS_PER_S, columns.RANGE, columns.CPU_US, columns.PEAK_MB, columns.TRIALS)
 
 
-def ask(arguments: argparse.Namespace) -> Answer:
-    """Rounds of both, each begun by the other one."""
+def measure(arguments: argparse.Namespace) -> Finding:
+    """Measures rounds of both, which start in turn."""
     cores = command.two_cores("cost")
     now = Headgate(command.HEADGATE, "parquet", label="now")
     before = Headgate(arguments.before.with_name("headgate"), "parquet", label="before")
@@ -32,10 +32,10 @@ def ask(arguments: argparse.Namespace) -> Answer:
                 scenario="cost", concurrency=concurrency, rounds=arguments.rounds, seconds=arguments.seconds
             )
             trials += in_turn.trials(series, (now, before), server, cores)
-    return _answer(trials, now.name, before.name)
+    return _finding(trials, now.name, before.name)
 
 
-def _answer(trials: Sequence[Trial], now: str, before: str) -> Answer:
+def _finding(trials: Sequence[Trial], now: str, before: str) -> Finding:
     at = {concurrency: [trial for trial in trials if trial.concurrency == concurrency] for concurrency in CONCURRENCIES}
     targets = [
         tables.at_least(f"now / before, c = {concurrency:,}", median_ratio(own, now, before), _LEAST_RATIO)
@@ -47,4 +47,4 @@ def _answer(trials: Sequence[Trial], now: str, before: str) -> Answer:
         for name in (now, before)
     ]
     table = tables.table(["", "in flight", *_COLUMNS], rows)
-    return answers.of_trials("Cost beside the version before it", targets, table, trials)
+    return findings.of_trials("Cost beside the version before it", targets, table, trials)

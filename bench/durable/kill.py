@@ -1,4 +1,4 @@
-"""Kills jobs of many rows at random instants, each again and again until it is done, and checks every row."""
+"""Kills jobs of many rows at random times, each repeatedly until it is done, and checks every row."""
 
 import argparse
 import dataclasses
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from harness import tables
-from harness.answers import Answer
+from harness.findings import Finding
 from harness.tables import Target
 from support.campaign import Job, Kill, Story, kill_until_done
 from support.killing import watching
@@ -22,13 +22,13 @@ _ROWS: Final = 200_000
 _CONCURRENCY: Final = 64
 _COMMIT_EVERY_S: Final = 0.5
 _ROWS_PER_S: Final = 8_000
-"""More or less what the slow rows of the mixture let through; where kills fall hangs on it, no figure does."""
+"""About the rate that the slow rows of the mixture allow; only the times of kills depend on it, not the figures."""
 _KILLS_OF_A_JOB: Final = 25
 _FORMATS: Final = ("parquet", "ndjson")
 
 
-def ask(arguments: argparse.Namespace) -> Answer:
-    """Jobs one after another, until so many kills were made."""
+def measure(arguments: argparse.Namespace) -> Finding:
+    """Runs jobs one after another, until the required number of kills was made."""
     chance = random.Random(arguments.seed)  # noqa: S311 - no secret
     rows = arguments.rows or _ROWS
     stories: list[Story] = []
@@ -42,7 +42,7 @@ def ask(arguments: argparse.Namespace) -> Answer:
             f"requests more than rows, {story.seconds:.0f} s; {'; '.join(story.wrong) or 'all right'}",
             file=sys.stderr,
         )
-    return _answer(stories, rows, time.perf_counter() - begun)
+    return _finding(stories, rows, time.perf_counter() - begun)
 
 
 def _job(rows: int, form: str, chance: random.Random, *, kills: int) -> Story:
@@ -62,7 +62,7 @@ def _job(rows: int, form: str, chance: random.Random, *, kills: int) -> Story:
             return kill_until_done(job, watched, chance, kills=kills)
 
 
-def _answer(stories: Sequence[Story], rows: int, seconds: float) -> Answer:
+def _finding(stories: Sequence[Story], rows: int, seconds: float) -> Finding:
     kills = [kill for story in stories for kill in story.kills]
     wrong = [mistake for story in stories for mistake in story.wrong]
     events = sorted({kill.moment.event for kill in kills})
@@ -74,7 +74,7 @@ def _answer(stories: Sequence[Story], rows: int, seconds: float) -> Answer:
         "are the start of the process, `commit` is its next commit, `done` the one after which small parts are put "
         "together."
     )
-    return Answer(
+    return Finding(
         title="Killed at random instants",
         targets=[Target("promises broken: none", len(wrong), str(len(wrong)), not wrong)],
         text=f"{text}\n\n{tables.table(head, [_row(event, kills) for event in events])}",

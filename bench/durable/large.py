@@ -1,6 +1,6 @@
 """A hundred million requests into Parquet on two cores, the server's included, killed twice and resumed.
 
-wrk runs before and after, with the same server, connections and core, and says what the machine can do meanwhile.
+wrk runs before and after, with the same server, connections and core, and shows what the machine can do meanwhile.
 """
 
 import argparse
@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from harness import command, processes, read_back, servers, tables
-from harness.answers import Answer
+from harness.findings import Finding
 from harness.nginx import Nginx, nginx
 from harness.read_back import Everything
 from harness.servers import ServerError
@@ -26,25 +26,25 @@ from rivals.wrk import Wrk
 
 _ROWS: Final = 100_000_000
 _RUNS: Final = 3
-"""The last is not killed."""
+"""The runs of the job, of which the last is not killed."""
 _SAMPLE_S: Final = 2.0
 _LONGEST_S: Final = 4 * 3_600.0
 _LEAST_RATIO: Final = 0.95
 _MOST_MB: Final = 50.0
 _LINES: Final = 12
-"""Of the table of memory over time; what is kept has all samples."""
+"""Rows of the table of memory over time; saved results have all samples."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Sample:
-    """Of a run, at a time.
+    """A sample of a run.
 
     Attributes:
         run: From 1.
-        at_s: Since its start.
-        requests: That the server has seen of all runs.
-        rss_bytes: Held now.
-        peak_rss_bytes: Held at the most so far, by this run.
+        at_s: The time since its start.
+        requests: The requests that the server has seen of all runs.
+        rss_bytes: The memory of the run now.
+        peak_rss_bytes: The peak memory of the run so far.
     """
 
     run: int
@@ -56,15 +56,15 @@ class Sample:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Run:
-    """One start of the command.
+    """A start of the command.
 
     Attributes:
         run: From 1.
-        code: Its exit code, or the signal that ended it with a minus.
-        seconds: By the clock, all of the process.
-        cpu_s: Of the process.
-        requests: That the server has seen of it.
-        peak_rss_bytes: Of the process.
+        code: The exit code, or the negative number of the signal.
+        seconds: The wall time of the process.
+        cpu_s: The CPU time of the process.
+        requests: The requests that the server has seen of this run.
+        peak_rss_bytes: The peak memory of the process.
     """
 
     run: int
@@ -77,14 +77,14 @@ class Run:
 
 @dataclass(kw_only=True, slots=True)
 class Story:
-    """How it went.
+    """The records of the measurement.
 
     Attributes:
-        rows: Of the job.
+        rows: The rows of the job.
         runs: In their order.
         samples: In their order.
-        wrk: Before and after.
-        result_bytes: Of all files of results.
+        wrk: The trials of wrk before and after.
+        result_bytes: The size of all files of results.
         wrong: Every promise that was broken.
     """
 
@@ -96,8 +96,8 @@ class Story:
     wrong: list[str] = field(default_factory=list)
 
 
-def ask(arguments: argparse.Namespace) -> Answer:
-    """wrk, the job, wrk; then every row is looked for."""
+def measure(arguments: argparse.Namespace) -> Finding:
+    """Measures wrk, the job, and wrk again; then checks every row."""
     cores = command.two_cores("large")
     for why in (Headgate(command.HEADGATE, "parquet").missing(), Wrk().missing()):
         if why:
@@ -116,9 +116,9 @@ def ask(arguments: argparse.Namespace) -> Answer:
         story.wrong += mistakes(story)
         try:
             story.wrong += missing_rows(read_back.everything(out, story.rows), story.rows)
-        except subprocess.CalledProcessError as error:  # after hours of measuring, which shall not be lost
+        except subprocess.CalledProcessError as error:  # Hours of measuring must not be lost.
             story.wrong.append(f"the results cannot be read: {error}")
-    return answer(story)
+    return finding(story)
 
 
 def _wrk(round_: int, arguments: argparse.Namespace, server: Nginx, cores: Cores) -> Trial:
@@ -145,7 +145,7 @@ def _runs(story: Story, fetch: Sequence[str], server: Nginx, cores: Cores) -> No
         next_s = 0.0
 
         def is_due(pid: int, number: int = number, kill_at: int | None = kill_at, begun: float = begun) -> bool:
-            """Takes a sample, and says whether the time has come to kill."""
+            """Takes a sample, and returns whether the job is to be killed now."""
             nonlocal next_s
             at_s = time.perf_counter() - begun
             if at_s < next_s:
@@ -182,7 +182,7 @@ def _runs(story: Story, fetch: Sequence[str], server: Nginx, cores: Cores) -> No
 
 
 def mistakes(story: Story) -> list[str]:
-    """What is wrong with the runs themselves."""
+    """Returns the mistakes of the runs themselves."""
     found = [f"wrk: {trial.wrong}" for trial in story.wrk if trial.wrong]
     *killed, last = story.runs
     found += [f"run {run.run} was not killed: {_end(run)}" for run in killed if run.code != -signal.SIGKILL]
@@ -194,7 +194,7 @@ def mistakes(story: Story) -> list[str]:
 
 
 def missing_rows(seen: Everything, rows: int) -> list[str]:
-    """Whether each row is there once, and right."""
+    """Returns the blocks in which a row is missing, repeated or wrong."""
     found = [] if seen.found == rows else [f"the results have {seen.found:,} rows, not {rows:,}"]
     return found + [
         f"rows {block.first:,} to {block.first + block.rows - 1:,}: {block.found:,} found, {block.distinct:,} of them "
@@ -204,8 +204,8 @@ def missing_rows(seen: Everything, rows: int) -> list[str]:
     ]
 
 
-def answer(story: Story) -> Answer:
-    """How fast, and in how much memory."""
+def finding(story: Story) -> Finding:
+    """Returns the rate and the memory."""
     seconds = sum(run.seconds for run in story.runs)
     per_s = story.rows / seconds
     wrk_per_s = tables.median(trial.requests_per_s for trial in right(story.wrk))
@@ -244,7 +244,7 @@ def answer(story: Story) -> Answer:
             for sample in story.samples[:: len(story.samples) // _LINES + 1]
         ),
     )
-    return Answer(
+    return Finding(
         title=f"{story.rows:,} requests into Parquet, killed {_RUNS - 1} times",
         targets=[
             tables.at_least("rows/s / wrk's requests/s", wrk_per_s and per_s / wrk_per_s, _LEAST_RATIO),

@@ -1,8 +1,8 @@
-"""How long it takes to go on with a job of which 100,000,000 rows are done.
+"""Measures how long it takes to resume a job of which 100,000,000 rows are done.
 
-Nobody has to wait for such a job: a small one is stopped, and a commit is added to its log which says that all but the
-last rows are done. What is measured is the time from the start of the command to its first request, beside the same
-time of a new job.
+Such a job does not have to run: a small one is stopped, and a commit is added to its log by which all but the
+last rows are done. The result is the time from the start of the command to its first request, compared with the
+same time of a new job.
 """
 
 import argparse
@@ -23,7 +23,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from harness import processes, tables
-from harness.answers import Answer
+from harness.findings import Finding
 from harness.tables import Target
 from support import commits
 from support.killing import Watched, watching
@@ -41,14 +41,14 @@ _LEAST_TEXT_ROWS_PER_S: Final = 5_000_000
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Opened:
-    """One form of input.
+    """The figures of one form of input.
 
     Attributes:
         form: `range`, `parquet` or `text`.
-        rows: Of the input.
-        new_s: To the first request of a new job.
-        resumed_s: To the first request of the job that goes on.
-        peak_rss_bytes: Of the run that went on, until then.
+        rows: The rows of the input.
+        new_s: Seconds to the first request of a new job.
+        resumed_s: Seconds to the first request of the resumed job.
+        peak_rss_bytes: The peak memory of the resumed run until then.
     """
 
     form: str
@@ -58,8 +58,8 @@ class Opened:
     peak_rss_bytes: int
 
 
-def ask(arguments: argparse.Namespace) -> Answer:
-    """Each form of input in the median of some rounds."""
+def measure(arguments: argparse.Namespace) -> Finding:
+    """Measures each form of input, as the median of some rounds."""
     forms: dict[str, tuple[int, Callable[[str, int, Path], str]]] = {
         "range": (arguments.done_rows, lambda server, rows, _: f"{server}/[1-{rows}]"),
         "parquet": (arguments.done_rows, _parquet),
@@ -76,7 +76,7 @@ def ask(arguments: argparse.Namespace) -> Answer:
                     opened.append(found)
                     wrong += [f"{form}, round {round_}: {mistake}"] if mistake else []
                     print(f"resume: {form}, round {round_}: {found.resumed_s:.3f} s {mistake}", file=sys.stderr)
-    return _answer(opened, wrong)
+    return _finding(opened, wrong)
 
 
 def _round(form: str, rows: int, source: str, out: Path, server: Watched) -> tuple[Opened, str]:
@@ -101,7 +101,7 @@ def _round(form: str, rows: int, source: str, out: Path, server: Watched) -> tup
 
 
 def _first_request(server: Watched, before: int) -> float:
-    """Seconds until the server has seen one; called as the command starts."""
+    """Returns the seconds until the server has seen a request; called as the command starts."""
     begun = time.perf_counter()
     while server.stats()["requests"] == before:
         if time.perf_counter() > begun + LONGEST_S:
@@ -110,7 +110,7 @@ def _first_request(server: Watched, before: int) -> float:
 
 
 def _pretend(directory: Path, *, done: int) -> None:
-    """Adds a commit that says so many rows are done: the first of the input, in parts that are there."""
+    """Adds a commit by which the first `done` rows of the input are done, in the existing parts."""
     newest = commits.newest(directory)
     if newest is None:
         raise FileNotFoundError(f"{directory} has no commit, though its job was stopped after the first")
@@ -124,7 +124,7 @@ def _pretend(directory: Path, *, done: int) -> None:
 
 
 def _parquet(server: str, rows: int, scratch: Path) -> str:
-    """Row groups of a million, all alike: no one reads them, only their footer."""
+    """Writes identical row groups of a million rows, of which only the footer is read."""
     path = scratch / "urls.parquet"
     table = pa.table({"url": [f"{server}/{row}" for row in range(min(rows, _GROUP_ROWS))]})
     with pq.ParquetWriter(
@@ -136,7 +136,7 @@ def _parquet(server: str, rows: int, scratch: Path) -> str:
 
 
 def _text(server: str, rows: int, scratch: Path) -> str:
-    """Lines of 60 bytes."""
+    """Writes lines of 60 bytes."""
     path = scratch / "urls.txt"
     width = _LINE_BYTES - len(server) - 2
     with path.open("w") as lines:
@@ -149,11 +149,11 @@ def _blocks(rows: int) -> Iterator[range]:
     return (range(first, min(first + _GROUP_ROWS, rows)) for first in range(0, rows, _GROUP_ROWS))
 
 
-def _answer(opened: Sequence[Opened], wrong: list[str]) -> Answer:
+def _finding(opened: Sequence[Opened], wrong: list[str]) -> Finding:
     forms = {form: [one for one in opened if one.form == form] for form in dict.fromkeys(one.form for one in opened)}
     head = ["input", "rows", "s to the first request, median", "of a new job", "added", "rows skipped/s", "peak MB"]
     table = tables.table(head, [_row(form, own) for form, own in forms.items()])
-    return Answer(
+    return Finding(
         title="Going on with a large job",
         targets=[_target(form, own) for form, own in forms.items()],
         text=f"{table}\n\nText has lines of {_LINE_BYTES} bytes, and comes from memory: it was written shortly before.",
@@ -163,7 +163,7 @@ def _answer(opened: Sequence[Opened], wrong: list[str]) -> Answer:
 
 
 def _added_s(own: Sequence[Opened]) -> float:
-    """What going on takes longer than beginning, as far as it can be told."""
+    """Returns how much longer resuming takes than starting, within the resolution."""
     resumed_s = statistics.median(one.resumed_s for one in own)
     new_s = statistics.median(one.new_s for one in own)
     return max(resumed_s - new_s, _RESOLUTION_S)

@@ -1,1 +1,1 @@
-"""What every scenario needs: servers, processes with their costs, checked runs, figures."""
+"""The parts that all benchmarks share: servers, processes with their costs, checked runs, figures."""

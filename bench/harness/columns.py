@@ -1,4 +1,4 @@
-"""What tables say of the trials of one client, a column for each figure."""
+"""The columns of tables: figures of the trials of one client."""
 
 from collections.abc import Callable, Sequence
 from typing import Final
@@ -40,5 +40,5 @@ _COLUMNS: Final[dict[str, Callable[[Sequence[Trial]], str]]] = {
 
 
 def figures(trials: Sequence[Trial], *columns: str) -> list[str]:
-    """In the order of the columns: medians of the trials that count."""
+    """Returns medians of the trials that count, in the order of the columns."""
     return [_COLUMNS[column](trials) for column in columns]

@@ -1,4 +1,4 @@
-"""What the commands of the benchmark share: their options, and how they measure, print, keep, refuse and end."""
+"""The parts that the commands of the benchmark share: options, measuring, printing, saving and exit codes."""
 
 import argparse
 import os
@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from harness import answers, environment
-from harness.answers import Answer
+from harness import environment, findings
+from harness.findings import Finding
 from harness.servers import ServerError
 from harness.trial import Cores
 
@@ -20,7 +20,7 @@ _INTERRUPTED: Final = 130
 
 
 def parser(description: str | None, questions: Iterable[str] = (), default: str = "all") -> argparse.ArgumentParser:
-    """With the options that all commands have, and the questions that can be asked if there are several."""
+    """Returns a parser with the options of all commands, and with the questions if there are several."""
     names = list(questions)
     made = argparse.ArgumentParser(description=description)
     if names:
@@ -30,30 +30,30 @@ def parser(description: str | None, questions: Iterable[str] = (), default: str 
                 raise argparse.ArgumentTypeError(f"{name}: the questions are {', '.join(names)}")
             return name
 
-        told = f"of {', '.join(names)} (default: {default})"
-        # not `choices`, which refuses that there is none
-        made.add_argument("question", nargs="*", type=known, help=told)
+        help_text = f"of {', '.join(names)} (default: {default})"
+        # Not `choices`, which would require a value.
+        made.add_argument("question", nargs="*", type=known, help=help_text)
     made.add_argument("--save", action="store_true", help="keep the results under bench/results")
     return made
 
 
 def add_headgate(to: argparse.ArgumentParser) -> None:
-    """Which one is measured."""
-    told = "the command (default: beside this interpreter)"
-    to.add_argument("--headgate", type=Path, default=HEADGATE, help=told)
+    """Adds the option for the headgate that is measured."""
+    help_text = "the command (default: beside this interpreter)"
+    to.add_argument("--headgate", type=Path, default=HEADGATE, help=help_text)
 
 
 def add_before(to: argparse.ArgumentParser) -> None:
-    """Which one it is compared with."""
-    told = "of a virtual environment with the older version"
-    to.add_argument("--before", type=Path, metavar="PYTHON", help=told)
+    """Adds the option for the headgate with which it is compared."""
+    help_text = "of a virtual environment with the older version"
+    to.add_argument("--before", type=Path, metavar="PYTHON", help=help_text)
 
 
 def two_cores(what: str) -> Cores:
-    """The first for the server, the last for the client.
+    """Returns the first core for the server, and the last for the client.
 
     Raises:
-        ServerError: There is one only.
+        ServerError: There is only one core.
     """
     cores = sorted(os.sched_getaffinity(0))
     if len(cores) == 1:
@@ -64,40 +64,40 @@ def two_cores(what: str) -> Cores:
 
 
 def run(
-    asked: Mapping[str, Callable[[], Answer]],
+    asked: Mapping[str, Callable[[], Finding]],
     about: dict[str, Any],
     *,
     title: str,
     caveats: Callable[[Mapping[str, Any]], str],
     keep_as: str | None,
 ) -> int:
-    """Asks, prints what was found, keeps it if asked to, and gives the exit code.
+    """Measures, prints the findings, saves them if required, and returns the exit code.
 
     Args:
         asked: A function for each question.
-        about: The machine and the settings; how quiet it was comes to it.
-        title: Of the whole.
-        caveats: What to know before a figure is believed, of `about`.
-        keep_as: What the names of the files begin with; `None`: nothing is kept.
+        about: The machine and the settings, to which the share of stolen time is added.
+        title: The title of the output.
+        caveats: Returns the caveats for `about`.
+        keep_as: The prefix of the names of saved files; `None`: nothing is saved.
     """
     before = environment.cpu_times()
-    found: dict[str, Answer] = {}
+    found: dict[str, Finding] = {}
     try:
-        for name, ask in asked.items():
-            found[name] = ask()
+        for name, measure in asked.items():
+            found[name] = measure()
     except ServerError as error:
         return refuse(str(error))
     except KeyboardInterrupt:
         return _INTERRUPTED
     about["steal"] = environment.steal(before, environment.cpu_times())
     head = f"# {title}: {about['cpu']}, {about['date']}\n\n{caveats(about)}"
-    print("\n\n".join([head, *map(answers.section, found.values())]))
+    print("\n\n".join([head, *map(findings.section, found.values())]))
     if keep_as is not None:
-        answers.save(keep_as, found, about, head)
-    return 1 if any(answer.wrong for answer in found.values()) else 0
+        findings.save(keep_as, found, about, head)
+    return 1 if any(finding.wrong for finding in found.values()) else 0
 
 
 def refuse(why: str) -> int:
-    """Says why nothing can be measured; gives the exit code."""
+    """Prints why nothing can be measured, and returns the exit code."""
     print(f"error: {why}", file=sys.stderr)
     return _MISTAKE

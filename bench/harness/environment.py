@@ -1,4 +1,4 @@
-"""The machine and the versions that a measurement stands on, and how quiet the machine was."""
+"""The machine and the versions of a measurement, and how quiet the machine was."""
 
 import datetime as dt
 import os
@@ -15,31 +15,31 @@ from rivals import Rival
 
 _ROOT: Final = Path(__file__).parents[2]
 _STEAL: Final = 7
-"""Place of the time that the hypervisor took, in the first line of /proc/stat."""
+"""The index of the stolen time in the first line of /proc/stat."""
 _BUSY_LOAD: Final = 0.5
 _BUSY_STEAL: Final = 0.02
 
 
 def cpu_times() -> list[int]:
-    """Of all cores since the machine was started; see `steal`."""
+    """Returns the times of all cores since the start of the machine; see `steal`."""
     return [int(field) for field in Path("/proc/stat").read_text().splitlines()[0].split()[1:9]]
 
 
 def steal(before: Sequence[int], after: Sequence[int]) -> float:
-    """Share of the time between that the hypervisor gave to others."""
+    """Returns the share of the time that the hypervisor gave to other machines."""
     spent = [late - early for early, late in zip(before, after, strict=True)]
     return spent[_STEAL] / max(1, sum(spent))
 
 
 def describe(rivals: Iterable[Rival], missing: Iterable[str]) -> dict[str, Any]:
-    """At the start of a measurement beside others."""
+    """Returns the machine and the versions at the start of a comparison."""
     server = subprocess.run([nginx.program(), "-v"], capture_output=True, text=True, check=True).stderr.strip()
     versions = {"server": server.removeprefix("nginx version: "), **{r.name: r.version() for r in rivals}}
     return machine() | {"versions": versions, "missing": list(missing)}
 
 
 def machine() -> dict[str, Any]:
-    """At the start of a measurement. It will be published: it names the kind of machine, not the machine."""
+    """Returns the kind of machine at the start of a measurement, without its name, because it is published."""
     return {
         "date": dt.datetime.now(dt.UTC).date().isoformat(),
         "cpu": _cpu(),
@@ -54,13 +54,13 @@ def machine() -> dict[str, Any]:
 
 
 def machine_kind(environment: Mapping[str, Any]) -> str:
-    """For the name of a directory."""
+    """Returns the kind of machine as the name of a directory."""
     words = re.sub(r"[^a-z0-9]+", "-", environment["cpu"].lower()).strip("-")
     return f"{words}-{environment['cores']}-cores"
 
 
 def caveats(environment: Mapping[str, Any], general: Iterable[str]) -> str:
-    """What to know before a figure is believed: how quiet it was, what machine it was, then what is always so."""
+    """Returns the caveats: how quiet the machine was, its kind, then the general ones."""
     virtual = " of a virtual machine" if environment["virtual_machine"] else ""
     found = []
     if environment["steal"] > _BUSY_STEAL:

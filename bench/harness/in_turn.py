@@ -1,4 +1,4 @@
-"""Several clients in turn, so that what the machine does meanwhile befalls them all."""
+"""Runs several clients in turn, so that other work of the machine affects all of them."""
 
 import sys
 from collections.abc import Iterator, Sequence
@@ -11,7 +11,7 @@ from rivals import Rival
 
 _WARM_UP_SHARE: Final = 0.5
 _LONGEST: Final = 20
-"""Times what a trial should take."""
+"""A trial may take this many times its planned time."""
 _LEAST_LONGEST_S: Final = 60.0
 
 Entrant = TypeVar("Entrant")
@@ -19,17 +19,17 @@ Entrant = TypeVar("Entrant")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Series:
-    """What clients are to do, each as often as the others.
+    """A series of trials of several clients, equally many of each.
 
     Attributes:
         scenario: As in `Trial`; the next, too.
         concurrency: Requests in flight.
-        rounds: How often.
-        seconds: How long a trial is to take.
-        least: Requests of a trial, however long they take.
-        cell: Which of several series of a scenario.
+        rounds: The number of rounds.
+        seconds: The planned time of a trial.
+        least: The least requests of a trial, however long they take.
+        cell: The name of this series in the scenario.
         url: As in `Plan`; the next, too.
-        body_bytes: Of an answer.
+        body_bytes: The size of a response body.
     """
 
     scenario: str
@@ -43,7 +43,7 @@ class Series:
 
 
 def rounds(entrants: Sequence[Entrant], how_many: int) -> Iterator[tuple[int, Entrant]]:
-    """Each once in each round, each round begun by another."""
+    """Yields each entrant once in each round; each round starts with the next one."""
     for round_ in range(1, how_many + 1):
         first = round_ % len(entrants)
         for entrant in (*entrants[first:], *entrants[:first]):
@@ -51,10 +51,10 @@ def rounds(entrants: Sequence[Entrant], how_many: int) -> Iterator[tuple[int, En
 
 
 def trials(series: Series, rivals: Sequence[Rival], server: Server, cores: Cores) -> Iterator[Trial]:
-    """A warm-up of each, which is not given, and then rounds.
+    """Runs a warm-up of each client, then rounds, and yields their trials.
 
-    The rate of a client's last trial says how many requests make the next one last as long as it should: clients that
-    go by requests then run for the time of those that go by the clock.
+    The number of requests of a trial follows from the rate of the client's previous one: clients that
+    count requests then run as long as those that are stopped by the clock.
     """
     per_s: dict[str, float] = {}
     for rival in rivals:
@@ -63,12 +63,12 @@ def trials(series: Series, rivals: Sequence[Rival], server: Server, cores: Cores
     for round_, rival in rounds(rivals, series.rounds):
         trial = attempt(_plan(series, round_, per_s[rival.name]), rival, server, cores)
         per_s[rival.name] = trial.requests_per_s or per_s[rival.name]
-        tell(trial)
+        print_trial(trial)
         yield trial
 
 
-def tell(trial: Trial) -> None:
-    """On standard error, as it has ended."""
+def print_trial(trial: Trial) -> None:
+    """Prints a finished trial to standard error."""
     end = f"WRONG: {trial.wrong}" if trial.wrong else f"{trial.requests_per_s:9,.0f} requests/s"
     print(
         f"{trial.cell or trial.scenario:12} {trial.round}  c={trial.concurrency:<6} {trial.client:18} "

@@ -1,6 +1,6 @@
-"""What is kept of a measurement: of each kind of machine the latest, a line for each record.
+"""Saves the latest measurement for each kind of machine, with a line for each record.
 
-`NAME.md` is for people, `NAME.jsonl` for programs. The first line of the latter is about the whole; fields of a record
+`NAME.md` is for readers, `NAME.jsonl` for programs. The first line of the latter is about the whole; fields of a record
 that are empty are left out, and figures have six digits.
 """
 
@@ -19,12 +19,12 @@ _DIGITS: Final = 6
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Kept:
-    """One measurement.
+    """A saved measurement.
 
     Attributes:
         about: The machine, the versions, the settings.
-        wrong: Every answer that was not right.
-        records: All that was measured.
+        wrong: All mistakes.
+        records: All measurements.
     """
 
     about: Mapping[str, Any]
@@ -33,7 +33,7 @@ class Kept:
 
 
 def keep(name: str, kept: Kept, text: str, results: Path = RESULTS) -> None:
-    """In place of what was kept under this name for this kind of machine."""
+    """Replaces the measurement with this name for this kind of machine."""
     directory = results / environment.machine_kind(kept.about)
     directory.mkdir(parents=True, exist_ok=True)
     head = {"about": kept.about, "wrong": kept.wrong}
@@ -44,7 +44,7 @@ def keep(name: str, kept: Kept, text: str, results: Path = RESULTS) -> None:
 
 
 def read(path: Path) -> Kept:
-    """Of a `.jsonl`. What a record does not name was empty."""
+    """Reads a `.jsonl`. Fields that a record does not have were empty."""
     head, *records = map(json.loads, path.read_text().splitlines())
     return Kept(about=head["about"], wrong=head["wrong"], records=records)
 

@@ -1,4 +1,4 @@
-"""Many hosts on one machine: addresses of the loopback network, which rows ask in turn or in random order."""
+"""Many hosts on one machine: addresses of the loopback network, in turn or in random order."""
 
 import random
 from collections.abc import Iterator
@@ -8,24 +8,24 @@ from typing import Final, Literal
 
 HOSTS: Final = 1_000
 _OF_NETWORK: Final = 25_000
-"""Addresses of one 127.x.0.0/16 that are used."""
+"""The number of addresses that are used of one 127.x.0.0/16."""
 _SEED: Final = 27
 
 Order = Literal["in turn", "random"]
 
 
 def addresses(hosts: int = HOSTS) -> list[str]:
-    """Up to 1,000 are all of one length, and 127.0.0.1 is none of them."""
+    """Returns addresses without 127.0.0.1; up to 1,000 all have the same length."""
     return [f"127.{index // _OF_NETWORK}.{index % _OF_NETWORK // 100}.{100 + index % 100}" for index in range(hosts)]
 
 
 def urls(hosts: int, port: int) -> list[str]:
-    """One for each host. The path is none that a server knows, so that it answers shortly."""
+    """Returns a URL for each host, with a path that no server knows, so that responses are short."""
     return [f"http://{address}:{port}/row" for address in addresses(hosts)]
 
 
 def rows(hosts: int, port: int, count: int, order: Order = "in turn") -> Iterator[str]:
-    """A URL for each row; every host has as many as the others, and a random order is the same each time."""
+    """Yields a URL for each row, equally many for each host; a random order is the same each time."""
     in_turn = islice(cycle(urls(hosts, port)), count)
     if order == "in turn":
         return in_turn
@@ -35,6 +35,6 @@ def rows(hosts: int, port: int, count: int, order: Order = "in turn") -> Iterato
 
 
 def write(path: Path, hosts: int, port: int, count: int, order: Order = "in turn") -> None:
-    """A line for each row."""
+    """Writes a line for each row."""
     with path.open("w") as lines:
         lines.writelines(f"{url}\n" for url in rows(hosts, port, count, order))

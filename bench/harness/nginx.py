@@ -1,4 +1,4 @@
-"""nginx: one process on one core that answers at once, and does it in another way where the path says so."""
+"""nginx: one process on one core that responds at once; some paths have other responses."""
 
 import gzip
 import json
@@ -6,7 +6,6 @@ import shutil
 import socket
 import subprocess
 import tempfile
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,11 +16,11 @@ from harness import processes, servers
 from harness.servers import BODY, Counted, ServerError
 
 IN_PIECES: Final = "/in-pieces"
-"""The head is sent, and a millisecond later the body: a client that is ready for it reads the head alone."""
+"""The body is sent a millisecond after the headers, so that a fast client reads the headers alone."""
 ENCODED: Final = "/encoded"
-"""The body is `ENCODED_BODY`, and said to be JSON in gzip."""
+"""The body is `ENCODED_BODY`, which is JSON in gzip."""
 CLOSING: Final = "/closing"
-"""The answer says that the connection is closed, and so it is."""
+"""The server closes the connection after the response."""
 ENCODED_BODY: Final = gzip.compress(
     json.dumps(
         [{"id": number, "name": f"item {number}", "price": number * 7919 % 997} for number in range(100)]
@@ -48,12 +47,11 @@ JSON_BODY: Final = json.dumps(
     }
 ).encode()
 _READY_S: Final = 10.0
-_POLL_S: Final = 0.05
 _HERE: Final = "127.0.0.1"
 
-# One process to pin, to weigh and to stop; it never closes a connection by itself. `postpone_output 0` writes the head
-# without waiting for the body, and `limit_rate` lets a millisecond pass after it. Without `sendfile` a file goes out in
-# one write with its head.
+# One process, which is easy to pin, to measure and to stop; it never closes a connection by itself. `postpone_output 0`
+# writes the headers without waiting for the body, and `limit_rate` waits a millisecond after them. Without `sendfile` a
+# file is sent in one write with its headers.
 _FRAME: Final = """\
 daemon off;
 master_process off;
@@ -104,30 +102,30 @@ _TLS: Final = """\
 
 @dataclass(slots=True)
 class Nginx:
-    """See `nginx`.
+    """A running nginx.
 
     Attributes:
-        url: Without a slash at the end.
-        tls_url: The same over TLS, with a certificate that nobody vouches for; empty if that was not asked for.
-        port: Of `url`.
+        url: The URL, without a slash at the end.
+        tls_url: The URL for TLS, with a self-signed certificate; empty without TLS.
+        port: The port of `url`.
     """
 
     url: str
     tls_url: str
     port: int
     pid: int
-    asked: int = 0
+    own_requests: int = 0
 
     def counted(self) -> Counted:
-        """From `stub_status`, which counts itself: as requests, and as one open connection."""
+        """Returns the counts of `stub_status`, without its own requests and connection."""
         words = servers.get(f"{self.url}/status").split()
-        self.asked += 1
+        self.own_requests += 1
         accepted, requests = int(words[7]), int(words[9])
-        return Counted(requests - self.asked, accepted - self.asked, int(words[2]) - 1)
+        return Counted(requests - self.own_requests, accepted - self.own_requests, int(words[2]) - 1)
 
 
 def program() -> str:
-    """Where it is.
+    """Returns the path of nginx.
 
     Raises:
         ServerError: It is not installed.
@@ -140,11 +138,11 @@ def program() -> str:
 
 @contextmanager
 def nginx(core: int, *, addresses: Sequence[str] = (), everywhere: bool = False, tls: bool = False) -> Iterator[Nginx]:
-    """Runs on one core; paths that are not named above answer `BODY` at once.
+    """Runs nginx on one core; other paths than those above respond with `BODY` at once.
 
     Args:
-        core: Which.
-        addresses: Where it listens, too, at the same port.
+        core: The core.
+        addresses: Further addresses at which it listens, with the same port.
         everywhere: Whether it listens at every address of the machine.
         tls: Whether it listens at another port for TLS.
 
@@ -175,13 +173,13 @@ def nginx(core: int, *, addresses: Sequence[str] = (), everywhere: bool = False,
 
 
 def framed(http: str, directory: Path) -> str:
-    """A configuration with this in its `http` block: one process, which writes nothing outside the directory."""
+    """Returns a configuration with this `http` block: one process, which writes nothing outside the directory."""
     return _FRAME.format(directory=directory, http=http)
 
 
 @contextmanager
 def configured(config: str, directory: Path, port: int, core: int) -> Iterator[int]:
-    """Runs with this configuration on one core, listening at this port; gives its process.
+    """Runs nginx with this configuration on one core, listening at this port; yields its process ID.
 
     Raises:
         ServerError: It does not start.
@@ -191,13 +189,13 @@ def configured(config: str, directory: Path, port: int, core: int) -> Iterator[i
     command = [program(), "-p", str(directory), "-c", str(path), "-e", str(log)]
     with log.open("w") as errors, processes.pinned(core):
         process = subprocess.Popen(command, stderr=errors)
-    with servers.ended_at_last(process):
-        _wait_for(port, process, log)
+    with servers.terminated_at_end(process):
+        servers.wait_for_port(port, process, log, name="nginx, which needs its stub_status module,", ready_s=_READY_S)
         yield process.pid
 
 
 def free_port() -> int:
-    """One that nobody listens at."""
+    """Returns a free port."""
     return _free_ports()[0]
 
 
@@ -207,7 +205,7 @@ def _free_ports() -> tuple[int, int]:
 
 
 def make_certificate(directory: Path) -> None:
-    """A key and a certificate for it that nobody vouches for.
+    """Writes a key and a self-signed certificate.
 
     Raises:
         ServerError: openssl is not installed.
@@ -217,16 +215,3 @@ def make_certificate(directory: Path) -> None:
     curve = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-subj", f"/CN={_HERE}"]
     files = ["-keyout", str(directory / "key.pem"), "-out", str(directory / "certificate.pem")]
     subprocess.run([openssl, "req", "-x509", "-days", "1", *curve, *files], capture_output=True, check=True)
-
-
-def _wait_for(port: int, process: subprocess.Popen[bytes], log: Path) -> None:
-    deadline = time.monotonic() + _READY_S
-    while True:
-        if process.poll() is not None:
-            raise ServerError(f"nginx has not started (it needs its stub_status module): {log.read_text().strip()}")
-        with socket.socket() as probe:
-            if probe.connect_ex((_HERE, port)) == 0:
-                return
-        if time.monotonic() > deadline:
-            raise ServerError(f"nginx does not listen after {_READY_S:.0f} s")
-        time.sleep(_POLL_S)

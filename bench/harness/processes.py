@@ -1,4 +1,4 @@
-"""Runs one client on one core and says what it cost."""
+"""Runs one client on one core, and measures its cost."""
 
 import os
 import select
@@ -14,7 +14,7 @@ from typing import Final
 _SAMPLE_S: Final = 0.1
 _LEAST_SAMPLE_S: Final = 0.001
 _SAMPLE_SHARE: Final = 0.1
-"""Of the time that has passed: so much at the most lies between two looks, as long as it is below `_SAMPLE_S`."""
+"""The interval between samples as a share of the elapsed time, at most `_SAMPLE_S`."""
 _CLOCK_TICKS: Final = os.sysconf("SC_CLK_TCK")
 
 
@@ -33,7 +33,7 @@ class Ended:
 
 @contextmanager
 def pinned(core: int | None) -> Iterator[None]:
-    """What is started within runs on this core only; `None`: on any."""
+    """Makes processes that are started in the block run on this core only; `None`: on any."""
     before = os.sched_getaffinity(0)
     os.sched_setaffinity(0, before if core is None else {core})
     try:
@@ -45,10 +45,10 @@ def pinned(core: int | None) -> Iterator[None]:
 def run(
     command: Sequence[str], *, core: int | None, longest_s: float, is_due: Callable[[int], bool] | None = None
 ) -> Ended:
-    """Runs `command` to its end; after `longest_s` it is killed, or as soon as `is_due` says so of its process.
+    """Runs `command` to its end; kills it after `longest_s`, or when `is_due` returns true for its process.
 
     The kernel starts a child's `ru_maxrss` with the peak of the process that forked it, so that figure is the child's
-    own only where it is above ours. Below, the peak that /proc shows while the child runs is taken.
+    own only if it is above ours. Otherwise the peak in /proc while the child runs is used.
     """
     ours = peak_rss_bytes(os.getpid())
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
@@ -58,7 +58,7 @@ def run(
         seen = _watch(process, started + longest_s, is_due)
         _, status, usage = os.wait4(process.pid, 0)
         wall_s = time.perf_counter() - started
-        process.returncode = os.waitstatus_to_exitcode(status)  # it is reaped: Popen must not look for it
+        process.returncode = os.waitstatus_to_exitcode(status)  # it is reaped, so Popen must not wait for it
         out.seek(0)
         err.seek(0)
         peak = usage.ru_maxrss * 1024
@@ -74,7 +74,7 @@ def run(
 
 
 def _watch(process: subprocess.Popen[bytes], deadline: float, is_due: Callable[[int], bool] | None) -> int:
-    """Returns when the process has ended and not been reaped; says the highest peak that was seen."""
+    """Waits until the process has ended, without reaping it, and returns the highest peak."""
     peak, wait_s = 0, 0.0
     begun = time.perf_counter()
     ended = os.pidfd_open(process.pid)
@@ -94,12 +94,12 @@ def _watch(process: subprocess.Popen[bytes], deadline: float, is_due: Callable[[
 
 
 def peak_rss_bytes(pid: int) -> int:
-    """The highest a running process has been; 0 for one that has just ended."""
+    """Returns the peak memory of a running process; 0 if it has just ended."""
     return _status_bytes(pid, "VmHWM:")
 
 
 def rss_bytes(pid: int) -> int:
-    """What a running process holds now; 0 for one that has just ended."""
+    """Returns the memory of a running process; 0 if it has just ended."""
     return _status_bytes(pid, "VmRSS:")
 
 
@@ -111,7 +111,7 @@ def _status_bytes(pid: int, name: str) -> int:
 
 
 def cpu_s(pid: int) -> float:
-    """CPU seconds that a running process has used so far."""
-    # the name of the command, in brackets, may contain anything
+    """Returns the CPU seconds that a running process has used so far."""
+    # The name of the command, in brackets, may contain any character.
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / _CLOCK_TICKS

@@ -1,4 +1,4 @@
-"""Reads the Parquet parts of a run in a process of its own: with pyarrow, or DuckDB where the memory cannot hold them.
+"""Reads the Parquet parts of a run in a separate process: with pyarrow, or with DuckDB if they do not fit in memory.
 
 The process that starts the clients must stay small: see `processes.run`.
 """
@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 _BODY: Final = b"Hello, World!"
-"""Of every answer; it stands in `servers`, too, which this process does not load."""
+"""The body of every response; `servers` has it, too, which this process does not load."""
 _BLOCK_ROWS: Final = 10_000_000
-"""That are told apart at a time, in half a gigabyte."""
+"""The rows that are checked at a time, in half a gigabyte."""
 
 
 class Totals(NamedTuple):
-    """Of all parts together."""
+    """The totals of all parts."""
 
     rows: int
     distinct_rows: int
@@ -25,18 +25,18 @@ class Totals(NamedTuple):
 
 
 def totals(directory: Path) -> Totals:
-    """Adds up."""
-    return Totals(*_ask("totals", directory))
+    """Returns the totals of the parts."""
+    return Totals(*_start("totals", directory))
 
 
 def delays_s(directory: Path) -> list[int]:
-    """How long each answer took in whole seconds, in the order in which the requests were started."""
-    delays: list[int] = _ask("delays", directory)
+    """Returns the time of each response in whole seconds, in the order of the starts of the requests."""
+    delays: list[int] = _start("delays", directory)
     return delays
 
 
 class Block(NamedTuple):
-    """Of the rows `first` to `first + rows - 1`, how many were found, how many of them once or more, and right."""
+    """A block of rows: how many of the rows `first` to `first + rows - 1` were found, are distinct, and are right."""
 
     first: int
     rows: int
@@ -46,24 +46,24 @@ class Block(NamedTuple):
 
 
 class Everything(NamedTuple):
-    """All rows that are there, and those that should be."""
+    """The number of rows that were found, and the blocks of expected rows."""
 
     found: int
     blocks: list[Block]
 
 
 def everything(directory: Path, rows: int) -> Everything:
-    """Looks for each of so many rows; right is one with status 200 and the body of our servers."""
-    found, blocks = _ask("everything", directory, rows)
+    """Checks each of so many rows; a row is right if it has status 200 and the body of our servers."""
+    found, blocks = _start("everything", directory, rows)
     return Everything(found, [Block(*block) for block in blocks])
 
 
-def _ask(question: str, directory: Path, *numbers: int) -> Any:  # noqa: ANN401 - JSON
+def _start(question: str, directory: Path, *numbers: int) -> Any:  # noqa: ANN401 - JSON
     command = [sys.executable, __file__, question, str(directory), *map(str, numbers)]
     return json.loads(subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout)
 
 
-def _answer(question: str, directory: Path) -> list[int]:
+def _read(question: str, directory: Path) -> list[int]:
     import pyarrow as pa  # noqa: PLC0415 - only in the process that reads
     import pyarrow.compute as pc  # noqa: PLC0415
     import pyarrow.parquet as pq  # noqa: PLC0415
@@ -100,6 +100,6 @@ def _everything(directory: Path, rows: int) -> tuple[int, list[list[int]]]:
 
 
 if __name__ == "__main__":
-    asked, place, *limits = sys.argv[1:]
-    answered = _everything(Path(place), int(limits[0])) if limits else _answer(asked, Path(place))
-    print(json.dumps(answered))
+    question, directory, *limits = sys.argv[1:]
+    result = _everything(Path(directory), int(limits[0])) if limits else _read(question, Path(directory))
+    print(json.dumps(result))

@@ -1,7 +1,8 @@
-"""What a server is to a scenario, which counts what it sees; and `headgate serve` as one. `nginx.py` is the other."""
+"""The interface of servers, which count requests, and `headgate serve` as one of them. `nginx.py` is the other."""
 
 import json
 import resource
+import socket
 import subprocess
 import time
 import urllib.request
@@ -14,16 +15,18 @@ from typing import Any, Final, Protocol
 from harness import processes
 
 BODY: Final = b"Hello, World!"
-"""Of every answer of either server."""
+"""The body of every response of either server."""
 SETTLED_S: Final = 60.0
 _POLL_S: Final = 0.05
+_TAIL: Final = 400
+"""Characters of a log in messages."""
 _SPARE_FILES: Final = 100
-"""A client or server opens some besides its connections."""
+"""Files that a client or server opens besides its connections."""
 
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """What a server has seen since it was started; asking it is left out."""
+    """The counts of a server since its start, without the requests for these counts."""
 
     requests: int
     connections: int
@@ -35,25 +38,25 @@ class Server(Protocol):
 
     @property
     def url(self) -> str:
-        """Without a slash at the end."""
+        """The URL, without a slash at the end."""
 
     @property
     def pid(self) -> int:
-        """Of its one process."""
+        """The ID of its process."""
 
     def counted(self) -> Counted:
-        """What it has seen so far."""
+        """Returns the counts so far."""
 
 
 class ServerError(Exception):
-    """A server cannot be had."""
+    """A server can't be started or used."""
 
 
 def raise_open_files(connections: int) -> None:
-    """Server and clients inherit it; not every client raises its own.
+    """Raises the limit of open files, which server and clients inherit, because not every client raises its own.
 
     Raises:
-        ServerError: So many are not allowed.
+        ServerError: The hard limit is too low.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = connections + _SPARE_FILES
@@ -63,13 +66,31 @@ def raise_open_files(connections: int) -> None:
 
 
 def settle(server: Server) -> Counted:
-    """Waits until the last client's connections are closed, because closing thousands takes the server's time."""
+    """Waits until the previous client's connections are closed, because closing thousands takes the server's time."""
     deadline = time.monotonic() + SETTLED_S
     while (counted := server.counted()).open_now:
         if time.monotonic() > deadline:
             raise ServerError(f"{counted.open_now:,} connections are still open {SETTLED_S:.0f} s after their client")
         time.sleep(_POLL_S)
     return counted
+
+
+def wait_for_port(port: int, process: subprocess.Popen[bytes], log: Path, *, name: str, ready_s: float) -> None:
+    """Waits until a server listens at a local port.
+
+    Raises:
+        ServerError: It has ended, or does not listen in time.
+    """
+    deadline = time.monotonic() + ready_s
+    while True:
+        if process.poll() is not None:
+            raise ServerError(f"{name} has not started: {log.read_text()[-_TAIL:].strip()}")
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)) == 0:
+                return
+        if time.monotonic() > deadline:
+            raise ServerError(f"{name} does not listen after {ready_s:.0f} s")
+        time.sleep(_POLL_S)
 
 
 @dataclass(slots=True)
@@ -79,46 +100,46 @@ class LocalServer:
     url: str
     pid: int
     port: int
-    asked: int = 0
+    own_requests: int = 0
 
     def counted(self) -> Counted:
-        """From `/stats`, which counts itself as a connection only."""
+        """Returns the counts of `/stats`, which counts itself as a connection only."""
         seen = self.stats()
-        return Counted(seen["requests"], seen["connections_accepted"] - self.asked, seen["connections_open"] - 1)
+        return Counted(seen["requests"], seen["connections_accepted"] - self.own_requests, seen["connections_open"] - 1)
 
     def most_in_progress(self) -> int:
-        """The most requests there ever were at once."""
+        """Returns the largest number of requests that were ever in progress."""
         most: int = self.stats()["max_requests_in_progress"]
         return most
 
     def stats(self) -> dict[str, Any]:
-        """All that it has seen."""
-        self.asked += 1
+        """Returns all statistics of the server."""
+        self.own_requests += 1
         seen: dict[str, Any] = json.loads(get(f"{self.url}/stats"))
         return seen
 
 
 @contextmanager
 def delay_server(program: Path, core: int, delays: str) -> Iterator[LocalServer]:
-    """`headgate serve`; every path answers `BODY` after whole seconds drawn evenly from `delays`."""
+    """Runs `headgate serve`; every path responds with `BODY` after whole seconds drawn evenly from `delays`."""
     with local_server(program, core, "--delay-whole", delays) as server:
         yield server
 
 
 @contextmanager
 def many_hosts_server(program: Path, core: int) -> Iterator[LocalServer]:
-    """`headgate serve` at every address of the loopback network; every path answers `BODY` at once."""
+    """Runs `headgate serve` at every loopback address; every path responds with `BODY` at once."""
     with local_server(program, core, "--host", "0.0.0.0") as server:  # noqa: S104 - a route to it is the bench's own
         yield server
 
 
 @contextmanager
 def local_server(program: Path, core: int, *flags: str) -> Iterator[LocalServer]:
-    """`headgate serve` with these flags, on one core."""
+    """Runs `headgate serve` with these flags, on one core."""
     with processes.pinned(core):
         command = [str(program), "serve", "--port", "0", *flags]
         process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    with ended_at_last(process):
+    with terminated_at_end(process):
         line = process.stdout.readline() if process.stdout else ""
         if not line.startswith("listening on "):
             raise ServerError("headgate serve has not started: see above")
@@ -127,16 +148,16 @@ def local_server(program: Path, core: int, *flags: str) -> Iterator[LocalServer]
 
 
 def get(url: str) -> str:
-    """The body at `url`."""
-    # nginx gives a new connection its turn after 10,000 busy ones
+    """Returns the body at `url`."""
+    # nginx serves a new connection only after 10,000 busy ones.
     with urllib.request.urlopen(url, timeout=SETTLED_S) as response:  # noqa: S310 - our own server
         text: bytes = response.read()
         return text.decode()
 
 
 @contextmanager
-def ended_at_last(process: subprocess.Popen[str] | subprocess.Popen[bytes]) -> Iterator[None]:
-    """At the end of the block it is told to end, and waited for."""
+def terminated_at_end(process: subprocess.Popen[str] | subprocess.Popen[bytes]) -> Iterator[None]:
+    """Terminates the process at the end of the block, and waits for it."""
     try:
         yield
     finally:

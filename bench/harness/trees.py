@@ -1,4 +1,4 @@
-"""What a process and all below it cost."""
+"""The cost of a process and its descendants."""
 
 import os
 from collections.abc import Iterator
@@ -8,27 +8,27 @@ from typing import Final
 _CLOCK_TICKS: Final = os.sysconf("SC_CLK_TCK")
 _PARENT: Final = 1
 _TIMES: Final = slice(11, 15)
-"""Of its own and of those below that have ended and were waited for, in the program and in the kernel."""
+"""User and system times, of the process and of its children that have ended and were waited for."""
 
 
 def cpu_s(pid: int) -> float:
-    """CPU seconds so far, of those that run and of those that were waited for."""
+    """Returns the CPU seconds so far, of running processes and of those that were waited for."""
     fields = _fields()
     return sum(sum(map(int, fields[each][_TIMES])) for each in _below(pid, fields)) / _CLOCK_TICKS
 
 
 def memory_bytes(pid: int) -> int:
-    """What they hold now; what several share counts once."""
+    """Returns the memory of the processes now; shared memory counts once."""
     return sum(_share_bytes(each) for each in tree(pid))
 
 
 def tree(pid: int) -> list[int]:
-    """Itself, and all below it."""
+    """Returns the process and its descendants."""
     return list(_below(pid, _fields()))
 
 
 def _fields() -> dict[int, list[str]]:
-    """Of each process, what stands behind its name, which may contain anything."""
+    """Returns the fields of each process after its name, which may contain any character."""
     found = {}
     for place in Path("/proc").glob("[0-9]*"):
         try:

@@ -1,4 +1,4 @@
-"""One run of one client against one server: what it cost, and whether what it says is true."""
+"""One run of one client against one server, with its cost and a check of its claims."""
 
 import json
 import statistics
@@ -12,12 +12,12 @@ from harness import processes, servers
 from rivals import Claim, Load, Rival
 
 _TAIL: Final = 400
-"""Characters of standard error that are quoted."""
+"""Characters of standard error in messages."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Cores:
-    """Where the two sides run."""
+    """The cores of the server and of the client."""
 
     server: int
     client: int
@@ -25,26 +25,26 @@ class Cores:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Trial:
-    """A record of what is kept.
+    """The figures of a trial, which are saved.
 
     Attributes:
         scenario: Its file in `scenarios`.
         round: From 1.
-        client: Name of the rival.
-        concurrency: As asked.
-        requests: As the client says, answered with status 200.
-        requests_per_s: By the client's own clock, as `elapsed_s`.
-        elapsed_s: Without the client's start and end.
-        wall_s: With them.
-        cpu_s: Of the client, with them.
-        user_cpu_s: As far as it was not the kernel's.
-        peak_rss_bytes: Of the client.
-        server_requests: As the server says.
-        server_connections: As the server says.
-        server_cpu_s: Over `wall_s`.
-        bound_by: As the client says.
-        ideal_s: In the scenario `original`: what nothing can beat.
-        cell: In the scenario `requests`: of what kind the requests are, and how many are in flight.
+        client: The name of the rival.
+        concurrency: Requests in flight.
+        requests: Responses with status 200, as the client counts.
+        requests_per_s: Requests a second by the client's own clock, as `elapsed_s`.
+        elapsed_s: The time without the client's start and end.
+        wall_s: The time with them.
+        cpu_s: The CPU time of the client, with its start and end.
+        user_cpu_s: The part of it that was not the kernel's.
+        peak_rss_bytes: The peak memory of the client.
+        server_requests: The requests that the server counted.
+        server_connections: The connections that the server counted.
+        server_cpu_s: The CPU time of the server during `wall_s`.
+        bound_by: The bottleneck, from the client's summary.
+        ideal_s: In the scenario `original`: the shortest possible time.
+        cell: In the scenario `requests`: the kind of requests, and how many are in flight.
         wrong: Why this trial does not count; empty if it does.
     """
 
@@ -70,15 +70,15 @@ class Trial:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Plan:
-    """What a trial is to be.
+    """The plan of a trial.
 
     Attributes:
-        requests: How many; bounds an exact client.
-        seconds: Bounds the others.
-        longest_s: A client that goes on for so long is killed, and wrong.
+        requests: The number of requests, for an exact client.
+        seconds: The time, for other clients.
+        longest_s: The time after which the client is killed, which is a mistake.
         cell: As in `Trial`.
-        url: What is asked, without a slash at the end; the server's own if empty.
-        body_bytes: Of an answer.
+        url: The URL, without a slash at the end; the server's own if empty.
+        body_bytes: The size of a response body.
     """
 
     scenario: str
@@ -93,7 +93,7 @@ class Plan:
 
 
 def attempt(plan: Plan, rival: Rival, server: servers.Server, cores: Cores, scratch: Path | None = None) -> Trial:
-    """Makes a trial. The client's files are gone afterwards, unless it is given a `scratch` directory."""
+    """Makes a trial, and removes the client's files, unless there is a `scratch` directory for them."""
     if scratch is None:
         with tempfile.TemporaryDirectory(prefix="headgate-bench-") as directory:
             return attempt(plan, rival, server, cores, Path(directory))
@@ -141,13 +141,13 @@ def _claim(rival: Rival, load: Load, ended: processes.Ended) -> Claim:
 
 
 def mistakes(plan: Plan, claim: Claim, *, exact: bool, seen: int, wall_s: float) -> list[str]:
-    """What is wrong with a claim, beside a plan and the requests that the server has `seen`."""
+    """Returns what is wrong with a claim, by the plan and the requests that the server has `seen`."""
     found = list(claim.complaints)
     if not claim.answered:
         found.append("nothing was answered")
     if exact and claim.answered != plan.requests:
         found.append(f"{claim.answered:,} of {plan.requests:,} requests were answered")
-    # a client that is stopped by the clock leaves what is in flight uncounted
+    # A client that is stopped by the clock does not count requests in flight.
     unfinished = 0 if exact else plan.concurrency
     if not claim.answered <= seen <= claim.answered + unfinished:
         found.append(f"the server saw {seen:,} requests, the client counts {claim.answered:,}")
@@ -159,27 +159,27 @@ def mistakes(plan: Plan, claim: Claim, *, exact: bool, seen: int, wall_s: float)
 
 
 def right(trials: Iterable[Trial]) -> list[Trial]:
-    """Those that count."""
+    """Returns the trials that count."""
     return [trial for trial in trials if not trial.wrong]
 
 
 def requests_per_s(trial: Trial) -> float:
-    """What most ratios are of."""
+    """Returns the requests a second, of which most ratios are."""
     return trial.requests_per_s
 
 
 def cpu_s_per_request(trial: Trial) -> float:
-    """Of the client, with its start and its end."""
+    """Returns the CPU seconds of a request, with the client's start and end."""
     return trial.cpu_s / trial.requests
 
 
 def median_ratio(
     trials: Sequence[Trial], client: str, reference: str, figure: Callable[[Trial], float] = requests_per_s
 ) -> float | None:
-    """A figure of a client over that of a reference: one ratio for each round, then their median.
+    """Returns the median of the ratios of a client's figure to that of a reference in the same round.
 
     Rounds minutes apart on a shared machine differ more than the clients of one round, so the ratio of two medians
-    would compare the hours of the day. `None`: no round has both.
+    would compare the hours of the day. It is `None` if no round has both.
     """
     references = {trial.round: figure(trial) for trial in right(trials) if trial.client == reference}
     ratios = [

@@ -1,1 +1,1 @@
-"""What the engine promises inside: one file for each question, all of the shape of `harness.answers.Question`."""
+"""Measures the promises of the engine: one file for each `harness.findings.Question`."""

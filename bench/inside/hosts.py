@@ -1,12 +1,12 @@
-"""What it costs that each row asks another host than the row before: many hosts in turn, beside one alone."""
+"""Measures the cost of a different host for each row: many hosts in turn, compared with one."""
 
 import argparse
 import dataclasses
 from collections.abc import Sequence
 from typing import Final
 
-from harness import answers, columns, command, in_turn, servers, tables
-from harness.answers import Answer
+from harness import columns, command, findings, in_turn, servers, tables
+from harness.findings import Finding
 from harness.in_turn import Series
 from harness.many_hosts import HOSTS
 from harness.servers import ServerError
@@ -26,8 +26,8 @@ the connection to a host is closed before its turn comes again, and the figures 
 connection for each request, as the column of connections says. `make bench-hosts` has longer lists."""
 
 
-def ask(arguments: argparse.Namespace) -> Answer:
-    """For each concurrency a warm-up, then rounds of both."""
+def measure(arguments: argparse.Namespace) -> Finding:
+    """Measures for each concurrency a warm-up, then rounds of both."""
     cores = command.two_cores("hosts")
     one = Headgate(arguments.headgate, "none", label=ONE, hosts=1)
     many = dataclasses.replace(one, label=MANY, hosts=HOSTS)
@@ -47,11 +47,11 @@ def ask(arguments: argparse.Namespace) -> Answer:
             )
             made = in_turn.trials(series, (one, many), server, cores)
             trials += (dataclasses.replace(trial, client=labels[trial.client]) for trial in made)
-    return answer(trials)
+    return finding(trials)
 
 
-def answer(trials: Sequence[Trial]) -> Answer:
-    """A promise and a table for each concurrency."""
+def finding(trials: Sequence[Trial]) -> Finding:
+    """Returns targets and rows for each concurrency."""
     targets = []
     rows = []
     for concurrency in dict.fromkeys(trial.concurrency for trial in trials):
@@ -69,7 +69,7 @@ def answer(trials: Sequence[Trial]) -> Answer:
         ]
     head = ["", "in flight", columns.REQUESTS_PER_S, columns.RANGE, "ratio", columns.CPU_US, "ratio", *_COLUMNS]
     text = f"{_NOTE}\n\n{tables.table(head, rows)}"
-    return answers.of_trials(f"{HOSTS:,} hosts in turn beside one host", targets, text, trials)
+    return findings.of_trials(f"{HOSTS:,} hosts in turn beside one host", targets, text, trials)
 
 
 def _row(label: str, trials: Sequence[Trial], ratios: tuple[float | None, float | None]) -> list[str]:

@@ -1,12 +1,12 @@
-"""What it costs to make columns of JSON answers: three of each, beside plain fetches of the same."""
+"""Measures the cost of columns of JSON responses: three of each, compared with plain fetches."""
 
 import argparse
 import dataclasses
 from collections.abc import Sequence
 from typing import Final
 
-from harness import answers, columns, command, in_turn, tables
-from harness.answers import Answer
+from harness import columns, command, findings, in_turn, tables
+from harness.findings import Finding
 from harness.in_turn import Series
 from harness.nginx import JSON, JSON_BODY, nginx
 from harness.servers import ServerError
@@ -31,8 +31,8 @@ def _flags(paths: Sequence[str]) -> tuple[str, ...]:
     return (*(flag for selection in selections for flag in ("--select", selection)), "--require", "answer,tokens")
 
 
-def ask(arguments: argparse.Namespace) -> Answer:
-    """For each concurrency and each way to keep results a warm-up, then rounds of all."""
+def measure(arguments: argparse.Namespace) -> Finding:
+    """Measures for each concurrency and format of results a warm-up, then rounds of all."""
     cores = command.two_cores("select")
     ways = {
         PLAIN: (),
@@ -59,11 +59,11 @@ def ask(arguments: argparse.Namespace) -> Answer:
                 body_bytes=len(JSON_BODY),
             )
             trials += in_turn.trials(series, rivals, server, cores)
-    return answer(trials)
+    return finding(trials)
 
 
-def answer(trials: Sequence[Trial]) -> Answer:
-    """A promise and a table for each concurrency and way to keep results."""
+def finding(trials: Sequence[Trial]) -> Finding:
+    """Returns targets and rows for each concurrency and format of results."""
     targets, rows = [], []
     for concurrency in dict.fromkeys(trial.concurrency for trial in trials):
         own = [trial for trial in trials if trial.concurrency == concurrency]
@@ -90,7 +90,7 @@ def answer(trials: Sequence[Trial]) -> Answer:
                     ]
                 )
     head = ["", "in flight", "kept", columns.REQUESTS_PER_S, "ratio", columns.CPU_US, "ratio", *_COLUMNS]
-    return answers.of_trials("Columns of JSON answers", targets, f"{_NOTE}\n\n{tables.table(head, rows)}", trials)
+    return findings.of_trials("Columns of JSON answers", targets, f"{_NOTE}\n\n{tables.table(head, rows)}", trials)
 
 
 _NOBODY: Final = Headgate(command.HEADGATE, "none")

@@ -1,4 +1,4 @@
-"""What a run costs on an engine that has had one before. A program in Rust makes the runs and prints figures."""
+"""Measures the cost of a run on an engine that has had one before. A program in Rust makes the runs."""
 
 import argparse
 import json
@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from harness import tables
-from harness.answers import Answer
+from harness.findings import Finding
 from harness.servers import ServerError
 
 _MOST_MS: Final = 1.0
@@ -25,8 +25,8 @@ has had a run before. Cold: it is started for the run, and that counts. A round 
 the median and the 90th percentile of its runs, and the table has the medians of the rounds."""
 
 
-def ask(arguments: argparse.Namespace) -> Answer:
-    """A process for each round; the first builds the program, if need be."""
+def measure(arguments: argparse.Namespace) -> Finding:
+    """Runs a process for each round; the first builds the program if necessary."""
     command = [arguments.cargo, "bench", "--locked", "--quiet", "-p", "headgate-engine", "--bench", "warm_engine"]
     records: list[dict[str, Any]] = []
     for round_ in range(1, arguments.rounds + 1):
@@ -36,11 +36,11 @@ def ask(arguments: argparse.Namespace) -> Answer:
             raise ServerError(f"the program that makes the runs of `warm` has failed: {error}") from error
         records += [{"round": round_, "engine": name} | own for name, own in json.loads(ended.stdout).items()]
         print(f"warm {round_}  {ended.stdout.strip()}", file=sys.stderr)
-    return answer(records)
+    return finding(records)
 
 
-def answer(records: Sequence[dict[str, Any]]) -> Answer:
-    """The promise is that of the warm engine."""
+def finding(records: Sequence[dict[str, Any]]) -> Finding:
+    """Returns the targets of the warm engine, and a table."""
     targets = [
         tables.at_most(
             f"warm, until {_MOMENTS[moment]}", _ms(records, _WARM, moment, "median_us"), _MOST_MS, "ms", ".3f"
@@ -59,7 +59,7 @@ def answer(records: Sequence[dict[str, Any]]) -> Answer:
         ]
         for moment, words in _MOMENTS.items()
     ]
-    return Answer(
+    return Finding(
         title="A run on a warm engine",
         targets=targets,
         text=f"{_NOTE}\n\n{tables.table(head, rows)}",

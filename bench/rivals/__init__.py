@@ -1,4 +1,4 @@
-"""The clients that are compared: one file for each, all of the shape of `Rival`."""
+"""The clients that are compared: one file for each `Rival`."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -7,13 +7,13 @@ from typing import Protocol
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Load:
-    """What a client is asked to do.
+    """The load of a client.
 
     Attributes:
-        url: Of the server, without a slash at the end.
-        requests: How many to make.
-        seconds: How long to go on, for a client that cannot count.
-        concurrency: How many requests in flight, each on its own connection.
+        url: The URL of the server, without a slash at the end.
+        requests: The number of requests.
+        seconds: The time, for a client that can't count requests.
+        concurrency: Requests in flight, each on a separate connection.
         scratch: An empty directory for the client.
     """
 
@@ -26,14 +26,14 @@ class Load:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Claim:
-    """What a client says it has done.
+    """The figures that a client reports.
 
     Attributes:
         answered: Responses with status 200.
-        elapsed_s: By its own clock: without its start and its end.
-        body_bytes: Sum of the bodies; `None` from a client that doesn't say.
-        complaints: What went wrong, in its own words.
-        bound_by: What held it back; empty from a client that doesn't say.
+        elapsed_s: The time by its own clock, without its start and its end.
+        body_bytes: The size of all bodies; `None` if the client doesn't report it.
+        complaints: The errors that it reports.
+        bound_by: The bottleneck; empty if the client doesn't report it.
     """
 
     answered: int
@@ -44,12 +44,12 @@ class Claim:
 
 
 class Rival(Protocol):
-    """A client.
+    """A client that is compared.
 
     Attributes:
-        name: Its row in the tables.
-        exact: It makes `Load.requests` requests, not one less or more; else it goes on for `Load.seconds`.
-        guess_per_s: Requests a second to expect of it before it was measured.
+        name: The name of its row in tables.
+        exact: Whether it makes exactly `Load.requests` requests; otherwise it runs for `Load.seconds`.
+        guess_per_s: The expected requests a second before the first measurement.
     """
 
     @property
@@ -62,13 +62,13 @@ class Rival(Protocol):
     def guess_per_s(self) -> int: ...  # noqa: D102
 
     def missing(self) -> str | None:
-        """Why it cannot run here and how to get it; `None`: it can."""
+        """Returns why it can't run here and how to install it, or `None` if it can."""
 
     def version(self) -> str:
-        """As it says itself."""
+        """Returns its version."""
 
     def command(self, load: Load) -> list[str]:
-        """The command that does it; it ends by itself, with exit code 0."""
+        """Returns the command for a load, which ends by itself with exit code 0."""
 
     def claim(self, load: Load, stdout: str) -> Claim:
-        """What the ended command says."""
+        """Returns the figures that the command reported."""

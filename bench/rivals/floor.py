@@ -1,4 +1,4 @@
-"""The floor: `floor.rs`, a loop on epoll that sends one request again and again and counts the answers."""
+"""The floor: `floor.rs`, an epoll loop that repeats one request and counts the responses."""
 
 import json
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from rivals import Claim, Load
 
 @dataclass(frozen=True, slots=True)
 class Floor:
-    """One thread."""
+    """The floor, which runs in one thread."""
 
     program: Path
     name: str = "floor"
@@ -18,19 +18,19 @@ class Floor:
     guess_per_s: int = 120_000
 
     def missing(self) -> str | None:
-        """Not built."""
+        """Returns that it is not built, or `None`."""
         how = "cargo build --release -p headgate-testserver --example floor"
         return None if self.program.is_file() else f"not at {self.program}; run: {how}"
 
     def version(self) -> str:
-        """It has none of its own."""
+        """Returns a text, because it has no version."""
         return "of this commit"
 
     def command(self, load: Load) -> list[str]:
-        """It asks for the server's first page."""
+        """Returns the command, which requests the path `/`."""
         return [str(self.program), urlsplit(load.url).netloc, str(load.requests), str(load.concurrency)]
 
     def claim(self, _load: Load, stdout: str) -> Claim:
-        """The line that it prints; it ends with a mistake if an answer was not like the first."""
+        """Reads its line of JSON; the command fails if a response differed from the first."""
         report = json.loads(stdout)
         return Claim(answered=report["requests"], elapsed_s=report["elapsed_s"], body_bytes=report["body_bytes"])

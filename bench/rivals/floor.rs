@@ -1,8 +1,8 @@
-//! The floor: one loop on epoll that sends the same request again and again and counts the answers.
+//! The floor: an epoll loop that repeats the same request and counts the responses.
 //!
-//! One send and one receive for each answer, and one wait for as many as have come: that is what the kernel takes, and
-//! whatever a client takes beyond it is its own work. How long an answer is, is read from the first one; all others must
-//! be of that length and have its status line. Nothing else is looked at, and nothing is kept.
+//! It makes one send and one receive for each response, and one wait for all that have arrived. That is the cost of the
+//! kernel, and any further cost of a client is its own work. The length of a response is read from the first one; all
+//! others must have that length and status 200. Nothing else is checked, and nothing is kept.
 //!
 //! usage: floor ADDRESS:PORT REQUESTS CONNECTIONS
 
@@ -17,9 +17,9 @@ use nix::sys::time::TimeValLike;
 
 const STATUS_LINE: &[u8] = b"HTTP/1.1 200 ";
 const END_OF_HEAD: &[u8] = b"\r\n\r\n";
-/// Larger than any answer, so that one receive takes it whole.
+/// Larger than any response, so that one receive reads a complete one.
 const BUFFER_BYTES: usize = 64 * 1024;
-/// That one wait tells of.
+/// The bound of events that one wait returns.
 const EVENTS: usize = 512;
 
 /// A connection with a request in flight.
@@ -28,14 +28,14 @@ struct Connection {
     received: usize,
 }
 
-/// What all answers are like.
-struct Answer {
+/// The length that all responses have.
+struct Response {
     bytes: usize,
     body_bytes: usize,
 }
 
-impl Answer {
-    /// Of its first bytes, which must have the whole head.
+impl Response {
+    /// Parses the first bytes of a response, which must have the complete head.
     fn of(received: &[u8]) -> io::Result<Self> {
         let head_bytes = received
             .windows(END_OF_HEAD.len())
@@ -58,7 +58,7 @@ fn main() -> io::Result<()> {
     let (requests, connections) = (number()?, number()?);
 
     let begun = Instant::now();
-    let body_bytes = ask(&address, requests, connections)?;
+    let body_bytes = make_requests(&address, requests, connections)?;
     let seconds = begun.elapsed().as_secs_f64();
     let used = getrusage(UsageWho::RUSAGE_SELF)?;
     let cpu_s = (used.user_time().num_microseconds() + used.system_time().num_microseconds()) as f64 / 1e6;
@@ -68,27 +68,27 @@ fn main() -> io::Result<()> {
     )
 }
 
-/// Returns when all requests are answered; gives the bytes of their bodies.
-fn ask(address: &str, requests: usize, connections: usize) -> io::Result<usize> {
+/// Makes all requests, and returns the bytes of the bodies of their responses.
+fn make_requests(address: &str, requests: usize, connections: usize) -> io::Result<usize> {
     let request = format!("GET / HTTP/1.1\r\nHost: {address}\r\n\r\n");
     let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
-    let mut flying = Vec::with_capacity(connections.min(requests));
+    let mut in_flight = Vec::with_capacity(connections.min(requests));
     for key in 0..connections.min(requests) {
         let mut stream = TcpStream::connect(address)?;
         epoll.add(stream.as_fd(), EpollEvent::new(EpollFlags::EPOLLIN, key as u64))?;
         stream.write_all(request.as_bytes())?;
-        flying.push(Connection { stream, received: 0 });
+        in_flight.push(Connection { stream, received: 0 });
     }
 
-    let mut answer: Option<Answer> = None;
-    let (mut sent, mut answered) = (flying.len(), 0);
+    let mut response: Option<Response> = None;
+    let (mut sent, mut finished) = (in_flight.len(), 0);
     let mut buffer = vec![0; BUFFER_BYTES];
     let mut events = [EpollEvent::empty(); EVENTS];
-    while answered < requests {
+    while finished < requests {
         let ready = epoll.wait(&mut events, EpollTimeout::NONE)?;
         for event in &events[..ready] {
-            let connection = &mut flying[event.data() as usize];
-            // Level-triggered: something is there, and a blocking read does not block.
+            let connection = &mut in_flight[event.data() as usize];
+            // Level-triggered: there is data, so that a blocking read does not block.
             let received = connection.stream.read(&mut buffer)?;
             if received == 0 {
                 return Err(Error::new(ErrorKind::UnexpectedEof, "the server has closed a connection"));
@@ -97,9 +97,9 @@ fn ask(address: &str, requests: usize, connections: usize) -> io::Result<usize> 
                 return Err(Error::new(ErrorKind::InvalidData, "an answer that does not begin with HTTP/1.1 200"));
             }
             connection.received += received;
-            let whole = match &answer {
-                Some(Answer { bytes, .. }) => *bytes,
-                None => answer.insert(Answer::of(&buffer[..received])?).bytes,
+            let whole = match &response {
+                Some(Response { bytes, .. }) => *bytes,
+                None => response.insert(Response::of(&buffer[..received])?).bytes,
             };
             if connection.received > whole {
                 return Err(Error::new(ErrorKind::InvalidData, "an answer that is longer than the first"));
@@ -108,14 +108,14 @@ fn ask(address: &str, requests: usize, connections: usize) -> io::Result<usize> 
                 continue;
             }
             connection.received = 0;
-            answered += 1;
+            finished += 1;
             if sent < requests {
                 connection.stream.write_all(request.as_bytes())?;
                 sent += 1;
             }
         }
     }
-    Ok(answered * answer.map_or(0, |answer| answer.body_bytes))
+    Ok(finished * response.map_or(0, |response| response.body_bytes))
 }
 
 #[cfg(test)]
@@ -124,14 +124,14 @@ mod tests {
 
     use super::*;
 
-    /// Answers every request of one connection, of whatever length they are.
-    fn serving(answer: &'static [u8]) -> io::Result<String> {
+    /// Responds to every request of one connection, of any length.
+    fn serving(response: &'static [u8]) -> io::Result<String> {
         let listener = TcpListener::bind("127.0.0.1:0")?;
         let address = listener.local_addr()?.to_string();
         std::thread::spawn(move || -> io::Result<()> {
             let (mut stream, _) = listener.accept()?;
             while stream.read(&mut [0; 1024])? > 0 {
-                stream.write_all(answer)?;
+                stream.write_all(response)?;
             }
             Ok(())
         });
@@ -139,21 +139,21 @@ mod tests {
     }
 
     #[test]
-    fn answers_are_counted_with_their_bodies() -> io::Result<()> {
+    fn responses_are_counted_with_their_bodies() -> io::Result<()> {
         let address = serving(b"HTTP/1.1 200 OK\r\ncontent-LENGTH: 2\r\n\r\nab")?;
-        assert_eq!(10, ask(&address, 5, 1)?);
+        assert_eq!(10, make_requests(&address, 5, 1)?);
         Ok(())
     }
 
     #[test]
-    fn what_is_no_answer_is_no_figure() -> io::Result<()> {
-        for (expected, answer) in [
+    fn a_wrong_response_is_an_error() -> io::Result<()> {
+        for (expected, response) in [
             ("an answer that does not begin with HTTP/1.1 200", &b"HTTP/1.1 404 No\r\nContent-Length: 0\r\n\r\n"[..]),
             ("an answer without a content-length", b"HTTP/1.1 200 OK\r\n\r\n"),
             ("an answer whose head comes in pieces", b"HTTP/1.1 200 OK\r\n"),
             ("an answer that is longer than the first", b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nab"),
         ] {
-            let found = ask(&serving(answer)?, 2, 1).err().map(|error| error.to_string());
+            let found = make_requests(&serving(response)?, 2, 1).err().map(|error| error.to_string());
             assert_eq!(Some(expected.to_owned()), found);
         }
         Ok(())

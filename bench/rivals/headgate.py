@@ -1,4 +1,4 @@
-"""Ourselves: the installed command, as a user runs it, with or without results that are kept."""
+"""headgate: the installed command, as a user runs it, with or without results."""
 
 import json
 import subprocess
@@ -16,12 +16,12 @@ FORMATS: Final[tuple[Format, ...]] = ("none", "parquet")
 
 @dataclass(frozen=True, slots=True)
 class Headgate:
-    """Keeps headers and bodies as Parquet, or counts and drops.
+    """Writes headers and bodies as Parquet, or only counts.
 
     Attributes:
-        hosts: So many are asked, of those in `many_hosts`; none: the one of the load.
-        order: In which order they are.
-        flags: Of the requests.
+        hosts: The number of hosts of `many_hosts`; 0: the host of the load.
+        order: The order of the hosts.
+        flags: Further flags.
     """
 
     program: Path
@@ -35,11 +35,11 @@ class Headgate:
 
     @property
     def name(self) -> str:
-        """With what it keeps."""
+        """The label and the format."""
         return f"{self.label}, {self.format}"
 
     def missing(self) -> str | None:
-        """Not there, or many times slower than what users get."""
+        """Returns that it is not installed or a debug build, or `None`."""
         if not self.program.is_file():
             return f"not at {self.program}; run: make build, or say --headgate PATH"
         python = self.program.resolve().with_name("python")
@@ -50,17 +50,17 @@ class Headgate:
         return None if asked.stdout.strip() == "False" else f"{self.program} is not a release build; run: make build"
 
     def version(self) -> str:
-        """`headgate 1.2.3`."""
+        """Returns `headgate 1.2.3`."""
         return subprocess.run([self.program, "--version"], capture_output=True, text=True, check=True).stdout.strip()
 
     def command(self, load: Load) -> list[str]:
-        """It takes as many threads as it may use cores."""
+        """Returns the command, which uses as many threads as it has cores."""
         kept = ["--format", "none"] if self.format == "none" else ["-o", str(results(load))]
         flags = ["-c", str(load.concurrency), "--summary", str(_summary(load)), *kept]
         return [str(self.program), "fetch", self._source(load), *flags, *self.flags]
 
     def claim(self, load: Load, _stdout: str) -> Claim:
-        """Its summary; and what it has written is read, because that is what its user gets."""
+        """Reads its summary, and checks the results that it has written."""
         summary = json.loads(_summary(load).read_text())
         answered = summary["statuses"].get("200", 0)
         complaints = [f"{count:,} times {kind}" for kind, count in summary["errors"].items()]
@@ -82,7 +82,7 @@ class Headgate:
         )
 
     def _source(self, load: Load) -> str:
-        """A pattern, or a file with a line for each row."""
+        """Returns a pattern, or a file with a line for each row."""
         if not self.hosts:
             return f"{load.url}/[1-{load.requests}]"
         urls = load.scratch / "urls.txt"
@@ -91,7 +91,7 @@ class Headgate:
 
 
 def results(load: Load) -> Path:
-    """Where a run of `load` keeps its Parquet."""
+    """Returns the directory of the results of a load."""
     return load.scratch / "results"
 
 

@@ -1,4 +1,4 @@
-"""Clients of Python: each is a module of `programs`."""
+"""Python clients, each in a module of `programs`."""
 
 import json
 import sys
@@ -14,12 +14,12 @@ _PROGRAM: Final = Path(__file__).parents[1] / "client_worker.py"
 
 @dataclass(frozen=True, slots=True)
 class PythonProgram:
-    """Run by the interpreter that runs us.
+    """A client that this interpreter runs.
 
     Attributes:
-        module: Of `programs`.
-        client: What it is called there.
-        packages: What it needs.
+        module: The module of `programs`.
+        client: The name of the client there.
+        packages: The packages that it needs.
     """
 
     name: str
@@ -30,7 +30,7 @@ class PythonProgram:
     guess_per_s: int = 6_000
 
     def missing(self) -> str | None:
-        """One of its packages."""
+        """Returns which of its packages is missing, or `None`."""
         try:
             self.version()
         except PackageNotFoundError as error:
@@ -38,16 +38,16 @@ class PythonProgram:
         return None
 
     def version(self) -> str:
-        """Of what takes part."""
+        """Returns the versions of its packages."""
         return ", ".join(f"{package} {version(package)}" for package in self.packages)
 
     def command(self, load: Load) -> list[str]:
-        """The program that runs one of them."""
-        load_told = [load.url, str(load.requests), str(load.concurrency)]
-        return [sys.executable, str(_PROGRAM), self.module, self.client, *load_told]
+        """Returns the command that runs the client."""
+        numbers = [load.url, str(load.requests), str(load.concurrency)]
+        return [sys.executable, str(_PROGRAM), self.module, self.client, *numbers]
 
     def claim(self, _load: Load, stdout: str) -> Claim:
-        """The line that the program prints."""
+        """Reads the line of JSON of the program."""
         report = json.loads(stdout)
         statuses: dict[str, int] = report["statuses"]
         return Claim(
@@ -75,4 +75,4 @@ CLIENTS: Final = (
     PythonProgram("pyreqwest, uvloop", _LOOP, "pyreqwest+uvloop", ("pyreqwest", "uvloop")),
     PythonProgram("pycurl, multi", "multi", "pycurl", ("pycurl",)),
 )
-"""What stands beside one another in the scenario `client`."""
+"""The clients of the scenario `client`."""

@@ -1,4 +1,4 @@
-"""wrk: C, one epoll loop. It goes on for a time, repeats one request and keeps nothing of the answers."""
+"""wrk: C, one epoll loop. It repeats one request for a time, and keeps nothing of the responses."""
 
 import json
 import shutil
@@ -11,7 +11,7 @@ _REPORT = Path(__file__).with_suffix(".lua")
 
 
 class Wrk:
-    """One thread."""
+    """wrk with one thread."""
 
     name = "wrk"
     exact = False
@@ -19,23 +19,23 @@ class Wrk:
     headers: tuple[str, ...] = ()
 
     def missing(self) -> str | None:
-        """Not on the PATH."""
+        """Returns that it is not on the PATH, or `None`."""
         return None if shutil.which("wrk") else "not found; run: apt install wrk"
 
     def version(self) -> str:
-        """The second word of its banner; it knows no flag for it alone, and exits with 1."""
+        """Returns the first words of its banner; it has no flag for its version, and exits with 1."""
         banner = subprocess.run(["wrk", "-v"], capture_output=True, text=True, check=False).stdout
         return " ".join(banner.split()[:2])
 
     def command(self, load: Load) -> list[str]:
-        """Its connections are divided among threads, so one thread for one core."""
+        """Returns the command, with one thread for one core."""
         duration = f"{max(1, round(load.seconds))}s"
         flags = ["-t", "1", "-c", str(load.concurrency), "-d", duration, "--timeout", "30s", "-s", str(_REPORT)]
         headers = [part for header in self.headers for part in ("-H", header)]
         return ["wrk", *flags, *headers, f"{load.url}/"]
 
     def claim(self, _load: Load, stdout: str) -> Claim:
-        """The line that its script prints last."""
+        """Reads the last line, which its script prints."""
         report = json.loads(stdout.splitlines()[-1])
         return Claim(
             answered=report["requests"] - report["errors"]["status"],
@@ -45,7 +45,7 @@ class Wrk:
 
 
 class ConnectingWrk(Wrk):
-    """Each request on a connection of its own, which the server closes."""
+    """wrk with a separate connection for each request, which the server closes."""
 
     name = "wrk, Connection: close"
     guess_per_s = 15_000

@@ -1,29 +1,29 @@
-"""What is measured: one file for each question, all of the shape of `Scenario`."""
+"""The scenarios of `throughput.py`: one file for each `Scenario`."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from harness.answers import Answer
+from harness.findings import Finding
 from harness.trial import Cores, Trial
 from rivals import Rival
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Bench:
-    """What was asked for.
+    """The settings of the benchmark.
 
     Attributes:
-        rivals: Every client that is there.
+        rivals: All installed clients.
         headgate: The command.
-        before: The command to compare it with in `requests`.
-        concurrencies: Of `throughput`, `client` and `requests`.
-        cells: Of `requests`.
-        rounds: At the most; the slow scenarios make fewer.
-        seconds: How long a trial of one of these is to take.
-        memory_rows: The small and the large job of `memory`.
-        client_rows: Of `client`, for its memory.
+        before: The older command for comparison in `requests`.
+        concurrencies: Requests in flight of `throughput`, `client` and `requests`.
+        cells: The cells of `requests`.
+        rounds: The bound of rounds; slow scenarios make fewer.
+        seconds: The planned time of a trial of one of these.
+        memory_rows: The rows of the small and the large job of `memory`.
+        client_rows: The rows of `client` for its memory.
     """
 
     cores: Cores
@@ -39,10 +39,10 @@ class Bench:
 
 
 class Scenario(Protocol):
-    """A module of this package."""
+    """A module that measures one scenario."""
 
     def run(self, bench: Bench) -> Iterator[Trial]:
         """Makes the trials one after another."""
 
-    def answer(self, trials: Sequence[Trial]) -> Answer:
-        """What was found."""
+    def finding(self, trials: Sequence[Trial]) -> Finding:
+        """Returns the finding."""

@@ -1,4 +1,4 @@
-"""Of what kinds requests are compared with those of an older version, and how many in flight."""
+"""The kinds of requests that are compared with those of an older version, and how many are in flight."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,17 +20,17 @@ class Kind:
     """Requests of one kind.
 
     Attributes:
-        name: In the names of cells.
-        words: For people.
-        in_flight: How many, in turn.
-        formats: What is kept of the answers.
-        peers: Clients that can do the same.
-        path: Of the URLs.
-        tls: Whether they are asked over TLS.
-        hosts: So many are asked in turn; none: the server's own.
-        flags: Of the command.
-        body_bytes: Of an answer, as it comes.
-        bound: The least that requests a second may be of those of the version before.
+        name: The name in the names of cells.
+        words: The description in tables.
+        in_flight: The numbers of requests in flight.
+        formats: The formats of the results.
+        peers: Other clients that can do the same.
+        path: The path of the URLs.
+        tls: Whether requests use TLS.
+        hosts: The number of hosts in turn; 0: the server's own.
+        flags: Further flags of the command.
+        body_bytes: The size of a response body, as it is sent.
+        bound: The least ratio of requests a second to those of the older version.
     """
 
     name: str
@@ -58,7 +58,7 @@ KINDS: Final = (
         flags=("--insecure",),
         bound=_NOT_WORSE,
     ),
-    # paced by the server: with fewer in flight, client and server would wait for the clock
+    # The server is slow here: with fewer in flight, client and server would wait for the clock.
     Kind(name="pieces", words="head and body apart", in_flight=(1_000,), path=nginx.IN_PIECES),
     Kind(
         name="encoded",
@@ -79,22 +79,22 @@ KINDS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """Requests of one kind, so many in flight."""
+    """Requests of one kind, with a number of them in flight."""
 
     kind: Kind
     concurrency: int
 
     @property
     def name(self) -> str:
-        """`tls-64`."""
+        """The name, such as `tls-64`."""
         return f"{self.kind.name}-{self.concurrency}"
 
 
 CELLS: Final = {cell.name: cell for kind in KINDS for cell in (Cell(kind, c) for c in kind.in_flight)}
 NAMES: Final = (*(kind.name for kind in KINDS), *CELLS)
-"""What can be asked for: all cells of a kind, or one."""
+"""The names for `--cells`: of all cells of a kind, or of one."""
 
 
 def chosen(names: Sequence[str]) -> list[Cell]:
-    """In the order of the table; all, if none is named."""
+    """Returns the cells with these names, in the order of the table, or all if there are no names."""
     return [cell for cell in CELLS.values() if not names or {cell.name, cell.kind.name} & set(names)]

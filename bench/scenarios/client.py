@@ -1,11 +1,11 @@
-"""How many requests a second Python's clients make with one core, every answer's status and length looked at."""
+"""Measures the requests a second of Python clients with one core, with the status and length of every response."""
 
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from harness import answers, columns, in_turn, tables
-from harness.answers import Answer
-from harness.in_turn import Series, tell
+from harness import columns, findings, in_turn, tables
+from harness.findings import Finding
+from harness.in_turn import Series, print_trial
 from harness.nginx import nginx
 from harness.trial import Plan, Trial, attempt, cpu_s_per_request, median_ratio, right
 from rivals import Rival, python_programs
@@ -16,7 +16,7 @@ from scenarios.throughput import LEAST_PER_CONNECTION
 
 NAME: Final = "client"
 MEMORY: Final = "memory"
-"""The cell whose requests are counted for the memory that they take."""
+"""The cell in which memory is measured."""
 _TITLE: Final = "Clients in Python"
 _MOST_IN_FLIGHT: Final = 1000
 _ENGINE: Final = "headgate, none"
@@ -37,7 +37,7 @@ others do in Python beside their requests, making URLs and looking at answers, i
 
 
 def run(bench: Bench) -> Iterator[Trial]:
-    """All clients in turn, at each concurrency; and then one with many requests, for its memory."""
+    """Measures all clients in turn, at each concurrency, and then the memory with many requests."""
     clients = [client for client in python_programs.CLIENTS if not client.missing()]
     rivals: list[Rival] = [Headgate(bench.headgate, "none"), *clients]
     with nginx(bench.cores.server) as server:
@@ -62,12 +62,12 @@ def run(bench: Bench) -> Iterator[Trial]:
                     cell=MEMORY,
                 )
                 trial = attempt(plan, client, server, bench.cores)
-                tell(trial)
+                print_trial(trial)
                 yield trial
 
 
-def answer(trials: Sequence[Trial]) -> Answer:
-    """A table for each concurrency, and the memory of few and many requests."""
+def finding(trials: Sequence[Trial]) -> Finding:
+    """Returns a table for each concurrency, and the memory of few and many requests."""
     timed = [trial for trial in trials if trial.cell != MEMORY]
     counted = [trial for trial in right(trials) if trial.cell == MEMORY]
     at = {c: [trial for trial in timed if trial.concurrency == c] for c in sorted({t.concurrency for t in timed})}
@@ -85,7 +85,7 @@ def answer(trials: Sequence[Trial]) -> Answer:
             for name in dict.fromkeys(trial.client for trial in counted)
         ]
         parts.append(f"### Memory\n\n{_memory(counted)}")
-    return answers.of_trials(_TITLE, targets, "\n\n".join(parts), trials)
+    return findings.of_trials(_TITLE, targets, "\n\n".join(parts), trials)
 
 
 def _table(trials: Sequence[Trial]) -> str:

@@ -1,11 +1,11 @@
-"""The most memory that a job of ours ever holds: it must hang on the concurrency, and not on the number of rows."""
+"""Measures the peak memory of a job, which must depend on the concurrency and not on the number of rows."""
 
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from harness import answers, tables
-from harness.answers import Answer
-from harness.in_turn import tell
+from harness import findings, tables
+from harness.findings import Finding
+from harness.in_turn import print_trial
 from harness.nginx import nginx
 from harness.trial import Plan, Trial, attempt, right
 from rivals.headgate import Headgate
@@ -16,13 +16,13 @@ _TITLE: Final = "Peak memory of headgate"
 _ROUNDS: Final = 3
 _LONGEST_S: Final = 1800.0
 _MOST_MB: Final = 60
-"""Of a job into Parquet, however many rows it has."""
+"""The bound for a job into Parquet with any number of rows."""
 _MANY: Final = 10_000
-"""In flight."""
+"""The larger number of requests in flight."""
 
 
 def run(bench: Bench) -> Iterator[Trial]:
-    """One request, a small job, a large one, and one with many in flight."""
+    """Measures one request, a small job, a large one, and one with many in flight."""
     none, parquet = Headgate(bench.headgate, "none"), Headgate(bench.headgate, "parquet")
     small, large = bench.memory_rows
     jobs = ((none, 1, 1), (parquet, 1000, small), (parquet, 1000, large), (none, _MANY, small))
@@ -38,12 +38,12 @@ def run(bench: Bench) -> Iterator[Trial]:
                     longest_s=_LONGEST_S,
                 )
                 trial = attempt(plan, rival, server, bench.cores)
-                tell(trial)
+                print_trial(trial)
                 yield trial
 
 
-def answer(trials: Sequence[Trial]) -> Answer:
-    """A row for each job."""
+def finding(trials: Sequence[Trial]) -> Finding:
+    """Returns a row for each job."""
     jobs = sorted({_job(trial) for trial in right(trials)}, key=lambda job: (job[1], job[2]))
     parquet = [trial for trial in right(trials) if trial.concurrency == 1000]  # noqa: PLR2004 - the two jobs to compare
     rows = sorted({trial.requests for trial in parquet})
@@ -57,7 +57,7 @@ def answer(trials: Sequence[Trial]) -> Answer:
     ]
     head = ["job", "in flight", "rows", "peak MB, median", "highest", "CPU s", "trials"]
     table = tables.table(head, [_row(job, [trial for trial in right(trials) if _job(trial) == job]) for job in jobs])
-    return answers.of_trials(_TITLE, targets, table, trials)
+    return findings.of_trials(_TITLE, targets, table, trials)
 
 
 def _job(trial: Trial) -> tuple[str, int, int]:

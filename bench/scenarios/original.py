@@ -1,4 +1,4 @@
-"""The experiment this project comes from: a server that answers after 0, 1, 2 or 3 whole seconds, 1,000 in flight."""
+"""The original experiment of this project: a server that responds after 0, 1, 2 or 3 seconds, with 1,000 in flight."""
 
 import dataclasses
 import statistics
@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from harness import answers, read_back, schedule, servers, tables
-from harness.answers import Answer
-from harness.in_turn import tell
+from harness import findings, read_back, schedule, servers, tables
+from harness.findings import Finding
+from harness.in_turn import print_trial
 from harness.trial import Plan, Trial, attempt, right
 from rivals import Load
 from rivals.headgate import Headgate, results
@@ -24,11 +24,11 @@ _LONGEST_DELAY_S: Final = 3
 _LONGEST_S: Final = 120.0
 _SIMULATIONS: Final = 200
 _BIAS_S: Final = 0.06
-"""Five standard errors of the mean of so many delays: farther off, they are not what the server drew."""
+"""Five standard errors of the mean of so many delays: a larger deviation can't come from the server."""
 
 
 def run(bench: Bench) -> Iterator[Trial]:
-    """Ourselves, keeping everything, and aiohttp. A new server each time, so that all meet the same delays."""
+    """Measures headgate with all results, and aiohttp, each with a new server, so that all have the same delays."""
     headgate = Headgate(bench.headgate, "parquet")
     aiohttp = [rival for rival in bench.rivals if rival.name == "aiohttp"]
     for round_ in range(1, min(bench.rounds, _ROUNDS) + 1):
@@ -50,23 +50,23 @@ def run(bench: Bench) -> Iterator[Trial]:
                 if most > _SLOTS:
                     trial = dataclasses.replace(trial, wrong=f"{most:,} in flight at once; {trial.wrong}")
                 trial = _beside_its_ideal(trial, Path(scratch)) if rival is headgate else trial
-                tell(trial)
+                print_trial(trial)
                 yield trial
 
 
 def _beside_its_ideal(trial: Trial, scratch: Path) -> Trial:
-    """The ideal for exactly the delays that the requests met, in the order in which they were started."""
+    """Returns the trial with the ideal time for exactly the delays of its requests, in the order of their starts."""
     load = Load(url="", requests=0, seconds=0, concurrency=0, scratch=scratch)
     delays_s = read_back.delays_s(results(load))
-    # a client that is late by half a second or more would be taken for a slow server, and its ideal be too long
+    # A client that is late by half a second or more would look like a slow server, and its ideal would be too long.
     bias_s = abs(statistics.fmean(delays_s) - _LONGEST_DELAY_S / 2) if delays_s else float("inf")
     if bias_s > _BIAS_S or max(delays_s) > _LONGEST_DELAY_S:
         return dataclasses.replace(trial, wrong=f"answers took other times than the server's delays; {trial.wrong}")
     return dataclasses.replace(trial, ideal_s=schedule.ideal_s(delays_s, _SLOTS))
 
 
-def answer(trials: Sequence[Trial]) -> Answer:
-    """A row for each client."""
+def finding(trials: Sequence[Trial]) -> Finding:
+    """Returns a row for each client."""
     ours = [trial for trial in right(trials) if trial.ideal_s]
     over = tables.median(100 * (trial.elapsed_s / (trial.ideal_s or 1) - 1) for trial in ours)
     named = [trial for trial in ours if trial.bound_by.startswith("bound by concurrency")]
@@ -90,7 +90,7 @@ def answer(trials: Sequence[Trial]) -> Answer:
         tables.table(head, [_row(name, [trial for trial in trials if trial.client == name]) for name in names]),
         *sorted({f"> {trial.bound_by}" for trial in ours}),
     ]
-    return answers.of_trials(_TITLE, targets, "\n\n".join(parts), trials)
+    return findings.of_trials(_TITLE, targets, "\n\n".join(parts), trials)
 
 
 def _row(name: str, trials: Sequence[Trial]) -> list[str]:

@@ -1,14 +1,14 @@
-"""What requests of each kind cost beside the version before, and beside clients that can do no less.
+"""Measures the cost of each kind of requests, compared with an older version and with other clients.
 
-Each cell is measured in rounds of its own: this version and the one before, with and without results that are kept, and
+Each cell is measured in separate rounds: this version and the older one, with and without results, and
 the peers that can do the same.
 """
 
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from harness import answers, columns, in_turn, many_hosts, tables
-from harness.answers import Answer
+from harness import columns, findings, in_turn, many_hosts, tables
+from harness.findings import Finding
 from harness.in_turn import Series
 from harness.nginx import Nginx, nginx
 from harness.tables import Target
@@ -30,7 +30,7 @@ _TARGETS: Final = {
     ("plain-1000", "parquet"): 0.95,
     ("tls-64", "none"): 1.0,
 }
-"""Of wrk's requests a second."""
+"""The least ratios to wrk's requests a second."""
 _NOTE: Final = """\
 Ratios are medians of rounds: of requests a second more is better, of CPU less. wrk and the floor keep nothing and make
 one request; they stand where they can do the same. The server waits a millisecond between the pieces of an answer, so
@@ -38,7 +38,7 @@ there only the CPU is a figure of the client."""
 
 
 def run(bench: Bench) -> Iterator[Trial]:
-    """Cell after cell."""
+    """Measures cell after cell."""
     cells = [cell for cell in chosen(bench.cells) if cell.concurrency in bench.concurrencies]
     many = any(cell.kind.hosts for cell in cells)
     with nginx(
@@ -65,7 +65,7 @@ def _url(cell: Cell, server: Nginx) -> str:
 
 
 def entrants(bench: Bench, cell: Cell) -> Iterator[Rival]:
-    """Who is measured in a cell."""
+    """Yields the clients that are measured in a cell."""
     for format_ in cell.kind.formats:
         for label, program in ((NOW, bench.headgate), (BEFORE, bench.before)):
             if program is not None:
@@ -73,8 +73,8 @@ def entrants(bench: Bench, cell: Cell) -> Iterator[Rival]:
     yield from (rival for rival in bench.rivals if rival.name in cell.kind.peers)
 
 
-def answer(trials: Sequence[Trial]) -> Answer:
-    """A row for each cell and what it keeps."""
+def finding(trials: Sequence[Trial]) -> Finding:
+    """Returns a row for each cell and format."""
     at = {name: [trial for trial in trials if trial.cell == name] for name in dict.fromkeys(t.cell for t in trials)}
     targets: list[Target] = []
     rows: list[list[str]] = []
@@ -86,7 +86,7 @@ def answer(trials: Sequence[Trial]) -> Answer:
     head = ["", "in flight", "kept", columns.REQUESTS_PER_S, *(f"/ {name}" for name in references)]
     head += [columns.CPU_US, *(f"/ {name}" for name in references)]
     head += [columns.USER_US, columns.CLIENT_BUSY, columns.SERVER_BUSY, "most MB", BEFORE, columns.TRIALS]
-    return answers.of_trials(_TITLE, targets, f"{_NOTE}\n\n{tables.table(head, rows)}", trials)
+    return findings.of_trials(_TITLE, targets, f"{_NOTE}\n\n{tables.table(head, rows)}", trials)
 
 
 def _targets(cell: Cell, format_: Format, trials: Sequence[Trial]) -> Iterator[Target]:

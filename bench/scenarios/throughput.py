@@ -1,10 +1,10 @@
-"""How many requests a second one core makes of a server that answers at once, beside other clients."""
+"""Measures the requests a second of one core with a fast server, compared with other clients."""
 
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from harness import answers, columns, in_turn, tables
-from harness.answers import Answer
+from harness import columns, findings, in_turn, tables
+from harness.findings import Finding
 from harness.in_turn import Series
 from harness.nginx import nginx
 from harness.trial import Trial, median_ratio, right
@@ -22,13 +22,13 @@ _TARGETS: Final = (
     (_PARQUET, _NONE, {1000: 0.85}),
 )
 LEAST_PER_CONNECTION: Final = 3
-"""Requests: else the making of connections would be most of what a trial measures."""
+"""The least requests on a connection: with fewer, a trial would mostly measure making connections."""
 _BEFORE_RATIOS: Final = (columns.REQUESTS_PER_S, columns.RANGE)
 _AFTER_RATIOS: Final = (columns.CPU_US, columns.CLIENT_BUSY, columns.SERVER_BUSY, columns.PEAK_MB, columns.TRIALS)
 
 
 def run(bench: Bench) -> Iterator[Trial]:
-    """All clients in turn, at each concurrency."""
+    """Measures all clients in turn, at each concurrency."""
     with nginx(bench.cores.server) as server:
         for concurrency in bench.concurrencies:
             series = Series(
@@ -41,8 +41,8 @@ def run(bench: Bench) -> Iterator[Trial]:
             yield from in_turn.trials(series, bench.rivals, server, bench.cores)
 
 
-def answer(trials: Sequence[Trial]) -> Answer:
-    """A table for each concurrency."""
+def finding(trials: Sequence[Trial]) -> Finding:
+    """Returns a table for each concurrency."""
     at = {c: [trial for trial in trials if trial.concurrency == c] for c in sorted({t.concurrency for t in trials})}
     targets = [
         tables.at_least(f"{client} / {reference}, c = {c:,}", median_ratio(at[c], client, reference), bound)
@@ -51,7 +51,7 @@ def answer(trials: Sequence[Trial]) -> Answer:
         if c in at
     ]
     parts = [f"### {concurrency:,} in flight\n\n{_table(own)}" for concurrency, own in at.items()]
-    return answers.of_trials(_TITLE, targets, "\n\n".join(parts), trials)
+    return findings.of_trials(_TITLE, targets, "\n\n".join(parts), trials)
 
 
 def _table(trials: Sequence[Trial]) -> str:

@@ -1,1 +1,1 @@
-"""Lists of many hosts: what it costs that the next row goes elsewhere."""
+"""Measures the cost of lists of many hosts."""

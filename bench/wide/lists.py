@@ -1,12 +1,12 @@
-"""Requests a second on lists of many hosts, beside one host, an older version, wrk and aiohttp."""
+"""Measures lists of many hosts, compared with one host, an older version, wrk and aiohttp."""
 
 import argparse
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from harness import answers, columns, command, in_turn, servers, tables
-from harness.answers import Answer
+from harness import columns, command, findings, in_turn, servers, tables
+from harness.findings import Finding
 from harness.many_hosts import Order
 from harness.nginx import nginx
 from harness.servers import ServerError
@@ -32,14 +32,14 @@ AIOHTTP: Final = PythonProgram(
 
 @dataclass(frozen=True, slots=True)
 class Wide:
-    """A list.
+    """A list of hosts.
 
     Attributes:
-        hosts: How many there are.
-        order: Of its rows.
-        rows: How many, each host having as many as the others.
-        beside: The client that its throughput is held against.
-        least: The share of that which was promised.
+        hosts: The number of hosts.
+        order: The order of the rows.
+        rows: The number of rows, equally many for each host.
+        beside: The client with which its throughput is compared.
+        least: The promised ratio to that.
     """
 
     name: str
@@ -64,8 +64,8 @@ nginx on one core, each client on another, {_CONCURRENCY:,} requests in flight, 
 the loopback network. wrk asks one address, on a new connection for each request."""
 
 
-def ask(arguments: argparse.Namespace) -> Answer:
-    """Rounds of all lists and of what they are held against."""
+def measure(arguments: argparse.Namespace) -> Finding:
+    """Measures rounds of all lists and of the clients with which they are compared."""
     cores = command.two_cores("lists")
     rivals = list(_rivals(arguments))
     for rival in rivals:
@@ -85,9 +85,9 @@ def ask(arguments: argparse.Namespace) -> Answer:
                 longest_s=_LONGEST_S,
             )
             trial = attempt(plan, rival, server, cores)
-            in_turn.tell(trial)
+            in_turn.print_trial(trial)
             trials.append(trial)
-    return answer(trials)
+    return finding(trials)
 
 
 def _rivals(arguments: argparse.Namespace) -> Iterator[Rival]:
@@ -104,8 +104,8 @@ def _label(rival: Rival) -> str:
     return rival.label if isinstance(rival, Headgate) else rival.name
 
 
-def answer(trials: Sequence[Trial]) -> Answer:
-    """A promise for each list, and a row for each client."""
+def finding(trials: Sequence[Trial]) -> Finding:
+    """Returns a target for each list, and a row for each client."""
     named = [(trial.client.removesuffix(", none"), trial) for trial in trials]
     clients = list(dict.fromkeys(name for name, _ in named))
     full = {name: trial.client for name, trial in named}
@@ -120,4 +120,4 @@ def answer(trials: Sequence[Trial]) -> Answer:
         figures = columns.figures(own, columns.REQUESTS_PER_S, columns.RANGE, columns.CPU_US, columns.USER_US)
         lines.append([client, *figures, ratio, *columns.figures(own, *_COLUMNS)])
     head = ["", columns.REQUESTS_PER_S, columns.RANGE, columns.CPU_US, columns.USER_US, "ratio", *_COLUMNS]
-    return answers.of_trials("Lists of many hosts", targets, f"{_NOTE}\n\n{tables.table(head, lines)}", trials)
+    return findings.of_trials("Lists of many hosts", targets, f"{_NOTE}\n\n{tables.table(head, lines)}", trials)

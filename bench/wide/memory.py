@@ -1,12 +1,12 @@
-"""What an idle connection takes of our memory: a list of many hosts with many of them kept, and with few."""
+"""Measures the memory of an idle connection: a list of many hosts with many idle connections, and with few."""
 
 import argparse
 import dataclasses
 from collections.abc import Sequence
 from typing import Final
 
-from harness import answers, columns, command, in_turn, servers, tables
-from harness.answers import Answer
+from harness import columns, command, findings, in_turn, servers, tables
+from harness.findings import Finding
 from harness.nginx import nginx
 from harness.servers import ServerError
 from harness.trial import Plan, Trial, attempt, right
@@ -23,8 +23,8 @@ _NOTE: Final = f"""\
 It has what an idle connection needs in this process; the kernel's sockets are not in it."""
 
 
-def ask(arguments: argparse.Namespace) -> Answer:
-    """Rounds of both."""
+def measure(arguments: argparse.Namespace) -> Finding:
+    """Measures rounds of both."""
     cores = command.two_cores("memory")
     few = Headgate(arguments.headgate, "none", hosts=_HOSTS)
     if why := few.missing():
@@ -45,11 +45,11 @@ def ask(arguments: argparse.Namespace) -> Answer:
                 longest_s=_LONGEST_S,
             )
             trials.append(attempt(plan, rival, server, cores))
-    return answer(trials)
+    return finding(trials)
 
 
-def answer(trials: Sequence[Trial]) -> Answer:
-    """Bytes for each connection more."""
+def finding(trials: Sequence[Trial]) -> Finding:
+    """Returns the bytes of each additional connection."""
     peaks = []
     for idle in _IDLE:
         own = [trial for trial in right(trials) if trial.client == f"{idle:,} idle, none"]
@@ -62,4 +62,4 @@ def answer(trials: Sequence[Trial]) -> Answer:
         own = [trial for trial in trials if trial.client == client]
         lines.append([client, *columns.figures(own, columns.PEAK_MB, columns.TRIALS)])
     text = f"{_NOTE}\n\n{tables.table(['', columns.PEAK_MB, columns.TRIALS], lines)}"
-    return answers.of_trials("Memory of idle connections", targets, text, trials)
+    return findings.of_trials("Memory of idle connections", targets, text, trials)

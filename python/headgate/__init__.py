@@ -6,7 +6,7 @@
     table = pyarrow.table(headgate.Job.open("results/").rows())
 
 `limits`, `tasks` and `portal` bound any asyncio tasks, without the engine. `jobs`, `batches` and `client` make requests
-through it, `ray` and `spark` are stages on `batches`, `testing` is a mock, and `cli` is the command.
+with the engine, `ray` and `spark` are stages on `batches`, `testing` is a mock, and `cli` is the command.
 """
 
 from typing import TYPE_CHECKING
@@ -96,7 +96,7 @@ if TYPE_CHECKING:
     from headgate.tasks._map import MapIterator as MapIterator, map as map  # noqa: A004 - it is `map`
     from headgate.tasks._outcome import TaskOutcome as TaskOutcome, TaskStatistics as TaskStatistics
 
-# Imported when first used: `headgate --help` answers without loading the engine.
+# Imported on first use, so that `headgate --help` does not load the engine.
 _NAMES_IN = {
     "_errors": (
         "ClosedEarly HeadgateError InputError InternalError Interrupted JobStopped OutputError "
@@ -136,7 +136,7 @@ _NAMES_IN = {
 }
 _MODULE_OF = {name: module for module, names in _NAMES_IN.items() for name in names.split()}
 
-if not TYPE_CHECKING:  # which reads the imports above
+if not TYPE_CHECKING:  # type checkers read the imports above
     __all__ = list(_MODULE_OF)
 
 

@@ -1,6 +1,6 @@
-"""What an argument must be: each rule once, for options and for what makes a limit.
+"""Rules for arguments, for options and for the constructors of limits.
 
-A rule raises `TypeError` or `ValueError` with what the value must be; the caller adds the name of the argument.
+A rule raises `TypeError` or `ValueError` with a requirement; the caller adds the name of the argument.
 """
 
 from collections.abc import Callable
@@ -14,15 +14,15 @@ SECONDS: Final = "a number of seconds"
 LONE_SURROGATE: Final = "holds a lone surrogate, which UTF-8 can't encode"
 
 _SHOWN_BELOW: Final = 10**24
-"""A whole number from here on is shown by its size: of a long one Python refuses to make text."""
+"""Larger whole numbers are shown approximately, because Python refuses to convert very long ones to text."""
 
 
 def check(name: str, value: object, rule: Check, hint: str = "") -> None:
-    """Applies a rule to an argument; the hint is for a value that is refused.
+    """Applies a rule to an argument; the hint is added to a `ValueError`.
 
     Raises:
-        TypeError: The argument is of a type that it can't be.
-        ValueError: It is of a type that it may be, and not what it must be.
+        TypeError: The argument has the wrong type.
+        ValueError: The argument has the right type, but is invalid.
     """
     try:
         rule(value)
@@ -33,12 +33,12 @@ def check(name: str, value: object, rule: Check, hint: str = "") -> None:
 
 
 def kind_of(value: object) -> str:
-    """The name of its type, as messages have it."""
+    """Returns the name of the value's type for messages."""
     return "None" if value is None else type(value).__name__
 
 
 def figure(value: float) -> str:
-    """A number, as messages have it."""
+    """Returns a number for messages."""
     if not isinstance(value, int):
         return f"{value:g}"
     if abs(value) < _SHOWN_BELOW:
@@ -47,7 +47,7 @@ def figure(value: float) -> str:
 
 
 def whole(least: int, most: int | None = None, *, or_a: type | None = None) -> Check:
-    """A whole number within bounds; or something of the other type."""
+    """Returns the rule for a whole number within bounds, or a value of the other type."""
     kind = "an int" if or_a is None else f"an int or a {or_a.__name__}"
 
     def rule(value: object) -> None:
@@ -64,7 +64,7 @@ def whole(least: int, most: int | None = None, *, or_a: type | None = None) -> C
 
 
 def number(is_right: Callable[[float], bool], words: str, *, kind: str = "a number") -> Check:
-    """A number that is right, which the words say; and that fits a float, as clocks and rates count."""
+    """Returns the rule for a number that fits a float and satisfies a condition; `words` describe the condition."""
 
     def rule(value: object) -> None:
         if isinstance(value, bool) or not isinstance(value, int | float):
@@ -80,7 +80,7 @@ def number(is_right: Callable[[float], bool], words: str, *, kind: str = "a numb
 
 
 def text(value: object) -> None:
-    """Text that can be written as UTF-8."""
+    """Requires text that can be encoded as UTF-8."""
     if not isinstance(value, str):
         raise TypeError(f"must be text, not {kind_of(value)}")
     try:
@@ -90,13 +90,13 @@ def text(value: object) -> None:
 
 
 def switch(value: object) -> None:
-    """On or off."""
+    """Requires a bool."""
     if not isinstance(value, bool):
         raise TypeError(f"must be True or False, not {value!r}")
 
 
 def function(value: object) -> None:
-    """Something that can be called; a coroutine has been called already."""
+    """Requires a function. A coroutine, which is the result of a call, gets a special message."""
     if iscoroutine(value):
         value.close()
         raise TypeError("is a coroutine, which is one call of it: give the function itself, without ()")
@@ -105,7 +105,7 @@ def function(value: object) -> None:
 
 
 def a(kind: type) -> Check:
-    """Something of a type."""
+    """Returns the rule for a value of a type."""
 
     def rule(value: object) -> None:
         if not isinstance(value, kind):
@@ -115,7 +115,7 @@ def a(kind: type) -> Check:
 
 
 def one_of(known: tuple[object, ...]) -> Check:
-    """One of a few values."""
+    """Returns the rule for one of a few values."""
 
     def rule(value: object) -> None:
         if value not in known:

@@ -1,4 +1,4 @@
-"""What can go wrong with a whole job or map. An error of a single request is a row of the results, not an exception.
+"""The errors of a whole job or map. An error of a single request is a row of the results, not an exception.
 
 HeadgateError
   UsageError         (ValueError)    an option is wrong, or more than this machine can do
@@ -10,7 +10,7 @@ HeadgateError
   StrayCancellation  (RuntimeError)  a call or a source was cancelled, and the task that takes results was not
   ClosedEarly        (RuntimeError)  a map was closed by another task before everything was delivered
 KeyboardInterrupt
-  Interrupted                     Ctrl-C, after all answers have been written
+  Interrupted                     Ctrl-C, after all results have been written
 """
 
 from typing import TYPE_CHECKING
@@ -32,7 +32,7 @@ class HeadgateError(Exception):
 
     Attributes:
         pieces: The message, in which options are data; `str(error)` has their keywords.
-        summary: What was done before the job failed, and has been written; `None` if it never started.
+        summary: The figures of the job, whose results were written; `None` if it never started.
     """
 
     def __init__(self, message: str | Message, *, summary: "Summary | None" = None) -> None:
@@ -42,7 +42,7 @@ class HeadgateError(Exception):
 
 
 class UsageError(HeadgateError, ValueError):
-    """An option is wrong, or asks for more than this machine can do. Nothing was done.
+    """An option is wrong, or requires more than this machine can do. Nothing was done.
 
     >>> headgate.Client(concurrency=0)
     Traceback (most recent call last):
@@ -60,7 +60,7 @@ class InputError(HeadgateError, ValueError):
 
 
 class OutputError(HeadgateError, OSError):
-    """The results can't be written, or their directory is used by something else.
+    """The results can't be written, or their directory is used by another process.
 
     >>> headgate.Job.open("missing")
     Traceback (most recent call last):
@@ -77,10 +77,10 @@ class InternalError(HeadgateError, RuntimeError):
 
 
 class JobStopped(HeadgateError, RuntimeError):  # noqa: N818 - what happened, in words
-    """A job stopped itself: too many rows failed, or the network was down. Everything that has ended is written.
+    """A job stopped itself: too many rows failed, or the network was down. All rows that have ended are written.
 
-    The options `stop_when_failed` and `network_down_after_s` say when. Once the cause is gone, the same call continues
-    with the rows that were not started, and `Job.retry` repeats those that failed.
+    The options `stop_when_failed` and `network_down_after_s` define when. Once the cause is gone, the same call
+    continues with the rows that were not started, and `Job.retry` retries those that failed.
 
     >>> try:
     ...     headgate.fetch("http://127.0.0.1:8080/status/503?[1-1000]", "results", retries=0, stop_when_failed="50%")
@@ -106,12 +106,12 @@ class StrayCancellation(HeadgateError, RuntimeError):  # noqa: N818 - what happe
 
     The source of `AsyncClient.fetch_many` or of `amap_batches` may be cancelled, too.
 
-    It may have awaited something that was cancelled, or raised `asyncio.CancelledError` itself. Raised unchanged, that
-    would silently end the task that collects the results.
+    It may have awaited a task that was cancelled, or raised `asyncio.CancelledError` itself. Raised unchanged, that
+    error would silently end the task that collects the results.
 
-    >>> async def give_up(number):
+    >>> async def cancel(number):
     ...     raise asyncio.CancelledError
-    >>> [result async for result in headgate.amap(give_up, [1], limit=1)]
+    >>> [result async for result in headgate.amap(cancel, [1], limit=1)]
     Traceback (most recent call last):
     headgate._errors.StrayCancellation: ...
     """
@@ -132,7 +132,7 @@ class Interrupted(KeyboardInterrupt):
     (True, False)
 
     Attributes:
-        summary: What was done before.
+        summary: The figures of the job.
     """
 
     def __init__(self, message: str, *, summary: "Summary | None" = None) -> None:
@@ -144,13 +144,13 @@ _CLASS_OF = {"usage": UsageError, "input": InputError, "output": OutputError, "i
 
 
 def error_of(kind: str, message: str | Message, *, summary: "Summary | None" = None) -> HeadgateError:
-    """The exception for a failure of that kind, as the engine names it."""
+    """Returns the exception for a failure of this kind, as the engine names it."""
     return _CLASS_OF.get(kind, InternalError)(message, summary=summary)
 
 
-def error_of_engine(told: str) -> HeadgateError:
-    """The exception for an error that the engine told in JSON."""
+def error_of_engine(text: str) -> HeadgateError:
+    """Returns the exception for an error of the engine in JSON."""
     import json  # noqa: PLC0415 - only after a mistake
 
-    failure = json.loads(told)
+    failure = json.loads(text)
     return error_of(failure["kind"], message_of(failure["message"]))

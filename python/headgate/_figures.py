@@ -1,4 +1,4 @@
-"""Reads what the engine writes in JSON into dataclasses, by the types of their fields."""
+"""Reads the JSON of the engine into dataclasses, by the types of their fields."""
 
 from dataclasses import is_dataclass
 from datetime import datetime
@@ -12,34 +12,34 @@ T = TypeVar("T")
 _SPELLED: Final = "spelled"
 
 Sentence: TypeAlias = Annotated[str, _SPELLED]
-"""Text that the engine tells with options as data; each is spelled as users of the reader know it."""
+"""Text in which the engine represents options as data; they are spelled for Python or for the command line."""
 
 
 def read(kind: type[T], figures: Any, spell: Spell = as_keyword) -> T:  # noqa: ANN401 - what JSON can be
-    """Returns an instance of a dataclass; sentences spell options so."""
+    """Returns an instance of a dataclass; `spell` spells options in messages."""
     value: T = _value(kind, figures, spell)
     return value
 
 
-def _value(hint: Any, told: Any, spell: Spell) -> Any:  # noqa: ANN401, PLR0911 - a type, and a value of it
+def _value(hint: Any, value: Any, spell: Spell) -> Any:  # noqa: ANN401, PLR0911 - a type, and a value of it
     origin, arguments = get_origin(hint), get_args(hint)
-    if told is None:
+    if value is None:
         return None
     if is_dataclass(hint):
         hints = _hints(hint)  # type: ignore[arg-type] # as below
-        return hint(**{name: _value(hints[name], value, spell) for name, value in told.items()})  # type: ignore[operator] # it is a class
+        return hint(**{name: _value(hints[name], each, spell) for name, each in value.items()})  # type: ignore[operator] # it is a class
     if type(None) in arguments:
-        return _value(arguments[0], told, spell)
+        return _value(arguments[0], value, spell)
     if hint == Message:
-        return message_of(told)
+        return message_of(value)
     if origin is tuple:
-        kinds = arguments[:1] * len(told) if arguments[1:] == (...,) else arguments
-        return tuple(_value(kind, value, spell) for kind, value in zip(kinds, told, strict=True))
+        kinds = arguments[:1] * len(value) if arguments[1:] == (...,) else arguments
+        return tuple(_value(kind, each, spell) for kind, each in zip(kinds, value, strict=True))
     if origin is dict:
-        return {arguments[0](name): _value(arguments[1], value, spell) for name, value in told.items()}
+        return {arguments[0](name): _value(arguments[1], each, spell) for name, each in value.items()}
     if origin is Annotated:
-        return spelled(message_of(told), spell)
-    return datetime.fromisoformat(told) if hint is datetime else told
+        return spelled(message_of(value), spell)
+    return datetime.fromisoformat(value) if hint is datetime else value
 
 
 @cache

@@ -1,4 +1,4 @@
-"""Figures and texts for people."""
+"""Formats figures and texts for users."""
 
 from datetime import UTC, datetime
 from typing import Final
@@ -8,29 +8,29 @@ _KIBI: Final = 1024
 
 
 def count(number: float) -> str:
-    """`1234567` as `1,234,567`; small rates keep a digit: `0.6`."""
+    """Returns `1234567` as `1,234,567`; small rates keep a digit: `0.6`."""
     if 0 < number < 10 and number != int(number):
         return f"{number:.1f}"
     return f"{number:,}" if isinstance(number, int) else f"{number:,.0f}"
 
 
 def plural(number: int, one: str) -> str:
-    """`1 row`, `2 rows`."""
+    """Returns `1 row`, `2 rows`."""
     return f"{count(number)} {one}" if number == 1 else f"{count(number)} {one}s"
 
 
 def part(number: int, whole: int, one: str) -> str:
-    """`1 of 1 row`, `2 of 1,000 rows`."""
+    """Returns `1 of 1 row`, `2 of 1,000 rows`."""
     return f"{count(number)} of {plural(whole, one)}"
 
 
 def seconds(number: float) -> str:
-    """Seconds as such, however many: `1,234.5 s`."""
+    """Returns any number of seconds in seconds: `1,234.5 s`."""
     return f"{number:,.1f} s"
 
 
 def size(number: float) -> str:
-    """Bytes: `512 B`, `1.2 MiB`."""
+    """Returns a size: `512 B`, `1.2 MiB`."""
     if number < _KIBI:
         return f"{number:.0f} B"
     unit = ""
@@ -42,7 +42,7 @@ def size(number: float) -> str:
 
 
 def duration(seconds: float) -> str:
-    """A span of time in the two units that matter: `4.2 s`, `3 min 05 s`, `2 d 04 h`."""
+    """Returns a duration in its two largest units: `4.2 s`, `3 min 05 s`, `2 d 04 h`."""
     if seconds < 59.95:
         return f"{seconds:.1f} s" if seconds < 9.95 else f"{seconds:.0f} s"
     minutes, whole_seconds = divmod(round(seconds), 60)
@@ -56,12 +56,12 @@ def duration(seconds: float) -> str:
 
 
 def moment(when: datetime) -> str:
-    """`2026-11-20 08:15:03 UTC`."""
+    """Returns `2026-11-20 08:15:03 UTC`."""
     return f"{when.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 
 def latency(microseconds: int) -> str:
-    """`870 µs`, `8.1 ms`, `1.50 s`; `-` where nothing was measured."""
+    """Returns `870 µs`, `8.1 ms`, `1.50 s`; `-` if nothing was measured."""
     if microseconds == 0:
         return "-"
     if microseconds < 1000:
@@ -75,15 +75,15 @@ def latency(microseconds: int) -> str:
 
 
 def share(fraction: float) -> str:
-    """`37 %`; it is `100 %` only at the very end."""
+    """Returns `37 %`; it returns `100 %` only for 1."""
     return "100 %" if fraction >= 1 else f"{min(fraction * 100, 99):.0f} %"
 
 
 def printable(text: str) -> str:
-    """The text on one line, with what could steer a terminal made visible: it may come from a hostile server.
+    """Returns the text on one line, with characters that control a terminal escaped: it may be a hostile server's.
 
-    That is each character that `str.isprintable` has for none: control characters and with them ANSI escapes, line
-    breaks, and what turns the direction of text around.
+    It escapes each character that `str.isprintable` rejects: control characters, including ANSI escapes, line breaks,
+    and characters that change the direction of text.
     """
     return "".join(letter if letter.isprintable() else _escape(letter) for letter in text)
 

@@ -1,4 +1,4 @@
-"""Messages with the options that they mention as data: the command line and Python spell them in their own ways."""
+"""Messages in which options are data, because the command line and Python spell them differently."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple, TypeAlias
@@ -7,11 +7,11 @@ from headgate import _format
 
 
 class Mention(NamedTuple):
-    """An option that a message speaks of.
+    """An option in a message.
 
     Attributes:
-        option: Its name, which is Python's keyword for it.
-        value: What the message would set it to; `None`: the message speaks of the option alone.
+        option: The name of the option, which is its keyword in Python.
+        value: The value that the message recommends; `None` if it mentions the option alone.
     """
 
     option: str
@@ -22,9 +22,9 @@ Message: TypeAlias = tuple[str | Mention, ...]
 Spell: TypeAlias = Callable[[Mention], str]
 
 
-def message_of(told: str | Iterable[str | Mapping[str, Any]]) -> Message:
-    """A message as the engine told it in JSON; text alone is one, too."""
-    pieces = [told] if isinstance(told, str) else told
+def message_of(message: str | Iterable[str | Mapping[str, Any]]) -> Message:
+    """Returns the message for the JSON of the engine, which may be text alone."""
+    pieces = [message] if isinstance(message, str) else message
     return tuple(piece if isinstance(piece, str) else Mention(**piece) for piece in pieces)
 
 
@@ -34,5 +34,5 @@ def spelled(message: Message, spell: Spell) -> str:
 
 
 def as_keyword(mention: Mention) -> str:
-    """The option as Python knows it: `timeout_s`, `fresh=True`, `format='ndjson'`."""
+    """Returns the option as a keyword of Python: `timeout_s`, `fresh=True`, `format='ndjson'`."""
     return mention.option if mention.value is None else f"{mention.option}={mention.value!r}"

@@ -1,4 +1,4 @@
-"""Which mock transport answers in place of the network, if any: `headgate.testing` sets it, engines look it up."""
+"""The mock transports that are active in place of the network: `headgate.testing` sets them, engines look them up."""
 
 import os
 import threading
@@ -8,11 +8,11 @@ _active: list[object] = []
 """The innermost is the last one."""
 
 changes = 0
-"""Goes up when that changes, and in each fork: an engine that was started before is then not the right one, perhaps."""
+"""Counts changes of `_active` and forks, after which an engine may not be the right one any more."""
 
 
 def active() -> object | None:
-    """The engine's own end of the mock that is in force."""
+    """Returns the network of the innermost active mock, if there is one."""
     try:
         return _active[-1]
     except IndexError:
@@ -20,15 +20,15 @@ def active() -> object | None:
 
 
 def begin(network: object) -> None:
-    """From now on, this answers in place of the network and of mocks that began before."""
-    global changes  # noqa: PLW0603 - it is about the process
+    """Activates a mock, in place of the network and of mocks that were activated before."""
+    global changes  # noqa: PLW0603 - state of the process
     with _lock:
         _active.append(network)
         changes += 1
 
 
 def end(network: object) -> None:
-    """From now on it doesn't. Again: nothing."""
+    """Deactivates a mock. Idempotent."""
     global changes  # noqa: PLW0603 - as above
     with _lock:
         if any(other is network for other in _active):
@@ -37,7 +37,7 @@ def end(network: object) -> None:
 
 
 def _after_fork() -> None:
-    global _lock, changes  # noqa: PLW0603 - what the parent's threads held is held for ever
+    global _lock, changes  # noqa: PLW0603 - a lock that a thread of the parent held would never be released
     _lock = threading.Lock()
     changes += 1
 

@@ -1,4 +1,4 @@
-"""The engine: `headgate._headgate` is imported here and nowhere else."""
+"""The engine. No other module imports `headgate._headgate`."""
 
 import warnings
 

@@ -1,14 +1,14 @@
-"""The known name that a mistyped one most likely means."""
+"""Finds the known name that a mistyped one most likely means."""
 
 from collections.abc import Iterable
 from typing import Final
 
 _CLOSE: Final = 0.75
-"""Below this likeness a suggestion is a guess, and misleads."""
+"""Below this similarity, a suggestion is a guess and misleads."""
 
 
 def nearest(word: str, known: Iterable[str]) -> str | None:
-    """The known word that was most likely meant, if one is really close."""
+    """Returns the known word that was most likely meant, if one is close enough."""
     candidates = list(known)
     for candidate in candidates:
         if candidate.lower() == word.lower():

@@ -1,9 +1,8 @@
-"""An option is one entry: its name, its type, its default and what is said of it stand at one place.
+"""An option is one entry with its name, its type, its default and its description.
 
-A function takes its options as `**options: Unpack[SomeOptions]`, where `SomeOptions` is a `TypedDict` of entries as
-`limit: Annotated[int, Option(...)]`. Type checkers and editors know that as keyword arguments (PEP 692). `OptionSet`
-makes of the same entries what a running program shows of them (`help`, `inspect.signature`), fills in defaults, and
-refuses what can't be.
+A function takes its options as `**options: Unpack[SomeOptions]`, where `SomeOptions` is a `TypedDict` of entries such
+as `limit: Annotated[int, Option(...)]`. Type checkers and editors see keyword arguments (PEP 692). From the same
+entries, `OptionSet` makes the texts of `help` and `inspect.signature`, fills in defaults, and checks values.
 """
 
 import inspect
@@ -22,22 +21,22 @@ K = TypeVar("K")
 REQUIRED: Final = inspect.Parameter.empty
 """The default of an option that must be given."""
 
-_PLACE: Final = re.compile(r"^( *)\*\*options:.*(?:\n\1 +.*)*", re.MULTILINE)
+_OPTIONS_LINE: Final = re.compile(r"^( *)\*\*options:.*(?:\n\1 +.*)*", re.MULTILINE)
 _WIDTH: Final = 112
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Option:
-    """What is known of an option, beside its name and its type.
+    """The properties of an option, except its name and its type.
 
     Attributes:
-        help: What it does, in sentences.
-        default: Its value where it is not given. If this is `None`, `None` may be given.
-        default_means: The default in words, where its value does not say it.
-        unit: What a figure counts.
-        check: What a value must be. Where there is none, a `Literal` must be one of its values.
-        hint: What is said, too, where a value is refused that is of a right type.
-        meanings: Of a `Literal`: what each value does. Those that the type does not have are not shown.
+        help: The description, in sentences.
+        default: The default value. If this is `None`, `None` may be given.
+        default_means: The default in words, if its value is not clear.
+        unit: The unit of a number.
+        check: The rule for values. Without a rule, a `Literal` must be one of its values.
+        hint: A text that is added to the error of a value with the right type.
+        meanings: The effect of each value of a `Literal`. Values that the type does not have are not shown.
     """
 
     help: str
@@ -49,7 +48,7 @@ class Option:
     meanings: Mapping[str, str] | None = None
 
     def shown_default(self) -> str:
-        """The default, as a text has it."""
+        """Returns the default for a text."""
         return self.default_means or " ".join(filter(None, (f"`{self.default!r}`", self.unit)))
 
 
@@ -62,7 +61,7 @@ class Entry:
     option: Option
 
     def check(self, value: object) -> None:
-        """Raises `TypeError` or `ValueError` with what it must be, if it can't be that."""
+        """Raises `TypeError` or `ValueError` for an invalid value."""
         if value is None and self.option.default is None:
             return
         rule = self.option.check
@@ -77,13 +76,13 @@ class Entry:
             raise ValueError("; ".join(filter(None, (str(error), self.option.hint)))) from None
 
     def parameter(self) -> inspect.Parameter:
-        """The keyword argument that it is."""
+        """Returns the keyword argument for a signature."""
         return inspect.Parameter(
             self.name, inspect.Parameter.KEYWORD_ONLY, default=self.option.default, annotation=self.type
         )
 
     def text(self) -> str:
-        """What is said of it, in one paragraph."""
+        """Returns the description and the default in one paragraph."""
         meanings = self.option.meanings or {}
         sentences = [self.option.help]
         sentences += [f'"{value}": {meanings[value]}' for value in get_args(self.type) if value in meanings]
@@ -96,11 +95,11 @@ class OptionSet(Generic[K]):
     """The options of one function.
 
     Attributes:
-        entries: Each by its name, in their order.
+        entries: The entries by name, in order.
     """
 
     def __init__(self, kind: type[K], *, of: str, options: Mapping[str, Option] | None = None) -> None:
-        """Reads the entries of a `TypedDict`; `of` is the function, as messages name it, and `options` differ there."""
+        """Reads the entries of a `TypedDict` for the function `of`; `options` replace some of them."""
         hints = get_type_hints(get_origin(kind) or kind, include_extras=True)
         self.entries: dict[str, Entry] = {name: _entry(name, hint) for name, hint in hints.items()}
         for name, option in (options or {}).items():
@@ -111,50 +110,50 @@ class OptionSet(Generic[K]):
         }
 
     def complete(self, given: Mapping[str, object]) -> K:
-        """What was given, and the defaults of what was not.
+        """Returns the given options, and the defaults of the rest.
 
         Raises:
-            TypeError: There is no such option, or one is missing that has no default.
+            TypeError: There is no such option, or an option without a default is missing.
         """
         options: Any = {**self._defaults, **given}
         if options.keys() != self.entries.keys():
-            self._refuse(options)
+            self._raise_wrong_names(options)
         return options  # type: ignore[no-any-return] # the very names of `K`
 
     def read(self, given: Mapping[str, object]) -> K:
-        """As `complete`; what was given is checked, too.
+        """Returns what `complete` returns, and checks the given values.
 
         Raises:
-            TypeError: Also: a value is of a type that it can't be.
-            ValueError: A value is of the right type, and not what it must be.
+            TypeError: As `complete`, or a value has the wrong type.
+            ValueError: A value has the right type, but is invalid.
         """
         options = self.complete(given)
         for name, value in given.items():
             check(name, value, self.entries[name].check)
         return options
 
-    def _refuse(self, options: Mapping[str, object]) -> None:
+    def _raise_wrong_names(self, options: Mapping[str, object]) -> None:
         for name in options:
             if name not in self.entries:
                 hint = nearest(name, self.entries)
-                asked = f": did you mean {hint}?" if hint else ""
-                raise TypeError(f"{self._of}() got an unexpected keyword argument {name!r}{asked}")
+                question = f": did you mean {hint}?" if hint else ""
+                raise TypeError(f"{self._of}() got an unexpected keyword argument {name!r}{question}")
         missing = " and ".join(repr(name) for name in self.entries if name not in options)
         raise TypeError(f"{self._of}() is missing a keyword argument: {missing}")
 
     def shown_by(self, function: F) -> F:
-        """Gives the function the signature and the docstring of its options, in place of its `**options`."""
+        """Replaces `**options` in the signature and in the docstring of a function by its options."""
         signature = inspect.signature(function)
         before = [each for each in signature.parameters.values() if each.kind is not inspect.Parameter.VAR_KEYWORD]
         options = [entry.parameter() for entry in self.entries.values()]
         function.__signature__ = signature.replace(parameters=[*before, *options])  # type: ignore[attr-defined]
-        if function.__doc__ is not None:  # which `python -OO` leaves out
-            function.__doc__ = _PLACE.sub(self._texts, inspect.cleandoc(function.__doc__))
+        if function.__doc__ is not None:  # `python -OO` removes docstrings
+            function.__doc__ = _OPTIONS_LINE.sub(self._texts, inspect.cleandoc(function.__doc__))
         return function
 
-    def _texts(self, place: re.Match[str]) -> str:
-        """A paragraph for each, with the indentation of the line whose place they take."""
-        indent = place[1]
+    def _texts(self, found: re.Match[str]) -> str:
+        """Returns a paragraph for each option, with the indentation of the line that they replace."""
+        indent = found[1]
         return "\n".join(
             textwrap.fill(
                 f"{entry.name}: {entry.text()}",

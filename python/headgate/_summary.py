@@ -1,4 +1,4 @@
-"""Figures of a job: while it runs (`Snapshot`) and at its end (`Summary`). The engine tells both as JSON."""
+"""Figures of a job while it runs (`Snapshot`) and at its end (`Summary`). The engine returns both as JSON."""
 
 import json
 from collections.abc import Iterator
@@ -10,8 +10,8 @@ from headgate._facts import Fact, by_number, rows_by_outcome, table
 from headgate._figures import Sentence, read
 from headgate._message import Message, Spell, as_keyword
 
-LEAST_STALL_S: Final = 1.0
-"""Shorter stops of the process are excused without a word."""
+MIN_STALL_S: Final = 1.0
+"""Shorter stalls of the process are not reported."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -19,10 +19,10 @@ class BoundBy:
     """The bottleneck of a job.
 
     Attributes:
-        kind: One word, for programs: `concurrency`, `machine`, `input`, `window`, `output`, `decoding`, `memory`,
+        kind: A word for programs: `concurrency`, `machine`, `input`, `window`, `output`, `decoding`, `memory`,
             `names`, `streams`, `rate`, `cost`, `host_rate`, `host_concurrency`, `pause`, `refusing`, `retries`,
             `paused`, `failures` or `nothing`
-        text: One sentence, for people: figures, and the option to turn.
+        text: A sentence for users, with figures and the option that can help.
     """
 
     kind: str
@@ -33,7 +33,7 @@ class BoundBy:
 class Latency:
     """Times of attempts from their start to the last byte, in microseconds.
 
-    What they waited for memory, or for a thread to decode a body, is not in them.
+    They do not include time in which an attempt waited for memory, or for a thread to decode a body.
     """
 
     p50: int
@@ -44,13 +44,13 @@ class Latency:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ErrorExample:
-    """One of the rows that failed in some way.
+    """An example of the rows that failed with one error kind.
 
     Attributes:
-        row: Its ordinal.
-        url: What it asked.
-        message: What went wrong, in the same words for each row with this cause.
-        detail: What of it is this row's alone: an address, a time, a line of the input.
+        row: The index of the row.
+        url: The URL of its request.
+        message: The error, in the same words for each row with this cause.
+        detail: The part that is specific to this row: an address, a time, a line of the input.
         option: The keyword of the option that can help, if one can.
     """
 
@@ -67,8 +67,8 @@ class Failure:
 
     Attributes:
         kind: `usage`, `input`, `output` or `internal`.
-        message: What happened, and what can be done.
-        pieces: The message with the options it speaks of as data.
+        message: What happened, and what the user can do.
+        pieces: The message, in which options are data.
     """
 
     kind: str
@@ -78,21 +78,21 @@ class Failure:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class JobFigures:
-    """A job that remembers how far it got, over all of its runs.
+    """The figures of a resumable job, over all of its runs.
 
     >>> job = headgate.fetch("http://127.0.0.1:8080/[1-3]", "results").job
     >>> job.done, job.answered, job.failed, job.finished
     (3, 3, 0, True)
 
     Attributes:
-        rows: Rows of the input, where that is known.
+        rows: Rows of the input, if known.
         done: Rows that have ended and are written: `answered` and `failed`.
-        rows_before: Those of them that were done before this run.
-        answered: Rows with a whole response whose status is not in `fail_on`.
-        failed: The others.
-        errors: Failed rows by kind of error, or by status as `status:503`.
+        rows_before: Rows that were done before this run.
+        answered: Rows with a complete response whose status is not in `fail_on`.
+        failed: The other rows that have ended.
+        errors: Failed rows by error kind, or by status as `status:503`.
         finished: Whether every row of the input is done.
-        resumable: Whether the same command goes on where this run has ended.
+        resumable: Whether the same command resumes the job where this run has ended.
     """
 
     rows: int | None
@@ -110,9 +110,9 @@ class SlowestHost:
     """The host whose rows take the longest.
 
     Attributes:
-        host: Its name.
-        rows: Its rows that wait, as far as they have been read.
-        in_flight: Its attempts that have been started and have not ended.
+        host: The hostname.
+        rows: Rows of the host that wait, as far as they have been read.
+        in_flight: Attempts of the host that have started and have not ended.
     """
 
     host: str
@@ -120,7 +120,7 @@ class SlowestHost:
     in_flight: int
 
     def __str__(self) -> str:
-        """The same in words.
+        """Returns the figures in words.
 
         >>> str(SlowestHost(host="shop.example", rows=26, in_flight=2))
         'shop.example has 26 rows at 2 in flight'
@@ -131,9 +131,9 @@ class SlowestHost:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Snapshot:
-    """How far a running job is.
+    """The progress of a running job.
 
-    Latencies are in microseconds; what is not known is `None`.
+    Latencies are in microseconds; unknown figures are `None`.
 
     >>> with headgate.start("http://127.0.0.1:8080/[1-3]", "results") as run:
     ...     snapshot = run.snapshot()
@@ -141,23 +141,23 @@ class Snapshot:
     (True, 256)
 
     Attributes:
-        elapsed_s: Since this run began.
+        elapsed_s: Seconds since this run began.
         rows: Rows that this run has done: `answered` and `failed`.
         rows_known: Rows of the input.
-        fraction: How much of the whole job is done, from 0 to 1.
-        answered: Rows with a whole response whose status is not in `fail_on`.
-        failed: The others.
-        in_flight: Attempts that have been started and have not ended.
-        concurrency: How many there may be.
-        requests_per_s: Rows in the last seconds, for each of them.
-        requests_per_s_mean: The same since this run began.
+        fraction: The done fraction of the whole job, from 0 to 1.
+        answered: Rows with a complete response whose status is not in `fail_on`.
+        failed: The other rows that have ended.
+        in_flight: Attempts that have started and have not ended.
+        concurrency: The limit of requests in flight.
+        requests_per_s: Rows per second, in the last seconds.
+        requests_per_s_mean: Rows per second since this run began.
         p50_us: Half of the attempts took no longer.
-        p99_us: All but a hundredth took no longer.
-        bytes_received: Bytes of bodies as they came, before decoding.
-        time_left_s: Until the whole job is done, at this rate, or until its slowest host is.
+        p99_us: 99 % of the attempts took no longer.
+        bytes_received: Bytes of bodies as they arrived, before decoding.
+        time_left_s: Seconds until the whole job or its slowest host is done, at this rate.
         slowest_host: The host that `time_left_s` depends on, if it takes longer than the other rows.
-        stopping: Whether it was told to stop.
-        bound_by: Its bottleneck.
+        stopping: Whether the run is being stopped.
+        bound_by: The bottleneck.
         rows_before: Rows that were done by earlier runs of the job.
         stalled_s: Seconds in which the process was stopped, or its machine suspended.
     """
@@ -184,17 +184,17 @@ class Snapshot:
 
     @classmethod
     def from_json(cls, text: str, spell: Spell = as_keyword) -> Self:
-        """Reads what the engine wrote; its sentences spell options so."""
+        """Reads the JSON of the engine; `spell` spells options in its messages."""
         return read(cls, json.loads(text), spell)
 
     def _repr_html_(self) -> str:
-        """What a notebook shows."""
-        return table("how far it is", how_far(self, "rows"))
+        """Returns the table that a notebook shows."""
+        return table("how far it is", progress_facts(self, "rows"))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Summary:
-    """What a job has done, in one run; `job` has the figures of all of its runs.
+    """The figures of one run of a job; `job` has those of all of its runs.
 
     >>> summary = headgate.fetch("http://127.0.0.1:8080/status/[200-202]", "results")
     >>> summary.answered, summary.failed, summary.statuses
@@ -203,39 +203,38 @@ class Summary:
     (False, False)
 
     Attributes:
-        rows: Rows that have ended, one way or the other: `answered` and `failed`.
-        answered: Rows with a whole response whose status is not in `fail_on`.
-        failed: The others: with an error, or with a status in `fail_on`.
-        rows_known: Rows of the input, where that is known.
-        abandoned: Requests in flight that were dropped when the grace was over; they are not in the results.
+        rows: Rows that have ended: `answered` and `failed`.
+        answered: Rows with a complete response whose status is not in `fail_on`.
+        failed: Rows with an error, or with a status in `fail_on`.
+        rows_known: Rows of the input, if known.
+        abandoned: Requests in flight that were dropped after the grace period; they are not in the results.
         statuses: Answered rows by HTTP status.
-        errors: Failed rows by kind of error, or by status as `status:503`.
-        error_examples: One failed row for each kind of error, and for up to 16 statuses.
+        errors: Failed rows by error kind, or by status as `status:503`.
+        error_examples: One failed row for each error kind, and for up to 16 statuses.
         elapsed_s: Wall time in seconds.
         requests_per_s: Rows by wall time.
-        latency_us: From the start of an attempt to the last byte, in microseconds.
-        bytes_received: Bytes of bodies as they came, before decoding.
-        peak_rss_bytes: The most memory this process has ever held.
+        latency_us: Times from the start of an attempt to the last byte, in microseconds.
+        bytes_received: Bytes of bodies as they arrived, before decoding.
+        peak_rss_bytes: The largest resident memory that this process has had.
         cpu_s: CPU seconds that this process used for the job.
         bound_by: The bottleneck of the job.
         output: The directory of the results; `-` for standard output; empty if they were not kept.
         interrupted: Whether it was stopped before the end of its input.
-        reader_gone: Whether it was stopped because the reader of standard output went away.
-        retries: Attempts after which their rows were retried, by kind of error, or by status as `status:503`.
-        not_repeated: Rows that were not retried, because the server may have acted on them and could not have told
-            a second request from the first.
-        sent_again: Requests that went out a second time within an attempt, because the connection that they went out on
-            first turned out to be closed.
+        reader_gone: Whether it was stopped because the reader of standard output is gone.
+        retries: Attempts that were followed by a retry, by error kind, or by status as `status:503`.
+        not_repeated: Rows that were not retried, because the server may have acted on them and could not recognise a
+            second request.
+        sent_again: Requests that were resent within an attempt, because the connection turned out to be closed.
         headers_skipped: Headers that were left out of results, because they break the rules for headers.
-        lost_s: Seconds in which nothing could start, by what kept it: `rate`, `cost`, `host_rate`, `host_concurrency`,
-            `pause`, `refusing`, `backoff`, `budget`, `look_ahead` or `paused`.
-        pauses: How often hosts asked for a pause, by their names; `others` beyond the first ones.
-        stalled_s: Seconds in which the process was stopped, or its machine suspended. Time limits of requests stand
-            still meanwhile, and what fails by that says nothing about a host.
+        lost_s: Seconds in which nothing could start, by what throttled it: `rate`, `cost`, `host_rate`,
+            `host_concurrency`, `pause`, `refusing`, `backoff`, `budget`, `look_ahead` or `paused`.
+        pauses: How often hosts requested a pause, by hostname; `others` beyond the first ones.
+        stalled_s: Seconds in which the process was stopped, or its machine suspended. Timeouts of requests are paused
+            meanwhile, and failures that this causes do not count against a host.
         stopped_by: Why the job stopped itself, if it did: too many rows failed, or the network was down.
-        notes: What the user should know besides.
+        notes: Further remarks for the user.
         failure: Why it ended before its input did, if it did.
-        job: The job over all of its runs; `None` where none is remembered: standard output, or the format `none`.
+        job: The job over all of its runs; `None` for standard output and the format `none`, which have no job.
     """
 
     rows: int
@@ -270,17 +269,17 @@ class Summary:
 
     @property
     def has_failed_rows(self) -> bool:
-        """Whether any row failed: of the whole job where it is remembered, else of this run."""
+        """Whether any row failed: of the whole job if there is one, otherwise of this run."""
         return (self.failed if self.job is None else self.job.failed) > 0
 
     @property
     def stopped_early(self) -> bool:
-        """Whether it ended before its input did, by itself or not."""
+        """Whether the run was stopped, or stopped itself, before the end of its input."""
         return self.interrupted or self.stopped_by is not None
 
     @classmethod
     def from_json(cls, text: str, spell: Spell = as_keyword) -> Self:
-        """Reads what the engine or `to_json` wrote; the engine's sentences spell options so.
+        """Reads the JSON of the engine or of `to_json`; `spell` spells options in the engine's messages.
 
         >>> summary = headgate.fetch("http://127.0.0.1:8080/[1-3]", "results")
         >>> headgate.Summary.from_json(summary.to_json()) == summary
@@ -292,18 +291,18 @@ class Summary:
         return read(cls, figures, spell)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain dictionaries and figures under the names of the attributes.
+        """Returns plain dictionaries and figures under the names of the attributes.
 
         >>> headgate.fetch("http://127.0.0.1:8080/[1-3]", "results").to_dict()["answered"]
         3
         """
         figures = asdict(self)
         if self.failure is not None:
-            del figures["failure"]["pieces"]  # which the message says
+            del figures["failure"]["pieces"]  # the message has them
         return figures
 
     def to_json(self) -> str:
-        r"""What `--summary FILE` writes.
+        r"""Returns the JSON that `--summary FILE` writes.
 
         >>> json.loads(headgate.fetch("http://127.0.0.1:8080/[1-3]", "results").to_json())["answered"]
         3
@@ -311,7 +310,7 @@ class Summary:
         return json.dumps(self.to_dict(), indent=2, ensure_ascii=False) + "\n"
 
     def _repr_html_(self) -> str:
-        """What a notebook shows."""
+        """Returns the table that a notebook shows."""
         how = "failed" if self.failure is not None else "stopped early" if self.stopped_early else "done"
         rows, elapsed = _format.plural(self.rows, "row"), _format.duration(self.elapsed_s)
         return table(f"{how}: {rows} in {elapsed}", self._facts())
@@ -321,7 +320,8 @@ class Summary:
             yield "failure", self.failure.message
         if self.stopped_by is not None:
             yield "stopped", self.stopped_by
-        yield from rows_by_outcome(self, reasons={kind: row.message for kind, row in self.error_examples.items()})
+        reasons = {kind: row.message for kind, row in self.error_examples.items()}
+        yield from rows_by_outcome(self.answered, self.failed, self.errors, reasons=reasons)
         if self.retries:
             yield "retried", by_number(self.retries)
         if self.pauses:
@@ -338,8 +338,8 @@ class Summary:
             yield "note", note
 
 
-def how_far(snapshot: Snapshot, of: str) -> Iterator[Fact]:
-    """What a running job or a client has done, counted in these."""
+def progress_facts(snapshot: Snapshot, of: str) -> Iterator[Fact]:
+    """Yields the progress of a running job or a client; `of` is what it counts, such as rows."""
     known = "" if snapshot.rows_known is None else f" of {_format.count(snapshot.rows_known)}"
     yield of, f"{_format.count(snapshot.rows_before + snapshot.rows)}{known}"
     yield "answered", _format.count(snapshot.answered)

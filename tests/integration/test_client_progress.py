@@ -127,8 +127,8 @@ def test_progress_is_a_switch_or_a_function(client: headgate.Client) -> None:
 def test_who_takes_outcomes_submits_without_waiting_until_there_is_no_room(
     client: headgate.Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_flow, "LONGEST", 2)
-    monkeypatch.setattr(_flow, "MAX", 5)
+    monkeypatch.setattr(_flow, "SUBMIT_WAITS_AT", 2)
+    monkeypatch.setattr(_flow, "MAX_SUBMITTED", 5)
     done, kept = [], [f"/{number}" for number in range(50)]
     with client.fetch_many(["/first"]) as pages:
         for page in pages:
@@ -142,7 +142,7 @@ def test_who_takes_outcomes_submits_without_waiting_until_there_is_no_room(
 
 
 def test_another_thread_waits_for_room(client: headgate.Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_flow, "LONGEST", 2)
+    monkeypatch.setattr(_flow, "SUBMIT_WAITS_AT", 2)
     most = 0
     with client.fetch_many() as pages:
 
@@ -167,7 +167,7 @@ def test_another_thread_waits_for_room(client: headgate.Client, monkeypatch: pyt
 
 
 def test_closing_ends_the_wait_of_who_submits(client: headgate.Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_flow, "LONGEST", 2)
+    monkeypatch.setattr(_flow, "SUBMIT_WAITS_AT", 2)
     pages = client.fetch_many(["/1"])
     next(pages)
     raised: list[Exception] = []
@@ -188,7 +188,7 @@ def test_closing_ends_the_wait_of_who_submits(client: headgate.Client, monkeypat
 
 
 def test_a_loop_submits_until_there_is_no_room(server: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_flow, "MAX", 5)
+    monkeypatch.setattr(_flow, "MAX_SUBMITTED", 5)
 
     async def main() -> None:
         async with headgate.AsyncClient(base_url=server) as client:

@@ -61,8 +61,8 @@ class SpiedRate(Rate):
         super().__init__(amount, burst=burst)
         self.spent: list[tuple[float, float]] = []
 
-    def _take(self, amount: float) -> bool:
-        taken = super()._take(amount)
+    def _try_take(self, amount: float) -> bool:
+        taken = super()._try_take(amount)
         if taken:
             self.spent.append((now_s(), amount))
         return taken

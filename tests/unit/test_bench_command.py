@@ -5,16 +5,16 @@ from typing import Any
 import pytest
 
 from harness import command
-from harness.answers import Answer
+from harness.findings import Finding
 from harness.servers import ServerError
 from harness.tables import Target
 
 ABOUT: dict[str, Any] = {"cpu": "A CPU", "date": "2026-01-01"}
 
 
-def answer(**other: Any) -> Answer:
+def finding(**other: Any) -> Finding:
     made: dict[str, Any] = {"title": "Found", "targets": [], "text": "a table", "raw": []}
-    return Answer(**(made | other))
+    return Finding(**(made | other))
 
 
 def run(**asked: Any) -> int:
@@ -22,31 +22,31 @@ def run(**asked: Any) -> int:
 
 
 def test_what_was_found_is_printed_after_what_is_to_be_known(capsys: pytest.CaptureFixture[str]) -> None:
-    assert 0 == run(one=answer, other=lambda: answer(title="More", targets=[Target("fast", 1.0, "1.0", met=False)]))
-    told = capsys.readouterr().out
+    assert 0 == run(one=finding, other=lambda: finding(title="More", targets=[Target("fast", 1.0, "1.0", met=False)]))
+    help_text = capsys.readouterr().out
     parts = ["# Title: A CPU, 2026-01-01", "- careful", "## Found", "a table", "## More", "| fast | 1.0 | MISSED |"]
-    assert sorted(map(told.index, parts)) == [told.index(part) for part in parts]
+    assert sorted(map(help_text.index, parts)) == [help_text.index(part) for part in parts]
 
 
 def test_a_wrong_answer_is_told_by_the_exit_code_and_a_missed_target_is_not(capsys: pytest.CaptureFixture[str]) -> None:
-    assert 1 == run(one=lambda: answer(wrong=["lost"]))
+    assert 1 == run(one=lambda: finding(wrong=["lost"]))
     assert "- WRONG: lost" in capsys.readouterr().out
-    assert 0 == run(one=lambda: answer(targets=[Target("fast", 1.0, "1.0", met=False)]))
+    assert 0 == run(one=lambda: finding(targets=[Target("fast", 1.0, "1.0", met=False)]))
 
 
 def test_what_cannot_be_measured_says_why(capsys: pytest.CaptureFixture[str]) -> None:
-    def ask() -> Answer:
+    def measure() -> Finding:
         raise ServerError("there is no server")
 
-    assert 2 == run(one=ask)
+    assert 2 == run(one=measure)
     assert ("", "error: there is no server\n") == capsys.readouterr()
 
 
 def test_an_interrupt_ends_it() -> None:
-    def ask() -> Answer:
+    def measure() -> Finding:
         raise KeyboardInterrupt
 
-    assert 130 == run(one=ask)
+    assert 130 == run(one=measure)
 
 
 def test_questions_may_be_none_or_those_that_there_are(capsys: pytest.CaptureFixture[str]) -> None:

@@ -71,6 +71,6 @@ def test_what_is_there_is_not_missing(client: Client) -> None:
 
 
 def test_what_is_missing_is_said() -> None:
-    told = "no package no_such_package; run: pip install -r requirements/bench.txt"
-    assert told == dataclasses.replace(SOCKET, packages=("no_such_package",)).missing()
+    help_text = "no package no_such_package; run: pip install -r requirements/bench.txt"
+    assert help_text == dataclasses.replace(SOCKET, packages=("no_such_package",)).missing()
     assert "this sys has no Client" == dataclasses.replace(SOCKET, packages=("sys",), attribute="Client").missing()

@@ -30,7 +30,7 @@ def test_rows_ask_the_hosts_in_turn(tmp_path: Path) -> None:
 def test_many_hosts_are_held_against_one_host_of_the_same_round() -> None:
     trials = [trial(ONE, 1, 100, 1.0), trial(MANY, 1, 89, 1.1), trial(ONE, 2, 10, 1.0), trial(MANY, 2, 8.9, 1.2)]
     trials += [trial(ONE, 3, 10, 1.0), trial(MANY, 3, 30, 1.0, wrong="lost")]
-    found = hosts.answer(trials)
+    found = hosts.finding(trials)
     assert [
         (f"requests/s, {MANY} / one host, c = 64: at least 0.9", "0.89", False),
         (f"CPU a request, {MANY} / one host, c = 64: at most 1.11 times", "1.15 times", False),
@@ -47,11 +47,11 @@ def record(round_: int, engine: str, median_us: float) -> dict[str, Any]:
 
 def test_only_the_warm_engine_has_promised_a_time() -> None:
     records = [record(round_, "warm", us) for round_, us in ((1, 900), (2, 5_000), (3, 1_000))]
-    found = warm.answer([*records, record(1, "cold", 7_000)])
+    found = warm.finding([*records, record(1, "cold", 7_000)])
     assert [("1.000 ms", True)] * 2 == [(target.shown, target.met) for target in found.targets]
     assert "| the run has ended | 1.000 | 2.000 | 7.000 | 14.000 |" in found.text
 
-    found = warm.answer([record(1, "warm", 1_001)])
+    found = warm.finding([record(1, "warm", 1_001)])
     assert [("1.001 ms", False)] * 2 == [(target.shown, target.met) for target in found.targets]
 
 
@@ -63,7 +63,7 @@ def test_selections_are_held_against_plain_fetches_that_keep_the_same() -> None:
         *(of("plain, none", 100, 1.0), of("3 selected, none", 85, 1.25), of("3 searched, none", 50, 2.0)),
         *(of("plain, parquet", 80, 1.0), of("3 selected, parquet", 76, 1.1), of("3 searched, parquet", 40, 2.0)),
     ]
-    found = select.answer(trials)
+    found = select.finding(trials)
     assert [
         ("requests/s, 3 selected, none / plain, c = 64: at least 0.9", "0.85", False),
         ("requests/s, 3 selected, parquet / plain, c = 64: at least 0.9", "0.95", True),

@@ -19,7 +19,7 @@ def test_a_list_in_random_order_has_each_host_as_often_as_the_others_and_is_the_
 
 
 def test_each_list_is_held_against_the_client_that_its_promise_names() -> None:
-    found = lists.answer(
+    found = lists.finding(
         [
             trial("one host, none", 1, 100),
             trial("before, one host, none", 1, 101),
@@ -37,4 +37,4 @@ def test_an_idle_connection_takes_what_one_more_of_them_adds() -> None:
     few, many = (
         trial(f"{idle} idle, none", 1, 1, peak_rss_bytes=size) for idle, size in (("500", 0), ("8,500", 16_000_000))
     )
-    assert [("2000 bytes", True)] == [(target.shown, target.met) for target in memory.answer([few, many]).targets]
+    assert [("2000 bytes", True)] == [(target.shown, target.met) for target in memory.finding([few, many]).targets]

@@ -34,19 +34,19 @@ def test_two_kills_and_an_end_are_as_they_should_be() -> None:
 
 
 def test_everything_that_went_otherwise_is_named() -> None:
-    told = story(run(1, -9), run(2, 0, requests=100), run(3, 3, requests=100))
-    told.wrk.append(trial("wrk", 3, 1, wrong="lost"))
+    help_text = story(run(1, -9), run(2, 0, requests=100), run(3, 3, requests=100))
+    help_text.wrk.append(trial("wrk", 3, 1, wrong="lost"))
     expected = [
         "wrk: lost",
         "run 2 was not killed: exit code 0",
         "run 3: exit code 3",
         "600 requests for 1,000 rows",
     ]
-    assert expected == large.mistakes(told)
+    assert expected == large.mistakes(help_text)
 
 
 def test_the_rate_is_that_of_rows_and_the_time_that_of_all_runs() -> None:
-    found = large.answer(story(run(1, -9), run(2, -9, peak_rss_bytes=50_100_000), run(3, 0)))
+    found = large.finding(story(run(1, -9), run(2, -9, peak_rss_bytes=50_100_000), run(3, 0)))
     assert [
         ("rows/s / wrk's requests/s: at least 0.95", "0.83", False),
         ("peak memory: at most 50 MB", "50.1 MB", False),
@@ -54,7 +54,7 @@ def test_the_rate_is_that_of_rows_and_the_time_that_of_all_runs() -> None:
     assert "200 rows were asked again" in found.text
     assert ["wrk", "wrk", "run", "run", "run", "sample", "results"] == [record["what"] for record in found.raw]
 
-    found = large.answer(story(*(run(number, 0, seconds=8.0) for number in (1, 2, 3))))
+    found = large.finding(story(*(run(number, 0, seconds=8.0) for number in (1, 2, 3))))
     assert [("1.04", True), ("40.0 MB", True)] == [(target.shown, target.met) for target in found.targets]
 
 

@@ -43,7 +43,7 @@ def test_a_rate_is_used_up_if_its_requests_come_when_they_may() -> None:
     kept = rates.of_times(100, [index / 100 for index in range(1_001)])
     assert [1.0, 1.0] == pytest.approx([kept.share, kept.beyond])
     assert 0.5 == pytest.approx(rates.of_times(100, [index / 50 for index in range(1_001)]).share, abs=0.001)
-    assert [True, True] == [target.met for target in rates.answer([kept], []).targets]
+    assert [True, True] == [target.met for target in rates.finding([kept], []).targets]
 
 
 def test_a_request_is_too_early_if_a_429_could_have_been_read_and_its_time_has_not_come() -> None:
@@ -66,10 +66,10 @@ def test_the_shortest_time_is_that_of_the_limit_which_is_used_up_last() -> None:
 
 def test_a_row_without_an_answer_of_the_api_is_wrong() -> None:
     limits = {"api_failed_first": 1_000, "api_rate": 100, "api_concurrency": 111}
-    found = sold.answer(fetched(44.0, answered=sold.ROWS), limits, 42.0)
+    found = sold.finding(fetched(44.0, answered=sold.ROWS), limits, 42.0)
     assert [("1.048 times", True), ("0.0099 of all", True)] == [(each.shown, each.met) for each in found.targets]
     assert [] == found.wrong
-    found = sold.answer(fetched(44.0, answered=19_999), limits, 42.0)
+    found = sold.finding(fetched(44.0, answered=19_999), limits, 42.0)
     assert ["19,999 of 20,000 rows answered: {}"] == found.wrong
 
 
@@ -102,7 +102,7 @@ def test_hosts_in_trouble_are_held_against_the_healthy_alone() -> None:
         entries = [Entry(index / per_s, "200", "h", "/row") for index in range(101)]
         return troubled.Ran(fetched=fetched(25.0, **rows), healthy=entries, refusing=[Entry(0, "429", "r", "/")])
 
-    found = troubled.answer(ran(100.0), ran(90.0, answered=70_700, failed=1_000))
+    found = troubled.finding(ran(100.0), ran(90.0, answered=70_700, failed=1_000))
     assert ["1.000 times", "0.90", "0 requests"] == [target.shown for target in found.targets]
     assert [True, False, True] == [target.met for target in found.targets]
     assert [] == found.wrong
@@ -113,7 +113,7 @@ def test_refusals_of_nginx_are_those_of_all_attempts() -> None:
         of_status = Counter({name.removeprefix("_"): count for name, count in statuses.items()})
         return Ran(asked="", fetched=fetched(elapsed_s), statuses=of_status)
 
-    found = nginx_limits.answer([ran(1, _200=1), ran(10.0, _200=1_000), ran(11.0, _200=1_000, _503=100)])
+    found = nginx_limits.finding([ran(1, _200=1), ran(10.0, _200=1_000), ran(11.0, _200=1_000, _503=100)])
     assert ["0 answers", "0.91", "0.091 of all"] == [target.shown for target in found.targets]
     assert [True, True, False] == [target.met for target in found.targets]
 
@@ -121,9 +121,9 @@ def test_refusals_of_nginx_are_those_of_all_attempts() -> None:
 def test_limits_are_held_against_none_and_none_against_the_version_before() -> None:
     of_round = [(cost.BEFORE, 100), (cost.NONE, 99), (cost.ALL, 80)]
     trials = [trial(f"{label}, none", 1, rate, cell="one host", concurrency=1_000) for label, rate in of_round]
-    found = cost.answer(trials)
+    found = cost.finding(trials)
     assert [("0.99", True), ("0.81", False)] == [(target.shown, target.met) for target in found.targets]
-    alone = cost.answer([each for each in trials if each.client != "before, none"])
+    alone = cost.finding([each for each in trials if each.client != "before, none"])
     assert [None, pytest.approx(80 / 99)] == [target.measured for target in alone.targets]
 
 
@@ -133,7 +133,7 @@ def test_trials_in_which_something_else_had_the_cores_are_said_to_prove_nothing(
             trial(f"{cost.NONE}, none", 1, 99, cell="one host", wall_s=1, cpu_s=each, server_cpu_s=0.1)
             for each in cpu_s
         ]
-        return cost.answer(trials).text
+        return cost.finding(trials).text
 
     assert "**In 1 of 2 trials neither core was busy" in found(0.9, 0.3)
     assert "neither core was busy" not in found(0.9, 0.9)

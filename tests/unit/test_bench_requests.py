@@ -91,7 +91,7 @@ def test_each_cell_is_held_against_the_version_before_and_wrk_of_the_same_round(
     trials = [plain("now, none", 1, 120, 1.0), plain("before, none", 1, 100, 2.0), plain("wrk", 1, 100, 1.0)]
     trials += [plain("now, none", 2, 10, 1.0), plain("before, none", 2, 10, 1.0), plain("wrk", 2, 10, 2.0)]
     trials += [plain("now, none", 3, 1, 1.0, wrong="lost"), plain("before, none", 3, 9, 1.0), plain("wrk", 3, 9, 1.0)]
-    found = requests.answer(trials)
+    found = requests.finding(trials)
     assert [
         ("plain-64, none: requests/s, / before: at least 1", "1.10", True),
         ("plain-64, none: CPU a request, / before: at most 1 times", "0.75 times", True),
@@ -109,6 +109,6 @@ def test_each_cell_is_held_against_the_version_before_and_wrk_of_the_same_round(
 def test_the_long_way_may_cost_a_little_more() -> None:
     at = {"cell": "post-1000", "concurrency": 1_000}
     trials = [trial("now, none", 1, 98, cpu_s=1.02, **at), trial("before, none", 1, 100, **at)]
-    assert [True, True] == [target.met for target in requests.answer(trials).targets]
+    assert [True, True] == [target.met for target in requests.finding(trials).targets]
     trials = [trial("now, none", 1, 96, cpu_s=1.04, **at), trial("before, none", 1, 100, **at)]
-    assert [False, False] == [target.met for target in requests.answer(trials).targets]
+    assert [False, False] == [target.met for target in requests.finding(trials).targets]

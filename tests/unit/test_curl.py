@@ -66,18 +66,18 @@ def test_what_is_asked_of_a_connection_is_asked_of_curl() -> None:
 @pytest.mark.parametrize(
     ("expected", "changes"),
     [
-        (["-x", "http://p:3128"], {"proxies": ("http://p:3128", "http://q:3128")}),
-        (["-x", "http://p:80"], {"proxies": ("http://p/",)}),
-        (["-x", "p:80"], {"proxies": ("p",)}),
-        (["-x", "https://p:443"], {"proxies": ("https://p",)}),
-        (["-x", "socks5h://[::1]:1080"], {"proxies": ("socks5h://[::1]",)}),
-        ([], {"proxies": ("env",)}),
+        (["-x", "http://p:3128"], {"proxy": ("http://p:3128", "http://q:3128")}),
+        (["-x", "http://p:80"], {"proxy": ("http://p/",)}),
+        (["-x", "p:80"], {"proxy": ("p",)}),
+        (["-x", "https://p:443"], {"proxy": ("https://p",)}),
+        (["-x", "socks5h://[::1]:1080"], {"proxy": ("socks5h://[::1]",)}),
+        ([], {"proxy": ("env",)}),
         (["--noproxy", "*", "--cert", r"a\:b.pem", "--key", "k e y"], {"cert": "a:b.pem", "key": "k e y"}),
         (["--noproxy", "*", "--tlsv1.3"], {"tls_min": "1.3"}),
         (["--noproxy", "*", "--resolve", "a:1:::1", "--resolve", "b:1:::1"], {"resolve": ("a:1:::1", "b:1:::1")}),
         (["--noproxy", "*", "-4"], {"ipv4": True}),
-        (["--noproxy", "*", "-6", "--interface", "::1"], {"ipv6": True, "local_addresses": ("::1", "::2")}),
-        (["--noproxy", "*", "--interface", "eth1"], {"interface": "eth1", "local_addresses": ("::1",)}),
+        (["--noproxy", "*", "-6", "--interface", "::1"], {"ipv6": True, "local_address": ("::1", "::2")}),
+        (["--noproxy", "*", "--interface", "eth1"], {"interface": "eth1", "local_address": ("::1",)}),
     ],
 )
 def test_how_a_server_is_reached_is_told_to_curl(expected: list[str], changes: dict[str, Any]) -> None:
@@ -92,7 +92,7 @@ def test_a_host_that_is_known_to_speak_http2_is_asked_so_by_curl() -> None:
 
 
 def test_the_credentials_of_a_proxy_are_a_variable_that_has_to_be_set() -> None:
-    connecting = Connecting(timeout_s=30.0, connect_timeout_s=10.0, proxies=("http://me:secret@p:3128",))
+    connecting = Connecting(timeout_s=30.0, connect_timeout_s=10.0, proxy=("http://me:secret@p:3128",))
     made = request(headers=[], secret=[])
     assert ["SECRET_PROXY"] == variables(made, connecting)
     assert '-x "${SECRET_PROXY:?}" --max-time' in command(made, connecting)

@@ -9,7 +9,7 @@ import pytest
 import headgate
 from headgate import Headers
 from headgate.testing import Answer, Call, Calls, MockRequest
-from headgate.testing._answer import Failure, answer_of
+from headgate.testing._answer import MockFailure, answer_of
 from headgate.testing._calls import MAX_CALLS, MAX_KEPT_BYTES
 from headgate.testing._route import Pattern
 from headgate.testing._serving import RequestReader, answer_bytes
@@ -150,8 +150,8 @@ def test_what_can_be_meant_as_an_answer(status: int, content: bytes, kind: str |
 
 
 def test_errors_can_be_meant_by_class_or_with_a_message() -> None:
-    assert Failure("tls", "the mock says so") == answer_of(headgate.TlsError)
-    assert Failure("connect", "no route") == answer_of(headgate.ConnectError("no route"))
+    assert MockFailure("tls", "the mock says so") == answer_of(headgate.TlsError)
+    assert MockFailure("connect", "no route") == answer_of(headgate.ConnectError("no route"))
 
 
 def test_calls_are_kept_up_to_a_number_and_a_size() -> None:

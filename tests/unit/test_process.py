@@ -69,7 +69,7 @@ def test_sigterm_is_taken_while_something_runs_and_given_back_after_the_last_run
     first, second = FakeRun(), FakeRun()
     for run in (first, second):
         runs.add(run)
-        runs.take_sigterm()
+        runs.handle_sigterm()
     assert runs.receive == signal.getsignal(signal.SIGTERM)
     runs.discard(first)
     assert runs.receive == signal.getsignal(signal.SIGTERM)
@@ -82,7 +82,7 @@ def test_a_handler_of_the_program_stays(runs: Runs) -> None:
     signal.signal(signal.SIGTERM, lambda number, _: received.append(number))
     run = FakeRun()
     runs.add(run)
-    runs.take_sigterm()
+    runs.handle_sigterm()
     os.kill(os.getpid(), signal.SIGTERM)
     runs.discard(run)
     os.kill(os.getpid(), signal.SIGTERM)
@@ -92,6 +92,6 @@ def test_a_handler_of_the_program_stays(runs: Runs) -> None:
 def test_after_a_fork_the_child_has_no_runs(runs: Runs) -> None:
     run = FakeRun()
     runs.add(run)
-    runs.forget()
+    runs.clear()
     runs.end()
     assert [] == run.calls

@@ -1,7 +1,4 @@
-"""The ways of running many tasks, few at once: each a coroutine function of the shape of `Runner`.
-
-A library has a file of its own, because only the process that measures it may load it.
-"""
+"""The ways of running many tasks, few at once: each is a coroutine function with the signature of `Runner`."""
 
 import importlib
 import importlib.util
@@ -13,14 +10,14 @@ from bounded.workloads import Work
 
 
 class Total(Protocol):
-    """What the results are added to: an `int`, or in a check something that remembers their order."""
+    """The sum of the results: an `int`, or in a check an object that records their order."""
 
     def __add__(self, result: int, /) -> "Total":
-        """What `total += result` does."""
+        """Adds a result, for `total += result`."""
 
 
 Runner: TypeAlias = Callable[[Work, Sequence[int], int, Total], Coroutine[Any, Any, Total]]
-"""Work, its items, the limit, and a total to which it adds every result and which it returns."""
+"""Runs work for all items with a limit, adds every result to a total, and returns the total."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -28,14 +25,14 @@ class Way:
     """A row of the tables.
 
     Attributes:
-        name: Of the row.
-        where: File of this package and function in it, `recipes.floor`.
-        guess_per_s: Tasks a second to expect of it: says how many make a run of a second.
-        package: To be installed, and loaded before the memory of the empty process is taken.
-        bounded: It takes a limit.
-        collects: It adds the results up; else it drops them.
-        ours: It keeps what headgate promises: the bound and the order are part of the answer.
-        ordered: Results come in the order of the items.
+        name: The name of the row.
+        where: The file in this package and the function in it, such as `recipes.floor`.
+        guess_per_s: The expected tasks a second, from which the number of tasks of a run follows.
+        package: The package that it needs, which is loaded before the memory of the empty process is measured.
+        bounded: Whether it has a limit.
+        collects: Whether it adds the results up; otherwise it drops them.
+        ours: Whether it is headgate, of which the bound and the order are checked.
+        ordered: Whether results come in the order of the items.
     """
 
     name: str
@@ -48,12 +45,12 @@ class Way:
     ordered: bool = False
 
     def runner(self) -> Runner:
-        """Loads it."""
+        """Imports and returns the function."""
         module, _, function = self.where.partition(".")
         return cast("Runner", getattr(importlib.import_module(f"{__name__}.{module}"), function))
 
     def missing(self) -> str | None:
-        """Why it cannot run here and how to get it; `None`: it can."""
+        """Returns why it can't run here and how to install it, or `None` if it can."""
         if self.package is None or importlib.util.find_spec(self.package):
             return None
         return f"no package {self.package}; run: pip install -r requirements/bench.txt"
@@ -74,13 +71,15 @@ AS_COMPLETED_FOR: Final = Way(
     ours=True,
 )
 LIBRARIES: Final = (
-    Way(name="aiometer amap", where="aiometer_amap.run", guess_per_s=20_000, package="aiometer"),
-    Way(name="aiostream map", where="aiostream_map.run", guess_per_s=10_000, package="aiostream"),
-    Way(name="pypeln task.map", where="pypeln_map.run", guess_per_s=12_000, package="pypeln"),
-    Way(name="anyio amap", where="anyio_amap.run", guess_per_s=30_000, package="anyio", bounded=False),
+    Way(name="aiometer amap", where="libraries.aiometer_amap", guess_per_s=20_000, package="aiometer"),
+    Way(name="aiostream map", where="libraries.aiostream_map", guess_per_s=10_000, package="aiostream"),
+    Way(name="pypeln task.map", where="libraries.pypeln_map", guess_per_s=12_000, package="pypeln"),
+    Way(name="anyio amap", where="libraries.anyio_amap", guess_per_s=30_000, package="anyio", bounded=False),
 )
-"""Those that have to be beaten."""
-STREAMABLE: Final = Way(name="streamable map", where="streamable_map.run", guess_per_s=80_000, package="streamable")
+"""The libraries that have targets."""
+STREAMABLE: Final = Way(
+    name="streamable map", where="libraries.streamable_map", guess_per_s=80_000, package="streamable"
+)
 RECIPES: Final = (
     Way(name="limited_as_completed of 2017", where="recipes.original", guess_per_s=100_000),
     GATHER,
@@ -91,7 +90,7 @@ WAYS: Final = (FLOOR, AMAP, AS_COMPLETED, AS_COMPLETED_FOR, *RECIPES, *LIBRARIES
 
 
 OPTIONS: Final = tuple(
-    Way(name=name, where=f"options.{function}", guess_per_s=80_000, package="headgate", ours=True, ordered=ordered)
+    Way(name=name, where=f"ours.{function}", guess_per_s=80_000, package="headgate", ours=True, ordered=ordered)
     for name, function, ordered in (
         ("ordered=True", "ordered", True),
         ('errors="yield"', "outcomes", False),
@@ -105,5 +104,5 @@ OPTIONS: Final = tuple(
 
 
 def named(name: str) -> Way:
-    """The one of this name, of all that there are."""
+    """Returns the way with this name."""
     return next(way for way in (*WAYS, *OPTIONS) if way.name == name)

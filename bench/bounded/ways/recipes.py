@@ -1,4 +1,4 @@
-"""What people write with the standard library alone."""
+"""Common solutions with the standard library alone."""
 
 import asyncio
 from collections.abc import Awaitable, Coroutine, Iterator, Sequence
@@ -10,7 +10,7 @@ from bounded.workloads import Work
 
 
 async def floor(work: Work, items: Sequence[int], limit: int, total: Total) -> Total:
-    """The least that a task for each item can cost: each task's end starts the next; results are dropped."""
+    """Runs a task for each item at the lowest cost: each done-callback starts the next task; results are dropped."""
     loop = asyncio.get_running_loop()
     finished = loop.create_future()
     source = iter(items)
@@ -33,7 +33,7 @@ async def floor(work: Work, items: Sequence[int], limit: int, total: Total) -> T
 
 
 async def fixed_workers(work: Work, items: Sequence[int], limit: int, total: Total) -> Total:
-    """As many tasks as the limit, each of which takes one item after another."""
+    """Runs as many tasks as the limit, each of which takes one item after another."""
     source = iter(items)
 
     async def worker() -> None:
@@ -49,7 +49,7 @@ async def fixed_workers(work: Work, items: Sequence[int], limit: int, total: Tot
 
 
 def _limited_as_completed(coroutines: Iterator[Coroutine[Any, Any, int]], limit: int) -> Iterator[Awaitable[int]]:
-    """The idea and the shape are Andy Balaam's, of 2017: look at all futures, turn after turn, until one is done.
+    """Yields awaitables that check all futures in each iteration of the loop, by Andy Balaam (2017).
 
     https://www.artificialworlds.net/blog/2017/06/12/making-100-million-requests-with-python-aiohttp/
     """
@@ -69,14 +69,14 @@ def _limited_as_completed(coroutines: Iterator[Coroutine[Any, Any, int]], limit:
 
 
 async def original(work: Work, items: Sequence[int], limit: int, total: Total) -> Total:
-    """`limited_as_completed` as it was first published."""
+    """Runs `limited_as_completed` as it was first published."""
     for future in _limited_as_completed(map(work, items), limit):
         total += await future
     return total
 
 
 async def semaphore_and_gather(work: Work, items: Sequence[int], limit: int, total: Total) -> Total:
-    """All tasks at once, which wait for a semaphore."""
+    """Creates all tasks at once, which wait for a semaphore."""
     semaphore = asyncio.Semaphore(limit)
 
     async def bounded(item: int) -> int:
@@ -89,7 +89,7 @@ async def semaphore_and_gather(work: Work, items: Sequence[int], limit: int, tot
 
 
 async def wait_refill(work: Work, items: Sequence[int], limit: int, total: Total) -> Total:
-    """`asyncio.wait` for the first, then as many new tasks as have ended."""
+    """Waits for the first task by `asyncio.wait`, then starts as many new tasks as have ended."""
     source = iter(items)
     running = {asyncio.ensure_future(work(item)) for item in islice(source, limit)}
     while running:
@@ -101,7 +101,7 @@ async def wait_refill(work: Work, items: Sequence[int], limit: int, total: Total
 
 
 async def task_group_and_semaphore(work: Work, items: Sequence[int], limit: int, total: Total) -> Total:
-    """A semaphore before the task is made, so that there are no more tasks than the limit."""
+    """Acquires a semaphore before it creates a task, so that there are never more tasks than the limit."""
     semaphore = asyncio.Semaphore(limit)
 
     async def bounded(item: int) -> None:

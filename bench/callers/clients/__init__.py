@@ -1,7 +1,7 @@
-"""The clients: of each family a file, and here a row for each client.
+"""The clients: a file for each family, and here a row for each client.
 
-Only the process that measures a client loads it. A family has functions of one of two shapes. A `Threads` gives a
-function that makes a `Get` for each thread, called before the threads begin. A `Loop` gives an `AsyncGet`, and a
+Only the process that measures a client loads it. A family has functions of one of two types. `Threads` yields a
+function that creates a `Get` for each thread, called before the threads begin. `Loop` yields an `AsyncGet`, and a
 function that runs a coroutine in the loop to which it belongs.
 """
 
@@ -20,13 +20,13 @@ IN_THE_LOOP: Final = "the loop"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Target:
-    """What is asked.
+    """The target of the requests.
 
     Attributes:
         host: An IP address.
-        port: There.
-        at_once: The most that is in flight.
-        loop: `ASYNCIO` or `UVLOOP`; of no meaning to a client that has none.
+        port: The port.
+        at_once: The bound of requests in flight.
+        loop: `ASYNCIO` or `UVLOOP`; a client without a loop ignores it.
     """
 
     host: str
@@ -35,14 +35,14 @@ class Target:
     loop: str = ASYNCIO
 
     def url(self, number: int) -> str:
-        """One of its own for each request, as callers have."""
+        """Returns a different URL for each request."""
         return f"http://{self.host}:{self.port}/{number}"
 
 
 Get: TypeAlias = Callable[[int], bytes]
-"""Makes the request with this number, waits, and gives the body; raises if the status is not 200."""
+"""Makes the request with this number, waits, and returns the body; raises an error if the status is not 200."""
 AsyncGet: TypeAlias = Callable[[int], Coroutine[Any, Any, bytes]]
-"""The same for a loop."""
+"""Does the same in a loop."""
 
 
 class InLoop(Protocol):
@@ -52,7 +52,7 @@ class InLoop(Protocol):
     def get(self) -> AsyncGet: ...  # noqa: D102 - described above
 
     def run(self, work: Coroutine[Any, Any, None]) -> None:
-        """Runs it in the loop, to its end."""
+        """Runs a coroutine in the loop, to its end."""
 
 
 Threads: TypeAlias = Callable[[Target], AbstractContextManager[Callable[[], Get]]]
@@ -64,13 +64,13 @@ class Client:
     """A row of the tables.
 
     Attributes:
-        name: Of the row, and for `--only`.
-        where: File of this package and function in it, `blocking.requests`.
-        caller: `IN_A_THREAD`, where it is of the shape of `Threads`, or `IN_THE_LOOP`, of `Loop`.
-        packages: To be installed.
-        attribute: That the first of them has to have; empty: any version will do.
+        name: The name of the row, and for `--only`.
+        where: The file in this package and the function in it, such as `blocking.requests`.
+        caller: `IN_A_THREAD` for a `Threads`, or `IN_THE_LOOP` for a `Loop`.
+        packages: The packages that it needs.
+        attribute: An attribute that the first package must have; empty: any version will do.
         loop: As in `Target`.
-        aborts: Its threads outlive it, and the interpreter with them when it ends: it has to be left, not ended.
+        aborts: Whether its threads abort the interpreter at exit, so that the process has to use `os._exit`.
     """
 
     name: str
@@ -81,21 +81,21 @@ class Client:
     loop: str = ASYNCIO
     aborts: bool = False
 
-    def opener(self) -> Any:  # noqa: ANN401 - `caller` tells which of the shapes
-        """Loads it."""
+    def opener(self) -> Any:  # noqa: ANN401 - its type depends on `caller`
+        """Imports and returns the function."""
         module, _, function = self.where.partition(".")
         return getattr(importlib.import_module(f"{__name__}.{module}"), function)
 
     def threads(self) -> Threads:
-        """Loads one that is called from threads."""
+        """Imports and returns the function of a client for threads."""
         return cast("Threads", self.opener())
 
     def in_loop(self) -> Loop:
-        """Loads one that is called in its loop."""
+        """Imports and returns the function of a client for a loop."""
         return cast("Loop", self.opener())
 
     def missing(self) -> str | None:
-        """Why it cannot run here and how to get it; `None`: it can."""
+        """Returns why it can't run here and how to install it, or `None` if it can."""
         for package in self.packages:
             if importlib.util.find_spec(package) is None:
                 return f"no package {package}; run: pip install -r requirements/bench.txt"
@@ -109,7 +109,7 @@ def _blocking(name: str, where: str, *packages: str, attribute: str = "", aborts
 
 
 def _on_uvloop(client: Client) -> tuple[Client, Client]:
-    """On either loop."""
+    """Returns the client on asyncio's loop and on uvloop."""
     other = replace(client, name=f"{client.name}, uvloop", packages=(*client.packages, "uvloop"), loop=UVLOOP)
     return client, other
 
@@ -143,5 +143,5 @@ CLIENTS: Final = (*FROM_THREADS, *IN_LOOPS, *ZEO)
 
 
 def named(name: str) -> Client:
-    """That row."""
+    """Returns the client with this name."""
     return next(client for client in CLIENTS if client.name == name)

@@ -1,4 +1,4 @@
-"""Clients whose functions block: as each is meant to be used by several threads."""
+"""Clients whose functions block, used by several threads as each client recommends."""
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -12,7 +12,7 @@ _OK: Final = 200
 
 @contextmanager
 def headgate(target: Target) -> Iterator[Callable[[], Get]]:
-    """One client, which all threads share."""
+    """Opens one client, which all threads share."""
     with import_module("headgate").Client(concurrency=target.at_once) as client:
 
         def get(number: int) -> bytes:
@@ -27,7 +27,7 @@ def headgate(target: Target) -> Iterator[Callable[[], Get]]:
 
 @contextmanager
 def pyreqwest(target: Target) -> Iterator[Callable[[], Get]]:
-    """One client, which all threads share."""
+    """Opens one client, which all threads share."""
     with import_module("pyreqwest.client").SyncClientBuilder().build() as client:
 
         def get(number: int) -> bytes:
@@ -42,7 +42,7 @@ def pyreqwest(target: Target) -> Iterator[Callable[[], Get]]:
 
 @contextmanager
 def requests(target: Target) -> Iterator[Callable[[], Get]]:
-    """A session for each thread: it does not promise that threads can share one."""
+    """Opens a session for each thread, because requests does not promise that threads can share one."""
     with ExitStack() as opened:
 
         def connect() -> Get:
@@ -62,7 +62,7 @@ def requests(target: Target) -> Iterator[Callable[[], Get]]:
 
 @contextmanager
 def httpx(target: Target) -> Iterator[Callable[[], Get]]:
-    """One client, which all threads share, with a connection for each."""
+    """Opens one client, which all threads share, with a connection for each."""
     package = import_module("httpx")
     limits = package.Limits(max_connections=target.at_once, max_keepalive_connections=target.at_once)
     with package.Client(limits=limits) as client:

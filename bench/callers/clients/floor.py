@@ -1,4 +1,4 @@
-"""The least that a blocking request takes: one text, written and read on a socket of each thread's own."""
+"""The lowest cost of a blocking request: one text, written and read on a socket for each thread."""
 
 import socket
 from collections.abc import Callable, Iterator
@@ -14,7 +14,7 @@ _LENGTH: Final = b"Content-Length: "
 
 @contextmanager
 def blocking_socket(target: Target) -> Iterator[Callable[[], Get]]:
-    """Repeats one request; looks for no more in an answer than where its body begins and ends."""
+    """Repeats one request; of a response it parses only where the body begins and ends."""
     request = f"GET /0 HTTP/1.1\r\nHost: {target.host}:{target.port}\r\n\r\n".encode()
     with ExitStack() as opened:
 
@@ -24,17 +24,17 @@ def blocking_socket(target: Target) -> Iterator[Callable[[], Get]]:
 
             def get(_number: int) -> bytes:
                 connection.sendall(request)
-                answer = _more(connection)
-                while (end := answer.find(_END)) < 0:
-                    answer += _more(connection)
-                if not answer.startswith(b"HTTP/1.1 200"):
-                    raise ValueError(answer[:_CHUNK].decode(errors="replace").partition("\r\n")[0])
+                response = _more(connection)
+                while (end := response.find(_END)) < 0:
+                    response += _more(connection)
+                if not response.startswith(b"HTTP/1.1 200"):
+                    raise ValueError(response[:_CHUNK].decode(errors="replace").partition("\r\n")[0])
                 begin = end + len(_END)
-                at = answer.index(_LENGTH) + len(_LENGTH)
-                whole = begin + int(answer[at : answer.index(b"\r", at)])
-                while len(answer) < whole:
-                    answer += _more(connection)
-                return answer[begin:]
+                at = response.index(_LENGTH) + len(_LENGTH)
+                whole = begin + int(response[at : response.index(b"\r", at)])
+                while len(response) < whole:
+                    response += _more(connection)
+                return response[begin:]
 
             return get
 

@@ -1,9 +1,10 @@
-"""Clients of an event loop, called within it."""
+"""Clients for an event loop, called within it."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
 from typing import Any, Final, TypeAlias
 
@@ -15,7 +16,7 @@ Opened: TypeAlias = Callable[[Target], AbstractAsyncContextManager[AsyncGet]]
 
 
 def loop_factory(target: Target) -> Callable[[], asyncio.AbstractEventLoop]:
-    """Of the loop that is asked for."""
+    """Returns the factory of the target's loop."""
     if target.loop != UVLOOP:
         return asyncio.new_event_loop
     factory: Callable[[], asyncio.AbstractEventLoop] = import_module("uvloop").new_event_loop
@@ -24,7 +25,7 @@ def loop_factory(target: Target) -> Callable[[], asyncio.AbstractEventLoop]:
 
 @asynccontextmanager
 async def headgate_get(target: Target) -> AsyncIterator[AsyncGet]:
-    """Our own."""
+    """Opens headgate's client."""
     async with import_module("headgate").AsyncClient(concurrency=target.at_once) as client:
 
         async def get(number: int) -> bytes:
@@ -39,7 +40,7 @@ async def headgate_get(target: Target) -> AsyncIterator[AsyncGet]:
 
 @asynccontextmanager
 async def aiohttp_get(target: Target) -> AsyncIterator[AsyncGet]:
-    """Without the connector's own limit, 100 by default, which would queue what the callers already bound."""
+    """Opens aiohttp's client without its limit of 100 connections, because the callers bound the requests already."""
     package = import_module("aiohttp")
     async with package.ClientSession(connector=package.TCPConnector(limit=0)) as session:
 
@@ -55,7 +56,7 @@ async def aiohttp_get(target: Target) -> AsyncIterator[AsyncGet]:
 
 @asynccontextmanager
 async def pyreqwest_get(target: Target) -> AsyncIterator[AsyncGet]:
-    """With threads of its own beside the loop."""
+    """Opens pyreqwest's client, which has separate threads."""
     async with import_module("pyreqwest.client").ClientBuilder().build() as client:
 
         async def get(number: int) -> bytes:
@@ -68,14 +69,14 @@ async def pyreqwest_get(target: Target) -> AsyncIterator[AsyncGet]:
         yield get
 
 
-# `__aenter__` gives an awaitable, and what runs it takes coroutines only
+# `__aenter__` returns an awaitable, and the runners accept only coroutines.
 async def entered(opened: AbstractAsyncContextManager[AsyncGet]) -> AsyncGet:
-    """Opens it; `left` closes it."""
+    """Enters a context manager; `left` leaves it."""
     return await opened.__aenter__()
 
 
 async def left(opened: AbstractAsyncContextManager[AsyncGet]) -> None:
-    """Closes what `entered` has opened."""
+    """Leaves a context manager that `entered` has entered."""
     await opened.__aexit__(None, None, None)
 
 
@@ -99,22 +100,6 @@ def _opened(client: Opened, target: Target) -> Iterator[InLoop]:
             runner.run(left(opened))
 
 
-@contextmanager
-def headgate(target: Target) -> Iterator[InLoop]:
-    """See `headgate_get`."""
-    with _opened(headgate_get, target) as opened:
-        yield opened
-
-
-@contextmanager
-def aiohttp(target: Target) -> Iterator[InLoop]:
-    """See `aiohttp_get`."""
-    with _opened(aiohttp_get, target) as opened:
-        yield opened
-
-
-@contextmanager
-def pyreqwest(target: Target) -> Iterator[InLoop]:
-    """See `pyreqwest_get`."""
-    with _opened(pyreqwest_get, target) as opened:
-        yield opened
+headgate: Final = partial(_opened, headgate_get)
+aiohttp: Final = partial(_opened, aiohttp_get)
+pyreqwest: Final = partial(_opened, pyreqwest_get)

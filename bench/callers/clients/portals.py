@@ -1,4 +1,4 @@
-"""aiohttp in a loop with a thread of its own, called from other threads: what the crossing adds."""
+"""aiohttp in a loop in a separate thread, called from other threads, which shows the cost of the crossing."""
 
 import asyncio
 import threading
@@ -15,7 +15,7 @@ Result = TypeVar("Result")
 
 @contextmanager
 def threadsafe(target: Target) -> Iterator[Callable[[], Get]]:
-    """Through `asyncio.run_coroutine_threadsafe`."""
+    """Opens aiohttp's client for calls through `asyncio.run_coroutine_threadsafe`."""
     loop = loop_factory(target)()
     thread = threading.Thread(target=loop.run_forever)
 
@@ -38,7 +38,7 @@ def threadsafe(target: Target) -> Iterator[Callable[[], Get]]:
 
 @contextmanager
 def anyio(target: Target) -> Iterator[Callable[[], Get]]:
-    """Through the blocking portal."""
+    """Opens aiohttp's client for calls through anyio's blocking portal."""
     options: dict[str, Any] = {"loop_factory": loop_factory(target)}
     with import_module("anyio.from_thread").start_blocking_portal("asyncio", options) as portal:
         opened = aiohttp_get(target)

@@ -1,7 +1,7 @@
-"""ZEO's client, which has its loop in a thread of its own.
+"""ZEO's client, which has its loop in a separate thread.
 
 `ClientStorage.loadBefore` looks into the cache, and then has its loop run `load_before_co`, which looks there again,
-asks the server, and stores the answer. Within the loop, `load_before_co` is awaited. Every object is loaded once, so
+loads it from the server, and stores it. Within the loop, `load_before_co` is awaited. Every object is loaded once, so
 that none is in the cache.
 """
 
@@ -19,8 +19,8 @@ from callers.zeo_objects import TID, oid
 
 @contextmanager
 def _storage(target: Target) -> Iterator[Any]:
-    """Connected; on the loop that is asked for, not on the one that ZEO takes if it can: uvloop's."""
-    # by the name under which ZEO's thread finds it
+    """Connects, on the target's loop and not on uvloop's, which ZEO uses if it is installed."""
+    # ZEO's thread looks it up by this name.
     import_module("ZEO.asyncio.client").new_event_loop = loop_factory(target)  # type: ignore[attr-defined]
     storage = import_module("ZEO.ClientStorage").ClientStorage((target.host, target.port))
     try:
@@ -31,7 +31,7 @@ def _storage(target: Target) -> Iterator[Any]:
 
 @contextmanager
 def from_thread(target: Target) -> Iterator[Callable[[], Get]]:
-    """As applications call it."""
+    """Opens a storage that is called as applications do."""
     with _storage(target) as storage:
 
         def get(number: int) -> bytes:
@@ -47,13 +47,13 @@ class _InIoThread:
     loop: asyncio.AbstractEventLoop
 
     def run(self, work: Coroutine[Any, Any, None]) -> None:
-        """By ZEO's own means, as it runs its own coroutines."""
+        """Runs a coroutine as ZEO runs its own."""
         import_module("ZEO.asyncio.futures").run_coroutine_threadsafe(work, self.loop).result()
 
 
 @contextmanager
 def within(target: Target) -> Iterator[InLoop]:
-    """As ZEO's own thread calls it."""
+    """Opens a storage that is called as by ZEO's own thread."""
     with _storage(target) as storage:
         server = storage._server  # noqa: SLF001 - nothing public leads into the loop
 

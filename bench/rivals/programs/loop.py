@@ -1,6 +1,6 @@
-"""Fixed workers of a loop that take their requests from one iterator: the fastest bounded way of these clients.
+"""Fixed workers of a loop that take their requests from one iterator, which is the fastest use of these clients.
 
-They make the requests that headgate makes: a URL of its own for each, the body read and its length looked at.
+They make the same requests as headgate: each has a different URL, and the body is read and its length counted.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ Get = Callable[[str], Awaitable[tuple[int, int]]]
 @asynccontextmanager
 async def _aiohttp(_concurrency: int) -> AsyncIterator[Get]:
     package = import_module("aiohttp")
-    # the connector's own limit, 100 by default, would queue what the workers already bound
+    # The connector's default limit of 100 would queue requests that the workers already bound.
     async with package.ClientSession(connector=package.TCPConnector(limit=0)) as session:
 
         async def get(url: str) -> tuple[int, int]:
@@ -59,7 +59,7 @@ _CLIENTS: Final[dict[str, Callable[[int], AbstractAsyncContextManager[Get]]]] = 
 
 
 def run(client: str, url: str, requests: int, concurrency: int) -> Counted:
-    """`client`: its name, `+uvloop` where it is not asyncio's own loop, `@1000` for so many hosts in random order."""
+    """Runs a client: its name, with `+uvloop` for that loop, and with `@1000` for so many hosts in random order."""
     client, _, hosts = client.partition("@")
     name, _, loop = client.partition("+")
     if hosts:

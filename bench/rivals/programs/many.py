@@ -1,4 +1,4 @@
-"""`headgate.Client` with many requests, from a generator of URLs."""
+"""Runs `headgate.Client` with many requests, from a generator of URLs."""
 
 from collections.abc import Iterator
 from importlib import import_module
@@ -9,7 +9,7 @@ from rivals.programs import Counted
 
 
 def run(client: str, url: str, requests: int, concurrency: int) -> Counted:
-    """`client`: "outcomes", one after another, or "batches", as columns."""
+    """Runs the client "outcomes", one after another, or "batches", as columns."""
     urls, counted = (f"{url}/{number}" for number in range(1, requests + 1)), Counted()
     with headgate.Client(concurrency=concurrency) as opened:
         {"outcomes": _outcomes, "batches": _batches}[client](opened, urls, counted)
@@ -23,7 +23,7 @@ def _outcomes(client: headgate.Client, urls: Iterator[str], counted: Counted) ->
 
 
 def _batches(client: headgate.Client, urls: Iterator[str], counted: Counted) -> None:
-    # who does not ask for batches does not need them
+    # Only batches need these packages.
     pa, pc = import_module("pyarrow"), import_module("pyarrow.compute")
     many: Any = client.fetch_many(urls)
     for batch in many.batches():

@@ -1,4 +1,4 @@
-"""libcurl's multi interface through pycurl: as many handles as requests in flight, each used again and again."""
+"""libcurl's multi interface through pycurl: as many handles as requests in flight, each of which is reused."""
 
 import itertools
 import sys
@@ -13,20 +13,20 @@ _LONGEST_S: Final = 1.0
 
 
 def run(_client: str, url: str, requests: int, concurrency: int) -> Counted:
-    """Ends when there are no numbers left."""
+    """Makes all requests, and returns the counts."""
     numbers, counted = iter(range(1, requests + 1)), Counted()
     multi = pycurl.CurlMulti()
     multi.setopt(pycurl.M_MAXCONNECTS, concurrency)
     bodies: dict[pycurl.Curl, BytesIO] = {}
 
-    def ask(handle: pycurl.Curl, number: int) -> None:
+    def start(handle: pycurl.Curl, number: int) -> None:
         bodies[handle] = body = BytesIO()
         handle.setopt(pycurl.URL, f"{url}/{number}")
         handle.setopt(pycurl.WRITEDATA, body)
         multi.add_handle(handle)
 
     for number in itertools.islice(numbers, concurrency):
-        ask(pycurl.Curl(), number)
+        start(pycurl.Curl(), number)
     while bodies:
         multi.perform()
         more = 1
@@ -38,6 +38,6 @@ def run(_client: str, url: str, requests: int, concurrency: int) -> Counted:
                 counted.add(handle.getinfo(pycurl.RESPONSE_CODE), len(bodies.pop(handle).getvalue()))
                 multi.remove_handle(handle)
                 if number := next(numbers, 0):
-                    ask(handle, number)
+                    start(handle, number)
         multi.select(_LONGEST_S)
     return counted

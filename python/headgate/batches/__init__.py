@@ -1,1 +1,1 @@
-"""Tables through the engine, without a job: record batches in, record batches out."""
+"""Makes requests for the rows of tables, without a job, and returns results as record batches."""

@@ -1,4 +1,4 @@
-"""One call: iterators over batches of results, for threads and for event loops."""
+"""Iterators over batches of results, for threads and for event loops."""
 
 import asyncio
 import time
@@ -12,14 +12,22 @@ from typing import Final, Protocol, Self, TypeVar
 from headgate._errors import ClosedEarly
 from headgate._native import BatchFlow, BatchTable, RowBatch, RowSchema
 from headgate._summary import Snapshot
-from headgate.batches._supply import LOOK_S, InThreads, Pulled, Supply, async_tables_of, begin_in_ours, soon_in
-from headgate.jobs._notebook import ends_iteration, in_turns
-from headgate.jobs._progress import Progress, Told
+from headgate.batches._supply import (
+    MEMORY_CHECK_S,
+    Pulled,
+    Supply,
+    ThreadedIterator,
+    async_tables_of,
+    call_soon_in,
+    run_in_own_thread,
+)
+from headgate.jobs._notebook import await_interruptibly, ends_iteration
+from headgate.jobs._progress import Progress, ProgressTarget
 
 T = TypeVar("T")
 
 _SLICE_S: Final = 0.1
-"""How long to wait at a time: then signals are looked at."""
+"""How long one wait takes, after which Python handles signals."""
 
 
 class BatchIterator(Iterator[RowBatch]):
@@ -29,7 +37,7 @@ class BatchIterator(Iterator[RowBatch]):
     accept it. All of them together are a stream of record batches (`__arrow_c_stream__`), which can be read once:
     `pyarrow.RecordBatchReader.from_stream(batches)` and `polars.DataFrame(batches)` accept that.
 
-    It can be used as a context manager, which ends it. One thread at a time can take batches from it.
+    It can be used as a context manager, which closes it. One thread at a time can take batches from it.
 
     >>> table = pyarrow.table({"id": range(100)})
     >>> with headgate.map_batches(table, url="http://127.0.0.1:8080/{id}") as batches:
@@ -37,22 +45,22 @@ class BatchIterator(Iterator[RowBatch]):
     True
     """
 
-    def __init__(self, flow: BatchFlow, supply: Supply, progress: Told) -> None:
+    def __init__(self, flow: BatchFlow, supply: Supply, progress: ProgressTarget) -> None:
         self._supply = supply
         self._flow = flow
         self._knows_columns = not supply.decides_columns
-        # Not its own method: dropping this drops all of it.
+        # Not the method of this object, so that dropping it drops everything.
         self._progress = Progress(progress, partial(statistics_of, flow))
 
     def __iter__(self) -> Self:
         return self
 
     def __next__(self) -> RowBatch:
-        """The next batch; waits until there is one.
+        """Waits for the next batch and returns it.
 
         Raises:
             InputError: A batch of the input lacks a column that is needed, or has other columns than the first one.
-            TypeError: What the input yields is no batch.
+            TypeError: The input yields something that is not a batch.
         """
         try:
             batch = self._next()
@@ -66,7 +74,7 @@ class BatchIterator(Iterator[RowBatch]):
 
     @property
     def schema(self) -> RowSchema:
-        """The columns of all batches (`__arrow_c_schema__`). The first batch of the input is taken for that.
+        """The columns of all batches (`__arrow_c_schema__`). Reading it reads the first batch of the input.
 
         >>> with headgate.map_batches(pyarrow.table({"id": [1]}), url="http://127.0.0.1:8080/{id}") as batches:
         ...     print(pyarrow.schema(batches.schema).names[-1])
@@ -76,11 +84,11 @@ class BatchIterator(Iterator[RowBatch]):
             InputError: As `next`.
         """
         if not self._knows_columns:
-            self._give()
+            self._feed()
         return self._flow.schema
 
     def statistics(self) -> Snapshot:
-        """How far it is, together with all that shares its limits.
+        """Returns the progress of this call and of all calls that share its limits.
 
         >>> with headgate.map_batches(pyarrow.table({"id": [1]}), url="http://127.0.0.1:8080/{id}") as batches:
         ...     batch = next(batches)
@@ -90,7 +98,7 @@ class BatchIterator(Iterator[RowBatch]):
         return statistics_of(self._flow)
 
     def table(self) -> BatchTable:
-        """All batches that were not taken yet, as one table. Raises as `next`.
+        """Returns all batches that were not taken yet as one table. Raises as `next`.
 
         >>> with headgate.map_batches(pyarrow.table({"id": [1, 2]}), url="http://127.0.0.1:8080/{id}") as batches:
         ...     print(pyarrow.table(batches.table()).num_rows)
@@ -99,7 +107,7 @@ class BatchIterator(Iterator[RowBatch]):
         return self._flow.table(list(self))
 
     def close(self) -> None:
-        """Ends it: what is in flight is cancelled, and there are no more batches. Connections are kept.
+        """Cancels what is in flight, and ends the iteration. Connections stay open.
 
         >>> batches = headgate.map_batches(pyarrow.table({"id": [1]}), url="http://127.0.0.1:8080/{id}")
         >>> batches.close()
@@ -107,16 +115,16 @@ class BatchIterator(Iterator[RowBatch]):
         []
         """
         self._flow.close()
-        self._progress.leave()
-        # The last: a generator of the caller may raise when it is closed.
+        self._progress.close()
+        # This comes last, because a generator of the caller may raise when it is closed.
         self._supply.close()
 
     def __arrow_c_schema__(self) -> object:
-        """See `schema`."""
+        """Returns the Arrow schema. See `schema`."""
         return self.schema.__arrow_c_schema__()
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        """A stream of those batches that were not taken yet; it has its own schema whatever is requested."""
+        """Returns a stream of the batches that were not taken yet; it ignores the requested schema."""
         del requested_schema
         self.__arrow_c_schema__()
         return self._flow.stream(self)
@@ -137,57 +145,57 @@ class BatchIterator(Iterator[RowBatch]):
                 if self._supply.failure is not None:
                     raise self._supply.failure
                 return None
-            self._progress.look()
+            self._progress.update_if_due()
             if batch is not None:
                 return batch
             if wants_more:
-                self._give()
+                self._feed()
 
-    def _give(self) -> None:
+    def _feed(self) -> None:
         self._knows_columns = True
-        self._supply.give(self._flow)
+        self._supply.feed(self._flow)
 
 
 def statistics_of(flow: BatchFlow) -> Snapshot:
-    """How far a call is, together with all that shares its limits."""
+    """Returns the progress of a call and of all calls that share its limits."""
     return Snapshot.from_json(flow.snapshot())
 
 
 class AsyncSupply(Protocol):
-    """What goes into a call. What of it may take long is done in threads."""
+    """Feeds a call from an event loop, and does slow work in threads."""
 
-    async def give(self, flow: BatchFlow) -> bool:
-        """Gives it what there is, or says that there is none any more. Whether it did."""
+    async def feed(self, flow: BatchFlow) -> bool:
+        """Feeds the input that is available, or ends the input. Returns whether it did one of these."""
         ...
 
     async def step(self, flow: BatchFlow) -> tuple[RowBatch | None, bool, bool]:
-        """Goes on without waiting for anything to arrive. Cancelling this loses nothing: it goes on with the next."""
+        """Calls `flow.step` without waiting for responses. If it is cancelled, the next call continues the step."""
         ...
 
     async def aclose(self, flow: BatchFlow) -> None:
-        """Ends the call. Again, also where that was cancelled: waits until it has ended."""
+        """Ends the call and waits for its end. It can be called again, also after it was cancelled."""
 
     @property
     def failure(self) -> BaseException | None:
-        """What taking it from the caller has raised. It is raised again when what came before is done."""
+        """The error that reading the input raised. It is raised again after the results of the earlier input."""
         ...
 
     def cancel(self, flow: BatchFlow) -> None:
         """Ends the call without waiting, in the thread of its loop."""
 
 
-class AsyncTables:
-    """Tables, one after the other. What reads them may take its time: that is done in threads."""
+class AsyncTableSupply:
+    """Feeds one table after the other. TableSupply are read in threads, because that may take long."""
 
-    def __init__(self, batches: object, tell: Callable[[], None]) -> None:
-        """As `Tables`, also of an asynchronous iterable; `tell` is called in the loop when there is one."""
+    def __init__(self, batches: object, notify: Callable[[], None]) -> None:
+        """Creates the supply as in `TableSupply`, or for an async iterable; calls `notify` for each table."""
         source = async_tables_of(batches)
-        self._pulled = Pulled(InThreads(source) if isinstance(source, Iterator) else source, 1, tell)
+        self._pulled = Pulled(ThreadedIterator(source) if isinstance(source, Iterator) else source, 1, notify)
         self._given: list[object] = []
         self._stepping: asyncio.Future[tuple[RowBatch | None, bool, bool]] | None = None
 
-    async def give(self, flow: BatchFlow) -> bool:
-        """Gives the next table with the next step, if there is one."""
+    async def feed(self, flow: BatchFlow) -> bool:
+        """Queues the next table, if there is one, for the next step. Returns whether it did, or ended the input."""
         self._pulled.begin()
         tables, has_ended = self._pulled.take()
         self._given += tables
@@ -197,33 +205,33 @@ class AsyncTables:
 
     @property
     def failure(self) -> BaseException | None:
-        """What reading them has raised."""
+        """The error that reading the tables raised."""
         return self._pulled.failure
 
     async def step(self, flow: BatchFlow) -> tuple[RowBatch | None, bool, bool]:
-        """Goes on: rows are read of a table meanwhile."""
+        """Calls `flow.step` in a thread, which reads rows of the queued tables."""
         while True:
             if self._stepping is None:
                 given, self._given = self._given, []
-                self._stepping = begin_in_ours(_step, flow, given)
-                self._stepping.add_done_callback(_look_at)
+                self._stepping = run_in_own_thread(_step, flow, given)
+                self._stepping.add_done_callback(_retrieve_error)
             stepping = self._stepping
-            # If this wait is cancelled, the next call goes on with it.
+            # If this wait is cancelled, the next call continues it.
             await asyncio.wait((stepping,))
             if self._stepping is stepping:
                 self._stepping = None
                 return stepping.result()
 
     async def aclose(self, flow: BatchFlow) -> None:
-        """Ends the call, after what is being read."""
+        """Ends the call after the read in progress, and waits."""
         self._pulled.cancel()
-        await begin_in_ours(flow.close)
+        await run_in_own_thread(flow.close)
         await self._pulled.aclose()
 
     def cancel(self, flow: BatchFlow) -> None:
-        """Ends the call; it would block the loop while a table is read."""
+        """Ends the call in a thread, because that waits for the read in progress."""
         self._pulled.cancel()
-        begin_in_ours(flow.close)
+        run_in_own_thread(flow.close)
 
 
 def _step(flow: BatchFlow, tables: list[object]) -> tuple[RowBatch | None, bool, bool]:
@@ -232,35 +240,35 @@ def _step(flow: BatchFlow, tables: list[object]) -> tuple[RowBatch | None, bool,
     return flow.step(0.0)
 
 
-def _look_at(stepped: "asyncio.Future[tuple[RowBatch | None, bool, bool]]") -> None:
+def _retrieve_error(stepped: "asyncio.Future[tuple[RowBatch | None, bool, bool]]") -> None:
     """Retrieves the error: otherwise asyncio logs that it was never retrieved."""
     if not stepped.cancelled():
         stepped.exception()
 
 
 class LoopIterator(AsyncIterator[T]):
-    """An iterator in an event loop that watches a descriptor of the engine, and a block that ends it."""
+    """An async iterator and context manager whose event loop watches a descriptor of the engine."""
 
     def __init__(self) -> None:
         self._news = asyncio.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._is_cut = False
+        self._was_cancelled = False
         """It was closed because a wait for it was cancelled."""
 
     def __aiter__(self) -> Self:
         return self
 
     async def __anext__(self) -> T:
-        """The next result. Raises as `next` of the iterator for threads.
+        """Waits for the next result and returns it. Raises as `next` of the iterator for threads.
 
-        Cancelling this, as a timeout does, loses nothing: the next call goes on. In a notebook, where that is how a
-        cell is interrupted, it ends the iteration, and the next call raises `ClosedEarly`.
+        Cancelling this, as a timeout does, loses nothing: the next call continues. In a notebook, which interrupts a
+        cell by a cancellation, it ends the iteration, and the next call raises `ClosedEarly`.
         """
         try:
             result = await self._next()
         except BaseException as error:
             if ends_iteration(error):
-                self._is_cut = isinstance(error, asyncio.CancelledError)
+                self._was_cancelled = isinstance(error, asyncio.CancelledError)
                 await self.aclose()
             raise
         if result is None:
@@ -278,7 +286,7 @@ class LoopIterator(AsyncIterator[T]):
 
     @abstractmethod
     async def aclose(self) -> None:
-        """Ends it."""
+        """Ends the iteration."""
 
     @abstractmethod
     async def _next(self) -> T | None:
@@ -289,29 +297,29 @@ class LoopIterator(AsyncIterator[T]):
         """Takes what has arrived, and sets `_news`."""
 
     def _watch(self, descriptor: int) -> None:
-        """Has the loop watch the descriptor, which doesn't keep this alive when no task iterates over it."""
+        """Makes the loop watch the descriptor, through a weak reference to this iterator."""
         self._loop = asyncio.get_running_loop()
         here = weakref.ref(self)
 
         def on_readable() -> None:
             iterator = here()
             if iterator is not None:
-                iterator._on_readable()  # noqa: SLF001 - it is one of ours
+                iterator._on_readable()  # noqa: SLF001 - a method of this class
 
         self._loop.add_reader(descriptor, on_readable)
 
     async def _wait(self, progress: Progress, at_most_s: float, release_memory: Callable[[], None]) -> None:
-        """Waits for news. What comes next may wait for memory that results of other requests have."""
+        """Waits for news. After a long wait it returns memory of other results, because the next one may need it."""
         began = time.monotonic()
         await progress.wait(self._news, at_most_s)
-        if time.monotonic() - began >= LOOK_S:
+        if time.monotonic() - began >= MEMORY_CHECK_S:
             release_memory()
 
 
 class AsyncBatchIterator(LoopIterator[RowBatch]):
     """Batches of results, as `headgate.amap_batches` returns them: see `headgate.BatchIterator`.
 
-    It can be used as an asynchronous context manager, which ends it. One task takes batches from it.
+    It can be used as an asynchronous context manager, which closes it. One task takes batches from it.
 
     >>> table = pyarrow.table({"id": range(100)})
     >>> async with headgate.amap_batches(table, url="http://127.0.0.1:8080/{id}") as batches:
@@ -319,25 +327,27 @@ class AsyncBatchIterator(LoopIterator[RowBatch]):
     True True
     """
 
-    def __init__(self, flow: BatchFlow, supply: Callable[[Callable[[], None]], AsyncSupply], progress: Told) -> None:
-        """`supply` is told what to call when it has something."""
+    def __init__(
+        self, flow: BatchFlow, supply: Callable[[Callable[[], None]], AsyncSupply], progress: ProgressTarget
+    ) -> None:
+        """`supply` gets the function to call when it has input."""
         super().__init__()
         self._flow = flow
         self._supply = supply(self._news.set)
-        # Not its own method: dropping this drops all of it.
+        # Not the method of this object, so that dropping it drops everything.
         self._progress = Progress(progress, partial(statistics_of, flow))
         self._is_closed = False
         self._has_ended = False
-        """All batches were taken."""
+        """Whether all batches were taken."""
         self._is_over = False
-        """It is closed, and nothing of it goes on."""
+        """Whether it is closed, and nothing of it runs."""
 
     def statistics(self) -> Snapshot:
-        """How far it is, together with all that shares its limits."""
+        """Returns the progress of this call and of all calls that share its limits."""
         return statistics_of(self._flow)
 
     async def table(self) -> BatchTable:
-        """All batches that were not taken yet, as one table.
+        """Returns all batches that were not taken yet as one table.
 
         >>> table = pyarrow.table({"id": range(100)})
         >>> async with headgate.amap_batches(table, url="http://127.0.0.1:8080/{id}") as batches:
@@ -358,7 +368,7 @@ class AsyncBatchIterator(LoopIterator[RowBatch]):
             await self.aclose()
 
     async def aclose(self) -> None:
-        """Ends it: what is in flight is cancelled, and there are no more batches. Again: nothing.
+        """Cancels what is in flight, and ends the iteration. Idempotent.
 
         >>> batches = headgate.amap_batches(pyarrow.table({"id": [1]}), url="http://127.0.0.1:8080/{id}")
         >>> await batches.aclose()
@@ -369,10 +379,10 @@ class AsyncBatchIterator(LoopIterator[RowBatch]):
             return
         self._is_closed = True
         self._news.set()
-        self._progress.leave()
+        self._progress.close()
         if self._loop is not None and not self._loop.is_closed():
             self._loop.remove_reader(self._flow.fileno())
-        # Cancelled here, it is not over: closing it again waits for the same.
+        # If it is cancelled here, it is not over: another call waits for the same end.
         await self._supply.aclose(self._flow)
         self._is_over = True
 
@@ -388,14 +398,14 @@ class AsyncBatchIterator(LoopIterator[RowBatch]):
                 if self._supply.failure is not None:
                     raise self._supply.failure
                 return None
-            self._progress.look()
+            self._progress.update_if_due()
             if batch is not None:
                 return batch
-            if not (wants_more and await self._supply.give(self._flow)):
+            if not (wants_more and await self._supply.feed(self._flow)):
                 ready_in_s = self._flow.ready_in_s()
-                wait_s = LOOK_S if ready_in_s is None else min(ready_in_s, LOOK_S)
-                await in_turns(self._wait(self._progress, wait_s, self._flow.release_memory))
-        if self._is_cut:
+                wait_s = MEMORY_CHECK_S if ready_in_s is None else min(ready_in_s, MEMORY_CHECK_S)
+                await await_interruptibly(self._wait(self._progress, wait_s, self._flow.release_memory))
+        if self._was_cancelled:
             raise ClosedEarly("a wait for it was cancelled: there may have been more")
         return None
 
@@ -406,10 +416,10 @@ class AsyncBatchIterator(LoopIterator[RowBatch]):
     def __del__(self) -> None:
         if getattr(self, "_is_over", True):
             return
-        self._progress.leave()
+        self._progress.close()
         loop, flow, supply = self._loop, self._flow, self._supply
-        # It may be collected in any thread. The descriptor has to be there until it is not watched any more.
-        if loop is None or not soon_in(loop, _end, loop, flow, supply):
+        # It may be collected in any thread. The descriptor must stay open until the loop no longer watches it.
+        if loop is None or not call_soon_in(loop, _end, loop, flow, supply):
             flow.close()
 
 

@@ -1,4 +1,4 @@
-"""The options of one call, complete: as the engine reads them, by their names."""
+"""The complete options of one call of `map_batches`."""
 
 from collections.abc import Mapping
 from typing import Any, ClassVar
@@ -10,19 +10,19 @@ from headgate.jobs._job_options import JobOptions
 
 
 class BatchOptions(JobOptions):
-    """One call, as the engine is told of it."""
+    """The options of one call, as the engine reads them by name."""
 
     options: ClassVar[OptionSet[Any]] = MAP_BATCHES
 
 
-def asked_of(options: OptionSet[Any], given: Mapping[str, Any]) -> BatchOptions:
-    """What was given to a face with these options.
+def options_of(options: OptionSet[Any], given: Mapping[str, Any]) -> BatchOptions:
+    """Returns the complete options of a call.
 
     Raises:
-        UsageError: An argument is wrong; all mistakes are named.
+        UsageError: An argument is wrong; the message has all mistakes.
         TypeError: There is no such option.
     """
     arguments = Arguments()
-    asked = BatchOptions(arguments.read(options, given))
-    arguments.check(asked)
-    return asked
+    of_call = BatchOptions(arguments.read(options, given))
+    arguments.check(of_call)
+    return of_call

@@ -1,7 +1,6 @@
-"""What the calls of this process share: engines with their connections, and runs with their limits.
+"""The engines and runs that the calls of this process share, with their connections and limits.
 
-A process that was forked off has none of the threads of the one before, and what these held locked stays so. It
-starts over.
+A forked process has none of its parent's threads, and locks that these held stay locked. So it creates its own.
 """
 
 import os
@@ -12,39 +11,39 @@ from headgate import _mocks
 from headgate._native import BatchFlow, BatchRuns
 from headgate.batches._batch_options import BatchOptions
 
-_LEFT_BEHIND: Final = list[BatchRuns]()
-"""Those of processes before this one: were they freed, it would be waited for threads that are not there."""
+_OF_PARENTS: Final = list[BatchRuns]()
+"""Runs of the parent processes, kept because freeing them would wait for threads that do not exist here."""
 
-_here = BatchRuns()
+_of_process = BatchRuns()
 _of_mocks: WeakKeyDictionary[object, BatchRuns] = WeakKeyDictionary()
-"""Each mock has its own: nothing of them is found by calls outside of it."""
+"""Each mock has its own, so that calls outside of the mock share nothing with it."""
 
 
 def begin(options: BatchOptions, *, watched: bool = False) -> BatchFlow:
-    """Begins a call. `watched`: a loop watches its descriptor.
+    """Begins a call. `watched` means that an event loop watches its descriptor.
 
     Raises:
-        UsageError: An option can't be.
+        UsageError: An option has an invalid value.
     """
     mock = _mocks.active()
-    runs = _here if mock is None else _of_mocks.get(mock) or _of_mocks.setdefault(mock, BatchRuns())
+    runs = _of_process if mock is None else _of_mocks.get(mock) or _of_mocks.setdefault(mock, BatchRuns())
     return runs.begin(options, watched)
 
 
 def check(options: BatchOptions) -> None:
-    """Finds what `begin` would refuse, and leaves nothing that runs.
+    """Raises the errors that `begin` would raise, and leaves nothing that runs.
 
     Raises:
-        UsageError: An option can't be.
+        UsageError: An option has an invalid value.
     """
     BatchRuns().begin(options, watched=False).close()
 
 
 def _start_over() -> None:
-    global _here  # noqa: PLW0603 - there is one for each process
-    _LEFT_BEHIND.extend((_here, *_of_mocks.values()))
+    global _of_process  # noqa: PLW0603 - each process has one
+    _OF_PARENTS.extend((_of_process, *_of_mocks.values()))
     _of_mocks.clear()
-    _here = BatchRuns()
+    _of_process = BatchRuns()
 
 
 os.register_at_fork(after_in_child=_start_over)

@@ -1,4 +1,4 @@
-"""A stage of a data engine: what each of its workers asks, checked where it is made, before it is sent to them."""
+"""A stage of a data engine: the options of its workers, checked before they are sent to them."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -6,10 +6,10 @@ from typing import Any, Final
 
 from headgate._option import OptionSet
 from headgate.batches._batch_iterator import BatchIterator
-from headgate.batches._batch_options import BatchOptions, asked_of
+from headgate.batches._batch_options import BatchOptions, options_of
 from headgate.batches._options import MAP_BATCHES, StageKeywords
 from headgate.batches._runs import begin, check
-from headgate.batches._supply import Tables
+from headgate.batches._supply import TableSupply
 
 _THREADS: Final = replace(
     MAP_BATCHES.entries["threads"].option,
@@ -20,26 +20,26 @@ _THREADS: Final = replace(
 
 
 def stage_options(of: str) -> OptionSet[Any]:
-    """Those of `map_batches`, of a function with this name."""
+    """Returns the options of `map_batches` for a function with this name."""
     return OptionSet(StageKeywords, of=of, options={"threads": _THREADS})
 
 
 class Stage:
-    """What is asked for each row. It can be pickled, and shows no values: some are secrets.
+    """The options of the requests of a stage. It can be pickled, and its `repr` shows no values: some are secrets.
 
     Attributes:
-        options: All of them.
+        options: The complete options.
     """
 
     def __init__(self, options: OptionSet[Any], given: Mapping[str, Any]) -> None:
-        """Checks what was given.
+        """Checks the options.
 
         Raises:
-            UsageError: An option can't be; all mistakes are named.
+            UsageError: An option has an invalid value; the message has all mistakes.
             TypeError: There is no such option.
         """
         defaults = {"threads": options.entries["threads"].option.default}
-        self.options: BatchOptions = asked_of(options, {**defaults, **given})
+        self.options: BatchOptions = options_of(options, {**defaults, **given})
         self._given = tuple(given)
         check(self.options)
 
@@ -47,5 +47,5 @@ class Stage:
         return f"{type(self).__name__}({', '.join(f'{name}=…' for name in self._given)})"
 
     def begin(self, batches: object) -> BatchIterator:
-        """Begins a call. All in a process share the engine, its connections and its limits."""
-        return BatchIterator(begin(self.options), Tables(batches), progress=False)
+        """Begins a call. All calls of a process share the engine, its connections and its limits."""
+        return BatchIterator(begin(self.options), TableSupply(batches), progress=False)

@@ -1,4 +1,4 @@
-"""What goes into a call: tables, as they are asked for, also of asynchronous sources and of slow ones."""
+"""Feeds a call with tables when it needs them, also from asynchronous and slow sources."""
 
 import asyncio
 import os
@@ -14,39 +14,39 @@ from typing import Any, Final, Generic, NoReturn, ParamSpec, Protocol, TypeVar
 from headgate._errors import StrayCancellation
 from headgate._native import BatchFlow
 
-LOOK_S: Final = 0.1
-"""After so long a wait, other calls release memory that the engine may wait for."""
+MEMORY_CHECK_S: Final = 0.1
+"""After a wait of this length, a call returns memory of uncollected results for which the engine may wait."""
 
 _ARROW: Final = ("__arrow_c_array__", "__arrow_c_stream__")
 
 
 class Supply(Protocol):
-    """What goes into a call.
+    """Feeds a call.
 
     Attributes:
-        decides_columns: Whether what comes first says which columns there are.
+        decides_columns: Whether the first input determines the columns of the results.
     """
 
     decides_columns: bool
 
     @property
     def failure(self) -> BaseException | None:
-        """What taking it from the caller has raised. It is raised again when what came before is done."""
+        """The error that reading the input raised. It is raised again after the results of the earlier input."""
 
-    def give(self, flow: BatchFlow) -> None:
-        """Gives it the next, or says that there is none any more. Raises whatever the caller's own does."""
+    def feed(self, flow: BatchFlow) -> None:
+        """Feeds the next input, or ends the input. Raises the errors of the caller's iterable."""
 
     def close(self) -> None:
-        """Nothing is wanted any more."""
+        """Stops reading the input."""
 
 
-class Tables:
-    """Tables, one after the other."""
+class TableSupply:
+    """Feeds one table after the other."""
 
     decides_columns = True
 
     def __init__(self, batches: object) -> None:
-        """`batches`: one, or an iterable of them.
+        """Creates the supply for `batches`, which is a table or an iterable of tables.
 
         Raises:
             TypeError: It is neither.
@@ -54,38 +54,38 @@ class Tables:
         self._source = tables_of(batches)
         self.failure: Exception | None = None
 
-    def give(self, flow: BatchFlow) -> None:
-        """Gives the next table."""
+    def feed(self, flow: BatchFlow) -> None:
+        """Feeds the next table."""
         try:
             batch = next(self._source)
         except StopIteration:
             flow.end()
-        except Exception as error:  # noqa: BLE001 - it is raised when what came before is done
+        except Exception as error:  # noqa: BLE001 - raised after the results of the earlier tables
             self.failure = error
             flow.end()
         else:
             flow.take_from(batch)
 
     def close(self) -> None:
-        """Takes no more of them."""
+        """Stops reading tables."""
         source, self._source, self.failure = self._source, iter(()), None
         close_source(source)
 
 
 def close_source(source: object) -> None:
-    """Closes a generator: its `finally` runs. What else there is stays as it is: its owner may go on with it.
+    """Closes a generator, so that its `finally` blocks run. Other iterators stay open for their owner.
 
-    So does a generator that runs in this moment, whether it calls this itself or another thread reads it.
+    A generator that is running stays open, too, whether it called this itself or another thread reads it.
     """
     if isgenerator(source) and not source.gi_running:
         source.close()
 
 
 def tables_of(batches: object) -> Iterator[object]:
-    """One table, or all of an iterable.
+    """Returns an iterator over one table, or over the tables of an iterable.
 
     Raises:
-        TypeError: It is neither.
+        TypeError: `batches` is neither.
     """
     if any(hasattr(batches, name) for name in _ARROW):
         return iter((batches,))
@@ -97,7 +97,7 @@ def tables_of(batches: object) -> Iterator[object]:
 
 
 def async_tables_of(batches: object) -> AsyncIterator[object] | Iterator[object]:
-    """The same; the iterable may be asynchronous."""
+    """Returns an iterator like `tables_of`, or an async iterator over the tables of an async iterable."""
     if isinstance(batches, AsyncIterable) and not any(hasattr(batches, name) for name in _ARROW):
         return aiter(batches)
     return tables_of(batches)
@@ -111,19 +111,19 @@ T = TypeVar("T")
 
 
 class Pulled(Generic[T]):
-    """Bounded by `most`. The task that pulls closes the source, too: a generator must be finished where it was run.
+    """Pulls up to `max_pulled` items ahead in a task, which also closes the source: a generator must end where it ran.
 
     Attributes:
-        failure: What the source has raised, after what it gave before; a `StrayCancellation` if it was cancelled.
+        failure: The error that the source raised after its items; a `StrayCancellation` if it was cancelled.
     """
 
-    def __init__(self, source: AsyncIterator[T], most: int, tell: Callable[[], None]) -> None:
-        """`tell` is called in the loop when there is something new: also that there is none any more."""
+    def __init__(self, source: AsyncIterator[T], max_pulled: int, notify: Callable[[], None]) -> None:
+        """`notify` is called in the loop when there is a new item, and at the end."""
         self._source = source
-        self._most = most
-        self._tell = tell
+        self._max_pulled = max_pulled
+        self._notify = notify
         self._pulled: deque[T] = deque()
-        self._has_room = asyncio.Event()
+        self._has_space = asyncio.Event()
         self._has_begun = False
         self._is_closing = False
         self._has_ended = False
@@ -131,34 +131,35 @@ class Pulled(Generic[T]):
         self._task: asyncio.Task[None] | None = None
 
     def begin(self) -> None:
-        """Pulls from here on. Again: nothing."""
+        """Starts pulling. Idempotent."""
         if self._task is None:
             self._task = asyncio.get_running_loop().create_task(self._run())
 
     def take(self) -> tuple[list[T], bool]:
-        """What has been pulled, and whether nothing comes any more."""
+        """Removes and returns the pulled items, and returns whether they were the last."""
         taken = list(self._pulled)
         self._pulled.clear()
-        self._has_room.set()
+        self._has_space.set()
         return taken, self._has_ended
 
     async def aclose(self) -> None:
-        """Pulls no more, and waits until the source is closed. Again: waits for the same."""
+        """Stops pulling, and waits until the source is closed. A second call waits, too."""
         self.cancel()
         self.begin()
         task = self._task
-        # The source itself may do this; and what ran in a loop that has ended does not end any more.
+        # Don't wait if the source itself calls this, or for a task of a loop that has ended, which never ends.
         is_here = task is not None and task.get_loop() is asyncio.get_running_loop()
         if task is not None and is_here and task is not asyncio.current_task():
-            # This wait may be cancelled, and the source is closed nevertheless.
+            # If this wait is cancelled, the source is closed nevertheless.
             await asyncio.wait((task,))
 
     def cancel(self) -> None:
-        """The same without waiting for it: in the thread of its loop. Again: nothing."""
+        """Stops pulling without waiting, in the thread of the loop. Idempotent."""
         if self._is_closing:
             return
         self._is_closing = True
-        # Cancelled before it has begun, it would not close the source; and itself it would cancel while it closes it.
+        # A task that is cancelled before it begins would not close the source, and one that cancels itself would
+        # interrupt the closing.
         if self._task is not None and self._has_begun and self._task is not asyncio.current_task():
             self._task.cancel()
 
@@ -168,23 +169,23 @@ class Pulled(Generic[T]):
             if not self._is_closing:
                 await self._pull()
         except GeneratorExit:
-            raise  # the loop has ended: nothing can be awaited any more
+            raise  # the loop has ended, and nothing can be awaited
         except asyncio.CancelledError as error:
             self.failure = StrayCancellation("the source was cancelled, and the task that takes results was not")
             self.failure.__cause__ = error
-        except BaseException as error:  # noqa: BLE001 - it is raised where results are taken
+        except BaseException as error:  # noqa: BLE001 - raised in the task that takes results
             self.failure = error
         await self._close_source()
         self._has_ended = True
-        self._tell()
+        self._notify()
 
     async def _pull(self) -> None:
-        async for one in self._source:
-            self._pulled.append(one)
-            self._tell()
-            while len(self._pulled) >= self._most and not self._is_closing:
-                self._has_room.clear()
-                await self._has_room.wait()
+        async for item in self._source:
+            self._pulled.append(item)
+            self._notify()
+            while len(self._pulled) >= self._max_pulled and not self._is_closing:
+                self._has_space.clear()
+                await self._has_space.wait()
             if self._is_closing:
                 return
 
@@ -204,71 +205,65 @@ class Pulled(Generic[T]):
 
 P = ParamSpec("P")
 
-_MOST: Final = 32
-"""Of our own. They are started as they are needed."""
+_MAX_THREADS: Final = 32
 _END: Final = object()
 
 
-def _threads_of_ours() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(_MOST, thread_name_prefix="headgate")
+def _create_executor() -> None:
+    global _executor  # noqa: PLW0603 - a fork has none of the threads
+    _executor = ThreadPoolExecutor(_MAX_THREADS, thread_name_prefix="headgate")
 
 
-_ours = _threads_of_ours()
+_executor: ThreadPoolExecutor
+_create_executor()
+os.register_at_fork(after_in_child=_create_executor)
 
 
-def _start_over() -> None:
-    global _ours  # noqa: PLW0603 - a fork has none of the threads
-    _ours = _threads_of_ours()
-
-
-os.register_at_fork(after_in_child=_start_over)
-
-
-def begin_in_ours(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> "asyncio.Future[T]":
-    """Calls it in a thread of ours: the loop's own may all wait for what the caller iterates over."""
+def run_in_own_thread(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> "asyncio.Future[T]":
+    """Starts a function in headgate's own executor: the loop's threads may all wait for the caller's iterator."""
     called = partial(copy_context().run, function, *args, **kwargs)
-    return asyncio.get_running_loop().run_in_executor(_ours, called)
+    return asyncio.get_running_loop().run_in_executor(_executor, called)
 
 
-def soon_in(loop: asyncio.AbstractEventLoop, function: Callable[..., object], *args: Any) -> bool:  # noqa: ANN401 - its own
-    """Calls it in the thread of a loop. Whether the loop is still there."""
+def call_soon_in(loop: asyncio.AbstractEventLoop, function: Callable[..., object], *args: Any) -> bool:  # noqa: ANN401 - its own
+    """Schedules a call in the thread of a loop. Returns false if the loop is closed."""
     try:
         loop.call_soon_threadsafe(function, *args)
-    except RuntimeError:  # it is closed
+    except RuntimeError:
         return False
     return True
 
 
-class InThreads(AsyncIterator[T]):
-    """What an iterator gives that may take its time: each in a thread of the loop."""
+class ThreadedIterator(AsyncIterator[T]):
+    """Reads an iterator that may be slow, each item in a thread of the loop."""
 
     def __init__(self, source: Iterator[T]) -> None:
         self._source = source
-        self._is_read = threading.Lock()
-        self._is_left = False
+        self._read_lock = threading.Lock()
+        self._is_closing = False
 
     async def __anext__(self) -> T:
-        one = await asyncio.to_thread(self._read)
-        if one is _END:
+        item = await asyncio.to_thread(self._read)
+        if item is _END:
             raise StopAsyncIteration
-        return one  # type: ignore[return-value] # it is no `_END`
+        return item  # type: ignore[return-value] # it is not `_END`
 
     async def aclose(self) -> None:
-        """Closes a generator. One that is read now is closed after that, without a wait for it."""
-        await begin_in_ours(self._leave)
+        """Closes a generator. If a thread reads it now, that thread closes it later."""
+        await run_in_own_thread(self._close_if_idle)
 
     def _read(self) -> object:
-        with self._is_read:
-            one = next(self._source, _END)
-        if self._is_left:
-            self._leave()
-        return one
+        with self._read_lock:
+            item = next(self._source, _END)
+        if self._is_closing:
+            self._close_if_idle()
+        return item
 
-    def _leave(self) -> None:
-        self._is_left = True
-        # The reading thread checks whether it was left, when it has read.
-        if self._is_read.acquire(blocking=False):
+    def _close_if_idle(self) -> None:
+        self._is_closing = True
+        # After its read, the reading thread checks `_is_closing`.
+        if self._read_lock.acquire(blocking=False):
             try:
                 close_source(self._source)
             finally:
-                self._is_read.release()
+                self._read_lock.release()

@@ -1,4 +1,4 @@
-"""The command `headgate`: finds the verb, and turns what comes back into an exit code."""
+"""The command `headgate`: runs a verb, and turns its result into an exit code."""
 
 import os
 import shlex
@@ -26,7 +26,7 @@ def main() -> int:
         code = run(sys.argv[1:])
         sys.stdout.flush()
     except BrokenPipeError:
-        # Whoever read our output has seen enough. Python would complain once more when it flushes at exit.
+        # The reader of standard output is gone. Python would report it again when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_READER_GONE
     except KeyboardInterrupt:
@@ -46,7 +46,7 @@ def run(arguments: Sequence[str]) -> int:
         from headgate.cli._flags import as_flag  # noqa: PLC0415 - only after an error
 
         print(f"error: {spelled(error.pieces, as_flag)}", file=sys.stderr)
-        # No job has begun: what was asked for can't be done, wherever that came to light.
+        # No job has started, wherever the error was found.
         return EXIT_ERROR if isinstance(error, InternalError) else EXIT_USAGE
 
 
@@ -70,21 +70,21 @@ def _dispatch(arguments: Sequence[str]) -> int:
         return EXIT_OK
     if first not in VERBS:
         what = "flag" if first.startswith("-") else "verb"
-        hint = nearest(first, [*VERBS, "help", "--help", "--version"]) or _with_a_verb(first)
+        hint = nearest(first, [*VERBS, "help", "--help", "--version"]) or _with_verb(first)
         raise CommandLineError([f"unknown {what} {first}" + (f": did you mean {hint}?" if hint else "")])
     verb: Callable[[Sequence[str]], int] = import_module(f"headgate.cli.{first}").main
     return verb(rest)
 
 
-def _with_a_verb(first: str) -> str | None:
-    """What somebody meant who left out the verb."""
+def _with_verb(first: str) -> str | None:
+    """Returns the command that a user probably meant without a verb, if there is one."""
     if first.startswith("-") and first != "-":
         return f"headgate fetch ... {first}" if first.partition("=")[0] in _flags_of_fetch() else None
-    known = "://" in first or first == "-" or Path(first).suffix in _INPUTS or _is_there(first)
+    known = "://" in first or first == "-" or Path(first).suffix in _INPUTS or _exists(first)
     return f"headgate fetch {shlex.quote(first)}" if known else None
 
 
-def _is_there(path: str) -> bool:
+def _exists(path: str) -> bool:
     try:
         return Path(path).exists()
     except OSError:  # no file could have this name

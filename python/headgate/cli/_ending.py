@@ -1,4 +1,4 @@
-"""How the end of a run is told on the command line: in words, in a file, and by the exit code."""
+"""Reports the end of a run on the command line: in words, in a file, and by the exit code."""
 
 import os
 import signal
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from headgate._summary import Summary
 
 SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-"""What stops a job in order: Ctrl-C, a polite kill, a terminal that goes away."""
+"""The signals that stop a job in order: Ctrl-C, SIGTERM, and SIGHUP of a terminal that was closed."""
 
 _INSECURE_WARNING: Final = (
     "WARNING: --insecure: certificates are not verified; "
@@ -30,48 +30,48 @@ _INSECURE_WARNING: Final = (
 
 
 def warn_if_insecure(*, insecure: bool) -> None:
-    """Says what it means, also where nothing else is to be said."""
+    """Writes a warning for `--insecure`, also with `--quiet`."""
     if insecure:
-        tell(_INSECURE_WARNING)
+        write_error(_INSECURE_WARNING)
 
 
-def end(
+def report_end(
     summary: "Summary", stopped_by: signal.Signals | None, *, report: str | None, summary_file: Path | None = None
 ) -> int:
-    """Tells how a run has ended; its exit code.
+    """Reports how a run has ended, and returns its exit code.
 
     Args:
-        summary: What it has done.
-        stopped_by: The signal that stopped it, if one did.
-        report: The summary in words, if anybody wants to read it.
-        summary_file: Where to write it as JSON.
+        summary: The summary.
+        stopped_by: The signal that stopped the run, if one did.
+        report: The summary in words; `None` with `--quiet`.
+        summary_file: The file for the summary as JSON.
     """
     if report is not None:
-        tell(fitted(report, sys.stderr))
+        write_error(fitted(report, sys.stderr))
     if summary.failure is not None:
-        tell(f"error: {summary.failure.message}")
+        write_error(f"error: {summary.failure.message}")
     elif summary.stopped_by is not None:
-        tell(f"error: {summary.stopped_by}")
+        write_error(f"error: {summary.stopped_by}")
     if summary_file is not None:
         try:
             summary_file.write_text(summary.to_json(), encoding="utf-8")
         except OSError as error:
-            tell(f"error: --summary: can't write {str(summary_file)!r}: {error.strerror}")
+            write_error(f"error: --summary: can't write {str(summary_file)!r}: {error.strerror}")
             return EXIT_ERROR
     return exit_code(summary, stopped_by)
 
 
-def tell(message: str) -> None:
-    """Writes a message to standard error, if anybody is left there; if not, the exit code still tells how it ended."""
+def write_error(message: str) -> None:
+    """Writes a message to standard error. If that is closed, the exit code still reports how the run ended."""
     try:
         print(message, file=sys.stderr, flush=True)
     except OSError:
-        # What could not be written would fail once more at exit, and change the exit code.
+        # The unwritten text would fail again at exit, and change the exit code.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
 
 
 def exit_code(summary: "Summary", stopped_by: signal.Signals | None) -> int:
-    """The exit code that tells how a run ended."""
+    """Returns the exit code for the end of a run."""
     if summary.failure is not None:
         return EXIT_USAGE if summary.failure.kind in ("usage", "input") else EXIT_ERROR
     if stopped_by is not None:

@@ -1,4 +1,4 @@
-"""The exit codes of `headgate fetch` and `headgate retry`: the code, the help and the documents take them from here."""
+"""The exit codes of `headgate fetch` and `headgate retry`, for the code, the help and the documents."""
 
 from collections.abc import Mapping
 from signal import SIGHUP, SIGINT, SIGPIPE, SIGTERM
@@ -11,11 +11,11 @@ EXIT_USAGE: Final = 2
 EXIT_FAILED_ROWS: Final = 3
 EXIT_JOB_STOPPED: Final = 4
 EXIT_SIGNALLED: Final = 128
-"""What a shell adds to the number of a signal."""
+"""The number that a shell adds to that of a signal."""
 
 EXIT_INTERRUPTED: Final = EXIT_SIGNALLED + SIGINT
 EXIT_READER_GONE: Final = EXIT_SIGNALLED + SIGPIPE
-"""As of a program that SIGPIPE has killed."""
+"""The exit code of a program that SIGPIPE has killed."""
 
 MEANINGS: Final[Mapping[int, str]] = {
     EXIT_OK: "every row of the job was answered",
@@ -31,7 +31,7 @@ MEANINGS: Final[Mapping[int, str]] = {
 
 
 def listing(width: int) -> str:
-    """All of them, as the help lists them."""
+    """Returns the list of exit codes for the help."""
     lines = [
         fill(meaning, width=width, initial_indent=f"  {code:<5}", subsequent_indent=" " * 7)
         for code, meaning in MEANINGS.items()

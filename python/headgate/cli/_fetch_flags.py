@@ -1,4 +1,4 @@
-"""The command line of `headgate fetch`: its flags, and what they mean."""
+"""The command line of `headgate fetch`: its flags and their meanings."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -37,7 +37,7 @@ examples:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Command:
-    """What a command line asks for."""
+    """A command line that was read."""
 
     options: FetchOptions
     yes: bool
@@ -46,10 +46,10 @@ class Command:
 
 
 def read(arguments: Sequence[str]) -> Command | None:
-    """Reads a command line; `None`: the help was asked for, and has been printed.
+    """Reads a command line; returns `None` after printing the help.
 
     Raises:
-        CommandLineError: It has mistakes; all of them are named.
+        CommandLineError: It has mistakes; the message has all of them.
     """
     values = parser().read(arguments)
     if values is None:
@@ -62,13 +62,13 @@ def read(arguments: Sequence[str]) -> Command | None:
 
 
 def parser() -> Parser:
-    """What can be typed after the verb."""
+    """Returns the parser of the verb."""
     made = Parser(
         "fetch",
         usage="INPUT... -o OUT [flags]",
         description=_DESCRIPTION,
         examples=f"{_EXAMPLES}\n\n{listing(help_width())}",
-        elsewhere=_foreign.what_it_is_here,
+        elsewhere=_foreign.advice,
     )
     add_job(made, FETCH)
     _option_flags.add_progress(made)
@@ -76,7 +76,7 @@ def parser() -> Parser:
 
 
 def add_job(made: Parser, options: OptionSet[Any]) -> None:
-    """Adds what says which job it is."""
+    """Adds the arguments and flags of a new job."""
     made.group("input")
     made.argument("input", "INPUT", "files, directories and patterns; or - or a URL with ranges", repeats=True)
     _option_flags.add(made, options, "input")

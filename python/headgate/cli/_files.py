@@ -1,4 +1,4 @@
-"""What flags read from `@FILE`, and from standard input, which can be read once."""
+"""Reads values of flags from `@FILE`, and from standard input, which can be read only once."""
 
 import sys
 from pathlib import Path
@@ -12,21 +12,21 @@ FROM_FILE: Final = "@"
 
 
 class Files:
-    """Reads what was typed as `@FILE`, and notes as a mistake what can't be read."""
+    """Reads files that were typed as `@FILE`, and adds a mistake for one that can't be read."""
 
     def __init__(self, values: Values, *, taken_by: str = "") -> None:
-        """`taken_by` reads standard input already."""
+        """Creates a reader; `taken_by` is the argument that reads standard input already."""
         self._values = values
         self._taken_by = taken_by
 
     def data(self, name: str) -> bytes | None:
-        """The value of a flag, which may stand in a file."""
+        """Returns the value of a flag, which may be in a file."""
         text = self._values.text(name)
         if text is None or not text.startswith(FROM_FILE):
             return None if text is None else text.encode()
         file = text.removeprefix(FROM_FILE)
         if file == STANDARD_STREAM:
-            return self._standard_input(name, most=-1) or b""
+            return self._standard_input(name, max_bytes=-1) or b""
         try:
             return Path(file).read_bytes()
         except (OSError, ValueError) as error:
@@ -34,7 +34,7 @@ class Files:
             return b""
 
     def text(self, name: str) -> str | None:
-        """The same as text, which is UTF-8."""
+        """Returns the value of a flag as text, from UTF-8."""
         data = self.data(name)
         if data is None:
             return None
@@ -45,20 +45,20 @@ class Files:
             return None
 
     def secret(self, name: str, typed: str) -> str | None:
-        """What is in a short file, `@FILE` as typed, without its last line end; `None`: it can't be read."""
+        """Returns the text of a short file, without its final line end, or `None` if it can't be read."""
         file = typed.removeprefix(FROM_FILE)
         try:
             if file != STANDARD_STREAM:
                 return _secret_file.read(file)
-            data = self._standard_input(name, most=_secret_file.LONGEST_BYTES + 1)
+            data = self._standard_input(name, max_bytes=_secret_file.MAX_BYTES + 1)
             return None if data is None else _secret_file.as_text(data)
         except ValueError as error:
             self._values.wrong(name, str(error))
             return None
 
-    def _standard_input(self, name: str, *, most: int) -> bytes | None:
+    def _standard_input(self, name: str, *, max_bytes: int) -> bytes | None:
         if self._taken_by:
             self._values.wrong(name, f"@- and {self._taken_by} can't both read standard input")
             return None
         self._taken_by = f"{self._values.name_of(name)} @-"
-        return sys.stdin.buffer.read(most)
+        return sys.stdin.buffer.read(max_bytes)

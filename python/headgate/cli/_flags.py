@@ -1,4 +1,4 @@
-"""How the command line spells an option that a message speaks of."""
+"""Spells options in messages as flags of the command line."""
 
 import shlex
 from typing import Final
@@ -11,7 +11,7 @@ _OUTPUT: Final = "-o"
 
 
 def as_flag(mention: Mention) -> str:
-    """The option as it is typed: `--timeout-s`, `--fresh`, `--no-resume`, `--format ndjson`."""
+    """Returns the option as it is typed: `--timeout-s`, `--fresh`, `--no-resume`, `--format ndjson`."""
     flag = _flag_of(mention.option)
     return flag if isinstance(mention.value, bool | None) else f"{flag} {shlex.quote(str(mention.value))}"
 

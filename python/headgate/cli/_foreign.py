@@ -1,6 +1,6 @@
-"""Flags that other programs have under another name: whoever types one is told ours.
+"""Flags of other programs, with the flags that headgate has instead, for messages on unknown flags.
 
-Those that are ours, too, are not here, whatever they mean elsewhere.
+It does not contain flags that headgate has, too, whatever they mean elsewhere.
 """
 
 from collections.abc import Mapping
@@ -99,9 +99,9 @@ MEANINGS: Final[Mapping[str, Mapping[str, str]]] = {
 }
 
 
-def what_it_is_here(flag: str) -> str | None:
-    """What is said of a flag that we do not have, if another program is known to have it."""
-    # A value may follow one letter at once.
+def advice(flag: str) -> str | None:
+    """Returns advice on an unknown flag, if another program has it."""
+    # A value may directly follow a flag of one letter.
     name = flag if flag.startswith("--") else flag[:2]
     meanings = MEANINGS.get(name)
     if meanings is None:

@@ -1,4 +1,4 @@
-"""Flags that are made of the entries of options, and what verbs that run a job have in common besides."""
+"""Flags that are made from the entries of options, and other parts that the verbs which run a job share."""
 
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -16,10 +16,10 @@ from headgate.jobs._job_options import JobOptions
 from headgate.jobs._option_entry import ANY_HOST, STANDARD_STREAM, GivenAs, JobOption
 
 _UNSAID: Final = (None, False, True, ())
-"""Defaults of which nothing is said where the entry has no words for them."""
+"""Defaults that the help omits unless the entry has `default_means`."""
 
 WORK_GROUPS: Final = ("request", "connections", "limits", "rates", "retries")
-"""The groups of the help with what a new job and a retry have in common, but for the output."""
+"""The groups of the help that a new job and a retry share, except the output."""
 
 _REPEATING: Final[tuple[GivenAs, ...]] = (
     "columns",
@@ -53,7 +53,7 @@ def add(parser: Parser, options: OptionSet[Any], group: str) -> None:
 def read(
     values: Values, options: OptionSet[Any], *, inputs: Sequence[str] = (), without: Collection[str] = ()
 ) -> dict[str, Any]:
-    """What was typed of them, `without` some; one of the `inputs` may be what reads standard input already."""
+    """Returns the typed values, `without` some; one of the `inputs` may be standard input."""
     files = Files(values, taken_by="INPUT -" if STANDARD_STREAM in inputs else "")
     wanted = {name: option for name, option in typed(options).items() if name not in without}
     given = {name: _read(values, options.entries[name], option, files) for name, option in wanted.items()}
@@ -61,14 +61,14 @@ def read(
 
 
 def add_progress(parser: Parser) -> None:
-    """Adds the group of what is told."""
+    """Adds the flags for progress and summary."""
     parser.group("progress")
     parser.switch("quiet", "-q", "--quiet", text="no progress and no summary; errors are still shown")
     parser.value("summary", "--summary", metavar="FILE", text="write the summary as JSON")
 
 
 def check(values: Values, options: JobOptions) -> None:
-    """Raises `CommandLineError` with every mistake there is, in what was typed or in the options made of it."""
+    """Raises `CommandLineError` with all mistakes of the command line and of the options made of it."""
     for mistake in options.mistakes():
         if not values.is_wrong(mistake.option):
             values.wrong(mistake.option, spelled(mistake.pieces, as_flag))
@@ -76,7 +76,7 @@ def check(values: Values, options: JobOptions) -> None:
 
 
 def summary_path(values: Values) -> Path | None:
-    """The file for the summary; that it can't be written is better known before the job than after it."""
+    """Returns the file for the summary, and checks before the job that it can be written."""
     text = values.text("summary")
     if text is None:
         return None
@@ -91,7 +91,7 @@ def summary_path(values: Values) -> Path | None:
 
 
 def typed(options: OptionSet[Any], group: str = "") -> Mapping[str, JobOption]:
-    """Those that have a flag: all of them, or those of a group of the help."""
+    """Returns the options that have a flag: all of them, or those of a group of the help."""
     all_options = {name: entry.option for name, entry in options.entries.items()}
     return {
         name: option
@@ -101,7 +101,7 @@ def typed(options: OptionSet[Any], group: str = "") -> Mapping[str, JobOption]:
 
 
 def default_of(option: JobOption) -> str:
-    """The default as it would be typed, or in words; empty where there is nothing to say."""
+    """Returns the default as it would be typed, or in words; empty if the help omits it."""
     if option.default_means:
         return option.default_means
     if option.default in _UNSAID:
@@ -112,24 +112,24 @@ def default_of(option: JobOption) -> str:
 
 
 def _of_host(text: str) -> tuple[str, str]:
-    """`HOST=LIMIT`, or a limit of all hosts that are not named."""
+    """Splits `HOST=LIMIT`, or a limit for all other hosts."""
     host, equals, limit = text.rpartition("=")
     return host if equals else ANY_HOST, limit
 
 
 def _listed(texts: Sequence[str]) -> tuple[str, ...]:
-    """Names between commas, of a flag that may be repeated."""
+    """Returns the names of a flag that may be repeated, and that may have several separated by commas."""
     return tuple(filter(None, (name.strip() for text in texts for name in text.split(","))))
 
 
 def _literals(entry: Entry) -> tuple[str, ...] | None:
-    """The values that there are, where they are few."""
+    """Returns the possible values of a `Literal`."""
     types = (entry.type, *get_args(entry.type))
     return next((get_args(each) for each in types if get_origin(each) is Literal), None)
 
 
 def _text(option: JobOption) -> str:
-    """What the help says: the first sentence of the entry, and the default."""
+    """Returns the text of the help: the first sentence of the entry, and the default."""
     first = option.help.partition(". ")[0].removesuffix(".").replace("`", "")
     # An acronym keeps its capitals.
     text = option.typed or (first if first[:2].isupper() else first[0].lower() + first[1:])
@@ -138,7 +138,7 @@ def _text(option: JobOption) -> str:
 
 
 def _read(values: Values, entry: Entry, option: JobOption, files: Files) -> object:
-    """The value, `None` where none was typed, or none that can be read."""
+    """Returns the value, or `None` if it was not typed or can't be read."""
     name = entry.name
     if isinstance(option.default, bool):
         return not option.default if values.switch(name) else None

@@ -1,7 +1,7 @@
-"""Parsing a command line in two steps: what was typed, then what it means; all mistakes are told at once.
+"""Parses a command line in two steps: first the flags, then their values. It reports all mistakes at once.
 
-`argparse` reads the flags and writes the help. It gets no types, choices or required flags, because it would stop at
-the first mistake: `Values` reads what was typed and gathers them.
+`argparse` parses the flags and writes the help. It gets no types, choices or required flags, because it would stop at
+the first mistake: `Values` reads the values and collects the mistakes.
 """
 
 import argparse
@@ -17,7 +17,7 @@ from headgate._nearest import nearest
 from headgate.cli._wrapping import help_width, wrapped
 
 _MISSING: Final = "\0missing"
-"""Stands for the value of a flag that has none; no argument of a process can hold a NUL."""
+"""Marks a flag whose value is missing; no argument of a process can contain a NUL."""
 
 _HELP: Final = "print this"
 
@@ -33,21 +33,21 @@ _SIZE_UNITS: Final[dict[str, int]] = {
 
 
 Choices: TypeAlias = tuple[str, ...] | Literal["files"] | None
-"""What a value can be, as far as that can be listed; for the shells that complete it."""
+"""The possible values of a flag, if they can be listed, for shell completion."""
 
 _FILES: Final = ("FILE", "INPUT", "OUT")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Flag:
-    """What is known of a flag.
+    """A flag of the command line.
 
     Attributes:
-        names: How it is typed.
-        text: What it does.
-        metavar: What stands for its value in the help; `None`: it has none.
+        names: The names, such as `-c` and `--concurrency`.
+        text: The description.
+        metavar: The placeholder for the value in the help; `None`: the flag has no value.
         repeats: Whether it may be given more than once.
-        choices: What its value can be.
+        choices: The possible values.
     """
 
     names: Sequence[str]
@@ -58,7 +58,7 @@ class Flag:
 
 
 class CommandLineError(Exception):
-    """What is wrong with a command line: each mistake on a line of its own."""
+    """The mistakes of a command line, each on a separate line."""
 
     def __init__(self, mistakes: Sequence[str], *, see: str = "headgate --help") -> None:
         super().__init__("\n".join([*(f"error: {mistake}" for mistake in mistakes), f"see `{see}`"]))
@@ -93,7 +93,7 @@ class Parser:
         examples: str,
         elsewhere: Callable[[str], str | None] = lambda _: None,
     ) -> None:
-        """Makes one without flags; `elsewhere` says what a flag of another program is here."""
+        """Creates a parser without flags; `elsewhere` returns advice on a flag of another program."""
         self._elsewhere = elsewhere
         self._see = f"headgate {verb} --help"
         self._argparse = _ArgumentParser(
@@ -114,11 +114,11 @@ class Parser:
         self.argument_repeats: bool = False
 
     def group(self, title: str) -> None:
-        """Begins a group of the help."""
+        """Starts a group of the help."""
         self._group = self._argparse.add_argument_group(title)
 
     def argument(self, dest: str, metavar: str, text: str, *, choices: Choices = None, repeats: bool = False) -> None:
-        """Adds the one argument without a flag, which can be several values."""
+        """Adds the only positional argument, which can have several values."""
         self.argument_repeats = repeats
         self.argument_choices = _choices(metavar, choices)
         self.argument_metavar = metavar
@@ -143,20 +143,20 @@ class Parser:
         """Adds a flag without a value."""
         self._flags.append(Flag(names=flags, text=text))
         self._group.add_argument(*flags, dest=dest, action="store_true", help=_escaped(text))
-        # -4 is a flag, and -5 is still a number, which is told that it is too small.
+        # -4 is a flag, and -5 is still a number, for which the message is that it is too small.
         self._argparse._has_negative_number_optionals.clear()  # noqa: SLF001 - no other way
         self._names[dest] = flags[-1]
 
     def name_of(self, dest: str) -> str:
-        """How a person knows it: the long flag, or the word in the usage line."""
+        """Returns the name for messages: the long flag, or the word in the usage line."""
         return self._names[dest]
 
     def flags(self) -> Sequence[Flag]:
-        """All flags."""
+        """Returns all flags."""
         return (*self._flags, Flag(names=("-h", "--help"), text=_HELP))
 
     def read(self, arguments: Sequence[str]) -> "Values | None":
-        """Reads what was typed; `None`: the help was asked for, and has been printed."""
+        """Reads a command line; returns `None` after printing the help."""
         self.group("other")
         self.switch("help", "-h", "--help", text=_HELP)
         try:
@@ -168,7 +168,7 @@ class Parser:
             return None
         given = vars(typed)
         if self.argument_repeats:
-            # Those behind a flag are unknown to `argparse`.
+            # `argparse` reports arguments behind a flag as unknown.
             more = [argument for argument in unknown if _is_value(argument)]
             given[self._argument] = [*(given[self._argument] or []), *more]
             unknown = [argument for argument in unknown if not _is_value(argument)]
@@ -187,16 +187,16 @@ class Parser:
             advice = elsewhere or (hint and f"did you mean {hint}?")
             yield f"unknown flag {flag}" + (f": {advice}" if advice else "")
         if flags:
-            return  # an argument too many may be the value of an unknown flag: no second complaint
+            return  # an extra argument may be the value of an unknown flag
         for argument in unknown:
             yield f"unexpected argument {argument}"
 
 
 class Values:
-    """What was typed, read as what it means.
+    """The values of a command line.
 
     Attributes:
-        mistakes: What is wrong so far, each naming its flag.
+        mistakes: The mistakes so far, each with its flag.
     """
 
     def __init__(self, parser: Parser, typed: dict[str, Any], *, see: str) -> None:
@@ -207,53 +207,53 @@ class Values:
         self._wrong: set[str] = set()
 
     def is_wrong(self, dest: str) -> bool:
-        """Whether a mistake was noted for it."""
+        """Returns whether the flag has a mistake."""
         return dest in self._wrong
 
     def wrong(self, dest: str, message: str) -> None:
-        """Notes a mistake."""
+        """Adds a mistake."""
         self._wrong.add(dest)
         self.mistakes.append(f"{self._parser.name_of(dest)} {message}")
 
     def check(self) -> None:
-        """Raises `CommandLineError` if anything was wrong."""
+        """Raises `CommandLineError` if there are mistakes."""
         if self.mistakes:
             raise CommandLineError(self.mistakes, see=self._see)
 
     def argument(self, dest: str) -> str:
-        """The argument without a flag; empty if there was none."""
+        """Returns the positional argument; empty if there was none."""
         given = self._typed[dest]
         return str(given[0]) if given else ""
 
     def arguments(self, dest: str) -> tuple[str, ...]:
-        """All of them, where there may be several."""
+        """Returns all positional arguments."""
         return tuple(self._typed[dest] or ())
 
     def switch(self, dest: str) -> bool:
-        """Whether the flag was given."""
+        """Returns whether a flag without a value was given."""
         return bool(self._typed[dest])
 
     def name_of(self, dest: str) -> str:
-        """How a person knows it."""
+        """Returns the name for messages."""
         return self._parser.name_of(dest)
 
     def is_given(self, dest: str) -> bool:
-        """Whether the flag was typed, whatever its value."""
+        """Returns whether the flag was given, with any value."""
         return self._typed[dest] is not None
 
     def is_typed(self, dest: str, text: str) -> bool:
-        """Whether the flag was typed with this value alone."""
+        """Returns whether the flag was given with exactly this value."""
         return self._typed[dest] in (text, [text])
 
     def texts(self, dest: str) -> list[str]:
-        """Each value of a flag that repeats."""
+        """Returns the values of a flag that may be repeated."""
         texts: list[str] = self._typed[dest] or []
         if _MISSING in texts:
             self.wrong(dest, "needs a value")
         return [text for text in texts if text != _MISSING]
 
     def text(self, dest: str) -> str | None:
-        """The value as typed, or `None`."""
+        """Returns the value as text, or `None`."""
         text: str | None = self._typed[dest]
         if text == _MISSING:
             self.wrong(dest, "needs a value")
@@ -261,12 +261,12 @@ class Values:
         return text
 
     def whole(self, dest: str, default: int, rule: Check | None = None) -> int:
-        """A whole number that keeps a rule."""
+        """Returns a whole number, and checks it by a rule."""
         number = self.whole_or_none(dest, rule)
         return default if number is None else number
 
     def whole_or_none(self, dest: str, rule: Check | None = None) -> int | None:
-        """A whole number that keeps a rule, or `None` if the flag was not given."""
+        """Returns a whole number, and checks it by a rule; `None` if the flag was not given."""
         text = self.text(dest)
         if text is None:
             return None
@@ -279,7 +279,7 @@ class Values:
         return number
 
     def seconds_or_none(self, dest: str) -> float | None:
-        """A number of seconds, or `None` if the flag was not given."""
+        """Returns a number of seconds, or `None` if the flag was not given."""
         text = self.text(dest)
         if text is None:
             return None
@@ -289,7 +289,7 @@ class Values:
         return number
 
     def span(self, dest: str) -> tuple[float, float] | None:
-        """Least and most seconds: `0..3`, or one number for both."""
+        """Returns the least and most seconds: of `0..3`, or of one number for both."""
         text = self.text(dest)
         if text is None:
             return None
@@ -302,7 +302,7 @@ class Values:
         return least, most
 
     def per_second_or_none(self, dest: str) -> float | None:
-        """So many a second, of a rate such as `500/s` or `5/2s`, or `None` if the flag was not given."""
+        """Returns the number per second of a rate such as `500/s` or `5/2s`, or `None` if the flag was not given."""
         text = self.text(dest)
         if text is None:
             return None
@@ -316,18 +316,18 @@ class Values:
         return per_second
 
     def share(self, dest: str) -> float:
-        """A number of percent, with or without the sign, as a share; 0 if the flag was not given."""
+        """Returns a percentage, with or without the sign, as a share; 0 if the flag was not given."""
         text = self.text(dest)
         if text is None:
             return 0.0
         number = _number(text.removesuffix("%"))
-        if number is None or not 0 <= number <= 100:  # noqa: PLR2004 - of a hundred
+        if number is None or not 0 <= number <= 100:  # noqa: PLR2004 - percent
             self.wrong(dest, f"must be a percentage from 0 to 100, not {short(text)}")
             return 0.0
         return number / 100
 
     def size_or_none(self, dest: str, rule: Check | None = None) -> int | None:
-        """A number of bytes that keeps a rule, with or without a unit, or `None` if the flag was not given."""
+        """Returns a number of bytes, with or without a unit, and checks it; `None` if the flag was not given."""
         text = self.text(dest)
         if text is None:
             return None
@@ -370,7 +370,7 @@ def _escaped(text: str) -> str:
 
 
 class _StoppedError(Exception):
-    """`argparse` could not go on."""
+    """`argparse` found a mistake and stopped."""
 
 
 class _ArgumentParser(argparse.ArgumentParser):

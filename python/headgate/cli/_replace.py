@@ -1,4 +1,4 @@
-"""The question before `--fresh` throws results away."""
+"""The question before `--fresh` removes results."""
 
 import os
 import sys
@@ -16,26 +16,26 @@ _STDIN: Final = 0
 _STDERR: Final = 2
 
 
-def may_replace(output: str | None) -> bool:
-    """Whether what an earlier job left may be replaced: asks where there is such a thing, and somebody to answer."""
-    if output in (None, STANDARD_STREAM) or not _holds_results(Path(output)):
+def confirm_replace(output: str | None) -> bool:
+    """Returns whether the results of an earlier job may be replaced; asks the user if there are any and a terminal."""
+    if output in (None, STANDARD_STREAM) or not _has_results(Path(output)):
         return True
     terminal = _terminal()
-    return terminal is None or _is_yes(_question(output), terminal)
+    return terminal is None or _ask(_question(output), terminal)
 
 
-def _holds_results(output: Path) -> bool:
+def _has_results(output: Path) -> bool:
     return any(True for pattern in _RESULTS for _ in output.glob(pattern))
 
 
 def _terminal() -> IO[str] | None:
-    """Where the answer is typed; `None`: nobody sees the question, or nobody can answer it."""
+    """Returns the terminal on which the user can reply, or `None` if there is none."""
     if not os.isatty(_STDERR):
         return None
     if os.isatty(_STDIN):
         return sys.stdin
     try:
-        # Standard input may carry the URLs: the one at the keyboard is there all the same.
+        # Standard input may be the URLs, although the process has a terminal.
         return Path("/dev/tty").open(encoding="utf-8", errors="replace")
     except OSError:
         return None
@@ -47,18 +47,18 @@ def _question(output: str) -> str:
     try:
         status = status_of(output, check_all=False)
     except HeadgateError:
-        # Why is told by the engine with ways on, and --fresh, the one that was chosen, is among them.
+        # The engine's message would recommend --fresh, which the user has chosen already.
         return f"{output} holds a job that can't be read (see `headgate status`): replace what is there?"
     what = _format.plural(status.done, "row") if status.done else "the files"
     return f"{output} holds {what} of a job started {_format.moment(status.started_at)}: replace them?"
 
 
-def _is_yes(question: str, terminal: IO[str]) -> bool:
+def _ask(question: str, terminal: IO[str]) -> bool:
     print(_format.printable(f"{question} [y/N] "), end="", file=sys.stderr, flush=True)
-    answer = ""
+    reply = ""
     try:
-        answer = terminal.readline()
+        reply = terminal.readline()
     finally:
-        if not answer.endswith("\n"):  # Ctrl-D or Ctrl-C: the line is not ended yet
+        if not reply.endswith("\n"):  # Ctrl-D or Ctrl-C do not end the line
             print(file=sys.stderr, flush=True)
-    return answer.strip().lower() in _YES
+    return reply.strip().lower() in _YES

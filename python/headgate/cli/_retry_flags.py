@@ -1,4 +1,4 @@
-"""The command line of `headgate retry`: its flags, and what they mean."""
+"""The command line of `headgate retry`: its flags and their meanings."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ examples:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Command:
-    """What a command line asks for."""
+    """A command line that was read."""
 
     options: RetryOptions
     quiet: bool
@@ -38,10 +38,10 @@ class Command:
 
 
 def read(arguments: Sequence[str]) -> Command | None:
-    """Reads a command line; `None`: the help was asked for, and has been printed.
+    """Reads a command line; returns `None` after printing the help.
 
     Raises:
-        CommandLineError: It has mistakes; all of them are named.
+        CommandLineError: It has mistakes; the message has all of them.
     """
     values = parser().read(arguments)
     if values is None:
@@ -53,7 +53,7 @@ def read(arguments: Sequence[str]) -> Command | None:
 
 
 def parser() -> Parser:
-    """What can be typed after the verb."""
+    """Returns the parser of the verb."""
     made = Parser(
         "retry", usage="OUT [flags]", description=_DESCRIPTION, examples=f"{_EXAMPLES}\n\n{listing(help_width())}"
     )

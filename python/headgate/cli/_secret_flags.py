@@ -1,4 +1,4 @@
-"""Flags whose values may be secrets: no message shows one, and each can be given outside the list of processes."""
+"""Flags whose values may be secrets: no message shows one, and files or variables keep them out of process lists."""
 
 import os
 from typing import Final
@@ -24,13 +24,13 @@ def add_from_environment(parser: Parser) -> None:
 
 
 def headers(values: Values, name: str, files: Files) -> Headers | None:
-    """Headers as they were typed, on lines of files, and from the environment."""
+    """Returns headers from the command line, from lines of files, and from the environment."""
     found = typed_headers(values, name, files)
     return [*found, *_from_environment(values, {header.lower(): values.name_of(name) for header, _ in found})] or None
 
 
 def typed_headers(values: Values, name: str, files: Files) -> Headers:
-    """Headers as they were typed, and on lines of files."""
+    """Returns headers from the command line and from lines of files."""
     found = Headers()
     for text in values.texts(name):
         lines = (files.secret(name, text) or "").splitlines() if text.startswith(FROM_FILE) else [text]
@@ -45,7 +45,7 @@ def typed_headers(values: Values, name: str, files: Files) -> Headers:
 
 
 def _from_environment(values: Values, given_by: dict[str, str]) -> Headers:
-    """Headers from the environment; `given_by`: which flag gave a header of a name."""
+    """Returns headers from the environment; `given_by` has the flags that gave other headers, by name."""
     for name in filter(values.is_given, ("bearer", "user")):
         given_by[_AUTHORIZATION] = values.name_of(name)
     found = Headers()
@@ -61,7 +61,7 @@ def _from_environment(values: Values, given_by: dict[str, str]) -> Headers:
         given_by[header.lower()] = "another --header-env"
         value = os.environ.get(variable)
         if not value:
-            # What stands there may be the value itself, by mistake.
+            # The text may be the value itself by mistake, so the message does not contain it.
             state = "not set" if value is None else "empty"
             values.wrong(_FROM_ENVIRONMENT, f"names a variable for {header} that is {state}")
             continue
@@ -70,7 +70,7 @@ def _from_environment(values: Values, given_by: dict[str, str]) -> Headers:
 
 
 def token(values: Values, name: str, files: Files) -> str | None:
-    """A token, from a file."""
+    """Returns a token from a file."""
     text = values.text(name)
     if text is not None and not text.startswith(FROM_FILE):
         values.wrong(name, "takes @FILE, or @- for standard input: everybody on this machine can see what is typed")
@@ -79,20 +79,20 @@ def token(values: Values, name: str, files: Files) -> str | None:
 
 
 def lines(values: Values, name: str, files: Files) -> tuple[str, ...]:
-    """Values as they were typed, and on lines of files."""
+    """Returns values from the command line and from lines of files."""
     found: list[str] = []
     for text in values.texts(name):
         read = files.secret(name, text) if text.startswith(FROM_FILE) else text
-        some = [] if read is None else list(filter(None, map(str.strip, read.splitlines())))
-        if read is not None and not some:
-            # Without this, a variable that is not set, or a file that is still empty, would ask for nothing.
+        stripped = [] if read is None else list(filter(None, map(str.strip, read.splitlines())))
+        if read is not None and not stripped:
+            # Without this, an unset variable or an empty file would silently have no effect.
             values.wrong(name, f"{text!r} has nothing in it" if text else "is empty")
-        found += some
+        found += stripped
     return tuple(found)
 
 
 def user(values: Values, name: str, files: Files) -> bytes | None:
-    """A name and a password, typed or from a file."""
+    """Returns a user name and a password, from the command line or from a file."""
     text = values.text(name)
     if text is not None and text.startswith(FROM_FILE):
         text = files.secret(name, text)

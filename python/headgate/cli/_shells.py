@@ -1,4 +1,4 @@
-"""Scripts that complete the command line in a shell, made of what the parsers know of their flags."""
+"""Scripts that complete the command line in a shell, made from the flags of the parsers."""
 
 import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -12,14 +12,14 @@ _PROGRAM: Final = "headgate"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Verb:
-    """What can be typed after a verb.
+    """The flags and the argument of a verb.
 
     Attributes:
-        text: What it does.
-        flags: Its flags.
-        argument: What its one argument may be; `None`: it has none.
-        metavar: What stands for that argument in the help.
-        repeats: Whether it can be several.
+        text: The description.
+        flags: The flags.
+        argument: The possible values of its argument; `None`: it has none.
+        metavar: The placeholder for the argument in the help.
+        repeats: Whether there can be several arguments.
     """
 
     text: str
@@ -30,7 +30,7 @@ class Verb:
 
 
 def bash(verbs: Mapping[str, Verb]) -> str:
-    """For bash 4.4 or newer; `--flag=VALUE` comes in pieces there, because `=` breaks words."""
+    """Returns the script for bash 4.4 or newer, which splits `--flag=VALUE` at `=`."""
     values, flags, arguments = [], [], []
     for name, verb in verbs.items():
         for choices, group in _by_choices(verb.flags):
@@ -67,7 +67,7 @@ def _bash(choices: Choices) -> str:
 
 
 def zsh(verbs: Mapping[str, Verb]) -> str:
-    """For zsh, as a file in `$fpath` or by `eval`."""
+    """Returns the script for zsh, for a file in `$fpath` or for `eval`."""
     described = "\n".join(f"        {shlex.quote(f'{name}:{verb.text}')}" for name, verb in verbs.items())
     cases = "\n".join(f"        {name}) _arguments -s {' '.join(_zsh_specs(verb))} ;;" for name, verb in verbs.items())
     return f"""\
@@ -120,7 +120,7 @@ def _zsh_text(text: str) -> str:
 
 
 def fish(verbs: Mapping[str, Verb]) -> str:
-    """For fish."""
+    """Returns the script for fish."""
     lines = [f"complete -c {_PROGRAM} -f"]
     for name, verb in verbs.items():
         lines.append(f"complete -c {_PROGRAM} -n __fish_use_subcommand -a {name} -d {_fish_text(verb.text)}")
@@ -160,7 +160,7 @@ def _all(flags: Iterable[Flag]) -> Iterable[str]:
 
 
 def _by_choices(flags: Iterable[Flag]) -> Iterable[tuple[Choices, list[str]]]:
-    """Flags with a value, together with those whose value may be the same."""
+    """Groups the flags that have a value by their possible values."""
     groups: dict[Choices, list[str]] = {}
     for flag in flags:
         if flag.metavar is not None:

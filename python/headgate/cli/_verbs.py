@@ -1,4 +1,4 @@
-"""The verbs of the command line, each with what it does."""
+"""The verbs of the command line, with descriptions."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""Text that fits the terminal: it is broken between words, which terminals do not do."""
+"""Wraps text to the width of the terminal between words, which terminals do not do."""
 
 import os
 import re
@@ -6,20 +6,20 @@ import shutil
 import textwrap
 from typing import IO, Final
 
-_WIDEST_HELP: Final = 100
-_FEWEST_BESIDE: Final = 20
-"""Where fewer columns are left beside the name of a figure, what goes on begins below the name."""
+_MAX_HELP_WIDTH: Final = 100
+_MIN_BESIDE: Final = 20
+"""If fewer columns are free beside the name of a figure, continuation lines begin below the name."""
 
 _NAME_OF_A_FIGURE: Final = re.compile(r"  +\S+(?: \S+)*  +")
 
 
 def help_width() -> int:
-    """Columns of the terminal, as far as they help to read; what is no terminal gets that many, too."""
-    return min(shutil.get_terminal_size((_WIDEST_HELP, 1)).columns, _WIDEST_HELP)
+    """Returns the columns of the terminal, at most 100, which is also the default without a terminal."""
+    return min(shutil.get_terminal_size((_MAX_HELP_WIDTH, 1)).columns, _MAX_HELP_WIDTH)
 
 
 def wrapped(text: str, width: int) -> str:
-    """Text with paragraphs that fit the width; those with lines that are set in stay as they are."""
+    """Wraps paragraphs to the width, except paragraphs with indented lines."""
     paragraphs = []
     for paragraph in text.split("\n\n"):
         lines = paragraph.split("\n")
@@ -29,15 +29,15 @@ def wrapped(text: str, width: int) -> str:
 
 
 def terminal_width(stream: IO[str]) -> int | None:
-    """Columns of the terminal, if the stream is one and its size is known."""
+    """Returns the columns of the terminal, if the stream is one and its size is known."""
     try:
         return os.get_terminal_size(stream.fileno()).columns or None
-    except OSError:  # it is no terminal, or one that has gone away
+    except OSError:  # it is not a terminal, or one that was closed
         return None
 
 
 def fitted(report: str, stream: IO[str]) -> str:
-    """A report on a job, as the stream shows it: on a terminal, lines that are too long go on below their figures."""
+    """Returns a report of a job for the stream: on a terminal, long lines continue below their figures."""
     width = terminal_width(stream)
     if width is None:
         return report
@@ -47,7 +47,7 @@ def fitted(report: str, stream: IO[str]) -> str:
 def _fitted(line: str, width: int) -> str:
     name = _NAME_OF_A_FIGURE.match(line)
     indent = 0 if name is None else name.end()
-    if width - indent < _FEWEST_BESIDE:
+    if width - indent < _MIN_BESIDE:
         indent = len(line) - len(line.lstrip()) + 2 if name is not None else 0
     return _filled(line, width, indent)
 

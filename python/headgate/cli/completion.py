@@ -1,4 +1,4 @@
-"""`headgate completion`: the script with which a shell completes the command line."""
+"""`headgate completion`: prints the script with which a shell completes the command line."""
 
 from collections.abc import Sequence
 from importlib import import_module
@@ -32,7 +32,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def parser() -> Parser:
-    """What can be typed after the verb."""
+    """Returns the parser of the verb."""
     made = Parser(
         "completion",
         usage="SHELL",

@@ -1,4 +1,4 @@
-"""`headgate demo`: the whole thing in a few seconds, against a server in this process."""
+"""`headgate demo`: fetches from a server in this process, and shows the results, in a few seconds."""
 
 import sys
 from collections.abc import Sequence
@@ -35,15 +35,15 @@ def main(arguments: Sequence[str]) -> int:
     rows = values.whole("rows", DEFAULT_ROWS, whole(1))
     output = values.text("output")
     values.check()
-    # What somebody names may be the results of a job of theirs.
-    if not _replace.may_replace(output):
-        _ending.tell("nothing was done")
+    # The directory that the user named may contain results of a real job.
+    if not _replace.confirm_replace(output):
+        _ending.write_error("nothing was done")
         return _replace.EXIT_NOT_REPLACED
     return _demonstrate(rows, DEFAULT_OUTPUT if output is None else output)
 
 
 def parser() -> Parser:
-    """What can be typed after the verb."""
+    """Returns the parser of the verb."""
     made = Parser(
         "demo",
         usage="[flags]",
@@ -70,7 +70,7 @@ def _demonstrate(rows: int, output: str) -> int:
         summary, stopped_by = _run.run(options, display, signals=_ending.SIGNALS, spell=as_flag)
     finally:
         server.stop()
-    code = _ending.end(summary, stopped_by, report=_report.report(summary, as_flag))
+    code = _ending.report_end(summary, stopped_by, report=_report.report(summary, as_flag))
     if summary.failure is not None:
         return code
     print(file=sys.stderr)

@@ -1,4 +1,4 @@
-"""`headgate fetch`: the main job."""
+"""`headgate fetch`: makes the requests of an input."""
 
 from collections.abc import Sequence
 
@@ -10,13 +10,13 @@ __all__ = ["main", "parser"]
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Reads the command line, runs the job, says what became of it."""
+    """Reads the command line, runs the job, and reports its end."""
     command = _fetch_flags.read(arguments)
     if command is None:
         return 0
     options = command.options
-    if options.fresh and not command.yes and not _replace.may_replace(options.output):
-        _ending.tell("nothing was done")
+    if options.fresh and not command.yes and not _replace.confirm_replace(options.output):
+        _ending.write_error("nothing was done")
         return _replace.EXIT_NOT_REPLACED
     _ending.warn_if_insecure(insecure=options.insecure)
     from headgate.jobs import _display, _report, _run  # noqa: PLC0415 - not for the help
@@ -24,4 +24,4 @@ def main(arguments: Sequence[str]) -> int:
     display = _display.display_for(show=not command.quiet, output=options.output)
     summary, stopped_by = _run.run(options, display, signals=_ending.SIGNALS, spell=as_flag)
     report = None if command.quiet else _report.report(summary, as_flag)
-    return _ending.end(summary, stopped_by, report=report, summary_file=command.summary)
+    return _ending.report_end(summary, stopped_by, report=report, summary_file=command.summary)

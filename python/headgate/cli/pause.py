@@ -1,9 +1,9 @@
-"""`headgate pause`: a job starts nothing more for now."""
+"""`headgate pause`: pauses a running job."""
 
 from collections.abc import Sequence
 from typing import Final
 
-from headgate.cli import _pausing
+from headgate.cli import _changes
 from headgate.cli._parser import Parser
 
 _DESCRIPTION: Final = """\
@@ -12,10 +12,10 @@ written. The pause holds also if the job is stopped and resumed."""
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Reads the command line, tells the job, says what became of it."""
-    return _pausing.main(parser(), arguments, paused=True)
+    """Reads the command line, pauses the job, and prints the result."""
+    return _changes.pause_main(parser(), arguments, paused=True)
 
 
 def parser() -> Parser:
-    """What can be typed after the verb."""
-    return _pausing.parser("pause", _DESCRIPTION)
+    """Returns the parser of the verb."""
+    return _changes.pause_parser("pause", _DESCRIPTION)

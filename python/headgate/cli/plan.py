@@ -1,4 +1,4 @@
-"""`headgate plan`: what a job would do, before it does it."""
+"""`headgate plan`: shows what a job would do."""
 
 import sys
 from collections.abc import Sequence
@@ -43,34 +43,34 @@ def main(arguments: Sequence[str]) -> int:
     if values is None:
         return 0
     inputs, output = values.arguments("input"), values.text("output")
-    asked = PlanOptions(input=inputs, output=output, **_option_flags.read(values, PLAN, inputs=inputs))
+    options = PlanOptions(input=inputs, output=output, **_option_flags.read(values, PLAN, inputs=inputs))
     if values.switch("as_json") and values.switch("curl"):
         values.wrong("curl", "and --as-json are two forms: leave one of them out")
-    _option_flags.check(values, asked)
+    _option_flags.check(values, options)
     from headgate.jobs import _report_plan  # noqa: PLC0415 - not for the help
     from headgate.jobs._plan import plan_of  # noqa: PLC0415 - as above
 
-    _ending.warn_if_insecure(insecure=asked.insecure)
-    plan = plan_of(asked, as_flag)
+    _ending.warn_if_insecure(insecure=options.insecure)
+    plan = plan_of(options, as_flag)
     if values.switch("as_json"):
         sys.stdout.write(plan.to_json())
     elif values.switch("curl"):
         print(_report_plan.script(plan))
     else:
-        # Requests are shown as they are, however long their lines.
+        # Requests are not wrapped, however long their lines are.
         summary = fitted(_report_plan.summary(plan, as_flag), sys.stdout)
         print("\n".join([summary, "", *_report_plan.requests(plan)]).rstrip("\n"))
     return 0
 
 
 def parser() -> Parser:
-    """What can be typed after the verb."""
+    """Returns the parser of the verb."""
     made = Parser(
         "plan",
         usage="INPUT... [flags of headgate fetch] [flags]",
         description=_DESCRIPTION,
         examples=_EXAMPLES,
-        elsewhere=_foreign.what_it_is_here,
+        elsewhere=_foreign.advice,
     )
     made.group("plan")
     _option_flags.add(made, PLAN, "plan")

@@ -1,4 +1,4 @@
-"""`headgate retry`: the failed rows of a job, once more."""
+"""`headgate retry`: retries the failed rows of a job."""
 
 from collections.abc import Sequence
 
@@ -10,7 +10,7 @@ __all__ = ["main", "parser"]
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Reads the command line, asks the rows again, says what became of them."""
+    """Reads the command line, retries the rows, and reports the end."""
     command = _retry_flags.read(arguments)
     if command is None:
         return 0
@@ -20,4 +20,4 @@ def main(arguments: Sequence[str]) -> int:
     display = _display.display_for(show=not command.quiet)
     summary, stopped_by = _run.run(command.options, display, signals=_ending.SIGNALS, spell=as_flag)
     report = None if command.quiet else _report.retry_report(summary, as_flag)
-    return _ending.end(summary, stopped_by, report=report, summary_file=command.summary)
+    return _ending.report_end(summary, stopped_by, report=report, summary_file=command.summary)

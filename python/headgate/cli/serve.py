@@ -1,4 +1,4 @@
-"""`headgate serve`: the local server to rehearse against, until it is told to stop."""
+"""`headgate serve`: runs the local test server until a signal."""
 
 import signal
 import threading
@@ -9,14 +9,14 @@ from headgate._checks import whole
 from headgate.cli._parser import Parser, Values
 from headgate.jobs import _server
 
-HIGHEST_PORT: Final = 65535
+MAX_PORT: Final = 65535
 DEFAULT_PORT: Final = 8080
 
-# As the server has them.
-MOST_THREADS: Final = 1024
-MOST_BODY_BYTES: Final = 1024**3
-MOST_CAPACITY: Final = 1_000_000
-MOST_STREAMS: Final = 2**31 - 1
+# The limits of the server.
+MAX_THREADS: Final = 1024
+MAX_BODY_BYTES: Final = 1024**3
+MAX_CAPACITY: Final = 1_000_000
+MAX_STREAMS: Final = 2**31 - 1
 
 _EXAMPLES: Final = """\
 examples:
@@ -31,13 +31,13 @@ the page / lists the faults that can be asked for by path; /stats counts what th
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Reads the command line, serves until SIGINT or SIGTERM."""
+    """Reads the command line, and serves until SIGINT or SIGTERM."""
     values = parser().read(arguments)
     if values is None:
         return 0
     host = values.text("host")
-    port = values.whole("port", DEFAULT_PORT, whole(0, HIGHEST_PORT))
-    threads = values.whole_or_none("threads", whole(1, MOST_THREADS))
+    port = values.whole("port", DEFAULT_PORT, whole(0, MAX_PORT))
+    threads = values.whole_or_none("threads", whole(1, MAX_THREADS))
     status = values.whole("status", _server.DEFAULT_STATUS, whole(200, 599))  # final: RFC 9110 section 15
     seed = values.whole("seed", _server.DEFAULT_SEED, whole(0, 2**64 - 1))
     delay_s, whole_delay_s = values.span("delay"), values.span("delay_whole")
@@ -45,8 +45,8 @@ def main(arguments: Sequence[str]) -> int:
         values.wrong("delay_whole", "excludes --delay: give one of them")
     if whole_delay_s is not None and not all(bound.is_integer() for bound in whole_delay_s):
         values.wrong("delay_whole", "must be whole seconds, as 0..3")
-    body_bytes = values.size_or_none("body_bytes", whole(0, MOST_BODY_BYTES))
-    capacity = values.whole_or_none("capacity", whole(1, MOST_CAPACITY))
+    body_bytes = values.size_or_none("body_bytes", whole(0, MAX_BODY_BYTES))
+    capacity = values.whole_or_none("capacity", whole(1, MAX_CAPACITY))
     if values.switch("refuse") and capacity is None and not values.is_wrong("capacity"):
         values.wrong("refuse", "needs --capacity")
     api = _api(values)
@@ -54,10 +54,10 @@ def main(arguments: Sequence[str]) -> int:
     tls = _tls(values)
     if values.is_given("http2_streams") and not values.switch("http2"):
         values.wrong("http2_streams", "needs --http2")
-    http2_streams = values.whole("http2_streams", _server.DEFAULT_HTTP2_STREAMS, whole(1, MOST_STREAMS))
+    http2_streams = values.whole("http2_streams", _server.DEFAULT_HTTP2_STREAMS, whole(1, MAX_STREAMS))
     values.check()
 
-    # From here on a signal is a wish, not an exception.
+    # From here on, a signal sets an event and raises no exception.
     stopped = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda _number, _frame: stopped.set())
@@ -120,7 +120,7 @@ def _api(values: Values) -> _server.ApiLimits | None:
 
 
 def parser() -> Parser:
-    """What can be typed after the verb."""
+    """Returns the parser of the verb."""
     made = Parser(
         "serve",
         usage="[flags]",

@@ -1,4 +1,4 @@
-"""`headgate set`: options of a job, changed while it runs."""
+"""`headgate set`: changes options of a running job."""
 
 from collections.abc import Sequence
 from typing import Any, Final
@@ -24,7 +24,7 @@ examples:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Reads the command line, changes the job, says what became of it."""
+    """Reads the command line, changes the job, and prints the result."""
     values = parser().read(arguments)
     if values is None:
         return 0
@@ -34,12 +34,12 @@ def main(arguments: Sequence[str]) -> int:
     _option_flags.check(values, options)
     from headgate.jobs._job import set_in  # noqa: PLC0415 - not for the help
 
-    print(_changes.said_of(set_in(options)))
+    print(_changes.MESSAGES[set_in(options)])
     return 0
 
 
 def parser() -> Parser:
-    """What can be typed after the verb."""
+    """Returns the parser of the verb."""
     made = Parser("set", usage="OUT [flags]", description=_DESCRIPTION, examples=_EXAMPLES)
     made.group("what to change")
     made.argument("output", "OUT", _changes.OUT_MEANS)
@@ -51,7 +51,7 @@ def parser() -> Parser:
 
 
 def _given(values: Values) -> dict[str, Any]:
-    """What was typed; a limit may be none."""
+    """Returns the typed options; a limit may be `none`."""
     may_be_none = [name for name, entry in SET.entries.items() if entry.option.default is None]
     removed = {name: None for name in may_be_none if values.is_typed(name, NONE)}
     return _option_flags.read(values, SET, without=removed) | removed

@@ -1,4 +1,4 @@
-"""`headgate show`: the first rows of results, as a table that fits the terminal."""
+"""`headgate show`: prints the first rows of results, as a table that fits the terminal."""
 
 import sys
 from collections.abc import Sequence
@@ -14,17 +14,17 @@ if TYPE_CHECKING:
 
 DEFAULT_ROWS: Final = 10
 OF_FAILED: Final = ("row", "status", "error", "error_message", "url")
-"""Columns that tell why rows have failed."""
+"""Columns that show why rows have failed."""
 
-MOST_ROWS: Final = 1_000_000
-"""They are held in memory, and nobody reads as many."""
+MAX_ROWS: Final = 1_000_000
+"""The rows are in memory."""
 
-_NARROWEST_CELL: Final = 24
-_LONGEST_CELL: Final = 500
+_MIN_CELL: Final = 24
+_MAX_CELL: Final = 500
 _GAP: Final = 2
 _NULL: Final = "-"
 
-# What people look at first. Those of the input and those made of answers, which are not known here, come after the URL.
+# The most important columns. Columns of the input and selected ones, which are unknown here, come after the URL.
 _FIRST: Final = ("row", "status", "error", "url")
 _LATER: Final = (
     "elapsed_us",
@@ -60,14 +60,14 @@ def main(arguments: Sequence[str]) -> int:
     path, columns = values.argument("path"), values.text("columns")
     if not path:
         values.wrong("path", "is missing: name a directory of results")
-    rows = values.whole("rows", DEFAULT_ROWS, whole(0, MOST_ROWS))
+    rows = values.whole("rows", DEFAULT_ROWS, whole(0, MAX_ROWS))
     values.check()
     show(path, rows, None if columns is None else columns.split(","), only_failed=values.switch("failed"))
     return 0
 
 
 def parser() -> Parser:
-    """What can be typed after the verb."""
+    """Returns the parser of the verb."""
     made = Parser(
         "show", usage="OUT [flags]", description="Prints the first rows of the results in OUT.", examples=_EXAMPLES
     )
@@ -80,12 +80,12 @@ def parser() -> Parser:
 
 
 def show(path: str, rows: int, columns: Sequence[str] | None = None, *, only_failed: bool = False) -> None:
-    """Prints the first rows at `path`, in these columns, else in those that fit or that say why rows have failed."""
+    """Prints the first rows at `path`, by default in the columns that fit or that show why rows have failed."""
     from rich.console import Console  # noqa: PLC0415 - not for the help
 
     from headgate.jobs._job import preview  # noqa: PLC0415 - as above
 
-    # NDJSON does not say how many rows there are; one more than asked for tells at least whether these are all.
+    # NDJSON does not have the number of rows; reading one more row shows whether these are all.
     names, cells, total = preview(path, rows + 1, only_failed)
     if only_failed and not cells:
         print("no row has failed")
@@ -109,13 +109,13 @@ def print_table(
     texts = [[_cell(value) for value in row] for row in cells]
     titles = [_cell(name) for name in names]
     widths = [max(cell_len(text) for text in column) for column in zip(titles, *texts, strict=True)]
-    shown = _fitting(names, cells, widths, console.width) if columns is None else _asked_for(names, columns)
+    shown = _fitting(names, cells, widths, console.width) if columns is None else _indexes_of(names, columns)
     if shown:
         table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False, collapse_padding=True)
-        longest = _longest([widths[index] for index in shown], console.width)
+        max_width = _max_width([widths[index] for index in shown], console.width)
         for index in shown:
             justify: Literal["left", "right"] = "right" if all(_is_number(row[index]) for row in cells) else "left"
-            width = min(widths[index], longest)
+            width = min(widths[index], max_width)
             table.add_column(Text(titles[index]), width=width, no_wrap=True, overflow="ellipsis", justify=justify)
         for row in texts:
             table.add_row(*(Text(row[index]) for index in shown))
@@ -126,7 +126,7 @@ def print_table(
 
 
 def _closing(shown: int, total: int | None, hidden: Sequence[str]) -> str:
-    """How many rows there are, and which columns were left out."""
+    """Returns the last line: the number of rows, and the columns that were left out."""
     if total == shown:
         rows = f"all {_format.count(shown)} rows" if shown > 1 else "1 row" if shown else "no rows"
     elif total is None:
@@ -136,7 +136,7 @@ def _closing(shown: int, total: int | None, hidden: Sequence[str]) -> str:
     return f"{rows}; also there, with --columns: {', '.join(hidden)}" if hidden else rows
 
 
-def _asked_for(names: Sequence[str], columns: Sequence[str]) -> list[int]:
+def _indexes_of(names: Sequence[str], columns: Sequence[str]) -> list[int]:
     wanted = [column.strip() for column in columns]
     if unknown := [column for column in wanted if column not in names]:
         known = ", ".join(map(_cell, names))
@@ -145,10 +145,10 @@ def _asked_for(names: Sequence[str], columns: Sequence[str]) -> list[int]:
     return [names.index(column) for column in wanted]
 
 
-def _fitting(names: Sequence[str], cells: Rows, widths: Sequence[int], room: int) -> list[int]:
-    """The most useful columns that fit side by side, in their own order; those without any value are left out.
+def _fitting(names: Sequence[str], cells: Rows, widths: Sequence[int], free: int) -> list[int]:
+    """Returns the most useful columns that fit side by side, in their order, without columns that have no values.
 
-    What became of which URL is shown in any case, cut as far as must be.
+    The columns of the URL and of its outcome are always shown, and truncated as far as necessary.
     """
     own = [name for name in names if name not in (*_FIRST, *_LATER, *_LAST)]
     chosen: list[int] = []
@@ -159,25 +159,25 @@ def _fitting(names: Sequence[str], cells: Rows, widths: Sequence[int], room: int
         empty = all(row[index] is None for row in cells)
         if empty and name not in _ALWAYS:
             continue
-        # Cells may be cut, but not to less than the narrowest that still says something.
-        needed = max(len(name), min(widths[index], _NARROWEST_CELL)) + _GAP
-        if needed <= room or name in (*_ALWAYS, "error"):
+        # Cells may be truncated, but not below a useful width.
+        needed = max(len(name), min(widths[index], _MIN_CELL)) + _GAP
+        if needed <= free or name in (*_ALWAYS, "error"):
             chosen.append(index)
-            room -= needed
+            free -= needed
     return sorted(chosen)
 
 
-def _longest(widths: Sequence[int], room: int) -> int:
-    """The width to which the widest columns are cut so that all fit."""
-    longest = max(widths)
-    while longest > 1 and sum(min(width, longest) + _GAP for width in widths) > room + _GAP:
-        longest -= 1
-    return longest
+def _max_width(widths: Sequence[int], free: int) -> int:
+    """Returns the width to which the widest columns are truncated so that all fit."""
+    max_width = max(widths)
+    while max_width > 1 and sum(min(width, max_width) + _GAP for width in widths) > free + _GAP:
+        max_width -= 1
+    return max_width
 
 
 def _cell(value: str | None) -> str:
-    # Only as much as a terminal could show: a body may have megabytes.
-    return _NULL if value is None else _format.printable(value[:_LONGEST_CELL])
+    # Only what a terminal could show: a body may have megabytes.
+    return _NULL if value is None else _format.printable(value[:_MAX_CELL])
 
 
 def _is_number(value: str | None) -> bool:

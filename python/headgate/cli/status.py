@@ -1,4 +1,4 @@
-"""`headgate status`: how far a job is, whether it runs or not."""
+"""`headgate status`: shows the progress of a job, whether it runs or not."""
 
 import sys
 from collections.abc import Sequence
@@ -28,7 +28,7 @@ exit codes: 0, or 2 if there is no job or it is damaged"""
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Reads the command line and says how far the job is."""
+    """Reads the command line and prints the status."""
     values = parser().read(arguments)
     if values is None:
         return 0
@@ -48,7 +48,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def parser() -> Parser:
-    """What can be typed after the verb."""
+    """Returns the parser of the verb."""
     made = Parser("status", usage="OUT [flags]", description=_DESCRIPTION, examples=_EXAMPLES)
     made.group("what to show")
     made.argument("output", "OUT", "the directory of a job")

@@ -1,1 +1,1 @@
-"""Requests one by one and by the thousand, from threads and from event loops, through one engine."""
+"""Clients that make single or many requests, from threads and from event loops, with one engine."""

@@ -1,4 +1,4 @@
-"""Bodies of requests: what is sent, and what it is."""
+"""Bodies of requests and their media types."""
 
 import json
 import secrets
@@ -18,7 +18,7 @@ _LITERAL = {None: "", True: "true", False: "false"}
 
 
 def pairs_of(given: Pairs) -> list[tuple[str, str]]:
-    """Names and values as text; a list is several values of one name."""
+    """Returns names and values as text; a list means several values of one name."""
     pairs = []
     for name, value in given.items() if isinstance(given, Mapping) else given:
         for one in value if isinstance(value, list | tuple) else (value,):
@@ -30,11 +30,11 @@ def pairs_of(given: Pairs) -> list[tuple[str, str]]:
 def body_of(
     content: bytes | str | None, data: Pairs | bytes | str | None, files: Files | None, value: object
 ) -> tuple[bytes | None, str | None]:
-    """The body and its media type, where it has one.
+    """Returns the body and its media type, if there is one.
 
     Raises:
-        TypeError: One of them is nothing that can be sent.
-        ValueError: More than one of them is given.
+        TypeError: An argument has a type that can't be sent.
+        ValueError: More than one body is given.
     """
     given = [name for name, one in (("content", content), ("json", value), ("data", data)) if one is not None]
     if len(given) > 1 or (files is not None and any(name != "data" for name in given)):
@@ -87,5 +87,5 @@ def _part(boundary: str, name: str, file_name: str | None, kind: str | None, dat
 
 
 def _quoted(text: str) -> str:
-    """As browsers do it: https://html.spec.whatwg.org/#multipart-form-data."""
+    """Escapes text as browsers do: https://html.spec.whatwg.org/#multipart-form-data."""
     return text.replace('"', "%22").replace("\r", "%0D").replace("\n", "%0A")

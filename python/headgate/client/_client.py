@@ -1,4 +1,4 @@
-"""The clients: for threads and for event loops."""
+"""The clients, for threads and for event loops."""
 
 import asyncio
 from collections.abc import AsyncIterable, Iterable
@@ -10,22 +10,22 @@ from headgate._native import BatchTable
 from headgate._summary import Snapshot
 from headgate.batches._batch_iterator import AsyncBatchIterator, BatchIterator
 from headgate.batches._options import TableKeywords
-from headgate.batches._supply import begin_in_ours
+from headgate.batches._supply import run_in_own_thread
 from headgate.client._calls import async_tables, tables
 from headgate.client._client_options import CLIENT, ClientKeywords, base_url_of, options_of
 from headgate.client._engine import Engine
 from headgate.client._fetch_many import AsyncFetchMany, FetchMany
 from headgate.client._loops import Loops
-from headgate.client._request import Asked, Request, RequestKeywords, refuse_other, request_of
+from headgate.client._request import Request, RequestKeywords, RequestLike, check_is_request, request_of
 from headgate.client._response import Response, response_of
 from headgate.client._stream import AsyncStreamedResponse, OpenStreams, StreamedResponse, open_async_stream, open_stream
 from headgate.client._table_options import FETCH_TABLE, MAP_BATCHES
 from headgate.jobs._notebook import refuse_to_block_a_loop
-from headgate.jobs._progress import Told
+from headgate.jobs._progress import ProgressTarget
 
 
 class _EngineClient:
-    """What both clients have: an engine, and what it has done."""
+    """The base of both clients: an engine and its statistics."""
 
     def __init__(self, base_url: str, options: dict[str, Any]) -> None:
         self._base_url = base_url_of(base_url)
@@ -33,7 +33,7 @@ class _EngineClient:
         self._streams = OpenStreams(self._engine)
 
     def statistics(self) -> Snapshot:
-        """Returns what the client has done, and does now: the snapshot that the command line shows of a job.
+        """Returns the statistics of the client: the snapshot that the command line shows of a job.
 
         It counts all requests of the client. A row is a request here.
 
@@ -43,11 +43,11 @@ class _EngineClient:
         return self._engine.statistics()
 
     def __repr__(self) -> str:
-        return self._engine.shown(type(self).__name__, self._base_url)
+        return self._engine.described(type(self).__name__, self._base_url)
 
     def _repr_html_(self) -> str:
-        """What a notebook shows."""
-        return self._engine.shown_as_table(repr(self))
+        """Returns the table that a notebook shows."""
+        return self._engine.table_of_statistics(repr(self))
 
     def __getstate__(self) -> NoReturn:
         raise TypeError("a client can't be pickled: make one where it is used")
@@ -59,7 +59,7 @@ class Client(_EngineClient):
     Unlike httpx, it follows redirects (`redirects="none"` follows none). Transient failures are retried (`retries=0`
     does not): if you get a 503, it is the result of the last attempt.
 
-    One engine serves all threads. After a fork, the child starts one of its own with its first request.
+    One engine serves all threads. After a fork, the child starts another one with its first request.
 
     >>> with headgate.Client(base_url="http://127.0.0.1:8080", rate="500/s") as client:
     ...     print(client.get("/hello").raise_for_status().text)
@@ -71,39 +71,39 @@ class Client(_EngineClient):
         """Starts the engine of the client.
 
         Args:
-            base_url: What relative URLs are relative to; its path stays.
+            base_url: The URL to which relative URLs are relative; its path stays.
             **options: `help(headgate.Client.__init__)` describes each with its default.
 
         Raises:
-            UsageError: An option can't be.
-            TypeError: There is no such option; named is the one that is meant.
+            UsageError: An option has an invalid value.
+            TypeError: There is no such option; the message has the one that is probably meant.
         """
         super().__init__(base_url, dict(options))
 
     def request(self, method: str, url: str, **options: Unpack[RequestKeywords]) -> Response:
-        """Sends a request, and waits for its answer.
+        """Sends a request, and waits for its response.
 
         >>> client.request("OPTIONS", "/echo", headers={"X-Trace": "7"}).json()["method"]
         'OPTIONS'
 
         Raises:
-            RequestError: There is no usable answer; a class of its own for each kind of error.
+            RequestError: The request failed; each error kind has a class.
             RuntimeError: The client is closed.
         """
         return self.send(request_of(method, url, dict(options), "request"))
 
     def send(self, request: Request) -> Response:
-        """Sends a request that was made before. Raises as `request`.
+        """Sends a `Request`. Raises as `request`.
 
         >>> client.send(headgate.Request("/hello", tag=7)).request.tag
         7
         """
-        refuse_other(request)
-        answer = self._engine.native.call(request.native(self._base_url))
-        return response_of(request, answer if answer is not None else self._engine.refuse())
+        check_is_request(request)
+        native = self._engine.native.call(request.native(self._base_url))
+        return response_of(request, native if native is not None else self._engine.raise_closed())
 
     def get(self, url: str, **options: Unpack[RequestKeywords]) -> Response:
-        """GET. See `request`.
+        """Sends a GET request. See `request`.
 
         >>> client.get("/echo", params={"page": 2}).json()["path"]
         '/echo?page=2'
@@ -111,7 +111,7 @@ class Client(_EngineClient):
         return self.send(request_of("GET", url, dict(options), "get"))
 
     def head(self, url: str, **options: Unpack[RequestKeywords]) -> Response:
-        """HEAD. See `request`.
+        """Sends a HEAD request. See `request`.
 
         >>> client.head("/hello").headers["content-length"]
         '13'
@@ -119,7 +119,7 @@ class Client(_EngineClient):
         return self.send(request_of("HEAD", url, dict(options), "head"))
 
     def post(self, url: str, **options: Unpack[RequestKeywords]) -> Response:
-        """POST. See `request`.
+        """Sends a POST request. See `request`.
 
         >>> client.post("/echo", json={"a": 1}).json()["body"]
         '{"a":1}'
@@ -127,7 +127,7 @@ class Client(_EngineClient):
         return self.send(request_of("POST", url, dict(options), "post"))
 
     def put(self, url: str, **options: Unpack[RequestKeywords]) -> Response:
-        """PUT. See `request`.
+        """Sends a PUT request. See `request`.
 
         >>> client.put("/echo", content=b"all of it").json()["body"]
         'all of it'
@@ -135,7 +135,7 @@ class Client(_EngineClient):
         return self.send(request_of("PUT", url, dict(options), "put"))
 
     def patch(self, url: str, **options: Unpack[RequestKeywords]) -> Response:
-        """PATCH. See `request`.
+        """Sends a PATCH request. See `request`.
 
         >>> client.patch("/echo", data={"name": "Ann", "tag": ["a", "b"]}).json()["body"]
         'name=Ann&tag=a&tag=b'
@@ -143,7 +143,7 @@ class Client(_EngineClient):
         return self.send(request_of("PATCH", url, dict(options), "patch"))
 
     def delete(self, url: str, **options: Unpack[RequestKeywords]) -> Response:
-        """DELETE. See `request`.
+        """Sends a DELETE request. See `request`.
 
         >>> client.delete("/echo").json()["method"]
         'DELETE'
@@ -153,12 +153,12 @@ class Client(_EngineClient):
     def stream(
         self, method: str, url: str, **options: Unpack[RequestKeywords]
     ) -> AbstractContextManager[StreamedResponse]:
-        """Sends a request, and returns its response as soon as its head has arrived: you read the body as it arrives.
+        """Sends a request, and returns its response as soon as its headers have arrived: you read the body later.
 
         At most about 256 KiB of the body are in memory, and over HTTP/2 up to 1 MiB more: while you don't read, the
         server waits. So `max_body_bytes` doesn't apply. Until you have the response, redirects are followed and
-        transient failures are retried; after that, iterating raises what goes wrong. `timeout_s` limits the time until
-        the head has arrived, and then the time between two pieces of the body. It doesn't run while you don't read.
+        transient failures are retried; after that, iterating raises errors. `timeout_s` limits the time until the
+        headers have arrived, and then the time between two pieces of the body. It doesn't run while you don't read.
 
         An open stream counts as one request in flight, for the client and for its host. After you have read to the end,
         the next request can use the connection; leaving the block earlier closes it.
@@ -168,31 +168,31 @@ class Client(_EngineClient):
         100000
 
         Args:
-            method: Such as `GET`.
-            url: Absolute, or relative to the `base_url`. All other arguments are those of `request`.
+            method: The method, such as `GET`.
+            url: The URL: absolute, or relative to the `base_url`. The other arguments are those of `request`.
 
         Returns:
             A context manager for a `StreamedResponse`.
 
         Raises:
-            RequestError: There is no usable answer; when the block is entered.
-            RuntimeError: The client is closed, or this thread has as many streams open as there may be.
+            RequestError: The request failed; when the block is entered.
+            RuntimeError: The client is closed, or this thread has the maximum number of open streams.
         """
         return open_stream(
             self._engine, self._streams, self._base_url, request_of(method, url, dict(options), "stream")
         )
 
     def fetch_many(
-        self, requests: Iterable[Asked] | None = None, *, ordered: bool = False, progress: Told = False
+        self, requests: Iterable[RequestLike] | None = None, *, ordered: bool = False, progress: ProgressTarget = False
     ) -> FetchMany:
-        """Outcomes of many requests, in the order in which they finish.
+        """Makes many requests, and yields their outcomes in the order in which they finish.
 
         >>> sum(outcome.unwrap().is_success for outcome in client.fetch_many(f"/{n}" for n in range(100)))
         100
 
         Args:
-            requests: URLs, `headgate.Request`s or mappings of what these have; read in this thread, and only as far as
-                there is room. Without them, the iterator stays open until `finish` is called on it.
+            requests: URLs, `headgate.Request`s or mappings with their attributes; read in this thread, and only as they
+                are needed. Without them, the iterator stays open until `finish` is called on it.
             ordered: Yields outcomes in the order of the requests.
             progress: Shows progress on standard error while you take outcomes; or a function, which is called with a
                 `Snapshot` (see `statistics`) about ten times a second, in this thread. An exception that it raises ends
@@ -209,7 +209,7 @@ class Client(_EngineClient):
         """Makes one request for each row of a table, and yields the results in batches.
 
         It is `headgate.map_batches` with the connections and the limits of the client, and URLs may be relative to its
-        `base_url`. What is selected of answers is what the client has in `select`, and what is given here.
+        `base_url`. Values of responses are selected by the client's `select` and by this one.
 
         >>> table = pyarrow.table({"url": ["/hello", "/status/404"]})
         >>> for batch in client.map_batches(table):
@@ -224,7 +224,7 @@ class Client(_EngineClient):
             An iterator over batches. Leaving its `with` block cancels what is in flight.
 
         Raises:
-            UsageError: An option can't be.
+            UsageError: An option has an invalid value.
             InputError: While iterating: the input lacks a column that is needed, or its batches have different columns.
             TypeError: `batches`, or what it yields, is no table; or an option is one of the client.
             RuntimeError: The client is closed, or this thread runs an event loop, which iterating would block.
@@ -257,7 +257,7 @@ class Client(_EngineClient):
             return batches.table()
 
     def close(self) -> None:
-        """Cancels what is in flight, and closes all connections. Again: nothing.
+        """Cancels what is in flight, and closes all connections. Idempotent.
 
         >>> client.close()
         >>> client.get("/hello")
@@ -281,7 +281,7 @@ class AsyncClient(_EngineClient):
     Unlike httpx, it follows redirects (`redirects="none"` follows none). Transient failures are retried (`retries=0`
     does not): if you get a 503, it is the result of the last attempt.
 
-    Cancelling an `await` cancels its exchange. After a fork, the child starts an engine of its own.
+    Cancelling an `await` cancels its exchange. After a fork, the child starts another engine.
 
     >>> async with headgate.AsyncClient(base_url="http://127.0.0.1:8080", rate="500/s") as client:
     ...     print((await client.get("/hello")).raise_for_status().text)
@@ -293,40 +293,39 @@ class AsyncClient(_EngineClient):
         """Starts the engine of the client.
 
         Args:
-            base_url: What relative URLs are relative to; its path stays.
+            base_url: The URL to which relative URLs are relative; its path stays.
             **options: `help(headgate.AsyncClient.__init__)` describes each with its default.
 
         Raises:
-            UsageError: An option can't be.
-            TypeError: There is no such option; named is the one that is meant.
+            UsageError: An option has an invalid value.
+            TypeError: There is no such option; the message has the one that is probably meant.
         """
         super().__init__(base_url, dict(options))
         self._loops = Loops(self._engine)
 
     async def request(self, method: str, url: str, **options: Unpack[RequestKeywords]) -> Response:
-        """Sends a request, and waits for its answer.
+        """Sends a request, and waits for its response.
 
         >>> (await client.request("OPTIONS", "/echo")).json()["method"]
         'OPTIONS'
 
         Raises:
-            RequestError: There is no usable answer; a class of its own for each kind of error.
+            RequestError: The request failed; each error kind has a class.
             RuntimeError: The client is closed.
         """
         return await self.send(request_of(method, url, dict(options), "request"))
 
     async def send(self, request: Request) -> Response:
-        """Sends a request that was made before. Raises as `request`.
+        """Sends a `Request`. Raises as `request`.
 
         >>> (await client.send(headgate.Request("/hello", tag=7))).request.tag
         7
         """
-        refuse_other(request)
-        answer = await self._loops.here().ask(request.native(self._base_url))
-        return response_of(request, answer)
+        check_is_request(request)
+        return response_of(request, await self._loops.of_running_loop().send(request.native(self._base_url)))
 
     async def get(self, url: str, **options: Unpack[RequestKeywords]) -> Response:
-        """GET. See `request`.
+        """Sends a GET request. See `request`.
 
         >>> responses = await asyncio.gather(*(client.get(f"/{n}") for n in range(100)))
         >>> {response.status_code for response in responses}
@@ -335,7 +334,7 @@ class AsyncClient(_EngineClient):
         return await self.send(request_of("GET", url, dict(options), "get"))
 
     async def head(self, url: str, **options: Unpack[RequestKeywords]) -> Response:
-        """HEAD. See `request`.
+        """Sends a HEAD request. See `request`.
 
         >>> (await client.head("/hello")).headers["content-length"]
         '13'
@@ -343,7 +342,7 @@ class AsyncClient(_EngineClient):
         return await self.send(request_of("HEAD", url, dict(options), "head"))
 
     async def post(self, url: str, **options: Unpack[RequestKeywords]) -> Response:
-        """POST. See `request`.
+        """Sends a POST request. See `request`.
 
         >>> (await client.post("/echo", json={"a": 1})).json()["body"]
         '{"a":1}'
@@ -351,7 +350,7 @@ class AsyncClient(_EngineClient):
         return await self.send(request_of("POST", url, dict(options), "post"))
 
     async def put(self, url: str, **options: Unpack[RequestKeywords]) -> Response:
-        """PUT. See `request`.
+        """Sends a PUT request. See `request`.
 
         >>> (await client.put("/echo", content=b"all of it")).json()["body"]
         'all of it'
@@ -359,7 +358,7 @@ class AsyncClient(_EngineClient):
         return await self.send(request_of("PUT", url, dict(options), "put"))
 
     async def patch(self, url: str, **options: Unpack[RequestKeywords]) -> Response:
-        """PATCH. See `request`.
+        """Sends a PATCH request. See `request`.
 
         >>> (await client.patch("/echo", data={"name": "Ann"})).json()["body"]
         'name=Ann'
@@ -367,7 +366,7 @@ class AsyncClient(_EngineClient):
         return await self.send(request_of("PATCH", url, dict(options), "patch"))
 
     async def delete(self, url: str, **options: Unpack[RequestKeywords]) -> Response:
-        """DELETE. See `request`.
+        """Sends a DELETE request. See `request`.
 
         >>> (await client.delete("/echo")).json()["method"]
         'DELETE'
@@ -377,7 +376,7 @@ class AsyncClient(_EngineClient):
     def stream(
         self, method: str, url: str, **options: Unpack[RequestKeywords]
     ) -> AbstractAsyncContextManager[AsyncStreamedResponse]:
-        """Sends a request, and returns its response as soon as its head has arrived. See `Client.stream`.
+        """Sends a request, and returns its response as soon as its headers have arrived. See `Client.stream`.
 
         >>> async with client.stream("GET", "/bytes/100000") as response:
         ...     print(sum([len(piece) async for piece in response.raise_for_status().aiter_bytes()]))
@@ -391,7 +390,7 @@ class AsyncClient(_EngineClient):
             An asynchronous context manager for an `AsyncStreamedResponse`.
 
         Raises:
-            Exception: As `Client.stream`; what it says of a thread is said of a task here.
+            Exception: As `Client.stream`, with the task in place of the thread.
         """
         return open_async_stream(
             self._engine, self._streams, self._base_url, request_of(method, url, dict(options), "stream")
@@ -399,21 +398,21 @@ class AsyncClient(_EngineClient):
 
     def fetch_many(
         self,
-        requests: Iterable[Asked] | AsyncIterable[Asked] | None = None,
+        requests: Iterable[RequestLike] | AsyncIterable[RequestLike] | None = None,
         *,
         ordered: bool = False,
-        progress: Told = False,
+        progress: ProgressTarget = False,
     ) -> AsyncFetchMany:
-        """Outcomes of many requests, in the order in which they finish.
+        """Makes many requests, and yields their outcomes in the order in which they finish.
 
         >>> async with client.fetch_many(f"/{n}" for n in range(100)) as outcomes:
         ...     print(sum([outcome.unwrap().is_success async for outcome in outcomes]))
         100
 
         Args:
-            requests: As for `Client.fetch_many`, or asynchronously. What is not asynchronous is read in the loop: a
-                generator that takes its time, as one that reads files does, blocks the loop meanwhile.
-            ordered: Gives outcomes in the order of the requests.
+            requests: As for `Client.fetch_many`, or an async iterable. A synchronous iterable is read in the loop: a
+                slow generator, such as one that reads files, blocks the loop meanwhile.
+            ordered: Yields outcomes in the order of the requests.
             progress: As for `Client.fetch_many`; a function is called in the loop.
 
         Returns:
@@ -426,7 +425,7 @@ class AsyncClient(_EngineClient):
     def map_batches(self, batches: Any, **options: Unpack[TableKeywords]) -> AsyncBatchIterator:  # noqa: ANN401 - whatever speaks Arrow
         """Makes one request for each row of a table, and yields the results in batches.
 
-        It is `Client.map_batches` in an event loop, which goes on meanwhile.
+        It is `Client.map_batches` for an event loop, which it does not block.
 
         >>> async for batch in client.map_batches(pyarrow.table({"url": ["/hello", "/status/404"]})):
         ...     print(sorted(pyarrow.record_batch(batch)["status"].to_pylist()))
@@ -440,7 +439,7 @@ class AsyncClient(_EngineClient):
             An asynchronous iterator over batches. Leaving its `async with` block cancels what is in flight.
 
         Raises:
-            UsageError: An option can't be.
+            UsageError: An option has an invalid value.
             InputError: While iterating: the input lacks a column that is needed, or its batches have different columns.
             TypeError: `batches`, or what it yields, is no table; or an option is one of the client.
             RuntimeError: The client is closed.
@@ -470,7 +469,7 @@ class AsyncClient(_EngineClient):
         return await async_tables(self._engine, self._base_url, table, FETCH_TABLE, dict(options)).table()
 
     async def aclose(self) -> None:
-        """Cancels what is in flight, and closes all connections. Again: nothing.
+        """Cancels what is in flight, and closes all connections. Idempotent.
 
         >>> await client.aclose()
         >>> await client.get("/hello")
@@ -478,9 +477,9 @@ class AsyncClient(_EngineClient):
         RuntimeError: the client is closed: it makes no more requests
         """
         try:
-            await begin_in_ours(self._engine.close)
+            await run_in_own_thread(self._engine.close)
         finally:
-            # Cancelled before it has begun, it is still open.
+            # If it was cancelled before it began, the engine is still open.
             if self._engine.is_closed:
                 self._loops.retire(asyncio.get_running_loop())
 

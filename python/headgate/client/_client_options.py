@@ -1,6 +1,6 @@
 """The options of a client."""
 
-from typing import Any, ClassVar, Final, NoReturn
+from typing import Any, ClassVar, Final
 
 from headgate._errors import UsageError
 from headgate._option import OptionSet
@@ -35,7 +35,7 @@ class ClientKeywords(
 
 CLIENT: Final = OptionSet(ClientKeywords, of="Client")
 
-_OURS: Final = {
+_FOREIGN_NAMES: Final = {
     "timeout": "timeout_s=30, seconds for each attempt, and connect_timeout_s",
     "verify": "insecure=True in place of verify=False, cacert='ca.pem' in place of a path",
     "follow_redirects": "redirects: 'follow', 'same-origin' or 'none'",
@@ -57,47 +57,43 @@ _OURS: Final = {
     "cookie_jar": "headers={'Cookie': '...'}: cookies are kept within the redirects of one request only",
     "params": "params of each request",
 }
-"""What httpx, requests and aiohttp call what we have under another name."""
+"""Names that httpx, requests and aiohttp use for options that have another name here."""
 
 
 class ClientOptions(JobOptions):
-    """A client, as the engine is told of it."""
+    """The options of a client, as the engine reads them."""
 
     options: ClassVar[OptionSet[Any]] = CLIENT
 
     def __init__(self, *, base_url: str = "", **given: Any) -> None:  # noqa: ANN401 - what the entries say
         super().__init__(given)
-        # Each request may say what it costs. And who asks hears of each failure.
+        # Each request may have a cost. The caller gets each failure, so failures never stop the run.
         has_costs = self.rate_cost is not None and self.cost_of is None
         vars(self).update(base_url=base_url, cost_column="cost" if has_costs else None, stop_when_failed="never")
 
 
 def options_of(given: dict[str, Any], of: str, base_url: str) -> ClientOptions:
-    """What was given, complete.
+    """Returns the complete options of a client.
 
     Raises:
         TypeError: There is no such option.
-        UsageError: One can't be that.
+        UsageError: An option has an invalid value.
     """
     for name in given:
-        if name not in CLIENT.entries and name in _OURS:
-            _refuse(of, name)
+        if name not in CLIENT.entries and name in _FOREIGN_NAMES:
+            raise TypeError(f"{of}() has no {name!r}: here it is {_FOREIGN_NAMES[name]}")
     arguments = Arguments()
-    asked = ClientOptions(base_url=base_url, **arguments.read(CLIENT, given))
-    arguments.check(asked)
-    return asked
+    options = ClientOptions(base_url=base_url, **arguments.read(CLIENT, given))
+    arguments.check(options)
+    return options
 
 
 def base_url_of(base_url: object) -> str:
-    """What relative URLs are relative to.
+    """Returns the checked `base_url`.
 
     Raises:
-        UsageError: It is no URL.
+        UsageError: It is not a URL.
     """
     if not isinstance(base_url, str) or (base_url and not base_url.startswith(("http://", "https://"))):
         raise UsageError(f"base_url must be a URL such as 'https://api.example.com/v1', not {base_url!r}")
     return base_url
-
-
-def _refuse(of: str, name: str) -> NoReturn:
-    raise TypeError(f"{of}() has no {name!r}: here it is {_OURS[name]}")

@@ -1,4 +1,4 @@
-"""The engine of a client: one in each process that uses it, and one for each mock in force there."""
+"""The engine of a client: one in each process that uses it, and one for each active mock."""
 
 import os
 import threading
@@ -6,17 +6,17 @@ from typing import NoReturn
 
 from headgate import _mocks, _native
 from headgate._facts import table
-from headgate._summary import Snapshot, how_far
+from headgate._summary import Snapshot, progress_facts
 from headgate._url_user import without_user
 from headgate.client._client_options import ClientOptions
 
 _lock = threading.Lock()
 _process = 0
-"""Counts forks that led here: cheaper to look at than the number of the process."""
+"""The number of forks that led to this process: cheaper to read than the process ID."""
 
 
 def _after_fork() -> None:
-    global _lock, _process  # noqa: PLW0603 - what the parent's threads held is held for ever
+    global _lock, _process  # noqa: PLW0603 - a lock that a thread of the parent held would never be released
     _lock = threading.Lock()
     _process += 1
 
@@ -25,7 +25,7 @@ os.register_at_fork(after_in_child=_after_fork)
 
 
 class Engine:
-    """Starts with the first request; after a fork, the child starts its own, and leaves the parent's alone."""
+    """Owns the native client. After a fork, the child creates its own, and does not touch the parent's."""
 
     def __init__(self, options: ClientOptions, of: str) -> None:
         self.options = options
@@ -34,38 +34,38 @@ class Engine:
         self._changes = -1
         self._unmocked: _native.Client | None = None
         self._mocked: tuple[object, _native.Client] | None = None
-        self._native = self._keep_up()
+        self._native = self._refresh()
         self.is_closed: bool = False
 
     @property
     def process(self) -> int:
-        """The process that it is in, by the forks that led there."""
+        """The current process, as the number of forks that led to it."""
         return _process
 
     @property
     def native(self) -> _native.Client:
-        """The engine's own.
+        """The native client.
 
         Raises:
-            RuntimeError: It is closed.
+            RuntimeError: The client is closed.
         """
         if self.is_closed:
-            self.refuse()
+            self.raise_closed()
         if self._changes != _mocks.changes:
-            self._native = self._keep_up()
+            self._native = self._refresh()
         return self._native
 
     @property
     def changes(self) -> int:
-        """While it is the same, `native` is, too."""
+        """A number that changes whenever `native` does."""
         return _mocks.changes
 
-    def _keep_up(self) -> _native.Client:
-        """The engine's own for this process, and for the mock that is in force."""
+    def _refresh(self) -> _native.Client:
+        """Returns the native client for this process and the active mock, and creates it if necessary."""
         with _lock:
             changes, mock = _mocks.changes, _mocks.active()
             if self._process != _process:
-                # What is dropped here was the parent's: it is leaked, not ended.
+                # These belong to the parent: dropping them leaks them, and does not close them.
                 self._process, self._unmocked, self._mocked = _process, None, None
             if mock is None:
                 self._mocked = None
@@ -74,17 +74,17 @@ class Engine:
                 if self._mocked is None or self._mocked[0] is not mock:
                     self._mocked = mock, _native.Client(self.options)
                 native = self._mocked[1]
-            # In this order: a thread that sees that nothing has changed sees this one, too.
+            # In this order: a thread that sees the new number also sees the new client.
             self._native = native
             self._changes = changes
             return native
 
-    def refuse(self) -> NoReturn:
+    def raise_closed(self) -> NoReturn:
         """Raises the error of a closed client."""
         raise RuntimeError(f"the {self.of} is closed: it makes no more requests")
 
     def close(self) -> None:
-        """Ends what is in flight. Again: nothing."""
+        """Cancels what is in flight. Idempotent."""
         if not self.is_closed:
             self.is_closed = True
             self._native.close()
@@ -92,15 +92,15 @@ class Engine:
                 self._unmocked.close()
 
     def statistics(self) -> Snapshot:
-        """How much it has done."""
-        told = (self._native if self.is_closed else self.native).snapshot()
-        return Snapshot.from_json(told) if told is not None else self.refuse()
+        """Returns the statistics of the client."""
+        snapshot = (self._native if self.is_closed else self.native).snapshot()
+        return Snapshot.from_json(snapshot) if snapshot is not None else self.raise_closed()
 
-    def shown(self, name: str, base_url: str) -> str:
-        """A client of that name, as `repr` has it."""
+    def described(self, name: str, base_url: str) -> str:
+        """Returns the `repr` of a client of that name."""
         of = f" of {without_user(base_url)}" if base_url else ""
         return f"<headgate.{name}{of}{' (closed)' if self.is_closed else ''}>"
 
-    def shown_as_table(self, title: str) -> str:
-        """The same in a notebook, with what it has done."""
-        return table(title, how_far(self.statistics(), "requests"))
+    def table_of_statistics(self, title: str) -> str:
+        """Returns the table that a notebook shows, with the statistics."""
+        return table(title, progress_facts(self.statistics(), "requests"))

@@ -1,28 +1,28 @@
-"""What can go wrong with one request: a class for each kind of error of the engine.
+"""The errors of one request: a class for each error kind of the engine.
 
 HeadgateError
   StatusError        (RuntimeError)      `raise_for_status`: the status is not 2xx
-  RequestError                           there is no usable answer
-    InvalidRequest    (ValueError)       it can't be sent
+  RequestError                           there is no usable response
+    InvalidRequest    (ValueError)       the request can't be sent
     ResolveError      (ConnectionError)  the host has no address
-    ConnectError      (ConnectionError)  no address of the host answers
+    ConnectError      (ConnectionError)  no address of the host accepted a connection
     TlsError          (ConnectionError)  the handshake failed
     ConnectTimeout    (TimeoutError)     no connection in time
-    RequestTimeout    (TimeoutError)     no complete answer in time
-    ConnectionClosed  (ConnectionError)  the server closed the connection before the answer was complete
-    ProtocolError     (ConnectionError)  what came is not HTTP
+    RequestTimeout    (TimeoutError)     no complete response in time
+    ConnectionClosed  (ConnectionError)  the server closed the connection before the response was complete
+    ProtocolError     (ConnectionError)  the server sent something other than HTTP
     BodyTooLarge      (ValueError)       the body is longer than `max_body_bytes`
-    DecodeError       (ValueError)       the body is not what its content-encoding says
-    HostDown          (ConnectionError)  the host gave no answer for too long
-    ProxyError        (ConnectionError)  the proxy refused, or is not there
-    TooManyRedirects  (RuntimeError)     more than are followed
+    DecodeError       (ValueError)       the body does not have its content-encoding
+    HostDown          (ConnectionError)  the host did not respond for too long
+    ProxyError        (ConnectionError)  the proxy refused, or could not be reached
+    TooManyRedirects  (RuntimeError)     more redirects than are followed
     RedirectLoop      (RuntimeError)     a redirect led back to a request that was made before
-    BlockedByRobots   (PermissionError)  the host's robots.txt asks for it
-    BlockedByNetworkPolicy (PermissionError)  its address may not be connected to
-    UnexpectedAnswer  (ValueError)       the answer does not have what it must have
+    BlockedByRobots   (PermissionError)  the host's robots.txt disallows it
+    BlockedByNetworkPolicy (PermissionError)  the network policy forbids the address
+    UnexpectedAnswer  (ValueError)       the response lacks a required value
     ChecksumMismatch  (ValueError)       the body does not have its checksum (jobs only)
-    DuplicateName     (FileExistsError)  the body's file was there before (jobs only)
-    RequestCancelled  (RuntimeError)     it was cancelled before it had an answer
+    DuplicateName     (FileExistsError)  the body's file existed before (jobs only)
+    RequestCancelled  (RuntimeError)     the request was cancelled before it had a response
 """
 
 from typing import ClassVar, Final
@@ -30,11 +30,11 @@ from typing import ClassVar, Final
 from headgate._errors import HeadgateError
 
 CLASS_OF: Final[dict[str, type["RequestError"]]] = {}
-"""Each class by the engine's name of its kind."""
+"""Each class by the engine's name of its error kind."""
 
 
 class RequestError(HeadgateError):
-    """There is no usable answer to a request.
+    """A request failed: there is no usable response.
 
     >>> try:
     ...     client.get("http://127.0.0.1:1/")
@@ -43,9 +43,9 @@ class RequestError(HeadgateError):
     connect http://127.0.0.1:1/ 1
 
     Attributes:
-        kind: Its name, as in the column `error` of a job's results.
-        url: What was asked for.
-        attempts: How often it was tried.
+        kind: The error kind, as in the column `error` of a job's results.
+        url: The URL of the request.
+        attempts: The number of attempts.
         elapsed_s: How long the last attempt took.
     """
 
@@ -62,11 +62,11 @@ class RequestError(HeadgateError):
         self.elapsed_s = elapsed_s
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _again, (type(self), str(self), self.url, self.attempts, self.elapsed_s)
+        return _restore, (type(self), str(self), self.url, self.attempts, self.elapsed_s)
 
 
 class InvalidRequest(RequestError, ValueError, kind="invalid_request"):  # noqa: N818 - what happened, in words
-    """It can't be sent: nothing was.
+    """The request is invalid, and nothing was sent.
 
     >>> client.get("ftp://host/")
     Traceback (most recent call last):
@@ -75,7 +75,7 @@ class InvalidRequest(RequestError, ValueError, kind="invalid_request"):  # noqa:
 
 
 class ResolveError(RequestError, ConnectionError, kind="resolve"):
-    """The name of the host has no address, or no name server answered in time.
+    """The hostname has no address, or no DNS server responded in time.
 
     >>> headgate.ResolveError.kind, issubclass(headgate.ResolveError, ConnectionError)
     ('resolve', True)
@@ -109,7 +109,7 @@ class ConnectTimeout(RequestError, TimeoutError, kind="connect_timeout"):  # noq
 
 
 class RequestTimeout(RequestError, TimeoutError, kind="timeout"):  # noqa: N818 - as above
-    """No complete answer came in time.
+    """No complete response arrived in time.
 
     >>> client.get("/delay/3600", timeout_s=0.1)
     Traceback (most recent call last):
@@ -118,7 +118,7 @@ class RequestTimeout(RequestError, TimeoutError, kind="timeout"):  # noqa: N818 
 
 
 class ConnectionClosed(RequestError, ConnectionError, kind="closed"):  # noqa: N818 - as above
-    """The server closed or reset the connection before the answer was complete.
+    """The server closed or reset the connection before the response was complete.
 
     >>> client.get("/fault/reset-mid-body")
     Traceback (most recent call last):
@@ -127,7 +127,7 @@ class ConnectionClosed(RequestError, ConnectionError, kind="closed"):  # noqa: N
 
 
 class ProtocolError(RequestError, ConnectionError, kind="protocol"):
-    """What the server sent is not HTTP, or breaks its framing rules.
+    """The server sent something other than HTTP, or broke its framing rules.
 
     >>> client.get("/fault/garbage")
     Traceback (most recent call last):
@@ -145,7 +145,7 @@ class BodyTooLarge(RequestError, ValueError, kind="body_too_large"):  # noqa: N8
 
 
 class DecodeError(RequestError, ValueError, kind="decode"):
-    """The body is not what its content-encoding says.
+    """The body can't be decoded with its content-encoding.
 
     >>> client.get("/fault/corrupt-gzip")
     Traceback (most recent call last):
@@ -154,7 +154,7 @@ class DecodeError(RequestError, ValueError, kind="decode"):
 
 
 class HostDown(RequestError, ConnectionError, kind="host_down"):  # noqa: N818 - as above
-    """The host gave no answer for too long, and was not asked any more.
+    """The host did not respond for too long, and requests to it were stopped.
 
     >>> headgate.HostDown.kind, issubclass(headgate.HostDown, ConnectionError)
     ('host_down', True)
@@ -171,7 +171,7 @@ class ProxyError(RequestError, ConnectionError, kind="proxy"):
 
 
 class TooManyRedirects(RequestError, RuntimeError, kind="too_many_redirects"):  # noqa: N818 - as above
-    """There were more redirects than are followed.
+    """There were more redirects than the client follows.
 
     >>> client.get("/redirect/11")
     Traceback (most recent call last):
@@ -189,7 +189,7 @@ class RedirectLoop(RequestError, RuntimeError, kind="redirect_loop"):  # noqa: N
 
 
 class BlockedByRobots(RequestError, PermissionError, kind="blocked_by_robots"):  # noqa: N818 - as above
-    """The host's robots.txt asks for it not to be fetched: nothing was sent.
+    """The host's robots.txt disallows the URL, and nothing was sent.
 
     >>> with headgate.Client(base_url="http://127.0.0.1:8080", robots=True) as client:
     ...     client.get("/deny")
@@ -199,7 +199,7 @@ class BlockedByRobots(RequestError, PermissionError, kind="blocked_by_robots"): 
 
 
 class BlockedByNetworkPolicy(RequestError, PermissionError, kind="blocked_by_network_policy"):  # noqa: N818 - as above
-    """Its address may not be connected to: nothing was sent there.
+    """The network policy forbids the address of the host, and nothing was sent there.
 
     >>> with headgate.Client(network="public") as client:
     ...     client.get("http://127.0.0.1:8080/hello")
@@ -209,7 +209,7 @@ class BlockedByNetworkPolicy(RequestError, PermissionError, kind="blocked_by_net
 
 
 class UnexpectedAnswer(RequestError, ValueError, kind="unexpected_answer"):  # noqa: N818 - as above
-    """The answer does not have what it must have.
+    """The response lacks a value that is required.
 
     >>> headgate.UnexpectedAnswer.kind, issubclass(headgate.UnexpectedAnswer, ValueError)
     ('unexpected_answer', True)
@@ -225,7 +225,7 @@ class ChecksumMismatch(RequestError, ValueError, kind="checksum_mismatch"):  # n
 
 
 class DuplicateName(RequestError, FileExistsError, kind="duplicate_name"):  # noqa: N818 - as above
-    """The file of the body was there before. Only jobs save bodies.
+    """The file of the body existed before. Only jobs save bodies.
 
     >>> headgate.DuplicateName.kind, issubclass(headgate.DuplicateName, FileExistsError)
     ('duplicate_name', True)
@@ -233,12 +233,12 @@ class DuplicateName(RequestError, FileExistsError, kind="duplicate_name"):  # no
 
 
 class RequestCancelled(RequestError, RuntimeError, kind="cancelled"):  # noqa: N818 - as above
-    """It was cancelled before it had an answer.
+    """The request was cancelled before it had a response.
 
     >>> headgate.RequestCancelled.kind, issubclass(headgate.RequestCancelled, RuntimeError)
     ('cancelled', True)
     """
 
 
-def _again(kind: type[RequestError], message: str, url: str, attempts: int, elapsed_s: float) -> RequestError:
+def _restore(kind: type[RequestError], message: str, url: str, attempts: int, elapsed_s: float) -> RequestError:
     return kind(message, url=url, attempts=attempts, elapsed_s=elapsed_s)

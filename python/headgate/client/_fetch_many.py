@@ -8,24 +8,24 @@ from typing import ClassVar, Final, Self, Unpack
 
 from headgate._errors import ClosedEarly
 from headgate.batches._batch_iterator import AsyncBatchIterator, BatchIterator, LoopIterator
-from headgate.batches._supply import LOOK_S, Pulled, soon_in
-from headgate.client._calls import Bulk
+from headgate.batches._supply import MEMORY_CHECK_S, Pulled, call_soon_in
+from headgate.client._calls import BatchMode
 from headgate.client._engine import Engine
-from headgate.client._flow import BATCH, Flow, Source
-from headgate.client._request import Asked
+from headgate.client._flow import BATCH, RequestFlow, RequestSource
+from headgate.client._request import RequestLike
 from headgate.client._response import Outcome
 from headgate.client._table_options import BATCHES, ResultKeywords
-from headgate.jobs._notebook import in_turns
-from headgate.jobs._progress import Progress, Told
+from headgate.jobs._notebook import await_interruptibly
+from headgate.jobs._progress import Progress, ProgressTarget
 
-LONGEST_WAIT_S: Final = 3600.0
-"""Whatever happens wakes the thread before."""
-_MOST_TAKEN: Final = 1024
-"""Outcomes that are taken at once."""
+MAX_WAIT_S: Final = 3600.0
+"""The bound of one wait, which any event ends earlier."""
+_MAX_TAKEN: Final = 1024
+"""The bound of outcomes that are taken at once."""
 
 
-class _Many:
-    """What both iterators have: the requests in flight, and those that wait."""
+class _FetchManyBase:
+    """The base of both iterators."""
 
     _is_in_loop: ClassVar[bool]
 
@@ -36,28 +36,28 @@ class _Many:
         requests: object,
         *,
         ordered: bool,
-        progress: Told,
+        progress: ProgressTarget,
     ) -> None:
         self._progress = Progress(progress, engine.statistics)
-        self._flow = Flow(engine, base_url, watched=self._is_in_loop, ordered=ordered)
-        self._bulk = Bulk(engine, base_url, progress)
+        self._flow = RequestFlow(engine, base_url, watched=self._is_in_loop, ordered=ordered)
+        self._batch_mode = BatchMode(engine, base_url, progress)
         self._stays_open = requests is None
 
     @property
     def room(self) -> int:
-        """How many more requests may be submitted now without waiting.
+        """How many more requests can be submitted now without waiting.
 
         >>> client.fetch_many().room
         1000000
         """
-        return self._flow.submitted.room
+        return self._flow.submitted.free_slots
 
     def __repr__(self) -> str:
         return f"<headgate.{type(self).__name__}: {self._flow.state}>"
 
 
-class FetchMany(_Many, Iterator[Outcome]):
-    """Outcomes of many requests, as `Client.fetch_many` gives them. One thread iterates; any may submit.
+class FetchMany(_FetchManyBase, Iterator[Outcome]):
+    """An iterator over outcomes of many requests, from `Client.fetch_many`. One thread iterates; any may submit.
 
     >>> with client.fetch_many(["/hello", "/status/404"], ordered=True) as outcomes:
     ...     print([outcome.unwrap().status_code for outcome in outcomes])
@@ -70,21 +70,21 @@ class FetchMany(_Many, Iterator[Outcome]):
         self,
         engine: Engine,
         base_url: str,
-        requests: Iterable[Asked] | None,
+        requests: Iterable[RequestLike] | None,
         *,
         ordered: bool,
-        progress: Told = False,
+        progress: ProgressTarget = False,
     ) -> None:
-        self._source = None if requests is None else Source(requests)
+        self._source = None if requests is None else RequestSource(requests)
         super().__init__(engine, base_url, requests, ordered=ordered, progress=progress)
-        # The thread that made it, until one takes outcomes.
+        # The thread that created it, until a thread takes outcomes.
         self._taken_by = get_ident()
 
-    def submit(self, request: Asked) -> None:
-        """Asks for one more, when its turn comes.
+    def submit(self, request: RequestLike) -> None:
+        """Queues one more request.
 
-        The thread that takes outcomes, as a crawler does, never waits here: 1,000,000 may wait for their turn, and
-        `room` says how many more. Another thread waits here while 10,000 do.
+        The thread that takes outcomes, as a crawler does, never waits here: the queue holds 1,000,000 requests, and
+        `room` is how many more it can hold. Another thread may_wait here while 10,000 are queued.
 
         >>> with client.fetch_many(["/redirect/1"]) as outcomes:
         ...     for outcome in outcomes:
@@ -95,14 +95,16 @@ class FetchMany(_Many, Iterator[Outcome]):
         200
 
         Raises:
-            RuntimeError: It was closed.
-            QueueFull: There is no room for more without waiting. The request was not taken: none is lost in silence.
+            RuntimeError: The iterator was closed.
+            QueueFull: The queue is full, and this thread can't wait. The request was not accepted.
         """
-        self._flow.submitted.put(request, waits=self._taken_by != get_ident())
+        self._flow.submitted.put(request, may_wait=self._taken_by != get_ident())
         self._flow.mailbox.wake()
 
     def finish(self) -> None:
-        """No more is submitted: it ends when all is done. Needed where `fetch_many` was called without requests.
+        """Ends the submission of requests: the iteration ends after the last outcome.
+
+        It is needed if `fetch_many` was called without requests.
 
         >>> outcomes = client.fetch_many()
         >>> outcomes.submit("/hello")
@@ -115,7 +117,7 @@ class FetchMany(_Many, Iterator[Outcome]):
 
     @BATCHES.shown_by
     def batches(self, **options: Unpack[ResultKeywords]) -> BatchIterator:
-        """The results as record batches, in place of outcomes: nothing of them becomes Python's.
+        """Returns the results as record batches in place of outcomes, without a Python object for each.
 
         >>> batches = client.fetch_many(f"/{n}" for n in range(100)).batches(omit=["headers"])
         >>> pyarrow.table(batches).num_rows
@@ -125,23 +127,24 @@ class FetchMany(_Many, Iterator[Outcome]):
             **options: `help(headgate.FetchMany.batches)` describes each with its default.
 
         Returns:
-            An iterator over batches, which is a stream of them, too (`__arrow_c_stream__`). They have the columns of
+            An iterator over batches, which is also a stream of them (`__arrow_c_stream__`). They have the columns of
             the results of `headgate.fetch`; `row` is the position of the request. Leaving its `with` block cancels
             what is in flight.
 
         Raises:
-            UsageError: An option can't be.
-            RuntimeError: Outcomes were taken, or requests submitted; it is closed; or it was made without requests.
+            UsageError: An option has an invalid value.
+            RuntimeError: Outcomes were taken, requests were submitted, it is closed, or it was created without
+                requests.
         """
         flow = self._flow
         has_begun = flow.is_closed or flow.has_begun
-        batches = self._bulk.batches(self._source, dict(options), has_begun=has_begun)
+        batches = self._batch_mode.batches(self._source, dict(options), has_begun=has_begun)
         self._source = None
         self._flow.close()
         return batches
 
     def close(self) -> None:
-        """Cancels what is in flight. Again: nothing.
+        """Cancels what is in flight, and ends the iteration. Idempotent.
 
         >>> outcomes = client.fetch_many(["/hello"] * 10)
         >>> next(outcomes).unwrap().status_code
@@ -152,7 +155,7 @@ class FetchMany(_Many, Iterator[Outcome]):
         """
         source, self._source = self._source, None
         self._flow.close()
-        self._progress.leave()
+        self._progress.close()
         if source is not None:
             source.cancel()
 
@@ -173,17 +176,17 @@ class FetchMany(_Many, Iterator[Outcome]):
             outcome = flow.pop()
             if outcome is not None:
                 return outcome
-            # Before what was submitted: a thread submits and finishes in this order.
+            # Read before the submitted requests, because a thread submits first and then finishes.
             stays_open = self._stays_open
-            if flow.room > 0 and flow.pull(self._source):
+            if flow.free_slots > 0 and flow.pull(self._source):
                 self._source = None
-            goes_on = self._source is not None or bool(flow.submitted)
-            if not (flow.outstanding or goes_on or stays_open):
+            has_more = self._source is not None or bool(flow.submitted)
+            if not (flow.outstanding or has_more or stays_open):
                 break
-            wait_s = 0.0 if goes_on and flow.room > 0 else min(LONGEST_WAIT_S, self._progress.due_in_s)
-            flow.take_in(*flow.mailbox.wait(_MOST_TAKEN, wait_s))
-            self._progress.look()
-        self._bulk.refuse_outcomes()
+            wait_s = 0.0 if has_more and flow.free_slots > 0 else min(MAX_WAIT_S, self._progress.due_in_s)
+            flow.take_arrived(*flow.mailbox.wait(_MAX_TAKEN, wait_s))
+            self._progress.update_if_due()
+        self._batch_mode.check_outcomes()
         self._progress.end()
         if flow.failure is not None:
             raise flow.failure
@@ -202,13 +205,10 @@ class FetchMany(_Many, Iterator[Outcome]):
             self.close()
 
 
-"""Outcomes that are taken in one turn of the loop."""
+class AsyncFetchMany(_FetchManyBase, LoopIterator[Outcome]):
+    """An async iterator over outcomes of many requests, from `AsyncClient.fetch_many`.
 
-
-class AsyncFetchMany(_Many, LoopIterator[Outcome]):
-    """Outcomes of many requests, as `AsyncClient.fetch_many` gives them.
-
-    One task iterates; others of its loop may submit.
+    One task iterates; other tasks of its loop may submit.
 
     >>> async with client.fetch_many(["/hello", "/status/404"], ordered=True) as outcomes:
     ...     print([outcome.unwrap().status_code async for outcome in outcomes])
@@ -221,28 +221,28 @@ class AsyncFetchMany(_Many, LoopIterator[Outcome]):
         self,
         engine: Engine,
         base_url: str,
-        requests: Iterable[Asked] | AsyncIterable[Asked] | None,
+        requests: Iterable[RequestLike] | AsyncIterable[RequestLike] | None,
         *,
         ordered: bool,
-        progress: Told = False,
+        progress: ProgressTarget = False,
     ) -> None:
         LoopIterator.__init__(self)
-        _Many.__init__(self, engine, base_url, requests, ordered=ordered, progress=progress)
-        self._source: Source | None = None
-        self._pulled: Pulled[Asked] | None = None
+        _FetchManyBase.__init__(self, engine, base_url, requests, ordered=ordered, progress=progress)
+        self._source: RequestSource | None = None
+        self._pulled: Pulled[RequestLike] | None = None
         if isinstance(requests, AsyncIterable):
             self._pulled = Pulled(aiter(requests), BATCH, self._news.set)
         elif requests is not None:
-            self._source = Source(requests)
+            self._source = RequestSource(requests)
         self._is_pulling = self._pulled is not None
-        self._leaves_some = False
+        self._must_take_more = False
         self._requests = requests
 
-    def submit(self, request: Asked) -> None:
-        """Asks for one more, when its turn comes.
+    def submit(self, request: RequestLike) -> None:
+        """Queues one more request.
 
-        It never waits: up to 1,000,000 may wait for their turn, and `room` says how many more. For more, give
-        `fetch_many` an asynchronous iterable, which is pulled as there is room.
+        It never waits: the queue holds 1,000,000 requests, and `room` is how many more it can hold. For more, give
+        `fetch_many` an asynchronous iterable, from which requests are pulled as they are needed.
 
         >>> async with client.fetch_many(["/first"]) as outcomes:
         ...     async for outcome in outcomes:
@@ -253,14 +253,16 @@ class AsyncFetchMany(_Many, LoopIterator[Outcome]):
         /next
 
         Raises:
-            RuntimeError: It was closed.
-            QueueFull: There is no room for more. The request was not taken: none is lost in silence.
+            RuntimeError: The iterator was closed.
+            QueueFull: The queue is full. The request was not accepted.
         """
-        self._flow.submitted.put(request, waits=False)
+        self._flow.submitted.put(request, may_wait=False)
         self._news.set()
 
     def finish(self) -> None:
-        """No more is submitted: it ends when all is done. Needed where `fetch_many` was called without requests.
+        """Ends the submission of requests: the iteration ends after the last outcome.
+
+        It is needed if `fetch_many` was called without requests.
 
         >>> outcomes = client.fetch_many()
         >>> outcomes.submit("/hello")
@@ -273,7 +275,7 @@ class AsyncFetchMany(_Many, LoopIterator[Outcome]):
 
     @BATCHES.shown_by
     def batches(self, **options: Unpack[ResultKeywords]) -> AsyncBatchIterator:
-        """The results as record batches, in place of outcomes: nothing of them becomes Python's.
+        """Returns the results as record batches in place of outcomes, without a Python object for each.
 
         >>> batches = client.fetch_many(f"/{n}" for n in range(100)).batches(omit=["headers"])
         >>> sum([batch.num_rows async for batch in batches])
@@ -283,21 +285,21 @@ class AsyncFetchMany(_Many, LoopIterator[Outcome]):
             **options: `help(headgate.AsyncFetchMany.batches)` describes each with its default.
 
         Returns:
-            An asynchronous iterator over batches, as those of `FetchMany.batches`.
+            An asynchronous iterator over batches like those of `FetchMany.batches`.
 
         Raises:
-            UsageError: An option can't be.
+            UsageError: An option has an invalid value.
             RuntimeError: As `FetchMany.batches`.
         """
         flow = self._flow
         has_begun = flow.is_closed or flow.has_begun or self._loop is not None
-        batches = self._bulk.async_batches(self._requests, dict(options), has_begun=has_begun)
+        batches = self._batch_mode.async_batches(self._requests, dict(options), has_begun=has_begun)
         self._source = self._pulled = None
         self._close()
         return batches
 
     async def aclose(self) -> None:
-        """Cancels what is in flight. Again: nothing.
+        """Cancels what is in flight, and ends the iteration. Idempotent.
 
         >>> outcomes = client.fetch_many(["/hello"] * 10)
         >>> (await anext(outcomes)).unwrap().status_code
@@ -316,45 +318,45 @@ class AsyncFetchMany(_Many, LoopIterator[Outcome]):
             outcome = flow.pop()
             if outcome is not None:
                 return outcome
-            if self._leaves_some:
+            if self._must_take_more:
                 self._on_readable()
                 continue
             self._news.clear()
-            has_more = self._submit_pulled()
-            if flow.room > 0 and flow.pull(self._source):
+            has_pulled = self._submit_pulled()
+            if flow.free_slots > 0 and flow.pull(self._source):
                 self._source = None
-            goes_on = has_more or self._source is not None or bool(flow.submitted)
-            if not (flow.outstanding or goes_on or self._stays_open or self._is_pulling):
+            has_more = has_pulled or self._source is not None or bool(flow.submitted)
+            if not (flow.outstanding or has_more or self._stays_open or self._is_pulling):
                 break
-            if goes_on and flow.room > 0:
+            if has_more and flow.free_slots > 0:
                 await asyncio.sleep(0)
             else:
-                await in_turns(self._wait(self._progress, LOOK_S, flow.mailbox.release_memory))
-            self._progress.look()
-        self._end_well()
+                await await_interruptibly(self._wait(self._progress, MEMORY_CHECK_S, flow.mailbox.release_memory))
+            self._progress.update_if_due()
+        self._finish()
         return None
 
-    def _end_well(self) -> None:
-        self._bulk.refuse_outcomes()
-        if self._is_cut:
+    def _finish(self) -> None:
+        self._batch_mode.check_outcomes()
+        if self._was_cancelled:
             raise ClosedEarly("a wait for it was cancelled: there may have been more")
         self._progress.end()
         if self._flow.failure is not None:
             raise self._flow.failure
 
     def _submit_pulled(self) -> bool:
-        """Submits what an asynchronous source has given, if there is room. Whether it is worth asking again."""
+        """Submits requests that were pulled, if there are free slots. Returns whether there may be more."""
         flow = self._flow
-        if self._pulled is None or not self._is_pulling or flow.room <= 0:
+        if self._pulled is None or not self._is_pulling or flow.free_slots <= 0:
             return False
         if flow.submitted:
-            return True  # these are first
-        asked, has_ended = self._pulled.take()
-        flow.submitted.extend(asked)
+            return True  # they are older
+        requests, has_ended = self._pulled.take()
+        flow.submitted.extend(requests)
         self._is_pulling = not has_ended
         if has_ended:
             flow.failure = self._pulled.failure
-        return bool(asked)
+        return bool(requests)
 
     def _begin(self) -> None:
         self._watch(self._flow.mailbox.fileno())
@@ -364,15 +366,15 @@ class AsyncFetchMany(_Many, LoopIterator[Outcome]):
 
     def _on_readable(self) -> None:
         flow = self._flow
-        self._leaves_some = flow.is_full
-        flow.take_in(*flow.mailbox.take(0 if self._leaves_some else _MOST_TAKEN))
+        self._must_take_more = flow.is_full
+        flow.take_arrived(*flow.mailbox.take(0 if self._must_take_more else _MAX_TAKEN))
         self._news.set()
 
     def _close(self) -> None:
         if self._flow.is_closed:
             return
         self._flow.close()
-        self._progress.leave()
+        self._progress.close()
         if self._loop is not None and not self._loop.is_closed():
             self._loop.remove_reader(self._flow.mailbox.fileno())
         self._news.set()
@@ -383,14 +385,18 @@ class AsyncFetchMany(_Many, LoopIterator[Outcome]):
         if not hasattr(self, "_loop") or self._flow.is_closed:
             return
         self._flow.close()
-        self._progress.leave()
+        self._progress.close()
         if self._loop is not None:
-            # It may be collected in any thread. The mailbox has to be there until its descriptor is not watched any
-            # more.
-            soon_in(self._loop, self._end, self._loop, self._flow, self._pulled, self._source)
+            # It may be collected in any thread. The descriptor must stay open until the loop no longer watches it.
+            call_soon_in(self._loop, self._end, self._loop, self._flow, self._pulled, self._source)
 
     @staticmethod
-    def _end(loop: asyncio.AbstractEventLoop, flow: Flow, pulled: Pulled[Asked] | None, source: Source | None) -> None:
+    def _end(
+        loop: asyncio.AbstractEventLoop,
+        flow: RequestFlow,
+        pulled: Pulled[RequestLike] | None,
+        source: RequestSource | None,
+    ) -> None:
         loop.remove_reader(flow.mailbox.fileno())
         if pulled is not None:
             pulled.cancel()

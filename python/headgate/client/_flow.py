@@ -1,4 +1,4 @@
-"""Many requests through one mailbox, as they are made and answered. It never waits: the iterators over it do."""
+"""Many requests through one completion queue. It never waits: the iterators over it do."""
 
 import queue
 import threading
@@ -14,69 +14,68 @@ from headgate._format import count
 from headgate._native import Answer
 from headgate.batches._supply import close_source
 from headgate.client._engine import Engine
-from headgate.client._request import Asked, Request, natives_of
+from headgate.client._request import Request, RequestLike, natives_of
 from headgate.client._response import Outcome
 
-LONGEST_PULL_S: Final = 0.005
-"""After that long what has been read is handed over, however few."""
+MAX_PULL_S: Final = 0.005
+"""After this time, the requests that have been read are passed on, however few."""
 
 
-class Source:
-    """The requests of an iterable.
+class RequestSource:
+    """Reads the requests of an iterable.
 
     Attributes:
-        has_ended: There are no more.
-        failure: What reading them has raised. Those before it are requests like others, so it is raised when they are
-            done.
+        has_ended: Whether there are no more requests.
+        failure: The error that reading them raised. It is raised again after the outcomes of the earlier requests.
     """
 
-    def __init__(self, requests: Iterable[Asked]) -> None:
-        refuse_one(requests)
-        self._requests: Iterator[Asked] = iter(requests)
+    def __init__(self, requests: Iterable[RequestLike]) -> None:
+        check_is_many(requests)
+        self._requests: Iterator[RequestLike] = iter(requests)
         self.has_ended = False
         self.failure: Exception | None = None
 
-    def take(self, most: int) -> list[Asked]:
-        """The next ones, as many as there are without waiting long."""
-        taken: list[Asked] = []
+    def take(self, max_count: int) -> list[RequestLike]:
+        """Reads and returns at most `max_count` requests, as many as can be read without a long wait."""
+        taken: list[RequestLike] = []
         now = time.monotonic
-        by = now() + LONGEST_PULL_S
+        deadline = now() + MAX_PULL_S
         try:
-            # Asked of every one: where one takes long, those before it do not wait for it.
-            for asked in self._requests:
-                taken.append(asked)
-                if len(taken) >= most or now() > by:
+            # The clock is read after each request, so that a slow one delays only those after it.
+            for request in self._requests:
+                taken.append(request)
+                if len(taken) >= max_count or now() > deadline:
                     return taken
-        except Exception as error:  # noqa: BLE001 - it is raised when those before it are done
+        except Exception as error:  # noqa: BLE001 - raised after the outcomes of the earlier requests
             self.failure = error
         self.has_ended = True
         return taken
 
     def cancel(self) -> None:
-        """Reads no more, and closes a generator."""
+        """Stops reading, and closes a generator."""
         self.has_ended, self.failure = True, None
         requests, self._requests = self._requests, iter(())
         close_source(requests)
 
 
-def refuse_one(requests: object) -> None:
-    """Refuses what is one request, and could be taken for many.
+def check_is_many(requests: object) -> None:
+    """Raises an error for a single request, which could be mistaken for an iterable of requests.
 
     Raises:
-        TypeError: It is one.
+        TypeError: `requests` is a single request.
     """
     if isinstance(requests, str | bytes | Mapping | Request):
         raise TypeError(f"many requests are an iterable of them, not {kind_of(requests)}: for one, give a list with it")
 
 
-LONGEST: Final = 10_000
-"""A thread that can wait does so while there are so many."""
-MAX: Final = 1_000_000
-"""There are never more: a submit that can't wait is refused."""
+SUBMIT_WAITS_AT: Final = 10_000
+"""A thread that may wait does so while this many requests are queued."""
+MAX_SUBMITTED: Final = 1_000_000
+"""The bound of queued requests: a submit that can't wait raises an error."""
 
 
 class QueueFull(HeadgateError, queue.Full):  # noqa: N818 - as `queue.Full`
-    """1,000,000 submitted requests are already waiting, and this thread can't wait: it is the one that takes outcomes.
+    """1,000,000 submitted requests are queued, and this thread can't wait, because it takes the outcomes.
 
     The request was not accepted: keep it, and submit it again when `room` is above 0.
 
@@ -85,8 +84,8 @@ class QueueFull(HeadgateError, queue.Full):  # noqa: N818 - as `queue.Full`
     """
 
 
-class Submitted(deque[Asked]):
-    """Any thread may put requests here; one takes them."""
+class SubmitQueue(deque[RequestLike]):
+    """A queue of submitted requests: any thread may add them, and one takes them."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -95,35 +94,37 @@ class Submitted(deque[Asked]):
         self._is_closed = False
 
     @property
-    def room(self) -> int:
-        """How many more may be put here without waiting."""
-        return max(MAX - len(self), 0)
+    def free_slots(self) -> int:
+        """How many more requests can be added without waiting."""
+        return max(MAX_SUBMITTED - len(self), 0)
 
-    def put(self, request: Asked, *, waits: bool) -> None:
-        """Adds one; `waits`: while there are many. Closing ends the wait.
+    def put(self, request: RequestLike, *, may_wait: bool) -> None:
+        """Adds a request; if `may_wait`, only after the queue is short enough. `close` ends the wait.
 
         Raises:
-            RuntimeError: It was closed.
-            QueueFull: There is no room.
+            RuntimeError: The queue was closed.
+            QueueFull: The queue is full.
         """
-        if waits and len(self) >= LONGEST:
+        if may_wait and len(self) >= SUBMIT_WAITS_AT:
             self._wait()
         if self._is_closed:
             raise RuntimeError("these requests are closed: no more can be submitted")
-        if len(self) >= MAX:
-            raise QueueFull(f"{count(MAX)} submitted requests are already waiting: submit again when `room` is above 0")
+        if len(self) >= MAX_SUBMITTED:
+            raise QueueFull(
+                f"{count(MAX_SUBMITTED)} submitted requests are already waiting: submit again when `room` is above 0"
+            )
         self.append(request)
 
-    def popleft(self) -> Asked:
-        """The one that waits longest."""
+    def popleft(self) -> RequestLike:
+        """Removes and returns the oldest request."""
         request = super().popleft()
-        if self._waiting and len(self) < LONGEST:
+        if self._waiting and len(self) < SUBMIT_WAITS_AT:
             with self._changed:
                 self._changed.notify_all()
         return request
 
     def close(self) -> None:
-        """Takes no more. What waits is dropped."""
+        """Accepts no more requests, and drops those in the queue."""
         self._is_closed = True
         with self._changed:
             self.clear()
@@ -133,40 +134,40 @@ class Submitted(deque[Asked]):
         with self._changed:
             self._waiting += 1
             try:
-                self._changed.wait_for(lambda: self._is_closed or len(self) < LONGEST)
+                self._changed.wait_for(lambda: self._is_closed or len(self) < SUBMIT_WAITS_AT)
             finally:
                 self._waiting -= 1
 
 
 BATCH: Final = 256
-"""Requests that are handed over at once."""
+"""The number of requests that are passed to the engine at once."""
 EXTRA: Final = 1024
-"""How many may be outstanding beyond twice as many as can be in flight, where bodies are small."""
+"""How many requests may be outstanding beyond twice the concurrency, if bodies are small."""
 AHEAD_BYTES: Final = 16 << 20
-"""Bodies of what is outstanding beyond as many as can be in flight, going by those before."""
-LEAST_AHEAD: Final = 16
-"""So many may be outstanding beyond that, whatever their size."""
+"""The estimated bytes of bodies of requests that are outstanding beyond the concurrency."""
+MIN_AHEAD: Final = 16
+"""How many requests may be outstanding beyond the concurrency whatever their size."""
 READY_BYTES: Final = 16 << 20
-"""Bodies of outcomes that wait to be given out: with more, no more are taken until these are gone."""
+"""With more bytes of bodies in uncollected outcomes, no outcomes are taken until these are collected."""
 
 
-class Flow:
-    """What is outstanding, and what has come of it."""
+class RequestFlow:
+    """The outstanding requests and the outcomes that have arrived."""
 
     def __init__(self, engine: Engine, base_url: str, *, watched: bool, ordered: bool) -> None:
         mailbox = engine.native.mailbox(watched=watched)
-        self.mailbox = mailbox if mailbox is not None else engine.refuse()
-        self.submitted = Submitted()
+        self.mailbox = mailbox if mailbox is not None else engine.raise_closed()
+        self.submitted = SubmitQueue()
         self._engine = engine
         self._process = engine.process
         self._base_url = base_url
         self._concurrency: int = engine.options.concurrency
         self._memory: int = engine.native.max_memory_bytes
-        self._most: int = self._concurrency if ordered else 2 * self._concurrency + EXTRA
+        self._max_outstanding: int = self._concurrency if ordered else 2 * self._concurrency + EXTRA
         self._bytes_each = 0.0
         self._ready_bytes = 0
         self._ordered = ordered
-        self._asked: dict[int, Asked] = {}
+        self._in_flight: dict[int, RequestLike] = {}
         self._number = 0
         self._ready: deque[Outcome] = deque()
         self._early: dict[int, Outcome] = {}
@@ -176,58 +177,58 @@ class Flow:
 
     @property
     def outstanding(self) -> int:
-        """Requests without an outcome that could be given out."""
-        return len(self._asked) + len(self._early)
+        """The number of requests whose outcome can't be collected yet."""
+        return len(self._in_flight) + len(self._early)
 
     @property
     def state(self) -> str:
-        """How far it is, in words."""
+        """The progress in a few words, for `repr`."""
         if self.is_closed:
             return "closed"
         return f"{_format.count(self._number - self.outstanding)} of {_format.count(self._number)} requests done"
 
     @property
-    def room(self) -> int:
-        """How many more may be asked for now."""
-        return self._most - self.outstanding - len(self._ready)
+    def free_slots(self) -> int:
+        """How many more requests can be started now."""
+        return self._max_outstanding - self.outstanding - len(self._ready)
 
     @property
     def is_full(self) -> bool:
-        """No more is to be taken before outcomes are given out."""
+        """Whether outcomes must be collected before more are taken."""
         return self._ready_bytes >= READY_BYTES and bool(self._ready)
 
     @property
     def has_begun(self) -> bool:
-        """Whether anything was asked for, or is to be."""
+        """Whether a request was started or submitted."""
         return self._number > 0 or bool(self.submitted)
 
-    def feed(self, asked: list[Asked]) -> None:
-        """Asks for these.
+    def feed(self, requests: list[RequestLike]) -> None:
+        """Passes requests to the engine.
 
         Raises:
             RuntimeError: The client is closed.
         """
-        if not asked:
+        if not requests:
             return
-        native = natives_of(asked, self._base_url)
+        native = natives_of(requests, self._base_url)
         number = self._number
-        self._number += len(asked)
-        self._asked.update(zip(range(number, self._number), asked, strict=True))
+        self._number += len(requests)
+        self._in_flight.update(zip(range(number, self._number), requests, strict=True))
         if self.mailbox.feed(number, native) is None:
-            self._engine.refuse()
+            self._engine.raise_closed()
 
-    def take_in(self, arrived: Sequence[tuple[int, Answer]], body_bytes: int) -> None:
-        """Takes what has come, with so many bytes of bodies."""
+    def take_arrived(self, arrived: Sequence[tuple[int, Answer]], body_bytes: int) -> None:
+        """Takes responses that have arrived, whose bodies have `body_bytes` together."""
         if not arrived:
             return
         self._ready_bytes = body_bytes + (self._ready_bytes if self._ready else 0)
         self._bytes_each = (self._bytes_each + body_bytes / len(arrived)) / 2
-        self._most = self._room_for_all()
-        for number, answer in arrived:
-            asked = self._asked.pop(number, None)
-            if asked is None:
+        self._max_outstanding = self._outstanding_bound()
+        for number, response in arrived:
+            request = self._in_flight.pop(number, None)
+            if request is None:
                 continue
-            outcome = Outcome(asked, answer)
+            outcome = Outcome(request, response)
             if self._ordered:
                 self._early[number] = outcome
             else:
@@ -236,33 +237,33 @@ class Flow:
             self._ready.append(self._early.pop(self._next))
             self._next += 1
 
-    def _room_for_all(self) -> int:
-        """How many may be outstanding, by how large bodies have been."""
+    def _outstanding_bound(self) -> int:
+        """Returns how many requests may be outstanding, from the mean size of bodies."""
         ahead = int(AHEAD_BYTES / (self._bytes_each + 1))
         if not self._ordered:
-            return self._concurrency + min(self._concurrency + EXTRA, max(ahead, LEAST_AHEAD))
-        # Those that wait for an earlier one are out of the engine's budget, and this is one for them.
+            return self._concurrency + min(self._concurrency + EXTRA, max(ahead, MIN_AHEAD))
+        # The engine's memory budget does not include outcomes that wait for an earlier one, so they have this one.
         within = int(self._memory / (self._bytes_each + 1))
         return max(1, min(self._concurrency + min(self._concurrency + EXTRA, ahead), within))
 
     def pop(self) -> Outcome | None:
-        """The next outcome, if there is one.
+        """Removes and returns the next outcome, if there is one.
 
         Raises:
-            RuntimeError: This is a fork of the process that asks.
+            RuntimeError: This is a fork of the process that made the requests.
         """
         if self._process != self._engine.process:
             raise RuntimeError("these requests belong to the process that asked: they do not go on in a fork of it")
         return self._ready.popleft() if self._ready else None
 
-    def pull(self, source: Source | None) -> bool:
-        """Asks for a batch of what was submitted and of the source. Whether the source has ended."""
-        batch: list[Asked] = []
-        most = min(BATCH, self.room)
-        while self.submitted and len(batch) < most:
+    def pull(self, source: RequestSource | None) -> bool:
+        """Starts a batch of submitted requests and of the source. Returns whether the source has ended."""
+        batch: list[RequestLike] = []
+        max_count = min(BATCH, self.free_slots)
+        while self.submitted and len(batch) < max_count:
             batch.append(self.submitted.popleft())
-        if source is not None and len(batch) < most:
-            batch += source.take(most - len(batch))
+        if source is not None and len(batch) < max_count:
+            batch += source.take(max_count - len(batch))
             self.failure = source.failure
         self.feed(batch)
         return source is None or source.has_ended
@@ -274,5 +275,5 @@ class Flow:
             self.submitted.close()
             self._ready.clear()
             self._early.clear()
-            self._asked.clear()
+            self._in_flight.clear()
             self.mailbox.close()

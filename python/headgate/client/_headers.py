@@ -1,4 +1,4 @@
-"""The headers of an answer."""
+"""The headers of a response."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
@@ -8,7 +8,7 @@ _MASK: Final = "***"
 
 
 class Headers(Mapping[str, str]):
-    """Headers by their names, whatever the case; a name that comes several times has all its values.
+    """Headers by their case-insensitive names; a name that occurs several times has all its values.
 
     As a mapping, values of one name are joined by commas; `get_list` and `multi_items` keep them apart.
 
@@ -36,7 +36,7 @@ class Headers(Mapping[str, str]):
         return isinstance(name, str) and name.lower() in self._values
 
     def get_list(self, name: str) -> list[str]:
-        """All values of this name, in the order received.
+        """Returns all values of this name, in the order received.
 
         >>> headgate.Headers([("Vary", "accept"), ("vary", "origin")]).get_list("vary")
         ['accept', 'origin']
@@ -44,7 +44,7 @@ class Headers(Mapping[str, str]):
         return list(self._values.get(name.lower(), ()))
 
     def multi_items(self) -> list[tuple[str, str]]:
-        """All names and values as they were received.
+        """Returns all names and values as they were received.
 
         >>> headgate.Headers([("Vary", "accept"), ("vary", "origin")]).multi_items()
         [('Vary', 'accept'), ('vary', 'origin')]

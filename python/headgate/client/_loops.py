@@ -1,4 +1,4 @@
-"""The answers to requests of one event loop: many at a time, by one descriptor that the loop watches."""
+"""Receives the responses to the requests of an event loop, many at a time, through one descriptor that it watches."""
 
 import asyncio
 import threading
@@ -6,159 +6,159 @@ from typing import Final
 from weakref import WeakKeyDictionary
 
 from headgate._native import Answer
-from headgate.batches._supply import LOOK_S, soon_in
+from headgate.batches._supply import MEMORY_CHECK_S, call_soon_in
 from headgate.client._engine import Engine
 from headgate.client._request import Native
-from headgate.jobs._notebook import in_turns
+from headgate.jobs._notebook import await_interruptibly
 
-_MOST_TAKEN: Final = 1024
-"""Answers that are taken in one turn of the loop."""
+_MAX_TAKEN: Final = 1024
+"""The bound of responses that one iteration of the loop takes."""
 
 
-class LoopAnswers:
-    """What a loop waits for. Used in its thread only.
+class LoopResponses:
+    """The requests and responses of one event loop. Only the thread of the loop uses it.
 
-    It refers to the loop while something is awaited, and not after that: it is kept as long as the loop is there.
+    It refers to the loop only while a response is awaited, because it lives as long as the loop does.
     """
 
     def __init__(self, engine: Engine, loop: asyncio.AbstractEventLoop) -> None:
         mailbox = engine.native.mailbox(watched=True)
-        self.mailbox = mailbox if mailbox is not None else engine.refuse()
+        self.mailbox = mailbox if mailbox is not None else engine.raise_closed()
         self._engine = engine
         self._number = 0
         self._waiting: dict[int, asyncio.Future[Answer]] = {}
         self._is_watched = True
-        self._looks = False
-        self._is_left = False
-        loop.add_reader(self.mailbox.fileno(), self.take_in)
-        self.take_in()
+        self._is_check_scheduled = False
+        self._is_finishing = False
+        loop.add_reader(self.mailbox.fileno(), self.take_arrived)
+        self.take_arrived()
 
-    async def ask(self, request: Native) -> Answer:
-        """The answer. Cancelling this cancels the exchange."""
+    async def send(self, request: Native) -> Answer:
+        """Sends a request, waits, and returns the response. Cancelling this cancels the exchange."""
         number = self._number
         self._number += 1
         ordinal = self.mailbox.feed(number, [request])
         if ordinal is None:
-            self._engine.refuse()
+            self._engine.raise_closed()
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Answer] = loop.create_future()
         self._waiting[number] = future
-        if not self._looks:
-            self._looks = True
-            loop.call_later(LOOK_S, self._look)
+        if not self._is_check_scheduled:
+            self._is_check_scheduled = True
+            loop.call_later(MEMORY_CHECK_S, self._check_memory)
         try:
-            return await in_turns(future)
+            return await await_interruptibly(future)
         except asyncio.CancelledError:
             if self._waiting.pop(number, None) is not None and ordinal is not None:
                 self.mailbox.cancel(ordinal)
-            self._retire_if_left(loop)
+            self._retire_if_finished(loop)
             raise
 
-    def take_in(self) -> None:
-        """Sets the futures of the answers that have arrived."""
+    def take_arrived(self) -> None:
+        """Sets the results of the futures whose responses have arrived."""
         self._take()
-        if self._is_left:
-            self._retire_if_left(asyncio.get_running_loop())
+        if self._is_finishing:
+            self._retire_if_finished(asyncio.get_running_loop())
 
     def _take(self) -> bool:
-        """Whether anything had come."""
-        arrived = self.mailbox.take(_MOST_TAKEN)[0]
-        for number, answer in arrived:
+        """Takes responses that have arrived. Returns whether there were any."""
+        arrived = self.mailbox.take(_MAX_TAKEN)[0]
+        for number, response in arrived:
             future = self._waiting.pop(number, None)
             if future is not None and not future.done():
-                future.set_result(answer)
+                future.set_result(response)
         return bool(arrived)
 
-    def _retire_if_left(self, loop: asyncio.AbstractEventLoop) -> None:
-        if self._is_left and not self._waiting:
+    def _retire_if_finished(self, loop: asyncio.AbstractEventLoop) -> None:
+        if self._is_finishing and not self._waiting:
             self.retire(loop)
 
-    def leave(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Does not watch any more once what is waited for has come: nothing more is asked here."""
-        self._is_left = True
-        self._retire_if_left(loop)
+    def finish(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Stops watching once all awaited responses have arrived: no more requests are sent here."""
+        self._is_finishing = True
+        self._retire_if_finished(loop)
 
-    def _look(self) -> None:
-        """What is awaited may wait for memory that outcomes of `fetch_many` have, which no task takes meanwhile."""
-        self._looks = bool(self._waiting) and self._is_watched
-        if self._looks:
+    def _check_memory(self) -> None:
+        """Returns memory of outcomes that no task takes, because an awaited response may wait for it."""
+        self._is_check_scheduled = bool(self._waiting) and self._is_watched
+        if self._is_check_scheduled:
             self.mailbox.release_memory()
-            asyncio.get_running_loop().call_later(LOOK_S, self._look)
+            asyncio.get_running_loop().call_later(MEMORY_CHECK_S, self._check_memory)
 
     def retire(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Takes what has come, and does not watch any more. What is awaited still fails. Again: nothing."""
+        """Takes the responses that have arrived, fails the other requests, and stops watching. Idempotent."""
         if not self._is_watched:
             return
         self._is_watched = False
         loop.remove_reader(self.mailbox.fileno())
         while self._take():
             pass
-        left, self._waiting = self._waiting, {}
-        for future in left.values():
+        remaining, self._waiting = self._waiting, {}
+        for future in remaining.values():
             if not future.done():
                 try:
-                    self._engine.refuse()
+                    self._engine.raise_closed()
                 except RuntimeError as refusal:
                     future.set_exception(refusal)
 
 
 class Loops:
-    """The answers of all loops that a client is used in. Any thread."""
+    """The responses of all event loops that use a client. Any thread may use it."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._process, self._changes = engine.process, engine.changes
-        self._answers: WeakKeyDictionary[asyncio.AbstractEventLoop, LoopAnswers] = WeakKeyDictionary()
-        # Of each process, as those of `OpenStreams`. It is held where what is there changes, or is listed.
+        self._responses: WeakKeyDictionary[asyncio.AbstractEventLoop, LoopResponses] = WeakKeyDictionary()
+        # One for each process, as in `OpenStreams`. It is held while `_responses` is changed or listed.
         self._locks: dict[int, threading.RLock] = {}
 
-    def here(self) -> LoopAnswers:
-        """Those of the loop that runs.
+    def of_running_loop(self) -> LoopResponses:
+        """Returns the responses of the running loop.
 
         Raises:
             RuntimeError: The client is closed.
         """
         loop = asyncio.get_running_loop()
         if self._engine.is_closed:
-            self._engine.refuse()
+            self._engine.raise_closed()
         if self._changes != self._engine.changes:
-            self._begin_anew()
-        answers = self._answers.get(loop)
-        return answers if answers is not None else self._begin(loop)
+            self._start_over()
+        responses = self._responses.get(loop)
+        return responses if responses is not None else self._add(loop)
 
-    def retire(self, here: asyncio.AbstractEventLoop | None = None) -> None:
-        """Nothing is awaited any more in any of them; `here`: in this thread's at once."""
+    def retire(self, running: asyncio.AbstractEventLoop | None = None) -> None:
+        """Fails the awaited requests of all loops, and stops watching; at once for the `running` loop."""
         if self._process == self._engine.process:
-            for loop, answers in self._listed():
-                if loop is here:
-                    answers.retire(loop)
+            for loop, responses in self._listed():
+                if loop is running:
+                    responses.retire(loop)
                 else:
-                    soon_in(loop, answers.retire, loop)
+                    call_soon_in(loop, responses.retire, loop)
 
-    def _begin(self, loop: asyncio.AbstractEventLoop) -> LoopAnswers:
-        answers = LoopAnswers(self._engine, loop)
+    def _add(self, loop: asyncio.AbstractEventLoop) -> LoopResponses:
+        responses = LoopResponses(self._engine, loop)
         with self._lock:
-            # A loop that was closed while something was awaited is kept by that.
-            for other in list(self._answers):
+            # A loop that was closed while a response was awaited is still referred to.
+            for other in list(self._responses):
                 if other.is_closed():
-                    del self._answers[other]
-            self._answers[loop] = answers
-        return answers
+                    del self._responses[other]
+            self._responses[loop] = responses
+        return responses
 
-    def _begin_anew(self) -> None:
-        """In a fork, or where a mock has begun or ended: what was asked before is still waited for."""
+    def _start_over(self) -> None:
+        """Starts with no responses in a fork, or after a mock has started or ended; earlier requests still finish."""
         with self._lock:
             if self._changes == self._engine.changes:
                 return  # another thread has done so
-            left = self._listed() if self._process == self._engine.process else []
-            self._answers = WeakKeyDictionary()
+            remaining = self._listed() if self._process == self._engine.process else []
+            self._responses = WeakKeyDictionary()
             self._process, self._changes = self._engine.process, self._engine.changes
-        for loop, answers in left:
-            soon_in(loop, answers.leave, loop)
+        for loop, responses in remaining:
+            call_soon_in(loop, responses.finish, loop)
 
-    def _listed(self) -> list[tuple[asyncio.AbstractEventLoop, LoopAnswers]]:
+    def _listed(self) -> list[tuple[asyncio.AbstractEventLoop, LoopResponses]]:
         with self._lock:
-            return list(self._answers.items())
+            return list(self._responses.items())
 
     @property
     def _lock(self) -> "threading.RLock":

@@ -14,15 +14,15 @@ from headgate._url_user import without_user
 from headgate.client._body import Files, Pairs, body_of, pairs_of
 from headgate.jobs._option_entry import Redirects
 
-Asked: TypeAlias = "str | Request | Mapping[str, Any]"
-"""What can be asked for: a URL, a request, or a mapping of what a request has."""
+RequestLike: TypeAlias = "str | Request | Mapping[str, Any]"
+"""A request as callers write it: a URL, a `Request`, or a mapping with the attributes of one."""
 
 
 class NativeRequest(NamedTuple):
     """A request as the engine reads it.
 
     Attributes:
-        defect: Why it can't be sent: the request fails with this reason.
+        defect: Why the request can't be sent; it fails with this message.
     """
 
     url: str
@@ -37,13 +37,13 @@ class NativeRequest(NamedTuple):
 
 
 Native: TypeAlias = str | NativeRequest
-"""A URL alone is a request as well."""
+"""A URL alone is also a request."""
 
-_MOST_COST: Final = 2**63
+_MAX_COST: Final = 2**63
 
 _ABSOLUTE: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 
-_OURS: Final = {
+_FOREIGN_NAMES: Final = {
     "timeout": "timeout_s: seconds for each attempt",
     "allow_redirects": "redirects: 'follow', 'same-origin' or 'none'",
     "follow_redirects": "redirects: 'follow', 'same-origin' or 'none'",
@@ -56,7 +56,7 @@ _OURS: Final = {
     "extensions": "the options of the client",
     "ssl": "insecure, cacert, cert and key of the client",
 }
-"""What httpx, requests and aiohttp call what we have under another name."""
+"""Names that httpx, requests and aiohttp use for arguments that have another name here."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -68,20 +68,20 @@ class Request:
     '{"a":1}'
 
     Attributes:
-        method: GET where nothing is said.
-        url: Absolute, or relative to the `base_url` of the client.
-        headers: They replace those of the client that have the same names.
-        params: Added to the query.
-        content: The body, as it is.
-        data: Fields of a form, or the body.
+        method: The method.
+        url: The URL: absolute, or relative to the `base_url` of the client.
+        headers: Headers, which replace those of the client that have the same names.
+        params: Parameters that are added to the query.
+        content: The body.
+        data: The fields of a form, or the body.
         files: Files of a form: a name with bytes, a file, or `(file name, content, media type)`.
-        json: What is sent as JSON.
+        json: A value that is sent as JSON.
         timeout_s: Seconds for each attempt, in place of the client's.
         auth: A user and a password.
-        redirects: Which redirects are followed: `follow`, `same-origin` or `none`; `None`: as the client does.
-        cost: What it takes of the `rate_cost` of the client, a number of 0 or more, rounded up; `None`: 1, or what the
-            client has in `cost_of`.
-        tag: Whatever the caller knows it by.
+        redirects: Which redirects are followed: `follow`, `same-origin` or `none`; `None` means as the client does.
+        cost: The cost for the client's `rate_cost`, a number of 0 or more, rounded up; `None` means 1, or the client's
+            `cost_of`.
+        tag: Any value by which the caller recognises the request.
     """
 
     url: str = field(kw_only=False)
@@ -99,40 +99,40 @@ class Request:
     tag: Any = None
 
     @classmethod
-    def of(cls, asked: Asked) -> "Request":
-        """The request that is asked for.
+    def of(cls, request: RequestLike) -> "Request":
+        """Returns the request for a URL, a `Request` or a mapping.
 
         >>> headgate.Request.of({"url": "/hello", "tag": 7})
         Request('/hello', tag=7)
 
         Raises:
-            TypeError: It is none.
+            TypeError: The argument is none of these, or the mapping has an unknown key.
         """
-        if isinstance(asked, Request):
-            return asked
-        if isinstance(asked, str):
-            return cls(asked)
-        if not isinstance(asked, Mapping):
-            raise TypeError(f"a request is a URL, a headgate.Request or a mapping, not {kind_of(asked)}")
-        for name in asked:
+        if isinstance(request, Request):
+            return request
+        if isinstance(request, str):
+            return cls(request)
+        if not isinstance(request, Mapping):
+            raise TypeError(f"a request is a URL, a headgate.Request or a mapping, not {kind_of(request)}")
+        for name in request:
             if name not in NAMES:
-                refuse(f"a request has no {name!r}", name, NAMES)
-        if "url" not in asked:
+                raise_unknown_name(f"a request has no {name!r}", name, NAMES)
+        if "url" not in request:
             raise TypeError("a request that is a mapping needs a 'url'")
-        return cls(**asked)
+        return cls(**request)
 
     def __repr__(self) -> str:
-        """Without what may be secret: a user in the URL, headers, parameters and bodies."""
+        """Returns a description without what may be secret: a user in the URL, headers, parameters and bodies."""
         method = f", method={self.method!r}" if self.method != "GET" else ""
         tag = f", tag={self.tag!r}" if self.tag is not None else ""
         return f"Request({without_user(str(self.url))!r}{method}{tag})"
 
     def native(self, base_url: str) -> NativeRequest:
-        """As the engine reads it.
+        """Returns the request as the engine reads it.
 
         Raises:
-            TypeError: What it has is of a wrong type.
-            ValueError: It has more than one body, or a time that can't be.
+            TypeError: An attribute has the wrong type.
+            ValueError: The request has more than one body, or an attribute has an invalid value.
         """
         if not isinstance(self.url, str):  # it may come from a mapping
             raise TypeError(f"url must be text, not {kind_of(self.url)}")
@@ -149,45 +149,45 @@ class Request:
         return NativeRequest(url, _method(self.method), headers, body, kind, timeout_s, redirects, cost)
 
 
-def natives_of(some: list[Asked], base_url: str) -> list[Native]:
-    """As the engine reads them.
+def natives_of(requests: list[RequestLike], base_url: str) -> list[Native]:
+    """Returns the requests as the engine reads them.
 
-    One that can't be sent is replaced in `some` by what is known of it, and is handed on with the reason: it fails, and
-    the others go on.
+    A request that can't be sent gets a defect, so that only this one fails. In `requests` it is replaced by a `Request`
+    with its URL and tag.
     """
     natives: list[Native] = []
-    for index, asked in enumerate(some):
-        if isinstance(asked, str):
-            natives.append(joined(base_url, asked) if base_url else asked)
+    for index, request in enumerate(requests):
+        if isinstance(request, str):
+            natives.append(joined(base_url, request) if base_url else request)
             continue
         try:
-            natives.append(Request.of(asked).native(base_url))
+            natives.append(Request.of(request).native(base_url))
         except (TypeError, ValueError, OSError) as error:
-            some[index] = known = _known_of(asked)
-            natives.append(NativeRequest(known.url, defect=str(error)))
+            requests[index] = invalid = _invalid_request(request)
+            natives.append(NativeRequest(invalid.url, defect=str(error)))
     return natives
 
 
-def _known_of(asked: object) -> Request:
-    if isinstance(asked, Request):
-        return Request(str(asked.url), tag=asked.tag)
-    told: Mapping[str, Any] = asked if isinstance(asked, Mapping) else {}
-    return Request(str(told.get("url", "")), tag=told.get("tag"))
+def _invalid_request(request: object) -> Request:
+    if isinstance(request, Request):
+        return Request(str(request.url), tag=request.tag)
+    given: Mapping[str, Any] = request if isinstance(request, Mapping) else {}
+    return Request(str(given.get("url", "")), tag=given.get("tag"))
 
 
 NAMES: Final = tuple(each.name for each in fields(Request))
 
 
-def refuse(told: str, name: str, known: Iterable[str]) -> NoReturn:
-    """Raises `TypeError` for a name that is none of ours, with the one that is meant."""
-    if name in _OURS:
-        raise TypeError(f"{told}: here it is {_OURS[name]}")
+def raise_unknown_name(problem: str, name: str, known: Iterable[str]) -> NoReturn:
+    """Raises `TypeError` for an unknown name, with the name that the caller probably means."""
+    if name in _FOREIGN_NAMES:
+        raise TypeError(f"{problem}: here it is {_FOREIGN_NAMES[name]}")
     hint = nearest(name, known)
-    raise TypeError(told + (f": did you mean {hint}?" if hint else ""))
+    raise TypeError(problem + (f": did you mean {hint}?" if hint else ""))
 
 
 def joined(base_url: str, url: str) -> str:
-    """A URL that may be relative to another, whose whole path stays."""
+    """Returns the URL, appended to `base_url` if it is relative; the path of `base_url` stays."""
     if not base_url or ("://" in url and _ABSOLUTE.match(url)):
         return url
     if not url:
@@ -235,7 +235,7 @@ def _redirects(redirects: object) -> str:
 def _cost(cost: object) -> int:
     if isinstance(cost, bool) or not isinstance(cost, int | float):
         raise TypeError(f"cost must be a number, not {kind_of(cost)}")
-    if not 0 <= cost <= _MOST_COST:
+    if not 0 <= cost <= _MAX_COST:
         raise ValueError(f"cost must be a number from 0 to 2**63, not {cost!r}")
     return math.ceil(cost)
 
@@ -247,7 +247,7 @@ def _basic(auth: object) -> bytes:
 
 
 class RequestKeywords(TypedDict, total=False):
-    """As `headgate.Request` describes them."""
+    """The keyword arguments of requests, which `headgate.Request` describes."""
 
     headers: Mapping[str, str] | Iterable[tuple[str, str]] | None
     params: Pairs | str | None
@@ -265,22 +265,22 @@ OF_CALL: Final = tuple(name for name in NAMES if name not in {"url", "method", "
 
 
 def request_of(method: str, url: str, options: dict[str, Any], of: str) -> Request:
-    """The request that a call asks for.
+    """Returns the request for the arguments of a call.
 
     Raises:
-        TypeError: It has no such argument; named is the one that is meant.
+        TypeError: There is no such argument; the message has the one that is probably meant.
     """
     for name in options:
         if name not in OF_CALL:
-            refuse(f"{of}() has no {name!r}", name, OF_CALL)
+            raise_unknown_name(f"{of}() has no {name!r}", name, OF_CALL)
     return Request(url, method=method, **options)
 
 
-def refuse_other(request: object) -> None:
-    """Refuses what `send` does not take.
+def check_is_request(request: object) -> None:
+    """Checks the argument of `send`.
 
     Raises:
-        TypeError: It is no request.
+        TypeError: It is not a `Request`.
     """
     if not isinstance(request, Request):
         raise TypeError(f"send() takes a headgate.Request, not {kind_of(request)}: for a URL there is get()")

@@ -1,4 +1,4 @@
-"""An answer, as its caller sees it."""
+"""The response to a request, and the outcome of one of many requests."""
 
 import json
 from collections.abc import Iterator
@@ -16,8 +16,8 @@ from headgate._native import Answer
 from headgate._url_user import without_user
 from headgate.client._errors import CLASS_OF, RequestError
 from headgate.client._headers import Headers
-from headgate.client._request import Asked, Request
-from headgate.client._text import marked_encoding, told_encoding
+from headgate.client._request import Request, RequestLike
+from headgate.client._text import bom_encoding, declared_encoding
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -28,9 +28,9 @@ class Redirect:
     [<Redirect [302] of http://127.0.0.1:8080/redirect/1 to http://127.0.0.1:8080/redirect/0>]
 
     Attributes:
-        status_code: Its status.
-        url: What was asked for.
-        location: Where it led.
+        status_code: The status of the redirect.
+        url: The URL that was requested.
+        location: The URL to which it led.
     """
 
     status_code: int
@@ -46,11 +46,11 @@ _PICKLED: Final = (
     *("status", "headers", "body_truncated", "url", "final_url", "redirects", "elapsed_us", "attempts"),
     *("http_version", "remote_addr", "error"),
 )
-"""What a pickled response has of the engine's answer, beside the body."""
+"""The attributes of the engine's response that a pickled response keeps, in addition to the body."""
 
 
 class Response:
-    """An answer. What is not looked at costs nothing. It can be pickled.
+    """A response to a request. Attributes that are not read cost nothing. It can be pickled.
 
     >>> response = client.get("/redirect/1")
     >>> response.status_code, response.reason_phrase, response.http_version, response.url
@@ -69,29 +69,29 @@ class Response:
     (False, False, False)
     """
 
-    def __init__(self, asked: Asked, answer: Answer | SimpleNamespace) -> None:
-        self._asked = asked
-        self._answer = answer
+    def __init__(self, request: RequestLike, native: Answer | SimpleNamespace) -> None:
+        self._request = request
+        self._native = native
 
     def __reduce__(self) -> tuple[object, ...]:
-        facts = {name: getattr(self._answer, name) for name in _PICKLED}
-        answer = SimpleNamespace(**facts, body=self.content, body_len=len(self.content))
-        return Response, (self.request, answer)
+        attributes = {name: getattr(self._native, name) for name in _PICKLED}
+        native = SimpleNamespace(**attributes, body=self.content, body_len=len(self.content))
+        return Response, (self.request, native)
 
     @property
     def request(self) -> Request:
-        """What was asked for."""
-        self._asked = request = Request.of(self._asked)
+        """The request, as the caller gave it."""
+        self._request = request = Request.of(self._request)
         return request
 
     @property
     def status_code(self) -> int:
-        """Its status."""
-        return self._answer.status or 0
+        """The status."""
+        return self._native.status or 0
 
     @property
     def reason_phrase(self) -> str:
-        """What the status means, in words."""
+        """The standard phrase of the status."""
         try:
             return HTTPStatus(self.status_code).phrase
         except ValueError:
@@ -99,74 +99,74 @@ class Response:
 
     @cached_property
     def headers(self) -> Headers:
-        """Its headers, by their names in whatever case."""
-        return Headers(self._answer.headers)
+        """The headers, by their case-insensitive names."""
+        return Headers(self._native.headers)
 
     @property
     def content(self) -> bytes:
-        """Its body, with its content codings undone."""
-        return self._answer.body
+        """The body, after its content encodings were decoded."""
+        return self._native.body
 
     @property
     def is_truncated(self) -> bool:
         """Whether the body is the beginning of a longer one (`truncate_body`)."""
-        return self._answer.body_truncated
+        return self._native.body_truncated
 
     @cached_property
     def encoding(self) -> str:
-        """How its text is encoded: as its content-type says, or a byte order mark, or else UTF-8."""
-        return told_encoding(self.headers) or marked_encoding(self.content)
+        """The encoding of the text, from the content-type, or from a byte order mark, or else UTF-8."""
+        return declared_encoding(self.headers) or bom_encoding(self.content)
 
     @cached_property
     def text(self) -> str:
-        """Its body as text; what can't be decoded becomes U+FFFD."""
+        """The body as text; bytes that can't be decoded become U+FFFD."""
         text = self.content.decode(self.encoding, errors="replace")
         return text.removeprefix("\ufeff")
 
     def json(self, **options: Any) -> Any:  # noqa: ANN401 - whatever is in it
-        """What its body says in JSON.
+        """Returns the value of a body in JSON.
 
         >>> client.get("/echo").json()["method"]
         'GET'
 
         Raises:
-            ValueError: It is no JSON.
+            ValueError: The body is not JSON.
         """
         return json.loads(self.content, **options)
 
     @cached_property
     def url(self) -> str:
-        """Where it came from: what was asked for, or where redirects led."""
-        return self._answer.final_url or ""
+        """The URL of the response: that of the request, or that to which redirects led."""
+        return self._native.final_url or ""
 
     @cached_property
     def history(self) -> list[Redirect]:
         """The redirects that were followed."""
-        url, history = self._answer.url or "", []
-        for status, location in self._answer.redirects:
+        url, history = self._native.url or "", []
+        for status, location in self._native.redirects:
             history.append(Redirect(status, url, location))
             url = location
         return history
 
     @property
     def elapsed(self) -> timedelta:
-        """How long the last attempt took, redirects included."""
-        return timedelta(microseconds=self._answer.elapsed_us)
+        """The time of the last attempt, including redirects."""
+        return timedelta(microseconds=self._native.elapsed_us)
 
     @property
     def attempts(self) -> int:
-        """How often it was asked for, this one included."""
-        return self._answer.attempts
+        """The number of attempts, including the one with this response."""
+        return self._native.attempts
 
     @property
     def http_version(self) -> str:
-        """As `HTTP/1.1`."""
-        return self._answer.http_version or ""
+        """The version of HTTP, such as `HTTP/1.1`."""
+        return self._native.http_version or ""
 
     @property
     def remote_addr(self) -> str | None:
-        """Where the connection led, with its port."""
-        return self._answer.remote_addr
+        """The address and port of the connection."""
+        return self._native.remote_addr
 
     @property
     def is_informational(self) -> bool:
@@ -199,13 +199,13 @@ class Response:
         return self.is_client_error or self.is_server_error
 
     def raise_for_status(self) -> Self:
-        """Returns itself if it is a success.
+        """Returns the response itself if its status is 2xx.
 
         >>> client.get("/hello").raise_for_status().text
         'Hello, World!'
 
         Raises:
-            StatusError: It is none.
+            StatusError: The status is not 2xx.
         """
         if self.is_success:
             return self
@@ -216,17 +216,17 @@ class Response:
         return f"<Response [{self.status_code}{' ' * bool(self.reason_phrase)}{self.reason_phrase}]>"
 
     def _repr_html_(self) -> str:
-        """What a notebook shows."""
+        """Returns the table that a notebook shows."""
         return table(f"{self.request.method} {without_user(self.url)}", self._facts())
 
-    def _head_facts(self) -> Iterator[Fact]:
+    def _first_facts(self) -> Iterator[Fact]:
         yield "status", f"{self.status_code} {self.reason_phrase}".rstrip()
         yield "type", self.headers.get("content-type", "")
 
     def _facts(self) -> Iterator[Fact]:
-        yield from self._head_facts()
-        yield "body", _format.size(self._answer.body_len)
-        yield "took", f"{self._answer.elapsed_us / 1000:.1f} ms"
+        yield from self._first_facts()
+        yield "body", _format.size(self._native.body_len)
+        yield "took", f"{self._native.elapsed_us / 1000:.1f} ms"
         for hop in self.history:
             yield f"{hop.status_code} to", hop.location
 
@@ -241,9 +241,9 @@ class StatusError(HeadgateError, RuntimeError):
     404 Not Found: http://127.0.0.1:8080/status/404 True
 
     Attributes:
-        response: The answer.
-        url: Where it came from.
-        attempts: How often it was tried.
+        response: The response.
+        url: The URL of the response.
+        attempts: The number of attempts.
         elapsed_s: How long the last attempt took.
     """
 
@@ -258,36 +258,35 @@ class StatusError(HeadgateError, RuntimeError):
         return StatusError, (str(self), self.response)
 
 
-def error_of(asked: Asked, answer: Answer) -> RequestError | None:
-    """Why there is no usable answer, if there is none."""
-    told = answer.error
-    if told is None:
+def error_of(request: RequestLike, response: Answer) -> RequestError | None:
+    """Returns the error of a failed request, or `None`."""
+    if response.error is None:
         return None
-    url = answer.final_url or Request.of(asked).url
-    return error_from(told, url=url, attempts=answer.attempts, elapsed_s=answer.elapsed_us / 1e6)
+    url = response.final_url or Request.of(request).url
+    return error_from(response.error, url=url, attempts=response.attempts, elapsed_s=response.elapsed_us / 1e6)
 
 
-def error_from(told: tuple[str, str, str | None], *, url: str, attempts: int, elapsed_s: float) -> RequestError:
-    """What the engine tells of an error, as it is raised."""
-    kind, message, detail = told
+def error_from(error: tuple[str, str, str | None], *, url: str, attempts: int, elapsed_s: float) -> RequestError:
+    """Returns the exception for an error of the engine."""
+    kind, message, detail = error
     text = _format.printable(f"{without_user(url)}: {message}" + (f" ({detail})" if detail else ""))
     return CLASS_OF.get(kind, RequestError)(text, url=url, attempts=attempts, elapsed_s=elapsed_s)
 
 
-def response_of(request: Request, answer: Answer) -> Response:
-    """The answer.
+def response_of(request: Request, native: Answer) -> Response:
+    """Returns the response.
 
     Raises:
-        RequestError: There is no usable one.
+        RequestError: The request failed.
     """
-    error = error_of(request, answer)
+    error = error_of(request, native)
     if error is not None:
         raise error
-    return Response(request, answer)
+    return Response(request, native)
 
 
 class Outcome:
-    """What became of one of many requests: a response, or an error.
+    """The outcome of one of many requests: a response, or an error.
 
     >>> requests = [headgate.Request("/hello", tag=1), headgate.Request("ftp://host/", tag=2)]
     >>> for outcome in client.fetch_many(requests, ordered=True):
@@ -296,55 +295,55 @@ class Outcome:
     2 ftp://host/ None ftp://host/: only URLs of http and https are supported (not ftp)
     """
 
-    __slots__ = ("_answer", "_asked", "_result")
+    __slots__ = ("_native", "_request", "_result")
 
-    def __init__(self, asked: Asked, answer: Answer) -> None:
-        self._asked = asked
-        self._answer = answer
-        # Made when it is looked at, once.
+    def __init__(self, request: RequestLike, native: Answer) -> None:
+        self._request = request
+        self._native = native
+        # Created on first use.
         self._result: Response | RequestError | None = None
 
     @property
     def request(self) -> Request:
-        """What was asked for."""
-        self._asked = request = Request.of(self._asked)
+        """The request, as the caller gave it."""
+        self._request = request = Request.of(self._request)
         return request
 
     @property
     def tag(self) -> Any:  # noqa: ANN401 - the caller's
-        """What the caller knows the request by."""
-        return None if isinstance(self._asked, str) else self.request.tag
+        """The `tag` of the request."""
+        return None if isinstance(self._request, str) else self.request.tag
 
     @property
     def error(self) -> RequestError | None:
-        """Why there is no usable answer, if there is none."""
-        result = self._concluded()
+        """The error of a failed request, or `None`."""
+        result = self._create_result()
         return result if isinstance(result, RequestError) else None
 
     @property
     def response(self) -> Response | None:
-        """The answer, whatever its status; `None`: see `error`."""
-        result = self._concluded()
+        """The response, whatever its status; `None` if there is an `error`."""
+        result = self._create_result()
         return result if isinstance(result, Response) else None
 
     def unwrap(self) -> Response:
-        """The response.
+        """Returns the response.
 
         >>> [outcome.unwrap().text for outcome in client.fetch_many(["/hello"])]
         ['Hello, World!']
 
         Raises:
-            RequestError: There is none.
+            RequestError: The request failed.
         """
-        result = self._concluded()
+        result = self._create_result()
         if isinstance(result, RequestError):
             raise result
         return result
 
-    def _concluded(self) -> Response | RequestError:
+    def _create_result(self) -> Response | RequestError:
         result = self._result
         if result is None:
-            result = error_of(self._asked, self._answer) or Response(self._asked, self._answer)
+            result = error_of(self._request, self._native) or Response(self._request, self._native)
             self._result = result
         return result
 
@@ -353,7 +352,7 @@ class Outcome:
         return f"<Outcome of {url}: {self.error or self.response!r}>"
 
     def _repr_html_(self) -> str:
-        """What a notebook shows."""
+        """Returns the table that a notebook shows."""
         if self.error is None:
             return self.unwrap()._repr_html_()
         title = f"{self.request.method} {without_user(self.request.url)}"

@@ -1,4 +1,4 @@
-"""One response whose body is read while it arrives, for threads and for event loops."""
+"""A response whose body is read while it arrives, for threads and for event loops."""
 
 import asyncio
 import threading
@@ -12,49 +12,49 @@ from headgate import _format
 from headgate._facts import Fact
 from headgate._native import Answer, ResponseStream
 from headgate.client._engine import Engine
-from headgate.client._errors import RequestError
 from headgate.client._request import Request
 from headgate.client._response import Response, error_from, error_of
-from headgate.client._text import Lines, Pieces, Text, told_encoding
-from headgate.jobs._notebook import in_turns
+from headgate.client._text import Chunks, LineSplitter, TextDecoder, declared_encoding
+from headgate.jobs._notebook import await_interruptibly
 
 
 class OpenStreams:
-    """Those of one client, by the thread or task that has opened them."""
+    """Counts the open streams of a client by the thread or task that opened them."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self._most: int = engine.options.concurrency
-        # Threads and tasks without open streams are not in it.
+        self._max_open: int = engine.options.concurrency
+        # It has no entries for threads and tasks without open streams.
         self._open: dict[tuple[int, int], int] = {}
-        # Of each process: a fork has none of the threads that may hold it.
+        # One for each process, because a fork has none of the threads that may hold the parent's.
         self._locks: dict[int, threading.RLock] = {}
 
     @contextmanager
-    def one_more(self, holder: int, of: str) -> Iterator[None]:
-        """Counts one more, until the block is left.
+    def counted(self, holder: int, of: str) -> Iterator[None]:
+        """Counts one more stream until the block is left.
 
         Raises:
-            RuntimeError: All that may be open at once are open here.
+            RuntimeError: The holder has as many streams open as the client makes requests at a time.
         """
         holder_here = (self._engine.process, holder)
         with self._lock:
-            held = self._open.get(holder_here, 0)
-            if held < self._most:
-                self._open[holder_here] = held + 1
-        if held >= self._most:
+            open_here = self._open.get(holder_here, 0)
+            if open_here < self._max_open:
+                self._open[holder_here] = open_here + 1
+        if open_here >= self._max_open:
             raise RuntimeError(
-                f"this {of} has {held} streams open, and the client makes {self._most} requests at a time: another one"
-                " would never start; leave the block of one of them first, or give the client a higher concurrency"
+                f"this {of} has {open_here} streams open, and the client makes {self._max_open} requests at a time:"
+                " another one would never start; leave the block of one of them first, or give the client a higher"
+                " concurrency"
             )
         try:
             yield
         finally:
-            # Another thread may leave the block than has entered it.
+            # The thread that leaves the block may not be the one that entered it.
             with self._lock:
-                left = self._open[holder_here] - 1
-                if left:
-                    self._open[holder_here] = left
+                remaining = self._open[holder_here] - 1
+                if remaining:
+                    self._open[holder_here] = remaining
                 else:
                     del self._open[holder_here]
 
@@ -63,8 +63,8 @@ class OpenStreams:
         return self._locks.setdefault(self._engine.process, threading.RLock())
 
 
-class _Gone:
-    """What is left of a stream that was closed: how much of it had come."""
+class _ClosedStream:
+    """Replaces the native stream after it was closed, and keeps the number of received bytes."""
 
     is_here = True
     error = None
@@ -73,41 +73,41 @@ class _Gone:
         self.received = received
 
     def wait(self) -> bytes | None:
-        """The end."""
+        """Returns the end of the body."""
         return b""
 
-    def begin(self, raw: bool) -> None:  # noqa: FBT001 - as the engine's
-        """Nothing."""
+    def begin(self, raw: bool) -> None:  # noqa: FBT001 - as in `ResponseStream`
+        """Does nothing."""
 
     def close(self) -> None:
-        """Nothing."""
+        """Does nothing."""
 
 
 class Streamed(Response):
-    """A response whose body has still to come."""
+    """The base of responses whose body is read while it arrives."""
 
-    def __init__(self, request: Request, answer: Answer, native: ResponseStream) -> None:
-        super().__init__(request, answer)
-        self._native: ResponseStream | _Gone = native
-        self._head_at = time.monotonic()
+    def __init__(self, request: Request, response_head: Answer, stream: ResponseStream) -> None:
+        super().__init__(request, response_head)
+        self._stream: ResponseStream | _ClosedStream = stream
+        self._started_at = time.monotonic()
         self._is_begun = False
         self._is_closed = False
 
     @cached_property
-    def content(self) -> bytes:  # pyright: ignore[reportIncompatibleMethodOverride] # it is set when it was read
-        """Its body, when it was read.
+    def content(self) -> bytes:  # pyright: ignore[reportIncompatibleMethodOverride] # it is set after it was read
+        """The body, after it was read.
 
         Raises:
-            RuntimeError: It was not.
+            RuntimeError: The body was not read.
         """
         raise RuntimeError("the body of a streamed response was not read: read it whole first, or iterate over it")
 
     @property
     def encoding(self) -> str:
-        """How its text is encoded: as for a `Response`; a byte order mark is seen when the body was read."""
-        # Not remembered before that.
+        """The encoding of the text, as for a `Response`; a byte order mark counts after the body was read."""
+        # Not cached before that.
         is_known = "content" in vars(self) or "encoding" in vars(self)
-        return super().encoding if is_known else told_encoding(self.headers) or "utf-8"
+        return super().encoding if is_known else declared_encoding(self.headers) or "utf-8"
 
     @encoding.setter
     def encoding(self, encoding: str) -> None:  # pyright: ignore[reportIncompatibleVariableOverride] # as there
@@ -115,12 +115,12 @@ class Streamed(Response):
 
     @property
     def num_bytes_downloaded(self) -> int:
-        """Bytes of the body that have arrived over the connection, before content codings are undone."""
-        return self._native.received
+        """Bytes of the body that have arrived over the connection, before content encodings are decoded."""
+        return self._stream.received
 
     @property
     def is_stream_consumed(self) -> bool:
-        """Whether reading the body has begun: it can be read once."""
+        """Whether reading the body has begun; it can be read only once."""
         return self._is_begun
 
     @property
@@ -129,55 +129,52 @@ class Streamed(Response):
         return self._is_closed
 
     def _begin(self, *, raw: bool) -> None:
-        """The body is taken from now on.
+        """Begins reading the body.
 
         Raises:
-            RuntimeError: It was taken before, or can't be any more.
+            RuntimeError: It was read before, the response is closed, or this is a fork.
         """
         if self._is_begun:
             raise RuntimeError("the body of this response was taken already: it comes once")
-        if not self._native.is_here:
-            self._refuse_fork()
+        if not self._stream.is_here:
+            self._raise_forked()
         if self._is_closed:
-            self._refuse_closed()
+            self._raise_closed()
         self._is_begun = True
-        self._native.begin(raw)
+        self._stream.begin(raw)
 
     def _piece(self, piece: bytes | None) -> bytes:
-        """A piece of the body that was waited for; empty: it has ended.
+        """Checks a piece of the body that has arrived, and returns it; it is empty at the end.
 
         Raises:
-            RequestError: It is not whole.
-            RuntimeError: It can't be read any more.
+            RequestError: The body is incomplete.
+            RuntimeError: The response was closed, or this is a fork.
         """
         if piece is None:
-            self._refuse_fork()
+            self._raise_forked()
         if not piece:
             if self._is_closed:
-                self._refuse_closed()
-            told = self._native.error
+                self._raise_closed()
+            error = self._stream.error
             self._close()
-            if told is not None:
-                raise self._broken(told)
+            if error is not None:
+                elapsed_s = self.elapsed.total_seconds() + time.monotonic() - self._started_at
+                raise error_from(error, url=self.url, attempts=self.attempts, elapsed_s=elapsed_s)
         return piece
-
-    def _broken(self, told: tuple[str, str, str | None]) -> RequestError:
-        elapsed_s = self.elapsed.total_seconds() + time.monotonic() - self._head_at
-        return error_from(told, url=self.url, attempts=self.attempts, elapsed_s=elapsed_s)
 
     def _close(self) -> None:
         self._is_closed = True
-        native, self._native = self._native, _Gone(self._native.received)
-        native.close()
+        stream, self._stream = self._stream, _ClosedStream(self._stream.received)
+        stream.close()
 
-    def _refuse_closed(self) -> NoReturn:
+    def _raise_closed(self) -> NoReturn:
         raise RuntimeError("the response is closed: its body can be taken inside the block of stream() only")
 
-    def _refuse_fork(self) -> NoReturn:
+    def _raise_forked(self) -> NoReturn:
         raise RuntimeError("this response belongs to the process that asked: it does not go on in a fork of it")
 
     def _facts(self) -> Iterator[Fact]:
-        yield from self._head_facts()
+        yield from self._first_facts()
         yield "body", f"{_format.count(self.num_bytes_downloaded)} bytes have come"
         for hop in self.history:
             yield f"{hop.status_code} to", hop.location
@@ -186,9 +183,9 @@ class Streamed(Response):
 class StreamedResponse(Streamed):
     """A response whose body you read while it arrives, from `Client.stream`.
 
-    It has all of a `Response`; `content`, `text` and `json()` work after `read`. The body can be read once, and only in
-    the block of `stream`. If it breaks off, iterating yields what has arrived and then raises a `RequestError`; the
-    request is not retried. Any thread may read the body, one at a time.
+    It has the attributes of a `Response`; `content`, `text` and `json()` work after `read`. The body can be read once,
+    and only in the block of `stream`. If it breaks off, iterating yields what has arrived and then raises a
+    `RequestError`; the request is not retried. Any thread may read the body, one at a time.
 
     >>> with client.stream("GET", "/bytes/1000") as response:
     ...     print(response.status_code, response.is_stream_consumed, response.is_closed)
@@ -199,7 +196,7 @@ class StreamedResponse(Streamed):
     """
 
     def iter_bytes(self, chunk_size: int | None = None) -> Iterator[bytes]:
-        """The body, with its content codings undone.
+        """Yields the body, with its content encodings decoded.
 
         >>> with client.stream("GET", "/hello") as response:
         ...     print(list(response.iter_bytes(chunk_size=8)))
@@ -209,30 +206,30 @@ class StreamedResponse(Streamed):
             chunk_size: Bytes of each piece but the last; `None`: pieces as they arrive.
 
         Raises:
-            RequestError: The body breaks off; each kind of error has a class of its own.
-            RuntimeError: It was read before, or the response is closed.
+            RequestError: The body breaks off; each error kind has a class.
+            RuntimeError: The body was read before, or the response is closed.
         """
         if "content" in vars(self):
-            return self._sized(iter((self.content,)), Pieces(chunk_size))
-        return self._sized(self._taken(raw=False), Pieces(chunk_size))
+            return self._sized(iter((self.content,)), Chunks(chunk_size))
+        return self._sized(self._pieces(raw=False), Chunks(chunk_size))
 
     def iter_raw(self, chunk_size: int | None = None) -> Iterator[bytes]:
-        """The body as it is sent, with its content codings left. See `iter_bytes`.
+        """Yields the body as it is sent, without decoding its content encodings. See `iter_bytes`.
 
         >>> with client.stream("GET", "/encoded/gzip/1000") as response:
         ...     print(len(gzip.decompress(b"".join(response.iter_raw()))))
         1000
         """
-        return self._sized(self._taken(raw=True), Pieces(chunk_size))
+        return self._sized(self._pieces(raw=True), Chunks(chunk_size))
 
     def iter_text(self) -> Iterator[str]:
-        """The body as text, piece by piece; what can't be decoded becomes U+FFFD. See `iter_bytes`.
+        """Yields the body as text, piece by piece; bytes that can't be decoded become U+FFFD. See `iter_bytes`.
 
         >>> with client.stream("GET", "/hello") as response:
         ...     print("".join(response.iter_text()))
         Hello, World!
         """
-        text = Text(told_encoding(self.headers))
+        text = TextDecoder(declared_encoding(self.headers))
         for piece in self.iter_bytes():
             if read := text.feed(piece):
                 yield read
@@ -240,7 +237,7 @@ class StreamedResponse(Streamed):
             yield read
 
     def iter_lines(self) -> Iterator[str]:
-        r"""The body as lines of text, each as soon as it has arrived, without its end: `\n`, `\r\n` or `\r`.
+        r"""Yields lines of text, each as soon as it has arrived, without its line ending: `\n`, `\r\n` or `\r`.
 
         See `iter_bytes`.
 
@@ -248,19 +245,19 @@ class StreamedResponse(Streamed):
         ...     print(list(response.iter_lines()))
         ['one', 'two']
         """
-        lines = Lines()
+        lines = LineSplitter()
         for text in self.iter_text():
             yield from lines.feed(text)
         yield from lines.finish()
 
     def read(self) -> bytes:
-        """Waits for the whole body, which `content` has then. Again: the same. Raises as `iter_bytes`."""
+        """Waits for the whole body and returns it, also if it was read before. Raises as `iter_bytes`."""
         if "content" not in vars(self):
             self.content = b"".join(self.iter_bytes())
         return self.content
 
     def close(self) -> None:
-        """Ends the exchange where it is, as leaving the block does. Again: nothing.
+        """Ends the exchange, as leaving the block does. Idempotent.
 
         >>> with client.stream("GET", "/bytes/1000") as response:
         ...     response.close()
@@ -269,96 +266,96 @@ class StreamedResponse(Streamed):
         """
         self._close()
 
-    def _taken(self, *, raw: bool) -> Iterator[bytes]:
+    def _pieces(self, *, raw: bool) -> Iterator[bytes]:
         self._begin(raw=raw)
-        while piece := self._piece(self._native.wait()):
+        while piece := self._piece(self._stream.wait()):
             yield piece
 
-    def _sized(self, taken: Iterator[bytes], pieces: Pieces) -> Iterator[bytes]:
-        for piece in taken:
-            yield from pieces.feed(piece)
-        yield from pieces.finish()
+    def _sized(self, pieces: Iterator[bytes], chunks: Chunks) -> Iterator[bytes]:
+        for piece in pieces:
+            yield from chunks.feed(piece)
+        yield from chunks.finish()
 
 
 @contextmanager
 def open_stream(engine: Engine, streams: OpenStreams, base_url: str, request: Request) -> Iterator[StreamedResponse]:
-    """The response to this request, until the block is left.
+    """Sends a request, and yields its response, which is closed when the block is left.
 
     Raises:
-        RequestError: There is no usable answer.
-        RuntimeError: The client is closed, or the thread has as many streams open as there may be.
+        RequestError: There is no usable response.
+        RuntimeError: The client is closed, or the thread has the maximum number of open streams.
     """
-    with streams.one_more(threading.get_ident(), "thread"):
-        native = engine.native.stream(request.native(base_url), watched=False)
-        if native is None:
-            engine.refuse()
+    with streams.counted(threading.get_ident(), "thread"):
+        stream = engine.native.stream(request.native(base_url), watched=False)
+        if stream is None:
+            engine.raise_closed()
         try:
-            answer = native.wait_head()
-            if answer is None:
-                engine.refuse()
-            error = error_of(request, answer)
+            response_head = stream.wait_head()
+            if response_head is None:
+                engine.raise_closed()
+            error = error_of(request, response_head)
             if error is not None:
                 raise error
-            response = StreamedResponse(request, answer, native)
+            response = StreamedResponse(request, response_head, stream)
             try:
                 yield response
             finally:
                 response.close()
         finally:
-            native.close()
+            stream.close()
 
 
-class _News:
-    """Tells a coroutine of what has come, by a descriptor that its loop watches."""
+class _StreamReader:
+    """Waits for the parts of a response through a descriptor that the loop watches."""
 
-    def __init__(self, native: ResponseStream) -> None:
-        self._native: ResponseStream | None = native
+    def __init__(self, stream: ResponseStream) -> None:
+        self._stream: ResponseStream | None = stream
         self._loop = asyncio.get_running_loop()
-        self._has_come = asyncio.Event()
-        self._loop.add_reader(native.fileno(), self._on_readable)
+        self._has_news = asyncio.Event()
+        self._loop.add_reader(stream.fileno(), self._on_readable)
 
     def _on_readable(self) -> None:
-        if self._native is not None:
-            self._native.quiet()
-            self._has_come.set()
+        if self._stream is not None:
+            self._stream.quiet()
+            self._has_news.set()
 
-    async def head(self, native: ResponseStream) -> Answer:
-        """What has come of the request: its answer, as far as the head."""
+    async def head(self, stream: ResponseStream) -> Answer:
+        """Waits for the response without its body, and returns it."""
         while True:
-            self._has_come.clear()
-            answer = native.take_head()
-            if answer is not None:
-                return answer
-            await in_turns(self._has_come.wait())
+            self._has_news.clear()
+            response = stream.take_head()
+            if response is not None:
+                return response
+            await await_interruptibly(self._has_news.wait())
 
     async def piece(self) -> bytes | None:
-        """More of the body; empty: it has ended. `None`: this is a fork."""
-        # Other tasks have their turn, too, where pieces come faster than they are taken.
+        """Waits for the next piece of the body: it is empty at the end, and `None` in a fork."""
+        # Let other tasks run, also when pieces arrive faster than they are read.
         await asyncio.sleep(0)
-        while self._native is not None:
-            self._has_come.clear()
-            piece = self._native.take()
-            if piece is not None or not self._native.is_here:
+        while self._stream is not None:
+            self._has_news.clear()
+            piece = self._stream.take()
+            if piece is not None or not self._stream.is_here:
                 return piece
-            await in_turns(self._has_come.wait())
+            await await_interruptibly(self._has_news.wait())
         return b""
 
     def close(self) -> None:
-        """Does not watch any more, and ends the exchange. Waiting tasks are woken. Again: nothing."""
-        native, self._native = self._native, None
-        if native is not None and native.is_here:
-            self._loop.remove_reader(native.fileno())
-            native.close()
-        self._has_come.set()
+        """Stops watching, ends the exchange, and wakes waiting tasks. Idempotent."""
+        stream, self._stream = self._stream, None
+        if stream is not None and stream.is_here:
+            self._loop.remove_reader(stream.fileno())
+            stream.close()
+        self._has_news.set()
 
 
 class AsyncStreamedResponse(Streamed):
     """A response whose body you read while it arrives, from `AsyncClient.stream`.
 
-    It has all of a `Response`; `content`, `text` and `json()` work after `aread`. The body can be read once, and only
-    in the block of `stream`. If it breaks off, iterating yields what has arrived and then raises a `RequestError`; the
-    request is not retried. One coroutine reads the body, in the loop that opened the block. After its `await` was
-    cancelled, an iterator yields nothing more.
+    It has the attributes of a `Response`; `content`, `text` and `json()` work after `aread`. The body can be read once,
+    and only in the block of `stream`. If it breaks off, iterating yields what has arrived and then raises a
+    `RequestError`; the request is not retried. One coroutine reads the body, in the loop that opened the block. After
+    its `await` was cancelled, an iterator yields nothing more.
 
     >>> async with client.stream("GET", "/bytes/1000") as response:
     ...     print(response.status_code, response.is_stream_consumed, response.is_closed)
@@ -368,43 +365,43 @@ class AsyncStreamedResponse(Streamed):
     1000 1000 utf-8
     """
 
-    def __init__(self, request: Request, answer: Answer, native: ResponseStream, news: _News) -> None:
-        super().__init__(request, answer, native)
-        self._news = news
+    def __init__(self, request: Request, response_head: Answer, stream: ResponseStream, reader: _StreamReader) -> None:
+        super().__init__(request, response_head, stream)
+        self._reader = reader
 
     def aiter_bytes(self, chunk_size: int | None = None) -> AsyncIterator[bytes]:
-        """The body, with its content codings undone.
+        """Yields the body, with its content encodings decoded.
 
         >>> async with client.stream("GET", "/hello") as response:
         ...     print([piece async for piece in response.aiter_bytes(chunk_size=8)])
         [b'Hello, W', b'orld!']
 
         Args:
-            chunk_size: Bytes of each piece but the last; `None`: pieces are as they come.
+            chunk_size: Bytes of each piece but the last; `None`: pieces as they arrive.
 
         Raises:
-            RequestError: The body is not whole; a class of its own for each kind of error.
-            RuntimeError: It was taken before, or the response is closed.
+            RequestError: The body breaks off; each error kind has a class.
+            RuntimeError: The body was read before, or the response is closed.
         """
-        return self._sized(self._read() if "content" in vars(self) else self._taken(raw=False), Pieces(chunk_size))
+        return self._sized(self._read() if "content" in vars(self) else self._pieces(raw=False), Chunks(chunk_size))
 
     def aiter_raw(self, chunk_size: int | None = None) -> AsyncIterator[bytes]:
-        """The body as it is sent, with its content codings left. See `aiter_bytes`.
+        """Yields the body as it is sent, without decoding its content encodings. See `aiter_bytes`.
 
         >>> async with client.stream("GET", "/encoded/gzip/1000") as response:
         ...     print(len(gzip.decompress(b"".join([piece async for piece in response.aiter_raw()]))))
         1000
         """
-        return self._sized(self._taken(raw=True), Pieces(chunk_size))
+        return self._sized(self._pieces(raw=True), Chunks(chunk_size))
 
     async def aiter_text(self) -> AsyncIterator[str]:
-        """The body as text, piece by piece; what can't be decoded becomes U+FFFD. See `aiter_bytes`.
+        """Yields the body as text, piece by piece; bytes that can't be decoded become U+FFFD. See `aiter_bytes`.
 
         >>> async with client.stream("GET", "/hello") as response:
         ...     print("".join([text async for text in response.aiter_text()]))
         Hello, World!
         """
-        text = Text(told_encoding(self.headers))
+        text = TextDecoder(declared_encoding(self.headers))
         async for piece in self.aiter_bytes():
             if read := text.feed(piece):
                 yield read
@@ -412,7 +409,7 @@ class AsyncStreamedResponse(Streamed):
             yield read
 
     async def aiter_lines(self) -> AsyncIterator[str]:
-        r"""The body as lines of text, each as soon as it has arrived, without its end: `\n`, `\r\n` or `\r`.
+        r"""Yields lines of text, each as soon as it has arrived, without its line ending: `\n`, `\r\n` or `\r`.
 
         See `aiter_bytes`.
 
@@ -420,7 +417,7 @@ class AsyncStreamedResponse(Streamed):
         ...     print([line async for line in response.aiter_lines()])
         ['one', 'two']
         """
-        lines = Lines()
+        lines = LineSplitter()
         async for text in self.aiter_text():
             for line in lines.feed(text):
                 yield line
@@ -428,13 +425,13 @@ class AsyncStreamedResponse(Streamed):
             yield line
 
     async def aread(self) -> bytes:
-        """Waits for the whole body, which `content` has then. Again: the same. Raises as `aiter_bytes`."""
+        """Waits for the whole body and returns it, also if it was read before. Raises as `aiter_bytes`."""
         if "content" not in vars(self):
             self.content = b"".join([piece async for piece in self.aiter_bytes()])
         return self.content
 
     async def aclose(self) -> None:
-        """Ends the exchange where it is, as leaving the block does. Again: nothing.
+        """Ends the exchange, as leaving the block does. Idempotent.
 
         >>> async with client.stream("GET", "/bytes/1000") as response:
         ...     await response.aclose()
@@ -445,21 +442,21 @@ class AsyncStreamedResponse(Streamed):
 
     def _close(self) -> None:
         super()._close()
-        self._news.close()
+        self._reader.close()
 
     async def _read(self) -> AsyncIterator[bytes]:
         yield self.content
 
-    async def _taken(self, *, raw: bool) -> AsyncIterator[bytes]:
+    async def _pieces(self, *, raw: bool) -> AsyncIterator[bytes]:
         self._begin(raw=raw)
-        while piece := self._piece(await self._news.piece()):
+        while piece := self._piece(await self._reader.piece()):
             yield piece
 
-    async def _sized(self, taken: AsyncIterator[bytes], pieces: Pieces) -> AsyncIterator[bytes]:
-        async for piece in taken:
-            for sized in pieces.feed(piece):
+    async def _sized(self, pieces: AsyncIterator[bytes], chunks: Chunks) -> AsyncIterator[bytes]:
+        async for piece in pieces:
+            for sized in chunks.feed(piece):
                 yield sized
-        for sized in pieces.finish():
+        for sized in chunks.finish():
             yield sized
 
 
@@ -467,26 +464,26 @@ class AsyncStreamedResponse(Streamed):
 async def open_async_stream(
     engine: Engine, streams: OpenStreams, base_url: str, request: Request
 ) -> AsyncIterator[AsyncStreamedResponse]:
-    """The response to this request, until the block is left.
+    """Sends a request, and yields its response, which is closed when the block is left.
 
     Raises:
-        RequestError: There is no usable answer.
-        RuntimeError: The client is closed, or the task has as many streams open as there may be.
+        RequestError: There is no usable response.
+        RuntimeError: The client is closed, or the task has the maximum number of open streams.
     """
-    with streams.one_more(id(asyncio.current_task()), "task"):
-        native = engine.native.stream(request.native(base_url), watched=True)
-        if native is None:
-            engine.refuse()
-        news = _News(native)
+    with streams.counted(id(asyncio.current_task()), "task"):
+        stream = engine.native.stream(request.native(base_url), watched=True)
+        if stream is None:
+            engine.raise_closed()
+        reader = _StreamReader(stream)
         try:
-            answer = await news.head(native)
-            error = error_of(request, answer)
+            response_head = await reader.head(stream)
+            error = error_of(request, response_head)
             if error is not None:
                 raise error
-            response = AsyncStreamedResponse(request, answer, native, news)
+            response = AsyncStreamedResponse(request, response_head, stream, reader)
             try:
                 yield response
             finally:
                 await response.aclose()
         finally:
-            news.close()
+            reader.close()

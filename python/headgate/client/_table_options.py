@@ -1,4 +1,4 @@
-"""The options of a client's tables: what is about rows and columns, beside what the client was told."""
+"""The options of a client's tables: those about rows and columns, in addition to the options of the client."""
 
 from typing import Any, ClassVar, Final
 
@@ -19,11 +19,11 @@ FETCH_TABLE: Final = OptionSet(TableKeywords, of="fetch_table")
 BATCHES: Final = OptionSet(ResultKeywords, of="batches")
 
 _ADDED: Final = ("select", "require")
-"""Those that the client has, too: a call adds to what it says."""
+"""Options whose values in a call are added to those of the client."""
 
 
 class TableOptions(BatchOptions):
-    """One call, as the engine is told of it: with what its client was told."""
+    """The options of one call and of its client, as the engine reads them."""
 
     options: ClassVar[OptionSet[Any]] = MAP_BATCHES
 
@@ -33,17 +33,17 @@ class TableOptions(BatchOptions):
         vars(self).update({**of_all, **vars(client), **of_call, **added})
 
 
-def asked_of(options: OptionSet[Any], given: dict[str, Any], client: ClientOptions) -> TableOptions:
-    """What was given to a call with these options.
+def options_of(options: OptionSet[Any], given: dict[str, Any], client: ClientOptions) -> TableOptions:
+    """Returns the complete options of a call.
 
     Raises:
-        UsageError: An argument is wrong; all mistakes are named.
-        TypeError: There is no such option: those of the client are given to the client.
+        UsageError: An argument is wrong; the message has all mistakes.
+        TypeError: There is no such option, or it is an option of the client.
     """
     for name in given:
         if name in client.options.entries and name not in options.entries:
             raise TypeError(f"{name} is an option of the client: give it to that")
     arguments = Arguments()
-    asked = TableOptions(options.complete(arguments.read(options, given)), client)
-    arguments.check(asked)
-    return asked
+    of_call = TableOptions(options.complete(arguments.read(options, given)), client)
+    arguments.check(of_call)
+    return of_call

@@ -1,4 +1,4 @@
-"""How the text of a body is encoded, and a body that arrives in pieces as bytes, text and lines. Nothing here waits."""
+"""The encoding of a body's text, and decoders of a body that arrives in pieces. Nothing here waits."""
 
 import codecs
 import re
@@ -15,33 +15,33 @@ _BOMS: Final = (
     (codecs.BOM_UTF16_LE, "utf-16"),
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
-MARK_BYTES: Final = 4
+MAX_BOM_BYTES: Final = 4
 """The longest byte order mark."""
 
 
-def told_encoding(headers: Mapping[str, str]) -> str | None:
-    """The encoding that the content-type names, if it names one that there is."""
+def declared_encoding(headers: Mapping[str, str]) -> str | None:
+    """Returns the encoding that the content-type declares, or `None` if it declares none or an unknown one."""
     media_type = MediaType()
     media_type["content-type"] = headers.get("content-type", "")
-    told = media_type.get_param("charset")
-    if isinstance(told, str):
+    declared = media_type.get_param("charset")
+    if isinstance(declared, str):
         try:
-            return codecs.lookup(told.strip("'\" ")).name
+            return codecs.lookup(declared.strip("'\" ")).name
         except LookupError:
             pass
     return None
 
 
-def marked_encoding(beginning: bytes) -> str:
-    """The encoding that a byte order mark tells of, or else UTF-8."""
+def bom_encoding(beginning: bytes) -> str:
+    """Returns the encoding that a byte order mark indicates, or else UTF-8."""
     return next((name for mark, name in _BOMS if beginning.startswith(mark)), "utf-8")
 
 
 _END_OF_LINE: Final = re.compile(r"\r\n|\n|\r")
 
 
-class Pieces:
-    """Bytes in pieces of one size, but for the last; `None`: as they come."""
+class Chunks:
+    """Cuts bytes into chunks of one size, except the last; with `None`, chunks are the pieces as they arrive."""
 
     def __init__(self, size: int | None) -> None:
         if size is not None and type(size) is not int:
@@ -49,63 +49,63 @@ class Pieces:
         if size is not None and size < 1:
             raise ValueError(f"chunk_size must be at least 1, not {size}")
         self._size = size
-        self._left: list[bytes] = []
+        self._pending: list[bytes] = []
         self._length = 0
 
     def feed(self, piece: bytes) -> list[bytes]:
-        """What is whole with this piece."""
+        """Returns the chunks that are complete with this piece."""
         if self._size is None:
             return [piece]
-        self._left.append(piece)
+        self._pending.append(piece)
         self._length += len(piece)
         if self._length < self._size:
             return []
-        joined = b"".join(self._left)
+        joined = b"".join(self._pending)
         end = self._length - self._length % self._size
-        self._left = [joined[end:]] if end < self._length else []
+        self._pending = [joined[end:]] if end < self._length else []
         self._length -= end
         return [joined[at : at + self._size] for at in range(0, end, self._size)]
 
     def finish(self) -> list[bytes]:
-        """The rest."""
-        rest, self._left, self._length = b"".join(self._left), [], 0
+        """Returns the last chunk, if there is one."""
+        rest, self._pending, self._length = b"".join(self._pending), [], 0
         return [rest] if rest else []
 
 
-class Text:
-    """Bytes as text: in the encoding that was told, or else that of a byte order mark, or UTF-8.
+class TextDecoder:
+    """Decodes bytes in the declared encoding, or else in that of a byte order mark, or in UTF-8.
 
-    What can't be decoded becomes U+FFFD, as in `Response.text`.
+    Bytes that can't be decoded become U+FFFD, as in `Response.text`.
     """
 
-    def __init__(self, told: str | None) -> None:
-        self._told = told
+    def __init__(self, declared: str | None) -> None:
+        self._declared = declared
         self._decoder: codecs.IncrementalDecoder | None = None
-        self._head = b""
+        self._undecoded = b""
         self._is_first = True
 
     def feed(self, piece: bytes) -> str:
-        """What can be read with this piece."""
+        """Returns the text that is complete with this piece."""
         if self._decoder is None:
-            self._head += piece
-            if self._told is None and len(self._head) < MARK_BYTES and not self._head.isascii():
+            self._undecoded += piece
+            if self._declared is None and len(self._undecoded) < MAX_BOM_BYTES and not self._undecoded.isascii():
                 return ""
-            piece = self._head
+            piece = self._undecoded
             self._begin()
-        return self._decoded(piece, final=False)
+        return self._decode(piece, final=False)
 
     def finish(self) -> str:
-        """The rest."""
+        """Returns the rest of the text."""
         if self._decoder is not None:
-            return self._decoded(b"", final=True)
+            return self._decode(b"", final=True)
         self._begin()
-        return self._decoded(self._head, final=True)
+        return self._decode(self._undecoded, final=True)
 
     def _begin(self) -> None:
-        encoding = self._told or marked_encoding(self._head)
+        encoding = self._declared or bom_encoding(self._undecoded)
         self._decoder = codecs.getincrementaldecoder(encoding)(errors="replace")
 
-    def _decoded(self, piece: bytes, *, final: bool) -> str:
+    def _decode(self, piece: bytes, *, final: bool) -> str:
         text = "" if self._decoder is None else self._decoder.decode(piece, final)
         if text and self._is_first:
             self._is_first = False
@@ -113,17 +113,17 @@ class Text:
         return text
 
 
-class Lines:
-    r"""Text as lines, which end with `\n`, `\r\n` or `\r`, and with nothing else: JSON may have U+2028 in a line."""
+class LineSplitter:
+    r"""Splits text into lines at `\n`, `\r\n` and `\r` only, because JSON may have U+2028 within a line."""
 
     def __init__(self) -> None:
-        self._begun: list[str] = []
+        self._unfinished: list[str] = []
         self._after_return = False
 
     def feed(self, text: str) -> list[str]:
-        """The lines that end in this text, without their ends."""
+        """Returns the lines that end in this text, without their line endings."""
         if self._after_return and text:
-            # The line was given out with its `\r`; this `\n` belongs to it.
+            # The line was returned at its `\r`; this `\n` belongs to it.
             text = text.removeprefix("\n")
             self._after_return = False
         if not text:
@@ -131,13 +131,13 @@ class Lines:
         self._after_return = text.endswith("\r")
         *lines, rest = _END_OF_LINE.split(text)
         if lines:
-            lines[0] = "".join((*self._begun, lines[0]))
-            self._begun = []
+            lines[0] = "".join((*self._unfinished, lines[0]))
+            self._unfinished = []
         if rest:
-            self._begun.append(rest)
+            self._unfinished.append(rest)
         return lines
 
     def finish(self) -> list[str]:
-        """The last line, if it has no end."""
-        rest, self._begun = "".join(self._begun), []
+        """Returns the last line, if it has no line ending."""
+        rest, self._unfinished = "".join(self._unfinished), []
         return [rest] if rest else []

@@ -1,1 +1,1 @@
-"""The durable job, from Python: its functions, and what a job shows."""
+"""The functions for durable jobs, and the display of a running job."""

@@ -1,6 +1,6 @@
-"""What was given from Python, read as what the options hold; what can't be read is a mistake.
+"""Reads the arguments of Python functions as values of the options; an argument that can't be read is a mistake.
 
-A message names types and not values where a value may be a secret: headers and data.
+If a value may be a secret, as in headers and data, messages contain its type and not the value.
 """
 
 import json
@@ -35,14 +35,18 @@ class Arguments:
     """Reads arguments one by one.
 
     Attributes:
-        mistakes: What could not be read, at most one for each argument.
+        mistakes: The mistakes so far, at most one for each argument.
     """
 
     def __init__(self) -> None:
         self.mistakes: list[Mistake] = []
 
     def read(self, options: OptionSet[Any], given: Mapping[str, Any]) -> dict[str, Any]:
-        """What was given, each read as its entry says; a name that no option has is a `TypeError`."""
+        """Returns the values of the given options, each read as its entry requires.
+
+        Raises:
+            TypeError: There is no such option.
+        """
         readers: dict[GivenAs, Callable[[str, Any], object]] = {
             "path": self.path_or_none,
             "data": self.data,
@@ -74,16 +78,16 @@ class Arguments:
         return values
 
     def wrong(self, option: str, message: str) -> None:
-        """Notes a mistake, if it is the first of the argument."""
+        """Adds a mistake, if it is the first of the argument."""
         if not self.is_wrong(option):
             self.mistakes.append(Mistake(option=option, pieces=(message,)))
 
     def is_wrong(self, option: str) -> bool:
-        """Whether a mistake was noted for it."""
+        """Returns whether the option has a mistake."""
         return any(mistake.option == option for mistake in self.mistakes)
 
     def check(self, options: JobOptions) -> None:
-        """Raises `UsageError` with every mistake there is, in what was given or in the options made of it."""
+        """Raises `UsageError` with all mistakes of the arguments and of the options made of them."""
         mistakes = [*self.mistakes, *(mistake for mistake in options.mistakes() if not self.is_wrong(mistake.option))]
         if mistakes:
             pieces: list[str | Mention] = []
@@ -92,33 +96,33 @@ class Arguments:
             raise UsageError(tuple(pieces[1:]))
 
     def path(self, option: str, value: object) -> str:
-        """A path as text, also one that means no file: `-`, a URL with ranges."""
+        """Reads a path as text, also one that is not a file: `-`, a URL with ranges."""
         path = os.fspath(value) if isinstance(value, os.PathLike) else value
         if not isinstance(path, str):
             self.wrong(option, f"must be one path or text, not {kind_of(value)}")
             return ""
         try:
-            # The name of a file may have bytes that are no UTF-8.
+            # A file name may have bytes that are not UTF-8.
             os.fsencode(path)
         except UnicodeEncodeError:
             self.wrong(option, LONE_SURROGATE)
         return path
 
     def inputs(self, option: str, value: object) -> tuple[str, ...]:
-        """Paths as text, or one."""
+        """Reads one or several paths as text."""
         if isinstance(value, str | os.PathLike):
             return (self.path(option, value),)
         if isinstance(value, bytes) or not isinstance(value, Iterable):
             self.wrong(option, f"must be a path, text, or a list of them, not {kind_of(value)}")
             return ()
-        return tuple(self.path(option, one) for one in value)
+        return tuple(self.path(option, path) for path in value)
 
     def path_or_none(self, option: str, value: object) -> str | None:
-        """A path that need not be."""
+        """Reads an optional path."""
         return None if value is None else self.path(option, value)
 
     def columns(self, option: str, value: object) -> tuple[str, ...]:
-        """Names of columns."""
+        """Reads names of columns."""
         if isinstance(value, str):
             if value == ALL_COLUMNS:
                 return (value,)
@@ -131,7 +135,7 @@ class Arguments:
         return names
 
     def headers(self, option: str, value: object) -> list[tuple[str, str]]:
-        """Headers in the order in which they were given, repeats kept."""
+        """Reads headers in the given order, including repeated ones."""
         if isinstance(value, str | bytes) or not isinstance(value, Iterable):
             self.wrong(option, f"must be a mapping or pairs, not {kind_of(value)}: {_WRITE_HEADERS}")
             return []
@@ -148,7 +152,7 @@ class Arguments:
         return pairs
 
     def token(self, option: str, value: object) -> str | None:
-        """A secret, or what is in the file of a path."""
+        """Reads a secret, or the content of a file if the value is a path."""
         if value is None or isinstance(value, str):
             return value
         if not isinstance(value, os.PathLike):
@@ -161,11 +165,11 @@ class Arguments:
             return None
 
     def user(self, option: str, value: object) -> bytes | None:
-        """A name and a password, as they are encoded."""
+        """Reads a user name and a password, and encodes them."""
         return self.data(option, self.token(option, value))
 
     def names(self, option: str, value: object) -> tuple[str, ...]:
-        """Names of headers, or one."""
+        """Reads one or several names of headers."""
         given = tuple(value) if isinstance(value, Iterable) and not isinstance(value, str) else (value,)
         names = tuple(name for name in given if isinstance(name, str))
         if len(names) != len(given):
@@ -174,7 +178,7 @@ class Arguments:
         return names
 
     def texts(self, option: str, value: object) -> tuple[str, ...]:
-        """Texts, or one."""
+        """Reads one or several texts."""
         texts, other = _texts_in(value)
         if other is not None:
             self.wrong(option, f"must be text or a list, each of them text, not {other}")
@@ -182,7 +186,7 @@ class Arguments:
         return texts
 
     def listed_names(self, option: str, value: object) -> tuple[str, ...]:
-        """Names between commas, or a list of names."""
+        """Reads names that are separated by commas, or a list of names."""
         if isinstance(value, str):
             return tuple(filter(None, (name.strip() for name in value.split(","))))
         names, other = _texts_in(value)
@@ -192,7 +196,7 @@ class Arguments:
         return names
 
     def selection(self, option: str, value: object) -> tuple[str, ...]:
-        """What is selected, as `name=path`; a mapping has names and paths."""
+        """Reads selections as `name=path`; a mapping has names and paths."""
         parts = [*value.keys(), *value.values()] if isinstance(value, Mapping) else value
         texts, other = _texts_in(parts)
         if other is not None:
@@ -201,7 +205,7 @@ class Arguments:
         return tuple(f"{name}={path}" for name, path in value.items()) if isinstance(value, Mapping) else texts
 
     def json(self, option: str, value: object) -> str | None:
-        """A JSON document as text; a mapping or a list becomes one."""
+        """Reads a JSON document as text; a mapping or a list is encoded as one."""
         if value is None or isinstance(value, str):
             return value
         if not isinstance(value, Mapping | list):
@@ -214,16 +218,16 @@ class Arguments:
             return None
 
     def ports(self, option: str, value: object) -> tuple[str, ...]:
-        """Ports, or one, as text; whether each can be is for the options to say."""
+        """Reads one or several ports as text; the options check their values."""
         given = (value,) if isinstance(value, int | str) or not isinstance(value, Iterable) else tuple(value)
-        others = [one for one in given if not isinstance(one, int | str) or isinstance(one, bool)]
-        if others:
-            self.wrong(option, f"must be a port or a list of ports, not {kind_of(others[0])}: {_WRITE_PORTS}")
+        invalid = [port for port in given if not isinstance(port, int | str) or isinstance(port, bool)]
+        if invalid:
+            self.wrong(option, f"must be a port or a list of ports, not {kind_of(invalid[0])}: {_WRITE_PORTS}")
             return ()
         return tuple(map(str, given))
 
     def proxies(self, option: str, value: object) -> tuple[str, ...]:
-        """URLs of proxies, or one, or what is on the lines of a file."""
+        """Reads one or several URLs of proxies, or the lines of a file."""
         if not isinstance(value, os.PathLike):
             return self.texts(option, value)
         text = self.token(option, value)
@@ -235,7 +239,7 @@ class Arguments:
         return found
 
     def per_host(self, option: str, value: object) -> tuple[tuple[str, str], ...] | None:
-        """Hosts, each with its limit as text, which the engine reads; `None`: no limit."""
+        """Reads hosts with their limits as text, which the engine parses; `None` is no limit."""
         if value is None:
             return None
         pairs = tuple(value.items()) if isinstance(value, Mapping) else ((ANY_HOST, value),)
@@ -247,7 +251,7 @@ class Arguments:
         return tuple((str(host), str(limit)) for host, limit in pairs)
 
     def share(self, option: str, value: object) -> str | None:
-        """A share or a number of rows, as text."""
+        """Reads a share or a number of rows as text."""
         if value is None or isinstance(value, str):
             return value
         if not isinstance(value, int) or isinstance(value, bool):
@@ -256,11 +260,11 @@ class Arguments:
         return str(value)
 
     def statuses(self, option: str, value: object) -> str:
-        """Statuses as the text that the options hold; whether each can be is for the options to say."""
+        """Reads statuses as text; the options check their values."""
         return self._listed(option, value, "statuses", _WRITE_STATUSES)
 
     def failures(self, option: str, value: object) -> str:
-        """Kinds of errors, statuses and classes, likewise."""
+        """Reads error kinds, statuses and classes of statuses as text; the options check their values."""
         return self._listed(option, value, "failures", _WRITE_FAILURES)
 
     def _listed(self, option: str, value: object, of_what: str, write: str) -> str:
@@ -276,7 +280,7 @@ class Arguments:
         return ",".join(map(str, parts))
 
     def kinds(self, option: str, value: object) -> tuple[str, ...]:
-        """Kinds of failures, `None` being all; whether there are such is for the engine to say."""
+        """Reads kinds of failures; `None` means all. The engine checks whether they exist."""
         if value is None:
             return ()
         if isinstance(value, str):
@@ -286,12 +290,12 @@ class Arguments:
             self.wrong(option, f"must be text or a list of texts: {_WRITE_KINDS}")
             return ()
         if not kinds:
-            # A list that was computed and came out empty does not mean all of them.
+            # An empty list that a program computed does not mean all kinds.
             self.wrong(option, f"is empty: {_WRITE_KINDS}, or leave it out to ask all failed rows again")
         return tuple(kind.strip() for kind in kinds)
 
     def data(self, option: str, value: object) -> bytes | None:
-        """A request body; text goes as UTF-8."""
+        """Reads a request body; text is encoded as UTF-8."""
         if value is None or isinstance(value, bytes):
             return value
         if not isinstance(value, str):
@@ -306,22 +310,22 @@ class Arguments:
 
 
 def settings_of(output: str | None, given: Mapping[str, Any]) -> SetOptions:
-    """What was given to be set.
+    """Returns the options to set.
 
     Raises:
-        UsageError: An option can't be set to that, or none is given.
+        UsageError: An option has an invalid value, or none is given.
         TypeError: There is no such option.
     """
     arguments = Arguments()
-    asked = SetOptions(output=output, **arguments.read(SET, given))
-    arguments.check(asked)
+    settings = SetOptions(output=output, **arguments.read(SET, given))
+    arguments.check(settings)
     if not given:
         raise UsageError(("name an option to set, such as ", Mention("rate", "50/s")))
-    return asked
+    return settings
 
 
 def _texts_in(value: object) -> tuple[tuple[str, ...], str | None]:
-    """Texts, or one; and, if one is no text, of what type that is."""
+    """Returns one or several texts, and the type of the first value that is not text."""
     if isinstance(value, str):
         return (value,), None
     if isinstance(value, bytes | Mapping) or not isinstance(value, Iterable):

@@ -1,4 +1,4 @@
-"""A run in the background, as its caller sees it."""
+"""A run in the background."""
 
 import asyncio
 import os
@@ -40,7 +40,7 @@ class Run(AbstractContextManager["Run"], AbstractAsyncContextManager["Run"]):
     (100, 100)
 
     Attributes:
-        output: Where the results go.
+        output: The directory of the results.
     """
 
     def __init__(self, job: RunningJob, options: FetchOptions) -> None:
@@ -56,7 +56,7 @@ class Run(AbstractContextManager["Run"], AbstractAsyncContextManager["Run"]):
         return f"<headgate.Run into {self.output!r}: {state}>"
 
     def _repr_html_(self) -> str:
-        """What a notebook shows."""
+        """Returns the table that a notebook shows."""
         return (self.summary or self.snapshot())._repr_html_()
 
     @property
@@ -69,11 +69,11 @@ class Run(AbstractContextManager["Run"], AbstractAsyncContextManager["Run"]):
 
     @property
     def summary(self) -> Summary | None:
-        """What was done, with `failure` if the job failed; `None` while it runs."""
-        return self._at_the_end() if self._job.wait(0) else None
+        """The summary, with `failure` if the job failed; `None` while it runs."""
+        return self._final_summary() if self._job.wait(0) else None
 
     def snapshot(self) -> Snapshot:
-        """How far it has got."""
+        """Returns the progress so far."""
         return Snapshot.from_json(self._job.snapshot())
 
     def stop(self, *, now: bool = False) -> None:
@@ -88,7 +88,7 @@ class Run(AbstractContextManager["Run"], AbstractAsyncContextManager["Run"]):
         True
 
         Args:
-            now: End it without waiting the first time already.
+            now: Whether to end it without waiting for requests in flight.
         """
         if now or self._is_stopped:
             self._job.abort()
@@ -97,16 +97,16 @@ class Run(AbstractContextManager["Run"], AbstractAsyncContextManager["Run"]):
         self._is_stopped = True
 
     def set(self, **options: Unpack[SetKeywords]) -> None:
-        """Changes options of the job while it runs; which ones, `help(headgate.Job.set)` says.
+        """Changes options of the job while it runs; `help(headgate.Job.set)` lists them.
 
         Raises:
-            UsageError: An option can't be set to that, or the run has ended. The run continues as before.
+            UsageError: An option has an invalid value, or the run has ended. The run continues as before.
             OutputError: The directory of the job can't be written to.
         """
         self._job.set(settings_of(self.output, options).texts())
 
     def pause(self) -> None:
-        """Starts nothing more until `unpause`; what is in flight goes on.
+        """Starts nothing more until `unpause`; requests in flight continue.
 
         Raises:
             UsageError: The run has ended.
@@ -115,7 +115,7 @@ class Run(AbstractContextManager["Run"], AbstractAsyncContextManager["Run"]):
         self._job.pause()
 
     def unpause(self) -> None:
-        """Goes on after `pause`.
+        """Continues after `pause`.
 
         Raises:
             UsageError: The run has ended.
@@ -124,18 +124,18 @@ class Run(AbstractContextManager["Run"], AbstractAsyncContextManager["Run"]):
         self._job.unpause()
 
     def wait(self, timeout_s: float | None = None) -> Summary:
-        """Waits for the end. Ctrl-C ends the wait, not the run, unless this happens in its `with` block.
+        """Waits for the end. Ctrl-C ends the wait, not the run, except in its `with` block.
 
         Args:
-            timeout_s: Longest time to wait, in seconds; the run continues afterwards.
+            timeout_s: The timeout in seconds; the run continues afterwards.
 
         Returns:
-            What was done, also if `stop` has stopped the run; its `interrupted` is then true.
+            The summary, also if `stop` has stopped the run; its `interrupted` is then true.
 
         Raises:
-            TimeoutError: It has not ended.
+            TimeoutError: The run has not ended by then.
             HeadgateError: As `headgate.fetch`.
-            Interrupted: A signal or the end of the program stopped it.
+            Interrupted: A signal or the end of the program stopped the run.
             RuntimeError: This thread runs an event loop, which `wait` would block: `await` the run.
         """
         refuse_to_block_a_loop("wait", "await the run itself")
@@ -147,21 +147,21 @@ class Run(AbstractContextManager["Run"], AbstractAsyncContextManager["Run"]):
                 while not self._job.wait(min(POLL_S, max(end - time.monotonic(), 0))):
                     if time.monotonic() >= end:
                         raise TimeoutError(f"the run has not ended within {timeout_s:g} s; it continues")
-                    observer.look()
+                    observer.update()
                 observer.end()
         return self._result()
 
     def __await__(self) -> Generator[Any, None, Summary]:
-        """Waits for the end in asyncio, as `wait` does elsewhere. Cancelling that stops the run, and waits for it."""
+        """Waits for the end in asyncio. Cancelling that stops the run, and waits for its end."""
         return self._wait_in_loop().__await__()
 
     async def _wait_in_loop(self) -> Summary:
         if not self._job.wait(0):
             try:
                 with self._observed() as observer:
-                    # No thread waits: there are few of them in a loop's pool, and a run may take hours.
+                    # Don't block a thread of the loop's pool: they are few, and a run may take hours.
                     while not self._job.wait(0):
-                        observer.look()
+                        observer.update()
                         await asyncio.sleep(POLL_S)
                     observer.end()
             except asyncio.CancelledError:
@@ -172,14 +172,14 @@ class Run(AbstractContextManager["Run"], AbstractAsyncContextManager["Run"]):
     async def _stop_in_loop(self) -> None:
         self.stop()
         try:
-            await self._has_ended()
+            await self._wait_for_end_in_loop()
         except asyncio.CancelledError:
             self.stop(now=True)
-            await self._has_ended()
+            await self._wait_for_end_in_loop()
             raise
 
-    async def _has_ended(self) -> None:
-        while not self._job.wait(0):  # noqa: ASYNC110 - the engine knows no events of asyncio
+    async def _wait_for_end_in_loop(self) -> None:
+        while not self._job.wait(0):  # noqa: ASYNC110 - the engine does not know asyncio
             await asyncio.sleep(POLL_S)
 
     def __enter__(self) -> Self:
@@ -230,23 +230,23 @@ class Run(AbstractContextManager["Run"], AbstractAsyncContextManager["Run"]):
 
     @contextmanager
     def _observed(self) -> Iterator[Observer]:
-        # Ctrl-C interrupts a wait, not what goes on in the background. SIGTERM ends the process, but not before the
-        # terminal is as it was.
+        # Ctrl-C interrupts a wait, not the run in the background. SIGTERM ends the process, but only after the display
+        # was removed from the terminal.
         received = Signals((signal.SIGTERM,))
         try:
             with received, display_for(show=self._options.progress or False, output=self.output) as display:
-                received.pass_on_to(self._job)
+                received.stop_on_signal(self._job)
                 yield Observer(self._job, display, received, grace_s=self._options.grace_s)
         finally:
             if received.first == signal.SIGTERM:
                 RUNS.end_process()
 
-    def _at_the_end(self) -> Summary:
+    def _final_summary(self) -> Summary:
         if self._summary is None:
             RUNS.discard(self._job)
             self._summary = with_notes(Summary.from_json(self._job.summary()), self._options)
         return self._summary
 
     def _result(self) -> Summary:
-        summary = self._at_the_end()
+        summary = self._final_summary()
         return result_of(summary, is_interrupted=summary.interrupted and not self._is_stopped)

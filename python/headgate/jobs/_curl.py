@@ -1,7 +1,7 @@
-"""A planned request as a command for curl that sends the same: the same line, the same headers and no others, the body.
+"""Writes a planned request as a command for curl that sends the same request line, headers and body.
 
-Quoting is that of a POSIX shell. The value of a secret header is a variable that has to be set, or the shell refuses.
-What can't stand between quotes on a terminal (control characters, bytes that are no text) is written with `printf`.
+Quoting is that of a POSIX shell. The value of a secret header is a variable; if it is not set, the shell reports that.
+Control characters and bytes that are not text are written with `printf`, because a terminal can't show them in quotes.
 """
 
 import re
@@ -9,31 +9,33 @@ import shlex
 from base64 import b64decode
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final
 from urllib.parse import urlsplit
 
+from headgate.jobs._planned import Body, BodyPiece, PlannedRequest
+
 _OWN_HEADERS: Final = ("user-agent", "accept", "content-type", "expect")
-"""What curl would send of its own accord."""
+"""Headers that curl adds by default."""
 
 _IMPLIED_BODY: Final = ("POST", "PUT", "PATCH")
-"""Methods whose requests tell a length, also that of no body."""
+"""Methods whose requests have a content-length even without a body."""
 
 _ENVIRONMENT: Final = "env"
-"""What stands for the proxies that the environment names."""
+"""Stands for the proxies in environment variables."""
 
 PROXY_VARIABLE: Final = "SECRET_PROXY"
-"""Stands for the URL of a proxy that holds credentials."""
+"""The variable for the URL of a proxy with credentials."""
 
-_OLDEST_TLS: Final = "1.2"
-"""Of curl, too."""
+_DEFAULT_TLS_MIN: Final = "1.2"
+"""The default of curl, too."""
 
-_LONGEST_WORD: Final = 100_000
-"""In bytes; Linux takes words of up to 128 KiB."""
+_MAX_WORD_BYTES: Final = 100_000
+"""Linux accepts words of up to 128 KiB."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Connecting:
-    """What is asked of a connection, as far as curl has an option for it."""
+    """The options of connections that curl has, too, with the same names as those of a job."""
 
     timeout_s: float
     connect_timeout_s: float
@@ -44,98 +46,22 @@ class Connecting:
     tls_min: str = "1.2"
     sni: str | None = None
     http2_prior_knowledge: bool = False
-    proxies: tuple[str, ...] = ()
+    proxy: tuple[str, ...] = ()
     resolve: tuple[str, ...] = ()
     ipv4: bool = False
     ipv6: bool = False
-    local_addresses: tuple[str, ...] = ()
+    local_address: tuple[str, ...] = ()
     interface: str | None = None
 
 
-class File(Protocol):
-    """A file whose contents are sent."""
-
-    @property
-    def path(self) -> str:
-        """Where it is."""
-        ...
-
-
-class Piece(Protocol):
-    """A piece of a body, one of these."""
-
-    @property
-    def text(self) -> str | None:
-        """If it is text."""
-        ...
-
-    @property
-    def base64(self) -> str | None:
-        """If it is none."""
-        ...
-
-    @property
-    def file(self) -> File | None:
-        """If it is in a file."""
-        ...
-
-
-class Body(Protocol):
-    """What follows the headers."""
-
-    @property
-    def text(self) -> str | None:
-        """If it is text."""
-        ...
-
-    @property
-    def base64(self) -> str | None:
-        """If it is not."""
-        ...
-
-    @property
-    def pieces(self) -> Sequence[Piece]:
-        """If some of it is in files."""
-        ...
-
-
-class Request(Protocol):
-    """What is known of a request."""
-
-    @property
-    def line(self) -> str:
-        """The request line."""
-        ...
-
-    @property
-    def target(self) -> str:
-        """Its URL."""
-        ...
-
-    @property
-    def headers(self) -> tuple[tuple[str, str], ...]:
-        """In order."""
-        ...
-
-    @property
-    def secret(self) -> tuple[str, ...]:
-        """Names of headers whose values are left out."""
-        ...
-
-    @property
-    def body(self) -> Body | None:
-        """What follows them."""
-        ...
-
-
-def command(request: Request, connecting: Connecting) -> str:
-    """The command, over several lines."""
+def command(request: PlannedRequest, connecting: Connecting) -> str:
+    """Returns the command, over several lines."""
     method = request.line.partition(" ")[0]
     if request.body is not None and request.body.pieces:
         pipe, data = _pieces(request.body.pieces)
     else:
         body = _body(request.body)
-        pipe, data = _data(body, is_told=bool(body) or method in _IMPLIED_BODY)
+        pipe, data = _data(body, has_length=bool(body) or method in _IMPLIED_BODY)
     version = "--http2-prior-knowledge" if connecting.http2_prior_knowledge else "--http1.1"
     lines = [
         f"{pipe}curl -q {version} --path-as-is --globoff --compressed",
@@ -150,20 +76,20 @@ def command(request: Request, connecting: Connecting) -> str:
     return " \\\n  ".join(lines)
 
 
-def variables(request: Request, connecting: Connecting) -> list[str]:
-    """The variables that its command needs."""
-    of_proxy = [PROXY_VARIABLE] if any("@" in proxy for proxy in connecting.proxies[:1]) else []
+def variables(request: PlannedRequest, connecting: Connecting) -> list[str]:
+    """Returns the names of the variables that the command needs."""
+    of_proxy = [PROXY_VARIABLE] if any("@" in proxy for proxy in connecting.proxy[:1]) else []
     return [*of_proxy, *(name for _, name in _secrets(request))]
 
 
-def _body(body: Body | Piece | None) -> bytes:
+def _body(body: Body | BodyPiece | None) -> bytes:
     if body is None:
         return b""
     return b64decode(body.base64) if body.base64 is not None else (body.text or "").encode()
 
 
-def _pieces(pieces: Sequence[Piece]) -> tuple[str, list[str]]:
-    """As `_data`, where some of the body is in files. curl has no option for a mixture that sends these very bytes."""
+def _pieces(pieces: Sequence[BodyPiece]) -> tuple[str, list[str]]:
+    """Returns what `_data` returns, for a body with files. curl has no option that sends exactly such a mixture."""
     if len(pieces) == 1 and pieces[0].file is not None:
         return "", [f"--data-binary @{_path(pieces[0].file.path)}"]
     printed = [f"cat {_path(piece.file.path)}" if piece.file is not None else _print(_body(piece)) for piece in pieces]
@@ -171,25 +97,25 @@ def _pieces(pieces: Sequence[Piece]) -> tuple[str, list[str]]:
 
 
 def _path(path: str) -> str:
-    """A file as an argument: `-` alone would be standard input, and what begins with it an option."""
+    """Returns a file as an argument: `-` alone would be standard input, and a path that begins with it an option."""
     return _word(path if path.startswith("/") else f"./{path}")
 
 
 def _transport(connecting: Connecting) -> Iterator[str]:
-    proxy = f"{_proxy(connecting.proxies)} ".lstrip()
+    proxy = f"{_proxy(connecting.proxy)} ".lstrip()
     yield f"{proxy}--max-time {connecting.timeout_s:g} --connect-timeout {connecting.connect_timeout_s:g}"
 
 
 def _proxy(proxies: tuple[str, ...]) -> str:
-    """The first one; curl has one."""
+    """Returns the option for the first proxy, because curl can use only one."""
     if not proxies:
         return "--noproxy '*'"
     if proxies[0] == _ENVIRONMENT:
-        return ""  # as curl does anyway
+        return ""  # the default of curl
     if "@" in proxies[0]:
         return f'-x "${{{PROXY_VARIABLE}:?}}"'
     scheme, _, rest = proxies[0].rpartition("://")
-    # Where there is no port, curl takes 1080.
+    # Without a port, curl uses 1080.
     ports = {"": 80, "http": 80, "https": 443}
     has_port = rest.rstrip("/").rpartition("]")[2].rpartition(":")[1]
     port = "" if has_port else f":{ports.get(scheme.lower(), 1080)}"
@@ -202,12 +128,12 @@ def _tls(connecting: Connecting) -> Iterator[str]:
     elif connecting.cacert is not None:
         yield f"--cacert {shlex.quote(connecting.cacert)}"
     if connecting.cert is not None:
-        # What comes after a colon is a password to curl.
+        # curl takes the text after a colon as a password.
         escaped = connecting.cert.replace("\\", "\\\\").replace(":", "\\:")
         yield f"--cert {shlex.quote(escaped)}"
     if connecting.key is not None:
         yield f"--key {shlex.quote(connecting.key)}"
-    if connecting.tls_min != _OLDEST_TLS:
+    if connecting.tls_min != _DEFAULT_TLS_MIN:
         yield f"--tlsv{connecting.tls_min}"
 
 
@@ -217,15 +143,15 @@ def _addresses(connecting: Connecting) -> Iterator[str]:
         yield "-4"
     if connecting.ipv6:
         yield "-6"
-    # curl has one of either.
-    for local in (connecting.interface, *connecting.local_addresses):
+    # curl can use only one of them.
+    for local in (connecting.interface, *connecting.local_address):
         if local is not None:
             yield f"--interface {shlex.quote(local)}"
             return
 
 
 def _target(target: str, sni: str | None) -> Iterator[str]:
-    """The URL; curl takes the name for TLS from it, and is told where to connect for that."""
+    """Yields the URL. With `sni`, the URL has that hostname, and `--connect-to` has the one of the request."""
     parts = urlsplit(target)
     if sni is None or parts.scheme != "https":
         yield shlex.quote(target)
@@ -238,17 +164,17 @@ def _target(target: str, sni: str | None) -> Iterator[str]:
 
 def _method(method: str, *, has_data: bool) -> Iterator[str]:
     if method == "HEAD" and not has_data:
-        yield "--head"  # with -X it would wait for a body
+        yield "--head"  # with -X, curl would wait for a body
     elif method != ("POST" if has_data else "GET"):
         yield f"-X {shlex.quote(method)}"
 
 
-def _headers(request: Request) -> Iterator[str]:
+def _headers(request: PlannedRequest) -> Iterator[str]:
     secrets = _secrets(request)
     for name, value in request.headers:
         lower = name.lower()
         if lower == "content-length":
-            continue  # curl counts by itself
+            continue  # curl computes it
         if name in request.secret:
             _, variable = secrets.pop(0)
             yield f'"{name}: ${{{variable}:?}}"'
@@ -258,8 +184,8 @@ def _headers(request: Request) -> Iterator[str]:
     yield from (shlex.quote(f"{name}:") for name in _OWN_HEADERS if name not in given)
 
 
-def _secrets(request: Request) -> list[tuple[str, str]]:
-    """The headers whose values are left out, each with its variable."""
+def _secrets(request: PlannedRequest) -> list[tuple[str, str]]:
+    """Returns the headers whose values are left out, each with its variable."""
     found: list[tuple[str, str]] = []
     for name in request.secret:
         variable = "SECRET_" + re.sub(r"[^A-Z0-9]", "_", name.upper())
@@ -268,25 +194,25 @@ def _secrets(request: Request) -> list[tuple[str, str]]:
     return found
 
 
-def _data(body: bytes, *, is_told: bool) -> tuple[str, list[str]]:
-    """What stands before curl, and its option for the body."""
-    if not is_told:
+def _data(body: bytes, *, has_length: bool) -> tuple[str, list[str]]:
+    """Returns the command that is piped into curl, if there is one, and the option for the body."""
+    if not has_length:
         return "", []
     text = _as_text(body)
-    # What begins with @ would be the name of a file.
-    if text is not None and not text.startswith("@") and len(body) <= _LONGEST_WORD:
+    # A text that begins with @ would be the name of a file.
+    if text is not None and not text.startswith("@") and len(body) <= _MAX_WORD_BYTES:
         return "", [f"--data-binary {shlex.quote(text)}"]
     return f"{_print(body)} | ", ["--data-binary @-"]
 
 
 def _print(data: bytes) -> str:
-    """What writes these bytes."""
+    """Returns a command that writes these bytes."""
     text = _as_text(data)
     return f"printf %b {_octal(data)}" if text is None else f"printf %s {shlex.quote(text)}"
 
 
 def _as_text(body: bytes) -> str | None:
-    """The text, if all of it can be shown."""
+    """Returns the bytes as text, if a terminal can show all of it."""
     try:
         text = body.decode()
     except UnicodeDecodeError:
@@ -299,6 +225,6 @@ def _word(text: str) -> str:
 
 
 def _octal(data: bytes) -> str:
-    """For `%b` of `printf` (POSIX): each byte that is no plain letter by its number."""
+    """Returns the bytes for `%b` of `printf` (POSIX), with octal numbers for bytes that are not printable ASCII."""
     plain = {byte: chr(byte) for byte in range(0x20, 0x7F) if byte not in b"\\'"}
     return "'" + "".join(plain.get(byte) or f"\\0{byte:03o}" for byte in data) + "'"

@@ -1,6 +1,6 @@
-"""What a running job shows: a live block on a terminal, a line in a notebook, one now and then elsewhere, or nothing.
+"""The display of a running job: a live block on a terminal, a line in a notebook, log lines elsewhere, or nothing.
 
-It is drawn from the thread that waits for the job, some times a second, from one snapshot of constant size.
+The thread that waits for the job draws it a few times a second, from one snapshot of constant size.
 """
 
 import contextlib
@@ -28,10 +28,10 @@ _CLEAR_BELOW: Final = "\x1b[J"
 
 
 class Block:
-    """A block of lines, the last thing on the screen.
+    """A block of lines at the bottom of the screen.
 
-    A terminal that becomes narrower breaks each line that is too long now into several, and the cursor goes down with
-    them: how far up the block begins is computed from what was drawn and from the width that there is now.
+    A terminal that becomes narrower wraps lines that are too long, which moves the cursor down. So the first row of the
+    block is computed from the widths of the drawn lines and the current width of the terminal.
     """
 
     def __init__(self, console: "Console") -> None:
@@ -42,42 +42,42 @@ class Block:
 
     @property
     def width(self) -> int:
-        """Columns of a line. The last one of the terminal is left free: what clears behind a full line clears in it."""
+        """Columns of a line. The terminal's last one stays free: clearing after a full line would clear its end."""
         return self._console.width - 1
 
     def begin(self) -> None:
-        """The cursor does not show while the block is there."""
+        """Hides the cursor while the block is shown."""
         self._console.show_cursor(show=False)
 
     def end(self) -> None:
         """Removes the block."""
-        self._write(self._erasure())
+        self._write(self._erase_codes())
         self._widths = []
         self._console.show_cursor(show=True)
 
     def draw(self, content: "RenderableType") -> None:
-        """Draws it with this content, over what it was."""
-        # Terminals remember which lines they have broken, and join them again later unless they were cleared meanwhile.
-        before = _up(self._rows()) if self._columns == self._console.width else self._erasure()
+        """Draws the block with this content, over the previous one."""
+        # Terminals remember which lines they have wrapped, and join them again later unless they were cleared.
+        before = _up(self._rows()) if self._columns == self._console.width else self._erase_codes()
         self._columns = self._console.width
         self._content = content
-        self._write(f"{before}{self._drawn(content)}{_CLEAR_BELOW}")
+        self._write(f"{before}{self._render(content)}{_CLEAR_BELOW}")
 
     def write_above(self, message: str) -> None:
-        """Writes a message that stays."""
-        self._write(self._erasure())
+        """Writes a permanent message above the block."""
+        self._write(self._erase_codes())
         self._widths = []
         self._console.print(message, markup=False, highlight=False)
         if self._content is not None:
             self.draw(self._content)
 
-    def _drawn(self, content: "RenderableType") -> str:
+    def _render(self, content: "RenderableType") -> str:
         from rich.segment import Segment, Segments  # noqa: PLC0415 - takes longer than `headgate --help` may
 
         options = self._console.options.update(width=self.width)
-        # What is below the screen could not be drawn over.
+        # Rows below the screen could not be drawn over.
         rendered = self._console.render_lines(content, options, pad=False)[: self._console.height - 1]
-        lines = [_without_spaces_at_the_end(line) for line in rendered]
+        lines = [_without_trailing_spaces(line) for line in rendered]
         self._widths = [Segment.get_line_length(line) for line in lines]
         with self._console.capture() as capture:
             for line in lines:
@@ -85,12 +85,12 @@ class Block:
         return capture.get().removesuffix("\n").replace("\n", f"{_CLEAR_TO_ROW_END}\n")
 
     def _rows(self) -> int:
-        """Rows of the screen that it takes now."""
+        """Returns how many rows of the screen the block occupies now."""
         columns = max(self._console.width, 1)
         return sum(max(1, -(-width // columns)) for width in self._widths)
 
-    def _erasure(self) -> str:
-        """Clears it row by row: what clears the whole screen at once moves it to what can be scrolled back to."""
+    def _erase_codes(self) -> str:
+        """Returns codes that clear the block row by row: clearing the screen would move it into the scrollback."""
         rows = self._rows()
         return _up(rows) + _ROW_BELOW.join([_CLEAR_ROW] * rows) + _up(rows)
 
@@ -100,24 +100,24 @@ class Block:
 
 
 def _up(rows: int) -> str:
-    """From the last to the first of so many rows."""
+    """Returns codes that move the cursor from the last to the first of so many rows."""
     return _TO_ROW_START + (f"\x1b[{rows - 1}A" if rows > 1 else "")
 
 
-def _without_spaces_at_the_end(line: "list[Segment]") -> "list[Segment]":
-    """The line with what can be seen of it: terminals do not agree on whether spaces at the end are broken off, too."""
+def _without_trailing_spaces(line: "list[Segment]") -> "list[Segment]":
+    """Returns the line without trailing spaces, because terminals differ in whether they wrap those."""
     while line and not line[-1].text.strip(" "):
         line = line[:-1]
     return line and [*line[:-1], line[-1]._replace(text=line[-1].text.rstrip(" "))]
 
 
 LINE_EVERY_S: Final = 10.0
-_WIDEST: Final = 80
+_MAX_WIDTH: Final = 80
 _NARROW: Final = 69
 """Below this width the facts do not fit side by side: the block shows only what matters most."""
 
-_LONGEST_BAR: Final = 24
-_SHORTEST_BAR: Final = 8
+_MAX_BAR: Final = 24
+_MIN_BAR: Final = 8
 _GAP: Final = 2
 
 
@@ -132,17 +132,17 @@ class Display:
     ) -> None: ...
 
     def update(self, snapshot: Snapshot) -> None:
-        """Shows how far the job is."""
+        """Shows the progress of the job."""
 
     def say(self, message: str) -> None:
         """Shows a message once."""
 
     def end(self, snapshot: Snapshot) -> None:
-        """Shows how far the job came, if that is to stay."""
+        """Shows the final progress, if the display is permanent."""
 
 
 class Lines(Display):
-    """Writes a line every ten seconds: for logs and pipes."""
+    """Writes a line every ten seconds, for logs and pipes."""
 
     def __init__(self, stream: IO[str], *, clock: Callable[[], float] = time.monotonic) -> None:
         self._stream = stream
@@ -150,13 +150,13 @@ class Lines(Display):
         self._written_at = clock()
 
     def update(self, snapshot: Snapshot) -> None:
-        """Writes the line if it is time."""
+        """Writes the line if ten seconds have passed."""
         if self._clock() - self._written_at >= LINE_EVERY_S:
             self._written_at = self._clock()
             self.say(progress_line(snapshot))
 
     def say(self, message: str) -> None:
-        """Writes the message on a line of its own."""
+        """Writes the message on a separate line."""
         print(message, file=self._stream, flush=True)
 
 
@@ -173,7 +173,7 @@ class Live(Display):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        # The terminal may be gone, the results are not.
+        # A closed terminal does not affect the results.
         with contextlib.suppress(OSError):
             self._block.end()
 
@@ -188,7 +188,7 @@ class Live(Display):
 
 
 class Cell(Display):
-    """Keeps one line up to date below the cell of a notebook, where it stays."""
+    """Keeps one permanent line up to date below the cell of a notebook."""
 
     def __init__(self) -> None:
         self._line = Line()
@@ -198,29 +198,29 @@ class Cell(Display):
         self._line.show(short_line(snapshot))
 
     def say(self, message: str) -> None:
-        """Writes the message as what a program prints."""
+        """Writes the message to standard error, which the notebook shows."""
         sys.stderr.write(f"{message}\n")
 
     def end(self, snapshot: Snapshot) -> None:
-        """Shows where it came to."""
+        """Shows the final progress."""
         self.update(replace(snapshot, time_left_s=None))
 
 
 def display_for(stream: IO[str] | None = None, *, show: bool | None = None, output: str | None = None) -> Display:
-    """The display that suits the stream (standard error if none is given).
+    """Returns the display for a stream (standard error by default).
 
     Args:
-        stream: Where to show it.
+        stream: The stream.
         show: `True` shows it in any case, `False` never, `None` on a terminal and in a notebook.
-        output: Where the job's rows go: if to standard output, there is no live block.
+        output: The output of the job: if that is standard output, there is no live block.
     """
     if stream is None and show is not False and in_notebook():
         return Cell()
     stream = sys.stderr if stream is None else stream
-    # A process without a console has none.
+    # A process without a console has no standard error.
     if stream is None or show is False or (show is None and not stream.isatty()):
         return Display()
-    # The rows, or what the program that reads them prints, may be on the same screen: a live block would erase them.
+    # A live block would erase rows, or the output of the program that reads them, on the same screen.
     if not stream.isatty() or output == STANDARD_STREAM:
         return Lines(stream)
     from rich.console import Console  # noqa: PLC0415 - takes longer than `headgate --help` may
@@ -230,7 +230,7 @@ def display_for(stream: IO[str] | None = None, *, show: bool | None = None, outp
 
 
 def short_line(snapshot: Snapshot) -> str:
-    """What matters most, on a line that is never broken where there are 100 columns."""
+    """Returns the main facts on a line that fits into 100 columns."""
     facts = [
         _rows(snapshot),
         f"{_format.count(snapshot.requests_per_s)} requests/s",
@@ -242,7 +242,7 @@ def short_line(snapshot: Snapshot) -> str:
 
 
 def progress_line(snapshot: Snapshot) -> str:
-    """All facts on one line."""
+    """Returns all facts on one line."""
     facts = [
         _rows(snapshot),
         f"{_format.count(snapshot.requests_per_s)} requests/s now",
@@ -280,8 +280,8 @@ def _slowest(host: SlowestHost) -> str:
     return f"slowest host: {_format.printable(str(host))}"
 
 
-def progress_block(snapshot: Snapshot, width: int = _WIDEST) -> "RenderableType":
-    """The live block: five lines, and the sentence on the bottleneck; fits into 80 columns."""
+def progress_block(snapshot: Snapshot, width: int = _MAX_WIDTH) -> "RenderableType":
+    """Returns the live block: five lines, and the sentence on the bottleneck; it fits into 80 columns."""
     from rich.console import Group  # noqa: PLC0415 - as above
     from rich.table import Table  # noqa: PLC0415
     from rich.text import Text  # noqa: PLC0415
@@ -298,11 +298,11 @@ def progress_block(snapshot: Snapshot, width: int = _WIDEST) -> "RenderableType"
     facts.add_row("latency", latencies, "received", _format.size(snapshot.bytes_received))
     bound = Text(_format.printable(snapshot.bound_by.text), style="bold")
     slowest = [] if snapshot.slowest_host is None else [Text(_slowest(snapshot.slowest_host))]
-    return Group(_progress(snapshot, min(width, _WIDEST)), facts, *slowest, bound)
+    return Group(_progress(snapshot, min(width, _MAX_WIDTH)), facts, *slowest, bound)
 
 
 def narrow_block(snapshot: Snapshot) -> "RenderableType":
-    """The live block on a narrow terminal: what matters most, wrapped."""
+    """Returns the live block for a narrow terminal: the main facts, wrapped."""
     from rich.console import Group  # noqa: PLC0415 - as above
     from rich.text import Text  # noqa: PLC0415
 
@@ -324,8 +324,8 @@ def _progress(snapshot: Snapshot, width: int) -> "RenderableType":
     before, after = _rows(snapshot), [_format.duration(snapshot.elapsed_s), *_ending(snapshot)]
     free = width - sum(len(text) + _GAP for text in (before, *after))
     cells: list[RenderableType] = [before, *after]
-    if snapshot.fraction is not None and free >= _SHORTEST_BAR:
-        bar = ProgressBar(total=1.0, completed=snapshot.fraction, width=min(free, _LONGEST_BAR))
+    if snapshot.fraction is not None and free >= _MIN_BAR:
+        bar = ProgressBar(total=1.0, completed=snapshot.fraction, width=min(free, _MAX_BAR))
         cells.insert(1, bar)
     line = Table.grid(padding=(0, _GAP))
     for _ in cells:

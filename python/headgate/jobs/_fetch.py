@@ -1,4 +1,4 @@
-"""`headgate.fetch`: the main job, from Python; `headgate.start`: the same in the background."""
+"""`headgate.fetch`, which runs a job, and `headgate.start`, which runs it in the background."""
 
 import signal
 from collections.abc import Mapping
@@ -31,8 +31,8 @@ def fetch(
     It blocks until the job is done; `headgate.start` doesn't, and works in asyncio, too. Memory doesn't grow with the
     input. A request that fails is a row of the results, with its `error` or a status in `fail_on`, not an exception.
 
-    Names are those of the flags of `headgate fetch`, with these exceptions: `headers` takes all headers at once, and
-    `keep` all columns; `-q` is `progress=False`; there is no `--header-env`, because a program can read its
+    Options have the names of the flags of `headgate fetch`, with these exceptions: `headers` has all headers at once,
+    and `keep` all columns; `-q` is `progress=False`; there is no `--header-env`, because a program can read its
     environment, and no `--summary`, because the summary is returned. Sizes are whole numbers of bytes, such as
     `16 * 1024**2`.
 
@@ -48,28 +48,28 @@ def fetch(
         **options: `help(headgate.fetch)` describes each with its default.
 
     Returns:
-        What was done: rows, errors by kind, latencies, and what limited the speed.
+        The summary: rows, errors by kind, latencies, and the bottleneck.
 
     Raises:
-        UsageError: An argument is wrong; all mistakes are named.
+        UsageError: An argument is wrong; the message has all mistakes.
         InputError: The input can't be read, or not to its end, or rows that an earlier run read have changed;
-            `summary` says what was done before.
-        OutputError: The results can't be written; another process writes to `output`; it holds another job (the
-            requests or the input were different), a damaged one, or something that headgate hasn't made; it holds a job
-            and `resume` is `False`; or the reader of standard output has gone.
-        JobStopped: The job stopped itself (`stop_when_failed`, `network_down_after_s`); `summary` says what was
-            done.
+            `summary` has the figures so far.
+        OutputError: The results can't be written; another process writes to `output`; it contains another job (the
+            requests or the input were different), a damaged one, or files that are not headgate's; it contains a job
+            and `resume` is `False`; or the reader of standard output is gone.
+        JobStopped: The job stopped itself (`stop_when_failed`, `network_down_after_s`); `summary` has the figures so
+            far.
         Interrupted: Ctrl-C was pressed. Requests in flight got `grace_s` seconds, all results are written, and
-            `summary` says what was done; the same call resumes the job. A second Ctrl-C ends it without waiting.
-            SIGTERM stops the job in the same way and then ends the process, as it does without headgate, unless the
-            program handles it. Signals reach only the main thread: a call in another thread is stopped when Ctrl-C has
-            ended the main thread, and when the program ends.
+            `summary` has the figures; the same call resumes the job. A second Ctrl-C ends it without waiting. SIGTERM
+            stops the job in the same manner and then ends the process, as it does without headgate, unless the program
+            handles it. Signals reach only the main thread: a call in another thread is stopped when Ctrl-C has ended
+            the main thread, and when the program ends.
         RuntimeError: This thread runs an event loop, which `fetch` would block: use `headgate.start`. In a notebook,
             whose cells may block, it is allowed.
     """
     refuse_to_block_a_loop("fetch", "`await headgate.start(...)`, or give the call to asyncio.to_thread")
-    asked = _asked(FETCH, input, output, options)
-    return run_or_raise(asked, display_for(show=asked.progress, output=asked.output))
+    of_job = _options_of(FETCH, input, output, options)
+    return run_or_raise(of_job, display_for(show=of_job.progress, output=of_job.output))
 
 
 @START.shown_by
@@ -82,10 +82,10 @@ def start(
 
     In asyncio: `summary = await headgate.start("urls.txt", "results")`. Cancelling that stops the run.
 
-    The run continues by itself until it has ended or is stopped. Several runs can go on at once. When the program ends,
-    it is stopped as with `Run.stop`, and the program waits for that. SIGTERM does the same and then ends the process,
-    if the program has no handler of its own and `start` is called in the main thread. After the last run, SIGTERM does
-    what it did before.
+    The run continues until it has ended or is stopped. There can be several runs at once. When the program ends, it is
+    stopped as with `Run.stop`, and the program waits for that. SIGTERM does the same and then ends the process, if the
+    program does not handle it and `start` is called in the main thread. After the last run, SIGTERM does what it did
+    before.
 
     >>> run = headgate.start("http://127.0.0.1:8080/[1-100]", "results", concurrency=10)
     >>> run.wait().answered
@@ -102,27 +102,27 @@ def start(
     Raises:
         HeadgateError: As `headgate.fetch`, if the job can't start. Later errors are raised by `Run.wait`.
     """
-    asked = _asked(START, input, output, options)
-    # A signal while it is being started is put off until the run is known, and can be stopped.
+    of_job = _options_of(START, input, output, options)
+    # A signal during the start is deferred until the run exists and can be stopped.
     with Signals((signal.SIGTERM,)) as received:
-        running = begin(asked)
-    RUNS.take_sigterm()
+        running = begin(of_job)
+    RUNS.handle_sigterm()
     if received.first is not None:
         RUNS.end_process()
-    return Run(running, asked)
+    return Run(running, of_job)
 
 
-def _asked(
+def _options_of(
     options: OptionSet[Any],
     input: Inputs,  # noqa: A002 - as above
     output: StrPath | None,
     given: Mapping[str, Any],
 ) -> FetchOptions:
     arguments = Arguments()
-    asked = FetchOptions(
+    of_job = FetchOptions(
         input=arguments.inputs("input", input),
         output=arguments.path_or_none("output", output),
         **arguments.read(options, given),
     )
-    arguments.check(asked)
-    return asked
+    arguments.check(of_job)
+    return of_job

@@ -19,15 +19,13 @@ from headgate.jobs._status import JobStatus
 
 __all__ = ["Job", "RowStream", "preview", "status_of"]
 
-TAKEN: Final = "taken"
-NEXT_RUN: Final = "next run"
-NOT_YET: Final = "not yet"
+APPLIED: Final = "taken"
 
 
 class Job:
-    """A job in a directory of results: how far it has got, its rows, and a retry of the failed ones.
+    """A job in a directory of results: its progress, its rows, and a retry of the failed ones.
 
-    It keeps nothing open, and works while the job runs in another process. To start or resume a job, use
+    It keeps no file open, and works while the job runs in another process. To start or resume a job, use
     `headgate.fetch`.
 
     >>> summary = headgate.fetch("http://127.0.0.1:8080/status/[500-503]", "results", retries=0)
@@ -40,7 +38,7 @@ class Job:
     4
 
     Attributes:
-        output: Its directory.
+        output: The directory of the job.
     """
 
     __slots__ = ("output",)
@@ -53,7 +51,7 @@ class Job:
         """Finds the job in a directory.
 
         Args:
-            output: What `headgate.fetch` was given as its `output`.
+            output: The `output` of `headgate.fetch`.
 
         Raises:
             OutputError: There is no job, or it is damaged.
@@ -69,11 +67,11 @@ class Job:
         return f"headgate.Job.open({self.output!r})"
 
     def _repr_html_(self) -> str:
-        """What a notebook shows."""
+        """Returns the table that a notebook shows."""
         return self.status()._repr_html_()
 
     def status(self, *, check_all: bool = False) -> JobStatus:
-        """How far it has got, as of its newest commit, and whether its results are as they were committed.
+        """Returns the progress as of the newest commit, and checks that the results are as they were committed.
 
         The name and length of every file of results are checked. The contents are compared with their checksums, too,
         if the job isn't running and has at most 1 GiB of results (which takes about 0.1 s).
@@ -82,21 +80,21 @@ class Job:
             check_all: Check all contents, whatever their size.
 
         Raises:
-            OutputError: There is no job any more, or it is damaged: the message names the file.
+            OutputError: There is no job any more, or it is damaged: the message has the name of the file.
         """
         return status_of(self.output, check_all=check_all)
 
     def rows(self) -> RowStream:
-        """The rows of all current parts: first those that were answered, then those that failed.
+        """Returns the rows of all current parts: first those that succeeded, then those that failed.
 
-        Within each group, they are not in the order of the input. The list of files is taken now; the files are read
+        Within each group, they are not in the order of the input. The list of files is read now; the files are read
         when rows are needed, one batch after another, so that memory doesn't grow with the results. Before a row of a
         file is returned, the whole file is compared with its checksum. If a retry or the end of the job replaces one of
-        them meanwhile, reading ends with an error: call `rows()` again.
+        the files meanwhile, reading ends with an error: call `rows()` again.
 
         Returns:
-            Rows with the columns of the results. It has the Arrow PyCapsule interface (`__arrow_c_stream__`), so that
-            `pyarrow.table(rows)` and `polars.DataFrame(rows)` accept it. When iterated, it gives batches of rows with
+            Rows with the columns of the results. They have the Arrow PyCapsule interface (`__arrow_c_stream__`), so
+            that `pyarrow.table(rows)` and `polars.DataFrame(rows)` accept them. Iterating yields batches of rows with
             `__arrow_c_array__`. Each time, it is read from the beginning. For pandas, use
             `pyarrow.table(rows).to_pandas()`; `pandas.DataFrame(rows)`, which doesn't know Arrow, raises `TypeError`.
 
@@ -110,8 +108,8 @@ class Job:
     def set(self, **options: Unpack[SetKeywords]) -> bool:
         """Changes options of the job while it runs, in this process or another.
 
-        What is set holds until the job ends, also in later runs of it, unless a later run is given the option itself.
-        `None` takes a limit away.
+        A setting holds until the job ends, also in later runs of it, unless a later run has the option among its
+        arguments. `None` removes a limit.
 
         These can be set, as for `headgate.fetch`: `concurrency`, `concurrency_per_host`, `rate`, `rate_per_host`,
         `burst`, `rate_cost`, `retries`, `retry_delay_s`, `retry_max_delay_s`, `deadline_s`, `max_retry_after_s`,
@@ -123,17 +121,18 @@ class Job:
         >>> run.stop(now=True)
 
         Returns:
-            Whether a running job has taken it; if not, it holds as soon as one looks, or from the next run.
+            Whether a running job has applied the setting; if not, it applies when the job reads it, or from the next
+            run.
 
         Raises:
-            UsageError: An option can't be set to that, the running job can't keep to it and goes on as before, or the
+            UsageError: An option has an invalid value, the running job can't apply it and continues as before, or the
                 job is finished.
             OutputError: There is no job any more, it is damaged, or its directory can't be written to.
         """
-        return set_in(settings_of(self.output, options)) == TAKEN
+        return set_in(settings_of(self.output, options)) == APPLIED
 
     def pause(self) -> bool:
-        """Has the job start nothing more until `unpause`; what is in flight goes on.
+        """Pauses the job: it starts nothing more until `unpause`; requests in flight continue.
 
         >>> run = headgate.start("http://127.0.0.1:8080/delay/60", "results", grace_s=0)
         >>> job = headgate.Job.open("results")
@@ -142,16 +141,16 @@ class Job:
         >>> run.stop(now=True)
 
         Returns:
-            Whether a running job has taken it; if not, it holds as soon as one looks, or from the next run.
+            Whether a running job has applied it; if not, it applies when the job reads it, or from the next run.
 
         Raises:
             UsageError: The job is finished.
             OutputError: As `set`.
         """
-        return pause_in(self.output, paused=True) == TAKEN
+        return pause_in(self.output, paused=True) == APPLIED
 
     def unpause(self) -> bool:
-        """Has the job go on after `pause`.
+        """Continues the job after `pause`.
 
         Returns:
             As `pause`.
@@ -160,15 +159,15 @@ class Job:
             UsageError: The job is finished.
             OutputError: As `set`.
         """
-        return pause_in(self.output, paused=False) == TAKEN
+        return pause_in(self.output, paused=False) == APPLIED
 
     @RETRY.shown_by
     def retry(self, **options: Unpack[RetryKeywords]) -> Summary:
         """Makes the requests of failed rows again and replaces their results.
 
-        An `invalid_request` is left out, unless `only` names that kind.
+        An `invalid_request` is left out, unless `only` has that kind.
 
-        It blocks until they are done. Rows that are answered this time move to `part-*`; the others stay in `failed-*`,
+        It blocks until the retry is done. Rows that succeed this time move to `part-*`; the rest stays in `failed-*`,
         and their `attempts` add up. Files of failed rows are replaced by commits, one every 10 s: if it is killed, the
         job is as it was before or after one of them, and the same call continues.
 
@@ -179,53 +178,53 @@ class Job:
             **options: `help(headgate.Job.retry)` describes each with its default.
 
         Returns:
-            What was done this time; `summary.job` has the figures of the whole job.
+            The summary of the retry; `summary.job` has the figures of the whole job.
 
         Raises:
-            UsageError: An argument is wrong; all mistakes are named.
+            UsageError: An argument is wrong; the message has all mistakes.
             InputError: The input can't be read again, or rows that the job read have changed.
             OutputError: The results can't be read or written; another process writes to them; or the input, the
                 headers or the data are not those of the job.
             JobStopped: It stopped itself (`stop_when_failed`, `network_down_after_s`).
             Interrupted: Ctrl-C was pressed. Requests in flight got `grace_s` seconds, all results are written, and
-                `summary` says what was done; the same call continues. A second Ctrl-C ends it without waiting.
+                `summary` has the figures; the same call continues. A second Ctrl-C ends it without waiting.
                 For SIGTERM and calls in other threads, see `headgate.fetch`.
             RuntimeError: This thread runs an event loop, which `retry` would block: use `asyncio.to_thread`.
         """
         refuse_to_block_a_loop("retry", "give the call to asyncio.to_thread")
-        given = Arguments()
-        asked = RetryOptions(output=self.output, **given.read(RETRY, options))
-        given.check(asked)
-        return run_or_raise(asked, display_for(show=asked.progress))
+        arguments = Arguments()
+        of_retry = RetryOptions(output=self.output, **arguments.read(RETRY, options))
+        arguments.check(of_retry)
+        return run_or_raise(of_retry, display_for(show=of_retry.progress))
 
 
 def set_in(options: SetOptions) -> str:
-    """Sets options of the job in a directory; what became of it: `TAKEN`, `NEXT_RUN` or `NOT_YET`.
+    """Sets options of the job in a directory. Returns when they apply: "taken", "next run" or "not yet".
 
     Raises:
         HeadgateError: As `Job.set`.
     """
-    return _sent(job_set(options.output, options.texts(), None))
+    return _checked(job_set(options.output, options.texts(), None))
 
 
 def pause_in(output: str, *, paused: bool) -> str:
-    """Pauses the job in a directory, or has it go on; as `set_in`.
+    """Pauses the job in a directory, or continues it. Returns the same as `set_in`.
 
     Raises:
         HeadgateError: As `Job.pause`.
     """
-    return _sent(job_set(output, {}, paused))
+    return _checked(job_set(output, {}, paused))
 
 
-def _sent(reply: tuple[str, str | None]) -> str:
-    became, why = reply
-    if why is not None:
-        raise error_of_engine(why)
-    return became
+def _checked(reply: tuple[str, str | None]) -> str:
+    applies, error = reply
+    if error is not None:
+        raise error_of_engine(error)
+    return applies
 
 
 def status_of(output: str, *, check_all: bool) -> JobStatus:
-    """How far the job in a directory has got.
+    """Returns the status of the job in a directory.
 
     Raises:
         OutputError: There is no job, or it is damaged.

@@ -1,4 +1,4 @@
-"""Whether this process is the kernel of a notebook, as that of Jupyter is, and what is shown in its cells."""
+"""Detects the kernel of a notebook, such as Jupyter's, and shows text in its cells."""
 
 import asyncio
 import sys
@@ -8,35 +8,35 @@ from typing import Any, Final, TypeVar
 
 T = TypeVar("T")
 
-_TURN_S: Final = 0.1
-"""How soon the kernel of a notebook sees that it is interrupted."""
+_CHECK_S: Final = 0.1
+"""How soon the kernel of a notebook notices an interrupt."""
 
 
 def in_notebook() -> bool:
-    """Whether cells of a notebook run here. Then an event loop runs in their thread, and waits for each anyway."""
-    # Nothing is imported: in a kernel, IPython is loaded already.
+    """Returns whether this process runs notebook cells. Then their thread runs a loop, which may be blocked."""
+    # This imports nothing, because a kernel has loaded IPython already.
     ipython = sys.modules.get("IPython")
     get_ipython = getattr(ipython, "get_ipython", None)
     return get_ipython is not None and getattr(get_ipython(), "kernel", None) is not None
 
 
-async def in_turns(awaitable: Awaitable[T]) -> T:
-    """Awaits it. In a notebook the loop takes its turns meanwhile: in these its kernel sees that it is interrupted."""
+async def await_interruptibly(awaitable: Awaitable[T]) -> T:
+    """Awaits an awaitable. In a notebook it wakes the loop regularly, so that the kernel notices an interrupt."""
     if not in_notebook():
         return await awaitable
     future = asyncio.ensure_future(awaitable)
     try:
         while not future.done():
-            await asyncio.wait((future,), timeout=_TURN_S)
+            await asyncio.wait((future,), timeout=_CHECK_S)
     finally:
         future.cancel()
     return future.result()
 
 
 def ends_iteration(error: BaseException) -> bool:
-    """Whether an iteration in a loop ends with this. Cancelling a wait, as a timeout does, doesn't end it.
+    """Returns whether the error ends an iteration in a loop. A cancelled wait, as by a timeout, doesn't end it.
 
-    In a notebook a cell is interrupted that way, and what is shown of the error keeps the iterator.
+    In a notebook it does, because that is how a cell is interrupted, and the shown error keeps the iterator alive.
     """
     if isinstance(error, asyncio.CancelledError):
         return in_notebook()
@@ -44,7 +44,7 @@ def ends_iteration(error: BaseException) -> bool:
 
 
 class Line:
-    """One line below a cell, whose text is replaced in place."""
+    """A line below a cell, whose text is replaced in place."""
 
     def __init__(self) -> None:
         self._handle: Any = None
@@ -59,7 +59,7 @@ class Line:
 
 
 def refuse_to_block_a_loop(what: str, instead: str) -> None:
-    """To be called before anything is done; the cell of a notebook may block, although a loop runs there.
+    """Raises an error if a call would block an event loop, except in the cell of a notebook.
 
     Raises:
         RuntimeError: An event loop runs in this thread.

@@ -1,4 +1,4 @@
-"""What a job would do, before it does it; the engine tells it as JSON."""
+"""The plan of a job, which the engine computes and returns as JSON."""
 
 import json
 from dataclasses import dataclass
@@ -8,12 +8,12 @@ from headgate._figures import Sentence, read
 from headgate._message import Spell, as_keyword
 
 DirectoryUse: TypeAlias = Literal["begun", "resumed", "finished", "replaced", "none"]
-"""What a job does with its directory: begin there, go on, do nothing, replace what is there; or it has none."""
+"""The effect of a job on its directory: a new job, a resumed one, none, replaced results; or there is no directory."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class HostRows:
-    """A host, and how many of the rows that were looked at ask it."""
+    """A host, and how many of the rows that were read have it."""
 
     host: str
     rows: int
@@ -31,7 +31,7 @@ class InvalidRow:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class BodyFile:
-    """A file whose contents are sent, and how long it is now."""
+    """A file whose contents are sent, and its current length."""
 
     path: str
     bytes: int
@@ -39,7 +39,7 @@ class BodyFile:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class BodyPiece:
-    """A piece of a body, one of these."""
+    """A piece of a body: text, base64 of other bytes, or a file."""
 
     text: str | None = None
     base64: str | None = None
@@ -61,16 +61,16 @@ class PlannedRequest:
     """A request as it would be sent.
 
     Attributes:
-        row: Its ordinal.
-        url: Its URL, as the input has it, without a user.
-        target: The URL that is asked.
+        row: The index of the row.
+        url: The URL, as the input has it, without a user.
+        target: The URL of the request.
         line: The request line.
         headers: Names and values in the order in which they are sent; secret values are `***`.
         secret: Names of the headers whose values are left out.
-        gets_credentials: Whether its host gets the credentials of the job, the client certificate among them.
-        body: What follows them.
-        curl: A command for a POSIX shell that sends the same; for a secret value it takes a variable.
-        variables: The names of these.
+        gets_credentials: Whether its host gets the credentials of the job, including the client certificate.
+        body: The body.
+        curl: A command for a POSIX shell that sends the same request; secret values are variables.
+        variables: The names of these variables.
     """
 
     row: int
@@ -87,14 +87,14 @@ class PlannedRequest:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Ceiling:
-    """How fast one limit lets the job go, as if it were the only one.
+    """The rate that one limit allows, as if it were the only one.
 
     Attributes:
-        option: The option that says so: `rate`, `rate_per_host`, `rate_cost`, `concurrency` or `concurrency_per_host`.
-        per_s: Requests of the whole job each second.
-        limit: The limit itself, each second or in flight: of the whole job, or of `host`.
-        host: The host that takes longest, where each has a limit.
-        host_share: Its share of the rows that were looked at, from 0 to 1.
+        option: The option of the limit: `rate`, `rate_per_host`, `rate_cost`, `concurrency` or `concurrency_per_host`.
+        per_s: Requests of the whole job per second.
+        limit: The limit itself, per second or in flight: of the whole job, or of `host`.
+        host: The slowest host, if the limit is per host.
+        host_share: Its share of the rows that were read, from 0 to 1.
     """
 
     option: str
@@ -106,11 +106,11 @@ class Ceiling:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CredentialUse:
-    """Where the credentials of a job go.
+    """The hosts that get the credentials of a job.
 
     Attributes:
         origins: The origins that get them, as `credentials_for` has them.
-        rows_without: Of the rows that were looked at, those that are sent without.
+        rows_without: Of the rows that were read, those that are sent without credentials.
     """
 
     origins: tuple[str, ...]
@@ -119,15 +119,15 @@ class CredentialUse:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Machine:
-    """What is needed of this machine, and what it has.
+    """The resources of this machine that the job needs, and their limits.
 
     Attributes:
         concurrency: Requests in flight, and so connections.
         threads: Worker threads.
-        files: Files that are open then.
-        files_allowed: How many this process may have open.
-        ports: Local ports for connections to one address, if all rows go there.
-        ports_there_are: How many there are; `None`: the system doesn't tell.
+        files: Open files that the job needs.
+        files_allowed: The limit of open files of this process.
+        ports: Local ports for connections to one address, if all rows have the same.
+        ports_there_are: The number of local ports; `None`: unknown.
     """
 
     concurrency: int
@@ -140,13 +140,13 @@ class Machine:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NetworkPolicy:
-    """Which addresses may be connected to.
+    """The addresses to which connections are allowed.
 
     Attributes:
         network: `any` or `public`.
-        allow_net: Networks that may be, whatever they are.
-        deny_net: Networks that may not be, whatever allows them.
-        allow_port: The only ports; empty: all.
+        allow_net: Networks that are allowed in any case, unless denied.
+        deny_net: Networks that are denied in any case.
+        allow_port: The allowed ports; empty: all.
     """
 
     network: str
@@ -157,13 +157,13 @@ class NetworkPolicy:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Probe:
-    """Requests that were sent to see how long an answer takes.
+    """The result of requests that were sent to measure the latency.
 
     Attributes:
-        requests: How many, one after another.
-        latency_s: The median; `None`: there was no answer.
-        statuses: Answers by status.
-        errors: Requests without an answer by kind of error.
+        requests: How many were sent, one after another.
+        latency_s: The median; `None`: there was no response.
+        statuses: Responses by status.
+        errors: Failed requests by error kind.
     """
 
     requests: int
@@ -174,7 +174,7 @@ class Probe:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Planned:
-    """What was found out; `headgate.Plan` describes it."""
+    """The figures of a plan, which `headgate.Plan` describes."""
 
     input: str
     output: str | None
@@ -206,5 +206,5 @@ class Planned:
 
     @classmethod
     def from_json(cls, text: str, spell: Spell = as_keyword) -> Self:
-        """Reads what the engine wrote; its sentences spell options so."""
+        """Reads the JSON of the engine; `spell` spells options in its messages."""
         return read(cls, json.loads(text), spell)

@@ -1,4 +1,4 @@
-"""How far a call is, shown or told from the thread that iterates over its results."""
+"""Shows the progress of a call, or passes it to a function, in the thread that iterates over the results."""
 
 import asyncio
 import contextlib
@@ -13,14 +13,14 @@ from headgate.jobs._display import display_for
 from headgate.jobs._option_entry import JobOption
 from headgate.jobs._watch import DRAW_EVERY_S
 
-TELL_EVERY_S: Final = 0.1
+CALL_EVERY_S: Final = 0.1
 
-Told: TypeAlias = bool | Callable[[Snapshot], object]
-"""What may be given as `progress`."""
+ProgressTarget: TypeAlias = bool | Callable[[Snapshot], object]
+"""The type of the option `progress`."""
 
 
 def check_progress(value: object) -> None:
-    """A switch, or a function."""
+    """Checks that the value is a bool or a function."""
     if isinstance(value, bool):
         return
     if not callable(value):
@@ -29,10 +29,10 @@ def check_progress(value: object) -> None:
 
 
 class ProgressOption(TypedDict, total=False):
-    """What is shown while results are taken."""
+    """The option for progress while results are taken."""
 
     progress: Annotated[
-        Told,
+        ProgressTarget,
         JobOption(
             help=(
                 "Show progress on standard error while results are taken; or a function, which is called with a"
@@ -45,41 +45,41 @@ class ProgressOption(TypedDict, total=False):
 
 
 class Progress:
-    """Shows or tells how far it is, as long as it is asked to look."""
+    """Shows progress or passes it to a function, as long as its methods are called."""
 
-    def __init__(self, told: Told, snapshot: Callable[[], Snapshot]) -> None:
-        """`told`: what is told of progress; `False` is nothing.
+    def __init__(self, target: ProgressTarget, snapshot: Callable[[], Snapshot]) -> None:
+        """Creates it for a function, for standard error (`True`) or for nothing (`False`).
 
         Raises:
-            TypeError: It can't be that.
+            TypeError: `target` is neither a bool nor a function.
         """
-        check("progress", told, check_progress)
-        self._call = None if isinstance(told, bool) else told
-        self._display = display_for(show=True) if told is True else None
+        check("progress", target, check_progress)
+        self._call = None if isinstance(target, bool) else target
+        self._display = display_for(show=True) if target is True else None
         self._shown = ExitStack()
         self._snapshot = snapshot
-        self._every_s = TELL_EVERY_S if self._call is not None else DRAW_EVERY_S
-        self._next_at = 0.0 if told is not False else float("inf")
+        self._every_s = CALL_EVERY_S if self._call is not None else DRAW_EVERY_S
+        self._next_at = 0.0 if target is not False else float("inf")
         self._has_begun = False
 
     @property
     def due_in_s(self) -> float:
-        """How soon it is to look."""
+        """The seconds until `update_if_due` has something to do."""
         return max(self._next_at - time.monotonic(), 0.0)
 
-    def look(self) -> None:
-        """To be called often: tells when it is time.
+    def update_if_due(self) -> None:
+        """Shows progress if it is due. It has to be called often.
 
         Raises:
-            Exception: Whatever the function that it was given raises.
+            Exception: Whatever the function for progress raises.
         """
         now = time.monotonic()
         if now >= self._next_at:
             self._next_at = now + self._every_s
-            self._tell(is_end=False)
+            self._show(is_end=False)
 
     async def wait(self, news: asyncio.Event, at_most_s: float = float("inf")) -> None:
-        """Waits in a loop until there is news, it is time to look, or so long."""
+        """Waits in a loop until there is news, progress is due, or `at_most_s` has passed."""
         wait_s = min(at_most_s, self.due_in_s)
         if wait_s == float("inf"):
             await news.wait()
@@ -91,26 +91,26 @@ class Progress:
             timer.cancel()
 
     def end(self) -> None:
-        """Tells where it came to. Again: nothing. Raises as `look`."""
+        """Shows the final progress, once. Raises as `update_if_due`."""
         if self._next_at != float("inf"):
             self._next_at = float("inf")
             try:
-                self._tell(is_end=True)
+                self._show(is_end=True)
             finally:
-                self.leave()
+                self.close()
 
-    def leave(self) -> None:
-        """Shows nothing any more. Again: nothing."""
+    def close(self) -> None:
+        """Removes the display. Idempotent."""
         self._next_at = float("inf")
         with contextlib.suppress(OSError):
             self._shown.close()
 
-    def _tell(self, *, is_end: bool) -> None:
+    def _show(self, *, is_end: bool) -> None:
         snapshot = self._snapshot()
         if self._call is not None:
             self._call(snapshot)
         if self._display is not None:
-            # The display may be gone: no reason to end the call.
+            # A closed terminal is no reason to end the call.
             with contextlib.suppress(OSError):
                 if not self._has_begun:
                     self._has_begun = True

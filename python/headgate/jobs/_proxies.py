@@ -1,4 +1,4 @@
-"""Proxies that the environment names: used only where that is asked for, which is better said than found out."""
+"""The note on proxies in environment variables, which are used only with `proxy="env"`."""
 
 import os
 from collections.abc import Sequence
@@ -10,13 +10,13 @@ _VARIABLES: Final = ("http_proxy", "HTTP_PROXY", "https_proxy", "HTTPS_PROXY", "
 
 
 def note(proxies: Sequence[str], spell: Spell) -> str | None:
-    """What is to be said of them, if there are any and no proxy is asked for; their values may be secret."""
+    """Returns a note without their values, which may be secret, if there are any and no proxy is configured."""
     names = [name for name in _VARIABLES if os.environ.get(name)]
     if proxies or not names:
         return None
     verb, them = ("is", "it") if len(names) == 1 else ("are", "them")
-    told: Message = (
+    message: Message = (
         f"{', '.join(names)} {verb} set but ignored: to connect through {them}, use ",
         Mention("proxy", "env"),
     )
-    return spelled(told, spell)
+    return spelled(message, spell)

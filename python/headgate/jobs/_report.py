@@ -1,4 +1,4 @@
-"""What a finished job says to people."""
+"""The report of a finished job for users."""
 
 import shlex
 from collections.abc import Iterator
@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Final
 
 from headgate import _format
-from headgate._facts import Fact, aligned, by_number, most_first, rows_by_outcome
+from headgate._facts import Fact, aligned, by_frequency, by_number, rows_by_outcome
 from headgate._message import Mention, Spell, as_keyword
-from headgate._summary import LEAST_STALL_S, ErrorExample, JobFigures, Summary
+from headgate._summary import MIN_STALL_S, ErrorExample, JobFigures, Summary
 from headgate.jobs import _proxies
 from headgate.jobs._option_entry import STANDARD_STREAM
 
@@ -17,11 +17,11 @@ _NO_DIRECTORY: Final = ("", STANDARD_STREAM)
 _FRESH: Final = Mention("fresh", value=True)
 _DIRECTORY: Final = Mention("output", "DIRECTORY")
 _ROWS_FOR_A_RATE: Final = 10_000
-"""With fewer, the CPU seconds of starting are most of it."""
+"""With fewer rows, most of the CPU time is that of the start."""
 
-_LONGEST_URL: Final = 80
-_MENTIONED: Final = 0.01
-"""Of the time that a job took, and seconds."""
+_MAX_URL: Final = 80
+_MIN_REPORTED: Final = 0.01
+"""Shorter throttling is not reported: as a fraction of the job's time, and in seconds."""
 
 _THROTTLED_BY: Final = {
     "rate": "the rate",
@@ -41,27 +41,27 @@ _NO_REQUEST: Final = "invalid_request"
 
 
 def greeting(summary: Summary) -> str | None:
-    """What is said when a run starts: how much of its job is done, or that it can't be resumed."""
+    """Returns the message at the start of a run: how much of its job is done, or that it can't be resumed."""
     if summary.job is None:
         return None
     if not summary.job.resumable:
         return "this input can't be read again: if the job is stopped, it can't be resumed"
-    if not _went_on(summary):
+    if not _was_resumed(summary):
         return None
-    # Where all rows are done, the end says so.
+    # If all rows are done, the final report has that.
     if finished_already(summary) or summary.job.done == summary.job.rows:
         return None
     return f"resuming: {_done(summary.job)} done"
 
 
 def finished_already(summary: Summary) -> bool:
-    """Whether the job was done before this run, which had nothing to do."""
+    """Returns whether the job was finished before this run, which had nothing to do."""
     nothing_happened = summary.rows == 0 and not _stopped_early(summary)
-    return summary.job is not None and _went_on(summary) and summary.job.finished and nothing_happened
+    return summary.job is not None and _was_resumed(summary) and summary.job.finished and nothing_happened
 
 
 def report(summary: Summary, spell: Spell = as_keyword) -> str:
-    """The summary as aligned lines, without a line end after the last; options are spelled so."""
+    """Returns the summary as aligned lines, without a final line end; `spell` spells options."""
     if summary.reader_gone:
         return reader_gone(summary)
     if summary.job is not None and finished_already(summary):
@@ -70,56 +70,56 @@ def report(summary: Summary, spell: Spell = as_keyword) -> str:
 
 
 def reader_gone(summary: Summary) -> str:
-    """Says that a run has stopped because its reader has gone."""
+    """Returns the message of a run that stopped because the reader of standard output is gone."""
     rows = _format.plural(summary.rows, "row")
     return f"stopped: the reader of standard output has gone; {rows} were done, and no more will be"
 
 
 def retry_report(summary: Summary, spell: Spell = as_keyword) -> str:
-    """The same of a retry of failed rows."""
+    """Returns the report of a retry of failed rows."""
     job = summary.job
     if summary.rows or _stopped_early(summary) or job is None:
         return _lines(summary, _headline(summary, again=" retried"), spell, again=" again")
     if not job.failed:
         return "nothing to retry: no row of the job has failed"
     failed = _format.plural(job.failed, "failed row")
-    kinds = ", ".join(f"{kind} {_format.count(number)}" for kind, number in most_first(job.errors))
+    kinds = ", ".join(f"{kind} {_format.count(number)}" for kind, number in by_frequency(job.errors))
     nothing = f"nothing to retry among the {failed} of the job ({kinds})"
     return "\n".join(map(_format.printable, (nothing, *_notes(summary, spell))))
 
 
 def _lines(summary: Summary, headline: str, spell: Spell, *, again: str) -> str:
     blocks = [headline]
-    if not _refused(summary):
+    if not _did_nothing(summary):
         blocks.extend(aligned(_facts(summary, again, spell)))
         if summary.rows or _stopped_early(summary):
             blocks.append(summary.bound_by.text)
-    blocks.extend(_in_all(summary, of_a_retry=bool(again)))
+    blocks.extend(_totals(summary, of_a_retry=bool(again)))
     blocks.extend(_notes(summary, spell))
     blocks.extend(_location(summary))
-    blocks.extend(_way_on(summary, spell, of_a_retry=bool(again)))
+    blocks.extend(_next_step(summary, spell, of_a_retry=bool(again)))
     return "\n".join(_format.printable(line) for line in blocks)
 
 
 def _notes(summary: Summary, spell: Spell) -> Iterator[str]:
-    # What was said at the start is not said again.
-    said = _proxies.note((), spell)
-    return (f"note: {note}" for note in summary.notes if note != said)
+    # The note on proxies was shown at the start.
+    shown = _proxies.note((), spell)
+    return (f"note: {note}" for note in summary.notes if note != shown)
 
 
 def _finished(job: JobFigures, output: str, spell: Spell) -> str:
     rows, over = _format.plural(job.done, "row"), f"start over with {spell(_FRESH)}"
     if not job.failed:
         return f"finished already: {rows} done: {over}"
-    if not _may_be_answered(job):
+    if not _can_retry(job):
         return f"finished already: {rows} done, {_format.count(job.failed)} failed: {over}"
     retry = f"headgate retry {shlex.quote(output)}"
-    ways = f"retry those with `{retry}`, or {over}"
-    return f"finished already: {rows} done, {_format.count(job.failed)} failed: {ways}"
+    advice = f"retry those with `{retry}`, or {over}"
+    return f"finished already: {rows} done, {_format.count(job.failed)} failed: {advice}"
 
 
-def _may_be_answered(job: JobFigures) -> bool:
-    """Whether there are failed rows that a retry could change."""
+def _can_retry(job: JobFigures) -> bool:
+    """Returns whether there are failed rows that a retry could change."""
     return job.failed > job.errors.get(_NO_REQUEST, 0)
 
 
@@ -127,8 +127,8 @@ def _stopped_early(summary: Summary) -> bool:
     return summary.stopped_early or summary.failure is not None
 
 
-def _refused(summary: Summary) -> bool:
-    """Whether it has come to nothing, because the input of an earlier run is another one now."""
+def _did_nothing(summary: Summary) -> bool:
+    """Returns whether the run did nothing, because the input has changed since an earlier run."""
     failure = summary.failure
     return failure is not None and failure.kind == "input" and not summary.rows and not summary.abandoned
 
@@ -136,13 +136,13 @@ def _refused(summary: Summary) -> bool:
 def _headline(summary: Summary, *, again: str = "") -> str:
     early = _stopped_early(summary)
     rows = _format.plural(summary.rows, "row")
-    # Of a run that went on from another, only the whole job is so many of all rows: `_in_all` says that.
-    if early and summary.rows_known is not None and not _went_on(summary):
+    # In a resumed job, this run did not do all rows: `_totals` has the total.
+    if early and summary.rows_known is not None and not _was_resumed(summary):
         rows = _format.part(summary.rows, summary.rows_known, "row")
     return f"{'stopped early' if early else 'done'}: {rows}{again} in {_format.duration(summary.elapsed_s)}"
 
 
-def _went_on(summary: Summary) -> bool:
+def _was_resumed(summary: Summary) -> bool:
     return summary.job is not None and summary.job.rows_before > 0
 
 
@@ -152,19 +152,19 @@ def _done(job: JobFigures) -> str:
     return _format.part(job.done, job.rows, "row")
 
 
-def _in_all(summary: Summary, *, of_a_retry: bool) -> Iterator[str]:
-    """The whole job, where this run was not all of it."""
-    if summary.job is not None and (of_a_retry or _went_on(summary)):
+def _totals(summary: Summary, *, of_a_retry: bool) -> Iterator[str]:
+    """Yields the totals of the job, if this run did only a part of it."""
+    if summary.job is not None and (of_a_retry or _was_resumed(summary)):
         yield f"in total {_done(summary.job)} done, {_format.count(summary.job.failed)} failed"
 
 
-def _way_on(summary: Summary, spell: Spell, *, of_a_retry: bool) -> Iterator[str]:
-    """How to get the rest done."""
+def _next_step(summary: Summary, spell: Spell, *, of_a_retry: bool) -> Iterator[str]:
+    """Yields advice on how to finish the job."""
     job, failure = summary.job, summary.failure
     if not _stopped_early(summary):
         if of_a_retry and job is not None and not job.finished:
             yield "the job itself is not finished: run its `headgate fetch` again to resume it"
-        elif not of_a_retry and job is not None and _may_be_answered(job) and job.resumable:
+        elif not of_a_retry and job is not None and _can_retry(job) and job.resumable:
             yield f"retry failed rows with `headgate retry {shlex.quote(summary.output)}`"
         return
     if job is None:
@@ -175,7 +175,7 @@ def _way_on(summary: Summary, spell: Spell, *, of_a_retry: bool) -> Iterator[str
             yield "this job can't be resumed, because its input can't be read again; a job that reads a file can"
         elif failure is None:
             yield _resume(summary)
-        # An input that was mended is another input: that job can't go on.
+        # A job whose input was repaired can't be resumed, because it is another input.
         elif failure.kind == "output" and Path(summary.output).is_dir():
             yield "when the cause of the failure is gone, run the same command again to resume"
 
@@ -188,7 +188,7 @@ def _resume(summary: Summary) -> str:
 
 
 def _location(summary: Summary) -> Iterator[str]:
-    """Where the results are, and which are not there."""
+    """Yields the location of the results, or why there are none."""
     if summary.output in _NO_DIRECTORY:
         return
     if summary.failure is not None and summary.failure.kind == "output":
@@ -208,7 +208,9 @@ def _location(summary: Summary) -> Iterator[str]:
 
 def _facts(summary: Summary, again: str, spell: Spell) -> Iterator[Fact]:
     yield from rows_by_outcome(
-        summary,
+        summary.answered,
+        summary.failed,
+        summary.errors,
         statuses=_by_class(summary.statuses),
         again=again,
         reasons={kind: _reason(example, spell) for kind, example in summary.error_examples.items()},
@@ -216,10 +218,10 @@ def _facts(summary: Summary, again: str, spell: Spell) -> Iterator[Fact]:
     if summary.abandoned:
         dropped = _format.count(summary.abandoned)
         yield "dropped", f"{dropped}  in flight at the end: not in the results, and can be fetched again"
-    yield from _throttled(summary, spell)
+    yield from _effects(summary, spell)
     yield "requests/s", _format.count(summary.requests_per_s)
     latency = summary.latency_us
-    if latency.max:  # of attempts, answered or not; a row that is no request has none
+    if latency.max:  # it counts all attempts; an invalid row has none
         named = (("p50", latency.p50), ("p90", latency.p90), ("p99", latency.p99), ("max", latency.max))
         yield "latency", ", ".join(f"{name} {_format.latency(value)}" for name, value in named)
     yield "received", _format.size(summary.bytes_received)
@@ -227,23 +229,23 @@ def _facts(summary: Summary, again: str, spell: Spell) -> Iterator[Fact]:
     yield "CPU", _cpu(summary)
 
 
-def _throttled(summary: Summary, spell: Spell) -> Iterator[Fact]:
-    """What became of failures and limits on the way."""
+def _effects(summary: Summary, spell: Spell) -> Iterator[Fact]:
+    """Yields the effects of failures and limits."""
     if summary.retries:
         yield "retried", by_number(summary.retries)
     if summary.not_repeated:
-        ways = f"{spell(Mention('idempotency_key'))} gives rows keys, {spell(Mention('retry_unsafe'))} does without"
-        yield "not retried", f"{_format.count(summary.not_repeated)}  servers may have acted on them: {ways}"
+        advice = f"{spell(Mention('idempotency_key'))} gives rows keys, {spell(Mention('retry_unsafe'))} does without"
+        yield "not retried", f"{_format.count(summary.not_repeated)}  servers may have acted on them: {advice}"
     if summary.sent_again:
         yield "resent", f"{_format.count(summary.sent_again)}  their connections had just been closed"
     if summary.headers_skipped:
         yield "left out", f"{_format.count(summary.headers_skipped)} headers that break the rules for headers"
     if summary.pauses:
         yield "pauses", by_number(summary.pauses)
-    if summary.stalled_s >= LEAST_STALL_S:
+    if summary.stalled_s >= MIN_STALL_S:
         yield "stalled", f"{_format.seconds(summary.stalled_s)}  the process did not run, which counts against no host"
     lost = sorted(summary.lost_s.items(), key=lambda item: -item[1])
-    lost = [(by, seconds) for by, seconds in lost if seconds >= max(_MENTIONED * summary.elapsed_s, _MENTIONED)]
+    lost = [(by, seconds) for by, seconds in lost if seconds >= max(_MIN_REPORTED * summary.elapsed_s, _MIN_REPORTED)]
     if lost:
         yield (
             "throttled",
@@ -260,7 +262,7 @@ def _reason(example: ErrorExample, spell: Spell) -> str:
 def _short(url: str) -> str:
     if not url:
         return "(no URL)"
-    return url if len(url) <= _LONGEST_URL else f"{url[: _LONGEST_URL - 1]}…"
+    return url if len(url) <= _MAX_URL else f"{url[: _MAX_URL - 1]}…"
 
 
 def _cpu(summary: Summary) -> str:

@@ -1,4 +1,4 @@
-"""What is said to people of a job that has not begun."""
+"""The report of a plan for users."""
 
 from base64 import b64decode
 from collections.abc import Iterator
@@ -10,13 +10,13 @@ from headgate._message import Mention, Message, Spell, as_keyword, spelled
 from headgate.jobs._curl import PROXY_VARIABLE
 from headgate.jobs._planned import Body, BodyPiece, Ceiling, CredentialUse, Planned, PlannedRequest
 
-_MOST_BODY: Final = 2000
-"""Characters of a body that are shown."""
+_MAX_BODY: Final = 2000
+"""The bound of characters of a body that are shown."""
 
 _DIGITS: Final = 3
-"""Those that an estimate has."""
+"""The significant digits of an estimate."""
 
-_LONGEST_URL: Final = 120
+_MAX_URL: Final = 120
 _UNBOUNDED: Final[Message] = (
     "how long it takes follows from the time of an answer: give that with ",
     Mention("assume_latency_s"),
@@ -30,25 +30,25 @@ _UNIT_OF: Final = {"concurrency": "in flight", "concurrency_per_host": "in fligh
 
 
 def report(plan: Planned, spell: Spell = as_keyword) -> str:
-    """All of it, without a line end after the last."""
+    """Returns the whole report, without a final line end."""
     return "\n".join([summary(plan, spell), "", *requests(plan)]).rstrip("\n")
 
 
 def summary(plan: Planned, spell: Spell) -> str:
-    """All but the requests."""
+    """Returns the report without the requests."""
     lines = [headline(plan), *aligned(facts(plan, spell)), plan.time, *(f"note: {note}" for note in plan.notes)]
     return "\n".join(_format.printable(line) for line in lines)
 
 
 def headline(plan: Planned) -> str:
-    """What was done to find it out."""
+    """Returns the first line: what was sent for the plan."""
     if plan.probe is None:
         return "plan: nothing was sent"
     return f"plan: {_format.plural(plan.probe.requests, 'request')} sent as a probe, and nothing else"
 
 
 def facts(plan: Planned, spell: Spell = as_keyword) -> Iterator[Fact]:
-    """What was found out."""
+    """Yields the figures of the plan."""
     yield "input", plan.input
     yield "rows", _rows(plan)
     if plan.done and plan.directory != "finished":
@@ -72,7 +72,7 @@ def facts(plan: Planned, spell: Spell = as_keyword) -> Iterator[Fact]:
 
 
 def requests(plan: Planned) -> Iterator[str]:
-    """The first requests, line by line as they are sent."""
+    """Yields the first requests, line by line as they are sent."""
     for request in plan.requests:
         yield f"row {request.row} to {_site(request)}"
         for line in (request.line, *(f"{name}: {value}" for name, value in request.headers)):
@@ -84,10 +84,10 @@ def requests(plan: Planned) -> Iterator[str]:
 
 
 def script(plan: Planned) -> str:
-    """The first requests as commands for a shell; a comment, if there are none."""
+    """Returns the first requests as commands for a shell, or a comment if there are none."""
     lines = []
     if not plan.requests:
-        # Without a value of a row, which a shell might take for a command.
+        # It contains no value of a row, which a shell might run as a command.
         invalid = _format.count(plan.invalid_rows)
         lines.append(f"# there is no request to show; rows that can't be sent: {invalid}, and the plan itself says why")
     for request in plan.requests:
@@ -102,7 +102,7 @@ def _meaning(variable: str) -> str:
 
 
 def time(plan: Planned, spell: Spell) -> str:
-    """What bounds the job, and how long it takes, in one sentence."""
+    """Returns a sentence with the bottleneck of the job and the time that it takes."""
     if plan.directory == "finished":
         return f"nothing is left to do: start over with {spell(Mention('fresh', value=True))}"
     if plan.requests_left == 0:
@@ -138,13 +138,13 @@ def _takes(plan: Planned) -> Message:
         pieces.append(f": {rows} {'takes' if one else 'take'} {_format.duration(plan.seconds)}")
     if plan.latency_s is None:
         enough_s = plan.machine.concurrency / plan.ceilings[0].per_s
-        # By Little's law: beyond that the concurrency is the narrower limit.
+        # By Little's law, the concurrency is the lower limit beyond that latency.
         pieces.append(f", unless answers take more than {_format.duration(enough_s)}")
     return tuple(pieces)
 
 
 def _about(rows: int, plan: Planned) -> str:
-    """The number, of an estimate only the digits that mean something."""
+    """Returns the number; an estimate is rounded to its significant digits."""
     if plan.rows_exact or rows < 10**_DIGITS:
         return _format.count(rows)
     return f"about {_format.count(round(rows, _DIGITS - len(str(rows))))}"
@@ -197,7 +197,7 @@ def _invalid(plan: Planned) -> Iterator[Fact]:
     if first is None:
         return
     detail = "" if first.detail is None else f" ({first.detail})"
-    url = first.url if len(first.url) <= _LONGEST_URL else f"{first.url[: _LONGEST_URL - 1]}…"
+    url = first.url if len(first.url) <= _MAX_URL else f"{first.url[: _MAX_URL - 1]}…"
     reason = f"{url or '(no URL)'}: {first.message}{detail}"
     yield "invalid", f"{_format.count(plan.invalid_rows)}, the first is row {first.row}: {reason}"
 
@@ -248,10 +248,10 @@ def _body(body: Body) -> Iterator[str]:
         yield from "".join(map(_piece, body.pieces)).split("\n")
         return
     if body.text is None:
-        yield _no_text(body.bytes)
+        yield _binary(body.bytes)
         return
-    yield from (_format.printable(line) for line in body.text[:_MOST_BODY].split("\n"))
-    if len(body.text) > _MOST_BODY:
+    yield from (_format.printable(line) for line in body.text[:_MAX_BODY].split("\n"))
+    if len(body.text) > _MAX_BODY:
         yield f"… ({_format.plural(body.bytes, 'byte')} in all)"
 
 
@@ -259,10 +259,10 @@ def _piece(piece: BodyPiece) -> str:
     if piece.file is not None:
         return f"<contents of {_format.printable(piece.file.path)}, {_format.plural(piece.file.bytes, 'byte')}>"
     if piece.text is None:
-        return f"<{_no_text(len(b64decode(piece.base64 or '')))[1:-1]}>"
-    shown = "\n".join(map(_format.printable, piece.text[:_MOST_BODY].replace("\r\n", "\n").split("\n")))
-    return shown if len(piece.text) <= _MOST_BODY else f"{shown}…"
+        return f"<{_binary(len(b64decode(piece.base64 or '')))[1:-1]}>"
+    shown = "\n".join(map(_format.printable, piece.text[:_MAX_BODY].replace("\r\n", "\n").split("\n")))
+    return shown if len(piece.text) <= _MAX_BODY else f"{shown}…"
 
 
-def _no_text(count: int) -> str:
+def _binary(count: int) -> str:
     return f"({_format.plural(count, 'byte')} that are no text)"

@@ -1,4 +1,4 @@
-"""One run of a job, new or of failed rows, from its start to its end."""
+"""A run of a job or of a retry, from its start to its end."""
 
 import dataclasses
 import signal
@@ -23,7 +23,7 @@ _INSECURE_NOTE: Final = (
 
 
 def begin(options: FetchOptions | RetryOptions) -> RunningJob:
-    """Starts a run, which is stopped if the process ends before it.
+    """Starts a run, which is stopped when the process ends.
 
     Raises:
         HeadgateError: The job could not start.
@@ -43,18 +43,18 @@ def run(
     """Runs a job to its end.
 
     Args:
-        options: What to do; without mistakes.
-        display: Where to show it.
-        signals: Which signals stop it.
-        spell: How sentences spell options.
+        options: The options, without mistakes.
+        display: Shows the progress.
+        signals: The signals that stop the run.
+        spell: Spells options in messages.
 
     Returns:
-        What was done, and the signal that stopped it, if one did.
+        The summary, and the signal that stopped the run, if one did.
 
     Raises:
-        HeadgateError: The job could not start. Once it has, its failure is part of the summary.
+        HeadgateError: The job could not start. After that, its failure is part of the summary.
     """
-    # Before it starts, so that none is lost: servers may be asked before `begin` returns.
+    # Handle signals before the start, so that none is lost: requests may be sent before `begin` returns.
     with Signals(signals) as received:
         running = begin(options)
         greeting = _report.greeting(Summary.from_json(running.summary(), spell))
@@ -65,11 +65,11 @@ def run(
 
 
 def run_or_raise(options: FetchOptions | RetryOptions, display: Display) -> Summary:
-    """Runs a job to its end, where an end that is none is an exception: for Python.
+    """Runs a job to its end, and raises an exception if it ends early.
 
     Raises:
-        HeadgateError: The job could not start, or failed; `summary` says what was done.
-        OutputError: The reader of standard output has gone.
+        HeadgateError: The job could not start, or failed; `summary` has the figures.
+        OutputError: The reader of standard output is gone.
         JobStopped: The job stopped itself.
         Interrupted: Ctrl-C was pressed, or the program ends.
     """
@@ -82,18 +82,18 @@ def run_or_raise(options: FetchOptions | RetryOptions, display: Display) -> Summ
 
 
 def with_notes(summary: Summary, options: FetchOptions | RetryOptions, spell: Spell = as_keyword) -> Summary:
-    """The summary with what is to be said of the options, and of the proxies that the environment names."""
+    """Returns the summary with notes on the options, and on proxies in environment variables."""
     insecure_note = spelled(_INSECURE_NOTE, spell) if options.insecure else None
     more = [note for note in (insecure_note, _proxies.note(options.proxy, spell)) if note is not None]
     return dataclasses.replace(summary, notes=(*summary.notes, *more)) if more else summary
 
 
 def result_of(summary: Summary, *, is_interrupted: bool) -> Summary:
-    """The summary of a run that has ended, if it came to an end as it was meant to.
+    """Returns the summary of a run, unless the run ended early.
 
     Raises:
-        HeadgateError: The job failed; `summary` says what was done.
-        JobStopped: It stopped itself.
+        HeadgateError: The job failed; `summary` has the figures.
+        JobStopped: The job stopped itself.
         Interrupted: A signal or the end of the program stopped it.
     """
     if summary.failure is not None:
@@ -103,7 +103,7 @@ def result_of(summary: Summary, *, is_interrupted: bool) -> Summary:
     if summary.stopped_by is not None:
         raise JobStopped(summary.stopped_by, summary=summary)
     if is_interrupted:
-        way_on = "; the same call resumes it" if summary.job is not None and summary.job.resumable else ""
+        advice = "; the same call resumes it" if summary.job is not None and summary.job.resumable else ""
         rows = _format.count(summary.rows)
-        raise Interrupted(f"stopped after {rows} rows, which are written{way_on}", summary=summary)
+        raise Interrupted(f"stopped after {rows} rows, which are written{advice}", summary=summary)
     return summary

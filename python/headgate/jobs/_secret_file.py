@@ -1,33 +1,33 @@
-"""Secrets that stand in a file, so that they stand in no list of processes. No message shows what is in it."""
+"""Reads secrets from files, so that no list of processes has them. No message shows the content."""
 
 import os
 from typing import Final
 
-LONGEST_BYTES: Final = 1024**2
-"""Of headers and tokens; servers take far less."""
+MAX_BYTES: Final = 1024**2
+"""The bound of headers and tokens; servers accept far less."""
 
 
 def read(path: str) -> str:
-    """What is in a file, without the line end after its last line.
+    """Returns the text of a file, without its final line end.
 
     Raises:
-        ValueError: It can't be read, or is no such text.
+        ValueError: The file can't be read, or is not such a text.
     """
     try:
-        with open(path, "rb") as file:  # noqa: PTH123 - `/dev/fd/63`, too, which a shell gives for `<(...)`
-            data = file.read(LONGEST_BYTES + 1)
+        with open(path, "rb") as file:  # noqa: PTH123 - also `/dev/fd/63`, which a shell passes for `<(...)`
+            data = file.read(MAX_BYTES + 1)
     except (OSError, ValueError) as error:
         raise ValueError(f"can't read {os.fsdecode(path)!r}: {reason(error)}") from None
     return as_text(data)
 
 
 def as_text(data: bytes) -> str:
-    """What was read, as `read` gives it.
+    """Returns the bytes of a file as text, without its final line end.
 
     Raises:
-        ValueError: It is no such text.
+        ValueError: The bytes are not such a text.
     """
-    if len(data) > LONGEST_BYTES:
+    if len(data) > MAX_BYTES:
         raise ValueError("is longer than 1 MiB")
     try:
         text = data.decode()
@@ -37,5 +37,5 @@ def as_text(data: bytes) -> str:
 
 
 def reason(error: OSError | ValueError) -> str:
-    """Why a file can't be read."""
+    """Returns why a file can't be read, in lower case."""
     return (getattr(error, "strerror", None) or str(error)).lower()

@@ -1,4 +1,4 @@
-"""The local server to rehearse against, in this process."""
+"""The local test server, in this process."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -17,17 +17,17 @@ DEFAULT_HTTP2_STREAMS: Final = 100
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ApiLimits:
-    """What an API lets through, and answers 429 beyond; `None` is no limit.
+    """The limits of an API, which responds 429 beyond them; `None` is no limit.
 
     Attributes:
         requests_per_s: Requests a second.
-        tokens_per_s: Tokens a second, which a request says in `X-Tokens` or as `tokens` in its body of JSON; else it
+        tokens_per_s: Tokens a second. A request has them in `X-Tokens` or as `tokens` in its JSON body; otherwise it
             costs the bytes of its body.
         concurrency: Requests at once.
-        burst_s: How many seconds' worth may come at once after a pause; at least one request.
-        fail_first: The share of requests, from 0 to 1, whose first try is answered 500. They are told apart by
+        burst_s: How many seconds' worth may arrive at once after a pause; at least one request.
+        fail_first: The share of requests, from 0 to 1, whose first attempt gets a 500. Requests are recognised by
             `Idempotency-Key`, or by their URL.
-        per_host: The limits hold for each value of `Host`, not for all together.
+        per_host: Whether the limits hold for each value of `Host` rather than for all together.
     """
 
     requests_per_s: float | None = None
@@ -40,26 +40,26 @@ class ApiLimits:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ServerOptions:
-    """What the server is asked to be.
+    """The options of the test server.
 
     Attributes:
         host: The address to listen at.
-        port: 0 takes a free one.
+        port: The port; 0 means a free one.
         threads: Worker threads; `None`: one for each core.
-        delay_s: Least and longest time before an answer, drawn evenly.
-        delay_whole: Draw whole seconds.
-        body_bytes: Length of the body; `None` says hello.
-        status: The status of each answer.
-        seed: Of the delays.
-        capacity: Most requests that are being answered at once; others wait in line.
-        refuse: Answer 503 beyond the capacity.
-        api: What is refused as an API does.
-        log: Where each request leaves a line.
+        delay_s: The shortest and longest time before a response, drawn evenly.
+        delay_whole: Whether delays are whole seconds.
+        body_bytes: The length of the body; `None`: "Hello, World!".
+        status: The status of each response.
+        seed: The seed of the delays.
+        capacity: The bound of requests that are served at once; further ones are queued.
+        refuse: Whether to respond 503 beyond the capacity.
+        api: The limits of an API.
+        log: The file to which a line is written for each request.
         tls: The certificate and its key, in PEM.
-        tls_made: Where to write the certificate that is made for this machine; excludes `tls`.
-        http2: HTTP/2 is spoken, too: by ALPN with TLS, by prior knowledge without it.
-        http2_streams: Streams at once on a connection of HTTP/2.
-        robots: The path of this server whose answer `/robots.txt` gets.
+        tls_made: The file to which a new certificate for this machine is written; excludes `tls`.
+        http2: Whether the server also speaks HTTP/2: by ALPN with TLS, by prior knowledge without it.
+        http2_streams: Streams at once on an HTTP/2 connection.
+        robots: The path of this server whose response is that of `/robots.txt`.
     """
 
     host: str = DEFAULT_HOST
@@ -82,19 +82,19 @@ class ServerOptions:
 
     @property
     def scheme(self) -> str:
-        """Of the server's URLs."""
+        """The scheme of the server's URLs."""
         return "http" if self.tls is None and self.tls_made is None else "https"
 
 
 def start_server(options: ServerOptions | None = None) -> "Server":
-    """Starts the server on threads of its own.
+    """Starts the server on separate threads.
 
     Returns:
-        The running server; it knows its `address` and stops at `stop()`.
+        The running server, with its `address` and `stop()`.
 
     Raises:
-        UsageError: It can't be: the port is taken, or an option makes no sense.
+        UsageError: The port is in use, or an option is invalid.
     """
-    from headgate._native import Server  # noqa: PLC0415 - the defaults above are needed where the engine is not
+    from headgate._native import Server  # noqa: PLC0415 - the defaults above are also needed without the engine
 
     return Server(options or ServerOptions())

@@ -1,4 +1,4 @@
-"""What stops the runs of this process: signals, Ctrl-C and the end of the program."""
+"""Stops the runs of this process on signals, Ctrl-C and the end of the program."""
 
 import atexit
 import os
@@ -14,33 +14,33 @@ POLL_S: Final = 0.1
 
 
 class RunningJob(Protocol):
-    """The part of the engine's `Run` that is needed here."""
+    """The methods of the engine's `Run` that are needed here."""
 
     def wait(self, timeout_s: float) -> bool:
-        """Waits for the end; whether it has come."""
+        """Waits for the end; returns whether the run has ended."""
         ...
 
     def stop(self) -> None:
         """Starts nothing new."""
 
     def abort(self) -> None:
-        """Ends now."""
+        """Ends the run now."""
 
     def set(self, settings: dict[str, str]) -> None:
-        """Changes options, by their names, to these values as text."""
+        """Sets options to these values, as text."""
 
     def pause(self) -> None:
-        """Starts nothing more for now."""
+        """Starts nothing more until `unpause`."""
 
     def unpause(self) -> None:
-        """Goes on."""
+        """Continues after `pause`."""
 
     def snapshot(self) -> str:
-        """How far it is, as JSON."""
+        """Returns the progress as JSON."""
         ...
 
     def summary(self) -> str:
-        """What it has done, as JSON."""
+        """Returns the summary as JSON."""
         ...
 
 
@@ -49,55 +49,55 @@ class Runs:
 
     def __init__(self) -> None:
         self._running: set[RunningJob] = set()
-        self._is_told_to_end = False
+        self._is_ending = False
 
     def add(self, run: RunningJob) -> None:
-        """Remembers a run, and forgets those that have ended and were not waited for."""
+        """Adds a run, and removes those that have ended without a waiting caller."""
         for other in list(self._running):
             if other.wait(0):
                 self._running.discard(other)
         self._running.add(run)
 
     def discard(self, run: RunningJob) -> None:
-        """Forgets a run that has ended; after the last one, SIGTERM is what it was."""
+        """Removes a run that has ended; after the last one, SIGTERM has its default handler again."""
         self._running.discard(run)
         if not self._running and in_main_thread() and signal.getsignal(signal.SIGTERM) == self.receive:
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
-    def take_sigterm(self) -> None:
-        """From now on SIGTERM stops all runs before it ends the process. A handler of the program's own stays."""
+    def handle_sigterm(self) -> None:
+        """Installs a handler by which SIGTERM stops all runs before it ends the process, unless the program has one."""
         if in_main_thread() and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
             signal.signal(signal.SIGTERM, self.receive)
 
     def end_process(self) -> None:
-        """Ends the process by SIGTERM, as its sender expects, when all runs have ended."""
-        self.take_sigterm()
+        """Ends the process by SIGTERM, as the sender of one expects, after all runs have ended."""
+        self.handle_sigterm()
         os.kill(os.getpid(), signal.SIGTERM)
 
     def receive(self, number: int, frame: FrameType | None) -> None:
-        """Handles SIGTERM: the first stops all runs and waits for them, another one ends them now."""
+        """Handles SIGTERM: the first one stops all runs and waits for them, and a further one aborts them."""
         del number, frame
-        if self._is_told_to_end:
+        if self._is_ending:
             self.abort()
             return
-        self._is_told_to_end = True
+        self._is_ending = True
         self.stop()
         self._wait()
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         os.kill(os.getpid(), signal.SIGTERM)
 
     def stop(self) -> None:
-        """Stops all gently."""
+        """Stops all runs."""
         for run in list(self._running):
             run.stop()
 
     def abort(self) -> None:
-        """Stops all at once."""
+        """Aborts all runs."""
         for run in list(self._running):
             run.abort()
 
     def end(self) -> None:
-        """Stops all, and returns when they have ended; Ctrl-C ends them now."""
+        """Stops all runs, and returns when they have ended; Ctrl-C aborts them."""
         try:
             self.stop()
             self._wait()
@@ -105,32 +105,32 @@ class Runs:
             self.abort()
             self._wait()
 
-    def forget(self) -> None:
-        """After a fork: they run in the parent process, and not in this one."""
+    def clear(self) -> None:
+        """Removes all runs after a fork, because they run in the parent process."""
         self._running.clear()
 
     def _wait(self) -> None:
         for run in list(self._running):
             while not run.wait(POLL_S):
-                pass  # between two waits, signals are handled
+                pass  # Python handles signals between two waits
 
 
 RUNS: Final = Runs()
 atexit.register(RUNS.end)
-os.register_at_fork(after_in_child=RUNS.forget)
+os.register_at_fork(after_in_child=RUNS.clear)
 
 
 def in_main_thread() -> bool:
-    """Whether this is the only thread that may set signal handlers."""
+    """Returns whether this is the main thread, which alone may set signal handlers."""
     return threading.current_thread() is threading.main_thread()
 
 
 class Signals:
-    """Counts signals, from before a job is started to its end, and turns them into `stop` and `abort` of it.
+    """Counts signals from before the start of a job to its end, and calls its `stop` and `abort`.
 
     Attributes:
-        first: The signal that came first, if one did.
-        count: How many came.
+        first: The first signal, if there was one.
+        count: The number of signals.
     """
 
     def __init__(self, numbers: Iterable[signal.Signals] = (signal.SIGINT,)) -> None:
@@ -140,8 +140,8 @@ class Signals:
         self.first: signal.Signals | None = None
         self.count = 0
 
-    def pass_on_to(self, job: RunningJob) -> None:
-        """Stops this job on a signal, and at once if one came while it was being started."""
+    def stop_on_signal(self, job: RunningJob) -> None:
+        """Stops this job on a signal, and at once if one arrived during its start."""
         self._job = job
         if self.count:
             self._act()
@@ -149,7 +149,7 @@ class Signals:
     def __enter__(self) -> Self:
         if in_main_thread():
             for number in self._numbers:
-                # A signal that is ignored (nohup) or that the program handles itself stays as it is.
+                # A signal that is ignored (nohup) or that the program handles keeps its handler.
                 if signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler, RUNS.receive):
                     self._previous[number] = signal.signal(number, self._receive)
         return self
@@ -158,23 +158,23 @@ class Signals:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         for number, handler in self._previous.items():
-            signal.signal(number, handler)  # type: ignore[arg-type] # it is what signal.signal gave us
+            signal.signal(number, handler)  # type: ignore[arg-type] # the return value of signal.signal
 
-    def look(self) -> None:
-        """Stops the job if Ctrl-C has ended the main thread: Python waits for this one, which hears no signals."""
+    def check_main_thread(self) -> None:
+        """Stops the job if Ctrl-C has ended the main thread: Python waits for this thread, which gets no signals."""
         if self.count == 0 and not threading.main_thread().is_alive() and _was_interrupted():
             self._receive(signal.SIGINT, None)
 
     def _receive(self, number: int, frame: FrameType | None) -> None:
         del frame
-        # A terminal that goes away is told twice, by the kernel and by the shell: that is no request to hurry.
+        # When a terminal closes, the kernel and the shell both send SIGHUP; the second one is not a request to abort.
         if self.count and number == signal.SIGHUP:
             return
         self.count += 1
         if self.count == 1:
             self.first = signal.Signals(number)
         if number == signal.SIGTERM:
-            # The process will end: other runs in it have the same time to.
+            # The process will end, so other runs have to stop, too.
             RUNS.stop()
         self._act()
 

@@ -1,4 +1,4 @@
-"""What a job's directory says of the job, and how that is reported."""
+"""The status of a job, from its directory, and its report."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -13,7 +13,7 @@ from headgate._figures import read
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class JobRun:
-    """One run of a job.
+    """A run of a job.
 
     >>> summary = headgate.fetch("http://127.0.0.1:8080/[1-3]", "results")
     >>> run = headgate.Job.open("results").status().runs[-1]
@@ -24,8 +24,8 @@ class JobRun:
         command: `fetch` or `retry`.
         started_at: When it began, in UTC.
         committed_at: When it last committed results, in UTC.
-        rows: Rows that it did, as of then.
-        ended: Whether it came to an orderly end; neither does one that was killed nor one that goes on now.
+        rows: Rows that it had finished then.
+        ended: Whether it ended in order; it is false for a run that was killed or is running now.
     """
 
     command: str
@@ -47,28 +47,28 @@ class JobStatus:
     (True, 0)
 
     Attributes:
-        output: Its directory, as it was given.
-        input: Its input, as it was given; of several files, how many there are.
+        output: The directory of the job, as it was given.
+        input: The input, as it was given; of several files, their number.
         format: `parquet` or `ndjson`.
-        rows: Rows of the input, where that is known.
+        rows: Rows of the input, if known.
         done: Rows that have ended and are committed: `answered` and `failed`.
         watermark: All rows before this one are done.
-        answered: Rows with a whole response whose status is not in `fail_on`: those in `part-*`.
-        failed: The others: those in `failed-*`.
-        errors: Failed rows by kind of error, or by status as `status:503`.
+        answered: Rows with a complete response whose status is not in `fail_on`: those in `part-*`.
+        failed: The other rows: those in `failed-*`.
+        errors: Failed rows by error kind, or by status as `status:503`.
         parts: Files of results.
-        bytes: Their size.
-        parts_to_place: Files that count and are not in their places yet: for an instant, or since a kill in the last
-            steps of a commit. Until the job is run again, `Job.rows` and `headgate show` alone have their rows.
-        finished: Whether every row of the input is done, and every file in its place.
-        resumable: Whether the same command goes on with it; not where its input can't be read again.
-        running: Whether a process writes to it now.
-        pid: Which, where that is known.
-        started_at: When it was begun, in UTC.
+        bytes: The size of these files.
+        parts_to_place: Committed files that were not renamed to their paths yet: for an instant, or since a kill in the
+            last steps of a commit. Until the job is run again, only `Job.rows` and `headgate show` have their rows.
+        finished: Whether every row of the input is done, and every file was renamed to its path.
+        resumable: Whether the same command resumes the job; false if its input can't be read again.
+        running: Whether a process writes to the job now.
+        pid: The ID of that process, if known.
+        started_at: When the job was started, in UTC.
         committed_at: When results were last committed, in UTC; `None`: not yet.
-        note: Something about its directory to know of, such as a damaged commit by which nothing is lost.
+        note: A remark on the directory, such as a damaged commit that loses nothing.
         set: Options that were set while it ran and hold until it ends, each with its value as text.
-        paused: Whether it starts nothing until it is told to go on.
+        paused: Whether it starts nothing until `unpause`.
         run_count: Runs that committed results.
         runs: The last 32 of them, oldest first.
     """
@@ -99,22 +99,22 @@ class JobStatus:
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """Reads what the engine or `to_json` wrote."""
+        """Reads the JSON of the engine or of `to_json`."""
         return read(cls, json.loads(text))
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain dictionaries, figures and times under the names of the attributes."""
+        """Returns plain dictionaries, figures and times under the names of the attributes."""
         return asdict(self)
 
     def _repr_html_(self) -> str:
-        """What a notebook shows."""
+        """Returns the table that a notebook shows."""
         state = "paused" if self.paused else "running" if self.running else "finished" if self.finished else "stopped"
         known = "" if self.rows is None else f" of {_format.count(self.rows)}"
         return table(f"{_format.count(self.done)}{known} rows done, {state}", self._facts())
 
     def _facts(self) -> Iterator[Fact]:
         yield "input", self.input
-        yield from rows_by_outcome(self)
+        yield from rows_by_outcome(self.answered, self.failed, self.errors)
         yield "results", f"{_format.plural(self.parts, 'file')}, {_format.size(self.bytes)}, {self.format}"
         yield "directory", self.output
         yield "begun", _format.moment(self.started_at)
@@ -126,11 +126,11 @@ class JobStatus:
             yield "note", self.note
 
     def set_as_text(self) -> str:
-        """What was set, in one line."""
+        """Returns the settings in one line."""
         return ", ".join(f"{name}={value}" for name, value in self.set.items())
 
     def to_json(self) -> str:
-        """What `headgate status --json` prints; times are texts as in RFC 3339."""
+        """Returns the output of `headgate status --json`; times are texts as in RFC 3339."""
         return json.dumps(self.to_dict(), indent=2, ensure_ascii=False, default=_rfc3339) + "\n"
 
 
@@ -143,7 +143,7 @@ _RUN_COLUMNS: Final = ("command", "started", "last commit", "rows", "end")
 
 
 def report(status: JobStatus, width: int | None = None) -> str:
-    """The status as aligned lines, without a line end after the last; runs take two lines where a table is too wide."""
+    """Returns the status as aligned lines, without a final line end; runs take several lines if a table is too wide."""
     lines = [_headline(status), *aligned(_facts(status))]
     if status.runs:
         lines.extend(["", *_runs(status, width)])
@@ -164,8 +164,8 @@ def _state(status: JobStatus) -> str:
     if status.finished:
         return "finished"
     if status.rows == status.done:
-        way_on = ": the same command does that" if status.resumable else ""
-        return f"stopped before the files of results were merged{way_on}"
+        advice = ": the same command does that" if status.resumable else ""
+        return f"stopped before the files of results were merged{advice}"
     if status.resumable:
         return "stopped: run the same command again to resume"
     return "stopped: it can't be resumed, because its input can't be read again"
@@ -173,7 +173,7 @@ def _state(status: JobStatus) -> str:
 
 def _facts(status: JobStatus) -> Iterator[Fact]:
     yield "input", status.input
-    yield from rows_by_outcome(status)
+    yield from rows_by_outcome(status.answered, status.failed, status.errors)
     yield "watermark", f"{_format.count(status.watermark)}: all rows before it are done"
     yield "results", f"{_format.plural(status.parts, 'file')}, {_format.size(status.bytes)}, {status.format}"
     if status.parts_to_place and not status.running:
@@ -190,7 +190,7 @@ def _facts(status: JobStatus) -> Iterator[Fact]:
 
 
 def _runs(status: JobStatus, width: int | None) -> Iterator[str]:
-    """A line for each run, under a line of names."""
+    """Yields a line for each run, under a line of column names."""
     earlier = status.run_count - len(status.runs)
     if earlier > 0:
         yield f"{_format.plural(earlier, 'run')} before these"

@@ -1,4 +1,4 @@
-"""The loop that stands beside a running job: looks at it, shows it, and stops it when asked to."""
+"""The loop that waits for a running job, shows its progress, and stops it on signals."""
 
 import contextlib
 import time
@@ -7,7 +7,7 @@ from typing import Final
 
 from headgate import _format
 from headgate._message import Spell, as_keyword
-from headgate._summary import LEAST_STALL_S, Snapshot, Summary
+from headgate._summary import MIN_STALL_S, Snapshot, Summary
 from headgate.jobs._display import Display
 from headgate.jobs._signals import POLL_S, RunningJob, Signals
 
@@ -15,7 +15,7 @@ DRAW_EVERY_S: Final = 0.2
 
 
 class Observer:
-    """What is done now and then while a job runs: it is shown, and what interrupts it is announced."""
+    """Shows the progress of a running job, and announces interrupts."""
 
     def __init__(
         self, job: RunningJob, display: Display, received: Signals, *, grace_s: float, spell: Spell = as_keyword
@@ -29,10 +29,10 @@ class Observer:
         self._stalled_s = 0.0
         self._drawn_at = time.monotonic()
 
-    def look(self) -> None:
-        """Looks at the job and at what was received."""
+    def update(self) -> None:
+        """Shows the progress if it is due, and announces signals."""
         received = self._received
-        received.look()
+        received.check_main_thread()
         with _without_display_errors():
             if received.count > self._announced:
                 self._announced = received.count
@@ -40,28 +40,28 @@ class Observer:
             if time.monotonic() - self._drawn_at >= DRAW_EVERY_S:
                 self._drawn_at = time.monotonic()
                 snapshot = self._snapshot()
-                self._say_stalls(snapshot)
+                self._show_stalls(snapshot)
                 self._display.update(snapshot)
 
-    def _say_stalls(self, snapshot: Snapshot) -> None:
-        """Says once for each stall that the process was stopped."""
+    def _show_stalls(self, snapshot: Snapshot) -> None:
+        """Shows a message for each stall, in which the process was stopped."""
         stalled_s = snapshot.stalled_s - self._stalled_s
         self._stalled_s = snapshot.stalled_s
-        if stalled_s >= LEAST_STALL_S:
+        if stalled_s >= MIN_STALL_S:
             self._display.say(f"the process was stopped for {_format.seconds(stalled_s)}")
 
     def end(self) -> None:
-        """Shows what has been done."""
+        """Shows the final progress."""
         with _without_display_errors():
             snapshot = self._snapshot()
-            self._say_stalls(snapshot)
+            self._show_stalls(snapshot)
             self._display.end(snapshot)
 
     def _snapshot(self) -> Snapshot:
         return Snapshot.from_json(self._job.snapshot(), self._spell)
 
 
-def watch(  # noqa: PLR0913 - what is watched, for whom, what stops it, and how it is said
+def watch(  # noqa: PLR0913 - keywords keep them apart
     job: RunningJob,
     display: Display,
     received: Signals,
@@ -70,20 +70,20 @@ def watch(  # noqa: PLR0913 - what is watched, for whom, what stops it, and how 
     greeting: str | None = None,
     spell: Spell = as_keyword,
 ) -> Summary:
-    """Waits until the job has ended; the greeting is shown before all else, and sentences spell options so.
+    """Waits until the job has ended. Shows the greeting first; `spell` spells options in messages.
 
     Returns:
-        What the job has done.
+        The summary of the job.
     """
     try:
-        received.pass_on_to(job)
+        received.stop_on_signal(job)
         with display:
             if greeting is not None:
                 with _without_display_errors():
                     display.say(greeting)
             observer = Observer(job, display, received, grace_s=grace_s, spell=spell)
             while not job.wait(POLL_S):
-                observer.look()
+                observer.update()
             observer.end()
             return Summary.from_json(job.summary(), spell)
     except BaseException:
@@ -92,7 +92,7 @@ def watch(  # noqa: PLR0913 - what is watched, for whom, what stops it, and how 
 
 
 def _without_display_errors() -> AbstractContextManager[None]:
-    # The display may be gone (the log's pipe is closed, the terminal too): no reason to lose a job.
+    # A closed terminal or pipe is no reason to lose a job.
     return contextlib.suppress(OSError)
 
 

@@ -1,1 +1,1 @@
-"""How many, how fast, how often: limits that tasks share. Each can be used alone."""
+"""Concurrency limits, rate limits and retry policies that tasks share. Each can be used alone."""

@@ -1,4 +1,4 @@
-"""How many things may run at once: a limit that can be shared, and resized while they run."""
+"""A concurrency limit that tasks share, and that can be resized while they run."""
 
 import asyncio
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ _SLOTS: Final = whole(1)
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ConcurrencyStatistics:
-    """What a `ConcurrencyLimit` has done.
+    """The counters of a `ConcurrencyLimit`.
 
     >>> limit = headgate.ConcurrencyLimit(2)
     >>> async with limit:
@@ -22,10 +22,10 @@ class ConcurrencyStatistics:
 
     Attributes:
         limit: Number of slots.
-        in_use: Slots that are taken; for a while more than `limit`, after it was made smaller.
-        most_in_use: The most slots that were ever taken at once.
+        in_use: Slots that are acquired; more than `limit` for a while after it was reduced.
+        most_in_use: The largest number of slots that were ever acquired at once.
         waiting: Callers that wait now, each for one or several slots.
-        granted: How often slots were given, at once or after waiting.
+        granted: How often slots were granted, at once or after waiting.
         waited_s: Seconds that callers have waited in total, without those that still wait.
     """
 
@@ -45,14 +45,14 @@ class ConcurrencyLimit(WaitQueue[int]):
         async with limit:
             await work()
 
-    First come, first served, whatever the weights: a caller that asks for many slots is not overtaken forever by those
-    that ask for few. Several loops, functions and maps can share one limit, and `resize` changes it while they run.
+    First come, first served, whatever the weights: a caller that needs many slots is not overtaken forever by callers
+    that need few. Several loops, functions and maps can share one limit, and `resize` changes it while they run.
 
     It belongs to one event loop at a time. After that loop has ended, another one can use it; slots that tasks of the
-    first loop hadn't released stay taken. It is not thread-safe; only `statistics` can be called from any thread.
+    first loop hadn't released stay acquired. It is not thread-safe; only `statistics` can be called from any thread.
     """
 
-    __slots__ = ("_in_use", "_limit", "_most_in_use", "_soon")
+    __slots__ = ("_in_use", "_limit", "_most_in_use", "_scheduled")
 
     def __init__(self, limit: int) -> None:
         """Creates a limit whose slots are all free.
@@ -69,7 +69,7 @@ class ConcurrencyLimit(WaitQueue[int]):
         self._limit = limit
         self._in_use = 0
         self._most_in_use = 0
-        self._soon: asyncio.Handle | None = None
+        self._scheduled: asyncio.Handle | None = None
 
     @property
     def limit(self) -> int:
@@ -78,14 +78,15 @@ class ConcurrencyLimit(WaitQueue[int]):
 
     @property
     def in_use(self) -> int:
-        """Slots that are taken; for a while more than `limit`, after it was made smaller."""
+        """Slots that are acquired; more than `limit` for a while after it was reduced."""
         return self._in_use
 
     def resize(self, limit: int) -> None:
         """Changes the number of slots.
 
         Additional slots go to waiting callers at once. Fewer slots stop nothing that runs: nothing new starts until
-        enough has ended. A caller that waits for more slots than there are now gets the `ValueError` of `acquire`.
+        enough slots are released. A caller that waits for more slots than there are now gets the `ValueError` of
+        `acquire`.
 
         >>> limit = headgate.ConcurrencyLimit(2)
         >>> limit.resize(3)
@@ -101,40 +102,40 @@ class ConcurrencyLimit(WaitQueue[int]):
         """
         check("limit", limit, _SLOTS)
         self._limit = limit
-        self._refuse_above(limit, f"n is above the limit, which was made {limit}: it could never be allowed")
+        self._fail_above(limit, f"n is above the limit, which was made {limit}: it could never be allowed")
         self._serve()
 
     def try_acquire(self, n: int = 1) -> bool:
-        """Takes `n` slots if they are free and no task waits; doesn't wait itself.
+        """Acquires `n` slots if they are free and no task waits; doesn't wait itself.
 
         >>> limit = headgate.ConcurrencyLimit(2)
         >>> limit.try_acquire(2), limit.try_acquire()
         (True, False)
 
         Args:
-            n: Slots to take, all or none.
+            n: Slots to acquire, all or none.
 
         Returns:
-            Whether they were taken; then they must be released.
+            Whether they were acquired; then they must be released.
 
         Raises:
             TypeError: If `n` is no integer.
             ValueError: If `n` is below 1, or above the limit.
             RuntimeError: If it is in use in another event loop.
         """
-        # The common case costs two comparisons; `_check` says what is wrong, if something is.
+        # The common case costs two comparisons; `_check` raises the error, if there is one.
         if type(n) is not int or not 0 < n <= self._limit:
             self._check(n)
         self._check_loop()
-        if (self._waiters and self._has_waiters()) or not self._take(n):
+        if (self._waiters and self._has_waiters()) or not self._try_take(n):
             return False
         self._granted += 1
         return True
 
     async def acquire(self, n: int = 1) -> None:
-        """Takes `n` slots as soon as they are free and all earlier waiters have been served.
+        """Acquires `n` slots as soon as they are free and all earlier waiters have been served.
 
-        Cancelling it takes nothing.
+        If it is cancelled, it acquires nothing.
 
         >>> limit = headgate.ConcurrencyLimit(5)
         >>> await limit.acquire(3)
@@ -142,7 +143,7 @@ class ConcurrencyLimit(WaitQueue[int]):
         <ConcurrencyLimit: 3 of 5 in use, 0 waiting>
 
         Args:
-            n: Slots to take, all or none; they must be released.
+            n: Slots to acquire, all or none; they must be released.
 
         Raises:
             TypeError: If `n` is no integer.
@@ -162,7 +163,7 @@ class ConcurrencyLimit(WaitQueue[int]):
         0
 
         Args:
-            n: Slots that were taken before.
+            n: Slots that were acquired before.
 
         Raises:
             TypeError: If `n` is no integer.
@@ -186,7 +187,7 @@ class ConcurrencyLimit(WaitQueue[int]):
         self.release()
 
     def statistics(self) -> ConcurrencyStatistics:
-        """What it has done until now. Can be called from any thread.
+        """Returns the counters. Can be called from any thread.
 
         >>> limit = headgate.ConcurrencyLimit(2)
         >>> limit.try_acquire(2), limit.statistics().in_use
@@ -208,16 +209,16 @@ class ConcurrencyLimit(WaitQueue[int]):
         try:
             is_known = asyncio.get_running_loop() is self._loop
         except RuntimeError:
-            return  # no event loop: nothing can wait here, and nothing is handed over
+            return  # without an event loop, nothing can wait
         if not is_known:
-            self._here()
+            self._bind_to_running_loop()
 
     def _check(self, amount: int) -> None:
         check("n", amount, _SLOTS)
         if amount > self._limit:
             raise ValueError(f"n is {amount}, but the limit is {self._limit}: it could never be allowed")
 
-    def _take(self, amount: int) -> bool:
+    def _try_take(self, amount: int) -> bool:
         in_use = self._in_use + amount
         if in_use > self._limit:
             return False
@@ -229,16 +230,16 @@ class ConcurrencyLimit(WaitQueue[int]):
     def _release_unused(self, amount: int) -> None:
         self.release(amount)
 
-    def _changed(self) -> None:
-        if self._serving or self._soon is not None or self._loop is None or self._loop.is_closed():
+    def _schedule_serving(self) -> None:
+        if self._serving or self._scheduled is not None or self._loop is None or self._loop.is_closed():
             return
-        head = self._head()
-        if head is not None and self._in_use + head.amount <= self._limit:
-            self._soon = self._loop.call_soon(self._serve_now)
+        first = self._first()
+        if first is not None and self._in_use + first.amount <= self._limit:
+            self._scheduled = self._loop.call_soon(self._serve_now)
 
     def _serve_now(self) -> None:
-        self._soon = None
+        self._scheduled = None
         self._serve()
 
-    def _moved(self) -> None:
-        self._soon = None
+    def _on_new_loop(self) -> None:
+        self._scheduled = None

@@ -1,13 +1,12 @@
-"""How often something may start: a token bucket, with weights.
+"""A rate limiter: a token bucket, with weights.
 
-The bucket is kept as one number, the time at which it will be full again: the generic cell rate algorithm (ITU-T I.371,
-appendix I), which is a token bucket that needs no dripping. `Bucket` decides, and gets the time as an argument; `Rate`
-knows the event loop and the waiters.
+One number represents the bucket, the time at which it will be full again. That is the generic cell rate algorithm
+(ITU-T I.371, appendix I), a token bucket without a timer that refills it. `Bucket` decides, and gets the time as an
+argument; `Rate` knows the event loop and the waiters.
 
-Timers are late: those of epoll by up to 1 ms, any by as long as a callback before them takes. Counting from the time
-of the late wake-up would add that to every interval, and 5,000 starts a second would be 1,000. So waiters that a late
-timer serves are counted from the time for which it was set, and so is what the tasks that it wakes acquire; by at most
-`MAX_LATE_S`.
+Timers are late: those of epoll by up to 1 ms, and any timer by the duration of a callback before it. Counting from a
+late wake-up would add that to every interval, and turn 5,000 starts a second into 1,000. So waiters that a late timer
+serves are charged at the time for which it was set, and so are the tasks that it wakes; by at most `MAX_LATE_S`.
 """
 
 import asyncio
@@ -23,18 +22,18 @@ _AMOUNT: Final = number(lambda amount: 0 < amount < math.inf, "above 0 and finit
 _COST: Final = number(lambda cost: cost >= 0, "at least 0")
 
 MAX_LATE_S: Final = 0.010
-"""How much of a timer's lateness is made good."""
+"""How much of a timer's lateness is compensated."""
 
 COARSE_TIMER_S: Final = 0.001
-"""uvloop rounds timers to whole milliseconds: they may come early too."""
+"""uvloop rounds timers to whole milliseconds, so that they may also fire early."""
 
 SHORTEST_WAIT_S: Final = 1e-9
-"""A wait below it counts as none: a timer for it might not move the clock."""
+"""A shorter wait counts as none: a timer for it might not advance the clock."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RateStatistics:
-    """What a `Rate` has done.
+    """The counters of a `Rate`.
 
     >>> rate = headgate.Rate(100, burst=10)
     >>> await rate.acquire(7)
@@ -61,41 +60,41 @@ class RateStatistics:
 
 
 class Bucket:
-    """Decides how long a cost has to wait. Times are seconds on any clock that does not go back."""
+    """Decides how long a cost has to wait. Times are seconds on any monotonic clock."""
 
     __slots__ = ("_full_at_s", "_interval_s", "burst")
 
     def __init__(self, interval_s: float, burst: float) -> None:
-        """Makes a full bucket; `interval_s` is the time in which a cost of 1 flows in."""
+        """Creates a full bucket that gains a cost of 1 every `interval_s`."""
         self._interval_s = interval_s
         self._full_at_s = -math.inf
         self.burst = burst
 
     def wait_s(self, now_s: float, cost: float) -> float:
-        """Seconds until the bucket holds the cost, which must be at most `burst`; 0 if it does."""
+        """Returns the seconds until the bucket holds the cost, which must be at most `burst`; 0 if it does."""
         wait_s = self._full_at_s + (cost - self.burst) * self._interval_s - now_s
-        # The second: for a clock so far on that its next value is further away than the wait.
+        # The second condition is for a clock whose value is so large that adding the wait does not change it.
         return 0.0 if wait_s < SHORTEST_WAIT_S or now_s + wait_s == now_s else wait_s
 
     def take(self, now_s: float, cost: float) -> None:
-        """Takes the cost out."""
+        """Removes the cost from the bucket."""
         from_s = self._full_at_s if self._full_at_s > now_s else now_s  # noqa: FURB136 - max() takes three times as long
         self._full_at_s = from_s + cost * self._interval_s
 
     def holds(self, now_s: float) -> float:
-        """What is in it."""
+        """Returns the cost that the bucket holds."""
         lacks = max(0.0, self._full_at_s - now_s) / self._interval_s if self._interval_s else 0.0
         return max(0.0, self.burst - lacks)
 
     def changed(self, now_s: float, interval_s: float, burst: float) -> "Bucket":
-        """A bucket of another kind that holds what this one holds, or as much of it as goes in."""
+        """Returns a bucket with other parameters that holds the same cost, up to its `burst`."""
         bucket = Bucket(interval_s, burst)
         bucket._full_at_s = now_s + (burst - min(burst, self.holds(now_s))) * interval_s
         return bucket
 
 
 class Rate(WaitQueue[float]):
-    """How much may start in a given time: a token bucket that fills steadily and never holds more than `burst`.
+    """A rate limiter: a token bucket that fills steadily and never holds more than `burst`.
 
         rate = Rate(100, per_s=1)
 
@@ -104,15 +103,15 @@ class Rate(WaitQueue[float]):
 
         await rate.acquire(tokens)  # costs can differ, if `burst` is at least the highest
 
-    In any period of `w` seconds, at most `burst + amount / per_s * (w + 0.010)` is granted. The 10 ms make up for
-    timers that fire late, so that the mean rate is kept; with exact timers it would be `w` alone. What counts is when
-    the cost is granted: a callback that takes long can delay what happens next.
+    In any period of `w` seconds, at most `burst + amount / per_s * (w + 0.010)` is granted. The 10 ms compensate for
+    timers that fire late, so that the mean rate is kept; with exact timers it would be `w` alone. This counts when the
+    cost is granted: a slow callback can delay what happens next.
 
     First come, first served, whatever the costs. A rate limits starts and knows nothing about ends: there is nothing to
     release.
 
-    It serves one event loop at a time: after that has ended another, with a full bucket. It is not thread-safe;
-    `statistics` alone may be called from any thread.
+    It serves one event loop at a time. After that loop has ended, it can serve another one, with a full bucket. It is
+    not thread-safe; only `statistics` can be called from any thread.
     """
 
     __slots__ = ("_amount", "_as_of_s", "_bucket", "_due_s", "_granted_cost", "_per_s", "_timed_for", "_timer")
@@ -143,8 +142,8 @@ class Rate(WaitQueue[float]):
     def change(self, amount: float, *, per_s: float | None = None, burst: float | None = None) -> None:
         """Changes the rate from now on, also for waiting callers.
 
-        What the bucket holds stays in it, as far as `burst` allows. A caller that waits for a cost above the new
-        `burst` gets the `ValueError` of `acquire`.
+        The bucket keeps what it holds, up to the new `burst`. A caller that waits for a cost above the new `burst` gets
+        the `ValueError` of `acquire`.
 
         >>> rate = headgate.Rate(100)
         >>> rate.change(90_000, per_s=60, burst=5000)
@@ -169,9 +168,9 @@ class Rate(WaitQueue[float]):
             self._bucket = Bucket(interval_s, burst)
             return
         self._bucket = self._bucket.changed(self._loop.time(), interval_s, burst)
-        self._refuse_above(burst, f"cost is above burst, which was made {burst:g}: it could never be allowed")
+        self._fail_above(burst, f"cost is above burst, which was made {burst:g}: it could never be allowed")
         if not self._serving:
-            self._set_timer(self._head())
+            self._set_timer(self._first())
 
     def try_acquire(self, cost: float = 1) -> bool:
         """Spends the cost if the bucket holds it and no task waits; doesn't wait itself.
@@ -192,12 +191,12 @@ class Rate(WaitQueue[float]):
             ValueError: If `cost` is below 0, not a number, or above `burst`.
             RuntimeError: If there is no running event loop, or another one uses this rate.
         """
-        # The common case costs two comparisons; `_check` says what is wrong, if something is.
+        # The common case costs two comparisons; `_check` raises the error, if there is one.
         if (type(cost) is not int and type(cost) is not float) or not 0 <= cost <= self._bucket.burst:
             self._check(cost)
         if asyncio.get_running_loop() is not self._loop:
-            self._here()
-        if self._waiters or not self._take(cost):
+            self._bind_to_running_loop()
+        if self._waiters or not self._try_take(cost):
             return False
         self._granted += 1
         return True
@@ -205,14 +204,14 @@ class Rate(WaitQueue[float]):
     async def acquire(self, cost: float = 1) -> None:
         """Spends the cost as soon as the bucket holds it and all earlier waiters have been served.
 
-        Cancelling it while it waits spends nothing. If it is cancelled in the same turn of the event loop in which the
-        cost was spent for it, the cost stays spent.
+        Cancelling it while it waits spends nothing. If it is cancelled in the same iteration of the event loop in which
+        the cost was spent for it, the cost stays spent.
 
         >>> rate = headgate.Rate(1000, burst=500)
         >>> await rate.acquire(300)
 
         Args:
-            cost: What to spend, at most `burst`; 0 is granted in its turn.
+            cost: What to spend, at most `burst`; 0 is granted when all earlier waiters have been served.
 
         Raises:
             TypeError: If `cost` is not a number.
@@ -233,7 +232,7 @@ class Rate(WaitQueue[float]):
         pass
 
     def statistics(self) -> RateStatistics:
-        """What it has done until now. Can be called from any thread.
+        """Returns the counters. Can be called from any thread.
 
         >>> rate = headgate.Rate(100, burst=10)
         >>> await rate.acquire(7)
@@ -255,14 +254,14 @@ class Rate(WaitQueue[float]):
         return f"<Rate: {self._amount:g} per {self._per_s:g} s, burst {burst:g}, {len(self._waiters)} waiting>"
 
     def _check(self, amount: float) -> None:
-        if type(amount) is not float or not amount >= 0:  # for each item: a call less
+        if type(amount) is not float or not amount >= 0:  # saves a call for each item
             check("cost", amount, _COST)
         if amount > self._bucket.burst:
             raise ValueError(
                 f"cost is {amount:g}, but burst is {self._bucket.burst:g}: it could never be allowed; raise burst"
             )
 
-    def _take(self, amount: float) -> bool:
+    def _try_take(self, amount: float) -> bool:
         now_s = self._now_s()
         if self._bucket.wait_s(now_s, amount):
             return False
@@ -271,22 +270,22 @@ class Rate(WaitQueue[float]):
         return True
 
     def _release_unused(self, amount: float) -> None:
-        """A cost stays spent: by now other waiters may have been timed by it."""
+        """Does nothing: a cost stays spent, because the timer of another waiter may depend on it."""
 
-    def _changed(self) -> None:
-        head = self._head()
-        if not self._serving and head is not self._timed_for:
-            self._set_timer(head)
+    def _schedule_serving(self) -> None:
+        first = self._first()
+        if not self._serving and first is not self._timed_for:
+            self._set_timer(first)
 
-    def _set_timer(self, head: Waiter[float] | None, spare_s: float = 0.0) -> None:
-        """Sets the one timer there is for the head of the queue."""
+    def _set_timer(self, first: Waiter[float] | None, spare_s: float = 0.0) -> None:
+        """Sets the only timer, for the first waiter of the queue."""
         if self._timer is not None:
             self._timer.cancel()
-        self._timer, self._timed_for = None, head
-        if head is None or self._loop is None or self._loop.is_closed():
+        self._timer, self._timed_for = None, first
+        if first is None or self._loop is None or self._loop.is_closed():
             return
         now_s = self._loop.time()
-        wait_s = self._bucket.wait_s(now_s, head.amount)
+        wait_s = self._bucket.wait_s(now_s, first.amount)
         self._due_s = now_s if self._as_of_s is None or wait_s else self._as_of_s
         self._due_s += wait_s
         self._timer = self._loop.call_later(wait_s + spare_s, self._serve_due)
@@ -294,26 +293,26 @@ class Rate(WaitQueue[float]):
     def _serve_due(self) -> None:
         late_s = self._now_s() - self._due_s
         if late_s <= -SHORTEST_WAIT_S:
-            self._set_timer(self._head(), COARSE_TIMER_S)
+            self._set_timer(self._first(), COARSE_TIMER_S)
             return
         self._timer = self._timed_for = None
         if late_s >= SHORTEST_WAIT_S:
             self._as_of_s = self._due_s
         self._serve()
         if self._as_of_s is not None:
-            # Comes after the tasks that were woken just now.
-            self._here().call_soon(self._be_punctual)
+            # It runs after the tasks that were woken just now.
+            self._bind_to_running_loop().call_soon(self._clear_lateness)
 
-    def _be_punctual(self) -> None:
+    def _clear_lateness(self) -> None:
         self._as_of_s = None
 
-    def _moved(self) -> None:
+    def _on_new_loop(self) -> None:
         self._bucket = Bucket(_interval_s(self._amount, self._per_s, self._bucket.burst), self._bucket.burst)
         self._timer = self._timed_for = self._as_of_s = None
 
 
 def _interval_s(amount: float, per_s: float, burst: float) -> float:
-    """The time in which a cost of 1 flows in."""
+    """Returns the time in which the bucket gains a cost of 1."""
     for name, value in (("amount", amount), ("per_s", per_s), ("burst", burst)):
         check(name, value, _AMOUNT)
     interval_s = per_s / amount

@@ -1,4 +1,4 @@
-"""Whether and when a failed attempt is followed by another. It only decides, and so it can be shared."""
+"""A retry policy: decides whether and when a failed attempt is retried. It has no state, and so it can be shared."""
 
 import asyncio
 import math
@@ -18,12 +18,12 @@ Backoff: TypeAlias = float | Callable[[int, Exception], float]
 RetryOn: TypeAlias = type[Exception] | tuple[type[Exception], ...] | Callable[[Exception], bool]
 
 MAX_BACKOFF_S = 60.0
-_MAX_DOUBLINGS = 1023  # one more, and 2.0 to that power overflows
+_MAX_DOUBLINGS = 1023  # 2.0**1024 overflows
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RetryStatistics:
-    """What a `Retry` has decided.
+    """The counters of a `Retry`.
 
     >>> retry = headgate.Retry(3, on=OSError)
     >>> retry.delay_s(1, ValueError()), retry.delay_s(3, OSError())
@@ -54,7 +54,7 @@ class _Counts:
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """How often to try, after which errors to retry, and how long to wait.
+    """A retry policy: how many attempts to make, which errors to retry, and how long to wait.
 
         retry = Retry(5, 0.2, on=(ConnectionError, TimeoutError))
 
@@ -73,7 +73,7 @@ class Retry:
             used as they are, so that it can obey `Retry-After`; a negative number counts as 0.
         max_backoff_s: The longest wait in any case. `None` is 60 s if `backoff` is a number, and no bound if it is a
             function.
-        on: Which errors to retry: a type, several types, or a function of the error. Others are raised at once.
+        on: Which errors to retry: a type, several types, or a function of the error. Other errors are raised at once.
         random: Returns random numbers from 0 up to 1.
     """
 
@@ -86,10 +86,10 @@ class Retry:
     _counts: _Counts = field(default_factory=_Counts, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        """Refuses impossible arguments.
+        """Checks the arguments.
 
         Raises:
-            TypeError: If an argument has the wrong type, or `on` includes errors that ask a task to stop.
+            TypeError: If an argument has the wrong type, or `on` includes errors that request a task to stop.
             ValueError: If `attempts` is below 1, or a number of seconds below 0 or not finite.
         """
         check("attempts", self.attempts, whole(1), "the first one is counted")
@@ -101,15 +101,15 @@ class Retry:
         check("random", self.random, is_function)
 
     def delay_s(self, attempt: int, error: BaseException) -> float | None:
-        """Decides on an attempt that failed, and counts the decision.
+        """Decides whether a failed attempt is retried, and counts the decision.
 
         >>> retry = headgate.Retry(3, lambda attempt, error: attempt * 10)
         >>> [retry.delay_s(attempt, OSError()) for attempt in (1, 2, 3)]
         [10, 20, None]
 
         Args:
-            attempt: Its number, counted from 1.
-            error: What it raised.
+            attempt: The number of the attempt, counted from 1.
+            error: The error that the attempt raised.
 
         Returns:
             The seconds to wait before the next attempt; `None` if there should be none.
@@ -133,7 +133,7 @@ class Retry:
         return delay_s
 
     async def call(self, function: Callable[P, Awaitable[R]], *args: P.args, **kwargs: P.kwargs) -> R:
-        """Calls and awaits the function, and repeats that as needed.
+        """Calls and awaits the function, with retries.
 
         Cancelling it cancels the attempt, or the wait for the next one.
 
@@ -169,7 +169,7 @@ class Retry:
             await asyncio.sleep(delay_s)
 
     def statistics(self) -> RetryStatistics:
-        """What it has decided until now. Can be called from any thread.
+        """Returns the counters. Can be called from any thread.
 
         >>> retry = headgate.Retry(1)
         >>> retry.delay_s(1, OSError()), retry.statistics().exhausted
@@ -201,7 +201,7 @@ class Retry:
 
 
 def add_note(error: BaseException, note: str) -> None:
-    """Adds a note, once to an error that is raised again and again, and none to one that is frozen."""
+    """Adds a note to an error, unless the error has it already or can't be changed."""
     with suppress(Exception):
         if note not in getattr(error, "__notes__", ()):
             error.add_note(note)

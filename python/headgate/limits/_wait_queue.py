@@ -1,20 +1,20 @@
 """The wait queue of a limit or a rate: first come, first served, whatever their weights.
 
-Prior art: the waiters of `asyncio.Semaphore`, whose history is one of lost wake-ups and of newcomers that overtook
+Prior art: the waiters of `asyncio.Semaphore`, which had bugs of lost wake-ups and of newcomers that overtook waiters
 (python/cpython issue 90155, python/asyncio issue 270); trio's `ParkingLot`, which hands over in order.
 
 Guarantees:
-  - The waiter at the head is served before all behind it, also when those ask for less. A newcomer is never served
-    before waiters. (It may run before waiters that were served in the same turn of the event loop: they have what they
-    asked for, and go on in the next turn.)
+  - The first waiter is served before all later ones, also if they need less. A newcomer is never served before waiters.
+    (It may run before waiters that were served in the same iteration of the event loop: they have their amount, and
+    continue in the next iteration.)
   - The queue takes the amount before the waiter runs: between the two, no other task can take it.
-  - A waiter that is cancelled takes nothing. If it was served in the same turn of the event loop, it releases the
-  amount.
-  - One turn of the event loop serves at most the waiters that were in the queue when it began.
+  - A waiter that is cancelled takes nothing. If it was served in the same iteration of the event loop, it releases the
+    amount.
+  - One iteration of the event loop serves at most the waiters that were in the queue when it began.
 
 Cost: to join, to leave and to serve are O(1), from any position in the queue; no task and no timer for each waiter.
 
-Not done here: time, and what there is to take. `ConcurrencyLimit` and `Rate` say so in `_take`.
+Not done here: `ConcurrencyLimit` and `Rate` decide in `_try_take` whether an amount is available, and know the time.
 """
 
 import asyncio
@@ -34,8 +34,8 @@ class Waiter(Generic[Amount]):
     """A task or a callback that waits in a wait queue.
 
     Attributes:
-        amount: What is asked for.
-        granted: Whether it was taken for this waiter.
+        amount: The amount it waits for.
+        granted: Whether the amount was taken for this waiter.
     """
 
     __slots__ = ("_call", "_future", "_queue", "amount", "granted", "joined_s")
@@ -58,10 +58,10 @@ class Waiter(Generic[Amount]):
 
     def cancel(self) -> None:
         """Leaves the queue; does nothing if it was granted or refused before."""
-        self._queue._leave(self)  # noqa: SLF001 - the two are one thing
+        self._queue._leave(self)  # noqa: SLF001 - `Waiter` is a part of `WaitQueue`
 
-    def is_wanted(self) -> bool:
-        """Returns whether its task still waits: a cancelled one learns of it in the next turn of the event loop."""
+    def is_waiting(self) -> bool:
+        """Returns whether its task still waits. A cancelled task leaves the queue only in the loop's next iteration."""
         return self._future is None or not self._future.done()
 
     def settle(self, error: ValueError | None) -> None:
@@ -76,7 +76,7 @@ class Waiter(Generic[Amount]):
 
 
 class WaitQueue(ABC, Generic[Amount]):
-    """Base of what can be waited for; belongs to one event loop at a time."""
+    """The base of limits and rates. A queue belongs to one event loop at a time."""
 
     __slots__ = ("_granted", "_loop", "_serving", "_waited_s", "_waiters")
 
@@ -89,8 +89,8 @@ class WaitQueue(ABC, Generic[Amount]):
         self._waited_s = 0.0
 
     @abstractmethod
-    def _take(self, amount: Amount) -> bool:
-        """Takes the amount if it is there."""
+    def _try_take(self, amount: Amount) -> bool:
+        """Takes the amount if it is available. Returns whether it did."""
 
     @abstractmethod
     def _release_unused(self, amount: Amount) -> None:
@@ -98,36 +98,36 @@ class WaitQueue(ABC, Generic[Amount]):
 
     @abstractmethod
     def _check(self, amount: Amount) -> None:
-        """Refuses what can never be granted."""
+        """Raises an error for an amount that can never be granted."""
 
     @abstractmethod
-    def _changed(self) -> None:
-        """Sees to it that the queue is served when its head, perhaps another one now, can be."""
+    def _schedule_serving(self) -> None:
+        """Schedules serving the queue for when the first waiter, which may have changed, can be served."""
 
     @abstractmethod
-    def _moved(self) -> None:
-        """Forgets what belonged to the event loop before."""
+    def _on_new_loop(self) -> None:
+        """Resets the state that belonged to the previous event loop."""
 
     def when_granted(self, amount: Amount, call: Callable[[ValueError | None], None]) -> Waiter[Amount]:
         """Joins the queue without a coroutine.
 
         Args:
-            amount: What to take.
-            call: Is called once, never from inside this method: with `None` when the amount has been taken for it, with
-                the error when a change has made that impossible. It must not raise. It may join again.
+            amount: The amount to take.
+            call: Is called once, never from inside this method: with `None` when the amount has been taken, or with an
+                error when a change has made that impossible. It must not raise. It may join the queue again.
 
         Raises:
             ValueError: If the amount can never be granted.
             RuntimeError: If there is no running event loop, or other tasks wait in another one.
         """
         self._check(amount)
-        waiter = Waiter(self, amount, self._here().time(), call=call)
+        waiter = Waiter(self, amount, self._bind_to_running_loop().time(), call=call)
         self._join(waiter)
         return waiter
 
     async def _wait(self, amount: Amount) -> None:
-        """Waits for its turn, from the end of the queue. Cancelling it takes nothing."""
-        loop = self._here()
+        """Waits at the end of the queue until the amount is granted. If it is cancelled, it takes nothing."""
+        loop = self._bind_to_running_loop()
         future: asyncio.Future[None] = loop.create_future()
         waiter = Waiter(self, amount, loop.time(), future=future)
         self._join(waiter)
@@ -139,8 +139,8 @@ class WaitQueue(ABC, Generic[Amount]):
                 self._release_unused(amount)
             raise
 
-    def _here(self) -> asyncio.AbstractEventLoop:
-        """The running event loop; from now on the one of this queue."""
+    def _bind_to_running_loop(self) -> asyncio.AbstractEventLoop:
+        """Returns the running event loop, to which the queue belongs from now on."""
         loop = asyncio.get_running_loop()
         before = self._loop
         if loop is not before:
@@ -150,46 +150,46 @@ class WaitQueue(ABC, Generic[Amount]):
                 )
             self._waiters.clear()
             self._loop = loop
-            self._moved()
+            self._on_new_loop()
         return loop
 
     def _now_s(self) -> float:
-        return (self._loop or self._here()).time()
+        return (self._loop or self._bind_to_running_loop()).time()
 
     def _join(self, waiter: Waiter[Amount]) -> None:
         self._waiters[waiter] = None
-        self._changed()
+        self._schedule_serving()
 
     def _leave(self, waiter: Waiter[Amount]) -> None:
         if waiter in self._waiters:
             del self._waiters[waiter]
-            self._changed()
+            self._schedule_serving()
 
-    def _head(self) -> Waiter[Amount] | None:
-        """Returns the first that still waits; those before it, whose tasks were cancelled, leave the queue."""
+    def _first(self) -> Waiter[Amount] | None:
+        """Returns the first waiter that still waits, and removes those before it, whose tasks were cancelled."""
         while self._waiters:
             waiter = next(iter(self._waiters))
-            if waiter.is_wanted():
+            if waiter.is_waiting():
                 return waiter
             del self._waiters[waiter]
         return None
 
     def _has_waiters(self) -> bool:
-        """Returns whether a waiter is in the queue; those of an event loop that was closed leave it."""
+        """Returns whether a waiter is in the queue, and removes waiters of an event loop that was closed."""
         if self._waiters and self._loop is not None and self._loop.is_closed():
             self._waiters.clear()
         return bool(self._waiters)
 
     def _serve(self) -> None:
-        """Grants to one after the other, until there is not enough for the next."""
-        # What is called from here may release, acquire or leave; the loop below goes on with the queue as it then is.
+        """Grants amounts to one waiter after the other, until there is not enough for the next."""
+        # Callbacks may release, acquire or leave; the loop below continues with the queue as it then is.
         if self._serving or self._loop is None or not self._has_waiters():
             return
         self._serving = True
         try:
             for _ in range(len(self._waiters)):
-                waiter = self._head()
-                if waiter is None or not self._take(waiter.amount):
+                waiter = self._first()
+                if waiter is None or not self._try_take(waiter.amount):
                     break
                 del self._waiters[waiter]
                 waiter.granted = True
@@ -198,11 +198,11 @@ class WaitQueue(ABC, Generic[Amount]):
                 waiter.settle(None)
         finally:
             self._serving = False
-            self._changed()
+            self._schedule_serving()
 
-    def _refuse_above(self, bound: Amount, why: str) -> None:
-        """Waiters for more than the bound leave the queue with an error."""
+    def _fail_above(self, bound: Amount, message: str) -> None:
+        """Removes waiters for more than the bound from the queue, with an error."""
         for waiter in [waiter for waiter in self._waiters if waiter.amount > bound]:
             if waiter in self._waiters:
                 del self._waiters[waiter]
-                waiter.settle(ValueError(why))
+                waiter.settle(ValueError(message))

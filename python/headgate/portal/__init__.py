@@ -1,1 +1,1 @@
-"""Calls from threads into an event loop: plain Python on asyncio, beside the engine and without it."""
+"""Calls from threads into an event loop, in plain Python on asyncio, without the engine."""

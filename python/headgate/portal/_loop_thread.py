@@ -1,4 +1,4 @@
-"""An event loop on a thread of its own, for a portal that is given none, and for `headgate.map`."""
+"""An event loop in a separate thread, for a portal without a loop, and for `headgate.map`."""
 
 import asyncio
 import atexit
@@ -13,28 +13,28 @@ LoopFactory = Callable[[], asyncio.AbstractEventLoop]
 
 
 class LoopThread:
-    """Runs a loop from its creation until it is closed.
+    """Runs an event loop in a separate thread until it is closed.
 
-    The thread is a daemon, so that a program can end without closing it; before the interpreter ends, calls are
-    cancelled and waited for.
+    The thread is a daemon, so that a program can end without closing it. Before the interpreter exits, running calls
+    are cancelled and awaited.
 
     Attributes:
-        queue: Takes calls into the loop.
+        queue: Passes calls to the loop.
         failure: The exception that ended the loop, such as a `SystemExit` in a task.
     """
 
     def __init__(
         self, loop_factory: LoopFactory | None, name: str, finish: Callable[[], Awaitable[None]] | None = None
     ) -> None:
-        """Starts the loop.
+        """Starts the thread and the loop.
 
         Args:
-            loop_factory: Makes the loop; `None` is asyncio's own.
-            name: Of the thread.
-            finish: Is awaited in the loop at its end, before calls are.
+            loop_factory: Creates the loop; `None` is asyncio's own factory.
+            name: The name of the thread.
+            finish: Is awaited in the loop at its end, before running calls are awaited.
 
         Raises:
-            Exception: The loop could not be made.
+            Exception: The loop could not be created.
         """
         begun: Future[CallQueue] = Future()
         self.failure: BaseException | None = None
@@ -52,7 +52,10 @@ class LoopThread:
         return threading.current_thread() is self._thread
 
     def close(self, *, cancel: bool) -> None:
-        """Ends the loop, and waits for that, except in its own thread. A second time it only waits, or cancels now."""
+        """Ends the loop and waits for its end, except in its own thread.
+
+        A second call only waits, or cancels what the first did not.
+        """
         queue = self.queue
         if queue.is_forked:
             return
@@ -68,8 +71,8 @@ class LoopThread:
     def _run(self, loop_factory: LoopFactory | None, begun: "Future[CallQueue]") -> None:
         try:
             with asyncio.Runner(loop_factory=loop_factory) as runner:
-                runner.run(self._live(begun))
-        except BaseException as error:  # noqa: BLE001 - raised where the loop is made, or where a call waits
+                runner.run(self._run_until_closed(begun))
+        except BaseException as error:  # noqa: BLE001 - raised by the constructor, or by a waiting call
             self.failure = error
             if not begun.done():
                 begun.set_exception(error)
@@ -77,7 +80,7 @@ class LoopThread:
             if begun.exception() is None:
                 begun.result().shut_down("the event loop has ended")
 
-    async def _live(self, begun: "Future[CallQueue]") -> None:
+    async def _run_until_closed(self, begun: "Future[CallQueue]") -> None:
         self._closing = asyncio.Event()
         queue = CallQueue(asyncio.get_running_loop())
         queue.open()
@@ -103,6 +106,6 @@ _open: set[LoopThread] = set()
 
 @atexit.register
 def _close_all() -> None:
-    """Closes those that are still open, while there is an interpreter in which tasks can clean up."""
+    """Closes the loops that are still open while the interpreter runs, so that tasks can clean up."""
     for thread in tuple(_open):
         thread.close(cancel=True)

@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Any, Final, Generic, ParamSpec, Self, TypeVar, overload
 
 from headgate._checks import check, function as function_rule, number, whole
-from headgate.portal._call_queue import IN_LOOP, LOOP_CHECK_S, Call, CallQueue, is_current
+from headgate.portal._call_queue import CALLED_IN_LOOP, LOOP_CHECK_S, Call, CallQueue, is_current
 from headgate.portal._loop_thread import LoopFactory, LoopThread
 
 P = ParamSpec("P")
@@ -20,8 +20,8 @@ _COUNT: Final = whole(1)
 _SECONDS: Final = number(lambda seconds: seconds >= 0, "0 or more")
 
 
-class Semaphore:
-    """A semaphore for threads that costs a fraction of threading's own. `release` may be called by any thread."""
+class ThreadSemaphore:
+    """A semaphore that is several times cheaper than `threading.Semaphore`. Any thread may call `release`."""
 
     def __init__(self, count: int) -> None:
         self._free = count
@@ -29,27 +29,27 @@ class Semaphore:
         self._waiting: deque[LockType] = deque()
 
     def acquire(self) -> None:
-        """Acquires one, in the order of the calls. If the wait is interrupted, nothing is acquired."""
+        """Acquires a unit, in the order of the calls. If the wait is interrupted, nothing is acquired."""
         with self._lock:
             if self._free:
                 self._free -= 1
                 return
-            turn = allocate_lock()
-            turn.acquire()
-            self._waiting.append(turn)
+            grant = allocate_lock()
+            grant.acquire()
+            self._waiting.append(grant)
         try:
-            turn.acquire()
+            grant.acquire()
         except BaseException:
             with self._lock:
-                is_acquired = turn not in self._waiting
+                is_acquired = grant not in self._waiting
                 if not is_acquired:
-                    self._waiting.remove(turn)
+                    self._waiting.remove(grant)
             if is_acquired:
                 self.release()
             raise
 
     def release(self) -> None:
-        """Passes one to the thread that has waited longest, if any waits."""
+        """Releases a unit, or passes it to the thread that has waited longest."""
         with self._lock:
             if self._waiting:
                 self._waiting.popleft().release()
@@ -58,7 +58,7 @@ class Semaphore:
 
 
 class PortalCall(Generic[T]):
-    """A call that `Portal.start` has begun. Threads may share it.
+    """A call that `Portal.start` has started. Threads may share it.
 
     >>> with headgate.Portal() as portal:
     ...     call = portal.start(fetch, "a")
@@ -66,23 +66,23 @@ class PortalCall(Generic[T]):
     page of a True
     """
 
-    def __init__(self, queue: CallQueue, call: Call, started: Semaphore) -> None:
+    def __init__(self, queue: CallQueue, call: Call, started: ThreadSemaphore) -> None:
         self._queue = queue
         self._call = call
         self._started = started
-        call.on_end = self._tell
+        call.on_end = self._on_end
         self._lock = allocate_lock()
         self._futures: list[Future[T]] = []
 
     @property
     def is_done(self) -> bool:
-        """Whether it has returned, raised or been cancelled."""
+        """Whether the call has returned, raised or been cancelled."""
         return self._call.is_over
 
     def wait(self, timeout_s: float | None = None) -> T:
-        """Waits for the end. Several threads may wait, and more than once.
+        """Waits for the end of the call. Several threads may wait, and more than once.
 
-        An interrupt ends the wait, not the call; neither does the end of the time.
+        An interrupt or the timeout ends the wait, but not the call.
 
         Args:
             timeout_s: Seconds to wait, at most.
@@ -91,8 +91,8 @@ class PortalCall(Generic[T]):
             What the function returned.
 
         Raises:
-            TimeoutError: It hasn't ended by then.
-            concurrent.futures.CancelledError: It was cancelled, as it also is when the portal is closed.
+            TimeoutError: The call hasn't ended by then.
+            concurrent.futures.CancelledError: The call was cancelled, or the portal was closed.
             RuntimeError: In the thread of the loop.
             BaseException: Whatever the function raised.
         """
@@ -102,9 +102,9 @@ class PortalCall(Generic[T]):
         try:
             if not call.is_over:
                 if is_current(self._queue.loop):
-                    raise RuntimeError(IN_LOOP)
+                    raise RuntimeError(CALLED_IN_LOOP)
                 if self._queue.wait(call, inf if timeout_s is None else timeout_s):
-                    call.ended.release()  # for other threads that wait
+                    call.ended.release()  # other threads may wait for it
                 if not call.is_over:
                     raise TimeoutError(f"the call hasn't ended after {timeout_s:g} s")
             value: T = call.outcome()
@@ -113,7 +113,7 @@ class PortalCall(Generic[T]):
             del call, self  # else an error, whose traceback has this frame, would be a cycle
 
     def cancel(self) -> None:
-        """Asks for its end, and returns at once. Does nothing to a call that has ended.
+        """Requests the cancellation of the call, and returns at once. Has no effect on a call that has ended.
 
         >>> with headgate.Portal() as portal:
         ...     call = portal.start(asyncio.sleep, 60)
@@ -125,9 +125,9 @@ class PortalCall(Generic[T]):
         self._queue.cancel(self._call)
 
     def future(self) -> "Future[T]":
-        """A future of `concurrent.futures` that ends as the call does, for `wait`, `as_completed` and `wrap_future`.
+        """Returns a future of `concurrent.futures` for the call, for `wait`, `as_completed` and `wrap_future`.
 
-        It is a view: to cancel it does not cancel the call.
+        Cancelling the future does not cancel the call.
 
         >>> with headgate.Portal() as portal:
         ...     futures = [portal.start(fetch, url).future() for url in ("a", "bb")]
@@ -143,7 +143,7 @@ class PortalCall(Generic[T]):
         _copy(self._call, future)
         return future
 
-    def _tell(self, call: Call) -> None:
+    def _on_end(self, call: Call) -> None:
         self._started.release()
         with self._lock:
             futures, self._futures = self._futures, []
@@ -162,24 +162,24 @@ def _copy(call: Call, future: "Future[Any]") -> None:
 
 
 MAX_STARTED: Final = 1_000
-"""Calls that `start` has begun and that have not ended."""
+"""The default bound of calls that `start` has started and that have not ended."""
 
 
 class Portal:
-    """Lets threads call functions in an event loop, for a part of what `asyncio.run_coroutine_threadsafe` costs.
+    """Lets threads call functions in an event loop, for a fraction of the cost of `run_coroutine_threadsafe`.
 
         with headgate.Portal() as portal:
             page = portal.call(fetch, "a")  # blocks until the coroutine has ended
             later = portal.start(fetch, "bb")  # doesn't
             print(page, "and", later.wait())
 
-    The loop runs on a thread of its own. `of_running_loop` and `loop=` are for a loop that runs already. Any number of
-    threads can share a portal. What is called may be an `async def` function, or a plain one, which must not block; it
+    The loop runs in a separate thread. `of_running_loop` and `loop=` are for a loop that runs already. Any number of
+    threads can share a portal. The function may be an `async def` function, or a plain one, which must not block; it
     sees a copy of the caller's context variables. A plain function runs outside of any task.
 
-    Leaving the block waits for the calls that have begun; an error that leaves it cancels them. `close` cancels them,
-    too. A portal that is never closed lives as long as the program, and is closed at its end. In a process that was
-    forked, every call raises `RuntimeError`.
+    Leaving the block waits for the started calls; an error that leaves the block cancels them. `close` cancels them,
+    too. A portal that is never closed is closed at the end of the program. In a forked process, every call raises
+    `RuntimeError`.
     """
 
     def __init__(
@@ -192,9 +192,9 @@ class Portal:
         """Opens a portal.
 
         Args:
-            loop: To call into. It should run, or will; calls wait for that. Defaults to a new one on a new thread.
-            loop_factory: Makes the new loop, such as `uvloop.new_event_loop`. Defaults to asyncio's own.
-            max_started: Calls that `start` can have begun and that have not ended; more wait for one of these to end.
+            loop: The loop that runs the calls; calls wait until it runs. Defaults to a new loop in a new thread.
+            loop_factory: Creates the new loop, such as `uvloop.new_event_loop`. Defaults to asyncio's own.
+            max_started: Calls that `start` has started and that have not ended; further ones wait for one of these.
 
         Raises:
             TypeError: If `loop_factory` is no function, or given together with `loop`; or `max_started` is no integer.
@@ -202,7 +202,7 @@ class Portal:
             RuntimeError: If `loop` is closed.
         """
         check("max_started", max_started, _COUNT)
-        self._started = Semaphore(max_started)
+        self._started = ThreadSemaphore(max_started)
         self._thread: LoopThread | None = None
         if loop is None:
             if loop_factory is not None:
@@ -220,7 +220,7 @@ class Portal:
 
     @classmethod
     def of_running_loop(cls, *, max_started: int = MAX_STARTED) -> Self:
-        """A portal into the loop that runs here, for other threads.
+        """Creates a portal into the loop that runs in this thread, for other threads.
 
             async with headgate.Portal.of_running_loop() as portal:
                 await asyncio.to_thread(portal.call, fetch, "a")
@@ -237,7 +237,7 @@ class Portal:
     def call(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T: ...
 
     def call(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-        """Calls a function in the loop, and waits for what it returns, or for what it awaits.
+        """Calls a function in the loop, waits, and returns what the function or its awaitable returns.
 
         An exception that is raised in the calling thread, such as `KeyboardInterrupt`, ends the wait at once, and the
         call is cancelled.
@@ -249,15 +249,15 @@ class Portal:
 
         Args:
             function: An `async def` function, or any other.
-            *args: For the function, all of them.
-            **kwargs: As well.
+            *args: Positional arguments of the function.
+            **kwargs: Keyword arguments of the function.
 
         Returns:
-            What it returned.
+            What the function or its awaitable returned.
 
         Raises:
-            concurrent.futures.CancelledError: The call was cancelled in the loop, or the portal closed meanwhile.
-            RuntimeError: The portal is closed, or its loop is, or this is the loop's own thread.
+            concurrent.futures.CancelledError: The call was cancelled in the loop, or the portal was closed meanwhile.
+            RuntimeError: The portal or its loop is closed, or this is the loop's own thread.
             BaseException: Whatever the function raised.
         """
         return self._queue.call(function, args, kwargs)
@@ -271,9 +271,9 @@ class Portal:
     def call_within(self, timeout_s: float, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T: ...
 
     def call_within(self, timeout_s: float, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-        """Does what `call` does, for some time at most; then the call is cancelled, and not waited for.
+        """Does what `call` does, with a timeout, after which the call is cancelled without waiting for its end.
 
-        It comes first, because all keywords are the function's.
+        The timeout is the first argument, because all keywords are the function's.
 
         >>> with headgate.Portal() as portal:
         ...     portal.call_within(0.01, asyncio.sleep, 60)
@@ -281,20 +281,20 @@ class Portal:
         TimeoutError: the call hasn't ended after 0.01 s: it is cancelled
 
         Args:
-            timeout_s: Seconds until `TimeoutError`, counted from now: also the time until the call begins.
-            function: As with `call`; the next two, too.
-            *args: For the function.
-            **kwargs: As well.
+            timeout_s: Seconds until `TimeoutError`, counted from now, including the time until the call begins.
+            function: An `async def` function, or any other.
+            *args: Positional arguments of the function.
+            **kwargs: Keyword arguments of the function.
 
         Returns:
-            What it returned.
+            What the function or its awaitable returned.
 
         Raises:
-            TimeoutError: It hasn't ended in time.
+            TimeoutError: The call hasn't ended in time.
             TypeError: If `timeout_s` is no number.
             ValueError: If `timeout_s` is below 0.
-            concurrent.futures.CancelledError: As `call`; the next two, too.
-            RuntimeError: The portal is closed, or its loop is, or this is the loop's own thread.
+            concurrent.futures.CancelledError: The call was cancelled in the loop, or the portal was closed meanwhile.
+            RuntimeError: The portal or its loop is closed, or this is the loop's own thread.
             BaseException: Whatever the function raised.
         """
         check("timeout_s", timeout_s, _SECONDS)
@@ -309,8 +309,8 @@ class Portal:
     def start(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> PortalCall[Any]:
         """Calls a function in the loop, and doesn't wait for its end.
 
-        It waits while `max_started` calls of it have not ended; interrupted there, nothing is called. What a
-        call raises is kept until a thread waits for it, and is dropped if none does.
+        It waits while `max_started` started calls have not ended; if that wait is interrupted, nothing is called. An
+        error of the call is kept until a thread waits for the call, and is dropped if none does.
 
         >>> with headgate.Portal() as portal:
         ...     calls = [portal.start(fetch, url) for url in ("a", "bb")]
@@ -318,15 +318,15 @@ class Portal:
         ['page of a', 'page of bb']
 
         Args:
-            function: As with `call`; the next two, too.
-            *args: For the function.
-            **kwargs: As well.
+            function: An `async def` function, or any other.
+            *args: Positional arguments of the function.
+            **kwargs: Keyword arguments of the function.
 
         Returns:
             The call, to wait for or to cancel.
 
         Raises:
-            RuntimeError: The portal is closed, or its loop is, or this is the loop's own thread.
+            RuntimeError: The portal or its loop is closed, or this is the loop's own thread.
         """
         queue = self._queue
         queue.check()
@@ -336,7 +336,7 @@ class Portal:
         try:
             queue.put(call)
         except BaseException as error:
-            if isinstance(error, RuntimeError):  # it was not taken
+            if isinstance(error, RuntimeError):  # the call was not accepted
                 self._started.release()
             else:
                 queue.cancel(call)
@@ -344,9 +344,9 @@ class Portal:
         return started
 
     def close(self, *, cancel: bool = True) -> None:
-        """Takes no more calls, and waits until those have ended that were taken. A second time, it only waits.
+        """Accepts no more calls, and waits until the accepted ones have ended. A second call only waits.
 
-        Called from a thread; in the loop's own, `await portal.aclose()`.
+        It is for other threads; in the loop's own thread, use `await portal.aclose()`.
 
         >>> portal = headgate.Portal()
         >>> call = portal.start(asyncio.sleep, 60)
@@ -355,14 +355,14 @@ class Portal:
         True
 
         Args:
-            cancel: They are cancelled; else they are left to end by themselves.
+            cancel: Whether to cancel the running calls.
 
         Raises:
             RuntimeError: In the loop's own thread.
         """
         queue = self._queue
         if is_current(queue.loop):
-            raise RuntimeError(IN_LOOP)
+            raise RuntimeError(CALLED_IN_LOOP)
         if self._thread is not None:
             self._thread.close(cancel=cancel)
         elif queue.is_forked:
@@ -375,7 +375,7 @@ class Portal:
             queue.leave()
 
     async def aclose(self, *, cancel: bool = True) -> None:
-        """Does what `close` does, in the loop itself. Cancelled, it cancels the calls.
+        """Does what `close` does, in the loop itself. If it is cancelled, it cancels the calls.
 
         >>> async def call_from_a_thread():
         ...     portal = headgate.Portal.of_running_loop()
@@ -386,10 +386,10 @@ class Portal:
         'page of a'
 
         Args:
-            cancel: As with `close`.
+            cancel: Whether to cancel the running calls.
 
         Raises:
-            RuntimeError: In another loop, or if the portal has a thread of its own.
+            RuntimeError: In another loop, or if the portal's loop runs in a separate thread.
         """
         if self._thread is not None or not is_current(self._queue.loop):
             raise RuntimeError("the portal leads into another loop than this one: close it from a thread")

@@ -1,22 +1,23 @@
-"""`headgate.ray.Fetch`: what an actor of Ray Data does with each batch.
+"""`headgate.ray.Fetch`, which an actor of Ray Data calls with each batch.
 
-When a worker dies, Ray keeps the blocks that its task has returned, repeats the task, and takes of the second try what
-comes after as many blocks. So a task should return the same rows in the same order each time: results of a batch are in
-the order of its rows, and are returned at once. Batches overlap nevertheless, as Ray begins the next ones meanwhile.
-Ray cuts blocks by their bytes, which differ from try to try: a task whose results are one block has no such cuts.
+When a worker dies, Ray keeps the blocks that its task has returned, repeats the task, and skips as many blocks of the
+repeated one. So a task should return the same rows in the same order each time: results of a batch are in the order of
+its rows, and are returned at once. Batches overlap nevertheless, because Ray starts the next ones meanwhile. Ray splits
+blocks by their bytes, which differ between attempts: a task whose results are one block is not split.
 """
 
 import asyncio
 import logging
+import os
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Unpack
 
 from headgate import _format
 from headgate.batches._batch_iterator import BatchIterator
 from headgate.batches._options import StageKeywords
 from headgate.batches._stage import Stage, stage_options
-from headgate.ray._niceness import as_nice_as_ray
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -26,14 +27,14 @@ OPTIONS: Final = stage_options("Fetch")
 _log = logging.getLogger("headgate.ray")
 
 _ROW: Final = "row"
-_MOST_AT_ONCE: Final = 64
-"""Batches of one actor: Ray begins 4 of each task, and `headgate.ray.fetch` has 4 tasks. More wait for their turn."""
+_MAX_BATCHES: Final = 64
+"""Batches of one actor: Ray starts 4 of each task, and `headgate.ray.fetch` has 4 tasks. Further ones are queued."""
 
 _MARGIN: Final = 2
 """Other batches may have larger rows than the one that a warning is about."""
 
 _LARGE_BYTES: Final = 1 << 30
-"""Beyond, the texts of a column may have more bytes than one array of Arrow can hold."""
+"""Above this, a text column may have more bytes than one array of Arrow can have."""
 
 
 class Fetch:
@@ -51,7 +52,7 @@ class Fetch:
     >>> results.select_columns(["id", "status", "body_bytes"]).take_all()
     [{'id': 7, 'status': 200, 'body_bytes': 7}]
 
-    `headgate.ray.fetch` gives the same, and finds mistakes in options before a worker is started.
+    `headgate.ray.fetch` does the same, and finds mistakes in options before a worker is started.
 
     Calls in one actor overlap: they share one engine, its connections and its limits, over all blocks.
     """
@@ -59,25 +60,25 @@ class Fetch:
     def __init__(
         self, stage: Stage | None = None, task_rows: int | None = None, /, **options: Unpack[StageKeywords]
     ) -> None:
-        """Gets ready, in the worker that it is made in.
+        """Creates the callable, in a worker.
 
         Args:
-            stage: Options that were checked before; `headgate.ray.fetch` gives them.
-            task_rows: Rows of a task, which `headgate.ray.fetch` knows; `None`: at least those of a batch.
+            stage: Options that were checked before, from `headgate.ray.fetch`.
+            task_rows: Rows of a task, from `headgate.ray.fetch`; `None`: at least those of a batch.
             **options: `help(headgate.ray.fetch)` describes each with its default.
 
         Raises:
-            UsageError: An option can't be.
-            TypeError: There is no such option; named is the one that is meant.
+            UsageError: An option has an invalid value.
+            TypeError: There is no such option; the message has the one that is probably meant.
         """
         self._stage = stage or Stage(OPTIONS, options)
         self._task_rows = task_rows
         self._has_warned = False
-        self._threads = ThreadPoolExecutor(_MOST_AT_ONCE, thread_name_prefix="headgate-batch")
-        as_nice_as_ray()
+        self._threads = ThreadPoolExecutor(_MAX_BATCHES, thread_name_prefix="headgate-batch")
+        _raise_priority()
 
     async def __call__(self, batch: Any) -> "pa.Table":  # noqa: ANN401 - in each of Ray's formats
-        """The results of a batch, in the order of its rows. Cancelling it cancels its requests.
+        """Returns the results of a batch, in the order of its rows. Cancelling it cancels its requests.
 
         Args:
             batch: A table of pyarrow or pandas, or a dict of arrays.
@@ -92,8 +93,8 @@ class Fetch:
         return table
 
     def _warn_of_blocks(self, table: "pa.Table") -> None:
-        """Says once that the results of a task, if all are like these, are more than a block."""
-        from ray.data import DataContext  # noqa: PLC0415 - in a worker, Ray is there
+        """Logs a warning, once, if the results of a task would be more than a block."""
+        from ray.data import DataContext  # noqa: PLC0415 - a worker has Ray
 
         block_bytes = DataContext.get_current().target_max_block_size
         if self._has_warned or not block_bytes or not table.num_rows:
@@ -115,10 +116,32 @@ class Fetch:
         )
 
 
+def _raise_priority() -> None:
+    """Gives each thread of this worker the nice level of its parent process, which is Ray's own.
+
+    Ray runs its workers at nice 15, so that requests would time out on a busy machine. Raising the priority needs root,
+    CAP_SYS_NICE or a limit (`RLIMIT_NICE`) that allows it. Otherwise the level stays, and users can start Ray with
+    `RAY_worker_niceness=0` in its environment.
+    """
+    wanted = os.getpriority(os.PRIO_PROCESS, os.getppid())
+    try:
+        for thread in Path("/proc/self/task").iterdir():
+            if wanted < os.getpriority(os.PRIO_PROCESS, int(thread.name)):
+                os.setpriority(os.PRIO_PROCESS, int(thread.name), wanted)
+    except PermissionError:
+        _log.warning(
+            "this worker stays at nice %s, below other processes: if requests time out, start Ray with"
+            " RAY_worker_niceness=0 in its environment",
+            os.getpriority(os.PRIO_PROCESS, 0),
+        )
+    except (ProcessLookupError, FileNotFoundError):
+        pass  # the thread has ended meanwhile
+
+
 def _table_of(batch: Any) -> Any:  # noqa: ANN401 - in each of Ray's formats
     if not isinstance(batch, Mapping):
         return batch
-    from ray.data.block import BlockAccessor  # noqa: PLC0415 - in a worker, Ray is there
+    from ray.data.block import BlockAccessor  # noqa: PLC0415 - a worker has Ray
 
     return BlockAccessor.batch_to_arrow_block(dict(batch))
 

@@ -15,7 +15,7 @@ __all__ = ["SCHEMA", "Fetch", "fetch"]
 def __getattr__(name: str) -> object:
     if name != "SCHEMA":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from pyspark.sql.types import StructType  # noqa: PLC0415 - when it is asked for
+    from pyspark.sql.types import StructType  # noqa: PLC0415 - only when `SCHEMA` is used
 
     schema = fetch(keep=(), url="http://localhost/").schema(StructType())
     globals()[name] = schema

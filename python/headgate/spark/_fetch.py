@@ -1,4 +1,4 @@
-"""`headgate.spark.fetch`: the function that Spark calls for each partition."""
+"""`headgate.spark.fetch`, which returns the function that Spark calls for each partition."""
 
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Final, Unpack
@@ -15,9 +15,9 @@ _OPTIONS: Final = stage_options("fetch")
 
 
 class Fetch:
-    """What `headgate.spark.fetch` returns: a function from batches to batches, for `DataFrame.mapInArrow`.
+    """The function from batches to batches that `headgate.spark.fetch` returns, for `DataFrame.mapInArrow`.
 
-    Spark sends it to its workers. It shows no values of options, as some are secrets.
+    Spark sends it to its workers. Its `repr` shows no values of options, because some are secrets.
 
     >>> fetch = headgate.spark.fetch(url="http://127.0.0.1:8080/bytes/{id}")
     >>> fetch
@@ -33,7 +33,7 @@ class Fetch:
         return f"headgate.spark.fetch{repr(self._stage).removeprefix(type(self._stage).__name__)}"
 
     def __call__(self, batches: Iterable["pa.RecordBatch"]) -> Iterator["pa.RecordBatch"]:
-        """The results of a partition, in the order in which they are done.
+        """Yields the results of a partition, in the order in which they finish.
 
         Raises:
             InputError: A column that is needed is missing, or has a type that can't be used.
@@ -45,7 +45,7 @@ class Fetch:
                 yield pa.record_batch(batch)
 
     def schema(self, frame: "DataFrame | StructType") -> "StructType":
-        """The schema of the results for this DataFrame, as `mapInArrow` wants it.
+        """Returns the schema of the results for this DataFrame, which `mapInArrow` needs.
 
         >>> frame = spark.createDataFrame([(7,)], "id long")
         >>> headgate.spark.fetch(url="http://127.0.0.1:8080/bytes/{id}").schema(frame).names[-1]
@@ -66,7 +66,7 @@ class Fetch:
 
 @_OPTIONS.shown_by
 def fetch(**options: Unpack[StageKeywords]) -> Fetch:
-    """Makes one request for each row of a DataFrame of Spark: the function for `mapInArrow`.
+    """Returns the function for `mapInArrow` that makes one request for each row of a DataFrame of Spark.
 
     >>> frame = spark.createDataFrame([(7,)], "id long")
     >>> fetch = headgate.spark.fetch(url="http://127.0.0.1:8080/bytes/{id}", concurrency=100)
@@ -75,17 +75,17 @@ def fetch(**options: Unpack[StageKeywords]) -> Fetch:
 
     A request that fails is a row of the results, with its `error` or a status in `fail_on`, not an exception. Results
     have the columns of the results of `headgate.fetch` and those of the input. The column `row` is the position in a
-    partition, not in the DataFrame: keep a column that tells rows apart. With `keep=()` and nothing selected or
+    partition, not in the DataFrame: keep a column that identifies rows. With `keep=()` and nothing selected or
     omitted, the schema is `headgate.spark.SCHEMA`, whatever the DataFrame has.
 
-    Limits are those of one Python worker of Spark: with 8 cores, there are up to 8 of them. Their connections stay
-    open over batches and partitions, as long as Spark keeps its workers (`spark.python.worker.reuse`).
+    Limits apply to one Python worker of Spark: with 8 cores, there are up to 8 of them. Their connections stay open
+    over batches and partitions, as long as Spark keeps its workers (`spark.python.worker.reuse`).
 
     Args:
         **options: `help(headgate.spark.fetch)` describes each with its default.
 
     Raises:
-        UsageError: An option can't be; all mistakes are named.
-        TypeError: There is no such option; named is the one that is meant.
+        UsageError: An option has an invalid value; the message has all mistakes.
+        TypeError: There is no such option; the message has the one that is probably meant.
     """
     return Fetch(Stage(_OPTIONS, options))

@@ -1,1 +1,1 @@
-"""Many tasks, few at once: plain Python on asyncio, beside the engine and without it."""
+"""Bounded concurrency for many tasks, in plain Python on asyncio, without the engine."""

@@ -24,7 +24,7 @@ _OPTIONS: Final = OptionSet(AmapOptions[Any], of="amap")
 
 
 class TaskResults(FlowIterator[R]):
-    """What `amap` returns: an async iterator over the results, and a block around it.
+    """The async iterator over results that `amap` returns, which is also an async context manager.
 
     >>> async with headgate.amap(fetch, ["a", "bb"], limit=1) as pages:
     ...     print([page async for page in pages], pages.statistics().succeeded)
@@ -51,7 +51,7 @@ class TaskResults(FlowIterator[R]):
         return self._flow.stop()
 
     def statistics(self) -> TaskStatistics:
-        """How far it has got."""
+        """Returns the progress so far."""
         return self._flow.statistics()
 
 
@@ -81,7 +81,7 @@ def amap(
     items: Iterable[T] | AsyncIterable[T],
     **options: Unpack[AmapOptions[T]],
 ) -> TaskResults[Any]:
-    """Calls an async function with each item, few at a time, and gives the results as they come.
+    """Calls an async function with each item, few at a time, and yields the results as they come.
 
         async with amap(fetch, urls, limit=1000) as results:
             async for result in results:
@@ -117,7 +117,7 @@ def amap(
 
 
 def flow_of(function: Callable[[Any], Any], items: object, options: AmapOptions[Any]) -> CallFlow:
-    """What calls the function with each item."""
+    """Returns the flow that calls the function with each item."""
     check("function", function, is_function)
     check_pairs(options)
     source = source_of(items, "items")

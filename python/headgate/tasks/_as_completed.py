@@ -1,4 +1,4 @@
-"""`asyncio.as_completed` with a limit: awaitables, few at a time, each given when it is done."""
+"""`asyncio.as_completed` with a limit: awaits few awaitables at a time, and yields each when it is done."""
 
 import asyncio
 from collections import UserList, deque
@@ -19,14 +19,14 @@ from headgate.tasks._work import cancellations
 
 R = TypeVar("R")
 
-_AT_HAND: Final = (list, tuple, set, frozenset, deque, dict, KeysView, ValuesView, UserList)
-"""Inputs whose coroutines exist already. Any other may make them when it is iterated over, and be of any length."""
+_COLLECTIONS: Final = (list, tuple, set, frozenset, deque, dict, KeysView, ValuesView, UserList)
+"""Inputs whose coroutines exist already. Any other input may create them during the iteration, and be infinite."""
 
 
 class FutureFlow(Flow[asyncio.Future[Any]]):
-    """Awaits what it is given as soon as a slot is free, and delivers it when it is done."""
+    """Awaits each awaitable as soon as a slot is free, and delivers it when it is done."""
 
-    __slots__ = ("_given", "_has_timed_out", "_held", "_timeout_s", "_timer", "promised")
+    __slots__ = ("_given", "_has_timed_out", "_pulled_early", "_timeout_s", "_timer", "promised")
 
     def __init__(
         self,
@@ -40,9 +40,9 @@ class FutureFlow(Flow[asyncio.Future[Any]]):
         self._timeout_s = timeout_s
         self._timer: asyncio.TimerHandle | None = None
         self._has_timed_out = False
-        self._held: Any = NOT_YET
+        self._pulled_early: Any = NOT_YET
         self.promised: int = 0
-        """Results that a plain `for` was promised and that have not been collected."""
+        """Results that were promised to a plain `for` and have not been collected."""
 
     @property
     def is_async(self) -> bool:
@@ -50,7 +50,7 @@ class FutureFlow(Flow[asyncio.Future[Any]]):
         return isinstance(self._given, AsyncIterable)
 
     def open(self) -> None:
-        """Starts the first ones, and the time of `timeout`."""
+        """Starts the first tasks and the timer of `timeout`."""
         super().open()
         if self._timeout_s is not None and not self.is_over():
             self._timer = self._loop.call_later(self._timeout_s, self._time_out)
@@ -63,7 +63,7 @@ class FutureFlow(Flow[asyncio.Future[Any]]):
             if item.get_loop() is not self._loop:
                 self.fail(ValueError("a future among aws belongs to another event loop"))
                 return
-            is_ours = item in self._running  # given twice
+            is_ours = item in self._running  # the user passed the future twice
             task = self._create_task(wait_without_cancelling(item)) if is_ours else item
         elif isawaitable(item):
             task = self._create_task(_wait_for(item))
@@ -82,30 +82,29 @@ class FutureFlow(Flow[asyncio.Future[Any]]):
         if self._waiters:
             self._wake()
         if task.cancelled() and is_ours and cancellations(task):
-            self.fail(
-                asyncio.CancelledError()
-            )  # by other code, as asyncio does it when a program ends: start nothing more
+            # Other code cancelled it, as asyncio does when a program ends: start nothing more.
+            self.fail(asyncio.CancelledError())
         self._refill()
 
-    # -- a plain `for`, which must know whether there is another one before it can wait
+    # -- a plain `for`, which must know whether there is another result before it can wait
 
     def promise(self) -> bool:
-        """Promises one more result, if there will be one.
+        """Promises one more result if there will be one. Returns whether it did.
 
         Raises:
-            RuntimeError: It can't be known, because nothing that was promised is awaited.
+            RuntimeError: The flow can't know, because the caller awaits none of the promised results.
         """
-        if self.promised < len(self._running) + len(self.ready):  # as nearly always
+        if self.promised < len(self._running) + len(self.ready):  # nearly always true
             self.promised += 1
             return True
-        while self.promised >= self._at_hand() and self._takes_more and not self._is_pulling:
-            self._pull_again()  # the event loop has no turn before this has its result
-        if self.promised >= self._at_hand() and self._held is NOT_YET and self._takes_more:
-            self._hold_next()
-        if self.promised < self._at_hand():
+        while self.promised >= self._deliverable() and self._may_pull and not self._is_pulling:
+            self._pull_again()  # the event loop can't run before this returns
+        if self.promised >= self._deliverable() and self._pulled_early is NOT_YET and self._may_pull:
+            self._pull_early()
+        if self.promised < self._deliverable():
             self.promised += 1
             return True
-        if self._held is not NOT_YET:
+        if self._pulled_early is not NOT_YET:
             raise RuntimeError(
                 f"{self.promised} results of as_completed(limit={self._limit}) were asked for, and none is awaited:"
                 " await each one before you ask for the next, or use `async for`"
@@ -114,17 +113,17 @@ class FutureFlow(Flow[asyncio.Future[Any]]):
         return False
 
     async def next_result(self, iterator: object) -> Any:  # noqa: ANN401 - what the awaitable gives
-        """Waits for the next one that is done, and gives its result.
+        """Waits for the next awaitable to finish, and returns its result.
 
-        Until then it refers to the iterator, whose collection would cancel what is waited for:
-        `list(as_completed(...))` and `await next(as_completed(...))` have let go of it already.
+        Until then it refers to the iterator, whose collection would cancel the running tasks:
+        `list(as_completed(...))` and `await next(as_completed(...))` no longer refer to it.
         """
         future: Any
         try:
             future = self.ready.popleft() if self.ready and not self.is_stalled else await self.next()
         finally:
             self.promised -= 1
-            del iterator  # a traceback must not keep it
+            del iterator  # a traceback must not keep it alive
         if future is NO_MORE:
             if self._has_timed_out:
                 raise self._timeout_error()
@@ -134,19 +133,19 @@ class FutureFlow(Flow[asyncio.Future[Any]]):
         finally:
             del future  # else its error, whose traceback has this frame, would be a cycle
 
-    def _at_hand(self) -> int:
-        """What will be delivered of what has been pulled, an error included."""
+    def _deliverable(self) -> int:
+        """Returns how many of the pulled awaitables will be delivered, plus one if an error will be raised."""
         has_error = (self._failure or self._source_error) is not None
-        return len(self._running) + len(self.ready) + (self._held is not NOT_YET) + has_error
+        return len(self._running) + len(self.ready) + (self._pulled_early is not NOT_YET) + has_error
 
-    def _hold_next(self) -> None:
-        """Pulls one ahead of what runs; the next pull gives it."""
+    def _pull_early(self) -> None:
+        """Pulls one item ahead of the running tasks; the next pull returns it."""
         pull = self._pull
 
-        def pull_held() -> Any:  # noqa: ANN401 - whatever the user gives
+        def pull_stored() -> Any:  # noqa: ANN401 - whatever the user gives
             self._pull = pull
-            held, self._held = self._held, NOT_YET
-            return held
+            item, self._pulled_early = self._pulled_early, NOT_YET
+            return item
 
         try:
             item = pull()
@@ -154,10 +153,10 @@ class FutureFlow(Flow[asyncio.Future[Any]]):
             self._source_failed(error)
             return
         if item is END:
-            self._pull_no_more()
+            self._stop_pulling()
         else:
-            self._held = item
-            self._pull = pull_held
+            self._pulled_early = item
+            self._pull = pull_stored
 
     # -- ending
 
@@ -180,43 +179,43 @@ class FutureFlow(Flow[asyncio.Future[Any]]):
         self._close_unstarted()
 
     def _close_unstarted(self) -> None:
-        _close(self._held)
-        _close(self._source.take_back())
-        self._held = NOT_YET
-        if isinstance(self._given, _AT_HAND):
+        _close(self._pulled_early)
+        _close(self._source.remove_unpulled())
+        self._pulled_early = NOT_YET
+        if isinstance(self._given, _COLLECTIONS):
             if not self.is_open:
                 self._pull = self._source.open(self._refill)
-            with suppress(RuntimeError):  # it was changed meanwhile, and can't be iterated any further
+            with suppress(RuntimeError):  # the collection was changed meanwhile, and can't be iterated any further
                 while (item := self._pull()) is not END:
                     _close(item)
 
     def _cancel_once(self, task: asyncio.Future[Any]) -> None:
         if self._running[task]:
             super()._cancel_once(task)
-        else:  # its owner may still want it
+        else:  # the future belongs to other code
             if self._on_finished is not None:
                 task.remove_done_callback(self._on_finished)
             del self._running[task]
 
     def _drop(self, result: asyncio.Future[Any]) -> None:
         if not result.cancelled():
-            result.exception()  # else asyncio would say that it was never retrieved
+            result.exception()  # else asyncio would log that it was never retrieved
 
 
 async def wait_without_cancelling(future: asyncio.Future[R]) -> R:
-    """Waits for a future of other code: cancelling this does not cancel it."""
+    """Waits for a future of other code, and does not cancel it when the wait is cancelled."""
     if not future.done():
         is_done = asyncio.get_running_loop().create_future()
 
-        def tell(_future: object) -> None:
+        def on_done(_future: object) -> None:
             if not is_done.done():
                 is_done.set_result(None)
 
-        future.add_done_callback(tell)
+        future.add_done_callback(on_done)
         try:
             await is_done
         finally:
-            future.remove_done_callback(tell)
+            future.remove_done_callback(on_done)
     try:
         return future.result()
     finally:
@@ -229,25 +228,25 @@ async def _wait_for(awaitable: Awaitable[R]) -> R:
 
 def close_all(aws: object) -> None:
     """Closes all coroutines of a collection."""
-    if isinstance(aws, _AT_HAND):
+    if isinstance(aws, _COLLECTIONS):
         for item in aws:
             _close(item)
 
 
 def _close(item: object) -> None:
-    """Lets go of what was never started, which suppresses the warning that it was never awaited."""
+    """Closes a coroutine that was never started, which suppresses the warning that it was never awaited."""
     if iscoroutine(item):
         item.close()
 
 
 class FutureLimitOption(TypedDict):
-    """How many."""
+    """The bound of unfinished awaitables."""
 
     limit: Annotated[int, Option(help="Most awaitables that are started and not finished.", check=whole(1))]
 
 
 class TimeoutOption(TypedDict, total=False):
-    """How long."""
+    """The timeout of all awaitables together."""
 
     timeout: Annotated[
         float | None,
@@ -262,14 +261,14 @@ class TimeoutOption(TypedDict, total=False):
 
 
 class AsCompletedOptions(FutureLimitOption, BufferOption, TimeoutOption):
-    """Those of `as_completed`."""
+    """The options of `as_completed`."""
 
 
 _OPTIONS: Final = OptionSet(AsCompletedOptions, of="as_completed")
 
 
 class CompletedFutures(FlowIterator[asyncio.Future[R]]):
-    """What `as_completed` returns: an iterator and async iterator over what is done, and a block around it.
+    """The iterator and async iterator that `as_completed` returns, which is also an async context manager.
 
     >>> async with headgate.as_completed([fetch("a"), fetch("bb")], limit=1) as futures:
     ...     print([future.result() async for future in futures])
@@ -298,7 +297,7 @@ class CompletedFutures(FlowIterator[asyncio.Future[R]]):
 def as_completed(
     aws: Iterable[Awaitable[R]] | AsyncIterable[Awaitable[R]], **options: Unpack[AsCompletedOptions]
 ) -> CompletedFutures[R]:
-    """Awaits many awaitables, few at a time, and gives each when it is done: `asyncio.as_completed` with a limit.
+    """Awaits many awaitables, few at a time, and yields each when it is done: `asyncio.as_completed` with a limit.
 
         for result in as_completed(coroutines, limit=1000):
             print(await result)
@@ -307,8 +306,8 @@ def as_completed(
             async for future in futures:
                 print(future.result())
 
-    A plain `for` gives coroutines; each waits for the next awaitable to finish, and returns its result or raises its
-    error. `async for` gives futures that are done: the tasks made from coroutines, or the futures that you passed in.
+    A plain `for` yields coroutines; each waits for the next awaitable to finish, and returns its result or raises its
+    error. `async for` yields futures that are done: the tasks made from coroutines, or the futures that you passed in.
 
     Differences from `asyncio.as_completed` (Python 3.13):
 

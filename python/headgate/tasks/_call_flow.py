@@ -1,4 +1,4 @@
-"""A flow of calls: a function, called with each item. This is `amap` with nothing but a limit."""
+"""A flow that calls a function with each item: `amap` without options other than the limit."""
 
 import asyncio
 import sys
@@ -16,11 +16,11 @@ from headgate.tasks._work import cancellations
 
 
 class NotAwaitableError(TypeError):
-    """The function returned something that can't be awaited, which it will do for each item."""
+    """The function returned something that can't be awaited, as it would for each item."""
 
 
 def is_fatal(error: BaseException) -> bool:
-    """Returns whether it ends a map however that treats errors: every item would raise it, or the program is to end."""
+    """Returns whether the error ends a map whatever `errors` is: every item would raise it, or the program exits."""
     return not isinstance(error, Exception) or isinstance(error, (NotAwaitableError, OtherLoopError))
 
 
@@ -32,10 +32,10 @@ class CallFlow(Flow[Any]):
     def __init__(
         self, source: Source[Any] | AsyncSource[Any], function: Callable[[Any], Any], options: AmapOptions[Any]
     ) -> None:
-        # A shared limit is asked for each slot, and then there is no bound of our own.
+        # A shared limit grants each slot, and then the flow has no bound of its own.
         limit = options["limit"] if isinstance(options["limit"], int) else sys.maxsize
         super().__init__(source, limit, limit if options["buffer"] is None else options["buffer"])
-        # A function that is not `async def` runs within the task: errors and context variables stay its item's own.
+        # A function that is not `async def` runs within the task, which keeps its errors and context variables apart.
         self._function = function if iscoroutinefunction(function) else _Awaiting(function).call
         self._options = options
         self._taken = 0
@@ -45,12 +45,12 @@ class CallFlow(Flow[Any]):
         self._is_program_over: bool | None = None
 
     def stop(self) -> list[Any]:
-        """Starts nothing new; what runs is finished. Gives items that were taken and will not be started."""
-        self.take_no_more()
+        """Starts nothing new; running calls finish. Returns the items that were pulled and will not be started."""
+        self.close_source()
         return []
 
     def statistics(self) -> TaskStatistics:
-        """Returns how far it has got."""
+        """Returns the progress so far."""
         running, ahead = len(self._running) + self._maker.is_making, self._finished_ahead()
         waiting = self._waiting() - ahead
         return TaskStatistics(
@@ -66,7 +66,7 @@ class CallFlow(Flow[Any]):
         )
 
     def _waiting(self) -> int:
-        """Returns how many items were taken and neither run nor are ready."""
+        """Returns how many items were pulled and neither run nor are ready."""
         return 0
 
     def _finished_ahead(self) -> int:
@@ -77,7 +77,7 @@ class CallFlow(Flow[Any]):
         self._taken += 1
         try:
             coroutine = self._function(item)
-        except BaseException as error:  # noqa: BLE001 - it does not take one argument, perhaps
+        except BaseException as error:  # noqa: BLE001 - the function may not accept one argument
             coroutine = failing(error)
         try:
             task = self._create_task(coroutine)
@@ -108,27 +108,27 @@ class CallFlow(Flow[Any]):
         self._refill()
 
     def _error_of_call(self, task: asyncio.Future[Any], error: BaseException) -> BaseException:
-        """What a call has failed with. That it was cancelled is its failure: the task that waits for it was not."""
-        if not cancellations(task) or not self._is_the_end():
+        """Returns the error of a failed call. A cancelled call has failed: the task that waits was not cancelled."""
+        if not cancellations(task) or not self._is_program_ending():
             return stray("the call", error) if isinstance(error, asyncio.CancelledError) else error
-        # Start nothing more, whatever the call has made of it.
+        # Start nothing more, even if the call raised another error when it was cancelled.
         return after(asyncio.CancelledError(), error) if isinstance(error, Exception) else error
 
-    def _is_the_end(self) -> bool:
-        """Whether all tasks are cancelled, as asyncio does it when a program ends."""
+    def _is_program_ending(self) -> bool:
+        """Returns whether all tasks are cancelled, which asyncio does when a program ends."""
         opener = self._opened_by()
         if isinstance(opener, asyncio.Task) and not (opener.done() or cancellations(opener)):
             return False
-        if self._is_program_over is None:  # in this turn of the event loop: there may be many calls, and many tasks
+        if self._is_program_over is None:  # cached for one iteration of the loop: calls and tasks may be many
             self._is_program_over = all(map(cancellations, asyncio.all_tasks(self._loop)))
-            self._loop.call_soon(self._forget_look)
+            self._loop.call_soon(self._clear_cached_end)
         return self._is_program_over
 
-    def _forget_look(self) -> None:
+    def _clear_cached_end(self) -> None:
         self._is_program_over = None
 
     def _item_failed(self, item: Any, error: BaseException) -> bool:  # noqa: ANN401 - the user's type
-        """Counts an error, and ends the flow if it is to be raised. Gives whether the flow goes on."""
+        """Counts an error, and fails the flow if it must be raised. Returns whether the flow continues."""
         self._failed += 1
         max_errors = self._options["max_errors"]
         if self._options["errors"] == "raise" or is_fatal(error):
@@ -153,7 +153,7 @@ class _Awaiting:
 
     async def call(self, item: Any) -> Any:  # noqa: ANN401 - the user's types
         if self._not_awaitable is not None:
-            raise NotAwaitableError(self._not_awaitable)  # other calls had been started: once is enough
+            raise NotAwaitableError(self._not_awaitable)  # don't call the function again in calls already started
         awaitable = self._function(item)
         if not isawaitable(awaitable):
             self._not_awaitable = (
@@ -165,7 +165,7 @@ class _Awaiting:
 
 
 async def failing(error: BaseException) -> None:
-    """Raises what a call raised before there was a coroutine: as a task, because each item takes its turn."""
+    """Raises an error that a call raised before it returned a coroutine, so that it fails as a task like any other."""
     try:
         raise error
     finally:

@@ -1,19 +1,19 @@
 """The loop behind `as_completed` and `amap`: starts work while slots are free, keeps results until they are collected.
 
-What. A flow pulls from a source, makes a task of what it gets, and is called back when that task has finished; the
-callback keeps the result and starts the next one. No task drives it and nothing polls.
+What. A flow pulls items from a source, and creates a task for each. When a task is done, its callback stores the result
+and starts the next. No task drives the flow and nothing polls.
 
 Prior art. Andy Balaam's `limited_as_completed` and bpo-30782's `asyncio.as_completed(limit=)`, which starts the next
-one from the done-callback; p-map's `backpressure` for the second bound; trio's rule that nothing outlives its block.
+task from the done-callback; p-map's `backpressure` for the second bound; trio's rule that nothing outlives its block.
 
-Guarantees. Started and unfinished are never more than `limit`; with the uncollected, never more than `limit + buffer`.
-What has finished is delivered before an error that comes after it, and an error is raised once. A source that is slow
-does not keep what was started from beginning. How it ends is in `_work.py`.
+Guarantees. At most `limit` tasks are started and unfinished; with the uncollected results, at most `limit + buffer`.
+Results are delivered before an error that came after them, and an error is raised once. A slow source does not delay
+the first step of tasks that were created. `_work.py` describes how a flow ends.
 
-Cost. A dictionary of what runs, a deque of what has finished: nothing grows with anything but the two bounds.
+Cost. A dictionary of running tasks and a deque of results, which only the two bounds limit.
 
-A flow never refers to the iterator in its user's hands, so that this one goes when its user lets go of it, and can then
-cancel what it began. When all is over, it does not refer to itself either.
+A flow never refers to the iterator that its user holds. When the user drops the iterator, it is collected and cancels
+what it started. A flow that is over does not refer to itself either.
 """
 
 import asyncio
@@ -25,62 +25,62 @@ from functools import partial
 from types import TracebackType
 from typing import Any, Final, Generic, Self, TypeVar
 
-from headgate.tasks._loop import LONGEST_TURN_S, CallClock
+from headgate.tasks._loop import MAX_PULL_S, CallClock
 from headgate.tasks._outcome import after, stray, visible
 from headgate.tasks._source import END, NOT_YET, AsyncSource, Source
 from headgate.tasks._work import Work
 
 R = TypeVar("R")
 
-_QUICK_LOOKS: Final = 256
-"""After so many pulls that were quick, all of them, the clock is looked at less often than after each."""
+_QUICK_CHECKS: Final = 256
+"""After this many consecutive quick pulls, the clock is read less often than after each pull."""
 _QUICK_PULLS: Final = 16
-"""After how many then: so many and one may block, one after the other, before that is noticed."""
-_NOT_KNOWN: Final = math.inf
+"""How many pulls then pass between two readings: one more than this may block before the flow notices."""
+_UNKNOWN: Final = math.inf
 
 NO_MORE: Final = END
-"""What `Flow.next` gives when everything has been delivered."""
+"""What `Flow.next` returns when everything has been delivered."""
 
 
 class Flow(Work[R]):
-    """Work that is started and delivered; a subclass says what starting an item is, and what is kept of its end."""
+    """Starts and delivers work; a subclass decides how an item is started, and which result is stored."""
 
     __slots__ = (
         *("is_stalled", "_pull", "_limit", "_bound", "_create_task", "_context"),
-        *("_clock", "_now_s", "_turn_ends_s", "_look_in", "_quick_looks"),
+        *("_clock", "_now_s", "_pull_until_s", "_check_in", "_quick_checks"),
     )
 
     def __init__(self, source: Source[Any] | AsyncSource[Any], limit: int, buffer: int) -> None:
         super().__init__(source)
         self.is_stalled: bool = False
         """Whether starts wait until something is collected."""
-        self._look_in = 1 if source.may_block else 0  # so many pulls; 0: never
-        self._quick_looks = 0
+        self._check_in = 1 if source.may_block else 0  # pulls until the clock is read; 0: never
+        self._quick_checks = 0
         self._limit = limit
         self._bound = limit + buffer
 
-    # -- what a subclass says
+    # -- what a subclass implements
 
     @abstractmethod
     def _start(self, item: Any) -> None:  # noqa: ANN401 - whatever the source gives
-        """Makes a task of an item, and notes it in `_running`."""
+        """Creates a task for an item, and adds it to `_running`."""
 
     @abstractmethod
     def _finished(self, task: asyncio.Future[Any]) -> None:
-        """Is called back by the event loop when a task is done."""
+        """Handles a task that is done; the event loop calls it."""
 
     # -- starting
 
     def open(self) -> None:
-        """Starts the first ones.
+        """Starts the first tasks.
 
         Raises:
-            RuntimeError: No event loop is running, or this was opened before.
+            RuntimeError: No event loop is running, or the flow was opened before.
         """
         if self.is_open:
             raise RuntimeError("it has been started before, and its input is read only once: create another one")
         self._note_opened()
-        self._create_task = self._maker.on(self._loop)
+        self._create_task = self._maker.bind(self._loop)
         self._clock = CallClock(self._loop)
         self._now_s = self._clock.read
         self._context = copy_context()
@@ -89,13 +89,13 @@ class Flow(Work[R]):
         self.resume()
 
     def resume(self) -> None:
-        """Starts more, in the context in which the flow was opened: the task that collects may have another one."""
+        """Starts more, in the context in which the flow was opened, because the collecting task may have another."""
         self.is_stalled = False
-        self._begin_turn()
+        self._reset_pull_time()
         self._context.run(self._refill)
 
-    def _begin_turn(self) -> None:
-        self._turn_ends_s = self._now_s() + LONGEST_TURN_S if self._look_in == 1 else _NOT_KNOWN
+    def _reset_pull_time(self) -> None:
+        self._pull_until_s = self._now_s() + MAX_PULL_S if self._check_in == 1 else _UNKNOWN
 
     def _refill(self) -> None:
         """Starts what the limit and the bound allow, in the flow's own context, of which each task gets a copy."""
@@ -106,90 +106,90 @@ class Flow(Work[R]):
             if in_flight + len(self.ready) >= self._bound:
                 self.is_stalled = True
                 return
-            look_in = self._look_in
+            look_in = self._check_in
             try:
                 item = self._pull_timed() if look_in == 1 else self._pull()
             except BaseException as error:  # noqa: BLE001 - the source's own, whatever it is
                 self._source_failed(error)
                 break
             if item is NOT_YET or item is END:
-                self._takes_more = self._is_pulling = item is NOT_YET
+                self._may_pull = self._is_pulling = item is NOT_YET
                 break
             try:
                 self._start(item)
-            except BaseException as error:  # noqa: BLE001 - of the user's task factory, perhaps: it must not be lost
+            except BaseException as error:  # noqa: BLE001 - the user's task factory may fail; its error must not be lost
                 self.fail(error)
             in_flight += 1
             if look_in:
                 if look_in == 1:
                     self._check_clock()
                 else:
-                    self._look_in = look_in - 1
+                    self._check_in = look_in - 1
         self._settle_if_over()
 
     def _pull_timed(self) -> Any:  # noqa: ANN401 - an item or a mark
-        """Pulls from a source that may block: the clock of the calls on this loop stands still meanwhile."""
+        """Pulls from a source that may block, while the clock of the calls on this loop is paused."""
         began_s = self._now_s()
-        if began_s > self._turn_ends_s and isinstance(self._source, Source):  # it was not the source that took so long
-            self._turn_ends_s = began_s + LONGEST_TURN_S
+        if began_s > self._pull_until_s and isinstance(self._source, Source):  # other code took the time
+            self._pull_until_s = began_s + MAX_PULL_S
         try:
             return self._pull()
         finally:
             now_s = self._now_s()
-            self._clock.stood.seconds += now_s - began_s
-            if now_s > self._turn_ends_s:
-                self._is_pulling = False  # until what is started now has begun
+            self._clock.paused.seconds += now_s - began_s
+            if now_s > self._pull_until_s:
+                self._is_pulling = False  # until the tasks created now have begun
 
     def _settle_if_over(self) -> None:
         if self._has_ended:
-            self._cancel_running()  # the garbage collector may end it in the middle of a start
+            self._cancel_running()  # the garbage collector may end the flow in the middle of a start
         if self.is_over():
             self._settle()
 
     def _check_clock(self) -> None:
-        """Stops pulling where that takes long. It costs a fiftieth of a task: a quick source is seldom looked at."""
+        """Pauses pulling if it takes long. A check costs a fiftieth of a task, so a quick source is checked seldom."""
         now_s = self._now_s()
-        if now_s > self._turn_ends_s:
-            self._quick_looks = 0
+        if now_s > self._pull_until_s:
+            self._quick_checks = 0
             self._is_pulling = False
             self._pull_soon()
-        elif self._turn_ends_s == _NOT_KNOWN:  # a turn that began without a look: the next pull has one, too
-            self._turn_ends_s = now_s + LONGEST_TURN_S
-        elif self._quick_looks < _QUICK_LOOKS:
-            self._quick_looks += 1
+        elif self._pull_until_s == _UNKNOWN:  # the clock was not read at first: the next pull reads it, too
+            self._pull_until_s = now_s + MAX_PULL_S
+        elif self._quick_checks < _QUICK_CHECKS:
+            self._quick_checks += 1
         else:
-            self._look_in = _QUICK_PULLS
+            self._check_in = _QUICK_PULLS
 
     def _pull_soon(self) -> None:
-        """Pulls on when the event loop has had its turn, in which what was started begins."""
-        if self._takes_more:
+        """Schedules further pulls after the next iteration of the event loop, in which the created tasks begin."""
+        if self._may_pull:
             self._loop.call_soon(self._pull_again, context=self._context)
 
     def _pull_again(self) -> None:
-        self._begin_turn()
-        if self._takes_more and not self._is_pulling:
+        self._reset_pull_time()
+        if self._may_pull and not self._is_pulling:
             self._is_pulling = True
             self._refill()
 
     def _source_failed(self, error: BaseException) -> None:
-        self._pull_no_more()
+        self._stop_pulling()
         if isinstance(error, asyncio.CancelledError):
             self._source_error = stray("the source", error)
         elif isinstance(error, Exception):
             self._source_error = error
-        else:  # Ctrl-C, or an exit
+        else:  # KeyboardInterrupt or SystemExit
             self._interrupt = error
             self.fail(error)
 
     def _bind(self) -> Callable[[asyncio.Future[Any]], None]:
-        """What is called back. Bound once: a method that is looked up for each task is a new object for each task."""
+        """Returns the done-callback, bound once: looking up the method for each task would create an object each."""
         self._on_finished = self._finished
         return self._on_finished
 
     # -- delivering
 
     async def next(self) -> Any:  # noqa: ANN401 - a result or NO_MORE
-        """The next result, or `NO_MORE`."""
+        """Waits for the next result and returns it, or returns `NO_MORE`."""
         if not self.ready and not await self.wait_for_ready():
             return NO_MORE
         result = self.ready.popleft()
@@ -198,10 +198,10 @@ class Flow(Work[R]):
         return result
 
     async def wait_for_ready(self) -> bool:
-        """Waits until something is ready, and gives whether there is something, now or ever.
+        """Waits until a result is ready; returns whether there is one, or false if everything was delivered.
 
-        Cancelling the wait loses nothing within a block, whose end closes the flow. Without one this is the last moment
-        at which a task can wait for what runs, so it closes the flow.
+        Cancelling the wait loses nothing within a block, whose end closes the flow. Without a block it closes the flow,
+        because no task could wait for the running ones later.
         """
         while not self.ready:
             if self._failure is not None:
@@ -224,37 +224,37 @@ class Flow(Work[R]):
             try:
                 await self._wait()
             except asyncio.CancelledError:
-                await self._wait_was_cancelled(asyncio.current_task())
+                await self._close_after_cancelled_wait(asyncio.current_task())
                 raise
         return True
 
     async def _wait_for_the_end_after(self, error: BaseException) -> None:
-        """Waits for it before an error is raised, which is not lost if the wait ends with another one."""
+        """Waits for the end before `error` is raised, and attaches it to the error that the wait may raise."""
         try:
             await self._wait_for_the_end(asyncio.current_task())
         except asyncio.CancelledError as cancelled:
             if self._interrupt is None:
-                raise after(cancelled, error)  # noqa: B904 - it is the same one
+                raise after(cancelled, error)  # noqa: B904 - `after` returns `cancelled` itself
         except RuntimeError as refusal:
             raise after(refusal, error)  # noqa: B904 - as above
 
-    async def _wait_was_cancelled(self, task: "asyncio.Task[Any] | None") -> None:
+    async def _close_after_cancelled_wait(self, task: "asyncio.Task[Any] | None") -> None:
         is_last = self._must_wait(task) or not self._has_ended
         if is_last and not self.is_within_block and not self._is_own(task):
             self._note_early_end(None)
             await self._wait_for_the_end(task)
 
     def describe(self) -> str:
-        """How far it is, in a few words."""
+        """Returns the progress in a few words, for `repr`."""
         if not self.is_open:
             return "not begun"
         return f"{len(self._running)} running, {len(self.ready)} uncollected" + (", over" if self.is_over() else "")
 
 
 class FlowIterator(Generic[R]):
-    """What the user of a flow holds: an async iterator, and a block around it.
+    """The async iterator that the user of a flow holds, which is also an async context manager.
 
-    When it is let go of, what it began is cancelled; so nothing that it began may refer to it.
+    When it is collected, it cancels what it started; so nothing that it started may refer to it.
     """
 
     _flow: Flow[Any]
@@ -290,11 +290,11 @@ class FlowIterator(Generic[R]):
         return f"<{type(self).__name__}: {self._flow.describe()}>"
 
     async def aclose(self) -> None:
-        """Cancels what runs and waits until it has ended; what was not collected is dropped.
+        """Cancels what runs, waits until it has ended, and drops results that were not collected.
 
-        What runs is cancelled once: cancelling this too is raised when everything has ended. Only where another task
-        has begun the iteration, whose part it is to wait, does it end the wait at once. Another task that iterates gets
-        `ClosedEarly`.
+        What runs is cancelled once: if this call is cancelled, too, that is raised after everything has ended. If
+        another task began the iteration, that task waits, and a cancellation ends this call at once. Another task that
+        iterates gets `ClosedEarly`.
 
         >>> pages = headgate.amap(fetch, ["a", "bb"], limit=1)
         >>> await anext(pages)

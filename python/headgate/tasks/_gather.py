@@ -1,4 +1,4 @@
-"""`asyncio.gather` with a limit: for a few awaitables, all of whose results are wanted at once."""
+"""`asyncio.gather` with a limit, for a few awaitables whose results are all needed at once."""
 
 import asyncio
 from collections.abc import Awaitable, Iterable
@@ -13,7 +13,7 @@ R = TypeVar("R")
 
 
 class GatherOptions(FutureLimitOption, total=False):
-    """Those of `gather`."""
+    """The options of `gather`."""
 
     return_exceptions: Annotated[
         bool,
@@ -64,7 +64,7 @@ async def gather(*aws: Awaitable[Any], **options: Unpack[GatherOptions]) -> list
     results: list[Any] = [None] * len(aws)
     is_left = False
 
-    # It does not know the results: from the traceback of an error that stands among them, its frame can be reached.
+    # It does not refer to `results`: an error among them refers to this frame through its traceback.
     async def settle(index: int) -> tuple[int, Any]:
         awaitable = aws[index]
         try:
@@ -89,7 +89,7 @@ async def gather(*aws: Awaitable[Any], **options: Unpack[GatherOptions]) -> list
             finally:
                 is_left = True
     finally:
-        close_all(aws)  # those that were not started; for the others it does nothing
+        close_all(aws)  # it has no effect on coroutines that were started
         aws = ()  # a future among them has its error, whose traceback has this frame
     return results
 

@@ -1,4 +1,4 @@
-"""What a flow needs of its event loop: tasks by the shortest way there is, and what time it is."""
+"""What a flow needs of its event loop: the cheapest way to create tasks, and a clock."""
 
 import asyncio
 import time
@@ -13,11 +13,11 @@ Create = Callable[[Coroutine[Any, Any, Any]], asyncio.Future[Any]]
 
 
 class TaskMaker:
-    """Calls `loop.create_task`; where that is asyncio's own, what it comes to, which saves a twentieth of a task.
+    """Creates tasks. It calls `tasks.Task` instead of asyncio's own `create_task`, which saves a twentieth of a task.
 
     Attributes:
-        is_making: Whether a task is being made now. An eager one (Python 3.12) runs meanwhile, and no variable refers
-            to it yet.
+        is_making: Whether a task is being created now. An eager task (Python 3.12) runs meanwhile, and no variable
+            refers to it yet.
     """
 
     __slots__ = ("_loop", "is_making")
@@ -25,9 +25,9 @@ class TaskMaker:
     def __init__(self) -> None:
         self.is_making = False
 
-    def on(self, loop: asyncio.AbstractEventLoop) -> Create:
-        """The function that makes tasks on this loop."""
-        if _is_usual(loop) and loop.get_task_factory() is None and not loop.get_debug():
+    def bind(self, loop: asyncio.AbstractEventLoop) -> Create:
+        """Returns the function that creates tasks on this loop."""
+        if _is_unchanged(loop) and loop.get_task_factory() is None and not loop.get_debug():
             return partial(tasks.Task, loop=loop)
         self._loop = loop
         return self._make
@@ -37,29 +37,29 @@ class TaskMaker:
         try:
             return self._loop.create_task(coroutine)
         except BaseException:
-            coroutine.close()  # the user's task factory has failed, and closes nothing
+            coroutine.close()  # the user's task factory failed and did not close it
             raise
         finally:
             self.is_making = False
 
 
-def _is_usual(loop: asyncio.AbstractEventLoop) -> bool:
-    """Whether its `create_task` is asyncio's own function.
+def _is_unchanged(loop: asyncio.AbstractEventLoop) -> bool:
+    """Returns whether the loop's `create_task` is asyncio's own function.
 
-    Judged by where it was written: a replacement, on the loop or on any of its classes, may carry its
-    name and module, or pass itself off as a method.
+    The function's globals decide: a replacement, on the loop or on any of its classes, may copy its name and module,
+    or look like a method.
     """
     method = loop.create_task
     function = method.__func__ if type(method) is MethodType else None
     return type(function) is FunctionType and function.__globals__ is vars(base_events)
 
 
-LONGEST_TURN_S: Final = 0.005
-"""How long items are pulled from a source before the event loop has its turn again."""
+MAX_PULL_S: Final = 0.005
+"""How long items are pulled from a source before the event loop runs other callbacks."""
 
 
-class Standstill:
-    """How long the clocks of the calls on one event loop have stood still, in seconds."""
+class PausedTime:
+    """The seconds for which the call clocks of one event loop have been paused."""
 
     __slots__ = ("seconds",)
 
@@ -67,32 +67,33 @@ class Standstill:
         self.seconds = 0.0
 
 
-_standstills: WeakKeyDictionary[asyncio.AbstractEventLoop, Standstill] = WeakKeyDictionary()
+_paused_times: WeakKeyDictionary[asyncio.AbstractEventLoop, PausedTime] = WeakKeyDictionary()
 
 
 class CallClock:
-    """A clock that stands still while a source is pulled: what a call has had of it was the call's to use.
+    """A clock that is paused while a source is pulled, so that it measures only time that the calls could use.
 
     Attributes:
-        read: Gives the seconds on a clock that does not stand still.
-        stood: How long this one has: all of an event loop together, because it is the loop that is kept.
+        read: Returns the seconds on a clock that is never paused.
+        paused: How long this clock has been paused. The clocks of one event loop share it, because a pull blocks the
+            whole loop.
     """
 
-    __slots__ = ("read", "stood")
+    __slots__ = ("paused", "read")
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self.read = read_of(loop)
-        self.stood = _standstills.setdefault(loop, Standstill())
+        self.read = _reader_of(loop)
+        self.paused = _paused_times.setdefault(loop, PausedTime())
 
     def now_s(self) -> float:
-        """Seconds on this clock."""
-        return self.read() - self.stood.seconds
+        """Returns the seconds on this clock."""
+        return self.read() - self.paused.seconds
 
 
-def read_of(loop: asyncio.AbstractEventLoop) -> Callable[[], float]:
-    """The clock of a loop; `time.monotonic` where that is what it comes to.
+def _reader_of(loop: asyncio.AbstractEventLoop) -> Callable[[], float]:
+    """Returns the `time` method of a loop, or `time.monotonic` if the loop does not replace it.
 
-    The one of uvloop moves from turn to turn, and would not see how long a turn takes.
+    uvloop's clock advances once per iteration of the loop, and would not show how long an iteration takes.
     """
     own = loop.time
     is_virtual = isinstance(loop, base_events.BaseEventLoop) and (

@@ -1,4 +1,4 @@
-"""`amap` for code that has no event loop."""
+"""`amap` for code without an event loop."""
 
 import asyncio
 import threading
@@ -24,10 +24,10 @@ T = TypeVar("T")
 
 
 class MapIterator(Generic[R]):
-    """What `map` returns: an iterator over the results, and a block around it. Threads may share it.
+    """The iterator over results that `map` returns, which is also a context manager. Threads may share it.
 
-    Its loop has a thread of its own, so that calls make progress and timeouts hold while the caller works on a result.
-    Results cross over in batches, all that is ready at once, because one hand-over costs as much as a dozen tasks.
+    Its loop runs in a separate thread, so that calls make progress and timeouts hold while the caller works on a
+    result. All results that are ready cross threads as one batch, because one hand-over costs as much as a dozen tasks.
 
     >>> with headgate.map(fetch, ["a", "bb"], limit=1) as pages:
     ...     print(list(pages), pages.statistics().succeeded)
@@ -57,19 +57,19 @@ class MapIterator(Generic[R]):
     def __next__(self) -> R:
         if self._thread is not None and self._thread.is_current:
             raise RuntimeError("a call of map waits for a result of the same map, which may be its own")
-        with self._lock:  # several threads may share it
+        with self._lock:
             if not self._batch:
                 self._batch = self._next_batch()
             try:
                 return self._batch.popleft()
-            except IndexError:  # it may have been closed this very moment
+            except IndexError:  # another thread may have closed it meanwhile
                 self._close()
         if self._closed_by not in (None, threading.get_ident()):
             raise ClosedEarly("another thread has closed it: there may have been more")
         raise StopIteration
 
     def stop(self) -> list[Any]:
-        """Starts nothing new; what has begun is finished and delivered, as `TaskResults.stop` does.
+        """Starts nothing new; calls that have started finish, and their results are delivered: see `TaskResults.stop`.
 
         >>> with headgate.map(fetch, ["a", "bb"], limit=1) as pages:
         ...     pages.stop()
@@ -77,19 +77,19 @@ class MapIterator(Generic[R]):
         """
         if self._thread is None or self._is_closed or self._thread.is_current:
             return self._flow.stop()
-        with suppress(CancelledError, RuntimeError):  # the loop has ended by itself
+        with suppress(CancelledError, RuntimeError):  # the loop may have ended
             unstarted: list[Any] = self._thread.queue.call(self._flow.stop, (), {})
             return unstarted
         return []
 
     def statistics(self) -> TaskStatistics:
-        """How far it is. Results are fetched in batches; each of a batch counts as uncollected until all are taken."""
+        """Returns the progress so far. All results of a batch count as uncollected until the last one is collected."""
         return self._flow.statistics()
 
     def close(self) -> None:
-        """Cancels what runs and waits until it has ended; what was not collected is dropped.
+        """Cancels the running calls, waits until they have ended, and drops results that were not collected.
 
-        Other threads that iterate over it get `ClosedEarly`.
+        Threads that iterate over it get `ClosedEarly`, except the one that called `close`.
 
         >>> pages = headgate.map(fetch, ["a", "bb"], limit=1)
         >>> pages.close()
@@ -110,7 +110,7 @@ class MapIterator(Generic[R]):
             self._thread.close(cancel=True)
 
     def _next_batch(self) -> deque[R]:
-        """Waits for all that is ready, at least one result; none when there is no more. An error closes it."""
+        """Waits for at least one result, and returns all that are ready; none at the end. An error closes the map."""
         if self._is_closed:
             return deque()
         try:
@@ -122,7 +122,7 @@ class MapIterator(Generic[R]):
             has_ended = thread is not None and thread.queue.refusal is not None
             self._close()
             if isinstance(error, (CancelledError, ClosedEarly)) or (has_ended and isinstance(error, RuntimeError)):
-                if self._closed_by is not None:  # another thread has
+                if self._closed_by is not None:  # another thread closed it
                     return deque()
                 if thread is not None and thread.failure is not None:
                     raise thread.failure from None
@@ -133,8 +133,8 @@ class MapIterator(Generic[R]):
 async def _fetch(flow: CallFlow) -> deque[Any]:
     """Waits for results, in the loop of the flow.
 
-    What was fetched before counts as uncollected until now: only then has the caller taken all of it. A mark stands in
-    for each result, which is the caller's alone.
+    Results of the previous batch count as uncollected until now, because only now has the caller collected all of them.
+    A mark replaces each of them in the queue, so that only the caller refers to the result.
     """
     if not flow.is_open:
         flow.is_within_block = True
@@ -151,11 +151,11 @@ async def _fetch(flow: CallFlow) -> deque[Any]:
 
 
 _FETCHED: Final = object()
-"""Stands for a result that was fetched."""
+"""Marks a result that was fetched."""
 
 
 class LoopOption(TypedDict, total=False):
-    """Where calls run."""
+    """The event loop in which calls run."""
 
     loop_factory: Annotated[
         LoopFactory | None,
@@ -169,11 +169,11 @@ class LoopOption(TypedDict, total=False):
 
 
 class MapOptions(AmapOptions[T], LoopOption):
-    """Those of `map`."""
+    """The options of `map`."""
 
 
 class MapOptionsButErrors(AmapOptionsButErrors[T], LoopOption):
-    """Those of `map` on which the type of its results does not depend."""
+    """The options of `map` on which the type of its results does not depend."""
 
 
 _OPTIONS: Final = OptionSet(MapOptions[Any], of="map")
@@ -213,7 +213,7 @@ def map(  # noqa: A001 - it is `map`
     The function, and a source that is not a list, run in a separate thread with its own event loop, which continues
     while the caller works on a result. Leaving the loop cancels the running calls and waits until they have ended;
     `with headgate.map(...) as results` makes that certain. Ctrl-C and the end of the program do the same. Calls see the
-    context variables of the caller that asks for the first result.
+    context variables of the thread that requests the first result.
 
     It also raises the errors of `amap`.
 

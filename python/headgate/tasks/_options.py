@@ -30,7 +30,7 @@ time_limit: Final = number(lambda seconds: seconds > 0, "more than 0 seconds", k
 
 
 class LimitOption(TypedDict):
-    """How many calls."""
+    """The bound of running calls."""
 
     limit: Annotated[
         int | ConcurrencyLimit,
@@ -42,7 +42,7 @@ class LimitOption(TypedDict):
 
 
 class BufferOption(TypedDict, total=False):
-    """How many results."""
+    """The bound of uncollected results."""
 
     buffer: Annotated[
         int | None,
@@ -56,7 +56,7 @@ class BufferOption(TypedDict, total=False):
 
 
 class OrderOptions(TypedDict, total=False):
-    """Which result comes first."""
+    """The order of the results."""
 
     ordered: Annotated[
         bool,
@@ -80,13 +80,13 @@ class OrderOptions(TypedDict, total=False):
 
 
 class ErrorsOption(TypedDict, total=False):
-    """What becomes of errors, where there are results."""
+    """How errors are handled by functions that return results."""
 
     errors: Annotated[Literal["raise", "yield", "skip"], Option(help=_ERRORS, default="raise", meanings=_MEANINGS)]
 
 
 class ErrorsWithoutResultsOption(TypedDict, total=False):
-    """What becomes of errors, where there are none."""
+    """How errors are handled by functions that return no results."""
 
     errors: Annotated[
         Literal["raise", "skip"],
@@ -95,7 +95,7 @@ class ErrorsWithoutResultsOption(TypedDict, total=False):
 
 
 class CallOptions(TypedDict, Generic[T], total=False):
-    """When calls are made, how often and how long."""
+    """When calls start, how often they are retried and how long they may take."""
 
     max_errors: Annotated[
         int | None,
@@ -169,19 +169,19 @@ class CallOptions(TypedDict, Generic[T], total=False):
 
 
 class AmapOptions(LimitOption, BufferOption, OrderOptions, ErrorsOption, CallOptions[T]):
-    """Those of `amap`."""
+    """The options of `amap`."""
 
 
 class AmapOptionsButErrors(LimitOption, BufferOption, OrderOptions, CallOptions[T]):
-    """Those of `amap` on which the type of its results does not depend."""
+    """The options of `amap` on which the type of its results does not depend."""
 
 
 class ForEachOptions(LimitOption, ErrorsWithoutResultsOption, CallOptions[T]):
-    """Those of `for_each`."""
+    """The options of `for_each`."""
 
 
 def check_pairs(options: AmapOptions[Any]) -> None:
-    """Refuses options that contradict one another, or mean nothing without another one."""
+    """Raises an error for options that contradict one another, or have no effect without another one."""
     if options["window"] is not None and not options["ordered"]:
         raise ValueError("window means nothing without ordered=True: buffer bounds what is not ordered")
     if options["buffer"] is not None and options["window"] is not None:
@@ -195,7 +195,7 @@ def check_pairs(options: AmapOptions[Any]) -> None:
 
 
 def are_plain(options: AmapOptions[Any]) -> bool:
-    """Whether nothing is asked for that a flow has to look at for each item."""
-    asked = (options["timeout_s"], options["retry"], options["rate"], options["key"])
+    """Returns whether no option needs work for each item."""
+    per_item = (options["timeout_s"], options["retry"], options["rate"], options["key"])
     is_plain = isinstance(options["limit"], int) and not options["ordered"] and options["errors"] != "yield"
-    return is_plain and asked == (None,) * 4
+    return is_plain and per_item == (None,) * 4

@@ -1,4 +1,4 @@
-"""What becomes of items: outcomes and statistics, and how the errors in them look."""
+"""Outcomes of items and statistics of a map, and how errors are shown in them."""
 
 import asyncio
 import gc
@@ -15,11 +15,10 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 
-@dataclass(
-    slots=True, kw_only=True
-)  # not frozen: that makes it three times as expensive, and there is one for each item
+# Not frozen, because that would make it three times as expensive, and there is one for each item.
+@dataclass(slots=True, kw_only=True)
 class TaskOutcome(Generic[T, R]):
-    """What became of one item, as `amap(errors="yield")` gives it.
+    """The outcome of one item, as `amap(errors="yield")` yields it.
 
     >>> async for outcome in headgate.amap(fetch, ["a", None], limit=1, errors="yield"):
     ...     print(outcome.index, outcome.item, outcome.value, type(outcome.error).__name__, outcome.attempts)
@@ -47,7 +46,7 @@ class TaskOutcome(Generic[T, R]):
     elapsed_s: float
 
     def unwrap(self) -> R:
-        """The value.
+        """Returns the value.
 
         >>> [outcome.unwrap() async for outcome in headgate.amap(fetch, ["a"], limit=1, errors="yield")]
         ['page of a']
@@ -66,7 +65,7 @@ class TaskOutcome(Generic[T, R]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskStatistics:
-    """How far a map has got.
+    """The progress of a map.
 
     >>> statistics = await headgate.for_each(fetch, ["a", None], limit=1, errors="skip")
     >>> statistics.taken, statistics.succeeded, statistics.failed
@@ -76,7 +75,7 @@ class TaskStatistics:
         taken: Items that were read from the source.
         running: Items whose call has started and not ended.
         waiting: Items that wait for a limit, a rate, their key or the next attempt.
-        uncollected: Results that are there and not collected.
+        uncollected: Results that are finished and not collected.
         succeeded: Items whose call returned.
         failed: Items that failed for good.
         cancelled: Items that had started when the map was ended early.
@@ -96,7 +95,7 @@ class TaskStatistics:
 
 
 def _trace_before(error: BaseException, mark: int) -> TracebackType | None:
-    """The traceback as it was before `unwrap` raised the error for the first time: it would grow with each time."""
+    """Returns the traceback without the frames that `unwrap` added, which would grow with each call."""
     trace = at = error.__traceback__
     while at is not None:
         if at.tb_frame.f_code is _UNWRAP and at.tb_frame.f_locals.get("mark") == mark:
@@ -109,10 +108,10 @@ _UNWRAP: Final = TaskOutcome.unwrap.__code__
 
 
 def clear_locals(error: BaseException) -> None:
-    """Clears the local variables of the calls that the error, and those it came from, have ended.
+    """Clears the local variables of the calls that the error and its causes have ended.
 
-    `traceback.clear_frames` does so too, and before Python 3.13 it kills any coroutine or generator that the error
-    passed through and that has gone on to wait for something: one that caught an error and handed it to others.
+    Before Python 3.13, `traceback.clear_frames` would also kill a coroutine or generator that caught the error, passed
+    it to other code and is now waiting for something.
     """
     found, left = {id(error)}, [error]
     while left:
@@ -130,10 +129,10 @@ def clear_locals(error: BaseException) -> None:
 
 
 def _has_ended(frame: FrameType) -> bool:
-    """Whether what the frame is of has returned or raised for good.
+    """Returns whether the function of the frame has returned or raised.
 
-    Until then its variables are its thread's or its generator's, and the frame refers to none of them; from then on
-    they are its own, with its code among them. An interpreter that does otherwise has nothing cleared.
+    Until then the thread or the generator owns the variables, and the frame does not refer to them. After that the
+    frame owns them, and its code object too. On an interpreter that works differently, nothing is cleared.
     """
     return any(each is frame.f_code for each in gc.get_referents(frame))
 
@@ -143,20 +142,20 @@ _SHORT.maxstring = _SHORT.maxother = 200
 
 
 def noted(error: BaseException, item: Any) -> BaseException:  # noqa: ANN401 - the user's type
-    """The error, with a note that says at which item it was raised."""
+    """Adds a note that names the item for which the error was raised, and returns the error."""
     add_note(error, f"raised for the item {shown(item)}")
     return error
 
 
 def stray(what: str, error: asyncio.CancelledError) -> StrayCancellation:
-    """The cancellation of a call or a source, such that it does not look like one of the task that collects."""
+    """Wraps the cancellation of a call or a source, so that it does not look like one of the collecting task."""
     failure = StrayCancellation(f"{what} was cancelled, and the map was not")
     failure.__cause__ = error
     return failure
 
 
 def after(error: BaseException, earlier: BaseException) -> BaseException:
-    """The error, with an earlier one as its context: that one would have been raised if this had not come."""
+    """Returns the error with an earlier one, which it replaces, as its context."""
     last = error
     while last.__context__ is not None:
         last = last.__context__
@@ -166,7 +165,7 @@ def after(error: BaseException, earlier: BaseException) -> BaseException:
 
 
 def visible(error: BaseException) -> BaseException:
-    """The error, in a form that does not look like the end of an iteration."""
+    """Returns the error, or a `RuntimeError` in place of one that would silently end an iteration."""
     if isinstance(error, (StopIteration, StopAsyncIteration)):
         hidden = RuntimeError(f"{type(error).__name__} was raised where it would have ended the iteration silently")
         hidden.__cause__ = error
@@ -175,8 +174,8 @@ def visible(error: BaseException) -> BaseException:
 
 
 def shown(value: object) -> str:
-    """The beginning of its representation; its type, if it can't be represented."""
+    """Returns the beginning of the value's representation, or its type if it can't be represented."""
     try:
         return _SHORT.repr(value)
-    except Exception:  # noqa: BLE001 - an int of 5,000 digits, or a class that reprlib takes for one of its own
+    except Exception:  # noqa: BLE001 - an int of 5,000 digits, or a class that reprlib mistakes for a known one
         return f"<{type(value).__name__}>"

@@ -1,8 +1,8 @@
-"""Where work comes from: an iterable or an async iterable, from which one item is pulled when a slot is free.
+"""The source of a flow: an iterable or an async iterable, from which one item is pulled when a slot is free.
 
-`pull()` never waits: it returns an item, `NOT_YET` (it calls back when it has one), or
-`END`; an error of what is iterated is raised by it. An async source is iterated, and closed, by one task of its own,
-because an async generator must be finished where it was run.
+`pull()` never waits: it returns an item, `NOT_YET` (it calls back when it has one), or `END`, and raises an error of
+the iterable. One separate task iterates and closes an async source, because an async generator must be closed by the
+task that ran it.
 """
 
 import asyncio
@@ -22,9 +22,9 @@ class _Mark:
 END: Final = _Mark()
 NOT_YET: Final = _Mark()
 
-_THERE_ALREADY: Final[tuple[Iterable[Any], ...]] = ([], (), range(0), range(1 << 64), {}, set(), deque())
-_NEVER_BLOCK: Final = frozenset(type(iter(each)) for each in _THERE_ALREADY)
-"""Iterators over what is there already."""
+_IN_MEMORY: Final[tuple[Iterable[Any], ...]] = ([], (), range(0), range(1 << 64), {}, set(), deque())
+_NEVER_BLOCK: Final = frozenset(type(iter(each)) for each in _IN_MEMORY)
+"""Types of iterators over items that are in memory or computed."""
 
 
 class Source(Generic[T]):
@@ -33,39 +33,39 @@ class Source(Generic[T]):
     def __init__(self, items: Iterable[T]) -> None:
         self._iterator: Iterator[T] = iter(items)
         self.may_block: bool = type(self._iterator) not in _NEVER_BLOCK
-        """Whether a pull may take long."""
+        """Whether a pull may take a long time."""
 
-    def open(self, have_more: Callable[[], None]) -> Callable[[], Any]:  # noqa: ARG002 - as that of the other
-        """Gives the function to pull with: `END` where there is no more."""
+    def open(self, have_more: Callable[[], None]) -> Callable[[], Any]:  # noqa: ARG002 - as in `AsyncSource`
+        """Returns the function that pulls an item, or returns `END` when there are no more."""
         return partial(next, self._iterator, END)
 
     def close(self) -> None:
-        """Nothing to do: the caller may go on with the iterable."""
+        """Does nothing: the caller may continue to use the iterable."""
 
-    def take_back(self) -> Any:  # noqa: ANN401 - an item or a mark
-        """`NOT_YET`: nothing is read before it is pulled."""
+    def remove_unpulled(self) -> Any:  # noqa: ANN401 - an item or a mark
+        """Returns `NOT_YET`, because no item is read before it is pulled."""
         return NOT_YET
 
     @property
     def is_open(self) -> bool:
-        """Whether something of the source still runs."""
+        """Whether a task of the source still runs."""
         return False
 
     def is_run_by(self, _task: object) -> bool:
-        """Whether it is this task that iterates the source."""
+        """Returns whether this task iterates the source."""
         return False
 
 
 class AsyncSource(Generic[T]):
-    """An async iterable, pulled one by one; an item is read when it is wanted, and not before."""
+    """An async iterable, pulled one by one; an item is read only after a pull has requested it."""
 
     def __init__(self, items: AsyncIterable[T]) -> None:
         self._iterator: AsyncIterator[T] = aiter(items)
         self._next: Any = NOT_YET
         self._error: BaseException | None = None
-        self._is_wanted = False
+        self._is_requested = False
         self._is_closing = False
-        self._is_giving = False
+        self._is_putting = False
         self._has_begun = False
         self._wake: asyncio.Future[None] | None = None
         self._task: asyncio.Task[None] | None = None
@@ -73,30 +73,31 @@ class AsyncSource(Generic[T]):
         self.may_block: bool = True
 
     def open(self, have_more: Callable[[], None]) -> Callable[[], Any]:
-        """Gives the function to pull with; after `NOT_YET`, `have_more` is called when it is worth asking again."""
+        """Returns the function that pulls. After it returned `NOT_YET`, `have_more` is called when it has an item."""
         if self._is_closing:
             return self._pull
         self._have_more = have_more
         self._task = asyncio.get_running_loop().create_task(self._iterate())
-        self._task.add_done_callback(self._ended)
+        self._task.add_done_callback(self._on_task_done)
         return self._pull
 
     def close(self) -> None:
-        """Stops the source where it is; `have_more` is called once more when it has been closed.
+        """Cancels the task of the source, which calls `have_more` once more when the source has been closed.
 
-        Once, because a second time would cancel it while it cleans up.
+        It cancels the task only once, because a second cancellation would interrupt its clean-up.
         """
         if self._is_closing:
             return
         self._is_closing = True
         task = self._task
-        # Cancelled before it has begun, it would not close the source; and itself it would cancel while it closes it.
-        if task is None or not self._has_begun or self._is_giving or task is asyncio.current_task(task.get_loop()):
+        # A task that is cancelled before it begins would not close the source, and one that cancels itself would
+        # interrupt the closing.
+        if task is None or not self._has_begun or self._is_putting or task is asyncio.current_task(task.get_loop()):
             return
         task.cancel()
 
-    def take_back(self) -> Any:  # noqa: ANN401 - an item or a mark
-        """The item that was read and not pulled, because what it was wanted for was needed elsewhere; or `NOT_YET`."""
+    def remove_unpulled(self) -> Any:  # noqa: ANN401 - an item or a mark
+        """Removes and returns an item that was read and not pulled, or returns `NOT_YET`."""
         item, self._next = self._next, NOT_YET
         return item
 
@@ -106,7 +107,7 @@ class AsyncSource(Generic[T]):
         return self._task is not None
 
     def is_run_by(self, task: object) -> bool:
-        """Whether it is this task that iterates the source."""
+        """Returns whether this task iterates the source."""
         return self._task is not None and task is self._task
 
     def _pull(self) -> Any:  # noqa: ANN401 - an item or a mark
@@ -114,7 +115,7 @@ class AsyncSource(Generic[T]):
         if item is NOT_YET:
             if self._task is None:
                 return self._end()
-            self._is_wanted = True
+            self._is_requested = True
             if self._wake is not None and not self._wake.done():
                 self._wake.set_result(None)
         return item
@@ -132,7 +133,7 @@ class AsyncSource(Generic[T]):
         self._has_begun = True
         try:
             while not self._is_closing:
-                if not self._is_wanted:
+                if not self._is_requested:
                     self._wake = asyncio.get_running_loop().create_future()
                     await self._wake
                     self._wake = None
@@ -147,15 +148,15 @@ class AsyncSource(Generic[T]):
             await self._close_iterator()
 
     def _put(self, item: T) -> None:
-        if self._is_closing:  # what the source yields when it is stopped, which will not be pulled any more
+        if self._is_closing:  # an item that the source yields when it is cancelled, which will not be pulled any more
             if iscoroutine(item):
                 item.close()
             return
         self._next = item
-        self._is_wanted = False  # not before: it may have been pulled in vain meanwhile
-        self._is_giving = True
+        self._is_requested = False  # only now, because a pull may have returned `NOT_YET` meanwhile
+        self._is_putting = True
         self._have_more()
-        self._is_giving = False
+        self._is_putting = False
 
     async def _close_iterator(self) -> None:
         close = getattr(self._iterator, "aclose", None)
@@ -167,19 +168,19 @@ class AsyncSource(Generic[T]):
             except BaseException as error:  # noqa: BLE001 - as above
                 self._error = self._error or error
 
-    def _ended(self, _task: object) -> None:
+    def _on_task_done(self, _task: object) -> None:
         self._task = None
         if self._is_closing:
             self._error = None  # nothing is pulled any more
-        have_more, self._have_more = self._have_more, _nothing  # it refers to the flow that pulls
+        have_more, self._have_more = self._have_more, _nothing  # drops the reference to the flow
         have_more()
 
 
 def source_of(items: object, argument: str) -> Source[Any] | AsyncSource[Any]:
-    """The source that an argument is.
+    """Returns the source for an argument.
 
     Raises:
-        TypeError: It can't be iterated, or is text or a coroutine, which is surely a mistake.
+        TypeError: The argument can't be iterated, or is text or a coroutine, which is surely a mistake.
     """
     if isinstance(items, (str, bytes, bytearray)):
         raise TypeError(

@@ -1,10 +1,10 @@
-"""A flow of calls with all that may stand between an item and its start, or between its end and its delivery.
+"""A flow of calls with everything that can delay the start of an item or the delivery of its result.
 
-An item passes, in this order: its key (`per_key`), a slot of the limit, the rate. Only one item stands before the last
-two (`Admission`), and those behind it wait; items overtake those that wait for their key. A failed attempt releases its
-slot and key, waits without either, and is then admitted in the same way, before new items are.
+An item needs, in this order: its key (`per_key`), a slot of the limit, the rate. Only one item waits for the last two
+(`Admission`), and later ones wait for it; items overtake those that wait for their key. A failed attempt releases its
+slot and key, waits without them, and is then admitted in the same manner, before new items.
 
-Whatever waits counts against the same bound as what is uncollected: running + waiting + uncollected <= limit + buffer.
+Waiting items count against the same bound as uncollected ones: running + waiting + uncollected <= limit + buffer.
 """
 
 import asyncio
@@ -18,26 +18,26 @@ from headgate.tasks._call_flow import CallFlow, failing, is_fatal
 from headgate.tasks._options import AmapOptions
 from headgate.tasks._outcome import TaskOutcome, clear_locals, noted, stray
 from headgate.tasks._source import END, NOT_YET, AsyncSource, Source
-from headgate.tasks._throttles import Admission, Entry, KeyLimit, RetryTimer, TimeLimit
+from headgate.tasks._throttles import Admission, AttemptTimeout, Entry, KeyLimit, RetryQueue
 
 _SKIPPED: Final = object()
-_MOST_REFUSED: Final = 1000
-"""Items whose `key` or `cost` failed, in one turn of the event loop: of a source without end there may be no end."""
+_MAX_REFUSED: Final = 1000
+"""Items whose `key` or `cost` failed in one iteration of the event loop; an infinite source could yield no others."""
 
 
 class _Raised:
-    """Stands in the order where an error is to be raised."""
+    """Marks the position in the order at which an error is raised."""
 
     def __init__(self, error: BaseException) -> None:
         self.error = error
 
 
 class ThrottledFlow(CallFlow):
-    """Calls a function with each item when its key, the limit and the rate admit it."""
+    """Calls a function with each item that its key, the limit and the rate admit."""
 
     __slots__ = (
-        *("_ahead", "_last_index", "_admission", "_head", "_is_refilling", "_is_timed", "_keys", "_retries"),
-        *("_refused", "_shared", "_time_limit", "_will_refill", "_yields"),
+        *("_ahead", "_last_index", "_admission", "_next_index", "_is_refilling", "_is_timed", "_keys", "_retries"),
+        *("_refused", "_shared", "_attempt_timeout", "_will_refill", "_yields"),
     )
 
     def __init__(
@@ -48,11 +48,13 @@ class ThrottledFlow(CallFlow):
         self._yields = options["errors"] == "yield"
         self._keys = None if options["per_key"] is None else KeyLimit(options["per_key"])
         self._admission = Admission(self._shared, options["rate"], options["cost"])
-        self._retries = RetryTimer()
+        self._retries = RetryQueue()
         self._is_timed = self._yields or options["timeout_s"] is not None
-        self._time_limit = None if options["timeout_s"] is None else TimeLimit(options["timeout_s"], self._running)
-        self._head = 0  # ordered: all before it have been delivered
-        self._ahead: dict[int, Any] = {}  # ordered: finished before their turn
+        self._attempt_timeout = (
+            None if options["timeout_s"] is None else AttemptTimeout(options["timeout_s"], self._running)
+        )
+        self._next_index = 0  # ordered: the results before this one have been delivered
+        self._ahead: dict[int, Any] = {}  # ordered: results that are finished before an earlier one
         self._last_index: int | None = None  # ordered: no result after this one can be delivered
         self._is_refilling = False
         self._will_refill = False
@@ -61,32 +63,32 @@ class ThrottledFlow(CallFlow):
     # -- starting
 
     def resume(self) -> None:
-        """Starts more."""
+        """Starts more, unless a start is in progress."""
         if not self._is_refilling:
             super().resume()
 
     def _refill(self) -> None:
-        if self._is_refilling:  # a limit, a rate or the source calls back from within
+        if self._is_refilling:  # a limit, a rate or the source calls back during a start
             return
         self._is_refilling = True
         self._refused = 0
         was_pulling = self._is_pulling
         try:
-            self._start_what_may()
-        except BaseException as error:  # noqa: BLE001 - of the user's task factory, perhaps: it must not be lost
+            self._start_admitted()
+        except BaseException as error:  # noqa: BLE001 - the user's task factory may fail; its error must not be lost
             self.fail(error)
         self._is_refilling = False
         if self._has_ended:
             self._cancel_running()
         if was_pulling and not self._is_pulling:
             self._pull_soon()
-        if self._refused >= _MOST_REFUSED:
+        if self._refused >= _MAX_REFUSED:
             self._loop.call_soon(self._refill, context=self._context)
-        if not self._takes_more and self.is_over():
+        if not self._may_pull and self.is_over():
             self._settle()
 
-    def _start_what_may(self) -> None:
-        while not self._has_ended and self._refused < _MOST_REFUSED:
+    def _start_admitted(self) -> None:
+        while not self._has_ended and self._refused < _MAX_REFUSED:
             entry = self._admission.entry or self._next_entry()
             if entry is None:
                 return
@@ -104,19 +106,19 @@ class ThrottledFlow(CallFlow):
             self._start(entry)
 
     def _next_entry(self) -> Entry | None:
-        """Returns an item that may go on to the limit: one to retry, or one that waited for its key, or a new one."""
+        """Returns the next item for the limit: one to retry, one that waited for its key, or a new one."""
         if len(self._running) >= self._limit:
             return None
         while self._retries.due:
             entry = self._retries.due.popleft()
             if self._keys is None or self._keys.enter(entry):
                 return entry
-        freed = None if self._keys is None else self._keys.pop_freed()
-        return freed or self._next_new()
+        admitted = None if self._keys is None else self._keys.pop_admitted()
+        return admitted or self._next_new()
 
     def _next_new(self) -> Entry | None:
         """Returns the next item of the source whose key admits it."""
-        while self._is_pulling and self._refused < _MOST_REFUSED:
+        while self._is_pulling and self._refused < _MAX_REFUSED:
             if self._is_full():
                 self.is_stalled = True
                 break
@@ -129,12 +131,12 @@ class ThrottledFlow(CallFlow):
 
     def _pull_entry(self) -> Entry | None:
         try:
-            item = self._pull_timed() if self._look_in else self._pull()
+            item = self._pull_timed() if self._check_in else self._pull()
         except BaseException as error:  # noqa: BLE001 - the source's own, whatever it is
             self._source_failed(error)
             return None
         if item is END:
-            self._pull_no_more()
+            self._stop_pulling()
         if item is END or item is NOT_YET:
             return None
         entry = Entry(self._taken, item)
@@ -146,7 +148,7 @@ class ThrottledFlow(CallFlow):
             if self._options["key"] is not None:
                 entry.key = self._options["key"](entry.item)
             return keys.enter(entry)
-        except BaseException as error:  # noqa: BLE001 - `key` failed, or gave what can't be hashed
+        except BaseException as error:  # noqa: BLE001 - `key` failed, or returned a value that can't be hashed
             self._refuse(entry, error)
             return False
 
@@ -156,22 +158,22 @@ class ThrottledFlow(CallFlow):
         self._fail_item(entry, stray("the call", error) if isinstance(error, asyncio.CancelledError) else error)
 
     def _is_full(self) -> bool:
-        """Whether one more would pass the bound of what is taken and not collected."""
+        """Returns whether one more item would exceed the bound of pulled and uncollected items."""
         options = self._options
         limit = self._limit if self._shared is None else self._shared.limit
         bound = limit + (limit if options["buffer"] is None else options["buffer"])
         if options["ordered"]:
             window = bound - 1 if options["window"] is None else options["window"]
-            oldest = self._head - len(self.ready)
+            oldest = self._next_index - len(self.ready)
             return self._taken - oldest > window
         return len(self._running) + len(self.ready) + self._waiting() >= bound
 
     def _slot_granted(self) -> None:
-        if not self._will_refill:  # it is one of our own that gave the slot back
+        if not self._will_refill:  # else an item of this flow has released the slot
             self._loop.call_soon(self._refill, context=self._context)
 
     def _token_granted(self) -> None:
-        if not self._will_refill:  # it is one of our own that changed the rate
+        if not self._will_refill:  # else an item of this flow has changed the rate
             self.resume()
 
     def _start(self, item: Any) -> None:  # noqa: ANN401 - an entry here
@@ -179,25 +181,25 @@ class ThrottledFlow(CallFlow):
         entry.attempts += 1
         entry.is_late = False
         if self._is_timed:
-            entry.began_s = self._now_s() - self._clock.stood.seconds
+            entry.began_s = self._now_s() - self._clock.paused.seconds
         if self._yields:
             entry.started_at = datetime.now(UTC)
         try:
             coroutine = self._function(entry.item)
-        except BaseException as error:  # noqa: BLE001 - it does not take one argument, perhaps
+        except BaseException as error:  # noqa: BLE001 - the function may not accept one argument
             coroutine = failing(error)
         try:
             task = self._create_task(coroutine)
         except BaseException:
-            self._leave(entry)  # others may wait for its slot of a shared limit
+            self._leave(entry)  # other flows may wait for its slot of a shared limit
             if entry.attempts == 1:
                 self._unstarted += 1
             else:
                 self._discarded += 1
             raise
         self._running[task] = entry
-        if self._time_limit is not None:
-            self._time_limit.watch(entry, self._clock, self._loop, self._context)
+        if self._attempt_timeout is not None:
+            self._attempt_timeout.watch(entry, self._clock, self._loop, self._context)
         task.add_done_callback(self._on_finished or self._bind(), context=self._context)
 
     # -- finishing
@@ -210,14 +212,14 @@ class ThrottledFlow(CallFlow):
         self._will_refill = True
         try:
             self._leave(entry)
-            self._take_result(task, entry)
-        except BaseException as error:  # noqa: BLE001 - a key whose hash has changed, perhaps: it must not be lost
+            self._handle_finished(task, entry)
+        except BaseException as error:  # noqa: BLE001 - the hash of a key may have changed; the error must not be lost
             self.fail(error)
         self._will_refill = False
         del task  # else its error, whose traceback has this frame, would be a cycle
         self._refill()
 
-    def _take_result(self, task: asyncio.Future[Any], entry: Entry) -> None:
+    def _handle_finished(self, task: asyncio.Future[Any], entry: Entry) -> None:
         if self._last_index is not None and entry.index > self._last_index:
             self._discard(task)
             self._discarded += 1
@@ -225,8 +227,8 @@ class ThrottledFlow(CallFlow):
         try:
             result = task.result()
         except BaseException as error:  # noqa: BLE001 - the item's own
-            if entry.is_late and self._time_limit is not None:
-                failure = self._time_limit.error(error)
+            if entry.is_late and self._attempt_timeout is not None:
+                failure = self._attempt_timeout.error(error)
             else:
                 failure = self._error_of_call(task, error)
             del task  # as above
@@ -244,7 +246,7 @@ class ThrottledFlow(CallFlow):
             self._leave(entry)
 
     def _leave(self, entry: Entry) -> None:
-        """Releases what it has: its slot of the key, its token, and its slot of a shared limit."""
+        """Releases the item's slot of its key, its token, and its slot of a shared limit."""
         if self._keys is not None:
             self._keys.leave(entry.key)
         entry.has_token = False
@@ -256,7 +258,7 @@ class ThrottledFlow(CallFlow):
         if retry is not None and not is_fatal(error):
             try:
                 delay_s = retry.delay_s(entry.attempts, error)
-            except BaseException as mistake:  # noqa: BLE001 - of the user's own `on` or `backoff`
+            except BaseException as mistake:  # noqa: BLE001 - the user's `on` or `backoff` failed
                 self._fail_item(entry, mistake)
                 return
             if delay_s is not None:
@@ -288,7 +290,7 @@ class ThrottledFlow(CallFlow):
             error=error,
             attempts=entry.attempts,
             started_at=entry.started_at,
-            elapsed_s=self._now_s() - self._clock.stood.seconds - entry.began_s if entry.attempts else 0.0,
+            elapsed_s=self._now_s() - self._clock.paused.seconds - entry.began_s if entry.attempts else 0.0,
         )
 
     def _deliver(self, index: int, result: object) -> None:
@@ -296,11 +298,11 @@ class ThrottledFlow(CallFlow):
             self._make_ready(result)
             return
         if self._has_ended:
-            return  # by an error that comes before it
+            return  # an earlier error ended the flow
         self._ahead[index] = result
-        while self._head in self._ahead:
-            result = self._ahead.pop(self._head)
-            self._head += 1
+        while self._next_index in self._ahead:
+            result = self._ahead.pop(self._next_index)
+            self._next_index += 1
             if isinstance(result, _Raised):
                 self.fail(result.error)
                 return
@@ -315,49 +317,49 @@ class ThrottledFlow(CallFlow):
     # -- ending
 
     def is_over(self) -> bool:
-        """Whether nothing runs, and nothing will."""
+        """Returns whether nothing runs, and nothing will."""
         return super().is_over() and self._waiting() == 0
 
     def _waiting(self) -> int:
-        held = 0 if self._keys is None else self._keys.waiting
-        return len(self._retries) + len(self._ahead) + held + (self._admission.entry is not None)
+        for_key = 0 if self._keys is None else self._keys.waiting
+        return len(self._retries) + len(self._ahead) + for_key + (self._admission.entry is not None)
 
     def _finished_ahead(self) -> int:
         return len(self._ahead)
 
     def stop(self) -> list[Any]:
-        """Starts nothing new; what has begun is finished, further attempts included.
+        """Starts nothing new; items that have started finish, with their retries.
 
         Returns:
-            The items that were taken from the source and are not started any more, in their order.
+            The items that were pulled from the source and will not be started, in their order.
         """
-        self._pull_no_more()
+        self._stop_pulling()
         unstarted = self._drop_waiting(lambda entry: entry.attempts == 0)
-        if (item := self._source.take_back()) is not NOT_YET:
+        if (item := self._source.remove_unpulled()) is not NOT_YET:
             unstarted.append(Entry(self._taken, item))
             self._taken += 1
             self._unstarted += 1
         unstarted.sort(key=lambda entry: entry.index)
         for entry in unstarted:
             self._deliver(entry.index, _SKIPPED)
-        self.take_no_more()
-        if self.is_open:  # those that are tried again may have waited behind what is gone now
+        self.close_source()
+        if self.is_open:  # a retry may have waited behind an item that was dropped
             self._loop.call_soon(self._refill, context=self._context)
         return [entry.item for entry in unstarted]
 
     def _drop_after(self, index: int) -> None:
-        """Ends what comes after an item whose error will be raised: its results could never be delivered."""
+        """Drops and cancels the items after one whose error will be raised: their results could not be delivered."""
         self._last_index = index
-        self.take_no_more()
+        self.close_source()
         self._drop_waiting(lambda entry: entry.index > index)
         for task in [task for task, entry in self._running.items() if entry.index > index]:
             self._cancel_once(task)
 
-    def _drop_waiting(self, is_dropped: Callable[[Entry], bool]) -> list[Entry]:
-        dropped = self._retries.drop(is_dropped)
+    def _drop_waiting(self, is_match: Callable[[Entry], bool]) -> list[Entry]:
+        dropped = self._retries.drop(is_match)
         if self._keys is not None:
-            dropped += self._keys.drop(is_dropped)
-        if self._admission.entry is not None and is_dropped(self._admission.entry):
+            dropped += self._keys.drop(is_match)
+        if self._admission.entry is not None and is_match(self._admission.entry):
             dropped.append(self._admission.entry)
             self._admission.leave()
             self._leave(dropped[-1])
@@ -373,6 +375,6 @@ class ThrottledFlow(CallFlow):
         super()._end()
 
     def _settle(self) -> None:
-        if self._time_limit is not None:
-            self._time_limit.stop()
+        if self._attempt_timeout is not None:
+            self._attempt_timeout.stop()
         super()._settle()

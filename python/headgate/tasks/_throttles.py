@@ -1,4 +1,4 @@
-"""What delays the start of an item: its key, a slot, the rate, the pause before a retry; and what times an attempt."""
+"""What delays the start of an item: its key, a slot, the rate, the backoff before a retry. And the attempt timeout."""
 
 import asyncio
 import heapq
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Entry:
-    """An item, and how far it is."""
+    """An item and its progress."""
 
     __slots__ = ("attempts", "began_s", "has_slot", "has_token", "index", "is_late", "item", "key", "started_at")
 
@@ -37,21 +37,21 @@ class Entry:
 
 
 class KeyLimit:
-    """Admits at most so many items of one key; more wait, in their order. A key without items is forgotten."""
+    """Admits at most `per_key` items of one key; more wait, in their order. A key without items is removed."""
 
     def __init__(self, per_key: int) -> None:
         self._per_key = per_key
-        self._inside: dict[Hashable, int] = {}
+        self._admitted: dict[Hashable, int] = {}
         self._waiting: dict[Hashable, deque[Entry]] = {}
-        self._freed: deque[Entry] = deque()  # have waited, and are admitted now
+        self._newly_admitted: deque[Entry] = deque()  # after they waited
         self.waiting = 0
-        """How many wait, or are freed and not yet taken."""
+        """How many items wait, or are newly admitted and not yet popped."""
 
     def enter(self, entry: Entry) -> bool:
-        """Admits an item, or has it wait. Returns whether it is admitted."""
-        inside = self._inside.get(entry.key, 0)
-        if inside < self._per_key:
-            self._inside[entry.key] = inside + 1
+        """Admits an item or queues it. Returns whether it was admitted."""
+        admitted = self._admitted.get(entry.key, 0)
+        if admitted < self._per_key:
+            self._admitted[entry.key] = admitted + 1
             return True
         self._waiting.setdefault(entry.key, deque()).append(entry)
         self.waiting += 1
@@ -61,36 +61,36 @@ class KeyLimit:
         """Frees a slot of the key, and admits the next item that waits for it."""
         waiting = self._waiting.get(key)
         if waiting is not None:
-            self._freed.append(waiting.popleft())
+            self._newly_admitted.append(waiting.popleft())
             if not waiting:
                 del self._waiting[key]
-        elif self._inside[key] > 1:
-            self._inside[key] -= 1
+        elif self._admitted[key] > 1:
+            self._admitted[key] -= 1
         else:
-            del self._inside[key]
+            del self._admitted[key]
 
-    def pop_freed(self) -> Entry | None:
-        """Removes and returns an item that has waited and is admitted now."""
-        if not self._freed:
+    def pop_admitted(self) -> Entry | None:
+        """Removes and returns an item that waited and is now admitted."""
+        if not self._newly_admitted:
             return None
         self.waiting -= 1
-        return self._freed.popleft()
+        return self._newly_admitted.popleft()
 
-    def drop(self, is_dropped: Callable[[Entry], bool]) -> list[Entry]:
-        """Takes out those that wait and are meant."""
+    def drop(self, is_match: Callable[[Entry], bool]) -> list[Entry]:
+        """Removes and returns the matching items that wait."""
         dropped: list[Entry] = []
         for key, waiting in tuple(self._waiting.items()):
-            dropped += filter(is_dropped, waiting)
-            self._waiting[key] = deque(entry for entry in waiting if not is_dropped(entry))
+            dropped += filter(is_match, waiting)
+            self._waiting[key] = deque(entry for entry in waiting if not is_match(entry))
             if not self._waiting[key]:
                 del self._waiting[key]
-        freed, self._freed = self._freed, deque()
-        for entry in freed:
-            if is_dropped(entry):
+        newly_admitted, self._newly_admitted = self._newly_admitted, deque()
+        for entry in newly_admitted:
+            if is_match(entry):
                 dropped.append(entry)
                 self.leave(entry.key)
             else:
-                self._freed.append(entry)
+                self._newly_admitted.append(entry)
         self.waiting -= len(dropped)
         return dropped
 
@@ -98,8 +98,8 @@ class KeyLimit:
 class Admission:
     """Admits one item after another: a slot of a shared limit, then the rate.
 
-    Only one item waits here, so that a map has one waiter in the queue of a shared limit or rate; later items wait for
-    it.
+    Only one item waits here, and later items wait for it: a map has only one waiter in the queue of a shared limit or
+    rate.
 
     Attributes:
         entry: The item that waits here.
@@ -112,11 +112,11 @@ class Admission:
         self._shared = shared
         self._rate = rate
         self._cost = cost
-        self._amount = 1.0  # that it takes of the rate
+        self._amount = 1.0  # tokens of the rate that the item needs
         self._waiter: Waiter[Any] | None = None  # in the queue of the limit or the rate
 
     def try_admit(self, entry: Entry) -> bool:
-        """Takes a slot and a token for the item, if they are free. Returns whether it has both.
+        """Acquires a slot and a token for the item if they are free. Returns whether it has both.
 
         Raises:
             Exception: `cost` failed, or is more than the rate can ever allow.
@@ -130,12 +130,12 @@ class Admission:
         if self._rate is not None and not entry.has_token:
             self._amount = 1.0 if self._cost is None else self._cost(entry.item)
             if self.entry is not entry or not self._rate.try_acquire(self._amount):
-                return False  # `cost` has stopped the map, and this item is unstarted; or it has to wait
+                return False  # `cost` has stopped the map, and this item stays unstarted; or the item must wait
             entry.has_token = True
         return True
 
     def wait(self, slot_granted: Callable[[], None], token_granted: Callable[[], None]) -> None:
-        """Joins the queue of the limit or the rate that has nothing free, which calls its function when it has."""
+        """Joins the queue of the exhausted limit or rate, which calls the function for it when it grants a unit."""
         if self.entry is None or self._waiter is not None:
             return
         if self._shared is not None and not self.entry.has_slot:
@@ -144,7 +144,7 @@ class Admission:
             self._waiter = self._rate.when_granted(self._amount, partial(self._token_granted, token_granted))
 
     def release(self, entry: Entry) -> None:
-        """Releases its slot."""
+        """Releases the slot of an item."""
         entry.has_slot = False
         if self._shared is not None:
             self._shared.release()
@@ -165,40 +165,40 @@ class Admission:
     def _token_granted(self, retry: Callable[[], None], error: ValueError | None) -> None:
         self._waiter = None
         if self.entry is not None:
-            # An error: the rate was changed, and can never allow this cost. The next attempt raises it.
+            # An error means that the rate was changed and can never allow this cost. The next attempt raises it.
             self.entry.has_token = error is None
             retry()
 
 
 _ON_TIME_S: Final = 1e-9
-"""What a timer may come early by, through the rounding of floats."""
+"""How early a timer may fire because of rounded floats."""
 
 
-class TimeLimit:
-    """Cancels attempts that take too long. They begin in the order in which they are due: the first has the timer."""
+class AttemptTimeout:
+    """Cancels attempts that take too long. One timer is enough, because they time out in the order of their starts."""
 
     __slots__ = ("_running", "_timeout_s", "_timer")
 
     def __init__(self, timeout_s: float, running: dict[asyncio.Future[Any], Entry]) -> None:
-        """Makes one for attempts in `running` in the order in which they began."""
+        """Creates the timeout for attempts in `running`, which are in the order of their starts."""
         self._timeout_s = timeout_s
         self._running = running
         self._timer: asyncio.TimerHandle | None = None
 
     def watch(self, entry: Entry, clock: CallClock, loop: asyncio.AbstractEventLoop, context: Context) -> None:
-        """Sets the timer, if no earlier attempt has it."""
+        """Sets the timer unless an earlier attempt has set it."""
         if self._timer is None:
             left_s = entry.began_s + self._timeout_s - clock.now_s()
             self._timer = loop.call_later(left_s, self._cancel_late, clock, loop, context, context=context)
 
     def stop(self) -> None:
-        """Stops the timer. `watch` may set it again: a source that stopped its own map may still give an item."""
+        """Stops the timer. `watch` may set it again: a source that stopped its own map may still yield an item."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
     def error(self, error: BaseException) -> BaseException:
-        """What a late attempt failed with: its being late, unless it made something else of the cancellation."""
+        """Returns the error of a late attempt: `TimeoutError`, unless the call raised another when it was cancelled."""
         if not isinstance(error, asyncio.CancelledError):
             return error
         late = TimeoutError(f"the attempt took longer than timeout_s={self._timeout_s}")
@@ -211,7 +211,7 @@ class TimeLimit:
         late: list[asyncio.Future[Any]] = []
         for task, entry in self._running.items():
             if entry.began_s > latest_s:
-                self.watch(entry, clock, loop, context)  # also if its time stood still since the timer was set
+                self.watch(entry, clock, loop, context)  # also if the clock was paused since the timer was set
                 break
             if not entry.is_late:
                 entry.is_late = True
@@ -220,13 +220,12 @@ class TimeLimit:
             task.cancel()
 
 
-class RetryTimer:
-    """Failed attempts by when they are due to be tried again. The caller bounds them."""
+class RetryQueue:
+    """A queue of items that wait for their next attempt. The caller bounds it."""
 
     __slots__ = ("_heap", "_numbers", "_timer", "due")
 
     def __init__(self) -> None:
-        """Makes one without any."""
         self._heap: list[tuple[float, int, Entry]] = []
         self._numbers = count()  # entries can't be compared
         self._timer: asyncio.TimerHandle | None = None
@@ -239,38 +238,38 @@ class RetryTimer:
         self,
         entry: Entry,
         delay_s: float,
-        is_due: Callable[[], None],
+        on_due: Callable[[], None],
         loop: asyncio.AbstractEventLoop,
         context: Context,
     ) -> None:
-        """Lets it wait; `is_due` is called when there is something in `due`."""
+        """Adds an item; `on_due` is called when `due` contains an item."""
         heapq.heappush(self._heap, (loop.time() + delay_s, next(self._numbers), entry))
         if self._heap[0][2] is entry:
-            self._set_timer(is_due, loop, context)
+            self._set_timer(on_due, loop, context)
 
-    def drop(self, is_dropped: Callable[[Entry], bool]) -> list[Entry]:
-        """Takes out those that are meant. What the timer was set for may be gone then: it looks again."""
-        dropped = [*filter(is_dropped, self.due), *(entry for *_, entry in self._heap if is_dropped(entry))]
-        self.due = deque(entry for entry in self.due if not is_dropped(entry))
-        self._heap = [pause for pause in self._heap if not is_dropped(pause[2])]
+    def drop(self, is_match: Callable[[Entry], bool]) -> list[Entry]:
+        """Removes and returns the matching items. A timer that was set for one of them finds nothing due."""
+        dropped = [*filter(is_match, self.due), *(entry for *_, entry in self._heap if is_match(entry))]
+        self.due = deque(entry for entry in self.due if not is_match(entry))
+        self._heap = [pause for pause in self._heap if not is_match(pause[2])]
         heapq.heapify(self._heap)
         if not self._heap:
             self._stop_timer()
         return dropped
 
-    def _set_timer(self, is_due: Callable[[], None], loop: asyncio.AbstractEventLoop, context: Context) -> None:
+    def _set_timer(self, on_due: Callable[[], None], loop: asyncio.AbstractEventLoop, context: Context) -> None:
         self._stop_timer()
         if self._heap:
-            self._timer = loop.call_at(self._heap[0][0], self._time_has_come, is_due, loop, context, context=context)
+            self._timer = loop.call_at(self._heap[0][0], self._on_timer, on_due, loop, context, context=context)
 
     def _stop_timer(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
-    def _time_has_come(self, is_due: Callable[[], None], loop: asyncio.AbstractEventLoop, context: Context) -> None:
+    def _on_timer(self, on_due: Callable[[], None], loop: asyncio.AbstractEventLoop, context: Context) -> None:
         now_s = loop.time() + _ON_TIME_S
         while self._heap and self._heap[0][0] <= now_s:
             self.due.append(heapq.heappop(self._heap)[2])
-        self._set_timer(is_due, loop, context)
-        is_due()
+        self._set_timer(on_due, loop, context)
+        on_due()

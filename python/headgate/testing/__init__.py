@@ -1,4 +1,4 @@
-"""Answers in place of the network, for tests of programs that use headgate.
+"""A mock that responds in place of the network, for tests of programs that use headgate.
 
 import headgate.testing
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from headgate.testing._route import Route as Route
     from headgate.testing._server import MockServer as MockServer, mock as mock
 
-# Imported when first used: pytest loads the plugin beside this also for tests that don't use it.
+# Imported on first use, because pytest loads the plugin in this package also for tests that don't use it.
 _NAMES_IN = {"_answer": "Answer", "_calls": "Call Calls MockRequest", "_route": "Route", "_server": "MockServer mock"}
 _MODULE_OF = {name: module for module, names in _NAMES_IN.items() for name in names.split()}
 
-if not TYPE_CHECKING:  # which reads the imports above
+if not TYPE_CHECKING:  # type checkers read the imports above
     __all__ = list(_MODULE_OF)
 
 

@@ -1,4 +1,4 @@
-"""What a mock answers, or what it has a request fail of."""
+"""The responses and errors of a mock."""
 
 import json as json_
 from collections.abc import Iterable, Mapping
@@ -12,15 +12,15 @@ from headgate.client._errors import CLASS_OF, RequestError
 from headgate.client._headers import Headers
 
 NOTHING: Final = object()
-"""What stands for a JSON body that was not given: `None` is one."""
+"""Marks a JSON body that was not given, because `None` is a JSON body."""
 
 AnswerHeaders: TypeAlias = Mapping[str, str] | Iterable[tuple[str, str]]
 Error: TypeAlias = str | RequestError | type[RequestError]
-"""What a request can fail of: a class of an error, one with a message, or the name of its kind."""
+"""An error of a request: an exception, its class, or its error kind."""
 
 
 class AnswerKeywords(TypedDict, total=False):
-    """As `Answer` describes them."""
+    """The arguments of a response, which `Answer` describes."""
 
     json: Any
     text: str | None
@@ -32,7 +32,7 @@ class AnswerKeywords(TypedDict, total=False):
 
 
 class Answer:
-    """An answer of a mock.
+    """A response of a mock.
 
     >>> answer = headgate.testing.Answer(201, json={"id": 1}, headers={"Location": "/users/1"})
     >>> answer.status, answer.phrase, answer.content, answer.json()
@@ -40,13 +40,13 @@ class Answer:
 
     Attributes:
         status: The status.
-        headers: As they are sent, without those that frame the body.
+        headers: The headers, without those that frame the body.
         content: The body.
-        delay_s: Seconds until it is sent.
-        cut_after: Bytes of the body after which the connection is closed; `None`: it is sent whole.
+        delay_s: Seconds until the response is sent.
+        cut_after: Bytes of the body after which the connection is closed; `None`: the body is sent completely.
     """
 
-    def __init__(  # noqa: PLR0913 - an answer has them
+    def __init__(  # noqa: PLR0913 - a response has that many attributes
         self,
         status: int = 200,
         *,
@@ -58,17 +58,17 @@ class Answer:
         delay_s: float = 0.0,
         cut_after: int | None = None,
     ) -> None:
-        """Describes an answer.
+        """Creates a response.
 
         Args:
             status: The status.
             json: The body, as JSON.
             text: The body, as plain text in UTF-8.
             html: The body, as HTML in UTF-8.
-            content: The body, as it is.
+            content: The body, as bytes.
             headers: Headers; a content-type here replaces that of the body.
-            delay_s: Seconds to wait before the answer is sent: time-outs are real.
-            cut_after: Close the connection after so many bytes of the body.
+            delay_s: Seconds to wait before the response is sent: timeouts are real.
+            cut_after: Close the connection after this many bytes of the body.
 
         Raises:
             TypeError: There is more than one body, or an argument has the wrong type.
@@ -79,7 +79,7 @@ class Answer:
         given = [name for name, is_given in bodies.items() if is_given]
         if len(given) > 1:
             raise TypeError(f"an answer has one body: give {given[0]} or {given[1]}")
-        if not 200 <= status <= 999:  # noqa: PLR2004 - what statuses of answers are
+        if not 200 <= status <= 999:  # noqa: PLR2004 - the statuses of final responses
             raise ValueError(f"status must be a number from 200 to 999, not {status!r}")
         self.status = status
         self.content: bytes
@@ -99,12 +99,12 @@ class Answer:
         return f"<headgate.testing.Answer {self.status}, {len(self.content)} bytes>"
 
     def json(self) -> Any:  # noqa: ANN401 - whatever is in it
-        """The body, as JSON."""
+        """Returns the value of a body in JSON."""
         return json_.loads(self.content)
 
     @property
     def phrase(self) -> str:
-        """What the status means, in words."""
+        """The standard phrase of the status."""
         try:
             return HTTPStatus(self.status).phrase
         except ValueError:
@@ -114,18 +114,18 @@ class Answer:
 Answerable: TypeAlias = (
     Answer | RequestError | type[RequestError] | int | str | bytes | Mapping[str, Any] | list[Any] | tuple[int, Any]
 )
-"""What can be meant as an answer."""
+"""The forms in which a response or an error can be given."""
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
-    """What a request fails of.
+class MockFailure:
+    """The error with which a mock lets a request fail.
 
     Attributes:
-        kind: The engine's name of it.
-        message: What is said of it.
-        is_lasting: It is not retried, whatever `retry_on` says.
-        detail: What varies from request to request.
+        kind: The error kind.
+        message: The message, without the detail.
+        is_lasting: Whether it is never retried, whatever `retry_on` contains.
+        detail: The part of the message that varies from request to request.
     """
 
     kind: str
@@ -134,32 +134,32 @@ class Failure:
     detail: str = ""
 
 
-def failure_of(error: object) -> Failure:
-    """What a request fails of where this is given as its error.
+def failure_of(error: object) -> MockFailure:
+    """Returns the failure for an error as a user gives it.
 
     Raises:
-        TypeError: It is no error of a request.
-        ValueError: There is no such kind.
+        TypeError: `error` is not an error of a request.
+        ValueError: There is no such error kind.
     """
     if isinstance(error, RequestError) and error.kind:
-        return Failure(error.kind, str(error) or "the mock says so")
+        return MockFailure(error.kind, str(error) or "the mock says so")
     if isinstance(error, type) and issubclass(error, RequestError) and error.kind:
-        return Failure(error.kind, "the mock says so")
+        return MockFailure(error.kind, "the mock says so")
     if isinstance(error, str):
         if error in CLASS_OF:
-            return Failure(error, "the mock says so")
+            return MockFailure(error, "the mock says so")
         meant = nearest(error, CLASS_OF)
         hint = f"did you mean {meant!r}?" if meant else f"it is one of {', '.join(CLASS_OF)}"
         raise ValueError(f"there is no kind of error named {error!r}: {hint}")
     raise TypeError(f"error must be a class such as headgate.ConnectError, not {kind_of(error)}")
 
 
-def answer_of(given: object) -> Answer | Failure:
-    """What is meant by what a user has given as an answer.
+def answer_of(given: object) -> Answer | MockFailure:
+    """Returns the response or the failure for a value as a user gives it.
 
     Raises:
-        TypeError: Nothing that can be one.
-        ValueError: Something in it can't be.
+        TypeError: The value is neither.
+        ValueError: A part of it is invalid.
     """
     if isinstance(given, Answer):
         return given

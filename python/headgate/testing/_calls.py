@@ -1,4 +1,4 @@
-"""Requests that a mock receives, and which of them it keeps."""
+"""The requests that a mock receives, of which it keeps the newest."""
 
 import json
 import threading
@@ -13,7 +13,7 @@ from headgate.testing._answer import Answer
 
 
 class MockRequest:
-    """A request that came to a mock.
+    """A request that a mock received.
 
     >>> with headgate.testing.mock() as server:
     ...     route = server.post("/users/{name}")
@@ -27,9 +27,9 @@ class MockRequest:
     Attributes:
         method: The method.
         url: The whole URL, as it was sent.
-        headers: The headers, by their names in whatever case.
+        headers: The headers, by their case-insensitive names.
         content: The body, as it was sent.
-        path_params: What `{name}` in the pattern of its route, or a named group of a regular expression, stood for.
+        path_params: The values of `{name}` in the pattern of its route, or of named groups of a regular expression.
     """
 
     def __init__(self, method: str, url: str, headers: Headers, content: bytes) -> None:
@@ -47,7 +47,7 @@ class MockRequest:
 
     @property
     def params(self) -> dict[str, list[str]]:
-        """The parameters of the query: all values of each name."""
+        """The parameters of the query, with all values of each name."""
         return parse_qs(self.query, keep_blank_values=True)
 
     @property
@@ -56,10 +56,10 @@ class MockRequest:
         return self.content.decode(errors="replace")
 
     def json(self) -> Any:  # noqa: ANN401 - whatever is in it
-        """The body, as JSON.
+        """Returns the value of a body in JSON.
 
         Raises:
-            ValueError: It isn't JSON.
+            ValueError: The body isn't JSON.
         """
         return json.loads(self.content)
 
@@ -68,14 +68,14 @@ class MockRequest:
 
 
 MAX_CALLS: Final = 1000
-"""Requests that are kept, the newest ones."""
+"""The bound of calls that are kept."""
 MAX_KEPT_BYTES: Final = 64 * 1024 * 1024
-"""Of the bodies of those, together; the newest one is kept in any case."""
+"""The bound of the bytes of their bodies; the newest call is kept in any case."""
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A request and what was answered.
+    """A request and its response.
 
     >>> with headgate.testing.mock() as server:
     ...     route = server.get("/users/1", json={"id": 1})
@@ -86,7 +86,7 @@ class Call:
 
     Attributes:
         request: The request.
-        answer: The answer; `None`: it failed, as the mock was told.
+        answer: The response; `None` if the request failed.
     """
 
     request: MockRequest
@@ -111,11 +111,11 @@ class Calls(Sequence[Call]):
 
     @property
     def total(self) -> int:
-        """All that there were."""
+        """The number of all calls."""
         return self._total
 
     def add(self, call: Call) -> None:
-        """One more."""
+        """Adds a call, and drops the oldest ones beyond the bounds."""
         with self._lock:
             self._total += 1
             self._calls.append(call)
@@ -124,7 +124,7 @@ class Calls(Sequence[Call]):
                 self._bytes -= len(self._calls.popleft().request.content)
 
     def clear(self) -> None:
-        """Forgets all of them."""
+        """Removes all calls, and resets `total`."""
         with self._lock:
             self._calls.clear()
             self._bytes = self._total = 0
@@ -134,17 +134,17 @@ class Calls(Sequence[Call]):
     @overload
     def __getitem__(self, index: slice) -> Sequence[Call]: ...
     def __getitem__(self, index: int | slice) -> Call | Sequence[Call]:
-        return self._there()[index]
+        return self._copy()[index]
 
     def __len__(self) -> int:
         return len(self._calls)
 
     def __iter__(self) -> Iterator[Call]:
-        return iter(self._there())
+        return iter(self._copy())
 
     def __repr__(self) -> str:
         return f"<{len(self)} calls>"
 
-    def _there(self) -> list[Call]:
+    def _copy(self) -> list[Call]:
         with self._lock:
             return list(self._calls)

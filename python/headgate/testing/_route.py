@@ -1,4 +1,4 @@
-"""Routes: which requests, and how they are answered."""
+"""Routes: patterns of requests, and the responses to them."""
 
 import inspect
 import re
@@ -8,14 +8,14 @@ from typing import Any, Final, Self, TypeAlias, TypedDict, Unpack
 from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
 from headgate._checks import kind_of
-from headgate.testing._answer import Answer, Answerable, AnswerKeywords, Error, Failure, answer_of, failure_of
+from headgate.testing._answer import Answer, Answerable, AnswerKeywords, Error, MockFailure, answer_of, failure_of
 from headgate.testing._calls import Calls, MockRequest
 
 Text: TypeAlias = str | re.Pattern[str]
-"""A text that must be the same, or a regular expression that must be found in it."""
+"""A text that must be equal, or a regular expression that must match somewhere in it."""
 
-Check: TypeAlias = Callable[[MockRequest], Mapping[str, str] | None]
-"""What a request stands for in a pattern; `None`: it does not match."""
+RequestMatcher: TypeAlias = Callable[[MockRequest], Mapping[str, str] | None]
+"""Returns the values of the named groups of a pattern for a request; `None` if the request does not match."""
 
 _MATCHES: Final[Mapping[str, str]] = {}
 _PORTS: Final = {"http": 80, "https": 443}
@@ -24,7 +24,7 @@ _SAFE: Final = "/%:@!$&'()*+,;=~"
 
 
 class PatternKeywords(TypedDict, total=False):
-    """As `MockServer.route` describes them."""
+    """The arguments of a pattern, which `MockServer.route` describes."""
 
     scheme: str
     host: Text
@@ -38,30 +38,29 @@ class PatternKeywords(TypedDict, total=False):
 
 
 class Pattern:
-    """All of what it says must be so."""
+    """A pattern of requests: all of its conditions must hold."""
 
     def __init__(self, method: str | None, url: Text | None, base_url: str, given: PatternKeywords) -> None:
         method = method.upper() if method else None
-        said: dict[str, Any] = {name: value for name, value in (("method", method), ("url", url)) if value is not None}
-        self.said: dict[str, Any] = {**said, **given, "base_url": base_url}
-        """What it was made of."""
-        self.key: object = _key(self.said)
-        """Equal for patterns that were made of the same."""
-        self._checks: list[Check] = []
+        first: dict[str, Any] = {name: value for name, value in (("method", method), ("url", url)) if value is not None}
+        self._arguments: dict[str, Any] = {**first, **given, "base_url": base_url}
+        self.key: object = _key(self._arguments)
+        """Equal for patterns with the same arguments."""
+        self._checks: list[RequestMatcher] = []
         if method is not None:
-            self._checks.append(_is(lambda request: request.method, method))
+            self._checks.append(_equals(lambda request: request.method, method))
         if isinstance(url, re.Pattern):
-            self._checks.append(_text(lambda request: request.url, url))
+            self._checks.append(_text_matches(lambda request: request.url, url))
         elif url is not None:
             self._checks.extend(_of_url(_joined(base_url, url)))
         elif base_url:
             self._checks.append(_of_prefix(base_url))
         if "prefix" in given:
             self._checks.append(_of_prefix(_joined(base_url, given["prefix"])))
-        self._checks.extend(make(given[name]) for name, make in _MAKERS.items() if name in given)  # type: ignore[literal-required] # they are
+        self._checks.extend(make(given[name]) for name, make in _MATCHERS.items() if name in given)  # type: ignore[literal-required] # they are
 
     def match(self, request: MockRequest) -> dict[str, str] | None:
-        """What its names stand for in a request; `None`: it is another one."""
+        """Returns the values of the pattern's names in a request; `None` if the request does not match."""
         params: dict[str, str] = {}
         for check in self._checks:
             found = check(request)
@@ -71,15 +70,15 @@ class Pattern:
         return params
 
     def __str__(self) -> str:
-        said = dict(self.said)
-        method, url, base_url = said.pop("method", "any method"), said.pop("url", None), said.pop("base_url")
-        where = _shown(url) if isinstance(url, re.Pattern) else _joined(base_url, url) if url else base_url
-        others = [f"{name}={_shown(value)}" for name, value in said.items()]
-        return " ".join(filter(None, [method, where, ", ".join(others)]))
+        rest = dict(self._arguments)
+        method, url, base_url = rest.pop("method", "any method"), rest.pop("url", None), rest.pop("base_url")
+        shown_url = _shown(url) if isinstance(url, re.Pattern) else _joined(base_url, url) if url else base_url
+        conditions = [f"{name}={_shown(value)}" for name, value in rest.items()]
+        return " ".join(filter(None, [method, shown_url, ", ".join(conditions)]))
 
 
 def _key(value: object) -> object:
-    """Equal for values that mean the same in a pattern. `==` won't do: `ANY` equals everything, and `True` equals 1."""
+    """Returns a key that is equal for equivalent values: with `==`, `ANY` equals everything, and `True` equals 1."""
     if isinstance(value, Mapping):
         return {name: _key(one) for name, one in value.items()}
     if isinstance(value, list | tuple):
@@ -95,7 +94,7 @@ def _shown(value: object) -> str:
     return f"re.compile({value.pattern!r})" if isinstance(value, re.Pattern) else repr(value)
 
 
-def _of_url(url: str) -> Iterable[Check]:
+def _of_url(url: str) -> Iterable[RequestMatcher]:
     if not isinstance(url, str):
         raise TypeError(f"url must be text or a regular expression, not {kind_of(url)}")
     if not url.startswith(("/", "http://", "https://")):
@@ -104,39 +103,38 @@ def _of_url(url: str) -> Iterable[Check]:
     if parts.scheme:
         port = parts.port or _PORTS[parts.scheme]
         authority = parts.scheme, _ascii(parts.hostname or ""), port
-        yield _is(lambda request: (request.scheme, request.host, request.port), authority)
+        yield _equals(lambda request: (request.scheme, request.host, request.port), authority)
     yield _path(parts.path or "/")
     if parts.query:
         query = sorted(parse_qsl(parts.query, keep_blank_values=True))
-        yield _is(lambda request: sorted(parse_qsl(request.query, keep_blank_values=True)), query)
+        yield _equals(lambda request: sorted(parse_qsl(request.query, keep_blank_values=True)), query)
 
 
-def _of_prefix(prefix: str) -> Check:
+def _of_prefix(prefix: str) -> RequestMatcher:
     if not prefix.startswith(("/", "http://", "https://")):
         raise ValueError(f"prefix must begin with http://, https:// or /, not {prefix!r}")
-    return _begins((lambda request: request.path) if prefix[0] == "/" else (lambda request: request.url), prefix)
+    return _starts_with((lambda request: request.path) if prefix[0] == "/" else (lambda request: request.url), prefix)
 
 
 def _ascii(host: str) -> str:
-    """As it is sent."""
+    """Returns the hostname as it is sent."""
     return host if host.isascii() else host.encode("idna").decode()
 
 
-def _path(path: Text) -> Check:
+def _path(path: Text) -> RequestMatcher:
     if isinstance(path, re.Pattern):
-        return _text(lambda request: request.path, path)
+        return _text_matches(lambda request: request.path, path)
     if not path.startswith("/"):
         raise ValueError(f"path must begin with /, not {path!r}")
     if not _NAMED.search(path):
         sent = quote(path, safe=_SAFE)
-        return _is(lambda request: quote(request.path, safe=_SAFE), sent)
-    # Every other piece is a name.
-    pieces = _NAMED.split(path)
-    made = [
-        f"(?P<{piece}>[^/]+)" if number % 2 else re.escape(quote(piece, safe=_SAFE))
-        for number, piece in enumerate(pieces)
+        return _equals(lambda request: quote(request.path, safe=_SAFE), sent)
+    # Every second part is a name.
+    parts = [
+        f"(?P<{part}>[^/]+)" if number % 2 else re.escape(quote(part, safe=_SAFE))
+        for number, part in enumerate(_NAMED.split(path))
     ]
-    whole = re.compile("".join(made))
+    whole = re.compile("".join(parts))
 
     def check(request: MockRequest) -> Mapping[str, str] | None:
         found = whole.fullmatch(request.path)
@@ -145,17 +143,17 @@ def _path(path: Text) -> Check:
     return check
 
 
-def _is(part: Callable[[MockRequest], object], expected: object) -> Check:
+def _equals(part: Callable[[MockRequest], object], expected: object) -> RequestMatcher:
     return lambda request: _MATCHES if part(request) == expected else None
 
 
-def _begins(part: Callable[[MockRequest], str], expected: str) -> Check:
+def _starts_with(part: Callable[[MockRequest], str], expected: str) -> RequestMatcher:
     return lambda request: _MATCHES if part(request).startswith(expected) else None
 
 
-def _text(part: Callable[[MockRequest], str], expected: Text) -> Check:
+def _text_matches(part: Callable[[MockRequest], str], expected: Text) -> RequestMatcher:
     if isinstance(expected, str):
-        return _is(part, expected)
+        return _equals(part, expected)
 
     def check(request: MockRequest) -> Mapping[str, str] | None:
         found = expected.search(part(request))
@@ -164,38 +162,38 @@ def _text(part: Callable[[MockRequest], str], expected: Text) -> Check:
     return check
 
 
-def _is_like(expected: object, found: str) -> bool:
+def _matches_value(expected: object, found: str) -> bool:
     if isinstance(expected, re.Pattern):
         return expected.search(found) is not None
     # `unittest.mock.ANY` equals everything.
     return bool(expected == found) or str(expected) == found
 
 
-def _has_params(params: Mapping[str, Any]) -> Check:
+def _has_params(params: Mapping[str, Any]) -> RequestMatcher:
     expected = {name: value if isinstance(value, list | tuple) else [value] for name, value in params.items()}
 
     def check(request: MockRequest) -> Mapping[str, str] | None:
-        there = request.params
+        given = request.params
         for name, values in expected.items():
-            if not all(any(_is_like(value, found) for found in there.get(name, ())) for value in values):
+            if not all(any(_matches_value(value, found) for found in given.get(name, ())) for value in values):
                 return None
         return _MATCHES
 
     return check
 
 
-def _has_headers(headers: Mapping[str, Any]) -> Check:
+def _has_headers(headers: Mapping[str, Any]) -> RequestMatcher:
     expected = dict(headers)
 
     def check(request: MockRequest) -> Mapping[str, str] | None:
         found = request.headers
-        is_so = all(name in found and _is_like(value, found[name]) for name, value in expected.items())
-        return _MATCHES if is_so else None
+        is_match = all(name in found and _matches_value(value, found[name]) for name, value in expected.items())
+        return _MATCHES if is_match else None
 
     return check
 
 
-def _has_json(expected: object) -> Check:
+def _has_json(expected: object) -> RequestMatcher:
     def check(request: MockRequest) -> Mapping[str, str] | None:
         try:
             found = request.json()
@@ -207,7 +205,7 @@ def _has_json(expected: object) -> Check:
 
 
 def _is_same_json(expected: object, found: object) -> bool:
-    """Whether they are equal; `true` and 1, which are equal in Python, are not."""
+    """Returns whether the values are equal; `true` and 1, which are equal in Python, are not."""
     if isinstance(expected, dict) and isinstance(found, dict):
         return expected.keys() == found.keys() and all(_is_same_json(expected[name], found[name]) for name in found)
     if isinstance(expected, list) and isinstance(found, list):
@@ -216,16 +214,16 @@ def _is_same_json(expected: object, found: object) -> bool:
     return bool(expected == found) and (all(is_bool) or not (any(is_bool) and isinstance(expected, int | float)))
 
 
-def _has_body(expected: Text | bytes) -> Check:
+def _has_body(expected: Text | bytes) -> RequestMatcher:
     if isinstance(expected, bytes):
-        return _is(lambda request: request.content, expected)
-    return _text(lambda request: request.text, expected)
+        return _equals(lambda request: request.content, expected)
+    return _text_matches(lambda request: request.text, expected)
 
 
-_MAKERS: Final[Mapping[str, Callable[[Any], Check]]] = {
-    "scheme": lambda scheme: _is(lambda request: request.scheme, scheme),
-    "host": lambda host: _text(lambda request: request.host, host),
-    "port": lambda port: _is(lambda request: request.port, port),
+_MATCHERS: Final[Mapping[str, Callable[[Any], RequestMatcher]]] = {
+    "scheme": lambda scheme: _equals(lambda request: request.scheme, scheme),
+    "host": lambda host: _text_matches(lambda request: request.host, host),
+    "port": lambda port: _equals(lambda request: request.port, port),
     "path": _path,
     "params": _has_params,
     "headers": _has_headers,
@@ -235,12 +233,12 @@ _MAKERS: Final[Mapping[str, Callable[[Any], Check]]] = {
 
 
 Computed: TypeAlias = Callable[[MockRequest], Answerable | None]
-Next: TypeAlias = Answer | Failure | Computed | None
-"""What the next request is answered; `None`: nothing more."""
+Next: TypeAlias = Answer | MockFailure | Computed | None
+"""The response to the next request, or a function that returns it; `None` if there are no more."""
 
 
 class Route:
-    """Requests of one pattern and their answers, as `MockServer.route` makes them.
+    """The requests of one pattern and the responses to them, from `MockServer.route`.
 
     >>> with headgate.testing.mock() as server:
     ...     route = server.get("/flaky").answers([503, (200, {"ok": True})])
@@ -250,7 +248,7 @@ class Route:
     (True, 2)
 
     Attributes:
-        calls: The newest requests that it answered, up to 1,000.
+        calls: The newest calls of the route, up to 1,000.
     """
 
     def __init__(self, pattern: Pattern) -> None:
@@ -261,24 +259,24 @@ class Route:
 
     @property
     def called(self) -> bool:
-        """Whether it answered a request."""
+        """Whether the route was called."""
         return self.calls.total > 0
 
     @property
     def call_count(self) -> int:
-        """How many requests it answered; each attempt and each redirect counts."""
+        """The number of calls; each attempt and each redirect counts."""
         return self.calls.total
 
     def answer(self, status: int = 200, **answer: Unpack[AnswerKeywords]) -> Self:
-        """Answers each request with this. See `Answer`.
+        """Responds to each request with these arguments of `Answer`.
 
         >>> server.route("GET", "/users/1").answer(json={"id": 1}, headers={"ETag": "7"}, delay_s=0.1)
         <headgate.testing.Route GET /users/1>
         """
         return self.gives(Answer(status, **answer))
 
-    def gives(self, answer: Answerable | Computed | Failure) -> Self:
-        """Answers each request with this, or with what this function returns for it.
+    def gives(self, answer: Answerable | Computed | MockFailure) -> Self:
+        """Responds to each request with this response, or with what this function returns for it.
 
         >>> with headgate.testing.mock() as server:
         ...     route = server.route("GET", "/users/{name}").gives(lambda request: request.path_params["name"])
@@ -287,40 +285,40 @@ class Route:
 
         Args:
             answer: An `Answer`, a status, a body, `(status, body)`, an error, or a function that returns one of these.
-                It is called with the `MockRequest`, in a thread of its own; up to 64 run at once. If it returns `None`,
-                the next route that matches answers.
+                It is called with the `MockRequest`, in a separate thread; up to 64 run at once. If it returns `None`,
+                the next route that matches responds.
 
         Raises:
-            TypeError: It is none of these.
+            TypeError: `answer` is none of these.
         """
         given = _checked(answer)
         self._next = lambda: given
         return self
 
     def answers(self, answers: Iterable[Answerable | Computed]) -> Self:
-        """Answers each request with the next one of these: `[503, (200, {"ok": True})]`.
+        """Responds to each request with the next one of these: `[503, (200, {"ok": True})]`.
 
-        After the last one, requests have no answer. An iterator may be endless; it is read in the one thread of the
-        mock as far as needed, so it must not block.
+        After the last one, requests have no response. An iterator may be infinite; it is read in the only thread of the
+        mock as it is needed, so it must not block.
 
         Raises:
-            TypeError: Not an iterable.
+            TypeError: `answers` is not an iterable.
         """
         if isinstance(answers, str | bytes) or not isinstance(answers, Iterable):
             raise TypeError(f"answers must be a list of answers, not {kind_of(answers)}")
         given = [_checked(answer) for answer in answers] if isinstance(answers, list | tuple) else answers
-        left = iter(given)
+        remaining = iter(given)
 
-        def take() -> Next:
+        def next_answer() -> Next:
             with self._lock:
-                answer = next(left, None)
+                answer = next(remaining, None)
             return None if answer is None else _checked(answer)
 
-        self._next = take
+        self._next = next_answer
         return self
 
     def fails(self, error: Error) -> Self:
-        """Makes each request fail with this: `headgate.ConnectTimeout`, or one with a message, or the name of its kind.
+        """Makes each request fail: with an error such as `headgate.ConnectTimeout`, its class, or its error kind.
 
         >>> with headgate.testing.mock() as server:
         ...     route = server.route("GET", "/down").fails(headgate.ConnectError)
@@ -328,15 +326,15 @@ class Route:
         ['connect']
 
         Raises:
-            TypeError: It isn't an error of a request.
-            ValueError: There is no such kind.
+            TypeError: `error` isn't an error of a request.
+            ValueError: There is no such error kind.
         """
         failure = failure_of(error)
         self._next = lambda: failure
         return self
 
     def next(self) -> Next:
-        """What the next request is answered."""
+        """Returns the response to the next request, or a function that returns it, or `None`."""
         return self._next()
 
     def __repr__(self) -> str:
@@ -346,11 +344,11 @@ class Route:
         return str(self.pattern)
 
 
-def _checked(answer: object) -> Answer | Failure | Computed:
-    if isinstance(answer, Failure):
+def _checked(answer: object) -> Answer | MockFailure | Computed:
+    if isinstance(answer, MockFailure):
         return answer
     if not callable(answer) or isinstance(answer, type):
         return answer_of(answer)
     if inspect.iscoroutinefunction(answer):
         raise TypeError("a function that computes answers must be a plain one: it is called in a thread of its own")
-    return answer  # pyright: ignore[reportReturnType] # what it returns is looked at when it has
+    return answer  # pyright: ignore[reportReturnType] # its return value is checked later

@@ -1,4 +1,4 @@
-"""The mock itself."""
+"""The mock server, which responds in place of the network."""
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -10,26 +10,26 @@ from headgate import _mocks
 from headgate._checks import kind_of
 from headgate._nearest import nearest
 from headgate.client._errors import RequestError
-from headgate.testing._answer import Answer, Answerable, Error, Failure, answer_of, failure_of
+from headgate.testing._answer import Answer, Answerable, Error, MockFailure, answer_of, failure_of
 from headgate.testing._calls import Call, Calls, MockRequest
 from headgate.testing._route import Computed, Pattern, PatternKeywords, Route, Text
-from headgate.testing._serving import Decision, Serving
+from headgate.testing._serving import Decision, MockServing
 
-MAX_TOLD: Final = 20
-"""Requests without an answer, and routes, that a message names; of errors, those that are kept."""
+MAX_NAMED: Final = 20
+"""The bound of requests without a response, and of routes, in a message; and of errors that are kept."""
 
 _NO_ANSWER: Final = "the mock has no answer for this request"
-_MEANT: Final = {
+_FOREIGN_NAMES: Final = {
     "url__startswith": "prefix",
     "status_code": "status",
     "return_value": "answer",
     "side_effect": "answer",
 }
-"""What respx calls what we have under another name."""
+"""Names that respx uses for arguments that have another name here."""
 
 
 class RouteKeywords(PatternKeywords, total=False):
-    """Beside a pattern, the answer."""
+    """The arguments of a pattern and of the response."""
 
     status: int
     json: Any
@@ -45,11 +45,11 @@ _OF_ANSWERS: Final = ("status", "json", "text", "html", "content", "answer", "er
 
 
 class MockServer:
-    """Answers in place of the network, in this process: no name is looked up, and no connection leaves it.
+    """Responds in place of the network, in this process: it makes no DNS lookup and no connection.
 
-    While its `with` block runs, it answers all requests that headgate makes in this process: those of clients, even if
-    they were made before, and of `fetch`, `start`, `map_batches` and `fetch_table`. Retries, redirects, limits,
-    time-outs and decoding are the real ones. If there are several mocks, the one entered last answers.
+    While its `with` block runs, it responds to all requests that headgate makes in this process: those of clients, even
+    of clients that were created before, and of `fetch`, `start`, `map_batches` and `fetch_table`. Retries, redirects,
+    limits, timeouts and decoding are the real ones. If there are several mocks, the one entered last responds.
 
     >>> with headgate.testing.MockServer(base_url="https://api.example.com") as server:
     ...     route = server.get("/users/{number}", json={"id": 1})
@@ -57,7 +57,7 @@ class MockServer:
     {'id': 1} 1
 
     Attributes:
-        calls: The newest requests, up to 1,000, with or without an answer.
+        calls: The newest calls, up to 1,000, with or without a response.
         routes: The routes, in the order in which they are tried.
     """
 
@@ -69,12 +69,12 @@ class MockServer:
         assert_all_answered: bool = True,
         assert_all_called: bool = True,
     ) -> None:
-        """Prepares a mock; it begins with its `with` block.
+        """Creates a mock; it responds within its `with` block.
 
         Args:
-            handler: A function that answers what no route answers. See `Route.gives`.
-            base_url: What patterns that begin with `/` are relative to; without it, they match any host.
-            assert_all_answered: Leaving the block raises an `AssertionError` if a request had no answer.
+            handler: A function that responds to requests that match no route. See `Route.gives`.
+            base_url: The URL to which patterns that begin with `/` are relative; without it, they match any host.
+            assert_all_answered: Leaving the block raises an `AssertionError` if a request had no response.
             assert_all_called: Leaving the block raises an `AssertionError` if a route was not called.
 
         Raises:
@@ -92,21 +92,21 @@ class MockServer:
         self._unanswered: list[str] = []
         self._unanswered_count = 0
         self._raised: list[BaseException] = []
-        self._serving: Serving | None = None
+        self._serving: MockServing | None = None
 
     def route(self, method: str | None = None, url: Text | None = None, **pattern: Unpack[PatternKeywords]) -> Route:
-        """Adds a route: it answers with an empty body and status 200, unless you give it another answer.
+        """Adds a route: it responds with status 200 and an empty body, unless you give it another response.
 
-        The first route that matches answers; a route with the same arguments as an earlier one replaces it.
+        The first route that matches responds; a route with the same arguments as an earlier one replaces it.
 
         >>> server.route("GET", prefix="/users/", params={"page": 2})
         <headgate.testing.Route GET prefix='/users/', params={'page': 2}>
 
         Args:
-            method: The method; `None`: any.
+            method: The method; `None` matches any.
             url: A whole URL, or a path on any host or below `base_url`; `{name}` in its path matches a part without
-                `/`. Without a query, any query matches; with one, a request must have these parameters and no others.
-                Or a regular expression that is searched for in the URL.
+                `/`. Without a query, any query matches; with one, a request must have exactly these parameters. Or a
+                regular expression that is searched for in the URL.
             **pattern: `scheme`, `host`, `port`, `path`; `prefix`: the beginning of a URL, or of a path; `params` and
                 `headers`: some of those of the request; `json_body`; `body`. Texts may be regular expressions, and
                 `unittest.mock.ANY` matches any value.
@@ -115,10 +115,10 @@ class MockServer:
             TypeError: There is no such pattern, or an argument has the wrong type.
             ValueError: No request can match it.
         """
-        return self._add(self._made(method, url, pattern))
+        return self._add(self._create_route(method, url, pattern))
 
     def request(self, method: str | None, url: Text | None = None, **route: Unpack[RouteKeywords]) -> Route:
-        """Adds a route with its answer.
+        """Adds a route with its response.
 
         >>> server.request("OPTIONS", "/users", status=204)
         <headgate.testing.Route OPTIONS /users>
@@ -126,16 +126,16 @@ class MockServer:
         Args:
             method: As for `route`.
             url: As for `route`.
-            **route: The arguments of `route`, and an answer: `status` with one of `json`, `text`, `html` and `content`;
-                or `answer` (see `Route.gives`); or `error` (see `Route.fails`).
+            **route: The arguments of `route`, and a response: `status` with one of `json`, `text`, `html` and
+                `content`; or `answer` (see `Route.gives`); or `error` (see `Route.fails`).
 
         Raises:
-            TypeError: There is no such argument, or there are several answers.
+            TypeError: There is no such argument, or there are several responses.
             ValueError: An argument is invalid.
         """
         given = _answer_in(route)
-        # What is left is a pattern.
-        return self._add(self._made(method, url, route).gives(given))
+        # Now `route` has only the arguments of the pattern.
+        return self._add(self._create_route(method, url, route).gives(given))
 
     def get(self, url: Text | None = None, **route: Unpack[RouteKeywords]) -> Route:
         """Adds a route for GET. See `request`.
@@ -187,11 +187,11 @@ class MockServer:
 
     @property
     def call_count(self) -> int:
-        """How many requests there were."""
+        """The number of requests."""
         return self.calls.total
 
     def assert_all_answered(self) -> None:
-        """Raises if a request had no answer.
+        """Raises an error if a request had no response.
 
         >>> with headgate.testing.mock(assert_all_answered=False) as server:
         ...     outcomes = list(client.fetch_many(["/users/1"]))
@@ -203,21 +203,21 @@ class MockServer:
           none
 
         Raises:
-            AssertionError: A request had no answer, or a function that computes one raised something.
+            AssertionError: A request had no response, or a function that computes one raised an error.
         """
         with self._lock:
-            raised, told, count = list(self._raised), list(self._unanswered), self._unanswered_count
+            raised, named, count = list(self._raised), list(self._unanswered), self._unanswered_count
         if raised:
-            raise AssertionError(f"an answer of the mock could not be computed: {_named(raised[0])}") from raised[0]
+            raise AssertionError(f"an answer of the mock could not be computed: {_described(raised[0])}") from raised[0]
         if count:
-            requests = "\n  ".join(told + [f"and {count - len(told)} more"] * (count > len(told)))
+            requests = "\n  ".join(named + [f"and {count - len(named)} more"] * (count > len(named)))
             raise AssertionError(
                 f"the mock had no answer for {count} request{'s' * (count != 1)}:\n  {requests}\n"
-                f"its routes:\n  {self._told_routes(self.routes)}"
+                f"its routes:\n  {self._named_routes(self.routes)}"
             )
 
     def assert_all_called(self) -> None:
-        """Raises if a route was never called, and names it.
+        """Raises an error with the routes that were never called, if there are any.
 
         >>> route = server.get("/users/1")
         >>> server.assert_all_called()
@@ -228,12 +228,12 @@ class MockServer:
         Raises:
             AssertionError: A route was never called.
         """
-        left = [route for route in self.routes if not route.called]
-        if left:
-            raise AssertionError(f"the mock was not asked for:\n  {self._told_routes(left)}")
+        uncalled = [route for route in self.routes if not route.called]
+        if uncalled:
+            raise AssertionError(f"the mock was not asked for:\n  {self._named_routes(uncalled)}")
 
     def reset(self) -> None:
-        """Forgets the calls, and which requests had no answer. Routes stay, and continue with their next answer.
+        """Removes all calls. Routes stay, and continue with their next response.
 
         >>> server.reset()
         >>> server.call_count
@@ -247,14 +247,14 @@ class MockServer:
             calls.clear()
 
     def __enter__(self) -> Self:
-        """Begins.
+        """Starts to respond in place of the network.
 
         Raises:
-            RuntimeError: It has begun.
+            RuntimeError: It was started before.
         """
         if self._serving is not None:
             raise RuntimeError("this mock has begun: make another one for a block within its own")
-        self._serving = Serving(self._decide)
+        self._serving = MockServing(self._decide)
         self._serving.start()
         _mocks.begin(self._serving.network)
         return self
@@ -262,10 +262,10 @@ class MockServer:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Ends: what is in flight fails.
+        """Stops the mock; requests in flight fail.
 
         Raises:
-            AssertionError: As `assert_all_answered` and `assert_all_called`, unless the block raised something itself.
+            AssertionError: As `assert_all_answered` and `assert_all_called`, unless the block raised an error itself.
         """
         serving, self._serving = self._serving, None
         if serving is None:
@@ -279,7 +279,7 @@ class MockServer:
                 self.assert_all_called()
 
     async def __aenter__(self) -> Self:
-        """As `with`, which does as well in coroutines."""
+        """Does the same as `with`, which coroutines can use, too."""
         return self.__enter__()
 
     async def __aexit__(
@@ -290,10 +290,10 @@ class MockServer:
     def __repr__(self) -> str:
         return f"<headgate.testing.MockServer of {len(self.routes)} routes, {self.call_count} calls>"
 
-    def _made(self, method: str | None, url: Text | None, pattern: PatternKeywords) -> Route:
+    def _create_route(self, method: str | None, url: Text | None, pattern: PatternKeywords) -> Route:
         for name in pattern:
             if name not in _OF_PATTERNS:
-                meant = _MEANT.get(name) or nearest(name, (*_OF_PATTERNS, *_OF_ANSWERS))
+                meant = _FOREIGN_NAMES.get(name) or nearest(name, (*_OF_PATTERNS, *_OF_ANSWERS))
                 raise TypeError(f"a route has no {name!r}" + (f": did you mean {meant}?" if meant else ""))
         return Route(Pattern(method, url, self._base_url, pattern))
 
@@ -306,10 +306,10 @@ class MockServer:
 
     def _decide(self, request: MockRequest) -> Decision | Callable[[], Decision]:
         try:
-            return self._go_on(request, self._matching(request))
-        except Exception as error:  # noqa: BLE001 - what a generator of answers raises, or a value that is compared
+            return self._decide_by(request, self._matching(request))
+        except Exception as error:  # noqa: BLE001 - raised by a generator of responses, or by a value that is compared
             self.calls.add(Call(request, None))
-            return self._not_computed(error)
+            return self._note_error(error)
 
     def _matching(self, request: MockRequest) -> Iterator[Route]:
         for route in self.routes:
@@ -321,58 +321,58 @@ class MockServer:
             request.path_params = {}
             yield self._handler
 
-    def _go_on(self, request: MockRequest, matching: Iterator[Route]) -> Decision | Callable[[], Decision]:
-        """What the next route says that matches."""
+    def _decide_by(self, request: MockRequest, matching: Iterator[Route]) -> Decision | Callable[[], Decision]:
+        """Returns the response of the next matching route, or a function that returns it."""
         for route in matching:
             given = route.next()
             if callable(given):
-                return partial(self._computed, request, route, given, matching)
+                return partial(self._compute, request, route, given, matching)
             if given is not None:
-                return self._answered(request, route, given)
-        return self._without_answer(request)
+                return self._note_call(request, route, given)
+        return self._note_unanswered(request)
 
-    def _computed(self, request: MockRequest, route: Route, compute: Computed, others: Iterator[Route]) -> Decision:
-        """What a function says, or else the next route: in a thread that may wait."""
+    def _compute(self, request: MockRequest, route: Route, compute: Computed, rest: Iterator[Route]) -> Decision:
+        """Returns the response of a function, or of the next matching route, in a thread that may block."""
         try:
             given: object = compute(request)
             if given is None:
-                going_on = self._go_on(request, others)
-                return going_on() if callable(going_on) else going_on
+                decided = self._decide_by(request, rest)
+                return decided() if callable(decided) else decided
             decision = answer_of(given)
         except RequestError as error:
             decision = failure_of(error)
-        except BaseException as error:  # noqa: BLE001 - also what pytest.fail raises: the thread of the test gets it
-            decision = self._not_computed(error)
-        return self._answered(request, route, decision)
+        except BaseException as error:  # noqa: BLE001 - also from pytest.fail; `assert_all_answered` raises it again
+            decision = self._note_error(error)
+        return self._note_call(request, route, decision)
 
-    def _not_computed(self, error: BaseException) -> Failure:
+    def _note_error(self, error: BaseException) -> MockFailure:
         with self._lock:
-            if len(self._raised) < MAX_TOLD:
+            if len(self._raised) < MAX_NAMED:
                 self._raised.append(error)
-        text = f"the answer of the mock could not be computed: {_named(error)}"
-        return Failure("invalid_request", text, is_lasting=True)
+        text = f"the answer of the mock could not be computed: {_described(error)}"
+        return MockFailure("invalid_request", text, is_lasting=True)
 
-    def _answered(self, request: MockRequest, route: Route, decision: Decision) -> Decision:
+    def _note_call(self, request: MockRequest, route: Route, decision: Decision) -> Decision:
         call = Call(request, decision if isinstance(decision, Answer) else None)
         self.calls.add(call)
         route.calls.add(call)
         return decision
 
-    def _without_answer(self, request: MockRequest) -> Failure:
+    def _note_unanswered(self, request: MockRequest) -> MockFailure:
         named = f"{request.method} {request.url}"
         with self._lock:
             self._unanswered_count += 1
-            if len(self._unanswered) < MAX_TOLD:
+            if len(self._unanswered) < MAX_NAMED:
                 self._unanswered.append(named)
         self.calls.add(Call(request, None))
-        routes = self._told_routes(self.routes, "; ")
-        return Failure("invalid_request", _NO_ANSWER, is_lasting=True, detail=f"{named}; its routes: {routes}")
+        routes = self._named_routes(self.routes, "; ")
+        return MockFailure("invalid_request", _NO_ANSWER, is_lasting=True, detail=f"{named}; its routes: {routes}")
 
-    def _told_routes(self, routes: Sequence[Route], between: str = "\n  ") -> str:
-        told = [f"{route} ({_called(route.call_count)})" for route in routes[:MAX_TOLD]]
-        if len(routes) > MAX_TOLD:
-            told.append(f"and {len(routes) - MAX_TOLD} more")
-        return between.join(told) or "none"
+    def _named_routes(self, routes: Sequence[Route], between: str = "\n  ") -> str:
+        named = [f"{route} ({_called(route.call_count)})" for route in routes[:MAX_NAMED]]
+        if len(routes) > MAX_NAMED:
+            named.append(f"and {len(routes) - MAX_NAMED} more")
+        return between.join(named) or "none"
 
 
 def mock(
@@ -382,16 +382,16 @@ def mock(
     assert_all_answered: bool = True,
     assert_all_called: bool = True,
 ) -> MockServer:
-    """A mock, for a `with` block. See `MockServer`.
+    """Creates a mock for a `with` block. See `MockServer`.
 
     >>> with headgate.testing.mock(lambda request: {"path": request.path}):
     ...     print(client.get("/users/1").json())
     {'path': '/users/1'}
 
     Args:
-        handler: A function that answers what no route answers.
-        base_url: What patterns that begin with `/` are relative to; without it, they match any host.
-        assert_all_answered: Leaving the block raises an `AssertionError` if a request had no answer.
+        handler: A function that responds to requests that match no route.
+        base_url: The URL to which patterns that begin with `/` are relative; without it, they match any host.
+        assert_all_answered: Leaving the block raises an `AssertionError` if a request had no response.
         assert_all_called: Leaving the block raises an `AssertionError` if a route was not called.
 
     Raises:
@@ -402,8 +402,8 @@ def mock(
     )
 
 
-def _answer_in(route: RouteKeywords) -> Answerable | Computed | Failure:
-    """Takes the answer out of what a route was made of."""
+def _answer_in(route: RouteKeywords) -> Answerable | Computed | MockFailure:
+    """Removes the response from the arguments of a route, and returns it."""
     given: dict[str, Any] = {name: route.pop(name) for name in _OF_ANSWERS if name in route}
     if len(given) > 1 and ("answer" in given or "error" in given):
         raise TypeError("a route has one answer: give a status with a body, or answer, or error")
@@ -412,7 +412,7 @@ def _answer_in(route: RouteKeywords) -> Answerable | Computed | Failure:
     return given["answer"] if "answer" in given else Answer(**given)
 
 
-def _named(error: BaseException) -> str:
+def _described(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}"
 
 

@@ -1,4 +1,4 @@
-"""The other end of a mock's connections: one thread that reads requests and writes answers."""
+"""The server of a mock's connections: one thread that reads requests and writes responses."""
 
 import asyncio
 import contextlib
@@ -11,15 +11,15 @@ from typing import Final, TypeAlias
 from headgate._format import size
 from headgate._native import MockConnection, MockNetwork
 from headgate.client._headers import Headers
-from headgate.testing._answer import Answer, Failure
+from headgate.testing._answer import Answer, MockFailure
 from headgate.testing._calls import MockRequest
 
 MAX_THREADS: Final = 64
-"""Functions that run at once; others wait."""
+"""The bound of functions that run at once; more are queued."""
 
 
-class Workers:
-    """Calls functions, each in a thread, and forgets them if the process ends."""
+class FunctionThreads:
+    """Calls functions in daemon threads, which do not delay the end of the process."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -30,7 +30,7 @@ class Workers:
         self._is_closed = False
 
     def call(self, work: Callable[[], None]) -> None:
-        """Has this called; it must raise nothing."""
+        """Queues a function, which must not raise an error."""
         with self._lock:
             self._waiting.append(work)
             starts = self._idle < len(self._waiting) and self._threads < MAX_THREADS
@@ -40,7 +40,7 @@ class Workers:
             threading.Thread(target=self._work, name="headgate-mock-answer", daemon=True).start()
 
     def close(self) -> None:
-        """What waits is not called any more; what runs goes on to its end."""
+        """Drops queued functions; running ones finish."""
         with self._lock:
             self._is_closed = True
             self._waiting.clear()
@@ -60,7 +60,7 @@ class Workers:
 
 
 MAX_BODY_BYTES: Final = 1024 * 1024 * 1024
-"""A request with a longer body is refused: it is in memory."""
+"""A request with a longer body fails, because bodies are in memory."""
 
 _FRAMING: Final = ("content-length", "transfer-encoding")
 _NO_CONTENT: Final = 204
@@ -68,11 +68,11 @@ _NOT_MODIFIED: Final = 304
 
 
 class TooLarge(Exception):  # noqa: N818 - what happened
-    """A body is longer than there is memory for."""
+    """The body of a request is longer than `MAX_BODY_BYTES`."""
 
 
 class RequestReader:
-    """Requests of one connection, one after another."""
+    """Parses the requests of one connection, one after another."""
 
     def __init__(self, origin: str) -> None:
         self._origin = origin
@@ -81,16 +81,16 @@ class RequestReader:
         self._missing = 0
 
     def feed(self, data: bytes) -> None:
-        """Takes what came."""
+        """Adds received bytes."""
         self._buffer += data
 
     def take(self) -> MockRequest | None:
-        """The next request, if it came whole.
+        """Removes and returns the next request, if it is complete.
 
         Raises:
-            TooLarge: Its body is.
+            TooLarge: Its body is too large.
         """
-        if self._head is None and not self._take_head():
+        if self._head is None and not self._parse_head():
             return None
         if self._head is None or len(self._buffer) < self._missing:
             return None
@@ -100,7 +100,7 @@ class RequestReader:
         self._head = None
         return MockRequest(method, self._origin + target, headers, body)
 
-    def _take_head(self) -> bool:
+    def _parse_head(self) -> bool:
         end = self._buffer.find(b"\r\n\r\n")
         if end < 0:
             return False
@@ -117,7 +117,7 @@ class RequestReader:
 
 
 def answer_bytes(answer: Answer, method: str) -> tuple[bytes, bool]:
-    """An answer to a request with that method, and whether the connection ends with it."""
+    """Returns the bytes of a response to a request with this method, and whether the connection ends after them."""
     has_body = answer.status not in {_NO_CONTENT, _NOT_MODIFIED}
     lines = [f"HTTP/1.1 {answer.status} {answer.phrase}"]
     lines += [f"{name}: {value}" for name, value in answer.headers.multi_items()]
@@ -131,25 +131,25 @@ def answer_bytes(answer: Answer, method: str) -> tuple[bytes, bool]:
     return head + body, ends
 
 
-Decision: TypeAlias = Answer | Failure
+Decision: TypeAlias = Answer | MockFailure
 Decide: TypeAlias = Callable[[MockRequest], Decision | Callable[[], Decision]]
-"""What a request is answered, or what finds that out and may wait."""
+"""Returns the response to a request, or a function that returns it and may block."""
 
-_ENDED: Final = Failure("closed", "the mock has ended", is_lasting=True)
-_TOO_LARGE: Final = Failure(
+_ENDED: Final = MockFailure("closed", "the mock has ended", is_lasting=True)
+_TOO_LARGE: Final = MockFailure(
     "invalid_request", f"the mock takes no body of more than {size(MAX_BODY_BYTES)}", is_lasting=True
 )
 
 
-class Serving:
-    """From its start to its end, connections of engines that were started meanwhile are served here."""
+class MockServing:
+    """Serves the connections of engines that are started while it runs."""
 
     def __init__(self, decide: Decide) -> None:
         self.network = MockNetwork()
         self.decide = decide
-        self.workers = Workers()
+        self.function_threads = FunctionThreads()
         self._connections: set[_Connection] = set()
-        self._gone = asyncio.Event()
+        self._all_closed = asyncio.Event()
         self._accepting: set[asyncio.Task[object]] = set()
         self._started = threading.Event()
         self._loop = asyncio.SelectorEventLoop()
@@ -157,18 +157,18 @@ class Serving:
         self._thread = threading.Thread(target=self._run, name="headgate-mock", daemon=True)
 
     def start(self) -> None:
-        """Begins."""
+        """Starts the thread."""
         self._thread.start()
         self._started.wait()
 
     def stop(self) -> None:
-        """Ends what is in flight, and returns when all connections are closed. In a fork: nothing."""
+        """Fails requests in flight, and returns when all connections are closed. In a fork it does nothing."""
         if self._thread.is_alive():
             self._loop.call_soon_threadsafe(self._ended.set)
             self._thread.join()
 
-    def soon(self, call: Callable[[], None]) -> None:
-        """Has this called in the thread. When it has ended: nothing."""
+    def call_soon(self, call: Callable[[], None]) -> None:
+        """Schedules a call in the thread. After its end this does nothing."""
         with contextlib.suppress(RuntimeError):
             self._loop.call_soon_threadsafe(call)
 
@@ -185,41 +185,41 @@ class Serving:
         self._accept()
         self._loop.remove_reader(self.network.fileno())
         self.network.close()
-        self.workers.close()
+        self.function_threads.close()
         await asyncio.gather(*self._accepting, return_exceptions=True)
-        self._gone.clear()
+        self._all_closed.clear()
         for connection in list(self._connections):
             connection.end()
         if self._connections:
-            await self._gone.wait()
+            await self._all_closed.wait()
 
-    def met(self, connection: "_Connection") -> None:
-        """There is one more connection."""
+    def add_connection(self, connection: "_Connection") -> None:
+        """Adds an open connection."""
         self._connections.add(connection)
 
-    def lost(self, connection: "_Connection") -> None:
-        """It is closed."""
+    def remove_connection(self, connection: "_Connection") -> None:
+        """Removes a closed connection."""
         self._connections.discard(connection)
         if not self._connections:
-            self._gone.set()
+            self._all_closed.set()
 
     def _accept(self) -> None:
         for native in self.network.take():
             accepted = socket.socket(fileno=native.detach())
-            accepted.setblocking(False)  # noqa: FBT003 - it has no name there
+            accepted.setblocking(False)  # noqa: FBT003 - it has no keywords
 
-            def made(native: MockConnection = native) -> _Connection:
+            def create(native: MockConnection = native) -> _Connection:
                 return _Connection(native, self)
 
-            task = self._loop.create_task(self._loop.connect_accepted_socket(made, accepted))
+            task = self._loop.create_task(self._loop.connect_accepted_socket(create, accepted))
             self._accepting.add(task)
             task.add_done_callback(self._accepting.discard)
 
 
 class _Connection(asyncio.Protocol):
-    """One connection: a request at a time."""
+    """A connection, which serves one request at a time."""
 
-    def __init__(self, native: MockConnection, serving: Serving) -> None:
+    def __init__(self, native: MockConnection, serving: MockServing) -> None:
         self._native = native
         self._serving = serving
         self._reader = RequestReader(native.origin)
@@ -228,28 +228,28 @@ class _Connection(asyncio.Protocol):
         self._timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)  # noqa: S101 - what sockets have
+        assert isinstance(transport, asyncio.Transport)  # noqa: S101 - sockets have this type
         self._transport = transport
-        self._serving.met(self)
+        self._serving.add_connection(self)
 
-    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - why the engine has closed it does not matter
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - the reason does not matter
         self._transport = None
-        self._serving.lost(self)
+        self._serving.remove_connection(self)
         if self._timer is not None:
             self._timer.cancel()
 
     def data_received(self, data: bytes) -> None:
         self._reader.feed(data)
-        self._take()
+        self._serve_next()
 
     def end(self) -> None:
-        """The mock ends."""
+        """Fails the request in flight, or closes the idle connection."""
         if self._request is not None:
             self._fail(_ENDED)
         elif self._transport is not None:
             self._transport.abort()
 
-    def _take(self) -> None:
+    def _serve_next(self) -> None:
         if self._request is not None:
             return
         try:
@@ -261,24 +261,24 @@ class _Connection(asyncio.Protocol):
             if callable(decided):
                 self._compute(decided)
             else:
-                self._decided(decided)
+                self._respond(decided)
 
     def _compute(self, compute: Callable[[], Decision]) -> None:
         def work() -> None:
             decision = compute()
-            self._serving.soon(lambda: self._decided(decision))
+            self._serving.call_soon(lambda: self._respond(decision))
 
-        self._serving.workers.call(work)
+        self._serving.function_threads.call(work)
 
-    def _decided(self, decision: Decision) -> None:
-        if isinstance(decision, Failure):
+    def _respond(self, decision: Decision) -> None:
+        if isinstance(decision, MockFailure):
             self._fail(decision)
         elif decision.delay_s > 0:
-            self._timer = asyncio.get_running_loop().call_later(decision.delay_s, self._answer, decision)
+            self._timer = asyncio.get_running_loop().call_later(decision.delay_s, self._write_response, decision)
         else:
-            self._answer(decision)
+            self._write_response(decision)
 
-    def _answer(self, answer: Answer) -> None:
+    def _write_response(self, answer: Answer) -> None:
         if self._transport is None or self._request is None:
             return
         data, ends = answer_bytes(answer, self._request.method)
@@ -287,9 +287,9 @@ class _Connection(asyncio.Protocol):
         if ends:
             self._transport.close()
         else:
-            self._take()
+            self._serve_next()
 
-    def _fail(self, failure: Failure) -> None:
+    def _fail(self, failure: MockFailure) -> None:
         if self._transport is not None:
             self._native.fail(failure.kind, failure.message, failure.detail, failure.is_lasting)
             self._transport.abort()

@@ -1,4 +1,4 @@
-"""What pytest finds where headgate is installed: the fixture `headgate_mock`."""
+"""The pytest plugin of headgate, with the fixture `headgate_mock`."""
 
 from typing import TYPE_CHECKING
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def headgate_mock(request: pytest.FixtureRequest) -> "Iterator[MockServer]":
-    """A `headgate.testing.MockServer` that answers during the test; the marker `headgate_mock` has its options."""
+    """A `headgate.testing.MockServer` that responds during the test; the marker `headgate_mock` has its options."""
     from headgate.testing._server import mock  # noqa: PLC0415 - for tests that use it
 
     marker = request.node.get_closest_marker("headgate_mock")
@@ -21,7 +21,7 @@ def headgate_mock(request: pytest.FixtureRequest) -> "Iterator[MockServer]":
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Makes the marker known."""
+    """Registers the marker."""
     config.addinivalue_line(
         "markers", "headgate_mock(handler=None, base_url='', ...): what headgate.testing.mock takes, for the fixture"
     )

@@ -43,7 +43,7 @@ pub struct Host {
     responded: AtomicU32,
 }
 
-/// Each fact has a time until which it has_valid_facts.
+/// Each fact has a time until which it is valid.
 #[derive(Debug, Default)]
 struct Learned {
     address: Option<(IpAddr, Instant)>,
@@ -132,7 +132,7 @@ impl HostTable {
         Self { hosts: HashMap::new(), max_hosts: max_hosts.max(1), looked_up: 0 }
     }
 
-    /// Returns the entry of a host. It is in use while a caller has_valid_facts it.
+    /// Returns the entry of a host. It is in use while a caller holds it.
     pub fn get(&mut self, origin: &Origin, now: Instant) -> Arc<Host> {
         self.looked_up += 1;
         if let Some(entry) = self.hosts.get_mut(origin) {

@@ -1,6 +1,6 @@
 //! The generic cell rate algorithm (ITU-T I.371, annex A), which limits a rate exactly: a token bucket without the bucket.
-//! Its only state is the time at which the bucket would be empty again. Over any stretch of time `t`, at most `burst + rate
-//! * t` are let through.
+//! Its only state is the time at which the bucket would be empty again. Over any stretch of time `t`, at most
+//! `burst + rate * t` are let through.
 //!
 //! A request may cost more than one. A cost above the burst could never be let through at once: it starts when the bucket
 //! is full, and is paid off before anything else is let through.

@@ -122,7 +122,7 @@ impl Simulation {
             match event {
                 Event::Start => self.start(),
                 Event::End { started_us, was_accepted, has_responded } => {
-                    self.end(started_us, was_accepted, has_responded)
+                    self.end(started_us, was_accepted, has_responded);
                 }
             }
             self.fill();
