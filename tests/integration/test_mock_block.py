@@ -11,7 +11,6 @@ import pytest
 
 import headgate
 import headgate.testing
-from headgate import _mocks
 from headgate.testing import MockRequest
 from support.run import printed_by
 
@@ -82,7 +81,9 @@ def test_what_the_block_raises_is_what_is_raised() -> None:
     mock.get("/a")
     with pytest.raises(KeyError), mock:
         raise KeyError
-    assert _mocks.active() is None
+    # The mock has ended: the request goes to the network.
+    with headgate.Client(retries=0) as client, pytest.raises(headgate.ConnectError):
+        client.get("http://127.0.0.1:1/a")
 
 
 def test_of_several_mocks_the_inner_one_answers(client: headgate.Client) -> None:

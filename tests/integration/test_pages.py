@@ -6,7 +6,6 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from headgate import _native
 from support.console import ADDRESS, Console, shape
 from support.documents import PAGES, Command, steps, table as documented
 from support.results import table
@@ -82,8 +81,3 @@ def test_the_columns_are_those_of_the_results_page(server: str, tmp_path: Path) 
 def type_name(kind: pa.DataType) -> str:
     """As arrow writes it, without the name of a list's items and without what may be null within."""
     return re.sub(r"(item|element): | not null", "", str(kind))
-
-
-def test_the_kinds_of_errors_are_those_of_the_results_page() -> None:
-    rows = documented("docs/results.md", "`error`", "when")
-    assert _native.ERROR_KINDS == [(name.strip("`"), when) for name, when in rows]

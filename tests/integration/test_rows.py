@@ -157,7 +157,7 @@ def test_threads_share_one_iteration(parts: list[Path]) -> None:
 
 def test_no_arrow_library_is_needed(parts: list[Path]) -> None:
     code = (
-        "import sys; from headgate._native import RowStream;"
+        "import sys; from headgate import RowStream;"
         "stream = RowStream(sys.argv[1:]); capsules = [batch.__arrow_c_array__() for batch in stream];"
         "print(len(capsules), *{'pyarrow', 'polars', 'pandas'} & set(sys.modules))"
     )
