@@ -50,14 +50,21 @@ def fetch_with(concurrency: int) -> object:
     ("expected", "value"),
     [
         ("-0.5", -0.5),
-        ("1e+300", 1e300),
+        ("-1e+300", -1e300),
         ("-7", -7),
-        ("9" * 24, 10**24 - 1),
-        ("about 1e24", 10**24),
+        ("-" + "9" * 24, 1 - 10**24),
+        ("about -1e24", -(10**24)),
         ("about -1e25", -(10**25) - 1),
     ],
 )
-def test_a_refused_number_is_shown_briefly(expected: str, value: float) -> None:
+def test_a_number_that_is_too_small_is_shown_briefly(expected: str, value: float) -> None:
+    with pytest.raises(ValueError, match="must be") as raised:
+        headgate.Rate(value)
+    assert f"amount must be above 0 and finite, not {expected}" == str(raised.value)
+
+
+@pytest.mark.parametrize(("expected", "value"), [("9" * 24, 10**24 - 1), ("about 1e24", 10**24)])
+def test_a_number_that_is_too_large_is_shown_briefly(expected: str, value: int) -> None:
     with pytest.raises(headgate.UsageError) as raised:
-        headgate.fetch("urls.txt", "results", grace_s=value)
-    assert f"grace_s must be 0 seconds or more and at most 31536000, not {expected}" == str(raised.value)
+        fetch_with(value)
+    assert f"concurrency must be at most 9223372036854775807, not {expected}" == str(raised.value)

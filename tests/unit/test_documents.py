@@ -2,14 +2,12 @@
 
 import re
 import tomllib
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 import write_docs
-from headgate import cli
-from headgate.cli._verbs import VERBS
+from support.command import VERBS, flags_in, help_of
 from support.documents import DOCUMENTS, PAGES, ROOT, anchors, links, tables, text
 
 FOLDERS = ("crates", "python", "tests", "bench", "docs", "scripts", "requirements", ".ci")
@@ -83,18 +81,9 @@ def test_every_make_target_that_is_named_is_there(document: str) -> None:
     assert set() == set(re.findall(r"(?:^    |`)make ([a-z0-9-]+)", text(document), re.MULTILINE)) - known
 
 
-def flags_of(verb: str, capsys: pytest.CaptureFixture[str]) -> set[str]:
-    assert cli.run([verb, "--help"]) == 0
-    return set(flags_in(capsys.readouterr().out))
-
-
-def flags_in(words: str) -> Iterator[str]:
-    return (match[0] for match in re.finditer(r"(?<![\w-])(?:--?[a-zA-Z][a-z0-9.-]*|-[46]\b)(?<!\.)", words))
-
-
 @pytest.mark.parametrize("page", PAGES)
-def test_every_option_that_is_named_is_one_of_the_command(page: str, capsys: pytest.CaptureFixture[str]) -> None:
-    known = {verb: flags_of(verb, capsys) for verb in VERBS}
+def test_every_option_that_is_named_is_one_of_the_command(page: str) -> None:
+    known = {verb: set(flags_in(help_of(verb))) for verb in VERBS}
     # What is named alone is an option of any verb.
     known[""] = set().union(*known.values())
     assert [] == [(verb, flag) for verb, flag in typed_in(page) if flag not in known[verb]]
@@ -119,8 +108,8 @@ def test_flags_are_found_in_code_and_in_a_console() -> None:
     assert ("retry", "--only") in found
 
 
-def test_every_option_of_fetch_is_on_its_page(capsys: pytest.CaptureFixture[str]) -> None:
-    missing = flags_of("fetch", capsys) - {flag for _, flag in typed_in("docs/fetch.md")}
+def test_every_option_of_fetch_is_on_its_page() -> None:
+    missing = set(flags_in(help_of("fetch"))) - {flag for _, flag in typed_in("docs/fetch.md")}
     assert {"-h", "--help"} >= missing
 
 
