@@ -53,6 +53,32 @@ async def test_the_least_of_each_is_allowed(options: dict[str, Any]) -> None:
         assert 2 == len([result async for result in results])
 
 
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"timeout": 3}, "amap() got an unexpected keyword argument 'timeout': did you mean timeout_s?"),
+        ({"xyz": 3}, "amap() got an unexpected keyword argument 'xyz'"),
+        ({"limit": "1"}, "limit must be an int or a ConcurrencyLimit, not str"),
+        ({"limit": None}, "limit must be an int or a ConcurrencyLimit, not None"),
+        ({"limit": 0}, "limit must be at least 1, not 0"),
+        ({"timeout_s": "1"}, "timeout_s must be a number of seconds, not str"),
+        ({"timeout_s": 0.0}, "timeout_s must be more than 0 seconds, not 0; None is no limit"),
+        ({"key": "host", "per_key": 1}, "key must be a function, not str"),
+        ({"errors": "ignore"}, "errors must be one of raise, yield, skip, not 'ignore'"),
+    ],
+)
+def test_an_option_that_cannot_be_is_refused(options: dict[str, Any], message: str) -> None:
+    with pytest.raises((TypeError, ValueError)) as raised:
+        amap(function, [1], **({"limit": 1} | options))
+    assert message == str(raised.value)
+
+
+@pytest.mark.parametrize("name", ["buffer", "timeout_s", "retry", "rate", "cost", "key", "per_key", "max_errors"])
+def test_none_is_the_default_of_an_option_and_may_be_given(name: str) -> None:
+    options: dict[str, Any] = {"limit": 1, name: None}
+    assert amap(function, [1], **options) is not None
+
+
 def test_nothing_is_read_or_called_when_something_is_refused() -> None:
     items = iter([1])
     with pytest.raises(ValueError, match="limit must be at least 1"):
