@@ -313,6 +313,38 @@ def test_in_no_window_is_more_granted_than_promised_whatever_is_cancelled_or_lat
     assert 0 == rate.statistics().waiting
 
 
+@pytest.mark.parametrize(
+    ("expected", "spent", "waited_s", "burst"),
+    [(5, 5, 0, 10), (0, 10, 0, 10), (4, 10, 4, 10), (10, 10, 99, 10), (3, 5, 0, 3), (5, 5, 0, 50), (10, 0, 0, 50)],
+)
+def test_a_changed_rate_has_what_was_left_as_far_as_the_new_burst_allows(
+    expected: float, spent: float, waited_s: float, burst: float
+) -> None:
+    async def main() -> None:
+        rate = Rate(1, burst=10)
+        await rate.acquire(spent)
+        await asyncio.sleep(waited_s)
+        rate.change(4, burst=burst)
+        assert [True, False] == [rate.try_acquire(expected), rate.try_acquire(0.01)]
+        before_s = now_s()
+        await rate.acquire(1)
+        assert pytest.approx(0.25) == now_s() - before_s
+
+    run_on_virtual_clock(main())
+
+
+@pytest.mark.parametrize(("amount", "begins_s"), [(1e10, 0), (1e4, 1e15)])
+def test_a_wait_for_which_the_clock_has_no_next_value_is_none(amount: float, begins_s: float) -> None:
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, VirtualClockLoop)
+        loop.pass_time(begins_s)
+        rate = Rate(amount)
+        assert [True, True] == [rate.try_acquire(), rate.try_acquire()]
+
+    run_on_virtual_clock(main())
+
+
 def test_a_change_of_the_amount_leaves_the_seconds_and_the_burst_as_they_are() -> None:
     rate = Rate(90_000, per_s=60, burst=4_000)
     rate.change(45_000)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from hypothesis import given, strategies as st
 
 from headgate import Rate
 from support.rates import Spenders, never_more_than, now_s, turns_of_the_loop
@@ -112,6 +113,21 @@ def test_nobody_is_served_too_early_and_no_timer_spins(loop: type[SpiedLoop]) ->
         assert len(made.timers) <= 200
 
     run_on(loop, main)
+
+
+@given(st.floats(0, 1e6), st.floats(1e-9, 1e3), st.floats(0.01, 1e3), st.floats(0, 1))
+def test_one_timer_is_enough_however_floats_are_rounded(
+    begins_s: float, interval_s: float, burst: float, share: float
+) -> None:
+    async def main(loop: SpiedLoop) -> None:
+        loop.pass_time(begins_s)
+        rate = Rate(1, per_s=interval_s, burst=burst)
+        await rate.acquire(burst)
+        await rate.acquire(share * burst)
+        # A sum of floats may miss the time by a little, but not again and again.
+        assert len(loop.timers) <= 4
+
+    run_on(SpiedLoop, main)
 
 
 def test_a_late_timer_is_made_good_by_so_much_and_no_more() -> None:
