@@ -1,11 +1,16 @@
-"""Runs the installed command on a terminal, as a user at a keyboard would."""
+"""Runs the command on a terminal, as a user at a keyboard would."""
 
+import fcntl
 import os
 import pty
+import struct
 import subprocess
+import termios
 from collections.abc import Sequence
+from contextlib import redirect_stdout
 from pathlib import Path
 
+from headgate import cli
 from support.run import HEADGATE, LONGEST_S
 
 
@@ -39,6 +44,21 @@ def _run(command: Sequence[str | Path], question: str, answer: str) -> tuple[int
             return process.wait(LONGEST_S), shown
     finally:
         os.close(ours)
+
+
+def printed_on_terminal(*arguments: str, columns: int) -> str:
+    """Runs a command line in this process, and returns what it prints on a terminal of this width: a page at most."""
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    printed = ""
+    try:
+        with os.fdopen(theirs, "w") as stream, redirect_stdout(stream):
+            assert 0 == cli.run(arguments)
+        while chunk := read(ours):
+            printed += chunk
+    finally:
+        os.close(ours)
+    return printed.replace("\r\n", "\n")
 
 
 def read(terminal: int) -> str:

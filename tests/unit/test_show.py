@@ -1,13 +1,7 @@
 """`headgate show` prints the first rows of results as a table that fits the terminal."""
 
-import fcntl
 import json
-import os
-import pty
-import struct
-import termios
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +11,7 @@ import pytest
 
 from headgate import cli
 from support import command
+from support.terminal import printed_on_terminal
 
 Row = Mapping[str, Any]
 Show = Callable[..., list[str]]
@@ -116,13 +111,8 @@ def test_the_last_line_says_how_many_rows_there_are(
 
 def test_the_line_below_the_table_is_broken_between_words(tmp_path: Path) -> None:
     write(tmp_path / "part.parquet", ROWS)
-    ours, theirs = pty.openpty()
-    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 30, 0, 0))
-    with os.fdopen(theirs, "w") as stream, redirect_stdout(stream):
-        assert 0 == cli.run(["show", str(tmp_path / "part.parquet"), "--columns", "row"])
-        stream.flush()
-        closing = os.read(ours, 4096).decode().partition("all 2 rows;")[2]
-    os.close(ours)
+    printed = printed_on_terminal("show", str(tmp_path / "part.parquet"), "--columns", "row", columns=30)
+    closing = printed.partition("all 2 rows;")[2]
     words = {word.strip(",") for word in closing.split()}
     assert set(NAMES) - {"row"} <= words
     assert max(map(len, closing.splitlines())) <= 30

@@ -1,17 +1,13 @@
 """A report on a terminal is broken between words; one that goes to a file is left as it is."""
 
-import fcntl
-import os
-import pty
 import re
-import struct
-import termios
 from contextlib import redirect_stdout
 from pathlib import Path
 
 import pytest
 
 from headgate import cli
+from support.terminal import printed_on_terminal
 
 COMMAND = [
     *("plan", "http://a.example/[1-100]", "-o", "/no/such/directory", "--rate", "10/s"),
@@ -31,20 +27,6 @@ at most 10/s by --rate: 100 rows take 10 s, unless answers take more than 10 s
 def report(text: str) -> str:
     """The report in the output of the command, without what is said of this machine and without the requests."""
     return re.sub(r"^  machine .*\n(?: .*\n)*", "", text.partition("\n\n")[0] + "\n", flags=re.MULTILINE)
-
-
-def printed_on_a_terminal(columns: int) -> str:
-    """What the command prints on a terminal of this width."""
-    ours, theirs = pty.openpty()
-    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
-    try:
-        with os.fdopen(theirs, "w") as stream, redirect_stdout(stream):
-            assert 0 == cli.run(COMMAND)
-            stream.flush()
-            # Less than a terminal holds back.
-            return os.read(ours, 4096).decode().replace("\r\n", "\n")
-    finally:
-        os.close(ours)
 
 
 @pytest.mark.parametrize(
@@ -92,7 +74,7 @@ take more than 10 s
 def test_a_report_is_broken_between_words_below_its_figures_where_the_width_is_known(
     expected: str, columns: int
 ) -> None:
-    assert expected == report(printed_on_a_terminal(columns))
+    assert expected == report(printed_on_terminal(*COMMAND, columns=columns))
 
 
 def test_a_report_that_goes_to_a_file_is_left_as_it_is(tmp_path: Path) -> None:
