@@ -3,16 +3,15 @@
 import asyncio
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Self
+from typing import Any
 
 import pyarrow as pa
 import pytest
 
 import headgate
 from headgate.client import _flow
-from headgate.jobs import _progress
-from headgate.jobs._display import Display
 from support.run import serving, wait_for
+from support.terminal import replace_standard_error
 
 HELD = "/delay/3600"
 Tell = Callable[[headgate.Snapshot], object]
@@ -84,37 +83,26 @@ def test_a_loop_is_told_too(server: str) -> None:
     asyncio.run(main())
 
 
-class Shown(Display):
-    def __init__(self) -> None:
-        self.calls: list[str] = []
-
-    def __enter__(self) -> Self:
-        self.calls.append("begin")
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.calls.append("leave")
-
-    def end(self, snapshot: headgate.Snapshot) -> None:
-        self.calls.append(f"end {snapshot.rows}")
-
-
 @pytest.mark.parametrize("call", CALLS)
 def test_progress_is_shown_and_does_not_stay(
     client: headgate.Client, call: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    shown = Shown()
-    monkeypatch.setattr(_progress, "display_for", lambda **_: shown)
+    terminal = replace_standard_error(monkeypatch)
     assert list(CALLS[call](client, ["/1"] * 20, True))  # noqa: FBT003 - as a user gives it
-    assert ["begin", "end 20", "leave"] == shown.calls
+    assert terminal.had_block
 
-    shown.calls.clear()
+
+def test_progress_is_removed_when_the_client_is_closed(
+    client: headgate.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    terminal = replace_standard_error(monkeypatch)
     batches = client.fetch_many(["/1", HELD], progress=True).batches()
     next(batches)
+    assert terminal.has_block
     client.close()
     with pytest.raises(headgate.HeadgateError, match="the client is closed"):
         next(batches)
-    assert ["begin", "leave"] == shown.calls
+    assert terminal.had_block
 
 
 def test_progress_is_a_switch_or_a_function(client: headgate.Client) -> None:

@@ -11,10 +11,10 @@ import pyarrow as pa
 import pytest
 
 import headgate
-from headgate.jobs import _notebook, _progress
-from headgate.jobs._display import Display
+from headgate.jobs import _notebook
 from support.loops import HELD, Run, until
 from support.run import serving
+from support.terminal import replace_standard_error
 
 AsyncCall = Callable[[headgate.AsyncClient, Any], Any]
 
@@ -386,14 +386,8 @@ def test_a_generator_of_what_was_dropped_is_closed(server: str, run: Run, call: 
 
 
 @pytest.mark.parametrize("call", ["fetch_many", "batches"])
-def test_a_display_of_what_was_dropped_is_left(server: str, monkeypatch: pytest.MonkeyPatch, call: str) -> None:
-    left = []
-
-    class Shown(Display):
-        def __exit__(self, *args: object) -> None:
-            left.append(call)
-
-    monkeypatch.setattr(_progress, "display_for", lambda **_: Shown())
+def test_the_progress_of_dropped_results_is_removed(server: str, monkeypatch: pytest.MonkeyPatch, call: str) -> None:
+    terminal = replace_standard_error(monkeypatch)
 
     async def main() -> None:
         async with headgate.AsyncClient(base_url=server) as client:
@@ -401,8 +395,9 @@ def test_a_display_of_what_was_dropped_is_left(server: str, monkeypatch: pytest.
             results = many if call == "fetch_many" else many.batches()
             await anext(results)
             await until(lambda: client.statistics().in_flight == 1)
+            assert terminal.has_block
             del many, results
             gc.collect()
-            assert [call] == left
+            assert terminal.had_block
 
     asyncio.run(main())

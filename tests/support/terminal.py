@@ -1,14 +1,18 @@
 """Runs the command on a terminal, as a user at a keyboard would."""
 
 import fcntl
+import io
 import os
 import pty
 import struct
 import subprocess
+import sys
 import termios
 from collections.abc import Sequence
 from contextlib import redirect_stdout
 from pathlib import Path
+
+import pytest
 
 from headgate import cli
 from support.run import HEADGATE, LONGEST_S
@@ -59,6 +63,32 @@ def printed_on_terminal(*arguments: str, columns: int) -> str:
     finally:
         os.close(ours)
     return printed.replace("\r\n", "\n")
+
+
+class Terminal(io.StringIO):
+    """A stream that says that it is a terminal, and keeps what is written to it."""
+
+    def isatty(self) -> bool:
+        return True
+
+    @property
+    def has_block(self) -> bool:
+        """Whether a live block was begun and not removed: it hides the cursor as long as it is there."""
+        hidden, shown = (self.getvalue().count(f"\x1b[?25{end}") for end in "lh")
+        return hidden > shown
+
+    @property
+    def had_block(self) -> bool:
+        """Whether a live block was begun and removed."""
+        return "\x1b[?25l" in self.getvalue() and not self.has_block
+
+
+def replace_standard_error(monkeypatch: pytest.MonkeyPatch) -> Terminal:
+    """Puts a terminal in the place of standard error; in a fixture, pytest would put its own there again."""
+    made = Terminal()
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.setattr(sys, "stderr", made)
+    return made
 
 
 def read(terminal: int) -> str:

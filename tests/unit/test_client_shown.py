@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 
 import headgate
-from headgate.client._response import error_of
 
 HOSTILE = "<script>alert('x')</script>"
 
@@ -81,7 +80,7 @@ def test_a_client_shows_no_user_of_its_base_url() -> None:
 
 
 def test_an_error_says_no_secret_and_knows_what_was_asked() -> None:
-    error = error_of(REQUEST, answer(**FAILED | {"final_url": None}))
+    error = headgate.Outcome(REQUEST, answer(**FAILED | {"final_url": None})).error
     assert error is not None
     assert f"http://host/a: refused {HOSTILE}" == str(error)
     assert "http://ann:secret@host/a" == error.url

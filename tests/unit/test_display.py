@@ -9,6 +9,7 @@ from rich.console import Console
 from headgate import Snapshot
 from headgate.jobs import _display
 from support.figures import snapshot_json
+from support.terminal import Terminal
 
 
 def snapshot(**changes: object) -> Snapshot:
@@ -137,11 +138,6 @@ def test_lines_come_every_ten_seconds() -> None:
         lines.update(snapshot())
         written.append(len(stream.getvalue().splitlines()))
     assert written == [0, 1, 1, 2]
-
-
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
 
 
 @pytest.mark.parametrize(
