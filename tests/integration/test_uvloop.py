@@ -8,7 +8,7 @@ import pytest
 import uvloop
 
 from headgate import ConcurrencyLimit, Rate, Retry, TooManyErrors, amap, as_completed, for_each, gather, map as map_all
-from support.faces import now_s
+from support.as_completed import now_s
 from support.quiet import Source, Spy
 
 T = TypeVar("T")

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 from headgate import amap
-from support.faces import now_s
+from support.as_completed import now_s
 from support.virtual_clock import run_on_virtual_clock
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from headgate import Retry, TaskOutcome, TooManyErrors, amap
-from support.faces import now_s
+from support.as_completed import now_s
 from support.maps import all_of, fail_if_odd
 
 OPTIONS: tuple[dict[str, Any], ...] = ({}, {"ordered": True}, {"timeout_s": 5}, {"errors": "yield"})

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from headgate import ConcurrencyLimit, Rate, Retry, amap
-from support.faces import now_s, one
+from support.as_completed import now_s, one
 from support.maps import Calls, all_of, collected, wait_s
 from support.virtual_clock import run_on_virtual_clock
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from headgate import ConcurrencyLimit, Rate, Retry, amap
-from support.faces import one
+from support.as_completed import one
 from support.maps import Calls, collected, from_afar, wait_s, wait_that_long
 
 

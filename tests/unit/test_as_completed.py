@@ -7,7 +7,7 @@ from itertools import count
 import pytest
 
 from headgate import as_completed, limited_as_completed
-from support.faces import Collect, Take, either_face, either_way_to_take, now_s
+from support.as_completed import Collect, Take, now_s, taking_from_either_iterator, with_either_iterator
 from support.quiet import Source, Spy, run_quietly
 
 
@@ -22,7 +22,7 @@ def ends_of_sleepers(seconds: list[float], limit: int) -> list[tuple[float, int]
     return sorted(ends)
 
 
-@either_face
+@with_either_iterator
 async def test_a_hundred_sleepers_of_one_nth_of_a_second_ten_at_once_come_when_they_are_due(
     spy: Spy, collect: Collect
 ) -> None:
@@ -46,7 +46,7 @@ async def test_the_first_name_gives_awaitables_of_the_results_in_order_of_comple
     assert 3 == spy.peak
 
 
-@either_face
+@with_either_iterator
 @pytest.mark.parametrize("limit", [1, 2, 7, 20, 21, 1000])
 def test_the_limit_is_reached_and_never_passed(collect: Collect, limit: int) -> None:
     spy = Spy()
@@ -95,7 +95,7 @@ async def test_as_completed_can_be_made_where_no_loop_runs(spy: Spy) -> None:
     assert [0, 1, 2] == [future.result() async for future in futures]
 
 
-@either_way_to_take
+@taking_from_either_iterator
 async def test_an_input_without_end_can_be_left(spy: Spy, take: Take) -> None:
     async with as_completed((spy.sleep(n) for n in count()), limit=3) as futures:
         assert list(range(10)) == await take(futures, 10)

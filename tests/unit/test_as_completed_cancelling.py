@@ -10,7 +10,7 @@ from itertools import chain, count
 import pytest
 
 from headgate import CompletedFutures, as_completed
-from support.faces import a_moment, now_s
+from support.as_completed import a_moment, now_s
 from support.quiet import Spy, fail_quietly
 from support.virtual_clock import run_on_virtual_clock
 

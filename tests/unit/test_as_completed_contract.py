@@ -9,7 +9,16 @@ from typing import Any
 import pytest
 
 from headgate import as_completed
-from support.faces import Collect, Take, a_moment, by_async_for, either_face, either_way_to_take, now_s, one
+from support.as_completed import (
+    Collect,
+    Take,
+    a_moment,
+    by_async_for,
+    now_s,
+    one,
+    taking_from_either_iterator,
+    with_either_iterator,
+)
 from support.quiet import Spy
 
 # -- as in the standard library
@@ -33,7 +42,7 @@ async def test_a_plain_for_gives_coroutines() -> None:
         assert "a" == await awaitable
 
 
-@either_face
+@with_either_iterator
 async def test_the_timeout_is_raised_after_what_was_done_by_then(collect: Collect) -> None:
     with pytest.raises(TimeoutError):
         await collect([asyncio.sleep(0.1, "a"), asyncio.sleep(0.15, "b")], limit=2, timeout=0.12)
@@ -50,14 +59,14 @@ async def test_a_plain_for_goes_on_to_its_end_when_the_timeout_is_caught_in_it()
     assert ["a", 0.12] == came
 
 
-@either_face
+@with_either_iterator
 async def test_a_timeout_that_was_not_needed_leaves_no_timer(collect: Collect) -> None:
     assert ["a"] == await collect([asyncio.sleep(0.01, "a")], limit=1, timeout=1)
     loop: Any = asyncio.get_running_loop()
     assert all(timer.cancelled() for timer in loop._scheduled)  # noqa: SLF001 - nobody else knows
 
 
-@either_way_to_take
+@taking_from_either_iterator
 async def test_a_loop_that_was_left_can_be_resumed(take: Take) -> None:
     futures = as_completed([one(n) for n in range(4)], limit=4)
     assert ([0, 1], [2, 3]) == (await take(futures, 2), await take(futures, 9))
@@ -88,7 +97,7 @@ async def test_the_futures_of_async_for_can_be_awaited_again() -> None:
     assert {"a", "b"} == {future.result() for future in done}
 
 
-@either_face
+@with_either_iterator
 def test_without_an_event_loop_it_is_refused(collect: Collect) -> None:
     coroutine = one(1)
     driver = collect([coroutine], limit=1)
@@ -100,7 +109,7 @@ def test_without_an_event_loop_it_is_refused(collect: Collect) -> None:
         coroutine.close()
 
 
-@either_face
+@with_either_iterator
 async def test_an_error_is_raised_where_its_result_would_be(collect: Collect) -> None:
     async def fail() -> None:
         raise ZeroDivisionError
@@ -109,7 +118,7 @@ async def test_an_error_is_raised_where_its_result_would_be(collect: Collect) ->
         await collect([one(1), fail()], limit=2)
 
 
-@either_face
+@with_either_iterator
 async def test_a_child_that_was_cancelled_by_others_raises_that_where_its_result_would_be(
     spy: Spy, collect: Collect
 ) -> None:
@@ -123,13 +132,13 @@ async def test_a_child_that_was_cancelled_by_others_raises_that_where_its_result
 # -- where ours differs, point by point as in the docstring
 
 
-@either_face
+@with_either_iterator
 async def test_difference_a_future_that_is_given_twice_is_given_back_twice(collect: Collect) -> None:
     task = asyncio.create_task(one(1))
     assert [1, 1] == await collect([task, task], limit=1)
 
 
-@either_face
+@with_either_iterator
 async def test_difference_a_future_that_is_given_again_while_it_is_in_flight_counts_again(
     spy: Spy, collect: Collect
 ) -> None:
@@ -200,7 +209,7 @@ async def test_what_is_done_and_not_collected_at_the_timeout_is_no_reason_to_rai
         assert [1, 2] == [future.result() async for future in futures]
 
 
-@either_face
+@with_either_iterator
 async def test_difference_futures_that_were_given_run_on_after_the_timeout(spy: Spy, collect: Collect) -> None:
     task = asyncio.create_task(spy.sleep("given", 20))
     with pytest.raises(TimeoutError):

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from headgate import CompletedFutures, as_completed
-from support.faces import Take, a_moment, either_way_to_take, now_s
+from support.as_completed import Take, a_moment, now_s, taking_from_either_iterator
 from support.quiet import Source, Spy, fail_quietly
 
 variable = contextvars.ContextVar[str]("variable", default="unset")
@@ -176,7 +176,7 @@ async def test_what_is_closed_before_it_begins_never_begins(spy: Spy, is_async: 
 # -- without a block
 
 
-@either_way_to_take
+@taking_from_either_iterator
 @pytest.mark.parametrize("ends", [True, False])
 async def test_a_loop_that_is_left_by_break_cancels_what_runs(spy: Spy, take: Take, ends: bool) -> None:
     await take(as_completed((spy.sleep(n, 1 + n) for n in (range(9) if ends else count())), limit=3), 1)

@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from headgate import gather
-from support.faces import Later, now_s, one
+from support.as_completed import Later, now_s, one
 from support.quiet import Spy, fail_quietly, run_quietly
 
 

@@ -9,7 +9,7 @@ import pytest
 
 import headgate
 from headgate import ConcurrencyLimit, Retry, StrayCancellation, amap, as_completed, for_each, gather
-from support.faces import now_s
+from support.as_completed import now_s
 from support.maps import all_of, collected
 from support.quiet import Spy, fail_quietly
 from support.virtual_clock import run_on_virtual_clock

@@ -10,8 +10,8 @@ import pytest
 
 import headgate
 from headgate import ClosedEarly, TaskResults, amap, as_completed, for_each
+from support.as_completed import a_moment, now_s, one
 from support.eager import FACTORIES
-from support.faces import a_moment, now_s, one
 from support.maps import collected, from_afar, wait_that_long
 from support.quiet import Spy
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from headgate import ConcurrencyLimit, TaskResults, TaskStatistics, amap, as_completed, for_each
+from support.as_completed import one
 from support.eager import either_factory
-from support.faces import one
 from support.maps import collected
 from support.virtual_clock import VirtualClockLoop, run_on_virtual_clock
 

@@ -13,7 +13,7 @@ import pytest
 
 import headgate
 from headgate import ConcurrencyLimit, Rate, Retry, TaskOutcome, amap, as_completed, for_each, gather
-from support.faces import one
+from support.as_completed import one
 from support.maps import all_of, collected, from_afar, wait_that_long
 from support.virtual_clock import run_on_virtual_clock
 

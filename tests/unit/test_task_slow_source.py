@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from headgate import CompletedFutures, ConcurrencyLimit, Rate, Retry, amap, as_completed
-from support.faces import now_s
+from support.as_completed import now_s
 from support.maps import all_of, collected
 from support.quiet import Spy
 from support.virtual_clock import VirtualClockLoop, run_on_virtual_clock

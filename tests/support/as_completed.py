@@ -39,8 +39,8 @@ async def take_by_async_for(futures: Any, count: int) -> list[Any]:
     return taken
 
 
-either_face = pytest.mark.parametrize("collect", [by_for, by_async_for])
-either_way_to_take = pytest.mark.parametrize("take", [take_by_for, take_by_async_for])
+with_either_iterator = pytest.mark.parametrize("collect", [by_for, by_async_for])
+taking_from_either_iterator = pytest.mark.parametrize("take", [take_by_for, take_by_async_for])
 
 
 class Later:
