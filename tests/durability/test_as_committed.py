@@ -83,7 +83,7 @@ def flip_a_bit_of_the_failed(job: Finished) -> Path:
 @pytest.mark.parametrize(
     "damage", [lose_a_part, cut_a_part, add_a_part, flip_a_bit_of_the_answered, flip_a_bit_of_the_failed]
 )
-def test_a_part_that_is_not_what_was_committed_is_named_by_all_who_are_asked(
+def test_a_part_that_is_not_what_was_committed_is_named_by_every_command(
     damage: Callable[[Finished], Path], finished: Finished
 ) -> None:
     path = damage(finished)
@@ -110,7 +110,7 @@ def test_one_file_of_a_job_is_not_shown_either_when_it_was_changed(finished: Fin
     assert f"{finished.failed} is damaged" in run("show", finished.failed, check=2).stderr
 
 
-def test_a_job_that_runs_is_compared_where_that_is_asked_for(tmp_path: Path) -> None:
+def test_a_running_job_is_compared_with_its_checksums_on_request(tmp_path: Path) -> None:
     out = tmp_path / "out"
     with changing() as origin:
         origin.held |= {f"/{row}" for row in range(20, ROWS + 1)}

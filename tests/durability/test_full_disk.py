@@ -39,7 +39,7 @@ def committed_rows_are_readable(out: Path) -> bool:
 
 
 @pytest.mark.parametrize(("form", "size"), [("parquet", "300k"), ("ndjson", "4m")])
-def test_a_full_disk_stops_the_job_which_goes_on_when_there_is_room(
+def test_a_full_disk_stops_the_job_which_resumes_when_there_is_space(
     form: str, size: str, server: str, task: Task, tmp_path: Path
 ) -> None:
     with small_disk(tmp_path / "disk", size) as disk:
@@ -61,7 +61,7 @@ def test_a_full_disk_stops_the_job_which_goes_on_when_there_is_room(
         assert [] == ledger.mistakes(out, task.expected)
 
 
-def test_a_disk_that_is_read_only_is_told_and_nothing_is_lost(task: Task, tmp_path: Path) -> None:
+def test_a_read_only_disk_is_an_error_and_nothing_is_lost(task: Task, tmp_path: Path) -> None:
     with small_disk(tmp_path / "disk", "64m") as disk:
         out = disk.path / "out"
         with started(*task.command(out)) as process:

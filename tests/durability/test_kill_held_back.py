@@ -68,7 +68,7 @@ class Job:
 
 
 @pytest.mark.parametrize("form", ["parquet", "ndjson"])
-def test_killed_while_rows_are_held_back_a_job_loses_nothing_and_doubles_nothing(form: str, tmp_path: Path) -> None:
+def test_killed_while_rows_are_throttled_a_job_loses_nothing_and_doubles_nothing(form: str, tmp_path: Path) -> None:
     chance = random.Random(form)  # noqa: S311 - no secret
     stops = [signal.SIGKILL, *chance.sample([signal.SIGKILL, signal.SIGKILL, signal.SIGINT, signal.SIGTERM], 4)]
     with moody(HOSTS) as server:
@@ -141,7 +141,7 @@ def test_killed_before_its_first_commit_a_job_has_the_same_keys_the_next_time(tm
         assert [(2, 1)] * 4 == [(len(keys), len(set(keys))) for keys in origin.keys.values()]
 
 
-def test_a_row_that_is_refused_while_the_job_stops_is_asked_again_by_the_next_run(tmp_path: Path) -> None:
+def test_a_row_that_is_refused_while_the_job_stops_is_retried_by_the_next_run(tmp_path: Path) -> None:
     out = tmp_path / "out"
     with changing() as origin:
         origin.held, origin.statuses = {"/4"}, {"/4": 503}

@@ -68,7 +68,7 @@ def test_an_orderly_stop_costs_no_request(
     assert [] == ledger.mistakes(job.out, job.expected)
 
 
-def test_a_second_process_is_told_who_is_at_it(job: Again) -> None:
+def test_a_second_process_is_refused_with_the_id_of_the_first(job: Again) -> None:
     with started(*job.command) as first:
         commits.wait_for(1, job.out, first)
         second = headgate(*job.command)
@@ -81,7 +81,7 @@ def test_a_second_process_is_told_who_is_at_it(job: Again) -> None:
     assert [] == ledger.mistakes(job.out, job.expected)
 
 
-def test_a_finished_job_says_so_and_asks_nothing(job: Again) -> None:
+def test_a_finished_job_says_so_and_sends_no_request(job: Again) -> None:
     headgate(*job.command, check=3)
     before = files(job.out)
     again = headgate(*job.command, check=3)

@@ -112,7 +112,7 @@ def test_a_status_that_is_no_success_is_raised_on_demand(client: headgate.Client
     assert response is raised.value.response
 
 
-def test_what_fails_in_a_way_that_may_pass_is_asked_again(server: str) -> None:
+def test_a_failure_that_may_pass_is_retried(server: str) -> None:
     with headgate.Client(base_url=server, retries=2, retry_delay_s=0.001) as client:
         response = client.get("/status/503")
     assert (503, 3) == (response.status_code, response.attempts)
@@ -128,7 +128,7 @@ def test_every_kind_of_error_has_a_class_of_its_own() -> None:
         assert any(base.__module__ == "builtins" and base is not Exception for base in of_kind.__mro__[1:4])
 
 
-def test_errors_are_what_people_catch_and_say_what_was_asked(server: str) -> None:
+def test_errors_are_what_people_catch_and_name_the_request(server: str) -> None:
     cases = [
         (headgate.ConnectError, ConnectionError, "http://127.0.0.1:1/"),
         (headgate.InvalidRequest, ValueError, "ftp://host/"),
@@ -154,7 +154,7 @@ def test_a_request_has_a_time_of_its_own(server: str) -> None:
 @pytest.mark.parametrize(
     ("name", "ours"), [("timeout", "timeout_s"), ("verify", "insecure"), ("follow_redirects", "redirects")]
 )
-def test_options_of_others_are_answered_with_ours(name: str, ours: str) -> None:
+def test_options_of_other_libraries_are_refused_with_ours(name: str, ours: str) -> None:
     with pytest.raises(TypeError, match=ours):
         headgate.Client(**{name: 1})  # type: ignore[arg-type] # as above
     with pytest.raises(headgate.UsageError, match="timeout_s"):
@@ -198,7 +198,7 @@ def test_many_can_be_given_out_in_order(client: headgate.Client) -> None:
     assert urls == [outcome.request.url for outcome in client.fetch_many(urls, ordered=True)]
 
 
-def test_one_that_fails_is_an_outcome_like_the_others(server: str) -> None:
+def test_a_failed_request_is_an_outcome_like_any_other(server: str) -> None:
     with headgate.Client(retries=0) as client:
         good, bad = client.fetch_many([f"{server}/1", "http://127.0.0.1:1/"], ordered=True)
     assert (200, None) == (good.unwrap().status_code, bad.response)
@@ -213,7 +213,7 @@ def test_it_goes_on_however_many_have_failed(server: str) -> None:
         assert (3000, 200) == (len(outcomes), client.get("/hello").status_code)
 
 
-def test_requests_are_read_only_as_far_as_there_is_room(server: str) -> None:
+def test_requests_are_read_only_as_far_as_the_bounds_allow(server: str) -> None:
     read = 0
 
     def endless() -> Iterator[str]:
@@ -238,7 +238,7 @@ def test_leaving_early_cancels_what_is_in_flight(server: str) -> None:
             next(outcomes)
 
 
-def test_more_can_be_submitted_by_who_reads_the_outcomes(client: headgate.Client) -> None:
+def test_the_reader_of_outcomes_can_submit_more(client: headgate.Client) -> None:
     with client.fetch_many(["/echo?8"]) as outcomes:
         seen = []
         for outcome in outcomes:
@@ -370,7 +370,7 @@ def test_statistics_are_those_of_the_command_line(client: headgate.Client, serve
     wait_for_requests(server, before + 1)
 
 
-def test_a_request_within_a_loop_over_others_gets_the_memory_that_their_bodies_have(server: str) -> None:
+def test_a_request_within_a_loop_over_outcomes_gets_the_memory_that_their_bodies_have(server: str) -> None:
     with headgate.Client(concurrency=4, max_memory_bytes=2_000_000) as client:
         lengths = [
             (len(outcome.unwrap().content), len(client.get(f"{server}/bytes/1500000").content))
@@ -379,7 +379,7 @@ def test_a_request_within_a_loop_over_others_gets_the_memory_that_their_bodies_h
     assert [(1_000_000, 1_500_000)] * 40 == lengths
 
 
-def test_many_requests_within_a_loop_over_others_get_it_too(server: str) -> None:
+def test_many_requests_within_a_loop_over_outcomes_get_it_too(server: str) -> None:
     with headgate.Client(concurrency=2, max_memory_bytes=2_000_000) as client:
         inner = [
             sum(len(each.unwrap().content) for each in client.fetch_many([f"{server}/bytes/1500000"] * 3))

@@ -252,7 +252,7 @@ def test_what_the_requests_raise_reaches_the_caller_when_those_before_are_done(s
     asyncio.run(main())
 
 
-def test_requests_are_read_only_as_far_as_there_is_room(server: str) -> None:
+def test_requests_are_read_only_as_far_as_the_bounds_allow(server: str) -> None:
     read = 0
 
     async def endless() -> AsyncIterator[str]:

@@ -47,7 +47,7 @@ def test_requests_become_batches(server: str, run: Run) -> None:
     run(main())
 
 
-def test_tables_of_each_kind_are_asked_for(server: str, run: Run) -> None:
+def test_tables_of_each_kind_are_fetched(server: str, run: Run) -> None:
     async def later() -> AsyncIterator[pa.Table]:
         for number in range(3):
             await asyncio.sleep(0)
@@ -94,7 +94,7 @@ def test_the_loop_goes_on_while_a_table_is_read(server: str) -> None:
     asyncio.run(main())
 
 
-def test_an_endless_source_is_read_as_far_as_there_is_room(server: str) -> None:
+def test_an_endless_source_is_read_as_far_as_the_bounds_allow(server: str) -> None:
     async def main() -> None:
         read = 0
 
@@ -119,7 +119,7 @@ def test_an_endless_source_is_read_as_far_as_there_is_room(server: str) -> None:
     asyncio.run(main())
 
 
-def test_cancelling_who_takes_a_batch_cancels_what_is_in_flight(server: str, run: Run) -> None:
+def test_cancelling_a_task_that_takes_a_batch_cancels_what_is_in_flight(server: str, run: Run) -> None:
     async def main() -> None:
         async with headgate.AsyncClient(base_url=server) as client:
             table = pa.table({"url": [HELD] * 3})
@@ -154,7 +154,7 @@ def test_batches_that_are_dropped_cancel_what_is_in_flight(server: str) -> None:
     asyncio.run(main())
 
 
-def test_what_the_input_raises_reaches_who_takes_batches(server: str) -> None:
+def test_an_error_of_the_input_reaches_the_consumer_of_batches(server: str) -> None:
     async def broken() -> AsyncIterator[Any]:
         yield pa.table({"id": [1]})
         raise LookupError("mine")

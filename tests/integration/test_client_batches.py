@@ -100,7 +100,7 @@ def test_a_stream_goes_on_where_batches_were_taken(client: headgate.Client) -> N
     assert 3000 - taken == table_of(batches).num_rows
 
 
-def test_an_exception_of_the_source_reaches_who_iterates_and_who_reads_the_stream(client: headgate.Client) -> None:
+def test_an_exception_of_the_source_reaches_an_iterator_and_a_stream(client: headgate.Client) -> None:
     def broken() -> Iterator[str]:
         yield "/1"
         raise LookupError("mine")
@@ -113,7 +113,7 @@ def test_an_exception_of_the_source_reaches_who_iterates_and_who_reads_the_strea
         table_of(client.fetch_many(broken()).batches())
 
 
-def test_an_endless_source_is_read_as_far_as_there_is_room(server: str) -> None:
+def test_an_endless_source_is_read_as_far_as_the_bounds_allow(server: str) -> None:
     read = 0
 
     def endless() -> Iterator[str]:
@@ -212,7 +212,7 @@ def test_what_a_call_selects_is_its_own_beside_what_the_client_does(server: str)
             client.get("/hello")
 
 
-def test_a_table_is_asked_for_with_the_engine_of_the_client() -> None:
+def test_a_table_is_fetched_with_the_engine_of_the_client() -> None:
     with serving("--delay", "0.02") as slow, headgate.Client(base_url=slow, concurrency=8) as client:
         tables = [pa.table({"id": range(100)})] * 3
 
@@ -344,7 +344,7 @@ def interrupting() -> Iterator[str]:
     yield HELD
 
 
-def test_ctrl_c_ends_the_wait_of_who_iterates_and_of_who_reads_the_stream(client: headgate.Client) -> None:
+def test_ctrl_c_ends_the_wait_of_an_iterator_and_of_a_stream(client: headgate.Client) -> None:
     with pytest.raises(KeyboardInterrupt):
         list(client.fetch_many(interrupting()).batches())
     with pytest.raises(KeyboardInterrupt):  # noqa: PT012 - it comes after the other

@@ -75,7 +75,7 @@ BAD: list[tuple[Any, str, object]] = [
 
 
 @pytest.mark.parametrize(("bad", "why", "tag"), BAD, ids=[why for _, why, _ in BAD])
-def test_a_request_that_cannot_be_sent_fails_and_the_others_go_on(
+def test_a_request_that_cannot_be_sent_fails_and_the_rest_continue(
     many: Many, bad: object, why: str, tag: object
 ) -> None:
     outcomes: Outcomes = []
@@ -103,7 +103,7 @@ def test_one_request_is_not_taken_for_many(many: Many, one: object) -> None:
 
 
 @pytest.mark.parametrize("call", ["get", "send"])
-def test_a_call_tells_what_is_wrong(server: str, call: str) -> None:
+def test_a_call_with_a_wrong_argument_raises_a_type_error(server: str, call: str) -> None:
     with headgate.Client(base_url=server) as client, pytest.raises(TypeError):
         {"get": lambda: client.get("/1", timeout_s="5"), "send": lambda: client.send("/1")}[call]()  # type: ignore[arg-type]
 
@@ -113,7 +113,7 @@ def test_a_query_with_a_url_in_it_is_relative_all_the_same(server: str) -> None:
         assert "/echo?next=https://example.com/" == client.get("/echo?next=https://example.com/").json()["path"]
 
 
-def test_what_is_submitted_before_finishing_is_asked_for(server: str) -> None:
+def test_what_is_submitted_before_finishing_is_fetched(server: str) -> None:
     for _ in range(200):
         with headgate.Client(base_url=server, threads=1) as client:
             outcomes = client.fetch_many()

@@ -36,14 +36,14 @@ def client(server: str) -> Iterator[headgate.Client]:
 
 
 @pytest.mark.parametrize("call", CALLS)
-def test_a_function_is_told_where_it_came_to(client: headgate.Client, call: str) -> None:
+def test_a_progress_function_gets_the_final_figures(client: headgate.Client, call: str) -> None:
     told: list[headgate.Snapshot] = []
     assert list(CALLS[call](client, ["/1"] * 20, told.append))
     assert 20 == told[-1].rows
 
 
 @pytest.mark.parametrize("call", CALLS)
-def test_a_function_is_told_while_nothing_comes_and_what_it_raises_ends_the_call(
+def test_a_progress_function_is_called_while_nothing_comes_and_what_it_raises_ends_the_call(
     client: headgate.Client, call: str
 ) -> None:
     told = []
@@ -58,7 +58,7 @@ def test_a_function_is_told_while_nothing_comes_and_what_it_raises_ends_the_call
     wait_for(lambda: client.statistics().in_flight == 0)
 
 
-def test_a_loop_is_told_too(server: str) -> None:
+def test_a_progress_function_is_called_in_a_loop(server: str) -> None:
     async def main() -> None:
         def third_time(snapshot: headgate.Snapshot) -> None:
             told.append(snapshot)
@@ -112,7 +112,7 @@ def test_progress_is_a_switch_or_a_function(client: headgate.Client) -> None:
         client.map_batches([], progress="yes")  # type: ignore[arg-type] # the mistake
 
 
-def test_who_takes_outcomes_submits_without_waiting_until_there_is_no_room(
+def test_the_reader_of_outcomes_submits_without_waiting_until_the_queue_is_full(
     client: headgate.Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(_flow, "LONGEST", 2)
@@ -129,7 +129,7 @@ def test_who_takes_outcomes_submits_without_waiting_until_there_is_no_room(
     assert ["/first", *sorted(f"/{number}" for number in range(50))] == [done[0], *sorted(done[1:])]
 
 
-def test_another_thread_waits_for_room(client: headgate.Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_thread_waits_while_the_queue_is_full(client: headgate.Client, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_flow, "LONGEST", 2)
     most = 0
     with client.fetch_many() as pages:
@@ -154,7 +154,7 @@ def test_another_thread_waits_for_room(client: headgate.Client, monkeypatch: pyt
     assert (5001, 2) == (done, most)
 
 
-def test_closing_ends_the_wait_of_who_submits(client: headgate.Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_closing_ends_the_wait_of_a_submitting_thread(client: headgate.Client, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_flow, "LONGEST", 2)
     pages = client.fetch_many(["/1"])
     next(pages)
@@ -175,7 +175,7 @@ def test_closing_ends_the_wait_of_who_submits(client: headgate.Client, monkeypat
     assert ["these requests are closed: no more can be submitted"] == [str(error) for error in raised]
 
 
-def test_a_loop_submits_until_there_is_no_room(server: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_loop_submits_until_the_queue_is_full(server: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_flow, "MAX", 5)
 
     async def main() -> None:

@@ -261,7 +261,7 @@ def test_a_cancelled_wait_loses_nothing(server: str, run: Run, call: str) -> Non
 
 
 @pytest.mark.parametrize("call", IN_LOOPS)
-def test_interrupting_a_cell_ends_the_call_and_what_comes_next_says_so(
+def test_interrupting_a_cell_ends_the_call_and_the_next_step_raises(
     server: str, monkeypatch: pytest.MonkeyPatch, call: str
 ) -> None:
     monkeypatch.setattr(_notebook, "in_notebook", lambda: True)

@@ -97,7 +97,7 @@ def test_the_head_is_there_before_the_body(client: headgate.Client, server: str)
     assert response.is_closed
 
 
-def test_no_more_is_held_than_there_is_room_for(client: headgate.Client) -> None:
+def test_no_more_is_held_than_the_bound_allows(client: headgate.Client) -> None:
     with client.stream("GET", f"/bytes/{GIBIBYTE}") as response:
         pieces, taken, most = response.iter_bytes(), 0, 0
         while taken < 1 << 26:
@@ -108,7 +108,7 @@ def test_no_more_is_held_than_there_is_room_for(client: headgate.Client) -> None
     assert most < HELD_BYTES
 
 
-def test_bytes_come_in_pieces_of_the_size_that_is_asked_for(client: headgate.Client) -> None:
+def test_bytes_come_in_pieces_of_the_requested_size(client: headgate.Client) -> None:
     whole = client.get("/bytes/1000000").content
     for size in (1000, 3_000_000, 300_007):
         with client.stream("GET", "/bytes/1000000") as response:
@@ -250,7 +250,7 @@ def test_reading_to_the_end_keeps_the_connection_and_leaving_closes_it() -> None
         assert (4, 0) == (client.statistics().answered - 1, client.statistics().failed)
 
 
-def test_who_holds_all_that_may_be_open_is_told(server: str) -> None:
+def test_a_caller_that_holds_all_streams_gets_an_error(server: str) -> None:
     with headgate.Client(base_url=server, concurrency=2) as client, ExitStack() as stack:
         for _ in range(2):
             stack.enter_context(client.stream("GET", f"/bytes/{GIBIBYTE}"))
@@ -319,7 +319,7 @@ print("well")
     assert "well\n" == printed_by("import warnings; warnings.simplefilter('ignore')\n" + program, tmp_path)
 
 
-def test_a_loop_takes_a_body_while_others_go_on(server: str, run: Run) -> None:
+def test_a_loop_takes_a_body_while_other_tasks_run(server: str, run: Run) -> None:
     async def main() -> None:
         async with headgate.AsyncClient(base_url=server) as client:
             whole = (await client.get("/bytes/3000000")).content
@@ -381,7 +381,7 @@ def test_cancelling_a_task_ends_its_exchange(server: str, run: Run) -> None:
     run(main())
 
 
-def test_a_loop_is_told_what_went_wrong(server: str, run: Run) -> None:
+def test_errors_are_raised_in_a_loop(server: str, run: Run) -> None:
     async def main() -> None:
         async with headgate.AsyncClient(base_url=server, concurrency=2) as client:
             with pytest.raises(headgate.ConnectionClosed):
@@ -407,7 +407,7 @@ def test_a_loop_is_told_what_went_wrong(server: str, run: Run) -> None:
     run(main())
 
 
-def test_another_task_that_closes_it_wakes_who_waits(server: str, run: Run) -> None:
+def test_another_task_that_closes_it_wakes_a_waiting_task(server: str, run: Run) -> None:
     async def main() -> None:
         async with (
             headgate.AsyncClient(base_url=server) as client,

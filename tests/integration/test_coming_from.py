@@ -131,7 +131,7 @@ def ask_with(of_client: dict[str, Any], of_call: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("row", table(PAGE, "there", "of", "here"), ids=lambda row: f"{row[1]}: {row[0]}")
-def test_a_name_of_others_is_answered_with_ours(row: list[str]) -> None:
+def test_a_name_of_another_library_is_refused_with_ours(row: list[str]) -> None:
     there, of, here = row
     for name in re.findall(r"`(\w+)`", there):
         of_client, of_call = ({name: 1}, {}) if of == "a client" else ({}, {name: 1})

@@ -250,12 +250,12 @@ def test_a_fault_ends_as_one_outcome_of_its_kind(
     assert not expected.waits or outcome["elapsed_us"] >= TIMEOUT_S * 1_000_000
 
 
-def test_a_connection_that_nobody_accepts_is_connect(tmp_path: Path) -> None:
+def test_a_connection_that_no_server_accepts_is_connect(tmp_path: Path) -> None:
     headgate("fetch", "http://127.0.0.1:1/", "-o", tmp_path / "out", "--retries", "0", check=3)
     assert ["connect"] == [row["error"] for row in rows(tmp_path / "out")]
 
 
-def test_a_server_that_does_not_answer_a_handshake_is_connect_timeout_which_only_timeout_asks_again(
+def test_a_handshake_without_a_response_is_connect_timeout_which_only_timeout_retries(
     tmp_path: Path,
 ) -> None:
     out = tmp_path / "out"

@@ -30,7 +30,7 @@ def test_paths_headers_and_data_may_come_as_python_has_them(server: str, tmp_pat
     assert "grün" in echo
 
 
-def test_all_mistakes_are_told_at_once() -> None:
+def test_all_mistakes_are_named_at_once() -> None:
     with pytest.raises(headgate.UsageError) as raised:
         headgate.fetch("urls.txt", "out", concurrency=0, head=-1)
     assert "head must be at least 0, not -1; concurrency must be at least 1, not 0" == str(raised.value)
@@ -95,7 +95,7 @@ def test_results_are_not_replaced_for_an_input_that_cannot_be_read(server: str, 
     assert len(rows(results)) == 3
 
 
-def test_a_place_that_cannot_be_written_is_an_output_error(server: str, tmp_path: Path) -> None:
+def test_a_directory_that_cannot_be_written_is_an_output_error(server: str, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(headgate.OutputError):
         headgate.fetch(f"{server}/[1-3]", tmp_path / "file")

@@ -51,7 +51,7 @@ def assert_each_row_is_answered_once(out: Path) -> None:
 
 
 @pytest.mark.parametrize("source", ["urls.txt", "urls.parquet"])
-def test_rows_that_do_not_fit_into_memory_let_others_pass_and_are_read_again(source: str, tmp_path: Path) -> None:
+def test_rows_that_do_not_fit_into_memory_are_deferred_and_later_rows_start_first(source: str, tmp_path: Path) -> None:
     out = tmp_path / "out"
     with two_servers() as (held, other):
         rows = sorted_by_host(tmp_path / source, held, other)
@@ -63,7 +63,7 @@ def test_rows_that_do_not_fit_into_memory_let_others_pass_and_are_read_again(sou
     assert_each_row_is_answered_once(out)
 
 
-def test_a_pipe_stops_being_read_and_what_is_bound_says_so_and_nothing_is_lost(tmp_path: Path) -> None:
+def test_a_pipe_that_stops_being_read_is_the_bottleneck_and_nothing_is_lost(tmp_path: Path) -> None:
     out, pipe = tmp_path / "out", tmp_path / "urls.txt"
     os.mkfifo(pipe)
     with two_servers() as (held, other):
@@ -79,7 +79,7 @@ def test_a_pipe_stops_being_read_and_what_is_bound_says_so_and_nothing_is_lost(t
     assert_each_row_is_answered_once(out)
 
 
-def test_a_host_that_asked_for_a_pause_is_left_alone_while_all_others_are_answered(tmp_path: Path) -> None:
+def test_a_host_that_asked_for_a_pause_gets_no_request_while_other_hosts_respond(tmp_path: Path) -> None:
     out = tmp_path / "out"
     with two_servers("--api-rate", "1/50m") as (held, other):
         rows = sorted_by_host(tmp_path / "urls.txt", held, other)

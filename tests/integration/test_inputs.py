@@ -248,7 +248,7 @@ def test_a_gzip_file_that_is_filled_up_with_zeros_is_read_whole(zeros: int, serv
     assert [f"{server}/1", f"{server}/2"] == table(Path("out"))["url"].to_pylist()
 
 
-def test_what_follows_gzip_data_is_named_with_its_place_and_the_rows_before_it_are_kept(server: str) -> None:
+def test_bytes_after_gzip_data_are_named_with_their_offset_and_the_rows_before_them_are_kept(server: str) -> None:
     data = gzip.compress(f"{server}/1\n{server}/2\n".encode())
     Path("urls.txt.gz").write_bytes(data + b"<html>")
     done = headgate("fetch", "urls.txt.gz", "-o", "out", check=2)
@@ -348,7 +348,7 @@ def test_an_input_that_grows_ends_where_it_did_and_a_note_says_so() -> None:
 # Outputs that can't be.
 
 
-def test_a_directory_of_others_is_left_alone(server: str) -> None:
+def test_a_directory_of_another_program_is_left_unchanged(server: str) -> None:
     Path("out").mkdir()
     Path("out/thesis.tex").write_text("chapter 1")
     done = headgate("fetch", f"{server}/[1-3]", "-o", "out", "--fresh", check=2)
@@ -357,7 +357,7 @@ def test_a_directory_of_others_is_left_alone(server: str) -> None:
 
 
 @pytest.mark.parametrize("place", ["a-file", "a-file/out", "/proc/headgate"])
-def test_an_unwritable_place_is_named(place: str, server: str) -> None:
+def test_an_unwritable_directory_is_named(place: str, server: str) -> None:
     Path("a-file").write_text("")
     done = headgate("fetch", f"{server}/[1-3]", "-o", place, check=2)
     assert place in done.errors()[0]

@@ -57,7 +57,7 @@ def test_the_summary_holds_what_was_promised(server: str, tmp_path: Path) -> Non
     assert summary.bound_by.text
 
 
-def test_the_memory_is_that_of_the_command_and_not_of_whoever_started_it(server: str, tmp_path: Path) -> None:
+def test_the_memory_is_that_of_the_command_and_not_of_its_parent(server: str, tmp_path: Path) -> None:
     file = tmp_path / "s.json"
     command = [str(HEADGATE), "fetch", f"{server}/1", "-o", str(tmp_path / "out"), "-q", "--summary", str(file)]
     held = 300_000_000

@@ -166,7 +166,7 @@ except headgate.OutputError as error:
             assert process.wait(LONGEST_S) == 0
 
 
-def test_a_full_disk_is_told_with_the_right_exit_code() -> None:
+def test_a_full_disk_has_its_exit_code() -> None:
     with serving() as server, Path("/dev/full").open("wb") as full:
         process = subprocess.run(
             [HEADGATE, "fetch", f"{server}/[1-1000]", "-o", "-"],

@@ -179,7 +179,7 @@ def test_a_run_of_this_process_is_changed_at_once_and_its_job_remembers(tmp_path
     assert {} == job.status().set
 
 
-def test_a_paused_job_starts_nothing_more_until_it_is_told_to_go_on(tmp_path: Path) -> None:
+def test_a_paused_job_starts_nothing_until_it_is_unpaused(tmp_path: Path) -> None:
     out = tmp_path / "out"
     with changing() as origin:
         origin.held = {"/1"}

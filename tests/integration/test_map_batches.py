@@ -133,14 +133,14 @@ def test_failures_are_rows(server: str) -> None:
     assert [1, 2, 3, 4] == [row["id"] for row in rows]
 
 
-def test_many_rows_that_fail_alike_do_not_end_what_others_use() -> None:
+def test_many_rows_that_fail_alike_do_not_stop_the_shared_engine() -> None:
     table = pa.table({"url": ["http://127.0.0.1:9/"] * 3000})
     for _ in range(2):
         errors = pa.table(headgate.fetch_table(table, retries=0))["error"]
         assert ["connect"] == errors.unique().to_pylist()
 
 
-def test_a_column_that_is_missing_is_told_with_those_there_are(server: str) -> None:
+def test_a_missing_column_is_named_with_those_that_exist(server: str) -> None:
     with pytest.raises(headgate.InputError) as raised:
         headgate.fetch_table(ids(0, 1))
     assert (
@@ -173,7 +173,7 @@ def test_batches_of_other_columns_than_the_first_are_refused(server: str) -> Non
     assert 'batches: a batch has the columns "id", and the first one had "id", "name"' + must == told(fewer)
 
 
-def test_mistakes_in_options_are_told_before_anything_is_read() -> None:
+def test_mistakes_in_options_are_raised_before_anything_is_read() -> None:
     def never() -> Iterator[object]:
         yield pytest.fail("it was read")
 
@@ -211,7 +211,7 @@ def test_an_input_without_rows_has_a_result_with_its_columns(server: str) -> Non
     assert [] == list(headgate.map_batches([ids(0, 0), ids(0, 0)], url=server + "/{id}"))
 
 
-def test_an_exception_of_the_input_reaches_who_iterates(server: str) -> None:
+def test_an_exception_of_the_input_reaches_the_caller(server: str) -> None:
     def broken() -> Iterator[pa.RecordBatch]:
         yield ids(0, 3)
         raise LookupError("mine")
@@ -222,7 +222,7 @@ def test_an_exception_of_the_input_reaches_who_iterates(server: str) -> None:
     assert [] == list(batches)
 
 
-def test_slow_rows_do_not_hold_up_others_of_later_batches() -> None:
+def test_slow_rows_do_not_delay_rows_of_later_batches() -> None:
     with serving() as server:
         slow = pa.record_batch({"path": ["delay/2"]})
         quick = [pa.record_batch({"path": ["1"] * 10})] * 20
@@ -255,7 +255,7 @@ def test_connections_are_kept_over_batches_and_calls() -> None:
         assert seen["connections_accepted"] <= 6
 
 
-def test_an_endless_input_is_read_as_far_as_there_is_room() -> None:
+def test_an_endless_input_is_read_as_far_as_the_bounds_allow() -> None:
     read = 0
 
     def endless() -> Iterator[pa.RecordBatch]:

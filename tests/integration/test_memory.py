@@ -47,7 +47,7 @@ def mixed(hostile: list[str], others: list[str]) -> list[str]:
     return [url for at, each in enumerate(hostile) for url in (each, *others[at * share : (at + 1) * share])]
 
 
-def test_windows_of_brotli_fit_the_budget_and_their_time_and_leave_others_theirs(server: str, tmp_path: Path) -> None:
+def test_brotli_windows_fit_the_memory_budget_and_delay_no_other_body(server: str, tmp_path: Path) -> None:
     bombs = [f"{server}/fault/brotli-window?{number}" for number in range(150)]
     others = [f"{server}/encoded/zstd/1000000?{number}" for number in range(150)]
     begun = time.monotonic()
@@ -64,7 +64,7 @@ def test_windows_within_windows_fit_the_budget(server: str, tmp_path: Path) -> N
     assert told["peak_rss_bytes"] <= 64 * MEBIBYTE + BESIDE_BUDGET_BYTES
 
 
-def test_what_comes_to_nothing_takes_nobody_elses_time(server: str, tmp_path: Path) -> None:
+def test_bodies_that_decode_to_nothing_delay_no_other_body(server: str, tmp_path: Path) -> None:
     timeout_s, largest = 2, 8_000_000
     hostile = [f"{server}/fault/deflated-nothing?{number}" for number in range(24)]
     # Little ones are decoded at once. The others stand in one queue with the hostile, for longer than a row has time.

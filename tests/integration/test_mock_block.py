@@ -145,7 +145,7 @@ def test_nothing_is_left_open() -> None:
     assert (before, threads) == (open_files(), threading.active_count())
 
 
-def test_a_fork_is_told_that_it_has_no_mock(tmp_path: Path) -> None:
+def test_a_request_in_a_fork_fails_because_it_has_no_mock(tmp_path: Path) -> None:
     program = """
 import warnings; warnings.simplefilter("ignore")
 import os, headgate, headgate.testing

@@ -35,7 +35,7 @@ for output in shell.display_pub.outputs:
         'await headgate.start("{server}/[1-100]", "out", concurrency=20, progress=True)',
     ],
 )
-def test_a_cell_may_block_and_shows_one_line_that_is_replaced_in_place(
+def test_a_cell_may_block_and_shows_one_line_that_is_replaced(
     cell: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("IPYTHONDIR", str(tmp_path))
@@ -54,7 +54,7 @@ def test_progress_can_be_left_out(server: str, tmp_path: Path, monkeypatch: pyte
     assert "" == printed_by(CELL.format(cell=cell), tmp_path)
 
 
-def test_pandas_is_told_the_way_to_the_rows(server: str, tmp_path: Path) -> None:
+def test_pandas_gets_an_error_that_says_how_to_read_the_rows(server: str, tmp_path: Path) -> None:
     import pandas as pd  # noqa: PLC0415 - takes a second
 
     headgate.fetch(f"{server}/[1-3]", tmp_path)

@@ -19,7 +19,7 @@ FILE = "results are a directory of files, and this is the name of a file: use"
         (f"-o a/out.jsonl: {FILE} -o a/out", "a/out.jsonl"),
     ],
 )
-def test_a_place_that_is_no_directory_is_refused_and_not_made(
+def test_a_path_that_is_no_directory_is_refused_and_not_made(
     expected: str, output: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)

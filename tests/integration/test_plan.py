@@ -157,7 +157,7 @@ def test_a_probe_sends_so_many_requests_and_leaves_nothing_behind(tmp_path: Path
     assert found["seconds"] == pytest.approx(1000 * probe["latency_s"] / 10)
 
 
-def test_a_probe_without_an_answer_tells_why_and_no_time(tmp_path: Path) -> None:
+def test_a_probe_without_a_response_shows_why_and_no_time(tmp_path: Path) -> None:
     with serving() as server:
         pass  # nobody listens there any more
     found = plan(f"{server}/[1-9]", "-o", tmp_path / "out", "--probe", "2")
@@ -338,7 +338,7 @@ def test_a_probe_can_be_interrupted(tmp_path: Path) -> None:
     assert process.returncode == 130
 
 
-def test_what_a_command_for_curl_leaves_out_is_said_for_what_it_is() -> None:
+def test_a_command_for_curl_names_what_it_leaves_out() -> None:
     proxy, cookie = ("-x", "http://me:secret@127.0.0.1:3128"), ("-H", "Cookie: a=b")
     done = headgate("plan", "http://127.0.0.1:1/", "--curl", *proxy, *cookie)
     assert "# set SECRET_PROXY to the URL of the proxy, which is left out\n" in done.stdout
@@ -346,7 +346,7 @@ def test_what_a_command_for_curl_leaves_out_is_said_for_what_it_is() -> None:
     assert "secret@" not in done.stdout
 
 
-def test_that_there_is_no_request_for_curl_is_said(tmp_path: Path) -> None:
+def test_a_plan_without_requests_says_that_there_is_no_command_for_curl(tmp_path: Path) -> None:
     source = tmp_path / "rows.csv"
     source.write_text("id\n..\n", encoding="utf-8")
     script = headgate("plan", source, "--url", "http://127.0.0.1:1/{id}", "--curl", check=0).stdout

@@ -83,6 +83,6 @@ def test_a_program_ends_that_has_closed_nothing(tmp_path: Path) -> None:
     assert "0\ncancelled\n" == printed_by(NEVER_CLOSED, tmp_path)
 
 
-def test_a_forked_process_is_told_and_can_make_its_own(tmp_path: Path) -> None:
+def test_a_forked_process_gets_an_error_and_can_make_its_own(tmp_path: Path) -> None:
     told = "the portal belongs to the process that was forked: make a new one here"
     assert f"{told}\n5\n7\n" == printed_by(FORKED, tmp_path)

@@ -170,7 +170,7 @@ def test_a_worker_that_is_killed_is_another_ones_work_and_each_row_is_there_once
         (1000, None, None),
     ],
 )
-def test_a_task_whose_results_are_more_than_a_block_is_told_of_once(
+def test_a_task_whose_results_are_more_than_a_block_is_warned_about_once(
     server: str, caplog: pytest.LogCaptureFixture, task_rows: int | None, block_bytes: int | None, told: str | None
 ) -> None:
     fetch = headgate.ray.Fetch(Stage(OPTIONS, {"url": server + "/bytes/1000?{id}"}), task_rows)
@@ -218,7 +218,7 @@ def test_the_example_of_the_docstring_prints_what_it_shows(name: str, server: st
         check(typed()[name], {"headgate": headgate, "ray": ray}, server, runner)
 
 
-def test_a_worker_tells_which_option_is_wrong() -> None:
+def test_a_worker_names_the_wrong_option() -> None:
     found = dataset(10, 1).map_batches(
         headgate.ray.Fetch,
         fn_constructor_kwargs={"urll": "http://127.0.0.1/{id}"},
@@ -229,7 +229,7 @@ def test_a_worker_tells_which_option_is_wrong() -> None:
         found.take_all()
 
 
-def test_a_column_that_is_missing_is_told(server: str) -> None:
+def test_a_missing_column_is_named(server: str) -> None:
     found = headgate.ray.fetch(dataset(10, 1), url=server + "/{nr}")
     with pytest.raises(Exception, match='there is no column "nr" for url; the columns are "id"'):
         found.take_all()

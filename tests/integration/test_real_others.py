@@ -40,7 +40,7 @@ def test_files_of_pythons_server_are_its_files(protocol: str, tmp_path: Path) ->
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("version", VERSIONS)
-def test_go_is_answered_in_all_its_ways(version: str, go_server: RealServer, tmp_path: Path) -> None:
+def test_go_serves_all_versions(version: str, go_server: RealServer, tmp_path: Path) -> None:
     expected = {
         "bytes/1000000": b"\0" * 1_000_000,
         "flushed": b"piece " * 5,
@@ -94,7 +94,7 @@ def test_caddy_is_understood_in_its_codings(version: str, tmp_path: Path) -> Non
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("name", ["go", "caddy", "nginx", "node"])
-def test_bodies_that_nobody_wants_cost_no_connection_its_other_requests(name: str, tmp_path: Path) -> None:
+def test_unwanted_bodies_cost_no_connection_its_other_requests(name: str, tmp_path: Path) -> None:
     servers = {"go": go, "caddy": caddy, "nginx": nginx, "node": node}
     with servers[name](tmp_path) as server:
         flags = ["--format", "none", "--no-body", "-c", "200", "--retries", "0"]

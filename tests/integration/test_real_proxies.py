@@ -128,7 +128,7 @@ def test_http2_is_spoken_through_a_tunnel(tmp_path: Path) -> None:
             assert [(200, "HTTP/2")] * 20 == [(row["status"], row["http_version"]) for row in rows], rows
 
 
-def test_the_environment_names_proxies_where_that_is_asked_for(
+def test_the_environment_names_proxies_with_proxy_env(
     server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with tinyproxy(tmp_path) as proxy:
@@ -197,7 +197,7 @@ def test_nginx_is_shown_the_certificate_that_it_requires(authority: Authority, t
         assert "No required SSL certificate was sent" in row["body"]
 
 
-def test_a_server_behind_haproxy_is_asked_over_tls(server: str, authority: Authority, tmp_path: Path) -> None:
+def test_a_server_behind_haproxy_is_reached_over_tls(server: str, authority: Authority, tmp_path: Path) -> None:
     with haproxy(tmp_path, authority.certify("a.example"), target(server), mode="http") as port:
         trusting = ("--cacert", authority.file)
         rows = fetched(f"https://localhost:{port}/echo?[1-1000]", *trusting, "--sni", "a.example", "-4")

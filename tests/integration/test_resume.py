@@ -49,7 +49,7 @@ def test_what_was_interrupted_goes_on_and_each_row_is_there_once(
         assert ROWS == stats(server)["requests"]
 
 
-def test_a_finished_job_with_failed_rows_names_the_ways_on_and_asks_nothing(tmp_path: Path) -> None:
+def test_a_finished_job_with_failed_rows_names_what_can_be_done_and_sends_no_request(tmp_path: Path) -> None:
     out, summary_file = tmp_path / "out", tmp_path / "s.json"
     with changing() as origin:
         origin.statuses["/2"] = 503

@@ -98,7 +98,7 @@ def test_no_parts_are_a_table_without_rows() -> None:
     assert (0, list(COLUMNS)) == (read.num_rows, read.column_names)
 
 
-def test_a_stream_that_nobody_reads_is_released(parts: list[Path]) -> None:
+def test_a_stream_that_is_not_read_is_released(parts: list[Path]) -> None:
     stream = RowStream(parts)
     for _ in range(100):
         stream.__arrow_c_stream__()

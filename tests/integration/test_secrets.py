@@ -25,7 +25,7 @@ def sent(done: Done) -> list[dict[str, Any]]:
     return [{name.lower(): value for name, value in headers} for headers in seen]
 
 
-def test_each_way_to_give_a_credential_sends_it(server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_form_of_a_credential_is_sent(server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "file"
     file.write_text("Authorization: Bearer abc\n")
     (tmp_path / "token").write_text("abc\n")
@@ -100,7 +100,7 @@ def test_a_password_in_a_url_is_sent_and_stands_in_nothing_that_is_written(tmp_p
     assert [] == [text for text in told if PASSWORD in text]
 
 
-def test_a_proxy_that_is_ignored_is_told_once_at_the_start_and_in_the_summary(
+def test_a_proxy_that_is_ignored_is_noted_once_at_the_start_and_in_the_summary(
     server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HTTPS_PROXY", f"http://me:{PASSWORD}@proxy:3128")

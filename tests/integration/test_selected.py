@@ -91,7 +91,7 @@ def test_answers_without_what_is_required_are_failed_rows_that_can_be_retried() 
     assert [(42, None, 2)] * 3 == [(row["a"], row["error_text"], row["attempts"]) for row in rows]
 
 
-def test_what_cannot_be_selected_is_told_by_flag() -> None:
+def test_an_invalid_selection_is_refused_with_its_flag() -> None:
     with serving() as url:
         for expected, flags in (
             (

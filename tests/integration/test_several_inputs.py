@@ -96,7 +96,7 @@ async def _started(pattern: str) -> int:
     return (await package.start(pattern, "third")).rows
 
 
-def test_what_is_no_file_is_refused_beside_others(server: str) -> None:
+def test_only_files_can_be_combined_with_other_inputs(server: str) -> None:
     write_lists(server)
     for other, what in (("-", "-"), (f"{server}/[1-9]", "a URL")):
         refused = headgate("fetch", "a.txt", other, "-o", "out", check=2)
@@ -113,7 +113,7 @@ def test_what_is_no_file_is_refused_beside_others(server: str) -> None:
     assert not Path("out").exists()
 
 
-def test_a_file_that_is_added_at_the_end_is_growth_and_failed_rows_are_asked_again_from_elsewhere(
+def test_a_file_that_is_added_at_the_end_is_growth_and_failed_rows_are_retried_from_elsewhere(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     with changing() as origin:

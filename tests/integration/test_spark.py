@@ -131,7 +131,7 @@ def test_ending_early_is_no_mistake(spark: Any) -> None:
         assert stats(server)["requests"] < 5000
 
 
-def test_a_column_that_is_missing_is_told_before_a_worker_is_asked(spark: Any, server: str) -> None:
+def test_a_missing_column_is_named_before_a_worker_starts(spark: Any, server: str) -> None:
     fetch = headgate.spark.fetch(url=server + "/{nr}")
     with pytest.raises(headgate.InputError, match='there is no column "nr" for url; the columns are "id"'):
         fetch.schema(spark.range(3))

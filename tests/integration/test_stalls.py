@@ -214,7 +214,7 @@ with headgate.Client(deadline_s=6, timeout_s=60, retries=0) as client:
 """
 
 
-def test_a_caller_waits_no_longer_than_the_deadline_says_and_a_job_has_what_is_left_of_it(tmp_path: Path) -> None:
+def test_a_caller_waits_until_the_deadline_at_most_and_a_job_has_the_time_that_is_left(tmp_path: Path) -> None:
     summary, out = tmp_path / "summary.json", tmp_path / "out"
     flags: list[str | Path] = ["--deadline-s", "6", "--timeout-s", "60", "--retries", "0", "--summary", summary]
     with serving() as server:

@@ -187,7 +187,7 @@ def test_ctrl_c_ends_a_program_that_only_waits_for_a_thread_when_all_is_written(
     assert "KeyboardInterrupt" in stderr
 
 
-def test_a_thread_that_nobody_joins_fetches_to_its_end(tmp_path: Path) -> None:
+def test_a_thread_that_is_not_joined_fetches_to_its_end(tmp_path: Path) -> None:
     program = IN_A_THREAD.replace("100000", "200")
     with serving("--delay", "0..0.2") as server, running(program, tmp_path, server) as process:
         assert ("", "") == process.communicate(timeout=LONGEST_S)

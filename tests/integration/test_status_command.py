@@ -9,7 +9,7 @@ from support.origin import changing
 from support.run import LONGEST_S, headgate, serving, started, wait_for_requests
 
 
-def test_a_finished_job_is_told_for_people_and_for_programs(tmp_path: Path) -> None:
+def test_a_finished_job_is_shown_for_people_and_for_programs(tmp_path: Path) -> None:
     out = tmp_path / "out"
     with changing() as origin:
         origin.statuses |= {"/2": 503, "/4": 429}
@@ -44,7 +44,7 @@ def test_a_finished_job_is_told_for_people_and_for_programs(tmp_path: Path) -> N
     assert text == JobStatus.from_json(text).to_json()
 
 
-def test_a_job_that_runs_is_told_with_its_process(tmp_path: Path) -> None:
+def test_a_running_job_is_shown_with_its_process(tmp_path: Path) -> None:
     out = tmp_path / "out"
     with (
         serving() as server,

@@ -211,7 +211,7 @@ def test_values_of_parquet_and_ndjson_keep_their_types(tmp_path: Path) -> None:
         ]
 
 
-def test_what_no_encoding_can_carry_makes_its_row_invalid_and_the_others_are_asked(tmp_path: Path) -> None:
+def test_a_value_that_no_encoding_can_carry_makes_its_row_invalid_and_the_rest_are_sent(tmp_path: Path) -> None:
     columns = {"row": list(range(4)), "id": ["..", ".", None, "fine"]}
     with recording() as server:
         template = server.url + "/items/{id}"
@@ -222,7 +222,7 @@ def test_what_no_encoding_can_carry_makes_its_row_invalid_and_the_others_are_ask
     assert [("invalid_request", dots)] * 2 + [("invalid_request", 'the column "id" has no value'), (None, None)] == told
 
 
-def test_a_second_pass_asks_only_for_what_has_changed(tmp_path: Path) -> None:
+def test_a_second_pass_fetches_only_what_has_changed(tmp_path: Path) -> None:
     columns = {
         "row": [0, 1, 2],
         "etag": ['"same"', '"other"', None],
@@ -240,7 +240,7 @@ def test_a_second_pass_asks_only_for_what_has_changed(tmp_path: Path) -> None:
     assert [(304, None), (200, None), (200, None)] == [(result["status"], result["error"]) for result in results]
 
 
-def test_a_job_is_resumed_and_retried_with_the_same_templates_and_no_others(tmp_path: Path) -> None:
+def test_a_job_is_resumed_and_retried_with_the_same_templates_only(tmp_path: Path) -> None:
     source = written("csv", tmp_path, {"row": [0, 1, 2], "id": ["a", "b", "c"]})
     output = tmp_path / "out"
     flags = ("--json", '{"secret": "s3cret", "id": "{id}"}', "--header-template", "X-Row: {row}")
@@ -257,7 +257,7 @@ def test_a_job_is_resumed_and_retried_with_the_same_templates_and_no_others(tmp_
     assert {row: {"secret": "s3cret", "id": text} for row, text in enumerate("abc")} == bodies
 
 
-def test_a_row_that_is_asked_again_has_the_same_form_and_no_other_row_or_job_has_its_boundary(tmp_path: Path) -> None:
+def test_a_retried_row_has_the_same_form_and_no_other_row_or_job_has_its_boundary(tmp_path: Path) -> None:
     Path(tmp_path, "rows.csv").write_text("id\n1\n2\n3\n")
     with changing() as origin:
         flags = ("--url", origin.url + "/{id}", "-F", "id=x", "--retries", "0", "-q", "-c", "1")

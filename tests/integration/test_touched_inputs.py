@@ -83,7 +83,7 @@ def test_a_refusal_is_short_and_names_the_first_row_that_differs(server: str) ->
     assert ROWS == table(Path("out")).num_rows
 
 
-def test_failed_rows_of_an_input_that_grew_are_asked_again_without_a_flag() -> None:
+def test_failed_rows_of_an_input_that_grew_are_retried_without_a_flag() -> None:
     with changing() as origin:
         origin.statuses["/2"] = 503
         write(origin.url, "urls.txt", 5)

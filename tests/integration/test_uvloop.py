@@ -236,7 +236,7 @@ def test_amap_cancels_and_waits_at_an_error(run: Run[Any]) -> None:
     run(main())
 
 
-def test_amap_stops_when_it_is_told_to(run: Run[Any]) -> None:
+def test_amap_stops_after_stop(run: Run[Any]) -> None:
     async def main() -> None:
         async with amap(spy.sleep, range(1000), limit=4) as results:
             came = [await anext(results)]
@@ -284,7 +284,7 @@ def test_a_rate_paces(run: Run[Any]) -> None:
     assert 0.007 <= run(main()) + 1e-6
 
 
-def test_a_rate_forgets_who_was_cancelled(run: Run[Any]) -> None:
+def test_a_rate_forgets_cancelled_tasks(run: Run[Any]) -> None:
     async def main() -> None:
         rate = Rate(500, burst=1)
         await rate.acquire()
@@ -315,7 +315,7 @@ def test_a_limit_is_kept_and_first_come_is_first_served(run: Run[Any]) -> None:
     run(main())
 
 
-def test_a_limit_can_be_resized_while_others_wait(run: Run[Any]) -> None:
+def test_a_limit_can_be_resized_while_tasks_wait(run: Run[Any]) -> None:
     async def main() -> None:
         limit = ConcurrencyLimit(1)
         await limit.acquire()

@@ -48,7 +48,7 @@ def test_the_beginning_of_its_item_is_a_note_of_an_error(item: object, shown: st
     assert len(note) < 300
 
 
-def test_yielded_outcomes_tell_all_of_each_item() -> None:
+def test_yielded_outcomes_have_all_facts_of_each_item() -> None:
     first, second = all_of(fail_if_odd, [3, 2], limit=1, errors="yield")
     assert (0, 3, None, "3", 1, 3) == (
         first.index,
@@ -120,7 +120,7 @@ class OddError(BaseException):
 @pytest.mark.parametrize("errors", ["raise", "yield", "skip"])
 @pytest.mark.parametrize("options", [{}, {"ordered": True}, {"retry": Retry(3, 0)}])
 @pytest.mark.parametrize("kind", [KeyboardInterrupt, SystemExit, OddError])
-def test_being_told_to_end_is_never_collected_nor_tried_again(
+def test_an_interrupt_or_exit_is_never_collected_nor_retried(
     kind: type[BaseException], errors: Any, options: dict[str, Any]
 ) -> None:
     async def end(item: int) -> None:

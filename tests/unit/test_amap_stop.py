@@ -40,7 +40,7 @@ async def test_a_map_that_was_stopped_before_it_began_has_no_results(*, is_async
 # -- where items wait to be started
 
 
-async def test_stop_gives_back_items_that_wait_and_were_never_started_in_their_order() -> None:
+async def test_stop_returns_waiting_items_that_never_started_in_their_order() -> None:
     calls = Calls(10)
     items = ["a1", "a2", "b1", "b2", "a3"]
     async with amap(calls, items, limit=3, key=lambda item: item[0], per_key=1) as results:
@@ -52,7 +52,7 @@ async def test_stop_gives_back_items_that_wait_and_were_never_started_in_their_o
 
 
 @pytest.mark.parametrize("gate", [{"rate": Rate(1, per_s=1000)}, {"limit": ConcurrencyLimit(1)}])
-async def test_stop_gives_back_the_item_that_waits_at_the_gate(gate: dict[str, Any]) -> None:
+async def test_stop_returns_the_item_that_waits_for_a_limit(gate: dict[str, Any]) -> None:
     async with amap(Calls(10), count(), **({"limit": 1} | gate)) as results:
         await asyncio.sleep(1)
         unstarted, delivered = results.stop(), [result async for result in results]
@@ -61,7 +61,7 @@ async def test_stop_gives_back_the_item_that_waits_at_the_gate(gate: dict[str, A
 
 
 @pytest.mark.parametrize("key", [{}, {"key": lambda _: 0, "per_key": 1}])
-async def test_after_stop_an_item_that_is_tried_again_is_finished_also_behind_one_that_is_given_back(
+async def test_after_stop_a_retried_item_is_finished_also_behind_one_that_is_returned(
     key: dict[str, Any],
 ) -> None:
     calls = Calls(failures={0: 1})
@@ -71,7 +71,7 @@ async def test_after_stop_an_item_that_is_tried_again_is_finished_also_behind_on
         assert ([1], [0]) == (results.stop(), [result async for result in results])
 
 
-async def test_stop_gives_back_an_item_that_was_read_ahead_of_a_gate() -> None:
+async def test_stop_returns_an_item_that_was_read_ahead_of_a_limit() -> None:
     given = []
 
     async def source() -> AsyncIterator[int]:

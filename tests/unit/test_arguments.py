@@ -253,5 +253,5 @@ def test_a_file_without_a_proxy_does_not_mean_that_none_is_used(tmp_path: Path) 
         ("holds a lone surrogate, which UTF-8 can't encode", "data", "a\ud800"),
     ],
 )
-def test_each_mistake_is_told_once(expected: str, option: str, value: object) -> None:
+def test_each_mistake_is_named_once(expected: str, option: str, value: object) -> None:
     assert f"{option} {expected}" == mistake(option, value)

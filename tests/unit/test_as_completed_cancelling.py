@@ -31,7 +31,7 @@ async def test_several_consumers_share_one_iterator_and_nothing_comes_twice(spy:
     assert list(range(30)) == sorted(chain(*parts))
 
 
-async def test_an_error_reaches_one_of_several_consumers_and_the_others_end(spy: Spy) -> None:
+async def test_an_error_reaches_one_of_several_consumers_and_the_rest_end(spy: Spy) -> None:
     def source() -> Iterator[Awaitable[int]]:
         yield spy.sleep(1)
         raise ZeroDivisionError
@@ -108,7 +108,7 @@ def test_an_interrupt_in_a_child_ends_the_program_and_leaves_nothing_behind(
     assert ([1], 0) == (spy.cancelled, spy.running)
 
 
-async def test_a_child_that_somebody_else_cancels_comes_as_it_is_and_ends_the_rest(spy: Spy) -> None:
+async def test_a_child_that_other_code_cancels_is_delivered_as_cancelled_and_ends_the_rest(spy: Spy) -> None:
     before = asyncio.all_tasks()
     async with as_completed((spy.sleep(n, 10) for n in count()), limit=2) as futures:
         await asyncio.sleep(1)
@@ -134,7 +134,7 @@ async def test_a_child_that_ends_by_the_cancellation_of_another_one_stops_nothin
 # -- let go of, by whom and when
 
 
-async def test_who_lets_go_of_it_may_be_another_thread(spy: Spy) -> None:
+async def test_another_thread_may_drop_the_iterator(spy: Spy) -> None:
     held = [as_completed((spy.sleep(n, 1 + n) for n in count()), limit=2)]
     await anext(held[0])
     thread = threading.Thread(target=held.clear)
@@ -144,7 +144,7 @@ async def test_who_lets_go_of_it_may_be_another_thread(spy: Spy) -> None:
     assert (1, 0) == (now_s(), spy.running)
 
 
-def test_who_lets_go_of_it_may_do_so_when_the_loop_is_closed() -> None:
+def test_the_iterator_may_be_dropped_when_the_loop_is_closed() -> None:
     async def main() -> None:
         held.append(as_completed((spy.sleep(n, 1 + n) for n in count()), limit=2))
         await anext(held[0])

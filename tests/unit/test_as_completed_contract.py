@@ -24,7 +24,7 @@ from support.quiet import Spy
 # -- as in the standard library
 
 
-async def test_async_for_gives_back_the_very_tasks_that_were_given_and_new_ones_for_coroutines() -> None:
+async def test_async_for_yields_the_very_tasks_that_were_given_and_new_ones_for_coroutines() -> None:
     tasks = {asyncio.create_task(one("a")), asyncio.create_task(one("b"))}
     coroutines = {one("c"), one("d")}
     given: set[Any] = tasks | coroutines
@@ -119,7 +119,7 @@ async def test_an_error_is_raised_where_its_result_would_be(collect: Collect) ->
 
 
 @with_either_iterator
-async def test_a_child_that_was_cancelled_by_others_raises_that_where_its_result_would_be(
+async def test_a_child_that_other_code_cancelled_raises_that_where_its_result_would_be(
     spy: Spy, collect: Collect
 ) -> None:
     task = asyncio.create_task(spy.sleep("a", 10))
@@ -133,7 +133,7 @@ async def test_a_child_that_was_cancelled_by_others_raises_that_where_its_result
 
 
 @with_either_iterator
-async def test_difference_a_future_that_is_given_twice_is_given_back_twice(collect: Collect) -> None:
+async def test_difference_a_future_that_is_given_twice_is_yielded_twice(collect: Collect) -> None:
     task = asyncio.create_task(one(1))
     assert [1, 1] == await collect([task, task], limit=1)
 
@@ -218,7 +218,7 @@ async def test_difference_futures_that_were_given_run_on_after_the_timeout(spy: 
     assert "given" == await task
 
 
-async def test_difference_a_plain_for_that_awaits_nothing_is_told_so_when_the_limit_runs(spy: Spy) -> None:
+async def test_difference_a_plain_for_that_awaits_nothing_raises_when_the_limit_runs(spy: Spy) -> None:
     def source() -> Iterator[Awaitable[int]]:
         for n in range(9):
             yield spy.sleep(n)

@@ -165,7 +165,7 @@ async def test_a_child_that_raises_the_end_of_an_async_iteration_does_not_end_th
         await collect([child(), one(1)], limit=2)
 
 
-async def test_a_future_that_is_given_without_end_leaves_the_loop_to_others() -> None:
+async def test_a_future_that_is_given_without_end_lets_other_tasks_run() -> None:
     task = asyncio.create_task(asyncio.sleep(1, "given"))
     async with as_completed(repeat(task), limit=3) as futures:
         assert ["given"] * 5 == [(await anext(futures)).result() for _ in range(5)]

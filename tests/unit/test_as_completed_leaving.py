@@ -125,7 +125,7 @@ async def test_what_a_source_gives_when_it_is_cancelled_is_closed(spy: Spy) -> N
     assert ([1, 2], [1]) == (spy.made, spy.started)
 
 
-async def test_errors_that_nobody_collected_are_not_complained_about() -> None:
+async def test_errors_that_were_not_collected_cause_no_warning() -> None:
     async def fail(n: int) -> None:
         await asyncio.sleep(n)
         raise ZeroDivisionError
@@ -185,7 +185,7 @@ async def test_a_loop_that_is_left_by_break_cancels_what_runs(spy: Spy, take: Ta
     assert 4 >= len(spy.started)  # three, and the one that followed the first
 
 
-async def test_an_error_of_a_child_cancels_the_others_although_its_traceback_is_kept(spy: Spy) -> None:
+async def test_an_error_of_a_child_cancels_its_siblings_although_its_traceback_is_kept(spy: Spy) -> None:
     async def fail() -> None:
         raise ZeroDivisionError
 

@@ -234,7 +234,7 @@ async def test_what_blocks_is_refused_where_a_loop_would_stand_still() -> None:
     assert ["abort"] == job.calls
 
 
-async def test_fetch_and_retry_name_the_way_where_a_loop_would_stand_still() -> None:
+async def test_fetch_and_retry_name_the_alternative_in_an_event_loop() -> None:
     with pytest.raises(
         RuntimeError, match=r"^fetch would block the event loop .*await headgate\.start\(\.\.\.\).*to_thread"
     ):

@@ -28,7 +28,9 @@ def test_what_was_found_is_printed_after_what_is_to_be_known(capsys: pytest.Capt
     assert sorted(map(told.index, parts)) == [told.index(part) for part in parts]
 
 
-def test_a_wrong_answer_is_told_by_the_exit_code_and_a_missed_target_is_not(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_wrong_response_changes_the_exit_code_and_a_missed_target_does_not(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     assert 1 == run(one=lambda: answer(wrong=["lost"]))
     assert "- WRONG: lost" in capsys.readouterr().out
     assert 0 == run(one=lambda: answer(targets=[Target("fast", 1.0, "1.0", met=False)]))

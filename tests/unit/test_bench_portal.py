@@ -30,7 +30,7 @@ def test_half_is_promised_under_load_only(threads: int, met: bool) -> None:
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_each_way_answers(way: str) -> None:
+def test_each_candidate_responds(way: str) -> None:
     async def answer() -> int:
         return 1
 

@@ -79,7 +79,7 @@ def test_a_client_shows_no_user_of_its_base_url() -> None:
     assert "<headgate.Client of http://host/v1 (closed)>" == repr(client)
 
 
-def test_an_error_says_no_secret_and_knows_what_was_asked() -> None:
+def test_an_error_shows_no_secret_and_has_the_url_of_the_request() -> None:
     error = headgate.Outcome(REQUEST, answer(**FAILED | {"final_url": None})).error
     assert error is not None
     assert f"http://host/a: refused {HOSTILE}" == str(error)

@@ -14,7 +14,7 @@ from support.command import VERBS
 from support.figures import RESUMED, summary_json
 
 
-def test_the_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.run(["--version"]) == 0
     assert f"headgate {__version__}\n" == capsys.readouterr().out
 
@@ -170,7 +170,7 @@ def test_python_runs_the_command_by_its_name() -> None:
         ("error: --rows must be at least 1, not 0\nsee `headgate demo --help`\n", ["demo", "--rows", "0"]),
     ],
 )
-def test_mistakes_are_told_and_exit_with_2(
+def test_mistakes_are_named_and_exit_with_2(
     expected: str, arguments: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert cli.run(arguments) == 2

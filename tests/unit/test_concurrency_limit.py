@@ -28,14 +28,14 @@ class Users:
         self.served.append(name)
 
 
-def test_slots_are_taken_and_given_back() -> None:
+def test_slots_are_acquired_and_released() -> None:
     limit = ConcurrencyLimit(3)
     assert [True, True, False] == [limit.try_acquire(2), limit.try_acquire(), limit.try_acquire()]
     limit.release(2)
     assert (1, True) == (limit.in_use, limit.try_acquire(2))
 
 
-def test_more_cannot_be_given_back_than_is_in_use() -> None:
+def test_no_more_can_be_released_than_is_in_use() -> None:
     limit = ConcurrencyLimit(5)
     limit.try_acquire(2)
     with pytest.raises(ValueError, match="n is 3, but 2 slots are in use: release once what was acquired once"):
@@ -43,7 +43,7 @@ def test_more_cannot_be_given_back_than_is_in_use() -> None:
     assert 2 == limit.in_use
 
 
-def test_a_slot_is_held_within_a_block_and_given_back_after_an_error() -> None:
+def test_a_slot_is_held_within_a_block_and_released_after_an_error() -> None:
     async def main() -> None:
         limit = ConcurrencyLimit(1)
 
@@ -81,7 +81,7 @@ def test_many_that_sleep_are_never_more_than_the_limit_and_always_as_many() -> N
     run_on_virtual_clock(main())
 
 
-def test_who_asks_for_many_is_not_overtaken_by_those_who_ask_for_few() -> None:
+def test_a_task_that_waits_for_many_is_not_overtaken_by_tasks_that_wait_for_few() -> None:
     async def main() -> None:
         limit = ConcurrencyLimit(3)
         users = Users(limit)
@@ -113,7 +113,7 @@ def test_those_behind_go_on_when_the_one_before_them_is_cancelled() -> None:
     run_on_virtual_clock(main())
 
 
-def test_who_is_served_and_cancelled_at_once_gives_back() -> None:
+def test_a_task_that_is_served_and_cancelled_at_once_releases_its_slot() -> None:
     async def main() -> None:
         limit = ConcurrencyLimit(1)
         users = Users(limit)
@@ -142,7 +142,7 @@ def test_a_slot_is_not_given_to_one_that_is_cancelled_and_does_not_know_it_yet()
     run_on_virtual_clock(main())
 
 
-def test_a_larger_limit_starts_those_who_wait_at_once() -> None:
+def test_a_larger_limit_starts_waiting_tasks_at_once() -> None:
     async def main() -> None:
         limit = ConcurrencyLimit(1)
         users = Users(limit)
@@ -158,7 +158,7 @@ def test_a_larger_limit_starts_those_who_wait_at_once() -> None:
     run_on_virtual_clock(main())
 
 
-def test_a_smaller_limit_lets_those_end_who_have_begun() -> None:
+def test_a_smaller_limit_lets_running_tasks_end() -> None:
     async def main() -> None:
         limit = ConcurrencyLimit(3)
         users = Users(limit)
@@ -176,7 +176,7 @@ def test_a_smaller_limit_lets_those_end_who_have_begun() -> None:
     run_on_virtual_clock(main())
 
 
-def test_a_smaller_limit_refuses_those_who_wait_for_more_and_serves_those_behind() -> None:
+def test_a_smaller_limit_refuses_tasks_that_wait_for_more_and_serves_those_behind() -> None:
     async def main() -> None:
         limit = ConcurrencyLimit(5)
         users = Users(limit)
@@ -192,7 +192,7 @@ def test_a_smaller_limit_refuses_those_who_wait_for_more_and_serves_those_behind
     run_on_virtual_clock(main())
 
 
-def test_who_is_refused_and_cancelled_at_once_is_cancelled_in_silence() -> None:
+def test_a_task_that_is_refused_and_cancelled_at_once_is_cancelled_without_a_warning() -> None:
     complaints: list[dict[str, Any]] = []
 
     async def main() -> None:

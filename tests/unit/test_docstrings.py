@@ -144,7 +144,7 @@ WITH_OPTIONS = [path for path in sorted(PACKAGE.rglob("*.py")) if "        **opt
 
 
 @pytest.mark.parametrize("path", WITH_OPTIONS, ids=lambda path: path.stem)
-def test_an_editor_that_runs_nothing_is_told_where_options_are_described(path: Path) -> None:
+def test_an_editor_that_runs_nothing_shows_where_options_are_described(path: Path) -> None:
     source = path.read_text("utf-8")
     named = re.findall(r"\*\*options: .*`help\(headgate\.([\w.]+)\)` describes each with its default\.", source)
     assert source.count("        **options: ") == len(named)

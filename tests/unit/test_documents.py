@@ -20,7 +20,7 @@ def test_every_relative_link_leads_to_a_file(document: str) -> None:
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)
-def test_every_link_to_a_place_leads_to_a_heading(document: str) -> None:
+def test_every_link_to_an_anchor_leads_to_a_heading(document: str) -> None:
     folder = (ROOT / document).parent
     places = [(named(folder / path) if path else document, place) for path, place in links(document) if place]
     assert [] == [(page, place) for page, place in places if place not in anchors(page)]

@@ -150,7 +150,7 @@ def test_quiet_and_the_file_for_the_summary_are_no_options_of_the_job(tmp_path: 
     assert (True, tmp_path / "s.json") == (parsed.quiet, parsed.summary)
 
 
-def test_whether_to_ask_first_is_no_option_of_the_job() -> None:
+def test_the_flag_yes_is_no_option_of_the_job() -> None:
     assert [True, True, False] == [read("u.txt", "-o", "r", "--fresh", *flags).yes for flags in (["-y"], ["--yes"], [])]
 
 
@@ -298,7 +298,7 @@ def test_parquet_cannot_go_to_standard_output() -> None:
     )
 
 
-def test_all_mistakes_of_a_command_line_are_told_at_once() -> None:
+def test_all_mistakes_of_a_command_line_are_named_at_once() -> None:
     told = mistakes("u.txt", "--concurency", "5", "--head", "x", "-H", "z", "--threads", "0", "--format")
     assert {
         "unknown flag --concurency: did you mean --concurrency?",
@@ -311,7 +311,7 @@ def test_all_mistakes_of_a_command_line_are_told_at_once() -> None:
     assert len(set(told)) == len(told)
 
 
-def test_a_name_server_that_cannot_be_is_told_with_the_other_mistakes() -> None:
+def test_an_invalid_name_server_is_named_with_the_other_mistakes() -> None:
     assert [
         "--dns must be the IP address of a name server, with or without a port, or system, not 'foo'",
         "--concurrency must be at least 1, not 0",

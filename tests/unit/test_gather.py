@@ -59,7 +59,7 @@ async def test_of_two_errors_at_once_neither_is_complained_about() -> None:
         await gather(*(fail_after(0, ZeroDivisionError()) for _ in range(5)), limit=3)
 
 
-async def test_errors_stand_among_the_results_if_that_is_asked_for(spy: Spy) -> None:
+async def test_errors_are_among_the_results_with_return_exceptions(spy: Spy) -> None:
     errors = [ZeroDivisionError(), ValueError()]
     coroutines = [one(0), fail_after(2, errors[0]), one(2), fail_after(1, errors[1]), spy.sleep(4)]
     results = await gather(*coroutines, limit=2, return_exceptions=True)
@@ -82,7 +82,7 @@ async def cancel_itself() -> None:
     await asyncio.sleep(1)
 
 
-async def test_a_cancelled_argument_stands_among_the_results_if_that_is_asked_for(spy: Spy) -> None:
+async def test_a_cancelled_argument_is_among_the_results_with_return_exceptions(spy: Spy) -> None:
     task = asyncio.create_task(spy.sleep("given", 10))
     asyncio.get_running_loop().call_later(1, task.cancel)
     raising = fail_after(1, asyncio.CancelledError())

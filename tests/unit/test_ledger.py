@@ -69,7 +69,7 @@ def test_a_row_that_is_there_twice_is_named(tmp_path: Path, write: Write) -> Non
     assert [1] == twice(tmp_path)
 
 
-def test_a_row_that_was_never_asked_for_is_named(tmp_path: Path, write: Write) -> None:
+def test_an_unexpected_row_is_named(tmp_path: Path, write: Write) -> None:
     expected = ["failed-00000001.", "part-00000001."]
     wrong = found(tmp_path, write, [*ANSWERED, (4, GOOD)], [*FAILED, (-1, BUSY)])
     assert [f"{expected[0]}{suffix(write)}: row -1 was never asked for"] == wrong[:1]
@@ -114,7 +114,7 @@ def test_what_is_left_over_is_named(tmp_path: Path, write: Write) -> None:
     assert expected == found(tmp_path, write, ANSWERED, FAILED)
 
 
-def test_of_many_mistakes_the_first_are_told_and_the_others_counted(tmp_path: Path) -> None:
+def test_of_many_mistakes_the_first_are_named_and_the_rest_counted(tmp_path: Path) -> None:
     wrong = mistakes(tmp_path, [GOOD] * 25)
     assert (11, "row 9 is missing", "and 15 more") == (len(wrong), wrong[9], wrong[10])
 

@@ -74,7 +74,7 @@ def test_no_items_are_no_results() -> None:
     assert [] == list(headgate.map(square, [], limit=1))
 
 
-def test_outcomes_are_given_where_errors_are_asked_for() -> None:
+def test_outcomes_are_yielded_with_errors_yield() -> None:
     async def invert(number: int) -> float:
         return 1 / number
 
@@ -174,7 +174,7 @@ def test_a_block_that_is_left_ends_what_runs() -> None:
     assert stuck.began == stuck.ended > 0
 
 
-def test_a_block_in_which_nothing_was_asked_for_begins_nothing() -> None:
+def test_a_block_that_takes_no_result_starts_nothing() -> None:
     stuck = Stuck(first=0)
     with headgate.map(stuck, range(10), limit=3):
         pass

@@ -25,7 +25,7 @@ RAISE = ["raise ", {"option": "window"}, " or lower ", {"option": "timeout_s"}]
         ("-o 'my results'", "output='my results'", Mention("output", "my results")),
     ],
 )
-def test_each_face_spells_an_option_in_its_own_way(flag: str, keyword: str, mention: Mention) -> None:
+def test_options_are_spelled_as_flags_or_as_keywords(flag: str, keyword: str, mention: Mention) -> None:
     assert (flag, keyword) == (as_flag(mention), as_keyword(mention))
 
 
@@ -45,7 +45,7 @@ def test_an_error_of_the_engine_has_keywords_for_python_and_its_options_as_data(
     assert (str(error), error.pieces) == (str(copy), copy.pieces)
 
 
-def test_all_sentences_of_a_summary_are_spelled_by_the_face_that_shows_it() -> None:
+def test_all_sentences_of_a_summary_spell_options_for_its_reader() -> None:
     told = summary_json(
         bound_by={"kind": "window", "text": RAISE},
         notes=[["with ", {"option": "window", "value": 3}]],
@@ -63,13 +63,13 @@ def test_all_sentences_of_a_summary_are_spelled_by_the_face_that_shows_it() -> N
         assert {"kind": "input", "message": summary.failure.message} == summary.to_dict()["failure"]
 
 
-def test_a_running_job_is_shown_in_the_words_of_the_face() -> None:
+def test_a_running_job_spells_options_for_its_reader() -> None:
     told = snapshot_json(bound_by={"kind": "window", "text": RAISE})
     assert "raise window or lower timeout_s" == Snapshot.from_json(told).bound_by.text
     assert "raise --window or lower --timeout-s" == Snapshot.from_json(told, as_flag).bound_by.text
 
 
-def test_the_report_tells_with_an_example_which_option_can_help() -> None:
+def test_an_example_of_an_error_names_the_option_that_can_help() -> None:
     example = {"row": 12, "url": "http://a/", "message": "no answer came in time", "option": "timeout_s"}
     summary = Summary.from_json(summary_json(errors={"timeout": 7}, error_examples={"timeout": example}))
     assert "timeout_s" == summary.error_examples["timeout"].option

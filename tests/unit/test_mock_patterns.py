@@ -225,7 +225,7 @@ def test_a_request_arrives_as_it_was_sent(client: headgate.Client) -> None:
         ((799, "0", b""), "GET", Answer(799, headers={"Connection": "close"})),
     ],
 )
-def test_answers_have_the_length_that_they_say(
+def test_answers_have_the_length_of_their_header(
     expected: tuple[int, str | None, bytes], method: str, answer: Answer, client: headgate.Client
 ) -> None:
     with headgate.testing.mock() as mock:

@@ -26,7 +26,7 @@ IN_FLIGHT = CEILING | {"option": "concurrency", "per_s": 2560.0, "limit": 256.0}
 FEW_IN_FLIGHT = SLOWEST | {"option": "concurrency_per_host", "per_s": 33.3, "limit": 2.0}
 
 
-def test_credentials_are_said_with_the_rows_that_go_without() -> None:
+def test_credentials_are_shown_with_the_rows_that_go_without() -> None:
     def said(origins: list[str], rows_without: int) -> str:
         return facts(planned(credentials={"origins": origins, "rows_without": rows_without}))["credentials"]
 
@@ -37,7 +37,7 @@ def test_credentials_are_said_with_the_rows_that_go_without() -> None:
     assert "credentials" not in facts(planned())
 
 
-def test_all_that_is_known_is_said() -> None:
+def test_the_report_has_all_that_is_known() -> None:
     plan = replace(planned(), time=time(planned()))
     assert _report_plan.report(plan, as_flag).splitlines() == [
         "plan: nothing was sent",
@@ -60,7 +60,7 @@ def test_all_that_is_known_is_said() -> None:
     ]
 
 
-def test_the_network_policy_is_told_with_the_options_that_make_it() -> None:
+def test_the_network_policy_is_shown_with_its_options() -> None:
     policy = {
         "network": "public",
         "allow_net": ["10.0.0.0/8"],
@@ -163,7 +163,7 @@ def test_an_estimate_is_called_one(expected: str, changes: dict[str, Any]) -> No
         ("standard output", {"directory": "none", "output": "-"}),
     ],
 )
-def test_what_becomes_of_results_that_are_there_is_said(expected: str, changes: dict[str, Any]) -> None:
+def test_the_plan_says_what_becomes_of_existing_results(expected: str, changes: dict[str, Any]) -> None:
     assert expected == facts(planned(**changes))["results"]
 
 
@@ -181,7 +181,7 @@ def test_each_limit_is_listed_where_there_are_several() -> None:
     assert [("at most", "100/s by --rate"), ("", "2,560/s by --concurrency")] == found[-2:]
 
 
-def test_what_a_probe_has_sent_and_seen_is_said() -> None:
+def test_the_plan_shows_the_requests_and_responses_of_a_probe() -> None:
     probe = Probe(requests=5, latency_s=0.05, statuses={200: 3, 503: 1}, errors={"timeout": 1})
     plan = replace(planned(), probe=probe)
     assert "plan: 5 requests sent as a probe, and nothing else" == _report_plan.headline(plan)

@@ -91,7 +91,7 @@ def test_keywords_are_all_of_the_function(portal: headgate.Portal) -> None:
     assert {"function": 1, "timeout_s": 2, "self": 3} == portal.call(dict, function=1, timeout_s=2, self=3)
 
 
-def test_an_error_arrives_with_the_place_where_it_was_raised(portal: headgate.Portal) -> None:
+def test_an_error_arrives_with_the_traceback_of_where_it_was_raised(portal: headgate.Portal) -> None:
     error = error_of(portal.call, fail)
     assert "not here" in str(error)
     assert "fail" == traceback.extract_tb(error.__traceback__)[-1].name
@@ -207,7 +207,9 @@ def test_calls_of_a_burst_ring_once(portal: headgate.Portal, monkeypatch: pytest
     assert [2 * number for number in range(50)] == [call.wait() for call in later]
 
 
-def test_nobody_hangs_when_a_thread_does_not_pass_on(portal: headgate.Portal, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_thread_hangs_when_another_does_not_wake_the_next(
+    portal: headgate.Portal, monkeypatch: pytest.MonkeyPatch
+) -> None:
     queue = portal._queue  # noqa: SLF001 - the seam
     main = threading.get_ident()
     honest = queue.wake_next
@@ -246,7 +248,7 @@ def test_what_was_started_can_be_cancelled_before_and_after_its_first_step(porta
         started.cancel()
 
 
-def test_what_was_started_is_a_future_where_it_is_asked_for(portal: headgate.Portal) -> None:
+def test_a_started_call_can_be_had_as_a_future(portal: headgate.Portal) -> None:
     futures = [portal.start(twice, number).future() for number in range(3)]
     done, _ = wait(futures)
     assert {0, 2, 4} == {future.result() for future in done}
@@ -268,7 +270,7 @@ def test_waiting_ends_after_the_time_and_the_call_goes_on(portal: headgate.Porta
     assert "gone" == started.wait()
 
 
-def test_starting_waits_for_room() -> None:
+def test_starting_waits_for_a_free_slot() -> None:
     stuck = Stuck()
     with headgate.Portal(max_started=2) as portal:
         running = [portal.start(stuck), portal.start(stuck)]
@@ -332,7 +334,9 @@ def test_a_loop_of_another_thread_can_be_given_and_closed_from_here() -> None:
         assert 6 == outer.call(twice, 3)
 
 
-def test_whoever_waits_is_told_that_the_loop_has_ended(new_loop: Callable[[], asyncio.AbstractEventLoop]) -> None:
+def test_a_waiting_thread_gets_an_error_when_the_loop_has_ended(
+    new_loop: Callable[[], asyncio.AbstractEventLoop],
+) -> None:
     found: list[BaseException] = []
     stuck = Stuck()
 
@@ -350,7 +354,7 @@ def test_whoever_waits_is_told_that_the_loop_has_ended(new_loop: Callable[[], as
     assert [CancelledError] * 4 == [type(error) for error in found]
 
 
-def test_whoever_waits_finds_that_the_loop_was_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_waiting_thread_notices_that_the_loop_was_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("headgate.portal._call_queue.LOOP_CHECK_S", 0.01)
     loop = asyncio.new_event_loop()
     portal = headgate.Portal(loop=loop)
@@ -412,7 +416,7 @@ def test_closing_ends_every_wait_and_refuses_what_comes(new_loop: Callable[[], a
     assert "<Portal: the portal is closed>" == repr(portal)
 
 
-def test_a_loop_that_cannot_be_made_is_said_at_once() -> None:
+def test_a_loop_that_cannot_be_made_is_an_error_at_once() -> None:
     def none() -> asyncio.AbstractEventLoop:
         raise OSError("no more files")
 

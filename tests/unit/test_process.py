@@ -65,7 +65,7 @@ def test_runs_that_have_ended_are_forgotten_when_another_begins(runs: Runs) -> N
     assert ["abort"] == ended.calls
 
 
-def test_sigterm_is_taken_while_something_runs_and_given_back_after_the_last_run(runs: Runs) -> None:
+def test_sigterm_is_handled_while_something_runs_and_restored_after_the_last_run(runs: Runs) -> None:
     first, second = FakeRun(), FakeRun()
     for run in (first, second):
         runs.add(run)

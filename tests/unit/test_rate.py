@@ -84,7 +84,7 @@ def test_a_high_cost_is_not_overtaken_by_low_ones_nor_by_none() -> None:
     run_on_virtual_clock(main())
 
 
-def test_who_is_cancelled_spends_nothing_and_those_behind_move_up() -> None:
+def test_a_cancelled_task_spends_nothing_and_those_behind_move_up() -> None:
     async def main() -> None:
         spenders = Spenders(Rate(1, burst=5))
         for cost in (5, 5, 2, 2):
@@ -97,7 +97,7 @@ def test_who_is_cancelled_spends_nothing_and_those_behind_move_up() -> None:
     run_on_virtual_clock(main())
 
 
-def test_who_is_cancelled_when_the_time_has_come_but_not_the_turn_spends_nothing() -> None:
+def test_a_task_that_is_cancelled_when_it_is_due_but_not_served_spends_nothing() -> None:
     async def main() -> None:
         rate = Rate(1)
         spenders = Spenders(rate)
@@ -112,7 +112,7 @@ def test_who_is_cancelled_when_the_time_has_come_but_not_the_turn_spends_nothing
     run_on_virtual_clock(main())
 
 
-def test_who_is_cancelled_in_the_turn_of_the_loop_that_served_them_has_spent() -> None:
+def test_a_task_that_is_cancelled_in_the_turn_that_served_it_has_spent() -> None:
     async def main() -> None:
         rate = Rate(1)
         spenders = Spenders(rate)
@@ -127,7 +127,7 @@ def test_who_is_cancelled_in_the_turn_of_the_loop_that_served_them_has_spent() -
     run_on_virtual_clock(main())
 
 
-def test_a_change_counts_for_those_who_wait() -> None:
+def test_a_change_counts_for_waiting_tasks() -> None:
     async def main() -> None:
         rate = Rate(1)
         spenders = Spenders(rate)
@@ -156,7 +156,7 @@ def test_a_higher_burst_is_not_there_at_once_and_a_lower_one_leaves_less() -> No
     run_on_virtual_clock(main())
 
 
-def test_a_lower_burst_refuses_those_who_wait_for_more() -> None:
+def test_a_lower_burst_refuses_tasks_that_wait_for_more() -> None:
     async def main() -> None:
         rate = Rate(1, burst=5)
         spenders = Spenders(rate)

@@ -55,7 +55,7 @@ def run_on(loop: type[SpiedLoop], main: Callable[[SpiedLoop], Any]) -> None:
         runner.run(main(made))
 
 
-def test_a_thousand_who_wait_need_one_timer() -> None:
+def test_a_thousand_waiting_tasks_need_one_timer() -> None:
     async def main(loop: SpiedLoop) -> None:
         spenders = Spenders(Rate(100))
         for _ in range(1001):
@@ -75,7 +75,7 @@ def test_a_thousand_who_wait_need_one_timer() -> None:
 
 
 @pytest.mark.parametrize("loop", [CoarseLoop, RoundingLoop])
-def test_coarse_timers_keep_the_rate_of_those_who_wait_together(loop: type[SpiedLoop]) -> None:
+def test_coarse_timers_keep_the_rate_of_tasks_that_wait_together(loop: type[SpiedLoop]) -> None:
     async def main(made: SpiedLoop) -> None:
         spenders = Spenders(Rate(5000))
         for _ in range(1001):
@@ -89,7 +89,7 @@ def test_coarse_timers_keep_the_rate_of_those_who_wait_together(loop: type[Spied
 
 
 @pytest.mark.parametrize("loop", [CoarseLoop, RoundingLoop])
-def test_coarse_timers_keep_the_rate_of_one_that_asks_again_and_again(loop: type[SpiedLoop]) -> None:
+def test_coarse_timers_keep_the_rate_of_one_task_that_acquires_in_a_loop(loop: type[SpiedLoop]) -> None:
     async def main(_: SpiedLoop) -> None:
         rate = Rate(3000)
         for _index in range(601):
@@ -101,7 +101,7 @@ def test_coarse_timers_keep_the_rate_of_one_that_asks_again_and_again(loop: type
 
 
 @pytest.mark.parametrize("loop", [SpiedLoop, CoarseLoop, RoundingLoop])
-def test_nobody_is_served_too_early_and_no_timer_spins(loop: type[SpiedLoop]) -> None:
+def test_no_task_is_served_too_early_and_no_timer_spins(loop: type[SpiedLoop]) -> None:
     async def main(made: SpiedLoop) -> None:
         spenders = Spenders(Rate(700))
         for _ in range(101):
@@ -168,7 +168,7 @@ def test_lateness_is_forgotten_when_those_it_concerned_have_gone_on() -> None:
 # What maps of tasks use: turns that call back.
 
 
-def test_turns_are_called_in_their_turn_and_never_from_inside_the_ask() -> None:
+def test_callbacks_are_called_in_their_turn_and_never_within_when_granted() -> None:
     async def main() -> None:
         rate, called = Rate(1, burst=2), list[tuple[str, ValueError | None, float]]()
 
@@ -188,7 +188,7 @@ def test_turns_are_called_in_their_turn_and_never_from_inside_the_ask() -> None:
     run_on_virtual_clock(main())
 
 
-def test_a_callback_that_asks_again_keeps_the_rate_on_coarse_timers() -> None:
+def test_a_callback_that_acquires_once_more_keeps_the_rate_on_coarse_timers() -> None:
     async def main(loop: SpiedLoop) -> None:
         rate, left, done = Rate(5000), 1001, loop.create_future()
 

@@ -13,7 +13,7 @@ def lines(**changes: object) -> list[str]:
     return report(Summary.from_json(summary_json(**changes)), as_flag).splitlines()
 
 
-def test_the_report_says_what_was_done_and_what_held_it_back() -> None:
+def test_the_report_has_the_outcomes_and_the_bottleneck() -> None:
     assert lines() == [
         "done: 100,000 rows in 3.3 s",
         "  answered      99,985  (2xx: 99,955, 4xx: 30)",
@@ -32,7 +32,7 @@ def test_the_report_says_what_was_done_and_what_held_it_back() -> None:
     ]
 
 
-def test_the_report_says_what_became_of_failures_and_limits_on_the_way() -> None:
+def test_the_report_counts_retries_pauses_and_throttled_time() -> None:
     told = lines(
         retries={"timeout": 3, "status:503": 1_200},
         not_repeated=7,
@@ -133,7 +133,7 @@ def test_a_run_that_was_stopped_says_how_to_go_on(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("job", [None, RESUMED | {"resumable": False}, RESUMED | {"finished": True}])
-def test_nobody_is_told_to_go_on_with_what_cannot_be(job: dict[str, Any] | None) -> None:
+def test_the_report_does_not_offer_to_resume_what_cannot_be_resumed(job: dict[str, Any] | None) -> None:
     assert [] == [line for line in lines(interrupted=True, job=job) if "again to resume" in line]
 
 
@@ -192,7 +192,7 @@ def test_what_cannot_be_gone_on_with_says_why() -> None:
     assert [] == [line for line in lines(job=pipe | {"finished": True}) if "can't be resumed" in line]
 
 
-def test_failed_rows_can_be_asked_again_where_the_job_is_remembered() -> None:
+def test_the_report_offers_a_retry_if_the_job_can_be_resumed() -> None:
     retry = "retry failed rows with `headgate retry 'my results'`"
     assert retry == lines(output="my results", job=RESUMED)[-1]
     for job in (None, RESUMED | {"failed": 0}, RESUMED | {"resumable": False}):
@@ -203,7 +203,7 @@ def retried(**changes: Any) -> list[str]:
     return retry_report(Summary.from_json(summary_json(**changes)), as_flag).splitlines()
 
 
-def test_a_retry_says_what_was_answered_this_time_and_what_failed_again() -> None:
+def test_the_report_of_a_retry_counts_rows_that_succeeded_and_rows_that_failed_once_more() -> None:
     job = RESUMED | {"done": 200_000, "rows_before": 0, "finished": True}
     again = retried(job=job)
     assert "done: 100,000 rows retried in 3.3 s" == again[0]
@@ -225,7 +225,7 @@ def test_a_retry_that_is_stopped_at_once_has_the_results_of_before() -> None:
     assert "results are in results: look at them with `headgate show results`" in stopped
 
 
-def test_a_retry_that_finds_nothing_says_what_there_is() -> None:
+def test_a_retry_without_rows_says_which_failures_there_are() -> None:
     job = RESUMED | {"rows_before": 0}
     assert ["nothing to retry: no row of the job has failed"] == retried(**NO_ROWS, job=job | {"failed": 0})
     nothing = "nothing to retry among the 60 failed rows of the job (timeout 52, status:503 5, closed 3)"
@@ -233,7 +233,7 @@ def test_a_retry_that_finds_nothing_says_what_there_is() -> None:
     assert [nothing, "note: so it is"] == retried(**NO_ROWS | {"notes": ["so it is"]}, job=job)
 
 
-def test_nobody_is_told_to_ask_again_what_is_no_valid_request() -> None:
+def test_the_report_offers_no_retry_of_invalid_requests() -> None:
     def told(failed: int) -> list[str]:
         job = RESUMED | {"failed": failed, "errors": {"invalid_request": 60}}
         done = {"done": 200_000, "rows_before": 200_000, "finished": True}
@@ -250,7 +250,7 @@ def test_what_was_in_flight_when_the_grace_was_over_is_counted() -> None:
     assert [] == [line for line in lines(interrupted=True) if "dropped" in line]
 
 
-def test_after_a_failed_write_nobody_is_told_that_all_results_are_there(tmp_path: Path) -> None:
+def test_after_a_failed_write_the_report_does_not_claim_that_all_results_exist(tmp_path: Path) -> None:
     full = {"kind": "output", "message": "disk full"}
     assert (
         f"what was committed before the failure is safe in {tmp_path}" == lines(failure=full, output=str(tmp_path))[-1]
@@ -264,7 +264,7 @@ def test_nothing_is_called_safe_in_a_directory_that_is_gone(tmp_path: Path) -> N
     assert f"{gone} is there no longer, and what was committed to it went with it" == failed[-1]
 
 
-def test_the_cost_of_each_is_told_where_starting_does_not_blur_it() -> None:
+def test_the_cost_of_a_request_is_shown_if_there_are_enough() -> None:
     assert "  CPU           5.4 s, 542.0 s per million requests" in lines(rows=10_000)
     assert "  CPU           5.4 s" in lines(rows=9_999)
 
@@ -288,7 +288,7 @@ def test_a_url_that_failed_is_shown_as_far_as_it_helps(expected: str, url: str) 
     )
 
 
-def test_a_place_with_a_blank_can_be_pasted_into_a_shell() -> None:
+def test_a_path_with_a_blank_can_be_pasted_into_a_shell() -> None:
     assert lines(output="my results")[-1] == "results are in my results: look at them with `headgate show 'my results'`"
 
 

@@ -56,7 +56,7 @@ def test_quiet_and_the_file_for_the_summary_are_no_options_of_the_job(tmp_path: 
     assert (True, tmp_path / "s.json") == (parsed.quiet, parsed.summary)
 
 
-def test_all_mistakes_of_a_command_line_are_told_at_once() -> None:
+def test_all_mistakes_of_a_command_line_are_named_at_once() -> None:
     assert {
         "OUT is missing: name the directory of a job",
         "--concurrency must be at least 1, not 0",
@@ -72,7 +72,7 @@ def test_an_empty_kind_is_not_all_of_them(kinds: str) -> None:
     )
 
 
-def test_what_went_to_standard_output_cannot_be_asked_again() -> None:
+def test_results_on_standard_output_cannot_be_retried() -> None:
     assert ["OUT must be the directory of a job: what went to standard output is not remembered"] == mistakes("-")
 
 

@@ -99,7 +99,7 @@ def test_a_header_has_the_value_of_a_variable(monkeypatch: pytest.MonkeyPatch) -
         ),
     ],
 )
-def test_each_mistake_is_told_and_no_value(
+def test_each_mistake_is_named_and_no_value_is_shown(
     expected: str, arguments: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("EMPTY", "")

@@ -25,7 +25,7 @@ FACES = pytest.mark.parametrize("face", [to_ray, headgate.ray.Fetch, headgate.sp
 
 
 @FACES
-def test_mistakes_are_told_where_they_are_made(face: Callable[..., Any]) -> None:
+def test_mistakes_are_raised_where_they_are_made(face: Callable[..., Any]) -> None:
     with pytest.raises(TypeError, match=r"etch\(\) got an unexpected keyword argument 'urll': did you mean url\?"):
         face(urll="http://127.0.0.1/")
     with pytest.raises(headgate.UsageError, match=r"^concurrency must be at least 1, not 0; retries must be"):
@@ -46,7 +46,7 @@ def test_what_is_sent_to_workers_shows_no_secrets_and_survives() -> None:
     assert "my secret" not in repr(vars(fetch))
 
 
-def test_a_process_has_one_worker_thread_unless_more_are_asked_for() -> None:
+def test_a_process_has_one_worker_thread_by_default() -> None:
     assert 1 == stage_of(headgate.spark.fetch()).options.threads
     assert 3 == stage_of(headgate.spark.fetch(threads=3)).options.threads
     assert "Defaults to `1`." in (headgate.ray.fetch.__doc__ or "").partition("threads: ")[2].partition("\n        ")[0]

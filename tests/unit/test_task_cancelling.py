@@ -147,7 +147,7 @@ async def test_a_time_limit_around_it_is_a_time_limit(
     assert 0 == task.cancelling()
 
 
-async def test_a_call_that_is_late_and_cleans_up_is_told_once_to_end_by_the_end_of_the_block() -> None:
+async def test_a_late_call_that_cleans_up_is_cancelled_once_at_the_end_of_the_block() -> None:
     cancelled = []
 
     async def work(_item: int) -> None:
@@ -237,7 +237,7 @@ def test_a_call_that_is_cancelled_by_something_else_has_failed(stray: Stray, opt
 
 @every_stray
 @pytest.mark.parametrize("options", OPTIONS)
-def test_a_call_that_is_cancelled_by_something_else_is_skipped_and_the_others_go_on(
+def test_a_call_that_other_code_cancels_is_skipped_and_the_rest_continues(
     stray: Stray, options: dict[str, Any]
 ) -> None:
     results = all_of(stray_at_5(stray), range(99), **({"limit": 3, "errors": "skip"} | options))
@@ -354,7 +354,7 @@ async def test_an_error_is_not_lost_if_the_wait_for_what_runs_is_cancelled(optio
     assert 10 == now_s()
 
 
-def test_a_program_that_ends_where_nobody_waits_starts_nothing_more() -> None:
+def test_a_program_that_ends_without_a_wait_starts_nothing_more() -> None:
     async def main() -> None:
         kept.append(results := amap(lambda item: spy.sleep(item, item * 1000), count(), limit=1, errors="skip"))
         await anext(results)

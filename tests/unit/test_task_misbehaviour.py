@@ -126,7 +126,7 @@ class Lazy(Sequence[Any]):
         return asyncio.sleep(index)
 
 
-async def test_leaving_makes_no_coroutines_of_a_collection_that_makes_them_when_asked() -> None:
+async def test_leaving_makes_no_coroutines_of_a_lazy_collection() -> None:
     coroutines = Lazy()
     async with as_completed(coroutines, limit=2) as futures:
         await anext(futures)
@@ -178,7 +178,7 @@ def test_threads_may_share_the_iterator_of_a_map() -> None:
     assert list(range(2_000)) == sorted(taken)
 
 
-def test_a_call_that_asks_its_own_map_for_a_result_is_refused() -> None:
+def test_a_call_that_takes_a_result_of_its_own_map_is_refused() -> None:
     async def ask(_item: int) -> int:
         return next(results)
 

@@ -25,7 +25,7 @@ async def nothing() -> None:
         ("items", "items is one piece of work, a coroutine: give an iterable, as a list or a generator"),
     ],
 )
-def test_a_coroutine_in_their_place_is_refused_and_closed(name: str, message: str) -> None:
+def test_a_coroutine_given_as_the_function_or_the_items_is_refused_and_closed(name: str, message: str) -> None:
     coroutine: Any = nothing()
     with pytest.raises(TypeError) as raised:
         amap(**(GOOD | {name: coroutine}))

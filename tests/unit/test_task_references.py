@@ -238,7 +238,7 @@ def test_an_error_that_came_through_an_outcome_of_another_map_keeps_where_it_was
     assert 2 == names.count("unwrap")
 
 
-def test_the_error_of_an_async_source_keeps_nothing_of_who_collects() -> None:
+def test_the_error_of_an_async_source_keeps_nothing_of_the_consumer() -> None:
     async def source() -> AsyncIterator[int]:
         yield 1
         raise OSError

@@ -207,7 +207,7 @@ async def test_an_interrupt_in_a_source_ends_what_runs_at_once(
 
 @pytest.mark.parametrize("kind", [KeyboardInterrupt, SystemExit])
 @pytest.mark.parametrize("has_left", [False, True])
-async def test_an_interrupt_in_a_source_comes_before_a_cancellation_of_who_waits_for_what_runs(
+async def test_an_interrupt_in_a_source_comes_before_a_cancellation_of_the_waiting_task(
     kind: type[BaseException], *, has_left: bool
 ) -> None:
     def numbers() -> Iterator[int]:

@@ -74,7 +74,7 @@ def test_a_job_is_watched_to_its_end() -> None:
     assert (100_000, None, ["finish"]) == (summary.rows, stopped_by, job.calls)
 
 
-def test_what_is_said_of_the_start_comes_before_all_else() -> None:
+def test_the_greeting_comes_before_all_else() -> None:
     display = Recorder()
     watch(FakeJob(signal.SIGINT), display, greeting="resuming: 1 row done")
     assert ["resuming: 1 row done", "stopping: "] == [display.said[0], display.said[1][:10]]
@@ -111,13 +111,13 @@ def test_a_signal_while_the_job_is_being_started_stops_it(signals: int, calls: l
     assert (signal.SIGINT, calls) == (received.first, job.calls)
 
 
-def test_only_signals_that_were_asked_for_stop_the_job() -> None:
+def test_only_the_given_signals_stop_the_job() -> None:
     job = FakeJob(signal.SIGTERM, None)
     _, stopped_by = watch(job, Display(), signals=[signal.SIGINT, signal.SIGTERM])
     assert (signal.SIGTERM, ["stop", "finish"]) == (stopped_by, job.calls)
 
 
-def test_a_terminal_that_goes_away_stops_the_job_once_however_often_it_is_told() -> None:
+def test_a_terminal_that_goes_away_stops_the_job_once_however_many_signals_come() -> None:
     job, display = FakeJob(signal.SIGHUP, None, signal.SIGHUP, None), Recorder()
     _, stopped_by = watch(job, display, signals=[signal.SIGHUP])
     assert (signal.SIGHUP, ["stop", "finish"]) == (stopped_by, job.calls)
@@ -166,7 +166,7 @@ def test_a_display_that_cannot_write_does_not_end_the_job(monkeypatch: pytest.Mo
     assert ["finish"] == job.calls
 
 
-def test_each_time_that_the_process_was_stopped_is_said_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_stall_of_the_process_is_shown_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_watch, "DRAW_EVERY_S", 0)
     told = iter([0.0, 0.4, 6.44, 6.44, 7.9, 7.9])
 
