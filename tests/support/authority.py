@@ -1,4 +1,4 @@
-"""An authority of our own, made by the program `openssl`."""
+"""A certificate authority, made by the program `openssl`."""
 
 import subprocess
 from collections.abc import Sequence
@@ -8,10 +8,10 @@ from support.programs import program
 
 
 class Authority:
-    """It gives out certificates, for servers and for clients.
+    """Issues certificates for servers and for clients.
 
     Attributes:
-        file: Its own, in PEM.
+        file: Its own certificate, in PEM.
     """
 
     def __init__(self, place: Path) -> None:
@@ -20,7 +20,7 @@ class Authority:
         self.file = self._make("authority", ["-subj", "/CN=an authority of tests"])
 
     def certify(self, name: str) -> Path:
-        """A file with a certificate for this name and 127.0.0.1, and its key."""
+        """Returns a file with a certificate for this hostname and 127.0.0.1, and its key."""
         signer: list[str | Path] = ["-CA", self.file, "-CAkey", self._place / "authority.key"]
         names = f"subjectAltName=DNS:{name},IP:127.0.0.1"
         extensions = ["-addext", names, "-addext", "basicConstraints=critical,CA:FALSE"]

@@ -7,7 +7,7 @@ from typing import Final
 
 from support.programs import program
 
-# A leaf and no authority: what a client trusts by name is not taken for a server otherwise.
+# A leaf and no authority: clients would refuse a trusted authority as the certificate of a server.
 _CONFIG: Final = """\
 [req]
 distinguished_name = name
@@ -23,7 +23,7 @@ subjectAltName = DNS:localhost,IP:127.0.0.1,IP:127.0.0.2,IP:::1
 
 @dataclass(frozen=True, slots=True)
 class Certificate:
-    """One for localhost, 127.0.0.1, 127.0.0.2 and ::1, which is its own authority.
+    """A self-signed certificate for localhost, 127.0.0.1, 127.0.0.2 and ::1.
 
     Attributes:
         file: The certificate in PEM.
@@ -35,7 +35,7 @@ class Certificate:
 
 
 def certificate(place: Path) -> Certificate:
-    """Makes one in `place`."""
+    """Makes a certificate in the directory `place`."""
     made = Certificate(file=place / "certificate.pem", key=place / "key.pem")
     (place / "openssl.conf").write_text(_CONFIG)
     options = ["-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2"]

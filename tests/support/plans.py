@@ -1,4 +1,4 @@
-"""A plan, as the engine tells it."""
+"""A plan, as the engine writes it."""
 
 import json
 from typing import Any, Final
@@ -53,10 +53,5 @@ PLAN: Final[dict[str, Any]] = {
 
 
 def planned(**changes: object) -> Planned:
-    """The plan with these changes."""
+    """Returns the plan with changes."""
     return Planned.from_json(json.dumps(PLAN | changes))
-
-
-def request(**changes: object) -> Any:
-    """Its request, with these changes."""
-    return planned(requests=[REQUEST | changes]).requests[0]

@@ -1,4 +1,4 @@
-"""Servers that others have written, on free ports of loopback."""
+"""Well-known servers, on free ports of loopback."""
 
 import os
 import subprocess
@@ -24,10 +24,10 @@ class RealServer:
     """A server that is running.
 
     Attributes:
-        plain: URL of the port without TLS, without a slash at the end; HTTP/1.1, unless the server tells both apart.
+        plain: URL of the port without TLS, without a slash at the end; HTTP/1.1, unless the server distinguishes both.
         secure: URL of the port with TLS, where ALPN decides between HTTP/1.1 and HTTP/2.
         prior: URL of the port without TLS that speaks HTTP/2.
-        cacert: What to trust for `secure`.
+        cacert: The certificate to trust for `secure`.
         process: Its process.
     """
 
@@ -38,7 +38,7 @@ class RealServer:
     process: "subprocess.Popen[bytes]"
 
     def flags(self, version: str) -> tuple[str, list[str | Path]]:
-        """The URL to ask for one of `VERSIONS`, and the flags it takes."""
+        """Returns the URL and the flags for one of `VERSIONS`."""
         known: dict[str, tuple[str, list[str | Path]]] = {
             "HTTP/1.1": (self.secure, ["--cacert", self.cacert, "--http1.1"]),
             "HTTP/1.1 plain": (self.plain, []),
@@ -54,7 +54,7 @@ VERSIONS: Final = ("HTTP/1.1 plain", "HTTP/1.1", "HTTP/2", "HTTP/2 plain")
 def fetched(
     place: Path, server: RealServer, version: str, path: str, *flags: str | Path, code: int = 0
 ) -> list[dict[str, Any]]:
-    """The rows of `path`, all of them answered over this version."""
+    """Fetches `path` and returns its rows; all of them must have used this version."""
     url, needed = server.flags(version)
     headgate("fetch", f"{url}{path}", "-o", place / "out", *needed, *flags, check=code)
     found = rows(place / "out")
@@ -64,9 +64,9 @@ def fetched(
 
 @contextmanager
 def nginx(place: Path, *directives: str, gzip: str = "on") -> Iterator[RealServer]:
-    """Nginx; `directives` are more for its `http` block.
+    """Runs nginx; `directives` are added to its `http` block.
 
-    `/large` has 300,000 bytes, any other path says its own name.
+    `/large` has 300,000 bytes, any other path returns its own name.
     """
     made, found = certificate(place), program("nginx", "nginx-light")
     plain, secure, prior = (free_port() for _ in range(3))
@@ -107,7 +107,7 @@ http {{
 
 @contextmanager
 def node(place: Path) -> Iterator[RealServer]:
-    """Node's `http2`, see `servers/node.mjs`; without TLS, it speaks HTTP/2 only."""
+    """Runs Node's `http2`, see `servers/node.mjs`; without TLS, it speaks HTTP/2 only."""
     made = certificate(place)
     command: list[str | Path] = [program("node", "nodejs"), _SOURCES / "node.mjs", made.file, made.key]
     with _announced(command, made, place / "node.log") as server:
@@ -116,9 +116,9 @@ def node(place: Path) -> Iterator[RealServer]:
 
 @contextmanager
 def go(place: Path) -> Iterator[RealServer]:
-    """Go's `net/http`, see `servers/http2.go`; compiled with nothing but the standard library."""
+    """Runs Go's `net/http`, see `servers/http2.go`; compiled with nothing but the standard library."""
     made, binary = certificate(place), place / "http2"
-    # Nothing is fetched; the cache of what was compiled is the user's own.
+    # Nothing is fetched; the build cache is that of the user.
     environment = {**os.environ, "GOFLAGS": "-mod=mod", "GOPROXY": "off", "GOTOOLCHAIN": "local"}
     build: list[str | Path] = [program("go", "golang-go"), "build", "-o", binary, _SOURCES / "http2.go"]
     subprocess.run(build, check=True, capture_output=True, env=environment, cwd=place, timeout=500)
@@ -128,7 +128,7 @@ def go(place: Path) -> Iterator[RealServer]:
 
 @contextmanager
 def caddy(place: Path) -> Iterator[RealServer]:
-    """Caddy with gzip and zstd."""
+    """Runs Caddy with gzip and zstd."""
     made, found = certificate(place), program("caddy", "caddy")
     plain, secure = free_port(), free_port()
     answers = (
@@ -158,7 +158,7 @@ https://:{secure} {{
 
 @contextmanager
 def python_files(place: Path, protocol: str) -> Iterator[str]:
-    """Python's `http.server` with the files of `place / "files"`; gives its URL, without a slash at the end."""
+    """Runs Python's `http.server` with the files of `place / "files"`; yields its URL, without a slash at the end."""
     command = [sys.executable, "-u", "-m", "http.server", "0", "--bind", "127.0.0.1", "--protocol", protocol]
     log = place / "python.log"
     with running([*command, "--directory", place / "files"], log=log) as process:

@@ -19,12 +19,12 @@ from support.run import HEADGATE, LONGEST_S
 
 
 def on_terminal(*arguments: str | Path, question: str = "", answer: str = "") -> tuple[int, str]:
-    """Runs the command, types the answer when the question stands there; its exit code, and what it showed."""
+    """Runs the command, and types the answer when it shows the question; returns the exit code and the output."""
     return _run([HEADGATE, *arguments], question, answer)
 
 
 def shell_on_terminal(line: str, *, question: str = "", answer: str = "") -> tuple[int, str]:
-    """The same of a line that a shell runs, in a session whose terminal can be opened as `/dev/tty`."""
+    """Does the same with a line of a shell, in a session whose terminal can be opened as `/dev/tty`."""
     return _run(["setsid", "--ctty", "sh", "-c", line], question, answer)
 
 
@@ -92,8 +92,8 @@ def replace_standard_error(monkeypatch: pytest.MonkeyPatch) -> Terminal:
 
 
 def read(terminal: int) -> str:
-    """What is shown next; nothing when the other side is closed."""
+    """Returns what is shown next, or an empty text when the program has closed the terminal."""
     try:
         return os.read(terminal, 4096).decode()
-    except OSError:  # the other side is closed
+    except OSError:  # the program has closed the terminal
         return ""
