@@ -1,4 +1,4 @@
-"""`amap`: the order of its results, what it calls, and what it tells of itself."""
+"""`amap`: the order of its results, the functions that it takes, and its statistics."""
 
 import asyncio
 from collections.abc import Awaitable

@@ -1,4 +1,4 @@
-"""What may stand between an item and its start: keys, shared limits, rates, and the wait for another attempt."""
+"""What an item may wait for before it starts: keys, shared limits, rates, and the backoff before a retry."""
 
 import asyncio
 from collections import Counter
@@ -13,7 +13,7 @@ from support.as_completed import now_s, one
 from support.maps import Calls, all_of, collected, wait_s
 from support.virtual_clock import run_on_virtual_clock
 
-# -- time limits
+# -- timeouts
 
 
 def test_each_attempt_has_its_own_time() -> None:

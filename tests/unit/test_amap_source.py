@@ -1,4 +1,4 @@
-"""Where the items of `amap` come from: how far a source is read, and how it ends."""
+"""The source of the items of `amap`: how far it is read, and how it ends."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
@@ -94,7 +94,7 @@ async def test_an_item_that_ends_the_map_as_it_is_given_does_not_disturb_the_end
             await asyncio.sleep(10)
             closed.append("closed")
 
-    unhashable: Any = lambda _: []  # noqa: E731 - what a user may give
+    unhashable: Any = lambda _: []  # noqa: E731 - a user may give one
     with pytest.raises(TypeError, match="unhashable"):
         await collected(amap(wait_that_long, source(), limit=2, key=unhashable, per_key=1))
     assert ["closed"] == closed

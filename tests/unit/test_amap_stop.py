@@ -1,4 +1,4 @@
-"""`stop()`: nothing new starts, what has begun is delivered, and what was not started is given back."""
+"""`stop()` starts nothing new, delivers what has begun, and returns the items that never started."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
@@ -37,7 +37,7 @@ async def test_a_map_that_was_stopped_before_it_began_has_no_results(*, is_async
     assert [] == [result async for result in results]
 
 
-# -- where items wait to be started
+# -- items that wait to be started
 
 
 async def test_stop_returns_waiting_items_that_never_started_in_their_order() -> None:
@@ -123,9 +123,9 @@ async def test_an_error_that_stop_brings_to_the_head_ends_the_map() -> None:
     async with amap(work, keys, limit=4, ordered=True, key=lambda item: keys[item], per_key=1) as results:
         await asyncio.sleep(5)
         unstarted = results.stop()
-        with pytest.raises(ValueError, match="raised for the item 'fails'"):  # noqa: PT012 - and what came before
+        with pytest.raises(ValueError, match="raised for the item 'fails'"):  # noqa: PT012 - the results before it come from the same block
             async for result in results:
-                seen.append(result)  # noqa: PERF401 - it is wanted after the error
+                seen.append(result)  # noqa: PERF401 - the list is used after the error
     assert (["x2"], ["x1"]) == (unstarted, seen)
 
 

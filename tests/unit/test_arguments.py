@@ -28,12 +28,12 @@ def mock() -> Iterator[headgate.testing.MockServer]:
 
 
 def planned(**options: Any) -> Any:
-    """The first request that a job with these options would send."""
+    """Returns the first request that a job with these options would send."""
     return headgate.plan(URLS, **options).requests[0]
 
 
 def mistake(option: str, value: object) -> str:
-    """The message of the error that refuses an argument."""
+    """Returns the message of the error that refuses an argument."""
     given: dict[str, Any] = {option: value}
     is_of_retry = option == "only"
     call: Callable[..., object] = headgate.Job("results").retry if is_of_retry else headgate.fetch

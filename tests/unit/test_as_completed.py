@@ -1,4 +1,4 @@
-"""What `as_completed` starts, when, and in what order it gives what is done."""
+"""When `as_completed` starts awaitables, and in what order it yields results."""
 
 import asyncio
 import heapq
@@ -12,7 +12,7 @@ from support.quiet import Source, Spy, run_quietly
 
 
 def ends_of_sleepers(seconds: list[float], limit: int) -> list[tuple[float, int]]:
-    """When each of some sleepers ends, and which one it is, if the next starts whenever one ends."""
+    """Returns when each sleeper ends, and its name, if the next one starts whenever one ends."""
     ends: list[tuple[float, int]] = []
     running: list[float] = []
     for index, duration_s in enumerate(seconds):

@@ -1,4 +1,4 @@
-"""What `as_completed` does when several collect, if children resist or it is let go of, and whose context is whose."""
+"""`as_completed` with several consumers, with children that resist cancellation, and when it is dropped; contexts."""
 
 import asyncio
 import gc
@@ -51,7 +51,7 @@ async def test_a_consumer_that_is_cancelled_at_hand_over_loses_nothing(spy: Spy,
         consumers = [asyncio.create_task(futures.__anext__()) for _ in range(1 + others)]
         await asyncio.sleep(0.5)
         first.set_result(0)
-        await asyncio.sleep(0)  # the flow has been called back, and has woken the first consumer
+        await asyncio.sleep(0)  # the callback of the flow has run, and has woken the first consumer
         consumers[0].cancel()
         await a_moment()
         assert [True, *[n == 1 for n in range(1, 1 + others)]] == [consumer.done() for consumer in consumers]
@@ -131,7 +131,7 @@ async def test_a_child_that_ends_by_the_cancellation_of_another_one_stops_nothin
     assert 8 == sum([not future.cancelled() async for future in as_completed(aws, limit=2)])
 
 
-# -- let go of, by whom and when
+# -- dropped, by any thread and at any time
 
 
 async def test_another_thread_may_drop_the_iterator(spy: Spy) -> None:

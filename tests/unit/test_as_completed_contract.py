@@ -1,4 +1,4 @@
-"""What CPython 3.13 asks of its `asyncio.as_completed` in its own tests, asked of ours; then where ours differs."""
+"""The tests that CPython 3.13 has for `asyncio.as_completed`, applied to ours; then the differences of ours."""
 
 import asyncio
 import inspect
@@ -63,7 +63,7 @@ async def test_a_plain_for_goes_on_to_its_end_when_the_timeout_is_caught_in_it()
 async def test_a_timeout_that_was_not_needed_leaves_no_timer(collect: Collect) -> None:
     assert ["a"] == await collect([asyncio.sleep(0.01, "a")], limit=1, timeout=1)
     loop: Any = asyncio.get_running_loop()
-    assert all(timer.cancelled() for timer in loop._scheduled)  # noqa: SLF001 - nobody else knows
+    assert all(timer.cancelled() for timer in loop._scheduled)  # noqa: SLF001 - there is no public way to list timers
 
 
 @taking_from_either_iterator
@@ -129,7 +129,7 @@ async def test_a_child_that_other_code_cancelled_raises_that_where_its_result_wo
     assert 1 == now_s()
 
 
-# -- where ours differs, point by point as in the docstring
+# -- the differences, point by point as in the docstring
 
 
 @with_either_iterator
@@ -150,7 +150,7 @@ async def test_leaving_a_loop_leaves_a_future_that_was_given_twice_running() -> 
     task = asyncio.create_task(asyncio.sleep(5, "given"))
     async with as_completed([task, task, one(1)], limit=3) as futures:
         assert 1 == (await anext(futures)).result()
-    assert not task._callbacks  # noqa: SLF001 - it refers to nothing of what was left
+    assert not task._callbacks  # noqa: SLF001 - the task must not refer to the iterator that was left
     assert "given" == await task
 
 

@@ -1,4 +1,4 @@
-"""What `as_completed` can be given, what it refuses, and what becomes of a source that raises."""
+"""The inputs of `as_completed`: those that it takes, those that it refuses, and sources that raise."""
 
 import asyncio
 from collections import deque
@@ -131,7 +131,7 @@ async def test_an_error_of_the_source_comes_once_and_after_the_results_of_what_w
 
 
 class Trap:
-    """An iterator, of both kinds, that raises the end of the other kind."""
+    """An iterator and async iterator that raises the `StopIteration` of the other kind."""
 
     def __iter__(self) -> Iterator[Awaitable[int]]:
         return self

@@ -1,4 +1,4 @@
-"""Leaving `as_completed` early, in every way there is: nothing is left running, and nothing is complained about."""
+"""Leaving `as_completed` early, however it is done, leaves nothing running and causes no warning."""
 
 import asyncio
 import contextvars
@@ -144,7 +144,7 @@ async def test_after_the_block_there_is_nothing_more(spy: Spy) -> None:
 
 async def test_the_block_may_begin_after_the_first_step(spy: Spy) -> None:
     futures = as_completed([spy.sleep(n) for n in range(6)], limit=2)
-    promised = [next(futures) for _ in range(3)]  # one was taken ahead
+    promised = [next(futures) for _ in range(3)]  # one was read ahead
     async with futures:
         assert [0, 1, 2, 3, 4, 5] == sorted(
             [await awaitable for awaitable in promised] + [await awaitable for awaitable in futures]
@@ -182,7 +182,7 @@ async def test_a_loop_that_is_left_by_break_cancels_what_runs(spy: Spy, take: Ta
     await take(as_completed((spy.sleep(n, 1 + n) for n in (range(9) if ends else count())), limit=3), 1)
     await a_moment()
     assert (1, 0) == (now_s(), spy.running)
-    assert 4 >= len(spy.started)  # three, and the one that followed the first
+    assert 4 >= len(spy.started)  # three, and the one that started after the first
 
 
 async def test_an_error_of_a_child_cancels_its_siblings_although_its_traceback_is_kept(spy: Spy) -> None:
@@ -195,7 +195,7 @@ async def test_an_error_of_a_child_cancels_its_siblings_although_its_traceback_i
     except ZeroDivisionError as error:
         await a_moment()
         assert 0 == spy.running
-        del error  # it, and its traceback, were there until now
+        del error  # the error and its traceback were alive until now
     assert 0 == now_s()
 
 

@@ -1,4 +1,4 @@
-"""A run in the background: how it is waited for, stopped and left."""
+"""A run in the background: waiting for it, stopping it and leaving its block."""
 
 import asyncio
 import threading
@@ -18,7 +18,7 @@ def nothing() -> None:
 
 
 class FakeJob(NotingRun):
-    """A job that ends when it is told to, or after some looks at it."""
+    """A job that ends when it is stopped, or after some calls of `wait`."""
 
     def __init__(self, looks: int | None = None, *, ends_on: str = "stop", **figures: object) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""A block of lines on a terminal, which may be resized between any two times that it is drawn."""
+"""A block of lines on a terminal, which may be resized between any two draws."""
 
 from functools import cache
 
@@ -18,7 +18,7 @@ def snapshot(**changes: object) -> Snapshot:
 
 @cache
 def drawn_at(columns: int) -> list[str]:
-    """What it looks like on a terminal that always had this width."""
+    """Returns the block on a terminal that always had this width."""
     screen = Screen(columns)
     with Live(Block(screen.console)) as live:
         live.update(snapshot())

@@ -1,4 +1,4 @@
-"""What is shown of requests and their answers: no secrets, and nothing that a page would take for a part of it."""
+"""Requests and responses are shown without secrets and without anything that a page would take for markup."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -22,7 +22,7 @@ def answer(**fields: Any) -> Any:
         "attempts": 1,
         "error": None,
     }
-    return SimpleNamespace(**plain | fields)  # it has no `body`: that is not looked at
+    return SimpleNamespace(**plain | fields)  # it has no `body`, which must not be read
 
 
 FAILED = {"status": None, "error": ("connect", f"refused {HOSTILE}", None)}

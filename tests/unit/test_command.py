@@ -55,7 +55,7 @@ def test_no_line_of_prose_in_the_help_is_wider_than_the_terminal(
 ) -> None:
     monkeypatch.setenv("COLUMNS", str(columns))
     cli.run(["help"] if verb is None else ["help", verb])
-    # What is to be typed as it stands is not broken, neither is a word.
+    # Neither commands nor words are broken.
     lines = [line for line in capsys.readouterr().out.splitlines() if not line.startswith(("  headgate ", "usage: "))]
     assert [] == [line for line in lines if len(line) > columns and len(line.split()) > 1]
 

@@ -12,7 +12,7 @@ from support.virtual_clock import VirtualClockLoop, run_on_virtual_clock
 
 
 class Users:
-    """Tasks that take slots and keep them."""
+    """Tasks that acquire slots and hold them."""
 
     def __init__(self, limit: ConcurrencyLimit) -> None:
         self._limit = limit
@@ -258,19 +258,19 @@ class Visit(NamedTuple):
     cancelled_at_s: int | None
 
 
-class House:
-    """What is known of the visits, in whatever order they come, stay, leave and are cancelled."""
+class Visitors:
+    """Checks tasks that come, hold slots, leave and are cancelled in any order."""
 
     def __init__(self, limit: ConcurrencyLimit, plan: list[Visit]) -> None:
         self._limit = limit
         self._plan = plan
         self.tasks: dict[int, asyncio.Task[None]] = {}
-        self.asked: list[int] = []
+        self.order: list[int] = []
         self.served_at_s: dict[int, float] = {}
         self.waiting: list[int] = []
         self.inside: list[int] = []
 
-    def open(self) -> None:
+    def schedule(self) -> None:
         loop = asyncio.get_running_loop()
         for index, visit in enumerate(self._plan):
             loop.call_at(visit.comes_at_s, self._come, index)
@@ -281,12 +281,12 @@ class House:
         self.tasks[index] = asyncio.create_task(self._visit(index))
 
     def _cancel(self, index: int) -> None:
-        if index in self.tasks:  # both may be due at the same time
+        if index in self.tasks:  # the visit and its cancellation may be due at the same time
             self.tasks[index].cancel()
 
     async def _visit(self, index: int) -> None:
         n = self._plan[index].n
-        self.asked.append(index)
+        self.order.append(index)
         self.waiting.append(index)
         try:
             await self._limit.acquire(n)
@@ -301,11 +301,11 @@ class House:
             self._limit.release(n)
 
     def check(self, bound: int) -> None:
-        """What is true whenever nothing is left to be done now."""
+        """Checks what is true whenever nothing is left to run now."""
         assert sum(self.inside) == self._limit.in_use <= bound
         assert len(self.waiting) == self._limit.statistics().waiting
         if self.waiting:
-            assert self._limit.in_use + self._plan[self.waiting[0]].n > self._limit.limit, "there is room for the first"
+            assert self._limit.in_use + self._plan[self.waiting[0]].n > self._limit.limit, "the first one fits"
 
 
 visits = st.builds(Visit, st.integers(0, 6), st.integers(1, 4), st.integers(0, 4), st.none() | st.integers(0, 6))
@@ -317,20 +317,20 @@ def test_whatever_happens_the_bound_and_the_order_hold_and_no_slot_is_lost(
     size: int, plan: list[Visit], changes: list[tuple[int, int]]
 ) -> None:
     limit = ConcurrencyLimit(size)
-    house = House(limit, plan)
+    visitors = Visitors(limit, plan)
 
     async def main() -> None:
-        house.open()
+        visitors.schedule()
         for at_s, to in changes:
             asyncio.get_running_loop().call_at(at_s, limit.resize, to)
         await asyncio.sleep(0.5)
         for _ in range(60):
-            house.check(max(size, *(to for _, to in changes), 0))
+            visitors.check(max(size, *(to for _, to in changes), 0))
             await asyncio.sleep(1)
-        for result in await asyncio.gather(*house.tasks.values(), return_exceptions=True):
+        for result in await asyncio.gather(*visitors.tasks.values(), return_exceptions=True):
             assert isinstance(result, type(None) | ValueError | asyncio.CancelledError)
 
     run_on_virtual_clock(main())
-    assert ([], 0) == (house.waiting, limit.in_use)
-    in_the_order_asked = [house.served_at_s[index] for index in house.asked if index in house.served_at_s]
+    assert ([], 0) == (visitors.waiting, limit.in_use)
+    in_the_order_asked = [visitors.served_at_s[index] for index in visitors.order if index in visitors.served_at_s]
     assert sorted(in_the_order_asked) == in_the_order_asked

@@ -17,12 +17,12 @@ URL = "http://a.example/[0-0]"
 
 
 def planned(url: Any = URL, **options: Any) -> Any:
-    """The first request of a job."""
+    """Returns the first request of a job with these options."""
     return headgate.plan(url, **options).requests[0]
 
 
 def words(url: Any = URL, **options: Any) -> list[str]:
-    """The command as a shell reads it, without variables."""
+    """Returns the words of the command as a shell reads it, without variables."""
     return shlex.split(planned(url, **options).curl.replace(" \\\n", " "))
 
 

@@ -120,7 +120,7 @@ def test_a_line_holds_the_same_facts() -> None:
 
 
 def plain(text: str) -> list[str]:
-    """The lines of a text, drawn again or not, without what steers a terminal."""
+    """Returns the lines of a text, each as often as it was drawn, without control sequences."""
     lines = [line.rstrip() for line in re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", text).replace("\r", "\n").splitlines()]
     return [line for line in lines if line]
 

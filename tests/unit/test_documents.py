@@ -1,4 +1,4 @@
-"""What the documents name is there."""
+"""Everything that the documents name exists."""
 
 import re
 import tomllib
@@ -84,16 +84,16 @@ def test_every_make_target_that_is_named_is_there(document: str) -> None:
 @pytest.mark.parametrize("page", PAGES)
 def test_every_option_that_is_named_is_one_of_the_command(page: str) -> None:
     known = {verb: set(flags_in(help_of(verb))) for verb in VERBS}
-    # What is named alone is an option of any verb.
+    # A flag without a verb is an option of any verb.
     known[""] = set().union(*known.values())
     assert [] == [(verb, flag) for verb, flag in typed_in(page) if flag not in known[verb]]
 
 
 def typed_in(page: str) -> list[tuple[str, str]]:
-    """The flags of a page, each with the verb that it stands behind."""
+    """Returns the flags in a page, each with the verb before it."""
     named: list[tuple[str, str]] = []
     for line in text(page).splitlines():
-        # Only what is typed: code, and lines of a console.
+        # Flags are looked for in code and in lines of a console.
         for code in [line] if line.startswith("$ ") else re.findall(r"`([^`]+)`", line):
             verb = re.match(rf"(?:\$ )?headgate ({'|'.join(VERBS)})\b", code)
             if verb or code.startswith("-"):

@@ -212,7 +212,7 @@ def test_data_comes_from_standard_input(monkeypatch: pytest.MonkeyPatch) -> None
         ("unknown flag --timout-s: did you mean --timeout-s?", ["--timout-s"]),
         ("unknown flag -Q: did you mean -q?", ["-Q"]),
         ("unknown flag --xyzzy", ["--xyzzy"]),
-        ("unknown flag --reverse", ["--reverse"]),  # not --header, as a laxer likeness has it
+        ("unknown flag --reverse", ["--reverse"]),  # a less strict similarity would suggest --header
         ("unknown flag --retry: curl's --retry is --retries here", ["--retry", "5"]),
         (
             "--rate '100' is not a rate: write a number and a time, such as 100/s, 6000/m, 5000/h or 1/10s",

@@ -1,4 +1,4 @@
-"""`for_each`: `amap` for what a function does, and not for what it returns."""
+"""`for_each`: `amap` for functions whose results are not needed."""
 
 from typing import Any
 

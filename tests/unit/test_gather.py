@@ -113,7 +113,7 @@ async def test_cancelling_it_before_its_first_step_closes_nothing_that_it_never_
     whole.cancel()
     with pytest.raises(asyncio.CancelledError):
         await whole
-    coroutine.close()  # as with any function that was never run, its arguments are the caller's
+    coroutine.close()  # the caller still owns the arguments of a coroutine that never ran
 
 
 @pytest.mark.parametrize("fatal", [KeyboardInterrupt, SystemExit])

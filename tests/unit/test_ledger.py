@@ -1,4 +1,4 @@
-"""The checker of results: one that can't fail proves nothing."""
+"""The ledger finds every kind of mistake in results: a checker that can't fail proves nothing."""
 
 import base64
 import json

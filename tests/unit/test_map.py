@@ -1,4 +1,4 @@
-"""`headgate.map`: what `amap` does, for code without an event loop. When it is left, nothing of it goes on."""
+"""`headgate.map`: `amap` for code without an event loop. When it is left, nothing of it keeps running."""
 
 import asyncio
 import signal
@@ -14,7 +14,7 @@ from headgate import StrayCancellation, TaskOutcome
 from support.run import printed_by
 
 LONGEST_S = 10
-"""What to wait for another thread before the test has failed."""
+"""How long to wait for another thread before the test fails."""
 
 name: ContextVar[str] = ContextVar("name", default="nobody")
 
@@ -35,7 +35,7 @@ async def square(number: int) -> int:
 
 
 class Stuck:
-    """A function whose calls never return, but for the first ones; counts those that were ended."""
+    """A function whose calls never return, except for the first ones; it counts the calls that were cancelled."""
 
     def __init__(self, first: int) -> None:
         self._first = first
@@ -103,7 +103,7 @@ def test_what_the_caller_does_not_take_stops_the_starts() -> None:
     async def begin(number: int) -> int:
         begun.append(number)
         if number == 4:
-            for _ in range(100):  # meanwhile the other slot could go through a hundred items
+            for _ in range(100):  # the other slot could process a hundred items meanwhile
                 await asyncio.sleep(0)
             much_later.set()
         return number
@@ -198,7 +198,7 @@ def test_ctrl_c_while_it_waits_ends_what_runs() -> None:
     stuck = Stuck(first=0)
     main = threading.main_thread().ident
     assert main is not None
-    # Other libraries (polars) leave a handler behind after which a wait goes on as if nothing had happened.
+    # Other libraries (polars) leave a signal handler behind that lets a wait continue.
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
     async def press(number: int) -> int:
@@ -220,7 +220,7 @@ def test_a_call_that_exits_the_program_does_so() -> None:
             raise SystemExit(5)
         return number
 
-    for _ in range(30):  # the loop dies while we ask, or before
+    for _ in range(30):  # the loop ends during the call, or before it
         with pytest.raises(SystemExit) as caught:
             list(headgate.map(leave, range(10), limit=2))
         assert 5 == caught.value.code

@@ -1,4 +1,4 @@
-"""Which requests a route of a mock answers, and what can be meant as an answer."""
+"""Which requests a route of a mock answers, and the short forms of answers."""
 
 import re
 from collections.abc import Iterator
@@ -21,14 +21,14 @@ def client() -> Iterator[headgate.Client]:
 
 
 def pattern(url: Any = None, *, method: str | None = None, base_url: str = "", **given: Any) -> dict[str, Any]:
-    """What a route is made of, and the `base_url` of its mock."""
+    """Returns the arguments of a route, and the `base_url` of its mock."""
     return {"method": method, "url": url, "base_url": base_url} | given
 
 
 def match(
     client: headgate.Client, pattern: dict[str, Any], url: str = SENT, method: str = "GET", **sent: Any
 ) -> dict[str, str] | None:
-    """What the names in a pattern stand for in a request; `None`: its route does not answer the request."""
+    """Returns the values of the names in a pattern, or `None` if its route does not answer the request."""
     given = dict(pattern)
     mock = headgate.testing.mock(base_url=given.pop("base_url"), assert_all_answered=False, assert_all_called=False)
     route = mock.route(given.pop("method"), given.pop("url"), **given)

@@ -19,7 +19,7 @@ NO_ORIGIN = "is not an origin: write https://api.example.com, https://*.example.
 
 
 def mistake(**changes: Any) -> str:
-    """The message of the error that refuses these options."""
+    """Returns the message of the error that refuses these options."""
     with pytest.raises(headgate.UsageError) as raised:
         headgate.fetch(**GOOD | changes)
     return str(raised.value)
@@ -230,7 +230,7 @@ def test_no_repr_of_options_shows_what_may_be_secret() -> None:
 
 
 _SECRETS = ("headers", "bearer", "user", "header_templates", "proxy")
-"""Those of which the engine's own words leave the value out."""
+"""Options whose values the messages of the engine leave out."""
 
 
 def test_options_cannot_be_changed() -> None:
@@ -313,7 +313,7 @@ OTHER: dict[str, Any] = {
     "user": b"other:",
     "user_agent": "other",
 }
-"""Of each option that is no figure and no switch a value that is not its default."""
+"""A value other than the default, for each option that is neither a number nor a switch."""
 
 
 BESIDE: dict[str, dict[str, Any]] = {
@@ -321,11 +321,11 @@ BESIDE: dict[str, dict[str, Any]] = {
     "cost_of": {"rate_cost": "3/s"},
     "rate_cost": {"cost_of": "body-bytes"},
 }
-"""What an option needs beside it to have an effect."""
+"""Other options that an option needs to have an effect."""
 
 
 class Given:
-    """What the engine reads: some options, by their names."""
+    """Some options by their names, as the engine reads them."""
 
     def __init__(self, **options: object) -> None:
         vars(self).update(options)

@@ -1,4 +1,4 @@
-"""What is said of a job that has not begun."""
+"""The report on a job that has not begun."""
 
 from dataclasses import replace
 from typing import Any

@@ -1,4 +1,4 @@
-"""Calls from threads into a loop: what comes back, what is refused, and how it ends. asyncio's own loop, and uvloop."""
+"""Calls from threads into a loop of asyncio or uvloop: their results, refused calls, and closing."""
 
 import asyncio
 import contextvars
@@ -44,7 +44,7 @@ async def fail() -> None:
 
 
 class Stuck:
-    """Calls that wait until they are cancelled."""
+    """Calls that wait until they are cancelled, with a count."""
 
     def __init__(self) -> None:
         self.begun = threading.Semaphore(0)
@@ -67,12 +67,12 @@ def in_threads(number: int, function: Callable[[], object]) -> list[threading.Th
 
 
 def error_of(function: Callable[..., object], *args: object) -> BaseException:
-    with pytest.raises(BaseException) as caught:  # noqa: PT011 - whichever it is
+    with pytest.raises(BaseException) as caught:  # noqa: PT011 - the test is about each of them
         function(*args)
     return caught.value
 
 
-# -- what comes back
+# -- results
 
 
 def test_a_coroutine_a_plain_function_and_what_is_awaitable_give_what_they_give(portal: headgate.Portal) -> None:
@@ -98,7 +98,7 @@ def test_an_error_arrives_with_the_traceback_of_where_it_was_raised(portal: head
 
 
 def test_an_error_is_no_cycle(portal: headgate.Portal) -> None:
-    class Own(Exception):  # noqa: N818 - no other name says more
+    class Own(Exception):  # noqa: N818 - no other name is clearer
         pass
 
     def raise_own() -> None:
@@ -210,7 +210,7 @@ def test_calls_of_a_burst_ring_once(portal: headgate.Portal, monkeypatch: pytest
 def test_no_thread_hangs_when_another_does_not_wake_the_next(
     portal: headgate.Portal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    queue = portal._queue  # noqa: SLF001 - the seam
+    queue = portal._queue  # noqa: SLF001 - there is no public way to delay one thread
     main = threading.get_ident()
     honest = queue.wake_next
 
@@ -223,7 +223,7 @@ def test_no_thread_hangs_when_another_does_not_wake_the_next(
         thread.join()
 
 
-# -- not waiting
+# -- starting a call without waiting
 
 
 def test_what_was_started_is_waited_for_again_and_again_and_by_several(portal: headgate.Portal) -> None:
@@ -285,7 +285,7 @@ def test_starting_waits_for_a_free_slot() -> None:
         running[1].cancel()
 
 
-# -- time limits
+# -- timeouts
 
 
 def test_a_call_that_takes_too_long_is_cancelled(portal: headgate.Portal) -> None:
@@ -303,7 +303,7 @@ def test_a_time_that_is_none_is_refused(portal: headgate.Portal, wrong: Any) -> 
     assert isinstance(error_of(portal.call_within, wrong, int), TypeError | ValueError)
 
 
-# -- a loop that runs already
+# -- a loop that is already running
 
 
 async def test_threads_call_into_a_running_loop() -> None:
@@ -403,7 +403,7 @@ def test_closing_ends_every_wait_and_refuses_what_comes(new_loop: Callable[[], a
     found: list[BaseException] = []
     portal = headgate.Portal(loop_factory=new_loop)
     threads = in_threads(THREADS, lambda: found.append(error_of(portal.call, stuck)))
-    for _ in range(THREADS // 2):  # the others may be anywhere
+    for _ in range(THREADS // 2):  # the other threads may be at any point
         stuck.begun.acquire()
     portal.close()
     portal.close()

@@ -1,4 +1,4 @@
-"""What a process does with its runs when it is told to end, or ends."""
+"""A process stops its runs when it gets a signal, or ends."""
 
 import os
 import signal
@@ -11,7 +11,7 @@ from support.runs import NotingRun
 
 
 class FakeRun(NotingRun):
-    """Ends after some looks at it once it was stopped, or when it is aborted."""
+    """Ends after some calls of `wait` once it was stopped, or when it is aborted."""
 
     def __init__(self, looks: int = 2) -> None:
         super().__init__()

@@ -133,7 +133,7 @@ def test_a_change_counts_for_waiting_tasks() -> None:
         spenders = Spenders(rate)
         for _ in range(4):
             spenders.come()
-        await asyncio.sleep(0.5)  # half of the next is there; the other half comes ten times as fast
+        await asyncio.sleep(0.5)  # the bucket has half of the next cost; the other half comes ten times as fast
         rate.change(10)
         await spenders.leave()
         assert [0, 0.55, 0.65, 0.75] == pytest.approx([at_s for at_s, _ in spenders.granted])
@@ -145,7 +145,7 @@ def test_a_higher_burst_is_not_there_at_once_and_a_lower_one_leaves_less() -> No
     async def main() -> None:
         rate = Rate(1, burst=2)
         rate.change(1, burst=5)
-        assert rate.try_acquire(5)  # nothing was spent before it was in use
+        assert rate.try_acquire(5)  # nothing was spent before the first use
         rate.change(1, burst=10)
         await asyncio.sleep(6)
         assert [False, True] == [rate.try_acquire(7), rate.try_acquire(6)]
@@ -248,7 +248,7 @@ rates = st.tuples(st.sampled_from([0.3, 1, 7, 1000]), st.sampled_from([3, 3.5, 1
 
 
 def times_due_s(plan: list[tuple[float, float]], per_s: float, burst: float) -> Iterator[float]:
-    """When each must be granted: a bucket of which the content is counted, one ask after the other."""
+    """Yields when each cost must be granted, by counting the content of a bucket."""
     at_s, held = 0.0, burst
     for asked_at_s, cost in plan:
         later_s = max(at_s, asked_at_s)

@@ -1,4 +1,4 @@
-"""What a rate makes of an event loop's timers, and of turns that call back."""
+"""How a rate uses the timers of an event loop, and waiters that are called back."""
 
 import asyncio
 import math
@@ -14,7 +14,7 @@ from support.virtual_clock import VirtualClockLoop, run_on_virtual_clock
 
 
 class SpiedLoop(VirtualClockLoop):
-    """Keeps its timers."""
+    """Records its timers."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -124,7 +124,7 @@ def test_one_timer_is_enough_however_floats_are_rounded(
         rate = Rate(1, per_s=interval_s, burst=burst)
         await rate.acquire(burst)
         await rate.acquire(share * burst)
-        # A sum of floats may miss the time by a little, but not again and again.
+        # A sum of floats may miss the time by a little once, but not repeatedly.
         assert len(loop.timers) <= 4
 
     run_on(SpiedLoop, main)
@@ -165,7 +165,7 @@ def test_lateness_is_forgotten_when_those_it_concerned_have_gone_on() -> None:
     run_on_virtual_clock(main())
 
 
-# What maps of tasks use: turns that call back.
+# Waiters that are called back, as maps of tasks use them.
 
 
 def test_callbacks_are_called_in_their_turn_and_never_within_when_granted() -> None:

@@ -20,7 +20,7 @@ def retry_after_s(attempt: int, error: Exception) -> float:
 
 
 class Flaky:
-    """An async function that raises some errors first, and remembers when it was called."""
+    """An async function that raises some errors first, and records when it was called."""
 
     def __init__(self, *errors: BaseException) -> None:
         self._errors = iter(errors)

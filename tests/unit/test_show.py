@@ -29,7 +29,7 @@ ROWS: list[Row] = [
 def write(file: Path, rows: Sequence[Row]) -> None:
     """Writes rows of results as Parquet or NDJSON, by the name of the file."""
     if file.suffix == ".parquet":
-        typed = [*ROWS, *rows]  # the first ones say of which types the columns are
+        typed = [*ROWS, *rows]  # the first rows decide the types of the columns
         names = dict.fromkeys(name for row in typed for name in row)
         columns = {name: [row.get(name) for row in typed] for name in names}
         pq.write_table(pa.table(columns).slice(len(ROWS)), file)

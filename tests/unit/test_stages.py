@@ -1,4 +1,4 @@
-"""What `headgate.ray` and `headgate.spark` check before a worker is asked, and what is sent to it."""
+"""What `headgate.ray` and `headgate.spark` check before a worker starts, and what is sent to it."""
 
 import pickle
 import subprocess
@@ -18,7 +18,7 @@ def to_ray(**options: Any) -> Any:
 
 
 def stage_of(fetch: headgate.spark.Fetch) -> Any:
-    return fetch._stage  # noqa: SLF001 - what is sent to workers
+    return fetch._stage  # noqa: SLF001 - the part that is sent to workers
 
 
 FACES = pytest.mark.parametrize("face", [to_ray, headgate.ray.Fetch, headgate.spark.fetch])

@@ -54,7 +54,7 @@ def test_a_row_that_failed_in_an_earlier_run_is_a_failed_row_of_the_job() -> Non
 
     assert has_failed_rows(0, RESUMED | {"failed": 1})
     assert not has_failed_rows(0, RESUMED | {"failed": 0})
-    # A row that failed first and was answered then is counted as answered.
+    # A row that failed first and succeeded later counts as answered.
     assert not has_failed_rows(1, RESUMED | {"failed": 0})
     assert has_failed_rows(1, None)
     assert not has_failed_rows(0, None)

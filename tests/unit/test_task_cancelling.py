@@ -1,4 +1,4 @@
-"""Who cancels what: what runs is cancelled once, and a cancellation that is not ours is a failure and no end."""
+"""Running calls are cancelled once; a cancellation that is not ours is a failure and does not end the map."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
@@ -24,7 +24,7 @@ OPTIONS: list[dict[str, Any]] = [
 
 
 class LevelScope:
-    """Cancels a task in every turn of the event loop until it has ended, as the cancel scopes of anyio do it."""
+    """Cancels a task in every turn of the event loop until it has ended, as the cancel scopes of anyio do."""
 
     def __init__(self) -> None:
         self.turns = 0
@@ -37,7 +37,7 @@ class LevelScope:
 
 
 class CleanUp:
-    """A call that runs for ever, and takes some turns of the event loop to clean up when it is cancelled."""
+    """A call that runs forever, and takes some turns of the event loop to clean up when it is cancelled."""
 
     def __init__(self, turns: int = 5) -> None:
         self._turns = turns
@@ -266,7 +266,7 @@ async def test_a_source_that_is_cancelled_by_something_else_has_failed(
 
     seen = []
     source = numbers_async() if is_async else numbers()
-    with pytest.raises(StrayCancellation, match="the source was cancelled, and the map was not"):  # noqa: PT012 - and what came before
+    with pytest.raises(StrayCancellation, match="the source was cancelled, and the map was not"):  # noqa: PT012 - the results before it come from the same block
         async for result in amap(lambda _: asyncio.sleep(5, 7), source, **({"limit": 9} | options)):
             seen.append(result)  # noqa: PERF401 - as above
     assert ([7], 5) == (seen, now_s())
@@ -309,7 +309,7 @@ def test_a_program_that_ends_starts_nothing_more_whatever_calls_make_of_it(optio
         kept.append(results)
         kept.append(asyncio.ensure_future(anext(results)))
         await asyncio.sleep(1)
-        raise ZeroDivisionError  # and asyncio cancels what runs, and complains of what becomes of it
+        raise ZeroDivisionError  # and asyncio cancels what runs, and warns about its errors
 
     begun: list[int] = []
     kept: list[Any] = []
@@ -328,7 +328,7 @@ async def test_calls_that_are_cancelled_one_by_one_cost_no_look_at_all_tasks_eac
     every_task, looks = asyncio.all_tasks, list[Any]()
     monkeypatch.setattr(asyncio, "all_tasks", all_tasks)
     results = amap(lambda item: spy.sleep(item, item * 1000), range(50), limit=50, errors="skip")
-    assert 0 == await asyncio.create_task(results.__anext__())  # who has begun it is not there any more
+    assert 0 == await asyncio.create_task(results.__anext__())  # the task that began the iteration has ended
     for task in every_task() - {asyncio.current_task()}:
         task.cancel()
     assert [] == [result async for result in results]

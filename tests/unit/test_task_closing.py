@@ -1,4 +1,4 @@
-"""Who closes what is iterated: who waits for its own end is refused or let go, and others are told that it was cut."""
+"""Closing an iterator: a task that waits for its own end is refused or released, and other tasks get an error."""
 
 import asyncio
 import threading
@@ -106,7 +106,7 @@ async def test_a_call_that_waits_for_the_task_that_waits_for_its_end_is_an_error
     consumer.cancel()
     with pytest.raises(RuntimeError, match="waits for the very task that waits for its end") as raised:
         await consumer
-    # What ended the map is not lost by that.
+    # The error that ended the map is not lost.
     assert (ValueError in contexts(raised.value)) == (error_s < 10)
     assert 10 == now_s()
     await a_moment()  # it hears of that, and ends
@@ -142,7 +142,7 @@ async def test_a_call_that_closes_its_own_map_is_refused_also_where_it_is_eager(
         await collected(results)
 
 
-# -- somebody else closes it
+# -- another task closes it
 
 
 async def test_waiting_for_a_result_raises_if_another_task_closes_the_map(spy: Spy) -> None:
@@ -152,7 +152,7 @@ async def test_waiting_for_a_result_raises_if_another_task_closes_the_map(spy: S
         await results.aclose()
         with pytest.raises(ClosedEarly, match="there may have been more"):
             await consumer
-        assert [] == [result async for result in results]  # who has closed it knows
+        assert [] == [result async for result in results]  # the task that closed it gets no error
     assert (5, [0]) == (now_s(), spy.returned)
 
 
@@ -286,7 +286,7 @@ async def test_a_map_that_was_closed_before_it_began_has_no_results(*, is_async:
 
 
 class Source:
-    """An async iterator whose `aclose` is what it is given."""
+    """An async iterator with the given function as `aclose`."""
 
     def __init__(self, aclose: Callable[["Source"], Any]) -> None:
         self._numbers: Iterator[int] = count()

@@ -1,4 +1,4 @@
-"""Whose context variables a call sees: those of whoever began the work; and what it sets is its own."""
+"""A call sees the context variables of the task that began the work, and keeps what it sets to itself."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable

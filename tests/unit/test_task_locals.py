@@ -1,6 +1,6 @@
-"""The local variables of failed calls are cleared where these have ended, and nowhere else.
+"""The local variables of failed calls are cleared if the calls have ended, and only then.
 
-Each case raises an error in a function that has something in a local variable, and gives the error.
+Each case raises an error in a function that holds an object in a local variable, and returns the error.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ from support.virtual_clock import run_on_virtual_clock
 
 
 class Held:
-    """Something large."""
+    """A large object."""
 
 
 held: list[weakref.ref[Held]] = []
@@ -37,7 +37,7 @@ def error_of(call: Callable[[], object]) -> Exception:
     raise AssertionError("nothing was raised")
 
 
-# -- what has ended
+# -- calls that have ended
 
 
 def fail() -> NoReturn:
@@ -187,7 +187,7 @@ def test_what_has_ended_holds_nothing_any_more(call: Callable[[], object]) -> No
     assert error.__traceback__ is not None
 
 
-# -- what goes on
+# -- calls that continue
 
 
 class Catching:
@@ -229,7 +229,7 @@ def catch_and_delegate(errors: list[Exception]) -> Generator[str, None, None]:
 
 
 class Told:
-    """Waits until it is told something."""
+    """Waits until it gets a value."""
 
     def __await__(self) -> Generator[str, None, None]:
         yield "caught"

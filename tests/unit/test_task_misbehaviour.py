@@ -1,4 +1,4 @@
-"""What users' own objects may do wrong: it ends the work with their error, and never hangs it or loses results."""
+"""Faulty objects of users end the work with their error; they never hang it or lose results."""
 
 import asyncio
 import threading
@@ -113,7 +113,7 @@ async def test_the_coroutines_of_any_collection_are_closed() -> None:
 
 
 class Lazy(Sequence[Any]):
-    """Makes coroutines when it is asked for them, and is long."""
+    """A long collection that makes its coroutines lazily."""
 
     def __init__(self) -> None:
         self.made = 0

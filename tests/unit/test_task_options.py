@@ -1,4 +1,4 @@
-"""What `amap` refuses: at once, before anything is started, in words that say what to do."""
+"""`amap` refuses wrong options at once, before anything starts, and says what to do."""
 
 from typing import Any
 
@@ -30,7 +30,7 @@ def test_a_coroutine_given_as_the_function_or_the_items_is_refused_and_closed(na
     with pytest.raises(TypeError) as raised:
         amap(**(GOOD | {name: coroutine}))
     assert message == str(raised.value)
-    assert coroutine.cr_frame is None  # else it would warn that it was never awaited
+    assert coroutine.cr_frame is None  # an open coroutine would warn that it was never awaited
 
 
 @pytest.mark.parametrize(

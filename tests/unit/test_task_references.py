@@ -1,4 +1,4 @@
-"""What is left of a map when it is over: nothing that only the garbage collector could take away."""
+"""A map that has ended leaves nothing that only the garbage collector could free."""
 
 import asyncio
 import gc
@@ -30,14 +30,14 @@ OPTIONS: list[dict[str, Any]] = [
 
 
 class Held:
-    """Something large."""
+    """A large object."""
 
 
 @contextmanager
 def no_garbage_is_made(*kinds: str) -> Iterator[None]:
     """Fails if something of ours, or of these kinds, was left to the garbage collector."""
     gc.collect()
-    gc.freeze()  # what others left is not looked at, which is also much faster
+    gc.freeze()  # the collector skips what earlier tests left behind, which is also much faster
     gc.disable()
     flags = gc.get_debug()
     try:
@@ -176,7 +176,7 @@ def test_gathered_results_go_with_their_list(return_exceptions: bool) -> None:
             results = await gather(make(), make(), wait(1), failing, limit=2, return_exceptions=return_exceptions)
             assert [Held, Held, ValueError, ValueError] == [type(result) for result in results]
             del results
-        del failing  # it has the error that was raised, and so has whoever gave it
+        del failing  # it has the raised error, and so has the outcome
         assert [None, None] == [held() for held in alive]
 
     alive: list[weakref.ref[Held]] = []

@@ -1,4 +1,4 @@
-"""Each option of the functions for many tasks is one entry: all that shows it shows the same."""
+"""Signature, help, types and guide agree on each option of the functions for many tasks."""
 
 import inspect
 import re
@@ -47,7 +47,7 @@ def test_the_signature_shows_the_type_of_each_option() -> None:
 
 
 def help_of(name: str) -> dict[str, str]:
-    """The paragraph about each option in the help of a function."""
+    """Returns the paragraph about each option in the help of a function."""
     text = inspect.getdoc(getattr(headgate, name)) or ""
     arguments = text.partition("\nArgs:\n")[2].partition("\n\n")[0]
     found = re.findall(r"^    (\w+): (.*(?:\n {8}.*)*)", arguments, re.MULTILINE)
@@ -65,7 +65,7 @@ def test_the_help_explains_every_option_and_names_its_default(name: str) -> None
 
 
 def options_of(function: Any) -> Iterator[Any]:
-    """The types that type checkers read the options of a function from: one for each of its variants."""
+    """Yields the types from which type checkers read the options of a function, one for each overload."""
     for variant in typing.get_overloads(function) or [function]:
         (options,) = typing.get_args(variant.__annotations__["options"])
         yield typing.get_origin(options) or options

@@ -1,4 +1,4 @@
-"""A source that blocks: what was started begins nevertheless, and has all of its time."""
+"""Calls begin and have all of their time, also if the source blocks."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -20,7 +20,7 @@ def block(seconds: float) -> None:
 
 
 class SlowSource:
-    """Gives numbers, and blocks before each from a certain one on; notes when each was pulled and its call began."""
+    """Yields numbers, and blocks before each from a certain one on; records when each was read and its call began."""
 
     def __init__(self, seconds: float, count: int, *, slow_from: int = 0, call_s: float = 0.0) -> None:
         self._seconds = seconds
@@ -80,7 +80,7 @@ async def test_what_as_completed_was_given_begins_before_the_next_one_is_pulled(
     assert one_by_one(5) == source.events
 
 
-@pytest.mark.parametrize("options", [each for each in OPTIONS if "limit" not in each])  # it takes one ahead
+@pytest.mark.parametrize("options", [each for each in OPTIONS if "limit" not in each])  # it reads one ahead
 def test_calls_that_end_at_once_are_followed_one_by_one_if_the_source_has_become_slow(options: dict[str, Any]) -> None:
     source = SlowSource(0.6, 6, slow_from=3, call_s=10)
     all_of(source.call, source, limit=3, **options)
@@ -213,7 +213,7 @@ async def test_an_interrupt_in_a_source_comes_before_a_cancellation_of_the_waiti
     def numbers() -> Iterator[int]:
         yield 1
         yield 1000
-        raise kind  # when one of the two has ended
+        raise kind  # raised when one of the two has ended
 
     async def clean_up(sleep_s: int) -> None:
         try:
@@ -255,7 +255,7 @@ async def test_an_interrupt_in_what_makes_coroutines_ends_what_runs_at_once(spy:
     futures = as_completed(coroutines(spy), limit=1)
     ask: Callable[[], Any] = lambda: next(futures)  # noqa: E731
     ask().close()
-    ask().close()  # was promised, before anybody knew
+    ask().close()  # it was promised before the interrupt
     with pytest.raises(KeyboardInterrupt):
         await anext(futures)
     assert (0, 0) == (spy.running, now_s())

@@ -15,7 +15,7 @@ from support.runs import NotingRun
 
 
 class FakeJob(NotingRun):
-    """A job that ends after some looks at it; what happens at each look is given."""
+    """A job that ends after some calls of `wait`; the test says what happens in each of them."""
 
     def __init__(self, *looks: signal.Signals | type[BaseException] | None) -> None:
         super().__init__()

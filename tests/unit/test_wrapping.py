@@ -25,7 +25,7 @@ at most 10/s by --rate: 100 rows take 10 s, unless answers take more than 10 s
 
 
 def report(text: str) -> str:
-    """The report in the output of the command, without what is said of this machine and without the requests."""
+    """Returns the report in the output of the command, without the line about this machine and without the requests."""
     return re.sub(r"^  machine .*\n(?: .*\n)*", "", text.partition("\n\n")[0] + "\n", flags=re.MULTILINE)
 
 
