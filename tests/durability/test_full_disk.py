@@ -1,4 +1,4 @@
-"""The disk fails: the job stops and says why, what was committed can be read, and the same command goes on later."""
+"""If the disk fails, the job stops and says why, committed results can be read, and the same command resumes it."""
 
 import subprocess
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ ROWS = 20_000
 
 
 class Task(NamedTuple):
-    """What is asked for, and what must become of it."""
+    """The rows of a job, and their expected outcomes."""
 
     source: Path
     expected: Sequence[Ending]
@@ -69,7 +69,7 @@ def test_a_read_only_disk_is_an_error_and_nothing_is_lost(task: Task, tmp_path: 
             process.terminate()
             process.communicate(timeout=LONGEST_S)
         disk.remount("ro")
-        refused = headgate(*task.command(out), check=2)  # it could not begin: an -o that can't be used
+        refused = headgate(*task.command(out), check=2)  # the job could not begin: its -o can't be used
         assert "read-only file system" in refused.errors()[0]
         assert str(out) in refused.errors()[0]
         assert committed_rows_are_readable(out)

@@ -1,4 +1,4 @@
-"""`kill -9` at any instant: run again until done, every row is there once, and little is asked twice."""
+"""`kill -9` at any moment: run until done, every row is there once, and few requests are sent twice."""
 
 import random
 from pathlib import Path

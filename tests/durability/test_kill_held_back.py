@@ -1,4 +1,4 @@
-"""`kill -9` while rows wait for their hosts, were passed over or wait to be asked again: none is lost or doubled."""
+"""`kill -9` while rows are throttled, deferred or waiting for a retry: none is lost or doubled."""
 
 import json
 import random
@@ -27,11 +27,11 @@ STOPS: Final = {
     signal.SIGINT: 130,
     signal.SIGTERM: 143,
 }
-"""Each with the exit code that follows."""
+"""Signals, each with its exit code."""
 
 
 class Job:
-    """A list that is sorted by host and longer than what fits into memory, of requests that aren't idempotent."""
+    """Writes a list that is sorted by host and longer than the look-ahead, of requests that aren't idempotent."""
 
     def __init__(self, server: Moody, directory: Path, *flags: str) -> None:
         self.server, self.out = server, directory / "out"
@@ -76,14 +76,14 @@ def test_killed_while_rows_are_throttled_a_job_loses_nothing_and_doubles_nothing
         for number, stop in enumerate(stops):
             now = job.works_on_everything(chance.randint(200, 600))
             with started(*job.command) as process:
-                # Before, it has nothing to go on with.
+                # Before that, the job has nothing to resume.
                 commits.wait_for(1, job.out, process)
                 server.until(now)
                 if number == 0:
                     read_in_turn = ROWS - ROWS_OF_A_HOST - FIT_INTO_MEMORY
                     assert server.answered < read_in_turn, "the last host was reached as others were passed over"
                 if stop != signal.SIGKILL:
-                    # What is refused while it stops is the result.
+                    # A refusal while the job stops is the final outcome.
                     server.is_calm = True
                     server.until(job.has_asked(200))
                 process.send_signal(stop)

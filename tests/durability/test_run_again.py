@@ -1,4 +1,4 @@
-"""The same command again: goes on, or says why not."""
+"""The same command resumes a job, or says why it can't."""
 
 import signal
 from pathlib import Path
@@ -14,7 +14,7 @@ ROWS = 8_000
 
 
 class Again:
-    """A job of a mixture of rows, and the command for it."""
+    """A job with rows of every kind, and the command for it."""
 
     def __init__(self, server: str, directory: Path, *, form: str = "parquet") -> None:
         self.server, self.out = server, directory / "out"
@@ -25,12 +25,12 @@ class Again:
         self.command: list[str | Path] = ["fetch", self.source, "-o", self.out, *flags]
 
     def requests(self) -> int:
-        """Those of the job, over all runs."""
+        """Returns the requests of the job, over all runs."""
         seen: int = stats(self.server)["requests"] - self.asked
         return seen
 
     def stop(self, number: signal.Signals) -> tuple[int, str]:
-        """Starts it, and sends a signal after two commits; gives the exit code and what was said."""
+        """Starts the job, and sends a signal after two commits; returns the exit code and the output."""
         with started(*self.command) as process:
             commits.wait_for(2, self.out, process)
             process.send_signal(number)
@@ -44,7 +44,7 @@ def job(server: str, tmp_path: Path) -> Again:
 
 
 def files(directory: Path) -> dict[Path, tuple[int, int]]:
-    """Every file with its size and its time: whether anything was changed."""
+    """Returns every file with its size and modification time, to see whether anything was changed."""
     found = {path: path.stat() for path in directory.rglob("*") if path.is_file() and path.name != "lock"}
     return {path: (stat.st_size, stat.st_mtime_ns) for path, stat in found.items()}
 

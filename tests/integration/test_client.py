@@ -119,7 +119,7 @@ def test_a_failure_that_may_pass_is_retried(server: str) -> None:
 
 
 def test_every_kind_of_error_has_a_class_of_its_own() -> None:
-    # That this table has the kinds of the engine is what `test_documents.py` tests.
+    # `test_documents.py` tests that this table has the kinds of the engine.
     kinds = [kind.strip("`") for kind, _ in table("docs/results.md", "`error`", "when")]
     classes = headgate.RequestError.__subclasses__()
     assert sorted(kinds) == sorted(of_kind.kind for of_kind in classes)
@@ -331,7 +331,7 @@ assert client.get("/4").is_success
 assert 8 == len(list(many))
 print("well")
 """
-    # Python warns of forks in processes with threads from 3.12 on; ours are none of Python's.
+    # Python 3.12 and later warn of forks in processes with threads, but threads of the engine do not count.
     assert "well\n" == printed_by("import warnings; warnings.simplefilter('ignore')\n" + program, tmp_path)
 
 

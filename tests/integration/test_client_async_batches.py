@@ -1,4 +1,4 @@
-"""Results in batches in an event loop: an `AsyncClient`'s, and `headgate.amap_batches`."""
+"""Results in batches in an event loop: those of `AsyncClient`, and `headgate.amap_batches`."""
 
 import asyncio
 import gc
@@ -100,7 +100,7 @@ def test_an_endless_source_is_read_as_far_as_the_bounds_allow(server: str) -> No
 
         async def endless() -> AsyncIterator[str]:
             nonlocal read
-            for read in count(1):  # noqa: B007 - it is looked at elsewhere
+            for read in count(1):  # noqa: B007 - another function reads it
                 yield "/1"
 
         async with headgate.AsyncClient(base_url=server, concurrency=50) as client:
@@ -111,7 +111,7 @@ def test_an_endless_source_is_read_as_far_as_the_bounds_allow(server: str) -> No
                     most = max(most, read - done)
                     if done >= 10_000:
                         break
-            # Twice the concurrency and 1,024 are outstanding, a batch is gathered, and one is pulled.
+            # Twice the concurrency and 1,024 rows are outstanding, a batch is collected, and one row was read.
             assert most <= 2 * 50 + 1024 + 1024 + 1024
             await until(lambda: client.statistics().in_flight == 0)
             assert [] == await rows_of(batches)

@@ -127,7 +127,7 @@ def test_an_endless_source_is_read_as_far_as_the_bounds_allow(server: str) -> No
             while done < 10_000:
                 done += next(batches).num_rows
                 most = max(most, read - done)
-        # Twice the concurrency and 1,024 are outstanding, and a batch is gathered.
+        # Twice the concurrency and 1,024 rows are outstanding, and a batch is collected.
         assert most <= 2 * 50 + 1024 + 1024
         wait_for(lambda: client.statistics().in_flight == 0)
         assert [] == list(batches)
@@ -204,7 +204,7 @@ def test_what_a_call_selects_is_its_own_beside_what_the_client_does(server: str)
         assert [None, "unexpected_answer"] == both["error"].to_pylist()
         assert ["application/json"] == own["seen"].to_pylist()
         assert "path" not in own.schema.names
-        # Another thread looks into what is large.
+        # Another thread decodes large bodies.
         large = headgate.Request("/echo", method="POST", content="x" * 2**20)
         table = table_of(client.fetch_many([large]).batches(select={"path": "$.path"}, omit=["body"]))
         assert [("POST", "/echo")] == [(row["verb"], row["path"]) for row in table.to_pylist()]
@@ -338,7 +338,7 @@ def test_memory_does_not_grow_with_the_requests(server: str) -> None:
 
 
 def interrupting() -> Iterator[str]:
-    """Once there is one that is never answered, Ctrl-C."""
+    """Waits for a request that never gets a response, then sends SIGINT."""
     yield HELD
     os.kill(os.getpid(), signal.SIGINT)
     yield HELD
@@ -347,7 +347,7 @@ def interrupting() -> Iterator[str]:
 def test_ctrl_c_ends_the_wait_of_an_iterator_and_of_a_stream(client: headgate.Client) -> None:
     with pytest.raises(KeyboardInterrupt):
         list(client.fetch_many(interrupting()).batches())
-    with pytest.raises(KeyboardInterrupt):  # noqa: PT012 - it comes after the other
+    with pytest.raises(KeyboardInterrupt):  # noqa: PT012 - it comes after the first batch
         with pytest.raises(pa.ArrowInvalid, match="KeyboardInterrupt"):
             table_of(client.fetch_many(interrupting()).batches())
         list(range(10))
@@ -367,7 +367,7 @@ def test_a_child_makes_batches_of_its_own(client: headgate.Client) -> None:
             try:
                 next(left)
             except headgate.UsageError as error:
-                assert "begun in another process" in str(error)  # noqa: PT017 - pytest is not to end the child
+                assert "begun in another process" in str(error)  # noqa: PT017 - pytest must not end the child
                 status = 0
         finally:
             os._exit(status)

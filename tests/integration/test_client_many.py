@@ -1,4 +1,4 @@
-"""`fetch_many` where something is wrong: with a request, with what they are read from, or with the order of calls."""
+"""`fetch_many` with mistakes: in a request, in the source of the requests, or in the order of calls."""
 
 import asyncio
 import pickle
@@ -23,7 +23,7 @@ def server() -> Iterator[str]:
 
 @pytest.fixture(params=["threads", "loop"])
 def many(request: pytest.FixtureRequest, server: str) -> Many:
-    """Adds outcomes of requests to a list, until there are none or something is raised."""
+    """Adds outcomes of requests to a list, until they end or an error is raised."""
 
     def in_thread(requests: Any, into: Outcomes) -> None:
         with headgate.Client(base_url=server) as client:

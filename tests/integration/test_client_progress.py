@@ -1,4 +1,4 @@
-"""Progress of calls, and what is submitted to many requests."""
+"""Progress of calls, and requests that are submitted to a running call."""
 
 import asyncio
 import threading

@@ -1,4 +1,4 @@
-"""What requests and tables are read from: it is closed where iteration ends early, and may block, fail or be late."""
+"""Sources of requests and tables are closed when iteration ends early, and may block, fail or be late."""
 
 import asyncio
 import gc
@@ -37,14 +37,14 @@ def server() -> Iterator[str]:
 
 
 async def cancelled(task: asyncio.Task[Any]) -> None:
-    """Cancels it, and waits until it is."""
+    """Cancels a task, and waits until it has ended."""
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
 
 
 def tables_of(urls: Any) -> Any:
-    """The same URLs, each as a table; of the same kind."""
+    """Returns the same URLs, each as a table, in an iterator of the same kind."""
     if isinstance(urls, AsyncIterator):
         return async_tables_of(urls)
     return now_tables_of(urls) if hasattr(urls, "gi_frame") else map(table_of, urls)
@@ -70,12 +70,12 @@ def table_of(url: str) -> pa.Table:
 
 
 def rows_in(taken: Any) -> int:
-    """How many results are in what was taken: an outcome or a batch."""
+    """Returns how many results are in an outcome or a batch."""
     return 1 if isinstance(taken, headgate.Outcome) else pa.record_batch(taken).num_rows
 
 
 class Source:
-    """Generators that tell when they are closed: one URL, and more that are held."""
+    """Generators that count when they are closed; they yield one URL, and then URLs that never get a response."""
 
     def __init__(self) -> None:
         self.closed = 0
@@ -105,7 +105,7 @@ class Source:
 
 
 class Kept(Iterator[str]):
-    """No generator: it is the caller's."""
+    """An iterator that is no generator, and that only the caller may close."""
 
     def __init__(self) -> None:
         self.is_closed = False
@@ -345,7 +345,7 @@ def test_closing_that_was_cancelled_is_finished_by_closing_again(server: str, ru
         async with headgate.AsyncClient(base_url=server) as client:
             results = IN_LOOPS[call](client, source.later())
             await anext(results)
-            # The source is read as far as somebody waits for more.
+            # The source is read only while a task waits for more.
             taking = asyncio.create_task(anext(results))
             await source.waits.wait()
             await until(lambda: client.statistics().in_flight == 1)

@@ -1,4 +1,4 @@
-"""One response whose body is taken while it comes: `Client.stream` and `AsyncClient.stream`."""
+"""A response whose body is read while it comes: `Client.stream` and `AsyncClient.stream`."""
 
 import asyncio
 import json
@@ -21,9 +21,9 @@ from support.run import printed_by, serving, stats, wait_for
 
 GIBIBYTE = 1 << 30
 HELD_BYTES = 1 << 19
-"""More than is ever held of a body that is not taken: a room of 128 KiB, what one read brings, what was taken last."""
+"""More than is ever held of an unread body: a buffer of 128 KiB, the bytes of one read, and the last piece."""
 ROOM_BYTES = 1 << 16
-"""Less than comes of it while nobody takes it."""
+"""Less than comes of a body while no caller reads it."""
 Run = Callable[[Coroutine[Any, Any, None]], None]
 
 
@@ -47,7 +47,7 @@ def run(request: pytest.FixtureRequest) -> Run:
 
 @contextmanager
 def events() -> Iterator[tuple[str, Callable[[bytes], None]]]:
-    """A server of one answer without a length, and what sends more of it; empty: its end."""
+    """Yields a server of one response without a length, and a function that sends more of it; empty bytes end it."""
     handlers: list[socketserver.StreamRequestHandler] = []
     answered, ended = threading.Event(), threading.Event()
 
@@ -102,7 +102,7 @@ def test_no_more_is_held_than_the_bound_allows(client: headgate.Client) -> None:
         pieces, taken, most = response.iter_bytes(), 0, 0
         while taken < 1 << 26:
             taken += len(next(pieces))
-            # As much comes as there is room for, while nobody takes it.
+            # While no caller reads it, the buffer fills.
             wait_for(lambda taken=taken: response.num_bytes_downloaded - taken >= ROOM_BYTES)  # type: ignore[misc]
             most = max(most, response.num_bytes_downloaded - taken)
     assert most < HELD_BYTES
@@ -414,7 +414,7 @@ def test_another_task_that_closes_it_wakes_a_waiting_task(server: str, run: Run)
             client.stream("GET", "/fault/hang-mid-body") as response,
         ):
             waiting = asyncio.ensure_future(response.aread())
-            while not response.num_bytes_downloaded:  # noqa: ASYNC110 - what the engine does is no event of the loop
+            while not response.num_bytes_downloaded:  # noqa: ASYNC110 - actions of the engine are no events of the loop
                 await asyncio.sleep(0)
             await response.aclose()
             with pytest.raises(RuntimeError, match="the response is closed"):

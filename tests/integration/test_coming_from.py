@@ -1,4 +1,4 @@
-"""The page for those who come from other clients: what is written four times prints the same; its tables are true."""
+"""The page for users of other clients: all four versions of a program print the same, and its tables are true."""
 
 import ast
 import asyncio
@@ -26,7 +26,7 @@ CLIENTS = {"requests": requests, "httpx": httpx, "aiohttp": aiohttp, "headgate":
 
 
 def written(example: Example) -> dict[str, str]:
-    """What is written for each client."""
+    """Returns the program for each client."""
     _, *parts = re.split(rf"^# ({'|'.join(CLIENTS)})$", example.code, flags=re.MULTILINE)
     return dict(zip(parts[::2], parts[1::2], strict=True))
 
@@ -39,7 +39,7 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str
 
 
 def run(code: str, server: str) -> str:
-    """What it prints, as within an `async def`."""
+    """Returns what a program prints, run as within an `async def`."""
     variables = CLIENTS | {"asyncio": asyncio, "concurrent": concurrent, "server": server, "urllib3": urllib3}
     compiled = compile(code, "<example>", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
     printed = StringIO()
@@ -105,7 +105,7 @@ GET: dict[str, Callable[[str, str | None], None]] = {
     "aiohttp": by_aiohttp,
     "headgate": by_headgate,
 }
-# Where a client has no such error, its cell is empty.
+# The cell of a client without such an error is empty.
 ERRORS = [
     pytest.param(client, row[0], cell, id=f"{client}-{row[0]}")
     for row in table(PAGE, "what happens", "requests")
@@ -119,14 +119,14 @@ def test_what_happens_is_the_error_of_the_table(
     client: str, what: str, error: str, servers: tuple[str, str, Path]
 ) -> None:
     shown = re.findall(r"`(\w+)`", error)
-    with pytest.raises(Exception) as raised:  # noqa: PT011 - which, the table says
+    with pytest.raises(Exception) as raised:  # noqa: PT011 - the table has its type
         GET[client](urls(servers[0])[what], "http://127.0.0.1:1" if "proxy" in what else None)
     assert shown[0] == type(raised.value).__name__
     assert set(shown[1:]) <= {base.__name__ for base in type(raised.value).__mro__}
 
 
 def ask_with(of_client: dict[str, Any], of_call: dict[str, Any]) -> None:
-    with headgate.Client(**of_client) as client:  # what a type checker would refuse, too
+    with headgate.Client(**of_client) as client:  # a type checker would refuse it, too
         client.get("http://127.0.0.1:1/", **of_call)
 
 

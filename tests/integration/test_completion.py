@@ -21,13 +21,13 @@ BEGINNING, END, TAB = "\x01", "\x05", "\t"
 
 
 class Shell:
-    """A shell on a terminal, and who sits there."""
+    """A shell on a terminal, and a user who types."""
 
     def __init__(self, terminal: int) -> None:
         self._terminal = terminal
 
     def type(self, keys: str, until: str) -> str:
-        """Types keys; what is shown until there is what matches."""
+        """Types keys; returns the output until it matches a pattern."""
         os.write(self._terminal, keys.encode())
         shown = ""
         while not re.search(until, shown):
@@ -74,7 +74,7 @@ def shell(name: str, place: Path) -> Iterator[Shell]:
 )
 def test_what_is_typed_is_completed(expected: str, typed: str, name: str, tmp_path: Path) -> None:
     with shell(name, tmp_path) as terminal:
-        # What the line has become is printed by the line itself.
+        # The completed command line prints itself.
         shown = terminal.type(f'{typed}{TAB}{BEGINNING}printf "<%s>" "{END}"\r', r"<headgate [^>%]*>")
     found = re.search(r"<(headgate [^>%]*)>", shown)
     assert found is not None

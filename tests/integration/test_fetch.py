@@ -134,7 +134,7 @@ def test_several_jobs_run_side_by_side(server: str, tmp_path: Path) -> None:
 
 
 def test_every_kind_of_error_has_a_name_and_a_sentence() -> None:
-    # That this table has the kinds of the engine is what `test_documents.py` tests.
+    # `test_documents.py` tests that this table has the kinds of the engine.
     kinds = documented("docs/results.md", "`error`", "when")
     names = [name.strip("`") for name, _ in kinds]
     assert len(set(names)) == len(names)

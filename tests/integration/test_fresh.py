@@ -1,4 +1,4 @@
-"""`--fresh` asks before it throws rows away, where somebody is there to answer."""
+"""`--fresh` asks before it removes rows, if a user is there to answer."""
 
 import shutil
 from collections.abc import Callable

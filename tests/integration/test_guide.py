@@ -107,7 +107,7 @@ asyncio.run(main())
 
 @contextmanager
 def running_with_the_recipe(program: str, place: Path) -> Iterator["subprocess.Popen[str]"]:
-    """Runs a program that begins with what the recipe for Ctrl-C defines."""
+    """Runs a program that begins with the definitions of the recipe for Ctrl-C."""
     (recipe,) = [example.code for example in GUIDE if example.heading == "Stop on Ctrl-C"]
     code = recipe.partition("async def fetch")[0] + program
     arguments: Any = [sys.executable, "-W", "error", "-c", code]

@@ -1,4 +1,4 @@
-"""A host that is held back keeps nobody else waiting, also where more of its rows come first than fit into memory."""
+"""A throttled host delays no other host, also if more of its rows come first than fit into memory."""
 
 import json
 import os
@@ -18,19 +18,19 @@ from support.results import table
 from support.run import LONGEST_S, headgate, serving, started, stats, wait_for
 
 HELD: Final = 250_000
-"""More than may wait in memory, which is 200,000."""
+"""More than the 200,000 rows that may wait in memory."""
 OTHERS: Final = 1_000
 
 
 @contextmanager
 def two_servers(*flags: str) -> Iterator[tuple[str, str]]:
-    """Two hosts; the first has these flags."""
+    """Runs two hosts; the first has these flags."""
     with serving(*flags) as held, serving("--host", "127.0.0.2") as other:
         yield held, other
 
 
 def sorted_by_host(path: Path, held: str, other: str) -> Path:
-    """All rows of the one host, then those of the other."""
+    """Writes all rows of one host, then those of the other."""
     urls = [f"{held}/{row}" for row in range(HELD)] + [f"{other}/{row}" for row in range(OTHERS)]
     if path.suffix == ".parquet":
         pq.write_table(pa.table({"url": urls}), path, row_group_size=50_000)

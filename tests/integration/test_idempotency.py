@@ -1,4 +1,4 @@
-"""Keys by which a server can tell that it was asked a row before."""
+"""Keys by which a server recognizes a row that it has had before."""
 
 import signal
 import uuid

@@ -1,4 +1,4 @@
-"""Every form of input, and every way in which it can be bad."""
+"""Every form of input, and every defect that it can have."""
 
 import base64
 import gzip
@@ -175,7 +175,7 @@ def test_a_broken_range_is_named(pattern: str, server: str) -> None:
     assert server + pattern in done.errors()[0]
 
 
-# Inputs with bad rows: the row is an outcome, the job goes on.
+# Inputs with bad rows: the row fails, the job continues.
 
 
 @pytest.mark.parametrize("name", ["empty.txt", "empty.ndjson"])
@@ -308,7 +308,7 @@ MANY = 3_000
 
 
 def write_long_rows(server: str) -> bytes:
-    """Of which a batch takes many reads."""
+    """The length of lines of which a batch takes many reads."""
     content = "url,filler\n" + "".join(f"{server}/{row},{LONG}\n" for row in range(MANY))
     Path("rows.csv").write_text(content)
     os.utime("rows.csv", (1_000_000_000, 1_000_000_000))
@@ -345,7 +345,7 @@ def test_an_input_that_grows_ends_where_it_did_and_a_note_says_so() -> None:
     assert [f"{origin.url}/{row}" for row in range(MANY)] == table(Path("out"))["url"].to_pylist()
 
 
-# Outputs that can't be.
+# Outputs that are refused.
 
 
 def test_a_directory_of_another_program_is_left_unchanged(server: str) -> None:

@@ -14,7 +14,7 @@ import pytest
 from headgate import Summary
 from support.run import HEADGATE, LONGEST_S, get, headgate, printed_by, serving, stats
 
-# Each takes as long to import as all the rest that an answer about the command line needs.
+# Each takes as long to import as everything else that a message about the command line needs.
 SLOW = {"asyncio", "email", "http", "importlib.metadata", "json", "multiprocessing", "pyarrow", "rich", "socket", "ssl"}
 
 
@@ -89,7 +89,7 @@ def test_a_block_is_drawn_only_where_no_rows_go_to_standard_output(
 
 
 def pieces(screen: io.FileIO) -> Iterator[bytes]:
-    """What was written to a terminal that nobody writes to any more: its end is an error."""
+    """Returns what was written to a terminal that no process writes to any more; reading its end is an error."""
     with contextlib.suppress(OSError):
         while piece := screen.read(65_536):
             yield piece

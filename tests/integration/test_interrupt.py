@@ -35,7 +35,7 @@ def test_an_interrupt_lets_what_is_in_flight_end_and_writes_it(
     assert code == process.returncode, stderr
     summary = json.loads(summary_file.read_text())
     assert (True, None, 0) == (summary["interrupted"], summary["failure"], summary["failed"])
-    # Every request that the server saw had time to be answered, and is in the results.
+    # Every request that the server saw had time for its response, and is in the results.
     assert seen["requests"] == summary["rows"] == table(out).num_rows
     assert 100 <= summary["rows"] < 100_000
     assert "stopping: requests in flight get up to 10 s" in stderr

@@ -1,4 +1,4 @@
-"""`--keep '*'` of NDJSON, whose lines each have their own columns: they stay what they were when the job began."""
+"""`--keep '*'` of NDJSON, whose lines have different columns: the columns stay those of the beginning of the job."""
 
 import json
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""In a kernel of Jupyter, whose loop always runs: cells may block, interrupts end calls, and answers are tables."""
+"""In a Jupyter kernel, whose loop always runs: cells may block, interrupts end calls, and responses are tables."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""What is changed of a job while it runs: what it takes, what it refuses, and how long that holds."""
+"""Options that are set while a job runs: those that it takes, those that it refuses, and how long they hold."""
 
 import json
 import signal
@@ -19,7 +19,7 @@ NOT_RUNNING = "no job is running here: it holds from the next run\n"
 
 @contextmanager
 def running(out: Path, *flags: str) -> Iterator[Origin]:
-    """A job of five rows, of which one is in flight until the block is left; then it comes to its end."""
+    """Runs a job of five rows, one of which is in flight until the block is left; then the job ends."""
     with changing() as origin:
         origin.held = {"/5"}
         with started("fetch", f"{origin.url}/[1-5]", "-o", out, "-q", *flags) as job:

@@ -1,4 +1,4 @@
-"""`headgate.map_batches` and `headgate.fetch_table`: tables in, tables out, on one engine of the process's own."""
+"""`headgate.map_batches` and `headgate.fetch_table`: tables in, tables out, on one engine of the process."""
 
 import asyncio
 import os
@@ -251,7 +251,7 @@ def test_connections_are_kept_over_batches_and_calls() -> None:
             headgate.fetch_table([ids(n, n + 1) for n in range(20)], url=server + "/{id}", concurrency=5, threads=1)
         seen = stats(server)
         assert seen["requests"] == 200
-        # One is that of `stats`.
+        # One connection is that of `stats`.
         assert seen["connections_accepted"] <= 6
 
 
@@ -269,7 +269,7 @@ def test_an_endless_input_is_read_as_far_as_the_bounds_allow() -> None:
         while done < 10_000:
             done += next(batches).num_rows
             most = max(most, read - done)
-        # Twice the concurrency and 1,024 are outstanding; a batch is gathered, and one is read.
+        # Twice the concurrency and 1,024 rows are outstanding; a batch is collected, and one is read.
         assert most <= 2 * 50 + 1024 + 1024 + 100
         batches.close()
         assert [] == list(batches)
@@ -313,7 +313,7 @@ def test_a_child_starts_its_own_engine(server: str) -> None:
             try:
                 next(left)
             except headgate.UsageError as error:
-                assert "begun in another process" in str(error)  # noqa: PT017 - pytest is not to end the child
+                assert "begun in another process" in str(error)  # noqa: PT017 - pytest must not end the child
                 del left
                 status = 0
         finally:

@@ -117,7 +117,7 @@ def test_an_error_is_retried_as_one_of_its_kind_is(mock: MockServer, client: hea
     for path, kind in (("refused", headgate.ConnectError), ("closed", headgate.ConnectionClosed)):
         with pytest.raises(kind):
             client.post(f"http://a.example/{path}")
-    # A POST that the server may have got is not sent again.
+    # A POST that the server may have received is not resent.
     assert (4, 1) == (refused.call_count, closed.call_count)
 
 

@@ -1,4 +1,4 @@
-"""The block of a mock: what it raises at its end, mocks within it, and forks and ends of programs."""
+"""The block of a mock: errors at its end, mocks within it, forks, and the end of a program."""
 
 import gc
 import re

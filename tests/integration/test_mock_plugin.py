@@ -1,4 +1,4 @@
-"""The fixture `headgate_mock`, as pytest runs it elsewhere."""
+"""The fixture `headgate_mock`, in tests of a user."""
 
 import subprocess
 import sys

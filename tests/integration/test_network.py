@@ -1,4 +1,4 @@
-"""Which addresses are connected to: `--network` and what goes with it, from all faces."""
+"""Which addresses may be connected to: `--network` and its related options, on the command line and in Python."""
 
 import asyncio
 import json
@@ -17,7 +17,7 @@ METADATA = "http://169.254.169.254/latest/meta-data/"
 
 
 def strangers(place: Path, *urls: str) -> Path:
-    """A list from a stranger."""
+    """Returns a list of URLs that a stranger could supply."""
     path = place / "strangers.txt"
     path.write_text("".join(f"{url}\n" for url in urls))
     return path

@@ -1,4 +1,4 @@
-"""In a notebook: cells may block, progress is one line, and what is looked at is a table."""
+"""In a notebook, cells may block, progress is one line, and objects are shown as tables."""
 
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from IPython.core.interactiveshell import InteractiveShell
 import headgate
 
 shell = InteractiveShell.instance()
-shell.kernel = object()  # which the shell of a notebook has, and that of a terminal has not
+shell.kernel = object()  # only the shell of a notebook has a kernel, that of a terminal does not
 shell.display_pub = CapturingDisplayPublisher()
 
 async def cell():

@@ -1,4 +1,4 @@
-"""Places that results can't go to, and inputs that can't be read, are told before anything is done."""
+"""A job is refused before it begins if its results can't be written there or its input can't be read."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Against Node's HTTP/2, which changes its mind about how many streams there may be at once."""
+"""Against Node's HTTP/2, which changes the number of concurrent streams during a connection."""
 
 import json
 from collections.abc import Iterator

@@ -26,7 +26,7 @@ def test_files_of_pythons_server_are_its_files(protocol: str, tmp_path: Path) ->
         headgate("fetch", f"{url}/[0-99].txt", "-o", tmp_path / "out", "-c", "4", check=0)
         found = rows(tmp_path / "out")
         assert [f"file {number}\n".encode() * number for number in range(100)] == [row["body"] for row in found]
-        # Not found, not allowed, and a directory without its slash, which is redirected.
+        # Not found, not allowed, and a directory without a slash, which is redirected.
         lines = [("/none", "GET"), ("/0.txt", "POST"), ("/inner", "GET"), ("/1.txt", "HEAD")]
         (tmp_path / "rows.csv").write_text("url,method\n" + "".join(f"{url}{path},{m}\n" for path, m in lines))
         flags = ["--method-column", "method", "-c", "1"]
@@ -34,7 +34,7 @@ def test_files_of_pythons_server_are_its_files(protocol: str, tmp_path: Path) ->
     others = rows(tmp_path / "others")
     assert [404, 501, 200, 200] == [row["status"] for row in others]
     assert (f"{url}/inner/", b"inner", b"") == (others[2]["final_url"], others[2]["body"], others[3]["body"])
-    # It answers as HTTP/1.0 until it is told otherwise.
+    # It speaks HTTP/1.0 by default.
     assert {protocol} == {row["http_version"] for row in others}
 
 

@@ -1,4 +1,4 @@
-"""Proxies that others have written, and servers behind TLS."""
+"""Well-known proxies, and servers behind TLS."""
 
 import json
 import re
@@ -35,7 +35,7 @@ def fetched(url: str, *options: str | Path) -> list[dict[str, Any]]:
 
 
 def assert_answered(rows: list[dict[str, Any]], count: int, *, https: bool) -> None:
-    """All rows have what `/echo` says, which has nothing of a proxy's credentials."""
+    """Fails unless all rows have the body of `/echo`, without the credentials of a proxy."""
     assert count == len(rows)
     for row in rows:
         assert (None, 200) == (row["error"], row["status"]), row
@@ -72,7 +72,7 @@ def test_what_tinyproxy_refuses_is_its_failure_and_none_of_the_hosts(server: str
             (row,) = fetched(url, "--proxy", f"http://{user}{proxy}")
             assert ("proxy", message, status) == (row["error"], row["error_message"], row["status"])
         (row,) = fetched("https://localhost:443/", "--proxy", f"http://me:wrong@{proxy}")
-        # Of tinyproxy 1.11 it is a 401, which without a tunnel would be the host's.
+        # tinyproxy 1.11 sends 401, which without a tunnel would count as that of the host.
         assert row["error_message"].startswith("the proxy does not accept these credentials (40"), row
 
 

@@ -135,7 +135,7 @@ def test_a_request_body_arrives_byte_for_byte(server: str, tmp_path: Path) -> No
 
 def test_a_reader_that_comes_late_misses_no_row() -> None:
     rows = 2000
-    # Delays spread the answers over many small batches, so that all places between worker and pipe are taken.
+    # Delays spread the responses over many small batches, so that every queue between worker and pipe is full.
     with (
         serving("--delay", "0..0.5") as url,
         started("fetch", f"{url}/[1-{rows}]", "-o", "-", "-c", "500", "-q") as fetch,

@@ -1,4 +1,4 @@
-"""The same command goes on where an earlier run of it stopped, and says so; what can't be gone on with says that."""
+"""The same command resumes a job and says so; a job that can't be resumed is refused with the reason."""
 
 import json
 import os

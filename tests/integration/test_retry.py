@@ -1,4 +1,4 @@
-"""`headgate retry`: failed rows are asked again, and those answered now move to the others."""
+"""`headgate retry` requests failed rows once more, and moves those that succeed to the other results."""
 
 import json
 import signal
@@ -12,7 +12,7 @@ from support.run import LONGEST_S, headgate, serving, started, wait_for_requests
 
 
 def failing(origin: Origin, out: Path, *flags: str) -> None:
-    """Runs a job of ten rows of which three fail."""
+    """Runs a job of ten rows, three of which fail."""
     origin.statuses |= {"/2": 503, "/4": 429, "/6": 500}
     headgate("fetch", f"{origin.url}/[1-10]", "-o", out, "--retries", "0", *flags, check=3)
     origin.requests.clear()

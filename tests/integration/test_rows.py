@@ -19,7 +19,7 @@ ROWS = 5_000
 
 @pytest.fixture(scope="module")
 def results(server: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Several parts with answered rows, and one with failed ones."""
+    """Returns several parts with succeeded rows, and one with failed ones."""
     directory = tmp_path_factory.mktemp("rows")
     source = directory / "urls.txt"
     urls = [f"{server}/fault/refuse" if row == 7 else f"{server}/{row}" for row in range(ROWS)]

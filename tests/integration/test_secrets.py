@@ -1,4 +1,4 @@
-"""Credentials: sent where they were asked for, stored and shown nowhere, and renewed while a job goes on."""
+"""Credentials are sent only to their origins, stored and shown nowhere, and renewed when a job is resumed."""
 
 import base64
 import json
@@ -20,7 +20,7 @@ BASIC = "Basic bWU6aHVudGVyMg=="
 
 
 def sent(done: Done) -> list[dict[str, Any]]:
-    """The headers of each request, as the server's `/echo` saw them, with their names in small letters."""
+    """Returns the headers of each request as `/echo` of the server received them, with names in lower case."""
     seen = [json.loads(row["body"])["headers"] for row in done.rows()]
     return [{name.lower(): value for name, value in headers} for headers in seen]
 
@@ -81,13 +81,13 @@ def test_a_password_in_a_url_is_sent_and_stands_in_nothing_that_is_written(tmp_p
             assert f"{server}/echo" == rows(out)[0]["url"]
             assert BASIC == dict(json.loads(rows(out)[0]["body"])["headers"])["authorization"]
             told += [str({**row, "body": None}) for row in rows(out)]
-            # What the server told is its own; the rest is ours.
+            # The body is what the server received; everything else is ours.
             told += [path.read_text(errors="replace") for path in (out / "_headgate").rglob("*") if path.is_file()]
         refused = headgate("retry", tmp_path / "pattern", check=2)
         told += [refused.stderr]
         assert "its value isn't stored: give it with --user, --bearer or --header" in refused.errors()[0]
         headgate("retry", tmp_path / "pattern", "-u", f"me:{PASSWORD}", check=3)
-        # Rows of a file have their own again.
+        # Rows of a file have credentials of their own.
         headgate("retry", tmp_path / "file", check=3)
         twice = headgate("fetch", f"{with_user}/", "-o", "-", "-u", "me:x", check=2)
         told += [twice.stderr]
@@ -179,7 +179,7 @@ def test_no_byte_that_is_stored_or_shown_has_one_of_twelve_secrets(
         seen += [refused.stderr.encode()]
         with started("fetch", *asked, "--summary", summary) as process:
             seen += [Path(f"/proc/{process.pid}/cmdline").read_bytes()]
-            if way != "proxy":  # No request gets through it.
+            if way != "proxy":  # No request gets through the proxy.
                 wait_for_requests(server, 5)
                 process.send_signal(signal.SIGINT)
             seen += [text.encode() for text in process.communicate(timeout=LONGEST_S)]
@@ -189,7 +189,7 @@ def test_no_byte_that_is_stored_or_shown_has_one_of_twelve_secrets(
             seen += [done.stdout.encode(), done.stderr.encode()]
         for plan in (("plan", *asked), ("plan", rows_file, *headers, *more, "--curl")):
             done = headgate(*plan)
-            # It shows requests, but for credentials.
+            # A plan shows requests without credentials.
             shown = (done.stdout + done.stderr).replace(PLANTED["plain"], "").replace(PLANTED["body"], "")
             seen += [shown.encode()]
         seen += [summary.read_bytes()]

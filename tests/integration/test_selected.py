@@ -1,4 +1,4 @@
-"""Columns that are made of answers: whoever reads the results finds their values, of their types."""
+"""Columns that are selected from responses have their values and types, for every reader."""
 
 import json
 from datetime import UTC, datetime

@@ -1,4 +1,4 @@
-"""The local server speaks what its flags say: TLS with a given certificate or its own, and HTTP/2."""
+"""The local server speaks TLS, with a given certificate or its own, and HTTP/2, as its flags say."""
 
 import subprocess
 from pathlib import Path
@@ -12,7 +12,7 @@ from support.run import headgate, serving
 
 
 def fetched(place: Path, url: str, *flags: str | Path) -> list[tuple[str, bytes]]:
-    """Version and body of each row."""
+    """Returns the version and the body of each row."""
     headgate("fetch", f"{url}/[1-100]", "-o", place / "out", "--fresh", *flags, check=0)
     return [(row["http_version"], row["body"]) for row in rows(place / "out")]
 

@@ -16,7 +16,7 @@ from support.run import headgate, serving, started, stats, wait_for_requests
 
 DAYS = ("2026-01-01", "2026-01-02", "2026-01-03")
 ROWS = 200
-"""Of each day, in two files."""
+"""The rows of each day, in two files."""
 
 
 @pytest.fixture(autouse=True)
@@ -25,7 +25,7 @@ def _in_a_directory_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 def write_days(server: str, place: str = "data") -> list[str]:
-    """Parquet below a directory for each day; gives the URLs in order."""
+    """Writes Parquet below a directory for each day, and returns the URLs in order."""
     urls = []
     for day in DAYS:
         for file in range(2):

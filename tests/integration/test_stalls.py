@@ -1,4 +1,4 @@
-"""A process that is stopped for a while (SIGSTOP, Ctrl-Z, `docker pause`) blames no server, and loses no row, by it."""
+"""A process that was stopped for a while (SIGSTOP, Ctrl-Z, `docker pause`) blames no server and loses no row."""
 
 import json
 import re
@@ -19,12 +19,12 @@ from support.run import LONGEST_S, get, serving, started, stats, wait_for, wait_
 
 TIMEOUT_S: Final = "4"
 STOPPED_S: Final = 5
-"""Longer than any time limit here."""
+"""Longer than any timeout in these tests."""
 
 
 @contextmanager
 def stopped(process: subprocess.Popen[str]) -> Iterator[None]:
-    """Stops the process for as long as the block takes."""
+    """Stops the process until the end of the block."""
     process.send_signal(signal.SIGSTOP)
     wait_for(lambda: Path(f"/proc/{process.pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "T")
     try:
@@ -40,18 +40,18 @@ def time_passes() -> None:
 
 
 def ended(process: subprocess.Popen[str], summary: Path) -> dict[str, Any]:
-    """What a command says of itself that ends well."""
+    """Returns the summary of a command that must succeed."""
     _, stderr = process.communicate(timeout=LONGEST_S)
     assert process.returncode == 0, stderr
     figures: dict[str, Any] = json.loads(summary.read_text())
     said = sum(map(float, re.findall(r"the process was stopped for ([\d.]+) s\n", stderr)))
-    # A busy machine may have stopped it, too, for less than is worth a word.
+    # A busy machine may have stopped it, too, for less than is reported.
     assert 0.9 * STOPPED_S <= said <= figures["stalled_s"] + 0.1
     return figures
 
 
 def connections(server: str) -> int:
-    """Connections that were made to the server."""
+    """Returns how many connections were made to the server."""
     port, established = int(server.rsplit(":", 1)[1]), "01"
     lines = (line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:])
     return sum(line[2].endswith(f":{port:04X}") and line[3] == established for line in lines)

@@ -1,4 +1,4 @@
-"""Runs in the background of a Python program, and what becomes of them when it is told to end, or ends."""
+"""Runs in the background of a Python program, and their end when the program gets a signal or ends."""
 
 import asyncio
 import os
@@ -92,7 +92,7 @@ def test_a_run_in_asyncio_lets_the_loop_go_on_and_is_stopped_by_cancelling(tmp_p
     async def main(server: str) -> bool:
         run = headgate.start(f"{server}/[1-100000]", tmp_path, concurrency=20)
         waiting = asyncio.ensure_future(run)
-        while run.snapshot().rows < 20:  # noqa: ASYNC110 - the engine knows no events of asyncio
+        while run.snapshot().rows < 20:  # noqa: ASYNC110 - the engine sets no events of asyncio
             await asyncio.sleep(0)
         waiting.cancel()
         await asyncio.wait([waiting])

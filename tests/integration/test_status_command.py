@@ -1,4 +1,4 @@
-"""`headgate status`: how far a job is, whether it runs or not."""
+"""`headgate status` shows how far a job is, whether it runs or not."""
 
 import json
 import signal

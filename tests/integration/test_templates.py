@@ -1,4 +1,4 @@
-"""Requests that are made of columns: what a server that isn't ours decodes of them is what the cells hold."""
+"""Requests that are made of columns: a server that isn't ours decodes them to the values of the cells."""
 
 import datetime as dt
 import json
@@ -58,7 +58,7 @@ class _Recorder(BaseHTTPRequestHandler):
         self.send_header("content-length", "0")
         self.end_headers()
 
-    do_POST = do_GET  # noqa: N815 - the name that is looked for
+    do_POST = do_GET  # noqa: N815 - the name that http.server looks for
 
     def log_message(self, *_: object) -> None:
         pass

@@ -1,4 +1,4 @@
-"""The same command again, where something has become of its input: its rows count, and nothing else of it."""
+"""The same command with an input that was touched: only its rows count."""
 
 import json
 import os
@@ -31,7 +31,7 @@ def write(server: str, name: str, rows: int = ROWS) -> None:
 
 
 def touch(name: str) -> None:
-    """Gives it a time that it did not have before."""
+    """Gives the file a new modification time."""
     time_s = 1_000_000_000 if Path(name).stat().st_mtime > 1_000_000_000 else 1
     os.utime(name, (time_s, time_s))
 

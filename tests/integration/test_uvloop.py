@@ -1,4 +1,4 @@
-"""The basic promises, kept on a real clock: by asyncio's own event loop, and by uvloop."""
+"""The basic promises hold on a real clock, with the event loop of asyncio and with uvloop."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine
@@ -34,7 +34,7 @@ def run(new_loop: Callable[[], asyncio.AbstractEventLoop]) -> Run[Any]:
 
 
 async def alone(main: Coroutine[Any, Any, T]) -> T:
-    """Runs it; then nothing may be left running, and nothing may have been complained about."""
+    """Runs a coroutine; fails if a task is left running or the loop reports a problem."""
     complaints: list[object] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(context))
     result = await main
@@ -56,7 +56,7 @@ async def fail_if_odd(n: int) -> int:
 
 
 class FailsFirst:
-    """Fails at the first attempt with each item."""
+    """Raises at the first attempt of each item."""
 
     def __init__(self) -> None:
         self.tried = set[int]()
@@ -275,7 +275,7 @@ def test_map_gives_each_result_once_and_can_be_left(new_loop: Callable[[], async
 def test_a_rate_paces(run: Run[Any]) -> None:
     async def main() -> float:
         rate = Rate(1000, burst=1)
-        began_s = now_s()  # of the event loop, which reads its clock once in a while
+        began_s = now_s()  # the time of the event loop, which reads its clock only at times
         await asyncio.gather(*(rate.acquire() for _ in range(8)))
         took_s = now_s() - began_s
         assert (8, 0) == (rate.statistics().granted, rate.statistics().waiting)
