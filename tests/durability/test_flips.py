@@ -26,7 +26,7 @@ def given(out: Path) -> tuple[headgate.JobStatus, pa.Table]:
 
 
 def unnoticed_flips(out: Path, *, step: int, bits: Iterable[int]) -> int:
-    """Flips bits of every `every`-th byte; returns how many flips went unnoticed, all of which must change nothing."""
+    """Flips bits of every `step`-th byte; returns how many flips went unnoticed, all of which must change nothing."""
     before = given(out)
     unnoticed = 0
     for path in [path for path in out.rglob("*") if path.is_file()]:

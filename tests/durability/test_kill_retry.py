@@ -1,4 +1,4 @@
-"""`kill -9` of a retry at any moment: every row is there once, and in the end every row that can succeed has done so."""
+"""`kill -9` of a retry at any moment: every row is there once, and in the end all that can succeed have done so."""
 
 import random
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""`kill -9` of a job that saves bodies at any moment: each file is complete and has its row, and no other file exists."""
+"""`kill -9` of a job that saves bodies at any moment: each file is complete and has its row, with no others."""
 
 import hashlib
 import json

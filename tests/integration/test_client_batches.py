@@ -204,7 +204,7 @@ def test_what_a_call_selects_is_its_own_beside_what_the_client_does(server: str)
         assert [None, "unexpected_answer"] == both["error"].to_pylist()
         assert ["application/json"] == own["seen"].to_pylist()
         assert "path" not in own.schema.names
-        # Another thread decodes large bodies.
+        # Another thread selects values from large bodies.
         large = headgate.Request("/echo", method="POST", content="x" * 2**20)
         table = table_of(client.fetch_many([large]).batches(select={"path": "$.path"}, omit=["body"]))
         assert [("POST", "/echo")] == [(row["verb"], row["path"]) for row in table.to_pylist()]
@@ -338,7 +338,7 @@ def test_memory_does_not_grow_with_the_requests(server: str) -> None:
 
 
 def interrupting() -> Iterator[str]:
-    """Waits for a request that never gets a response, then sends SIGINT."""
+    """Yields a URL that gets no response, sends SIGINT, and yields the URL once more."""
     yield HELD
     os.kill(os.getpid(), signal.SIGINT)
     yield HELD
@@ -347,7 +347,7 @@ def interrupting() -> Iterator[str]:
 def test_ctrl_c_ends_the_wait_of_an_iterator_and_of_a_stream(client: headgate.Client) -> None:
     with pytest.raises(KeyboardInterrupt):
         list(client.fetch_many(interrupting()).batches())
-    with pytest.raises(KeyboardInterrupt):  # noqa: PT012 - it comes after the first batch
+    with pytest.raises(KeyboardInterrupt):  # noqa: PT012 - the error of pyarrow comes first
         with pytest.raises(pa.ArrowInvalid, match="KeyboardInterrupt"):
             table_of(client.fetch_many(interrupting()).batches())
         list(range(10))

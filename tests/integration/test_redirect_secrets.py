@@ -44,7 +44,7 @@ class Seen:
 
 @contextmanager
 def origins(place: Path, seen: Seen) -> Iterator[list[str]]:
-    """Runs servers that redirect from step to step; yields their URLs: for each host two ports with TLS, two without."""
+    """Runs servers that redirect from step to step; yields their URLs, for each host two with TLS and two without."""
     made = certificate(place)
 
     class Handler(BaseHTTPRequestHandler):
