@@ -1,4 +1,4 @@
-"""`headgate plan` beside `headgate fetch`: what it shows is what is sent, and it leaves no trace."""
+"""`headgate plan` shows the requests that `headgate fetch` sends, and leaves no trace."""
 
 import gzip
 import json
@@ -39,7 +39,7 @@ def plan(*arguments: str | Path) -> dict[str, Any]:
 
 
 def rows_of(server: str, place: Path, form: str) -> Path:
-    """The same rows as a file of this form."""
+    """Writes the same rows as a file of this format."""
     rows = [row | {"url": row["url"] if "://" in row["url"] else server + row["url"]} for row in ROWS]
     path = place / f"rows.{form}"
     if form == "ndjson":
@@ -56,7 +56,7 @@ def rows_of(server: str, place: Path, form: str) -> Path:
 
 
 def shown(request: dict[str, Any]) -> dict[str, Any]:
-    """As `/echo` tells of it, but for secrets."""
+    """Returns a planned request in the form of `/echo`, without secrets."""
     method, path, _ = request["line"].split(" ")
     body = request["body"]
     return {
@@ -68,7 +68,7 @@ def shown(request: dict[str, Any]) -> dict[str, Any]:
 
 
 def masked(echo: dict[str, Any]) -> dict[str, Any]:
-    """What `/echo` tells, without what is secret."""
+    """Returns the body of `/echo` without secrets."""
     secret = ("authorization", "cookie", "x-key")
     headers = [[name, "***" if name.lower() in secret else value] for name, value in echo["headers"]]
     return echo | {"headers": headers}
@@ -112,7 +112,7 @@ def test_curl_sends_what_headgate_sends(server: str, tmp_path: Path) -> None:
 
 
 def comparable(echo: dict[str, Any]) -> dict[str, Any]:
-    """Names of headers are the same in any case, and their order has no meaning (RFC 9110 section 5)."""
+    """Returns headers in lower case and sorted: neither case nor order has a meaning (RFC 9110 section 5)."""
     return echo | {"headers": sorted((name.lower(), value) for name, value in echo["headers"])}
 
 
@@ -159,7 +159,7 @@ def test_a_probe_sends_so_many_requests_and_leaves_nothing_behind(tmp_path: Path
 
 def test_a_probe_without_a_response_shows_why_and_no_time(tmp_path: Path) -> None:
     with serving() as server:
-        pass  # nobody listens there any more
+        pass  # no server listens there any more
     found = plan(f"{server}/[1-9]", "-o", tmp_path / "out", "--probe", "2")
     assert ({"connect": 2}, None, None) == (found["probe"]["errors"], found["latency_s"], found["seconds"])
 
@@ -174,9 +174,9 @@ def test_a_probe_without_a_response_shows_why_and_no_time(tmp_path: Path) -> Non
             100.0,
             ["-c", "20", "--assume-latency-s", "0.1", "--rate", "100/s"],
         ),
-        # Of 10,000 rows 8,000 ask one host, and take 1,600 s.
+        # 8,000 of 10,000 rows go to one host, and take 1,600 s.
         ([("rate_per_host", 6.25), ("rate", 100.0)], 1600.0, ["--rate-per-host", "5/s", "--rate", "100/s"]),
-        # The others take 1,000 s.
+        # The other rows take 1,000 s.
         ([("rate_per_host", 10.0)], 1000.0, ["--rate-per-host", "b.example=2/s", "--rate-per-host", "50/s"]),
         ([("concurrency_per_host", 25.0), ("concurrency", 2560.0)], 400.0, ["--concurrency-per-host", "2"]),
         ([("rate_cost", 100.0)], 100.0, ["--rate-cost", "1000/s", "--cost-of", "body-bytes", "-d", "0123456789"]),
@@ -199,7 +199,7 @@ def test_costs_are_those_of_the_column(tmp_path: Path) -> None:
     source = tmp_path / "rows.csv"
     source.write_text("url,tokens\n" + "".join(f"http://a.example/{row},{row % 20}\n" for row in range(1000)))
     found = plan(source, "--rate-cost", "9500/m", "--cost-column", "tokens")
-    # A row costs 9.5 on average, so that 1,000 of them are a minute's worth.
+    # A row costs 9.5 on average, so that 1,000 rows take a minute.
     assert [("rate_cost", 158.0)] == [(each["option"], each["limit"] // 1) for each in found["ceilings"]]
     assert found["seconds"] == pytest.approx(60)
 
@@ -226,7 +226,7 @@ def test_rows_that_an_earlier_run_has_done_are_counted(tmp_path: Path) -> None:
         headgate("fetch", urls, "-o", out, "-q", "--head", "300", check=0)
         finished = plan(urls, "-o", out, "--head", "300")
         assert ("finished", 300, 0, []) == tuple(finished[key] for key in ("directory", "done", "left", "requests"))
-        # Another one is refused, in the words of fetch.
+        # Another input is refused with the message of fetch.
         for verb in ("plan", "fetch"):
             done = headgate(verb, urls, "-o", out, "--head", "299", check=2)
             assert "head was 300, now it is 299" in done.errors()[0].replace("--", "")
@@ -244,7 +244,7 @@ def test_a_job_that_was_interrupted_is_planned_from_where_it_stopped(tmp_path: P
         lines = [f"{server}/{row}" for row in range(5)] + [f"{server}/fault/hang-before-headers"] * 3
         urls.write_text("\n".join(lines) + "\n")
         headgate("fetch", urls, "-o", out, "-q", "--timeout-s", "1", "--retries", "0", check=3)
-    # The rows of a job that grew are known to be more.
+    # A plan knows that the input of the job grew.
     with urls.open("a") as file:
         file.write("http://127.0.0.1:1/more\n" * 2)
     found = plan(urls, "-o", out, "--allow-grown")

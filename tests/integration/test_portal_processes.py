@@ -48,7 +48,7 @@ import os
 import warnings
 import headgate
 
-warnings.simplefilter("ignore", DeprecationWarning)  # of a fork beside threads, from Python 3.12 on
+warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12 and later warn of forks in processes with threads
 with headgate.Portal() as portal:
     portal.call(int)
     child = os.fork()

@@ -28,26 +28,26 @@ from support.run import serving, stats, wait_for, wait_for_requests
 ray = pytest.importorskip("ray", reason="ray is not installed: pip install -r requirements/clusters.txt")
 pytest.importorskip("ray.data")
 
-# Those that Ray and what it is made of cause among themselves.
+# Ray and its dependencies cause warnings among themselves.
 pytestmark = [pytest.mark.timeout(300), pytest.mark.filterwarnings("default")]
 
 RAY = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_DATA_DISABLE_PROGRESS_BARS": "1",
-    # One for all clusters of this process, because Ray reads it once.
+    # All clusters of this process share a token, because Ray reads it once.
     "RAY_AUTH_TOKEN": secrets.token_hex(32),
 }
 
 
 @pytest.fixture(scope="module", autouse=True)
 def _cluster(server: str) -> Iterator[None]:
-    """One node of two CPUs. The paths of its sockets have to be short."""
+    """Starts a node with two CPUs. The paths of its sockets have to be short."""
     assert server, "the server of all tests is started first: it is not one of the processes that end with Ray"
     with tempfile.TemporaryDirectory(prefix="ray-") as place, pytest.MonkeyPatch.context() as patch:
         before = set(tree(os.getpid()))
         for name, value in RAY.items():
             patch.setenv(name, value)
-        # Two clusters that start at once may choose the same port, and then one of them meets the other's token.
+        # Two clusters that start at once may choose the same port, and then one of them gets the token of the other.
         with Path(tempfile.gettempdir(), "headgate-tests-ray.lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             ray.init(
@@ -76,12 +76,12 @@ def sorted_rows(results: Any) -> list[dict[str, Any]]:
 
 
 def workers() -> list[int]:
-    """Processes of this cluster that make requests."""
+    """Returns the processes of this cluster that make requests."""
     return [each for each in tree(os.getpid()) if title(each).startswith(b"ray::MapWorker(MapBatches(Fetch)")]
 
 
 def title(process: int) -> bytes:
-    """Empty if it has ended meanwhile."""
+    """Returns the title of a process, which is empty if it has ended meanwhile."""
     try:
         return Path(f"/proc/{process}/cmdline").read_bytes()
     except (FileNotFoundError, ProcessLookupError):
@@ -89,7 +89,7 @@ def title(process: int) -> bytes:
 
 
 def nice_levels(process: int) -> set[int]:
-    """Of its threads."""
+    """Returns the nice levels of the threads of a process."""
     threads = Path(f"/proc/{process}/task").iterdir()
     return {os.getpriority(os.PRIO_PROCESS, int(thread.name)) for thread in threads}
 
@@ -123,13 +123,13 @@ def test_the_order_is_that_of_the_input(server: str) -> None:
 
 def test_blocks_overlap_in_one_engine_that_keeps_its_connections() -> None:
     with serving("--delay", "0.1") as server:
-        # A batch alone has 4 rows in flight, and a busy machine may be too slow for 16.
+        # One batch alone has 4 rows in flight, and a busy machine may be too slow for 16.
         found = headgate.ray.fetch(dataset(800, 20), url=server + "/{id}", concurrency=16, batch_size=4)
         assert 800 == found.count()
         seen = stats(server)
         assert 800 == seen["requests"]
         assert 4 < seen["max_requests_in_progress"] <= 16
-        # One more is that of `stats`.
+        # One more connection is that of `stats`.
         assert seen["connections_accepted"] <= 16 + 1
 
 
@@ -137,13 +137,13 @@ def test_blocks_overlap_in_one_engine_that_keeps_its_connections() -> None:
 def test_a_worker_that_is_killed_is_another_ones_work_and_each_row_is_there_once(
     monkeypatch: pytest.MonkeyPatch, block_bytes: int
 ) -> None:
-    # Of small blocks, a task has told some when its worker dies, and Ray takes the others of the second try.
+    # With small blocks, a task has delivered some when its worker dies, and Ray takes the rest from the second attempt.
     monkeypatch.setattr(ray.data.DataContext.get_current(), "target_max_block_size", block_bytes)
     with serving("--delay", "0.01") as server, ThreadPoolExecutor(1) as thread:
         found = headgate.ray.fetch(dataset(2000, 2), url=server + "/{id}", concurrency=16, batch_size=50)
         running = thread.submit(sorted_rows, found)
         wait_for_requests(server, 500)
-        # On a busy machine, Ray may have started a second one.
+        # On a busy machine, Ray may have started a second worker.
         killed = workers()
         assert killed
         for worker in killed:
@@ -152,7 +152,7 @@ def test_a_worker_that_is_killed_is_another_ones_work_and_each_row_is_there_once
         rows = running.result(200)
         assert list(range(2000)) == [row["id"] for row in rows]
         assert {200} == {row["status"] for row in rows}
-        # Those in flight at its end are asked again.
+        # Requests in flight at its end are sent once more.
         assert stats(server)["requests"] > 2000
 
 

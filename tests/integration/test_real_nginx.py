@@ -1,4 +1,4 @@
-"""Against nginx: whatever it closes, compresses or reloads, every row gets its answer."""
+"""Against nginx: every row gets its response, whatever nginx closes, compresses or reloads."""
 
 import signal
 import threading
@@ -30,7 +30,7 @@ def test_answers_of_nginx_are_what_it_says(version: str, tmp_path: Path) -> None
 
 
 def lowered(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Names of headers in lower case, as only HTTP/2 has them."""
+    """Returns headers with names in lower case, as HTTP/2 has them."""
     return [
         {**row, "headers": [(header["name"].lower(), header["value"]) for header in row["headers"]]} for row in found
     ]
@@ -56,7 +56,7 @@ def test_a_connection_that_ends_after_three_requests_loses_no_row(method: str, v
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("method", ["GET", "POST"])
 def test_connections_that_end_after_a_second_of_rest_lose_no_row(method: str, version: str, tmp_path: Path) -> None:
-    # Ten connections that rest for about a second each time: as long as nginx waits.
+    # Ten connections that are idle for about a second each time: as long as nginx waits.
     with nginx(tmp_path, "keepalive_timeout 1s;") as server:
         flags = ["-c", "10", "-X", method, "--retries", "0", "--rate", "10/s", "--burst", "1"]
         found = fetched(tmp_path, server, version, "/[1-60]", *flags)
@@ -73,7 +73,7 @@ def test_a_redirect_of_nginx_is_followed(version: str, tmp_path: Path) -> None:
 
 @contextmanager
 def reloading(server: RealServer) -> Iterator[list[float]]:
-    """Reloads the configuration every second until the block is left; gives a list that grows by one each time."""
+    """Reloads the configuration every second until the block is left; yields a list that grows by one each time."""
     ended, reloads = threading.Event(), []
 
     def reload() -> None:

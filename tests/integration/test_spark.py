@@ -20,7 +20,7 @@ if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
     pytest.skip("Spark needs Java: apt install openjdk-17-jre-headless", allow_module_level=True)
 pyspark = pytest.importorskip("pyspark", reason="pyspark is not installed: pip install -r requirements/clusters.txt")
 
-# Those that Spark and what it is made of cause among themselves.
+# Spark and its dependencies cause warnings among themselves.
 pytestmark = [pytest.mark.timeout(300), pytest.mark.filterwarnings("default")]
 
 CORES = 2
@@ -90,7 +90,7 @@ def test_one_engine_for_each_process_is_kept_over_partitions_and_actions(spark: 
             assert 800 == fetched(frame, url=server + "/{number}", concurrency=8).count()
         seen = stats(server)
         assert (1600, 8 * CORES) == (seen["requests"], seen["max_requests_in_progress"])
-        # One more is that of `stats`.
+        # One more connection is that of `stats`.
         assert seen["connections_accepted"] <= 8 * CORES + 1
 
 

@@ -195,7 +195,7 @@ async def _run(plan: FuturePlan) -> list[str]:
     (ended,) = await asyncio.gather(consumer, return_exceptions=True)
     is_cancelled = isinstance(ended, asyncio.CancelledError) and plan.cancel_at_s is not None
     spied.expect(ended is None or is_cancelled, f"the consumer ended with {ended!r}")
-    del consumer, ended  # whose traceback would hold the iterator
+    del consumer, ended  # the traceback would hold the iterator
     if timer is not None:
         timer.cancel()
     await asyncio.sleep(LONG_S)  # iterators that were left without a block end now

@@ -221,10 +221,10 @@ class Spied:
         if by == self.plan.stop_by and item.index == self.plan.stop_at:
             self.stop()
 
-    # -- what is always so
+    # -- what is true at any moment
 
     def look(self) -> None:
-        """Notes each promise that is broken at this moment."""
+        """Records each promise that is broken at this moment."""
         plan = self.plan
         running = self.running.total()
         limit = self.most_slots if plan.is_shared else plan.limit
@@ -233,7 +233,7 @@ class Spied:
             most = max(self.keys.values(), default=0)
             self.expect(most <= plan.per_key, f"{most} of one key run at per_key {plan.per_key}")
         if any(count > 1 for count in self.running.values()):
-            self.expect(False, "an item runs twice at once")  # noqa: FBT003 - it is what is expected
+            self.expect(False, "an item runs twice at once")  # noqa: FBT003 - the first argument is the expectation
         if self.results is None:
             return
         now = self.results.statistics()
@@ -278,7 +278,9 @@ class Spied:
             else:
                 await self._collect(self.results)
         except (ItemError, SourceError, StrayCancellation, TooManyErrors, TimeoutError, LeaveError) as error:
-            self.raised = error.with_traceback(None)  # whose frames would hold the results, as if they were in use
+            self.raised = error.with_traceback(
+                None
+            )  # the frames of the traceback would hold the results, as if they were in use
         finally:
             if plan.in_block or not self.has_left:
                 self._nothing_is_left()
@@ -410,7 +412,7 @@ async def _run(scenario: Scenario) -> list[str]:
     for spied, ended in zip(maps, await asyncio.gather(*consumers, return_exceptions=True), strict=True):
         is_cancelled = isinstance(ended, asyncio.CancelledError) and spied.plan.cancel_at_s is not None
         spied.expect(ended is None or is_cancelled, f"the consumer ended with {ended!r}")
-    del consumer, consumers, ended  # whose traceback would hold the results
+    del consumer, consumers, ended  # the traceback would hold the results
     for timer in timers:
         timer.cancel()
     await asyncio.sleep(LONG_S)  # maps that were left without a block end now
