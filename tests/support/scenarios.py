@@ -278,9 +278,7 @@ class Spied:
             else:
                 await self._collect(self.results)
         except (ItemError, SourceError, StrayCancellation, TooManyErrors, TimeoutError, LeaveError) as error:
-            self.raised = error.with_traceback(
-                None
-            )  # the frames of the traceback would hold the results, as if they were in use
+            self.raised = error.with_traceback(None)  # its frames would hold the results, as if in use
         finally:
             if plan.in_block or not self.has_left:
                 self._nothing_is_left()
