@@ -51,3 +51,11 @@ def flags_of_options(function: Callable[..., object]) -> set[str]:
     parameters = inspect.signature(function).parameters.values()
     names = {each.name for each in parameters if each.kind is inspect.Parameter.KEYWORD_ONLY} - {"progress"}
     return {SPELLED_OTHERWISE.get(name, f"--{name.replace('_', '-')}") for name in names}
+
+
+def printed(*arguments: str) -> str:
+    """Runs a command line that must succeed, and returns what it prints."""
+    output = io.StringIO()
+    with redirect_stdout(output):
+        assert 0 == cli.run(arguments)
+    return output.getvalue()
