@@ -199,7 +199,7 @@ def test_done_rows_and_invalid_rows_are_counted(tmp_path: Path) -> None:
     with headgate.testing.mock(assert_all_called=False) as mock:
         mock.get(prefix="http://", status=503)
         with pytest.raises(headgate.JobStopped):
-            headgate.fetch(file, out, stop_when_failed=1, retries=0, concurrency=1)
+            headgate.fetch(file, out, stop_when_failed=1, retries=0, rate="1/h")
     found = facts(str(file), "-o", out)
     assert f"{out}: the job there goes on" == found["results"]
     done, left = re.findall(r"\d+", found["done"])
