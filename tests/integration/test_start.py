@@ -120,6 +120,19 @@ def test_sigterm_ends_a_program_when_all_of_its_runs_are_written(then: str, tmp_
         assert stats(server)["requests"] == sum(rows_of(out) for out in tmp_path.iterdir())
 
 
+def test_sigterm_is_handled_while_something_runs_and_restored_after_the_last_run(server: str, tmp_path: Path) -> None:
+    before = signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    try:
+        runs = [headgate.start(f"{server}/delay/3600", tmp_path / name) for name in ("a", "b")]
+        for run in runs:
+            assert signal.SIG_DFL is not signal.getsignal(signal.SIGTERM)
+            run.stop(now=True)
+            assert run.wait().interrupted
+        assert signal.SIG_DFL is signal.getsignal(signal.SIGTERM)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
 def test_sigterm_leaves_the_terminal_of_a_program_that_waits_as_it_was(tmp_path: Path) -> None:
     program = """
         import sys, headgate
