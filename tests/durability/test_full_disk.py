@@ -79,7 +79,7 @@ def test_a_read_only_disk_is_an_error_and_nothing_is_lost(task: Task, tmp_path: 
 
 
 @pytest.mark.parametrize("where", [".", "_headgate/log", "_headgate/tmp"])
-def test_a_directory_that_becomes_read_only_stops_the_job_which_goes_on_later(
+def test_a_directory_that_becomes_read_only_stops_the_job_which_resumes_later(
     where: str, task: Task, tmp_path: Path
 ) -> None:
     out = tmp_path / "out"
@@ -96,7 +96,7 @@ def test_a_directory_that_becomes_read_only_stops_the_job_which_goes_on_later(
     assert [] == ledger.mistakes(out, task.expected)
 
 
-def test_a_file_that_becomes_too_large_stops_the_job_which_goes_on_later(task: Task, tmp_path: Path) -> None:
+def test_a_file_that_becomes_too_large_stops_the_job_which_resumes_later(task: Task, tmp_path: Path) -> None:
     out = tmp_path / "out"
     wanted = task.command(out, "--format", "ndjson")
     process = subprocess.run(

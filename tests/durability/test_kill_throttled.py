@@ -97,7 +97,7 @@ def test_killed_while_rows_are_throttled_a_job_loses_nothing_and_doubles_nothing
 
 
 @pytest.mark.timeout(180)
-def test_what_was_set_and_paused_holds_after_a_kill(tmp_path: Path) -> None:
+def test_set_options_and_a_pause_hold_after_a_kill(tmp_path: Path) -> None:
     with moody(HOSTS, delay_s=0.002) as server:
         job = Job(server, tmp_path)
         with started(*job.command) as process:

@@ -136,7 +136,7 @@ def test_how_the_work_is_done_may_change_from_run_to_run(job: Again) -> None:
     assert [] == ledger.mistakes(job.out, job.expected)
 
 
-def test_no_resume_goes_on_with_nothing(job: Again) -> None:
+def test_no_resume_resumes_nothing(job: Again) -> None:
     job.stop(signal.SIGINT)
     before, asked = files(job.out), job.requests()
     refused = headgate(*job.command, "--no-resume")

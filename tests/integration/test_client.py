@@ -51,7 +51,7 @@ def test_a_response_has_what_those_of_httpx_have(client: headgate.Client, server
 
 
 @pytest.mark.parametrize("method", ["get", "post", "put", "patch", "delete"])
-def test_each_method_is_sent_as_what_it_is_called(client: headgate.Client, method: str) -> None:
+def test_each_method_sends_its_own_name(client: headgate.Client, method: str) -> None:
     assert method.upper() == getattr(client, method)("/echo").json()["method"]
 
 
@@ -206,7 +206,7 @@ def test_a_failed_request_is_an_outcome_like_any_other(server: str) -> None:
         bad.unwrap()
 
 
-def test_it_goes_on_however_many_have_failed(server: str) -> None:
+def test_a_client_continues_however_many_requests_fail(server: str) -> None:
     with headgate.Client(retries=0, base_url=server) as client:
         outcomes = list(client.fetch_many(["http://127.0.0.1:1/"] * 3000))
         assert {"connect"} == {outcome.error.kind for outcome in outcomes if outcome.error is not None}

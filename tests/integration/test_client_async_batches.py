@@ -72,7 +72,7 @@ def test_tables_of_each_kind_are_fetched(server: str, run: Run) -> None:
     run(main())
 
 
-def test_the_loop_goes_on_while_a_table_is_read(server: str) -> None:
+def test_the_loop_runs_while_a_table_is_read(server: str) -> None:
     is_read, may_go_on = threading.Event(), threading.Event()
     schema = pa.schema({"id": pa.int64()})
 

@@ -94,7 +94,7 @@ def test_polars_pandas_and_duckdb_read_it_as_a_stream(client: headgate.Client) -
         assert [] == list(batches)
 
 
-def test_a_stream_goes_on_where_batches_were_taken(client: headgate.Client) -> None:
+def test_a_stream_continues_after_the_batches_that_were_taken(client: headgate.Client) -> None:
     batches = client.fetch_many(f"/{number}" for number in range(3000)).batches()
     taken = next(batches).num_rows
     assert 3000 - taken == table_of(batches).num_rows
@@ -133,7 +133,7 @@ def test_an_endless_source_is_read_as_far_as_the_bounds_allow(server: str) -> No
         assert [] == list(batches)
 
 
-def test_a_slow_source_does_not_hold_up_what_has_come(client: headgate.Client) -> None:
+def test_a_slow_source_does_not_delay_finished_results(client: headgate.Client) -> None:
     is_seen = threading.Event()
 
     def source() -> Iterator[str]:
@@ -195,7 +195,7 @@ def test_options_of_a_client_are_for_the_client(client: headgate.Client) -> None
         client.fetch_many([]).batches(select={"a": "nonsense"})
 
 
-def test_what_a_call_selects_is_its_own_beside_what_the_client_does(server: str) -> None:
+def test_a_call_has_its_own_selection_beside_that_of_the_client(server: str) -> None:
     with headgate.Client(base_url=server, select={"verb": "$.method"}, require="verb", retries=0) as client:
         both = table_of(client.fetch_many(["/echo", "/hello"]).batches(select={"path": "$.path"}))
         own = pa.table(client.fetch_table(pa.table({"url": ["/echo"]}), select={"seen": "header:content-type"}))
@@ -275,7 +275,7 @@ def test_batches_of_a_table_are_mapped_lazily(client: headgate.Client) -> None:
     assert list(range(3000)) == sorted(reader.read_all()["id"].to_pylist())
 
 
-def test_what_is_no_table_is_refused(client: headgate.Client) -> None:
+def test_a_value_that_is_no_table_is_refused(client: headgate.Client) -> None:
     with pytest.raises(TypeError, match="an iterable of these, not int"):
         client.fetch_table(5)
     with pytest.raises(headgate.InputError, match='there is no column "url" with URLs'):

@@ -46,7 +46,7 @@ def broken(good: int) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("good", [0, 1, 10, 3000])
-def test_what_a_source_gave_before_it_failed_is_done_before_that_is_raised(many: Many, good: int) -> None:
+def test_requests_before_an_error_of_the_source_are_done_before_it_is_raised(many: Many, good: int) -> None:
     outcomes: Outcomes = []
     with pytest.raises(LookupError, match="no more of this file"):
         many(broken(good), outcomes)
@@ -54,7 +54,7 @@ def test_what_a_source_gave_before_it_failed_is_done_before_that_is_raised(many:
     assert all(outcome.unwrap().is_success for outcome in outcomes)
 
 
-def test_batches_of_what_a_source_gave_before_it_failed_come_before_that_is_raised(server: str) -> None:
+def test_batches_of_rows_before_an_error_of_the_source_come_before_the_error(server: str) -> None:
     rows = list[int]()
     with headgate.Client(base_url=server) as client:
         batches = client.fetch_many(broken(3000)).batches()

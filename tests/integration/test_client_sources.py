@@ -131,7 +131,7 @@ def test_leaving_the_block_closes_a_generator_and_nothing_else(server: str, call
         assert not kept.is_closed
 
 
-def test_what_a_generator_raises_when_it_is_closed_reaches_the_caller_and_all_is_closed(server: str) -> None:
+def test_an_error_of_a_closing_generator_reaches_the_caller_and_all_is_closed(server: str) -> None:
     def broken() -> Iterator[str]:
         try:
             while True:
@@ -316,7 +316,7 @@ def test_a_table_that_another_task_cuts_off_is_an_error(server: str) -> None:
     asyncio.run(main())
 
 
-def test_sources_that_block_all_threads_of_a_loop_do_not_stop_what_they_gave(server: str, run: Run) -> None:
+def test_sources_that_block_all_threads_of_a_loop_do_not_stop_started_requests(server: str, run: Run) -> None:
     answered = threading.Event()
 
     def waiting() -> Iterator[pa.Table]:
@@ -339,7 +339,7 @@ def test_sources_that_block_all_threads_of_a_loop_do_not_stop_what_they_gave(ser
 
 
 @pytest.mark.parametrize("call", IN_LOOPS)
-def test_closing_that_was_cancelled_is_finished_by_closing_again(server: str, run: Run, call: str) -> None:
+def test_a_cancelled_aclose_is_finished_by_a_second_aclose(server: str, run: Run, call: str) -> None:
     async def main() -> None:
         source = Source()
         async with headgate.AsyncClient(base_url=server) as client:
@@ -371,7 +371,7 @@ def test_closing_that_was_cancelled_is_finished_by_closing_again(server: str, ru
 
 @pytest.mark.parametrize("kind", ["now", "later"])
 @pytest.mark.parametrize("call", IN_LOOPS)
-def test_a_generator_of_what_was_dropped_is_closed(server: str, run: Run, call: str, kind: str) -> None:
+def test_a_generator_of_dropped_results_is_closed(server: str, run: Run, call: str, kind: str) -> None:
     async def main() -> None:
         source = Source()
         held = getattr(source, kind)()

@@ -124,7 +124,7 @@ def test_bytes_come_in_pieces_of_the_requested_size(client: headgate.Client) -> 
 
 
 @pytest.mark.parametrize("coding", ["gzip", "deflate", "br", "zstd"])
-def test_codings_are_undone_and_raw_leaves_them(client: headgate.Client, coding: str) -> None:
+def test_content_encodings_are_decoded_unless_raw_is_set(client: headgate.Client, coding: str) -> None:
     with client.stream("GET", f"/encoded/{coding}/300000") as response:
         assert client.get("/bytes/300000").content == response.read()
     with client.stream("GET", f"/encoded/{coding}/300000") as raw:
@@ -178,7 +178,7 @@ def test_redirects_are_followed_before(client: headgate.Client, redirected: str,
         assert 302 == response.status_code
 
 
-def test_what_fails_before_the_head_raises_when_the_block_is_entered(client: headgate.Client) -> None:
+def test_an_error_before_the_response_headers_raises_when_the_block_is_entered(client: headgate.Client) -> None:
     with pytest.raises(headgate.ConnectionClosed) as raised, client.stream("GET", "/fault/reset-before-headers"):
         pytest.fail("there is no response")
     assert 4 == raised.value.attempts
@@ -203,7 +203,7 @@ def test_what_fails_before_the_head_raises_when_the_block_is_entered(client: hea
         ("/fault/hang-mid-body", headgate.RequestTimeout),
     ],
 )
-def test_a_body_that_breaks_off_raises_behind_what_came(
+def test_a_body_that_breaks_off_raises_after_the_received_part(
     client: headgate.Client, server: str, path: str, error: type[headgate.RequestError]
 ) -> None:
     before = stats(server)["requests"]

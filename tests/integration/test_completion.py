@@ -72,7 +72,7 @@ def shell(name: str, place: Path) -> Iterator[Shell]:
         ("headgate completion fish", "headgate completion fi"),
     ],
 )
-def test_what_is_typed_is_completed(expected: str, typed: str, name: str, tmp_path: Path) -> None:
+def test_a_typed_word_is_completed(expected: str, typed: str, name: str, tmp_path: Path) -> None:
     with shell(name, tmp_path) as terminal:
         # The completed command line prints itself.
         shown = terminal.type(f'{typed}{TAB}{BEGINNING}printf "<%s>" "{END}"\r', r"<headgate [^>%]*>")

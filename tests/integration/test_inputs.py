@@ -215,7 +215,7 @@ BAD_ROWS: list[tuple[str, str, bytes]] = [
 
 
 @pytest.mark.parametrize(("name", "content"), [row[1:] for row in BAD_ROWS], ids=[row[0] for row in BAD_ROWS])
-def test_a_bad_row_is_an_invalid_request_and_the_job_goes_on(name: str, content: bytes, server: str) -> None:
+def test_a_bad_row_is_an_invalid_request_and_the_job_continues(name: str, content: bytes, server: str) -> None:
     Path(name).write_bytes(content.replace(b"SERVER", server.encode()))
     named = [column for column in ("method", "headers") if column.encode() in content]
     flags = [flag for column in named for flag in (f"--{column}-column", column)]
@@ -315,7 +315,7 @@ def write_long_rows(server: str) -> bytes:
     return content.encode()
 
 
-def test_an_input_that_is_cut_is_an_error_and_the_job_goes_on_when_it_is_back() -> None:
+def test_an_input_that_was_cut_off_is_an_error_and_the_job_resumes_when_it_is_restored() -> None:
     with changing(first=lambda: os.truncate("rows.csv", Path("rows.csv").stat().st_size // 2)) as origin:
         content = write_long_rows(origin.url)
         command = ["fetch", "rows.csv", "-o", "out", "-c", "1", "--window", "1"]

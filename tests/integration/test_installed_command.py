@@ -105,7 +105,7 @@ def test_insecure_is_loud(server: str, tmp_path: Path) -> None:
     assert done.stderr.startswith("WARNING: --insecure: certificates are not verified")
 
 
-def test_insecure_stands_in_the_summary(server: str, tmp_path: Path) -> None:
+def test_insecure_is_noted_in_the_summary(server: str, tmp_path: Path) -> None:
     file = tmp_path / "s.json"
     done = headgate("fetch", f"{server}/[1-2]", "-o", tmp_path / "out", "--insecure", "--summary", file, check=0)
     note = "certificates were not verified (--insecure): anyone on the network path could have read and changed all of this"  # noqa: E501
@@ -113,7 +113,7 @@ def test_insecure_stands_in_the_summary(server: str, tmp_path: Path) -> None:
     assert note in json.loads(file.read_text())["notes"]
 
 
-def test_never_more_in_flight_than_asked(tmp_path: Path) -> None:
+def test_never_more_in_flight_than_the_concurrency(tmp_path: Path) -> None:
     with serving("--delay", "0..0.01") as server:
         headgate("fetch", f"{server}/[1-2000]", "-o", tmp_path / "out", "-c", "37", check=0)
         seen = stats(server)
@@ -163,12 +163,12 @@ def test_show_says_that_no_row_has_failed(server: str, tmp_path: Path) -> None:
     assert "no row has failed\n" == headgate("show", tmp_path / "out", "--failed", check=0).stdout
 
 
-def test_show_names_what_is_not_there(tmp_path: Path) -> None:
+def test_show_names_a_missing_path(tmp_path: Path) -> None:
     done = headgate("show", tmp_path / "nothing", check=2)
     assert str(tmp_path / "nothing") in done.errors()[0]
 
 
-def test_serve_answers_as_asked() -> None:
+def test_serve_responds_as_its_flags_say() -> None:
     with serving("--body-bytes", "1KiB", "--status", "201") as server:
         assert len(get(f"{server}/x")) == 1024
         assert stats(server)["responses"]["201"] == 1

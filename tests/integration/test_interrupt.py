@@ -42,7 +42,7 @@ def test_an_interrupt_lets_what_is_in_flight_end_and_writes_it(
     assert "stopped early" in stderr
 
 
-def test_what_is_in_flight_gets_no_more_than_the_grace(tmp_path: Path) -> None:
+def test_requests_in_flight_get_no_more_than_the_grace(tmp_path: Path) -> None:
     with (
         serving() as server,
         started(

@@ -12,7 +12,7 @@ from support.origin import changing
 from support.results import COLUMNS, Format
 
 
-def test_a_job_is_opened_looked_at_and_tried_again(tmp_path: Path) -> None:
+def test_a_job_is_opened_inspected_and_retried(tmp_path: Path) -> None:
     out = tmp_path / "out"
     with changing() as origin:
         origin.statuses |= {"/2": 503, "/4": 429}

@@ -69,7 +69,7 @@ def test_a_running_job_takes_what_is_set_and_forgets_it_when_it_has_ended(tmp_pa
     ]
 
 
-def test_what_a_running_job_cannot_keep_to_is_an_error_and_it_goes_on_as_before(tmp_path: Path) -> None:
+def test_an_option_that_a_running_job_cannot_apply_is_an_error_and_changes_nothing(tmp_path: Path) -> None:
     out = tmp_path / "out"
     with running(out, "--limit-by", "origin"):
         headgate("set", out, "-c", "300", check=0)
@@ -83,7 +83,7 @@ def test_what_a_running_job_cannot_keep_to_is_an_error_and_it_goes_on_as_before(
         assert headgate("set", out, "--rate-per-host", "https://a.example=5/s", check=0).stdout == TAKEN
 
 
-def test_what_was_set_holds_for_later_runs_that_do_not_name_the_option(tmp_path: Path) -> None:
+def test_a_set_option_holds_for_later_runs_that_do_not_name_it(tmp_path: Path) -> None:
     out = tmp_path / "out"
     with changing() as origin:
         stopped(out, origin)

@@ -190,7 +190,7 @@ def test_mistakes_in_options_are_raised_before_anything_is_read() -> None:
         headgate.fetch_table(never(), timeout=1)  # type: ignore[call-arg] # the mistake
 
 
-def test_what_is_no_table_is_refused() -> None:
+def test_a_value_that_is_no_table_is_refused() -> None:
     with pytest.raises(TypeError, match="an iterable of these, not int"):
         headgate.map_batches(5)
     with pytest.raises(TypeError, match="not str"):

@@ -50,7 +50,7 @@ def test_a_route_answers_and_records_its_requests(mock: MockServer, client: head
     assert {"id": 1} == answer.json()
 
 
-def test_a_client_that_was_made_before_is_answered_too_and_the_server_again_afterwards(server: str) -> None:
+def test_a_mock_answers_a_client_that_was_made_before_and_the_server_answers_afterwards(server: str) -> None:
     with headgate.Client() as client:
         assert "Hello, World!" == client.get(f"{server}/hello").text
         with headgate.testing.mock() as mock:
@@ -93,7 +93,7 @@ def test_answers_may_be_without_end(mock: MockServer, client: headgate.Client) -
     assert [0, 1, 2] == [client.get("http://a.example/n").json()["n"] for _ in range(3)]
 
 
-def test_redirects_and_codings_are_those_of_the_engine(mock: MockServer, client: headgate.Client) -> None:
+def test_redirects_and_content_encodings_are_those_of_the_engine(mock: MockServer, client: headgate.Client) -> None:
     mock.get("https://a.example/").answer(302, headers={"Location": "http://b.example/end"})
     mock.get("http://b.example/end").answer(content=gzip.compress(b"packed"), headers={"Content-Encoding": "gzip"})
     response = client.get("https://a.example/")
@@ -127,7 +127,7 @@ def test_a_connection_may_end_in_the_middle_of_a_body(mock: MockServer) -> None:
         client.get(URL)
 
 
-def test_time_outs_are_real(mock: MockServer) -> None:
+def test_timeouts_are_real(mock: MockServer) -> None:
     mock.get(URL).answer(delay_s=3600)
     with headgate.Client(retries=0) as client, pytest.raises(headgate.RequestTimeout):
         client.get(URL, timeout_s=0.01)
@@ -228,7 +228,7 @@ def test_an_error_of_a_generator_is_raised_at_the_end() -> None:
         list(client.fetch_many([URL, URL]))
 
 
-def test_what_a_function_returns_must_be_an_answer() -> None:
+def test_the_result_of_a_function_must_be_an_answer() -> None:
     mock = headgate.testing.mock(lambda _: object())  # type: ignore[arg-type, return-value]
     with (
         pytest.raises(AssertionError, match=r"an answer is a headgate\.testing\.Answer"),
@@ -317,7 +317,7 @@ def test_jobs_are_answered(mock: MockServer, tmp_path: Path) -> None:
     assert {"in process"} == set(table(tmp_path / "out").column("remote_addr").to_pylist())
 
 
-def test_proxies_and_http2_stand_aside(mock: MockServer) -> None:
+def test_proxies_and_http2_are_bypassed(mock: MockServer) -> None:
     mock.get(URL, text="mocked")
     with headgate.Client(proxy="http://127.0.0.1:1", http2_prior_knowledge=True) as client:
         assert ("mocked", "HTTP/1.1") == (client.get(URL).text, client.get(URL).http_version)

@@ -64,7 +64,7 @@ def test_a_route_that_was_not_called_fails_the_block() -> None:
         pass
 
 
-def test_what_is_not_asserted_is_not_raised() -> None:
+def test_assertions_that_are_switched_off_do_not_raise() -> None:
     with headgate.testing.mock(assert_all_called=False, assert_all_answered=False) as mock, headgate.Client() as client:
         mock.get("/a")
         with pytest.raises(headgate.InvalidRequest):
@@ -76,7 +76,7 @@ def test_what_is_not_asserted_is_not_raised() -> None:
     assert 0 == mock.call_count
 
 
-def test_what_the_block_raises_is_what_is_raised() -> None:
+def test_the_error_of_the_block_is_the_one_that_is_raised() -> None:
     mock = headgate.testing.mock()
     mock.get("/a")
     with pytest.raises(KeyError), mock:
@@ -108,7 +108,7 @@ def test_a_mock_begins_once_at_a_time_and_may_begin_again(client: headgate.Clien
     assert 2 == route.call_count
 
 
-def test_what_is_in_flight_at_the_end_fails(client: headgate.Client) -> None:
+def test_requests_in_flight_at_the_end_of_a_mock_fail(client: headgate.Client) -> None:
     asked, over = threading.Event(), threading.Event()
 
     def hold(_: MockRequest) -> int:

@@ -65,7 +65,7 @@ def test_pandas_gets_an_error_that_says_how_to_read_the_rows(server: str, tmp_pa
     assert ([0, 1, 2], [200] * 3) == (sorted(frame["row"]), list(frame["status"]))
 
 
-def test_what_a_cell_ends_with_is_shown_as_a_table(server: str, tmp_path: Path) -> None:
+def test_the_value_of_a_cell_is_shown_as_a_table(server: str, tmp_path: Path) -> None:
     run = headgate.start(f"{server}/[1-3]", tmp_path / "<out>")
     assert "of 3" in run._repr_html_()
     summary = run.wait()

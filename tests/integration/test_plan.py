@@ -204,7 +204,7 @@ def test_costs_are_those_of_the_column(tmp_path: Path) -> None:
     assert found["seconds"] == pytest.approx(60)
 
 
-def test_where_addresses_count_names_stand_for_them(tmp_path: Path) -> None:
+def test_hostnames_are_counted_if_limits_are_by_address(tmp_path: Path) -> None:
     source = tmp_path / "urls.txt"
     source.write_text("http://a.example/\nhttp://b.example/\n")
     found = plan(source, "--limit-by", "address", "--rate-per-host", "1/s")
@@ -284,7 +284,7 @@ def test_how_many_rows_a_text_has_is_estimated_from_its_head(tmp_path: Path) -> 
         ("INPUT is missing", []),
     ],
 )
-def test_what_fetch_would_refuse_is_refused(
+def test_the_mistakes_of_fetch_are_refused(
     expected: str, arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -300,7 +300,7 @@ def test_a_pipe_is_refused_before_it_is_read(tmp_path: Path) -> None:
     assert "can be read only once" in headgate("plan", pipe, check=2).errors()[0]
 
 
-def test_the_idempotency_keys_of_a_job_that_goes_on_are_those_that_it_sends(server: str, tmp_path: Path) -> None:
+def test_a_resumed_job_sends_the_same_idempotency_keys(server: str, tmp_path: Path) -> None:
     urls, out = tmp_path / "urls.txt", tmp_path / "out"
     urls.write_text(f"{server}/echo\n")
     headgate("fetch", urls, "-o", out, "--idempotency-key", check=0)

@@ -20,7 +20,7 @@ RELOAD_EVERY_S: Final = 1.0
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_answers_of_nginx_are_what_it_says(version: str, tmp_path: Path) -> None:
+def test_responses_of_nginx_are_what_it_sent(version: str, tmp_path: Path) -> None:
     with nginx(tmp_path) as server:
         found = fetched(tmp_path, server, version, "/[1-500]", "-H", "Accept-Encoding: gzip")
     protocol = {"HTTP/1.1": "HTTP/1.1", "HTTP/2": "HTTP/2.0"}[version.removesuffix(" plain")]

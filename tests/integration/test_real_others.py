@@ -76,7 +76,7 @@ def test_an_answer_that_go_breaks_off_is_an_error(version: str, go_server: RealS
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_caddy_is_understood_in_its_codings(version: str, tmp_path: Path) -> None:
+def test_responses_of_caddy_are_decoded(version: str, tmp_path: Path) -> None:
     long = "x" * 600
     with caddy(tmp_path) as server:
         for coding in ("gzip", "zstd"):

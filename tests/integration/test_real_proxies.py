@@ -62,7 +62,7 @@ def test_hosts_are_reached_through_tinyproxy_which_alone_sees_its_credentials(
         assert_answered(fetched(f"https://localhost:{port}/echo?[1-50]", *options), 50, https=True)
 
 
-def test_what_tinyproxy_refuses_is_its_failure_and_none_of_the_hosts(server: str, tmp_path: Path) -> None:
+def test_a_refusal_of_tinyproxy_is_a_failure_of_the_proxy_and_not_of_the_host(server: str, tmp_path: Path) -> None:
     with tinyproxy(tmp_path, "BasicAuth me secret", "ConnectPort 443") as proxy:
         for message, status, url, user in [
             ("the proxy requires credentials (407)", 407, f"{server}/echo", ""),
@@ -90,7 +90,7 @@ def test_hosts_are_reached_through_microsocks(
             assert_answered(fetched(f"https://localhost:{port}/echo?[1-50]", *options), 50, https=True)
 
 
-def test_what_microsocks_refuses_is_its_failure(server: str, tmp_path: Path) -> None:
+def test_a_refusal_of_microsocks_is_a_failure_of_the_proxy(server: str, tmp_path: Path) -> None:
     with microsocks(tmp_path, "-u", "me", "-P", "secret") as proxy:
         for message, url, user in [
             ("the proxy accepts none of our ways to log in", server, ""),

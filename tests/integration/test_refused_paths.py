@@ -29,7 +29,7 @@ def test_a_path_that_is_no_directory_is_refused_and_not_made(
     assert [] == list(tmp_path.iterdir())
 
 
-def test_a_job_in_a_directory_with_such_a_name_goes_on(server: str, tmp_path: Path) -> None:
+def test_a_job_in_a_directory_with_such_a_name_is_resumed(server: str, tmp_path: Path) -> None:
     out = tmp_path / "out.parquet"
     out.mkdir()
     command("fetch", f"{server}/[1-3]", "-o", out, check=0)

@@ -83,7 +83,7 @@ def test_polars_reads_the_results(results: Path) -> None:
     assert (ROWS, 13 * ROWS) == (frame.height, frame["body_bytes"].sum())
 
 
-def test_failed_rows_stand_in_files_of_their_own(server: str, tmp_path: Path) -> None:
+def test_failed_rows_are_in_files_of_their_own(server: str, tmp_path: Path) -> None:
     source = tmp_path / "urls.txt"
     source.write_text(f"{server}/1\n{server}/fault/refuse\n{server}/2\n")
     done = headgate("fetch", source, "-o", tmp_path / "out", check=3)

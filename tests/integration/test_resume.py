@@ -18,7 +18,7 @@ ROWS = 1000
 
 
 @pytest.mark.parametrize(("code", "number"), [(130, signal.SIGINT), (143, signal.SIGTERM)])
-def test_what_was_interrupted_goes_on_and_each_row_is_there_once(
+def test_an_interrupted_job_is_resumed_and_each_row_is_there_once(
     code: int, number: signal.Signals, tmp_path: Path
 ) -> None:
     out = tmp_path / "out"
@@ -84,7 +84,7 @@ def test_another_job_is_not_gone_on_with(server: str, tmp_path: Path) -> None:
     assert 5 == len(rows(out))
 
 
-def test_a_job_from_standard_input_that_was_stopped_says_that_it_cannot_go_on(tmp_path: Path) -> None:
+def test_a_stopped_job_from_standard_input_says_that_it_cannot_be_resumed(tmp_path: Path) -> None:
     out = tmp_path / "out"
     with serving("--delay", "0.05") as server:
         urls = "".join(f"{server}/{row}\n" for row in range(5000)).encode()
@@ -117,7 +117,7 @@ def feed(process: "subprocess.Popen[bytes]", data: bytes) -> None:
         pass
 
 
-def test_a_job_to_standard_output_that_was_stopped_says_that_it_cannot_go_on() -> None:
+def test_a_stopped_job_to_standard_output_says_that_it_cannot_be_resumed() -> None:
     with (
         serving("--delay", "0.05") as server,
         started("fetch", f"{server}/[1-100000]", "-o", "-", "-c", "10") as process,
@@ -132,7 +132,7 @@ def test_a_job_to_standard_output_that_was_stopped_says_that_it_cannot_go_on() -
     )
 
 
-def test_the_same_call_goes_on_in_python(tmp_path: Path) -> None:
+def test_the_same_call_resumes_in_python(tmp_path: Path) -> None:
     out = tmp_path / "out"
     with serving("--delay", "0..0.1") as server:
 

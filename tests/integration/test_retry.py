@@ -134,7 +134,7 @@ def test_rows_of_standard_input_cannot_be_retried(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("code", "number"), [(130, signal.SIGINT), (143, signal.SIGTERM)])
-def test_a_retry_that_is_stopped_goes_on(code: int, number: signal.Signals, tmp_path: Path) -> None:
+def test_a_retry_that_is_stopped_can_be_resumed(code: int, number: signal.Signals, tmp_path: Path) -> None:
     out = tmp_path / "out"
     with serving("--status", "503", "--delay", "0..0.1") as server:
         headgate("fetch", f"{server}/[1-500]", "-o", out, "-c", "100", "--retries", "0", check=3)

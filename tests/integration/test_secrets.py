@@ -52,7 +52,7 @@ def test_two_credentials_for_one_header_are_refused_with_both_names(server: str,
         package.fetch(f"{server}/", tmp_path / "out", bearer="x", user=f"me:{PASSWORD}")
 
 
-def test_a_renewed_token_goes_on_and_a_forgotten_one_is_refused(tmp_path: Path) -> None:
+def test_a_job_resumes_with_a_renewed_token_and_is_refused_without_one(tmp_path: Path) -> None:
     out, url = tmp_path / "out", "/status/501"
     with serving() as server:
         begun = ("fetch", f"{server}{url}", "-o", out, "-H", "X-A: 1")
@@ -67,7 +67,7 @@ def test_a_renewed_token_goes_on_and_a_forgotten_one_is_refused(tmp_path: Path) 
         package.Job.open(out).retry(headers={"X-A": "1"}, bearer="renewed")
 
 
-def test_a_password_in_a_url_is_sent_and_stands_in_nothing_that_is_written(tmp_path: Path) -> None:
+def test_a_password_in_a_url_is_sent_and_written_nowhere(tmp_path: Path) -> None:
     urls, summary = tmp_path / "urls.txt", tmp_path / "summary.json"
     with serving() as server:
         with_user = server.replace("//", f"//me:{PASSWORD}@")

@@ -78,7 +78,7 @@ def test_the_result_is_the_table_with_columns_of_the_answers() -> None:
     assert "answer" in command("show", "out", check=0).stdout
 
 
-def test_answers_without_what_is_required_are_failed_rows_that_can_be_retried() -> None:
+def test_responses_without_required_values_are_failed_rows_that_can_be_retried() -> None:
     with changing(b'{"error": "busy"}') as origin:
         flags = ("--select", "a:int64=$.a", "--select", "error_text=$.error", "--require", "a")
         omit = ("--omit", "body,headers,url,error_message", "--format", "ndjson", "-y", "-q")

@@ -135,7 +135,7 @@ def test_a_row_that_waits_for_its_next_attempt_keeps_what_is_left_of_its_deadlin
 
 
 @pytest.mark.parametrize(("method", "code"), [("GET", 0), ("POST", 3)])
-def test_a_request_whose_server_hung_up_meanwhile_is_sent_again_if_that_does_no_harm(
+def test_a_request_whose_server_hung_up_meanwhile_is_resent_if_that_does_no_harm(
     method: str, code: int, tmp_path: Path
 ) -> None:
     summary, out = tmp_path / "summary.json", tmp_path / "out"

@@ -66,7 +66,7 @@ TWO = """
 """
 
 
-def test_several_runs_go_on_at_once(server: str, tmp_path: Path) -> None:
+def test_several_runs_run_at_once(server: str, tmp_path: Path) -> None:
     with headgate.start(f"{server}/[1-300]", tmp_path / "a") as first:
         with headgate.start(f"{server}/[1-200]", tmp_path / "b") as second:
             pass
@@ -88,7 +88,7 @@ def test_a_run_tells_how_far_it_is_and_commits_what_is_open_when_it_is_stopped(t
         headgate.start(f"{server}/[1-5]", tmp_path)
 
 
-def test_a_run_in_asyncio_lets_the_loop_go_on_and_is_stopped_by_cancelling(tmp_path: Path) -> None:
+def test_a_run_in_asyncio_does_not_block_the_loop_and_is_stopped_by_cancelling(tmp_path: Path) -> None:
     async def main(server: str) -> bool:
         run = headgate.start(f"{server}/[1-100000]", tmp_path, concurrency=20)
         waiting = asyncio.ensure_future(run)

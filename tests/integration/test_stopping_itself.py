@@ -9,7 +9,7 @@ import headgate as package
 from support.run import headgate, serving
 
 
-def test_a_job_of_which_all_rows_fail_ends_with_exit_code_4_and_goes_on_after_the_mend(tmp_path: Path) -> None:
+def test_a_job_whose_rows_all_fail_ends_with_exit_code_4_and_resumes_after_the_repair(tmp_path: Path) -> None:
     out, summary = tmp_path / "out", tmp_path / "summary.json"
     with serving("--status", "403") as server:
         fetch = ("fetch", f"{server}/[1-5000]", "-o", out, "--fail-on", "4xx", "--summary", summary)

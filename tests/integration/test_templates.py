@@ -114,7 +114,7 @@ FORMS = pytest.mark.parametrize("form", ["parquet", "csv", "ndjson"])
 
 
 @FORMS
-def test_a_server_decodes_of_urls_what_the_cells_hold(form: str, tmp_path: Path) -> None:
+def test_a_server_decodes_urls_to_the_values_of_the_cells(form: str, tmp_path: Path) -> None:
     columns = {"row": list(range(len(NASTY))), "text": NASTY}
     with recording() as server:
         template = server.url + "/x/{text}/y?q={text}&z=1"
@@ -129,7 +129,7 @@ def test_a_server_decodes_of_urls_what_the_cells_hold(form: str, tmp_path: Path)
 
 
 @FORMS
-def test_a_server_decodes_of_json_what_the_cells_hold(form: str, tmp_path: Path) -> None:
+def test_a_server_decodes_json_to_the_values_of_the_cells(form: str, tmp_path: Path) -> None:
     columns = {"row": list(range(len(NASTY))), "text": NASTY}
     with recording() as server:
         fetch(written(form, tmp_path, columns), tmp_path / "out", "--url", server.url, "--json", JSON)
@@ -146,7 +146,7 @@ def test_a_server_decodes_of_json_what_the_cells_hold(form: str, tmp_path: Path)
 
 
 @FORMS
-def test_a_server_decodes_of_forms_what_the_cells_hold(form: str, tmp_path: Path) -> None:
+def test_a_server_decodes_forms_to_the_values_of_the_cells(form: str, tmp_path: Path) -> None:
     columns = {"row": list(range(len(NASTY))), "text": NASTY}
     source = written(form, tmp_path, columns)
     with recording() as server:

@@ -203,7 +203,7 @@ def test_amap_stops_at_too_many_errors(run: Run[Any]) -> None:
     run(main())
 
 
-def test_amap_tries_again(run: Run[Any]) -> None:
+def test_amap_retries(run: Run[Any]) -> None:
     async def main() -> int:
         statistics = await for_each(FailsFirst(), range(10), limit=4, retry=Retry(2, 0.001))
         assert (10, 0) == (statistics.succeeded, statistics.failed)

@@ -83,7 +83,7 @@ def test_the_function_may_use_a_map_itself() -> None:
 
 
 @pytest.mark.parametrize("end", [StopIteration, StopAsyncIteration])
-def test_a_function_that_raises_what_looks_like_an_end_is_not_silent(end: type[Exception]) -> None:
+def test_a_function_that_raises_stop_iteration_is_not_silent(end: type[Exception]) -> None:
     class Source:
         def __aiter__(self) -> "Source":
             return self
@@ -124,7 +124,7 @@ async def test_statistics_tell_how_far_it_is() -> None:
     ] == [*told, results.statistics()]
 
 
-async def test_what_was_cancelled_is_counted_as_that() -> None:
+async def test_cancelled_calls_are_counted_as_cancelled() -> None:
     async with amap(wait_that_long, [0, 10, 20], limit=3) as results:
         await anext(results)
     now = results.statistics()

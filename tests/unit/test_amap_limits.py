@@ -62,7 +62,7 @@ def test_the_last_error_is_raised_with_the_number_of_its_attempt() -> None:
     assert ["attempt 3 of 3", "raised for the item 1"] == raised.value.__notes__
 
 
-def test_an_error_that_is_not_meant_is_not_tried_again() -> None:
+def test_an_error_that_the_retry_does_not_name_is_not_retried() -> None:
     calls = Calls(failures={1: 9})
     with pytest.raises(ValueError, match="1"):
         all_of(calls, [1], limit=1, retry=Retry(3, 0, on=OSError))
@@ -78,13 +78,13 @@ def test_an_item_that_waits_for_a_retry_holds_no_slot_and_no_slot_of_its_key(opt
     assert [(0, 0), (1, 1), (2, 2), (0, 3)] == calls.starts
 
 
-def test_of_items_that_wait_to_be_tried_again_each_comes_in_its_time() -> None:
+def test_items_that_wait_for_a_retry_start_when_they_are_due() -> None:
     calls = Calls(failures={5: 1, 1: 1})
     all_of(calls, [5, 1], limit=2, retry=Retry(2, lambda _attempt, error: float(error.args[0])))
     assert [(5, 0), (1, 0), (1, 1), (5, 5)] == calls.starts
 
 
-def test_an_item_that_is_due_again_comes_before_new_ones() -> None:
+def test_an_item_whose_retry_is_due_comes_before_new_ones() -> None:
     calls = Calls(1, failures={0: 1})
     all_of(calls, range(4), limit=1, buffer=9, retry=Retry(2, wait_s(0.5)))
     assert [0, 1, 0, 2, 3] == [item for item, _ in calls.starts]

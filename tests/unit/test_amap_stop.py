@@ -87,7 +87,7 @@ async def test_stop_returns_an_item_that_was_read_ahead_of_a_limit() -> None:
     assert [0] == delivered
 
 
-async def test_an_item_that_the_source_gives_when_it_has_stopped_the_map_has_its_time_limit() -> None:
+async def test_an_item_that_the_source_yields_after_stopping_the_map_has_its_timeout() -> None:
     def source() -> Iterator[int]:
         yield 0
         results.stop()

@@ -139,7 +139,7 @@ def test_limits_of_hosts_are_for_all_of_them_or_for_those_that_are_named() -> No
         ("must name hosts in text, not None: write '10/s' or {'api.example.com': '5/s', '*': '10/s'}", {None: "5/s"}),
     ],
 )
-def test_what_is_no_limit_of_hosts_is_refused_with_what_is(expected: str, value: object) -> None:
+def test_a_wrong_limit_of_hosts_is_refused_with_the_right_forms(expected: str, value: object) -> None:
     assert f"rate_per_host {expected}" == mistake("rate_per_host", value)
 
 
@@ -155,7 +155,9 @@ def test_a_job_stops_at_a_number_or_a_share_of_failed_rows(
 
 
 @pytest.mark.parametrize("ending", ["", "\n", "\r\n"])
-def test_a_secret_is_text_or_stands_in_a_file(ending: str, mock: headgate.testing.MockServer, tmp_path: Path) -> None:
+def test_a_secret_is_text_or_the_content_of_a_file(
+    ending: str, mock: headgate.testing.MockServer, tmp_path: Path
+) -> None:
     def authorization(**options: Any) -> str | None:
         headgate.fetch("http://a.example/[1-1]", tmp_path / "results", fresh=True, **options)
         return mock.calls[-1].request.headers["authorization"]

@@ -79,7 +79,7 @@ async def test_a_plain_loop_that_is_slow_stops_the_starts_too(spy: Spy) -> None:
         assert min(20, collected + 3) == len(spy.started)
 
 
-async def test_a_plain_for_takes_one_ahead_of_what_runs_when_it_must_know_whether_there_is_one(spy: Spy) -> None:
+async def test_a_plain_for_reads_one_awaitable_ahead_when_it_must_know_whether_there_is_one(spy: Spy) -> None:
     awaitables = iter(as_completed((spy.sleep(n) for n in range(30)), limit=4))
     promised = [next(awaitables) for _ in range(4)]
     assert (4, 0) == (len(spy.made), len(spy.started))

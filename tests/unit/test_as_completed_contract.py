@@ -49,7 +49,7 @@ async def test_the_timeout_is_raised_after_what_was_done_by_then(collect: Collec
     assert 0.12 == now_s()
 
 
-async def test_a_plain_for_goes_on_to_its_end_when_the_timeout_is_caught_in_it() -> None:
+async def test_a_plain_for_continues_to_its_end_when_the_timeout_is_caught_in_it() -> None:
     came: list[object] = []
     for awaitable in as_completed([asyncio.sleep(0.1, "a"), asyncio.sleep(0.15, "b")], limit=2, timeout=0.12):
         try:
@@ -91,7 +91,7 @@ async def test_several_results_of_a_plain_for_can_be_awaited_at_once() -> None:
     assert 0.05 == now_s()
 
 
-async def test_the_futures_of_async_for_can_be_awaited_again() -> None:
+async def test_the_futures_of_async_for_can_be_awaited_once_more() -> None:
     futures = [f async for f in as_completed([asyncio.sleep(0.05, "a"), asyncio.sleep(0.05, "b")], limit=2)]
     done, _ = await asyncio.wait(futures)
     assert {"a", "b"} == {future.result() for future in done}
@@ -139,7 +139,7 @@ async def test_difference_a_future_that_is_given_twice_is_yielded_twice(collect:
 
 
 @with_either_iterator
-async def test_difference_a_future_that_is_given_again_while_it_is_in_flight_counts_again(
+async def test_difference_a_future_that_is_given_twice_while_it_is_in_flight_counts_twice(
     spy: Spy, collect: Collect
 ) -> None:
     task = asyncio.create_task(spy.sleep("given", 1))
@@ -176,7 +176,7 @@ async def test_difference_the_time_of_the_timeout_begins_with_the_block(spy: Spy
         assert 10 == now_s()
 
 
-async def test_difference_the_timeout_cancels_what_runs_and_waits_until_it_has_ended(spy: Spy) -> None:
+async def test_difference_the_timeout_cancels_running_tasks_and_waits_until_they_have_ended(spy: Spy) -> None:
     aws = (spy.sleep(n, 3, last_words_s=5) for n in count())
     with pytest.raises(TimeoutError):
         await by_async_for(aws, limit=2, timeout=10)
@@ -233,7 +233,7 @@ async def test_difference_a_plain_for_that_awaits_nothing_raises_when_the_limit_
     assert 7 >= len(spy.made)
 
 
-async def test_what_a_plain_for_took_ahead_is_closed_at_the_end_of_the_block(spy: Spy) -> None:
+async def test_a_coroutine_that_a_plain_for_read_ahead_is_closed_at_the_end_of_the_block(spy: Spy) -> None:
     async with as_completed((spy.sleep(n) for n in count()), limit=2) as futures:
         for awaitable in [next(futures) for _ in range(3)]:
             awaitable.close()

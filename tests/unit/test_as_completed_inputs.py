@@ -85,7 +85,7 @@ async def test_a_wrong_argument_is_refused_at_once_and_leaves_no_coroutine_unawa
 
 @with_either_iterator
 @pytest.mark.parametrize("wrong", [1, None, "text", one])
-async def test_what_cannot_be_awaited_is_raised_after_what_was_done_and_ends_the_rest(
+async def test_a_value_that_cannot_be_awaited_raises_after_finished_results_and_ends_the_rest(
     spy: Spy, collect: Collect, wrong: object
 ) -> None:
     with pytest.raises(TypeError, match=r"aws must give awaitables, and gave .*: call the function"):
@@ -107,7 +107,7 @@ async def test_a_plain_loop_over_an_async_iterable_is_refused(spy: Spy) -> None:
 
 @pytest.mark.parametrize("good", [0, 1, 2, 5])
 @pytest.mark.parametrize("face", [by_for, by_async_for, None])
-async def test_an_error_of_the_source_comes_once_and_after_the_results_of_what_was_started(
+async def test_an_error_of_the_source_comes_once_after_the_results_of_started_calls(
     spy: Spy, good: int, face: Collect | None
 ) -> None:
     def source() -> Iterator[Awaitable[int]]:

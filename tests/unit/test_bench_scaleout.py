@@ -51,7 +51,7 @@ def test_each_candidate_can_be_run() -> None:
     assert sorted(scaleout_worker.WAYS) == sorted(way.name for way in WAYS)
 
 
-def test_what_is_below_a_process_is_counted_with_it() -> None:
+def test_child_processes_are_counted_with_their_parent() -> None:
     program = (
         "import subprocess, sys; subprocess.run([sys.executable, '-c', 'print(1, flush=True); input()'], check=True)"
     )

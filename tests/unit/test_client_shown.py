@@ -86,6 +86,6 @@ def test_an_error_shows_no_secret_and_has_the_url_of_the_request() -> None:
     assert "http://ann:secret@host/a" == error.url
 
 
-def test_what_a_server_sends_is_cut_short() -> None:
+def test_long_values_of_a_server_are_shortened() -> None:
     html = headgate.Response(REQUEST, answer(headers=[("content-type", "x" * 100_000)]))._repr_html_()
     assert len(html) < 10_000

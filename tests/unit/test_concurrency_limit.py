@@ -99,7 +99,7 @@ def test_a_task_that_waits_for_many_is_not_overtaken_by_tasks_that_wait_for_few(
     run_on_virtual_clock(main())
 
 
-def test_those_behind_go_on_when_the_one_before_them_is_cancelled() -> None:
+def test_waiting_tasks_move_up_when_the_first_is_cancelled() -> None:
     async def main() -> None:
         limit = ConcurrencyLimit(3)
         users = Users(limit)

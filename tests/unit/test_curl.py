@@ -155,7 +155,7 @@ def test_the_shell_hands_over_the_very_bytes_of_a_body(data: bytes, tmp_path: Pa
     assert data == run(command, tmp_path, option='*) printf %s "$2" ;;')
 
 
-def test_the_shell_puts_a_body_together_from_its_files_and_what_is_between(tmp_path: Path) -> None:
+def test_the_shell_joins_a_body_from_its_files_and_the_text_between_them(tmp_path: Path) -> None:
     name, data = "it's a file", bytes(range(256))
     (tmp_path / name).write_bytes(data)
     rows = {"url": ["http://a.example/"], "binary": [b"\xff\0"], "path": [name], "absolute": [str(tmp_path / name)]}

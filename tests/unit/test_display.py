@@ -99,7 +99,7 @@ def test_the_slowest_host_is_named_where_the_time_left_is_that_of_its_rows() -> 
     assert named in drawn(**slow)
 
 
-def test_what_is_not_known_is_left_out() -> None:
+def test_unknown_figures_are_left_out() -> None:
     assert drawn(rows_known=None, fraction=None, time_left_s=None)[0] == "37,412 rows so far  1.2 s"
 
 

@@ -284,7 +284,7 @@ def test_input_and_output_must_be_there() -> None:
 @pytest.mark.parametrize(
     "arguments", [["a", "b", "c", "-o", "r"], ["-o", "r", "a", "b", "c"], ["a", "-q", "b", "-o", "r", "c"]]
 )
-def test_inputs_may_stand_anywhere_and_are_taken_in_their_order(arguments: list[str]) -> None:
+def test_inputs_may_be_anywhere_on_the_command_line_and_keep_their_order(arguments: list[str]) -> None:
     assert ("a", "b", "c") == read(*arguments).options.input
 
 

@@ -84,7 +84,7 @@ def test_one_is_singular(expected: str, number: int) -> None:
     assert expected == _format.plural(number, "row")
 
 
-def test_what_could_steer_a_terminal_is_made_visible() -> None:
+def test_control_characters_are_made_visible() -> None:
     assert r"\x1b[2Jgrün\n\u202e" == _format.printable("\x1b[2Jgrün\n\u202e")
 
 

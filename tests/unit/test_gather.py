@@ -145,12 +145,12 @@ async def test_a_wrong_limit_is_refused_and_the_coroutines_are_closed(
 
 
 @pytest.mark.parametrize("wrong", [1, None, "text", [], one])
-async def test_what_cannot_be_awaited_is_refused_before_anything_starts(spy: Spy, wrong: Any) -> None:
+async def test_a_value_that_cannot_be_awaited_is_refused_before_anything_starts(spy: Spy, wrong: Any) -> None:
     with pytest.raises(TypeError, match="gather takes awaitables, and was given "):
         await gather(spy.sleep(1), wrong, spy.sleep(2), limit=1)
     assert [] == spy.started
 
 
-async def test_a_list_of_coroutines_is_refused_with_what_was_meant() -> None:
+async def test_a_list_of_coroutines_is_refused_with_the_right_call() -> None:
     with pytest.raises(TypeError, match=r"give them one by one, gather\(\*aws\)"):
         await gather([1, 2], limit=1)  # type: ignore[call-overload]

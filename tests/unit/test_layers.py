@@ -73,7 +73,7 @@ def test_no_modules_import_each_other_in_a_circle() -> None:
         pytest.fail(" -> ".join(circle.args[1]))
 
 
-def test_the_command_is_imported_only_by_what_starts_it() -> None:
+def test_only_the_main_module_imports_the_command() -> None:
     assert {"cli"} == set(imports_of(COMMAND))
 
 

@@ -106,7 +106,7 @@ def test_half_a_file_is_named_and_its_rows_are_missing(tmp_path: Path, write: Wr
     assert ["row 0 is missing", "row 1 is missing"] == wrong[1:]
 
 
-def test_what_is_left_over_is_named(tmp_path: Path, write: Write) -> None:
+def test_left_over_files_are_named(tmp_path: Path, write: Write) -> None:
     (tmp_path / "_headgate" / "tmp").mkdir(parents=True)
     (tmp_path / "_headgate" / "tmp" / "part-00000002.parquet").touch()
     (tmp_path / "part-1.parquet.tmp").touch()

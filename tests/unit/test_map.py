@@ -83,7 +83,7 @@ def test_outcomes_are_yielded_with_errors_yield() -> None:
     assert isinstance(outcomes[1].error, ZeroDivisionError)
 
 
-def test_calls_go_on_while_the_caller_works() -> None:
+def test_calls_run_while_the_caller_works() -> None:
     reached = threading.Event()
 
     async def reach(number: int) -> int:
@@ -96,7 +96,7 @@ def test_calls_go_on_while_the_caller_works() -> None:
         assert reached.wait(LONGEST_S)
 
 
-def test_what_the_caller_does_not_take_stops_the_starts() -> None:
+def test_uncollected_results_stop_the_starts() -> None:
     begun = []
     much_later = threading.Event()
 
@@ -158,7 +158,7 @@ def test_a_runtime_error_of_a_call_is_that_error() -> None:
         list(headgate.map(fail, [1], limit=1))
 
 
-def test_a_loop_that_is_left_ends_what_runs_before_the_next_line() -> None:
+def test_leaving_a_loop_cancels_running_calls_before_the_next_line() -> None:
     stuck = Stuck(first=1)
     for _result in headgate.map(stuck, range(10), limit=3):
         break
@@ -166,7 +166,7 @@ def test_a_loop_that_is_left_ends_what_runs_before_the_next_line() -> None:
     assert stuck.began == stuck.ended > 0
 
 
-def test_a_block_that_is_left_ends_what_runs() -> None:
+def test_leaving_the_block_cancels_running_calls() -> None:
     stuck = Stuck(first=1)
     with pytest.raises(ZeroDivisionError), headgate.map(stuck, range(10), limit=3) as results:
         assert 0 == 1 / next(results)
@@ -181,7 +181,7 @@ def test_a_block_that_takes_no_result_starts_nothing() -> None:
     assert 0 == stuck.began
 
 
-def test_a_generator_over_it_that_is_closed_ends_what_runs() -> None:
+def test_closing_a_generator_over_a_map_cancels_running_calls() -> None:
     stuck = Stuck(first=1)
 
     def numbers() -> Iterator[int]:
@@ -194,7 +194,7 @@ def test_a_generator_over_it_that_is_closed_ends_what_runs() -> None:
     assert stuck.began == stuck.ended > 0
 
 
-def test_ctrl_c_while_it_waits_ends_what_runs() -> None:
+def test_ctrl_c_during_a_wait_cancels_running_calls() -> None:
     stuck = Stuck(first=0)
     main = threading.main_thread().ident
     assert main is not None
@@ -358,7 +358,7 @@ def test_two_maps_may_run_at_once() -> None:
     assert [(0, 0), (1, 1), (4, 4)] == list(zip(first, second, strict=True))
 
 
-def test_what_cannot_be_is_refused_at_once() -> None:
+def test_wrong_arguments_are_refused_at_once() -> None:
     with pytest.raises(ValueError, match="limit must be at least 1, not 0"):
         headgate.map(square, [1], limit=0)
     with pytest.raises(TypeError, match="items is a str, which is one value"):

@@ -29,7 +29,7 @@ def test_options_are_spelled_as_flags_or_as_keywords(flag: str, keyword: str, me
     assert (flag, keyword) == (as_flag(mention), as_keyword(mention))
 
 
-def test_what_looks_like_a_flag_and_is_none_stays() -> None:
+def test_text_that_looks_like_a_flag_stays() -> None:
     message = message_of(["a/--head/b -o holds --fresh.csv, see ", {"option": "head"}])
     assert "a/--head/b -o holds --fresh.csv, see --head" == spelled(message, as_flag)
     assert "a/--head/b -o holds --fresh.csv, see head" == spelled(message, as_keyword)

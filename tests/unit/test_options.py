@@ -358,7 +358,7 @@ def test_the_engine_knows_what_can_be_set_while_a_job_runs() -> None:
     assert FetchOptions(**GOOD, rate="5/s", retry_on="429").given == ("rate",)
 
 
-def test_the_engine_keeps_with_a_job_what_makes_it_another_one() -> None:
+def test_the_engine_stores_the_options_that_identify_a_job() -> None:
     assert {name for name, option in ALL.items() if isinstance(option, JobOption) and option.of_job} == set(JOB_OPTIONS)
 
 

@@ -75,7 +75,7 @@ def error_of(function: Callable[..., object], *args: object) -> BaseException:
 # -- results
 
 
-def test_a_coroutine_a_plain_function_and_what_is_awaitable_give_what_they_give(portal: headgate.Portal) -> None:
+def test_coroutines_plain_functions_and_awaitables_return_their_results(portal: headgate.Portal) -> None:
     assert 4 == portal.call(twice, 2)
     assert "ab" == portal.call("a".__add__, "b")
 
@@ -121,7 +121,7 @@ def test_an_error_is_no_cycle(portal: headgate.Portal) -> None:
         gc.enable()
 
 
-def test_exits_are_the_calling_threads_own_and_the_loop_goes_on(portal: headgate.Portal) -> None:
+def test_exits_end_the_calling_thread_and_the_loop_continues(portal: headgate.Portal) -> None:
     async def leave(error: BaseException) -> None:
         raise error
 
@@ -141,7 +141,7 @@ def test_the_callers_context_is_seen_and_not_changed(portal: headgate.Portal) ->
     assert [5, 5] == [portal.call(look), portal.call(NUMBER.get)]
 
 
-def test_there_is_a_task_of_its_own_with_time_limits(portal: headgate.Portal) -> None:
+def test_each_call_has_a_task_of_its_own_with_timeouts(portal: headgate.Portal) -> None:
     async def task() -> asyncio.Task[Any] | None:
         async with asyncio.timeout(LONG_S):
             await asyncio.sleep(0)
@@ -226,7 +226,7 @@ def test_no_thread_hangs_when_another_does_not_wake_the_next(
 # -- starting a call without waiting
 
 
-def test_what_was_started_is_waited_for_again_and_again_and_by_several(portal: headgate.Portal) -> None:
+def test_several_callers_can_wait_for_a_started_call_repeatedly(portal: headgate.Portal) -> None:
     started = portal.start(twice, 4)
     found: list[int] = []
     for thread in in_threads(8, lambda: found.append(started.wait())):
@@ -237,7 +237,7 @@ def test_what_was_started_is_waited_for_again_and_again_and_by_several(portal: h
     assert "<PortalCall: done>" == repr(started)
 
 
-def test_what_was_started_can_be_cancelled_before_and_after_its_first_step(portal: headgate.Portal) -> None:
+def test_a_started_call_can_be_cancelled_before_and_after_its_first_step(portal: headgate.Portal) -> None:
     stuck = Stuck()
     running = portal.start(stuck)
     stuck.begun.acquire()
@@ -257,7 +257,7 @@ def test_a_started_call_can_be_had_as_a_future(portal: headgate.Portal) -> None:
     assert isinstance(failed.future().exception(), LookupError)
 
 
-def test_waiting_ends_after_the_time_and_the_call_goes_on(portal: headgate.Portal) -> None:
+def test_waiting_ends_after_its_timeout_and_the_call_continues(portal: headgate.Portal) -> None:
     go = threading.Event()
 
     async def wait_for_go() -> str:
@@ -377,13 +377,13 @@ def test_a_waiting_thread_notices_that_the_loop_was_closed(monkeypatch: pytest.M
 # -- closing
 
 
-def test_leaving_the_block_waits_for_what_has_begun() -> None:
+def test_leaving_the_block_waits_for_started_calls() -> None:
     with headgate.Portal() as portal:
         started = [portal.start(twice, number) for number in range(100)]
     assert [2 * number for number in range(100)] == [call.wait() for call in started]
 
 
-def test_an_error_that_leaves_the_block_cancels_what_has_begun() -> None:
+def test_an_error_that_leaves_the_block_cancels_started_calls() -> None:
     stuck = Stuck()
     portal = headgate.Portal()
     started = portal.start(stuck)

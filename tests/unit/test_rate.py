@@ -60,7 +60,7 @@ def test_a_burst_of_1_spaces_evenly_also_after_a_pause() -> None:
     run_on_virtual_clock(main())
 
 
-def test_what_is_not_there_is_not_given_without_waiting() -> None:
+def test_a_cost_that_the_bucket_lacks_is_not_granted_without_waiting() -> None:
     async def main() -> None:
         rate = Rate(1, burst=3)
         assert [True, False, True, False] == [rate.try_acquire(cost) for cost in (2, 1.5, 1, 0.1)]
@@ -172,7 +172,7 @@ def test_a_lower_burst_refuses_tasks_that_wait_for_more() -> None:
     run_on_virtual_clock(main())
 
 
-def test_what_was_done_is_counted() -> None:
+def test_grants_are_counted() -> None:
     async def main() -> None:
         rate = Rate(4, per_s=2, burst=3)
         spenders = Spenders(rate)

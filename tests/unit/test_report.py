@@ -92,7 +92,7 @@ def test_a_job_that_did_not_reach_its_end_says_so() -> None:
     assert lines(failure={"kind": "input", "message": "cut short"})[0].startswith("stopped early: 100,000 of ")
 
 
-def test_a_run_that_went_on_from_another_tells_both_what_it_did_and_the_whole() -> None:
+def test_the_report_of_a_resumed_run_has_its_own_figures_and_those_of_the_job() -> None:
     resumed = lines(job=RESUMED | {"done": 200_000, "rows_before": 100_000, "finished": True})
     assert "done: 100,000 rows in 3.3 s" == resumed[0]
     assert [
@@ -106,7 +106,7 @@ def test_a_run_that_went_on_from_another_tells_both_what_it_did_and_the_whole() 
     assert [] == [line for line in lines(job=RESUMED | {"rows_before": 0}) if line.startswith("in all")]
 
 
-def test_a_run_that_stopped_itself_says_how_to_go_on() -> None:
+def test_a_run_that_stopped_itself_says_how_to_resume() -> None:
     stopped = lines(interrupted=True, stopped_by="all of them failed", job=RESUMED)
     assert "stopped early: 100,000 rows in 3.3 s" == stopped[0]
     assert stopped[-1] == (
@@ -115,7 +115,7 @@ def test_a_run_that_stopped_itself_says_how_to_go_on() -> None:
     )
 
 
-def test_a_run_that_was_stopped_says_how_to_go_on(tmp_path: Path) -> None:
+def test_a_run_that_was_stopped_says_how_to_resume(tmp_path: Path) -> None:
     stopped = lines(interrupted=True, job=RESUMED)
     assert "stopped early: 100,000 rows in 3.3 s" == stopped[0]
     assert "in total 160,000 of 200,000 rows done, 60 failed" in stopped
@@ -172,13 +172,13 @@ def test_a_job_that_was_done_before_says_so_and_what_can_be_done_still() -> None
         (None, None),
     ],
 )
-def test_a_run_begins_with_what_is_done_or_that_none_can_go_on(
+def test_the_greeting_says_how_much_is_done_or_that_the_job_cannot_be_resumed(
     expected: str | None, job: dict[str, Any] | None
 ) -> None:
     assert expected == greeting(Summary.from_json(summary_json(**NO_ROWS, job=job)))
 
 
-def test_what_cannot_be_gone_on_with_says_why() -> None:
+def test_a_job_that_cannot_be_resumed_says_why() -> None:
     assert (
         "this job can't be resumed: its results went to standard output; with -o DIRECTORY it can"
         == (lines(interrupted=True, output="-")[-1])
@@ -243,7 +243,7 @@ def test_the_report_offers_no_retry_of_invalid_requests() -> None:
     assert (0, 2) == (len(told(60)), len(told(61)))
 
 
-def test_what_was_in_flight_when_the_grace_was_over_is_counted() -> None:
+def test_requests_that_were_dropped_after_the_grace_are_counted() -> None:
     assert "  dropped       1,234  in flight at the end: not in the results, and can be fetched again" in lines(
         interrupted=True, abandoned=1_234
     )
@@ -292,7 +292,7 @@ def test_a_path_with_a_blank_can_be_pasted_into_a_shell() -> None:
     assert lines(output="my results")[-1] == "results are in my results: look at them with `headgate show 'my results'`"
 
 
-def test_what_a_server_sent_cannot_steer_the_terminal() -> None:
+def test_text_of_a_server_cannot_steer_the_terminal() -> None:
     hostile = {"protocol": {"row": 1, "url": "http://a/", "message": "garbage \x1b]0;owned\x07"}}
     text = report(Summary.from_json(summary_json(errors={"protocol": 1}, error_examples=hostile)))
     assert r"garbage \x1b]0;owned\x07" in text

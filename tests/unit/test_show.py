@@ -134,7 +134,7 @@ def test_no_line_is_wider_than_the_terminal(shown: Show) -> None:
 
 
 @pytest.mark.parametrize("name", ["part.parquet", "part.ndjson"])
-def test_what_a_server_sent_cannot_steer_the_terminal(name: str, shown: Show) -> None:
+def test_text_of_a_server_cannot_steer_the_terminal(name: str, shown: Show) -> None:
     lines = shown(width=200, rows=[{**ROWS[0], "body": "\x1b[2Jline\nline", "a\x1b[2J": 1}], name=name)
     assert r"\u{1b}[2Jline\nline" in lines[2]
     assert r"a\x1b[2J" in lines[0]

@@ -43,7 +43,7 @@ def test_a_summary_of_an_earlier_engine_is_read() -> None:
     assert 0 == Snapshot.from_json(json.dumps(earlier)).rows_before
 
 
-def test_what_a_snapshot_does_not_know_is_none() -> None:
+def test_unknown_figures_of_a_snapshot_are_none() -> None:
     snapshot = Snapshot.from_json(snapshot_json(rows_known=None, fraction=None, time_left_s=None))
     assert (None, None, None) == (snapshot.rows_known, snapshot.fraction, snapshot.time_left_s)
 

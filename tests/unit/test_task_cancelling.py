@@ -117,7 +117,7 @@ every_way = pytest.mark.parametrize(
 
 
 @every_way
-async def test_what_runs_cleans_up_also_in_a_scope_that_cancels_in_each_turn(way: Way) -> None:
+async def test_calls_clean_up_also_in_a_scope_that_cancels_in_each_turn(way: Way) -> None:
     call, scope = CleanUp(), LevelScope()
     task = asyncio.create_task(way(call))
     await asyncio.sleep(1)
@@ -135,9 +135,7 @@ async def under_a_timeout(waiting: Coroutine[Any, Any, None], seconds: float) ->
 
 @pytest.mark.parametrize("within", [under_a_timeout, asyncio.wait_for])
 @every_way
-async def test_a_time_limit_around_it_is_a_time_limit(
-    way: Way, within: Callable[..., Coroutine[Any, Any, None]]
-) -> None:
+async def test_a_timeout_around_it_is_a_timeout(way: Way, within: Callable[..., Coroutine[Any, Any, None]]) -> None:
     call = CleanUp()
     with pytest.raises(TimeoutError):
         await within(way(call), 1)
@@ -165,7 +163,7 @@ async def test_a_late_call_that_cleans_up_is_cancelled_once_at_the_end_of_the_bl
     assert [10] == cancelled
 
 
-def test_what_comes_after_an_error_in_order_is_cancelled_once() -> None:
+def test_calls_after_an_error_in_order_are_cancelled_once() -> None:
     finished = []
 
     async def work(item: int) -> None:
@@ -245,7 +243,7 @@ def test_a_call_that_other_code_cancels_is_skipped_and_the_rest_continues(
 
 
 @every_stray
-def test_a_call_that_is_cancelled_by_something_else_is_tried_again(stray: Stray) -> None:
+def test_a_call_that_other_code_cancels_is_retried(stray: Stray) -> None:
     with pytest.raises(StrayCancellation) as raised:
         all_of(stray_at_5(stray), range(9), limit=3, retry=Retry(3, 0))
     assert ["attempt 3 of 3", "raised for the item 5"] == raised.value.__notes__
@@ -337,7 +335,7 @@ async def test_calls_that_are_cancelled_one_by_one_cost_no_look_at_all_tasks_eac
 
 
 @pytest.mark.parametrize("options", OPTIONS)
-async def test_an_error_is_not_lost_if_the_wait_for_what_runs_is_cancelled(options: dict[str, Any]) -> None:
+async def test_an_error_is_not_lost_if_the_wait_for_running_calls_is_cancelled(options: dict[str, Any]) -> None:
     async def fail_or_clean_up(item: int) -> None:
         if item == 0:
             raise ValueError

@@ -260,7 +260,7 @@ def test_a_loop_over_a_map_that_this_thread_has_closed_ends() -> None:
     assert [] == list(results)
 
 
-async def test_what_a_source_gives_when_it_has_just_let_go_of_the_map_is_cancelled_too() -> None:
+async def test_an_item_that_a_source_yields_after_dropping_the_map_is_cancelled_too() -> None:
     held: list[Any] = []
 
     def source() -> Iterator[int]:

@@ -178,7 +178,7 @@ def _tracing(request: pytest.FixtureRequest) -> Iterator[None]:
 
 @pytest.mark.usefixtures("_tracing")
 @pytest.mark.parametrize("call", ENDED)
-def test_what_has_ended_holds_nothing_any_more(call: Callable[[], object]) -> None:
+def test_calls_that_have_ended_hold_nothing(call: Callable[[], object]) -> None:
     held.clear()
     error = error_of(call)
     assert any(each() is not None for each in held)
@@ -282,7 +282,7 @@ SUSPENDED_COROUTINES = [catch_and_wait, catch_and_wait_at_the_end, of_an_async_g
 
 @pytest.mark.usefixtures("_tracing")
 @pytest.mark.parametrize("function", SUSPENDED_GENERATORS)
-def test_a_generator_that_has_caught_the_error_goes_on(
+def test_a_generator_that_has_caught_the_error_continues(
     function: Callable[[list[Exception]], Generator[str, None, None]],
 ) -> None:
     errors: list[Exception] = []
@@ -295,7 +295,7 @@ def test_a_generator_that_has_caught_the_error_goes_on(
 
 
 @pytest.mark.parametrize("function", SUSPENDED_COROUTINES)
-def test_a_coroutine_that_has_caught_the_error_goes_on(function: Callable[[list[Exception]], Any]) -> None:
+def test_a_coroutine_that_has_caught_the_error_continues(function: Callable[[list[Exception]], Any]) -> None:
     errors: list[Exception] = []
     coroutine = function(errors)
     assert "caught" == coroutine.send(None)
@@ -305,7 +305,7 @@ def test_a_coroutine_that_has_caught_the_error_goes_on(function: Callable[[list[
     assert "went on with Held" == ended.value.value
 
 
-def test_what_has_caught_the_error_and_runs_goes_on() -> None:
+def test_a_running_function_that_has_caught_the_error_continues() -> None:
     kept = hold()
     try:
         fail()
@@ -314,7 +314,7 @@ def test_what_has_caught_the_error_and_runs_goes_on() -> None:
     assert isinstance(kept, Held)
 
 
-def test_what_has_caught_the_error_and_runs_on_another_thread_goes_on() -> None:
+def test_a_function_on_another_thread_that_has_caught_the_error_continues() -> None:
     errors: list[Exception] = []
     said: list[str] = []
     is_caught, may_go_on = threading.Event(), threading.Event()

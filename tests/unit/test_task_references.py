@@ -150,7 +150,7 @@ def test_the_sync_map_keeps_nothing_that_was_taken() -> None:
     assert 100 == len(taken)
 
 
-def test_what_the_sync_map_has_given_counts_as_uncollected_until_all_of_its_batch_are_taken() -> None:
+def test_results_of_the_sync_map_count_as_uncollected_until_all_of_their_batch_are_taken() -> None:
     with headgate.map(one, range(3), limit=3) as results:
         next(results)
         assert 3 == results.statistics().taken
@@ -210,7 +210,7 @@ def test_an_outcome_that_was_unwrapped_goes_without_the_garbage_collector() -> N
         gc.enable()
 
 
-def test_an_error_that_is_unwrapped_again_and_again_is_raised_with_the_same_traceback() -> None:
+def test_an_error_that_is_unwrapped_repeatedly_has_the_same_traceback() -> None:
     outcome = outcome_of_a_failure()
     before = traceback.format_tb(outcome.error.__traceback__) if outcome.error else []
     lengths = set()

@@ -65,15 +65,13 @@ OPTIONS: list[dict[str, Any]] = [
 @pytest.mark.parametrize("options", OPTIONS)
 @pytest.mark.parametrize("seconds", [0.01, 0.6])
 @pytest.mark.parametrize("is_async", [False, True])
-def test_what_was_pulled_begins_before_the_next_item_is_pulled(
-    options: dict[str, Any], seconds: float, *, is_async: bool
-) -> None:
+def test_an_item_begins_before_the_next_one_is_read(options: dict[str, Any], seconds: float, *, is_async: bool) -> None:
     source = SlowSource(seconds, 5)
     assert 5 == len(all_of(source.call, source.iterate() if is_async else source, **({"limit": 9} | options)))
     assert one_by_one(5) == source.events
 
 
-async def test_what_as_completed_was_given_begins_before_the_next_one_is_pulled() -> None:
+async def test_an_awaitable_begins_before_as_completed_reads_the_next_one() -> None:
     source = SlowSource(0.6, 5)
     async with as_completed((source.call(number) for number in source), limit=9) as futures:
         assert [0, 1, 2, 3, 4] == [future.result() async for future in futures]
@@ -114,7 +112,7 @@ async def test_no_call_runs_out_of_time_because_the_source_of_a_map_without_opti
     assert [None] * 3 == [outcome.error for outcome in limited.result()]
 
 
-def test_an_attempt_that_is_tried_again_has_all_of_its_time_too() -> None:
+def test_a_retried_attempt_has_all_of_its_time_too() -> None:
     async def call(number: int) -> int:
         await asyncio.sleep(0.4)
         if number not in failed:
@@ -188,7 +186,7 @@ async def test_a_plain_for_may_promise_as_many_from_a_slow_source_as_from_any() 
 @pytest.mark.parametrize("kind", [KeyboardInterrupt, SystemExit])
 @pytest.mark.parametrize("is_async", [False, True])
 @pytest.mark.parametrize("options", OPTIONS)
-async def test_an_interrupt_in_a_source_ends_what_runs_at_once(
+async def test_an_interrupt_in_a_source_cancels_running_calls_at_once(
     kind: type[BaseException], options: dict[str, Any], *, is_async: bool
 ) -> None:
     def numbers() -> Iterator[int]:
@@ -234,7 +232,7 @@ async def test_an_interrupt_in_a_source_comes_before_a_cancellation_of_the_waiti
     assert 21 == now_s()
 
 
-def test_an_interrupt_in_a_source_is_not_lost_with_what_was_not_collected() -> None:
+def test_an_interrupt_in_a_source_is_not_lost_with_uncollected_results() -> None:
     def numbers() -> Iterator[int]:
         yield 0
         raise KeyboardInterrupt
@@ -247,7 +245,7 @@ def test_an_interrupt_in_a_source_is_not_lost_with_what_was_not_collected() -> N
         run_on_virtual_clock(main())
 
 
-async def test_an_interrupt_in_what_makes_coroutines_ends_what_runs_at_once(spy: Spy) -> None:
+async def test_an_interrupt_in_a_source_of_coroutines_cancels_running_calls_at_once(spy: Spy) -> None:
     def coroutines(spy: Spy) -> Iterator[Any]:
         yield spy.sleep(0, 1000)
         raise KeyboardInterrupt

@@ -76,7 +76,7 @@ def test_tasks_that_are_refused_together_may_cancel_each_other() -> None:
     run_on_virtual_clock(main())
 
 
-def test_tasks_that_acquire_again_as_soon_as_they_are_served_do_not_block_the_loop() -> None:
+def test_tasks_that_acquire_in_a_loop_do_not_block_the_event_loop() -> None:
     async def main() -> None:
         limit, calls = ConcurrencyLimit(1), 0
 
@@ -94,7 +94,7 @@ def test_tasks_that_acquire_again_as_soon_as_they_are_served_do_not_block_the_lo
     run_on_virtual_clock(main())
 
 
-def test_an_error_in_what_is_called_does_not_stop_the_line() -> None:
+def test_an_error_in_a_callback_does_not_stop_the_queue() -> None:
     async def main() -> None:
         limit, called = ConcurrencyLimit(2), list[str]()
         limit.try_acquire(2)
