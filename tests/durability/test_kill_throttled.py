@@ -44,17 +44,17 @@ class Job:
         self.command += ["--commit-every-s", "0.2", "--rate", "3000/s", "--rate-per-host", "400/s"]
         self.command += ["--retries", "3", "--retry-delay-s", "0.2", "--idempotency-key"]
 
-    def asked_of_last_host(self) -> int:
-        """How often one of its rows was asked."""
+    def requests_to_last_host(self) -> int:
+        """Returns how many requests for its rows were sent."""
         return sum(len(self.server.keys.get(row, ())) for row in range(ROWS - ROWS_OF_A_HOST, ROWS))
 
     def works_on_everything(self, more: int) -> Callable[[], bool]:
-        """Whether it has asked for so many more rows, also of the last host, and some wait to be asked again."""
-        has_asked, asked_of_last = self.has_asked(more), self.asked_of_last_host()
-        return lambda: has_asked() and self.server.waiting() > 0 and self.asked_of_last_host() > asked_of_last
+        """Returns a condition: `more` requests were answered, some to the last host, and some rows wait for a retry."""
+        has_sent, requests_before = self.has_sent(more), self.requests_to_last_host()
+        return lambda: has_sent() and self.server.waiting() > 0 and self.requests_to_last_host() > requests_before
 
-    def has_asked(self, more: int) -> Callable[[], bool]:
-        """Whether so many more requests were answered."""
+    def has_sent(self, more: int) -> Callable[[], bool]:
+        """Returns a condition: `more` requests were answered."""
         least = self.server.answered + more
         return lambda: self.server.answered >= least
 
@@ -85,11 +85,11 @@ def test_killed_while_rows_are_throttled_a_job_loses_nothing_and_doubles_nothing
                 if stop != signal.SIGKILL:
                     # A refusal while the job stops is the final outcome.
                     server.is_calm = True
-                    server.until(job.has_asked(200))
+                    server.until(job.has_sent(200))
                 process.send_signal(stop)
-                _, told = process.communicate(timeout=LONGEST_S)
+                _, stderr = process.communicate(timeout=LONGEST_S)
             server.is_calm = False
-            assert STOPS[stop] == process.returncode, told
+            assert STOPS[stop] == process.returncode, stderr
             assert [] == ledger.twice(job.out)
         assert 0 < commits.done(job.out) < ROWS
         headgate(*job.command, check=3)
@@ -108,14 +108,14 @@ def test_set_options_and_a_pause_hold_after_a_kill(tmp_path: Path) -> None:
             process.kill()
         wait_for(lambda: not server.connections)
         assert server.most_at_once > 1
-        asked, server.most_at_once = sum(map(len, server.keys.values())), 0
+        sent, server.most_at_once = sum(map(len, server.keys.values())), 0
         with started(*job.command) as process:
             wait_for(lambda: status(job.out)["pid"] == process.pid and status(job.out)["running"])
-            told = status(job.out)
-            assert ({"concurrency_per_host": "1", "deadline_s": "90.0"}, True) == (told["set"], told["paused"])
-            assert asked == sum(map(len, server.keys.values())), "nothing is asked while it is paused"
+            found = status(job.out)
+            assert ({"concurrency_per_host": "1", "deadline_s": "90.0"}, True) == (found["set"], found["paused"])
+            assert sent == sum(map(len, server.keys.values())), "no request is sent while the job is paused"
             headgate("unpause", job.out, check=0)
-            server.until(lambda: server.answered > asked)
+            server.until(lambda: server.answered > sent)
             process.kill()
         headgate(*job.command, check=3)
         assert 1 == server.most_at_once
@@ -123,8 +123,8 @@ def test_set_options_and_a_pause_hold_after_a_kill(tmp_path: Path) -> None:
 
 
 def status(out: Path) -> dict[str, Any]:
-    told: dict[str, Any] = json.loads(headgate("status", out, "--json", check=0).stdout)
-    return told
+    figures: dict[str, Any] = json.loads(headgate("status", out, "--json", check=0).stdout)
+    return figures
 
 
 def test_killed_before_its_first_commit_a_job_has_the_same_keys_the_next_time(tmp_path: Path) -> None:

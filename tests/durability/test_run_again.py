@@ -20,13 +20,13 @@ class Again:
         self.server, self.out = server, directory / "out"
         self.expected = mixture(server, ROWS)
         self.source = write_urls(directory / "urls.txt", self.expected)
-        self.asked = stats(server)["requests"]
+        self.requests_before = stats(server)["requests"]
         flags = ["--format", form, "-c", "16", "--commit-every-s", "0.2", "--retries", "0"]
         self.command: list[str | Path] = ["fetch", self.source, "-o", self.out, *flags]
 
     def requests(self) -> int:
         """Returns the requests of the job, over all runs."""
-        seen: int = stats(self.server)["requests"] - self.asked
+        seen: int = stats(self.server)["requests"] - self.requests_before
         return seen
 
     def stop(self, number: signal.Signals) -> tuple[int, str]:
@@ -99,7 +99,7 @@ def test_a_finished_job_without_failed_rows_ends_with_0(server: str, tmp_path: P
 
 def test_an_input_that_has_changed_is_refused_and_nothing_is_touched(job: Again) -> None:
     job.stop(signal.SIGINT)
-    before, asked = files(job.out), job.requests()
+    before, requests_before = files(job.out), job.requests()
     rows = job.source.read_text()
     for changed, way_on in [
         (f"{job.server}/another\n" + rows.partition("\n")[2], "--fresh"),
@@ -110,12 +110,12 @@ def test_an_input_that_has_changed_is_refused_and_nothing_is_touched(job: Again)
         assert 0 != refused.code
         assert str(job.source) in refused.errors()[0]
         assert way_on in refused.errors()[0]
-        assert (before, asked) == (files(job.out), job.requests())
+        assert (before, requests_before) == (files(job.out), job.requests())
 
 
 def test_another_job_is_refused_by_the_name_of_what_differs(job: Again) -> None:
     job.stop(signal.SIGINT)
-    before, asked = files(job.out), job.requests()
+    before, requests_before = files(job.out), job.requests()
     for named, value in {
         "--fail-on": "404",
         "--format": "ndjson",
@@ -126,7 +126,7 @@ def test_another_job_is_refused_by_the_name_of_what_differs(job: Again) -> None:
         refused = headgate(*job.command, named, value)
         assert 0 != refused.code
         assert named in refused.errors()[0]
-        assert (before, asked) == (files(job.out), job.requests())
+        assert (before, requests_before) == (files(job.out), job.requests())
 
 
 def test_how_the_work_is_done_may_change_from_run_to_run(job: Again) -> None:
@@ -138,18 +138,18 @@ def test_how_the_work_is_done_may_change_from_run_to_run(job: Again) -> None:
 
 def test_no_resume_resumes_nothing(job: Again) -> None:
     job.stop(signal.SIGINT)
-    before, asked = files(job.out), job.requests()
+    before, requests_before = files(job.out), job.requests()
     refused = headgate(*job.command, "--no-resume")
     assert 0 != refused.code
     assert "--no-resume" in refused.errors()[0]
-    assert (before, asked) == (files(job.out), job.requests())
+    assert (before, requests_before) == (files(job.out), job.requests())
 
 
 def test_fresh_starts_over(job: Again) -> None:
     job.stop(signal.SIGINT)
-    asked = job.requests()
+    requests_before = job.requests()
     headgate(*job.command, "--fresh", check=3)
-    assert asked + ROWS == job.requests()
+    assert requests_before + ROWS == job.requests()
     assert [] == ledger.mistakes(job.out, job.expected)
 
 

@@ -184,12 +184,12 @@ def test_many_are_given_out_as_they_are_answered_each_with_its_tag(client: headg
 
 
 def test_many_may_be_urls_requests_and_mappings(client: headgate.Client) -> None:
-    asked: list[headgate.Request | str | dict[str, str]] = [
+    requests: list[headgate.Request | str | dict[str, str]] = [
         "/echo",
         headgate.Request("/echo", method="PUT"),
         {"url": "/echo", "method": "POST", "content": "a"},
     ]
-    outcomes = client.fetch_many(asked, ordered=True)
+    outcomes = client.fetch_many(requests, ordered=True)
     assert ["GET", "PUT", "POST"] == [outcome.unwrap().json()["method"] for outcome in outcomes]
 
 

@@ -234,13 +234,13 @@ def test_urls_of_a_table_may_be_relative(client: headgate.Client, server: str) -
         "id": [1, 2, 3],
         "path": ["bytes/1", "/bytes/2", f"{server}/bytes/3"],
     }
-    asked: list[dict[str, Any]] = [
+    options_of_calls: list[dict[str, Any]] = [
         {"keep": ["id"]},
         {"url": "/bytes/{id}", "keep": ["id"]},
         {"url_column": "path", "keep": ["id"]},
         {"url": server + "/bytes/{id}", "keep": ["id"]},
     ]
-    for options in asked:
+    for options in options_of_calls:
         table = pa.table(client.fetch_table(pa.table(columns), **options)).sort_by("row")
         assert [(f"{server}/bytes/{n}", n, n) for n in (1, 2, 3)] == [
             (row["url"], row["id"], row["body_bytes"]) for row in table.to_pylist()

@@ -215,7 +215,7 @@ def test_a_body_that_breaks_off_raises_after_the_received_part(
     assert 1 == raised.value.attempts
     assert raised.value.elapsed_s >= response.elapsed.total_seconds()
     assert str(raised.value).startswith(f"{server}{path}: ")
-    assert before + 1 == stats(server)["requests"], "it is not asked again"
+    assert before + 1 == stats(server)["requests"], "the request is not resent"
     assert response.is_closed
 
 

@@ -121,8 +121,10 @@ def test_a_terminal_that_goes_away_costs_no_results(tmp_path: Path) -> None:
     assert 100 <= summary["rows"] == table(out).num_rows
 
 
-@pytest.mark.parametrize(("said", "flags"), [(READER_GONE, []), ("", ["-q"])])
-def test_a_reader_that_goes_away_ends_the_job_as_an_interrupt_does(said: str, flags: list[str], tmp_path: Path) -> None:
+@pytest.mark.parametrize(("message", "flags"), [(READER_GONE, []), ("", ["-q"])])
+def test_a_reader_that_goes_away_ends_the_job_as_an_interrupt_does(
+    message: str, flags: list[str], tmp_path: Path
+) -> None:
     summary_file = tmp_path / "s.json"
     with (
         serving() as server,
@@ -133,7 +135,7 @@ def test_a_reader_that_goes_away_ends_the_job_as_an_interrupt_does(said: str, fl
         assert json.loads(process.stdout.readline())["status"] == 200
         process.stdout.close()
         assert process.wait(LONGEST_S) == 141
-        assert re.fullmatch(said, process.stderr.read())
+        assert re.fullmatch(message, process.stderr.read())
     summary = json.loads(summary_file.read_text())
     assert (True, True, None) == (summary["interrupted"], summary["reader_gone"], summary["failure"])
 

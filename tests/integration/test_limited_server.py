@@ -9,9 +9,9 @@ from support.run import LONGEST_S, get, serving, stats
 
 def status(url: str, **headers: str) -> tuple[int, str | None]:
     """Returns the status of a response and its headers about when to retry."""
-    asked = urllib.request.Request(url, headers=headers)  # noqa: S310 - our own server
+    request = urllib.request.Request(url, headers=headers)  # noqa: S310 - our own server
     try:
-        with urllib.request.urlopen(asked, timeout=LONGEST_S) as response:  # noqa: S310 - as above
+        with urllib.request.urlopen(request, timeout=LONGEST_S) as response:  # noqa: S310 - as above
             return response.status, response.headers["Retry-After"]
     except urllib.error.HTTPError as error:
         with error:

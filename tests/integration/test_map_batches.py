@@ -161,16 +161,16 @@ def test_a_column_that_results_have_is_refused_unless_they_go_without(server: st
 
 
 def test_batches_of_other_columns_than_the_first_are_refused(server: str) -> None:
-    def told(other: pa.RecordBatch) -> str:
+    def message(other: pa.RecordBatch) -> str:
         with pytest.raises(headgate.InputError) as raised:
             headgate.fetch_table([ids(0, 1), other], url=server + "/{id}")
         return str(raised.value)
 
     must = ": all batches of a call must have the same columns, of the same types"
     other_type = pa.record_batch({"id": ["1"], "name": ["a"]})
-    assert 'batches: the column "id" is Utf8, and was Int64 in the first batch' + must == told(other_type)
+    assert 'batches: the column "id" is Utf8, and was Int64 in the first batch' + must == message(other_type)
     fewer = pa.record_batch({"id": [1]})
-    assert 'batches: a batch has the columns "id", and the first one had "id", "name"' + must == told(fewer)
+    assert 'batches: a batch has the columns "id", and the first one had "id", "name"' + must == message(fewer)
 
 
 def test_mistakes_in_options_are_raised_before_anything_is_read() -> None:

@@ -36,9 +36,9 @@ def counted(tmp_path: Path, urls: list[str], budget: int, *flags: str) -> dict[s
     source.write_text("".join(f"{url}\n" for url in urls))
     limits = ["-c", str(len(urls)), "--max-memory-bytes", f"{budget}MiB", *flags]
     done = headgate("fetch", source, "--format", "none", "--summary", summary, *limits)
-    told: dict[str, Any] = json.loads(summary.read_text())
-    assert len(urls) == told["rows"], done.stderr
-    return told
+    figures: dict[str, Any] = json.loads(summary.read_text())
+    assert len(urls) == figures["rows"], done.stderr
+    return figures
 
 
 def mixed(hostile: list[str], others: list[str]) -> list[str]:
@@ -51,17 +51,17 @@ def test_brotli_windows_fit_the_memory_budget_and_delay_no_other_body(server: st
     bombs = [f"{server}/fault/brotli-window?{number}" for number in range(150)]
     others = [f"{server}/encoded/zstd/1000000?{number}" for number in range(150)]
     begun = time.monotonic()
-    told = counted(tmp_path, mixed(bombs, others), 128, "--timeout-s", "20")
+    figures = counted(tmp_path, mixed(bombs, others), 128, "--timeout-s", "20")
     assert time.monotonic() - begun < LONGEST_S - 10
     # Each hostile body is bounded, and no other row pays for it.
-    assert (len(others), {"body_too_large": len(bombs)}) == (told["answered"], told["errors"])
-    assert told["peak_rss_bytes"] <= 128 * MEBIBYTE + BESIDE_BUDGET_BYTES
+    assert (len(others), {"body_too_large": len(bombs)}) == (figures["answered"], figures["errors"])
+    assert figures["peak_rss_bytes"] <= 128 * MEBIBYTE + BESIDE_BUDGET_BYTES
 
 
 def test_windows_within_windows_fit_the_budget(server: str, tmp_path: Path) -> None:
-    told = counted(tmp_path, [f"{server}/fault/zstd-windows?{number}" for number in range(40)], 64)
-    assert told["answered"] == 40, told["errors"]
-    assert told["peak_rss_bytes"] <= 64 * MEBIBYTE + BESIDE_BUDGET_BYTES
+    figures = counted(tmp_path, [f"{server}/fault/zstd-windows?{number}" for number in range(40)], 64)
+    assert figures["answered"] == 40, figures["errors"]
+    assert figures["peak_rss_bytes"] <= 64 * MEBIBYTE + BESIDE_BUDGET_BYTES
 
 
 def test_bodies_that_decode_to_nothing_delay_no_other_body(server: str, tmp_path: Path) -> None:
@@ -84,18 +84,18 @@ def test_bodies_that_decode_to_nothing_delay_no_other_body(server: str, tmp_path
 
 
 def test_bodies_that_are_read_fit_the_budget(server: str, tmp_path: Path) -> None:
-    told = counted(tmp_path, [f"{server}/bytes/{15 * MEBIBYTE}?{number}" for number in range(50)], 64)
-    assert told["answered"] == 50, told["errors"]
-    assert told["peak_rss_bytes"] <= 64 * MEBIBYTE + BESIDE_BUDGET_BYTES
+    figures = counted(tmp_path, [f"{server}/bytes/{15 * MEBIBYTE}?{number}" for number in range(50)], 64)
+    assert figures["answered"] == 50, figures["errors"]
+    assert figures["peak_rss_bytes"] <= 64 * MEBIBYTE + BESIDE_BUDGET_BYTES
 
 
 def test_floods_of_frames_over_http2_take_no_memory(tmp_path: Path) -> None:
     with serving("--http2") as server:
         urls = [f"{server}/fault/h2-{flood}?{number}" for number in range(20) for flood in FLOODS]
-        told = counted(tmp_path, urls, 32, "--http2-prior-knowledge")
-    assert {"protocol", "body_too_large"} >= set(told["errors"])
-    assert len(urls) == sum(told["errors"].values())
-    assert told["peak_rss_bytes"] <= 32 * MEBIBYTE + BESIDE_BUDGET_BYTES
+        figures = counted(tmp_path, urls, 32, "--http2-prior-knowledge")
+    assert {"protocol", "body_too_large"} >= set(figures["errors"])
+    assert len(urls) == sum(figures["errors"].values())
+    assert figures["peak_rss_bytes"] <= 32 * MEBIBYTE + BESIDE_BUDGET_BYTES
 
 
 @pytest.mark.parametrize("path", ["/bytes/{}", "/chunked/{}"])
@@ -118,10 +118,10 @@ def test_no_row_pays_for_a_reader_that_is_late(coding: str, tmp_path: Path) -> N
         with subprocess.Popen([HEADGATE, "fetch", urls, "-o", "-", *limits], stdout=subprocess.PIPE) as process:
             # The request without a response has reached its deadline, and so have those that were sent before it.
             wait_for(lambda: stats(server)["requests"] > count and stats(server)["requests_in_progress"] == 0)
-            told, _ = process.communicate(timeout=LONGEST_S)
-    failed = [json.loads(line)["row"] for line in told.splitlines() if json.loads(line)["error"] is not None]
+            printed, _ = process.communicate(timeout=LONGEST_S)
+    failed = [json.loads(line)["row"] for line in printed.splitlines() if json.loads(line)["error"] is not None]
     assert [count] == failed
-    assert count + 1 == len(told.splitlines())
+    assert count + 1 == len(printed.splitlines())
 
 
 def test_a_job_with_defaults_fits_a_small_container(server: str, tmp_path: Path) -> None:
@@ -131,9 +131,9 @@ def test_a_job_with_defaults_fits_a_small_container(server: str, tmp_path: Path)
         done = subprocess.run(argv, capture_output=True, text=True, timeout=LONGEST_S, check=False)
     # The kernel kills a process that needs more: the code would be -9.
     assert done.returncode == 0, done.stderr
-    told = json.loads(summary.read_text())
-    assert told["answered"] == 300, told["errors"]
-    assert told["peak_rss_bytes"] <= 64 * MEBIBYTE + BESIDE_BUDGET_BYTES
+    figures = json.loads(summary.read_text())
+    assert figures["answered"] == 300, figures["errors"]
+    assert figures["peak_rss_bytes"] <= 64 * MEBIBYTE + BESIDE_BUDGET_BYTES
 
 
 def test_a_budget_beyond_the_memory_of_the_machine_is_refused() -> None:

@@ -109,10 +109,10 @@ def test_a_mock_begins_once_at_a_time_and_may_begin_again(client: headgate.Clien
 
 
 def test_requests_in_flight_at_the_end_of_a_mock_fail(client: headgate.Client) -> None:
-    asked, over = threading.Event(), threading.Event()
+    arrived, over = threading.Event(), threading.Event()
 
     def hold(_: MockRequest) -> int:
-        asked.set()
+        arrived.set()
         over.wait()
         return 200
 
@@ -120,7 +120,7 @@ def test_requests_in_flight_at_the_end_of_a_mock_fail(client: headgate.Client) -
         with headgate.testing.mock(assert_all_called=False) as mock:
             mock.get(URL).gives(hold)
             held = threads.submit(client.get, URL)
-            asked.wait()
+            arrived.wait()
         with pytest.raises(headgate.ConnectionClosed, match="the mock has ended"):
             held.result()
     over.set()

@@ -46,8 +46,8 @@ def test_a_plan_shows_what_is_in_force(server: str, tmp_path: Path) -> None:
     urls = strangers(tmp_path, f"{server}/1")
     flags = ["--network", "public", "--allow-net", "127.0.0.1", "--deny-net", "::1", "--allow-port", "443"]
     text = headgate("plan", urls, *flags, check=0).stdout
-    told = "public addresses only; --allow-net 127.0.0.1/32; --deny-net ::1/128; --allow-port 443"
-    assert f"  network  {told}\n" in text
+    policy = "public addresses only; --allow-net 127.0.0.1/32; --deny-net ::1/128; --allow-port 443"
+    assert f"  network  {policy}\n" in text
     plan = json.loads(headgate("plan", urls, *flags, "--as-json", check=0).stdout)
     assert {"network": "public", "allow_net": ["127.0.0.1/32"], "deny_net": ["::1/128"], "allow_port": [443]} == (
         plan["network"]

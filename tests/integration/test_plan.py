@@ -120,18 +120,18 @@ def test_a_plan_shows_which_origins_get_credentials_and_how_many_rows_do_not(ser
     source = tmp_path / "urls.txt"
     source.write_text(f"{server}/1\nhttp://other.example/2\nhttp://other.example/3\n")
     (tmp_path / "token").write_text("hunter2")
-    asked = ("--bearer", f"@{tmp_path / 'token'}")
-    refused = headgate("plan", source, *asked, check=2).errors()
+    bearer = ("--bearer", f"@{tmp_path / 'token'}")
+    refused = headgate("plan", source, *bearer, check=2).errors()
     assert ["--bearer is a credential, and nothing says which hosts may get it: name their origins with"] == [
         error.partition(" --credentials-for https://api.example.com")[0] for error in refused
     ]
-    found = plan(source, *asked, "--credentials-for", server)
+    found = plan(source, *bearer, "--credentials-for", server)
     assert {"origins": [server], "rows_without": 2} == found["credentials"]
     names = [{name.lower() for name, _ in request["headers"]} for request in found["requests"]]
     assert [True, False, False] == ["authorization" in some for some in names]
-    text = headgate("plan", source, *asked, "--credentials-for", server, check=0).stdout
+    text = headgate("plan", source, *bearer, "--credentials-for", server, check=0).stdout
     assert f"for {server}; 2 rows without" in text
-    assert plan(f"{server}/[1-3]", *asked)["credentials"] == {"origins": [server], "rows_without": 0}
+    assert plan(f"{server}/[1-3]", *bearer)["credentials"] == {"origins": [server], "rows_without": 0}
     assert plan(source)["credentials"] is None
 
 
@@ -319,8 +319,8 @@ def test_python_has_the_same_plan(server: str, tmp_path: Path) -> None:
     found = package.plan(f"{server}/[1-9]", tmp_path / "out", concurrency=3, assume_latency_s=0.1)
     assert (9, 3) == (found.rows, len(found.requests))
     assert found.seconds == pytest.approx(0.3)
-    told = plan(f"{server}/[1-9]", "-o", tmp_path / "out", "-c", "3", "--assume-latency-s", "0.1")
-    assert told | {"time": "", "machine": {}} == json.loads(found.to_json()) | {"time": "", "machine": {}}
+    printed = plan(f"{server}/[1-9]", "-o", tmp_path / "out", "-c", "3", "--assume-latency-s", "0.1")
+    assert printed | {"time": "", "machine": {}} == json.loads(found.to_json()) | {"time": "", "machine": {}}
     assert "at most 30/s by concurrency" in str(found)
     assert "<caption" in found._repr_html_()
     with pytest.raises(package.InputError, match="no such file"):

@@ -35,13 +35,13 @@ class Servers(Console):
 
     def take(self, step: Step) -> tuple[object, object]:
         shown, printed = super().take(step)
-        return told(shown), told(self._there(printed) if isinstance(printed, str) else printed)
+        return comparable(shown), comparable(self._there(printed) if isinstance(printed, str) else printed)
 
 
-def told(printed: object) -> object:
+def comparable(printed: object) -> object:
     """Returns what is the same in every run: throttled rows and their number depend on the machine.
 
-    Pauses are told: the page has some only where an API answers 429.
+    Pauses are compared: the page has some only if an API answers 429.
     """
     if not isinstance(printed, list):
         return printed

@@ -157,7 +157,7 @@ def test_a_worker_that_is_killed_is_another_ones_work_and_each_row_is_there_once
 
 
 @pytest.mark.parametrize(
-    ("task_rows", "block_bytes", "told"),
+    ("task_rows", "block_bytes", "warning"),
     [
         (
             1000,
@@ -171,7 +171,7 @@ def test_a_worker_that_is_killed_is_another_ones_work_and_each_row_is_there_once
     ],
 )
 def test_a_task_whose_results_are_more_than_a_block_is_warned_about_once(
-    server: str, caplog: pytest.LogCaptureFixture, task_rows: int | None, block_bytes: int | None, told: str | None
+    server: str, caplog: pytest.LogCaptureFixture, task_rows: int | None, block_bytes: int | None, warning: str | None
 ) -> None:
     fetch = headgate.ray.Fetch(Stage(OPTIONS, {"url": server + "/bytes/1000?{id}"}), task_rows)
 
@@ -183,10 +183,12 @@ def test_a_task_whose_results_are_more_than_a_block_is_warned_about_once(
         patch.setattr(ray.data.DataContext.get_current(), "target_max_block_size", block_bytes)
         asyncio.run(main())
     messages = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
-    assert [told is not None] * len(messages) == [bool(told and re.search(told, message)) for message in messages]
-    assert (told is not None) == len(messages)
-    if told and task_rows and block_bytes:
-        (fits,) = re.findall(told, messages[0])
+    assert [warning is not None] * len(messages) == [
+        bool(warning and re.search(warning, message)) for message in messages
+    ]
+    assert (warning is not None) == len(messages)
+    if warning and task_rows and block_bytes:
+        (fits,) = re.findall(warning, messages[0])
         assert block_bytes // 3 < int(fits) * 1300 < block_bytes
 
 

@@ -116,8 +116,8 @@ def test_connections_that_end_after_a_millisecond_lose_no_request_that_can_t_be_
     results = table(tmp_path / "out")
     assert 10_000 == results.num_rows
     lost = results.filter(pc.is_valid(results["error"]))
-    # Over HTTP/2, the server says what it has left alone. Over HTTP/1.1, nobody can tell that from what it has done, if
-    # the machine keeps it from closing for so long that its connections look as if they stayed: once for each lane.
+    # Over HTTP/2, the server says which requests it has not processed. Over HTTP/1.1, a client can't know
+    # if the machine delays the closing of connections, which look as if they stayed: once for each lane.
     assert lost.num_rows <= (0 if version.startswith("HTTP/2") else at_once)
     assert {"closed"} >= set(pc.unique(lost["error"]).to_pylist())
     assert {200} == set(pc.unique(results.filter(pc.is_null(results["error"]))["status"]).to_pylist())

@@ -136,18 +136,18 @@ def test_the_environment_names_proxies_with_proxy_env(
         monkeypatch.setenv("NO_PROXY", "localhost")
         port = server.rpartition(":")[2]
 
-        def asked(host: str, *options: str) -> tuple[str, str]:
+        def fetched(host: str, *options: str) -> tuple[str, str]:
             done = headgate("fetch", f"http://{host}:{port}/echo", "-o", "-", *options, check=0)
             (row,) = done.rows()
             return row["remote_addr"], done.stderr
 
         for expected, host in [(proxy, "127.0.0.1"), (f"127.0.0.1:{port}", "localhost")]:
-            address, told = asked(host, "--proxy", "env")
+            address, stderr = fetched(host, "--proxy", "env")
             assert expected == address
-            assert "http_proxy" not in told
-        address, told = asked("127.0.0.1")
+            assert "http_proxy" not in stderr
+        address, stderr = fetched("127.0.0.1")
         assert address == f"127.0.0.1:{port}"
-        assert "http_proxy is set but ignored: to connect through it, use --proxy env" in told
+        assert "http_proxy is set but ignored: to connect through it, use --proxy env" in stderr
 
 
 def test_the_credentials_of_a_proxy_are_stored_nowhere(server: str, tmp_path: Path) -> None:
@@ -171,8 +171,8 @@ def test_the_credentials_of_a_proxy_are_stored_nowhere(server: str, tmp_path: Pa
         )
         shown = headgate("plan", f"{server}/echo", "--proxy", f"@{secret}", "--curl", check=0).stdout
     assert re.search(r"failed +10\n +proxy +10 ", done.stderr), done.stderr
-    told = [done.stdout, done.stderr, shown, *(path.read_text("latin-1") for path in out.rglob("*") if path.is_file())]
-    assert not [text for text in told if "me:secret" in text or CREDENTIALS in text]
+    texts = [done.stdout, done.stderr, shown, *(path.read_text("latin-1") for path in out.rglob("*") if path.is_file())]
+    assert not [text for text in texts if "me:secret" in text or CREDENTIALS in text]
 
 
 def test_curl_goes_through_the_same_proxy(server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -72,32 +72,32 @@ def test_a_password_in_a_url_is_sent_and_written_nowhere(tmp_path: Path) -> None
     with serving() as server:
         with_user = server.replace("//", f"//me:{PASSWORD}@")
         urls.write_text(f"{with_user}/echo\n{with_user}/status/501\nhttp://me:{PASSWORD}@:0/\n")
-        told = []
+        texts = []
         for name, source in (("pattern", f"{with_user}/{{echo,status/501}}"), ("file", str(urls))):
             out = tmp_path / name
             done = headgate("fetch", source, "-o", out, "--summary", summary, "-c", "1", check=3)
-            told += [done.stderr, summary.read_text()]
-            told += [headgate(*command, check=0).stdout for command in (("status", out, "--json"), ("show", out))]
+            texts += [done.stderr, summary.read_text()]
+            texts += [headgate(*command, check=0).stdout for command in (("status", out, "--json"), ("show", out))]
             assert f"{server}/echo" == rows(out)[0]["url"]
             assert BASIC == dict(json.loads(rows(out)[0]["body"])["headers"])["authorization"]
-            told += [str({**row, "body": None}) for row in rows(out)]
+            texts += [str({**row, "body": None}) for row in rows(out)]
             # The body is what the server received; everything else is ours.
-            told += [path.read_text(errors="replace") for path in (out / "_headgate").rglob("*") if path.is_file()]
+            texts += [path.read_text(errors="replace") for path in (out / "_headgate").rglob("*") if path.is_file()]
         refused = headgate("retry", tmp_path / "pattern", check=2)
-        told += [refused.stderr]
+        texts += [refused.stderr]
         assert "its value isn't stored: give it with --user, --bearer or --header" in refused.errors()[0]
         headgate("retry", tmp_path / "pattern", "-u", f"me:{PASSWORD}", check=3)
         # Rows of a file have credentials of their own.
         headgate("retry", tmp_path / "file", check=3)
         twice = headgate("fetch", f"{with_user}/", "-o", "-", "-u", "me:x", check=2)
-        told += [twice.stderr]
+        texts += [twice.stderr]
         assert [
             "the URL has a user and password, and --user says what Authorization is: leave one of them out"
         ] == twice.errors()
         within = headgate("fetch", with_user.replace(PASSWORD, PASSWORD + "[1-2]"), "-o", "-", check=2)
-        told += [within.stderr]
+        texts += [within.stderr]
         assert "can't have a user and password in a range or set: give them with --user" in within.errors()[0]
-    assert [] == [text for text in told if PASSWORD in text]
+    assert [] == [text for text in texts if PASSWORD in text]
 
 
 def test_a_proxy_that_is_ignored_is_noted_once_at_the_start_and_in_the_summary(
@@ -174,10 +174,10 @@ def test_no_byte_that_is_stored_or_shown_has_one_of_twelve_secrets(
             "proxy": ("--proxy", f"@{place / 'proxy'}", "--credentials-for", "https://*.example.com"),
         }[way]
         out, summary = tmp_path / "out", tmp_path / "summary.json"
-        asked = (rows_file, "-o", out, *headers, *more, "--grace-s", "0", "--retries", "0")
+        arguments = (rows_file, "-o", out, *headers, *more, "--grace-s", "0", "--retries", "0")
         refused = headgate("fetch", rows_file, "-o", out, "-H", f"@{place / 'bearer'}", check=2)
         seen += [refused.stderr.encode()]
-        with started("fetch", *asked, "--summary", summary) as process:
+        with started("fetch", *arguments, "--summary", summary) as process:
             seen += [Path(f"/proc/{process.pid}/cmdline").read_bytes()]
             if way != "proxy":  # No request gets through the proxy.
                 wait_for_requests(server, 5)
@@ -187,7 +187,7 @@ def test_no_byte_that_is_stored_or_shown_has_one_of_twelve_secrets(
         for command in (("status", out, "--json"), ("show", out), retry, ("retry", out)):
             done = headgate(*command)
             seen += [done.stdout.encode(), done.stderr.encode()]
-        for plan in (("plan", *asked), ("plan", rows_file, *headers, *more, "--curl")):
+        for plan in (("plan", *arguments), ("plan", rows_file, *headers, *more, "--curl")):
             done = headgate(*plan)
             # A plan shows requests without credentials.
             shown = (done.stdout + done.stderr).replace(PLANTED["plain"], "").replace(PLANTED["body"], "")
@@ -235,15 +235,15 @@ def test_the_credentials_of_a_client_go_to_its_base_url_and_those_of_a_call_to_i
         table = pa.table({"url": [f"{server}/echo", f"{other}/echo"]})
         with pytest.raises(package.UsageError, match=refusal):
             package.fetch_table(table, bearer="abc")
-        said = pa.table(package.fetch_table(table, bearer="abc", credentials_for=server)).sort_by("row")
-        assert [True, False] == [b"Bearer abc" in body for body in said["body"].to_pylist()]
+        results = pa.table(package.fetch_table(table, bearer="abc", credentials_for=server)).sort_by("row")
+        assert [True, False] == [b"Bearer abc" in body for body in results["body"].to_pylist()]
         with package.Client() as client:
             templates = {"X-Api-Key": "abc"}
             with pytest.raises(package.UsageError, match="header_templates is a credential"):
                 client.fetch_table(table, header_templates=templates)
         with package.Client(base_url=server) as client:
-            said = pa.table(client.fetch_table(table, header_templates=templates)).sort_by("row")
-        assert [True, False] == [b"X-Api-Key" in body for body in said["body"].to_pylist()]
+            results = pa.table(client.fetch_table(table, header_templates=templates)).sort_by("row")
+        assert [True, False] == [b"X-Api-Key" in body for body in results["body"].to_pylist()]
 
 
 def test_calls_with_other_secrets_share_no_run(server: str) -> None:

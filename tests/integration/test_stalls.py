@@ -44,9 +44,9 @@ def ended(process: subprocess.Popen[str], summary: Path) -> dict[str, Any]:
     _, stderr = process.communicate(timeout=LONGEST_S)
     assert process.returncode == 0, stderr
     figures: dict[str, Any] = json.loads(summary.read_text())
-    said = sum(map(float, re.findall(r"the process was stopped for ([\d.]+) s\n", stderr)))
+    stopped_s = sum(map(float, re.findall(r"the process was stopped for ([\d.]+) s\n", stderr)))
     # A busy machine may have stopped it, too, for less than is reported.
-    assert 0.9 * STOPPED_S <= said <= figures["stalled_s"] + 0.1
+    assert 0.9 * STOPPED_S <= stopped_s <= figures["stalled_s"] + 0.1
     return figures
 
 
@@ -101,7 +101,7 @@ def test_no_host_goes_down_and_no_row_fails_because_the_process_was_stopped(tmp_
         seen = stats(server)["requests"]
     assert ({"200": 20_000}, 0, {}) == (figures["statuses"], figures["failed"], figures["retries"])
     assert list(range(20_000)) == table(out).sort_by("row")["row"].to_pylist()
-    assert 20_000 <= seen <= 20_000 + figures["sent_again"] + 2, "nothing is asked twice without need"
+    assert 20_000 <= seen <= 20_000 + figures["sent_again"] + 2, "no request is sent twice without need"
 
 
 def test_rates_are_kept_after_the_process_was_stopped(tmp_path: Path) -> None:
@@ -227,6 +227,6 @@ def test_a_caller_waits_until_the_deadline_at_most_and_a_job_has_the_time_that_i
             wait_for_requests(server, 2)
             with stopped(client), stopped(job):
                 time_passes()
-            told, _ = client.communicate(timeout=LONGEST_S)
+            printed, _ = client.communicate(timeout=LONGEST_S)
             figures = ended(job, summary)
-    assert ("RequestTimeout", {"200": 1}) == (told.strip(), figures["statuses"])
+    assert ("RequestTimeout", {"200": 1}) == (printed.strip(), figures["statuses"])

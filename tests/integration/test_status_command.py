@@ -14,9 +14,9 @@ def test_a_finished_job_is_shown_for_people_and_for_programs(tmp_path: Path) -> 
     with changing() as origin:
         origin.statuses |= {"/2": 503, "/4": 429}
         headgate("fetch", f"{origin.url}/[1-5]", "-o", out, check=3)
-    told = headgate("status", out, check=0)
-    assert "" == told.stderr
-    lines = told.stdout.splitlines()
+    done = headgate("status", out, check=0)
+    assert "" == done.stderr
+    lines = done.stdout.splitlines()
     assert "5 of 5 rows done (100 %); finished" == lines[0]
     assert {"  answered      3", "  failed        2", "    status:429  1", "    status:503  1"} <= set(lines)
     assert [["command", "started"], ["fetch"]] == [lines[-2].split()[:2], lines[-1].split()[:1]]

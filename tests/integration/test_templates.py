@@ -218,8 +218,11 @@ def test_a_value_that_no_encoding_can_carry_makes_its_row_invalid_and_the_rest_a
         results = fetch(written("parquet", tmp_path, columns), tmp_path / "out", "--url", template)
         assert ["/items/fine"] == [each["line"] for each in server.seen]
     dots = 'the column "id" can\'t be part of a path segment that is then . or .., which would change the path'
-    told = [(result["error"], result["error_message"]) for result in results]
-    assert [("invalid_request", dots)] * 2 + [("invalid_request", 'the column "id" has no value'), (None, None)] == told
+    errors = [(result["error"], result["error_message"]) for result in results]
+    assert [("invalid_request", dots)] * 2 + [
+        ("invalid_request", 'the column "id" has no value'),
+        (None, None),
+    ] == errors
 
 
 def test_a_second_pass_fetches_only_what_has_changed(tmp_path: Path) -> None:

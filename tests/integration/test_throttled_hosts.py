@@ -59,7 +59,7 @@ def test_rows_that_do_not_fit_into_memory_are_deferred_and_later_rows_start_firs
             wait_for(lambda: requests(other) == OTHERS)
             assert 1 == requests(held), "it is held back as before"
             run.set(rate_per_host=None)
-        assert (HELD, OTHERS) == (requests(held), requests(other)), "nothing is asked twice"
+        assert (HELD, OTHERS) == (requests(held), requests(other)), "no request is sent twice"
     assert_each_row_is_answered_once(out)
 
 
@@ -86,12 +86,12 @@ def test_a_host_that_asked_for_a_pause_gets_no_request_while_other_hosts_respond
         command = ("fetch", rows, "-o", out, "-c", "64", "--grace-s", "0")
         with started(*command) as job:
             wait_for(lambda: requests(other) == OTHERS)
-            asked = requests(held)
+            sent = requests(held)
             job.send_signal(signal.SIGINT)
-            _, told = job.communicate(timeout=LONGEST_S)
-        assert 130 == job.returncode, told
-        assert asked == requests(held), "nobody asks before the time that it named"
-        assert asked <= 1 + 64, "the one that it answers, and those in flight when it asked for a pause"
+            _, stderr = job.communicate(timeout=LONGEST_S)
+        assert 130 == job.returncode, stderr
+        assert sent == requests(held), "no request is sent before the time that the host named"
+        assert sent <= 1 + 64, "the one with a response, and those in flight when the host asked for a pause"
         assert 1 + OTHERS == table(out).num_rows, "waiting rows are left undone"
     with serving("--port", held.rpartition(":")[2]), serving("--host", "127.0.0.2", "--port", other.rpartition(":")[2]):
         headgate(*command, check=0)

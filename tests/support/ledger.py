@@ -91,7 +91,7 @@ def leftovers(directory: Path) -> list[Path]:
 def _mistakes_of(part: Path, row: int, ending: Ending, expected: Sequence[Ending]) -> Iterator[str]:
     where = f"{part.name}: row {row}"
     if not 0 <= row < len(expected):
-        yield f"{where} was never asked for"
+        yield f"{where} is not expected"
         return
     right = expected[row]
     for name in ("url", "status", "error", "body"):

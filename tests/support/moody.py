@@ -14,14 +14,14 @@ from typing import Final, Literal
 from support.ledger import Ending
 from support.run import LONGEST_S, wait_for
 
-Mood = Literal["well", "busy once", "told to wait once", "closed once", "always busy", "always closed"]
+Mood = Literal["well", "busy once", "throttled once", "closed once", "always busy", "always closed"]
 
 _BODIES: Final = {200: b"well", 429: b"later", 503: b"busy"}
 _ROUND: Final = 500
 _MOODS: Final[dict[int, Mood]] = {
     **dict.fromkeys(range(13, _ROUND, 50), "busy once"),
     **dict.fromkeys(range(31, _ROUND, 50), "closed once"),
-    250: "told to wait once",
+    250: "throttled once",
     320: "always busy",
     410: "always closed",
 }
@@ -89,7 +89,7 @@ class Moody:
                 return _answer(503)
             case "busy once" if is_first:
                 return _answer(503)
-            case "told to wait once" if is_first:
+            case "throttled once" if is_first:
                 return _answer(429, "Retry-After: 1\r\n")
             case _:
                 return _answer(200)

@@ -28,8 +28,8 @@ def program(name: str, package: str) -> str:
 
 def free_port() -> int:
     """Returns a port that no process uses at the moment."""
-    with socket.create_server(("127.0.0.1", 0)) as asked:
-        port: int = asked.getsockname()[1]
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port: int = server.getsockname()[1]
     return port
 
 

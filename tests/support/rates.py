@@ -21,13 +21,13 @@ class Spenders:
     """Tasks that acquire a cost each from a rate.
 
     Attributes:
-        asked: The time and the cost of each call, in their order.
+        calls: The time and the cost of each call, in their order.
         granted: The time and the cost of each grant, in the order in which tasks continued.
     """
 
     def __init__(self, rate: Rate) -> None:
         self._rate = rate
-        self.asked: list[tuple[float, float]] = []
+        self.calls: list[tuple[float, float]] = []
         self.granted: list[tuple[float, float]] = []
         self._served_at_s: dict[int, float] = {}
         self.tasks: list[asyncio.Task[None]] = []
@@ -40,8 +40,8 @@ class Spenders:
             self.tasks[index].cancel()
 
     async def _spend(self, cost: float) -> None:
-        index = len(self.asked)
-        self.asked.append((now_s(), cost))
+        index = len(self.calls)
+        self.calls.append((now_s(), cost))
         await self._rate.acquire(cost)
         self.granted.append((now_s(), cost))
         self._served_at_s[index] = now_s()

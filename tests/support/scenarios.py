@@ -29,12 +29,12 @@ class ShortRepr:
     """Shows only what differs from the defaults, so that a shrunk failing scenario can be read."""
 
     def __repr__(self) -> str:
-        told = [
+        shown = [
             f"{each.name}={getattr(self, each.name)!r}"
             for each in fields(self)  # type: ignore[arg-type]
             if each.default is MISSING or getattr(self, each.name) != each.default
         ]
-        return f"{type(self).__name__}({', '.join(told)})"
+        return f"{type(self).__name__}({', '.join(shown)})"
 
 
 @dataclass(frozen=True, repr=False)
@@ -186,7 +186,7 @@ class Spied:
 
     async def items_async(self) -> AsyncIterator[Item]:
         self.source_is_open = True
-        is_told_to_end = False
+        is_ending = False
         try:
             for item in self.plan.items:
                 wait_s = self.plan.source_wait_s[item.index % len(self.plan.source_wait_s)]
@@ -198,13 +198,13 @@ class Spied:
             if self.plan.source_fails:
                 raise SourceError
         except (asyncio.CancelledError, GeneratorExit):
-            is_told_to_end = True
+            is_ending = True
             raise
         finally:
             try:
                 await asyncio.sleep(0)
             except asyncio.CancelledError:
-                self.expect(not is_told_to_end, "the source was told to end while it did so")
+                self.expect(not is_ending, "the source was cancelled while it ended")
                 raise
             finally:
                 self.source_is_open = False

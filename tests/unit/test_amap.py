@@ -108,20 +108,20 @@ async def test_statistics_tell_how_far_it_is() -> None:
         return TaskStatistics(**(none | figures))
 
     async with amap(fail_if_odd, [0, 2, 3, 4], limit=2, errors="skip") as results:
-        told = [results.statistics()]
+        seen = [results.statistics()]
         await asyncio.sleep(1)
-        told.append(results.statistics())
+        seen.append(results.statistics())
         await asyncio.sleep(100)
-        told.append(results.statistics())
+        seen.append(results.statistics())
         await anext(results)
-        told.append(results.statistics())
+        seen.append(results.statistics())
     assert [
         stand(taken=2, running=2),
         stand(taken=3, running=2, uncollected=1, succeeded=1),
         stand(taken=4, uncollected=3, succeeded=3, failed=1),
         stand(taken=4, uncollected=2, succeeded=3, failed=1),
         stand(taken=4, uncollected=0, succeeded=3, failed=1),
-    ] == [*told, results.statistics()]
+    ] == [*seen, results.statistics()]
 
 
 async def test_cancelled_calls_are_counted_as_cancelled() -> None:

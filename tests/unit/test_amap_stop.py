@@ -51,9 +51,9 @@ async def test_stop_returns_waiting_items_that_never_started_in_their_order() ->
     assert (5, 2, 0, 3, 0) == (now.taken, now.succeeded, now.cancelled, now.unstarted, now.waiting)
 
 
-@pytest.mark.parametrize("gate", [{"rate": Rate(1, per_s=1000)}, {"limit": ConcurrencyLimit(1)}])
-async def test_stop_returns_the_item_that_waits_for_a_limit(gate: dict[str, Any]) -> None:
-    async with amap(Calls(10), count(), **({"limit": 1} | gate)) as results:
+@pytest.mark.parametrize("waits_for", [{"rate": Rate(1, per_s=1000)}, {"limit": ConcurrencyLimit(1)}])
+async def test_stop_returns_the_item_that_waits_for_a_limit(waits_for: dict[str, Any]) -> None:
+    async with amap(Calls(10), count(), **({"limit": 1} | waits_for)) as results:
         await asyncio.sleep(1)
         unstarted, delivered = results.stop(), [result async for result in results]
     assert [0] == delivered

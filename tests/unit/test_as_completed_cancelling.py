@@ -157,7 +157,7 @@ def test_the_iterator_may_be_dropped_when_the_loop_is_closed() -> None:
 
 
 def test_an_error_that_was_caught_does_not_keep_a_loop_that_was_left_until_the_garbage_collector_comes() -> None:
-    told: list[object] = []
+    reports: list[object] = []
 
     async def work(item: int) -> None:
         if item in (1, 5):
@@ -172,7 +172,7 @@ def test_an_error_that_was_caught_does_not_keep_a_loop_that_was_left_until_the_g
                 return
 
     async def main() -> None:
-        asyncio.get_running_loop().set_exception_handler(lambda _loop, context: told.append(context))
+        asyncio.get_running_loop().set_exception_handler(lambda _loop, context: reports.append(context))
         await asyncio.create_task(take_two())
         await asyncio.sleep(10)
 
@@ -182,7 +182,7 @@ def test_an_error_that_was_caught_does_not_keep_a_loop_that_was_left_until_the_g
     finally:
         gc.enable()
     gc.collect()
-    assert [] == told
+    assert [] == reports
 
 
 # -- contexts

@@ -106,9 +106,9 @@ async def test_a_plain_loop_over_an_async_iterable_is_refused(spy: Spy) -> None:
 
 
 @pytest.mark.parametrize("good", [0, 1, 2, 5])
-@pytest.mark.parametrize("face", [by_for, by_async_for, None])
+@pytest.mark.parametrize("collect", [by_for, by_async_for, None])
 async def test_an_error_of_the_source_comes_once_after_the_results_of_started_calls(
-    spy: Spy, good: int, face: Collect | None
+    spy: Spy, good: int, collect: Collect | None
 ) -> None:
     def source() -> Iterator[Awaitable[int]]:
         for n in range(good):
@@ -119,8 +119,8 @@ async def test_an_error_of_the_source_comes_once_after_the_results_of_started_ca
         for coroutine in source():
             yield coroutine
 
-    futures = as_completed(source_async() if face is None else source(), limit=2)
-    ask: Callable[[], Any] = (lambda: next(futures)) if face is by_for else futures.__anext__
+    futures = as_completed(source_async() if collect is None else source(), limit=2)
+    ask: Callable[[], Any] = (lambda: next(futures)) if collect is by_for else futures.__anext__
     for _ in range(good):
         await ask()
     with pytest.raises(ZeroDivisionError):

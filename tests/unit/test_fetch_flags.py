@@ -299,7 +299,7 @@ def test_parquet_cannot_go_to_standard_output() -> None:
 
 
 def test_all_mistakes_of_a_command_line_are_named_at_once() -> None:
-    told = mistakes("u.txt", "--concurency", "5", "--head", "x", "-H", "z", "--threads", "0", "--format")
+    messages = mistakes("u.txt", "--concurency", "5", "--head", "x", "-H", "z", "--threads", "0", "--format")
     assert {
         "unknown flag --concurency: did you mean --concurrency?",
         "--head must be a whole number, not 'x'",
@@ -307,8 +307,8 @@ def test_all_mistakes_of_a_command_line_are_named_at_once() -> None:
         "--threads must be at least 1, not 0",
         "--format needs a value",
         "--output is missing: name a directory for the results, or - for NDJSON on standard output",
-    } == set(told)
-    assert len(set(told)) == len(told)
+    } == set(messages)
+    assert len(set(messages)) == len(messages)
 
 
 def test_an_invalid_name_server_is_named_with_the_other_mistakes() -> None:

@@ -36,8 +36,8 @@ def test_text_that_looks_like_a_flag_stays() -> None:
 
 
 def test_an_error_of_the_engine_has_keywords_for_python_and_its_options_as_data() -> None:
-    told = '{"kind": "output", "message": ["start over with ", {"option": "fresh", "value": true}]}'
-    error = _errors.error_of_engine(told)
+    written = '{"kind": "output", "message": ["start over with ", {"option": "fresh", "value": true}]}'
+    error = _errors.error_of_engine(written)
     assert isinstance(error, _errors.OutputError)
     assert "start over with fresh=True" == str(error)
     assert ("start over with ", Mention("fresh", value=True)) == error.pieces
@@ -46,7 +46,7 @@ def test_an_error_of_the_engine_has_keywords_for_python_and_its_options_as_data(
 
 
 def test_all_sentences_of_a_summary_spell_options_for_its_reader() -> None:
-    told = summary_json(
+    written = summary_json(
         bound_by={"kind": "window", "text": RAISE},
         notes=[["with ", {"option": "window", "value": 3}]],
         failure={"kind": "input", "message": ["start over with ", {"option": "fresh", "value": True}]},
@@ -56,7 +56,7 @@ def test_all_sentences_of_a_summary_spell_options_for_its_reader() -> None:
         as_flag: ("raise --window or lower --timeout-s", "with --window 3", "start over with --fresh"),
     }
     for spell, expected in by_face.items():
-        summary = Summary.from_json(told, spell)
+        summary = Summary.from_json(written, spell)
         assert summary.failure is not None
         assert expected == (summary.bound_by.text, summary.notes[0], summary.failure.message)
         assert ("start over with ", Mention("fresh", value=True)) == summary.failure.pieces
@@ -64,9 +64,9 @@ def test_all_sentences_of_a_summary_spell_options_for_its_reader() -> None:
 
 
 def test_a_running_job_spells_options_for_its_reader() -> None:
-    told = snapshot_json(bound_by={"kind": "window", "text": RAISE})
-    assert "raise window or lower timeout_s" == Snapshot.from_json(told).bound_by.text
-    assert "raise --window or lower --timeout-s" == Snapshot.from_json(told, as_flag).bound_by.text
+    written = snapshot_json(bound_by={"kind": "window", "text": RAISE})
+    assert "raise window or lower timeout_s" == Snapshot.from_json(written).bound_by.text
+    assert "raise --window or lower --timeout-s" == Snapshot.from_json(written, as_flag).bound_by.text
 
 
 def test_an_example_of_an_error_names_the_option_that_can_help() -> None:

@@ -272,7 +272,7 @@ def test_each_is_served_exactly_when_a_bucket_that_is_counted_has_enough(
             asyncio.get_running_loop().call_at(asked_at_s, spenders.come, cost)
         await asyncio.sleep(6)
         await spenders.leave()
-        due_s = list(times_due_s(spenders.asked, per_s, burst))
+        due_s = list(times_due_s(spenders.calls, per_s, burst))
         assert pytest.approx(due_s, abs=1e-6) == spenders.served_at_s()
         assert never_more_than(spenders.granted, burst=burst, per_s=per_s)
 

@@ -33,7 +33,7 @@ def test_the_report_has_the_outcomes_and_the_bottleneck() -> None:
 
 
 def test_the_report_counts_retries_pauses_and_throttled_time() -> None:
-    told = lines(
+    shown = lines(
         retries={"timeout": 3, "status:503": 1_200},
         not_repeated=7,
         sent_again=1_004,
@@ -42,7 +42,7 @@ def test_the_report_counts_retries_pauses_and_throttled_time() -> None:
         pauses={f"{name}.example": 9 - index for index, name in enumerate("abcdef")},
         lost_s={"backoff": 0.5, "host_rate": 62.0},
     )
-    assert told[6:13] == [
+    assert shown[6:13] == [
         "  retried       1,203  (status:503: 1,200, timeout: 3)",
         (
             "  not retried   7  servers may have acted on them: --idempotency-key gives rows keys, --retry-unsafe does"
@@ -234,13 +234,13 @@ def test_a_retry_without_rows_says_which_failures_there_are() -> None:
 
 
 def test_the_report_offers_no_retry_of_invalid_requests() -> None:
-    def told(failed: int) -> list[str]:
+    def offers(failed: int) -> list[str]:
         job = RESUMED | {"failed": failed, "errors": {"invalid_request": 60}}
         done = {"done": 200_000, "rows_before": 200_000, "finished": True}
         both = [*lines(job=job), *lines(**NO_ROWS, job=job | done)]
         return [line for line in both if "headgate retry" in line]
 
-    assert (0, 2) == (len(told(60)), len(told(61)))
+    assert (0, 2) == (len(offers(60)), len(offers(61)))
 
 
 def test_requests_that_were_dropped_after_the_grace_are_counted() -> None:

@@ -118,8 +118,8 @@ def test_each_mistake_is_named_and_no_value_is_shown(
 )
 def test_a_file_that_holds_no_headers_is_refused_and_not_shown(content: bytes, expected: str, file: Path) -> None:
     file.write_bytes(content)
-    (told,) = mistakes("-H", f"@{file}")
-    assert expected in told
+    (message,) = mistakes("-H", f"@{file}")
+    assert expected in message
 
 
 def test_an_empty_token_is_refused(file: Path) -> None:

@@ -21,19 +21,19 @@ def stage_of(fetch: headgate.spark.Fetch) -> Any:
     return fetch._stage  # noqa: SLF001 - the part that is sent to workers
 
 
-FACES = pytest.mark.parametrize("face", [to_ray, headgate.ray.Fetch, headgate.spark.fetch])
+EACH_FUNCTION = pytest.mark.parametrize("fetch_function", [to_ray, headgate.ray.Fetch, headgate.spark.fetch])
 
 
-@FACES
-def test_mistakes_are_raised_where_they_are_made(face: Callable[..., Any]) -> None:
+@EACH_FUNCTION
+def test_mistakes_are_raised_where_they_are_made(fetch_function: Callable[..., Any]) -> None:
     with pytest.raises(TypeError, match=r"etch\(\) got an unexpected keyword argument 'urll': did you mean url\?"):
-        face(urll="http://127.0.0.1/")
+        fetch_function(urll="http://127.0.0.1/")
     with pytest.raises(headgate.UsageError, match=r"^concurrency must be at least 1, not 0; retries must be"):
-        face(concurrency=0, retries=-1)
+        fetch_function(concurrency=0, retries=-1)
     with pytest.raises(headgate.UsageError, match="omit"):
-        face(omit=["nonsense"])
+        fetch_function(omit=["nonsense"])
     with pytest.raises(TypeError, match="unexpected keyword argument 'output'"):
-        face(output="results")
+        fetch_function(output="results")
 
 
 def test_what_is_sent_to_workers_shows_no_secrets_and_survives() -> None:

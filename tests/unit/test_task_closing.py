@@ -71,17 +71,17 @@ async def test_a_call_that_waits_for_its_end_through_another_task_ends(through: 
 
 
 async def test_a_call_that_waits_for_the_task_that_closes_its_map_ends() -> None:
-    async def close_when_told() -> None:
-        await told.wait()
+    async def close_later() -> None:
+        await may_close.wait()
         await results.aclose()
 
-    async def tell(_item: int) -> None:
-        told.set()
+    async def wait_for_the_closer(_item: int) -> None:
+        may_close.set()
         await closer
 
-    told = asyncio.Event()
-    results = amap(tell, range(9), limit=2)
-    closer = asyncio.create_task(close_when_told())
+    may_close = asyncio.Event()
+    results = amap(wait_for_the_closer, range(9), limit=2)
+    closer = asyncio.create_task(close_later())
     with pytest.raises(ClosedEarly):
         assert not [result async for result in results]
 
@@ -207,9 +207,9 @@ async def test_awaiting_a_promised_result_raises_if_another_task_has_closed_the_
         iterating = asyncio.create_task(anext(futures))
         await asyncio.sleep(1)
         await asyncio.create_task(futures.aclose())
-        for told in (waiting, iterating):
+        for task in (waiting, iterating):
             with pytest.raises(ClosedEarly):
-                await told
+                await task
         with pytest.raises(ClosedEarly):
             await next(futures)
 

@@ -316,7 +316,7 @@ def test_a_running_function_that_has_caught_the_error_continues() -> None:
 
 def test_a_function_on_another_thread_that_has_caught_the_error_continues() -> None:
     errors: list[Exception] = []
-    said: list[str] = []
+    results: list[str] = []
     is_caught, may_go_on = threading.Event(), threading.Event()
 
     def run() -> None:
@@ -325,7 +325,7 @@ def test_a_function_on_another_thread_that_has_caught_the_error_continues() -> N
             fail()
         is_caught.set()
         may_go_on.wait()
-        said.append(f"went on with {type(kept).__name__}")
+        results.append(f"went on with {type(kept).__name__}")
 
     thread = threading.Thread(target=run)
     thread.start()
@@ -333,7 +333,7 @@ def test_a_function_on_another_thread_that_has_caught_the_error_continues() -> N
     clear_locals(errors[0])
     may_go_on.set()
     thread.join()
-    assert ["went on with Held"] == said
+    assert ["went on with Held"] == results
 
 
 def test_errors_that_are_causes_of_one_another_are_cleared_once() -> None:

@@ -99,10 +99,12 @@ def test_what_is_revealed_is_what_the_reader_of_an_editor_sees(tmp_path: Path, c
         'amap(measure, [1], limit="1")',
     ]
     program.write_text("\n".join(lines))
-    said = found_by_mypy(program, cache=cache)
-    revealed = [line.partition('Revealed type is "')[2].rstrip('"') for line in said.splitlines() if "Revealed" in line]
+    output = found_by_mypy(program, cache=cache)
+    revealed = [
+        line.partition('Revealed type is "')[2].rstrip('"') for line in output.splitlines() if "Revealed" in line
+    ]
     assert list(REVEALED.values()) == [without_modules(line) for line in revealed]
-    assert f"{program}:{len(lines)}: error: No overload variant" in said
+    assert f"{program}:{len(lines)}: error: No overload variant" in output
 
 
 def without_modules(kind: str) -> str:
