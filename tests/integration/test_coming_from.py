@@ -33,9 +33,9 @@ def written(example: Example) -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str, Path]]:
-    place = tmp_path_factory.mktemp("coming")
-    with serving() as plain, serving("--tls-made", str(place / "cert.pem")) as tls:
-        yield plain, tls.rpartition(":")[2], place
+    directory = tmp_path_factory.mktemp("coming")
+    with serving() as plain, serving("--tls-made", str(directory / "cert.pem")) as tls:
+        yield plain, tls.rpartition(":")[2], directory
 
 
 def run(code: str, server: str) -> str:
@@ -55,8 +55,8 @@ def run(code: str, server: str) -> str:
 def test_all_four_print_the_same(
     client: str, example: Example, servers: tuple[str, str, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    server, tls_port, place = servers
-    monkeypatch.chdir(place)
+    server, tls_port, directory = servers
+    monkeypatch.chdir(directory)
     assert list(CLIENTS) == list(written(example))
     assert example.output == run(written(example)[client].replace(":8443", f":{tls_port}"), server)
 

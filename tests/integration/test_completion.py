@@ -36,17 +36,17 @@ class Shell:
 
 
 @contextmanager
-def shell(name: str, place: Path) -> Iterator[Shell]:
+def shell(name: str, directory: Path) -> Iterator[Shell]:
     if shutil.which(name) is None:
         pytest.skip(f"{name} is not installed")
-    (place / "script").write_text(headgate("completion", name, check=0).stdout)
-    (place / "urls.txt").touch()
+    (directory / "script").write_text(headgate("completion", name, check=0).stdout)
+    (directory / "urls.txt").touch()
     command, set_up = SET_UP[name]
     ours, theirs = pty.openpty()
     path = f"{HEADGATE.parent}:{os.environ['PATH']}"
-    environment = os.environ | {"TERM": "xterm", "PATH": path, "HOME": str(place), "COLUMNS": "200"}
+    environment = os.environ | {"TERM": "xterm", "PATH": path, "HOME": str(directory), "COLUMNS": "200"}
     with subprocess.Popen(
-        command, stdin=theirs, stdout=theirs, stderr=theirs, cwd=place, env=environment, start_new_session=True
+        command, stdin=theirs, stdout=theirs, stderr=theirs, cwd=directory, env=environment, start_new_session=True
     ) as process:
         os.close(theirs)
         try:

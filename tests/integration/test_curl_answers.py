@@ -151,28 +151,31 @@ def allowed(path: str) -> set[str]:
     return {what for each in REASONS if re.fullmatch(each.paths, path) for what in each.what}
 
 
-def of_curl(place: Path, urls: list[str]) -> list[Answer]:
+def of_curl(directory: Path, urls: list[str]) -> list[Answer]:
     """Fetches all paths with one invocation of curl."""
     sections = [
         f'url = "{url}"\ncompressed\nlocation\nmax-redirs = 10\ngloboff\nsilent\nproxy = ""\nuser-agent = "{AGENT}"\n'
-        f'header = "Accept-Encoding: gzip, deflate, br, zstd"\nmax-time = 20\noutput = "{place}/{index}.body"\n'
-        f'dump-header = "{place}/{index}.head"\nwrite-out = "{index} %{{exitcode}} %{{http_code}}\\n"\n'
+        f'header = "Accept-Encoding: gzip, deflate, br, zstd"\nmax-time = 20\noutput = "{directory}/{index}.body"\n'
+        f'dump-header = "{directory}/{index}.head"\nwrite-out = "{index} %{{exitcode}} %{{http_code}}\\n"\n'
         for index, url in enumerate(urls)
     ]
-    (place / "curl.conf").write_text("next\n".join(sections), encoding="utf-8")
+    (directory / "curl.conf").write_text("next\n".join(sections), encoding="utf-8")
     done = subprocess.run(
-        [program("curl", "curl"), "-q", "-K", place / "curl.conf"], capture_output=True, timeout=TIMEOUT_S, check=False
+        [program("curl", "curl"), "-q", "-K", directory / "curl.conf"],
+        capture_output=True,
+        timeout=TIMEOUT_S,
+        check=False,
     )
     ends = {
         int(index): (int(code), int(status))
         for index, code, status in map(str.split, done.stdout.decode().splitlines())
     }
     assert len(urls) == len(ends), done.stderr.decode()
-    return [_curl_answer(place, index, *ends[index]) for index in range(len(urls))]
+    return [_curl_answer(directory, index, *ends[index]) for index in range(len(urls))]
 
 
-def _curl_answer(place: Path, index: int, code: int, status: int) -> Answer:
-    head, body = place / f"{index}.head", place / f"{index}.body"
+def _curl_answer(directory: Path, index: int, code: int, status: int) -> Answer:
+    head, body = directory / f"{index}.head", directory / f"{index}.body"
     blocks = (head.read_bytes() if head.exists() else b"").replace(b"\r\n", b"\n").strip(b"\n").split(b"\n\n")
     # The last block that is not trailers.
     heads = [block for block in blocks if block.startswith(b"HTTP/")] or [b""]
@@ -186,12 +189,12 @@ def _curl_answer(place: Path, index: int, code: int, status: int) -> Answer:
     )
 
 
-def of_headgate(place: Path, urls: list[str]) -> list[Answer]:
+def of_headgate(directory: Path, urls: list[str]) -> list[Answer]:
     """Fetches all paths with one job."""
-    (place / "urls.txt").write_text("".join(f"{url}\n" for url in urls), encoding="utf-8")
+    (directory / "urls.txt").write_text("".join(f"{url}\n" for url in urls), encoding="utf-8")
     headers = ["-H", f"User-Agent: {AGENT}", "-H", "Accept: */*", "-H", "Accept-Encoding: gzip, deflate, br, zstd"]
-    headgate("fetch", place / "urls.txt", "-o", place / "out", *headers, "--retries", "0", "-c", "20", check=3)
-    return [_headgate_answer(row) for row in rows(place / "out")]
+    headgate("fetch", directory / "urls.txt", "-o", directory / "out", *headers, "--retries", "0", "-c", "20", check=3)
+    return [_headgate_answer(row) for row in rows(directory / "out")]
 
 
 def _headgate_answer(row: dict[str, Any]) -> Answer:

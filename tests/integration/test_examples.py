@@ -16,8 +16,8 @@ PAGE = "docs/examples.md"
 class Servers(Console):
     """A console that replaces both ports of the page by those of other servers."""
 
-    def __init__(self, place: Path, plain: str, api: str) -> None:
-        super().__init__(place, plain)
+    def __init__(self, directory: Path, plain: str, api: str) -> None:
+        super().__init__(directory, plain)
         self._ports = {"8080": plain.rpartition(":")[2], "8081": api.rpartition(":")[2]}
 
     def _here(self, words: str) -> str:

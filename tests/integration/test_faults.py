@@ -206,18 +206,18 @@ def outcomes(
     return retries, found
 
 
-def asked_for(server: str, version: str, retries: int, place: Path) -> list[dict[str, Any]]:
+def asked_for(server: str, version: str, retries: int, directory: Path) -> list[dict[str, Any]]:
     """Returns the rows of one job, each with a host of its own, so that its connection serves no other row."""
     port = server.rpartition(":")[2]
     urls = [f"http://{name}.test:{port}/fault/{name}" for name in FAULTS]
     lines = [f"{url},{'HEAD' if url.endswith('body-after-head') else 'GET'}\n" for url in urls]
-    (place / "rows.csv").write_text("url,method\n" + "".join(lines))
+    (directory / "rows.csv").write_text("url,method\n" + "".join(lines))
     flags = ["--timeout-s", str(TIMEOUT_S), "--max-body-bytes", str(MAX_BODY_BYTES), "-c", str(len(FAULTS))]
     flags += ["--method-column", "method"]
     flags += ["--retries", str(retries), "--retry-delay-s", "0.01", "--resolve", f"*:{port}:127.0.0.1"]
     flags += ["--http2-prior-knowledge"] if version == "HTTP/2" else []
-    headgate("fetch", place / "rows.csv", "-o", place / "out", *flags, check=3)
-    found = rows(place / "out")
+    headgate("fetch", directory / "rows.csv", "-o", directory / "out", *flags, check=3)
+    found = rows(directory / "out")
     assert list(range(len(FAULTS))) == [row["row"] for row in found]
     return found
 

@@ -106,13 +106,13 @@ asyncio.run(main())
 
 
 @contextmanager
-def running_with_the_recipe(program: str, place: Path) -> Iterator["subprocess.Popen[str]"]:
+def running_with_the_recipe(program: str, directory: Path) -> Iterator["subprocess.Popen[str]"]:
     """Runs a program that begins with the definitions of the recipe for Ctrl-C."""
     (recipe,) = [example.code for example in GUIDE if example.heading == "Stop on Ctrl-C"]
     code = recipe.partition("async def fetch")[0] + program
     arguments: Any = [sys.executable, "-W", "error", "-c", code]
     pipe = subprocess.PIPE
-    with subprocess.Popen(arguments, cwd=place, stdout=pipe, stderr=pipe, text=True) as process:
+    with subprocess.Popen(arguments, cwd=directory, stdout=pipe, stderr=pipe, text=True) as process:
         try:
             yield process
         finally:

@@ -356,11 +356,11 @@ def test_a_directory_of_another_program_is_left_unchanged(server: str) -> None:
     assert ["thesis.tex"] == [path.name for path in Path("out").iterdir()]
 
 
-@pytest.mark.parametrize("place", ["a-file", "a-file/out", "/proc/headgate"])
-def test_an_unwritable_directory_is_named(place: str, server: str) -> None:
+@pytest.mark.parametrize("directory", ["a-file", "a-file/out", "/proc/headgate"])
+def test_an_unwritable_directory_is_named(directory: str, server: str) -> None:
     Path("a-file").write_text("")
-    done = headgate("fetch", f"{server}/[1-3]", "-o", place, check=2)
-    assert place in done.errors()[0]
+    done = headgate("fetch", f"{server}/[1-3]", "-o", directory, check=2)
+    assert directory in done.errors()[0]
 
 
 def test_no_concurrency_is_refused() -> None:

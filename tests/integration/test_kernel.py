@@ -18,11 +18,11 @@ def server() -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def kernel(server: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kernel]:
-    place = tmp_path_factory.mktemp("k")
+    directory = tmp_path_factory.mktemp("k")
     with pytest.MonkeyPatch.context() as environment:
-        environment.setenv("IPYTHONDIR", str(place))
+        environment.setenv("IPYTHONDIR", str(directory))
         environment.setenv("PYTHONWARNINGS", "ignore")
-        with notebook(place) as kernel:
+        with notebook(directory) as kernel:
             begun = kernel.run(
                 "import asyncio, headgate, pyarrow as pa\n"
                 f"server = '{server}'\n"

@@ -16,9 +16,9 @@ BLOCKED = "blocked_by_network_policy"
 METADATA = "http://169.254.169.254/latest/meta-data/"
 
 
-def strangers(place: Path, *urls: str) -> Path:
+def strangers(directory: Path, *urls: str) -> Path:
     """Returns a list of URLs that a stranger could supply."""
-    path = place / "strangers.txt"
+    path = directory / "strangers.txt"
     path.write_text("".join(f"{url}\n" for url in urls))
     return path
 

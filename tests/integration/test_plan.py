@@ -38,10 +38,10 @@ def plan(*arguments: str | Path) -> dict[str, Any]:
     return found
 
 
-def rows_of(server: str, place: Path, form: str) -> Path:
+def rows_of(server: str, directory: Path, form: str) -> Path:
     """Writes the same rows as a file of this format."""
     rows = [row | {"url": row["url"] if "://" in row["url"] else server + row["url"]} for row in ROWS]
-    path = place / f"rows.{form}"
+    path = directory / f"rows.{form}"
     if form == "ndjson":
         path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     else:

@@ -21,8 +21,8 @@ class Servers(Console):
 
     longest_s = 240
 
-    def __init__(self, place: Path, plain: str, tls: str, api: str) -> None:
-        super().__init__(place, plain)
+    def __init__(self, directory: Path, plain: str, tls: str, api: str) -> None:
+        super().__init__(directory, plain)
         self._ports = {port: url.rpartition(":")[2] for port, url in {"8080": plain, "8443": tls, "8081": api}.items()}
 
     def _here(self, words: str) -> str:
@@ -52,13 +52,13 @@ def comparable(printed: object) -> object:
 
 @pytest.fixture(scope="module")
 def console(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
-    place = tmp_path_factory.mktemp("programs")
+    directory = tmp_path_factory.mktemp("programs")
     with ExitStack() as stack:
         plain = stack.enter_context(serving("--host", "0.0.0.0"))  # noqa: S104 - hostnames lead to many loopback addresses
-        tls = stack.enter_context(serving("--host", "0.0.0.0", "--tls-made", str(place / "cert.pem")))  # noqa: S104 - as above
+        tls = stack.enter_context(serving("--host", "0.0.0.0", "--tls-made", str(directory / "cert.pem")))  # noqa: S104 - as above
         limits = ("--api-rate", "1000/s", "--api-burst", "1", "--api-concurrency", "40", "--api-fail-first", "5%")
         api = stack.enter_context(serving(*limits))
-        yield Servers(place, plain.replace("0.0.0.0", "127.0.0.1"), tls, api)  # noqa: S104 - as above
+        yield Servers(directory, plain.replace("0.0.0.0", "127.0.0.1"), tls, api)  # noqa: S104 - as above
 
 
 @pytest.mark.timeout(600)

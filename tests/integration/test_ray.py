@@ -43,7 +43,7 @@ RAY = {
 def _cluster(server: str) -> Iterator[None]:
     """Starts a node with two CPUs. The paths of its sockets have to be short."""
     assert server, "the server of all tests is started first: it is not one of the processes that end with Ray"
-    with tempfile.TemporaryDirectory(prefix="ray-") as place, pytest.MonkeyPatch.context() as patch:
+    with tempfile.TemporaryDirectory(prefix="ray-") as directory, pytest.MonkeyPatch.context() as patch:
         before = set(tree(os.getpid()))
         for name, value in RAY.items():
             patch.setenv(name, value)
@@ -57,7 +57,7 @@ def _cluster(server: str) -> Iterator[None]:
                 logging_level="warning",
                 object_store_memory=100 << 20,
                 _node_ip_address="127.0.0.1",
-                _temp_dir=place,
+                _temp_dir=directory,
             )
         try:
             yield

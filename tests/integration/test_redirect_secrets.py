@@ -43,9 +43,9 @@ class Seen:
 
 
 @contextmanager
-def origins(place: Path, seen: Seen) -> Iterator[list[str]]:
+def origins(directory: Path, seen: Seen) -> Iterator[list[str]]:
     """Runs servers that redirect from step to step; yields their URLs, for each host two with TLS and two without."""
-    made = certificate(place)
+    made = certificate(directory)
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"

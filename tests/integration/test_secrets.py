@@ -139,8 +139,8 @@ PLANTED: Final = {
 def test_no_byte_that_is_stored_or_shown_has_one_of_twelve_secrets(
     way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    place, seen = tmp_path / "secrets", list[bytes]()
-    place.mkdir()
+    directory, seen = tmp_path / "secrets", list[bytes]()
+    directory.mkdir()
     files = {
         "bearer": PLANTED["bearer"],
         "headers": "\n".join(
@@ -156,26 +156,26 @@ def test_no_byte_that_is_stored_or_shown_has_one_of_twelve_secrets(
         "proxy": f"http://me:{PLANTED['proxy']}@127.0.0.1:1",
     }
     for name, text in files.items():
-        (place / name).write_text(text)
+        (directory / name).write_text(text)
     monkeypatch.setenv("PLANTED", PLANTED["env"])
-    headers: tuple[str | Path, ...] = ("-H", f"@{place / 'headers'}", "--header-env", "X-Env-Token=PLANTED")
-    headers += ("--secret-header", "x-mine", "--header-template", f"@{place / 'templates'}")
-    headers += ("-d", f"@{place / 'body'}", "--retry-unsafe")
+    headers: tuple[str | Path, ...] = ("-H", f"@{directory / 'headers'}", "--header-env", "X-Env-Token=PLANTED")
+    headers += ("--secret-header", "x-mine", "--header-template", f"@{directory / 'templates'}")
+    headers += ("-d", f"@{directory / 'body'}", "--retry-unsafe")
     with serving() as server:
-        rows_file = place / "rows.csv"
+        rows_file = directory / "rows.csv"
         paths = ("hello", "status/501", "redirect/2", "fault/redirect-loop", "fault/hang-before-headers")
         with_user = server.replace("//", f"//me:{PLANTED['url']}@")
         rows_file.write_text(
             "url,row\n" + "".join(f"{with_user}/{path},{row}\n" for row, path in enumerate(paths)) + "http://[,9\n"
         )
         more: tuple[str | Path, ...] = {
-            "bearer": ("--bearer", f"@{place / 'bearer'}", "--credentials-for", server),
-            "user": ("-u", f"@{place / 'user'}", "--credentials-for", "*"),
-            "proxy": ("--proxy", f"@{place / 'proxy'}", "--credentials-for", "https://*.example.com"),
+            "bearer": ("--bearer", f"@{directory / 'bearer'}", "--credentials-for", server),
+            "user": ("-u", f"@{directory / 'user'}", "--credentials-for", "*"),
+            "proxy": ("--proxy", f"@{directory / 'proxy'}", "--credentials-for", "https://*.example.com"),
         }[way]
         out, summary = tmp_path / "out", tmp_path / "summary.json"
         arguments = (rows_file, "-o", out, *headers, *more, "--grace-s", "0", "--retries", "0")
-        refused = headgate("fetch", rows_file, "-o", out, "-H", f"@{place / 'bearer'}", check=2)
+        refused = headgate("fetch", rows_file, "-o", out, "-H", f"@{directory / 'bearer'}", check=2)
         seen += [refused.stderr.encode()]
         with started("fetch", *arguments, "--summary", summary) as process:
             seen += [Path(f"/proc/{process.pid}/cmdline").read_bytes()]

@@ -11,10 +11,10 @@ from support.results import rows
 from support.run import headgate, serving
 
 
-def fetched(place: Path, url: str, *flags: str | Path) -> list[tuple[str, bytes]]:
+def fetched(directory: Path, url: str, *flags: str | Path) -> list[tuple[str, bytes]]:
     """Returns the version and the body of each row."""
-    headgate("fetch", f"{url}/[1-100]", "-o", place / "out", "--fresh", *flags, check=0)
-    return [(row["http_version"], row["body"]) for row in rows(place / "out")]
+    headgate("fetch", f"{url}/[1-100]", "-o", directory / "out", "--fresh", *flags, check=0)
+    return [(row["http_version"], row["body"]) for row in rows(directory / "out")]
 
 
 @pytest.mark.parametrize("is_given", [True, False])

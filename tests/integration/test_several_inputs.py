@@ -24,17 +24,17 @@ def _in_a_directory_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.chdir(tmp_path)
 
 
-def write_days(server: str, place: str = "data") -> list[str]:
+def write_days(server: str, directory: str = "data") -> list[str]:
     """Writes Parquet below a directory for each day, and returns the URLs in order."""
     urls = []
     for day in DAYS:
         for file in range(2):
             here = [f"{server}/{day}/{file}/{row}" for row in range(ROWS // 2)]
-            path = Path(place, f"day={day}", f"{file}.parquet")
+            path = Path(directory, f"day={day}", f"{file}.parquet")
             path.parent.mkdir(parents=True, exist_ok=True)
             pq.write_table(pa.table({"url": here, "id": list(range(len(here)))}), path)
             urls += here
-    Path(place, "_SUCCESS").touch()
+    Path(directory, "_SUCCESS").touch()
     return urls
 
 

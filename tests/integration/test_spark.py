@@ -40,14 +40,16 @@ SETTINGS = {
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     from pyspark.sql import SparkSession  # noqa: PLC0415 - may not be installed
 
-    place = tmp_path_factory.mktemp("spark")
+    directory = tmp_path_factory.mktemp("spark")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYSPARK_PYTHON", sys.executable)
         patch.setenv("SPARK_LOCAL_IP", "127.0.0.1")
         builder = SparkSession.builder.master(f"local[{CORES}]")
         for name, value in SETTINGS.items():
             builder = builder.config(name, value)
-        builder = builder.config("spark.local.dir", place).config("spark.sql.warehouse.dir", place / "warehouse")
+        builder = builder.config("spark.local.dir", directory).config(
+            "spark.sql.warehouse.dir", directory / "warehouse"
+        )
         session = builder.getOrCreate()
         gateway = session.sparkContext._gateway  # noqa: SLF001 - the only way to end Java
         try:

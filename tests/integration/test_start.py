@@ -23,11 +23,11 @@ HIDE_CURSOR, SHOW_CURSOR = "\x1b[?25l", "\x1b[?25h"
 
 
 @contextmanager
-def running(program: str, place: Path, *arguments: str) -> Iterator[subprocess.Popen[str]]:
+def running(program: str, directory: Path, *arguments: str) -> Iterator[subprocess.Popen[str]]:
     """Runs a Python program, which is killed at the end if it still runs."""
     with subprocess.Popen(
         [sys.executable, "-c", textwrap.dedent(program), *arguments],
-        cwd=place,
+        cwd=directory,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

@@ -86,8 +86,8 @@ def recording() -> Iterator[_Server]:
             thread.join()
 
 
-def written(form: str, place: Path, columns: dict[str, Any]) -> Path:
-    path = place / f"rows.{form}"
+def written(form: str, directory: Path, columns: dict[str, Any]) -> Path:
+    path = directory / f"rows.{form}"
     table = pa.table(columns)
     if form == "parquet":
         pq.write_table(table, path)

@@ -34,12 +34,12 @@ class Certificate:
     key: Path
 
 
-def certificate(place: Path) -> Certificate:
-    """Makes a certificate in the directory `place`."""
-    made = Certificate(file=place / "certificate.pem", key=place / "key.pem")
-    (place / "openssl.conf").write_text(_CONFIG)
+def certificate(directory: Path) -> Certificate:
+    """Makes a certificate in `directory`."""
+    made = Certificate(file=directory / "certificate.pem", key=directory / "key.pem")
+    (directory / "openssl.conf").write_text(_CONFIG)
     options = ["-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2"]
-    files: list[str | Path] = ["-config", place / "openssl.conf", "-out", made.file, "-keyout", made.key]
+    files: list[str | Path] = ["-config", directory / "openssl.conf", "-out", made.file, "-keyout", made.key]
     subprocess.run(
         [program("openssl", "openssl"), "req", *options, *files], check=True, capture_output=True, timeout=30
     )

@@ -23,16 +23,16 @@ class Console:
     longest_s = LONGEST_S
     """The longest that one command may run."""
 
-    def __init__(self, place: Path, server: str) -> None:
-        self._place = place
+    def __init__(self, directory: Path, server: str) -> None:
+        self._directory = directory
         self._server = server
 
     def take(self, step: Step) -> tuple[object, object]:
         """Runs a step; returns what the document shows and what was printed, which should be equal."""
         if isinstance(step, Example):
-            return step.output, printed_by(self._here(step.code), self._place)
+            return step.output, printed_by(self._here(step.code), self._directory)
         if step.typed.startswith("cat "):
-            (self._place / step.typed.removeprefix("cat ")).write_text(self._here(step.output))
+            (self._directory / step.typed.removeprefix("cat ")).write_text(self._here(step.output))
             return step.output, step.output
         shown = step.output.removeprefix(INTERRUPT)
         return shape(shown), shape(self._printed(step, interrupt=shown != step.output))
@@ -48,7 +48,7 @@ class Console:
         before = stats(self._server)["requests"]
         with subprocess.Popen(
             ["bash", "-c", f"exec {self._here(step.typed)}" if interrupt else self._here(step.typed)],  # noqa: S607 - any bash
-            cwd=self._place,
+            cwd=self._directory,
             env=environment,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,

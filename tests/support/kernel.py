@@ -72,12 +72,12 @@ class Kernel:
 
 
 @contextmanager
-def notebook(place: Path) -> Iterator[Kernel]:
+def notebook(directory: Path) -> Iterator[Kernel]:
     """Starts a kernel in a directory, and ends it; it listens on sockets there and on no port."""
     from jupyter_client.manager import KernelManager  # noqa: PLC0415 - takes half a second
 
-    manager = KernelManager(transport="ipc", ip=str(place / "k"), connection_file=str(place / "kernel.json"))
-    manager.start_kernel(cwd=str(place))
+    manager = KernelManager(transport="ipc", ip=str(directory / "k"), connection_file=str(directory / "kernel.json"))
+    manager.start_kernel(cwd=str(directory))
     client = manager.blocking_client()
     try:
         client.start_channels()

@@ -70,11 +70,11 @@ def serving(*flags: str) -> Iterator[str]:
         assert process.wait(LONGEST_S) == 0
 
 
-def printed_by(program: str, place: Path) -> str:
+def printed_by(program: str, directory: Path) -> str:
     """Returns what a Python program prints; fails if it exits with an error or writes to standard error."""
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", program],
-        cwd=place,
+        cwd=directory,
         capture_output=True,
         text=True,
         timeout=LONGEST_S,

@@ -26,17 +26,17 @@ def words(url: Any = URL, **options: Any) -> list[str]:
     return shlex.split(planned(url, **options).curl.replace(" \\\n", " "))
 
 
-def run(command: str, place: Path, option: str) -> bytes:
+def run(command: str, directory: Path, option: str) -> bytes:
     """Runs a command with a program in place of curl, which prints what the shell hands over with `--data-binary`."""
-    curl = place / "curl"
+    curl = directory / "curl"
     curl.write_text(
         f'#!/bin/sh\nwhile [ "$1" != --data-binary ]; do shift; done\ncase "$2" in @-) cat ;; {option} esac\n'
     )
     curl.chmod(0o755)
-    environment = {"PATH": f"{place}:/usr/bin:/bin"}
+    environment = {"PATH": f"{directory}:/usr/bin:/bin"}
     # The command comes on standard input, because an argument may have 128 KiB at most.
     done = subprocess.run(
-        ["/bin/sh"], input=command.encode(), capture_output=True, check=True, env=environment, cwd=place
+        ["/bin/sh"], input=command.encode(), capture_output=True, check=True, env=environment, cwd=directory
     )
     return done.stdout
 

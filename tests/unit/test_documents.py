@@ -22,8 +22,8 @@ def test_every_relative_link_leads_to_a_file(document: str) -> None:
 @pytest.mark.parametrize("document", DOCUMENTS)
 def test_every_link_to_an_anchor_leads_to_a_heading(document: str) -> None:
     folder = (ROOT / document).parent
-    places = [(named(folder / path) if path else document, place) for path, place in links(document) if place]
-    assert [] == [(page, place) for page, place in places if place not in anchors(page)]
+    linked = [(named(folder / path) if path else document, anchor) for path, anchor in links(document) if anchor]
+    assert [] == [(page, anchor) for page, anchor in linked if anchor not in anchors(page)]
 
 
 def named(path: Path) -> str:
@@ -52,8 +52,8 @@ def test_every_table_that_is_generated_is_what_the_code_says(page: str) -> None:
 
 
 def test_every_table_that_can_be_generated_is_in_a_page() -> None:
-    places = [place for page in PAGES for place in re.findall(r"<!-- generated: (.+) -->", text(page))]
-    assert sorted(write_docs.TABLES) == sorted(places)
+    generated = [name for page in PAGES for name in re.findall(r"<!-- generated: (.+) -->", text(page))]
+    assert sorted(write_docs.TABLES) == sorted(generated)
 
 
 def test_a_generated_table_replaces_what_was_there() -> None:

@@ -143,16 +143,16 @@ def test_an_input_that_broke_off_is_another_once_it_is_mended() -> None:
 
 
 def test_a_job_that_was_done_before_says_so_and_what_can_be_done_still() -> None:
-    place = "results are in my results: look at them with `headgate show 'my results'`"
+    location = "results are in my results: look at them with `headgate show 'my results'`"
     finished = RESUMED | {"done": 200_000, "rows_before": 200_000, "finished": True}
     assert [
         (
             "finished already: 200,000 rows done, 60 failed: retry those with `headgate retry 'my results'`, "
             "or start over with --fresh"
         ),
-        place,
+        location,
     ] == lines(**NO_ROWS, output="my results", job=finished)
-    assert ["finished already: 200,000 rows done: start over with --fresh", place] == lines(
+    assert ["finished already: 200,000 rows done: start over with --fresh", location] == lines(
         **NO_ROWS, output="my results", job=finished | {"failed": 0, "errors": {}}
     )
 
