@@ -33,7 +33,7 @@ def task(server: str, tmp_path: Path) -> Task:
 
 
 def committed_rows_are_readable(out: Path) -> bool:
-    """Whether what can be read is what the newest commit says is done: each of these rows once, and no other."""
+    """Returns whether the readable rows are those of the newest commit, each once."""
     rows = [row for part in ledger.parts(out) for row in ledger.ordinals(part)]
     return commits.done(out) == len(rows) == len(set(rows))
 

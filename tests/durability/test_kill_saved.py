@@ -20,7 +20,7 @@ CONCURRENCY = 16
 
 
 def size_of(row: int) -> int | None:
-    """Of the body of a row; `None`: it is no good answer, and has no file."""
+    """Returns the size of the body of a row, or `None` for a failed row, which has no file."""
     return None if row % 7 == 3 else SIZES[row % len(SIZES)]
 
 
@@ -63,7 +63,7 @@ def half_files(out: Path, checksums: dict[int, str]) -> list[str]:
 
 
 def rows_without_file(out: Path) -> list[str]:
-    """Of parts that a reader finds."""
+    """Returns the paths in the results whose files do not exist."""
     listed = [
         path for part in out.glob("part-*.parquet") for path in pq.read_table(part, columns=["path"])[0].to_pylist()
     ]

@@ -21,7 +21,7 @@ ROWS_OF_A_HOST: Final = 1_000
 ROWS: Final = HOSTS * ROWS_OF_A_HOST
 BODY_BYTES: Final = 12 * 1024
 FIT_INTO_MEMORY: Final = 32 * 1024 * 1024 // BODY_BYTES
-"""Of the rows that are read ahead, no more."""
+"""The most rows that are read ahead."""
 STOPS: Final = {
     signal.SIGKILL: -9,
     signal.SIGINT: 130,
@@ -59,7 +59,7 @@ class Job:
         return lambda: self.server.answered >= least
 
     def mistakes(self) -> list[str]:
-        """What is wrong with the results and with the keys that the server was sent."""
+        """Returns the mistakes in the results and in the keys that the server received."""
         wrong = ledger.mistakes(self.out, [self.server.ending(row, url) for row, url in enumerate(self.urls)])
         keys = [set(self.server.keys[row]) for row in range(ROWS)]
         wrong += [f"row {row} has the keys {sent}" for row, sent in enumerate(keys) if len(sent) != 1 or None in sent]

@@ -99,7 +99,7 @@ def written(form: str, directory: Path, columns: dict[str, Any]) -> Path:
 
 
 def numbered(seen: list[dict[str, Any]]) -> dict[int, dict[str, Any]]:
-    """By the number that each brings in a header."""
+    """Returns the requests by the number that each has in a header."""
     found = {int(each["headers"]["x-row"]): each for each in seen}
     assert len(found) == len(seen)
     return found

@@ -73,13 +73,13 @@ class Terminal(io.StringIO):
 
     @property
     def has_block(self) -> bool:
-        """Whether a live block was begun and not removed: it hides the cursor as long as it is there."""
+        """Returns whether a live block was begun and not removed: it hides the cursor while it is shown."""
         hidden, shown = (self.getvalue().count(f"\x1b[?25{end}") for end in "lh")
         return hidden > shown
 
     @property
     def had_block(self) -> bool:
-        """Whether a live block was begun and removed."""
+        """Returns whether a live block was begun and removed."""
         return "\x1b[?25l" in self.getvalue() and not self.has_block
 
 
