@@ -1,4 +1,4 @@
-"""What tests are given; and an `async def` test runs on the virtual clock, and leaves nothing to complain about."""
+"""Fixtures; an `async def` test runs on the virtual clock, and fails if it leaves a task running or a warning."""
 
 import asyncio
 import inspect
@@ -13,11 +13,11 @@ from support.loops import Run
 from support.quiet import Spy, run_quietly
 from support.run import serving
 
-# That they are ignored is said of every job.
+# Every job would note that it ignores them.
 for name in {name for name in os.environ if name.lower() in ("http_proxy", "https_proxy", "all_proxy")}:
     del os.environ[name]
 
-# A background job of a shell starts with both ignored, and the processes that tests start would inherit that.
+# A shell starts background jobs with both signals ignored, and processes that tests start would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
@@ -38,13 +38,13 @@ def spy() -> Spy:
 
 @pytest.fixture(scope="session")
 def server() -> Iterator[str]:
-    """The URL of a local server that answers at once."""
+    """Returns the URL of a local server that answers at once."""
     with serving() as url:
         yield url
 
 
 @pytest.fixture(params=[asyncio.run, uvloop.run], ids=["asyncio", "uvloop"])
 def run(request: pytest.FixtureRequest) -> Run:
-    """Runs a coroutine in a loop of its own."""
+    """Returns a function that runs a coroutine in an event loop of its own."""
     running: Run = request.param
     return running

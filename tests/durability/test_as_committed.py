@@ -1,4 +1,4 @@
-"""What is given out is what was committed: by every way to ask for it."""
+"""Every command and function that reads a job returns what was committed."""
 
 import os
 import signal
@@ -21,7 +21,7 @@ ROWS = 40
 
 
 class Finished:
-    """A finished job with failed rows, and what may be asked of it."""
+    """A finished job with failed rows, and all commands and functions that read it."""
 
     def __init__(self, out: Path, url: str, form: Format) -> None:
         self.out = out
@@ -30,7 +30,7 @@ class Finished:
         (self.part,), (self.failed,) = out.glob("part-*"), out.glob("failed-*")
 
     def answers(self) -> dict[str, Done]:
-        """What is said by all that read a job on the command line."""
+        """Returns the output of every command that reads a job."""
         return {
             "status": run("status", self.out),
             "show": run("show", self.out),
@@ -67,7 +67,7 @@ def flip_a_bit(path: Path) -> Path:
     content[len(content) // 2] ^= 4
     times = path.stat()
     path.write_bytes(content)
-    # As a disk does it, which changes no time.
+    # A disk error changes no modification time.
     os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
     return path
 
@@ -83,7 +83,7 @@ def flip_a_bit_of_the_failed(job: Finished) -> Path:
 @pytest.mark.parametrize(
     "damage", [lose_a_part, cut_a_part, add_a_part, flip_a_bit_of_the_answered, flip_a_bit_of_the_failed]
 )
-def test_a_part_that_is_not_what_was_committed_is_named_by_all_who_are_asked(
+def test_a_part_that_is_not_what_was_committed_is_named_by_every_command(
     damage: Callable[[Finished], Path], finished: Finished
 ) -> None:
     path = damage(finished)
@@ -110,7 +110,7 @@ def test_one_file_of_a_job_is_not_shown_either_when_it_was_changed(finished: Fin
     assert f"{finished.failed} is damaged" in run("show", finished.failed, check=2).stderr
 
 
-def test_a_job_that_runs_is_compared_where_that_is_asked_for(tmp_path: Path) -> None:
+def test_a_running_job_is_compared_with_its_checksums_on_request(tmp_path: Path) -> None:
     out = tmp_path / "out"
     with changing() as origin:
         origin.held |= {f"/{row}" for row in range(20, ROWS + 1)}
@@ -118,7 +118,7 @@ def test_a_job_that_runs_is_compared_where_that_is_asked_for(tmp_path: Path) -> 
             commits.wait_for(1, out, fetch)
             assert "running now" in run("status", out, "--check-all", check=0).stdout
             part = flip_a_bit(next(out.glob("part-*")))
-            # Who only wants to know how far it is, is told so at once.
+            # A plain status is shown at once.
             assert "running now" in run("status", out, check=0).stdout
             assert f"{part} is damaged" in run("status", out, "--check-all", check=2).stderr
             with pytest.raises(headgate.OutputError, match=f"{part} is damaged"):
@@ -135,7 +135,7 @@ def test_other_readers_can_notice_a_change_in_any_page_of_a_parquet_file(tmp_pat
     columns = pq.ParquetFile(part).metadata.row_group(0)
     for index in range(columns.num_columns):
         column = columns.column(index)
-        # Its last byte is one of its last page, whose header comes before it.
+        # Its last byte belongs to its last page, whose header comes before it.
         start = column.dictionary_page_offset or column.data_page_offset
         at = start + column.total_compressed_size - 1
         part.write_bytes(sound[:at] + bytes([sound[at] ^ 1]) + sound[at + 1 :])
@@ -165,7 +165,7 @@ def test_the_lock_of_a_process_that_was_killed_does_not_live_on_in_its_children(
     out = tmp_path / "out"
     with changing() as origin:
         again = (f"{origin.url}/[1-{ROWS}]", str(out))
-        # Nobody answers these until the job is killed.
+        # These get no response until the job is killed.
         origin.held |= {f"/{row}" for row in range(20, ROWS + 1)}
         with subprocess.Popen(
             [sys.executable, "-c", HOLDER, *again], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -185,7 +185,7 @@ def test_the_lock_of_a_process_that_was_killed_does_not_live_on_in_its_children(
                 summary = headgate.fetch(*again)
                 assert summary.job is not None
                 assert (ROWS, True) == (summary.job.answered, summary.job.finished)
-                os.kill(child, 0)  # it lives still
+                os.kill(child, 0)  # it is still alive
             finally:
                 os.kill(child, signal.SIGKILL)
 

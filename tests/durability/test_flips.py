@@ -1,4 +1,4 @@
-"""Bits of a finished job flip, one after the other: each is noticed, or changes nothing that is given out."""
+"""Bits of a finished job flip, one after the other: each is noticed, or changes nothing that a reader gets."""
 
 import os
 from collections.abc import Iterable
@@ -16,17 +16,17 @@ pytestmark = [pytest.mark.timeout(300), pytest.mark.parametrize("form", ["parque
 ALL_BITS = range(8)
 LARGE_STEP = 97
 LARGE_ROWS: dict[Format, int] = {"parquet": 20_000, "ndjson": 1_500}
-"""Some megabytes, but for what Parquet makes of texts that are alike."""
+"""Some megabytes, before Parquet encodes repeated texts."""
 
 
 def given(out: Path) -> tuple[headgate.JobStatus, pa.Table]:
-    """All that a user gets of a job."""
+    """Returns everything that a user gets of a job."""
     job = headgate.Job(str(out))
     return job.status(), pa.table(job.rows())
 
 
 def unnoticed_flips(out: Path, *, step: int, bits: Iterable[int]) -> int:
-    """Flips these bits of every so many bytes; gives how many were not noticed, none of which changed anything."""
+    """Flips bits of every `step`-th byte; returns how many flips went unnoticed, all of which must change nothing."""
     before = given(out)
     unnoticed = 0
     for path in [path for path in out.rglob("*") if path.is_file()]:
@@ -52,7 +52,7 @@ def test_each_bit_of_a_small_job_is_noticed_or_changes_nothing_that_is_given_out
     with changing() as origin:
         origin.statuses["/2"] = 503
         headgate.fetch(f"{origin.url}/[1-3]", out, format=form)
-    # Only what the lock says and the ends of two lines do not count.
+    # Only the content of the lock and the ends of two lines do not count.
     most = 8 * (2 + (out / "_headgate" / "lock").stat().st_size)
     assert unnoticed_flips(out, step=1, bits=ALL_BITS) <= most
 

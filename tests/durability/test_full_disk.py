@@ -1,4 +1,4 @@
-"""The disk fails: the job stops and says why, what was committed can be read, and the same command goes on later."""
+"""If the disk fails, the job stops and says why, committed results can be read, and the same command resumes it."""
 
 import subprocess
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ ROWS = 20_000
 
 
 class Task(NamedTuple):
-    """What is asked for, and what must become of it."""
+    """The rows of a job, and their expected outcomes."""
 
     source: Path
     expected: Sequence[Ending]
@@ -33,13 +33,13 @@ def task(server: str, tmp_path: Path) -> Task:
 
 
 def committed_rows_are_readable(out: Path) -> bool:
-    """Whether what can be read is what the newest commit says is done: each of these rows once, and no other."""
+    """Returns whether the readable rows are those of the newest commit, each once."""
     rows = [row for part in ledger.parts(out) for row in ledger.ordinals(part)]
     return commits.done(out) == len(rows) == len(set(rows))
 
 
 @pytest.mark.parametrize(("form", "size"), [("parquet", "300k"), ("ndjson", "4m")])
-def test_a_full_disk_stops_the_job_which_goes_on_when_there_is_room(
+def test_a_full_disk_stops_the_job_which_resumes_when_there_is_space(
     form: str, size: str, server: str, task: Task, tmp_path: Path
 ) -> None:
     with small_disk(tmp_path / "disk", size) as disk:
@@ -61,7 +61,7 @@ def test_a_full_disk_stops_the_job_which_goes_on_when_there_is_room(
         assert [] == ledger.mistakes(out, task.expected)
 
 
-def test_a_disk_that_is_read_only_is_told_and_nothing_is_lost(task: Task, tmp_path: Path) -> None:
+def test_a_read_only_disk_is_an_error_and_nothing_is_lost(task: Task, tmp_path: Path) -> None:
     with small_disk(tmp_path / "disk", "64m") as disk:
         out = disk.path / "out"
         with started(*task.command(out)) as process:
@@ -69,7 +69,7 @@ def test_a_disk_that_is_read_only_is_told_and_nothing_is_lost(task: Task, tmp_pa
             process.terminate()
             process.communicate(timeout=LONGEST_S)
         disk.remount("ro")
-        refused = headgate(*task.command(out), check=2)  # it could not begin: an -o that can't be used
+        refused = headgate(*task.command(out), check=2)  # the job could not begin: its -o can't be used
         assert "read-only file system" in refused.errors()[0]
         assert str(out) in refused.errors()[0]
         assert committed_rows_are_readable(out)
@@ -79,7 +79,7 @@ def test_a_disk_that_is_read_only_is_told_and_nothing_is_lost(task: Task, tmp_pa
 
 
 @pytest.mark.parametrize("where", [".", "_headgate/log", "_headgate/tmp"])
-def test_a_directory_that_becomes_read_only_stops_the_job_which_goes_on_later(
+def test_a_directory_that_becomes_read_only_stops_the_job_which_resumes_later(
     where: str, task: Task, tmp_path: Path
 ) -> None:
     out = tmp_path / "out"
@@ -96,7 +96,7 @@ def test_a_directory_that_becomes_read_only_stops_the_job_which_goes_on_later(
     assert [] == ledger.mistakes(out, task.expected)
 
 
-def test_a_file_that_becomes_too_large_stops_the_job_which_goes_on_later(task: Task, tmp_path: Path) -> None:
+def test_a_file_that_becomes_too_large_stops_the_job_which_resumes_later(task: Task, tmp_path: Path) -> None:
     out = tmp_path / "out"
     wanted = task.command(out, "--format", "ndjson")
     process = subprocess.run(

@@ -1,4 +1,4 @@
-"""`kill -9` at any instant: run again until done, every row is there once, and little is asked twice."""
+"""`kill -9` at any moment: run until done, every row is there once, and few requests are sent twice."""
 
 import random
 from pathlib import Path
@@ -42,7 +42,7 @@ def test_killed_at_any_instant_a_job_loses_nothing_and_doubles_nothing(
 
 
 @pytest.mark.timeout(300)
-def test_the_accounts_find_a_job_that_asks_again_what_was_committed(server: str, tmp_path: Path) -> None:
+def test_the_accounts_find_a_job_that_resends_committed_rows(server: str, tmp_path: Path) -> None:
     job = job_of(server, tmp_path, "urls.txt", "--fresh")
     with watching(server) as watched:
         story = kill_until_done(job, watched, random.Random(2), kills=2)  # noqa: S311 - no secret

@@ -1,4 +1,4 @@
-"""`kill -9` of a retry at any instant: every row is there once, and in the end those that can be are answered."""
+"""`kill -9` of a retry at any moment: every row is there once, and in the end all that can succeed have done so."""
 
 import random
 from pathlib import Path
@@ -18,7 +18,7 @@ GREETING = b"Hello, World!"
 
 
 def endings(server: str, *, healed: bool) -> list[Ending]:
-    """Two of three rows answer with what the server answers by default, which is 503 until it has healed."""
+    """Two of three rows have the default response of the server, which is 503 until it has recovered."""
     status = 200 if healed else 503
     others = mixture(server, ROWS, status=status)
     return [
@@ -33,7 +33,7 @@ def test_killed_at_any_instant_a_retry_loses_nothing_and_doubles_nothing(form: s
     with serving("--status", "503") as server:
         ill = endings(server, healed=False)
         source = write_urls(tmp_path / "urls.txt", ill)
-        # Parts so small that there are many, each of which a retry replaces by a commit.
+        # The parts are so small that there are many, each of which a retry replaces by a commit.
         headgate("fetch", source, "-o", out, "--format", form, "--part-bytes", "16KiB", "--retries", "0", check=3)
         assert [] == ledger.mistakes(out, ill)
     failed = sum(ending.series == "failed" for ending in ill)

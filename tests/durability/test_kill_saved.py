@@ -1,4 +1,4 @@
-"""`kill -9` of a job that saves bodies at any instant: each file is whole and has its row, and no other is there."""
+"""`kill -9` of a job that saves bodies at any moment: each file is complete and has its row, with no others."""
 
 import hashlib
 import json
@@ -20,7 +20,7 @@ CONCURRENCY = 16
 
 
 def size_of(row: int) -> int | None:
-    """Of the body of a row; `None`: it is no good answer, and has no file."""
+    """Returns the size of the body of a row, or `None` for a failed row, which has no file."""
     return None if row % 7 == 3 else SIZES[row % len(SIZES)]
 
 
@@ -37,7 +37,7 @@ def urls(server: str, directory: Path) -> Path:
 
 
 def bodies(server: str) -> dict[int, str]:
-    """The checksum of each body by its length."""
+    """Returns the checksum of each body by its length."""
     found = {}
     for size in SIZES:
         with urllib.request.urlopen(f"{server}/bytes/{size}") as answer:  # noqa: S310 - our own server
@@ -46,14 +46,14 @@ def bodies(server: str) -> dict[int, str]:
 
 
 def saved(out: Path) -> dict[str, Path]:
-    """The files that are neither results nor a job's own."""
+    """Returns the files that are neither results nor records of the job."""
     files = (file for file in out.rglob("*") if file.is_file())
     named = {str(file.relative_to(out)): file for file in files}
     return {name: file for name, file in named.items() if not name.startswith("_headgate/") and "/" in name}
 
 
 def half_files(out: Path, checksums: dict[int, str]) -> list[str]:
-    """Files under their names that are not what their rows have."""
+    """Returns saved files that differ from their rows."""
     wrong = []
     for name, file in saved(out).items():
         size = size_of(int(file.stem))
@@ -63,7 +63,7 @@ def half_files(out: Path, checksums: dict[int, str]) -> list[str]:
 
 
 def rows_without_file(out: Path) -> list[str]:
-    """Of parts that a reader finds."""
+    """Returns the paths in the results whose files do not exist."""
     listed = [
         path for part in out.glob("part-*.parquet") for path in pq.read_table(part, columns=["path"])[0].to_pylist()
     ]
@@ -104,7 +104,7 @@ def test_killed_at_any_instant_no_file_is_half_and_none_is_missing_or_left_over(
 
 
 def samples(out: Path) -> dict[str, dict[str, bytes]]:
-    """The members of all archives as WebDataset groups them: by what is before the first dot of their names."""
+    """Returns the members of all archives as WebDataset groups them: by the name before its first dot."""
     found: dict[str, dict[str, bytes]] = {}
     for archive in sorted(out.glob("*.tar")):
         with tarfile.open(archive) as members:

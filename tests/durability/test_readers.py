@@ -1,4 +1,4 @@
-"""Others read the results while the job runs: never an error, never a row twice, never fewer rows than before.
+"""Other programs read the results while the job runs: never an error, never a row twice, never fewer rows than before.
 
 One moment is excepted. When all rows are done, small parts are put together: the old files are removed, then the new
 one appears. Who reads at that very moment may find that a file it has listed is gone, or find fewer rows. It never
@@ -20,13 +20,13 @@ from support.run import LONGEST_S, started
 
 ROWS = 20_000
 GONE = ("No such file", "does not exist", "No files found", "expanded paths were empty")
-"""How readers say that a file is not there (any more)."""
+"""Messages of readers for a file that does not exist (any more)."""
 
 Read = Callable[[Path], list[int]]
 
 
 def pyarrow_rows(directory: Path) -> list[int]:
-    # It leaves out what begins with an underscore, and so the job's own directory.
+    # It leaves out names that begin with an underscore, and so the directory of the job.
     table = ds.dataset(directory, format="parquet").to_table()
     rows: list[int] = table["row"].to_pylist()
     return rows
@@ -39,7 +39,7 @@ def duckdb_rows(directory: Path) -> list[int]:
 
 
 def duckdb_rows_of_all_directories(directory: Path) -> list[int]:
-    # It looks into the job's own directory, too.
+    # It reads the directory of the job, too.
     with duckdb.connect() as connection:
         return [row for (row,) in connection.execute("SELECT row FROM read_parquet(?)", [str(directory)]).fetchall()]
 
@@ -50,7 +50,7 @@ def polars_rows(directory: Path) -> list[int]:
 
 
 class Reader(threading.Thread):
-    """Reads in a loop and notes what should not be."""
+    """Reads in a loop, and records every mistake."""
 
     def __init__(self, directory: Path, read: Read) -> None:
         super().__init__()
@@ -67,7 +67,7 @@ class Reader(threading.Thread):
         was_merged = self.is_merged(settled=True)
         try:
             rows = self.read(self.directory)
-        except Exception as error:  # noqa: BLE001 - what the test is about
+        except Exception as error:  # noqa: BLE001 - the test is about errors
             is_excepted = self.is_merged(settled=False) and not was_merged and any(word in str(error) for word in GONE)
             if not is_excepted:
                 self.wrong.append(f"after {self.counts[-3:]}: {error}")
@@ -80,7 +80,7 @@ class Reader(threading.Thread):
         self.counts.append(len(rows))
 
     def is_merged(self, *, settled: bool) -> bool:
-        """Whether small parts are being merged, or have been; if `settled`, whether that is over."""
+        """Returns whether small parts are being merged or were merged; with `settled`, whether that has ended."""
         newest = commits.newest(self.directory)
         if newest is None or not (newest.record["removes"] or newest.record["finished"]):
             return False
@@ -93,7 +93,7 @@ def test_readers_see_a_running_job_without_errors_doubles_or_losses(server: str,
     out, source = tmp_path / "out", write_urls(tmp_path / "urls.txt", expected)
     readers = [Reader(out, read) for read in (pyarrow_rows, duckdb_rows, duckdb_rows_of_all_directories, polars_rows)]
     with started("fetch", source, "-o", out, "-c", "16", "--commit-every-s", "0.1", "--retries", "0", "-q") as fetch:
-        commits.wait_for(2, out, fetch)  # the files of the first are in place by then
+        commits.wait_for(2, out, fetch)  # the files of the first commit are at their paths by then
         for reader in readers:
             reader.start()
         try:

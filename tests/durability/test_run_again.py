@@ -1,4 +1,4 @@
-"""The same command again: goes on, or says why not."""
+"""The same command resumes a job, or says why it can't."""
 
 import signal
 from pathlib import Path
@@ -14,23 +14,23 @@ ROWS = 8_000
 
 
 class Again:
-    """A job of a mixture of rows, and the command for it."""
+    """A job with rows of every kind, and the command for it."""
 
     def __init__(self, server: str, directory: Path, *, form: str = "parquet") -> None:
         self.server, self.out = server, directory / "out"
         self.expected = mixture(server, ROWS)
         self.source = write_urls(directory / "urls.txt", self.expected)
-        self.asked = stats(server)["requests"]
+        self.requests_before = stats(server)["requests"]
         flags = ["--format", form, "-c", "16", "--commit-every-s", "0.2", "--retries", "0"]
         self.command: list[str | Path] = ["fetch", self.source, "-o", self.out, *flags]
 
     def requests(self) -> int:
-        """Those of the job, over all runs."""
-        seen: int = stats(self.server)["requests"] - self.asked
+        """Returns the requests of the job, over all runs."""
+        seen: int = stats(self.server)["requests"] - self.requests_before
         return seen
 
     def stop(self, number: signal.Signals) -> tuple[int, str]:
-        """Starts it, and sends a signal after two commits; gives the exit code and what was said."""
+        """Starts the job, and sends a signal after two commits; returns the exit code and the output."""
         with started(*self.command) as process:
             commits.wait_for(2, self.out, process)
             process.send_signal(number)
@@ -44,7 +44,7 @@ def job(server: str, tmp_path: Path) -> Again:
 
 
 def files(directory: Path) -> dict[Path, tuple[int, int]]:
-    """Every file with its size and its time: whether anything was changed."""
+    """Returns every file with its size and modification time, to see whether anything was changed."""
     found = {path: path.stat() for path in directory.rglob("*") if path.is_file() and path.name != "lock"}
     return {path: (stat.st_size, stat.st_mtime_ns) for path, stat in found.items()}
 
@@ -68,7 +68,7 @@ def test_an_orderly_stop_costs_no_request(
     assert [] == ledger.mistakes(job.out, job.expected)
 
 
-def test_a_second_process_is_told_who_is_at_it(job: Again) -> None:
+def test_a_second_process_is_refused_with_the_id_of_the_first(job: Again) -> None:
     with started(*job.command) as first:
         commits.wait_for(1, job.out, first)
         second = headgate(*job.command)
@@ -81,7 +81,7 @@ def test_a_second_process_is_told_who_is_at_it(job: Again) -> None:
     assert [] == ledger.mistakes(job.out, job.expected)
 
 
-def test_a_finished_job_says_so_and_asks_nothing(job: Again) -> None:
+def test_a_finished_job_says_so_and_sends_no_request(job: Again) -> None:
     headgate(*job.command, check=3)
     before = files(job.out)
     again = headgate(*job.command, check=3)
@@ -99,7 +99,7 @@ def test_a_finished_job_without_failed_rows_ends_with_0(server: str, tmp_path: P
 
 def test_an_input_that_has_changed_is_refused_and_nothing_is_touched(job: Again) -> None:
     job.stop(signal.SIGINT)
-    before, asked = files(job.out), job.requests()
+    before, requests_before = files(job.out), job.requests()
     rows = job.source.read_text()
     for changed, way_on in [
         (f"{job.server}/another\n" + rows.partition("\n")[2], "--fresh"),
@@ -110,12 +110,12 @@ def test_an_input_that_has_changed_is_refused_and_nothing_is_touched(job: Again)
         assert 0 != refused.code
         assert str(job.source) in refused.errors()[0]
         assert way_on in refused.errors()[0]
-        assert (before, asked) == (files(job.out), job.requests())
+        assert (before, requests_before) == (files(job.out), job.requests())
 
 
 def test_another_job_is_refused_by_the_name_of_what_differs(job: Again) -> None:
     job.stop(signal.SIGINT)
-    before, asked = files(job.out), job.requests()
+    before, requests_before = files(job.out), job.requests()
     for named, value in {
         "--fail-on": "404",
         "--format": "ndjson",
@@ -126,7 +126,7 @@ def test_another_job_is_refused_by_the_name_of_what_differs(job: Again) -> None:
         refused = headgate(*job.command, named, value)
         assert 0 != refused.code
         assert named in refused.errors()[0]
-        assert (before, asked) == (files(job.out), job.requests())
+        assert (before, requests_before) == (files(job.out), job.requests())
 
 
 def test_how_the_work_is_done_may_change_from_run_to_run(job: Again) -> None:
@@ -136,20 +136,20 @@ def test_how_the_work_is_done_may_change_from_run_to_run(job: Again) -> None:
     assert [] == ledger.mistakes(job.out, job.expected)
 
 
-def test_no_resume_goes_on_with_nothing(job: Again) -> None:
+def test_no_resume_resumes_nothing(job: Again) -> None:
     job.stop(signal.SIGINT)
-    before, asked = files(job.out), job.requests()
+    before, requests_before = files(job.out), job.requests()
     refused = headgate(*job.command, "--no-resume")
     assert 0 != refused.code
     assert "--no-resume" in refused.errors()[0]
-    assert (before, asked) == (files(job.out), job.requests())
+    assert (before, requests_before) == (files(job.out), job.requests())
 
 
 def test_fresh_starts_over(job: Again) -> None:
     job.stop(signal.SIGINT)
-    asked = job.requests()
+    requests_before = job.requests()
     headgate(*job.command, "--fresh", check=3)
-    assert asked + ROWS == job.requests()
+    assert requests_before + ROWS == job.requests()
     assert [] == ledger.mistakes(job.out, job.expected)
 
 

@@ -1,4 +1,4 @@
-"""Within a cancel scope of anyio, as FastAPI and Starlette have one: it cancels again at each turn of the loop."""
+"""Within a cancel scope of anyio, as FastAPI and Starlette have one: it cancels at each turn of the loop."""
 
 import asyncio
 from collections.abc import Awaitable, Callable

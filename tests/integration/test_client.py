@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import headgate
-from headgate import _native
+from support.documents import table
 from support.run import printed_by, serving, stats, wait_for, wait_for_requests
 
 HELD = "/delay/3600"
@@ -51,7 +51,7 @@ def test_a_response_has_what_those_of_httpx_have(client: headgate.Client, server
 
 
 @pytest.mark.parametrize("method", ["get", "post", "put", "patch", "delete"])
-def test_each_method_is_sent_as_what_it_is_called(client: headgate.Client, method: str) -> None:
+def test_each_method_sends_its_own_name(client: headgate.Client, method: str) -> None:
     assert method.upper() == getattr(client, method)("/echo").json()["method"]
 
 
@@ -112,14 +112,15 @@ def test_a_status_that_is_no_success_is_raised_on_demand(client: headgate.Client
     assert response is raised.value.response
 
 
-def test_what_fails_in_a_way_that_may_pass_is_asked_again(server: str) -> None:
+def test_a_failure_that_may_pass_is_retried(server: str) -> None:
     with headgate.Client(base_url=server, retries=2, retry_delay_s=0.001) as client:
         response = client.get("/status/503")
     assert (503, 3) == (response.status_code, response.attempts)
 
 
 def test_every_kind_of_error_has_a_class_of_its_own() -> None:
-    kinds = [kind for kind, _ in _native.ERROR_KINDS]
+    # `test_documents.py` tests that this table has the kinds of the engine.
+    kinds = [kind.strip("`") for kind, _ in table("docs/results.md", "`error`", "when")]
     classes = headgate.RequestError.__subclasses__()
     assert sorted(kinds) == sorted(of_kind.kind for of_kind in classes)
     for of_kind in classes:
@@ -127,7 +128,7 @@ def test_every_kind_of_error_has_a_class_of_its_own() -> None:
         assert any(base.__module__ == "builtins" and base is not Exception for base in of_kind.__mro__[1:4])
 
 
-def test_errors_are_what_people_catch_and_say_what_was_asked(server: str) -> None:
+def test_errors_are_what_people_catch_and_name_the_request(server: str) -> None:
     cases = [
         (headgate.ConnectError, ConnectionError, "http://127.0.0.1:1/"),
         (headgate.InvalidRequest, ValueError, "ftp://host/"),
@@ -153,7 +154,7 @@ def test_a_request_has_a_time_of_its_own(server: str) -> None:
 @pytest.mark.parametrize(
     ("name", "ours"), [("timeout", "timeout_s"), ("verify", "insecure"), ("follow_redirects", "redirects")]
 )
-def test_options_of_others_are_answered_with_ours(name: str, ours: str) -> None:
+def test_options_of_other_libraries_are_refused_with_ours(name: str, ours: str) -> None:
     with pytest.raises(TypeError, match=ours):
         headgate.Client(**{name: 1})  # type: ignore[arg-type] # as above
     with pytest.raises(headgate.UsageError, match="timeout_s"):
@@ -183,12 +184,12 @@ def test_many_are_given_out_as_they_are_answered_each_with_its_tag(client: headg
 
 
 def test_many_may_be_urls_requests_and_mappings(client: headgate.Client) -> None:
-    asked: list[headgate.Request | str | dict[str, str]] = [
+    requests: list[headgate.Request | str | dict[str, str]] = [
         "/echo",
         headgate.Request("/echo", method="PUT"),
         {"url": "/echo", "method": "POST", "content": "a"},
     ]
-    outcomes = client.fetch_many(asked, ordered=True)
+    outcomes = client.fetch_many(requests, ordered=True)
     assert ["GET", "PUT", "POST"] == [outcome.unwrap().json()["method"] for outcome in outcomes]
 
 
@@ -197,7 +198,7 @@ def test_many_can_be_given_out_in_order(client: headgate.Client) -> None:
     assert urls == [outcome.request.url for outcome in client.fetch_many(urls, ordered=True)]
 
 
-def test_one_that_fails_is_an_outcome_like_the_others(server: str) -> None:
+def test_a_failed_request_is_an_outcome_like_any_other(server: str) -> None:
     with headgate.Client(retries=0) as client:
         good, bad = client.fetch_many([f"{server}/1", "http://127.0.0.1:1/"], ordered=True)
     assert (200, None) == (good.unwrap().status_code, bad.response)
@@ -205,14 +206,14 @@ def test_one_that_fails_is_an_outcome_like_the_others(server: str) -> None:
         bad.unwrap()
 
 
-def test_it_goes_on_however_many_have_failed(server: str) -> None:
+def test_a_client_continues_however_many_requests_fail(server: str) -> None:
     with headgate.Client(retries=0, base_url=server) as client:
         outcomes = list(client.fetch_many(["http://127.0.0.1:1/"] * 3000))
         assert {"connect"} == {outcome.error.kind for outcome in outcomes if outcome.error is not None}
         assert (3000, 200) == (len(outcomes), client.get("/hello").status_code)
 
 
-def test_requests_are_read_only_as_far_as_there_is_room(server: str) -> None:
+def test_requests_are_read_only_as_far_as_the_bounds_allow(server: str) -> None:
     read = 0
 
     def endless() -> Iterator[str]:
@@ -237,7 +238,7 @@ def test_leaving_early_cancels_what_is_in_flight(server: str) -> None:
             next(outcomes)
 
 
-def test_more_can_be_submitted_by_who_reads_the_outcomes(client: headgate.Client) -> None:
+def test_the_reader_of_outcomes_can_submit_more(client: headgate.Client) -> None:
     with client.fetch_many(["/echo?8"]) as outcomes:
         seen = []
         for outcome in outcomes:
@@ -330,7 +331,7 @@ assert client.get("/4").is_success
 assert 8 == len(list(many))
 print("well")
 """
-    # Python warns of forks in processes with threads from 3.12 on; ours are none of Python's.
+    # Python 3.12 and later warn of forks in processes with threads, but threads of the engine do not count.
     assert "well\n" == printed_by("import warnings; warnings.simplefilter('ignore')\n" + program, tmp_path)
 
 
@@ -369,7 +370,7 @@ def test_statistics_are_those_of_the_command_line(client: headgate.Client, serve
     wait_for_requests(server, before + 1)
 
 
-def test_a_request_within_a_loop_over_others_gets_the_memory_that_their_bodies_have(server: str) -> None:
+def test_a_request_within_a_loop_over_outcomes_gets_the_memory_that_their_bodies_have(server: str) -> None:
     with headgate.Client(concurrency=4, max_memory_bytes=2_000_000) as client:
         lengths = [
             (len(outcome.unwrap().content), len(client.get(f"{server}/bytes/1500000").content))
@@ -378,7 +379,7 @@ def test_a_request_within_a_loop_over_others_gets_the_memory_that_their_bodies_h
     assert [(1_000_000, 1_500_000)] * 40 == lengths
 
 
-def test_many_requests_within_a_loop_over_others_get_it_too(server: str) -> None:
+def test_many_requests_within_a_loop_over_outcomes_get_it_too(server: str) -> None:
     with headgate.Client(concurrency=2, max_memory_bytes=2_000_000) as client:
         inner = [
             sum(len(each.unwrap().content) for each in client.fetch_many([f"{server}/bytes/1500000"] * 3))

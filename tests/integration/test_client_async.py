@@ -32,7 +32,7 @@ def test_many_tasks_of_a_loop_have_each_their_answer(server: str, run: Run) -> N
 
 
 @pytest.mark.parametrize("method", ["get", "post", "put", "patch", "delete"])
-def test_each_method_is_sent_as_what_it_is_called(server: str, method: str) -> None:
+def test_each_method_sends_its_own_name(server: str, method: str) -> None:
     async def main() -> None:
         async with headgate.AsyncClient(base_url=server) as client:
             assert method.upper() == (await getattr(client, method)("/echo")).json()["method"]
@@ -159,7 +159,7 @@ def test_closing_it_ends_all_that_is_awaited_in_a_loop_that_is_busy(server: str,
     assert errors <= {headgate.RequestCancelled, RuntimeError}
 
 
-def test_closing_it_that_was_cancelled_is_finished_by_closing_again(server: str, run: Run) -> None:
+def test_a_cancelled_close_is_finished_by_a_second_close(server: str, run: Run) -> None:
     async def main() -> None:
         client = headgate.AsyncClient(base_url=server)
         asking = asyncio.create_task(client.get(HELD))
@@ -235,7 +235,7 @@ def test_many_may_come_from_an_asynchronous_iterable(server: str, run: Run) -> N
     run(main())
 
 
-def test_what_the_requests_raise_reaches_the_caller_when_those_before_are_done(server: str) -> None:
+def test_an_error_of_the_source_reaches_the_caller_when_the_requests_before_it_are_done(server: str) -> None:
     async def broken() -> AsyncIterator[str]:
         yield "/1"
         await asyncio.sleep(0)
@@ -252,7 +252,7 @@ def test_what_the_requests_raise_reaches_the_caller_when_those_before_are_done(s
     asyncio.run(main())
 
 
-def test_requests_are_read_only_as_far_as_there_is_room(server: str) -> None:
+def test_requests_are_read_only_as_far_as_the_bounds_allow(server: str) -> None:
     read = 0
 
     async def endless() -> AsyncIterator[str]:

@@ -1,4 +1,4 @@
-"""Results in batches in an event loop: an `AsyncClient`'s, and `headgate.amap_batches`."""
+"""Results in batches in an event loop: those of `AsyncClient`, and `headgate.amap_batches`."""
 
 import asyncio
 import gc
@@ -47,7 +47,7 @@ def test_requests_become_batches(server: str, run: Run) -> None:
     run(main())
 
 
-def test_tables_of_each_kind_are_asked_for(server: str, run: Run) -> None:
+def test_tables_of_each_kind_are_fetched(server: str, run: Run) -> None:
     async def later() -> AsyncIterator[pa.Table]:
         for number in range(3):
             await asyncio.sleep(0)
@@ -72,7 +72,7 @@ def test_tables_of_each_kind_are_asked_for(server: str, run: Run) -> None:
     run(main())
 
 
-def test_the_loop_goes_on_while_a_table_is_read(server: str) -> None:
+def test_the_loop_runs_while_a_table_is_read(server: str) -> None:
     is_read, may_go_on = threading.Event(), threading.Event()
     schema = pa.schema({"id": pa.int64()})
 
@@ -94,13 +94,13 @@ def test_the_loop_goes_on_while_a_table_is_read(server: str) -> None:
     asyncio.run(main())
 
 
-def test_an_endless_source_is_read_as_far_as_there_is_room(server: str) -> None:
+def test_an_endless_source_is_read_as_far_as_the_bounds_allow(server: str) -> None:
     async def main() -> None:
         read = 0
 
         async def endless() -> AsyncIterator[str]:
             nonlocal read
-            for read in count(1):  # noqa: B007 - it is looked at elsewhere
+            for read in count(1):  # noqa: B007 - another function reads it
                 yield "/1"
 
         async with headgate.AsyncClient(base_url=server, concurrency=50) as client:
@@ -111,7 +111,7 @@ def test_an_endless_source_is_read_as_far_as_there_is_room(server: str) -> None:
                     most = max(most, read - done)
                     if done >= 10_000:
                         break
-            # Twice the concurrency and 1,024 are outstanding, a batch is gathered, and one is pulled.
+            # Twice the concurrency and 1,024 rows are outstanding, a batch is collected, and one row was read.
             assert most <= 2 * 50 + 1024 + 1024 + 1024
             await until(lambda: client.statistics().in_flight == 0)
             assert [] == await rows_of(batches)
@@ -119,7 +119,7 @@ def test_an_endless_source_is_read_as_far_as_there_is_room(server: str) -> None:
     asyncio.run(main())
 
 
-def test_cancelling_who_takes_a_batch_cancels_what_is_in_flight(server: str, run: Run) -> None:
+def test_cancelling_a_task_that_takes_a_batch_cancels_what_is_in_flight(server: str, run: Run) -> None:
     async def main() -> None:
         async with headgate.AsyncClient(base_url=server) as client:
             table = pa.table({"url": [HELD] * 3})
@@ -154,7 +154,7 @@ def test_batches_that_are_dropped_cancel_what_is_in_flight(server: str) -> None:
     asyncio.run(main())
 
 
-def test_what_the_input_raises_reaches_who_takes_batches(server: str) -> None:
+def test_an_error_of_the_input_reaches_the_consumer_of_batches(server: str) -> None:
     async def broken() -> AsyncIterator[Any]:
         yield pa.table({"id": [1]})
         raise LookupError("mine")

@@ -94,13 +94,13 @@ def test_polars_pandas_and_duckdb_read_it_as_a_stream(client: headgate.Client) -
         assert [] == list(batches)
 
 
-def test_a_stream_goes_on_where_batches_were_taken(client: headgate.Client) -> None:
+def test_a_stream_continues_after_the_batches_that_were_taken(client: headgate.Client) -> None:
     batches = client.fetch_many(f"/{number}" for number in range(3000)).batches()
     taken = next(batches).num_rows
     assert 3000 - taken == table_of(batches).num_rows
 
 
-def test_an_exception_of_the_source_reaches_who_iterates_and_who_reads_the_stream(client: headgate.Client) -> None:
+def test_an_exception_of_the_source_reaches_an_iterator_and_a_stream(client: headgate.Client) -> None:
     def broken() -> Iterator[str]:
         yield "/1"
         raise LookupError("mine")
@@ -113,7 +113,7 @@ def test_an_exception_of_the_source_reaches_who_iterates_and_who_reads_the_strea
         table_of(client.fetch_many(broken()).batches())
 
 
-def test_an_endless_source_is_read_as_far_as_there_is_room(server: str) -> None:
+def test_an_endless_source_is_read_as_far_as_the_bounds_allow(server: str) -> None:
     read = 0
 
     def endless() -> Iterator[str]:
@@ -127,13 +127,13 @@ def test_an_endless_source_is_read_as_far_as_there_is_room(server: str) -> None:
             while done < 10_000:
                 done += next(batches).num_rows
                 most = max(most, read - done)
-        # Twice the concurrency and 1,024 are outstanding, and a batch is gathered.
+        # Twice the concurrency and 1,024 rows are outstanding, and a batch is collected.
         assert most <= 2 * 50 + 1024 + 1024
         wait_for(lambda: client.statistics().in_flight == 0)
         assert [] == list(batches)
 
 
-def test_a_slow_source_does_not_hold_up_what_has_come(client: headgate.Client) -> None:
+def test_a_slow_source_does_not_delay_finished_results(client: headgate.Client) -> None:
     is_seen = threading.Event()
 
     def source() -> Iterator[str]:
@@ -195,7 +195,7 @@ def test_options_of_a_client_are_for_the_client(client: headgate.Client) -> None
         client.fetch_many([]).batches(select={"a": "nonsense"})
 
 
-def test_what_a_call_selects_is_its_own_beside_what_the_client_does(server: str) -> None:
+def test_a_call_has_its_own_selection_beside_that_of_the_client(server: str) -> None:
     with headgate.Client(base_url=server, select={"verb": "$.method"}, require="verb", retries=0) as client:
         both = table_of(client.fetch_many(["/echo", "/hello"]).batches(select={"path": "$.path"}))
         own = pa.table(client.fetch_table(pa.table({"url": ["/echo"]}), select={"seen": "header:content-type"}))
@@ -204,7 +204,7 @@ def test_what_a_call_selects_is_its_own_beside_what_the_client_does(server: str)
         assert [None, "unexpected_answer"] == both["error"].to_pylist()
         assert ["application/json"] == own["seen"].to_pylist()
         assert "path" not in own.schema.names
-        # Another thread looks into what is large.
+        # Another thread selects values from large bodies.
         large = headgate.Request("/echo", method="POST", content="x" * 2**20)
         table = table_of(client.fetch_many([large]).batches(select={"path": "$.path"}, omit=["body"]))
         assert [("POST", "/echo")] == [(row["verb"], row["path"]) for row in table.to_pylist()]
@@ -212,7 +212,7 @@ def test_what_a_call_selects_is_its_own_beside_what_the_client_does(server: str)
             client.get("/hello")
 
 
-def test_a_table_is_asked_for_with_the_engine_of_the_client() -> None:
+def test_a_table_is_fetched_with_the_engine_of_the_client() -> None:
     with serving("--delay", "0.02") as slow, headgate.Client(base_url=slow, concurrency=8) as client:
         tables = [pa.table({"id": range(100)})] * 3
 
@@ -234,13 +234,13 @@ def test_urls_of_a_table_may_be_relative(client: headgate.Client, server: str) -
         "id": [1, 2, 3],
         "path": ["bytes/1", "/bytes/2", f"{server}/bytes/3"],
     }
-    asked: list[dict[str, Any]] = [
+    options_of_calls: list[dict[str, Any]] = [
         {"keep": ["id"]},
         {"url": "/bytes/{id}", "keep": ["id"]},
         {"url_column": "path", "keep": ["id"]},
         {"url": server + "/bytes/{id}", "keep": ["id"]},
     ]
-    for options in asked:
+    for options in options_of_calls:
         table = pa.table(client.fetch_table(pa.table(columns), **options)).sort_by("row")
         assert [(f"{server}/bytes/{n}", n, n) for n in (1, 2, 3)] == [
             (row["url"], row["id"], row["body_bytes"]) for row in table.to_pylist()
@@ -275,7 +275,7 @@ def test_batches_of_a_table_are_mapped_lazily(client: headgate.Client) -> None:
     assert list(range(3000)) == sorted(reader.read_all()["id"].to_pylist())
 
 
-def test_what_is_no_table_is_refused(client: headgate.Client) -> None:
+def test_a_value_that_is_no_table_is_refused(client: headgate.Client) -> None:
     with pytest.raises(TypeError, match="an iterable of these, not int"):
         client.fetch_table(5)
     with pytest.raises(headgate.InputError, match='there is no column "url" with URLs'):
@@ -338,16 +338,16 @@ def test_memory_does_not_grow_with_the_requests(server: str) -> None:
 
 
 def interrupting() -> Iterator[str]:
-    """Once there is one that is never answered, Ctrl-C."""
+    """Yields a URL that gets no response, sends SIGINT, and yields the URL once more."""
     yield HELD
     os.kill(os.getpid(), signal.SIGINT)
     yield HELD
 
 
-def test_ctrl_c_ends_the_wait_of_who_iterates_and_of_who_reads_the_stream(client: headgate.Client) -> None:
+def test_ctrl_c_ends_the_wait_of_an_iterator_and_of_a_stream(client: headgate.Client) -> None:
     with pytest.raises(KeyboardInterrupt):
         list(client.fetch_many(interrupting()).batches())
-    with pytest.raises(KeyboardInterrupt):  # noqa: PT012 - it comes after the other
+    with pytest.raises(KeyboardInterrupt):  # noqa: PT012 - the error of pyarrow comes first
         with pytest.raises(pa.ArrowInvalid, match="KeyboardInterrupt"):
             table_of(client.fetch_many(interrupting()).batches())
         list(range(10))
@@ -367,7 +367,7 @@ def test_a_child_makes_batches_of_its_own(client: headgate.Client) -> None:
             try:
                 next(left)
             except headgate.UsageError as error:
-                assert "begun in another process" in str(error)  # noqa: PT017 - pytest is not to end the child
+                assert "begun in another process" in str(error)  # noqa: PT017 - pytest must not end the child
                 status = 0
         finally:
             os._exit(status)

@@ -1,4 +1,4 @@
-"""`fetch_many` where something is wrong: with a request, with what they are read from, or with the order of calls."""
+"""`fetch_many` with mistakes: in a request, in the source of the requests, or in the order of calls."""
 
 import asyncio
 import pickle
@@ -23,7 +23,7 @@ def server() -> Iterator[str]:
 
 @pytest.fixture(params=["threads", "loop"])
 def many(request: pytest.FixtureRequest, server: str) -> Many:
-    """Adds outcomes of requests to a list, until there are none or something is raised."""
+    """Adds outcomes of requests to a list, until they end or an error is raised."""
 
     def in_thread(requests: Any, into: Outcomes) -> None:
         with headgate.Client(base_url=server) as client:
@@ -46,7 +46,7 @@ def broken(good: int) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("good", [0, 1, 10, 3000])
-def test_what_a_source_gave_before_it_failed_is_done_before_that_is_raised(many: Many, good: int) -> None:
+def test_requests_before_an_error_of_the_source_are_done_before_it_is_raised(many: Many, good: int) -> None:
     outcomes: Outcomes = []
     with pytest.raises(LookupError, match="no more of this file"):
         many(broken(good), outcomes)
@@ -54,7 +54,7 @@ def test_what_a_source_gave_before_it_failed_is_done_before_that_is_raised(many:
     assert all(outcome.unwrap().is_success for outcome in outcomes)
 
 
-def test_batches_of_what_a_source_gave_before_it_failed_come_before_that_is_raised(server: str) -> None:
+def test_batches_of_rows_before_an_error_of_the_source_come_before_the_error(server: str) -> None:
     rows = list[int]()
     with headgate.Client(base_url=server) as client:
         batches = client.fetch_many(broken(3000)).batches()
@@ -75,7 +75,7 @@ BAD: list[tuple[Any, str, object]] = [
 
 
 @pytest.mark.parametrize(("bad", "why", "tag"), BAD, ids=[why for _, why, _ in BAD])
-def test_a_request_that_cannot_be_sent_fails_and_the_others_go_on(
+def test_a_request_that_cannot_be_sent_fails_and_the_rest_continue(
     many: Many, bad: object, why: str, tag: object
 ) -> None:
     outcomes: Outcomes = []
@@ -103,7 +103,7 @@ def test_one_request_is_not_taken_for_many(many: Many, one: object) -> None:
 
 
 @pytest.mark.parametrize("call", ["get", "send"])
-def test_a_call_tells_what_is_wrong(server: str, call: str) -> None:
+def test_a_call_with_a_wrong_argument_raises_a_type_error(server: str, call: str) -> None:
     with headgate.Client(base_url=server) as client, pytest.raises(TypeError):
         {"get": lambda: client.get("/1", timeout_s="5"), "send": lambda: client.send("/1")}[call]()  # type: ignore[arg-type]
 
@@ -113,7 +113,7 @@ def test_a_query_with_a_url_in_it_is_relative_all_the_same(server: str) -> None:
         assert "/echo?next=https://example.com/" == client.get("/echo?next=https://example.com/").json()["path"]
 
 
-def test_what_is_submitted_before_finishing_is_asked_for(server: str) -> None:
+def test_what_is_submitted_before_finishing_is_fetched(server: str) -> None:
     for _ in range(200):
         with headgate.Client(base_url=server, threads=1) as client:
             outcomes = client.fetch_many()

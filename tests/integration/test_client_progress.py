@@ -1,18 +1,17 @@
-"""Progress of calls, and what is submitted to many requests."""
+"""Progress of calls, and requests that are submitted to a running call."""
 
 import asyncio
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Self
+from typing import Any
 
 import pyarrow as pa
 import pytest
 
 import headgate
 from headgate.client import _flow
-from headgate.jobs import _progress
-from headgate.jobs._display import Display
 from support.run import serving, wait_for
+from support.terminal import replace_standard_error
 
 HELD = "/delay/3600"
 Tell = Callable[[headgate.Snapshot], object]
@@ -37,14 +36,14 @@ def client(server: str) -> Iterator[headgate.Client]:
 
 
 @pytest.mark.parametrize("call", CALLS)
-def test_a_function_is_told_where_it_came_to(client: headgate.Client, call: str) -> None:
+def test_a_progress_function_gets_the_final_figures(client: headgate.Client, call: str) -> None:
     told: list[headgate.Snapshot] = []
     assert list(CALLS[call](client, ["/1"] * 20, told.append))
     assert 20 == told[-1].rows
 
 
 @pytest.mark.parametrize("call", CALLS)
-def test_a_function_is_told_while_nothing_comes_and_what_it_raises_ends_the_call(
+def test_a_progress_function_is_called_while_nothing_comes_and_what_it_raises_ends_the_call(
     client: headgate.Client, call: str
 ) -> None:
     told = []
@@ -59,7 +58,7 @@ def test_a_function_is_told_while_nothing_comes_and_what_it_raises_ends_the_call
     wait_for(lambda: client.statistics().in_flight == 0)
 
 
-def test_a_loop_is_told_too(server: str) -> None:
+def test_a_progress_function_is_called_in_a_loop(server: str) -> None:
     async def main() -> None:
         def third_time(snapshot: headgate.Snapshot) -> None:
             told.append(snapshot)
@@ -84,37 +83,26 @@ def test_a_loop_is_told_too(server: str) -> None:
     asyncio.run(main())
 
 
-class Shown(Display):
-    def __init__(self) -> None:
-        self.calls: list[str] = []
-
-    def __enter__(self) -> Self:
-        self.calls.append("begin")
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.calls.append("leave")
-
-    def end(self, snapshot: headgate.Snapshot) -> None:
-        self.calls.append(f"end {snapshot.rows}")
-
-
 @pytest.mark.parametrize("call", CALLS)
 def test_progress_is_shown_and_does_not_stay(
     client: headgate.Client, call: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    shown = Shown()
-    monkeypatch.setattr(_progress, "display_for", lambda **_: shown)
+    terminal = replace_standard_error(monkeypatch)
     assert list(CALLS[call](client, ["/1"] * 20, True))  # noqa: FBT003 - as a user gives it
-    assert ["begin", "end 20", "leave"] == shown.calls
+    assert terminal.had_block
 
-    shown.calls.clear()
+
+def test_progress_is_removed_when_the_client_is_closed(
+    client: headgate.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    terminal = replace_standard_error(monkeypatch)
     batches = client.fetch_many(["/1", HELD], progress=True).batches()
     next(batches)
+    assert terminal.has_block
     client.close()
     with pytest.raises(headgate.HeadgateError, match="the client is closed"):
         next(batches)
-    assert ["begin", "leave"] == shown.calls
+    assert terminal.had_block
 
 
 def test_progress_is_a_switch_or_a_function(client: headgate.Client) -> None:
@@ -124,7 +112,7 @@ def test_progress_is_a_switch_or_a_function(client: headgate.Client) -> None:
         client.map_batches([], progress="yes")  # type: ignore[arg-type] # the mistake
 
 
-def test_who_takes_outcomes_submits_without_waiting_until_there_is_no_room(
+def test_the_reader_of_outcomes_submits_without_waiting_until_the_queue_is_full(
     client: headgate.Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(_flow, "SUBMIT_WAITS_AT", 2)
@@ -141,7 +129,7 @@ def test_who_takes_outcomes_submits_without_waiting_until_there_is_no_room(
     assert ["/first", *sorted(f"/{number}" for number in range(50))] == [done[0], *sorted(done[1:])]
 
 
-def test_another_thread_waits_for_room(client: headgate.Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_thread_waits_while_the_queue_is_full(client: headgate.Client, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_flow, "SUBMIT_WAITS_AT", 2)
     most = 0
     with client.fetch_many() as pages:
@@ -166,7 +154,7 @@ def test_another_thread_waits_for_room(client: headgate.Client, monkeypatch: pyt
     assert (5001, 2) == (done, most)
 
 
-def test_closing_ends_the_wait_of_who_submits(client: headgate.Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_closing_ends_the_wait_of_a_submitting_thread(client: headgate.Client, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_flow, "SUBMIT_WAITS_AT", 2)
     pages = client.fetch_many(["/1"])
     next(pages)
@@ -187,7 +175,7 @@ def test_closing_ends_the_wait_of_who_submits(client: headgate.Client, monkeypat
     assert ["these requests are closed: no more can be submitted"] == [str(error) for error in raised]
 
 
-def test_a_loop_submits_until_there_is_no_room(server: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_loop_submits_until_the_queue_is_full(server: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_flow, "MAX_SUBMITTED", 5)
 
     async def main() -> None:

@@ -1,4 +1,4 @@
-"""What requests and tables are read from: it is closed where iteration ends early, and may block, fail or be late."""
+"""Sources of requests and tables are closed when iteration ends early, and may block, fail or be late."""
 
 import asyncio
 import gc
@@ -11,10 +11,10 @@ import pyarrow as pa
 import pytest
 
 import headgate
-from headgate.jobs import _notebook, _progress
-from headgate.jobs._display import Display
+from headgate.jobs import _notebook
 from support.loops import HELD, Run, until
 from support.run import serving
+from support.terminal import replace_standard_error
 
 AsyncCall = Callable[[headgate.AsyncClient, Any], Any]
 
@@ -37,14 +37,14 @@ def server() -> Iterator[str]:
 
 
 async def cancelled(task: asyncio.Task[Any]) -> None:
-    """Cancels it, and waits until it is."""
+    """Cancels a task, and waits until it has ended."""
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
 
 
 def tables_of(urls: Any) -> Any:
-    """The same URLs, each as a table; of the same kind."""
+    """Returns the same URLs, each as a table, in an iterator of the same kind."""
     if isinstance(urls, AsyncIterator):
         return async_tables_of(urls)
     return now_tables_of(urls) if hasattr(urls, "gi_frame") else map(table_of, urls)
@@ -70,12 +70,12 @@ def table_of(url: str) -> pa.Table:
 
 
 def rows_in(taken: Any) -> int:
-    """How many results are in what was taken: an outcome or a batch."""
+    """Returns how many results are in an outcome or a batch."""
     return 1 if isinstance(taken, headgate.Outcome) else pa.record_batch(taken).num_rows
 
 
 class Source:
-    """Generators that tell when they are closed: one URL, and more that are held."""
+    """Generators that count when they are closed; they yield one URL, and then URLs that never get a response."""
 
     def __init__(self) -> None:
         self.closed = 0
@@ -105,7 +105,7 @@ class Source:
 
 
 class Kept(Iterator[str]):
-    """No generator: it is the caller's."""
+    """An iterator that is no generator, and that only the caller may close."""
 
     def __init__(self) -> None:
         self.is_closed = False
@@ -131,7 +131,7 @@ def test_leaving_the_block_closes_a_generator_and_nothing_else(server: str, call
         assert not kept.is_closed
 
 
-def test_what_a_generator_raises_when_it_is_closed_reaches_the_caller_and_all_is_closed(server: str) -> None:
+def test_an_error_of_a_closing_generator_reaches_the_caller_and_all_is_closed(server: str) -> None:
     def broken() -> Iterator[str]:
         try:
             while True:
@@ -261,7 +261,7 @@ def test_a_cancelled_wait_loses_nothing(server: str, run: Run, call: str) -> Non
 
 
 @pytest.mark.parametrize("call", IN_LOOPS)
-def test_interrupting_a_cell_ends_the_call_and_what_comes_next_says_so(
+def test_interrupting_a_cell_ends_the_call_and_the_next_step_raises(
     server: str, monkeypatch: pytest.MonkeyPatch, call: str
 ) -> None:
     monkeypatch.setattr(_notebook, "in_notebook", lambda: True)
@@ -316,7 +316,7 @@ def test_a_table_that_another_task_cuts_off_is_an_error(server: str) -> None:
     asyncio.run(main())
 
 
-def test_sources_that_block_all_threads_of_a_loop_do_not_stop_what_they_gave(server: str, run: Run) -> None:
+def test_sources_that_block_all_threads_of_a_loop_do_not_stop_started_requests(server: str, run: Run) -> None:
     answered = threading.Event()
 
     def waiting() -> Iterator[pa.Table]:
@@ -339,13 +339,13 @@ def test_sources_that_block_all_threads_of_a_loop_do_not_stop_what_they_gave(ser
 
 
 @pytest.mark.parametrize("call", IN_LOOPS)
-def test_closing_that_was_cancelled_is_finished_by_closing_again(server: str, run: Run, call: str) -> None:
+def test_a_cancelled_aclose_is_finished_by_a_second_aclose(server: str, run: Run, call: str) -> None:
     async def main() -> None:
         source = Source()
         async with headgate.AsyncClient(base_url=server) as client:
             results = IN_LOOPS[call](client, source.later())
             await anext(results)
-            # The source is read as far as somebody waits for more.
+            # The source is read only while a task waits for more.
             taking = asyncio.create_task(anext(results))
             await source.waits.wait()
             await until(lambda: client.statistics().in_flight == 1)
@@ -371,7 +371,7 @@ def test_closing_that_was_cancelled_is_finished_by_closing_again(server: str, ru
 
 @pytest.mark.parametrize("kind", ["now", "later"])
 @pytest.mark.parametrize("call", IN_LOOPS)
-def test_a_generator_of_what_was_dropped_is_closed(server: str, run: Run, call: str, kind: str) -> None:
+def test_a_generator_of_dropped_results_is_closed(server: str, run: Run, call: str, kind: str) -> None:
     async def main() -> None:
         source = Source()
         held = getattr(source, kind)()
@@ -386,14 +386,8 @@ def test_a_generator_of_what_was_dropped_is_closed(server: str, run: Run, call: 
 
 
 @pytest.mark.parametrize("call", ["fetch_many", "batches"])
-def test_a_display_of_what_was_dropped_is_left(server: str, monkeypatch: pytest.MonkeyPatch, call: str) -> None:
-    left = []
-
-    class Shown(Display):
-        def __exit__(self, *args: object) -> None:
-            left.append(call)
-
-    monkeypatch.setattr(_progress, "display_for", lambda **_: Shown())
+def test_the_progress_of_dropped_results_is_removed(server: str, monkeypatch: pytest.MonkeyPatch, call: str) -> None:
+    terminal = replace_standard_error(monkeypatch)
 
     async def main() -> None:
         async with headgate.AsyncClient(base_url=server) as client:
@@ -401,8 +395,9 @@ def test_a_display_of_what_was_dropped_is_left(server: str, monkeypatch: pytest.
             results = many if call == "fetch_many" else many.batches()
             await anext(results)
             await until(lambda: client.statistics().in_flight == 1)
+            assert terminal.has_block
             del many, results
             gc.collect()
-            assert [call] == left
+            assert terminal.had_block
 
     asyncio.run(main())

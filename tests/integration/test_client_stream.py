@@ -1,4 +1,4 @@
-"""One response whose body is taken while it comes: `Client.stream` and `AsyncClient.stream`."""
+"""A response whose body is read while it comes: `Client.stream` and `AsyncClient.stream`."""
 
 import asyncio
 import json
@@ -21,9 +21,9 @@ from support.run import printed_by, serving, stats, wait_for
 
 GIBIBYTE = 1 << 30
 HELD_BYTES = 1 << 19
-"""More than is ever held of a body that is not taken: a room of 128 KiB, what one read brings, what was taken last."""
+"""More than is ever held of an unread body: a buffer of 128 KiB, the bytes of one read, and the last piece."""
 ROOM_BYTES = 1 << 16
-"""Less than comes of it while nobody takes it."""
+"""Less than comes of a body while no caller reads it."""
 Run = Callable[[Coroutine[Any, Any, None]], None]
 
 
@@ -47,7 +47,7 @@ def run(request: pytest.FixtureRequest) -> Run:
 
 @contextmanager
 def events() -> Iterator[tuple[str, Callable[[bytes], None]]]:
-    """A server of one answer without a length, and what sends more of it; empty: its end."""
+    """Yields a server of one response without a length, and a function that sends more of it; empty bytes end it."""
     handlers: list[socketserver.StreamRequestHandler] = []
     answered, ended = threading.Event(), threading.Event()
 
@@ -97,18 +97,18 @@ def test_the_head_is_there_before_the_body(client: headgate.Client, server: str)
     assert response.is_closed
 
 
-def test_no_more_is_held_than_there_is_room_for(client: headgate.Client) -> None:
+def test_no_more_is_held_than_the_bound_allows(client: headgate.Client) -> None:
     with client.stream("GET", f"/bytes/{GIBIBYTE}") as response:
         pieces, taken, most = response.iter_bytes(), 0, 0
         while taken < 1 << 26:
             taken += len(next(pieces))
-            # As much comes as there is room for, while nobody takes it.
+            # While no caller reads it, the buffer fills.
             wait_for(lambda taken=taken: response.num_bytes_downloaded - taken >= ROOM_BYTES)  # type: ignore[misc]
             most = max(most, response.num_bytes_downloaded - taken)
     assert most < HELD_BYTES
 
 
-def test_bytes_come_in_pieces_of_the_size_that_is_asked_for(client: headgate.Client) -> None:
+def test_bytes_come_in_pieces_of_the_requested_size(client: headgate.Client) -> None:
     whole = client.get("/bytes/1000000").content
     for size in (1000, 3_000_000, 300_007):
         with client.stream("GET", "/bytes/1000000") as response:
@@ -124,7 +124,7 @@ def test_bytes_come_in_pieces_of_the_size_that_is_asked_for(client: headgate.Cli
 
 
 @pytest.mark.parametrize("coding", ["gzip", "deflate", "br", "zstd"])
-def test_codings_are_undone_and_raw_leaves_them(client: headgate.Client, coding: str) -> None:
+def test_content_encodings_are_decoded_unless_raw_is_set(client: headgate.Client, coding: str) -> None:
     with client.stream("GET", f"/encoded/{coding}/300000") as response:
         assert client.get("/bytes/300000").content == response.read()
     with client.stream("GET", f"/encoded/{coding}/300000") as raw:
@@ -178,7 +178,7 @@ def test_redirects_are_followed_before(client: headgate.Client, redirected: str,
         assert 302 == response.status_code
 
 
-def test_what_fails_before_the_head_raises_when_the_block_is_entered(client: headgate.Client) -> None:
+def test_an_error_before_the_response_headers_raises_when_the_block_is_entered(client: headgate.Client) -> None:
     with pytest.raises(headgate.ConnectionClosed) as raised, client.stream("GET", "/fault/reset-before-headers"):
         pytest.fail("there is no response")
     assert 4 == raised.value.attempts
@@ -203,7 +203,7 @@ def test_what_fails_before_the_head_raises_when_the_block_is_entered(client: hea
         ("/fault/hang-mid-body", headgate.RequestTimeout),
     ],
 )
-def test_a_body_that_breaks_off_raises_behind_what_came(
+def test_a_body_that_breaks_off_raises_after_the_received_part(
     client: headgate.Client, server: str, path: str, error: type[headgate.RequestError]
 ) -> None:
     before = stats(server)["requests"]
@@ -215,7 +215,7 @@ def test_a_body_that_breaks_off_raises_behind_what_came(
     assert 1 == raised.value.attempts
     assert raised.value.elapsed_s >= response.elapsed.total_seconds()
     assert str(raised.value).startswith(f"{server}{path}: ")
-    assert before + 1 == stats(server)["requests"], "it is not asked again"
+    assert before + 1 == stats(server)["requests"], "the request is not resent"
     assert response.is_closed
 
 
@@ -250,7 +250,7 @@ def test_reading_to_the_end_keeps_the_connection_and_leaving_closes_it() -> None
         assert (4, 0) == (client.statistics().answered - 1, client.statistics().failed)
 
 
-def test_who_holds_all_that_may_be_open_is_told(server: str) -> None:
+def test_a_caller_that_holds_all_streams_gets_an_error(server: str) -> None:
     with headgate.Client(base_url=server, concurrency=2) as client, ExitStack() as stack:
         for _ in range(2):
             stack.enter_context(client.stream("GET", f"/bytes/{GIBIBYTE}"))
@@ -319,7 +319,7 @@ print("well")
     assert "well\n" == printed_by("import warnings; warnings.simplefilter('ignore')\n" + program, tmp_path)
 
 
-def test_a_loop_takes_a_body_while_others_go_on(server: str, run: Run) -> None:
+def test_a_loop_takes_a_body_while_other_tasks_run(server: str, run: Run) -> None:
     async def main() -> None:
         async with headgate.AsyncClient(base_url=server) as client:
             whole = (await client.get("/bytes/3000000")).content
@@ -381,7 +381,7 @@ def test_cancelling_a_task_ends_its_exchange(server: str, run: Run) -> None:
     run(main())
 
 
-def test_a_loop_is_told_what_went_wrong(server: str, run: Run) -> None:
+def test_errors_are_raised_in_a_loop(server: str, run: Run) -> None:
     async def main() -> None:
         async with headgate.AsyncClient(base_url=server, concurrency=2) as client:
             with pytest.raises(headgate.ConnectionClosed):
@@ -407,14 +407,14 @@ def test_a_loop_is_told_what_went_wrong(server: str, run: Run) -> None:
     run(main())
 
 
-def test_another_task_that_closes_it_wakes_who_waits(server: str, run: Run) -> None:
+def test_another_task_that_closes_it_wakes_a_waiting_task(server: str, run: Run) -> None:
     async def main() -> None:
         async with (
             headgate.AsyncClient(base_url=server) as client,
             client.stream("GET", "/fault/hang-mid-body") as response,
         ):
             waiting = asyncio.ensure_future(response.aread())
-            while not response.num_bytes_downloaded:  # noqa: ASYNC110 - what the engine does is no event of the loop
+            while not response.num_bytes_downloaded:  # noqa: ASYNC110 - actions of the engine are no events of the loop
                 await asyncio.sleep(0)
             await response.aclose()
             with pytest.raises(RuntimeError, match="the response is closed"):

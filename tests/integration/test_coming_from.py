@@ -1,4 +1,4 @@
-"""The page for those who come from other clients: what is written four times prints the same; its tables are true."""
+"""The page for users of other clients: all four versions of a program print the same, and its tables are true."""
 
 import ast
 import asyncio
@@ -26,20 +26,20 @@ CLIENTS = {"requests": requests, "httpx": httpx, "aiohttp": aiohttp, "headgate":
 
 
 def written(example: Example) -> dict[str, str]:
-    """What is written for each client."""
+    """Returns the program for each client."""
     _, *parts = re.split(rf"^# ({'|'.join(CLIENTS)})$", example.code, flags=re.MULTILINE)
     return dict(zip(parts[::2], parts[1::2], strict=True))
 
 
 @pytest.fixture(scope="module")
 def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str, Path]]:
-    place = tmp_path_factory.mktemp("coming")
-    with serving() as plain, serving("--tls-made", str(place / "cert.pem")) as tls:
-        yield plain, tls.rpartition(":")[2], place
+    directory = tmp_path_factory.mktemp("coming")
+    with serving() as plain, serving("--tls-made", str(directory / "cert.pem")) as tls:
+        yield plain, tls.rpartition(":")[2], directory
 
 
 def run(code: str, server: str) -> str:
-    """What it prints, as within an `async def`."""
+    """Returns what a program prints, run as within an `async def`."""
     variables = CLIENTS | {"asyncio": asyncio, "concurrent": concurrent, "server": server, "urllib3": urllib3}
     compiled = compile(code, "<example>", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
     printed = StringIO()
@@ -55,8 +55,8 @@ def run(code: str, server: str) -> str:
 def test_all_four_print_the_same(
     client: str, example: Example, servers: tuple[str, str, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    server, tls_port, place = servers
-    monkeypatch.chdir(place)
+    server, tls_port, directory = servers
+    monkeypatch.chdir(directory)
     assert list(CLIENTS) == list(written(example))
     assert example.output == run(written(example)[client].replace(":8443", f":{tls_port}"), server)
 
@@ -105,7 +105,7 @@ GET: dict[str, Callable[[str, str | None], None]] = {
     "aiohttp": by_aiohttp,
     "headgate": by_headgate,
 }
-# Where a client has no such error, its cell is empty.
+# The cell of a client without such an error is empty.
 ERRORS = [
     pytest.param(client, row[0], cell, id=f"{client}-{row[0]}")
     for row in table(PAGE, "what happens", "requests")
@@ -119,19 +119,19 @@ def test_what_happens_is_the_error_of_the_table(
     client: str, what: str, error: str, servers: tuple[str, str, Path]
 ) -> None:
     shown = re.findall(r"`(\w+)`", error)
-    with pytest.raises(Exception) as raised:  # noqa: PT011 - which, the table says
+    with pytest.raises(Exception) as raised:  # noqa: PT011 - the table has its type
         GET[client](urls(servers[0])[what], "http://127.0.0.1:1" if "proxy" in what else None)
     assert shown[0] == type(raised.value).__name__
     assert set(shown[1:]) <= {base.__name__ for base in type(raised.value).__mro__}
 
 
 def ask_with(of_client: dict[str, Any], of_call: dict[str, Any]) -> None:
-    with headgate.Client(**of_client) as client:  # what a type checker would refuse, too
+    with headgate.Client(**of_client) as client:  # a type checker would refuse it, too
         client.get("http://127.0.0.1:1/", **of_call)
 
 
 @pytest.mark.parametrize("row", table(PAGE, "there", "of", "here"), ids=lambda row: f"{row[1]}: {row[0]}")
-def test_a_name_of_others_is_answered_with_ours(row: list[str]) -> None:
+def test_a_name_of_another_library_is_refused_with_ours(row: list[str]) -> None:
     there, of, here = row
     for name in re.findall(r"`(\w+)`", there):
         of_client, of_call = ({name: 1}, {}) if of == "a client" else ({}, {name: 1})

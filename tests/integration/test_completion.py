@@ -21,13 +21,13 @@ BEGINNING, END, TAB = "\x01", "\x05", "\t"
 
 
 class Shell:
-    """A shell on a terminal, and who sits there."""
+    """A shell on a terminal, and a user who types."""
 
     def __init__(self, terminal: int) -> None:
         self._terminal = terminal
 
     def type(self, keys: str, until: str) -> str:
-        """Types keys; what is shown until there is what matches."""
+        """Types keys; returns the output until it matches a pattern."""
         os.write(self._terminal, keys.encode())
         shown = ""
         while not re.search(until, shown):
@@ -36,17 +36,17 @@ class Shell:
 
 
 @contextmanager
-def shell(name: str, place: Path) -> Iterator[Shell]:
+def shell(name: str, directory: Path) -> Iterator[Shell]:
     if shutil.which(name) is None:
         pytest.skip(f"{name} is not installed")
-    (place / "script").write_text(headgate("completion", name, check=0).stdout)
-    (place / "urls.txt").touch()
+    (directory / "script").write_text(headgate("completion", name, check=0).stdout)
+    (directory / "urls.txt").touch()
     command, set_up = SET_UP[name]
     ours, theirs = pty.openpty()
     path = f"{HEADGATE.parent}:{os.environ['PATH']}"
-    environment = os.environ | {"TERM": "xterm", "PATH": path, "HOME": str(place), "COLUMNS": "200"}
+    environment = os.environ | {"TERM": "xterm", "PATH": path, "HOME": str(directory), "COLUMNS": "200"}
     with subprocess.Popen(
-        command, stdin=theirs, stdout=theirs, stderr=theirs, cwd=place, env=environment, start_new_session=True
+        command, stdin=theirs, stdout=theirs, stderr=theirs, cwd=directory, env=environment, start_new_session=True
     ) as process:
         os.close(theirs)
         try:
@@ -72,9 +72,9 @@ def shell(name: str, place: Path) -> Iterator[Shell]:
         ("headgate completion fish", "headgate completion fi"),
     ],
 )
-def test_what_is_typed_is_completed(expected: str, typed: str, name: str, tmp_path: Path) -> None:
+def test_a_typed_word_is_completed(expected: str, typed: str, name: str, tmp_path: Path) -> None:
     with shell(name, tmp_path) as terminal:
-        # What the line has become is printed by the line itself.
+        # The completed command line prints itself.
         shown = terminal.type(f'{typed}{TAB}{BEGINNING}printf "<%s>" "{END}"\r', r"<headgate [^>%]*>")
     found = re.search(r"<(headgate [^>%]*)>", shown)
     assert found is not None

@@ -1,4 +1,4 @@
-"""What headgate makes of an answer is what curl makes of it, or there is a reason."""
+"""headgate reads a response as curl does, or there is a reason for the difference."""
 
 import random
 import re
@@ -46,7 +46,7 @@ FIXED: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """What may differ, and why.
+    """An allowed difference, and its reason.
 
     Attributes:
         paths: What the paths match.
@@ -86,7 +86,7 @@ REASONS: Final = (
 
 
 def drawn(random_: random.Random) -> str:
-    """A path with an answer of any kind."""
+    """Returns a path with a response of any kind."""
     size = random_.choice([0, 1, random_.randint(2, 2000), random_.randint(2000, 200_000)])
     text = "".join(random_.choices("aB1 -_.~/ü?=&;,", k=random_.randint(1, 12)))
     name = f"X-{random_.randint(1, 3)}"
@@ -115,8 +115,8 @@ def drawn(random_: random.Random) -> str:
 
 
 def paths() -> list[str]:
-    """Those that are always there, and others up to the number of answers."""
-    chosen = random.Random(SEED)  # noqa: S311 - a seed makes them the same each time
+    """Returns the fixed paths, and random ones up to the number of responses."""
+    chosen = random.Random(SEED)  # noqa: S311 - a seed makes them reproducible
     found = dict.fromkeys(FIXED)
     while len(found) < ANSWERS:
         found[drawn(chosen)] = None
@@ -125,7 +125,7 @@ def paths() -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """An answer as a client tells it.
+    """A response as a client reports it.
 
     Attributes:
         failed: Whether it is an error for the client.
@@ -140,41 +140,44 @@ class Answer:
     body: bytes
 
     def differs(self, other: "Answer") -> set[str]:
-        """What isn't the same. Of two failures, nothing else counts."""
+        """Returns the fields that differ; of two failures, no other field counts."""
         if self.failed or other.failed:
             return set() if self.failed == other.failed else {"failed"}
         return {name for name in ("status", "headers", "body") if getattr(self, name) != getattr(other, name)}
 
 
 def allowed(path: str) -> set[str]:
-    """What may differ there."""
+    """Returns the fields that may differ for a path."""
     return {what for each in REASONS if re.fullmatch(each.paths, path) for what in each.what}
 
 
-def of_curl(place: Path, urls: list[str]) -> list[Answer]:
-    """One invocation for all."""
+def of_curl(directory: Path, urls: list[str]) -> list[Answer]:
+    """Fetches all paths with one invocation of curl."""
     sections = [
         f'url = "{url}"\ncompressed\nlocation\nmax-redirs = 10\ngloboff\nsilent\nproxy = ""\nuser-agent = "{AGENT}"\n'
-        f'header = "Accept-Encoding: gzip, deflate, br, zstd"\nmax-time = 20\noutput = "{place}/{index}.body"\n'
-        f'dump-header = "{place}/{index}.head"\nwrite-out = "{index} %{{exitcode}} %{{http_code}}\\n"\n'
+        f'header = "Accept-Encoding: gzip, deflate, br, zstd"\nmax-time = 20\noutput = "{directory}/{index}.body"\n'
+        f'dump-header = "{directory}/{index}.head"\nwrite-out = "{index} %{{exitcode}} %{{http_code}}\\n"\n'
         for index, url in enumerate(urls)
     ]
-    (place / "curl.conf").write_text("next\n".join(sections), encoding="utf-8")
+    (directory / "curl.conf").write_text("next\n".join(sections), encoding="utf-8")
     done = subprocess.run(
-        [program("curl", "curl"), "-q", "-K", place / "curl.conf"], capture_output=True, timeout=TIMEOUT_S, check=False
+        [program("curl", "curl"), "-q", "-K", directory / "curl.conf"],
+        capture_output=True,
+        timeout=TIMEOUT_S,
+        check=False,
     )
     ends = {
         int(index): (int(code), int(status))
         for index, code, status in map(str.split, done.stdout.decode().splitlines())
     }
     assert len(urls) == len(ends), done.stderr.decode()
-    return [_curl_answer(place, index, *ends[index]) for index in range(len(urls))]
+    return [_curl_answer(directory, index, *ends[index]) for index in range(len(urls))]
 
 
-def _curl_answer(place: Path, index: int, code: int, status: int) -> Answer:
-    head, body = place / f"{index}.head", place / f"{index}.body"
+def _curl_answer(directory: Path, index: int, code: int, status: int) -> Answer:
+    head, body = directory / f"{index}.head", directory / f"{index}.body"
     blocks = (head.read_bytes() if head.exists() else b"").replace(b"\r\n", b"\n").strip(b"\n").split(b"\n\n")
-    # The last of them that isn't trailers.
+    # The last block that is not trailers.
     heads = [block for block in blocks if block.startswith(b"HTTP/")] or [b""]
     unfolded = re.sub(rb"\n[ \t]+", b" ", heads[-1])
     lines = [line.partition(b":") for line in unfolded.split(b"\n")[1:]]
@@ -186,12 +189,12 @@ def _curl_answer(place: Path, index: int, code: int, status: int) -> Answer:
     )
 
 
-def of_headgate(place: Path, urls: list[str]) -> list[Answer]:
-    """One job for all."""
-    (place / "urls.txt").write_text("".join(f"{url}\n" for url in urls), encoding="utf-8")
+def of_headgate(directory: Path, urls: list[str]) -> list[Answer]:
+    """Fetches all paths with one job."""
+    (directory / "urls.txt").write_text("".join(f"{url}\n" for url in urls), encoding="utf-8")
     headers = ["-H", f"User-Agent: {AGENT}", "-H", "Accept: */*", "-H", "Accept-Encoding: gzip, deflate, br, zstd"]
-    headgate("fetch", place / "urls.txt", "-o", place / "out", *headers, "--retries", "0", "-c", "20", check=3)
-    return [_headgate_answer(row) for row in rows(place / "out")]
+    headgate("fetch", directory / "urls.txt", "-o", directory / "out", *headers, "--retries", "0", "-c", "20", check=3)
+    return [_headgate_answer(row) for row in rows(directory / "out")]
 
 
 def _headgate_answer(row: dict[str, Any]) -> Answer:

@@ -8,7 +8,7 @@ from support.console import ADDRESS
 from support.documents import programs_run_by
 from support.run import serving, stats
 
-# It doesn't go with the newest pyarrow, so it is in none of our requirements.
+# Daft needs an older pyarrow, so it is in none of our requirements.
 pytest.importorskip("daft", reason="daft is not installed: pip install daft")
 
 

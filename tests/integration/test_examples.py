@@ -1,4 +1,4 @@
-"""Each program of the page of examples prints what it shows, beside its two servers."""
+"""Each program on the page of examples prints what the page shows, with its two servers."""
 
 import re
 from collections.abc import Iterator
@@ -14,10 +14,10 @@ PAGE = "docs/examples.md"
 
 
 class Servers(Console):
-    """A console in which both ports of the page are those of other servers."""
+    """A console that replaces both ports of the page by those of other servers."""
 
-    def __init__(self, place: Path, plain: str, api: str) -> None:
-        super().__init__(place, plain)
+    def __init__(self, directory: Path, plain: str, api: str) -> None:
+        super().__init__(directory, plain)
         self._ports = {"8080": plain.rpartition(":")[2], "8081": api.rpartition(":")[2]}
 
     def _here(self, words: str) -> str:
@@ -44,5 +44,5 @@ def test_the_program_prints_what_its_page_shows(number: int, console: Servers) -
 
 
 def unpadded(printed: object) -> list[str]:
-    """Lines without the blanks that align them: ports have more digits here, or fewer."""
+    """Returns the lines without the blanks that align them: ports here may have a different number of digits."""
     return [" ".join(line.split()) for line in str(printed).splitlines()]

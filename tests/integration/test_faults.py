@@ -1,4 +1,4 @@
-"""Whatever a server does ends as one outcome of the right kind, within its timeout."""
+"""Every fault of a server becomes one outcome of the right kind, within the timeout."""
 
 import re
 import socket
@@ -16,7 +16,7 @@ MAX_BODY_BYTES = 1024 * 1024
 
 
 class End(NamedTuple):
-    """What becomes of a row.
+    """The outcome of a row.
 
     Attributes:
         error: `None`: it is answered. One of several, with `|` between them.
@@ -37,10 +37,10 @@ PROTOCOL: Final = End("protocol")
 TOO_LARGE: Final = End("body_too_large")
 DECODE: Final = End("decode")
 LOOP: Final = End("redirect_loop")
-# A flood of bytes: whichever bound is met first.
+# A flood of bytes reaches one of several bounds first.
 FLOOD: Final = End("protocol|body_too_large")
 
-# The server's own list of faults, and what becomes of each over HTTP/1.1 and over HTTP/2; None: it can't be said there.
+# The server's own list of faults, and the outcome of each over HTTP/1.1 and over HTTP/2; None: HTTP has no such fault.
 FAULTS: Final[dict[str, tuple[End | None, End | None]]] = {
     # connection
     "refuse": (CLOSED, CLOSED),
@@ -135,7 +135,7 @@ FAULTS: Final[dict[str, tuple[End | None, End | None]]] = {
     "redirect-drip": (ANSWERED, ANSWERED),
     # streams of HTTP/2
     "h2-refused-stream": (None, CLOSED),
-    # Asked over HTTP/1.1, it says that it has this for HTTP/2 only.
+    # Over HTTP/1.1, the server says that it has this fault for HTTP/2 only.
     "h2-http-1-1-required": (None, None),
     "h2-reset-no-error": (None, CLOSED),
     "h2-reset-protocol-error": (None, CLOSED),
@@ -197,7 +197,7 @@ def http2_server() -> Iterator[str]:
 def outcomes(
     request: pytest.FixtureRequest, http2_server: str, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[int, dict[tuple[str, str], dict[str, Any]]]:
-    """A job for each version that asks for each fault once, all at the same time; and how often they ask again."""
+    """Runs a job for each version that requests all faults at the same time; returns rows and the number of retries."""
     retries: int = request.param
     found: dict[tuple[str, str], dict[str, Any]] = {}
     for version in VERSIONS:
@@ -206,18 +206,18 @@ def outcomes(
     return retries, found
 
 
-def asked_for(server: str, version: str, retries: int, place: Path) -> list[dict[str, Any]]:
-    """The rows of one job, each of a host of its own: what happens to its connection happens to no other."""
+def asked_for(server: str, version: str, retries: int, directory: Path) -> list[dict[str, Any]]:
+    """Returns the rows of one job, each with a host of its own, so that its connection serves no other row."""
     port = server.rpartition(":")[2]
     urls = [f"http://{name}.test:{port}/fault/{name}" for name in FAULTS]
     lines = [f"{url},{'HEAD' if url.endswith('body-after-head') else 'GET'}\n" for url in urls]
-    (place / "rows.csv").write_text("url,method\n" + "".join(lines))
+    (directory / "rows.csv").write_text("url,method\n" + "".join(lines))
     flags = ["--timeout-s", str(TIMEOUT_S), "--max-body-bytes", str(MAX_BODY_BYTES), "-c", str(len(FAULTS))]
     flags += ["--method-column", "method"]
     flags += ["--retries", str(retries), "--retry-delay-s", "0.01", "--resolve", f"*:{port}:127.0.0.1"]
     flags += ["--http2-prior-knowledge"] if version == "HTTP/2" else []
-    headgate("fetch", place / "rows.csv", "-o", place / "out", *flags, check=3)
-    found = rows(place / "out")
+    headgate("fetch", directory / "rows.csv", "-o", directory / "out", *flags, check=3)
+    found = rows(directory / "out")
     assert list(range(len(FAULTS))) == [row["row"] for row in found]
     return found
 
@@ -245,17 +245,17 @@ def test_a_fault_ends_as_one_outcome_of_its_kind(
     assert str(outcome["error"]) in str(expected.error).split("|"), outcome["error_message"]
     assert attempts == outcome["attempts"]
     assert (expected.error is None) == (outcome["error_message"] is None)
-    # A loaded machine may notice the end of the time late, but not much.
+    # A loaded machine may notice a timeout late, but not much.
     assert outcome["elapsed_us"] < (TIMEOUT_S + 2) * 1_000_000
     assert not expected.waits or outcome["elapsed_us"] >= TIMEOUT_S * 1_000_000
 
 
-def test_a_connection_that_nobody_accepts_is_connect(tmp_path: Path) -> None:
+def test_a_connection_that_no_server_accepts_is_connect(tmp_path: Path) -> None:
     headgate("fetch", "http://127.0.0.1:1/", "-o", tmp_path / "out", "--retries", "0", check=3)
     assert ["connect"] == [row["error"] for row in rows(tmp_path / "out")]
 
 
-def test_a_server_that_does_not_answer_a_handshake_is_connect_timeout_which_only_timeout_asks_again(
+def test_a_handshake_without_a_response_is_connect_timeout_which_only_timeout_retries(
     tmp_path: Path,
 ) -> None:
     out = tmp_path / "out"

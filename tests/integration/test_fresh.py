@@ -1,4 +1,4 @@
-"""`--fresh` asks before it throws rows away, where somebody is there to answer."""
+"""`--fresh` asks before it removes rows, if a user is there to answer."""
 
 import shutil
 from collections.abc import Callable
@@ -74,7 +74,7 @@ def test_the_end_of_the_input_is_no_yes_and_ends_the_line(server: str, tmp_path:
 
 
 @pytest.mark.parametrize(("expected", "answer"), [((0, 3), "y\n"), ((2, 5), "n\n")])
-def test_where_urls_come_through_a_pipe_the_terminal_is_asked(
+def test_the_question_goes_to_the_terminal_if_urls_come_through_a_pipe(
     expected: tuple[int, int], answer: str, server: str, tmp_path: Path
 ) -> None:
     out, urls = tmp_path / "out", tmp_path / "urls.txt"
@@ -87,19 +87,19 @@ def test_where_urls_come_through_a_pipe_the_terminal_is_asked(
 
 
 @pytest.mark.parametrize("flag", ["-y", "--yes"])
-def test_nobody_is_asked_who_has_said_yes(flag: str, server: str, tmp_path: Path) -> None:
+def test_there_is_no_question_with_yes(flag: str, server: str, tmp_path: Path) -> None:
     out = tmp_path / "out"
     headgate("fetch", f"{server}/[1-5]", "-o", out, check=0)
     code, shown = on_terminal("fetch", f"{server}/[1-3]", "-o", out, "--fresh", flag)
     assert (0, 3, False) == (code, len(rows(out)), QUESTION in shown)
 
 
-def test_nobody_is_asked_where_nothing_is_lost(server: str, tmp_path: Path) -> None:
+def test_there_is_no_question_if_nothing_is_lost(server: str, tmp_path: Path) -> None:
     code, shown = on_terminal("fetch", f"{server}/[1-3]", "-o", tmp_path / "out", "--fresh")
     assert (0, False) == (code, QUESTION in shown)
 
 
-def test_nobody_is_asked_without_a_terminal(server: str, tmp_path: Path) -> None:
+def test_there_is_no_question_without_a_terminal(server: str, tmp_path: Path) -> None:
     out = tmp_path / "out"
     headgate("fetch", f"{server}/[1-5]", "-o", out, check=0)
     done = headgate("fetch", f"{server}/[1-3]", "-o", out, "--fresh", check=0)

@@ -106,13 +106,13 @@ asyncio.run(main())
 
 
 @contextmanager
-def running_with_the_recipe(program: str, place: Path) -> Iterator["subprocess.Popen[str]"]:
-    """Runs a program that begins with what the recipe for Ctrl-C defines."""
+def running_with_the_recipe(program: str, directory: Path) -> Iterator["subprocess.Popen[str]"]:
+    """Runs a program that begins with the definitions of the recipe for Ctrl-C."""
     (recipe,) = [example.code for example in GUIDE if example.heading == "Stop on Ctrl-C"]
     code = recipe.partition("async def fetch")[0] + program
     arguments: Any = [sys.executable, "-W", "error", "-c", code]
     pipe = subprocess.PIPE
-    with subprocess.Popen(arguments, cwd=place, stdout=pipe, stderr=pipe, text=True) as process:
+    with subprocess.Popen(arguments, cwd=directory, stdout=pipe, stderr=pipe, text=True) as process:
         try:
             yield process
         finally:
@@ -130,10 +130,10 @@ def test_a_second_ctrl_c_cancels_what_the_first_one_lets_finish(tmp_path: Path) 
         process.send_signal(signal.SIGINT)
         assert ["finishing what has begun, 0 given back; Ctrl-C again cancels"] == lines_of(process, 1)
         process.send_signal(signal.SIGINT)
-        rest, told = process.communicate(timeout=LONGEST_S)
+        rest, stderr = process.communicate(timeout=LONGEST_S)
     assert ["cancelled"] * 2 == rest.split()
     assert -signal.SIGINT == process.returncode
-    assert told.rstrip().endswith("KeyboardInterrupt")
+    assert stderr.rstrip().endswith("KeyboardInterrupt")
 
 
 def test_after_the_recipe_ctrl_c_does_what_it_did_before(tmp_path: Path) -> None:

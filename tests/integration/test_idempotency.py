@@ -1,4 +1,4 @@
-"""Keys by which a server can tell that it was asked a row before."""
+"""Keys by which a server recognizes a row that it has had before."""
 
 import signal
 import uuid
@@ -22,8 +22,8 @@ def test_a_row_has_one_key_in_all_runs_of_its_job_and_no_other_row_has_it(tmp_pa
         headgate(*fetch, out, check=3)
         origin.statuses.clear()
         headgate("retry", out, "--idempotency-key", "-q", check=0)
-        assert len(origin.keys["/1"]) >= 2, "asked again by the retry"
-        assert len(origin.keys["/3"]) >= 2, "asked again after the stop"
+        assert len(origin.keys["/1"]) >= 2, "sent once more by the retry"
+        assert len(origin.keys["/3"]) >= 2, "sent once more after the stop"
         keys = {path: set(sent) for path, sent in origin.keys.items()}
         assert [1, 1, 1, 1] == [len(sent) for sent in keys.values()]
         all_keys = [key for sent in keys.values() for key in sent]

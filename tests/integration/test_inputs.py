@@ -1,4 +1,4 @@
-"""Every form of input, and every way in which it can be bad."""
+"""Every form of input, and every defect that it can have."""
 
 import base64
 import gzip
@@ -175,7 +175,7 @@ def test_a_broken_range_is_named(pattern: str, server: str) -> None:
     assert server + pattern in done.errors()[0]
 
 
-# Inputs with bad rows: the row is an outcome, the job goes on.
+# Inputs with bad rows: the row fails, the job continues.
 
 
 @pytest.mark.parametrize("name", ["empty.txt", "empty.ndjson"])
@@ -215,7 +215,7 @@ BAD_ROWS: list[tuple[str, str, bytes]] = [
 
 
 @pytest.mark.parametrize(("name", "content"), [row[1:] for row in BAD_ROWS], ids=[row[0] for row in BAD_ROWS])
-def test_a_bad_row_is_an_invalid_request_and_the_job_goes_on(name: str, content: bytes, server: str) -> None:
+def test_a_bad_row_is_an_invalid_request_and_the_job_continues(name: str, content: bytes, server: str) -> None:
     Path(name).write_bytes(content.replace(b"SERVER", server.encode()))
     named = [column for column in ("method", "headers") if column.encode() in content]
     flags = [flag for column in named for flag in (f"--{column}-column", column)]
@@ -248,7 +248,7 @@ def test_a_gzip_file_that_is_filled_up_with_zeros_is_read_whole(zeros: int, serv
     assert [f"{server}/1", f"{server}/2"] == table(Path("out"))["url"].to_pylist()
 
 
-def test_what_follows_gzip_data_is_named_with_its_place_and_the_rows_before_it_are_kept(server: str) -> None:
+def test_bytes_after_gzip_data_are_named_with_their_offset_and_the_rows_before_them_are_kept(server: str) -> None:
     data = gzip.compress(f"{server}/1\n{server}/2\n".encode())
     Path("urls.txt.gz").write_bytes(data + b"<html>")
     done = headgate("fetch", "urls.txt.gz", "-o", "out", check=2)
@@ -308,14 +308,14 @@ MANY = 3_000
 
 
 def write_long_rows(server: str) -> bytes:
-    """Of which a batch takes many reads."""
+    """The length of lines of which a batch takes many reads."""
     content = "url,filler\n" + "".join(f"{server}/{row},{LONG}\n" for row in range(MANY))
     Path("rows.csv").write_text(content)
     os.utime("rows.csv", (1_000_000_000, 1_000_000_000))
     return content.encode()
 
 
-def test_an_input_that_is_cut_is_an_error_and_the_job_goes_on_when_it_is_back() -> None:
+def test_an_input_that_was_cut_off_is_an_error_and_the_job_resumes_when_it_is_restored() -> None:
     with changing(first=lambda: os.truncate("rows.csv", Path("rows.csv").stat().st_size // 2)) as origin:
         content = write_long_rows(origin.url)
         command = ["fetch", "rows.csv", "-o", "out", "-c", "1", "--window", "1"]
@@ -345,10 +345,10 @@ def test_an_input_that_grows_ends_where_it_did_and_a_note_says_so() -> None:
     assert [f"{origin.url}/{row}" for row in range(MANY)] == table(Path("out"))["url"].to_pylist()
 
 
-# Outputs that can't be.
+# Outputs that are refused.
 
 
-def test_a_directory_of_others_is_left_alone(server: str) -> None:
+def test_a_directory_of_another_program_is_left_unchanged(server: str) -> None:
     Path("out").mkdir()
     Path("out/thesis.tex").write_text("chapter 1")
     done = headgate("fetch", f"{server}/[1-3]", "-o", "out", "--fresh", check=2)
@@ -356,11 +356,11 @@ def test_a_directory_of_others_is_left_alone(server: str) -> None:
     assert ["thesis.tex"] == [path.name for path in Path("out").iterdir()]
 
 
-@pytest.mark.parametrize("place", ["a-file", "a-file/out", "/proc/headgate"])
-def test_an_unwritable_place_is_named(place: str, server: str) -> None:
+@pytest.mark.parametrize("directory", ["a-file", "a-file/out", "/proc/headgate"])
+def test_an_unwritable_directory_is_named(directory: str, server: str) -> None:
     Path("a-file").write_text("")
-    done = headgate("fetch", f"{server}/[1-3]", "-o", place, check=2)
-    assert place in done.errors()[0]
+    done = headgate("fetch", f"{server}/[1-3]", "-o", directory, check=2)
+    assert directory in done.errors()[0]
 
 
 def test_no_concurrency_is_refused() -> None:

@@ -14,7 +14,7 @@ import pytest
 from headgate import Summary
 from support.run import HEADGATE, LONGEST_S, get, headgate, printed_by, serving, stats
 
-# Each takes as long to import as all the rest that an answer about the command line needs.
+# Each takes as long to import as everything else that a message about the command line needs.
 SLOW = {"asyncio", "email", "http", "importlib.metadata", "json", "multiprocessing", "pyarrow", "rich", "socket", "ssl"}
 
 
@@ -57,7 +57,7 @@ def test_the_summary_holds_what_was_promised(server: str, tmp_path: Path) -> Non
     assert summary.bound_by.text
 
 
-def test_the_memory_is_that_of_the_command_and_not_of_whoever_started_it(server: str, tmp_path: Path) -> None:
+def test_the_memory_is_that_of_the_command_and_not_of_its_parent(server: str, tmp_path: Path) -> None:
     file = tmp_path / "s.json"
     command = [str(HEADGATE), "fetch", f"{server}/1", "-o", str(tmp_path / "out"), "-q", "--summary", str(file)]
     held = 300_000_000
@@ -89,7 +89,7 @@ def test_a_block_is_drawn_only_where_no_rows_go_to_standard_output(
 
 
 def pieces(screen: io.FileIO) -> Iterator[bytes]:
-    """What was written to a terminal that nobody writes to any more: its end is an error."""
+    """Returns what was written to a terminal that no process writes to any more; reading its end is an error."""
     with contextlib.suppress(OSError):
         while piece := screen.read(65_536):
             yield piece
@@ -105,7 +105,7 @@ def test_insecure_is_loud(server: str, tmp_path: Path) -> None:
     assert done.stderr.startswith("WARNING: --insecure: certificates are not verified")
 
 
-def test_insecure_stands_in_the_summary(server: str, tmp_path: Path) -> None:
+def test_insecure_is_noted_in_the_summary(server: str, tmp_path: Path) -> None:
     file = tmp_path / "s.json"
     done = headgate("fetch", f"{server}/[1-2]", "-o", tmp_path / "out", "--insecure", "--summary", file, check=0)
     note = "certificates were not verified (--insecure): anyone on the network path could have read and changed all of this"  # noqa: E501
@@ -113,7 +113,7 @@ def test_insecure_stands_in_the_summary(server: str, tmp_path: Path) -> None:
     assert note in json.loads(file.read_text())["notes"]
 
 
-def test_never_more_in_flight_than_asked(tmp_path: Path) -> None:
+def test_never_more_in_flight_than_the_concurrency(tmp_path: Path) -> None:
     with serving("--delay", "0..0.01") as server:
         headgate("fetch", f"{server}/[1-2000]", "-o", tmp_path / "out", "-c", "37", check=0)
         seen = stats(server)
@@ -163,12 +163,12 @@ def test_show_says_that_no_row_has_failed(server: str, tmp_path: Path) -> None:
     assert "no row has failed\n" == headgate("show", tmp_path / "out", "--failed", check=0).stdout
 
 
-def test_show_names_what_is_not_there(tmp_path: Path) -> None:
+def test_show_names_a_missing_path(tmp_path: Path) -> None:
     done = headgate("show", tmp_path / "nothing", check=2)
     assert str(tmp_path / "nothing") in done.errors()[0]
 
 
-def test_serve_answers_as_asked() -> None:
+def test_serve_responds_as_its_flags_say() -> None:
     with serving("--body-bytes", "1KiB", "--status", "201") as server:
         assert len(get(f"{server}/x")) == 1024
         assert stats(server)["responses"]["201"] == 1

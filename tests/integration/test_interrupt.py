@@ -35,14 +35,14 @@ def test_an_interrupt_lets_what_is_in_flight_end_and_writes_it(
     assert code == process.returncode, stderr
     summary = json.loads(summary_file.read_text())
     assert (True, None, 0) == (summary["interrupted"], summary["failure"], summary["failed"])
-    # Every request that the server saw had time to be answered, and is in the results.
+    # Every request that the server saw had time for its response, and is in the results.
     assert seen["requests"] == summary["rows"] == table(out).num_rows
     assert 100 <= summary["rows"] < 100_000
     assert "stopping: requests in flight get up to 10 s" in stderr
     assert "stopped early" in stderr
 
 
-def test_what_is_in_flight_gets_no_more_than_the_grace(tmp_path: Path) -> None:
+def test_requests_in_flight_get_no_more_than_the_grace(tmp_path: Path) -> None:
     with (
         serving() as server,
         started(
@@ -121,8 +121,10 @@ def test_a_terminal_that_goes_away_costs_no_results(tmp_path: Path) -> None:
     assert 100 <= summary["rows"] == table(out).num_rows
 
 
-@pytest.mark.parametrize(("said", "flags"), [(READER_GONE, []), ("", ["-q"])])
-def test_a_reader_that_goes_away_ends_the_job_as_an_interrupt_does(said: str, flags: list[str], tmp_path: Path) -> None:
+@pytest.mark.parametrize(("message", "flags"), [(READER_GONE, []), ("", ["-q"])])
+def test_a_reader_that_goes_away_ends_the_job_as_an_interrupt_does(
+    message: str, flags: list[str], tmp_path: Path
+) -> None:
     summary_file = tmp_path / "s.json"
     with (
         serving() as server,
@@ -133,7 +135,7 @@ def test_a_reader_that_goes_away_ends_the_job_as_an_interrupt_does(said: str, fl
         assert json.loads(process.stdout.readline())["status"] == 200
         process.stdout.close()
         assert process.wait(LONGEST_S) == 141
-        assert re.fullmatch(said, process.stderr.read())
+        assert re.fullmatch(message, process.stderr.read())
     summary = json.loads(summary_file.read_text())
     assert (True, True, None) == (summary["interrupted"], summary["reader_gone"], summary["failure"])
 
@@ -166,7 +168,7 @@ except headgate.OutputError as error:
             assert process.wait(LONGEST_S) == 0
 
 
-def test_a_full_disk_is_told_with_the_right_exit_code() -> None:
+def test_a_full_disk_has_its_exit_code() -> None:
     with serving() as server, Path("/dev/full").open("wb") as full:
         process = subprocess.run(
             [HEADGATE, "fetch", f"{server}/[1-1000]", "-o", "-"],

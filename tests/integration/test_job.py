@@ -1,4 +1,4 @@
-"""`headgate.Job`: a job that was begun, from Python."""
+"""`headgate.Job`: an existing job, from Python."""
 
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from support.origin import changing
 from support.results import COLUMNS, Format
 
 
-def test_a_job_is_opened_looked_at_and_tried_again(tmp_path: Path) -> None:
+def test_a_job_is_opened_inspected_and_retried(tmp_path: Path) -> None:
     out = tmp_path / "out"
     with changing() as origin:
         origin.statuses |= {"/2": 503, "/4": 429}
@@ -46,7 +46,7 @@ def test_the_rows_of_all_parts_are_read_answered_ones_first(form: Format, tmp_pa
     table = pa.table(rows)
     assert (list(COLUMNS), 5) == (table.column_names, table.num_rows)
     assert ([200, 200, 200, 200, 503], 1) == (table["status"].to_pylist(), table["row"].to_pylist()[-1])
-    # It is read anew for everyone who asks.
+    # The rows are read anew for each caller.
     batches = list(rows)
     assert 5 == sum(batch.num_rows for batch in batches)
     assert table["row"].to_pylist() == [row for batch in batches for row in pa.record_batch(batch)["row"].to_pylist()]

@@ -1,4 +1,4 @@
-"""`--keep '*'` of NDJSON, whose lines each have their own columns: they stay what they were when the job began."""
+"""`--keep '*'` of NDJSON, whose lines have different columns: the columns stay those of the beginning of the job."""
 
 import json
 from collections.abc import Mapping
@@ -26,7 +26,7 @@ def kept(out: str) -> list[tuple[object, ...]]:
     return [(row["id"], row["tag"], row["kept_rest"]) for row in rows(Path(out))]
 
 
-def test_a_job_goes_on_and_is_retried_with_the_columns_that_it_began_with() -> None:
+def test_a_job_is_resumed_and_retried_with_the_columns_that_it_began_with() -> None:
     with changing() as origin:
         append("in.ndjson", {"url": f"{origin.url}/1", "id": 1}, {"tag": "x", "url": f"{origin.url}/2", "id": [2]})
         command = ("fetch", "in.ndjson", "-o", "out", "--keep", "*", "--retries", "0", "-q")

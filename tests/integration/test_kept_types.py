@@ -1,4 +1,4 @@
-"""Kept columns of Parquet files: whoever reads the results finds the types and values of the input."""
+"""Kept columns of Parquet files have the types and values of the input, for every reader."""
 
 import json
 from collections.abc import Iterator
@@ -24,10 +24,10 @@ def _in_a_directory_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 def columns() -> Iterator[pa.Array]:
-    """Of each type that pyarrow can write into Parquet."""
+    """Returns a column of each type that pyarrow can write into Parquet."""
     for unit in ("s", "ms", "us", "ns"):
         yield pa.array([1_778_751_000, None], pa.timestamp(unit))
-        # for seconds Parquet has no unit: they come as milliseconds, and by another zone's name
+        # Parquet has no unit for seconds: they come as milliseconds, and with another name of the zone
         yield pa.array([1_778_751_000, None], pa.timestamp(unit, "UTC" if unit == "s" else "Europe/Zurich"))
         yield pa.array([1_778_751_000, None], pa.duration(unit))
     for number in ("8", "16", "32", "64"):
@@ -55,7 +55,7 @@ def columns() -> Iterator[pa.Array]:
 
 
 def kept(*columns: str, form: str = "parquet") -> Path:
-    """The part of a job that keeps these columns of `rows.parquet`, in its order."""
+    """Returns the part of a job that keeps these columns of `rows.parquet`, in the order of the input."""
     keep = [flag for column in columns for flag in ("--keep", column)]
     command = ["fetch", "rows.parquet", "-o", "out", "--format", form, "--fresh", "-y", "-c", "1"]
     headgate(*command, *keep, check=0)
@@ -63,7 +63,7 @@ def kept(*columns: str, form: str = "parquet") -> Path:
 
 
 def as_readers_see(path: Path, name: str) -> dict[str, Any]:
-    """Types and values of a column."""
+    """Returns the types and values of a column."""
     read = pq.read_table(path, columns=[name])
     relation = duckdb.sql(f"select {name}, {name}::VARCHAR as text from '{path}'")  # noqa: S608 - our own names
     return {
@@ -74,7 +74,7 @@ def as_readers_see(path: Path, name: str) -> dict[str, Any]:
 
 
 def write(server: str, *columns: pa.Array) -> list[str]:
-    """The names of the columns."""
+    """Returns the names of the columns."""
     named = {f"c{index}": column for index, column in enumerate(columns)}
     pq.write_table(pa.table({"url": [f"{server}/1", f"{server}/2"], **named}), "rows.parquet")
     return [*named]
@@ -87,7 +87,7 @@ def test_every_reader_finds_the_types_and_values_of_the_input(server: str) -> No
     for name, column in zip(names, columns(), strict=True):
         expected, found = as_readers_see(Path("rows.parquet"), name), as_readers_see(part, name)
         if "date64" in str(column.type):
-            # polars takes these for points in time, which pyarrow and DuckDB do not
+            # polars reads these as points in time, pyarrow and DuckDB do not
             del expected["polars"]
         other += [(str(column.type), key, value, found[key]) for key, value in expected.items() if value != found[key]]
     assert [] == other

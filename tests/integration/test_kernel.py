@@ -1,4 +1,4 @@
-"""In a kernel of Jupyter, whose loop always runs: cells may block, interrupts end calls, and answers are tables."""
+"""In a Jupyter kernel, whose loop always runs: cells may block, interrupts end calls, and responses are tables."""
 
 from collections.abc import Iterator
 
@@ -18,11 +18,11 @@ def server() -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def kernel(server: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kernel]:
-    place = tmp_path_factory.mktemp("k")
+    directory = tmp_path_factory.mktemp("k")
     with pytest.MonkeyPatch.context() as environment:
-        environment.setenv("IPYTHONDIR", str(place))
+        environment.setenv("IPYTHONDIR", str(directory))
         environment.setenv("PYTHONWARNINGS", "ignore")
-        with notebook(place) as kernel:
+        with notebook(directory) as kernel:
             begun = kernel.run(
                 "import asyncio, headgate, pyarrow as pa\n"
                 f"server = '{server}'\n"
@@ -97,7 +97,7 @@ def test_interrupting_ends_the_call_and_the_next_cell_works(error: str, cell: st
         ("Request('/hello')", "", "headgate.Request('/hello', headers={'Authorization': 'Bearer x'})"),
     ],
 )
-def test_what_a_cell_ends_with_is_a_table_and_plain_text_elsewhere(
+def test_the_value_of_a_cell_is_shown_as_a_table_and_elsewhere_as_plain_text(
     plain: str, rich: str, cell: str, kernel: Kernel
 ) -> None:
     shown = kernel.run(cell).shown
@@ -106,7 +106,7 @@ def test_what_a_cell_ends_with_is_a_table_and_plain_text_elsewhere(
     assert bool(rich) == shown.get("text/html", "").startswith("<table>")
 
 
-def test_progress_of_a_job_is_one_line_that_is_gone_over_again(kernel: Kernel) -> None:
+def test_progress_of_a_job_is_one_line_that_is_overwritten(kernel: Kernel) -> None:
     done = kernel.run("headgate.fetch(server + '/[1-50]', 'progress', progress=True).answered")
     assert ("50", 1) == (done.shown["text/plain"], len(done.lines))
     (line,) = done.lines.values()

@@ -1,4 +1,4 @@
-"""The local server keeps the limits that its flags name, counts what it refused, and writes down what it saw."""
+"""The local server enforces the limits of its flags, counts refused requests, and logs all requests."""
 
 import urllib.error
 import urllib.request
@@ -8,10 +8,10 @@ from support.run import LONGEST_S, get, serving, stats
 
 
 def status(url: str, **headers: str) -> tuple[int, str | None]:
-    """Of an answer, with what it says of when to come again."""
-    asked = urllib.request.Request(url, headers=headers)  # noqa: S310 - our own server
+    """Returns the status of a response and its headers about when to retry."""
+    request = urllib.request.Request(url, headers=headers)  # noqa: S310 - our own server
     try:
-        with urllib.request.urlopen(asked, timeout=LONGEST_S) as response:  # noqa: S310 - as above
+        with urllib.request.urlopen(request, timeout=LONGEST_S) as response:  # noqa: S310 - as above
             return response.status, response.headers["Retry-After"]
     except urllib.error.HTTPError as error:
         with error:

@@ -1,4 +1,4 @@
-"""What is changed of a job while it runs: what it takes, what it refuses, and how long that holds."""
+"""Options that are set while a job runs: those that it takes, those that it refuses, and how long they hold."""
 
 import json
 import signal
@@ -19,7 +19,7 @@ NOT_RUNNING = "no job is running here: it holds from the next run\n"
 
 @contextmanager
 def running(out: Path, *flags: str) -> Iterator[Origin]:
-    """A job of five rows, of which one is in flight until the block is left; then it comes to its end."""
+    """Runs a job of five rows, one of which is in flight until the block is left; then the job ends."""
     with changing() as origin:
         origin.held = {"/5"}
         with started("fetch", f"{origin.url}/[1-5]", "-o", out, "-q", *flags) as job:
@@ -39,8 +39,8 @@ def stopped(out: Path, origin: Origin) -> None:
 
 
 def status(out: Path) -> dict[str, Any]:
-    told: dict[str, Any] = json.loads(headgate("status", out, "--json", check=0).stdout)
-    return told
+    figures: dict[str, Any] = json.loads(headgate("status", out, "--json", check=0).stdout)
+    return figures
 
 
 def files_of_changes(out: Path) -> list[str]:
@@ -56,9 +56,9 @@ def test_a_running_job_takes_what_is_set_and_forgets_it_when_it_has_ended(tmp_pa
         seen = status(out)
         assert {"concurrency": "300", "rate": "none", "deadline_s": "90.0"} == seen["set"]
         assert seen["paused"]
-        told = headgate("status", out, check=0).stdout
-        assert "; paused (pid " in told
-        assert "  set        concurrency=300, deadline_s=90.0, rate=none\n" in told
+        printed = headgate("status", out, check=0).stdout
+        assert "; paused (pid " in printed
+        assert "  set        concurrency=300, deadline_s=90.0, rate=none\n" in printed
         assert headgate("unpause", out, check=0).stdout == TAKEN
         assert not status(out)["paused"]
         assert ["control-taken.json", "control.json"] == files_of_changes(out)
@@ -69,7 +69,7 @@ def test_a_running_job_takes_what_is_set_and_forgets_it_when_it_has_ended(tmp_pa
     ]
 
 
-def test_what_a_running_job_cannot_keep_to_is_an_error_and_it_goes_on_as_before(tmp_path: Path) -> None:
+def test_an_option_that_a_running_job_cannot_apply_is_an_error_and_changes_nothing(tmp_path: Path) -> None:
     out = tmp_path / "out"
     with running(out, "--limit-by", "origin"):
         headgate("set", out, "-c", "300", check=0)
@@ -83,7 +83,7 @@ def test_what_a_running_job_cannot_keep_to_is_an_error_and_it_goes_on_as_before(
         assert headgate("set", out, "--rate-per-host", "https://a.example=5/s", check=0).stdout == TAKEN
 
 
-def test_what_was_set_holds_for_later_runs_that_do_not_name_the_option(tmp_path: Path) -> None:
+def test_a_set_option_holds_for_later_runs_that_do_not_name_it(tmp_path: Path) -> None:
     out = tmp_path / "out"
     with changing() as origin:
         stopped(out, origin)
@@ -93,8 +93,8 @@ def test_what_was_set_holds_for_later_runs_that_do_not_name_the_option(tmp_path:
             wait_for(lambda: len(origin.requests) == 6)
             assert {"retries": "7"} == status(out)["set"]
             job.send_signal(signal.SIGINT)
-            _, told = job.communicate(timeout=LONGEST_S)
-        assert "note: set while the job ran, and still in force: --retries 7\n" in told
+            _, printed = job.communicate(timeout=LONGEST_S)
+        assert "note: set while the job ran, and still in force: --retries 7\n" in printed
         origin.released.set()
         headgate("fetch", f"{origin.url}/[1-5]", "-o", out, check=0)
     assert [] == files_of_changes(out)
@@ -107,9 +107,9 @@ def test_a_job_that_starts_over_forgets_what_was_set(tmp_path: Path) -> None:
         headgate("set", out, "--rate", "50/s", check=0)
         headgate("pause", out, check=0)
         origin.released.set()
-        told = headgate("fetch", f"{origin.url}/[1-5]", "-o", out, "--fresh", check=0).stderr
-    assert "still in force" not in told
-    assert "paused" not in told
+        printed = headgate("fetch", f"{origin.url}/[1-5]", "-o", out, "--fresh", check=0).stderr
+    assert "still in force" not in printed
+    assert "paused" not in printed
     assert 5 == status(out)["done"]
 
 
@@ -123,8 +123,8 @@ def test_a_damaged_file_of_changes_is_a_note_and_no_end(tmp_path: Path) -> None:
         damage = f"{path} is damaged: what was set of the job while it ran is not known any more; set it again"
         assert damage == status(out)["note"]
         origin.released.set()
-        told = headgate("fetch", f"{origin.url}/[1-5]", "-o", out, check=0).stderr
-        assert f"note: {damage}\n" in told
+        printed = headgate("fetch", f"{origin.url}/[1-5]", "-o", out, check=0).stderr
+        assert f"note: {damage}\n" in printed
     assert 5 == status(out)["done"]
 
 
@@ -179,7 +179,7 @@ def test_a_run_of_this_process_is_changed_at_once_and_its_job_remembers(tmp_path
     assert {} == job.status().set
 
 
-def test_a_paused_job_starts_nothing_more_until_it_is_told_to_go_on(tmp_path: Path) -> None:
+def test_a_paused_job_starts_nothing_until_it_is_unpaused(tmp_path: Path) -> None:
     out = tmp_path / "out"
     with changing() as origin:
         origin.held = {"/1"}

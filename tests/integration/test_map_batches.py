@@ -1,4 +1,4 @@
-"""`headgate.map_batches` and `headgate.fetch_table`: tables in, tables out, on one engine of the process's own."""
+"""`headgate.map_batches` and `headgate.fetch_table`: tables in, tables out, on one engine of the process."""
 
 import asyncio
 import os
@@ -133,14 +133,14 @@ def test_failures_are_rows(server: str) -> None:
     assert [1, 2, 3, 4] == [row["id"] for row in rows]
 
 
-def test_many_rows_that_fail_alike_do_not_end_what_others_use() -> None:
+def test_many_rows_that_fail_alike_do_not_stop_the_shared_engine() -> None:
     table = pa.table({"url": ["http://127.0.0.1:9/"] * 3000})
     for _ in range(2):
         errors = pa.table(headgate.fetch_table(table, retries=0))["error"]
         assert ["connect"] == errors.unique().to_pylist()
 
 
-def test_a_column_that_is_missing_is_told_with_those_there_are(server: str) -> None:
+def test_a_missing_column_is_named_with_those_that_exist(server: str) -> None:
     with pytest.raises(headgate.InputError) as raised:
         headgate.fetch_table(ids(0, 1))
     assert (
@@ -161,19 +161,19 @@ def test_a_column_that_results_have_is_refused_unless_they_go_without(server: st
 
 
 def test_batches_of_other_columns_than_the_first_are_refused(server: str) -> None:
-    def told(other: pa.RecordBatch) -> str:
+    def message(other: pa.RecordBatch) -> str:
         with pytest.raises(headgate.InputError) as raised:
             headgate.fetch_table([ids(0, 1), other], url=server + "/{id}")
         return str(raised.value)
 
     must = ": all batches of a call must have the same columns, of the same types"
     other_type = pa.record_batch({"id": ["1"], "name": ["a"]})
-    assert 'batches: the column "id" is Utf8, and was Int64 in the first batch' + must == told(other_type)
+    assert 'batches: the column "id" is Utf8, and was Int64 in the first batch' + must == message(other_type)
     fewer = pa.record_batch({"id": [1]})
-    assert 'batches: a batch has the columns "id", and the first one had "id", "name"' + must == told(fewer)
+    assert 'batches: a batch has the columns "id", and the first one had "id", "name"' + must == message(fewer)
 
 
-def test_mistakes_in_options_are_told_before_anything_is_read() -> None:
+def test_mistakes_in_options_are_raised_before_anything_is_read() -> None:
     def never() -> Iterator[object]:
         yield pytest.fail("it was read")
 
@@ -190,7 +190,7 @@ def test_mistakes_in_options_are_told_before_anything_is_read() -> None:
         headgate.fetch_table(never(), timeout=1)  # type: ignore[call-arg] # the mistake
 
 
-def test_what_is_no_table_is_refused() -> None:
+def test_a_value_that_is_no_table_is_refused() -> None:
     with pytest.raises(TypeError, match="an iterable of these, not int"):
         headgate.map_batches(5)
     with pytest.raises(TypeError, match="not str"):
@@ -211,7 +211,7 @@ def test_an_input_without_rows_has_a_result_with_its_columns(server: str) -> Non
     assert [] == list(headgate.map_batches([ids(0, 0), ids(0, 0)], url=server + "/{id}"))
 
 
-def test_an_exception_of_the_input_reaches_who_iterates(server: str) -> None:
+def test_an_exception_of_the_input_reaches_the_caller(server: str) -> None:
     def broken() -> Iterator[pa.RecordBatch]:
         yield ids(0, 3)
         raise LookupError("mine")
@@ -222,7 +222,7 @@ def test_an_exception_of_the_input_reaches_who_iterates(server: str) -> None:
     assert [] == list(batches)
 
 
-def test_slow_rows_do_not_hold_up_others_of_later_batches() -> None:
+def test_slow_rows_do_not_delay_rows_of_later_batches() -> None:
     with serving() as server:
         slow = pa.record_batch({"path": ["delay/2"]})
         quick = [pa.record_batch({"path": ["1"] * 10})] * 20
@@ -251,11 +251,11 @@ def test_connections_are_kept_over_batches_and_calls() -> None:
             headgate.fetch_table([ids(n, n + 1) for n in range(20)], url=server + "/{id}", concurrency=5, threads=1)
         seen = stats(server)
         assert seen["requests"] == 200
-        # One is that of `stats`.
+        # One connection is that of `stats`.
         assert seen["connections_accepted"] <= 6
 
 
-def test_an_endless_input_is_read_as_far_as_there_is_room() -> None:
+def test_an_endless_input_is_read_as_far_as_the_bounds_allow() -> None:
     read = 0
 
     def endless() -> Iterator[pa.RecordBatch]:
@@ -269,7 +269,7 @@ def test_an_endless_input_is_read_as_far_as_there_is_room() -> None:
         while done < 10_000:
             done += next(batches).num_rows
             most = max(most, read - done)
-        # Twice the concurrency and 1,024 are outstanding; a batch is gathered, and one is read.
+        # Twice the concurrency and 1,024 rows are outstanding; a batch is collected, and one is read.
         assert most <= 2 * 50 + 1024 + 1024 + 100
         batches.close()
         assert [] == list(batches)
@@ -313,7 +313,7 @@ def test_a_child_starts_its_own_engine(server: str) -> None:
             try:
                 next(left)
             except headgate.UsageError as error:
-                assert "begun in another process" in str(error)  # noqa: PT017 - pytest is not to end the child
+                assert "begun in another process" in str(error)  # noqa: PT017 - pytest must not end the child
                 del left
                 status = 0
         finally:

@@ -1,4 +1,4 @@
-"""What servers send takes no more memory than the budget allows, nor the time of other rows."""
+"""Responses take no more memory than the budget allows, and no time of other rows."""
 
 import json
 import subprocess
@@ -14,7 +14,7 @@ from support.run import HEADGATE, LONGEST_S, headgate, serving, stats, wait_for
 
 MEBIBYTE = 1024**2
 BESIDE_BUDGET_BYTES = 100 * MEBIBYTE
-"""What a process takes that holds no responses, with room for what its allocator keeps."""
+"""The memory of a process without responses, with a margin for what its allocator keeps."""
 
 FLOODS = [
     "continuation-flood",
@@ -27,47 +27,47 @@ FLOODS = [
     "header-bomb",
     "window-ignored",
 ]
-"""Faults of the server that are a way to fill memory."""
+"""Faults of the server that try to fill memory."""
 
 
 def counted(tmp_path: Path, urls: list[str], budget: int, *flags: str) -> dict[str, Any]:
-    """The summary of a job that asks for all of these at the same time, within a budget of so many MiB."""
+    """Returns the summary of a job that requests all URLs at the same time, within a budget in MiB."""
     source, summary = tmp_path / "urls.txt", tmp_path / "summary.json"
     source.write_text("".join(f"{url}\n" for url in urls))
     limits = ["-c", str(len(urls)), "--max-memory-bytes", f"{budget}MiB", *flags]
     done = headgate("fetch", source, "--format", "none", "--summary", summary, *limits)
-    told: dict[str, Any] = json.loads(summary.read_text())
-    assert len(urls) == told["rows"], done.stderr
-    return told
+    figures: dict[str, Any] = json.loads(summary.read_text())
+    assert len(urls) == figures["rows"], done.stderr
+    return figures
 
 
 def mixed(hostile: list[str], others: list[str]) -> list[str]:
-    """Some of the others after each of the hostile."""
+    """Returns the URLs with some harmless ones after each hostile one."""
     share = len(others) // len(hostile)
     return [url for at, each in enumerate(hostile) for url in (each, *others[at * share : (at + 1) * share])]
 
 
-def test_windows_of_brotli_fit_the_budget_and_their_time_and_leave_others_theirs(server: str, tmp_path: Path) -> None:
+def test_brotli_windows_fit_the_memory_budget_and_delay_no_other_body(server: str, tmp_path: Path) -> None:
     bombs = [f"{server}/fault/brotli-window?{number}" for number in range(150)]
     others = [f"{server}/encoded/zstd/1000000?{number}" for number in range(150)]
     begun = time.monotonic()
-    told = counted(tmp_path, mixed(bombs, others), 128, "--timeout-s", "20")
+    figures = counted(tmp_path, mixed(bombs, others), 128, "--timeout-s", "20")
     assert time.monotonic() - begun < LONGEST_S - 10
-    # Each is bounded in what it may do, and none pays for the others.
-    assert (len(others), {"body_too_large": len(bombs)}) == (told["answered"], told["errors"])
-    assert told["peak_rss_bytes"] <= 128 * MEBIBYTE + BESIDE_BUDGET_BYTES
+    # Each hostile body is bounded, and no other row pays for it.
+    assert (len(others), {"body_too_large": len(bombs)}) == (figures["answered"], figures["errors"])
+    assert figures["peak_rss_bytes"] <= 128 * MEBIBYTE + BESIDE_BUDGET_BYTES
 
 
 def test_windows_within_windows_fit_the_budget(server: str, tmp_path: Path) -> None:
-    told = counted(tmp_path, [f"{server}/fault/zstd-windows?{number}" for number in range(40)], 64)
-    assert told["answered"] == 40, told["errors"]
-    assert told["peak_rss_bytes"] <= 64 * MEBIBYTE + BESIDE_BUDGET_BYTES
+    figures = counted(tmp_path, [f"{server}/fault/zstd-windows?{number}" for number in range(40)], 64)
+    assert figures["answered"] == 40, figures["errors"]
+    assert figures["peak_rss_bytes"] <= 64 * MEBIBYTE + BESIDE_BUDGET_BYTES
 
 
-def test_what_comes_to_nothing_takes_nobody_elses_time(server: str, tmp_path: Path) -> None:
+def test_bodies_that_decode_to_nothing_delay_no_other_body(server: str, tmp_path: Path) -> None:
     timeout_s, largest = 2, 8_000_000
     hostile = [f"{server}/fault/deflated-nothing?{number}" for number in range(24)]
-    # Little ones are decoded at once. The others stand in one queue with the hostile, for longer than a row has time.
+    # Small bodies are decoded at once. Large ones wait in one queue with the hostile ones, for longer than the timeout.
     kinds = ["gzip/1000"] * 100 + ["gzip/1000000"] * 20 + [f"zstd/{largest}"] * 3
     others = [f"{server}/encoded/{kind}?{number}" for number, kind in enumerate(kinds)]
     source = tmp_path / "urls.txt"
@@ -79,23 +79,23 @@ def test_what_comes_to_nothing_takes_nobody_elses_time(server: str, tmp_path: Pa
     outcomes = rows(tmp_path / "out")
     assert {"body_too_large", "timeout", None} >= {row["error"] for row in outcomes}
     assert [] == [row["url"] for row in outcomes if row["error"] and "/fault/" not in row["url"]]
-    # Of its own time, without what it waited for a thread.
+    # The time of the row itself, without its wait for a thread.
     assert max(row["elapsed_us"] for row in outcomes) < (timeout_s + 5) * 1_000_000
 
 
 def test_bodies_that_are_read_fit_the_budget(server: str, tmp_path: Path) -> None:
-    told = counted(tmp_path, [f"{server}/bytes/{15 * MEBIBYTE}?{number}" for number in range(50)], 64)
-    assert told["answered"] == 50, told["errors"]
-    assert told["peak_rss_bytes"] <= 64 * MEBIBYTE + BESIDE_BUDGET_BYTES
+    figures = counted(tmp_path, [f"{server}/bytes/{15 * MEBIBYTE}?{number}" for number in range(50)], 64)
+    assert figures["answered"] == 50, figures["errors"]
+    assert figures["peak_rss_bytes"] <= 64 * MEBIBYTE + BESIDE_BUDGET_BYTES
 
 
 def test_floods_of_frames_over_http2_take_no_memory(tmp_path: Path) -> None:
     with serving("--http2") as server:
         urls = [f"{server}/fault/h2-{flood}?{number}" for number in range(20) for flood in FLOODS]
-        told = counted(tmp_path, urls, 32, "--http2-prior-knowledge")
-    assert {"protocol", "body_too_large"} >= set(told["errors"])
-    assert len(urls) == sum(told["errors"].values())
-    assert told["peak_rss_bytes"] <= 32 * MEBIBYTE + BESIDE_BUDGET_BYTES
+        figures = counted(tmp_path, urls, 32, "--http2-prior-knowledge")
+    assert {"protocol", "body_too_large"} >= set(figures["errors"])
+    assert len(urls) == sum(figures["errors"].values())
+    assert figures["peak_rss_bytes"] <= 32 * MEBIBYTE + BESIDE_BUDGET_BYTES
 
 
 @pytest.mark.parametrize("path", ["/bytes/{}", "/chunked/{}"])
@@ -116,12 +116,12 @@ def test_no_row_pays_for_a_reader_that_is_late(coding: str, tmp_path: Path) -> N
         urls.write_text("".join([*bodies, f"{server}/fault/hang-before-headers\n"]))
         limits = ["-c", str(count + 1), "--max-memory-bytes", "2MiB", "--timeout-s", "4"]
         with subprocess.Popen([HEADGATE, "fetch", urls, "-o", "-", *limits], stdout=subprocess.PIPE) as process:
-            # The one that is never answered has come to its deadline, and so have those that were asked before it.
+            # The request without a response has reached its deadline, and so have those that were sent before it.
             wait_for(lambda: stats(server)["requests"] > count and stats(server)["requests_in_progress"] == 0)
-            told, _ = process.communicate(timeout=LONGEST_S)
-    failed = [json.loads(line)["row"] for line in told.splitlines() if json.loads(line)["error"] is not None]
+            printed, _ = process.communicate(timeout=LONGEST_S)
+    failed = [json.loads(line)["row"] for line in printed.splitlines() if json.loads(line)["error"] is not None]
     assert [count] == failed
-    assert count + 1 == len(told.splitlines())
+    assert count + 1 == len(printed.splitlines())
 
 
 def test_a_job_with_defaults_fits_a_small_container(server: str, tmp_path: Path) -> None:
@@ -129,11 +129,11 @@ def test_a_job_with_defaults_fits_a_small_container(server: str, tmp_path: Path)
     with small_cgroup(256 * MEBIBYTE) as cgroup:
         argv = cgroup.command(HEADGATE, "fetch", url, "-o", tmp_path / "out", "--summary", summary, "-c", "256")
         done = subprocess.run(argv, capture_output=True, text=True, timeout=LONGEST_S, check=False)
-    # The kernel kills what needs more: the code would be -9.
+    # The kernel kills a process that needs more: the code would be -9.
     assert done.returncode == 0, done.stderr
-    told = json.loads(summary.read_text())
-    assert told["answered"] == 300, told["errors"]
-    assert told["peak_rss_bytes"] <= 64 * MEBIBYTE + BESIDE_BUDGET_BYTES
+    figures = json.loads(summary.read_text())
+    assert figures["answered"] == 300, figures["errors"]
+    assert figures["peak_rss_bytes"] <= 64 * MEBIBYTE + BESIDE_BUDGET_BYTES
 
 
 def test_a_budget_beyond_the_memory_of_the_machine_is_refused() -> None:

@@ -34,7 +34,7 @@ def client() -> Iterator[headgate.Client]:
         yield client
 
 
-def test_a_route_answers_and_knows_what_it_was_asked(mock: MockServer, client: headgate.Client) -> None:
+def test_a_route_answers_and_records_its_requests(mock: MockServer, client: headgate.Client) -> None:
     route = mock.post("https://api.example.com/users/{id}", status=201, json={"id": 1})
     response = client.post(URL, params={"page": 1}, json={"name": "a"}, headers={"X-Trace": "7"})
 
@@ -50,7 +50,7 @@ def test_a_route_answers_and_knows_what_it_was_asked(mock: MockServer, client: h
     assert {"id": 1} == answer.json()
 
 
-def test_a_client_that_was_made_before_is_answered_too_and_the_server_again_afterwards(server: str) -> None:
+def test_a_mock_answers_a_client_that_was_made_before_and_the_server_answers_afterwards(server: str) -> None:
     with headgate.Client() as client:
         assert "Hello, World!" == client.get(f"{server}/hello").text
         with headgate.testing.mock() as mock:
@@ -59,7 +59,7 @@ def test_a_client_that_was_made_before_is_answered_too_and_the_server_again_afte
         assert "Hello, World!" == client.get(f"{server}/hello").text
 
 
-def test_a_client_made_meanwhile_asks_the_server_afterwards(server: str) -> None:
+def test_a_client_made_within_a_mock_reaches_the_server_afterwards(server: str) -> None:
     with headgate.testing.mock() as mock:
         mock.get(f"{server}/hello", text="mocked")
         client = headgate.Client()
@@ -68,7 +68,7 @@ def test_a_client_made_meanwhile_asks_the_server_afterwards(server: str) -> None
         assert "Hello, World!" == client.get(f"{server}/hello").text
 
 
-def test_coroutines_are_answered_and_what_was_asked_before_is_still_waited_for(server: str) -> None:
+def test_coroutines_get_answers_and_earlier_requests_are_still_in_flight(server: str) -> None:
     async def texts() -> tuple[str, str, str]:
         async with headgate.AsyncClient() as client:
             held = asyncio.create_task(client.get(f"{server}/delay/0.2"))
@@ -93,7 +93,7 @@ def test_answers_may_be_without_end(mock: MockServer, client: headgate.Client) -
     assert [0, 1, 2] == [client.get("http://a.example/n").json()["n"] for _ in range(3)]
 
 
-def test_redirects_and_codings_are_those_of_the_engine(mock: MockServer, client: headgate.Client) -> None:
+def test_redirects_and_content_encodings_are_those_of_the_engine(mock: MockServer, client: headgate.Client) -> None:
     mock.get("https://a.example/").answer(302, headers={"Location": "http://b.example/end"})
     mock.get("http://b.example/end").answer(content=gzip.compress(b"packed"), headers={"Content-Encoding": "gzip"})
     response = client.get("https://a.example/")
@@ -117,7 +117,7 @@ def test_an_error_is_retried_as_one_of_its_kind_is(mock: MockServer, client: hea
     for path, kind in (("refused", headgate.ConnectError), ("closed", headgate.ConnectionClosed)):
         with pytest.raises(kind):
             client.post(f"http://a.example/{path}")
-    # A POST that the server may have got is not sent again.
+    # A POST that the server may have received is not resent.
     assert (4, 1) == (refused.call_count, closed.call_count)
 
 
@@ -127,7 +127,7 @@ def test_a_connection_may_end_in_the_middle_of_a_body(mock: MockServer) -> None:
         client.get(URL)
 
 
-def test_time_outs_are_real(mock: MockServer) -> None:
+def test_timeouts_are_real(mock: MockServer) -> None:
     mock.get(URL).answer(delay_s=3600)
     with headgate.Client(retries=0) as client, pytest.raises(headgate.RequestTimeout):
         client.get(URL, timeout_s=0.01)
@@ -177,7 +177,7 @@ def test_limits_are_those_of_the_engine(mock: MockServer) -> None:
     assert most in {1, 2}
 
 
-def test_what_a_function_leaves_is_asked_of_the_next_and_last_of_the_handler() -> None:
+def test_a_request_that_a_function_leaves_goes_to_the_next_route_and_last_to_the_handler() -> None:
     def handler(request: MockRequest) -> str | None:
         return "handler" if request.path == "/c" else None
 
@@ -203,7 +203,7 @@ def test_a_function_may_raise_an_error_of_headgate(mock: MockServer) -> None:
 
 
 @pytest.mark.parametrize("error", [ZeroDivisionError("by zero"), pytest.fail.Exception("no")])
-def test_what_else_a_function_raises_is_told_at_the_end(error: BaseException) -> None:
+def test_another_error_of_a_function_is_raised_at_the_end(error: BaseException) -> None:
     def raise_it(_: MockRequest) -> Answer:
         raise error
 
@@ -217,7 +217,7 @@ def test_what_else_a_function_raises_is_told_at_the_end(error: BaseException) ->
     assert error is caught.value.__cause__
 
 
-def test_what_a_generator_raises_is_told_at_the_end() -> None:
+def test_an_error_of_a_generator_is_raised_at_the_end() -> None:
     def answers() -> Iterator[int]:
         yield 200
         raise LookupError("no more")
@@ -228,7 +228,7 @@ def test_what_a_generator_raises_is_told_at_the_end() -> None:
         list(client.fetch_many([URL, URL]))
 
 
-def test_what_a_function_returns_must_be_an_answer() -> None:
+def test_the_result_of_a_function_must_be_an_answer() -> None:
     mock = headgate.testing.mock(lambda _: object())  # type: ignore[arg-type, return-value]
     with (
         pytest.raises(AssertionError, match=r"an answer is a headgate\.testing\.Answer"),
@@ -317,13 +317,13 @@ def test_jobs_are_answered(mock: MockServer, tmp_path: Path) -> None:
     assert {"in process"} == set(table(tmp_path / "out").column("remote_addr").to_pylist())
 
 
-def test_proxies_and_http2_stand_aside(mock: MockServer) -> None:
+def test_proxies_and_http2_are_bypassed(mock: MockServer) -> None:
     mock.get(URL, text="mocked")
     with headgate.Client(proxy="http://127.0.0.1:1", http2_prior_knowledge=True) as client:
         assert ("mocked", "HTTP/1.1") == (client.get(URL).text, client.get(URL).http_version)
 
 
-def test_robots_are_asked_of_the_mock(mock: MockServer) -> None:
+def test_robots_txt_is_fetched_from_the_mock(mock: MockServer) -> None:
     mock.get("/robots.txt", text="User-agent: *\nDisallow: /users")
     with headgate.Client(robots=True) as client, pytest.raises(headgate.BlockedByRobots):
         client.get(URL)

@@ -1,4 +1,4 @@
-"""The block of a mock: what it raises at its end, mocks within it, and forks and ends of programs."""
+"""The block of a mock: errors at its end, mocks within it, forks, and the end of a program."""
 
 import gc
 import re
@@ -11,7 +11,6 @@ import pytest
 
 import headgate
 import headgate.testing
-from headgate import _mocks
 from headgate.testing import MockRequest
 from support.run import printed_by
 
@@ -65,7 +64,7 @@ def test_a_route_that_was_not_called_fails_the_block() -> None:
         pass
 
 
-def test_what_is_not_asserted_is_not_raised() -> None:
+def test_assertions_that_are_switched_off_do_not_raise() -> None:
     with headgate.testing.mock(assert_all_called=False, assert_all_answered=False) as mock, headgate.Client() as client:
         mock.get("/a")
         with pytest.raises(headgate.InvalidRequest):
@@ -77,12 +76,14 @@ def test_what_is_not_asserted_is_not_raised() -> None:
     assert 0 == mock.call_count
 
 
-def test_what_the_block_raises_is_what_is_raised() -> None:
+def test_the_error_of_the_block_is_the_one_that_is_raised() -> None:
     mock = headgate.testing.mock()
     mock.get("/a")
     with pytest.raises(KeyError), mock:
         raise KeyError
-    assert _mocks.active() is None
+    # The mock has ended: the request goes to the network.
+    with headgate.Client(retries=0) as client, pytest.raises(headgate.ConnectError):
+        client.get("http://127.0.0.1:1/a")
 
 
 def test_of_several_mocks_the_inner_one_answers(client: headgate.Client) -> None:
@@ -107,11 +108,11 @@ def test_a_mock_begins_once_at_a_time_and_may_begin_again(client: headgate.Clien
     assert 2 == route.call_count
 
 
-def test_what_is_in_flight_at_the_end_fails(client: headgate.Client) -> None:
-    asked, over = threading.Event(), threading.Event()
+def test_requests_in_flight_at_the_end_of_a_mock_fail(client: headgate.Client) -> None:
+    arrived, over = threading.Event(), threading.Event()
 
     def hold(_: MockRequest) -> int:
-        asked.set()
+        arrived.set()
         over.wait()
         return 200
 
@@ -119,7 +120,7 @@ def test_what_is_in_flight_at_the_end_fails(client: headgate.Client) -> None:
         with headgate.testing.mock(assert_all_called=False) as mock:
             mock.get(URL).gives(hold)
             held = threads.submit(client.get, URL)
-            asked.wait()
+            arrived.wait()
         with pytest.raises(headgate.ConnectionClosed, match="the mock has ended"):
             held.result()
     over.set()
@@ -144,7 +145,7 @@ def test_nothing_is_left_open() -> None:
     assert (before, threads) == (open_files(), threading.active_count())
 
 
-def test_a_fork_is_told_that_it_has_no_mock(tmp_path: Path) -> None:
+def test_a_request_in_a_fork_fails_because_it_has_no_mock(tmp_path: Path) -> None:
     program = """
 import warnings; warnings.simplefilter("ignore")
 import os, headgate, headgate.testing

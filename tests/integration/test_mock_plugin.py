@@ -1,4 +1,4 @@
-"""The fixture `headgate_mock`, as pytest runs it elsewhere."""
+"""The fixture `headgate_mock`, in tests of a user."""
 
 import subprocess
 import sys
@@ -47,7 +47,7 @@ def test_nothing_answers(headgate_mock):
         list(client.fetch_many(["https://nobody.example/"]))
 
 
-def test_nothing_is_asked(headgate_mock):
+def test_there_is_no_question(headgate_mock):
     headgate_mock.get("/nothing")
 """
 
@@ -60,7 +60,7 @@ def pytest_runs(tests: str, folder: Path, *flags: str) -> subprocess.CompletedPr
 
 
 @pytest.mark.parametrize("flags", [(), ("-n", "2"), ("-p", "headgate.testing.plugin")], ids=["alone", "xdist", "named"])
-def test_a_test_that_asks_for_it_has_it(tmp_path: Path, flags: tuple[str, ...]) -> None:
+def test_a_test_that_names_the_fixture_has_it(tmp_path: Path, flags: tuple[str, ...]) -> None:
     done = pytest_runs(TESTS, tmp_path, *flags)
     assert "3 passed" in done.stdout, done.stdout + done.stderr
 

@@ -1,4 +1,4 @@
-"""Which addresses are connected to: `--network` and what goes with it, from all faces."""
+"""Which addresses may be connected to: `--network` and its related options, on the command line and in Python."""
 
 import asyncio
 import json
@@ -16,9 +16,9 @@ BLOCKED = "blocked_by_network_policy"
 METADATA = "http://169.254.169.254/latest/meta-data/"
 
 
-def strangers(place: Path, *urls: str) -> Path:
-    """A list from a stranger."""
-    path = place / "strangers.txt"
+def strangers(directory: Path, *urls: str) -> Path:
+    """Returns a list of URLs that a stranger could supply."""
+    path = directory / "strangers.txt"
     path.write_text("".join(f"{url}\n" for url in urls))
     return path
 
@@ -46,8 +46,8 @@ def test_a_plan_shows_what_is_in_force(server: str, tmp_path: Path) -> None:
     urls = strangers(tmp_path, f"{server}/1")
     flags = ["--network", "public", "--allow-net", "127.0.0.1", "--deny-net", "::1", "--allow-port", "443"]
     text = headgate("plan", urls, *flags, check=0).stdout
-    told = "public addresses only; --allow-net 127.0.0.1/32; --deny-net ::1/128; --allow-port 443"
-    assert f"  network  {told}\n" in text
+    policy = "public addresses only; --allow-net 127.0.0.1/32; --deny-net ::1/128; --allow-port 443"
+    assert f"  network  {policy}\n" in text
     plan = json.loads(headgate("plan", urls, *flags, "--as-json", check=0).stdout)
     assert {"network": "public", "allow_net": ["127.0.0.1/32"], "deny_net": ["::1/128"], "allow_port": [443]} == (
         plan["network"]

@@ -1,4 +1,4 @@
-"""In a notebook: cells may block, progress is one line, and what is looked at is a table."""
+"""In a notebook, cells may block, progress is one line, and objects are shown as tables."""
 
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from IPython.core.interactiveshell import InteractiveShell
 import headgate
 
 shell = InteractiveShell.instance()
-shell.kernel = object()  # which the shell of a notebook has, and that of a terminal has not
+shell.kernel = object()  # only the shell of a notebook has a kernel, that of a terminal does not
 shell.display_pub = CapturingDisplayPublisher()
 
 async def cell():
@@ -35,7 +35,7 @@ for output in shell.display_pub.outputs:
         'await headgate.start("{server}/[1-100]", "out", concurrency=20, progress=True)',
     ],
 )
-def test_a_cell_may_block_and_shows_one_line_that_is_replaced_in_place(
+def test_a_cell_may_block_and_shows_one_line_that_is_replaced(
     cell: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("IPYTHONDIR", str(tmp_path))
@@ -54,7 +54,7 @@ def test_progress_can_be_left_out(server: str, tmp_path: Path, monkeypatch: pyte
     assert "" == printed_by(CELL.format(cell=cell), tmp_path)
 
 
-def test_pandas_is_told_the_way_to_the_rows(server: str, tmp_path: Path) -> None:
+def test_pandas_gets_an_error_that_says_how_to_read_the_rows(server: str, tmp_path: Path) -> None:
     import pandas as pd  # noqa: PLC0415 - takes a second
 
     headgate.fetch(f"{server}/[1-3]", tmp_path)
@@ -65,7 +65,7 @@ def test_pandas_is_told_the_way_to_the_rows(server: str, tmp_path: Path) -> None
     assert ([0, 1, 2], [200] * 3) == (sorted(frame["row"]), list(frame["status"]))
 
 
-def test_what_a_cell_ends_with_is_shown_as_a_table(server: str, tmp_path: Path) -> None:
+def test_the_value_of_a_cell_is_shown_as_a_table(server: str, tmp_path: Path) -> None:
     run = headgate.start(f"{server}/[1-3]", tmp_path / "<out>")
     assert "of 3" in run._repr_html_()
     summary = run.wait()

@@ -1,4 +1,4 @@
-"""What the pages for users show is what users get: each command and each program runs, in the order of its page."""
+"""Each command and each program on the pages for users prints what its page shows, in the order of the page."""
 
 import re
 from pathlib import Path
@@ -6,7 +6,6 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from headgate import _native
 from support.console import ADDRESS, Console, shape
 from support.documents import PAGES, Command, steps, table as documented
 from support.results import table
@@ -16,7 +15,7 @@ GUIDE = "docs/many-tasks.md"
 """Its programs are independent of each other, and tested one by one."""
 
 WITH_SERVERS = {"docs/programs.md", "docs/examples.md", "docs/coming-from.md"}
-"""They have servers, and tests, of their own."""
+"""These pages have servers and tests of their own."""
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if page not in {GUIDE, *WITH_SERVERS} and steps(page)])
@@ -64,7 +63,7 @@ def test_the_file_of_rows_becomes_what_the_readme_shows(server: str, tmp_path: P
     headgate("fetch", source, "-o", tmp_path / "pages", "--keep", "id", "-q", check=3)
     (shown,) = [output for typed, output in by_command.items() if typed.startswith("headgate show pages")]
     columns = shown.split("\n", 1)[0].split()[:-1]
-    # The order is that in which they ended.
+    # The rows are in the order in which they ended.
     expected = sorted(line.split()[: len(columns)] for line in shown.splitlines() if re.match(r" +\d +a\d", line))
     found = table(tmp_path / "pages").select(columns).to_pylist()
     assert expected == [["-" if cell is None else str(cell) for cell in row.values()] for row in found]
@@ -80,10 +79,5 @@ def test_the_columns_are_those_of_the_results_page(server: str, tmp_path: Path) 
 
 
 def type_name(kind: pa.DataType) -> str:
-    """As arrow writes it, without the name of a list's items and without what may be null within."""
+    """Returns a type as arrow writes it, without the name and the nullability of list items."""
     return re.sub(r"(item|element): | not null", "", str(kind))
-
-
-def test_the_kinds_of_errors_are_those_of_the_results_page() -> None:
-    rows = documented("docs/results.md", "`error`", "when")
-    assert _native.ERROR_KINDS == [(name.strip("`"), when) for name, when in rows]

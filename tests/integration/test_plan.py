@@ -1,4 +1,4 @@
-"""`headgate plan` beside `headgate fetch`: what it shows is what is sent, and it leaves no trace."""
+"""`headgate plan` shows the requests that `headgate fetch` sends, and leaves no trace."""
 
 import gzip
 import json
@@ -38,10 +38,10 @@ def plan(*arguments: str | Path) -> dict[str, Any]:
     return found
 
 
-def rows_of(server: str, place: Path, form: str) -> Path:
-    """The same rows as a file of this form."""
+def rows_of(server: str, directory: Path, form: str) -> Path:
+    """Writes the same rows as a file of this format."""
     rows = [row | {"url": row["url"] if "://" in row["url"] else server + row["url"]} for row in ROWS]
-    path = place / f"rows.{form}"
+    path = directory / f"rows.{form}"
     if form == "ndjson":
         path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     else:
@@ -56,7 +56,7 @@ def rows_of(server: str, place: Path, form: str) -> Path:
 
 
 def shown(request: dict[str, Any]) -> dict[str, Any]:
-    """As `/echo` tells of it, but for secrets."""
+    """Returns a planned request in the form of `/echo`, without secrets."""
     method, path, _ = request["line"].split(" ")
     body = request["body"]
     return {
@@ -68,7 +68,7 @@ def shown(request: dict[str, Any]) -> dict[str, Any]:
 
 
 def masked(echo: dict[str, Any]) -> dict[str, Any]:
-    """What `/echo` tells, without what is secret."""
+    """Returns the body of `/echo` without secrets."""
     secret = ("authorization", "cookie", "x-key")
     headers = [[name, "***" if name.lower() in secret else value] for name, value in echo["headers"]]
     return echo | {"headers": headers}
@@ -112,7 +112,7 @@ def test_curl_sends_what_headgate_sends(server: str, tmp_path: Path) -> None:
 
 
 def comparable(echo: dict[str, Any]) -> dict[str, Any]:
-    """Names of headers are the same in any case, and their order has no meaning (RFC 9110 section 5)."""
+    """Returns headers in lower case and sorted: neither case nor order has a meaning (RFC 9110 section 5)."""
     return echo | {"headers": sorted((name.lower(), value) for name, value in echo["headers"])}
 
 
@@ -120,18 +120,18 @@ def test_a_plan_shows_which_origins_get_credentials_and_how_many_rows_do_not(ser
     source = tmp_path / "urls.txt"
     source.write_text(f"{server}/1\nhttp://other.example/2\nhttp://other.example/3\n")
     (tmp_path / "token").write_text("hunter2")
-    asked = ("--bearer", f"@{tmp_path / 'token'}")
-    refused = headgate("plan", source, *asked, check=2).errors()
+    bearer = ("--bearer", f"@{tmp_path / 'token'}")
+    refused = headgate("plan", source, *bearer, check=2).errors()
     assert ["--bearer is a credential, and nothing says which hosts may get it: name their origins with"] == [
         error.partition(" --credentials-for https://api.example.com")[0] for error in refused
     ]
-    found = plan(source, *asked, "--credentials-for", server)
+    found = plan(source, *bearer, "--credentials-for", server)
     assert {"origins": [server], "rows_without": 2} == found["credentials"]
     names = [{name.lower() for name, _ in request["headers"]} for request in found["requests"]]
     assert [True, False, False] == ["authorization" in some for some in names]
-    text = headgate("plan", source, *asked, "--credentials-for", server, check=0).stdout
+    text = headgate("plan", source, *bearer, "--credentials-for", server, check=0).stdout
     assert f"for {server}; 2 rows without" in text
-    assert plan(f"{server}/[1-3]", *asked)["credentials"] == {"origins": [server], "rows_without": 0}
+    assert plan(f"{server}/[1-3]", *bearer)["credentials"] == {"origins": [server], "rows_without": 0}
     assert plan(source)["credentials"] is None
 
 
@@ -157,9 +157,9 @@ def test_a_probe_sends_so_many_requests_and_leaves_nothing_behind(tmp_path: Path
     assert found["seconds"] == pytest.approx(1000 * probe["latency_s"] / 10)
 
 
-def test_a_probe_without_an_answer_tells_why_and_no_time(tmp_path: Path) -> None:
+def test_a_probe_without_a_response_shows_why_and_no_time(tmp_path: Path) -> None:
     with serving() as server:
-        pass  # nobody listens there any more
+        pass  # no server listens there any more
     found = plan(f"{server}/[1-9]", "-o", tmp_path / "out", "--probe", "2")
     assert ({"connect": 2}, None, None) == (found["probe"]["errors"], found["latency_s"], found["seconds"])
 
@@ -174,9 +174,9 @@ def test_a_probe_without_an_answer_tells_why_and_no_time(tmp_path: Path) -> None
             100.0,
             ["-c", "20", "--assume-latency-s", "0.1", "--rate", "100/s"],
         ),
-        # Of 10,000 rows 8,000 ask one host, and take 1,600 s.
+        # 8,000 of 10,000 rows go to one host, and take 1,600 s.
         ([("rate_per_host", 6.25), ("rate", 100.0)], 1600.0, ["--rate-per-host", "5/s", "--rate", "100/s"]),
-        # The others take 1,000 s.
+        # The other rows take 1,000 s.
         ([("rate_per_host", 10.0)], 1000.0, ["--rate-per-host", "b.example=2/s", "--rate-per-host", "50/s"]),
         ([("concurrency_per_host", 25.0), ("concurrency", 2560.0)], 400.0, ["--concurrency-per-host", "2"]),
         ([("rate_cost", 100.0)], 100.0, ["--rate-cost", "1000/s", "--cost-of", "body-bytes", "-d", "0123456789"]),
@@ -199,12 +199,12 @@ def test_costs_are_those_of_the_column(tmp_path: Path) -> None:
     source = tmp_path / "rows.csv"
     source.write_text("url,tokens\n" + "".join(f"http://a.example/{row},{row % 20}\n" for row in range(1000)))
     found = plan(source, "--rate-cost", "9500/m", "--cost-column", "tokens")
-    # A row costs 9.5 on average, so that 1,000 of them are a minute's worth.
+    # A row costs 9.5 on average, so that 1,000 rows take a minute.
     assert [("rate_cost", 158.0)] == [(each["option"], each["limit"] // 1) for each in found["ceilings"]]
     assert found["seconds"] == pytest.approx(60)
 
 
-def test_where_addresses_count_names_stand_for_them(tmp_path: Path) -> None:
+def test_hostnames_are_counted_if_limits_are_by_address(tmp_path: Path) -> None:
     source = tmp_path / "urls.txt"
     source.write_text("http://a.example/\nhttp://b.example/\n")
     found = plan(source, "--limit-by", "address", "--rate-per-host", "1/s")
@@ -226,7 +226,7 @@ def test_rows_that_an_earlier_run_has_done_are_counted(tmp_path: Path) -> None:
         headgate("fetch", urls, "-o", out, "-q", "--head", "300", check=0)
         finished = plan(urls, "-o", out, "--head", "300")
         assert ("finished", 300, 0, []) == tuple(finished[key] for key in ("directory", "done", "left", "requests"))
-        # Another one is refused, in the words of fetch.
+        # Another input is refused with the message of fetch.
         for verb in ("plan", "fetch"):
             done = headgate(verb, urls, "-o", out, "--head", "299", check=2)
             assert "head was 300, now it is 299" in done.errors()[0].replace("--", "")
@@ -244,7 +244,7 @@ def test_a_job_that_was_interrupted_is_planned_from_where_it_stopped(tmp_path: P
         lines = [f"{server}/{row}" for row in range(5)] + [f"{server}/fault/hang-before-headers"] * 3
         urls.write_text("\n".join(lines) + "\n")
         headgate("fetch", urls, "-o", out, "-q", "--timeout-s", "1", "--retries", "0", check=3)
-    # The rows of a job that grew are known to be more.
+    # A plan knows that the input of the job grew.
     with urls.open("a") as file:
         file.write("http://127.0.0.1:1/more\n" * 2)
     found = plan(urls, "-o", out, "--allow-grown")
@@ -284,7 +284,7 @@ def test_how_many_rows_a_text_has_is_estimated_from_its_head(tmp_path: Path) -> 
         ("INPUT is missing", []),
     ],
 )
-def test_what_fetch_would_refuse_is_refused(
+def test_the_mistakes_of_fetch_are_refused(
     expected: str, arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -300,7 +300,7 @@ def test_a_pipe_is_refused_before_it_is_read(tmp_path: Path) -> None:
     assert "can be read only once" in headgate("plan", pipe, check=2).errors()[0]
 
 
-def test_the_idempotency_keys_of_a_job_that_goes_on_are_those_that_it_sends(server: str, tmp_path: Path) -> None:
+def test_a_resumed_job_sends_the_same_idempotency_keys(server: str, tmp_path: Path) -> None:
     urls, out = tmp_path / "urls.txt", tmp_path / "out"
     urls.write_text(f"{server}/echo\n")
     headgate("fetch", urls, "-o", out, "--idempotency-key", check=0)
@@ -319,8 +319,8 @@ def test_python_has_the_same_plan(server: str, tmp_path: Path) -> None:
     found = package.plan(f"{server}/[1-9]", tmp_path / "out", concurrency=3, assume_latency_s=0.1)
     assert (9, 3) == (found.rows, len(found.requests))
     assert found.seconds == pytest.approx(0.3)
-    told = plan(f"{server}/[1-9]", "-o", tmp_path / "out", "-c", "3", "--assume-latency-s", "0.1")
-    assert told | {"time": "", "machine": {}} == json.loads(found.to_json()) | {"time": "", "machine": {}}
+    printed = plan(f"{server}/[1-9]", "-o", tmp_path / "out", "-c", "3", "--assume-latency-s", "0.1")
+    assert printed | {"time": "", "machine": {}} == json.loads(found.to_json()) | {"time": "", "machine": {}}
     assert "at most 30/s by concurrency" in str(found)
     assert "<caption" in found._repr_html_()
     with pytest.raises(package.InputError, match="no such file"):
@@ -338,7 +338,7 @@ def test_a_probe_can_be_interrupted(tmp_path: Path) -> None:
     assert process.returncode == 130
 
 
-def test_what_a_command_for_curl_leaves_out_is_said_for_what_it_is() -> None:
+def test_a_command_for_curl_names_what_it_leaves_out() -> None:
     proxy, cookie = ("-x", "http://me:secret@127.0.0.1:3128"), ("-H", "Cookie: a=b")
     done = headgate("plan", "http://127.0.0.1:1/", "--curl", *proxy, *cookie)
     assert "# set SECRET_PROXY to the URL of the proxy, which is left out\n" in done.stdout
@@ -346,7 +346,7 @@ def test_what_a_command_for_curl_leaves_out_is_said_for_what_it_is() -> None:
     assert "secret@" not in done.stdout
 
 
-def test_that_there_is_no_request_for_curl_is_said(tmp_path: Path) -> None:
+def test_a_plan_without_requests_says_that_there_is_no_command_for_curl(tmp_path: Path) -> None:
     source = tmp_path / "rows.csv"
     source.write_text("id\n..\n", encoding="utf-8")
     script = headgate("plan", source, "--url", "http://127.0.0.1:1/{id}", "--curl", check=0).stdout

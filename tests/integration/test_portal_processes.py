@@ -48,7 +48,7 @@ import os
 import warnings
 import headgate
 
-warnings.simplefilter("ignore", DeprecationWarning)  # of a fork beside threads, from Python 3.12 on
+warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12 and later warn of forks in processes with threads
 with headgate.Portal() as portal:
     portal.call(int)
     child = os.fork()
@@ -74,8 +74,8 @@ def test_ctrl_c_ends_the_wait_and_cancels_the_call(tmp_path: Path) -> None:
         assert process.stdout is not None
         assert "begun\n" == process.stdout.readline()
         process.send_signal(signal.SIGINT)
-        rest, told = process.communicate(timeout=LONGEST_S)
-    assert (0, "") == (process.returncode, told)
+        rest, stderr = process.communicate(timeout=LONGEST_S)
+    assert (0, "") == (process.returncode, stderr)
     assert {"interrupted", "cancelled"} == set(rest.split())
 
 
@@ -83,6 +83,6 @@ def test_a_program_ends_that_has_closed_nothing(tmp_path: Path) -> None:
     assert "0\ncancelled\n" == printed_by(NEVER_CLOSED, tmp_path)
 
 
-def test_a_forked_process_is_told_and_can_make_its_own(tmp_path: Path) -> None:
-    told = "the portal belongs to the process that was forked: make a new one here"
-    assert f"{told}\n5\n7\n" == printed_by(FORKED, tmp_path)
+def test_a_forked_process_gets_an_error_and_can_make_its_own(tmp_path: Path) -> None:
+    message = "the portal belongs to the process that was forked: make a new one here"
+    assert f"{message}\n5\n7\n" == printed_by(FORKED, tmp_path)

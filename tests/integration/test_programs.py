@@ -1,4 +1,4 @@
-"""The three programs that people know, each in one command: the steps of their page, beside its servers."""
+"""Three well-known programs, each as one command: the steps of their page, with its servers."""
 
 import re
 from collections.abc import Iterator
@@ -13,16 +13,16 @@ from support.run import serving
 
 PAGE = "docs/programs.md"
 FILES = ("50000", "2000")
-"""So many are downloaded on the page, and here, where a disk has other things to do."""
+"""The number of downloads on the page and here, where the disk is busy."""
 
 
 class Servers(Console):
-    """A console in which the ports of the page are those of other servers."""
+    """A console that replaces the ports of the page by those of other servers."""
 
     longest_s = 240
 
-    def __init__(self, place: Path, plain: str, tls: str, api: str) -> None:
-        super().__init__(place, plain)
+    def __init__(self, directory: Path, plain: str, tls: str, api: str) -> None:
+        super().__init__(directory, plain)
         self._ports = {port: url.rpartition(":")[2] for port, url in {"8080": plain, "8443": tls, "8081": api}.items()}
 
     def _here(self, words: str) -> str:
@@ -35,30 +35,30 @@ class Servers(Console):
 
     def take(self, step: Step) -> tuple[object, object]:
         shown, printed = super().take(step)
-        return told(shown), told(self._there(printed) if isinstance(printed, str) else printed)
+        return comparable(shown), comparable(self._there(printed) if isinstance(printed, str) else printed)
 
 
-def told(printed: object) -> object:
-    """What is told in every run: what was held back, and how often, depends on the machine.
+def comparable(printed: object) -> object:
+    """Returns what is the same in every run: throttled rows and their number depend on the machine.
 
-    Pauses are told: the page has some only where an API answers 429.
+    Pauses are compared: the page has some only if an API answers 429.
     """
     if not isinstance(printed, list):
         return printed
     lines = [line for line in printed if not line.startswith(("throttled", "retried"))]
-    # Of failures of one kind any may be the example.
+    # Any failure of a kind may be its example.
     return [re.sub(r"^(\w+ #) row # .*", r"\1", line) for line in lines]
 
 
 @pytest.fixture(scope="module")
 def console(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
-    place = tmp_path_factory.mktemp("programs")
+    directory = tmp_path_factory.mktemp("programs")
     with ExitStack() as stack:
-        plain = stack.enter_context(serving("--host", "0.0.0.0"))  # noqa: S104 - on loopback addresses of many names
-        tls = stack.enter_context(serving("--host", "0.0.0.0", "--tls-made", str(place / "cert.pem")))  # noqa: S104 - as above
+        plain = stack.enter_context(serving("--host", "0.0.0.0"))  # noqa: S104 - hostnames lead to many loopback addresses
+        tls = stack.enter_context(serving("--host", "0.0.0.0", "--tls-made", str(directory / "cert.pem")))  # noqa: S104 - as above
         limits = ("--api-rate", "1000/s", "--api-burst", "1", "--api-concurrency", "40", "--api-fail-first", "5%")
         api = stack.enter_context(serving(*limits))
-        yield Servers(place, plain.replace("0.0.0.0", "127.0.0.1"), tls, api)  # noqa: S104 - as above
+        yield Servers(directory, plain.replace("0.0.0.0", "127.0.0.1"), tls, api)  # noqa: S104 - as above
 
 
 @pytest.mark.timeout(600)

@@ -28,26 +28,26 @@ from support.run import serving, stats, wait_for, wait_for_requests
 ray = pytest.importorskip("ray", reason="ray is not installed: pip install -r requirements/clusters.txt")
 pytest.importorskip("ray.data")
 
-# Those that Ray and what it is made of cause among themselves.
+# Ray and its dependencies cause warnings among themselves.
 pytestmark = [pytest.mark.timeout(300), pytest.mark.filterwarnings("default")]
 
 RAY = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_DATA_DISABLE_PROGRESS_BARS": "1",
-    # One for all clusters of this process, because Ray reads it once.
+    # All clusters of this process share a token, because Ray reads it once.
     "RAY_AUTH_TOKEN": secrets.token_hex(32),
 }
 
 
 @pytest.fixture(scope="module", autouse=True)
 def _cluster(server: str) -> Iterator[None]:
-    """One node of two CPUs. The paths of its sockets have to be short."""
+    """Starts a node with two CPUs. The paths of its sockets have to be short."""
     assert server, "the server of all tests is started first: it is not one of the processes that end with Ray"
-    with tempfile.TemporaryDirectory(prefix="ray-") as place, pytest.MonkeyPatch.context() as patch:
+    with tempfile.TemporaryDirectory(prefix="ray-") as directory, pytest.MonkeyPatch.context() as patch:
         before = set(tree(os.getpid()))
         for name, value in RAY.items():
             patch.setenv(name, value)
-        # Two clusters that start at once may choose the same port, and then one of them meets the other's token.
+        # Two clusters that start at once may choose the same port, and then one of them gets the token of the other.
         with Path(tempfile.gettempdir(), "headgate-tests-ray.lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             ray.init(
@@ -57,7 +57,7 @@ def _cluster(server: str) -> Iterator[None]:
                 logging_level="warning",
                 object_store_memory=100 << 20,
                 _node_ip_address="127.0.0.1",
-                _temp_dir=place,
+                _temp_dir=directory,
             )
         try:
             yield
@@ -76,12 +76,12 @@ def sorted_rows(results: Any) -> list[dict[str, Any]]:
 
 
 def workers() -> list[int]:
-    """Processes of this cluster that make requests."""
+    """Returns the processes of this cluster that make requests."""
     return [each for each in tree(os.getpid()) if title(each).startswith(b"ray::MapWorker(MapBatches(Fetch)")]
 
 
 def title(process: int) -> bytes:
-    """Empty if it has ended meanwhile."""
+    """Returns the title of a process, which is empty if it has ended meanwhile."""
     try:
         return Path(f"/proc/{process}/cmdline").read_bytes()
     except (FileNotFoundError, ProcessLookupError):
@@ -89,7 +89,7 @@ def title(process: int) -> bytes:
 
 
 def nice_levels(process: int) -> set[int]:
-    """Of its threads."""
+    """Returns the nice levels of the threads of a process."""
     threads = Path(f"/proc/{process}/task").iterdir()
     return {os.getpriority(os.PRIO_PROCESS, int(thread.name)) for thread in threads}
 
@@ -123,13 +123,13 @@ def test_the_order_is_that_of_the_input(server: str) -> None:
 
 def test_blocks_overlap_in_one_engine_that_keeps_its_connections() -> None:
     with serving("--delay", "0.1") as server:
-        # A batch alone has 4 rows in flight, and a busy machine may be too slow for 16.
+        # One batch alone has 4 rows in flight, and a busy machine may be too slow for 16.
         found = headgate.ray.fetch(dataset(800, 20), url=server + "/{id}", concurrency=16, batch_size=4)
         assert 800 == found.count()
         seen = stats(server)
         assert 800 == seen["requests"]
         assert 4 < seen["max_requests_in_progress"] <= 16
-        # One more is that of `stats`.
+        # One more connection is that of `stats`.
         assert seen["connections_accepted"] <= 16 + 1
 
 
@@ -137,13 +137,13 @@ def test_blocks_overlap_in_one_engine_that_keeps_its_connections() -> None:
 def test_a_worker_that_is_killed_is_another_ones_work_and_each_row_is_there_once(
     monkeypatch: pytest.MonkeyPatch, block_bytes: int
 ) -> None:
-    # Of small blocks, a task has told some when its worker dies, and Ray takes the others of the second try.
+    # With small blocks, a task has delivered some when its worker dies, and Ray takes the rest from the second attempt.
     monkeypatch.setattr(ray.data.DataContext.get_current(), "target_max_block_size", block_bytes)
     with serving("--delay", "0.01") as server, ThreadPoolExecutor(1) as thread:
         found = headgate.ray.fetch(dataset(2000, 2), url=server + "/{id}", concurrency=16, batch_size=50)
         running = thread.submit(sorted_rows, found)
         wait_for_requests(server, 500)
-        # On a busy machine, Ray may have started a second one.
+        # On a busy machine, Ray may have started a second worker.
         killed = workers()
         assert killed
         for worker in killed:
@@ -152,12 +152,12 @@ def test_a_worker_that_is_killed_is_another_ones_work_and_each_row_is_there_once
         rows = running.result(200)
         assert list(range(2000)) == [row["id"] for row in rows]
         assert {200} == {row["status"] for row in rows}
-        # Those in flight at its end are asked again.
+        # Requests in flight at its end are sent once more.
         assert stats(server)["requests"] > 2000
 
 
 @pytest.mark.parametrize(
-    ("task_rows", "block_bytes", "told"),
+    ("task_rows", "block_bytes", "warning"),
     [
         (
             1000,
@@ -170,8 +170,8 @@ def test_a_worker_that_is_killed_is_another_ones_work_and_each_row_is_there_once
         (1000, None, None),
     ],
 )
-def test_a_task_whose_results_are_more_than_a_block_is_told_of_once(
-    server: str, caplog: pytest.LogCaptureFixture, task_rows: int | None, block_bytes: int | None, told: str | None
+def test_a_task_whose_results_are_more_than_a_block_is_warned_about_once(
+    server: str, caplog: pytest.LogCaptureFixture, task_rows: int | None, block_bytes: int | None, warning: str | None
 ) -> None:
     fetch = headgate.ray.Fetch(Stage(OPTIONS, {"url": server + "/bytes/1000?{id}"}), task_rows)
 
@@ -183,10 +183,12 @@ def test_a_task_whose_results_are_more_than_a_block_is_told_of_once(
         patch.setattr(ray.data.DataContext.get_current(), "target_max_block_size", block_bytes)
         asyncio.run(main())
     messages = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
-    assert [told is not None] * len(messages) == [bool(told and re.search(told, message)) for message in messages]
-    assert (told is not None) == len(messages)
-    if told and task_rows and block_bytes:
-        (fits,) = re.findall(told, messages[0])
+    assert [warning is not None] * len(messages) == [
+        bool(warning and re.search(warning, message)) for message in messages
+    ]
+    assert (warning is not None) == len(messages)
+    if warning and task_rows and block_bytes:
+        (fits,) = re.findall(warning, messages[0])
         assert block_bytes // 3 < int(fits) * 1300 < block_bytes
 
 
@@ -218,7 +220,7 @@ def test_the_example_of_the_docstring_prints_what_it_shows(name: str, server: st
         check(typed()[name], {"headgate": headgate, "ray": ray}, server, runner)
 
 
-def test_a_worker_tells_which_option_is_wrong() -> None:
+def test_a_worker_names_the_wrong_option() -> None:
     found = dataset(10, 1).map_batches(
         headgate.ray.Fetch,
         fn_constructor_kwargs={"urll": "http://127.0.0.1/{id}"},
@@ -229,7 +231,7 @@ def test_a_worker_tells_which_option_is_wrong() -> None:
         found.take_all()
 
 
-def test_a_column_that_is_missing_is_told(server: str) -> None:
+def test_a_missing_column_is_named(server: str) -> None:
     found = headgate.ray.fetch(dataset(10, 1), url=server + "/{nr}")
     with pytest.raises(Exception, match='there is no column "nr" for url; the columns are "id"'):
         found.take_all()

@@ -1,4 +1,4 @@
-"""Against nginx: whatever it closes, compresses or reloads, every row gets its answer."""
+"""Against nginx: every row gets its response, whatever nginx closes, compresses or reloads."""
 
 import signal
 import threading
@@ -20,7 +20,7 @@ RELOAD_EVERY_S: Final = 1.0
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_answers_of_nginx_are_what_it_says(version: str, tmp_path: Path) -> None:
+def test_responses_of_nginx_are_what_it_sent(version: str, tmp_path: Path) -> None:
     with nginx(tmp_path) as server:
         found = fetched(tmp_path, server, version, "/[1-500]", "-H", "Accept-Encoding: gzip")
     protocol = {"HTTP/1.1": "HTTP/1.1", "HTTP/2": "HTTP/2.0"}[version.removesuffix(" plain")]
@@ -30,7 +30,7 @@ def test_answers_of_nginx_are_what_it_says(version: str, tmp_path: Path) -> None
 
 
 def lowered(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Names of headers in lower case, as only HTTP/2 has them."""
+    """Returns headers with names in lower case, as HTTP/2 has them."""
     return [
         {**row, "headers": [(header["name"].lower(), header["value"]) for header in row["headers"]]} for row in found
     ]
@@ -56,7 +56,7 @@ def test_a_connection_that_ends_after_three_requests_loses_no_row(method: str, v
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("method", ["GET", "POST"])
 def test_connections_that_end_after_a_second_of_rest_lose_no_row(method: str, version: str, tmp_path: Path) -> None:
-    # Ten connections that rest for about a second each time: as long as nginx waits.
+    # Ten connections that are idle for about a second each time: as long as nginx waits.
     with nginx(tmp_path, "keepalive_timeout 1s;") as server:
         flags = ["-c", "10", "-X", method, "--retries", "0", "--rate", "10/s", "--burst", "1"]
         found = fetched(tmp_path, server, version, "/[1-60]", *flags)
@@ -73,7 +73,7 @@ def test_a_redirect_of_nginx_is_followed(version: str, tmp_path: Path) -> None:
 
 @contextmanager
 def reloading(server: RealServer) -> Iterator[list[float]]:
-    """Reloads the configuration every second until the block is left; gives a list that grows by one each time."""
+    """Reloads the configuration every second until the block is left; yields a list that grows by one each time."""
     ended, reloads = threading.Event(), []
 
     def reload() -> None:
@@ -116,8 +116,8 @@ def test_connections_that_end_after_a_millisecond_lose_no_request_that_can_t_be_
     results = table(tmp_path / "out")
     assert 10_000 == results.num_rows
     lost = results.filter(pc.is_valid(results["error"]))
-    # Over HTTP/2, the server says what it has left alone. Over HTTP/1.1, nobody can tell that from what it has done, if
-    # the machine keeps it from closing for so long that its connections look as if they stayed: once for each lane.
+    # Over HTTP/2, the server says which requests it has not processed. Over HTTP/1.1, a client can't know
+    # if the machine delays the closing of connections, which look as if they stayed: once for each lane.
     assert lost.num_rows <= (0 if version.startswith("HTTP/2") else at_once)
     assert {"closed"} >= set(pc.unique(lost["error"]).to_pylist())
     assert {200} == set(pc.unique(results.filter(pc.is_null(results["error"]))["status"]).to_pylist())

@@ -1,4 +1,4 @@
-"""Against Node's HTTP/2, which changes its mind about how many streams there may be at once."""
+"""Against Node's HTTP/2, which changes the number of concurrent streams during a connection."""
 
 import json
 from collections.abc import Iterator
@@ -41,7 +41,7 @@ def test_trailers_of_node_are_read_over(version: str, node_server: RealServer, t
 
 
 @pytest.mark.parametrize("version", BOTH_HTTP2)
-def test_a_smaller_number_of_streams_is_kept_from_when_it_is_said(version: str, tmp_path: Path) -> None:
+def test_a_smaller_number_of_streams_counts_from_its_announcement(version: str, tmp_path: Path) -> None:
     with node(tmp_path) as server:
         url, needed = server.flags(version)
         paths = ["narrow", *(f"hello/{number}" for number in range(2000)), "seen"]

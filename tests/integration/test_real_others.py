@@ -26,7 +26,7 @@ def test_files_of_pythons_server_are_its_files(protocol: str, tmp_path: Path) ->
         headgate("fetch", f"{url}/[0-99].txt", "-o", tmp_path / "out", "-c", "4", check=0)
         found = rows(tmp_path / "out")
         assert [f"file {number}\n".encode() * number for number in range(100)] == [row["body"] for row in found]
-        # Not found, not allowed, and a directory without its slash, which is redirected.
+        # Not found, not allowed, and a directory without a slash, which is redirected.
         lines = [("/none", "GET"), ("/0.txt", "POST"), ("/inner", "GET"), ("/1.txt", "HEAD")]
         (tmp_path / "rows.csv").write_text("url,method\n" + "".join(f"{url}{path},{m}\n" for path, m in lines))
         flags = ["--method-column", "method", "-c", "1"]
@@ -34,13 +34,13 @@ def test_files_of_pythons_server_are_its_files(protocol: str, tmp_path: Path) ->
     others = rows(tmp_path / "others")
     assert [404, 501, 200, 200] == [row["status"] for row in others]
     assert (f"{url}/inner/", b"inner", b"") == (others[2]["final_url"], others[2]["body"], others[3]["body"])
-    # It answers as HTTP/1.0 until it is told otherwise.
+    # It speaks HTTP/1.0 by default.
     assert {protocol} == {row["http_version"] for row in others}
 
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("version", VERSIONS)
-def test_go_is_answered_in_all_its_ways(version: str, go_server: RealServer, tmp_path: Path) -> None:
+def test_go_serves_all_versions(version: str, go_server: RealServer, tmp_path: Path) -> None:
     expected = {
         "bytes/1000000": b"\0" * 1_000_000,
         "flushed": b"piece " * 5,
@@ -76,7 +76,7 @@ def test_an_answer_that_go_breaks_off_is_an_error(version: str, go_server: RealS
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_caddy_is_understood_in_its_codings(version: str, tmp_path: Path) -> None:
+def test_responses_of_caddy_are_decoded(version: str, tmp_path: Path) -> None:
     long = "x" * 600
     with caddy(tmp_path) as server:
         for coding in ("gzip", "zstd"):
@@ -94,7 +94,7 @@ def test_caddy_is_understood_in_its_codings(version: str, tmp_path: Path) -> Non
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("name", ["go", "caddy", "nginx", "node"])
-def test_bodies_that_nobody_wants_cost_no_connection_its_other_requests(name: str, tmp_path: Path) -> None:
+def test_unwanted_bodies_cost_no_connection_its_other_requests(name: str, tmp_path: Path) -> None:
     servers = {"go": go, "caddy": caddy, "nginx": nginx, "node": node}
     with servers[name](tmp_path) as server:
         flags = ["--format", "none", "--no-body", "-c", "200", "--retries", "0"]

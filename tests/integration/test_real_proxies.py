@@ -1,4 +1,4 @@
-"""Proxies that others have written, and servers behind TLS."""
+"""Well-known proxies, and servers behind TLS."""
 
 import json
 import re
@@ -35,7 +35,7 @@ def fetched(url: str, *options: str | Path) -> list[dict[str, Any]]:
 
 
 def assert_answered(rows: list[dict[str, Any]], count: int, *, https: bool) -> None:
-    """All rows have what `/echo` says, which has nothing of a proxy's credentials."""
+    """Fails unless all rows have the body of `/echo`, without the credentials of a proxy."""
     assert count == len(rows)
     for row in rows:
         assert (None, 200) == (row["error"], row["status"]), row
@@ -62,7 +62,7 @@ def test_hosts_are_reached_through_tinyproxy_which_alone_sees_its_credentials(
         assert_answered(fetched(f"https://localhost:{port}/echo?[1-50]", *options), 50, https=True)
 
 
-def test_what_tinyproxy_refuses_is_its_failure_and_none_of_the_hosts(server: str, tmp_path: Path) -> None:
+def test_a_refusal_of_tinyproxy_is_a_failure_of_the_proxy_and_not_of_the_host(server: str, tmp_path: Path) -> None:
     with tinyproxy(tmp_path, "BasicAuth me secret", "ConnectPort 443") as proxy:
         for message, status, url, user in [
             ("the proxy requires credentials (407)", 407, f"{server}/echo", ""),
@@ -72,7 +72,7 @@ def test_what_tinyproxy_refuses_is_its_failure_and_none_of_the_hosts(server: str
             (row,) = fetched(url, "--proxy", f"http://{user}{proxy}")
             assert ("proxy", message, status) == (row["error"], row["error_message"], row["status"])
         (row,) = fetched("https://localhost:443/", "--proxy", f"http://me:wrong@{proxy}")
-        # Of tinyproxy 1.11 it is a 401, which without a tunnel would be the host's.
+        # tinyproxy 1.11 sends 401, which without a tunnel would count as that of the host.
         assert row["error_message"].startswith("the proxy does not accept these credentials (40"), row
 
 
@@ -90,7 +90,7 @@ def test_hosts_are_reached_through_microsocks(
             assert_answered(fetched(f"https://localhost:{port}/echo?[1-50]", *options), 50, https=True)
 
 
-def test_what_microsocks_refuses_is_its_failure(server: str, tmp_path: Path) -> None:
+def test_a_refusal_of_microsocks_is_a_failure_of_the_proxy(server: str, tmp_path: Path) -> None:
     with microsocks(tmp_path, "-u", "me", "-P", "secret") as proxy:
         for message, url, user in [
             ("the proxy accepts none of our ways to log in", server, ""),
@@ -128,7 +128,7 @@ def test_http2_is_spoken_through_a_tunnel(tmp_path: Path) -> None:
             assert [(200, "HTTP/2")] * 20 == [(row["status"], row["http_version"]) for row in rows], rows
 
 
-def test_the_environment_names_proxies_where_that_is_asked_for(
+def test_the_environment_names_proxies_with_proxy_env(
     server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with tinyproxy(tmp_path) as proxy:
@@ -136,18 +136,18 @@ def test_the_environment_names_proxies_where_that_is_asked_for(
         monkeypatch.setenv("NO_PROXY", "localhost")
         port = server.rpartition(":")[2]
 
-        def asked(host: str, *options: str) -> tuple[str, str]:
+        def fetched(host: str, *options: str) -> tuple[str, str]:
             done = headgate("fetch", f"http://{host}:{port}/echo", "-o", "-", *options, check=0)
             (row,) = done.rows()
             return row["remote_addr"], done.stderr
 
         for expected, host in [(proxy, "127.0.0.1"), (f"127.0.0.1:{port}", "localhost")]:
-            address, told = asked(host, "--proxy", "env")
+            address, stderr = fetched(host, "--proxy", "env")
             assert expected == address
-            assert "http_proxy" not in told
-        address, told = asked("127.0.0.1")
+            assert "http_proxy" not in stderr
+        address, stderr = fetched("127.0.0.1")
         assert address == f"127.0.0.1:{port}"
-        assert "http_proxy is set but ignored: to connect through it, use --proxy env" in told
+        assert "http_proxy is set but ignored: to connect through it, use --proxy env" in stderr
 
 
 def test_the_credentials_of_a_proxy_are_stored_nowhere(server: str, tmp_path: Path) -> None:
@@ -171,8 +171,8 @@ def test_the_credentials_of_a_proxy_are_stored_nowhere(server: str, tmp_path: Pa
         )
         shown = headgate("plan", f"{server}/echo", "--proxy", f"@{secret}", "--curl", check=0).stdout
     assert re.search(r"failed +10\n +proxy +10 ", done.stderr), done.stderr
-    told = [done.stdout, done.stderr, shown, *(path.read_text("latin-1") for path in out.rglob("*") if path.is_file())]
-    assert not [text for text in told if "me:secret" in text or CREDENTIALS in text]
+    texts = [done.stdout, done.stderr, shown, *(path.read_text("latin-1") for path in out.rglob("*") if path.is_file())]
+    assert not [text for text in texts if "me:secret" in text or CREDENTIALS in text]
 
 
 def test_curl_goes_through_the_same_proxy(server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -197,7 +197,7 @@ def test_nginx_is_shown_the_certificate_that_it_requires(authority: Authority, t
         assert "No required SSL certificate was sent" in row["body"]
 
 
-def test_a_server_behind_haproxy_is_asked_over_tls(server: str, authority: Authority, tmp_path: Path) -> None:
+def test_a_server_behind_haproxy_is_reached_over_tls(server: str, authority: Authority, tmp_path: Path) -> None:
     with haproxy(tmp_path, authority.certify("a.example"), target(server), mode="http") as port:
         trusting = ("--cacert", authority.file)
         rows = fetched(f"https://localhost:{port}/echo?[1-1000]", *trusting, "--sni", "a.example", "-4")

@@ -1,4 +1,4 @@
-"""Wherever redirects lead, headers are seen by the origin they were meant for, and by no other."""
+"""Wherever redirects lead, only the origin that headers were meant for gets them."""
 
 import random
 import ssl
@@ -19,21 +19,21 @@ CHAINS: Final = 300
 LONGEST: Final = 6
 STATUSES: Final = (301, 302, 303, 307, 308)
 HOSTS: Final = ("127.0.0.1", "localhost", "127.0.0.2")
-# As they are sent, and by the names that count: letters of either case are the same.
+# Header names as they are sent, and in lower case for comparison.
 SECRETS: Final = {
     "Authorization": "Bearer secret",
     "COOKIE": "session=secret",
     "proxy-authorization": "Basic secret",
     "X-Api-Key": "secret",
     "x-API-token": "secret",
-    # No option says that it is one.
+    # No option declares it as a secret.
     "X-Trace": "secret",
 }
 HARMLESS: Final = {"Accept-Language": "de", "If-None-Match": '"etag"', "Accept": "text/html"}
 
 
 class Seen:
-    """The headers that requests had, by chain and step."""
+    """The headers of requests, by redirect chain and step."""
 
     def __init__(self) -> None:
         self.chains: list[list[str]] = []
@@ -43,9 +43,9 @@ class Seen:
 
 
 @contextmanager
-def origins(place: Path, seen: Seen) -> Iterator[list[str]]:
-    """Servers that lead from step to step; gives their URLs: two ports with TLS and two without, by each host."""
-    made = certificate(place)
+def origins(directory: Path, seen: Seen) -> Iterator[list[str]]:
+    """Runs servers that redirect from step to step; yields their URLs, for each host two with TLS and two without."""
+    made = certificate(directory)
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -66,7 +66,7 @@ def origins(place: Path, seen: Seen) -> Iterator[list[str]]:
         do_POST = do_GET  # noqa: N815 - as above
 
         def log_message(self, *_: object) -> None:
-            """Nothing to say."""
+            """Logs nothing."""
 
     class Server(ThreadingHTTPServer):
         request_queue_size = 128
@@ -74,7 +74,7 @@ def origins(place: Path, seen: Seen) -> Iterator[list[str]]:
     with ExitStack() as stack:
         urls = []
         for scheme in ("http", "http", "https", "https"):
-            # On all addresses of loopback, which is what the others of 127.0.0.0/8 are.
+            # The servers listen on all addresses of 127.0.0.0/8.
             server = stack.enter_context(Server(("0.0.0.0", 0), Handler))  # noqa: S104
             if scheme == "https":
                 context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
@@ -90,10 +90,10 @@ def origins(place: Path, seen: Seen) -> Iterator[list[str]]:
 
 @pytest.mark.parametrize("seed", range(2))
 def test_urllib3_cve_2018_20060_no_header_is_seen_by_another_origin_nor_after_one(seed: int, tmp_path: Path) -> None:
-    chosen, seen = random.Random(seed), Seen()  # noqa: S311 - a seed makes it the same each time
+    chosen, seen = random.Random(seed), Seen()  # noqa: S311 - a seed makes it reproducible
     with origins(tmp_path, seen) as urls:
         for _ in range(CHAINS):
-            # Often the same origin again, or there would be hardly a chain that has it twice in a row.
+            # The same origin comes often, so that some chains have it twice in a row.
             near = chosen.sample(urls, chosen.randint(1, 3))
             seen.chains.append(chosen.choices(near, k=chosen.randint(1, LONGEST)))
             seen.statuses.append(chosen.choices(STATUSES, k=LONGEST))
@@ -101,7 +101,7 @@ def test_urllib3_cve_2018_20060_no_header_is_seen_by_another_origin_nor_after_on
         lines = [f"{chain[0]}/{index}/0,{methods[index]}\n" for index, chain in enumerate(seen.chains)]
         (tmp_path / "rows.csv").write_text("url,method\n" + "".join(lines))
         headers = [f"{name}: {value}" for name, value in {**SECRETS, **HARMLESS}.items()]
-        # Said twice: all of them are credentials.
+        # The option is given twice: all of these headers are credentials.
         headers.append("X-Api-Key: another secret")
         flags = [flag for header in headers for flag in ("-H", header)]
         flags += ["--method-column", "method", "--credentials-for", "*"]

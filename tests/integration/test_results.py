@@ -83,7 +83,7 @@ def test_polars_reads_the_results(results: Path) -> None:
     assert (ROWS, 13 * ROWS) == (frame.height, frame["body_bytes"].sum())
 
 
-def test_failed_rows_stand_in_files_of_their_own(server: str, tmp_path: Path) -> None:
+def test_failed_rows_are_in_files_of_their_own(server: str, tmp_path: Path) -> None:
     source = tmp_path / "urls.txt"
     source.write_text(f"{server}/1\n{server}/fault/refuse\n{server}/2\n")
     done = headgate("fetch", source, "-o", tmp_path / "out", check=3)
@@ -135,7 +135,7 @@ def test_a_request_body_arrives_byte_for_byte(server: str, tmp_path: Path) -> No
 
 def test_a_reader_that_comes_late_misses_no_row() -> None:
     rows = 2000
-    # Delays spread the answers over many small batches, so that all places between worker and pipe are taken.
+    # Delays spread the responses over many small batches, so that every queue between worker and pipe is full.
     with (
         serving("--delay", "0..0.5") as url,
         started("fetch", f"{url}/[1-{rows}]", "-o", "-", "-c", "500", "-q") as fetch,

@@ -1,4 +1,4 @@
-"""The same command goes on where an earlier run of it stopped, and says so; what can't be gone on with says that."""
+"""The same command resumes a job and says so; a job that can't be resumed is refused with the reason."""
 
 import json
 import os
@@ -18,7 +18,7 @@ ROWS = 1000
 
 
 @pytest.mark.parametrize(("code", "number"), [(130, signal.SIGINT), (143, signal.SIGTERM)])
-def test_what_was_interrupted_goes_on_and_each_row_is_there_once(
+def test_an_interrupted_job_is_resumed_and_each_row_is_there_once(
     code: int, number: signal.Signals, tmp_path: Path
 ) -> None:
     out = tmp_path / "out"
@@ -49,7 +49,7 @@ def test_what_was_interrupted_goes_on_and_each_row_is_there_once(
         assert ROWS == stats(server)["requests"]
 
 
-def test_a_finished_job_with_failed_rows_names_the_ways_on_and_asks_nothing(tmp_path: Path) -> None:
+def test_a_finished_job_with_failed_rows_names_what_can_be_done_and_sends_no_request(tmp_path: Path) -> None:
     out, summary_file = tmp_path / "out", tmp_path / "s.json"
     with changing() as origin:
         origin.statuses["/2"] = 503
@@ -84,7 +84,7 @@ def test_another_job_is_not_gone_on_with(server: str, tmp_path: Path) -> None:
     assert 5 == len(rows(out))
 
 
-def test_a_job_from_standard_input_that_was_stopped_says_that_it_cannot_go_on(tmp_path: Path) -> None:
+def test_a_stopped_job_from_standard_input_says_that_it_cannot_be_resumed(tmp_path: Path) -> None:
     out = tmp_path / "out"
     with serving("--delay", "0.05") as server:
         urls = "".join(f"{server}/{row}\n" for row in range(5000)).encode()
@@ -117,7 +117,7 @@ def feed(process: "subprocess.Popen[bytes]", data: bytes) -> None:
         pass
 
 
-def test_a_job_to_standard_output_that_was_stopped_says_that_it_cannot_go_on() -> None:
+def test_a_stopped_job_to_standard_output_says_that_it_cannot_be_resumed() -> None:
     with (
         serving("--delay", "0.05") as server,
         started("fetch", f"{server}/[1-100000]", "-o", "-", "-c", "10") as process,
@@ -132,7 +132,7 @@ def test_a_job_to_standard_output_that_was_stopped_says_that_it_cannot_go_on() -
     )
 
 
-def test_the_same_call_goes_on_in_python(tmp_path: Path) -> None:
+def test_the_same_call_resumes_in_python(tmp_path: Path) -> None:
     out = tmp_path / "out"
     with serving("--delay", "0..0.1") as server:
 

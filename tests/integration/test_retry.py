@@ -1,4 +1,4 @@
-"""`headgate retry`: failed rows are asked again, and those answered now move to the others."""
+"""`headgate retry` requests failed rows once more, and moves those that succeed to the other results."""
 
 import json
 import signal
@@ -12,7 +12,7 @@ from support.run import LONGEST_S, headgate, serving, started, wait_for_requests
 
 
 def failing(origin: Origin, out: Path, *flags: str) -> None:
-    """Runs a job of ten rows of which three fail."""
+    """Runs a job of ten rows, three of which fail."""
     origin.statuses |= {"/2": 503, "/4": 429, "/6": 500}
     headgate("fetch", f"{origin.url}/[1-10]", "-o", out, "--retries", "0", *flags, check=3)
     origin.requests.clear()
@@ -55,7 +55,7 @@ def test_rows_that_are_answered_now_are_no_longer_failed(tmp_path: Path) -> None
     assert ["fetch", "retry", "retry"] == [run["command"] for run in runs]
 
 
-def test_only_failures_of_the_kinds_that_were_named_are_asked(tmp_path: Path) -> None:
+def test_only_failures_of_the_named_kinds_are_retried(tmp_path: Path) -> None:
     out = tmp_path / "out"
     with changing() as origin:
         failing(origin, out)
@@ -96,7 +96,7 @@ def test_headers_and_data_must_be_those_of_the_job(expected: str, flags: list[st
         assert {("POST", "one", b"a=1")} == {(method, token, body) for method, _, token, body in origin.requests}
 
 
-def test_what_is_no_valid_request_is_asked_again_only_by_name(tmp_path: Path) -> None:
+def test_an_invalid_request_is_retried_only_by_name(tmp_path: Path) -> None:
     out, urls = tmp_path / "out", tmp_path / "urls.txt"
     with changing() as origin:
         urls.write_text(f"no URL\n{origin.url}/2\n")
@@ -125,7 +125,7 @@ def test_mistakes_and_missing_jobs_exit_with_2(tmp_path: Path) -> None:
     assert unknown.startswith("--only names 'timeouts', which is none of ")
 
 
-def test_rows_of_standard_input_cannot_be_asked_again(tmp_path: Path) -> None:
+def test_rows_of_standard_input_cannot_be_retried(tmp_path: Path) -> None:
     with changing() as origin:
         origin.statuses["/1"] = 503
         headgate("fetch", "-", "-o", tmp_path / "out", "--retries", "0", stdin=f"{origin.url}/1\n", check=3)
@@ -134,7 +134,7 @@ def test_rows_of_standard_input_cannot_be_asked_again(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("code", "number"), [(130, signal.SIGINT), (143, signal.SIGTERM)])
-def test_a_retry_that_is_stopped_goes_on(code: int, number: signal.Signals, tmp_path: Path) -> None:
+def test_a_retry_that_is_stopped_can_be_resumed(code: int, number: signal.Signals, tmp_path: Path) -> None:
     out = tmp_path / "out"
     with serving("--status", "503", "--delay", "0..0.1") as server:
         headgate("fetch", f"{server}/[1-500]", "-o", out, "-c", "100", "--retries", "0", check=3)
@@ -162,7 +162,7 @@ def test_a_retry_of_nothing_needs_no_credentials(server: str, tmp_path: Path) ->
     assert ["nothing to retry: no row of the job has failed"] == nothing.stderr.splitlines()
 
 
-def test_what_robots_txt_blocked_is_asked_for_again_only_if_that_allows_it(tmp_path: Path) -> None:
+def test_a_row_that_robots_txt_blocked_is_retried_only_if_it_allows_it_now(tmp_path: Path) -> None:
     out = tmp_path / "out"
     with changing() as origin:
         origin.statuses = {"/robots.txt": 503}

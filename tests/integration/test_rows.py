@@ -19,7 +19,7 @@ ROWS = 5_000
 
 @pytest.fixture(scope="module")
 def results(server: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Several parts with answered rows, and one with failed ones."""
+    """Returns several parts with succeeded rows, and one with failed ones."""
     directory = tmp_path_factory.mktemp("rows")
     source = directory / "urls.txt"
     urls = [f"{server}/fault/refuse" if row == 7 else f"{server}/{row}" for row in range(ROWS)]
@@ -98,7 +98,7 @@ def test_no_parts_are_a_table_without_rows() -> None:
     assert (0, list(COLUMNS)) == (read.num_rows, read.column_names)
 
 
-def test_a_stream_that_nobody_reads_is_released(parts: list[Path]) -> None:
+def test_a_stream_that_is_not_read_is_released(parts: list[Path]) -> None:
     stream = RowStream(parts)
     for _ in range(100):
         stream.__arrow_c_stream__()
@@ -157,7 +157,7 @@ def test_threads_share_one_iteration(parts: list[Path]) -> None:
 
 def test_no_arrow_library_is_needed(parts: list[Path]) -> None:
     code = (
-        "import sys; from headgate._native import RowStream;"
+        "import sys; from headgate import RowStream;"
         "stream = RowStream(sys.argv[1:]); capsules = [batch.__arrow_c_array__() for batch in stream];"
         "print(len(capsules), *{'pyarrow', 'polars', 'pandas'} & set(sys.modules))"
     )

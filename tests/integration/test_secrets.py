@@ -1,4 +1,4 @@
-"""Credentials: sent where they were asked for, stored and shown nowhere, and renewed while a job goes on."""
+"""Credentials are sent only to their origins, stored and shown nowhere, and renewed when a job is resumed."""
 
 import base64
 import json
@@ -20,12 +20,12 @@ BASIC = "Basic bWU6aHVudGVyMg=="
 
 
 def sent(done: Done) -> list[dict[str, Any]]:
-    """The headers of each request, as the server's `/echo` saw them, with their names in small letters."""
+    """Returns the headers of each request as `/echo` of the server received them, with names in lower case."""
     seen = [json.loads(row["body"])["headers"] for row in done.rows()]
     return [{name.lower(): value for name, value in headers} for headers in seen]
 
 
-def test_each_way_to_give_a_credential_sends_it(server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_form_of_a_credential_is_sent(server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "file"
     file.write_text("Authorization: Bearer abc\n")
     (tmp_path / "token").write_text("abc\n")
@@ -52,7 +52,7 @@ def test_two_credentials_for_one_header_are_refused_with_both_names(server: str,
         package.fetch(f"{server}/", tmp_path / "out", bearer="x", user=f"me:{PASSWORD}")
 
 
-def test_a_renewed_token_goes_on_and_a_forgotten_one_is_refused(tmp_path: Path) -> None:
+def test_a_job_resumes_with_a_renewed_token_and_is_refused_without_one(tmp_path: Path) -> None:
     out, url = tmp_path / "out", "/status/501"
     with serving() as server:
         begun = ("fetch", f"{server}{url}", "-o", out, "-H", "X-A: 1")
@@ -67,40 +67,40 @@ def test_a_renewed_token_goes_on_and_a_forgotten_one_is_refused(tmp_path: Path) 
         package.Job.open(out).retry(headers={"X-A": "1"}, bearer="renewed")
 
 
-def test_a_password_in_a_url_is_sent_and_stands_in_nothing_that_is_written(tmp_path: Path) -> None:
+def test_a_password_in_a_url_is_sent_and_written_nowhere(tmp_path: Path) -> None:
     urls, summary = tmp_path / "urls.txt", tmp_path / "summary.json"
     with serving() as server:
         with_user = server.replace("//", f"//me:{PASSWORD}@")
         urls.write_text(f"{with_user}/echo\n{with_user}/status/501\nhttp://me:{PASSWORD}@:0/\n")
-        told = []
+        texts = []
         for name, source in (("pattern", f"{with_user}/{{echo,status/501}}"), ("file", str(urls))):
             out = tmp_path / name
             done = headgate("fetch", source, "-o", out, "--summary", summary, "-c", "1", check=3)
-            told += [done.stderr, summary.read_text()]
-            told += [headgate(*command, check=0).stdout for command in (("status", out, "--json"), ("show", out))]
+            texts += [done.stderr, summary.read_text()]
+            texts += [headgate(*command, check=0).stdout for command in (("status", out, "--json"), ("show", out))]
             assert f"{server}/echo" == rows(out)[0]["url"]
             assert BASIC == dict(json.loads(rows(out)[0]["body"])["headers"])["authorization"]
-            told += [str({**row, "body": None}) for row in rows(out)]
-            # What the server told is its own; the rest is ours.
-            told += [path.read_text(errors="replace") for path in (out / "_headgate").rglob("*") if path.is_file()]
+            texts += [str({**row, "body": None}) for row in rows(out)]
+            # The body is what the server received; everything else is ours.
+            texts += [path.read_text(errors="replace") for path in (out / "_headgate").rglob("*") if path.is_file()]
         refused = headgate("retry", tmp_path / "pattern", check=2)
-        told += [refused.stderr]
+        texts += [refused.stderr]
         assert "its value isn't stored: give it with --user, --bearer or --header" in refused.errors()[0]
         headgate("retry", tmp_path / "pattern", "-u", f"me:{PASSWORD}", check=3)
-        # Rows of a file have their own again.
+        # Rows of a file have credentials of their own.
         headgate("retry", tmp_path / "file", check=3)
         twice = headgate("fetch", f"{with_user}/", "-o", "-", "-u", "me:x", check=2)
-        told += [twice.stderr]
+        texts += [twice.stderr]
         assert [
             "the URL has a user and password, and --user says what Authorization is: leave one of them out"
         ] == twice.errors()
         within = headgate("fetch", with_user.replace(PASSWORD, PASSWORD + "[1-2]"), "-o", "-", check=2)
-        told += [within.stderr]
+        texts += [within.stderr]
         assert "can't have a user and password in a range or set: give them with --user" in within.errors()[0]
-    assert [] == [text for text in told if PASSWORD in text]
+    assert [] == [text for text in texts if PASSWORD in text]
 
 
-def test_a_proxy_that_is_ignored_is_told_once_at_the_start_and_in_the_summary(
+def test_a_proxy_that_is_ignored_is_noted_once_at_the_start_and_in_the_summary(
     server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HTTPS_PROXY", f"http://me:{PASSWORD}@proxy:3128")
@@ -139,8 +139,8 @@ PLANTED: Final = {
 def test_no_byte_that_is_stored_or_shown_has_one_of_twelve_secrets(
     way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    place, seen = tmp_path / "secrets", list[bytes]()
-    place.mkdir()
+    directory, seen = tmp_path / "secrets", list[bytes]()
+    directory.mkdir()
     files = {
         "bearer": PLANTED["bearer"],
         "headers": "\n".join(
@@ -156,30 +156,30 @@ def test_no_byte_that_is_stored_or_shown_has_one_of_twelve_secrets(
         "proxy": f"http://me:{PLANTED['proxy']}@127.0.0.1:1",
     }
     for name, text in files.items():
-        (place / name).write_text(text)
+        (directory / name).write_text(text)
     monkeypatch.setenv("PLANTED", PLANTED["env"])
-    headers: tuple[str | Path, ...] = ("-H", f"@{place / 'headers'}", "--header-env", "X-Env-Token=PLANTED")
-    headers += ("--secret-header", "x-mine", "--header-template", f"@{place / 'templates'}")
-    headers += ("-d", f"@{place / 'body'}", "--retry-unsafe")
+    headers: tuple[str | Path, ...] = ("-H", f"@{directory / 'headers'}", "--header-env", "X-Env-Token=PLANTED")
+    headers += ("--secret-header", "x-mine", "--header-template", f"@{directory / 'templates'}")
+    headers += ("-d", f"@{directory / 'body'}", "--retry-unsafe")
     with serving() as server:
-        rows_file = place / "rows.csv"
+        rows_file = directory / "rows.csv"
         paths = ("hello", "status/501", "redirect/2", "fault/redirect-loop", "fault/hang-before-headers")
         with_user = server.replace("//", f"//me:{PLANTED['url']}@")
         rows_file.write_text(
             "url,row\n" + "".join(f"{with_user}/{path},{row}\n" for row, path in enumerate(paths)) + "http://[,9\n"
         )
         more: tuple[str | Path, ...] = {
-            "bearer": ("--bearer", f"@{place / 'bearer'}", "--credentials-for", server),
-            "user": ("-u", f"@{place / 'user'}", "--credentials-for", "*"),
-            "proxy": ("--proxy", f"@{place / 'proxy'}", "--credentials-for", "https://*.example.com"),
+            "bearer": ("--bearer", f"@{directory / 'bearer'}", "--credentials-for", server),
+            "user": ("-u", f"@{directory / 'user'}", "--credentials-for", "*"),
+            "proxy": ("--proxy", f"@{directory / 'proxy'}", "--credentials-for", "https://*.example.com"),
         }[way]
         out, summary = tmp_path / "out", tmp_path / "summary.json"
-        asked = (rows_file, "-o", out, *headers, *more, "--grace-s", "0", "--retries", "0")
-        refused = headgate("fetch", rows_file, "-o", out, "-H", f"@{place / 'bearer'}", check=2)
+        arguments = (rows_file, "-o", out, *headers, *more, "--grace-s", "0", "--retries", "0")
+        refused = headgate("fetch", rows_file, "-o", out, "-H", f"@{directory / 'bearer'}", check=2)
         seen += [refused.stderr.encode()]
-        with started("fetch", *asked, "--summary", summary) as process:
+        with started("fetch", *arguments, "--summary", summary) as process:
             seen += [Path(f"/proc/{process.pid}/cmdline").read_bytes()]
-            if way != "proxy":  # No request gets through it.
+            if way != "proxy":  # No request gets through the proxy.
                 wait_for_requests(server, 5)
                 process.send_signal(signal.SIGINT)
             seen += [text.encode() for text in process.communicate(timeout=LONGEST_S)]
@@ -187,9 +187,9 @@ def test_no_byte_that_is_stored_or_shown_has_one_of_twelve_secrets(
         for command in (("status", out, "--json"), ("show", out), retry, ("retry", out)):
             done = headgate(*command)
             seen += [done.stdout.encode(), done.stderr.encode()]
-        for plan in (("plan", *asked), ("plan", rows_file, *headers, *more, "--curl")):
+        for plan in (("plan", *arguments), ("plan", rows_file, *headers, *more, "--curl")):
             done = headgate(*plan)
-            # It shows requests, but for credentials.
+            # A plan shows requests without credentials.
             shown = (done.stdout + done.stderr).replace(PLANTED["plain"], "").replace(PLANTED["body"], "")
             seen += [shown.encode()]
         seen += [summary.read_bytes()]
@@ -235,15 +235,15 @@ def test_the_credentials_of_a_client_go_to_its_base_url_and_those_of_a_call_to_i
         table = pa.table({"url": [f"{server}/echo", f"{other}/echo"]})
         with pytest.raises(package.UsageError, match=refusal):
             package.fetch_table(table, bearer="abc")
-        said = pa.table(package.fetch_table(table, bearer="abc", credentials_for=server)).sort_by("row")
-        assert [True, False] == [b"Bearer abc" in body for body in said["body"].to_pylist()]
+        results = pa.table(package.fetch_table(table, bearer="abc", credentials_for=server)).sort_by("row")
+        assert [True, False] == [b"Bearer abc" in body for body in results["body"].to_pylist()]
         with package.Client() as client:
             templates = {"X-Api-Key": "abc"}
             with pytest.raises(package.UsageError, match="header_templates is a credential"):
                 client.fetch_table(table, header_templates=templates)
         with package.Client(base_url=server) as client:
-            said = pa.table(client.fetch_table(table, header_templates=templates)).sort_by("row")
-        assert [True, False] == [b"X-Api-Key" in body for body in said["body"].to_pylist()]
+            results = pa.table(client.fetch_table(table, header_templates=templates)).sort_by("row")
+        assert [True, False] == [b"X-Api-Key" in body for body in results["body"].to_pylist()]
 
 
 def test_calls_with_other_secrets_share_no_run(server: str) -> None:

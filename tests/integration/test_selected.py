@@ -1,4 +1,4 @@
-"""Columns that are made of answers: whoever reads the results finds their values, of their types."""
+"""Columns that are selected from responses have their values and types, for every reader."""
 
 import json
 from datetime import UTC, datetime
@@ -78,7 +78,7 @@ def test_the_result_is_the_table_with_columns_of_the_answers() -> None:
     assert "answer" in command("show", "out", check=0).stdout
 
 
-def test_answers_without_what_is_required_are_failed_rows_that_can_be_retried() -> None:
+def test_responses_without_required_values_are_failed_rows_that_can_be_retried() -> None:
     with changing(b'{"error": "busy"}') as origin:
         flags = ("--select", "a:int64=$.a", "--select", "error_text=$.error", "--require", "a")
         omit = ("--omit", "body,headers,url,error_message", "--format", "ndjson", "-y", "-q")
@@ -91,7 +91,7 @@ def test_answers_without_what_is_required_are_failed_rows_that_can_be_retried() 
     assert [(42, None, 2)] * 3 == [(row["a"], row["error_text"], row["attempts"]) for row in rows]
 
 
-def test_what_cannot_be_selected_is_told_by_flag() -> None:
+def test_an_invalid_selection_is_refused_with_its_flag() -> None:
     with serving() as url:
         for expected, flags in (
             (

@@ -1,4 +1,4 @@
-"""The local server speaks what its flags say: TLS with a given certificate or its own, and HTTP/2."""
+"""The local server speaks TLS, with a given certificate or its own, and HTTP/2, as its flags say."""
 
 import subprocess
 from pathlib import Path
@@ -11,10 +11,10 @@ from support.results import rows
 from support.run import headgate, serving
 
 
-def fetched(place: Path, url: str, *flags: str | Path) -> list[tuple[str, bytes]]:
-    """Version and body of each row."""
-    headgate("fetch", f"{url}/[1-100]", "-o", place / "out", "--fresh", *flags, check=0)
-    return [(row["http_version"], row["body"]) for row in rows(place / "out")]
+def fetched(directory: Path, url: str, *flags: str | Path) -> list[tuple[str, bytes]]:
+    """Returns the version and the body of each row."""
+    headgate("fetch", f"{url}/[1-100]", "-o", directory / "out", "--fresh", *flags, check=0)
+    return [(row["http_version"], row["body"]) for row in rows(directory / "out")]
 
 
 @pytest.mark.parametrize("is_given", [True, False])
@@ -51,7 +51,7 @@ def test_curl_understands_our_tls_and_http_2(tmp_path: Path) -> None:
     assert b"Hello, World! 2" == done.stdout
 
 
-def test_robots_are_told_what_another_path_tells(tmp_path: Path) -> None:
+def test_robots_txt_may_be_answered_by_another_path(tmp_path: Path) -> None:
     with serving("--robots", "/status/503") as url:
         headgate("fetch", f"{url}/robots.txt", "-o", tmp_path / "out", "--retries", "0", check=3)
     assert [503] == [row["status"] for row in rows(tmp_path / "out")]

@@ -16,7 +16,7 @@ from support.run import headgate, serving, started, stats, wait_for_requests
 
 DAYS = ("2026-01-01", "2026-01-02", "2026-01-03")
 ROWS = 200
-"""Of each day, in two files."""
+"""The rows of each day, in two files."""
 
 
 @pytest.fixture(autouse=True)
@@ -24,17 +24,17 @@ def _in_a_directory_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.chdir(tmp_path)
 
 
-def write_days(server: str, place: str = "data") -> list[str]:
-    """Parquet below a directory for each day; gives the URLs in order."""
+def write_days(server: str, directory: str = "data") -> list[str]:
+    """Writes Parquet below a directory for each day, and returns the URLs in order."""
     urls = []
     for day in DAYS:
         for file in range(2):
             here = [f"{server}/{day}/{file}/{row}" for row in range(ROWS // 2)]
-            path = Path(place, f"day={day}", f"{file}.parquet")
+            path = Path(directory, f"day={day}", f"{file}.parquet")
             path.parent.mkdir(parents=True, exist_ok=True)
             pq.write_table(pa.table({"url": here, "id": list(range(len(here)))}), path)
             urls += here
-    Path(place, "_SUCCESS").touch()
+    Path(directory, "_SUCCESS").touch()
     return urls
 
 
@@ -96,7 +96,7 @@ async def _started(pattern: str) -> int:
     return (await package.start(pattern, "third")).rows
 
 
-def test_what_is_no_file_is_refused_beside_others(server: str) -> None:
+def test_only_files_can_be_combined_with_other_inputs(server: str) -> None:
     write_lists(server)
     for other, what in (("-", "-"), (f"{server}/[1-9]", "a URL")):
         refused = headgate("fetch", "a.txt", other, "-o", "out", check=2)
@@ -113,7 +113,7 @@ def test_what_is_no_file_is_refused_beside_others(server: str) -> None:
     assert not Path("out").exists()
 
 
-def test_a_file_that_is_added_at_the_end_is_growth_and_failed_rows_are_asked_again_from_elsewhere(
+def test_a_file_that_is_added_at_the_end_is_growth_and_failed_rows_are_retried_from_elsewhere(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     with changing() as origin:

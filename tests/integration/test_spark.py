@@ -20,7 +20,7 @@ if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
     pytest.skip("Spark needs Java: apt install openjdk-17-jre-headless", allow_module_level=True)
 pyspark = pytest.importorskip("pyspark", reason="pyspark is not installed: pip install -r requirements/clusters.txt")
 
-# Those that Spark and what it is made of cause among themselves.
+# Spark and its dependencies cause warnings among themselves.
 pytestmark = [pytest.mark.timeout(300), pytest.mark.filterwarnings("default")]
 
 CORES = 2
@@ -40,14 +40,16 @@ SETTINGS = {
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     from pyspark.sql import SparkSession  # noqa: PLC0415 - may not be installed
 
-    place = tmp_path_factory.mktemp("spark")
+    directory = tmp_path_factory.mktemp("spark")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYSPARK_PYTHON", sys.executable)
         patch.setenv("SPARK_LOCAL_IP", "127.0.0.1")
         builder = SparkSession.builder.master(f"local[{CORES}]")
         for name, value in SETTINGS.items():
             builder = builder.config(name, value)
-        builder = builder.config("spark.local.dir", place).config("spark.sql.warehouse.dir", place / "warehouse")
+        builder = builder.config("spark.local.dir", directory).config(
+            "spark.sql.warehouse.dir", directory / "warehouse"
+        )
         session = builder.getOrCreate()
         gateway = session.sparkContext._gateway  # noqa: SLF001 - the only way to end Java
         try:
@@ -90,7 +92,7 @@ def test_one_engine_for_each_process_is_kept_over_partitions_and_actions(spark: 
             assert 800 == fetched(frame, url=server + "/{number}", concurrency=8).count()
         seen = stats(server)
         assert (1600, 8 * CORES) == (seen["requests"], seen["max_requests_in_progress"])
-        # One more is that of `stats`.
+        # One more connection is that of `stats`.
         assert seen["connections_accepted"] <= 8 * CORES + 1
 
 
@@ -131,7 +133,7 @@ def test_ending_early_is_no_mistake(spark: Any) -> None:
         assert stats(server)["requests"] < 5000
 
 
-def test_a_column_that_is_missing_is_told_before_a_worker_is_asked(spark: Any, server: str) -> None:
+def test_a_missing_column_is_named_before_a_worker_starts(spark: Any, server: str) -> None:
     fetch = headgate.spark.fetch(url=server + "/{nr}")
     with pytest.raises(headgate.InputError, match='there is no column "nr" for url; the columns are "id"'):
         fetch.schema(spark.range(3))

@@ -1,4 +1,4 @@
-"""A process that is stopped for a while (SIGSTOP, Ctrl-Z, `docker pause`) blames no server, and loses no row, by it."""
+"""A process that was stopped for a while (SIGSTOP, Ctrl-Z, `docker pause`) blames no server and loses no row."""
 
 import json
 import re
@@ -19,12 +19,12 @@ from support.run import LONGEST_S, get, serving, started, stats, wait_for, wait_
 
 TIMEOUT_S: Final = "4"
 STOPPED_S: Final = 5
-"""Longer than any time limit here."""
+"""Longer than any timeout in these tests."""
 
 
 @contextmanager
 def stopped(process: subprocess.Popen[str]) -> Iterator[None]:
-    """Stops the process for as long as the block takes."""
+    """Stops the process until the end of the block."""
     process.send_signal(signal.SIGSTOP)
     wait_for(lambda: Path(f"/proc/{process.pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "T")
     try:
@@ -40,18 +40,18 @@ def time_passes() -> None:
 
 
 def ended(process: subprocess.Popen[str], summary: Path) -> dict[str, Any]:
-    """What a command says of itself that ends well."""
+    """Returns the summary of a command that must succeed."""
     _, stderr = process.communicate(timeout=LONGEST_S)
     assert process.returncode == 0, stderr
     figures: dict[str, Any] = json.loads(summary.read_text())
-    said = sum(map(float, re.findall(r"the process was stopped for ([\d.]+) s\n", stderr)))
-    # A busy machine may have stopped it, too, for less than is worth a word.
-    assert 0.9 * STOPPED_S <= said <= figures["stalled_s"] + 0.1
+    stopped_s = sum(map(float, re.findall(r"the process was stopped for ([\d.]+) s\n", stderr)))
+    # A busy machine may have stopped it, too, for less than is reported.
+    assert 0.9 * STOPPED_S <= stopped_s <= figures["stalled_s"] + 0.1
     return figures
 
 
 def connections(server: str) -> int:
-    """Connections that were made to the server."""
+    """Returns how many connections were made to the server."""
     port, established = int(server.rsplit(":", 1)[1]), "01"
     lines = (line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:])
     return sum(line[2].endswith(f":{port:04X}") and line[3] == established for line in lines)
@@ -101,7 +101,7 @@ def test_no_host_goes_down_and_no_row_fails_because_the_process_was_stopped(tmp_
         seen = stats(server)["requests"]
     assert ({"200": 20_000}, 0, {}) == (figures["statuses"], figures["failed"], figures["retries"])
     assert list(range(20_000)) == table(out).sort_by("row")["row"].to_pylist()
-    assert 20_000 <= seen <= 20_000 + figures["sent_again"] + 2, "nothing is asked twice without need"
+    assert 20_000 <= seen <= 20_000 + figures["sent_again"] + 2, "no request is sent twice without need"
 
 
 def test_rates_are_kept_after_the_process_was_stopped(tmp_path: Path) -> None:
@@ -135,7 +135,7 @@ def test_a_row_that_waits_for_its_next_attempt_keeps_what_is_left_of_its_deadlin
 
 
 @pytest.mark.parametrize(("method", "code"), [("GET", 0), ("POST", 3)])
-def test_a_request_whose_server_hung_up_meanwhile_is_sent_again_if_that_does_no_harm(
+def test_a_request_whose_server_hung_up_meanwhile_is_resent_if_that_does_no_harm(
     method: str, code: int, tmp_path: Path
 ) -> None:
     summary, out = tmp_path / "summary.json", tmp_path / "out"
@@ -214,7 +214,7 @@ with headgate.Client(deadline_s=6, timeout_s=60, retries=0) as client:
 """
 
 
-def test_a_caller_waits_no_longer_than_the_deadline_says_and_a_job_has_what_is_left_of_it(tmp_path: Path) -> None:
+def test_a_caller_waits_until_the_deadline_at_most_and_a_job_has_the_time_that_is_left(tmp_path: Path) -> None:
     summary, out = tmp_path / "summary.json", tmp_path / "out"
     flags: list[str | Path] = ["--deadline-s", "6", "--timeout-s", "60", "--retries", "0", "--summary", summary]
     with serving() as server:
@@ -227,6 +227,6 @@ def test_a_caller_waits_no_longer_than_the_deadline_says_and_a_job_has_what_is_l
             wait_for_requests(server, 2)
             with stopped(client), stopped(job):
                 time_passes()
-            told, _ = client.communicate(timeout=LONGEST_S)
+            printed, _ = client.communicate(timeout=LONGEST_S)
             figures = ended(job, summary)
-    assert ("RequestTimeout", {"200": 1}) == (told.strip(), figures["statuses"])
+    assert ("RequestTimeout", {"200": 1}) == (printed.strip(), figures["statuses"])

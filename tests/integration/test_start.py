@@ -1,4 +1,4 @@
-"""Runs in the background of a Python program, and what becomes of them when it is told to end, or ends."""
+"""Runs in the background of a Python program, and their end when the program gets a signal or ends."""
 
 import asyncio
 import os
@@ -23,11 +23,11 @@ HIDE_CURSOR, SHOW_CURSOR = "\x1b[?25l", "\x1b[?25h"
 
 
 @contextmanager
-def running(program: str, place: Path, *arguments: str) -> Iterator[subprocess.Popen[str]]:
+def running(program: str, directory: Path, *arguments: str) -> Iterator[subprocess.Popen[str]]:
     """Runs a Python program, which is killed at the end if it still runs."""
     with subprocess.Popen(
         [sys.executable, "-c", textwrap.dedent(program), *arguments],
-        cwd=place,
+        cwd=directory,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -66,7 +66,7 @@ TWO = """
 """
 
 
-def test_several_runs_go_on_at_once(server: str, tmp_path: Path) -> None:
+def test_several_runs_run_at_once(server: str, tmp_path: Path) -> None:
     with headgate.start(f"{server}/[1-300]", tmp_path / "a") as first:
         with headgate.start(f"{server}/[1-200]", tmp_path / "b") as second:
             pass
@@ -88,11 +88,11 @@ def test_a_run_tells_how_far_it_is_and_commits_what_is_open_when_it_is_stopped(t
         headgate.start(f"{server}/[1-5]", tmp_path)
 
 
-def test_a_run_in_asyncio_lets_the_loop_go_on_and_is_stopped_by_cancelling(tmp_path: Path) -> None:
+def test_a_run_in_asyncio_does_not_block_the_loop_and_is_stopped_by_cancelling(tmp_path: Path) -> None:
     async def main(server: str) -> bool:
         run = headgate.start(f"{server}/[1-100000]", tmp_path, concurrency=20)
         waiting = asyncio.ensure_future(run)
-        while run.snapshot().rows < 20:  # noqa: ASYNC110 - the engine knows no events of asyncio
+        while run.snapshot().rows < 20:  # noqa: ASYNC110 - the engine sets no events of asyncio
             await asyncio.sleep(0)
         waiting.cancel()
         await asyncio.wait([waiting])
@@ -118,6 +118,19 @@ def test_sigterm_ends_a_program_when_all_of_its_runs_are_written(then: str, tmp_
         process.send_signal(signal.SIGTERM)
         assert -signal.SIGTERM == process.wait(LONGEST_S)
         assert stats(server)["requests"] == sum(rows_of(out) for out in tmp_path.iterdir())
+
+
+def test_sigterm_is_handled_while_something_runs_and_restored_after_the_last_run(server: str, tmp_path: Path) -> None:
+    before = signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    try:
+        runs = [headgate.start(f"{server}/delay/3600", tmp_path / name) for name in ("a", "b")]
+        for run in runs:
+            assert signal.SIG_DFL is not signal.getsignal(signal.SIGTERM)
+            run.stop(now=True)
+            assert run.wait().interrupted
+        assert signal.SIG_DFL is signal.getsignal(signal.SIGTERM)
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def test_sigterm_leaves_the_terminal_of_a_program_that_waits_as_it_was(tmp_path: Path) -> None:
@@ -187,7 +200,7 @@ def test_ctrl_c_ends_a_program_that_only_waits_for_a_thread_when_all_is_written(
     assert "KeyboardInterrupt" in stderr
 
 
-def test_a_thread_that_nobody_joins_fetches_to_its_end(tmp_path: Path) -> None:
+def test_a_thread_that_is_not_joined_fetches_to_its_end(tmp_path: Path) -> None:
     program = IN_A_THREAD.replace("100000", "200")
     with serving("--delay", "0..0.2") as server, running(program, tmp_path, server) as process:
         assert ("", "") == process.communicate(timeout=LONGEST_S)

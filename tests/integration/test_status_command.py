@@ -1,4 +1,4 @@
-"""`headgate status`: how far a job is, whether it runs or not."""
+"""`headgate status` shows how far a job is, whether it runs or not."""
 
 import json
 import signal
@@ -9,14 +9,14 @@ from support.origin import changing
 from support.run import LONGEST_S, headgate, serving, started, wait_for_requests
 
 
-def test_a_finished_job_is_told_for_people_and_for_programs(tmp_path: Path) -> None:
+def test_a_finished_job_is_shown_for_people_and_for_programs(tmp_path: Path) -> None:
     out = tmp_path / "out"
     with changing() as origin:
         origin.statuses |= {"/2": 503, "/4": 429}
         headgate("fetch", f"{origin.url}/[1-5]", "-o", out, check=3)
-    told = headgate("status", out, check=0)
-    assert "" == told.stderr
-    lines = told.stdout.splitlines()
+    done = headgate("status", out, check=0)
+    assert "" == done.stderr
+    lines = done.stdout.splitlines()
     assert "5 of 5 rows done (100 %); finished" == lines[0]
     assert {"  answered      3", "  failed        2", "    status:429  1", "    status:503  1"} <= set(lines)
     assert [["command", "started"], ["fetch"]] == [lines[-2].split()[:2], lines[-1].split()[:1]]
@@ -44,7 +44,7 @@ def test_a_finished_job_is_told_for_people_and_for_programs(tmp_path: Path) -> N
     assert text == JobStatus.from_json(text).to_json()
 
 
-def test_a_job_that_runs_is_told_with_its_process(tmp_path: Path) -> None:
+def test_a_running_job_is_shown_with_its_process(tmp_path: Path) -> None:
     out = tmp_path / "out"
     with (
         serving() as server,

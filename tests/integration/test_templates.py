@@ -1,4 +1,4 @@
-"""Requests that are made of columns: what a server that isn't ours decodes of them is what the cells hold."""
+"""Requests that are made of columns: a server that isn't ours decodes them to the values of the cells."""
 
 import datetime as dt
 import json
@@ -58,7 +58,7 @@ class _Recorder(BaseHTTPRequestHandler):
         self.send_header("content-length", "0")
         self.end_headers()
 
-    do_POST = do_GET  # noqa: N815 - the name that is looked for
+    do_POST = do_GET  # noqa: N815 - the name that http.server looks for
 
     def log_message(self, *_: object) -> None:
         pass
@@ -86,8 +86,8 @@ def recording() -> Iterator[_Server]:
             thread.join()
 
 
-def written(form: str, place: Path, columns: dict[str, Any]) -> Path:
-    path = place / f"rows.{form}"
+def written(form: str, directory: Path, columns: dict[str, Any]) -> Path:
+    path = directory / f"rows.{form}"
     table = pa.table(columns)
     if form == "parquet":
         pq.write_table(table, path)
@@ -99,7 +99,7 @@ def written(form: str, place: Path, columns: dict[str, Any]) -> Path:
 
 
 def numbered(seen: list[dict[str, Any]]) -> dict[int, dict[str, Any]]:
-    """By the number that each brings in a header."""
+    """Returns the requests by the number that each has in a header."""
     found = {int(each["headers"]["x-row"]): each for each in seen}
     assert len(found) == len(seen)
     return found
@@ -114,7 +114,7 @@ FORMS = pytest.mark.parametrize("form", ["parquet", "csv", "ndjson"])
 
 
 @FORMS
-def test_a_server_decodes_of_urls_what_the_cells_hold(form: str, tmp_path: Path) -> None:
+def test_a_server_decodes_urls_to_the_values_of_the_cells(form: str, tmp_path: Path) -> None:
     columns = {"row": list(range(len(NASTY))), "text": NASTY}
     with recording() as server:
         template = server.url + "/x/{text}/y?q={text}&z=1"
@@ -129,7 +129,7 @@ def test_a_server_decodes_of_urls_what_the_cells_hold(form: str, tmp_path: Path)
 
 
 @FORMS
-def test_a_server_decodes_of_json_what_the_cells_hold(form: str, tmp_path: Path) -> None:
+def test_a_server_decodes_json_to_the_values_of_the_cells(form: str, tmp_path: Path) -> None:
     columns = {"row": list(range(len(NASTY))), "text": NASTY}
     with recording() as server:
         fetch(written(form, tmp_path, columns), tmp_path / "out", "--url", server.url, "--json", JSON)
@@ -146,7 +146,7 @@ def test_a_server_decodes_of_json_what_the_cells_hold(form: str, tmp_path: Path)
 
 
 @FORMS
-def test_a_server_decodes_of_forms_what_the_cells_hold(form: str, tmp_path: Path) -> None:
+def test_a_server_decodes_forms_to_the_values_of_the_cells(form: str, tmp_path: Path) -> None:
     columns = {"row": list(range(len(NASTY))), "text": NASTY}
     source = written(form, tmp_path, columns)
     with recording() as server:
@@ -211,18 +211,21 @@ def test_values_of_parquet_and_ndjson_keep_their_types(tmp_path: Path) -> None:
         ]
 
 
-def test_what_no_encoding_can_carry_makes_its_row_invalid_and_the_others_are_asked(tmp_path: Path) -> None:
+def test_a_value_that_no_encoding_can_carry_makes_its_row_invalid_and_the_rest_are_sent(tmp_path: Path) -> None:
     columns = {"row": list(range(4)), "id": ["..", ".", None, "fine"]}
     with recording() as server:
         template = server.url + "/items/{id}"
         results = fetch(written("parquet", tmp_path, columns), tmp_path / "out", "--url", template)
         assert ["/items/fine"] == [each["line"] for each in server.seen]
     dots = 'the column "id" can\'t be part of a path segment that is then . or .., which would change the path'
-    told = [(result["error"], result["error_message"]) for result in results]
-    assert [("invalid_request", dots)] * 2 + [("invalid_request", 'the column "id" has no value'), (None, None)] == told
+    errors = [(result["error"], result["error_message"]) for result in results]
+    assert [("invalid_request", dots)] * 2 + [
+        ("invalid_request", 'the column "id" has no value'),
+        (None, None),
+    ] == errors
 
 
-def test_a_second_pass_asks_only_for_what_has_changed(tmp_path: Path) -> None:
+def test_a_second_pass_fetches_only_what_has_changed(tmp_path: Path) -> None:
     columns = {
         "row": [0, 1, 2],
         "etag": ['"same"', '"other"', None],
@@ -240,7 +243,7 @@ def test_a_second_pass_asks_only_for_what_has_changed(tmp_path: Path) -> None:
     assert [(304, None), (200, None), (200, None)] == [(result["status"], result["error"]) for result in results]
 
 
-def test_a_job_is_resumed_and_retried_with_the_same_templates_and_no_others(tmp_path: Path) -> None:
+def test_a_job_is_resumed_and_retried_with_the_same_templates_only(tmp_path: Path) -> None:
     source = written("csv", tmp_path, {"row": [0, 1, 2], "id": ["a", "b", "c"]})
     output = tmp_path / "out"
     flags = ("--json", '{"secret": "s3cret", "id": "{id}"}', "--header-template", "X-Row: {row}")
@@ -257,7 +260,7 @@ def test_a_job_is_resumed_and_retried_with_the_same_templates_and_no_others(tmp_
     assert {row: {"secret": "s3cret", "id": text} for row, text in enumerate("abc")} == bodies
 
 
-def test_a_row_that_is_asked_again_has_the_same_form_and_no_other_row_or_job_has_its_boundary(tmp_path: Path) -> None:
+def test_a_retried_row_has_the_same_form_and_no_other_row_or_job_has_its_boundary(tmp_path: Path) -> None:
     Path(tmp_path, "rows.csv").write_text("id\n1\n2\n3\n")
     with changing() as origin:
         flags = ("--url", origin.url + "/{id}", "-F", "id=x", "--retries", "0", "-q", "-c", "1")

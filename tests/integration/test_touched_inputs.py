@@ -1,4 +1,4 @@
-"""The same command again, where something has become of its input: its rows count, and nothing else of it."""
+"""The same command with an input that was touched: only its rows count."""
 
 import json
 import os
@@ -31,7 +31,7 @@ def write(server: str, name: str, rows: int = ROWS) -> None:
 
 
 def touch(name: str) -> None:
-    """Gives it a time that it did not have before."""
+    """Gives the file a new modification time."""
     time_s = 1_000_000_000 if Path(name).stat().st_mtime > 1_000_000_000 else 1
     os.utime(name, (time_s, time_s))
 
@@ -83,7 +83,7 @@ def test_a_refusal_is_short_and_names_the_first_row_that_differs(server: str) ->
     assert ROWS == table(Path("out")).num_rows
 
 
-def test_failed_rows_of_an_input_that_grew_are_asked_again_without_a_flag() -> None:
+def test_failed_rows_of_an_input_that_grew_are_retried_without_a_flag() -> None:
     with changing() as origin:
         origin.statuses["/2"] = 503
         write(origin.url, "urls.txt", 5)

@@ -17,7 +17,7 @@ import headgate.testing
 from support.docstrings import check, typed
 
 TYPED = {name: examples for name, examples in typed().items() if not name.startswith(("ray.", "spark."))}
-"""The others are typed where there is a cluster."""
+"""Examples of the other modules run in the tests that have a cluster."""
 
 
 async def fetch(url: str) -> str:
@@ -27,7 +27,7 @@ async def fetch(url: str) -> str:
 
 @pytest.fixture
 def at_hand(server: str) -> Iterator[dict[str, Any]]:
-    """What the examples use and do not explain."""
+    """Returns the names that the examples use and do not explain."""
     with headgate.Client(base_url=server, retries=0) as client:
         yield {
             "asyncio": asyncio,

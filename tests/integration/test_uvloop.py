@@ -1,4 +1,4 @@
-"""The basic promises, kept on a real clock: by asyncio's own event loop, and by uvloop."""
+"""The basic promises hold on a real clock, with the event loop of asyncio and with uvloop."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine
@@ -8,7 +8,7 @@ import pytest
 import uvloop
 
 from headgate import ConcurrencyLimit, Rate, Retry, TooManyErrors, amap, as_completed, for_each, gather, map as map_all
-from support.faces import now_s
+from support.as_completed import now_s
 from support.quiet import Source, Spy
 
 T = TypeVar("T")
@@ -34,7 +34,7 @@ def run(new_loop: Callable[[], asyncio.AbstractEventLoop]) -> Run[Any]:
 
 
 async def alone(main: Coroutine[Any, Any, T]) -> T:
-    """Runs it; then nothing may be left running, and nothing may have been complained about."""
+    """Runs a coroutine; fails if a task is left running or the loop reports a problem."""
     complaints: list[object] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(context))
     result = await main
@@ -56,7 +56,7 @@ async def fail_if_odd(n: int) -> int:
 
 
 class FailsFirst:
-    """Fails at the first attempt with each item."""
+    """Raises at the first attempt of each item."""
 
     def __init__(self) -> None:
         self.tried = set[int]()
@@ -203,7 +203,7 @@ def test_amap_stops_at_too_many_errors(run: Run[Any]) -> None:
     run(main())
 
 
-def test_amap_tries_again(run: Run[Any]) -> None:
+def test_amap_retries(run: Run[Any]) -> None:
     async def main() -> int:
         statistics = await for_each(FailsFirst(), range(10), limit=4, retry=Retry(2, 0.001))
         assert (10, 0) == (statistics.succeeded, statistics.failed)
@@ -236,7 +236,7 @@ def test_amap_cancels_and_waits_at_an_error(run: Run[Any]) -> None:
     run(main())
 
 
-def test_amap_stops_when_it_is_told_to(run: Run[Any]) -> None:
+def test_amap_stops_after_stop(run: Run[Any]) -> None:
     async def main() -> None:
         async with amap(spy.sleep, range(1000), limit=4) as results:
             came = [await anext(results)]
@@ -275,7 +275,7 @@ def test_map_gives_each_result_once_and_can_be_left(new_loop: Callable[[], async
 def test_a_rate_paces(run: Run[Any]) -> None:
     async def main() -> float:
         rate = Rate(1000, burst=1)
-        began_s = now_s()  # of the event loop, which reads its clock once in a while
+        began_s = now_s()  # the time of the event loop, which reads its clock only at times
         await asyncio.gather(*(rate.acquire() for _ in range(8)))
         took_s = now_s() - began_s
         assert (8, 0) == (rate.statistics().granted, rate.statistics().waiting)
@@ -284,7 +284,7 @@ def test_a_rate_paces(run: Run[Any]) -> None:
     assert 0.007 <= run(main()) + 1e-6
 
 
-def test_a_rate_forgets_who_was_cancelled(run: Run[Any]) -> None:
+def test_a_rate_forgets_cancelled_tasks(run: Run[Any]) -> None:
     async def main() -> None:
         rate = Rate(500, burst=1)
         await rate.acquire()
@@ -315,7 +315,7 @@ def test_a_limit_is_kept_and_first_come_is_first_served(run: Run[Any]) -> None:
     run(main())
 
 
-def test_a_limit_can_be_resized_while_others_wait(run: Run[Any]) -> None:
+def test_a_limit_can_be_resized_while_tasks_wait(run: Run[Any]) -> None:
     async def main() -> None:
         limit = ConcurrencyLimit(1)
         await limit.acquire()

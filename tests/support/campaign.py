@@ -1,9 +1,9 @@
-"""Runs a job, kills it, runs it again, until it is done; and keeps accounts of what that cost.
+"""Runs a job, kills it and runs it again until it is done, and counts the requests that each kill cost.
 
-What a kill may cost, by the server's own count: the rows that it had answered since the last commit, and those that
-were in flight; and the last commit may not be longer ago than was asked for. A row answered just before a commit may
-not be in it, because workers hand on their results in batches and because a commit takes time to write: `_LATE_S` is
-what that may take, and no more is overlooked. A disk that others keep busy may hold a commit up for `_STALLED_S`.
+A kill may cost the rows that the server had answered since the last commit, and those in flight, by the server's own
+count. The last commit may not be older than `commit_every_s`. A row answered just before a commit may miss it: workers
+pass on results in batches, and a commit takes time to write. `_LATE_S` is the longest that this may take. A disk that
+other processes keep busy may delay a commit by `_STALLED_S`.
 """
 
 import random
@@ -19,7 +19,7 @@ from support.ledger import Ending
 
 EXIT_FAILED_ROWS: Final = 3
 _SHARE: Final = 0.2
-"""Of a whole job: no kill waits longer, so that many of them find something left to be done."""
+"""The share of a whole job after which a kill comes at the latest, so that many kills find rows left to do."""
 _LATE_S: Final = 0.5
 _STALLED_S: Final = 2.0
 _RESUMING: Final = re.compile(r"^resuming: ([\d,]+)", re.MULTILINE)
@@ -27,15 +27,15 @@ _RESUMING: Final = re.compile(r"^resuming: ([\d,]+)", re.MULTILINE)
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Job:
-    """What is to be done.
+    """A job that is killed.
 
     Attributes:
-        arguments: Of the command.
+        arguments: The arguments of the command.
         directory: Where its results go.
         expected: What each row must become.
-        concurrency: As asked in `arguments`; the next, too.
-        commit_every_s: How long results may wait for a commit.
-        seconds: How long it takes if nobody kills it, more or less.
+        concurrency: As in `arguments`.
+        commit_every_s: How long results may wait for a commit; as in `arguments`.
+        seconds: About how long it takes if it is not killed.
     """
 
     arguments: Sequence[str | Path]
@@ -48,16 +48,16 @@ class Job:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Kill:
-    """What one kill met, and cost.
+    """A kill, and the requests that it cost.
 
     Attributes:
-        moment: When it was to come.
+        moment: When it was due.
         after_s: When it came.
         committed: Rows that the killed run had committed.
         done: Rows that all runs had committed.
-        requests: What the killed run had asked, as the server counts.
-        extra: Of these, what is asked again because it was not committed.
-        allowed: What the promise allows `extra` to be.
+        requests: Requests of the killed run, as the server counts.
+        extra: Those of them that are resent because they were not committed.
+        allowed: The most that `extra` may be.
     """
 
     moment: Moment
@@ -71,13 +71,13 @@ class Kill:
 
 @dataclass(kw_only=True, slots=True)
 class Story:
-    """How a job went.
+    """All kills of a job.
 
     Attributes:
-        kills: In their order; the job was done after the last of them.
-        requests: What the server counts over all runs.
-        seconds: Of all runs.
-        wrong: Every promise that was broken; empty if none was.
+        kills: The kills in their order; the job was done after the last of them.
+        requests: Requests of all runs, as the server counts.
+        seconds: The duration of all runs.
+        wrong: A message for every broken promise.
     """
 
     kills: list[Kill] = field(default_factory=list)
@@ -87,7 +87,7 @@ class Story:
 
 
 def kill_until_done(job: Job, server: Watched, chance: random.Random, *, kills: int) -> Story:
-    """Kills the job so often at the most, each time at another moment, and lets it be done at last."""
+    """Kills the job at most `kills` times, each time at another moment, and lets it finish at last."""
     story = Story()
     rows = len(job.expected)
     while True:
@@ -116,27 +116,27 @@ def kill_until_done(job: Job, server: Watched, chance: random.Random, *, kills: 
         )
         story.kills.append(kill)
         if kill.extra > kill.allowed:
-            story.wrong.append(f"{where}: {kill.extra} rows are asked again, {kill.allowed} allowed: {kill}")
+            story.wrong.append(f"{where}: {kill.extra} rows are resent, {kill.allowed} allowed: {kill}")
 
 
 def _mistakes(job: Job, run: Run, requests: int, done_before: int) -> list[str]:
-    """Of any run, killed or not."""
+    """Returns the mistakes of any run, killed or not."""
     wrong = [f"{word}: {run.stderr}" for word in ("Traceback", "panicked") if word in run.stderr]
     if requests > len(job.expected) - done_before:
         wrong.append(f"{requests} requests for the {len(job.expected) - done_before} rows that were left")
-    said = _RESUMING.search(run.stderr)
-    if said and int(said[1].replace(",", "")) != done_before:
-        wrong.append(f"it says `{said[0]}`, but {done_before} rows were done")
+    resuming = _RESUMING.search(run.stderr)
+    if resuming and int(resuming[1].replace(",", "")) != done_before:
+        wrong.append(f"it says `{resuming[0]}`, but {done_before} rows were done")
     try:
         if twice := ledger.twice(job.directory):
             wrong.append(f"rows stand there twice: {twice[:10]}")
-    except Exception as error:  # noqa: BLE001 - whatever a reader may raise, it must not
+    except Exception as error:  # noqa: BLE001 - a reader must raise nothing
         wrong.append(f"the results can't be read: {error}")
     return wrong
 
 
 def _mistakes_of_end(job: Job, run: Run, requests: int, done_before: int) -> list[str]:
-    """Of the run that came to its end by itself."""
+    """Returns the mistakes of a run that was not killed."""
     failed = any(ending.series == "failed" for ending in job.expected)
     expected_code = EXIT_FAILED_ROWS if failed else 0
     wrong = [] if run.code == expected_code else [f"exit code {run.code}, not {expected_code}: {run.stderr}"]
@@ -146,7 +146,7 @@ def _mistakes_of_end(job: Job, run: Run, requests: int, done_before: int) -> lis
 
 
 def _answered_before_last_commit(job: Job, run: Run) -> int:
-    """What the server had answered of which all must be committed."""
+    """Returns how many requests the server had answered that must all be committed."""
     commit = commits.newest(job.directory)
     due_s = run.ended_s - job.commit_every_s - _STALLED_S
     by_s = due_s if commit is None else max(due_s, commit.written_s - _LATE_S)

@@ -7,7 +7,7 @@ from typing import Final
 
 from support.programs import program
 
-# A leaf and no authority: what a client trusts by name is not taken for a server otherwise.
+# A leaf and no authority: clients would refuse a trusted authority as the certificate of a server.
 _CONFIG: Final = """\
 [req]
 distinguished_name = name
@@ -23,7 +23,7 @@ subjectAltName = DNS:localhost,IP:127.0.0.1,IP:127.0.0.2,IP:::1
 
 @dataclass(frozen=True, slots=True)
 class Certificate:
-    """One for localhost, 127.0.0.1, 127.0.0.2 and ::1, which is its own authority.
+    """A self-signed certificate for localhost, 127.0.0.1, 127.0.0.2 and ::1.
 
     Attributes:
         file: The certificate in PEM.
@@ -34,12 +34,12 @@ class Certificate:
     key: Path
 
 
-def certificate(place: Path) -> Certificate:
-    """Makes one in `place`."""
-    made = Certificate(file=place / "certificate.pem", key=place / "key.pem")
-    (place / "openssl.conf").write_text(_CONFIG)
+def certificate(directory: Path) -> Certificate:
+    """Makes a certificate in `directory`."""
+    made = Certificate(file=directory / "certificate.pem", key=directory / "key.pem")
+    (directory / "openssl.conf").write_text(_CONFIG)
     options = ["-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2"]
-    files: list[str | Path] = ["-config", place / "openssl.conf", "-out", made.file, "-keyout", made.key]
+    files: list[str | Path] = ["-config", directory / "openssl.conf", "-out", made.file, "-keyout", made.key]
     subprocess.run(
         [program("openssl", "openssl"), "req", *options, *files], check=True, capture_output=True, timeout=30
     )

@@ -1,4 +1,4 @@
-"""Cgroups with a limit of memory, as containers have one."""
+"""Cgroups with a memory limit, as containers have one."""
 
 import os
 from collections.abc import Iterator
@@ -17,13 +17,13 @@ class SmallCgroup:
         self._path = path
 
     def command(self, *argv: str | Path) -> list[str | Path]:
-        """The command line that runs a program in it."""
+        """Returns the command line that runs a program in the cgroup."""
         return ["/bin/sh", "-c", f'echo $$ > {self._path}/cgroup.procs && exec "$@"', "sh", *argv]
 
 
 @contextmanager
 def small_cgroup(max_bytes: int) -> Iterator[SmallCgroup]:
-    """Makes a cgroup of version 1 or 2; skips the test where that is not allowed."""
+    """Makes a cgroup of version 1 or 2; skips the test if that is not allowed."""
     for line in Path("/proc/self/cgroup").read_text().splitlines():
         _, controllers, own = line.split(":", 2)
         if controllers == "memory" or not controllers:

@@ -1,4 +1,4 @@
-"""The commit log of a job, as far as an observer needs it. Never a proof of results: that is the ledger's."""
+"""Reads the commit log of a job, as far as an observer needs it; the ledger checks the results."""
 
 import contextlib
 import json
@@ -17,7 +17,7 @@ class Commit:
 
     Attributes:
         path: The file.
-        record: What it says.
+        record: Its content.
     """
 
     path: Path
@@ -25,49 +25,49 @@ class Commit:
 
     @property
     def done(self) -> int:
-        """Rows done with it."""
+        """Returns how many rows are done with it."""
         done: int = self.record["done"]
         return done
 
     @property
     def written_s(self) -> float:
-        """When it was written, in seconds since the epoch."""
+        """Returns when it was written, in seconds since the epoch."""
         return self.path.stat().st_mtime
 
     def is_settled(self, directory: Path) -> bool:
-        """Whether the parts that it adds are in place and those that it removes are gone."""
+        """Returns whether the parts that it adds exist at their paths and those that it removes are gone."""
         return all((directory / part["name"]).exists() for part in self.record["adds"]) and not any(
             (directory / name).exists() for name in self.record["removes"]
         )
 
 
 def log_of(directory: Path) -> Path:
-    """Where the commits of a job are."""
+    """Returns the directory of the commits of a job."""
     return directory / "_headgate" / "log"
 
 
 def newest_name(directory: Path) -> str:
-    """Of the newest commit, without its ending; `NO_COMMIT` where there is none."""
+    """Returns the name of the newest commit without its extension, or `NO_COMMIT`."""
     return max((path.stem for path in log_of(directory).glob("*.json")), default=NO_COMMIT)
 
 
 def newest(directory: Path) -> Commit | None:
-    """The newest commit; it says how far the job is."""
+    """Returns the newest commit."""
     while (name := newest_name(directory)) != NO_COMMIT:
         path = log_of(directory) / f"{name}.json"
-        with contextlib.suppress(FileNotFoundError):  # a newer one came meanwhile, and this one was removed
+        with contextlib.suppress(FileNotFoundError):  # a newer commit came meanwhile and removed this one
             return Commit(path, json.loads(path.read_text())["record"])
     return None
 
 
 def done(directory: Path) -> int:
-    """Rows that are done."""
+    """Returns how many rows are done."""
     commit = newest(directory)
     return 0 if commit is None else commit.done
 
 
 def wait_for(number: int, directory: Path, process: subprocess.Popen[str]) -> None:
-    """Returns when the job has made so many commits; its process must not end before."""
+    """Waits until the job has made this many commits; its process must not end before."""
     while (newest := newest_name(directory)) < f"{number:020}":
         with contextlib.suppress(subprocess.TimeoutExpired):
             code = process.wait(_LOOK_S)

@@ -1,4 +1,4 @@
-"""Types what the documents type, one step after another in one place."""
+"""Runs the commands and programs of a document, one after another in one directory."""
 
 import os
 import re
@@ -10,29 +10,29 @@ from support.documents import Command, Example, Step
 from support.run import HEADGATE, LONGEST_S, printed_by, stats, wait_for
 
 ADDRESS = "http://127.0.0.1:8080"
-"""Where the server of the documents is; that of the tests takes its place."""
+"""The address of the server in the documents; tests replace it by that of their own server."""
 
 INTERRUPT = "^C\n"
 ENOUGH_REQUESTS = 1000
-"""After so many a job is interrupted that the documents interrupt."""
+"""A job that a document interrupts is interrupted after this many requests."""
 
 
 class Console:
-    """One place with a server, in which steps are taken."""
+    """A directory and a server, with which the steps of a document are run."""
 
     longest_s = LONGEST_S
-    """Of one command."""
+    """The longest that one command may run."""
 
-    def __init__(self, place: Path, server: str) -> None:
-        self._place = place
+    def __init__(self, directory: Path, server: str) -> None:
+        self._directory = directory
         self._server = server
 
     def take(self, step: Step) -> tuple[object, object]:
-        """Does what the reader would do; what is shown, and what was printed, which should be equal."""
+        """Runs a step; returns what the document shows and what was printed, which should be equal."""
         if isinstance(step, Example):
-            return step.output, printed_by(self._here(step.code), self._place)
+            return step.output, printed_by(self._here(step.code), self._directory)
         if step.typed.startswith("cat "):
-            (self._place / step.typed.removeprefix("cat ")).write_text(self._here(step.output))
+            (self._directory / step.typed.removeprefix("cat ")).write_text(self._here(step.output))
             return step.output, step.output
         shown = step.output.removeprefix(INTERRUPT)
         return shape(shown), shape(self._printed(step, interrupt=shown != step.output))
@@ -42,13 +42,13 @@ class Console:
 
     def _printed(self, step: Command, *, interrupt: bool) -> str:
         path = f"{HEADGATE.parent}{os.pathsep}{os.environ['PATH']}"
-        # As wide as what is shown, so that nothing is cut; of proxies there would be a note.
+        # The width is that of the documents, so that nothing is cut; a job would note proxies that it ignores.
         environment = {name: value for name, value in os.environ.items() if not name.lower().endswith("_proxy")}
         environment |= {"PATH": path, "COLUMNS": "150"}
         before = stats(self._server)["requests"]
         with subprocess.Popen(
             ["bash", "-c", f"exec {self._here(step.typed)}" if interrupt else self._here(step.typed)],  # noqa: S607 - any bash
-            cwd=self._place,
+            cwd=self._directory,
             env=environment,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -67,9 +67,9 @@ class Console:
 
 
 def shape(printed: str) -> list[str]:
-    """The lines without what differs from run to run: figures and units, padding, order, and what holds it back."""
+    """Returns the lines without what differs between runs: figures and units, padding, order, and the bottleneck."""
     lines = []
-    # A slow run tells every some seconds how far it is.
+    # A slow run prints its progress every few seconds.
     for line in re.sub(r"^[\d.]+ s: .*\n", "", printed, flags=re.MULTILINE).splitlines():
         plain = re.sub(r"\d[\d,.:-]*( (k|ms|µs|s|B|KiB|MiB|GiB|UTC)\b)?", "#", line)
         plain = re.sub(r"^(bound by|  CPU) .*", r"\1", plain)

@@ -1,4 +1,4 @@
-"""File systems that are small or read-only, and directories that nobody may change."""
+"""File systems that are small or read-only, and directories that no process can change."""
 
 import os
 import shutil
@@ -17,13 +17,13 @@ class SmallDisk:
         self.path = path
 
     def remount(self, options: str) -> None:
-        """With other options: `size=64m`, `ro`."""
+        """Mounts it anew with other options, such as `size=64m` or `ro`."""
         _run("mount", "-o", f"remount,{options}", self.path)
 
 
 @contextmanager
 def small_disk(path: Path, size: str) -> Iterator[SmallDisk]:
-    """Mounts a new file system at `path`; skips the test where that is not allowed."""
+    """Mounts a new file system at `path`; skips the test if that is not allowed."""
     if os.geteuid() != 0:
         pytest.skip("only root may mount a small disk")
     path.mkdir()
@@ -39,7 +39,7 @@ def small_disk(path: Path, size: str) -> Iterator[SmallDisk]:
 
 @contextmanager
 def frozen(directory: Path) -> Iterator[None]:
-    """Nothing can be made, renamed or removed in the directory, not even by root; skips where that can't be had."""
+    """Makes a directory immutable, also for root; skips the test if that is not possible."""
     try:
         _run("chattr", "+i", directory)
     except (OSError, subprocess.CalledProcessError) as error:
@@ -51,7 +51,7 @@ def frozen(directory: Path) -> Iterator[None]:
 
 
 def limited(command: list[str | Path], *, file_bytes: int) -> list[str | Path]:
-    """A command that can write no file larger than this, a multiple of 512."""
+    """Returns a command that can write no file larger than `file_bytes`, a multiple of 512."""
     return ["/bin/sh", "-c", f'ulimit -f {file_bytes // 512}; exec "$0" "$@"', *command]
 
 

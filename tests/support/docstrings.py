@@ -1,4 +1,4 @@
-"""The public names, and the docstrings that have examples of them."""
+"""The public names, and the examples in their docstrings."""
 
 import ast
 import asyncio
@@ -25,30 +25,30 @@ MODULES: Final[dict[str, ModuleType]] = {
     "ray.": headgate.ray,
     "spark.": headgate.spark,
 }
-"""Those that users import, by how the names in them begin here."""
+"""The modules that users import, by the prefix of their names here."""
 
 
 def public() -> Iterator[tuple[str, Any]]:
-    """What these export: names of other modules than `headgate` begin with the name of the module."""
+    """Yields the exported names; those of other modules than `headgate` begin with the name of the module."""
     for beginning, module in MODULES.items():
         for name in module.__all__:
-            # A value of pyspark, which may not be installed.
+            # It is a value of pyspark, which may not be installed.
             if beginning + name != "spark.SCHEMA":
                 yield beginning + name, getattr(module, name)
 
 
 def typed_in(thing: object) -> list[doctest.Example]:
-    """What its docstring has as typed at a prompt."""
+    """Returns the examples in a docstring."""
     return doctest.DocTestParser().get_examples(inspect.getdoc(thing) or "")
 
 
 def typed() -> dict[str, list[doctest.Example]]:
-    """What is typed in the docstring of each public name and of each member."""
+    """Returns the examples of each public name and of each member."""
     return {name: typed_in(thing) for name, thing in [*public(), *members()]}
 
 
 def check(examples: Iterable[doctest.Example], variables: dict[str, Any], server: str, runner: asyncio.Runner) -> None:
-    """Types the examples, and looks at whether each prints what it shows."""
+    """Runs the examples, and fails unless each prints what it shows."""
     address, shown_address = server.partition("//")[2], ADDRESS.partition("//")[2]
     for example in examples:
         source = example.source.replace(shown_address, address)
@@ -58,7 +58,7 @@ def check(examples: Iterable[doctest.Example], variables: dict[str, Any], server
 
 
 def _printed_by(source: str, variables: dict[str, Any], runner: asyncio.Runner) -> str:
-    """What it prints at a prompt where `await` can be typed; of an exception its last line."""
+    """Returns what the source prints at a prompt that allows `await`; of an exception, the last line."""
     code = compile(source, "<example>", "single", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
     printed = StringIO()
     with redirect_stdout(printed):

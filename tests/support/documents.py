@@ -8,13 +8,13 @@ from typing import TypeAlias
 
 ROOT = Path(__file__).parents[2]
 PAGES = ("README.md", *sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "docs").glob("*.md")))
-"""What users read, and whose examples run."""
+"""The pages for users; their examples are tests."""
 DOCUMENTS = (*PAGES, "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "bench/README.md")
 
 
 @dataclass(frozen=True)
 class Example:
-    """A program in a document, with what it prints; `heading` is the one above it."""
+    """A program in a document, with its output; `heading` is the one above it."""
 
     heading: str
     code: str
@@ -23,7 +23,7 @@ class Example:
 
 @dataclass(frozen=True)
 class Command:
-    """A line that is typed in a console, with what it prints; `heading` is the one above it."""
+    """A command in a console, with its output; `heading` is the one above it."""
 
     heading: str
     typed: str
@@ -34,17 +34,17 @@ Step: TypeAlias = Example | Command
 
 
 def text(name: str) -> str:
-    """A whole document."""
+    """Returns a whole document."""
     return (ROOT / name).read_text(encoding="utf-8")
 
 
 def prose(name: str) -> str:
-    """A document without what stands between fences."""
+    """Returns a document without its fenced blocks."""
     return re.sub(r"^```.*?^```$", "", text(name), flags=re.MULTILINE | re.DOTALL)
 
 
 def steps(name: str) -> list[Step]:
-    """Everything in a document that a reader could run, in order."""
+    """Returns everything in a document that a reader could run, in order."""
     found: list[Step] = []
     heading = ""
     parts = (
@@ -64,38 +64,38 @@ def steps(name: str) -> list[Step]:
 
 
 def examples(name: str) -> list[Example]:
-    """The Python programs, each with the text that follows it."""
+    """Returns the Python programs, each with the text that follows it."""
     return [step for step in steps(name) if isinstance(step, Example)]
 
 
 def programs_run_by(name: str, test: str) -> list[str]:
-    """The Python programs that this test runs: each is set in below a comment that says so."""
+    """Returns the Python programs that a test runs: each is indented, below a comment that names the test."""
     found = re.findall(rf"^<!-- run by {re.escape(test)} -->\n\n((?:    .*\n|\n)+)", text(name), re.MULTILINE)
     return [textwrap.dedent(program) for program in found]
 
 
 def anchors(name: str) -> set[str]:
-    """The places within a document that a link can lead to, as GitHub names them."""
+    """Returns the anchors in a document, as GitHub names them."""
     headings = re.findall(r"^#+ (.*)$", prose(name), re.MULTILINE)
     return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
 def links(name: str) -> list[tuple[str, str]]:
-    """The document or file and the place in it that each relative link leads to; the document is empty for its own."""
+    """Returns the path and the anchor of each relative link; the path is empty within the document itself."""
     targets = re.findall(r"\]\(([^)\s]+)\)", prose(name))
     parts = [target.partition("#") for target in targets if "://" not in target]
-    return [(path, place) for path, _, place in parts]
+    return [(path, anchor) for path, _, anchor in parts]
 
 
 def tables(name: str) -> list[list[list[str]]]:
-    """The tables: rows of cells, the first row being the head."""
+    """Returns the tables as rows of cells; the first row is the header."""
     found = re.findall(r"(?:^\|.*\n)+", text(name), re.MULTILINE)
     return [[_cells(line) for line in table.splitlines() if not re.fullmatch(r"[|:\- ]+", line)] for table in found]
 
 
-def table(name: str, *head: str) -> list[list[str]]:
-    """The rows of the one table whose head begins with these cells."""
-    (found,) = [rows[1:] for rows in tables(name) if tuple(rows[0][: len(head)]) == head]
+def table(name: str, *header: str) -> list[list[str]]:
+    """Returns the rows of the one table whose header begins with these cells."""
+    (found,) = [rows[1:] for rows in tables(name) if tuple(rows[0][: len(header)]) == header]
     return found
 
 

@@ -1,4 +1,4 @@
-"""Task factories that let a call run at once, as far as it comes, before anybody has its task."""
+"""Task factories that run a call at once, as far as it comes, before its task exists."""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Generator
@@ -12,12 +12,12 @@ import pytest
 def make_eagerly(
     loop: asyncio.AbstractEventLoop, call: Coroutine[Any, Any, Any], **options: Any
 ) -> "asyncio.Task[Any]":
-    """What Python 3.12 has as `asyncio.eager_task_factory`, for older ones."""
+    """Does what `asyncio.eager_task_factory` of Python 3.12 does, for older versions."""
     try:
         awaited = call.send(None)
     except StopIteration as end:
         return asyncio.Task(_give(end.value), loop=loop, **options)
-    except BaseException as error:  # noqa: BLE001 - whatever it raises, its task has
+    except BaseException as error:  # noqa: BLE001 - its task raises what it raises
         return asyncio.Task(_fail(error), loop=loop, **options)
     return asyncio.Task(_go_on(call, awaited), loop=loop, **options)
 
@@ -39,7 +39,7 @@ def _rest(call: Coroutine[Any, Any, Any], awaited: Any) -> Generator[Any, Any, A
     while True:
         try:
             sent = yield awaited
-        except BaseException as error:  # noqa: BLE001 - it is the call's
+        except BaseException as error:  # noqa: BLE001 - the call gets it
             step = partial(call.throw, error)
         else:
             step = partial(call.send, sent)

@@ -1,4 +1,4 @@
-"""Figures of a job, as the engine would give them."""
+"""Figures of a job, as the engine writes them."""
 
 import json
 from typing import Any
@@ -91,7 +91,7 @@ RESUMED: dict[str, Any] = {
     "finished": False,
     "resumable": True,
 }
-"""A job of which the summary above was the second run."""
+"""A job whose second run has the summary above."""
 
 STATUS: dict[str, Any] = {
     "output": "results",
@@ -133,19 +133,19 @@ STATUS: dict[str, Any] = {
         },
     ],
 }
-"""The same job, looked at."""
+"""The status of the same job."""
 
 
 def snapshot_json(**changes: object) -> str:
-    """The snapshot above with changes."""
+    """Returns the snapshot above with changes, as JSON."""
     return json.dumps(SNAPSHOT | changes)
 
 
 def summary_json(**changes: object) -> str:
-    """The summary above with changes."""
+    """Returns the summary above with changes, as JSON."""
     return json.dumps(SUMMARY | changes)
 
 
 def status_json(**changes: object) -> str:
-    """The status above with changes."""
+    """Returns the status above with changes, as JSON."""
     return json.dumps(STATUS | changes)

@@ -1,4 +1,4 @@
-"""`as_completed` under all that can happen to it, and a spy that says which of its promises were broken."""
+"""`as_completed` under everything that can happen to it, and a spy that lists the promises it breaks."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
@@ -21,7 +21,7 @@ class FuturePlan(ShortRepr):
     is_async: bool = False
     is_list: bool = False
     has_futures: bool = False
-    """Whether every other one is a task of somebody else's."""
+    """Whether every other awaitable is a task of other code."""
     source_waits: bool = False
     source_fails: bool = False
     plain_for: bool = False
@@ -34,7 +34,7 @@ class FuturePlan(ShortRepr):
 
 @dataclass
 class SpiedFutures:
-    """What was seen of it."""
+    """A running `as_completed`, and what the spy has seen of it."""
 
     plan: FuturePlan
     broken: list[str] = field(default_factory=list)
@@ -72,7 +72,7 @@ class SpiedFutures:
         return item.index
 
     async def foreign_work(self, item: Item) -> int:
-        await asyncio.sleep(item.seconds)  # it never fails: see `told` below
+        await asyncio.sleep(item.seconds)  # it never fails: see `on_report` below
         return item.index
 
     def look(self) -> None:
@@ -171,7 +171,7 @@ class SpiedFutures:
 
 
 def broken_future_promises(plan: FuturePlan) -> list[str]:
-    """Runs it, and gives what went wrong."""
+    """Runs a plan, and returns the broken promises."""
     return run_on_virtual_clock(_run(plan))
 
 
@@ -180,13 +180,13 @@ async def _run(plan: FuturePlan) -> list[str]:
     spied = SpiedFutures(plan)
     broken = spied.broken
 
-    def told(_loop: object, context: dict[str, Any]) -> None:
-        # The traceback of an error that somebody keeps holds the frames it came through, and through them the iterator,
-        # which then goes when the garbage collector comes by; what has failed by then says that nobody looked at it.
+    def on_report(_loop: object, context: dict[str, Any]) -> None:
+        # The traceback of a kept error holds the frames that it came through, and through them the iterator. Only the
+        # garbage collector frees that; futures that have failed by then report that their errors were not retrieved.
         if plan.in_block or not plan.source_fails:
-            broken.append(f"the event loop was told: {context}")
+            broken.append(f"reported to the event loop: {context}")
 
-    loop.set_exception_handler(told)
+    loop.set_exception_handler(on_report)
     if plan.has_futures:
         spied.foreign = {item.index: loop.create_task(spied.foreign_work(item)) for item in plan.items[::2]}
     foreign = list(spied.foreign.values())
@@ -195,13 +195,13 @@ async def _run(plan: FuturePlan) -> list[str]:
     (ended,) = await asyncio.gather(consumer, return_exceptions=True)
     is_cancelled = isinstance(ended, asyncio.CancelledError) and plan.cancel_at_s is not None
     spied.expect(ended is None or is_cancelled, f"the consumer ended with {ended!r}")
-    del consumer, ended  # whose traceback would hold the iterator
+    del consumer, ended  # the traceback would hold the iterator
     if timer is not None:
         timer.cancel()
-    await asyncio.sleep(LONG_S)  # those that were left without a block end now
-    spied.expect(not spied.running, "something runs on for ever")
+    await asyncio.sleep(LONG_S)  # iterators that were left without a block end now
+    spied.expect(not spied.running, "something runs forever")
     for task in foreign:
-        spied.expect(task.done() and not task.cancelled(), "somebody else's task was cancelled")
+        spied.expect(task.done() and not task.cancelled(), "a task of other code was cancelled")
         task.exception()
     spied.judge()
     return broken

@@ -1,4 +1,4 @@
-"""A notebook: a kernel of Jupyter, in whose cells code runs."""
+"""A Jupyter kernel that runs the cells of a notebook."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,13 +11,13 @@ from support.run import LONGEST_S
 
 @dataclass
 class Cell:
-    """What a cell has shown.
+    """The output of a cell.
 
     Attributes:
-        printed: What it has printed.
-        shown: What it ended with, by media type.
+        printed: The text that it printed.
+        shown: The value of its last line, by media type.
         error: The name of the exception that ended it.
-        lines: What it displayed, each text in its place; a line that is replaced is one.
+        lines: The texts that it displayed, by their display IDs; a replaced line counts once.
     """
 
     printed: str = ""
@@ -35,12 +35,12 @@ class Cell:
             case "error":
                 self.error = content["ename"]
             case "display_data" | "update_display_data":
-                place = content.get("transient", {}).get("display_id", str(len(self.lines)))
-                self.lines[place] = content["data"]["text/plain"]
+                display = content.get("transient", {}).get("display_id", str(len(self.lines)))
+                self.lines[display] = content["data"]["text/plain"]
 
 
 class Kernel:
-    """A kernel, and the one who writes cells."""
+    """A kernel and a client that sends cells to it."""
 
     def __init__(self, manager: Any, client: Any) -> None:
         self._manager = manager
@@ -52,19 +52,19 @@ class Kernel:
         return self.end()
 
     def start(self, code: str) -> None:
-        """Runs a cell, and does not wait for it."""
-        self._asked = self._client.execute(code)
+        """Starts a cell without waiting for it."""
+        self._request = self._client.execute(code)
 
     def interrupt(self) -> None:
-        """What the button does: SIGINT."""
+        """Sends SIGINT, as the button does."""
         self._manager.interrupt_kernel()
 
     def end(self) -> Cell:
-        """Waits for the end of the cell that was started."""
+        """Waits for the end of the started cell, and returns its output."""
         cell = Cell()
         while True:
             message = self._client.get_iopub_msg(timeout=LONGEST_S)
-            if message["parent_header"].get("msg_id") != self._asked:
+            if message["parent_header"].get("msg_id") != self._request:
                 continue
             if message["header"]["msg_type"] == "status" and message["content"]["execution_state"] == "idle":
                 return cell
@@ -72,12 +72,12 @@ class Kernel:
 
 
 @contextmanager
-def notebook(place: Path) -> Iterator[Kernel]:
-    """Starts a kernel in that directory, and ends it. It listens on sockets there, at no port."""
+def notebook(directory: Path) -> Iterator[Kernel]:
+    """Starts a kernel in a directory, and ends it; it listens on sockets there and on no port."""
     from jupyter_client.manager import KernelManager  # noqa: PLC0415 - takes half a second
 
-    manager = KernelManager(transport="ipc", ip=str(place / "k"), connection_file=str(place / "kernel.json"))
-    manager.start_kernel(cwd=str(place))
+    manager = KernelManager(transport="ipc", ip=str(directory / "k"), connection_file=str(directory / "kernel.json"))
+    manager.start_kernel(cwd=str(directory))
     client = manager.blocking_client()
     try:
         client.start_channels()

@@ -22,10 +22,10 @@ from support import commits
 from support.run import HEADGATE, LONGEST_S
 
 _LOOK_S: Final = 0.002
-"""Between two looks at the commits: files of another process, which tell nobody that they have come."""
+"""The pause between two looks at the commits: files of another process, for which there is no event."""
 _SAMPLE_S: Final = 0.02
 _SAMPLES: Final = 50_000
-"""A thousand seconds of them."""
+"""Enough for a thousand seconds."""
 
 _LONGEST_RUN_S: Final = 300
 
@@ -34,10 +34,10 @@ Event = Literal["start", "run", "commit", "done"]
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """When to kill: so long after an event of the run.
+    """When to kill: `then_s` after an event of the run.
 
-    `start` and `run` are the start of the process, `commit` is its next commit, `done` the commit after which every row
-    is done and small parts are put together.
+    `start` and `run` are the start of the process, `commit` is its next commit. `done` is the commit after which every
+    row is done and small parts are merged.
     """
 
     event: Event
@@ -45,9 +45,9 @@ class Moment:
 
 
 def draw_moment(chance: random.Random, *, left_s: float, at_end: bool) -> Moment:
-    """Any instant of the time that is left, or one at what takes too little of it to be hit.
+    """Draws any moment of the remaining time, or one close to an event that is too short to be hit by chance.
 
-    The end of a job comes once, and is drawn only where it is asked for.
+    The end of a job comes once, and is drawn only if `at_end` is set.
     """
     if at_end:
         return Moment("done", chance.uniform(0, 0.1))
@@ -58,7 +58,7 @@ def draw_moment(chance: random.Random, *, left_s: float, at_end: bool) -> Moment
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """How many requests the server had answered at a time."""
+    """How many requests the server had answered at one time."""
 
     at_s: float
     answered: int
@@ -72,8 +72,8 @@ class Run:
         code: Its exit code; `None` if it was killed.
         seconds: How long it ran.
         ended_s: When it ended, in seconds since the epoch.
-        stderr: What it said.
-        samples: What the server had done meanwhile, in the order of time.
+        stderr: What it wrote to standard error.
+        samples: What the server had answered meanwhile, in the order of time.
     """
 
     code: int | None
@@ -84,20 +84,20 @@ class Run:
 
 
 class Watched:
-    """A server's figures over one connection that stays open, so that looking often costs little."""
+    """Reads the counters of a server over one connection that stays open, so that frequent reads cost little."""
 
     def __init__(self, server: str) -> None:
         address = urlsplit(server)
         self._connection = http.client.HTTPConnection(address.hostname or "", address.port, timeout=LONGEST_S)
 
     def stats(self) -> dict[str, Any]:
-        """What the server has seen."""
+        """Returns the counters of the server."""
         self._connection.request("GET", "/stats")
         seen: dict[str, Any] = json.loads(self._connection.getresponse().read())
         return seen
 
     def settled_requests(self) -> int:
-        """All requests, once the server has noticed that its clients are gone."""
+        """Waits until the server has noticed that its clients are gone, and returns its number of requests."""
         end = time.monotonic() + LONGEST_S
         while (seen := self.stats())["connections_open"] > 1:
             assert time.monotonic() < end, f"{seen['connections_open'] - 1} connections stay open without a client"
@@ -105,18 +105,18 @@ class Watched:
         return requests
 
     def sample(self) -> Sample:
-        """Now."""
+        """Returns a sample of now."""
         at_s, seen = time.time(), self.stats()
         return Sample(at_s, seen["requests"] - seen["requests_in_progress"])
 
     def close(self) -> None:
-        """Lets the server's connection go."""
+        """Closes the connection."""
         self._connection.close()
 
 
 @contextmanager
 def watching(server: str) -> Iterator[Watched]:
-    """The figures of a server, until the end of the block."""
+    """Yields the counters of a server until the end of the block."""
     with contextlib.closing(Watched(server)) as watched:
         yield watched
 
@@ -124,7 +124,7 @@ def watching(server: str) -> Iterator[Watched]:
 def run_and_kill(
     arguments: Sequence[str | Path], directory: Path, server: Watched, moment: Moment | None, *, rows: int
 ) -> Run:
-    """Runs the command on the job in `directory`, which has so many rows, until it ends or the moment has come."""
+    """Runs the command on the job in `directory`, which has `rows` rows, until it ends or the moment comes."""
     with tempfile.TemporaryFile() as errors:
         begun = time.monotonic()
         samples = deque([server.sample()], maxlen=_SAMPLES)
@@ -145,7 +145,7 @@ def run_and_kill(
                     samples.append(server.sample())
             code, ended_s = process.poll(), time.time()
         finally:
-            # The whole group, and also if it has just ended: nothing of it may be left.
+            # The whole group is killed, also if the command has just ended: no process of it may be left.
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
@@ -161,7 +161,7 @@ def run_and_kill(
 
 
 class _Event:
-    """Whether the moment has come, for a run that starts as this is made."""
+    """Tells when the moment has come, for a run that starts when this is made."""
 
     def __init__(self, moment: Moment, directory: Path, rows: int) -> None:
         self._moment, self._directory, self._rows = moment, directory, rows

@@ -1,7 +1,7 @@
-"""Holds a directory of results against what every row must have become.
+"""Compares a directory of results with the expected outcome of every row.
 
-It reads the parts as any reader would and takes no word of the job's own records, so that a job can't be
-wrong in both and go unnoticed.
+It reads the parts as any reader would and trusts no record of the job itself, so that a job can't be wrong in both
+and go unnoticed.
 """
 
 import base64
@@ -16,7 +16,7 @@ from typing import Final
 import pyarrow.parquet as pq
 
 FAIL_ON: Final = frozenset({408, 425, 429, *range(500, 600)})
-"""Statuses of given-up rows, where `--fail-on` is not given."""
+"""Statuses that fail a row, unless `--fail-on` is given."""
 
 OWN_DIRECTORY: Final = "_headgate"
 _PART: Final = re.compile(r"(part|failed)-\d{8}\.(parquet|ndjson)")
@@ -26,7 +26,7 @@ _MOST_SHOWN: Final = 10
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """What became of a row."""
+    """The outcome of a row."""
 
     url: str
     status: int | None
@@ -35,17 +35,17 @@ class Ending:
 
     @property
     def series(self) -> str:
-        """Which parts such a row belongs to."""
+        """Returns the series of parts that such a row belongs to."""
         return "failed" if self.error is not None or self.status in FAIL_ON else "part"
 
 
 def parts(directory: Path) -> list[Path]:
-    """The parts that are there, of both series and formats."""
+    """Returns the parts of both series and formats."""
     return sorted(path for path in directory.iterdir() if _PART.fullmatch(path.name))
 
 
 def ordinals(part: Path) -> list[int]:
-    """The rows of a part."""
+    """Returns the indexes of the rows of a part."""
     if part.suffix == ".ndjson":
         return [json.loads(line)["row"] for line in part.read_bytes().splitlines()]
     rows: list[int] = pq.read_table(part, columns=["row"])["row"].to_pylist()
@@ -53,13 +53,13 @@ def ordinals(part: Path) -> list[int]:
 
 
 def twice(directory: Path) -> list[int]:
-    """The rows that stand in the results more than once."""
+    """Returns the rows that are in the results more than once."""
     counted = Counter(row for part in parts(directory) for row in ordinals(part))
     return sorted(row for row, times in counted.items() if times > 1)
 
 
 def mistakes(directory: Path, expected: Sequence[Ending]) -> list[str]:
-    """All that is wrong with the results of a finished job whose row N must have become `expected[N]`.
+    """Returns all mistakes in the results of a finished job whose row N must have the outcome `expected[N]`.
 
     Each row must be there once, in the right series, with the URL, status, error and body that were expected; every
     file must be readable, and nothing else may be left in the directory.
@@ -69,7 +69,7 @@ def mistakes(directory: Path, expected: Sequence[Ending]) -> list[str]:
     for part in parts(directory):
         try:
             endings = list(_endings(part))
-        except Exception as error:  # noqa: BLE001 - whatever a reader may raise, the part is no good
+        except Exception as error:  # noqa: BLE001 - a part is bad, whatever its reader raises
             wrong.append(f"{part.name} can't be read: {error}")
             continue
         seen.update(row for row, _ in endings)
@@ -81,17 +81,17 @@ def mistakes(directory: Path, expected: Sequence[Ending]) -> list[str]:
 
 
 def leftovers(directory: Path) -> list[Path]:
-    """Files of a job that is not running which are neither parts nor records of it."""
-    strangers = [path for path in directory.iterdir() if not _PART.fullmatch(path.name) and path.name != OWN_DIRECTORY]
+    """Returns files of a job that is not running which are neither parts nor records of it."""
+    unknown = [path for path in directory.iterdir() if not _PART.fullmatch(path.name) and path.name != OWN_DIRECTORY]
     unfinished = directory / OWN_DIRECTORY / "tmp"
-    found = strangers + (list(unfinished.iterdir()) if unfinished.is_dir() else [])
+    found = unknown + (list(unfinished.iterdir()) if unfinished.is_dir() else [])
     return sorted(path.relative_to(directory) for path in found)
 
 
 def _mistakes_of(part: Path, row: int, ending: Ending, expected: Sequence[Ending]) -> Iterator[str]:
     where = f"{part.name}: row {row}"
     if not 0 <= row < len(expected):
-        yield f"{where} was never asked for"
+        yield f"{where} is not expected"
         return
     right = expected[row]
     for name in ("url", "status", "error", "body"):

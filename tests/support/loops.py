@@ -1,4 +1,4 @@
-"""What tests of event loops share; `run` of conftest.py runs a coroutine in each kind of loop."""
+"""Helpers for tests of event loops; `run` of conftest.py runs a coroutine in each kind of loop."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -8,8 +8,8 @@ HELD = "/delay/3600"
 Run = Callable[[Coroutine[Any, Any, None]], None]
 
 
-async def until(is_so: Callable[[], bool]) -> None:
-    """Asks until it is so: what the engine does is no event of the loop."""
+async def until(is_true: Callable[[], bool]) -> None:
+    """Lets the loop turn until the condition holds: actions of the engine are no events of the loop."""
     async with asyncio.timeout(20):
-        while not is_so():  # noqa: ASYNC110 - there is no event
+        while not is_true():  # noqa: ASYNC110 - there is no event
             await asyncio.sleep(0)

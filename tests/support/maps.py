@@ -1,4 +1,4 @@
-"""What tests of maps have in common: functions to call, and who collects the results."""
+"""Helpers for tests of maps: functions to call, and functions that collect the results."""
 
 import asyncio
 from collections import Counter
@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 from headgate import amap
-from support.faces import now_s
+from support.as_completed import now_s
 from support.virtual_clock import run_on_virtual_clock
 
 
@@ -16,7 +16,7 @@ async def wait_that_long(seconds: float) -> float:
 
 
 async def from_afar(count: int) -> AsyncIterator[int]:
-    """The numbers below it, each of which takes a turn of the event loop to come."""
+    """Yields the numbers below `count`; each takes a turn of the event loop."""
     for number in range(count):
         await asyncio.sleep(0)
         yield number
@@ -30,7 +30,7 @@ async def fail_if_odd(item: int) -> int:
 
 
 class Calls:
-    """A function that takes some seconds, fails as often as it is told to, and notes when it was called."""
+    """A function that takes some seconds, fails as often as `failures` says, and records when it was called."""
 
     def __init__(self, seconds: float = 0, *, failures: dict[Any, int] | None = None) -> None:
         self._seconds = seconds
@@ -68,5 +68,5 @@ def all_of(function: Callable[[Any], Awaitable[Any]], items: Any, **options: Any
 
 
 def wait_s(seconds: float) -> Callable[[int, Exception], float]:
-    """A backoff that is always as long."""
+    """Returns a backoff that is always this long."""
     return lambda _attempt, _error: seconds

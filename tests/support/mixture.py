@@ -1,7 +1,7 @@
-"""Rows of every temper, each with what the rehearsal server makes of it.
+"""Rows of every kind, each with the outcome that the test server gives it.
 
-No row fails in a way that would be tried again in silence (RFC 9110 section 9.2.2): all faults send something before
-they end the connection. So the requests that the server counts are the rows that were asked, one for one.
+No row fails such that the client would resend it silently (RFC 9110 section 9.2.2): all faults send some bytes before
+they end the connection. So the server counts exactly one request for each row.
 """
 
 import random
@@ -18,7 +18,7 @@ _SLOW_S: Final = 0.05
 _SLOWEST_S: Final = 0.6
 _GREETING: Final = b"Hello, World!"
 
-# Of a thousand rows. The slowest hold back the watermark while all others go on.
+# Of a thousand rows. The slowest delay the watermark while all other rows continue.
 _SHARES: Final = {
     "echo": 700,
     "bytes": 150,
@@ -32,9 +32,9 @@ _SHARES: Final = {
 
 
 def mixture(server: str, rows: int, *, seed: int = 0, status: int = 200) -> list[Ending]:
-    """What each of so many rows asks for and must become; the same for the same seed.
+    """Returns the URL and the expected outcome of each row; the same seed gives the same rows.
 
-    `status` is that of the server's default answer, which slow rows get.
+    `status` is that of the server's default response, which slow rows get.
     """
     echo, text = _reference_echo(server), get(f"{server}/bytes/{_LONGEST_BYTES}").encode()
     make: dict[str, Callable[[int], Ending]] = {
@@ -54,7 +54,7 @@ def mixture(server: str, rows: int, *, seed: int = 0, status: int = 200) -> list
 
 
 def write_urls(path: Path, endings: Sequence[Ending]) -> Path:
-    """An input that asks for them: text, or Parquet if it is called so."""
+    """Writes an input with their URLs: Parquet if the path says so, otherwise text."""
     if path.suffix == ".parquet":
         import pyarrow as pa  # noqa: PLC0415 - only for this one
         import pyarrow.parquet as pq  # noqa: PLC0415
@@ -67,7 +67,7 @@ def write_urls(path: Path, endings: Sequence[Ending]) -> Path:
 
 
 def _reference_echo(server: str) -> Callable[[str], bytes]:
-    """What `/echo/NAME` answers to a request of ours, learned from one that belongs to no job."""
+    """Returns the body of `/echo/NAME` for a name, learned from a request that belongs to no job."""
     (row,) = headgate("fetch", f"{server}/echo/{_REFERENCE}", "-o", "-", "-q", check=0).rows()
     before, found, after = str(row["body"]).partition(f"/echo/{_REFERENCE}")
     assert found, row

@@ -1,7 +1,7 @@
-"""A server of several hosts that refuses rows in all ways that are worth another attempt, and remembers each request.
+"""A server of several hosts that refuses rows with every failure worth a retry, and records each request.
 
-A row is the number that a URL ends with. What becomes of it depends on it and on how often it was asked, over all runs
-of a job, and on nothing else.
+A row is the number at the end of a URL. Its response depends only on that number and on how often it was requested,
+over all runs of a job.
 """
 
 import asyncio
@@ -14,35 +14,35 @@ from typing import Final, Literal
 from support.ledger import Ending
 from support.run import LONGEST_S, wait_for
 
-Mood = Literal["well", "busy once", "told to wait once", "closed once", "always busy", "always closed"]
+Mood = Literal["well", "busy once", "throttled once", "closed once", "always busy", "always closed"]
 
 _BODIES: Final = {200: b"well", 429: b"later", 503: b"busy"}
 _ROUND: Final = 500
 _MOODS: Final[dict[int, Mood]] = {
     **dict.fromkeys(range(13, _ROUND, 50), "busy once"),
     **dict.fromkeys(range(31, _ROUND, 50), "closed once"),
-    250: "told to wait once",
+    250: "throttled once",
     320: "always busy",
     410: "always closed",
 }
 
 
 def mood(row: int) -> Mood:
-    """How a row is met."""
+    """Returns how the server treats a row."""
     return _MOODS.get(row % _ROUND, "well")
 
 
 class Moody:
-    """What the server has seen. To be looked at within `until`, or when nobody asks any more.
+    """Requests that the server has seen. Read them within `until`, or when no client sends any more.
 
     Attributes:
         hosts: URLs, without a slash at the end.
-        delay_s: How long an answer takes.
+        delay_s: How long a response takes.
         keys: The header `Idempotency-Key` of each request, by its row.
         answered: How many requests were answered or cut off.
         most_at_once: The most requests that one host had at a time.
-        is_calm: Rows that would be refused once are not refused from now on.
-        connections: Those that are open.
+        is_calm: If set, rows that would be refused once are not refused any more.
+        connections: The open connections.
     """
 
     def __init__(self, hosts: list[str], delay_s: float) -> None:
@@ -56,24 +56,24 @@ class Moody:
         self._at_once: Counter[str] = Counter()
         self._seen = threading.Condition()
 
-    def until(self, is_so: Callable[[], bool]) -> None:
-        """Waits; what is asked for is looked at after each request."""
+    def until(self, is_true: Callable[[], bool]) -> None:
+        """Waits until the condition holds; it is checked after each request."""
         with self._seen:
-            assert self._seen.wait_for(is_so, LONGEST_S), "it does not come"
+            assert self._seen.wait_for(is_true, LONGEST_S), "the condition does not come true"
 
     def waiting(self) -> int:
-        """Rows that were refused and are to be asked again."""
+        """Returns the number of rows that were refused and wait for a retry."""
         return sum(len(keys) == 1 and mood(row).endswith("once") for row, keys in self.keys.items())
 
     def ending(self, row: int, url: str) -> Ending:
-        """What a row must become."""
+        """Returns the expected outcome of a row."""
         if mood(row) == "always closed":
             return Ending(url, None, "closed", None)
         status = 503 if mood(row) == "always busy" else 200
         return Ending(url, status, None, _BODIES[status])
 
     def begin(self, host: str, row: int, key: str | None) -> bytes | None:
-        """Takes a request; gives the answer, or nothing if the connection is to be closed."""
+        """Records a request; returns the response, or `None` to close the connection."""
         with self._seen:
             tries = self.keys.setdefault(row, [])
             tries.append(key)
@@ -89,13 +89,13 @@ class Moody:
                 return _answer(503)
             case "busy once" if is_first:
                 return _answer(503)
-            case "told to wait once" if is_first:
+            case "throttled once" if is_first:
                 return _answer(429, "Retry-After: 1\r\n")
             case _:
                 return _answer(200)
 
     def end(self, host: str) -> None:
-        """A request has its answer."""
+        """Records that a request has its response."""
         with self._seen:
             self._at_once[host] -= 1
             self.answered += 1
@@ -104,7 +104,7 @@ class Moody:
 
 @contextmanager
 def moody(hosts: int, *, delay_s: float = 0) -> Iterator[Moody]:
-    """Runs such a server, in a thread; each host is an address of this machine."""
+    """Runs such a server in a thread; each host is an address of this machine."""
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever)
     thread.start()
@@ -131,7 +131,7 @@ def moody(hosts: int, *, delay_s: float = 0) -> Iterator[Moody]:
             yield origin
         finally:
             asyncio.run_coroutine_threadsafe(close(servers), loop).result(LONGEST_S)
-            # The loop closes them at its next turns.
+            # The loop closes the connections in its next turns.
             wait_for(lambda: not origin.connections)
     finally:
         loop.call_soon_threadsafe(loop.stop)
@@ -140,7 +140,7 @@ def moody(hosts: int, *, delay_s: float = 0) -> Iterator[Moody]:
 
 
 class _Connection(asyncio.Protocol):
-    """One request after another, with a `Content-Length` if they have a body."""
+    """A connection with one request after another, with a `Content-Length` if they have a body."""
 
     def __init__(self, origin: Moody, loop: asyncio.AbstractEventLoop) -> None:
         self._origin, self._loop = origin, loop

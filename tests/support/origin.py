@@ -1,4 +1,4 @@
-"""Servers in this process for answers that the rehearsal server does not give."""
+"""Servers in this process, for responses that the test server does not send."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -10,13 +10,13 @@ _LOOK_FOR_END_S: Final = 0.01
 
 
 class Origin:
-    """A server whose answers change while it runs.
+    """A server whose responses change while it runs.
 
     Attributes:
-        url: Without a slash at the end.
-        body: What each answer holds.
-        statuses: The status for each path that is not answered with 200.
-        held: Paths that are answered only once `released` is set.
+        url: Its URL, without a slash at the end.
+        body: The body of each response.
+        statuses: The statuses of paths that do not have 200.
+        held: Paths that get their response only once `released` is set.
         requests: Method, path, the header `X-Tenant` and body of each request.
         keys: The header `Idempotency-Key` of each request, by its path.
     """
@@ -33,7 +33,7 @@ class Origin:
 
 @contextmanager
 def changing(body: bytes = b"hello", *, first: Callable[[], object] | None = None) -> Iterator[Origin]:
-    """Answers as its `Origin` says at the moment. `first` is called before the first answer is given."""
+    """Runs a server that responds as its `Origin` says at the moment; `first` is called before the first response."""
     once = threading.Lock()
 
     class Handler(BaseHTTPRequestHandler):
@@ -47,17 +47,17 @@ def changing(body: bytes = b"hello", *, first: Callable[[], object] | None = Non
                 origin.released.wait()
             self.send_response(origin.statuses.get(self.path, 200))
             self.send_header("Content-Length", str(len(origin.body)))
-            with suppress(ConnectionError):  # who asked may have been killed
+            with suppress(ConnectionError):  # the client may have been killed
                 self.end_headers()
                 self.wfile.write(origin.body)
 
         do_POST = do_GET  # noqa: N815 - as above
 
         def log_message(self, *_: object) -> None:
-            """Nothing to say."""
+            """Logs nothing."""
 
     class Server(ThreadingHTTPServer):
-        request_queue_size = 128  # a connection beyond these is tried again only after a second
+        request_queue_size = 128  # the client retries a connection beyond these only after a second
 
     server = Server(("127.0.0.1", 0), Handler)
     origin = Origin(f"http://127.0.0.1:{server.server_port}", body)
@@ -74,6 +74,6 @@ def changing(body: bytes = b"hello", *, first: Callable[[], object] | None = Non
 
 @contextmanager
 def answering(body: bytes) -> Iterator[str]:
-    """Answers every GET with `body`; gives the URL, without a slash at the end."""
+    """Runs a server that answers every GET with `body`; yields its URL, without a slash at the end."""
     with changing(body) as origin:
         yield origin.url

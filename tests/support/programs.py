@@ -1,4 +1,4 @@
-"""Programs of others that tests run on loopback: found or skipped, started, waited for, ended."""
+"""Finds, starts, awaits and ends other programs on loopback; a test is skipped if its program is missing."""
 
 import shutil
 import socket
@@ -12,14 +12,14 @@ from typing import Final
 import pytest
 
 READY_S: Final = 30
-"""Far beyond what any of them takes to start; only a failing test waits for it."""
+"""Far longer than any program takes to start; only a failing test waits so long."""
 
-# Root's own PATH may lack them.
+# The PATH of root may lack these directories.
 _PLACES: Final = ("/usr/sbin", "/usr/local/bin", "/usr/local/go/bin")
 
 
 def program(name: str, package: str) -> str:
-    """Where a program is; the test is skipped if it is nowhere, and says which package of Debian has it."""
+    """Returns the path of a program, or skips the test with the Debian package that has it."""
     found = shutil.which(name) or shutil.which(name, path=":".join(_PLACES))
     if found is None:
         pytest.skip(f"needs {name}: apt-get install {package}")
@@ -27,9 +27,9 @@ def program(name: str, package: str) -> str:
 
 
 def free_port() -> int:
-    """A port that nobody has at the moment."""
-    with socket.create_server(("127.0.0.1", 0)) as asked:
-        port: int = asked.getsockname()[1]
+    """Returns a port that no process uses at the moment."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port: int = server.getsockname()[1]
     return port
 
 
@@ -41,9 +41,9 @@ def running(
     ports: Sequence[int] = (),
     environment: Mapping[str, str] | None = None,
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """Runs a program until the block is left; it has begun when all `ports` take connections.
+    """Runs a program until the block is left; it is ready when all `ports` accept connections.
 
-    What it says on standard output and standard error is in `log`.
+    Its standard output and standard error go to `log`.
     """
     with (
         log.open("wb") as written,
@@ -62,7 +62,7 @@ def running(
 
 
 def _wait_until_ready(process: subprocess.Popen[bytes], port: int, log: Path) -> None:
-    """There is no event to wait for in another process: it is asked again and again."""
+    """Polls the port: another process has no event to wait for."""
     end = time.monotonic() + READY_S
     while True:
         assert process.poll() is None, f"it ended: {log.read_text()}"
@@ -75,7 +75,7 @@ def _wait_until_ready(process: subprocess.Popen[bytes], port: int, log: Path) ->
 
 
 def wait_for_line(process: subprocess.Popen[bytes], log: Path, start: str) -> str:
-    """The first line that begins so, without its beginning."""
+    """Waits for the first line of the log that begins with `start`, and returns the rest of it."""
     end = time.monotonic() + READY_S
     while True:
         for line in log.read_text().splitlines(keepends=True):

@@ -1,4 +1,4 @@
-"""Runs a coroutine on the virtual clock, and hears what Python mutters about work that was left lying about."""
+"""Runs a coroutine on the virtual clock, and fails if Python reports work that was left behind."""
 
 import asyncio
 import gc
@@ -16,49 +16,47 @@ T = TypeVar("T")
 
 
 def run_quietly(main: Coroutine[Any, Any, T]) -> T:
-    """What it returns; then nothing may be left running, and nothing may have been complained about.
+    """Runs a coroutine and returns its result; fails if a task is left running or Python reports a problem.
 
-    Complaints are what nobody could catch: a coroutine that was never awaited, an exception that was never retrieved, a
+    Python reports what no code can catch: a coroutine that was never awaited, an exception that was never retrieved, a
     task that was destroyed while it was pending, an error in a callback or a finalizer.
     """
-    with _hearing_complaints() as complaints:
-        return run_on_virtual_clock(_heard(main, complaints))
+    with _collecting_reports() as reports:
+        return run_on_virtual_clock(_with_reports(main, reports))
 
 
 def fail_quietly(main: Coroutine[Any, Any, object], error: type[BaseException]) -> None:
-    """Does so with what ends by an error, and takes the event loop with it."""
-    with _hearing_complaints() as complaints, pytest.raises(error):
-        run_on_virtual_clock(_heard(main, complaints))
+    """Runs a coroutine that must end with an error that also ends the event loop; the rest is as in `run_quietly`."""
+    with _collecting_reports() as reports, pytest.raises(error):
+        run_on_virtual_clock(_with_reports(main, reports))
 
 
 @contextmanager
-def _hearing_complaints() -> Iterator[list[str]]:
-    complaints: list[str] = []
-    gc.freeze()  # what others left is not looked at, which is also much faster
+def _collecting_reports() -> Iterator[list[str]]:
+    reports: list[str] = []
+    gc.freeze()  # the collector skips what earlier tests left behind, which is also much faster
     hook = sys.unraisablehook
-    sys.unraisablehook = lambda unraisable: complaints.append(f"{unraisable.err_msg}: {unraisable.exc_value!r}")
+    sys.unraisablehook = lambda unraisable: reports.append(f"{unraisable.err_msg}: {unraisable.exc_value!r}")
     try:
         with warnings.catch_warnings(record=True) as warned:
             warnings.simplefilter("always")
-            yield complaints
+            yield reports
             gc.collect()
     finally:
         sys.unraisablehook = hook
         gc.unfreeze()
-    complaints += [str(warning.message) for warning in warned]
-    assert not complaints, complaints
+    reports += [str(warning.message) for warning in warned]
+    assert not reports, reports
 
 
-async def _heard(main: Coroutine[Any, Any, T], complaints: list[str]) -> T:
+async def _with_reports(main: Coroutine[Any, Any, T], reports: list[str]) -> T:
     loop = asyncio.get_running_loop()
-    loop.set_exception_handler(
-        lambda _, context: complaints.append(f"{context['message']}: {context.get('exception')!r}")
-    )
+    loop.set_exception_handler(lambda _, context: reports.append(f"{context['message']}: {context.get('exception')!r}"))
     return await main
 
 
 class Spy:
-    """Makes coroutines that sleep, and knows which were made, which run and how each one ended."""
+    """Makes coroutines that sleep, and records which were made, which run and how each one ended."""
 
     def __init__(self, default_s: float = 1.0) -> None:
         self._default_s = default_s
@@ -70,11 +68,11 @@ class Spy:
 
     @property
     def running(self) -> int:
-        """How many have started and not ended."""
+        """Returns how many have started and not ended."""
         return len(self.started) - len(self.returned) - len(self.cancelled)
 
     def sleep(self, name: T, seconds: float | None = None, last_words_s: float = 0.0) -> Coroutine[Any, Any, T]:
-        """Sleeps and gives its name; cancelled, it takes some time to end."""
+        """Returns a coroutine that sleeps and returns its name; when cancelled, it takes `last_words_s` to end."""
         self.made.append(name)
         return self._sleep(name, self._default_s if seconds is None else seconds, last_words_s)
 
@@ -95,7 +93,7 @@ class Spy:
 
 
 class Source:
-    """An async iterator without end that knows whether it was closed, and by whom."""
+    """An endless async iterator that counts how often it was closed; the task that reads it must close it."""
 
     def __init__(self, spy: Spy, every_s: float = 0.0, closing_s: float = 0.0) -> None:
         self._spy = spy

@@ -1,4 +1,4 @@
-"""Tasks that spend costs at a rate, and what must be true of what was granted to them."""
+"""Tasks that spend costs at a rate, and a check of what was granted to them."""
 
 import asyncio
 import math
@@ -8,7 +8,7 @@ from headgate import Rate
 
 
 async def turns_of_the_loop(count: int = 5) -> None:
-    """Lets everything happen that needs no time."""
+    """Lets everything run that needs no time."""
     for _ in range(count):
         await asyncio.sleep(0)
 
@@ -18,16 +18,16 @@ def now_s() -> float:
 
 
 class Spenders:
-    """Tasks that ask a rate for a cost each, once.
+    """Tasks that acquire a cost each from a rate.
 
     Attributes:
-        asked: When each asked, and for what, in this order.
-        granted: When each was served, and with what, in the order in which they went on.
+        calls: The time and the cost of each call, in their order.
+        granted: The time and the cost of each grant, in the order in which tasks continued.
     """
 
     def __init__(self, rate: Rate) -> None:
         self._rate = rate
-        self.asked: list[tuple[float, float]] = []
+        self.calls: list[tuple[float, float]] = []
         self.granted: list[tuple[float, float]] = []
         self._served_at_s: dict[int, float] = {}
         self.tasks: list[asyncio.Task[None]] = []
@@ -40,14 +40,14 @@ class Spenders:
             self.tasks[index].cancel()
 
     async def _spend(self, cost: float) -> None:
-        index = len(self.asked)
-        self.asked.append((now_s(), cost))
+        index = len(self.calls)
+        self.calls.append((now_s(), cost))
         await self._rate.acquire(cost)
         self.granted.append((now_s(), cost))
         self._served_at_s[index] = now_s()
 
     def served_at_s(self) -> list[float]:
-        """When each was served that was, in the order in which they asked."""
+        """Returns when the served tasks were served, in the order of their calls."""
         return [self._served_at_s[index] for index in sorted(self._served_at_s)]
 
     async def leave(self) -> None:
@@ -55,7 +55,7 @@ class Spenders:
 
 
 class SpiedRate(Rate):
-    """Remembers when it granted what: those who waited run a little later, and note that time."""
+    """Records each grant when it is made: the waiting tasks run a little later, and note that later time."""
 
     def __init__(self, amount: float, *, burst: float) -> None:
         super().__init__(amount, burst=burst)
@@ -69,9 +69,9 @@ class SpiedRate(Rate):
 
 
 def never_more_than(granted: list[tuple[float, float]], *, burst: float, per_s: float, late_s: float = 0.0) -> bool:
-    """Whether in no window, from any grant to any later one, more was granted than a bucket holds and gets."""
+    """Returns whether every window from one grant to a later one has at most what the bucket holds and gains."""
     sums = [0.0, *accumulate(cost for _, cost in granted)]
-    worst = -math.inf  # of the windows that end with a grant, what the one that begins worst begins with
+    worst = -math.inf  # the highest value at the beginning of a window, of those that end with this grant
     for index, (at_s, _) in enumerate(granted):
         worst = max(worst, per_s * at_s - sums[index])
         if sums[index + 1] + worst > burst + per_s * (at_s + late_s) + 1e-6:

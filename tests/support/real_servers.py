@@ -1,4 +1,4 @@
-"""Servers that others have written, on free ports of loopback."""
+"""Well-known servers, on free ports of loopback."""
 
 import os
 import subprocess
@@ -24,10 +24,10 @@ class RealServer:
     """A server that is running.
 
     Attributes:
-        plain: URL of the port without TLS, without a slash at the end; HTTP/1.1, unless the server tells both apart.
+        plain: URL of the port without TLS, without a slash at the end; HTTP/1.1, unless the server distinguishes both.
         secure: URL of the port with TLS, where ALPN decides between HTTP/1.1 and HTTP/2.
         prior: URL of the port without TLS that speaks HTTP/2.
-        cacert: What to trust for `secure`.
+        cacert: The certificate to trust for `secure`.
         process: Its process.
     """
 
@@ -38,7 +38,7 @@ class RealServer:
     process: "subprocess.Popen[bytes]"
 
     def flags(self, version: str) -> tuple[str, list[str | Path]]:
-        """The URL to ask for one of `VERSIONS`, and the flags it takes."""
+        """Returns the URL and the flags for one of `VERSIONS`."""
         known: dict[str, tuple[str, list[str | Path]]] = {
             "HTTP/1.1": (self.secure, ["--cacert", self.cacert, "--http1.1"]),
             "HTTP/1.1 plain": (self.plain, []),
@@ -52,31 +52,31 @@ VERSIONS: Final = ("HTTP/1.1 plain", "HTTP/1.1", "HTTP/2", "HTTP/2 plain")
 
 
 def fetched(
-    place: Path, server: RealServer, version: str, path: str, *flags: str | Path, code: int = 0
+    directory: Path, server: RealServer, version: str, path: str, *flags: str | Path, code: int = 0
 ) -> list[dict[str, Any]]:
-    """The rows of `path`, all of them answered over this version."""
+    """Fetches `path` and returns its rows; all of them must have used this version."""
     url, needed = server.flags(version)
-    headgate("fetch", f"{url}{path}", "-o", place / "out", *needed, *flags, check=code)
-    found = rows(place / "out")
+    headgate("fetch", f"{url}{path}", "-o", directory / "out", *needed, *flags, check=code)
+    found = rows(directory / "out")
     assert {version.removesuffix(" plain")} == {row["http_version"] for row in found}
     return found
 
 
 @contextmanager
-def nginx(place: Path, *directives: str, gzip: str = "on") -> Iterator[RealServer]:
-    """Nginx; `directives` are more for its `http` block.
+def nginx(directory: Path, *directives: str, gzip: str = "on") -> Iterator[RealServer]:
+    """Runs nginx; `directives` are added to its `http` block.
 
-    `/large` has 300,000 bytes, any other path says its own name.
+    `/large` has 300,000 bytes, any other path returns its own name.
     """
-    made, found = certificate(place), program("nginx", "nginx-light")
+    made, found = certificate(directory), program("nginx", "nginx-light")
     plain, secure, prior = (free_port() for _ in range(3))
-    (place / "large").write_text("headgate " * (_LARGE_BYTES // 9) + "x" * (_LARGE_BYTES % 9))
-    temporary = "\n".join(f"{name}_temp_path {place / name};" for name in _TEMPORARY)
+    (directory / "large").write_text("headgate " * (_LARGE_BYTES // 9) + "x" * (_LARGE_BYTES % 9))
+    temporary = "\n".join(f"{name}_temp_path {directory / name};" for name in _TEMPORARY)
     more = "\n".join(directives)
-    (place / "nginx.conf").write_text(f"""\
+    (directory / "nginx.conf").write_text(f"""\
 daemon off;
 worker_processes 2;
-pid {place / "nginx.pid"};
+pid {directory / "nginx.pid"};
 error_log stderr warn;
 {"user root;" if os.geteuid() == 0 else ""}
 events {{ worker_connections 8192; }}
@@ -94,47 +94,47 @@ http {{
         listen 127.0.0.1:{plain} backlog=8192;
         listen 127.0.0.1:{secure} ssl http2 backlog=8192;
         listen 127.0.0.1:{prior} http2 backlog=8192;
-        location = /large {{ alias {place / "large"}; }}
+        location = /large {{ alias {directory / "large"}; }}
         location = /moved {{ return 301 /there; }}
         location / {{ return 200 "hello $request_uri over $server_protocol\\n"; }}
     }}
 }}
 """)
-    command: list[str | Path] = [found, "-e", "stderr", "-p", place, "-c", place / "nginx.conf"]
-    with running(command, log=place / "nginx.log", ports=[plain, secure, prior]) as process:
+    command: list[str | Path] = [found, "-e", "stderr", "-p", directory, "-c", directory / "nginx.conf"]
+    with running(command, log=directory / "nginx.log", ports=[plain, secure, prior]) as process:
         yield _server(made, plain, secure, prior, process)
 
 
 @contextmanager
-def node(place: Path) -> Iterator[RealServer]:
-    """Node's `http2`, see `servers/node.mjs`; without TLS, it speaks HTTP/2 only."""
-    made = certificate(place)
+def node(directory: Path) -> Iterator[RealServer]:
+    """Runs Node's `http2`, see `servers/node.mjs`; without TLS, it speaks HTTP/2 only."""
+    made = certificate(directory)
     command: list[str | Path] = [program("node", "nodejs"), _SOURCES / "node.mjs", made.file, made.key]
-    with _announced(command, made, place / "node.log") as server:
+    with _announced(command, made, directory / "node.log") as server:
         yield server
 
 
 @contextmanager
-def go(place: Path) -> Iterator[RealServer]:
-    """Go's `net/http`, see `servers/http2.go`; compiled with nothing but the standard library."""
-    made, binary = certificate(place), place / "http2"
-    # Nothing is fetched; the cache of what was compiled is the user's own.
+def go(directory: Path) -> Iterator[RealServer]:
+    """Runs Go's `net/http`, see `servers/http2.go`; compiled with nothing but the standard library."""
+    made, binary = certificate(directory), directory / "http2"
+    # Nothing is fetched; the build cache is that of the user.
     environment = {**os.environ, "GOFLAGS": "-mod=mod", "GOPROXY": "off", "GOTOOLCHAIN": "local"}
     build: list[str | Path] = [program("go", "golang-go"), "build", "-o", binary, _SOURCES / "http2.go"]
-    subprocess.run(build, check=True, capture_output=True, env=environment, cwd=place, timeout=500)
-    with _announced([binary, made.file, made.key], made, place / "go.log") as server:
+    subprocess.run(build, check=True, capture_output=True, env=environment, cwd=directory, timeout=500)
+    with _announced([binary, made.file, made.key], made, directory / "go.log") as server:
         yield server
 
 
 @contextmanager
-def caddy(place: Path) -> Iterator[RealServer]:
-    """Caddy with gzip and zstd."""
-    made, found = certificate(place), program("caddy", "caddy")
+def caddy(directory: Path) -> Iterator[RealServer]:
+    """Runs Caddy with gzip and zstd."""
+    made, found = certificate(directory), program("caddy", "caddy")
     plain, secure = free_port(), free_port()
     answers = (
         'bind 127.0.0.1\n encode zstd gzip\n respond "hello {uri} {uri} {uri} {uri} {uri} {uri} {uri} {uri} {uri}"'
     )
-    (place / "Caddyfile").write_text(f"""\
+    (directory / "Caddyfile").write_text(f"""\
 {{
     admin off
     auto_https off
@@ -150,18 +150,23 @@ https://:{secure} {{
     {answers}
 }}
 """)
-    environment = {**os.environ, "HOME": str(place), "XDG_DATA_HOME": str(place), "XDG_CONFIG_HOME": str(place)}
-    command: list[str | Path] = [found, "run", "--config", place / "Caddyfile", "--adapter", "caddyfile"]
-    with running(command, log=place / "caddy.log", ports=[plain, secure], environment=environment) as process:
+    environment = {
+        **os.environ,
+        "HOME": str(directory),
+        "XDG_DATA_HOME": str(directory),
+        "XDG_CONFIG_HOME": str(directory),
+    }
+    command: list[str | Path] = [found, "run", "--config", directory / "Caddyfile", "--adapter", "caddyfile"]
+    with running(command, log=directory / "caddy.log", ports=[plain, secure], environment=environment) as process:
         yield _server(made, plain, secure, plain, process)
 
 
 @contextmanager
-def python_files(place: Path, protocol: str) -> Iterator[str]:
-    """Python's `http.server` with the files of `place / "files"`; gives its URL, without a slash at the end."""
+def python_files(directory: Path, protocol: str) -> Iterator[str]:
+    """Runs Python's `http.server` with the files in `directory / "files"`; yields its URL without a final slash."""
     command = [sys.executable, "-u", "-m", "http.server", "0", "--bind", "127.0.0.1", "--protocol", protocol]
-    log = place / "python.log"
-    with running([*command, "--directory", place / "files"], log=log) as process:
+    log = directory / "python.log"
+    with running([*command, "--directory", directory / "files"], log=log) as process:
         line = wait_for_line(process, log, "Serving HTTP on 127.0.0.1 port ")
         yield f"http://127.0.0.1:{line.split()[0]}"
 

@@ -33,12 +33,12 @@ COLUMNS = {
 
 
 def table(directory: Path) -> Any:
-    """All rows of all parts, in the order of the input."""
+    """Returns all rows of all parts, in the order of the input."""
     parts = sorted(directory.glob("*.parquet"))
     return pa.concat_tables([pq.read_table(part) for part in parts]).sort_by("row")
 
 
 def rows(directory: Path) -> list[dict[str, Any]]:
-    """The same as dictionaries."""
+    """Returns the same rows as dictionaries."""
     dictionaries: list[dict[str, Any]] = table(directory).to_pylist()
     return dictionaries

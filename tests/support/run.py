@@ -13,9 +13,9 @@ from typing import Any
 
 HEADGATE = Path(sys.executable).with_name("headgate")
 LONGEST_S = 150
-"""Of one command; below the timeout of a test, so that the command is named and not only the test."""
+"""The longest that one command may run; it is below the timeout of a test, so that the error names the command."""
 POLL_S = 0.002
-"""How often a state of another process is looked at: without a pause, that would take a core from it."""
+"""The pause between two looks at another process: polling without a pause would take a core from it."""
 
 
 def headgate(*arguments: str | Path, stdin: str | bytes = b"", check: int | None = None) -> "Done":
@@ -32,7 +32,7 @@ def headgate(*arguments: str | Path, stdin: str | bytes = b"", check: int | None
 
 
 class Done:
-    """What a command has left behind."""
+    """The exit code and the output of a command."""
 
     def __init__(self, process: subprocess.CompletedProcess[bytes]) -> None:
         self.code = process.returncode
@@ -40,11 +40,11 @@ class Done:
         self.stderr = process.stderr.decode()
 
     def errors(self) -> list[str]:
-        """The messages of errors."""
+        """Returns the messages of errors."""
         return [line.removeprefix("error: ") for line in self.stderr.splitlines() if line.startswith("error: ")]
 
     def rows(self) -> list[dict[str, Any]]:
-        """The NDJSON on standard output, by row."""
+        """Returns the rows of the NDJSON on standard output, sorted by `row`."""
         return sorted((json.loads(line) for line in self.stdout.splitlines()), key=lambda row: int(row["row"]))
 
 
@@ -60,7 +60,7 @@ def started(*arguments: str | Path) -> Iterator[subprocess.Popen[str]]:
 
 @contextmanager
 def serving(*flags: str) -> Iterator[str]:
-    """Runs `headgate serve` at a free port; gives its URL, without a slash at the end."""
+    """Runs `headgate serve` at a free port; yields its URL, without a slash at the end."""
     with started("serve", "--port", "0", *flags) as process:
         assert process.stdout is not None
         line = process.stdout.readline()
@@ -70,11 +70,11 @@ def serving(*flags: str) -> Iterator[str]:
         assert process.wait(LONGEST_S) == 0
 
 
-def printed_by(program: str, place: Path) -> str:
-    """What a Python program prints. It has to end well, and to say nothing on standard error."""
+def printed_by(program: str, directory: Path) -> str:
+    """Returns what a Python program prints; fails if it exits with an error or writes to standard error."""
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", program],
-        cwd=place,
+        cwd=directory,
         capture_output=True,
         text=True,
         timeout=LONGEST_S,
@@ -85,26 +85,26 @@ def printed_by(program: str, place: Path) -> str:
 
 
 def wait_for_requests(server: str, number: int) -> None:
-    """Asks the server until it has seen so many."""
+    """Polls the server until it has received this many requests."""
     wait_for(lambda: bool(stats(server)["requests"] >= number))
 
 
-def wait_for(is_so: Callable[[], bool]) -> None:
-    """Looks until it is so; there is no event to wait for in another process."""
+def wait_for(is_true: Callable[[], bool]) -> None:
+    """Polls until the condition holds; another process has no event to wait for."""
     end = time.monotonic() + LONGEST_S
-    while not is_so():
-        assert time.monotonic() < end, "it does not come"
+    while not is_true():
+        assert time.monotonic() < end, "the condition does not come true"
         time.sleep(POLL_S)
 
 
 def get(url: str) -> str:
-    """The body at `url`."""
+    """Returns the body at `url`."""
     with urllib.request.urlopen(url, timeout=LONGEST_S) as response:  # noqa: S310 - our own server
         body: bytes = response.read()
         return body.decode()
 
 
 def stats(server: str) -> dict[str, Any]:
-    """What the server has seen."""
+    """Returns the counters of the server."""
     seen: dict[str, Any] = json.loads(get(f"{server}/stats"))
     return seen

@@ -1,10 +1,10 @@
-"""A run that does nothing but note what is asked of it; when it ends is for each test to say."""
+"""A run that only records the calls it gets; each test decides when it ends."""
 
 from support.figures import snapshot_json, summary_json
 
 
 class NotingRun:
-    """What the engine's `Run` has beside `wait`."""
+    """Has the methods of the engine's `Run` except `wait`."""
 
     def __init__(self) -> None:
         self.calls: list[str] = []

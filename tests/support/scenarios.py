@@ -1,4 +1,4 @@
-"""Maps of tasks under all that can happen to them, and a spy that says which of their promises were broken."""
+"""Maps of tasks under everything that can happen to them, and a spy that lists the promises they break."""
 
 import asyncio
 from collections import Counter
@@ -10,7 +10,7 @@ from headgate import ConcurrencyLimit, Rate, Retry, StrayCancellation, TaskOutco
 from support.virtual_clock import VirtualClockLoop, run_on_virtual_clock
 
 LONG_S = 10_000.0
-"""Longer than anything takes."""
+"""Longer than any scenario takes."""
 
 
 class ItemError(Exception):
@@ -26,36 +26,36 @@ class LeaveError(Exception):
 
 
 class ShortRepr:
-    """Says only what is unlike the default: what a failing scenario shrank to can be read."""
+    """Shows only what differs from the defaults, so that a shrunk failing scenario can be read."""
 
     def __repr__(self) -> str:
-        told = [
+        shown = [
             f"{each.name}={getattr(self, each.name)!r}"
             for each in fields(self)  # type: ignore[arg-type]
             if each.default is MISSING or getattr(self, each.name) != each.default
         ]
-        return f"{type(self).__name__}({', '.join(told)})"
+        return f"{type(self).__name__}({', '.join(shown)})"
 
 
 @dataclass(frozen=True, repr=False)
 class Item(ShortRepr):
-    """What happens when the function is called with it."""
+    """An item, and what happens when the function is called with it."""
 
     index: int
     turns: int = 0
-    """How often it lets others run."""
+    """How many turns of the loop it takes."""
     seconds: int = 0
     """How long each attempt takes."""
     failures: int = 0
     """How many attempts fail."""
     is_stray: bool = False
-    """Whether they fail by a cancellation that is nobody's."""
+    """Whether they fail by a cancellation that no caller made."""
     key: int = 0
     cost: int = 1
     cleanup_s: int = 0
     """How long it takes to end when it is cancelled."""
     when_cancelled: str = "raise"
-    """What it does then: "raise", "return" as if nothing had been, or "fail" with another error."""
+    """What it does when cancelled: "raise", "return" a result nevertheless, or "fail" with another error."""
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -87,7 +87,7 @@ class MapPlan(ShortRepr):
     leave_by_error: bool = False
     cancel_at_s: float | None = None
     cancel_turns: int = 1
-    """In how many turns of the event loop, one after the other, it is cancelled then."""
+    """In how many successive turns of the event loop it is cancelled then."""
     cancel_again_at_s: float | None = None
     stop_at_s: float | None = None
     stop_by: str | None = None
@@ -97,7 +97,7 @@ class MapPlan(ShortRepr):
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Scenario(ShortRepr):
-    """Maps at the same time, and what they share."""
+    """Maps that run at the same time, and what they share."""
 
     maps: tuple[MapPlan, ...]
     shared_limit: int = 1
@@ -107,7 +107,7 @@ class Scenario(ShortRepr):
 
 @dataclass
 class Spied:
-    """A map that runs, and what was seen of it."""
+    """A running map, and what the spy has seen of it."""
 
     plan: MapPlan
     shared: ConcurrencyLimit
@@ -167,7 +167,7 @@ class Spied:
         try:
             await asyncio.sleep(item.cleanup_s)
         except asyncio.CancelledError:
-            self.expect(self.plan.timeout_s is not None, "a call was told again to end while it did so")
+            self.expect(self.plan.timeout_s is not None, "a call was cancelled once more while it ended")
             raise
 
     def _block(self, item: Item) -> None:
@@ -186,7 +186,7 @@ class Spied:
 
     async def items_async(self) -> AsyncIterator[Item]:
         self.source_is_open = True
-        is_told_to_end = False
+        is_ending = False
         try:
             for item in self.plan.items:
                 wait_s = self.plan.source_wait_s[item.index % len(self.plan.source_wait_s)]
@@ -198,13 +198,13 @@ class Spied:
             if self.plan.source_fails:
                 raise SourceError
         except (asyncio.CancelledError, GeneratorExit):
-            is_told_to_end = True
+            is_ending = True
             raise
         finally:
             try:
                 await asyncio.sleep(0)
             except asyncio.CancelledError:
-                self.expect(not is_told_to_end, "the source was told to end while it did so")
+                self.expect(not is_ending, "the source was cancelled while it ended")
                 raise
             finally:
                 self.source_is_open = False
@@ -221,10 +221,10 @@ class Spied:
         if by == self.plan.stop_by and item.index == self.plan.stop_at:
             self.stop()
 
-    # -- what is always so
+    # -- what is true at any moment
 
     def look(self) -> None:
-        """Notes each promise that is broken at this moment."""
+        """Records each promise that is broken at this moment."""
         plan = self.plan
         running = self.running.total()
         limit = self.most_slots if plan.is_shared else plan.limit
@@ -233,7 +233,7 @@ class Spied:
             most = max(self.keys.values(), default=0)
             self.expect(most <= plan.per_key, f"{most} of one key run at per_key {plan.per_key}")
         if any(count > 1 for count in self.running.values()):
-            self.expect(False, "an item runs twice at once")  # noqa: FBT003 - it is what is expected
+            self.expect(False, "an item runs twice at once")  # noqa: FBT003 - the first argument is the expectation
         if self.results is None:
             return
         now = self.results.statistics()
@@ -278,7 +278,7 @@ class Spied:
             else:
                 await self._collect(self.results)
         except (ItemError, SourceError, StrayCancellation, TooManyErrors, TimeoutError, LeaveError) as error:
-            self.raised = error.with_traceback(None)  # whose frames would hold the results, as if they were in use
+            self.raised = error.with_traceback(None)  # its frames would hold the results, as if in use
         finally:
             if plan.in_block or not self.has_left:
                 self._nothing_is_left()
@@ -313,16 +313,16 @@ class Spied:
             self.unstarted += [item.index for item in self.results.stop()]
             self.look()
 
-    # -- what must have come of it
+    # -- what must be true at the end
 
     def judge(self) -> None:
-        """Notes each promise about results that was broken."""
+        """Records each broken promise about results."""
         indexes = [result.index if isinstance(result, TaskOutcome) else result for result in self.delivered]
         self.expect(len(set(indexes)) == len(indexes), f"delivered twice: {indexes}")
         if self.plan.ordered:
             self.expect(indexes == sorted(indexes), f"not in order: {indexes}")
         self.expect(set(indexes) <= set(self.calls), "delivered and never called")
-        self.expect(not set(self.unstarted) & set(self.calls), "given back as unstarted, and called")
+        self.expect(not set(self.unstarted) & set(self.calls), "returned as unstarted, and called")
         self.expect(self.unstarted == sorted(self.unstarted), "unstarted ones are not in their order")
         most = max(self.calls.values(), default=0)
         self.expect(most <= (self.plan.attempts or 1), f"{most} attempts")
@@ -341,22 +341,22 @@ class Spied:
             self.expect(succeeds, f"a result of {item}, which fails")
 
     def expected(self, item: Item) -> tuple[int, bool]:
-        """How many attempts there are, and whether the last one succeeds."""
+        """Returns how many attempts there are, and whether the last one succeeds."""
         attempts = self.plan.attempts or 1
         if self.plan.timeout_s is not None and item.seconds > self.plan.timeout_s:
             if item.when_cancelled == "return":
-                return 1, True  # it was told to end, and gave a result nevertheless
+                return 1, True  # it was cancelled, and returned a result nevertheless
             return attempts, False
         return min(item.failures + 1, attempts), item.failures < attempts
 
     def _judge_all(self, indexes: list[int]) -> None:
-        """Nobody left: everything that was taken became what it had to."""
+        """Checks a map whose consumer did not leave: everything that was taken has its outcome."""
         plan = self.plan
         fails = {item.index for item in plan.items if not self.expected(item)[1]}
         if self.raised is None:
             lost = set(self.given) - set(self.calls) - set(self.unstarted)
             if plan.stop_by == "source":
-                lost.discard(plan.stop_at)  # given after it had stopped the map itself
+                lost.discard(plan.stop_at)  # yielded after the source had stopped the map itself
             self.expect(not lost, f"taken and lost: {lost}")
             due = set(self.calls) if plan.errors == "yield" else set(self.calls) - fails
             self.expect(due == set(indexes), f"delivered {indexes}, and not {due}")
@@ -382,14 +382,14 @@ class Spied:
 
 
 def broken_promises(scenario: Scenario) -> list[str]:
-    """Runs it, and gives what went wrong."""
+    """Runs a scenario, and returns the broken promises."""
     return run_on_virtual_clock(_run(scenario))
 
 
 async def _run(scenario: Scenario) -> list[str]:
     loop = asyncio.get_running_loop()
     broken: list[str] = []
-    loop.set_exception_handler(lambda _loop, context: broken.append(f"the event loop was told: {context}"))
+    loop.set_exception_handler(lambda _loop, context: broken.append(f"reported to the event loop: {context}"))
     shared = ConcurrencyLimit(scenario.shared_limit)
     amount, burst = scenario.rate
     rate = Rate(amount, per_s=1, burst=burst)
@@ -410,17 +410,17 @@ async def _run(scenario: Scenario) -> list[str]:
     for spied, ended in zip(maps, await asyncio.gather(*consumers, return_exceptions=True), strict=True):
         is_cancelled = isinstance(ended, asyncio.CancelledError) and spied.plan.cancel_at_s is not None
         spied.expect(ended is None or is_cancelled, f"the consumer ended with {ended!r}")
-    del consumer, consumers, ended  # whose traceback would hold the results
+    del consumer, consumers, ended  # the traceback would hold the results
     for timer in timers:
         timer.cancel()
-    await asyncio.sleep(LONG_S)  # those that were left without a block end now
+    await asyncio.sleep(LONG_S)  # maps that were left without a block end now
     for spied in maps:
         spied.judge()
-        spied.expect(not spied.running.total() and not spied.source_is_open, "something runs on for ever")
+        spied.expect(not spied.running.total() and not spied.source_is_open, "something runs forever")
     if shared.in_use or shared.statistics().waiting:
         broken.append(f"the shared limit is not free: {shared}")
     if rate.statistics().waiting:
-        broken.append(f"somebody waits for the rate: {rate}")
+        broken.append(f"a task waits for the rate: {rate}")
     broken += too_fast(starts, amount, burst)
     return broken
 
@@ -432,7 +432,7 @@ def _cancel(task: "asyncio.Task[None]", turns: int) -> None:
 
 
 def too_fast(starts: list[tuple[float, int]], amount: float, burst: float) -> list[str]:
-    """The windows, from one start to another, in which more was spent than the rate allows."""
+    """Returns the windows from one start to another in which more was spent than the rate allows."""
     windows = []
     for first, (begin_s, _) in enumerate(starts):
         cost = 0

@@ -1,4 +1,4 @@
-"""A terminal that breaks lines when it becomes narrower and joins them when it becomes wider, as most do."""
+"""A terminal that breaks lines when it becomes narrower and joins them when it becomes wider, as most terminals do."""
 
 import io
 import re
@@ -9,10 +9,10 @@ _TOKEN = re.compile(r"\x1b\[(\??\d*(?:;\d+)*)([A-Za-z])|(\r)|(\n)|([^\x1b\r\n]+)
 
 
 class Screen(io.StringIO):
-    """What is shown of all that is written to it, without colours.
+    """Keeps what a terminal would show of the text that is written to it, without colours.
 
     Attributes:
-        console: Writes to it.
+        console: A console that writes to it.
     """
 
     def __init__(self, columns: int) -> None:
@@ -20,18 +20,18 @@ class Screen(io.StringIO):
         self.console = Console(file=self, force_terminal=True, width=columns, height=50, _environ={"TERM": "xterm"})
         self._columns = columns
         self._rows: list[str] = [""]
-        self._is_broken = [False]  # whether the row goes on in the next one
+        self._is_broken = [False]  # whether the row continues in the next one
         self._row = self._column = 0
 
     def isatty(self) -> bool:
         return True
 
     def shown(self) -> list[str]:
-        """The rows that are not empty."""
+        """Returns the rows that are not empty."""
         return [row.rstrip() for row in self._rows if row.strip()]
 
     def resize(self, columns: int) -> None:
-        """The cursor is at the end of what is shown, and stays there."""
+        """Changes the width; the cursor must be at the end of what is shown, and stays there."""
         assert self._row == len(self._rows) - 1
         lines, begins = list[str](), True
         for row, is_broken in zip(self._rows, self._is_broken, strict=True):
@@ -76,4 +76,4 @@ class Screen(io.StringIO):
             self._rows[self._row :] = [self._rows[self._row][: self._column]]
             self._is_broken[self._row :] = [False]
         else:
-            assert command in "mhl", f"it is not known here: {command}"
+            assert command in "mhl", f"unknown command: {command}"

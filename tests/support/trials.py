@@ -1,4 +1,4 @@
-"""Trials of the benchmark, as if they had been made."""
+"""Made-up trials of the benchmark."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ from harness.trial import Trial
 
 
 def trial(client: str, round_: int, requests_per_s: float, **other: Any) -> Trial:
-    """One of a second, in which 1,000 requests were answered."""
+    """Returns a trial of a second with 1,000 requests."""
     made: dict[str, Any] = {
         "scenario": "throughput",
         "concurrency": 64,

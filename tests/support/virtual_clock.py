@@ -1,7 +1,7 @@
 """An event loop whose time passes only when nothing else is left to do: an hour of waiting takes no time at all.
 
-What runs on it is deterministic: timers fire exactly when they are due, in their order, and nothing else decides. A
-program that waits for something that can't come is told so at once, instead of hanging.
+A program on it is deterministic: timers fire exactly when they are due, in their order, and nothing else decides. A
+program that waits for something that can't come gets an error at once, instead of hanging.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 class NothingLeftToHappenError(Exception):
-    """Everything waits, and no timer is set."""
+    """All tasks wait, and no timer is set."""
 
 
 class VirtualClockLoop(asyncio.SelectorEventLoop):
@@ -22,19 +22,19 @@ class VirtualClockLoop(asyncio.SelectorEventLoop):
     def __init__(self) -> None:
         self._now_s = 0.0
         super().__init__(_Jumping(self))
-        self._clock_resolution = 1e-9  # sums of floats may miss the time of a timer by less than that
+        self._clock_resolution = 1e-9  # sums of floats may miss the time of a timer by less
 
     def time(self) -> float:
-        """Seconds since this loop was made."""
+        """Returns the seconds since this loop was made."""
         return self._now_s
 
     def pass_time(self, seconds: float) -> None:
-        """Lets time pass, as a slow callback would."""
+        """Moves the clock on, as a slow callback would."""
         self._now_s += seconds
 
 
 class _Jumping(selectors.DefaultSelector):
-    """Never waits: where asyncio would, the clock jumps instead."""
+    """Never waits: the clock jumps instead."""
 
     def __init__(self, loop: VirtualClockLoop) -> None:
         super().__init__()
@@ -45,13 +45,13 @@ class _Jumping(selectors.DefaultSelector):
         if ready or timeout == 0:
             return ready
         if timeout is None:
-            raise NothingLeftToHappenError("everything waits, and no timer is set")
+            raise NothingLeftToHappenError("all tasks wait, and no timer is set")
         self._loop.pass_time(timeout)
         return ready
 
 
 def run_on_virtual_clock(main: Coroutine[Any, Any, T]) -> T:
-    """What `asyncio.run` does, on a virtual clock; then nothing may be left running."""
+    """Runs a coroutine as `asyncio.run` does, on a virtual clock; fails if it leaves a task running."""
     with asyncio.Runner(loop_factory=VirtualClockLoop) as runner:
         return runner.run(_alone(main))
 

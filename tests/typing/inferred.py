@@ -1,4 +1,4 @@
-"""What type checkers make of the client and of the functions for many tasks. It is checked, and never run."""
+"""The types that checkers infer for the client and for the functions for many tasks. The file is checked, never run."""
 
 import asyncio
 from collections.abc import AsyncIterator, Coroutine, Iterator

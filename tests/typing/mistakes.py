@@ -1,4 +1,4 @@
-"""What type checkers refuse of the client and of the functions for many tasks. It is checked, and never run.
+"""Mistakes with the client and the functions for many tasks that type checkers refuse. The file is checked, never run.
 
 Each mistake is told to be expected, by its kind; mypy and pyright complain of one that they do not find.
 """

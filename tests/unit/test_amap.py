@@ -1,4 +1,4 @@
-"""`amap`: the order of its results, what it calls, and what it tells of itself."""
+"""`amap`: the order of its results, the functions that it takes, and its statistics."""
 
 import asyncio
 from collections.abc import Awaitable
@@ -83,7 +83,7 @@ def test_the_function_may_use_a_map_itself() -> None:
 
 
 @pytest.mark.parametrize("end", [StopIteration, StopAsyncIteration])
-def test_a_function_that_raises_what_looks_like_an_end_is_not_silent(end: type[Exception]) -> None:
+def test_a_function_that_raises_stop_iteration_is_not_silent(end: type[Exception]) -> None:
     class Source:
         def __aiter__(self) -> "Source":
             return self
@@ -108,23 +108,23 @@ async def test_statistics_tell_how_far_it_is() -> None:
         return TaskStatistics(**(none | figures))
 
     async with amap(fail_if_odd, [0, 2, 3, 4], limit=2, errors="skip") as results:
-        told = [results.statistics()]
+        seen = [results.statistics()]
         await asyncio.sleep(1)
-        told.append(results.statistics())
+        seen.append(results.statistics())
         await asyncio.sleep(100)
-        told.append(results.statistics())
+        seen.append(results.statistics())
         await anext(results)
-        told.append(results.statistics())
+        seen.append(results.statistics())
     assert [
         stand(taken=2, running=2),
         stand(taken=3, running=2, uncollected=1, succeeded=1),
         stand(taken=4, uncollected=3, succeeded=3, failed=1),
         stand(taken=4, uncollected=2, succeeded=3, failed=1),
         stand(taken=4, uncollected=0, succeeded=3, failed=1),
-    ] == [*told, results.statistics()]
+    ] == [*seen, results.statistics()]
 
 
-async def test_what_was_cancelled_is_counted_as_that() -> None:
+async def test_cancelled_calls_are_counted_as_cancelled() -> None:
     async with amap(wait_that_long, [0, 10, 20], limit=3) as results:
         await anext(results)
     now = results.statistics()

@@ -1,4 +1,4 @@
-"""What becomes of an error in `amap`: raised, yielded or skipped."""
+"""Errors in `amap` are raised, yielded or skipped."""
 
 import asyncio
 import weakref
@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from headgate import Retry, TaskOutcome, TooManyErrors, amap
-from support.faces import now_s
+from support.as_completed import now_s
 from support.maps import all_of, fail_if_odd
 
 OPTIONS: tuple[dict[str, Any], ...] = ({}, {"ordered": True}, {"timeout_s": 5}, {"errors": "yield"})
-"""Some that make a map go other ways."""
+"""Options that change which code of a map runs."""
 
 
 @pytest.mark.parametrize(
@@ -21,9 +21,9 @@ async def test_an_error_is_raised_after_the_results_that_come_before_it(
     items: list[int], ordered: bool, expected: list[float]
 ) -> None:
     seen: list[float] = []
-    with pytest.raises(ValueError, match="raised for the item"):  # noqa: PT012 - and what came before it
+    with pytest.raises(ValueError, match="raised for the item"):  # noqa: PT012 - the results before it come from the same block
         async for result in amap(fail_if_odd, items, limit=5, ordered=ordered):
-            seen.append(result)  # noqa: PERF401 - it is wanted when the loop is left by an error
+            seen.append(result)  # noqa: PERF401 - the list is used when the loop ends with an error
     assert expected == [*seen, now_s()]
 
 
@@ -48,7 +48,7 @@ def test_the_beginning_of_its_item_is_a_note_of_an_error(item: object, shown: st
     assert len(note) < 300
 
 
-def test_yielded_outcomes_tell_all_of_each_item() -> None:
+def test_yielded_outcomes_have_all_facts_of_each_item() -> None:
     first, second = all_of(fail_if_odd, [3, 2], limit=1, errors="yield")
     assert (0, 3, None, "3", 1, 3) == (
         first.index,
@@ -114,13 +114,13 @@ def test_more_failed_items_than_allowed_end_the_map(errors: Any, max_errors: int
 
 
 class OddError(BaseException):
-    """Not an `Exception`."""
+    """It is not an `Exception`."""
 
 
 @pytest.mark.parametrize("errors", ["raise", "yield", "skip"])
 @pytest.mark.parametrize("options", [{}, {"ordered": True}, {"retry": Retry(3, 0)}])
 @pytest.mark.parametrize("kind", [KeyboardInterrupt, SystemExit, OddError])
-def test_being_told_to_end_is_never_collected_nor_tried_again(
+def test_an_interrupt_or_exit_is_never_collected_nor_retried(
     kind: type[BaseException], errors: Any, options: dict[str, Any]
 ) -> None:
     async def end(item: int) -> None:

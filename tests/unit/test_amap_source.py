@@ -1,4 +1,4 @@
-"""Where the items of `amap` come from: how far a source is read, and how it ends."""
+"""The source of the items of `amap`: how far it is read, and how it ends."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
@@ -11,7 +11,7 @@ from headgate import amap
 from support.maps import collected, wait_that_long
 
 
-async def test_the_source_is_read_as_far_as_there_is_room() -> None:
+async def test_the_source_is_read_as_far_as_the_bounds_allow() -> None:
     read = []
 
     def source() -> Iterator[int]:
@@ -94,13 +94,13 @@ async def test_an_item_that_ends_the_map_as_it_is_given_does_not_disturb_the_end
             await asyncio.sleep(10)
             closed.append("closed")
 
-    unhashable: Any = lambda _: []  # noqa: E731 - what a user may give
+    unhashable: Any = lambda _: []  # noqa: E731 - a user may give one
     with pytest.raises(TypeError, match="unhashable"):
         await collected(amap(wait_that_long, source(), limit=2, key=unhashable, per_key=1))
     assert ["closed"] == closed
 
 
-async def test_a_source_that_closes_its_own_map_is_told_that_it_cannot() -> None:
+async def test_a_source_that_closes_its_own_map_gets_an_error() -> None:
     async def source() -> AsyncIterator[int]:
         yield 0
         await results.aclose()
@@ -131,7 +131,7 @@ def fails(_item: int) -> int:
         (work, {"key": lambda _item: [], "per_key": 1}),
     ],
 )
-async def test_a_source_without_end_whose_items_all_fail_leaves_the_loop_to_others(
+async def test_an_endless_source_whose_items_all_fail_lets_other_tasks_run(
     function: Any, options: dict[str, Any]
 ) -> None:
     async with amap(function, count(), limit=10, errors="skip", **options) as results:

@@ -1,4 +1,4 @@
-"""`stop()`: nothing new starts, what has begun is delivered, and what was not started is given back."""
+"""`stop()` starts nothing new, delivers what has begun, and returns the items that never started."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from headgate import ConcurrencyLimit, Rate, Retry, amap
-from support.faces import one
+from support.as_completed import one
 from support.maps import Calls, collected, from_afar, wait_s, wait_that_long
 
 
@@ -37,10 +37,10 @@ async def test_a_map_that_was_stopped_before_it_began_has_no_results(*, is_async
     assert [] == [result async for result in results]
 
 
-# -- where items wait to be started
+# -- items that wait to be started
 
 
-async def test_stop_gives_back_items_that_wait_and_were_never_started_in_their_order() -> None:
+async def test_stop_returns_waiting_items_that_never_started_in_their_order() -> None:
     calls = Calls(10)
     items = ["a1", "a2", "b1", "b2", "a3"]
     async with amap(calls, items, limit=3, key=lambda item: item[0], per_key=1) as results:
@@ -51,9 +51,9 @@ async def test_stop_gives_back_items_that_wait_and_were_never_started_in_their_o
     assert (5, 2, 0, 3, 0) == (now.taken, now.succeeded, now.cancelled, now.unstarted, now.waiting)
 
 
-@pytest.mark.parametrize("gate", [{"rate": Rate(1, per_s=1000)}, {"limit": ConcurrencyLimit(1)}])
-async def test_stop_gives_back_the_item_that_waits_at_the_gate(gate: dict[str, Any]) -> None:
-    async with amap(Calls(10), count(), **({"limit": 1} | gate)) as results:
+@pytest.mark.parametrize("waits_for", [{"rate": Rate(1, per_s=1000)}, {"limit": ConcurrencyLimit(1)}])
+async def test_stop_returns_the_item_that_waits_for_a_limit(waits_for: dict[str, Any]) -> None:
+    async with amap(Calls(10), count(), **({"limit": 1} | waits_for)) as results:
         await asyncio.sleep(1)
         unstarted, delivered = results.stop(), [result async for result in results]
     assert [0] == delivered
@@ -61,7 +61,7 @@ async def test_stop_gives_back_the_item_that_waits_at_the_gate(gate: dict[str, A
 
 
 @pytest.mark.parametrize("key", [{}, {"key": lambda _: 0, "per_key": 1}])
-async def test_after_stop_an_item_that_is_tried_again_is_finished_also_behind_one_that_is_given_back(
+async def test_after_stop_a_retried_item_is_finished_also_behind_one_that_is_returned(
     key: dict[str, Any],
 ) -> None:
     calls = Calls(failures={0: 1})
@@ -71,7 +71,7 @@ async def test_after_stop_an_item_that_is_tried_again_is_finished_also_behind_on
         assert ([1], [0]) == (results.stop(), [result async for result in results])
 
 
-async def test_stop_gives_back_an_item_that_was_read_ahead_of_a_gate() -> None:
+async def test_stop_returns_an_item_that_was_read_ahead_of_a_limit() -> None:
     given = []
 
     async def source() -> AsyncIterator[int]:
@@ -87,7 +87,7 @@ async def test_stop_gives_back_an_item_that_was_read_ahead_of_a_gate() -> None:
     assert [0] == delivered
 
 
-async def test_an_item_that_the_source_gives_when_it_has_stopped_the_map_has_its_time_limit() -> None:
+async def test_an_item_that_the_source_yields_after_stopping_the_map_has_its_timeout() -> None:
     def source() -> Iterator[int]:
         yield 0
         results.stop()
@@ -123,9 +123,9 @@ async def test_an_error_that_stop_brings_to_the_head_ends_the_map() -> None:
     async with amap(work, keys, limit=4, ordered=True, key=lambda item: keys[item], per_key=1) as results:
         await asyncio.sleep(5)
         unstarted = results.stop()
-        with pytest.raises(ValueError, match="raised for the item 'fails'"):  # noqa: PT012 - and what came before
+        with pytest.raises(ValueError, match="raised for the item 'fails'"):  # noqa: PT012 - the results before it come from the same block
             async for result in results:
-                seen.append(result)  # noqa: PERF401 - it is wanted after the error
+                seen.append(result)  # noqa: PERF401 - the list is used after the error
     assert (["x2"], ["x1"]) == (unstarted, seen)
 
 

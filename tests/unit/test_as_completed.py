@@ -1,4 +1,4 @@
-"""What `as_completed` starts, when, and in what order it gives what is done."""
+"""When `as_completed` starts awaitables, and in what order it yields results."""
 
 import asyncio
 import heapq
@@ -7,12 +7,12 @@ from itertools import count
 import pytest
 
 from headgate import as_completed, limited_as_completed
-from support.faces import Collect, Take, either_face, either_way_to_take, now_s
+from support.as_completed import Collect, Take, now_s, taking_from_either_iterator, with_either_iterator
 from support.quiet import Source, Spy, run_quietly
 
 
 def ends_of_sleepers(seconds: list[float], limit: int) -> list[tuple[float, int]]:
-    """When each of some sleepers ends, and which one it is, if the next starts whenever one ends."""
+    """Returns when each sleeper ends, and its name, if the next one starts whenever one ends."""
     ends: list[tuple[float, int]] = []
     running: list[float] = []
     for index, duration_s in enumerate(seconds):
@@ -22,7 +22,7 @@ def ends_of_sleepers(seconds: list[float], limit: int) -> list[tuple[float, int]
     return sorted(ends)
 
 
-@either_face
+@with_either_iterator
 async def test_a_hundred_sleepers_of_one_nth_of_a_second_ten_at_once_come_when_they_are_due(
     spy: Spy, collect: Collect
 ) -> None:
@@ -46,7 +46,7 @@ async def test_the_first_name_gives_awaitables_of_the_results_in_order_of_comple
     assert 3 == spy.peak
 
 
-@either_face
+@with_either_iterator
 @pytest.mark.parametrize("limit", [1, 2, 7, 20, 21, 1000])
 def test_the_limit_is_reached_and_never_passed(collect: Collect, limit: int) -> None:
     spy = Spy()
@@ -79,7 +79,7 @@ async def test_a_plain_loop_that_is_slow_stops_the_starts_too(spy: Spy) -> None:
         assert min(20, collected + 3) == len(spy.started)
 
 
-async def test_a_plain_for_takes_one_ahead_of_what_runs_when_it_must_know_whether_there_is_one(spy: Spy) -> None:
+async def test_a_plain_for_reads_one_awaitable_ahead_when_it_must_know_whether_there_is_one(spy: Spy) -> None:
     awaitables = iter(as_completed((spy.sleep(n) for n in range(30)), limit=4))
     promised = [next(awaitables) for _ in range(4)]
     assert (4, 0) == (len(spy.made), len(spy.started))
@@ -95,7 +95,7 @@ async def test_as_completed_can_be_made_where_no_loop_runs(spy: Spy) -> None:
     assert [0, 1, 2] == [future.result() async for future in futures]
 
 
-@either_way_to_take
+@taking_from_either_iterator
 async def test_an_input_without_end_can_be_left(spy: Spy, take: Take) -> None:
     async with as_completed((spy.sleep(n) for n in count()), limit=3) as futures:
         assert list(range(10)) == await take(futures, 10)

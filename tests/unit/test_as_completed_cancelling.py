@@ -1,4 +1,4 @@
-"""What `as_completed` does when several collect, if children resist or it is let go of, and whose context is whose."""
+"""`as_completed` with several consumers, with children that resist cancellation, and when it is dropped; contexts."""
 
 import asyncio
 import gc
@@ -10,7 +10,7 @@ from itertools import chain, count
 import pytest
 
 from headgate import CompletedFutures, as_completed
-from support.faces import a_moment, now_s
+from support.as_completed import a_moment, now_s
 from support.quiet import Spy, fail_quietly
 from support.virtual_clock import run_on_virtual_clock
 
@@ -31,7 +31,7 @@ async def test_several_consumers_share_one_iterator_and_nothing_comes_twice(spy:
     assert list(range(30)) == sorted(chain(*parts))
 
 
-async def test_an_error_reaches_one_of_several_consumers_and_the_others_end(spy: Spy) -> None:
+async def test_an_error_reaches_one_of_several_consumers_and_the_rest_end(spy: Spy) -> None:
     def source() -> Iterator[Awaitable[int]]:
         yield spy.sleep(1)
         raise ZeroDivisionError
@@ -51,7 +51,7 @@ async def test_a_consumer_that_is_cancelled_at_hand_over_loses_nothing(spy: Spy,
         consumers = [asyncio.create_task(futures.__anext__()) for _ in range(1 + others)]
         await asyncio.sleep(0.5)
         first.set_result(0)
-        await asyncio.sleep(0)  # the flow has been called back, and has woken the first consumer
+        await asyncio.sleep(0)  # the callback of the flow has run, and has woken the first consumer
         consumers[0].cancel()
         await a_moment()
         assert [True, *[n == 1 for n in range(1, 1 + others)]] == [consumer.done() for consumer in consumers]
@@ -108,7 +108,7 @@ def test_an_interrupt_in_a_child_ends_the_program_and_leaves_nothing_behind(
     assert ([1], 0) == (spy.cancelled, spy.running)
 
 
-async def test_a_child_that_somebody_else_cancels_comes_as_it_is_and_ends_the_rest(spy: Spy) -> None:
+async def test_a_child_that_other_code_cancels_is_delivered_as_cancelled_and_ends_the_rest(spy: Spy) -> None:
     before = asyncio.all_tasks()
     async with as_completed((spy.sleep(n, 10) for n in count()), limit=2) as futures:
         await asyncio.sleep(1)
@@ -131,10 +131,10 @@ async def test_a_child_that_ends_by_the_cancellation_of_another_one_stops_nothin
     assert 8 == sum([not future.cancelled() async for future in as_completed(aws, limit=2)])
 
 
-# -- let go of, by whom and when
+# -- dropped, by any thread and at any time
 
 
-async def test_who_lets_go_of_it_may_be_another_thread(spy: Spy) -> None:
+async def test_another_thread_may_drop_the_iterator(spy: Spy) -> None:
     held = [as_completed((spy.sleep(n, 1 + n) for n in count()), limit=2)]
     await anext(held[0])
     thread = threading.Thread(target=held.clear)
@@ -144,7 +144,7 @@ async def test_who_lets_go_of_it_may_be_another_thread(spy: Spy) -> None:
     assert (1, 0) == (now_s(), spy.running)
 
 
-def test_who_lets_go_of_it_may_do_so_when_the_loop_is_closed() -> None:
+def test_the_iterator_may_be_dropped_when_the_loop_is_closed() -> None:
     async def main() -> None:
         held.append(as_completed((spy.sleep(n, 1 + n) for n in count()), limit=2))
         await anext(held[0])
@@ -157,7 +157,7 @@ def test_who_lets_go_of_it_may_do_so_when_the_loop_is_closed() -> None:
 
 
 def test_an_error_that_was_caught_does_not_keep_a_loop_that_was_left_until_the_garbage_collector_comes() -> None:
-    told: list[object] = []
+    reports: list[object] = []
 
     async def work(item: int) -> None:
         if item in (1, 5):
@@ -172,7 +172,7 @@ def test_an_error_that_was_caught_does_not_keep_a_loop_that_was_left_until_the_g
                 return
 
     async def main() -> None:
-        asyncio.get_running_loop().set_exception_handler(lambda _loop, context: told.append(context))
+        asyncio.get_running_loop().set_exception_handler(lambda _loop, context: reports.append(context))
         await asyncio.create_task(take_two())
         await asyncio.sleep(10)
 
@@ -182,7 +182,7 @@ def test_an_error_that_was_caught_does_not_keep_a_loop_that_was_left_until_the_g
     finally:
         gc.enable()
     gc.collect()
-    assert [] == told
+    assert [] == reports
 
 
 # -- contexts

@@ -1,4 +1,4 @@
-"""What CPython 3.13 asks of its `asyncio.as_completed` in its own tests, asked of ours; then where ours differs."""
+"""The tests that CPython 3.13 has for `asyncio.as_completed`, applied to ours; then the differences of ours."""
 
 import asyncio
 import inspect
@@ -9,13 +9,22 @@ from typing import Any
 import pytest
 
 from headgate import as_completed
-from support.faces import Collect, Take, a_moment, by_async_for, either_face, either_way_to_take, now_s, one
+from support.as_completed import (
+    Collect,
+    Take,
+    a_moment,
+    by_async_for,
+    now_s,
+    one,
+    taking_from_either_iterator,
+    with_either_iterator,
+)
 from support.quiet import Spy
 
 # -- as in the standard library
 
 
-async def test_async_for_gives_back_the_very_tasks_that_were_given_and_new_ones_for_coroutines() -> None:
+async def test_async_for_yields_the_very_tasks_that_were_given_and_new_ones_for_coroutines() -> None:
     tasks = {asyncio.create_task(one("a")), asyncio.create_task(one("b"))}
     coroutines = {one("c"), one("d")}
     given: set[Any] = tasks | coroutines
@@ -33,14 +42,14 @@ async def test_a_plain_for_gives_coroutines() -> None:
         assert "a" == await awaitable
 
 
-@either_face
+@with_either_iterator
 async def test_the_timeout_is_raised_after_what_was_done_by_then(collect: Collect) -> None:
     with pytest.raises(TimeoutError):
         await collect([asyncio.sleep(0.1, "a"), asyncio.sleep(0.15, "b")], limit=2, timeout=0.12)
     assert 0.12 == now_s()
 
 
-async def test_a_plain_for_goes_on_to_its_end_when_the_timeout_is_caught_in_it() -> None:
+async def test_a_plain_for_continues_to_its_end_when_the_timeout_is_caught_in_it() -> None:
     came: list[object] = []
     for awaitable in as_completed([asyncio.sleep(0.1, "a"), asyncio.sleep(0.15, "b")], limit=2, timeout=0.12):
         try:
@@ -50,14 +59,14 @@ async def test_a_plain_for_goes_on_to_its_end_when_the_timeout_is_caught_in_it()
     assert ["a", 0.12] == came
 
 
-@either_face
+@with_either_iterator
 async def test_a_timeout_that_was_not_needed_leaves_no_timer(collect: Collect) -> None:
     assert ["a"] == await collect([asyncio.sleep(0.01, "a")], limit=1, timeout=1)
     loop: Any = asyncio.get_running_loop()
-    assert all(timer.cancelled() for timer in loop._scheduled)  # noqa: SLF001 - nobody else knows
+    assert all(timer.cancelled() for timer in loop._scheduled)  # noqa: SLF001 - there is no public way to list timers
 
 
-@either_way_to_take
+@taking_from_either_iterator
 async def test_a_loop_that_was_left_can_be_resumed(take: Take) -> None:
     futures = as_completed([one(n) for n in range(4)], limit=4)
     assert ([0, 1], [2, 3]) == (await take(futures, 2), await take(futures, 9))
@@ -82,13 +91,13 @@ async def test_several_results_of_a_plain_for_can_be_awaited_at_once() -> None:
     assert 0.05 == now_s()
 
 
-async def test_the_futures_of_async_for_can_be_awaited_again() -> None:
+async def test_the_futures_of_async_for_can_be_awaited_once_more() -> None:
     futures = [f async for f in as_completed([asyncio.sleep(0.05, "a"), asyncio.sleep(0.05, "b")], limit=2)]
     done, _ = await asyncio.wait(futures)
     assert {"a", "b"} == {future.result() for future in done}
 
 
-@either_face
+@with_either_iterator
 def test_without_an_event_loop_it_is_refused(collect: Collect) -> None:
     coroutine = one(1)
     driver = collect([coroutine], limit=1)
@@ -100,7 +109,7 @@ def test_without_an_event_loop_it_is_refused(collect: Collect) -> None:
         coroutine.close()
 
 
-@either_face
+@with_either_iterator
 async def test_an_error_is_raised_where_its_result_would_be(collect: Collect) -> None:
     async def fail() -> None:
         raise ZeroDivisionError
@@ -109,8 +118,8 @@ async def test_an_error_is_raised_where_its_result_would_be(collect: Collect) ->
         await collect([one(1), fail()], limit=2)
 
 
-@either_face
-async def test_a_child_that_was_cancelled_by_others_raises_that_where_its_result_would_be(
+@with_either_iterator
+async def test_a_child_that_other_code_cancelled_raises_that_where_its_result_would_be(
     spy: Spy, collect: Collect
 ) -> None:
     task = asyncio.create_task(spy.sleep("a", 10))
@@ -120,17 +129,17 @@ async def test_a_child_that_was_cancelled_by_others_raises_that_where_its_result
     assert 1 == now_s()
 
 
-# -- where ours differs, point by point as in the docstring
+# -- the differences, point by point as in the docstring
 
 
-@either_face
-async def test_difference_a_future_that_is_given_twice_is_given_back_twice(collect: Collect) -> None:
+@with_either_iterator
+async def test_difference_a_future_that_is_given_twice_is_yielded_twice(collect: Collect) -> None:
     task = asyncio.create_task(one(1))
     assert [1, 1] == await collect([task, task], limit=1)
 
 
-@either_face
-async def test_difference_a_future_that_is_given_again_while_it_is_in_flight_counts_again(
+@with_either_iterator
+async def test_difference_a_future_that_is_given_twice_while_it_is_in_flight_counts_twice(
     spy: Spy, collect: Collect
 ) -> None:
     task = asyncio.create_task(spy.sleep("given", 1))
@@ -141,7 +150,7 @@ async def test_leaving_a_loop_leaves_a_future_that_was_given_twice_running() -> 
     task = asyncio.create_task(asyncio.sleep(5, "given"))
     async with as_completed([task, task, one(1)], limit=3) as futures:
         assert 1 == (await anext(futures)).result()
-    assert not task._callbacks  # noqa: SLF001 - it refers to nothing of what was left
+    assert not task._callbacks  # noqa: SLF001 - the task must not refer to the iterator that was left
     assert "given" == await task
 
 
@@ -167,7 +176,7 @@ async def test_difference_the_time_of_the_timeout_begins_with_the_block(spy: Spy
         assert 10 == now_s()
 
 
-async def test_difference_the_timeout_cancels_what_runs_and_waits_until_it_has_ended(spy: Spy) -> None:
+async def test_difference_the_timeout_cancels_running_tasks_and_waits_until_they_have_ended(spy: Spy) -> None:
     aws = (spy.sleep(n, 3, last_words_s=5) for n in count())
     with pytest.raises(TimeoutError):
         await by_async_for(aws, limit=2, timeout=10)
@@ -200,7 +209,7 @@ async def test_what_is_done_and_not_collected_at_the_timeout_is_no_reason_to_rai
         assert [1, 2] == [future.result() async for future in futures]
 
 
-@either_face
+@with_either_iterator
 async def test_difference_futures_that_were_given_run_on_after_the_timeout(spy: Spy, collect: Collect) -> None:
     task = asyncio.create_task(spy.sleep("given", 20))
     with pytest.raises(TimeoutError):
@@ -209,7 +218,7 @@ async def test_difference_futures_that_were_given_run_on_after_the_timeout(spy: 
     assert "given" == await task
 
 
-async def test_difference_a_plain_for_that_awaits_nothing_is_told_so_when_the_limit_runs(spy: Spy) -> None:
+async def test_difference_a_plain_for_that_awaits_nothing_raises_when_the_limit_runs(spy: Spy) -> None:
     def source() -> Iterator[Awaitable[int]]:
         for n in range(9):
             yield spy.sleep(n)
@@ -224,7 +233,7 @@ async def test_difference_a_plain_for_that_awaits_nothing_is_told_so_when_the_li
     assert 7 >= len(spy.made)
 
 
-async def test_what_a_plain_for_took_ahead_is_closed_at_the_end_of_the_block(spy: Spy) -> None:
+async def test_a_coroutine_that_a_plain_for_read_ahead_is_closed_at_the_end_of_the_block(spy: Spy) -> None:
     async with as_completed((spy.sleep(n) for n in count()), limit=2) as futures:
         for awaitable in [next(futures) for _ in range(3)]:
             awaitable.close()

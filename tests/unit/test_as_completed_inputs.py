@@ -1,4 +1,4 @@
-"""What `as_completed` can be given, what it refuses, and what becomes of a source that raises."""
+"""The inputs of `as_completed`: those that it takes, those that it refuses, and sources that raise."""
 
 import asyncio
 from collections import deque
@@ -9,17 +9,17 @@ from typing import Any
 import pytest
 
 from headgate import as_completed
-from support.faces import Collect, Later, by_async_for, by_for, either_face, now_s, one
+from support.as_completed import Collect, Later, by_async_for, by_for, now_s, one, with_either_iterator
 from support.quiet import Spy, run_quietly
 
 
-@either_face
+@with_either_iterator
 @pytest.mark.parametrize("kind", [list, tuple, set, frozenset, deque, iter, lambda coroutines: (c for c in coroutines)])
 async def test_any_iterable_will_do(collect: Collect, kind: Callable[[list[Any]], Any]) -> None:
     assert [0, 1, 2, 3, 4] == sorted(await collect(kind([one(n) for n in range(5)]), limit=2))
 
 
-@either_face
+@with_either_iterator
 @pytest.mark.parametrize("kind", [list, tuple, set, iter, lambda coroutines: (c for c in coroutines)])
 def test_of_nothing_comes_nothing(collect: Collect, kind: Callable[[list[Any]], Any]) -> None:
     assert [] == run_quietly(collect(kind([]), limit=2, timeout=1))
@@ -41,7 +41,7 @@ async def test_an_async_iterable_will_do_and_its_pauses_delay_nothing(spy: Spy) 
     assert [1, 11, 21, 31] == came_s
 
 
-@either_face
+@with_either_iterator
 async def test_futures_tasks_coroutines_and_other_awaitables_may_be_mixed(collect: Collect) -> None:
     future = asyncio.get_running_loop().create_future()
     future.set_result("future")
@@ -51,7 +51,7 @@ async def test_futures_tasks_coroutines_and_other_awaitables_may_be_mixed(collec
     )
 
 
-@either_face
+@with_either_iterator
 async def test_futures_that_were_given_count_against_the_limit(spy: Spy, collect: Collect) -> None:
     task = asyncio.create_task(spy.sleep("given", 5))
     assert ["given", 0] == await collect((task, spy.sleep(0, 1)), limit=1)
@@ -83,9 +83,9 @@ async def test_a_wrong_argument_is_refused_at_once_and_leaves_no_coroutine_unawa
         as_completed([one(1), one(2)], **options)
 
 
-@either_face
+@with_either_iterator
 @pytest.mark.parametrize("wrong", [1, None, "text", one])
-async def test_what_cannot_be_awaited_is_raised_after_what_was_done_and_ends_the_rest(
+async def test_a_value_that_cannot_be_awaited_raises_after_finished_results_and_ends_the_rest(
     spy: Spy, collect: Collect, wrong: object
 ) -> None:
     with pytest.raises(TypeError, match=r"aws must give awaitables, and gave .*: call the function"):
@@ -106,9 +106,9 @@ async def test_a_plain_loop_over_an_async_iterable_is_refused(spy: Spy) -> None:
 
 
 @pytest.mark.parametrize("good", [0, 1, 2, 5])
-@pytest.mark.parametrize("face", [by_for, by_async_for, None])
-async def test_an_error_of_the_source_comes_once_and_after_the_results_of_what_was_started(
-    spy: Spy, good: int, face: Collect | None
+@pytest.mark.parametrize("collect", [by_for, by_async_for, None])
+async def test_an_error_of_the_source_comes_once_after_the_results_of_started_calls(
+    spy: Spy, good: int, collect: Collect | None
 ) -> None:
     def source() -> Iterator[Awaitable[int]]:
         for n in range(good):
@@ -119,8 +119,8 @@ async def test_an_error_of_the_source_comes_once_and_after_the_results_of_what_w
         for coroutine in source():
             yield coroutine
 
-    futures = as_completed(source_async() if face is None else source(), limit=2)
-    ask: Callable[[], Any] = (lambda: next(futures)) if face is by_for else futures.__anext__
+    futures = as_completed(source_async() if collect is None else source(), limit=2)
+    ask: Callable[[], Any] = (lambda: next(futures)) if collect is by_for else futures.__anext__
     for _ in range(good):
         await ask()
     with pytest.raises(ZeroDivisionError):
@@ -131,7 +131,7 @@ async def test_an_error_of_the_source_comes_once_and_after_the_results_of_what_w
 
 
 class Trap:
-    """An iterator, of both kinds, that raises the end of the other kind."""
+    """An iterator and async iterator that raises the `StopIteration` of the other kind."""
 
     def __iter__(self) -> Iterator[Awaitable[int]]:
         return self
@@ -156,7 +156,7 @@ async def test_a_source_that_raises_the_wrong_end_does_not_end_silently(
         await collect(source(), limit=2)
 
 
-@either_face
+@with_either_iterator
 async def test_a_child_that_raises_the_end_of_an_async_iteration_does_not_end_the_loop(collect: Collect) -> None:
     async def child() -> None:
         raise StopAsyncIteration("not the end")
@@ -165,7 +165,7 @@ async def test_a_child_that_raises_the_end_of_an_async_iteration_does_not_end_th
         await collect([child(), one(1)], limit=2)
 
 
-async def test_a_future_that_is_given_without_end_leaves_the_loop_to_others() -> None:
+async def test_a_future_that_is_given_without_end_lets_other_tasks_run() -> None:
     task = asyncio.create_task(asyncio.sleep(1, "given"))
     async with as_completed(repeat(task), limit=3) as futures:
         assert ["given"] * 5 == [(await anext(futures)).result() for _ in range(5)]

@@ -1,4 +1,4 @@
-"""Leaving `as_completed` early, in every way there is: nothing is left running, and nothing is complained about."""
+"""Leaving `as_completed` early, however it is done, leaves nothing running and causes no warning."""
 
 import asyncio
 import contextvars
@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from headgate import CompletedFutures, as_completed
-from support.faces import Take, a_moment, either_way_to_take, now_s
+from support.as_completed import Take, a_moment, now_s, taking_from_either_iterator
 from support.quiet import Source, Spy, fail_quietly
 
 variable = contextvars.ContextVar[str]("variable", default="unset")
@@ -75,7 +75,7 @@ every_way_out = pytest.mark.parametrize(
 
 @every_way_out
 @pytest.mark.parametrize("kind", [list, tuple, set, deque, dict.fromkeys, values, iter])
-async def test_leaving_the_block_cancels_what_runs_and_closes_what_was_not_started(
+async def test_leaving_the_block_cancels_running_tasks_and_closes_unstarted_coroutines(
     spy: Spy, leave: Leave, kind: Callable[[Any], Any]
 ) -> None:
     with suppress(ZeroDivisionError, asyncio.CancelledError, TimeoutError):
@@ -113,7 +113,7 @@ async def test_an_async_generator_is_finished_where_it_was_run() -> None:
     assert [("within", 4)] == ended
 
 
-async def test_what_a_source_gives_when_it_is_cancelled_is_closed(spy: Spy) -> None:
+async def test_a_coroutine_that_a_cancelled_source_yields_is_closed(spy: Spy) -> None:
     async def source() -> AsyncIterator[Awaitable[int]]:
         yield spy.sleep(1)
         with suppress(asyncio.CancelledError):
@@ -125,7 +125,7 @@ async def test_what_a_source_gives_when_it_is_cancelled_is_closed(spy: Spy) -> N
     assert ([1, 2], [1]) == (spy.made, spy.started)
 
 
-async def test_errors_that_nobody_collected_are_not_complained_about() -> None:
+async def test_errors_that_were_not_collected_cause_no_warning() -> None:
     async def fail(n: int) -> None:
         await asyncio.sleep(n)
         raise ZeroDivisionError
@@ -144,7 +144,7 @@ async def test_after_the_block_there_is_nothing_more(spy: Spy) -> None:
 
 async def test_the_block_may_begin_after_the_first_step(spy: Spy) -> None:
     futures = as_completed([spy.sleep(n) for n in range(6)], limit=2)
-    promised = [next(futures) for _ in range(3)]  # one was taken ahead
+    promised = [next(futures) for _ in range(3)]  # one was read ahead
     async with futures:
         assert [0, 1, 2, 3, 4, 5] == sorted(
             [await awaitable for awaitable in promised] + [await awaitable for awaitable in futures]
@@ -152,7 +152,7 @@ async def test_the_block_may_begin_after_the_first_step(spy: Spy) -> None:
     assert 2 == spy.peak
 
 
-async def test_leaving_a_set_that_was_changed_meanwhile_waits_for_what_runs(spy: Spy) -> None:
+async def test_leaving_a_set_that_was_changed_meanwhile_waits_for_running_tasks(spy: Spy) -> None:
     given = {spy.sleep(n, 10, last_words_s=5) for n in range(3)}
     async with as_completed(given, limit=2):
         given.add(spy.sleep(3))
@@ -163,7 +163,7 @@ async def test_leaving_a_set_that_was_changed_meanwhile_waits_for_what_runs(spy:
 
 
 @pytest.mark.parametrize("is_async", [False, True])
-async def test_what_is_closed_before_it_begins_never_begins(spy: Spy, is_async: bool) -> None:
+async def test_a_map_that_is_closed_before_it_begins_never_begins(spy: Spy, is_async: bool) -> None:
     source = Source(spy)
     futures = as_completed(source if is_async else [spy.sleep(n) for n in range(3)], limit=2, timeout=10)
     await futures.aclose()
@@ -176,16 +176,16 @@ async def test_what_is_closed_before_it_begins_never_begins(spy: Spy, is_async: 
 # -- without a block
 
 
-@either_way_to_take
+@taking_from_either_iterator
 @pytest.mark.parametrize("ends", [True, False])
-async def test_a_loop_that_is_left_by_break_cancels_what_runs(spy: Spy, take: Take, ends: bool) -> None:
+async def test_a_loop_that_is_left_by_break_cancels_running_tasks(spy: Spy, take: Take, ends: bool) -> None:
     await take(as_completed((spy.sleep(n, 1 + n) for n in (range(9) if ends else count())), limit=3), 1)
     await a_moment()
     assert (1, 0) == (now_s(), spy.running)
-    assert 4 >= len(spy.started)  # three, and the one that followed the first
+    assert 4 >= len(spy.started)  # three, and the one that started after the first
 
 
-async def test_an_error_of_a_child_cancels_the_others_although_its_traceback_is_kept(spy: Spy) -> None:
+async def test_an_error_of_a_child_cancels_its_siblings_although_its_traceback_is_kept(spy: Spy) -> None:
     async def fail() -> None:
         raise ZeroDivisionError
 
@@ -195,7 +195,7 @@ async def test_an_error_of_a_child_cancels_the_others_although_its_traceback_is_
     except ZeroDivisionError as error:
         await a_moment()
         assert 0 == spy.running
-        del error  # it, and its traceback, were there until now
+        del error  # the error and its traceback were alive until now
     assert 0 == now_s()
 
 

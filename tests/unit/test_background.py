@@ -1,4 +1,4 @@
-"""A run in the background: how it is waited for, stopped and left."""
+"""A run in the background: waiting for it, stopping it and leaving its block."""
 
 import asyncio
 import threading
@@ -18,7 +18,7 @@ def nothing() -> None:
 
 
 class FakeJob(NotingRun):
-    """A job that ends when it is told to, or after some looks at it."""
+    """A job that ends when it is stopped, or after some calls of `wait`."""
 
     def __init__(self, looks: int | None = None, *, ends_on: str = "stop", **figures: object) -> None:
         super().__init__()
@@ -63,14 +63,14 @@ def interrupt() -> None:
     raise KeyboardInterrupt
 
 
-def test_waiting_gives_what_was_done() -> None:
+def test_waiting_returns_the_summary() -> None:
     run = run_of(FakeJob(3))
     assert run.summary is None
     assert 100_000 == run.wait().rows
     assert run.wait() is run.summary
 
 
-def test_a_wait_that_is_too_short_is_a_timeout_error_and_the_run_goes_on() -> None:
+def test_a_wait_that_is_too_short_is_a_timeout_error_and_the_run_continues() -> None:
     job = FakeJob()
     with pytest.raises(TimeoutError, match=r"^the run has not ended within 0 s; it continues$"):
         run_of(job).wait(timeout_s=0)
@@ -121,7 +121,7 @@ def test_options_of_a_run_can_be_set_while_it_runs() -> None:
         ("name an option to set, such as rate='50/s'", {}),
     ],
 )
-def test_what_cannot_be_set_is_refused_and_changes_nothing(expected: str, options: Any) -> None:
+def test_a_wrong_setting_is_refused_and_changes_nothing(expected: str, options: Any) -> None:
     job = FakeJob()
     with pytest.raises(headgate.UsageError) as raised:
         run_of(job).set(**options)
@@ -134,7 +134,7 @@ def test_an_option_that_cannot_be_set_while_a_job_runs_is_no_argument() -> None:
         run_of(FakeJob()).set(retry_on="429")  # type: ignore[call-arg] # that is the point
 
 
-def test_stopping_again_ends_it_now() -> None:
+def test_a_second_stop_ends_the_run_now() -> None:
     job = FakeJob(ends_on="abort")
     run = run_of(job)
     run.stop()
@@ -224,7 +224,7 @@ async def test_the_block_of_asyncio_waits_and_stops_as_the_other_one() -> None:
     assert ["stop"] == job.calls
 
 
-async def test_what_blocks_is_refused_where_a_loop_would_stand_still() -> None:
+async def test_blocking_calls_are_refused_in_a_running_loop() -> None:
     job = FakeJob()
     with pytest.raises(RuntimeError, match="wait would block the event loop that runs in this thread: await"):
         run_of(job).wait()
@@ -234,7 +234,7 @@ async def test_what_blocks_is_refused_where_a_loop_would_stand_still() -> None:
     assert ["abort"] == job.calls
 
 
-async def test_fetch_and_retry_name_the_way_where_a_loop_would_stand_still() -> None:
+async def test_fetch_and_retry_name_the_alternative_in_an_event_loop() -> None:
     with pytest.raises(
         RuntimeError, match=r"^fetch would block the event loop .*await headgate\.start\(\.\.\.\).*to_thread"
     ):
@@ -252,7 +252,7 @@ def test_a_wait_in_a_thread_ends_with_a_main_thread_that_ctrl_c_has_ended(monkey
     assert ["stop"] == job.calls
 
 
-def test_a_wait_in_a_thread_goes_on_after_a_main_thread_that_came_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wait_in_a_thread_continues_after_the_main_thread_has_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(threading.main_thread(), "is_alive", lambda: False)
     monkeypatch.setattr("sys.last_type", LookupError, raising=False)
     job = FakeJob(3)

@@ -23,12 +23,14 @@ def run(**asked: Any) -> int:
 
 def test_what_was_found_is_printed_after_what_is_to_be_known(capsys: pytest.CaptureFixture[str]) -> None:
     assert 0 == run(one=finding, other=lambda: finding(title="More", targets=[Target("fast", 1.0, "1.0", met=False)]))
-    help_text = capsys.readouterr().out
+    printed = capsys.readouterr().out
     parts = ["# Title: A CPU, 2026-01-01", "- careful", "## Found", "a table", "## More", "| fast | 1.0 | MISSED |"]
-    assert sorted(map(help_text.index, parts)) == [help_text.index(part) for part in parts]
+    assert sorted(map(printed.index, parts)) == [printed.index(part) for part in parts]
 
 
-def test_a_wrong_answer_is_told_by_the_exit_code_and_a_missed_target_is_not(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_wrong_response_changes_the_exit_code_and_a_missed_target_does_not(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     assert 1 == run(one=lambda: finding(wrong=["lost"]))
     assert "- WRONG: lost" in capsys.readouterr().out
     assert 0 == run(one=lambda: finding(targets=[Target("fast", 1.0, "1.0", met=False)]))

@@ -22,7 +22,7 @@ def shown(found: list[Target], promise: str) -> tuple[str, bool]:
     return target.shown, target.met
 
 
-def test_each_of_several_callers_waits_while_the_others_are_served() -> None:
+def test_each_of_several_callers_waits_while_the_rest_are_served() -> None:
     made = runs.measured(run(SOCKET, 1, at_once=8), SAID, 96, 1_096)
     assert (2_000, 4_000, 100) == (made.per_s, made.wall_us, made.cpu_us)
     assert (400, 2_000, "") == (made.median_us, made.p99_us, made.wrong)
@@ -70,7 +70,7 @@ def test_what_is_there_is_not_missing(client: Client) -> None:
     assert client.missing() is None
 
 
-def test_what_is_missing_is_said() -> None:
-    help_text = "no package no_such_package; run: pip install -r requirements/bench.txt"
-    assert help_text == dataclasses.replace(SOCKET, packages=("no_such_package",)).missing()
+def test_a_missing_package_or_attribute_is_named() -> None:
+    missing = "no package no_such_package; run: pip install -r requirements/bench.txt"
+    assert missing == dataclasses.replace(SOCKET, packages=("no_such_package",)).missing()
     assert "this sys has no Client" == dataclasses.replace(SOCKET, packages=("sys",), attribute="Client").missing()

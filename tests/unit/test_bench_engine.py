@@ -21,7 +21,7 @@ def test_every_host_has_an_address_of_its_own_and_urls_are_of_one_length() -> No
     assert ("http://127.0.0.100:8080/row", "http://127.0.9.199:8080/row") == (found[0], found[-1])
 
 
-def test_rows_ask_the_hosts_in_turn(tmp_path: Path) -> None:
+def test_rows_go_to_the_hosts_in_turn(tmp_path: Path) -> None:
     write(tmp_path / "urls.txt", hosts=2, port=80, count=5)
     one, other = "http://127.0.0.100:80/row", "http://127.0.0.101:80/row"
     assert [one, other, one, other, one] == (tmp_path / "urls.txt").read_text().splitlines()

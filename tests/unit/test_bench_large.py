@@ -34,15 +34,15 @@ def test_two_kills_and_an_end_are_as_they_should_be() -> None:
 
 
 def test_everything_that_went_otherwise_is_named() -> None:
-    help_text = story(run(1, -9), run(2, 0, requests=100), run(3, 3, requests=100))
-    help_text.wrk.append(trial("wrk", 3, 1, wrong="lost"))
+    printed = story(run(1, -9), run(2, 0, requests=100), run(3, 3, requests=100))
+    printed.wrk.append(trial("wrk", 3, 1, wrong="lost"))
     expected = [
         "wrk: lost",
         "run 2 was not killed: exit code 0",
         "run 3: exit code 3",
         "600 requests for 1,000 rows",
     ]
-    assert expected == large.mistakes(help_text)
+    assert expected == large.mistakes(printed)
 
 
 def test_the_rate_is_that_of_rows_and_the_time_that_of_all_runs() -> None:

@@ -97,7 +97,7 @@ def test_a_server_is_used_again_when_a_window_has_the_answers() -> None:
     assert adaptive.back_after(seen, 1.0, 90, 1.0, until_s=3.0) == math.inf
 
 
-def test_hosts_in_trouble_are_held_against_the_healthy_alone() -> None:
+def test_a_run_with_failing_hosts_is_compared_with_one_of_healthy_hosts() -> None:
     def ran(per_s: float, **rows: int) -> troubled.Ran:
         entries = [Entry(index / per_s, "200", "h", "/row") for index in range(101)]
         return troubled.Ran(fetched=fetched(25.0, **rows), healthy=entries, refusing=[Entry(0, "429", "r", "/")])
@@ -127,7 +127,7 @@ def test_limits_are_held_against_none_and_none_against_the_version_before() -> N
     assert [None, pytest.approx(80 / 99)] == [target.measured for target in alone.targets]
 
 
-def test_trials_in_which_something_else_had_the_cores_are_said_to_prove_nothing() -> None:
+def test_trials_on_busy_cores_are_marked_as_no_proof() -> None:
     def found(*cpu_s: float) -> str:
         trials = [
             trial(f"{cost.NONE}, none", 1, 99, cell="one host", wall_s=1, cpu_s=each, server_cpu_s=0.1)

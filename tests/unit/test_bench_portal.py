@@ -30,9 +30,9 @@ def test_half_is_promised_under_load_only(threads: int, met: bool) -> None:
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_each_way_answers(way: str) -> None:
-    async def finding() -> int:
+def test_each_candidate_responds(way: str) -> None:
+    async def answer() -> int:
         return 1
 
     with WAYS[way](asyncio.new_event_loop) as call:
-        assert 3 == sum(call(finding) for _ in range(3))
+        assert 3 == sum(call(answer) for _ in range(3))

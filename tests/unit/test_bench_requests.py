@@ -51,7 +51,7 @@ def test_a_kind_means_all_its_cells_and_a_cell_itself() -> None:
         (["now, none", "before, none"], "closing-1000"),
     ],
 )
-def test_only_who_can_do_the_same_is_compared(expected: list[str], cell: str) -> None:
+def test_only_clients_with_the_same_features_are_compared(expected: list[str], cell: str) -> None:
     assert expected == [rival.name for rival in requests.entrants(BENCH, CELLS[cell])]
 
 
@@ -75,7 +75,7 @@ def test_a_client_of_many_hosts_asks_them_in_turn_and_others_the_server(tmp_path
     assert ("http://127.0.0.1:80/[1-3]", "--insecure") == (command[2], command[-1])
 
 
-def test_the_floor_is_told_the_address_and_says_what_came(tmp_path: Path) -> None:
+def test_the_floor_gets_the_address_and_reports_what_came(tmp_path: Path) -> None:
     floor = Floor(Path("floor"))
     assert ["floor", "127.0.0.1:80", "3", "2"] == floor.command(load(tmp_path))
     said = '{"requests":3,"body_bytes":39,"elapsed_s":0.5,"cpu_s":0.25}'
@@ -106,7 +106,7 @@ def test_each_cell_is_held_against_the_version_before_and_wrk_of_the_same_round(
     assert ["now, none, plain-64, round 3: lost"] == found.wrong
 
 
-def test_the_long_way_may_cost_a_little_more() -> None:
+def test_the_longer_path_may_cost_a_little_more() -> None:
     at = {"cell": "post-1000", "concurrency": 1_000}
     trials = [trial("now, none", 1, 98, cpu_s=1.02, **at), trial("before, none", 1, 100, **at)]
     assert [True, True] == [target.met for target in requests.finding(trials).targets]

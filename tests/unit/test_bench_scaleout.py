@@ -32,26 +32,26 @@ def test_what_a_stage_costs_is_above_nothing_and_above_the_engine_alone() -> Non
     assert (None, False) == (spark.measured, spark.met)
 
 
-def test_more_in_flight_than_was_asked_for_is_missed() -> None:
+def test_more_in_flight_than_the_concurrency_is_a_missed_target() -> None:
     met = {target.promise: target.met for target in targets({"direct": found(9, 257), "ray": found(9, 256)})}
     assert not met["direct: in flight: at most 256 requests"]
     assert met["ray: in flight: at most 256 requests"]
 
 
-def test_the_table_has_what_was_measured_in_the_order_of_the_ways() -> None:
+def test_the_table_has_what_was_measured_in_the_order_of_the_candidates() -> None:
     rows = shown({"spark-requests": found(700), "direct": found(9.25)}).splitlines()
     assert 4 == len(rows)
     assert "| `headgate.map_batches`, no data engine | 1,000 | 9.2 | 500 | 256 | 2.00 | 257 | 5 MB |" == rows[2]
     assert rows[3].startswith("| Spark `local[2]`, requests with 32 threads |")
 
 
-def test_each_way_can_be_run() -> None:
+def test_each_candidate_can_be_run() -> None:
     import scaleout_worker  # noqa: PLC0415 - a program, which imports nothing at first
 
     assert sorted(scaleout_worker.WAYS) == sorted(way.name for way in WAYS)
 
 
-def test_what_is_below_a_process_is_counted_with_it() -> None:
+def test_child_processes_are_counted_with_their_parent() -> None:
     program = (
         "import subprocess, sys; subprocess.run([sys.executable, '-c', 'print(1, flush=True); input()'], check=True)"
     )

@@ -33,7 +33,7 @@ def test_wrong_runs_have_no_part_in_a_ratio() -> None:
     assert median_ratio(made[:2], AMAP, FLOOR) is None
 
 
-def test_a_run_lasts_as_long_for_a_slow_way_as_for_a_fast_one() -> None:
+def test_a_run_lasts_as_long_for_a_slow_candidate_as_for_a_fast_one() -> None:
     slow = Way(name="slow", where="", guess_per_s=10_000)
     fast = Way(name="fast", where="", guess_per_s=100_000)
     assert [5_000, 50_000] == [tasks_for(way, YIELDS, 100, 0.5) for way in (slow, fast)]
@@ -42,7 +42,7 @@ def test_a_run_lasts_as_long_for_a_slow_way_as_for_a_fast_one() -> None:
     assert 5_000 == tasks_for(slow, YIELDS, 1_000, 0.01)
 
 
-def test_what_a_way_promises_is_checked() -> None:
+def test_a_candidate_is_checked_for_what_it_promises() -> None:
     assert [] == mistakes(AMAP, 100, SEEN)
     assert ["101 tasks ran at once"] == mistakes(AMAP, 100, dataclasses.replace(SEEN, most_running=101))
     assert ["not every result was handed out once"] == mistakes(AMAP, 100, dataclasses.replace(SEEN, each_once=False))
@@ -53,7 +53,7 @@ def test_what_a_way_promises_is_checked() -> None:
     assert ["results came in the order of completion, not of input"] == mistakes(OPTIONS[0], 100, SEEN)
 
 
-def test_what_a_way_does_not_promise_is_not_held_against_it() -> None:
+def test_a_candidate_is_not_checked_for_what_it_does_not_promise() -> None:
     unbounded = LIBRARIES[-1]
     assert "anyio amap" == unbounded.name
     assert [] == mistakes(unbounded, 100, dataclasses.replace(SEEN, most_running=400))
@@ -112,12 +112,12 @@ def test_growth_is_that_of_the_rounds() -> None:
     assert 2 == memory.growth_mb(made, AMAP, 10, 1_000)
 
 
-def test_every_way_has_a_name_of_its_own() -> None:
+def test_every_candidate_has_a_name_of_its_own() -> None:
     everyone = (*WAYS, *OPTIONS)
     assert list(everyone) == [named(way.name) for way in everyone]
 
 
-def test_a_way_without_its_library_says_how_to_get_it() -> None:
+def test_a_candidate_without_its_library_says_how_to_get_it() -> None:
     way = Way(name="x", where="x.run", guess_per_s=1, package="no_such_library")
     assert "no package no_such_library; run: pip install -r requirements/bench.txt" == way.missing()
     assert FLOOR.missing() is None

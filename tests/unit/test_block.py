@@ -1,4 +1,4 @@
-"""A block of lines on a terminal, which may be resized between any two times that it is drawn."""
+"""A block of lines on a terminal, which may be resized between any two draws."""
 
 from functools import cache
 
@@ -18,7 +18,7 @@ def snapshot(**changes: object) -> Snapshot:
 
 @cache
 def drawn_at(columns: int) -> list[str]:
-    """What it looks like on a terminal that always had this width."""
+    """Returns the block on a terminal that always had this width."""
     screen = Screen(columns)
     with Live(Block(screen.console)) as live:
         live.update(snapshot())
@@ -79,5 +79,5 @@ def test_the_time_left_and_the_latency_are_shown_at_any_width() -> None:
         assert max(map(len, drawn_at(columns))) < columns
 
 
-def test_where_there_is_room_figures_stand_side_by_side() -> None:
+def test_figures_are_side_by_side_if_they_fit() -> None:
     assert "256 of 256" in " ".join(drawn_at(70))

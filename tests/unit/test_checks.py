@@ -1,11 +1,10 @@
-"""What an argument must be, and how a value that it can't be is shown."""
+"""Messages about arguments show a refused value briefly, however large it is."""
 
 from collections.abc import Callable
 
 import pytest
 
 import headgate
-from headgate import _checks
 
 
 async def nothing(_item: int) -> None:
@@ -14,7 +13,7 @@ async def nothing(_item: int) -> None:
 
 HUGE = 10**400
 LONGEST = 10**5000
-"""Of which Python makes no text."""
+"""Python refuses to convert an int of this length to text."""
 
 
 @pytest.mark.parametrize(
@@ -50,13 +49,22 @@ def fetch_with(concurrency: int) -> object:
 @pytest.mark.parametrize(
     ("expected", "value"),
     [
-        ("0.5", 0.5),
-        ("1e+300", 1e300),
+        ("-0.5", -0.5),
+        ("-1e+300", -1e300),
         ("-7", -7),
-        ("9" * 24, 10**24 - 1),
-        ("about 1e24", 10**24),
+        ("-" + "9" * 24, 1 - 10**24),
+        ("about -1e24", -(10**24)),
         ("about -1e25", -(10**25) - 1),
     ],
 )
-def test_a_figure_is_shown_in_few_words(expected: str, value: float) -> None:
-    assert expected == _checks.figure(value)
+def test_a_number_that_is_too_small_is_shown_briefly(expected: str, value: float) -> None:
+    with pytest.raises(ValueError, match="must be") as raised:
+        headgate.Rate(value)
+    assert f"amount must be above 0 and finite, not {expected}" == str(raised.value)
+
+
+@pytest.mark.parametrize(("expected", "value"), [("9" * 24, 10**24 - 1), ("about 1e24", 10**24)])
+def test_a_number_that_is_too_large_is_shown_briefly(expected: str, value: int) -> None:
+    with pytest.raises(headgate.UsageError) as raised:
+        fetch_with(value)
+    assert f"concurrency must be at most 9223372036854775807, not {expected}" == str(raised.value)

@@ -1,4 +1,4 @@
-"""What is shown of requests and their answers: no secrets, and nothing that a page would take for a part of it."""
+"""Requests and responses are shown without secrets and without anything that a page would take for markup."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 
 import headgate
-from headgate.client._response import error_of
 
 HOSTILE = "<script>alert('x')</script>"
 
@@ -23,7 +22,7 @@ def answer(**fields: Any) -> Any:
         "attempts": 1,
         "error": None,
     }
-    return SimpleNamespace(**plain | fields)  # it has no `body`: that is not looked at
+    return SimpleNamespace(**plain | fields)  # it has no `body`, which must not be read
 
 
 FAILED = {"status": None, "error": ("connect", f"refused {HOSTILE}", None)}
@@ -80,13 +79,13 @@ def test_a_client_shows_no_user_of_its_base_url() -> None:
     assert "<headgate.Client of http://host/v1 (closed)>" == repr(client)
 
 
-def test_an_error_says_no_secret_and_knows_what_was_asked() -> None:
-    error = error_of(REQUEST, answer(**FAILED | {"final_url": None}))
+def test_an_error_shows_no_secret_and_has_the_url_of_the_request() -> None:
+    error = headgate.Outcome(REQUEST, answer(**FAILED | {"final_url": None})).error
     assert error is not None
     assert f"http://host/a: refused {HOSTILE}" == str(error)
     assert "http://ann:secret@host/a" == error.url
 
 
-def test_what_a_server_sends_is_cut_short() -> None:
+def test_long_values_of_a_server_are_shortened() -> None:
     html = headgate.Response(REQUEST, answer(headers=[("content-type", "x" * 100_000)]))._repr_html_()
     assert len(html) < 10_000

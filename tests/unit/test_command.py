@@ -1,5 +1,6 @@
 """The command `headgate` up to the point where it needs the engine."""
 
+import re
 import signal
 import subprocess
 import sys
@@ -9,20 +10,19 @@ import pytest
 
 from headgate import InputError, InternalError, OutputError, Summary, UsageError, __version__, cli
 from headgate.cli import _ending, fetch
-from headgate.cli._verbs import VERBS
+from support.command import VERBS
 from support.figures import RESUMED, summary_json
 
 
-def test_the_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.run(["--version"]) == 0
     assert f"headgate {__version__}\n" == capsys.readouterr().out
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["-h"], ["help"]])
-def test_the_help_names_every_verb(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_help_names_every_verb_and_no_other(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.run(arguments) == 0
-    text = capsys.readouterr().out
-    assert [] == [verb for verb in VERBS if f"\n  {verb} " not in text]
+    assert [*VERBS, "help"] == re.findall(r"^  (\w+) ", capsys.readouterr().out, re.MULTILINE)
 
 
 def test_without_a_verb_the_help_goes_to_standard_error(capsys: pytest.CaptureFixture[str]) -> None:
@@ -55,7 +55,7 @@ def test_no_line_of_prose_in_the_help_is_wider_than_the_terminal(
 ) -> None:
     monkeypatch.setenv("COLUMNS", str(columns))
     cli.run(["help"] if verb is None else ["help", verb])
-    # What is to be typed as it stands is not broken, neither is a word.
+    # Neither commands nor words are broken.
     lines = [line for line in capsys.readouterr().out.splitlines() if not line.startswith(("  headgate ", "usage: "))]
     assert [] == [line for line in lines if len(line) > columns and len(line.split()) > 1]
 
@@ -170,7 +170,7 @@ def test_python_runs_the_command_by_its_name() -> None:
         ("error: --rows must be at least 1, not 0\nsee `headgate demo --help`\n", ["demo", "--rows", "0"]),
     ],
 )
-def test_mistakes_are_told_and_exit_with_2(
+def test_mistakes_are_named_and_exit_with_2(
     expected: str, arguments: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert cli.run(arguments) == 2

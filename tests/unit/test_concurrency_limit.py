@@ -12,7 +12,7 @@ from support.virtual_clock import VirtualClockLoop, run_on_virtual_clock
 
 
 class Users:
-    """Tasks that take slots and keep them."""
+    """Tasks that acquire slots and hold them."""
 
     def __init__(self, limit: ConcurrencyLimit) -> None:
         self._limit = limit
@@ -28,14 +28,14 @@ class Users:
         self.served.append(name)
 
 
-def test_slots_are_taken_and_given_back() -> None:
+def test_slots_are_acquired_and_released() -> None:
     limit = ConcurrencyLimit(3)
     assert [True, True, False] == [limit.try_acquire(2), limit.try_acquire(), limit.try_acquire()]
     limit.release(2)
     assert (1, True) == (limit.in_use, limit.try_acquire(2))
 
 
-def test_more_cannot_be_given_back_than_is_in_use() -> None:
+def test_no_more_can_be_released_than_is_in_use() -> None:
     limit = ConcurrencyLimit(5)
     limit.try_acquire(2)
     with pytest.raises(ValueError, match="n is 3, but 2 slots are in use: release once what was acquired once"):
@@ -43,7 +43,7 @@ def test_more_cannot_be_given_back_than_is_in_use() -> None:
     assert 2 == limit.in_use
 
 
-def test_a_slot_is_held_within_a_block_and_given_back_after_an_error() -> None:
+def test_a_slot_is_held_within_a_block_and_released_after_an_error() -> None:
     async def main() -> None:
         limit = ConcurrencyLimit(1)
 
@@ -81,7 +81,7 @@ def test_many_that_sleep_are_never_more_than_the_limit_and_always_as_many() -> N
     run_on_virtual_clock(main())
 
 
-def test_who_asks_for_many_is_not_overtaken_by_those_who_ask_for_few() -> None:
+def test_a_task_that_waits_for_many_is_not_overtaken_by_tasks_that_wait_for_few() -> None:
     async def main() -> None:
         limit = ConcurrencyLimit(3)
         users = Users(limit)
@@ -99,7 +99,7 @@ def test_who_asks_for_many_is_not_overtaken_by_those_who_ask_for_few() -> None:
     run_on_virtual_clock(main())
 
 
-def test_those_behind_go_on_when_the_one_before_them_is_cancelled() -> None:
+def test_waiting_tasks_move_up_when_the_first_is_cancelled() -> None:
     async def main() -> None:
         limit = ConcurrencyLimit(3)
         users = Users(limit)
@@ -113,7 +113,7 @@ def test_those_behind_go_on_when_the_one_before_them_is_cancelled() -> None:
     run_on_virtual_clock(main())
 
 
-def test_who_is_served_and_cancelled_at_once_gives_back() -> None:
+def test_a_task_that_is_served_and_cancelled_at_once_releases_its_slot() -> None:
     async def main() -> None:
         limit = ConcurrencyLimit(1)
         users = Users(limit)
@@ -142,7 +142,7 @@ def test_a_slot_is_not_given_to_one_that_is_cancelled_and_does_not_know_it_yet()
     run_on_virtual_clock(main())
 
 
-def test_a_larger_limit_starts_those_who_wait_at_once() -> None:
+def test_a_larger_limit_starts_waiting_tasks_at_once() -> None:
     async def main() -> None:
         limit = ConcurrencyLimit(1)
         users = Users(limit)
@@ -158,7 +158,7 @@ def test_a_larger_limit_starts_those_who_wait_at_once() -> None:
     run_on_virtual_clock(main())
 
 
-def test_a_smaller_limit_lets_those_end_who_have_begun() -> None:
+def test_a_smaller_limit_lets_running_tasks_end() -> None:
     async def main() -> None:
         limit = ConcurrencyLimit(3)
         users = Users(limit)
@@ -176,7 +176,7 @@ def test_a_smaller_limit_lets_those_end_who_have_begun() -> None:
     run_on_virtual_clock(main())
 
 
-def test_a_smaller_limit_refuses_those_who_wait_for_more_and_serves_those_behind() -> None:
+def test_a_smaller_limit_refuses_tasks_that_wait_for_more_and_serves_those_behind() -> None:
     async def main() -> None:
         limit = ConcurrencyLimit(5)
         users = Users(limit)
@@ -192,7 +192,7 @@ def test_a_smaller_limit_refuses_those_who_wait_for_more_and_serves_those_behind
     run_on_virtual_clock(main())
 
 
-def test_who_is_refused_and_cancelled_at_once_is_cancelled_in_silence() -> None:
+def test_a_task_that_is_refused_and_cancelled_at_once_is_cancelled_without_a_warning() -> None:
     complaints: list[dict[str, Any]] = []
 
     async def main() -> None:
@@ -258,19 +258,19 @@ class Visit(NamedTuple):
     cancelled_at_s: int | None
 
 
-class House:
-    """What is known of the visits, in whatever order they come, stay, leave and are cancelled."""
+class Visitors:
+    """Checks tasks that come, hold slots, leave and are cancelled in any order."""
 
     def __init__(self, limit: ConcurrencyLimit, plan: list[Visit]) -> None:
         self._limit = limit
         self._plan = plan
         self.tasks: dict[int, asyncio.Task[None]] = {}
-        self.asked: list[int] = []
+        self.order: list[int] = []
         self.served_at_s: dict[int, float] = {}
         self.waiting: list[int] = []
         self.inside: list[int] = []
 
-    def open(self) -> None:
+    def schedule(self) -> None:
         loop = asyncio.get_running_loop()
         for index, visit in enumerate(self._plan):
             loop.call_at(visit.comes_at_s, self._come, index)
@@ -281,12 +281,12 @@ class House:
         self.tasks[index] = asyncio.create_task(self._visit(index))
 
     def _cancel(self, index: int) -> None:
-        if index in self.tasks:  # both may be due at the same time
+        if index in self.tasks:  # the visit and its cancellation may be due at the same time
             self.tasks[index].cancel()
 
     async def _visit(self, index: int) -> None:
         n = self._plan[index].n
-        self.asked.append(index)
+        self.order.append(index)
         self.waiting.append(index)
         try:
             await self._limit.acquire(n)
@@ -301,11 +301,11 @@ class House:
             self._limit.release(n)
 
     def check(self, bound: int) -> None:
-        """What is true whenever nothing is left to be done now."""
+        """Checks what is true whenever nothing is left to run now."""
         assert sum(self.inside) == self._limit.in_use <= bound
         assert len(self.waiting) == self._limit.statistics().waiting
         if self.waiting:
-            assert self._limit.in_use + self._plan[self.waiting[0]].n > self._limit.limit, "there is room for the first"
+            assert self._limit.in_use + self._plan[self.waiting[0]].n > self._limit.limit, "the first one fits"
 
 
 visits = st.builds(Visit, st.integers(0, 6), st.integers(1, 4), st.integers(0, 4), st.none() | st.integers(0, 6))
@@ -317,20 +317,20 @@ def test_whatever_happens_the_bound_and_the_order_hold_and_no_slot_is_lost(
     size: int, plan: list[Visit], changes: list[tuple[int, int]]
 ) -> None:
     limit = ConcurrencyLimit(size)
-    house = House(limit, plan)
+    visitors = Visitors(limit, plan)
 
     async def main() -> None:
-        house.open()
+        visitors.schedule()
         for at_s, to in changes:
             asyncio.get_running_loop().call_at(at_s, limit.resize, to)
         await asyncio.sleep(0.5)
         for _ in range(60):
-            house.check(max(size, *(to for _, to in changes), 0))
+            visitors.check(max(size, *(to for _, to in changes), 0))
             await asyncio.sleep(1)
-        for result in await asyncio.gather(*house.tasks.values(), return_exceptions=True):
+        for result in await asyncio.gather(*visitors.tasks.values(), return_exceptions=True):
             assert isinstance(result, type(None) | ValueError | asyncio.CancelledError)
 
     run_on_virtual_clock(main())
-    assert ([], 0) == (house.waiting, limit.in_use)
-    in_the_order_asked = [house.served_at_s[index] for index in house.asked if index in house.served_at_s]
+    assert ([], 0) == (visitors.waiting, limit.in_use)
+    in_the_order_asked = [visitors.served_at_s[index] for index in visitors.order if index in visitors.served_at_s]
     assert sorted(in_the_order_asked) == in_the_order_asked

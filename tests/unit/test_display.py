@@ -9,6 +9,7 @@ from rich.console import Console
 from headgate import Snapshot
 from headgate.jobs import _display
 from support.figures import snapshot_json
+from support.terminal import Terminal
 
 
 def snapshot(**changes: object) -> Snapshot:
@@ -98,7 +99,7 @@ def test_the_slowest_host_is_named_where_the_time_left_is_that_of_its_rows() -> 
     assert named in drawn(**slow)
 
 
-def test_what_is_not_known_is_left_out() -> None:
+def test_unknown_figures_are_left_out() -> None:
     assert drawn(rows_known=None, fraction=None, time_left_s=None)[0] == "37,412 rows so far  1.2 s"
 
 
@@ -119,7 +120,7 @@ def test_a_line_holds_the_same_facts() -> None:
 
 
 def plain(text: str) -> list[str]:
-    """The lines of a text, drawn again or not, without what steers a terminal."""
+    """Returns the lines of a text, each as often as it was drawn, without control sequences."""
     lines = [line.rstrip() for line in re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", text).replace("\r", "\n").splitlines()]
     return [line for line in lines if line]
 
@@ -137,11 +138,6 @@ def test_lines_come_every_ten_seconds() -> None:
         lines.update(snapshot())
         written.append(len(stream.getvalue().splitlines()))
     assert written == [0, 1, 1, 2]
-
-
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The examples in docstrings do what they look like."""
+"""The examples in docstrings print what they show."""
 
 import asyncio
 import inspect
@@ -28,7 +28,7 @@ async def nothing(*_: object) -> None:
 
 
 class Coroutines:
-    """New ones each time that they are iterated over."""
+    """Yields new ones in each iteration."""
 
     def __iter__(self) -> Iterator[Coroutine[Any, Any, str]]:
         return (fetch(url) for url in ("ccc", "a", "bb"))
@@ -46,7 +46,7 @@ AT_HAND: dict[str, object] = {
     "urls": ["ccc", "a", "bb"],
     "work": nothing,
 }
-"""What the examples use and do not explain."""
+"""Names that the examples use and do not explain."""
 
 PAGES = ["page of a", "page of bb", "page of ccc"]
 PRINTED: dict[str, list[str]] = {
@@ -61,7 +61,7 @@ PRINTED: dict[str, list[str]] = {
     "map": ["page of "],
 }
 WITHOUT = {"BatchTable", "RowStream", "__version__"}
-"""The first two are the engine's, written in Rust: `fetch_table` and `Job.rows` show them. The last one is text."""
+"""The first two are classes of the engine, which `fetch_table` and `Job.rows` show. The last one is text."""
 WITHIN = {
     "Plan.from_json",
     "ConcurrencyLimit.when_granted",
@@ -72,11 +72,11 @@ WITHIN = {
     "testing.Calls.clear",
     "testing.Route.next",
 }
-"""What one of our files calls in another, and nobody else."""
+"""Members that only files of the package call."""
 
 
 def example_of(thing: object) -> str | None:
-    """The first lines of a docstring that are set in, if they are code."""
+    """Returns the first indented lines of a docstring, if they are code."""
     words = inspect.getdoc(thing) or ""
     found = re.search(r"\n\n((?:    .*\n|\n)*    .*)", words.partition("\nArgs:")[0].partition("\nAttributes:")[0])
     return textwrap.dedent(found[1]) if found else None
@@ -90,7 +90,7 @@ EXAMPLES = {
 
 
 def shown_by(name: str, thing: object) -> str:
-    """What is executed of its docstring: here, or where it is typed at a prompt."""
+    """Returns the code of a docstring that a test executes: indented, or typed at a prompt."""
     return "".join([EXAMPLES.get(name, ""), *(example.source for example in typed_in(thing))])
 
 
@@ -144,7 +144,7 @@ WITH_OPTIONS = [path for path in sorted(PACKAGE.rglob("*.py")) if "        **opt
 
 
 @pytest.mark.parametrize("path", WITH_OPTIONS, ids=lambda path: path.stem)
-def test_an_editor_that_runs_nothing_is_told_where_options_are_described(path: Path) -> None:
+def test_an_editor_that_runs_nothing_shows_where_options_are_described(path: Path) -> None:
     source = path.read_text("utf-8")
     named = re.findall(r"\*\*options: .*`help\(headgate\.([\w.]+)\)` describes each with its default\.", source)
     assert source.count("        **options: ") == len(named)

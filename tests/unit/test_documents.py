@@ -1,15 +1,13 @@
-"""What the documents name is there."""
+"""Everything that the documents name exists."""
 
 import re
 import tomllib
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 import write_docs
-from headgate import cli
-from headgate.cli._verbs import VERBS
+from support.command import VERBS, flags_in, help_of
 from support.documents import DOCUMENTS, PAGES, ROOT, anchors, links, tables, text
 
 FOLDERS = ("crates", "python", "tests", "bench", "docs", "scripts", "requirements", ".ci")
@@ -22,10 +20,10 @@ def test_every_relative_link_leads_to_a_file(document: str) -> None:
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)
-def test_every_link_to_a_place_leads_to_a_heading(document: str) -> None:
+def test_every_link_to_an_anchor_leads_to_a_heading(document: str) -> None:
     folder = (ROOT / document).parent
-    places = [(named(folder / path) if path else document, place) for path, place in links(document) if place]
-    assert [] == [(page, place) for page, place in places if place not in anchors(page)]
+    linked = [(named(folder / path) if path else document, anchor) for path, anchor in links(document) if anchor]
+    assert [] == [(page, anchor) for page, anchor in linked if anchor not in anchors(page)]
 
 
 def named(path: Path) -> str:
@@ -54,8 +52,8 @@ def test_every_table_that_is_generated_is_what_the_code_says(page: str) -> None:
 
 
 def test_every_table_that_can_be_generated_is_in_a_page() -> None:
-    places = [place for page in PAGES for place in re.findall(r"<!-- generated: (.+) -->", text(page))]
-    assert sorted(write_docs.TABLES) == sorted(places)
+    generated = [name for page in PAGES for name in re.findall(r"<!-- generated: (.+) -->", text(page))]
+    assert sorted(write_docs.TABLES) == sorted(generated)
 
 
 def test_a_generated_table_replaces_what_was_there() -> None:
@@ -83,28 +81,19 @@ def test_every_make_target_that_is_named_is_there(document: str) -> None:
     assert set() == set(re.findall(r"(?:^    |`)make ([a-z0-9-]+)", text(document), re.MULTILINE)) - known
 
 
-def flags_of(verb: str, capsys: pytest.CaptureFixture[str]) -> set[str]:
-    assert cli.run([verb, "--help"]) == 0
-    return set(flags_in(capsys.readouterr().out))
-
-
-def flags_in(words: str) -> Iterator[str]:
-    return (match[0] for match in re.finditer(r"(?<![\w-])(?:--?[a-zA-Z][a-z0-9.-]*|-[46]\b)(?<!\.)", words))
-
-
 @pytest.mark.parametrize("page", PAGES)
-def test_every_option_that_is_named_is_one_of_the_command(page: str, capsys: pytest.CaptureFixture[str]) -> None:
-    known = {verb: flags_of(verb, capsys) for verb in VERBS}
-    # What is named alone is an option of any verb.
+def test_every_option_that_is_named_is_one_of_the_command(page: str) -> None:
+    known = {verb: set(flags_in(help_of(verb))) for verb in VERBS}
+    # A flag without a verb is an option of any verb.
     known[""] = set().union(*known.values())
     assert [] == [(verb, flag) for verb, flag in typed_in(page) if flag not in known[verb]]
 
 
 def typed_in(page: str) -> list[tuple[str, str]]:
-    """The flags of a page, each with the verb that it stands behind."""
+    """Returns the flags in a page, each with the verb before it."""
     named: list[tuple[str, str]] = []
     for line in text(page).splitlines():
-        # Only what is typed: code, and lines of a console.
+        # Flags are looked for in code and in lines of a console.
         for code in [line] if line.startswith("$ ") else re.findall(r"`([^`]+)`", line):
             verb = re.match(rf"(?:\$ )?headgate ({'|'.join(VERBS)})\b", code)
             if verb or code.startswith("-"):
@@ -119,8 +108,8 @@ def test_flags_are_found_in_code_and_in_a_console() -> None:
     assert ("retry", "--only") in found
 
 
-def test_every_option_of_fetch_is_on_its_page(capsys: pytest.CaptureFixture[str]) -> None:
-    missing = flags_of("fetch", capsys) - {flag for _, flag in typed_in("docs/fetch.md")}
+def test_every_option_of_fetch_is_on_its_page() -> None:
+    missing = set(flags_in(help_of("fetch"))) - {flag for _, flag in typed_in("docs/fetch.md")}
     assert {"-h", "--help"} >= missing
 
 

@@ -1,31 +1,25 @@
 import io
-import re
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import headgate
 from headgate.cli import _fetch_flags, _foreign
 from headgate.cli._fetch_flags import Command
-from headgate.cli._parser import CommandLineError
 from headgate.jobs._job_options import FetchOptions
-from headgate.jobs._option_entry import JobOption
-from headgate.jobs._options import FETCH
+from support import command
 
 
 def read(*arguments: str) -> Command:
-    command = _fetch_flags.read(arguments)
-    assert command is not None
-    return command
+    parsed = _fetch_flags.read(arguments)
+    assert parsed is not None
+    return parsed
 
 
 def mistakes(*arguments: str) -> list[str]:
-    with pytest.raises(CommandLineError) as raised:
-        _fetch_flags.read(arguments)
-    *lines, see = str(raised.value).splitlines()
-    assert see == "see `headgate fetch --help`"
-    return [line.removeprefix("error: ") for line in lines]
+    return command.mistakes("fetch", *arguments)
 
 
 def test_input_and_output_are_enough() -> None:
@@ -152,11 +146,11 @@ def test_nothing_is_kept_with_the_format_none() -> None:
 
 
 def test_quiet_and_the_file_for_the_summary_are_no_options_of_the_job(tmp_path: Path) -> None:
-    command = read("u.txt", "-o", "r", "-q", "--summary", str(tmp_path / "s.json"))
-    assert (True, tmp_path / "s.json") == (command.quiet, command.summary)
+    parsed = read("u.txt", "-o", "r", "-q", "--summary", str(tmp_path / "s.json"))
+    assert (True, tmp_path / "s.json") == (parsed.quiet, parsed.summary)
 
 
-def test_whether_to_ask_first_is_no_option_of_the_job() -> None:
+def test_the_flag_yes_is_no_option_of_the_job() -> None:
     assert [True, True, False] == [read("u.txt", "-o", "r", "--fresh", *flags).yes for flags in (["-y"], ["--yes"], [])]
 
 
@@ -218,7 +212,7 @@ def test_data_comes_from_standard_input(monkeypatch: pytest.MonkeyPatch) -> None
         ("unknown flag --timout-s: did you mean --timeout-s?", ["--timout-s"]),
         ("unknown flag -Q: did you mean -q?", ["-Q"]),
         ("unknown flag --xyzzy", ["--xyzzy"]),
-        ("unknown flag --reverse", ["--reverse"]),  # not --header, as a laxer likeness has it
+        ("unknown flag --reverse", ["--reverse"]),  # a less strict similarity would suggest --header
         ("unknown flag --retry: curl's --retry is --retries here", ["--retry", "5"]),
         (
             "--rate '100' is not a rate: write a number and a time, such as 100/s, 6000/m, 5000/h or 1/10s",
@@ -290,10 +284,8 @@ def test_input_and_output_must_be_there() -> None:
 @pytest.mark.parametrize(
     "arguments", [["a", "b", "c", "-o", "r"], ["-o", "r", "a", "b", "c"], ["a", "-q", "b", "-o", "r", "c"]]
 )
-def test_inputs_may_stand_anywhere_and_are_taken_in_their_order(arguments: list[str]) -> None:
-    command = _fetch_flags.read(arguments)
-    assert command is not None
-    assert ("a", "b", "c") == command.options.input
+def test_inputs_may_be_anywhere_on_the_command_line_and_keep_their_order(arguments: list[str]) -> None:
+    assert ("a", "b", "c") == read(*arguments).options.input
 
 
 def test_standard_input_cannot_be_both_input_and_data() -> None:
@@ -306,8 +298,8 @@ def test_parquet_cannot_go_to_standard_output() -> None:
     )
 
 
-def test_all_mistakes_of_a_command_line_are_told_at_once() -> None:
-    told = mistakes("u.txt", "--concurency", "5", "--head", "x", "-H", "z", "--threads", "0", "--format")
+def test_all_mistakes_of_a_command_line_are_named_at_once() -> None:
+    messages = mistakes("u.txt", "--concurency", "5", "--head", "x", "-H", "z", "--threads", "0", "--format")
     assert {
         "unknown flag --concurency: did you mean --concurrency?",
         "--head must be a whole number, not 'x'",
@@ -315,23 +307,20 @@ def test_all_mistakes_of_a_command_line_are_told_at_once() -> None:
         "--threads must be at least 1, not 0",
         "--format needs a value",
         "--output is missing: name a directory for the results, or - for NDJSON on standard output",
-    } == set(told)
-    assert len(set(told)) == len(told)
+    } == set(messages)
+    assert len(set(messages)) == len(messages)
 
 
-def test_a_name_server_that_cannot_be_is_told_with_the_other_mistakes() -> None:
+def test_an_invalid_name_server_is_named_with_the_other_mistakes() -> None:
     assert [
         "--dns must be the IP address of a name server, with or without a port, or system, not 'foo'",
         "--concurrency must be at least 1, not 0",
     ] == mistakes("u.txt", "-o", "r", "--dns", "foo", "-c", "0")
 
 
-def test_the_help_groups_the_flags_and_gives_the_defaults(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_help_groups_the_flags_and_gives_the_defaults(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "100")
-    assert _fetch_flags.read(["--concurrency", "many", "--help"]) is None
-    text = capsys.readouterr().out
+    text = command.help_of("fetch", "--concurrency", "many")
     titles = [line.rstrip(":") for line in text.splitlines() if line.endswith(":") and not line.startswith(" ")]
     assert [
         "input",
@@ -354,28 +343,21 @@ def test_the_help_groups_the_flags_and_gives_the_defaults(
     assert max(len(line) for line in text.splitlines()) <= 110
 
 
-def test_the_help_gives_the_format_right_after_the_output(capsys: pytest.CaptureFixture[str]) -> None:
-    _fetch_flags.read(["--help"])
-    flags = [line.split()[0] for line in capsys.readouterr().out.splitlines() if line.startswith("  -")]
+def test_the_help_gives_the_format_right_after_the_output() -> None:
+    flags = [line.split()[0] for line in command.help_of("fetch").splitlines() if line.startswith("  -")]
     assert "--format" == flags[flags.index("-o,") + 1]
 
 
-def test_every_option_has_its_flag(capsys: pytest.CaptureFixture[str]) -> None:
-    _fetch_flags.read(["--help"])
-    text = capsys.readouterr().out
-    options = {name: entry.option for name, entry in FETCH.entries.items() if name != "progress"}
-    flags = {name: option.flags_of(name)[-1] for name, option in options.items() if isinstance(option, JobOption)}
-    assert ("--no-resume", "--header", "--timeout-s") == (flags["resume"], flags["headers"], flags["timeout_s"])
-    assert [] == [flag for flag in flags.values() if flag not in text]
-
-
-def flags_in(text: str) -> list[str]:
-    return re.findall(r"(?<![\w-])--?[a-zA-Z][\w-]*", text)
+def test_every_option_has_its_flag() -> None:
+    flags = command.flags_of_options(headgate.fetch)
+    assert {"--no-resume", "--header", "--timeout-s"} <= flags
+    assert set() == flags - set(command.flags_in(command.help_of("fetch")))
 
 
 def test_every_flag_that_replaces_one_of_another_program_exists_and_none_of_those_does() -> None:
-    ours = {name for flag in _fetch_flags.parser().flags() for name in flag.names}
+    ours = set(command.flags_in(command.help_of("fetch")))
     assert set() == ours & set(_foreign.MEANINGS)
-    named = {flag for meanings in _foreign.MEANINGS.values() for what in meanings.values() for flag in flags_in(what)}
+    meant = [what for meanings in _foreign.MEANINGS.values() for what in meanings.values()]
+    named = {flag for what in meant for flag in command.flags_in(what)}
     assert len(named) > 10
     assert set() == named - ours

@@ -1,4 +1,4 @@
-"""`for_each`: `amap` for what a function does, and not for what it returns."""
+"""`for_each`: `amap` for functions whose results are not needed."""
 
 from typing import Any
 
@@ -37,7 +37,7 @@ async def test_calls_are_bounded_and_counted_as_those_of_amap(
     assert (succeeded, 3 - succeeded, len(starts) - 3) == (done.succeeded, done.failed, done.retried)
 
 
-async def test_what_cannot_be_is_refused_before_anything_starts() -> None:
+async def test_wrong_arguments_are_refused_before_anything_starts() -> None:
     calls = Calls(1)
     with pytest.raises(ValueError, match="limit must be at least 1"):
         await for_each(calls, ["a"], limit=0)

@@ -15,7 +15,7 @@ def test_counts_have_thousands_separators_and_small_rates_a_digit(expected: str,
     assert expected == _format.count(number)
 
 
-def test_whole_numbers_are_told_to_the_last_digit() -> None:
+def test_whole_numbers_are_shown_to_the_last_digit() -> None:
     assert "9,007,199,254,740,993" == _format.count(2**53 + 1)
 
 
@@ -23,7 +23,7 @@ def test_whole_numbers_are_told_to_the_last_digit() -> None:
     ("expected", "number", "whole"),
     [("0 of 0 rows", 0, 0), ("1 of 1 row", 1, 1), ("2,000 of 1,000,000 rows", 2000, 1_000_000)],
 )
-def test_a_part_is_told_of_the_whole(expected: str, number: int, whole: int) -> None:
+def test_a_part_is_shown_with_the_whole(expected: str, number: int, whole: int) -> None:
     assert expected == _format.part(number, whole, "row")
 
 
@@ -84,7 +84,7 @@ def test_one_is_singular(expected: str, number: int) -> None:
     assert expected == _format.plural(number, "row")
 
 
-def test_what_could_steer_a_terminal_is_made_visible() -> None:
+def test_control_characters_are_made_visible() -> None:
     assert r"\x1b[2Jgrün\n\u202e" == _format.printable("\x1b[2Jgrün\n\u202e")
 
 

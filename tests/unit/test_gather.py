@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from headgate import gather
-from support.faces import Later, now_s, one
+from support.as_completed import Later, now_s, one
 from support.quiet import Spy, fail_quietly, run_quietly
 
 
@@ -59,7 +59,7 @@ async def test_of_two_errors_at_once_neither_is_complained_about() -> None:
         await gather(*(fail_after(0, ZeroDivisionError()) for _ in range(5)), limit=3)
 
 
-async def test_errors_stand_among_the_results_if_that_is_asked_for(spy: Spy) -> None:
+async def test_errors_are_among_the_results_with_return_exceptions(spy: Spy) -> None:
     errors = [ZeroDivisionError(), ValueError()]
     coroutines = [one(0), fail_after(2, errors[0]), one(2), fail_after(1, errors[1]), spy.sleep(4)]
     results = await gather(*coroutines, limit=2, return_exceptions=True)
@@ -82,7 +82,7 @@ async def cancel_itself() -> None:
     await asyncio.sleep(1)
 
 
-async def test_a_cancelled_argument_stands_among_the_results_if_that_is_asked_for(spy: Spy) -> None:
+async def test_a_cancelled_argument_is_among_the_results_with_return_exceptions(spy: Spy) -> None:
     task = asyncio.create_task(spy.sleep("given", 10))
     asyncio.get_running_loop().call_later(1, task.cancel)
     raising = fail_after(1, asyncio.CancelledError())
@@ -113,7 +113,7 @@ async def test_cancelling_it_before_its_first_step_closes_nothing_that_it_never_
     whole.cancel()
     with pytest.raises(asyncio.CancelledError):
         await whole
-    coroutine.close()  # as with any function that was never run, its arguments are the caller's
+    coroutine.close()  # the caller still owns the arguments of a coroutine that never ran
 
 
 @pytest.mark.parametrize("fatal", [KeyboardInterrupt, SystemExit])
@@ -145,12 +145,12 @@ async def test_a_wrong_limit_is_refused_and_the_coroutines_are_closed(
 
 
 @pytest.mark.parametrize("wrong", [1, None, "text", [], one])
-async def test_what_cannot_be_awaited_is_refused_before_anything_starts(spy: Spy, wrong: Any) -> None:
+async def test_a_value_that_cannot_be_awaited_is_refused_before_anything_starts(spy: Spy, wrong: Any) -> None:
     with pytest.raises(TypeError, match="gather takes awaitables, and was given "):
         await gather(spy.sleep(1), wrong, spy.sleep(2), limit=1)
     assert [] == spy.started
 
 
-async def test_a_list_of_coroutines_is_refused_with_what_was_meant() -> None:
+async def test_a_list_of_coroutines_is_refused_with_the_right_call() -> None:
     with pytest.raises(TypeError, match=r"give them one by one, gather\(\*aws\)"):
         await gather([1, 2], limit=1)  # type: ignore[call-overload]

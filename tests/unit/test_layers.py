@@ -11,7 +11,7 @@ import headgate
 
 PACKAGE = Path(headgate.__file__).parent
 
-# Beside its own modules and those at the top of headgate.
+# Each package may also use its own modules and those at the top of headgate.
 USED_BY = {
     "": set[str](),
     "limits": set[str](),
@@ -27,7 +27,7 @@ USED_BY = {
 }
 WITHOUT_ENGINE = {"limits", "tasks", "portal"}
 COMMAND = "__main__"
-"""What starts the command line, and nothing else."""
+"""The module that only starts the command line."""
 
 
 def modules() -> list[str]:
@@ -41,7 +41,7 @@ def package_of(module: str) -> str:
 
 
 def imports_of(module: str) -> Iterator[str]:
-    """The modules of headgate that a module imports: anywhere in it, for types only or not."""
+    """Yields the modules of headgate that a module imports, anywhere in it, for types only or not."""
     path = next(path for path in (PACKAGE / f"{module}.py", PACKAGE / f"{module}.pyi") if path.exists())
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
@@ -73,7 +73,7 @@ def test_no_modules_import_each_other_in_a_circle() -> None:
         pytest.fail(" -> ".join(circle.args[1]))
 
 
-def test_the_command_is_imported_only_by_what_starts_it() -> None:
+def test_only_the_main_module_imports_the_command() -> None:
     assert {"cli"} == set(imports_of(COMMAND))
 
 

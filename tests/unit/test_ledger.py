@@ -1,4 +1,4 @@
-"""The checker of results: one that can't fail proves nothing."""
+"""The ledger finds every kind of mistake in results: a checker that can't fail proves nothing."""
 
 import base64
 import json
@@ -69,11 +69,11 @@ def test_a_row_that_is_there_twice_is_named(tmp_path: Path, write: Write) -> Non
     assert [1] == twice(tmp_path)
 
 
-def test_a_row_that_was_never_asked_for_is_named(tmp_path: Path, write: Write) -> None:
+def test_an_unexpected_row_is_named(tmp_path: Path, write: Write) -> None:
     expected = ["failed-00000001.", "part-00000001."]
     wrong = found(tmp_path, write, [*ANSWERED, (4, GOOD)], [*FAILED, (-1, BUSY)])
-    assert [f"{expected[0]}{suffix(write)}: row -1 was never asked for"] == wrong[:1]
-    assert [f"{expected[1]}{suffix(write)}: row 4 was never asked for"] == wrong[1:]
+    assert [f"{expected[0]}{suffix(write)}: row -1 is not expected"] == wrong[:1]
+    assert [f"{expected[1]}{suffix(write)}: row 4 is not expected"] == wrong[1:]
 
 
 @pytest.mark.parametrize(
@@ -106,7 +106,7 @@ def test_half_a_file_is_named_and_its_rows_are_missing(tmp_path: Path, write: Wr
     assert ["row 0 is missing", "row 1 is missing"] == wrong[1:]
 
 
-def test_what_is_left_over_is_named(tmp_path: Path, write: Write) -> None:
+def test_left_over_files_are_named(tmp_path: Path, write: Write) -> None:
     (tmp_path / "_headgate" / "tmp").mkdir(parents=True)
     (tmp_path / "_headgate" / "tmp" / "part-00000002.parquet").touch()
     (tmp_path / "part-1.parquet.tmp").touch()
@@ -114,7 +114,7 @@ def test_what_is_left_over_is_named(tmp_path: Path, write: Write) -> None:
     assert expected == found(tmp_path, write, ANSWERED, FAILED)
 
 
-def test_of_many_mistakes_the_first_are_told_and_the_others_counted(tmp_path: Path) -> None:
+def test_of_many_mistakes_the_first_are_named_and_the_rest_counted(tmp_path: Path) -> None:
     wrong = mistakes(tmp_path, [GOOD] * 25)
     assert (11, "row 9 is missing", "and 15 more") == (len(wrong), wrong[9], wrong[10])
 

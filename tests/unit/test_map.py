@@ -1,4 +1,4 @@
-"""`headgate.map`: what `amap` does, for code without an event loop. When it is left, nothing of it goes on."""
+"""`headgate.map`: `amap` for code without an event loop. When it is left, nothing of it keeps running."""
 
 import asyncio
 import signal
@@ -14,7 +14,7 @@ from headgate import StrayCancellation, TaskOutcome
 from support.run import printed_by
 
 LONGEST_S = 10
-"""What to wait for another thread before the test has failed."""
+"""How long to wait for another thread before the test fails."""
 
 name: ContextVar[str] = ContextVar("name", default="nobody")
 
@@ -35,7 +35,7 @@ async def square(number: int) -> int:
 
 
 class Stuck:
-    """A function whose calls never return, but for the first ones; counts those that were ended."""
+    """A function whose calls never return, except for the first ones; it counts the calls that were cancelled."""
 
     def __init__(self, first: int) -> None:
         self._first = first
@@ -74,7 +74,7 @@ def test_no_items_are_no_results() -> None:
     assert [] == list(headgate.map(square, [], limit=1))
 
 
-def test_outcomes_are_given_where_errors_are_asked_for() -> None:
+def test_outcomes_are_yielded_with_errors_yield() -> None:
     async def invert(number: int) -> float:
         return 1 / number
 
@@ -83,7 +83,7 @@ def test_outcomes_are_given_where_errors_are_asked_for() -> None:
     assert isinstance(outcomes[1].error, ZeroDivisionError)
 
 
-def test_calls_go_on_while_the_caller_works() -> None:
+def test_calls_run_while_the_caller_works() -> None:
     reached = threading.Event()
 
     async def reach(number: int) -> int:
@@ -96,14 +96,14 @@ def test_calls_go_on_while_the_caller_works() -> None:
         assert reached.wait(LONGEST_S)
 
 
-def test_what_the_caller_does_not_take_stops_the_starts() -> None:
+def test_uncollected_results_stop_the_starts() -> None:
     begun = []
     much_later = threading.Event()
 
     async def begin(number: int) -> int:
         begun.append(number)
         if number == 4:
-            for _ in range(100):  # meanwhile the other slot could go through a hundred items
+            for _ in range(100):  # the other slot could process a hundred items meanwhile
                 await asyncio.sleep(0)
             much_later.set()
         return number
@@ -158,7 +158,7 @@ def test_a_runtime_error_of_a_call_is_that_error() -> None:
         list(headgate.map(fail, [1], limit=1))
 
 
-def test_a_loop_that_is_left_ends_what_runs_before_the_next_line() -> None:
+def test_leaving_a_loop_cancels_running_calls_before_the_next_line() -> None:
     stuck = Stuck(first=1)
     for _result in headgate.map(stuck, range(10), limit=3):
         break
@@ -166,7 +166,7 @@ def test_a_loop_that_is_left_ends_what_runs_before_the_next_line() -> None:
     assert stuck.began == stuck.ended > 0
 
 
-def test_a_block_that_is_left_ends_what_runs() -> None:
+def test_leaving_the_block_cancels_running_calls() -> None:
     stuck = Stuck(first=1)
     with pytest.raises(ZeroDivisionError), headgate.map(stuck, range(10), limit=3) as results:
         assert 0 == 1 / next(results)
@@ -174,14 +174,14 @@ def test_a_block_that_is_left_ends_what_runs() -> None:
     assert stuck.began == stuck.ended > 0
 
 
-def test_a_block_in_which_nothing_was_asked_for_begins_nothing() -> None:
+def test_a_block_that_takes_no_result_starts_nothing() -> None:
     stuck = Stuck(first=0)
     with headgate.map(stuck, range(10), limit=3):
         pass
     assert 0 == stuck.began
 
 
-def test_a_generator_over_it_that_is_closed_ends_what_runs() -> None:
+def test_closing_a_generator_over_a_map_cancels_running_calls() -> None:
     stuck = Stuck(first=1)
 
     def numbers() -> Iterator[int]:
@@ -194,11 +194,11 @@ def test_a_generator_over_it_that_is_closed_ends_what_runs() -> None:
     assert stuck.began == stuck.ended > 0
 
 
-def test_ctrl_c_while_it_waits_ends_what_runs() -> None:
+def test_ctrl_c_during_a_wait_cancels_running_calls() -> None:
     stuck = Stuck(first=0)
     main = threading.main_thread().ident
     assert main is not None
-    # Other libraries (polars) leave a handler behind after which a wait goes on as if nothing had happened.
+    # Other libraries (polars) leave a signal handler behind that lets a wait continue.
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
     async def press(number: int) -> int:
@@ -220,7 +220,7 @@ def test_a_call_that_exits_the_program_does_so() -> None:
             raise SystemExit(5)
         return number
 
-    for _ in range(30):  # the loop dies while we ask, or before
+    for _ in range(30):  # the loop ends during the call, or before it
         with pytest.raises(SystemExit) as caught:
             list(headgate.map(leave, range(10), limit=2))
         assert 5 == caught.value.code
@@ -358,7 +358,7 @@ def test_two_maps_may_run_at_once() -> None:
     assert [(0, 0), (1, 1), (4, 4)] == list(zip(first, second, strict=True))
 
 
-def test_what_cannot_be_is_refused_at_once() -> None:
+def test_wrong_arguments_are_refused_at_once() -> None:
     with pytest.raises(ValueError, match="limit must be at least 1, not 0"):
         headgate.map(square, [1], limit=0)
     with pytest.raises(TypeError, match="items is a str, which is one value"):

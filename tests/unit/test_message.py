@@ -25,19 +25,19 @@ RAISE = ["raise ", {"option": "window"}, " or lower ", {"option": "timeout_s"}]
         ("-o 'my results'", "output='my results'", Mention("output", "my results")),
     ],
 )
-def test_each_face_spells_an_option_in_its_own_way(flag: str, keyword: str, mention: Mention) -> None:
+def test_options_are_spelled_as_flags_or_as_keywords(flag: str, keyword: str, mention: Mention) -> None:
     assert (flag, keyword) == (as_flag(mention), as_keyword(mention))
 
 
-def test_what_looks_like_a_flag_and_is_none_stays() -> None:
+def test_text_that_looks_like_a_flag_stays() -> None:
     message = message_of(["a/--head/b -o holds --fresh.csv, see ", {"option": "head"}])
     assert "a/--head/b -o holds --fresh.csv, see --head" == spelled(message, as_flag)
     assert "a/--head/b -o holds --fresh.csv, see head" == spelled(message, as_keyword)
 
 
 def test_an_error_of_the_engine_has_keywords_for_python_and_its_options_as_data() -> None:
-    told = '{"kind": "output", "message": ["start over with ", {"option": "fresh", "value": true}]}'
-    error = _errors.error_of_engine(told)
+    written = '{"kind": "output", "message": ["start over with ", {"option": "fresh", "value": true}]}'
+    error = _errors.error_of_engine(written)
     assert isinstance(error, _errors.OutputError)
     assert "start over with fresh=True" == str(error)
     assert ("start over with ", Mention("fresh", value=True)) == error.pieces
@@ -45,8 +45,8 @@ def test_an_error_of_the_engine_has_keywords_for_python_and_its_options_as_data(
     assert (str(error), error.pieces) == (str(copy), copy.pieces)
 
 
-def test_all_sentences_of_a_summary_are_spelled_by_the_face_that_shows_it() -> None:
-    told = summary_json(
+def test_all_sentences_of_a_summary_spell_options_for_its_reader() -> None:
+    written = summary_json(
         bound_by={"kind": "window", "text": RAISE},
         notes=[["with ", {"option": "window", "value": 3}]],
         failure={"kind": "input", "message": ["start over with ", {"option": "fresh", "value": True}]},
@@ -56,20 +56,20 @@ def test_all_sentences_of_a_summary_are_spelled_by_the_face_that_shows_it() -> N
         as_flag: ("raise --window or lower --timeout-s", "with --window 3", "start over with --fresh"),
     }
     for spell, expected in by_face.items():
-        summary = Summary.from_json(told, spell)
+        summary = Summary.from_json(written, spell)
         assert summary.failure is not None
         assert expected == (summary.bound_by.text, summary.notes[0], summary.failure.message)
         assert ("start over with ", Mention("fresh", value=True)) == summary.failure.pieces
         assert {"kind": "input", "message": summary.failure.message} == summary.to_dict()["failure"]
 
 
-def test_a_running_job_is_shown_in_the_words_of_the_face() -> None:
-    told = snapshot_json(bound_by={"kind": "window", "text": RAISE})
-    assert "raise window or lower timeout_s" == Snapshot.from_json(told).bound_by.text
-    assert "raise --window or lower --timeout-s" == Snapshot.from_json(told, as_flag).bound_by.text
+def test_a_running_job_spells_options_for_its_reader() -> None:
+    written = snapshot_json(bound_by={"kind": "window", "text": RAISE})
+    assert "raise window or lower timeout_s" == Snapshot.from_json(written).bound_by.text
+    assert "raise --window or lower --timeout-s" == Snapshot.from_json(written, as_flag).bound_by.text
 
 
-def test_the_report_tells_with_an_example_which_option_can_help() -> None:
+def test_an_example_of_an_error_names_the_option_that_can_help() -> None:
     example = {"row": 12, "url": "http://a/", "message": "no answer came in time", "option": "timeout_s"}
     summary = Summary.from_json(summary_json(errors={"timeout": 7}, error_examples={"timeout": example}))
     assert "timeout_s" == summary.error_examples["timeout"].option

@@ -1,4 +1,4 @@
-"""What is refused, and in which words: each line of the snapshot is a call, the line below it is what it raises."""
+"""The messages of refused calls: each line of the snapshot is a call, the line below it is the error it raises."""
 
 import asyncio
 import math
@@ -30,7 +30,7 @@ AT_HAND: dict[str, Any] = {
     "run": run_on_virtual_clock,
     "testing": headgate.testing,
 }
-"""What the calls use, beside a `client` and a `portal`; `run` is for those that need an event loop."""
+"""Names that the calls use, besides `client` and `portal`; `run` is for calls that need an event loop."""
 
 
 @pytest.fixture(scope="module")

@@ -1,28 +1,44 @@
-"""Which requests a route of a mock answers, and what can be meant as an answer."""
+"""Which requests a route of a mock answers, and the short forms of answers."""
 
 import re
+from collections.abc import Iterator
 from typing import Any
 from unittest.mock import ANY
 
 import pytest
 
 import headgate
-from headgate import Headers
-from headgate.testing import Answer, Call, Calls, MockRequest
-from headgate.testing._answer import MockFailure, answer_of
-from headgate.testing._calls import MAX_CALLS, MAX_KEPT_BYTES
-from headgate.testing._route import Pattern
-from headgate.testing._serving import RequestReader, answer_bytes
+import headgate.testing
+from headgate.testing import Answer
 
 SENT = "https://api.example.com/v1/users/7?page=2&page=3&q=a%20b"
 
 
-def sent(url: str = SENT, method: str = "GET", body: bytes = b"", **headers: str) -> MockRequest:
-    return MockRequest(method, url, Headers(headers.items()), body)
+@pytest.fixture(scope="module")
+def client() -> Iterator[headgate.Client]:
+    with headgate.Client(retries=0, redirects="none", concurrency=1) as client:
+        yield client
 
 
-def pattern(url: Any = None, *, method: str | None = None, base_url: str = "", **given: Any) -> Pattern:
-    return Pattern(method, url, base_url, given)  # type: ignore[arg-type] # as routes give it
+def pattern(url: Any = None, *, method: str | None = None, base_url: str = "", **given: Any) -> dict[str, Any]:
+    """Returns the arguments of a route, and the `base_url` of its mock."""
+    return {"method": method, "url": url, "base_url": base_url} | given
+
+
+def match(
+    client: headgate.Client, pattern: dict[str, Any], url: str = SENT, method: str = "GET", **sent: Any
+) -> dict[str, str] | None:
+    """Returns the values of the names in a pattern, or `None` if its route does not answer the request."""
+    given = dict(pattern)
+    mock = headgate.testing.mock(base_url=given.pop("base_url"), assert_all_answered=False, assert_all_called=False)
+    route = mock.route(given.pop("method"), given.pop("url"), **given)
+    with mock:
+        try:
+            client.request(method, url, **sent)
+        except headgate.InvalidRequest:
+            assert 0 == route.call_count
+            return None
+    return route.calls[0].request.path_params
 
 
 @pytest.mark.parametrize(
@@ -58,8 +74,10 @@ def pattern(url: Any = None, *, method: str | None = None, base_url: str = "", *
         (None, pattern(params={"missing": ANY})),
     ],
 )
-def test_all_that_a_pattern_says_must_be_so(expected: dict[str, str] | None, given: Pattern) -> None:
-    assert expected == given.match(sent())
+def test_a_request_must_match_all_parts_of_a_pattern(
+    expected: dict[str, str] | None, given: dict[str, Any], client: headgate.Client
+) -> None:
+    assert expected == match(client, given)
 
 
 @pytest.mark.parametrize(
@@ -81,14 +99,15 @@ def test_all_that_a_pattern_says_must_be_so(expected: dict[str, str] | None, giv
         (None, {"body": "a"}),
     ],
 )
-def test_headers_and_bodies_can_be_asked_for(expected: dict[str, str] | None, given: dict[str, Any]) -> None:
+def test_a_pattern_may_name_headers_and_a_body(
+    expected: dict[str, str] | None, given: dict[str, Any], client: headgate.Client
+) -> None:
     body = '{"a": "ü", "b": [1, null]}'.encode()
-    request = sent(method="POST", body=body, **{"X-Trace": "a7"})
-    assert expected == pattern(**given).match(request)
+    assert expected == match(client, pattern(**given), method="POST", content=body, headers={"X-Trace": "a7"})
 
 
 @pytest.mark.parametrize(
-    ("is_so", "expected", "found"),
+    ("matches", "expected", "found"),
     [
         (True, 1, b"1"),
         (True, 1.0, b"1"),
@@ -100,12 +119,12 @@ def test_headers_and_bodies_can_be_asked_for(expected: dict[str, str] | None, gi
         (False, [], b"{}"),
     ],
 )
-def test_a_number_is_no_truth_value(is_so: bool, expected: object, found: bytes) -> None:
-    assert is_so == (pattern(json_body=expected).match(sent(body=found)) is not None)
+def test_a_number_is_no_truth_value(matches: bool, expected: object, found: bytes, client: headgate.Client) -> None:
+    assert matches == (match(client, pattern(json_body=expected), method="POST", content=found) is not None)
 
 
-def test_a_body_that_is_no_json_is_not_the_one_that_is_asked_for() -> None:
-    assert pattern(json_body=None).match(sent(body=b"{")) is None
+def test_a_body_that_is_no_json_matches_no_pattern_for_json(client: headgate.Client) -> None:
+    assert match(client, pattern(json_body=None), method="POST", content=b"{") is None
 
 
 @pytest.mark.parametrize(
@@ -115,18 +134,20 @@ def test_a_body_that_is_no_json_is_not_the_one_that_is_asked_for() -> None:
         ("http://a.example/", "http://a.example"),
     ],
 )
-def test_urls_may_be_written_as_people_write_them(url: str, written: str) -> None:
-    assert pattern(written).match(sent(url)) == {}
+def test_urls_may_be_written_as_people_write_them(url: str, written: str, client: headgate.Client) -> None:
+    assert match(client, pattern(written), url) == {}
 
 
-def test_what_a_name_stands_for_is_decoded() -> None:
-    assert {"name": "ü b"} == pattern("/users/{name}").match(sent("http://a.example/users/%C3%BC%20b"))
+def test_a_name_in_a_path_stands_for_decoded_text(client: headgate.Client) -> None:
+    assert {"name": "ü b"} == match(client, pattern("/users/{name}"), "http://a.example/users/%C3%BC%20b")
 
 
-def test_a_pattern_is_told_as_it_was_given() -> None:
-    told = pattern("/users", method="post", base_url="https://a.example", params={"page": 1}, body=re.compile("x"))
-    assert "POST https://a.example/users params={'page': 1}, body=re.compile('x')" == str(told)
-    assert "any method" == str(pattern())
+def test_a_route_shows_its_pattern_as_it_was_given() -> None:
+    mock = headgate.testing.mock(base_url="https://a.example")
+    route = mock.route("post", "/users", params={"page": 1}, body=re.compile("x"))
+    shown = "POST https://a.example/users params={'page': 1}, body=re.compile('x')"
+    assert f"<headgate.testing.Route {shown}>" == repr(route)
+    assert "<headgate.testing.Route any method>" == repr(headgate.testing.mock().route())
 
 
 @pytest.mark.parametrize(
@@ -143,63 +164,82 @@ def test_a_pattern_is_told_as_it_was_given() -> None:
         (200, b"1", "application/hal+json", Answer(json=1, headers={"content-type": "application/hal+json"})),
     ],
 )
-def test_what_can_be_meant_as_an_answer(status: int, content: bytes, kind: str | None, given: Any) -> None:
-    answer = answer_of(given)
-    assert isinstance(answer, Answer)
-    assert (status, content, kind) == (answer.status, answer.content, answer.headers.get("content-type"))
+def test_an_answer_may_be_given_in_short(
+    status: int, content: bytes, kind: str | None, given: Any, client: headgate.Client
+) -> None:
+    with headgate.testing.mock() as mock:
+        mock.get(SENT, answer=given)
+        response = client.get(SENT)
+    assert (status, content, kind) == (response.status_code, response.content, response.headers.get("content-type"))
 
 
-def test_errors_can_be_meant_by_class_or_with_a_message() -> None:
-    assert MockFailure("tls", "the mock says so") == answer_of(headgate.TlsError)
-    assert MockFailure("connect", "no route") == answer_of(headgate.ConnectError("no route"))
+@pytest.mark.parametrize(
+    ("expected", "message", "given"),
+    [
+        (headgate.TlsError, "the mock says so", headgate.TlsError),
+        (headgate.ConnectError, "no route", headgate.ConnectError("no route")),
+    ],
+)
+def test_an_answer_may_be_an_error_by_its_class_or_with_a_message(
+    expected: type[Exception], message: str, given: Any, client: headgate.Client
+) -> None:
+    with headgate.testing.mock() as mock:
+        mock.get(SENT, answer=given)
+        with pytest.raises(expected, match=message):
+            client.get(SENT)
 
 
-def test_calls_are_kept_up_to_a_number_and_a_size() -> None:
-    calls = Calls()
-    for number in range(MAX_CALLS + 3):
-        calls.add(Call(sent(f"http://a/{number}"), None))
-    assert (MAX_CALLS, MAX_CALLS + 3) == (len(calls), calls.total)
-    assert ("/3", f"/{MAX_CALLS + 2}") == (calls[0].request.path, calls[-1].request.path)
+def test_calls_are_kept_up_to_1000_and_64_mib_of_bodies(client: headgate.Client) -> None:
+    with headgate.testing.mock() as mock:
+        route = mock.route(prefix="http://a.example/")
+        for number in range(1003):
+            client.get(f"http://a.example/{number}")
+        assert (1000, 1003) == (len(route.calls), route.calls.total)
+        assert ("/3", "/1002") == (route.calls[0].request.path, route.calls[-1].request.path)
 
-    large, last = sent(body=bytes(MAX_KEPT_BYTES)), sent(body=b"1")
-    calls.add(Call(large, None))
-    assert MAX_CALLS == len(calls)
-    calls.add(Call(last, None))
-    assert [last] == [call.request for call in calls]
+        client.post("http://a.example/large", content=bytes(64 * 1024**2))
+        assert ["/large"] == [call.request.path for call in route.calls if call.request.content]
+        assert 1000 == len(route.calls)
+        client.post("http://a.example/last", content=b"1")
+        assert ["/last"] == [call.request.path for call in route.calls]
 
 
-def test_requests_are_read_in_whatever_pieces_they_come() -> None:
-    wire = b"POST /a?b HTTP/1.1\r\nX: 1\r\nx: 2\r\ncontent-length: 3\r\n\r\nabcGET / HTTP/1.1\r\nhost: h\r\n\r\n"
-    for size in (1, 7, len(wire)):
-        reader, read = RequestReader("https://h"), list[MockRequest]()
-        for start in range(0, len(wire), size):
-            reader.feed(wire[start : start + size])
-            while (request := reader.take()) is not None:
-                read.append(request)
-        assert [("POST", "https://h/a?b", b"abc"), ("GET", "https://h/", b"")] == [
-            (request.method, request.url, request.content) for request in read
-        ]
-        assert ["1", "2"] == read[0].headers.get_list("x")
+def test_a_request_arrives_as_it_was_sent(client: headgate.Client) -> None:
+    with headgate.testing.mock() as mock:
+        mock.route(prefix="/")
+        client.post("https://a.example/a?b", content=b"abc", headers=[("X", "1"), ("x", "2")])
+        client.get("https://a.example/")
+    first, second = (call.request for call in mock.calls)
+    assert ("POST", "https://a.example/a?b", b"abc") == (first.method, first.url, first.content)
+    assert ["1", "2"] == first.headers.get_list("x")
+    assert ("GET", "https://a.example/", b"") == (second.method, second.url, second.content)
 
 
 @pytest.mark.parametrize(
     ("expected", "method", "answer"),
     [
-        ((b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\na", False), "GET", Answer(content=b"a")),
-        ((b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\n", False), "HEAD", Answer(content=b"a")),
-        ((b"HTTP/1.1 204 No Content\r\n\r\n", False), "GET", Answer(204, content=b"a")),
-        (
-            (b"HTTP/1.1 799 \r\nConnection: close\r\nContent-Length: 0\r\n\r\n", True),
-            "GET",
-            Answer(799, headers={"Connection": "close"}),
-        ),
-        ((b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\na", True), "GET", Answer(content=b"abc", cut_after=1)),
-        (
-            (b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\na", False),
-            "GET",
-            Answer(content=b"a", headers={"content-length": "9"}),
-        ),
+        ((200, "1", b"a"), "GET", Answer(content=b"a")),
+        ((200, "1", b""), "HEAD", Answer(content=b"a")),
+        ((200, "9", b""), "HEAD", Answer(content=b"a", headers={"content-length": "9"})),
+        ((204, None, b""), "GET", Answer(204, content=b"a")),
+        ((799, "0", b""), "GET", Answer(799, headers={"Connection": "close"})),
     ],
 )
-def test_answers_are_framed_as_they_say(expected: tuple[bytes, bool], method: str, answer: Answer) -> None:
-    assert expected == answer_bytes(answer, method)
+def test_answers_have_the_length_of_their_header(
+    expected: tuple[int, str | None, bytes], method: str, answer: Answer, client: headgate.Client
+) -> None:
+    with headgate.testing.mock() as mock:
+        mock.route(method, SENT).gives(answer)
+        for _ in range(2):  # the second one on the same connection, or on a new one
+            response = client.request(method, SENT)
+            assert expected == (response.status_code, response.headers.get("content-length"), response.content)
+
+
+@pytest.mark.parametrize(
+    "answer", [Answer(content=b"abc", cut_after=1), Answer(content=b"a", headers={"content-length": "9"}, cut_after=1)]
+)
+def test_an_answer_may_be_cut_off(answer: Answer, client: headgate.Client) -> None:
+    with headgate.testing.mock() as mock:
+        mock.get(SENT).gives(answer)
+        with pytest.raises(headgate.ConnectionClosed, match="middle of the body"):
+            client.get(SENT)

@@ -1,235 +1,265 @@
-"""What is said of a job that has not begun."""
+"""`headgate plan` reports on a job that has not begun."""
 
-from dataclasses import replace
+import gzip
+import re
+from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
-from headgate._message import as_keyword
-from headgate.cli._flags import as_flag
-from headgate.jobs import _report_plan
-from headgate.jobs._job_options import PlanOptions
-from headgate.jobs._planned import Planned, Probe
-from support.plans import CEILING, REQUEST, planned
+import headgate
+import headgate.testing
+from support.command import mistakes, printed
+
+MANY = "http://a.example/[1-50000000]"
 
 
-def time(plan: Planned) -> str:
-    return _report_plan.time(plan, as_flag)
+def report(*arguments: str) -> list[str]:
+    """The lines of the report, without the requests."""
+    return printed("plan", *arguments).partition("\n\n")[0].splitlines()
 
 
-def facts(plan: Planned) -> dict[str, str]:
-    return {name.strip(): fact for name, fact in _report_plan.facts(plan, as_flag)}
+def facts(*arguments: str) -> dict[str, str]:
+    """The facts in the report, by their names."""
+    return dict(re.split(r"  +", line.strip(), maxsplit=1) for line in report(*arguments) if line.startswith("  "))
 
 
-SLOWEST = CEILING | {"option": "rate_per_host", "per_s": 50.0, "limit": 30.0, "host": "a.example", "host_share": 0.6}
-IN_FLIGHT = CEILING | {"option": "concurrency", "per_s": 2560.0, "limit": 256.0}
-FEW_IN_FLIGHT = SLOWEST | {"option": "concurrency_per_host", "per_s": 33.3, "limit": 2.0}
+def time(*arguments: str) -> str:
+    """The sentence about how long the job takes."""
+    (sentence,) = (line for line in report(*arguments)[1:] if not line.startswith((" ", "note: ")))
+    return sentence
 
 
-def test_credentials_are_said_with_the_rows_that_go_without() -> None:
-    def said(origins: list[str], rows_without: int) -> str:
-        return facts(planned(credentials={"origins": origins, "rows_without": rows_without}))["credentials"]
-
-    assert "for https://a.example, https://*.b.example; 1,000 rows of the first 100,000 without" == said(
-        ["https://a.example", "https://*.b.example"], 1000
-    )
-    assert "for every host" == said(["*"], 0)
-    assert "credentials" not in facts(planned())
+def requests(*arguments: str) -> list[str]:
+    """The lines of the first request after its headers."""
+    first = printed("plan", *arguments).split("\n\nrow ")[1]
+    return first.partition("\n\n")[2].splitlines()
 
 
-def test_all_that_is_known_is_said() -> None:
-    plan = replace(planned(), time=time(planned()))
-    assert _report_plan.report(plan, as_flag).splitlines() == [
+@pytest.fixture
+def urls(tmp_path: Path) -> str:
+    """A list of 100 URLs, 60 of one host and 40 of another."""
+    file = tmp_path / "urls.txt"
+    hosts = ["a.example"] * 3 + ["b.example"] * 2
+    file.write_text("".join(f"http://{hosts[row % 5]}/{row}\n" for row in range(100)))
+    return str(file)
+
+
+@pytest.fixture
+def large(tmp_path: Path) -> str:
+    """A list with more URLs than a plan reads; each line has 25 bytes."""
+    file = tmp_path / "large.txt"
+    file.write_text("".join(f"http://a.example/{row:07}\n" for row in range(150_000)))
+    return str(file)
+
+
+def test_credentials_are_shown_with_the_rows_that_go_without(urls: str) -> None:
+    header = ("-H", "Authorization: secret")
+    shown = facts(urls, *header, "--credentials-for", "http://a.example", "--credentials-for", "https://*.b.example")
+    assert "for http://a.example, https://*.b.example; 40 rows without" == shown["credentials"]
+    assert "for every host" == facts(urls, *header, "--credentials-for", "*")["credentials"]
+    assert "credentials" not in facts(urls)
+
+
+def test_the_report_has_all_that_is_known(urls: str, tmp_path: Path) -> None:
+    out = str(tmp_path / "results")
+    flags = ("-H", "authorization: secret", "--credentials-for", "*", "--user-agent", "me/1")
+    text = printed("plan", urls, "-o", out, *flags)
+    machine = r"100 connections: [\d,]+ of [\d,]+ open files, 100 of [\d,]+ local ports for one address"
+    assert [
         "plan: nothing was sent",
-        "  input        urls.txt",
-        "  rows         50,000,000",
-        "  results      results: a new job",
-        "  hosts        2 in the first 100,000 rows",
-        "    a.example  60,000",
-        "    b.example  40,000",
+        f"  input        {urls}",
+        "  rows         100",
+        f"  results      {out}: a new job",
+        "  hosts        2",
+        "    a.example  60",
+        "    b.example  40",
+        "  credentials  for every host",
         "  network      any address but link-local and metadata ones",
-        "  machine      256 connections: 336 of 20,000 open files, 256 of 28,232 local ports for one address",
+        "  machine      ...",
         "how long it takes follows from the time of an answer: give that with --assume-latency-s, or use --probe 10",
         "",
         "row 0 to http://a.example",
         "  GET /0 HTTP/1.1",
         "  host: a.example",
-        "  user-agent: headgate/1",
+        "  user-agent: me/1",
         "  accept: */*",
+        "  accept-encoding: gzip, deflate, br, zstd",
         "  authorization: ***",
-    ]
+    ] == re.sub(machine, "...", text).splitlines()[:19]
 
 
-def test_the_network_policy_is_told_with_the_options_that_make_it() -> None:
-    policy = {
-        "network": "public",
-        "allow_net": ["10.0.0.0/8"],
-        "deny_net": ["10.1.0.0/16", "::1/128"],
-        "allow_port": [443],
-    }
-    assert facts(planned(network=policy))["network"] == (
+def test_the_report_in_python_names_keywords() -> None:
+    plan = headgate.plan(MANY, rate="100/s")
+    assert "at most 100/s by rate: 50,000,000 rows take 5 d 18 h, unless answers take more than 2.6 s" == plan.time
+    assert plan.time in str(plan).splitlines()
+
+
+def test_the_network_policy_is_shown_with_its_options() -> None:
+    flags = ("--network", "public", "--allow-net", "10.0.0.0/8", "--deny-net", "10.1.0.0/16", "--deny-net", "::1/128")
+    assert (
         "public addresses only; --allow-net 10.0.0.0/8; --deny-net 10.1.0.0/16; --deny-net ::1/128; --allow-port 443"
-    )
+    ) == facts(MANY, *flags, "--allow-port", "443")["network"]
 
 
 @pytest.mark.parametrize(
-    ("expected", "ceiling", "seconds", "latency_s"),
+    ("expected", "flags"),
     [
         (
             "at most 100/s by --rate: 50,000,000 rows take 5 d 18 h, unless answers take more than 2.6 s",
-            CEILING,
-            500_000.0,
-            None,
+            ["--rate", "100/s"],
         ),
-        ("at most 100/s by --rate: 50,000,000 rows take 5 d 18 h", CEILING, 500_000.0, 0.1),
+        ("at most 100/s by --rate: 50,000,000 rows take 5 d 18 h", ["--rate", "100/s", "--assume-latency-s", "0.1"]),
         (
             "at most 1 in 10 s by --rate: 50,000,000 rows take 5787 d 00 h",
-            CEILING | {"per_s": 0.1, "limit": 0.1},
-            500_000_000.0,
-            0.1,
-        ),
-        (
-            "at most 50/s by --rate-per-host (a.example has 60 % of the rows, at 30/s): 50,000,000 rows take 11 d 13 h",
-            SLOWEST,
-            1_000_000.0,
-            0.1,
+            ["--rate", "1/10s", "--assume-latency-s", "0.1"],
         ),
         (
             "at most 30/s by --rate-per-host (a.example): 50,000,000 rows take 19 d 06 h",
-            SLOWEST | {"host_share": 1.0, "per_s": 30.0},
-            1_666_666.0,
-            0.1,
+            ["--rate-per-host", "a.example=30/s", "--assume-latency-s", "0.1"],
         ),
         (
             "at most 2,560/s by --concurrency (256 in flight, 100 ms an answer): 50,000,000 rows take 5 h 25 min",
-            IN_FLIGHT,
-            19_531.25,
-            0.1,
+            ["--assume-latency-s", "0.1"],
         ),
+    ],
+)
+def test_one_sentence_names_what_bounds_the_job_and_how_long_it_takes(expected: str, flags: list[str]) -> None:
+    assert expected == time(MANY, *flags)
+
+
+@pytest.mark.parametrize(
+    ("expected", "seconds", "flag"),
+    [
+        ("50/s by --rate-per-host (a.example has 60 % of the rows, at 30/s)", "2.0", "--rate-per-host=30/s"),
         (
-            (
-                "at most 33/s by --concurrency-per-host (2 in flight, 100 ms an answer; a.example has 60 % of the"
-                " rows): 50,000,000 rows take 17 d 08 h"
-            ),
-            FEW_IN_FLIGHT,
-            1_500_000.0,
-            0.1,
+            "33/s by --concurrency-per-host (2 in flight, 100 ms an answer; a.example has 60 % of the rows)",
+            "3.0",
+            "--concurrency-per-host=2",
         ),
     ],
 )
-def test_one_sentence_names_what_bounds_the_job_and_how_long_it_takes(
-    expected: str, ceiling: dict[str, Any], seconds: float, latency_s: float | None
-) -> None:
-    assert expected == time(planned(ceilings=[ceiling], seconds=seconds, latency_s=latency_s))
+def test_the_slowest_host_is_named_with_its_share(expected: str, seconds: str, flag: str, urls: str) -> None:
+    assert f"at most {expected}: 100 rows take {seconds} s" == time(urls, flag, "--assume-latency-s", "0.1")
 
 
 @pytest.mark.parametrize(
-    ("expected", "changes"),
+    ("expected", "lines"),
     [
-        ("at most 100/s by --rate; how long that takes depends on how many rows there are", {"requests_left": None}),
-        ("at most 100/s by --rate: about 1,230,000 rows take 3 h 25 min", {"rows_exact": False, "left": 1_234_567}),
-        ("at most 100/s by --rate: 1,234,567 requests take 3 h 25 min", {"left": 1_300_000}),
-        ("at most 100/s by --rate: 1 row takes 3 h 25 min", {"left": 1, "requests_left": 1}),
-        ("there is nothing to send", {"requests_left": 0}),
-        ("nothing is left to do: start over with --fresh", {"directory": "finished"}),
+        ("at most 10/s by --rate: 2 requests take 0.2 s", ["http://a.example/", "http://b.example/", "x:y"]),
+        ("at most 10/s by --rate: 1 row takes 0.1 s", ["http://a.example/"]),
+        ("there is nothing to send", []),
+        ("there is nothing to send", ["x:y"]),
     ],
 )
-def test_it_says_no_more_than_is_known(expected: str, changes: dict[str, Any]) -> None:
-    known = {"ceilings": [CEILING], "seconds": 12_345.67, "latency_s": 0.1, "left": 1_234_567}
-    assert expected == time(planned(**known | {"requests_left": 1_234_567} | changes))
+def test_the_sentence_counts_rows_or_requests(expected: str, lines: list[str], tmp_path: Path) -> None:
+    file = tmp_path / "urls.txt"
+    file.write_text("".join(f"{line}\n" for line in lines))
+    assert expected == time(str(file), "--rate", "10/s", "--assume-latency-s", "0.001")
 
 
-@pytest.mark.parametrize(
-    ("expected", "changes"),
-    [
-        ("50,000,000", {}),
-        ("about 1,230,000: an estimate from the first 100,000 of 2.8 GiB", {"rows": 1_234_567, "rows_exact": False}),
-        (
-            "more than 100,000, how many is not known: 2.8 GiB, compressed",
-            {"rows": None, "rows_exact": False, "compressed": True},
-        ),
-    ],
-)
-def test_an_estimate_is_called_one(expected: str, changes: dict[str, Any]) -> None:
-    assert expected == facts(planned(**changes))["rows"]
+def test_an_estimate_is_called_one(large: str) -> None:
+    assert re.fullmatch(r"about \d+,\d{3}: an estimate from the first 100,000 of 3\.6 MiB", facts(large)["rows"])
+    sentence = time(large, "--rate", "100/s", "--assume-latency-s", "0.1")
+    assert re.fullmatch(r"at most 100/s by --rate: about 1[45]\d,000 rows take 2[45] min \d\d s", sentence)
+    assert "a.example in the first 100,000 rows" == facts(large)["host"]
+    assert "50,000,000" == facts(MANY)["rows"]
 
 
-@pytest.mark.parametrize(
-    ("expected", "changes"),
-    [
-        ("results: the job there goes on", {"directory": "resumed"}),
-        ("results: the job there is finished, 7 rows done", {"directory": "finished", "done": 7}),
-        ("results: 1 row of an earlier job there are replaced", {"directory": "replaced", "rows_replaced": 1}),
-        ("standard output", {"directory": "none", "output": "-"}),
-    ],
-)
-def test_what_becomes_of_results_that_are_there_is_said(expected: str, changes: dict[str, Any]) -> None:
-    assert expected == facts(planned(**changes))["results"]
-
-
-def test_rows_that_are_done_and_rows_that_can_not_be_sent_are_counted() -> None:
-    invalid = {"row": 3, "url": "x:y", "message": "not an absolute URL", "detail": "line 4"}
-    found = facts(planned(done=1200, left=49_998_800, invalid_rows=2000, first_invalid=invalid))
-    assert ("1,200, 49,998,800 left", "2,000, the first is row 3: x:y: not an absolute URL (line 4)") == (
-        found["done"],
-        found["invalid"],
+def test_the_rows_of_a_compressed_file_are_not_known(large: str, tmp_path: Path) -> None:
+    packed = tmp_path / "large.txt.gz"
+    packed.write_bytes(gzip.compress(Path(large).read_bytes(), 1))
+    assert re.fullmatch(
+        r"more than 100,000, how many is not known: [\d.]+ [KM]iB, compressed", facts(str(packed))["rows"]
     )
+    sentence = time(str(packed), "--rate", "100/s", "--assume-latency-s", "0.1")
+    assert "at most 100/s by --rate; how long that takes depends on how many rows there are" == sentence
 
 
-def test_each_limit_is_listed_where_there_are_several() -> None:
-    found = list(_report_plan.facts(planned(ceilings=[CEILING, IN_FLIGHT], seconds=1.0), as_flag))
-    assert [("at most", "100/s by --rate"), ("", "2,560/s by --concurrency")] == found[-2:]
+def test_the_plan_says_what_becomes_of_existing_results(tmp_path: Path) -> None:
+    out, url = str(tmp_path / "results"), "http://a.example/[1-2]"
+    assert "standard output" == facts(url, "-o", "-")["results"]
+    with headgate.testing.mock() as mock:
+        mock.get("/1", text="a")
+        mock.get("/2", status=503)
+        with pytest.raises(headgate.JobStopped):
+            headgate.fetch(url, out, stop_when_failed=1, retries=0, concurrency=1)
+        found = facts(url, "-o", out)
+        assert f"{out}: the job there is finished, 2 rows done" == found["results"]
+        assert "nothing is left to do: start over with --fresh" == time(url, "-o", out)
+    found = facts(url, "-o", out, "--fresh")
+    assert f"{out}: 2 rows of an earlier job there are replaced" == found["results"]
 
 
-def test_what_a_probe_has_sent_and_seen_is_said() -> None:
-    probe = Probe(requests=5, latency_s=0.05, statuses={200: 3, 503: 1}, errors={"timeout": 1})
-    plan = replace(planned(), probe=probe)
-    assert "plan: 5 requests sent as a probe, and nothing else" == _report_plan.headline(plan)
-    assert "median 50 ms (200: 3, 503: 1, timeout: 1)" == facts(plan)["probe"]
-    assert (
-        "no answer (connect: 5)"
-        == facts(replace(plan, probe=replace(probe, latency_s=None, statuses={}, errors={"connect": 5})))["probe"]
-    )
+def test_done_rows_and_invalid_rows_are_counted(tmp_path: Path) -> None:
+    file, out = tmp_path / "urls.txt", str(tmp_path / "results")
+    file.write_text("http://a.example/\nhttp://b.example/\nhttp://c.example/\nx:y\n")
+    with headgate.testing.mock(assert_all_called=False) as mock:
+        mock.get(prefix="http://", status=503)
+        with pytest.raises(headgate.JobStopped):
+            headgate.fetch(file, out, stop_when_failed=1, retries=0, rate="1/h")
+    found = facts(str(file), "-o", out)
+    assert f"{out}: the job there goes on" == found["results"]
+    done, left = re.findall(r"\d+", found["done"])
+    assert 4 == int(done) + int(left)
+    assert found["invalid"].startswith("1, the first is row 3: x:y: ")
 
 
-def test_a_body_is_shown_as_text_and_no_further_than_one_reads() -> None:
-    def body(text: str | None, base64: str | None = None) -> list[str]:
-        told = {"bytes": 5000, "text": text, "base64": base64}
-        return list(_report_plan.requests(planned(requests=[REQUEST | {"body": told}])))[6:-1]
-
-    assert ["", "  a", r"  b\x1b[2J"] == body("a\nb\x1b[2J")
-    assert ["", "  " + "x" * 2000, "  … (5,000 bytes in all)"] == body("x" * 2001)
-    assert ["", "  (5,000 bytes that are no text)"] == body(None, "/w==")
+def test_each_limit_is_listed_if_there_are_several(urls: str) -> None:
+    lines = report(urls, "--rate", "100/s", "--assume-latency-s", "0.1")
+    assert ["  at most      100/s by --rate", "               1,000/s by --concurrency"] == lines[-3:-1]
 
 
-def test_files_of_a_body_are_named_between_its_text() -> None:
-    pieces = [
-        {"text": '--x\r\ncontent-disposition: form-data; name="a"\r\n\r\n1\x1b'},
-        {"file": {"path": "a\nb.png", "bytes": 5000}},
-        {"base64": "/w=="},
-        {"text": "\r\n--x--\r\n"},
-    ]
-    plan = planned(requests=[REQUEST | {"body": {"bytes": 1, "text": None, "base64": None, "pieces": pieces}}])
-    assert [
-        "",
-        "  --x",
-        '  content-disposition: form-data; name="a"',
-        "  ",
-        r"  1\x1b<contents of a\nb.png, 5,000 bytes><1 byte that are no text>",
-        "  --x--",
-        "  ",
-    ] == list(_report_plan.requests(plan))[6:-1]
+def test_the_plan_shows_the_requests_and_responses_of_a_probe() -> None:
+    with headgate.testing.mock(assert_all_called=False) as mock:
+        mock.get("/5", error="closed")
+        mock.get("/{row}").gives(lambda request: 503 if request.path == "/2" else 200)
+        lines = report("http://a.example/[1-9]", "--probe", "5")
+    assert "plan: 5 requests sent as a probe, and nothing else" == lines[0]
+    (probe,) = (line for line in lines if line.startswith("  probe "))
+    assert re.fullmatch(r"  probe +median [\d.]+ (µs|ms|s) \(200: 3, 503: 1, closed: 1\)", probe)
+    with headgate.testing.mock() as mock:
+        mock.get(prefix="/", error="connect")
+        assert "no answer (connect: 5)" == facts("http://a.example/[1-9]", "--probe", "5")["probe"]
 
 
-def test_a_host_cannot_steer_the_terminal() -> None:
-    assert "\x1b" not in _report_plan.report(planned(input="\x1b[2J", notes=["\x1b[2J"]), as_keyword)
+def test_a_body_is_shown_as_text_up_to_a_length(tmp_path: Path) -> None:
+    def body(data: bytes) -> list[str]:
+        (tmp_path / "body").write_bytes(data)
+        return requests(MANY, "-d", f"@{tmp_path / 'body'}")
+
+    assert ["  a", r"  b\x1b[2J"] == body(b"a\nb\x1b[2J")
+    assert ["  " + "x" * 2000, "  … (5,000 bytes in all)"] == body(b"x" * 5000)
+    assert ["  (1 byte that are no text)"] == body(b"\xff")
+
+
+def test_files_of_a_body_are_named_between_its_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("a\nb.png").write_bytes(bytes(5000))
+    pq.write_table(pa.table({"url": ["http://a.example/"], "path": ["a\nb.png"], "text": ["1\x1b"]}), "rows.parquet")
+    lines = requests("rows.parquet", "--form", "a={text}", "--form", "b=@{path}")
+    boundary = lines[0]
+    assert boundary.startswith("  --headgate-")
+    assert ['  Content-Disposition: form-data; name="a"', "  ", r"  1\x1b", boundary] == lines[1:5]
+    assert [r"  <contents of a\nb.png, 5,000 bytes>", f"{boundary}--", "  "] == lines[-3:]
+
+
+def test_a_file_name_cannot_steer_the_terminal(tmp_path: Path) -> None:
+    file = tmp_path / "\x1b[2J.txt"
+    file.write_text("http://a.example/\n")
+    assert "\x1b" not in printed("plan", str(file))
+    assert "\x1b" not in str(headgate.plan(file))
 
 
 def test_latency_is_assumed_or_measured_and_output_may_be_missing() -> None:
-    def mistakes(**given: Any) -> list[str]:
-        return [f"{each.option} {each.message}" for each in PlanOptions(input="urls.txt", **given).mistakes()]
+    def refused(*flags: str) -> list[str]:
+        return mistakes("plan", MANY, *flags)
 
-    assert [] == mistakes() == mistakes(probe=10) == mistakes(assume_latency_s=0.1, output="results")
-    assert ["probe must be at least 1, not 0"] == mistakes(probe=0)
-    both = "assume_latency_s and probe both say how long an answer takes: leave one of them out"
-    assert [both] == mistakes(probe=1, assume_latency_s=1.0)
+    for options in ({}, {"assume_latency_s": 0.1, "output": "results"}):
+        given: dict[str, Any] = options
+        assert headgate.plan(MANY, **given).rows == 50_000_000
+    assert ["--probe must be at least 1, not 0"] == refused("--probe", "0")
+    both = "--assume-latency-s and --probe both say how long an answer takes: leave one of them out"
+    assert [both] == refused("--probe", "1", "--assume-latency-s", "1")

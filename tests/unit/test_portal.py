@@ -1,4 +1,4 @@
-"""Calls from threads into a loop: what comes back, what is refused, and how it ends. asyncio's own loop, and uvloop."""
+"""Calls from threads into a loop of asyncio or uvloop: their results, refused calls, and closing."""
 
 import asyncio
 import contextvars
@@ -44,7 +44,7 @@ async def fail() -> None:
 
 
 class Stuck:
-    """Calls that wait until they are cancelled."""
+    """Calls that wait until they are cancelled, with a count."""
 
     def __init__(self) -> None:
         self.begun = threading.Semaphore(0)
@@ -67,15 +67,15 @@ def in_threads(number: int, function: Callable[[], object]) -> list[threading.Th
 
 
 def error_of(function: Callable[..., object], *args: object) -> BaseException:
-    with pytest.raises(BaseException) as caught:  # noqa: PT011 - whichever it is
+    with pytest.raises(BaseException) as caught:  # noqa: PT011 - the test is about each of them
         function(*args)
     return caught.value
 
 
-# -- what comes back
+# -- results
 
 
-def test_a_coroutine_a_plain_function_and_what_is_awaitable_give_what_they_give(portal: headgate.Portal) -> None:
+def test_coroutines_plain_functions_and_awaitables_return_their_results(portal: headgate.Portal) -> None:
     assert 4 == portal.call(twice, 2)
     assert "ab" == portal.call("a".__add__, "b")
 
@@ -91,14 +91,14 @@ def test_keywords_are_all_of_the_function(portal: headgate.Portal) -> None:
     assert {"function": 1, "timeout_s": 2, "self": 3} == portal.call(dict, function=1, timeout_s=2, self=3)
 
 
-def test_an_error_arrives_with_the_place_where_it_was_raised(portal: headgate.Portal) -> None:
+def test_an_error_arrives_with_the_traceback_of_where_it_was_raised(portal: headgate.Portal) -> None:
     error = error_of(portal.call, fail)
     assert "not here" in str(error)
     assert "fail" == traceback.extract_tb(error.__traceback__)[-1].name
 
 
 def test_an_error_is_no_cycle(portal: headgate.Portal) -> None:
-    class Own(Exception):  # noqa: N818 - no other name says more
+    class Own(Exception):  # noqa: N818 - no other name is clearer
         pass
 
     def raise_own() -> None:
@@ -121,7 +121,7 @@ def test_an_error_is_no_cycle(portal: headgate.Portal) -> None:
         gc.enable()
 
 
-def test_exits_are_the_calling_threads_own_and_the_loop_goes_on(portal: headgate.Portal) -> None:
+def test_exits_end_the_calling_thread_and_the_loop_continues(portal: headgate.Portal) -> None:
     async def leave(error: BaseException) -> None:
         raise error
 
@@ -141,7 +141,7 @@ def test_the_callers_context_is_seen_and_not_changed(portal: headgate.Portal) ->
     assert [5, 5] == [portal.call(look), portal.call(NUMBER.get)]
 
 
-def test_there_is_a_task_of_its_own_with_time_limits(portal: headgate.Portal) -> None:
+def test_each_call_has_a_task_of_its_own_with_timeouts(portal: headgate.Portal) -> None:
     async def task() -> asyncio.Task[Any] | None:
         async with asyncio.timeout(LONG_S):
             await asyncio.sleep(0)
@@ -207,8 +207,10 @@ def test_calls_of_a_burst_ring_once(portal: headgate.Portal, monkeypatch: pytest
     assert [2 * number for number in range(50)] == [call.wait() for call in later]
 
 
-def test_nobody_hangs_when_a_thread_does_not_pass_on(portal: headgate.Portal, monkeypatch: pytest.MonkeyPatch) -> None:
-    queue = portal._queue  # noqa: SLF001 - the seam
+def test_no_thread_hangs_when_another_does_not_wake_the_next(
+    portal: headgate.Portal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queue = portal._queue  # noqa: SLF001 - there is no public way to delay one thread
     main = threading.get_ident()
     honest = queue.wake_next
 
@@ -221,10 +223,10 @@ def test_nobody_hangs_when_a_thread_does_not_pass_on(portal: headgate.Portal, mo
         thread.join()
 
 
-# -- not waiting
+# -- starting a call without waiting
 
 
-def test_what_was_started_is_waited_for_again_and_again_and_by_several(portal: headgate.Portal) -> None:
+def test_several_callers_can_wait_for_a_started_call_repeatedly(portal: headgate.Portal) -> None:
     started = portal.start(twice, 4)
     found: list[int] = []
     for thread in in_threads(8, lambda: found.append(started.wait())):
@@ -235,7 +237,7 @@ def test_what_was_started_is_waited_for_again_and_again_and_by_several(portal: h
     assert "<PortalCall: done>" == repr(started)
 
 
-def test_what_was_started_can_be_cancelled_before_and_after_its_first_step(portal: headgate.Portal) -> None:
+def test_a_started_call_can_be_cancelled_before_and_after_its_first_step(portal: headgate.Portal) -> None:
     stuck = Stuck()
     running = portal.start(stuck)
     stuck.begun.acquire()
@@ -246,7 +248,7 @@ def test_what_was_started_can_be_cancelled_before_and_after_its_first_step(porta
         started.cancel()
 
 
-def test_what_was_started_is_a_future_where_it_is_asked_for(portal: headgate.Portal) -> None:
+def test_a_started_call_can_be_had_as_a_future(portal: headgate.Portal) -> None:
     futures = [portal.start(twice, number).future() for number in range(3)]
     done, _ = wait(futures)
     assert {0, 2, 4} == {future.result() for future in done}
@@ -255,7 +257,7 @@ def test_what_was_started_is_a_future_where_it_is_asked_for(portal: headgate.Por
     assert isinstance(failed.future().exception(), LookupError)
 
 
-def test_waiting_ends_after_the_time_and_the_call_goes_on(portal: headgate.Portal) -> None:
+def test_waiting_ends_after_its_timeout_and_the_call_continues(portal: headgate.Portal) -> None:
     go = threading.Event()
 
     async def wait_for_go() -> str:
@@ -268,7 +270,7 @@ def test_waiting_ends_after_the_time_and_the_call_goes_on(portal: headgate.Porta
     assert "gone" == started.wait()
 
 
-def test_starting_waits_for_room() -> None:
+def test_starting_waits_for_a_free_slot() -> None:
     stuck = Stuck()
     with headgate.Portal(max_started=2) as portal:
         running = [portal.start(stuck), portal.start(stuck)]
@@ -283,7 +285,7 @@ def test_starting_waits_for_room() -> None:
         running[1].cancel()
 
 
-# -- time limits
+# -- timeouts
 
 
 def test_a_call_that_takes_too_long_is_cancelled(portal: headgate.Portal) -> None:
@@ -301,7 +303,7 @@ def test_a_time_that_is_none_is_refused(portal: headgate.Portal, wrong: Any) -> 
     assert isinstance(error_of(portal.call_within, wrong, int), TypeError | ValueError)
 
 
-# -- a loop that runs already
+# -- a loop that is already running
 
 
 async def test_threads_call_into_a_running_loop() -> None:
@@ -332,7 +334,9 @@ def test_a_loop_of_another_thread_can_be_given_and_closed_from_here() -> None:
         assert 6 == outer.call(twice, 3)
 
 
-def test_whoever_waits_is_told_that_the_loop_has_ended(new_loop: Callable[[], asyncio.AbstractEventLoop]) -> None:
+def test_a_waiting_thread_gets_an_error_when_the_loop_has_ended(
+    new_loop: Callable[[], asyncio.AbstractEventLoop],
+) -> None:
     found: list[BaseException] = []
     stuck = Stuck()
 
@@ -350,7 +354,7 @@ def test_whoever_waits_is_told_that_the_loop_has_ended(new_loop: Callable[[], as
     assert [CancelledError] * 4 == [type(error) for error in found]
 
 
-def test_whoever_waits_finds_that_the_loop_was_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_waiting_thread_notices_that_the_loop_was_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("headgate.portal._call_queue.LOOP_CHECK_S", 0.01)
     loop = asyncio.new_event_loop()
     portal = headgate.Portal(loop=loop)
@@ -373,13 +377,13 @@ def test_whoever_waits_finds_that_the_loop_was_closed(monkeypatch: pytest.Monkey
 # -- closing
 
 
-def test_leaving_the_block_waits_for_what_has_begun() -> None:
+def test_leaving_the_block_waits_for_started_calls() -> None:
     with headgate.Portal() as portal:
         started = [portal.start(twice, number) for number in range(100)]
     assert [2 * number for number in range(100)] == [call.wait() for call in started]
 
 
-def test_an_error_that_leaves_the_block_cancels_what_has_begun() -> None:
+def test_an_error_that_leaves_the_block_cancels_started_calls() -> None:
     stuck = Stuck()
     portal = headgate.Portal()
     started = portal.start(stuck)
@@ -399,7 +403,7 @@ def test_closing_ends_every_wait_and_refuses_what_comes(new_loop: Callable[[], a
     found: list[BaseException] = []
     portal = headgate.Portal(loop_factory=new_loop)
     threads = in_threads(THREADS, lambda: found.append(error_of(portal.call, stuck)))
-    for _ in range(THREADS // 2):  # the others may be anywhere
+    for _ in range(THREADS // 2):  # the other threads may be at any point
         stuck.begun.acquire()
     portal.close()
     portal.close()
@@ -412,7 +416,7 @@ def test_closing_ends_every_wait_and_refuses_what_comes(new_loop: Callable[[], a
     assert "<Portal: the portal is closed>" == repr(portal)
 
 
-def test_a_loop_that_cannot_be_made_is_said_at_once() -> None:
+def test_a_loop_that_cannot_be_made_is_an_error_at_once() -> None:
     def none() -> asyncio.AbstractEventLoop:
         raise OSError("no more files")
 

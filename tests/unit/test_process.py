@@ -1,8 +1,4 @@
-"""What a process does with its runs when it is told to end, or ends."""
-
-import os
-import signal
-from collections.abc import Iterator
+"""A process stops its runs when it ends; `tests/integration/test_start.py` has what users see of that."""
 
 import pytest
 
@@ -11,7 +7,7 @@ from support.runs import NotingRun
 
 
 class FakeRun(NotingRun):
-    """Ends after some looks at it once it was stopped, or when it is aborted."""
+    """Ends after some calls of `wait` once it was stopped, or when it is aborted."""
 
     def __init__(self, looks: int = 2) -> None:
         super().__init__()
@@ -28,19 +24,8 @@ class FakeRun(NotingRun):
 
 
 @pytest.fixture
-def runs() -> Iterator[Runs]:
-    before = signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    yield Runs()
-    signal.signal(signal.SIGTERM, before)
-
-
-def test_at_the_end_of_the_process_all_runs_are_stopped_and_waited_for(runs: Runs) -> None:
-    both = [FakeRun(), FakeRun(5)]
-    for run in both:
-        runs.add(run)
-    runs.end()
-    assert [["stop"], ["stop"]] == [run.calls for run in both]
-    assert all(run.wait(0) for run in both)
+def runs() -> Runs:
+    return Runs()
 
 
 def test_an_interrupt_at_the_end_of_the_process_ends_them_now(runs: Runs) -> None:
@@ -63,35 +48,3 @@ def test_runs_that_have_ended_are_forgotten_when_another_begins(runs: Runs) -> N
     runs.add(FakeRun())
     runs.stop()
     assert ["abort"] == ended.calls
-
-
-def test_sigterm_is_taken_while_something_runs_and_given_back_after_the_last_run(runs: Runs) -> None:
-    first, second = FakeRun(), FakeRun()
-    for run in (first, second):
-        runs.add(run)
-        runs.handle_sigterm()
-    assert runs.receive == signal.getsignal(signal.SIGTERM)
-    runs.discard(first)
-    assert runs.receive == signal.getsignal(signal.SIGTERM)
-    runs.discard(second)
-    assert signal.SIG_DFL is signal.getsignal(signal.SIGTERM)
-
-
-def test_a_handler_of_the_program_stays(runs: Runs) -> None:
-    received: list[int] = []
-    signal.signal(signal.SIGTERM, lambda number, _: received.append(number))
-    run = FakeRun()
-    runs.add(run)
-    runs.handle_sigterm()
-    os.kill(os.getpid(), signal.SIGTERM)
-    runs.discard(run)
-    os.kill(os.getpid(), signal.SIGTERM)
-    assert ([signal.SIGTERM, signal.SIGTERM], []) == (received, run.calls)
-
-
-def test_after_a_fork_the_child_has_no_runs(runs: Runs) -> None:
-    run = FakeRun()
-    runs.add(run)
-    runs.clear()
-    runs.end()
-    assert [] == run.calls

@@ -60,7 +60,7 @@ def test_a_burst_of_1_spaces_evenly_also_after_a_pause() -> None:
     run_on_virtual_clock(main())
 
 
-def test_what_is_not_there_is_not_given_without_waiting() -> None:
+def test_a_cost_that_the_bucket_lacks_is_not_granted_without_waiting() -> None:
     async def main() -> None:
         rate = Rate(1, burst=3)
         assert [True, False, True, False] == [rate.try_acquire(cost) for cost in (2, 1.5, 1, 0.1)]
@@ -84,7 +84,7 @@ def test_a_high_cost_is_not_overtaken_by_low_ones_nor_by_none() -> None:
     run_on_virtual_clock(main())
 
 
-def test_who_is_cancelled_spends_nothing_and_those_behind_move_up() -> None:
+def test_a_cancelled_task_spends_nothing_and_those_behind_move_up() -> None:
     async def main() -> None:
         spenders = Spenders(Rate(1, burst=5))
         for cost in (5, 5, 2, 2):
@@ -97,7 +97,7 @@ def test_who_is_cancelled_spends_nothing_and_those_behind_move_up() -> None:
     run_on_virtual_clock(main())
 
 
-def test_who_is_cancelled_when_the_time_has_come_but_not_the_turn_spends_nothing() -> None:
+def test_a_task_that_is_cancelled_when_it_is_due_but_not_served_spends_nothing() -> None:
     async def main() -> None:
         rate = Rate(1)
         spenders = Spenders(rate)
@@ -112,7 +112,7 @@ def test_who_is_cancelled_when_the_time_has_come_but_not_the_turn_spends_nothing
     run_on_virtual_clock(main())
 
 
-def test_who_is_cancelled_in_the_turn_of_the_loop_that_served_them_has_spent() -> None:
+def test_a_task_that_is_cancelled_in_the_turn_that_served_it_has_spent() -> None:
     async def main() -> None:
         rate = Rate(1)
         spenders = Spenders(rate)
@@ -127,13 +127,13 @@ def test_who_is_cancelled_in_the_turn_of_the_loop_that_served_them_has_spent() -
     run_on_virtual_clock(main())
 
 
-def test_a_change_counts_for_those_who_wait() -> None:
+def test_a_change_counts_for_waiting_tasks() -> None:
     async def main() -> None:
         rate = Rate(1)
         spenders = Spenders(rate)
         for _ in range(4):
             spenders.come()
-        await asyncio.sleep(0.5)  # half of the next is there; the other half comes ten times as fast
+        await asyncio.sleep(0.5)  # the bucket has half of the next cost; the other half comes ten times as fast
         rate.change(10)
         await spenders.leave()
         assert [0, 0.55, 0.65, 0.75] == pytest.approx([at_s for at_s, _ in spenders.granted])
@@ -145,7 +145,7 @@ def test_a_higher_burst_is_not_there_at_once_and_a_lower_one_leaves_less() -> No
     async def main() -> None:
         rate = Rate(1, burst=2)
         rate.change(1, burst=5)
-        assert rate.try_acquire(5)  # nothing was spent before it was in use
+        assert rate.try_acquire(5)  # nothing was spent before the first use
         rate.change(1, burst=10)
         await asyncio.sleep(6)
         assert [False, True] == [rate.try_acquire(7), rate.try_acquire(6)]
@@ -156,7 +156,7 @@ def test_a_higher_burst_is_not_there_at_once_and_a_lower_one_leaves_less() -> No
     run_on_virtual_clock(main())
 
 
-def test_a_lower_burst_refuses_those_who_wait_for_more() -> None:
+def test_a_lower_burst_refuses_tasks_that_wait_for_more() -> None:
     async def main() -> None:
         rate = Rate(1, burst=5)
         spenders = Spenders(rate)
@@ -172,7 +172,7 @@ def test_a_lower_burst_refuses_those_who_wait_for_more() -> None:
     run_on_virtual_clock(main())
 
 
-def test_what_was_done_is_counted() -> None:
+def test_grants_are_counted() -> None:
     async def main() -> None:
         rate = Rate(4, per_s=2, burst=3)
         spenders = Spenders(rate)
@@ -248,7 +248,7 @@ rates = st.tuples(st.sampled_from([0.3, 1, 7, 1000]), st.sampled_from([3, 3.5, 1
 
 
 def times_due_s(plan: list[tuple[float, float]], per_s: float, burst: float) -> Iterator[float]:
-    """When each must be granted: a bucket of which the content is counted, one ask after the other."""
+    """Yields when each cost must be granted, by counting the content of a bucket."""
     at_s, held = 0.0, burst
     for asked_at_s, cost in plan:
         later_s = max(at_s, asked_at_s)
@@ -272,7 +272,7 @@ def test_each_is_served_exactly_when_a_bucket_that_is_counted_has_enough(
             asyncio.get_running_loop().call_at(asked_at_s, spenders.come, cost)
         await asyncio.sleep(6)
         await spenders.leave()
-        due_s = list(times_due_s(spenders.asked, per_s, burst))
+        due_s = list(times_due_s(spenders.calls, per_s, burst))
         assert pytest.approx(due_s, abs=1e-6) == spenders.served_at_s()
         assert never_more_than(spenders.granted, burst=burst, per_s=per_s)
 
@@ -311,6 +311,38 @@ def test_in_no_window_is_more_granted_than_promised_whatever_is_cancelled_or_lat
 
     run_on_virtual_clock(main())
     assert 0 == rate.statistics().waiting
+
+
+@pytest.mark.parametrize(
+    ("expected", "spent", "waited_s", "burst"),
+    [(5, 5, 0, 10), (0, 10, 0, 10), (4, 10, 4, 10), (10, 10, 99, 10), (3, 5, 0, 3), (5, 5, 0, 50), (10, 0, 0, 50)],
+)
+def test_a_changed_rate_has_what_was_left_as_far_as_the_new_burst_allows(
+    expected: float, spent: float, waited_s: float, burst: float
+) -> None:
+    async def main() -> None:
+        rate = Rate(1, burst=10)
+        await rate.acquire(spent)
+        await asyncio.sleep(waited_s)
+        rate.change(4, burst=burst)
+        assert [True, False] == [rate.try_acquire(expected), rate.try_acquire(0.01)]
+        before_s = now_s()
+        await rate.acquire(1)
+        assert pytest.approx(0.25) == now_s() - before_s
+
+    run_on_virtual_clock(main())
+
+
+@pytest.mark.parametrize(("amount", "begins_s"), [(1e10, 0), (1e4, 1e15)])
+def test_a_wait_for_which_the_clock_has_no_next_value_is_none(amount: float, begins_s: float) -> None:
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, VirtualClockLoop)
+        loop.pass_time(begins_s)
+        rate = Rate(amount)
+        assert [True, True] == [rate.try_acquire(), rate.try_acquire()]
+
+    run_on_virtual_clock(main())
 
 
 def test_a_change_of_the_amount_leaves_the_seconds_and_the_burst_as_they_are() -> None:

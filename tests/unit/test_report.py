@@ -13,7 +13,7 @@ def lines(**changes: object) -> list[str]:
     return report(Summary.from_json(summary_json(**changes)), as_flag).splitlines()
 
 
-def test_the_report_says_what_was_done_and_what_held_it_back() -> None:
+def test_the_report_has_the_outcomes_and_the_bottleneck() -> None:
     assert lines() == [
         "done: 100,000 rows in 3.3 s",
         "  answered      99,985  (2xx: 99,955, 4xx: 30)",
@@ -32,8 +32,8 @@ def test_the_report_says_what_was_done_and_what_held_it_back() -> None:
     ]
 
 
-def test_the_report_says_what_became_of_failures_and_limits_on_the_way() -> None:
-    told = lines(
+def test_the_report_counts_retries_pauses_and_throttled_time() -> None:
+    shown = lines(
         retries={"timeout": 3, "status:503": 1_200},
         not_repeated=7,
         sent_again=1_004,
@@ -42,7 +42,7 @@ def test_the_report_says_what_became_of_failures_and_limits_on_the_way() -> None
         pauses={f"{name}.example": 9 - index for index, name in enumerate("abcdef")},
         lost_s={"backoff": 0.5, "host_rate": 62.0},
     )
-    assert told[6:13] == [
+    assert shown[6:13] == [
         "  retried       1,203  (status:503: 1,200, timeout: 3)",
         (
             "  not retried   7  servers may have acted on them: --idempotency-key gives rows keys, --retry-unsafe does"
@@ -92,7 +92,7 @@ def test_a_job_that_did_not_reach_its_end_says_so() -> None:
     assert lines(failure={"kind": "input", "message": "cut short"})[0].startswith("stopped early: 100,000 of ")
 
 
-def test_a_run_that_went_on_from_another_tells_both_what_it_did_and_the_whole() -> None:
+def test_the_report_of_a_resumed_run_has_its_own_figures_and_those_of_the_job() -> None:
     resumed = lines(job=RESUMED | {"done": 200_000, "rows_before": 100_000, "finished": True})
     assert "done: 100,000 rows in 3.3 s" == resumed[0]
     assert [
@@ -106,7 +106,7 @@ def test_a_run_that_went_on_from_another_tells_both_what_it_did_and_the_whole() 
     assert [] == [line for line in lines(job=RESUMED | {"rows_before": 0}) if line.startswith("in all")]
 
 
-def test_a_run_that_stopped_itself_says_how_to_go_on() -> None:
+def test_a_run_that_stopped_itself_says_how_to_resume() -> None:
     stopped = lines(interrupted=True, stopped_by="all of them failed", job=RESUMED)
     assert "stopped early: 100,000 rows in 3.3 s" == stopped[0]
     assert stopped[-1] == (
@@ -115,7 +115,7 @@ def test_a_run_that_stopped_itself_says_how_to_go_on() -> None:
     )
 
 
-def test_a_run_that_was_stopped_says_how_to_go_on(tmp_path: Path) -> None:
+def test_a_run_that_was_stopped_says_how_to_resume(tmp_path: Path) -> None:
     stopped = lines(interrupted=True, job=RESUMED)
     assert "stopped early: 100,000 rows in 3.3 s" == stopped[0]
     assert "in total 160,000 of 200,000 rows done, 60 failed" in stopped
@@ -133,7 +133,7 @@ def test_a_run_that_was_stopped_says_how_to_go_on(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("job", [None, RESUMED | {"resumable": False}, RESUMED | {"finished": True}])
-def test_nobody_is_told_to_go_on_with_what_cannot_be(job: dict[str, Any] | None) -> None:
+def test_the_report_does_not_offer_to_resume_what_cannot_be_resumed(job: dict[str, Any] | None) -> None:
     assert [] == [line for line in lines(interrupted=True, job=job) if "again to resume" in line]
 
 
@@ -143,16 +143,16 @@ def test_an_input_that_broke_off_is_another_once_it_is_mended() -> None:
 
 
 def test_a_job_that_was_done_before_says_so_and_what_can_be_done_still() -> None:
-    place = "results are in my results: look at them with `headgate show 'my results'`"
+    location = "results are in my results: look at them with `headgate show 'my results'`"
     finished = RESUMED | {"done": 200_000, "rows_before": 200_000, "finished": True}
     assert [
         (
             "finished already: 200,000 rows done, 60 failed: retry those with `headgate retry 'my results'`, "
             "or start over with --fresh"
         ),
-        place,
+        location,
     ] == lines(**NO_ROWS, output="my results", job=finished)
-    assert ["finished already: 200,000 rows done: start over with --fresh", place] == lines(
+    assert ["finished already: 200,000 rows done: start over with --fresh", location] == lines(
         **NO_ROWS, output="my results", job=finished | {"failed": 0, "errors": {}}
     )
 
@@ -172,13 +172,13 @@ def test_a_job_that_was_done_before_says_so_and_what_can_be_done_still() -> None
         (None, None),
     ],
 )
-def test_a_run_begins_with_what_is_done_or_that_none_can_go_on(
+def test_the_greeting_says_how_much_is_done_or_that_the_job_cannot_be_resumed(
     expected: str | None, job: dict[str, Any] | None
 ) -> None:
     assert expected == greeting(Summary.from_json(summary_json(**NO_ROWS, job=job)))
 
 
-def test_what_cannot_be_gone_on_with_says_why() -> None:
+def test_a_job_that_cannot_be_resumed_says_why() -> None:
     assert (
         "this job can't be resumed: its results went to standard output; with -o DIRECTORY it can"
         == (lines(interrupted=True, output="-")[-1])
@@ -192,7 +192,7 @@ def test_what_cannot_be_gone_on_with_says_why() -> None:
     assert [] == [line for line in lines(job=pipe | {"finished": True}) if "can't be resumed" in line]
 
 
-def test_failed_rows_can_be_asked_again_where_the_job_is_remembered() -> None:
+def test_the_report_offers_a_retry_if_the_job_can_be_resumed() -> None:
     retry = "retry failed rows with `headgate retry 'my results'`"
     assert retry == lines(output="my results", job=RESUMED)[-1]
     for job in (None, RESUMED | {"failed": 0}, RESUMED | {"resumable": False}):
@@ -203,7 +203,7 @@ def retried(**changes: Any) -> list[str]:
     return retry_report(Summary.from_json(summary_json(**changes)), as_flag).splitlines()
 
 
-def test_a_retry_says_what_was_answered_this_time_and_what_failed_again() -> None:
+def test_the_report_of_a_retry_counts_rows_that_succeeded_and_rows_that_failed_once_more() -> None:
     job = RESUMED | {"done": 200_000, "rows_before": 0, "finished": True}
     again = retried(job=job)
     assert "done: 100,000 rows retried in 3.3 s" == again[0]
@@ -225,7 +225,7 @@ def test_a_retry_that_is_stopped_at_once_has_the_results_of_before() -> None:
     assert "results are in results: look at them with `headgate show results`" in stopped
 
 
-def test_a_retry_that_finds_nothing_says_what_there_is() -> None:
+def test_a_retry_without_rows_says_which_failures_there_are() -> None:
     job = RESUMED | {"rows_before": 0}
     assert ["nothing to retry: no row of the job has failed"] == retried(**NO_ROWS, job=job | {"failed": 0})
     nothing = "nothing to retry among the 60 failed rows of the job (timeout 52, status:503 5, closed 3)"
@@ -233,24 +233,24 @@ def test_a_retry_that_finds_nothing_says_what_there_is() -> None:
     assert [nothing, "note: so it is"] == retried(**NO_ROWS | {"notes": ["so it is"]}, job=job)
 
 
-def test_nobody_is_told_to_ask_again_what_is_no_valid_request() -> None:
-    def told(failed: int) -> list[str]:
+def test_the_report_offers_no_retry_of_invalid_requests() -> None:
+    def offers(failed: int) -> list[str]:
         job = RESUMED | {"failed": failed, "errors": {"invalid_request": 60}}
         done = {"done": 200_000, "rows_before": 200_000, "finished": True}
         both = [*lines(job=job), *lines(**NO_ROWS, job=job | done)]
         return [line for line in both if "headgate retry" in line]
 
-    assert (0, 2) == (len(told(60)), len(told(61)))
+    assert (0, 2) == (len(offers(60)), len(offers(61)))
 
 
-def test_what_was_in_flight_when_the_grace_was_over_is_counted() -> None:
+def test_requests_that_were_dropped_after_the_grace_are_counted() -> None:
     assert "  dropped       1,234  in flight at the end: not in the results, and can be fetched again" in lines(
         interrupted=True, abandoned=1_234
     )
     assert [] == [line for line in lines(interrupted=True) if "dropped" in line]
 
 
-def test_after_a_failed_write_nobody_is_told_that_all_results_are_there(tmp_path: Path) -> None:
+def test_after_a_failed_write_the_report_does_not_claim_that_all_results_exist(tmp_path: Path) -> None:
     full = {"kind": "output", "message": "disk full"}
     assert (
         f"what was committed before the failure is safe in {tmp_path}" == lines(failure=full, output=str(tmp_path))[-1]
@@ -264,7 +264,7 @@ def test_nothing_is_called_safe_in_a_directory_that_is_gone(tmp_path: Path) -> N
     assert f"{gone} is there no longer, and what was committed to it went with it" == failed[-1]
 
 
-def test_the_cost_of_each_is_told_where_starting_does_not_blur_it() -> None:
+def test_the_cost_of_a_request_is_shown_if_there_are_enough() -> None:
     assert "  CPU           5.4 s, 542.0 s per million requests" in lines(rows=10_000)
     assert "  CPU           5.4 s" in lines(rows=9_999)
 
@@ -288,11 +288,11 @@ def test_a_url_that_failed_is_shown_as_far_as_it_helps(expected: str, url: str) 
     )
 
 
-def test_a_place_with_a_blank_can_be_pasted_into_a_shell() -> None:
+def test_a_path_with_a_blank_can_be_pasted_into_a_shell() -> None:
     assert lines(output="my results")[-1] == "results are in my results: look at them with `headgate show 'my results'`"
 
 
-def test_what_a_server_sent_cannot_steer_the_terminal() -> None:
+def test_text_of_a_server_cannot_steer_the_terminal() -> None:
     hostile = {"protocol": {"row": 1, "url": "http://a/", "message": "garbage \x1b]0;owned\x07"}}
     text = report(Summary.from_json(summary_json(errors={"protocol": 1}, error_examples=hostile)))
     assert r"garbage \x1b]0;owned\x07" in text

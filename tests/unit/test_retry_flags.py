@@ -3,25 +3,21 @@ from typing import Any
 
 import pytest
 
+from headgate import Job
 from headgate.cli import _retry_flags
-from headgate.cli._parser import CommandLineError
 from headgate.cli._retry_flags import Command
 from headgate.jobs._job_options import RetryOptions
-from headgate.jobs._options import RETRY
+from support import command
 
 
 def read(*arguments: str) -> Command:
-    command = _retry_flags.read(arguments)
-    assert command is not None
-    return command
+    parsed = _retry_flags.read(arguments)
+    assert parsed is not None
+    return parsed
 
 
 def mistakes(*arguments: str) -> list[str]:
-    with pytest.raises(CommandLineError) as raised:
-        _retry_flags.read(arguments)
-    *lines, see = str(raised.value).splitlines()
-    assert see == "see `headgate retry --help`"
-    return [line.removeprefix("error: ") for line in lines]
+    return command.mistakes("retry", *arguments)
 
 
 def test_the_directory_is_enough() -> None:
@@ -56,11 +52,11 @@ def test_each_flag_sets_the_option_of_its_name(expected: dict[str, Any], argumen
 
 
 def test_quiet_and_the_file_for_the_summary_are_no_options_of_the_job(tmp_path: Path) -> None:
-    command = read("results", "-q", "--summary", str(tmp_path / "s.json"))
-    assert (True, tmp_path / "s.json") == (command.quiet, command.summary)
+    parsed = read("results", "-q", "--summary", str(tmp_path / "s.json"))
+    assert (True, tmp_path / "s.json") == (parsed.quiet, parsed.summary)
 
 
-def test_all_mistakes_of_a_command_line_are_told_at_once() -> None:
+def test_all_mistakes_of_a_command_line_are_named_at_once() -> None:
     assert {
         "OUT is missing: name the directory of a job",
         "--concurrency must be at least 1, not 0",
@@ -76,13 +72,11 @@ def test_an_empty_kind_is_not_all_of_them(kinds: str) -> None:
     )
 
 
-def test_what_went_to_standard_output_cannot_be_asked_again() -> None:
+def test_results_on_standard_output_cannot_be_retried() -> None:
     assert ["OUT must be the directory of a job: what went to standard output is not remembered"] == mistakes("-")
 
 
-def test_every_option_has_its_flag(capsys: pytest.CaptureFixture[str]) -> None:
-    assert _retry_flags.read(["--help"]) is None
-    text = capsys.readouterr().out
-    names = RETRY.entries.keys() - {"headers", "header_templates", "http1_1", "progress", "secret_headers"}
-    assert [] == [name for name in names if f"--{name.replace('_', '-')}" not in text]
+def test_every_option_has_its_flag() -> None:
+    text = command.help_of("retry")
+    assert set() == command.flags_of_options(Job.retry) - set(command.flags_in(text))
     assert max(len(line) for line in text.splitlines()) <= 120

@@ -20,7 +20,7 @@ def retry_after_s(attempt: int, error: Exception) -> float:
 
 
 class Flaky:
-    """An async function that raises some errors first, and remembers when it was called."""
+    """An async function that raises some errors first, and records when it was called."""
 
     def __init__(self, *errors: BaseException) -> None:
         self._errors = iter(errors)
@@ -60,7 +60,7 @@ def test_the_wait_is_drawn_from_all_that_is_below_the_bound() -> None:
 @pytest.mark.parametrize(
     ("expected", "asked_for_s"), [(7.5, 7.5), (0.0, -3.0), (0.0, 0), (3600.0, 3600.0), (math.inf, math.inf)]
 )
-def test_a_function_says_how_long_to_wait(expected: float, asked_for_s: float) -> None:
+def test_a_function_decides_how_long_to_wait(expected: float, asked_for_s: float) -> None:
     assert expected == Retry(2, retry_after_s).delay_s(1, BusyError(asked_for_s))
 
 
@@ -68,7 +68,7 @@ def test_a_function_may_be_bounded_too() -> None:
     assert 90.0 == Retry(2, retry_after_s, max_backoff_s=90).delay_s(1, BusyError(3600.0))
 
 
-def test_a_function_is_told_the_number_of_the_attempt_that_failed() -> None:
+def test_a_function_gets_the_number_of_the_attempt_that_failed() -> None:
     retry = Retry(9, retry_after_s)
     assert [1.0, 2.0, 8.0, None] == [retry.delay_s(attempt, OSError()) for attempt in (1, 2, 8, 9)]
 

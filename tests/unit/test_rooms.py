@@ -172,7 +172,7 @@ def test_architecture_shows_the_order_of_the_rooms() -> None:
     assert " < ".join(ROOMS) in " ".join(page.split())
 
 
-def test_the_walk_sees_a_circle_and_an_arrow_behind_a_face() -> None:
+def test_the_walk_sees_a_circle_and_an_import_behind_a_reexport() -> None:
     face = {
         ("a",): "pub use self::b::Thing;\nmod b;",
         ("a", "b"): "use crate::c::other;",

@@ -1,4 +1,4 @@
-"""What `headgate.ray` and `headgate.spark` check before a worker is asked, and what is sent to it."""
+"""What `headgate.ray` and `headgate.spark` check before a worker starts, and what is sent to it."""
 
 import pickle
 import subprocess
@@ -18,22 +18,22 @@ def to_ray(**options: Any) -> Any:
 
 
 def stage_of(fetch: headgate.spark.Fetch) -> Any:
-    return fetch._stage  # noqa: SLF001 - what is sent to workers
+    return fetch._stage  # noqa: SLF001 - the part that is sent to workers
 
 
-FACES = pytest.mark.parametrize("face", [to_ray, headgate.ray.Fetch, headgate.spark.fetch])
+EACH_FUNCTION = pytest.mark.parametrize("fetch_function", [to_ray, headgate.ray.Fetch, headgate.spark.fetch])
 
 
-@FACES
-def test_mistakes_are_told_where_they_are_made(face: Callable[..., Any]) -> None:
+@EACH_FUNCTION
+def test_mistakes_are_raised_where_they_are_made(fetch_function: Callable[..., Any]) -> None:
     with pytest.raises(TypeError, match=r"etch\(\) got an unexpected keyword argument 'urll': did you mean url\?"):
-        face(urll="http://127.0.0.1/")
+        fetch_function(urll="http://127.0.0.1/")
     with pytest.raises(headgate.UsageError, match=r"^concurrency must be at least 1, not 0; retries must be"):
-        face(concurrency=0, retries=-1)
+        fetch_function(concurrency=0, retries=-1)
     with pytest.raises(headgate.UsageError, match="omit"):
-        face(omit=["nonsense"])
+        fetch_function(omit=["nonsense"])
     with pytest.raises(TypeError, match="unexpected keyword argument 'output'"):
-        face(output="results")
+        fetch_function(output="results")
 
 
 def test_what_is_sent_to_workers_shows_no_secrets_and_survives() -> None:
@@ -46,7 +46,7 @@ def test_what_is_sent_to_workers_shows_no_secrets_and_survives() -> None:
     assert "my secret" not in repr(vars(fetch))
 
 
-def test_a_process_has_one_worker_thread_unless_more_are_asked_for() -> None:
+def test_a_process_has_one_worker_thread_by_default() -> None:
     assert 1 == stage_of(headgate.spark.fetch()).options.threads
     assert 3 == stage_of(headgate.spark.fetch(threads=3)).options.threads
     assert "Defaults to `1`." in (headgate.ray.fetch.__doc__ or "").partition("threads: ")[2].partition("\n        ")[0]

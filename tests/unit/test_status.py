@@ -28,7 +28,7 @@ def test_a_job_without_a_commit_has_no_time_of_one() -> None:
     assert "  started       2026-11-20 20:19:33 UTC" == report(status).splitlines()[-1]
 
 
-def test_all_that_is_known_is_said() -> None:
+def test_the_report_has_all_that_is_known() -> None:
     assert [
         "160,000 of 200,000 rows done (80 %); stopped: run the same command again to resume",
         "  input         urls.txt",
@@ -78,13 +78,13 @@ def test_the_first_line_says_how_far_it_is_and_whether_it_goes_on(expected: str,
     assert expected == lines(**changes)[0]
 
 
-def test_files_that_a_kill_kept_from_their_places_are_counted() -> None:
+def test_files_that_a_kill_left_unmoved_are_counted() -> None:
     expected = "  not in place  1 file: other readers don't see it before the job is run again"
     assert expected in lines(parts_to_place=1)
     assert expected not in lines(parts_to_place=1, running=True)
 
 
-def test_what_is_to_be_known_of_the_directory_is_said() -> None:
+def test_the_status_has_the_note_about_the_directory() -> None:
     assert "  note          a commit is damaged" in lines(note="a commit is damaged")
 
 

@@ -1,7 +1,6 @@
 import json
 
 from headgate import JobFigures, Snapshot, Summary
-from headgate._summary import BoundBy, ErrorExample, Failure, Latency
 from support.figures import RESUMED, SNAPSHOT, SUMMARY, snapshot_json, summary_json
 
 
@@ -9,12 +8,14 @@ def test_a_summary_is_read_with_its_parts() -> None:
     summary = Summary.from_json(summary_json(failure={"kind": "input", "message": "rows.csv.gz: cut short"}))
 
     assert {200: 99_895, 204: 60, 404: 30} == summary.statuses
-    assert Latency(p50=8_123, p90=12_010, p99=21_456, max=1_503_000) == summary.latency_us
-    assert summary.error_examples["timeout"] == ErrorExample(
-        row=12, url="http://127.0.0.1:8080/12", message="no answer within 30 s", option="timeout_s"
-    )
-    assert BoundBy(kind="machine", text="bound by this machine: workers 98 % busy") == summary.bound_by
-    assert Failure(kind="input", message="rows.csv.gz: cut short") == summary.failure
+    latency_us = summary.latency_us
+    assert (8_123, 12_010, 21_456, 1_503_000) == (latency_us.p50, latency_us.p90, latency_us.p99, latency_us.max)
+    example = summary.error_examples["timeout"]
+    assert (12, "http://127.0.0.1:8080/12", None) == (example.row, example.url, example.detail)
+    assert ("no answer within 30 s", "timeout_s") == (example.message, example.option)
+    assert ("machine", "bound by this machine: workers 98 % busy") == (summary.bound_by.kind, summary.bound_by.text)
+    assert summary.failure is not None
+    assert ("input", "rows.csv.gz: cut short") == (summary.failure.kind, summary.failure.message)
 
 
 def test_a_summary_is_written_under_the_names_it_was_read_from() -> None:
@@ -42,7 +43,7 @@ def test_a_summary_of_an_earlier_engine_is_read() -> None:
     assert 0 == Snapshot.from_json(json.dumps(earlier)).rows_before
 
 
-def test_what_a_snapshot_does_not_know_is_none() -> None:
+def test_unknown_figures_of_a_snapshot_are_none() -> None:
     snapshot = Snapshot.from_json(snapshot_json(rows_known=None, fraction=None, time_left_s=None))
     assert (None, None, None) == (snapshot.rows_known, snapshot.fraction, snapshot.time_left_s)
 
@@ -53,7 +54,7 @@ def test_a_row_that_failed_in_an_earlier_run_is_a_failed_row_of_the_job() -> Non
 
     assert has_failed_rows(0, RESUMED | {"failed": 1})
     assert not has_failed_rows(0, RESUMED | {"failed": 0})
-    # A row that failed first and was answered then is counted as answered.
+    # A row that failed first and succeeded later counts as answered.
     assert not has_failed_rows(1, RESUMED | {"failed": 0})
     assert has_failed_rows(1, None)
     assert not has_failed_rows(0, None)

@@ -1,4 +1,4 @@
-"""Who cancels what: what runs is cancelled once, and a cancellation that is not ours is a failure and no end."""
+"""Running calls are cancelled once; a cancellation that is not ours is a failure and does not end the map."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
@@ -9,7 +9,7 @@ import pytest
 
 import headgate
 from headgate import ConcurrencyLimit, Retry, StrayCancellation, amap, as_completed, for_each, gather
-from support.faces import now_s
+from support.as_completed import now_s
 from support.maps import all_of, collected
 from support.quiet import Spy, fail_quietly
 from support.virtual_clock import run_on_virtual_clock
@@ -24,7 +24,7 @@ OPTIONS: list[dict[str, Any]] = [
 
 
 class LevelScope:
-    """Cancels a task in every turn of the event loop until it has ended, as the cancel scopes of anyio do it."""
+    """Cancels a task in every turn of the event loop until it has ended, as the cancel scopes of anyio do."""
 
     def __init__(self) -> None:
         self.turns = 0
@@ -37,7 +37,7 @@ class LevelScope:
 
 
 class CleanUp:
-    """A call that runs for ever, and takes some turns of the event loop to clean up when it is cancelled."""
+    """A call that runs forever, and takes some turns of the event loop to clean up when it is cancelled."""
 
     def __init__(self, turns: int = 5) -> None:
         self._turns = turns
@@ -117,7 +117,7 @@ every_way = pytest.mark.parametrize(
 
 
 @every_way
-async def test_what_runs_cleans_up_also_in_a_scope_that_cancels_in_each_turn(way: Way) -> None:
+async def test_calls_clean_up_also_in_a_scope_that_cancels_in_each_turn(way: Way) -> None:
     call, scope = CleanUp(), LevelScope()
     task = asyncio.create_task(way(call))
     await asyncio.sleep(1)
@@ -135,9 +135,7 @@ async def under_a_timeout(waiting: Coroutine[Any, Any, None], seconds: float) ->
 
 @pytest.mark.parametrize("within", [under_a_timeout, asyncio.wait_for])
 @every_way
-async def test_a_time_limit_around_it_is_a_time_limit(
-    way: Way, within: Callable[..., Coroutine[Any, Any, None]]
-) -> None:
+async def test_a_timeout_around_it_is_a_timeout(way: Way, within: Callable[..., Coroutine[Any, Any, None]]) -> None:
     call = CleanUp()
     with pytest.raises(TimeoutError):
         await within(way(call), 1)
@@ -147,7 +145,7 @@ async def test_a_time_limit_around_it_is_a_time_limit(
     assert 0 == task.cancelling()
 
 
-async def test_a_call_that_is_late_and_cleans_up_is_told_once_to_end_by_the_end_of_the_block() -> None:
+async def test_a_late_call_that_cleans_up_is_cancelled_once_at_the_end_of_the_block() -> None:
     cancelled = []
 
     async def work(_item: int) -> None:
@@ -165,7 +163,7 @@ async def test_a_call_that_is_late_and_cleans_up_is_told_once_to_end_by_the_end_
     assert [10] == cancelled
 
 
-def test_what_comes_after_an_error_in_order_is_cancelled_once() -> None:
+def test_calls_after_an_error_in_order_are_cancelled_once() -> None:
     finished = []
 
     async def work(item: int) -> None:
@@ -237,7 +235,7 @@ def test_a_call_that_is_cancelled_by_something_else_has_failed(stray: Stray, opt
 
 @every_stray
 @pytest.mark.parametrize("options", OPTIONS)
-def test_a_call_that_is_cancelled_by_something_else_is_skipped_and_the_others_go_on(
+def test_a_call_that_other_code_cancels_is_skipped_and_the_rest_continues(
     stray: Stray, options: dict[str, Any]
 ) -> None:
     results = all_of(stray_at_5(stray), range(99), **({"limit": 3, "errors": "skip"} | options))
@@ -245,7 +243,7 @@ def test_a_call_that_is_cancelled_by_something_else_is_skipped_and_the_others_go
 
 
 @every_stray
-def test_a_call_that_is_cancelled_by_something_else_is_tried_again(stray: Stray) -> None:
+def test_a_call_that_other_code_cancels_is_retried(stray: Stray) -> None:
     with pytest.raises(StrayCancellation) as raised:
         all_of(stray_at_5(stray), range(9), limit=3, retry=Retry(3, 0))
     assert ["attempt 3 of 3", "raised for the item 5"] == raised.value.__notes__
@@ -266,7 +264,7 @@ async def test_a_source_that_is_cancelled_by_something_else_has_failed(
 
     seen = []
     source = numbers_async() if is_async else numbers()
-    with pytest.raises(StrayCancellation, match="the source was cancelled, and the map was not"):  # noqa: PT012 - and what came before
+    with pytest.raises(StrayCancellation, match="the source was cancelled, and the map was not"):  # noqa: PT012 - the results before it come from the same block
         async for result in amap(lambda _: asyncio.sleep(5, 7), source, **({"limit": 9} | options)):
             seen.append(result)  # noqa: PERF401 - as above
     assert ([7], 5) == (seen, now_s())
@@ -309,7 +307,7 @@ def test_a_program_that_ends_starts_nothing_more_whatever_calls_make_of_it(optio
         kept.append(results)
         kept.append(asyncio.ensure_future(anext(results)))
         await asyncio.sleep(1)
-        raise ZeroDivisionError  # and asyncio cancels what runs, and complains of what becomes of it
+        raise ZeroDivisionError  # and asyncio cancels what runs, and warns about its errors
 
     begun: list[int] = []
     kept: list[Any] = []
@@ -328,7 +326,7 @@ async def test_calls_that_are_cancelled_one_by_one_cost_no_look_at_all_tasks_eac
     every_task, looks = asyncio.all_tasks, list[Any]()
     monkeypatch.setattr(asyncio, "all_tasks", all_tasks)
     results = amap(lambda item: spy.sleep(item, item * 1000), range(50), limit=50, errors="skip")
-    assert 0 == await asyncio.create_task(results.__anext__())  # who has begun it is not there any more
+    assert 0 == await asyncio.create_task(results.__anext__())  # the task that began the iteration has ended
     for task in every_task() - {asyncio.current_task()}:
         task.cancel()
     assert [] == [result async for result in results]
@@ -337,7 +335,7 @@ async def test_calls_that_are_cancelled_one_by_one_cost_no_look_at_all_tasks_eac
 
 
 @pytest.mark.parametrize("options", OPTIONS)
-async def test_an_error_is_not_lost_if_the_wait_for_what_runs_is_cancelled(options: dict[str, Any]) -> None:
+async def test_an_error_is_not_lost_if_the_wait_for_running_calls_is_cancelled(options: dict[str, Any]) -> None:
     async def fail_or_clean_up(item: int) -> None:
         if item == 0:
             raise ValueError
@@ -354,7 +352,7 @@ async def test_an_error_is_not_lost_if_the_wait_for_what_runs_is_cancelled(optio
     assert 10 == now_s()
 
 
-def test_a_program_that_ends_where_nobody_waits_starts_nothing_more() -> None:
+def test_a_program_that_ends_without_a_wait_starts_nothing_more() -> None:
     async def main() -> None:
         kept.append(results := amap(lambda item: spy.sleep(item, item * 1000), count(), limit=1, errors="skip"))
         await anext(results)

@@ -1,4 +1,4 @@
-"""Who closes what is iterated: who waits for its own end is refused or let go, and others are told that it was cut."""
+"""Closing an iterator: a task that waits for its own end is refused or released, and other tasks get an error."""
 
 import asyncio
 import threading
@@ -10,8 +10,8 @@ import pytest
 
 import headgate
 from headgate import ClosedEarly, TaskResults, amap, as_completed, for_each
+from support.as_completed import a_moment, now_s, one
 from support.eager import FACTORIES
-from support.faces import a_moment, now_s, one
 from support.maps import collected, from_afar, wait_that_long
 from support.quiet import Spy
 
@@ -70,18 +70,18 @@ async def test_a_call_that_waits_for_its_end_through_another_task_ends(through: 
     assert 0 == now_s()
 
 
-async def test_a_call_that_waits_for_one_who_was_to_close_it_anyway_ends() -> None:
-    async def close_when_told() -> None:
-        await told.wait()
+async def test_a_call_that_waits_for_the_task_that_closes_its_map_ends() -> None:
+    async def close_later() -> None:
+        await may_close.wait()
         await results.aclose()
 
-    async def tell(_item: int) -> None:
-        told.set()
+    async def wait_for_the_closer(_item: int) -> None:
+        may_close.set()
         await closer
 
-    told = asyncio.Event()
-    results = amap(tell, range(9), limit=2)
-    closer = asyncio.create_task(close_when_told())
+    may_close = asyncio.Event()
+    results = amap(wait_for_the_closer, range(9), limit=2)
+    closer = asyncio.create_task(close_later())
     with pytest.raises(ClosedEarly):
         assert not [result async for result in results]
 
@@ -106,7 +106,7 @@ async def test_a_call_that_waits_for_the_task_that_waits_for_its_end_is_an_error
     consumer.cancel()
     with pytest.raises(RuntimeError, match="waits for the very task that waits for its end") as raised:
         await consumer
-    # What ended the map is not lost by that.
+    # The error that ended the map is not lost.
     assert (ValueError in contexts(raised.value)) == (error_s < 10)
     assert 10 == now_s()
     await a_moment()  # it hears of that, and ends
@@ -142,22 +142,22 @@ async def test_a_call_that_closes_its_own_map_is_refused_also_where_it_is_eager(
         await collected(results)
 
 
-# -- somebody else closes it
+# -- another task closes it
 
 
-async def test_who_waits_for_a_result_of_a_map_that_another_task_closes_is_told(spy: Spy) -> None:
+async def test_waiting_for_a_result_raises_if_another_task_closes_the_map(spy: Spy) -> None:
     async with amap(lambda item: spy.sleep(item, 1 + item * 1000), range(9), limit=2) as results:
         consumer = asyncio.create_task(iterate(results))
         await asyncio.sleep(5)
         await results.aclose()
         with pytest.raises(ClosedEarly, match="there may have been more"):
             await consumer
-        assert [] == [result async for result in results]  # who has closed it knows
+        assert [] == [result async for result in results]  # the task that closed it gets no error
     assert (5, [0]) == (now_s(), spy.returned)
 
 
 @pytest.mark.parametrize("has_begun", [False, True])
-async def test_who_asks_next_of_a_map_that_another_task_has_closed_is_told_each_time(has_begun: bool) -> None:
+async def test_each_next_on_a_map_that_another_task_has_closed_raises(has_begun: bool) -> None:
     results = amap(one, range(9), limit=2)
     if has_begun:
         assert 0 == await anext(results)
@@ -168,14 +168,14 @@ async def test_who_asks_next_of_a_map_that_another_task_has_closed_is_told_each_
     await results.aclose()
 
 
-async def test_who_asks_next_of_a_map_that_was_closed_when_all_had_been_given_is_not_told() -> None:
+async def test_next_on_a_map_that_was_closed_after_its_last_result_does_not_raise() -> None:
     results = amap(one, range(9), limit=2)
     assert 9 == len([result async for result in results])
     await asyncio.create_task(results.aclose())
     assert [] == [result async for result in results]
 
 
-async def test_who_iterates_what_another_ones_cancelled_wait_has_ended_is_told(spy: Spy) -> None:
+async def test_an_iterator_that_the_cancelled_wait_of_another_task_has_ended_raises(spy: Spy) -> None:
     results = amap(lambda item: spy.sleep(item, 10), count(), limit=2)
     first, second = (asyncio.create_task(iterate(results)) for _ in range(2))
     await asyncio.sleep(1)
@@ -185,7 +185,7 @@ async def test_who_iterates_what_another_ones_cancelled_wait_has_ended_is_told(s
     assert first.cancelled()
 
 
-async def test_who_iterates_what_its_own_cancelled_wait_has_ended_is_told(spy: Spy) -> None:
+async def test_an_iterator_that_its_own_cancelled_wait_has_ended_raises(spy: Spy) -> None:
     results = amap(lambda item: spy.sleep(item, 10), range(9), limit=2)
     with pytest.raises(TimeoutError):
         await asyncio.wait_for(anext(results), 1)
@@ -193,7 +193,7 @@ async def test_who_iterates_what_its_own_cancelled_wait_has_ended_is_told(spy: S
         assert not [result async for result in results]
 
 
-async def test_who_stops_a_map_cuts_nothing(spy: Spy) -> None:
+async def test_stopping_a_map_cuts_nothing_off(spy: Spy) -> None:
     async with amap(lambda item: spy.sleep(item, 10), count(), limit=2) as results:
         consumer = asyncio.create_task(iterate(results))
         await asyncio.sleep(1)
@@ -201,15 +201,15 @@ async def test_who_stops_a_map_cuts_nothing(spy: Spy) -> None:
         assert [0, 1] == await consumer
 
 
-async def test_who_awaits_what_as_completed_has_promised_is_told_that_another_task_has_closed_it(spy: Spy) -> None:
+async def test_awaiting_a_promised_result_raises_if_another_task_has_closed_the_iterator(spy: Spy) -> None:
     async with as_completed((spy.sleep(n, 10) for n in count()), limit=2) as futures:
         waiting = asyncio.create_task(next(futures))
         iterating = asyncio.create_task(anext(futures))
         await asyncio.sleep(1)
         await asyncio.create_task(futures.aclose())
-        for told in (waiting, iterating):
+        for task in (waiting, iterating):
             with pytest.raises(ClosedEarly):
-                await told
+                await task
         with pytest.raises(ClosedEarly):
             await next(futures)
 
@@ -221,7 +221,7 @@ async def test_closing_from_another_task_waits_for_the_end(spy: Spy) -> None:
         assert (2, 6) == (len(spy.cancelled), now_s())
 
 
-async def test_who_closes_and_is_cancelled_need_not_wait_on_where_the_end_of_the_block_does(spy: Spy) -> None:
+async def test_a_task_that_is_cancelled_while_it_closes_need_not_wait_if_the_end_of_the_block_does(spy: Spy) -> None:
     async with amap(lambda item: spy.sleep(item, 1000, last_words_s=5), range(9), limit=2) as results:
         await asyncio.sleep(1)
         closer = asyncio.create_task(results.aclose())
@@ -233,7 +233,7 @@ async def test_who_closes_and_is_cancelled_need_not_wait_on_where_the_end_of_the
     assert (2, 6) == (len(spy.cancelled), now_s())
 
 
-def test_a_loop_over_a_map_that_another_thread_closes_is_told() -> None:
+def test_a_loop_over_a_map_that_another_thread_closes_raises() -> None:
     begun = threading.Event()
 
     async def wait(_number: int) -> None:
@@ -260,7 +260,7 @@ def test_a_loop_over_a_map_that_this_thread_has_closed_ends() -> None:
     assert [] == list(results)
 
 
-async def test_what_a_source_gives_when_it_has_just_let_go_of_the_map_is_cancelled_too() -> None:
+async def test_an_item_that_a_source_yields_after_dropping_the_map_is_cancelled_too() -> None:
     held: list[Any] = []
 
     def source() -> Iterator[int]:
@@ -286,7 +286,7 @@ async def test_a_map_that_was_closed_before_it_began_has_no_results(*, is_async:
 
 
 class Source:
-    """An async iterator whose `aclose` is what it is given."""
+    """An async iterator with the given function as `aclose`."""
 
     def __init__(self, aclose: Callable[["Source"], Any]) -> None:
         self._numbers: Iterator[int] = count()

@@ -1,4 +1,4 @@
-"""Whose context variables a call sees: those of whoever began the work; and what it sets is its own."""
+"""A call sees the context variables of the task that began the work, and keeps what it sets to itself."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -64,7 +64,7 @@ async def test_each_call_has_its_own_copy_of_the_context_in_which_the_work_began
     assert variable.get() in ("outer", "changed by who collects")
 
 
-def test_what_an_async_source_sets_is_not_seen_by_the_calls() -> None:
+def test_calls_do_not_see_the_context_of_an_async_source() -> None:
     async def source() -> AsyncIterator[int]:
         for item in range(3):
             variable.set("source")

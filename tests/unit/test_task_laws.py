@@ -1,4 +1,4 @@
-"""What holds for every map of tasks, whatever happens to it."""
+"""Laws that hold for every map of tasks, whatever happens to it."""
 
 from dataclasses import replace
 from typing import Any
@@ -81,7 +81,7 @@ def map_plans(draw: st.DrawFn) -> MapPlan:
 @st.composite
 def scenarios(draw: st.DrawFn) -> Scenario:
     maps = draw(st.lists(map_plans(), min_size=1, max_size=2))
-    if len(maps) > 1:  # a source that blocks is nothing that the other one's rate and time limit know of
+    if len(maps) > 1:  # the rate and the timeouts of one map do not know that the source of another blocks
         maps = [replace(plan, source_blocks_s=(0.0,)) for plan in maps]
     return Scenario(
         maps=tuple(maps),

@@ -1,6 +1,6 @@
-"""The local variables of failed calls are cleared where these have ended, and nowhere else.
+"""The local variables of failed calls are cleared if the calls have ended, and only then.
 
-Each case raises an error in a function that has something in a local variable, and gives the error.
+Each case raises an error in a function that holds an object in a local variable, and returns the error.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ from support.virtual_clock import run_on_virtual_clock
 
 
 class Held:
-    """Something large."""
+    """A large object."""
 
 
 held: list[weakref.ref[Held]] = []
@@ -37,7 +37,7 @@ def error_of(call: Callable[[], object]) -> Exception:
     raise AssertionError("nothing was raised")
 
 
-# -- what has ended
+# -- calls that have ended
 
 
 def fail() -> NoReturn:
@@ -178,7 +178,7 @@ def _tracing(request: pytest.FixtureRequest) -> Iterator[None]:
 
 @pytest.mark.usefixtures("_tracing")
 @pytest.mark.parametrize("call", ENDED)
-def test_what_has_ended_holds_nothing_any_more(call: Callable[[], object]) -> None:
+def test_calls_that_have_ended_hold_nothing(call: Callable[[], object]) -> None:
     held.clear()
     error = error_of(call)
     assert any(each() is not None for each in held)
@@ -187,7 +187,7 @@ def test_what_has_ended_holds_nothing_any_more(call: Callable[[], object]) -> No
     assert error.__traceback__ is not None
 
 
-# -- what goes on
+# -- calls that continue
 
 
 class Catching:
@@ -229,7 +229,7 @@ def catch_and_delegate(errors: list[Exception]) -> Generator[str, None, None]:
 
 
 class Told:
-    """Waits until it is told something."""
+    """Waits until it gets a value."""
 
     def __await__(self) -> Generator[str, None, None]:
         yield "caught"
@@ -282,7 +282,7 @@ SUSPENDED_COROUTINES = [catch_and_wait, catch_and_wait_at_the_end, of_an_async_g
 
 @pytest.mark.usefixtures("_tracing")
 @pytest.mark.parametrize("function", SUSPENDED_GENERATORS)
-def test_a_generator_that_has_caught_the_error_goes_on(
+def test_a_generator_that_has_caught_the_error_continues(
     function: Callable[[list[Exception]], Generator[str, None, None]],
 ) -> None:
     errors: list[Exception] = []
@@ -295,7 +295,7 @@ def test_a_generator_that_has_caught_the_error_goes_on(
 
 
 @pytest.mark.parametrize("function", SUSPENDED_COROUTINES)
-def test_a_coroutine_that_has_caught_the_error_goes_on(function: Callable[[list[Exception]], Any]) -> None:
+def test_a_coroutine_that_has_caught_the_error_continues(function: Callable[[list[Exception]], Any]) -> None:
     errors: list[Exception] = []
     coroutine = function(errors)
     assert "caught" == coroutine.send(None)
@@ -305,7 +305,7 @@ def test_a_coroutine_that_has_caught_the_error_goes_on(function: Callable[[list[
     assert "went on with Held" == ended.value.value
 
 
-def test_what_has_caught_the_error_and_runs_goes_on() -> None:
+def test_a_running_function_that_has_caught_the_error_continues() -> None:
     kept = hold()
     try:
         fail()
@@ -314,9 +314,9 @@ def test_what_has_caught_the_error_and_runs_goes_on() -> None:
     assert isinstance(kept, Held)
 
 
-def test_what_has_caught_the_error_and_runs_on_another_thread_goes_on() -> None:
+def test_a_function_on_another_thread_that_has_caught_the_error_continues() -> None:
     errors: list[Exception] = []
-    said: list[str] = []
+    results: list[str] = []
     is_caught, may_go_on = threading.Event(), threading.Event()
 
     def run() -> None:
@@ -325,7 +325,7 @@ def test_what_has_caught_the_error_and_runs_on_another_thread_goes_on() -> None:
             fail()
         is_caught.set()
         may_go_on.wait()
-        said.append(f"went on with {type(kept).__name__}")
+        results.append(f"went on with {type(kept).__name__}")
 
     thread = threading.Thread(target=run)
     thread.start()
@@ -333,7 +333,7 @@ def test_what_has_caught_the_error_and_runs_on_another_thread_goes_on() -> None:
     clear_locals(errors[0])
     may_go_on.set()
     thread.join()
-    assert ["went on with Held"] == said
+    assert ["went on with Held"] == results
 
 
 def test_errors_that_are_causes_of_one_another_are_cleared_once() -> None:

@@ -1,4 +1,4 @@
-"""How tasks are made: as the event loop does it, whoever has changed that, and what the figures say meanwhile."""
+"""Tasks are made as the event loop makes them, also if a tool has replaced that; statistics meanwhile."""
 
 import asyncio
 import functools
@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from headgate import ConcurrencyLimit, TaskResults, TaskStatistics, amap, as_completed, for_each
+from support.as_completed import one
 from support.eager import either_factory
-from support.faces import one
 from support.maps import collected
 from support.virtual_clock import VirtualClockLoop, run_on_virtual_clock
 
@@ -20,7 +20,7 @@ shared = ConcurrencyLimit(1)
 
 @contextmanager
 def create_task_wrapped(owner: Any) -> Iterator[list[str]]:
-    """As tools that trace or count tasks do it: with a function that carries the name and module of the first one."""
+    """Wraps a function as tools that trace tasks do: the wrapper has the name and module of the function."""
     made: list[str] = []
     original = owner.create_task
     own = vars(owner).get("create_task")
@@ -60,7 +60,7 @@ async def test_a_create_task_that_was_wrapped_on_the_loop_is_called() -> None:
 
 async def test_a_create_task_that_passes_itself_off_as_a_method_is_called() -> None:
     class Proxy:
-        """Gives every attribute of what it stands for, as those of wrapt do."""
+        """Returns every attribute of the wrapped object, as wrapt does."""
 
         def __init__(self, wrapped: Any) -> None:
             self._wrapped = wrapped
@@ -109,7 +109,7 @@ async def test_an_eager_call_may_stop_its_own_map(factory: Callable[..., Any]) -
 
 
 class NoMoreTasks:
-    """A task factory that fails from some time on."""
+    """A task factory that fails after some tasks."""
 
     def __init__(self, good: int) -> None:
         self._good = good

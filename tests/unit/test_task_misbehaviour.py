@@ -1,4 +1,4 @@
-"""What users' own objects may do wrong: it ends the work with their error, and never hangs it or loses results."""
+"""Faulty objects of users end the work with their error; they never hang it or lose results."""
 
 import asyncio
 import threading
@@ -37,7 +37,7 @@ def test_an_error_that_refuses_notes_is_raised_without(options: dict[str, Any]) 
         all_of(fail, range(5), **{"limit": 2, **options})
 
 
-def test_an_error_that_is_raised_again_and_again_gathers_no_notes() -> None:
+def test_an_error_that_is_raised_repeatedly_gathers_no_notes() -> None:
     async def raise_it(_item: int) -> None:
         raise always
 
@@ -68,7 +68,7 @@ def test_a_key_whose_hash_changes_is_an_error() -> None:
         all_of(change, [Changeable(), Changeable()], limit=2, key=lambda key: key, per_key=1)
 
 
-def test_a_backoff_that_changes_the_rate_does_not_disturb_what_waits_for_it() -> None:
+def test_a_backoff_that_changes_the_rate_does_not_disturb_waiting_items() -> None:
     rate = Rate(1, per_s=10, burst=2)
 
     def backoff(_attempt: int, _error: Exception) -> float:
@@ -89,7 +89,7 @@ def test_a_backoff_that_changes_the_rate_does_not_disturb_what_waits_for_it() ->
     assert {0: None, 2: ValueError} == {outcome.item: outcome.error and type(outcome.error) for outcome in outcomes}
 
 
-async def test_what_comes_after_an_error_that_will_be_raised_is_not_started_any_more() -> None:
+async def test_items_after_an_error_that_will_be_raised_are_not_started() -> None:
     async def work(item: int) -> int:
         started.append(item)
         await asyncio.sleep(100 if item == 0 else 1)
@@ -113,7 +113,7 @@ async def test_the_coroutines_of_any_collection_are_closed() -> None:
 
 
 class Lazy(Sequence[Any]):
-    """Makes coroutines when it is asked for them, and is long."""
+    """A long collection that makes its coroutines lazily."""
 
     def __init__(self) -> None:
         self.made = 0
@@ -126,7 +126,7 @@ class Lazy(Sequence[Any]):
         return asyncio.sleep(index)
 
 
-async def test_leaving_makes_no_coroutines_of_a_collection_that_makes_them_when_asked() -> None:
+async def test_leaving_makes_no_coroutines_of_a_lazy_collection() -> None:
     coroutines = Lazy()
     async with as_completed(coroutines, limit=2) as futures:
         await anext(futures)
@@ -178,7 +178,7 @@ def test_threads_may_share_the_iterator_of_a_map() -> None:
     assert list(range(2_000)) == sorted(taken)
 
 
-def test_a_call_that_asks_its_own_map_for_a_result_is_refused() -> None:
+def test_a_call_that_takes_a_result_of_its_own_map_is_refused() -> None:
     async def ask(_item: int) -> int:
         return next(results)
 

@@ -1,4 +1,4 @@
-"""What `amap` refuses: at once, before anything is started, in words that say what to do."""
+"""`amap` refuses wrong options at once, before anything starts, and says what to do."""
 
 from typing import Any
 
@@ -25,12 +25,12 @@ async def nothing() -> None:
         ("items", "items is one piece of work, a coroutine: give an iterable, as a list or a generator"),
     ],
 )
-def test_a_coroutine_in_their_place_is_refused_and_closed(name: str, message: str) -> None:
+def test_a_coroutine_given_as_the_function_or_the_items_is_refused_and_closed(name: str, message: str) -> None:
     coroutine: Any = nothing()
     with pytest.raises(TypeError) as raised:
         amap(**(GOOD | {name: coroutine}))
     assert message == str(raised.value)
-    assert coroutine.cr_frame is None  # else it would warn that it was never awaited
+    assert coroutine.cr_frame is None  # an open coroutine would warn that it was never awaited
 
 
 @pytest.mark.parametrize(
@@ -51,6 +51,32 @@ def test_a_coroutine_in_their_place_is_refused_and_closed(name: str, message: st
 async def test_the_least_of_each_is_allowed(options: dict[str, Any]) -> None:
     async with amap(function, [1, 2], **({"limit": 1} | options)) as results:
         assert 2 == len([result async for result in results])
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"timeout": 3}, "amap() got an unexpected keyword argument 'timeout': did you mean timeout_s?"),
+        ({"xyz": 3}, "amap() got an unexpected keyword argument 'xyz'"),
+        ({"limit": "1"}, "limit must be an int or a ConcurrencyLimit, not str"),
+        ({"limit": None}, "limit must be an int or a ConcurrencyLimit, not None"),
+        ({"limit": 0}, "limit must be at least 1, not 0"),
+        ({"timeout_s": "1"}, "timeout_s must be a number of seconds, not str"),
+        ({"timeout_s": 0.0}, "timeout_s must be more than 0 seconds, not 0; None is no limit"),
+        ({"key": "host", "per_key": 1}, "key must be a function, not str"),
+        ({"errors": "ignore"}, "errors must be one of raise, yield, skip, not 'ignore'"),
+    ],
+)
+def test_an_option_that_cannot_be_is_refused(options: dict[str, Any], message: str) -> None:
+    with pytest.raises((TypeError, ValueError)) as raised:
+        amap(function, [1], **({"limit": 1} | options))
+    assert message == str(raised.value)
+
+
+@pytest.mark.parametrize("name", ["buffer", "timeout_s", "retry", "rate", "cost", "key", "per_key", "max_errors"])
+def test_none_is_the_default_of_an_option_and_may_be_given(name: str) -> None:
+    options: dict[str, Any] = {"limit": 1, name: None}
+    assert amap(function, [1], **options) is not None
 
 
 def test_nothing_is_read_or_called_when_something_is_refused() -> None:

@@ -1,4 +1,4 @@
-"""What is left of a map when it is over: nothing that only the garbage collector could take away."""
+"""A map that has ended leaves nothing that only the garbage collector could free."""
 
 import asyncio
 import gc
@@ -13,7 +13,7 @@ import pytest
 
 import headgate
 from headgate import ConcurrencyLimit, Rate, Retry, TaskOutcome, amap, as_completed, for_each, gather
-from support.faces import one
+from support.as_completed import one
 from support.maps import all_of, collected, from_afar, wait_that_long
 from support.virtual_clock import run_on_virtual_clock
 
@@ -30,14 +30,14 @@ OPTIONS: list[dict[str, Any]] = [
 
 
 class Held:
-    """Something large."""
+    """A large object."""
 
 
 @contextmanager
 def no_garbage_is_made(*kinds: str) -> Iterator[None]:
     """Fails if something of ours, or of these kinds, was left to the garbage collector."""
     gc.collect()
-    gc.freeze()  # what others left is not looked at, which is also much faster
+    gc.freeze()  # the collector skips what earlier tests left behind, which is also much faster
     gc.disable()
     flags = gc.get_debug()
     try:
@@ -150,7 +150,7 @@ def test_the_sync_map_keeps_nothing_that_was_taken() -> None:
     assert 100 == len(taken)
 
 
-def test_what_the_sync_map_has_given_counts_as_uncollected_until_all_of_its_batch_are_taken() -> None:
+def test_results_of_the_sync_map_count_as_uncollected_until_all_of_their_batch_are_taken() -> None:
     with headgate.map(one, range(3), limit=3) as results:
         next(results)
         assert 3 == results.statistics().taken
@@ -176,7 +176,7 @@ def test_gathered_results_go_with_their_list(return_exceptions: bool) -> None:
             results = await gather(make(), make(), wait(1), failing, limit=2, return_exceptions=return_exceptions)
             assert [Held, Held, ValueError, ValueError] == [type(result) for result in results]
             del results
-        del failing  # it has the error that was raised, and so has whoever gave it
+        del failing  # it has the raised error, and so has the outcome
         assert [None, None] == [held() for held in alive]
 
     alive: list[weakref.ref[Held]] = []
@@ -210,7 +210,7 @@ def test_an_outcome_that_was_unwrapped_goes_without_the_garbage_collector() -> N
         gc.enable()
 
 
-def test_an_error_that_is_unwrapped_again_and_again_is_raised_with_the_same_traceback() -> None:
+def test_an_error_that_is_unwrapped_repeatedly_has_the_same_traceback() -> None:
     outcome = outcome_of_a_failure()
     before = traceback.format_tb(outcome.error.__traceback__) if outcome.error else []
     lengths = set()
@@ -238,7 +238,7 @@ def test_an_error_that_came_through_an_outcome_of_another_map_keeps_where_it_was
     assert 2 == names.count("unwrap")
 
 
-def test_the_error_of_an_async_source_keeps_nothing_of_who_collects() -> None:
+def test_the_error_of_an_async_source_keeps_nothing_of_the_consumer() -> None:
     async def source() -> AsyncIterator[int]:
         yield 1
         raise OSError

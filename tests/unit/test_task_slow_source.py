@@ -1,4 +1,4 @@
-"""A source that blocks: what was started begins nevertheless, and has all of its time."""
+"""Calls begin and have all of their time, also if the source blocks."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from headgate import CompletedFutures, ConcurrencyLimit, Rate, Retry, amap, as_completed
-from support.faces import now_s
+from support.as_completed import now_s
 from support.maps import all_of, collected
 from support.quiet import Spy
 from support.virtual_clock import VirtualClockLoop, run_on_virtual_clock
@@ -20,7 +20,7 @@ def block(seconds: float) -> None:
 
 
 class SlowSource:
-    """Gives numbers, and blocks before each from a certain one on; notes when each was pulled and its call began."""
+    """Yields numbers, and blocks before each from a certain one on; records when each was read and its call began."""
 
     def __init__(self, seconds: float, count: int, *, slow_from: int = 0, call_s: float = 0.0) -> None:
         self._seconds = seconds
@@ -65,22 +65,20 @@ OPTIONS: list[dict[str, Any]] = [
 @pytest.mark.parametrize("options", OPTIONS)
 @pytest.mark.parametrize("seconds", [0.01, 0.6])
 @pytest.mark.parametrize("is_async", [False, True])
-def test_what_was_pulled_begins_before_the_next_item_is_pulled(
-    options: dict[str, Any], seconds: float, *, is_async: bool
-) -> None:
+def test_an_item_begins_before_the_next_one_is_read(options: dict[str, Any], seconds: float, *, is_async: bool) -> None:
     source = SlowSource(seconds, 5)
     assert 5 == len(all_of(source.call, source.iterate() if is_async else source, **({"limit": 9} | options)))
     assert one_by_one(5) == source.events
 
 
-async def test_what_as_completed_was_given_begins_before_the_next_one_is_pulled() -> None:
+async def test_an_awaitable_begins_before_as_completed_reads_the_next_one() -> None:
     source = SlowSource(0.6, 5)
     async with as_completed((source.call(number) for number in source), limit=9) as futures:
         assert [0, 1, 2, 3, 4] == [future.result() async for future in futures]
     assert one_by_one(5) == source.events
 
 
-@pytest.mark.parametrize("options", [each for each in OPTIONS if "limit" not in each])  # it takes one ahead
+@pytest.mark.parametrize("options", [each for each in OPTIONS if "limit" not in each])  # it reads one ahead
 def test_calls_that_end_at_once_are_followed_one_by_one_if_the_source_has_become_slow(options: dict[str, Any]) -> None:
     source = SlowSource(0.6, 6, slow_from=3, call_s=10)
     all_of(source.call, source, limit=3, **options)
@@ -114,7 +112,7 @@ async def test_no_call_runs_out_of_time_because_the_source_of_a_map_without_opti
     assert [None] * 3 == [outcome.error for outcome in limited.result()]
 
 
-def test_an_attempt_that_is_tried_again_has_all_of_its_time_too() -> None:
+def test_a_retried_attempt_has_all_of_its_time_too() -> None:
     async def call(number: int) -> int:
         await asyncio.sleep(0.4)
         if number not in failed:
@@ -188,7 +186,7 @@ async def test_a_plain_for_may_promise_as_many_from_a_slow_source_as_from_any() 
 @pytest.mark.parametrize("kind", [KeyboardInterrupt, SystemExit])
 @pytest.mark.parametrize("is_async", [False, True])
 @pytest.mark.parametrize("options", OPTIONS)
-async def test_an_interrupt_in_a_source_ends_what_runs_at_once(
+async def test_an_interrupt_in_a_source_cancels_running_calls_at_once(
     kind: type[BaseException], options: dict[str, Any], *, is_async: bool
 ) -> None:
     def numbers() -> Iterator[int]:
@@ -207,13 +205,13 @@ async def test_an_interrupt_in_a_source_ends_what_runs_at_once(
 
 @pytest.mark.parametrize("kind", [KeyboardInterrupt, SystemExit])
 @pytest.mark.parametrize("has_left", [False, True])
-async def test_an_interrupt_in_a_source_comes_before_a_cancellation_of_who_waits_for_what_runs(
+async def test_an_interrupt_in_a_source_comes_before_a_cancellation_of_the_waiting_task(
     kind: type[BaseException], *, has_left: bool
 ) -> None:
     def numbers() -> Iterator[int]:
         yield 1
         yield 1000
-        raise kind  # when one of the two has ended
+        raise kind  # raised when one of the two has ended
 
     async def clean_up(sleep_s: int) -> None:
         try:
@@ -234,7 +232,7 @@ async def test_an_interrupt_in_a_source_comes_before_a_cancellation_of_who_waits
     assert 21 == now_s()
 
 
-def test_an_interrupt_in_a_source_is_not_lost_with_what_was_not_collected() -> None:
+def test_an_interrupt_in_a_source_is_not_lost_with_uncollected_results() -> None:
     def numbers() -> Iterator[int]:
         yield 0
         raise KeyboardInterrupt
@@ -247,7 +245,7 @@ def test_an_interrupt_in_a_source_is_not_lost_with_what_was_not_collected() -> N
         run_on_virtual_clock(main())
 
 
-async def test_an_interrupt_in_what_makes_coroutines_ends_what_runs_at_once(spy: Spy) -> None:
+async def test_an_interrupt_in_a_source_of_coroutines_cancels_running_calls_at_once(spy: Spy) -> None:
     def coroutines(spy: Spy) -> Iterator[Any]:
         yield spy.sleep(0, 1000)
         raise KeyboardInterrupt
@@ -255,7 +253,7 @@ async def test_an_interrupt_in_what_makes_coroutines_ends_what_runs_at_once(spy:
     futures = as_completed(coroutines(spy), limit=1)
     ask: Callable[[], Any] = lambda: next(futures)  # noqa: E731
     ask().close()
-    ask().close()  # was promised, before anybody knew
+    ask().close()  # it was promised before the interrupt
     with pytest.raises(KeyboardInterrupt):
         await anext(futures)
     assert (0, 0) == (spy.running, now_s())

@@ -1,4 +1,4 @@
-"""mypy, strict, and pyright infer what comes out, refuse what can't be, and are content with the guide."""
+"""mypy (strict) and pyright infer the right types, refuse wrong arguments, and accept the examples of the guide."""
 
 import json
 import os
@@ -15,11 +15,11 @@ from support.documents import ROOT, examples
 
 CASES = ROOT / "tests" / "typing"
 
-pytestmark = pytest.mark.timeout(600)  # both read all of the package
+pytestmark = pytest.mark.timeout(600)  # both read the whole package
 
 
 def found_by_mypy(*files: Path, cache: Path) -> str:
-    """What mypy says, with the options of this checkout."""
+    """Returns the output of mypy with the options of this checkout."""
     done = subprocess.run(
         [sys.executable, "-m", "mypy", "--no-pretty", "--cache-dir", cache, *files],
         cwd=ROOT,
@@ -37,7 +37,7 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def guide(tmp_path: Path) -> list[Path]:
-    """The examples of the guide, a file for each."""
+    """Writes each example of the guide to a file, and returns the files."""
     paths = []
     for number, example in enumerate(examples("docs/many-tasks.md")):
         paths.append(tmp_path / f"example_{number}.py")
@@ -51,7 +51,7 @@ def test_types_are_inferred_mistakes_are_found_and_the_guide_is_right(guide: lis
 
 
 def found_by_pyright(*flags: str | Path, **environment: str) -> dict[str, Any]:
-    """What pyright says, with the options of this checkout."""
+    """Returns the output of pyright with the options of this checkout."""
     done = subprocess.run(
         [sys.executable, "-m", "basedpyright", "--outputjson", *flags],
         cwd=ROOT,
@@ -74,7 +74,7 @@ def test_every_public_name_has_a_whole_type() -> None:
     found = found_by_pyright("--verifytypes", "headgate", "--ignoreexternal", PYTHONPATH=str(ROOT / "python"))
     completeness = found["typeCompleteness"]
     unknown = [symbol["name"] for symbol in completeness["symbols"] if not symbol["isTypeKnown"]]
-    assert set(unknown) <= {"headgate.spark.SCHEMA"}  # it is pyspark's, which need not be there
+    assert set(unknown) <= {"headgate.spark.SCHEMA"}  # it belongs to pyspark, which may not be installed
     assert completeness["exportedSymbolCounts"]["withKnownType"] >= len(dir(headgate))
 
 
@@ -99,12 +99,14 @@ def test_what_is_revealed_is_what_the_reader_of_an_editor_sees(tmp_path: Path, c
         'amap(measure, [1], limit="1")',
     ]
     program.write_text("\n".join(lines))
-    said = found_by_mypy(program, cache=cache)
-    revealed = [line.partition('Revealed type is "')[2].rstrip('"') for line in said.splitlines() if "Revealed" in line]
+    output = found_by_mypy(program, cache=cache)
+    revealed = [
+        line.partition('Revealed type is "')[2].rstrip('"') for line in output.splitlines() if "Revealed" in line
+    ]
     assert list(REVEALED.values()) == [without_modules(line) for line in revealed]
-    assert f"{program}:{len(lines)}: error: No overload variant" in said
+    assert f"{program}:{len(lines)}: error: No overload variant" in output
 
 
 def without_modules(kind: str) -> str:
-    """A type as it is imported, without where it is defined."""
+    """Returns a type under the name by which users import it."""
     return re.sub(r"\b\w+\.(?=\w)", "", kind)

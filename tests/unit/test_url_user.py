@@ -1,6 +1,8 @@
+"""A request shows its URL without the user and the password."""
+
 import pytest
 
-from headgate._url_user import without_user
+from headgate import Request
 
 
 @pytest.mark.parametrize(
@@ -21,5 +23,5 @@ from headgate._url_user import without_user
         ("", ""),
     ],
 )
-def test_what_stands_before_the_host_is_left_out_and_nothing_else(shown: str, url: str) -> None:
-    assert shown == without_user(url)
+def test_only_the_user_before_the_host_is_left_out(shown: str, url: str) -> None:
+    assert f"Request({shown!r})" == repr(Request(url))

@@ -9,7 +9,7 @@ from support.rates import turns_of_the_loop
 from support.virtual_clock import run_on_virtual_clock
 
 
-def test_a_turn_is_called_in_its_turn_and_never_from_inside_the_ask() -> None:
+def test_a_callback_is_called_in_its_turn_and_never_within_when_granted() -> None:
     async def main() -> None:
         limit, called = ConcurrencyLimit(2), list[tuple[str, ValueError | None, int]]()
 
@@ -46,7 +46,7 @@ def test_a_turn_that_is_cancelled_is_not_called_and_lets_the_next_one_go() -> No
     run_on_virtual_clock(main())
 
 
-def test_a_turn_that_can_never_come_is_refused_when_asked_for_or_when_that_is_so() -> None:
+def test_a_turn_that_can_never_come_is_refused_at_once_or_when_that_becomes_true() -> None:
     async def main() -> None:
         limit, called = ConcurrencyLimit(4), list[ValueError | None]()
         with pytest.raises(ValueError, match="could never be allowed"):
@@ -59,7 +59,7 @@ def test_a_turn_that_can_never_come_is_refused_when_asked_for_or_when_that_is_so
     run_on_virtual_clock(main())
 
 
-def test_those_who_are_refused_together_may_take_each_other_out() -> None:
+def test_tasks_that_are_refused_together_may_cancel_each_other() -> None:
     async def main() -> None:
         limit, called = ConcurrencyLimit(4), list[str]()
         limit.try_acquire(4)
@@ -76,7 +76,7 @@ def test_those_who_are_refused_together_may_take_each_other_out() -> None:
     run_on_virtual_clock(main())
 
 
-def test_those_who_ask_again_as_soon_as_they_are_served_do_not_stop_the_loop() -> None:
+def test_tasks_that_acquire_in_a_loop_do_not_block_the_event_loop() -> None:
     async def main() -> None:
         limit, calls = ConcurrencyLimit(1), 0
 
@@ -94,7 +94,7 @@ def test_those_who_ask_again_as_soon_as_they_are_served_do_not_stop_the_loop() -
     run_on_virtual_clock(main())
 
 
-def test_an_error_in_what_is_called_does_not_stop_the_line() -> None:
+def test_an_error_in_a_callback_does_not_stop_the_queue() -> None:
     async def main() -> None:
         limit, called = ConcurrencyLimit(2), list[str]()
         limit.try_acquire(2)

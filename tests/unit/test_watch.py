@@ -15,7 +15,7 @@ from support.runs import NotingRun
 
 
 class FakeJob(NotingRun):
-    """A job that ends after some looks at it; what happens at each look is given."""
+    """A job that ends after some calls of `wait`; the test says what happens in each of them."""
 
     def __init__(self, *looks: signal.Signals | type[BaseException] | None) -> None:
         super().__init__()
@@ -37,7 +37,7 @@ class FakeJob(NotingRun):
 
 class Recorder(Display):
     def __init__(self) -> None:
-        self.said: list[str] = []
+        self.messages: list[str] = []
         self.shown = 0
         self.open = False
 
@@ -53,7 +53,7 @@ class Recorder(Display):
         self.shown += 1
 
     def say(self, message: str) -> None:
-        self.said.append(message)
+        self.messages.append(message)
 
 
 def watch(
@@ -74,10 +74,10 @@ def test_a_job_is_watched_to_its_end() -> None:
     assert (100_000, None, ["finish"]) == (summary.rows, stopped_by, job.calls)
 
 
-def test_what_is_said_of_the_start_comes_before_all_else() -> None:
+def test_the_greeting_comes_before_all_else() -> None:
     display = Recorder()
     watch(FakeJob(signal.SIGINT), display, greeting="resuming: 1 row done")
-    assert ["resuming: 1 row done", "stopping: "] == [display.said[0], display.said[1][:10]]
+    assert ["resuming: 1 row done", "stopping: "] == [display.messages[0], display.messages[1][:10]]
 
 
 def test_a_job_is_shown_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -91,14 +91,14 @@ def test_the_first_interrupt_stops_the_job_and_says_so() -> None:
     job, display = FakeJob(signal.SIGINT, None), Recorder()
     _, stopped_by = watch(job, display, grace_s=2.5)
     assert (signal.SIGINT, ["stop", "finish"]) == (stopped_by, job.calls)
-    assert ["stopping: requests in flight get up to 2.5 s to finish; interrupt again to end now"] == display.said
+    assert ["stopping: requests in flight get up to 2.5 s to finish; interrupt again to end now"] == display.messages
 
 
 def test_the_second_interrupt_ends_the_job_now() -> None:
     job, display = FakeJob(signal.SIGINT, None, signal.SIGINT, None), Recorder()
     watch(job, display)
     assert ["stop", "abort", "finish"] == job.calls
-    assert display.said[1:] == ["ending now: requests in flight are dropped"]
+    assert display.messages[1:] == ["ending now: requests in flight are dropped"]
 
 
 @pytest.mark.parametrize(("signals", "calls"), [(1, ["stop", "finish"]), (2, ["abort", "finish"])])
@@ -111,17 +111,17 @@ def test_a_signal_while_the_job_is_being_started_stops_it(signals: int, calls: l
     assert (signal.SIGINT, calls) == (received.first, job.calls)
 
 
-def test_only_signals_that_were_asked_for_stop_the_job() -> None:
+def test_only_the_given_signals_stop_the_job() -> None:
     job = FakeJob(signal.SIGTERM, None)
     _, stopped_by = watch(job, Display(), signals=[signal.SIGINT, signal.SIGTERM])
     assert (signal.SIGTERM, ["stop", "finish"]) == (stopped_by, job.calls)
 
 
-def test_a_terminal_that_goes_away_stops_the_job_once_however_often_it_is_told() -> None:
+def test_a_terminal_that_goes_away_stops_the_job_once_however_many_signals_come() -> None:
     job, display = FakeJob(signal.SIGHUP, None, signal.SIGHUP, None), Recorder()
     _, stopped_by = watch(job, display, signals=[signal.SIGHUP])
     assert (signal.SIGHUP, ["stop", "finish"]) == (stopped_by, job.calls)
-    assert len(display.said) == 1
+    assert len(display.messages) == 1
 
 
 def test_the_handlers_are_put_back() -> None:
@@ -166,14 +166,14 @@ def test_a_display_that_cannot_write_does_not_end_the_job(monkeypatch: pytest.Mo
     assert ["finish"] == job.calls
 
 
-def test_each_time_that_the_process_was_stopped_is_said_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_stall_of_the_process_is_shown_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_watch, "DRAW_EVERY_S", 0)
-    told = iter([0.0, 0.4, 6.44, 6.44, 7.9, 7.9])
+    stalls = iter([0.0, 0.4, 6.44, 6.44, 7.9, 7.9])
 
     class Stalls(FakeJob):
         def snapshot(self) -> str:
-            return snapshot_json(stalled_s=next(told))
+            return snapshot_json(stalled_s=next(stalls))
 
     display = Recorder()
     watch(Stalls(None, None, None, None, None), display)
-    assert ["the process was stopped for 6.0 s", "the process was stopped for 1.5 s"] == display.said
+    assert ["the process was stopped for 6.0 s", "the process was stopped for 1.5 s"] == display.messages

@@ -1,4 +1,4 @@
-"""What may stand between an item and its start: keys, shared limits, rates, and the wait for another attempt."""
+"""What an item may wait for before it starts: keys, shared limits, rates, and the backoff before a retry."""
 
 import asyncio
 from collections import Counter
@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from headgate import ConcurrencyLimit, Rate, Retry, amap
-from support.faces import now_s, one
+from support.as_completed import now_s, one
 from support.maps import Calls, all_of, collected, wait_s
 from support.virtual_clock import run_on_virtual_clock
 
-# -- time limits
+# -- timeouts
 
 
 def test_each_attempt_has_its_own_time() -> None:
@@ -43,7 +43,7 @@ def test_a_timeout_of_the_function_itself_stays_its_own() -> None:
         all_of(time_out, [1], limit=1, timeout_s=3)
 
 
-def test_the_wait_for_a_gate_does_not_count() -> None:
+def test_the_wait_for_a_rate_does_not_count() -> None:
     assert [1, 2] == all_of(Calls(2), [1, 2], limit=2, timeout_s=3, rate=Rate(1, per_s=100))
 
 
@@ -62,7 +62,7 @@ def test_the_last_error_is_raised_with_the_number_of_its_attempt() -> None:
     assert ["attempt 3 of 3", "raised for the item 1"] == raised.value.__notes__
 
 
-def test_an_error_that_is_not_meant_is_not_tried_again() -> None:
+def test_an_error_that_the_retry_does_not_name_is_not_retried() -> None:
     calls = Calls(failures={1: 9})
     with pytest.raises(ValueError, match="1"):
         all_of(calls, [1], limit=1, retry=Retry(3, 0, on=OSError))
@@ -72,19 +72,19 @@ def test_an_error_that_is_not_meant_is_not_tried_again() -> None:
 @pytest.mark.parametrize(
     "options", [{"limit": 1}, {"limit": ConcurrencyLimit(1)}, {"limit": 5, "key": lambda _: "key", "per_key": 1}]
 )
-def test_an_item_that_waits_to_be_tried_again_holds_no_slot_nor_a_place_of_its_key(options: dict[str, Any]) -> None:
+def test_an_item_that_waits_for_a_retry_holds_no_slot_and_no_slot_of_its_key(options: dict[str, Any]) -> None:
     calls = Calls(1, failures={0: 1})
     assert [1, 2, 0] == all_of(calls, range(3), **options, retry=Retry(2, wait_s(1.5)))
     assert [(0, 0), (1, 1), (2, 2), (0, 3)] == calls.starts
 
 
-def test_of_items_that_wait_to_be_tried_again_each_comes_in_its_time() -> None:
+def test_items_that_wait_for_a_retry_start_when_they_are_due() -> None:
     calls = Calls(failures={5: 1, 1: 1})
     all_of(calls, [5, 1], limit=2, retry=Retry(2, lambda _attempt, error: float(error.args[0])))
     assert [(5, 0), (1, 0), (1, 1), (5, 5)] == calls.starts
 
 
-def test_an_item_that_is_due_again_comes_before_new_ones() -> None:
+def test_an_item_whose_retry_is_due_comes_before_new_ones() -> None:
     calls = Calls(1, failures={0: 1})
     all_of(calls, range(4), limit=1, buffer=9, retry=Retry(2, wait_s(0.5)))
     assert [0, 1, 0, 2, 3] == [item for item, _ in calls.starts]
@@ -126,7 +126,7 @@ def test_an_error_that_backoff_raises_again_is_not_its_own_context() -> None:
     assert raised.value is not raised.value.__context__
 
 
-def test_a_retry_that_takes_the_room_of_an_item_that_the_source_works_on_does_not_cost_that_item() -> None:
+def test_a_retry_that_takes_the_slot_of_an_item_that_the_source_still_makes_does_not_lose_that_item() -> None:
     async def source() -> AsyncIterator[int]:
         yield 0
         yield 1
@@ -188,7 +188,7 @@ async def test_a_rate_that_is_changed_while_it_is_waited_for_is_obeyed() -> None
     assert all(at_s < 10 for _, at_s in calls.starts)
 
 
-async def test_a_burst_that_is_made_too_small_for_who_waits_fails_the_item() -> None:
+async def test_a_burst_below_the_cost_of_a_waiting_item_fails_the_item() -> None:
     rate = Rate(1, per_s=1, burst=4)
     asyncio.get_running_loop().call_later(1, lambda: rate.change(1, per_s=1, burst=2))
     assert [4, 1] == await collected(
@@ -199,7 +199,7 @@ async def test_a_burst_that_is_made_too_small_for_who_waits_fails_the_item() -> 
 # -- keys
 
 
-def test_so_many_of_one_key_run_at_most_and_others_pass_by() -> None:
+def test_per_key_bounds_the_calls_of_one_key_and_other_keys_overtake() -> None:
     calls = Calls(1)
     all_of(calls, ["a1", "a2", "a3", "b1", "a4", "c1"], limit=3, key=lambda item: item[0], per_key=1)
     assert [("a1", 0), ("b1", 0), ("c1", 0), ("a2", 1), ("a3", 2), ("a4", 3)] == calls.starts
@@ -255,7 +255,7 @@ async def test_a_call_that_is_cancelled_gives_its_slot_back_when_it_has_ended() 
     assert (0, 0) == (limit.in_use, limit.statistics().waiting)
 
 
-async def test_gates_are_passed_in_the_order_key_limit_rate() -> None:
+async def test_an_item_passes_its_key_then_the_limit_then_the_rate() -> None:
     limit, rate = ConcurrencyLimit(2), Rate(1, per_s=10)
     seen = []
 

@@ -1,4 +1,4 @@
-"""A host that is held back keeps nobody else waiting, also where more of its rows come first than fit into memory."""
+"""A throttled host delays no other host, also if more of its rows come first than fit into memory."""
 
 import json
 import os
@@ -18,19 +18,19 @@ from support.results import table
 from support.run import LONGEST_S, headgate, serving, started, stats, wait_for
 
 HELD: Final = 250_000
-"""More than may wait in memory, which is 200,000."""
+"""More than the 200,000 rows that may wait in memory."""
 OTHERS: Final = 1_000
 
 
 @contextmanager
 def two_servers(*flags: str) -> Iterator[tuple[str, str]]:
-    """Two hosts; the first has these flags."""
+    """Runs two hosts; the first has these flags."""
     with serving(*flags) as held, serving("--host", "127.0.0.2") as other:
         yield held, other
 
 
 def sorted_by_host(path: Path, held: str, other: str) -> Path:
-    """All rows of the one host, then those of the other."""
+    """Writes all rows of one host, then those of the other."""
     urls = [f"{held}/{row}" for row in range(HELD)] + [f"{other}/{row}" for row in range(OTHERS)]
     if path.suffix == ".parquet":
         pq.write_table(pa.table({"url": urls}), path, row_group_size=50_000)
@@ -51,7 +51,7 @@ def assert_each_row_is_answered_once(out: Path) -> None:
 
 
 @pytest.mark.parametrize("source", ["urls.txt", "urls.parquet"])
-def test_rows_that_do_not_fit_into_memory_let_others_pass_and_are_read_again(source: str, tmp_path: Path) -> None:
+def test_rows_that_do_not_fit_into_memory_are_deferred_and_later_rows_start_first(source: str, tmp_path: Path) -> None:
     out = tmp_path / "out"
     with two_servers() as (held, other):
         rows = sorted_by_host(tmp_path / source, held, other)
@@ -59,11 +59,11 @@ def test_rows_that_do_not_fit_into_memory_let_others_pass_and_are_read_again(sou
             wait_for(lambda: requests(other) == OTHERS)
             assert 1 == requests(held), "it is held back as before"
             run.set(rate_per_host=None)
-        assert (HELD, OTHERS) == (requests(held), requests(other)), "nothing is asked twice"
+        assert (HELD, OTHERS) == (requests(held), requests(other)), "no request is sent twice"
     assert_each_row_is_answered_once(out)
 
 
-def test_a_pipe_stops_being_read_and_what_is_bound_says_so_and_nothing_is_lost(tmp_path: Path) -> None:
+def test_a_pipe_that_stops_being_read_is_the_bottleneck_and_nothing_is_lost(tmp_path: Path) -> None:
     out, pipe = tmp_path / "out", tmp_path / "urls.txt"
     os.mkfifo(pipe)
     with two_servers() as (held, other):
@@ -79,19 +79,19 @@ def test_a_pipe_stops_being_read_and_what_is_bound_says_so_and_nothing_is_lost(t
     assert_each_row_is_answered_once(out)
 
 
-def test_a_host_that_asked_for_a_pause_is_left_alone_while_all_others_are_answered(tmp_path: Path) -> None:
+def test_a_host_that_asked_for_a_pause_gets_no_request_while_other_hosts_respond(tmp_path: Path) -> None:
     out = tmp_path / "out"
     with two_servers("--api-rate", "1/50m") as (held, other):
         rows = sorted_by_host(tmp_path / "urls.txt", held, other)
         command = ("fetch", rows, "-o", out, "-c", "64", "--grace-s", "0")
         with started(*command) as job:
             wait_for(lambda: requests(other) == OTHERS)
-            asked = requests(held)
+            sent = requests(held)
             job.send_signal(signal.SIGINT)
-            _, told = job.communicate(timeout=LONGEST_S)
-        assert 130 == job.returncode, told
-        assert asked == requests(held), "nobody asks before the time that it named"
-        assert asked <= 1 + 64, "the one that it answers, and those in flight when it asked for a pause"
+            _, stderr = job.communicate(timeout=LONGEST_S)
+        assert 130 == job.returncode, stderr
+        assert sent == requests(held), "no request is sent before the time that the host named"
+        assert sent <= 1 + 64, "the one with a response, and those in flight when the host asked for a pause"
         assert 1 + OTHERS == table(out).num_rows, "waiting rows are left undone"
     with serving("--port", held.rpartition(":")[2]), serving("--host", "127.0.0.2", "--port", other.rpartition(":")[2]):
         headgate(*command, check=0)

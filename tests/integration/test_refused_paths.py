@@ -1,4 +1,4 @@
-"""Places that results can't go to, and inputs that can't be read, are told before anything is done."""
+"""A job is refused before it begins if its results can't be written there or its input can't be read."""
 
 from pathlib import Path
 
@@ -19,7 +19,7 @@ FILE = "results are a directory of files, and this is the name of a file: use"
         (f"-o a/out.jsonl: {FILE} -o a/out", "a/out.jsonl"),
     ],
 )
-def test_a_place_that_is_no_directory_is_refused_and_not_made(
+def test_a_path_that_is_no_directory_is_refused_and_not_made(
     expected: str, output: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -29,7 +29,7 @@ def test_a_place_that_is_no_directory_is_refused_and_not_made(
     assert [] == list(tmp_path.iterdir())
 
 
-def test_a_job_in_a_directory_with_such_a_name_goes_on(server: str, tmp_path: Path) -> None:
+def test_a_job_in_a_directory_with_such_a_name_is_resumed(server: str, tmp_path: Path) -> None:
     out = tmp_path / "out.parquet"
     out.mkdir()
     command("fetch", f"{server}/[1-3]", "-o", out, check=0)

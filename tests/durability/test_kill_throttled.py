@@ -1,4 +1,4 @@
-"""`kill -9` while rows wait for their hosts, were passed over or wait to be asked again: none is lost or doubled."""
+"""`kill -9` while rows are throttled, deferred or waiting for a retry: none is lost or doubled."""
 
 import json
 import random
@@ -21,17 +21,17 @@ ROWS_OF_A_HOST: Final = 1_000
 ROWS: Final = HOSTS * ROWS_OF_A_HOST
 BODY_BYTES: Final = 12 * 1024
 FIT_INTO_MEMORY: Final = 32 * 1024 * 1024 // BODY_BYTES
-"""Of the rows that are read ahead, no more."""
+"""The most rows that are read ahead."""
 STOPS: Final = {
     signal.SIGKILL: -9,
     signal.SIGINT: 130,
     signal.SIGTERM: 143,
 }
-"""Each with the exit code that follows."""
+"""Signals, each with its exit code."""
 
 
 class Job:
-    """A list that is sorted by host and longer than what fits into memory, of requests that aren't idempotent."""
+    """Writes a list that is sorted by host and longer than the look-ahead, of requests that aren't idempotent."""
 
     def __init__(self, server: Moody, directory: Path, *flags: str) -> None:
         self.server, self.out = server, directory / "out"
@@ -44,22 +44,22 @@ class Job:
         self.command += ["--commit-every-s", "0.2", "--rate", "3000/s", "--rate-per-host", "400/s"]
         self.command += ["--retries", "3", "--retry-delay-s", "0.2", "--idempotency-key"]
 
-    def asked_of_last_host(self) -> int:
-        """How often one of its rows was asked."""
+    def requests_to_last_host(self) -> int:
+        """Returns how many requests for its rows were sent."""
         return sum(len(self.server.keys.get(row, ())) for row in range(ROWS - ROWS_OF_A_HOST, ROWS))
 
     def works_on_everything(self, more: int) -> Callable[[], bool]:
-        """Whether it has asked for so many more rows, also of the last host, and some wait to be asked again."""
-        has_asked, asked_of_last = self.has_asked(more), self.asked_of_last_host()
-        return lambda: has_asked() and self.server.waiting() > 0 and self.asked_of_last_host() > asked_of_last
+        """Returns a condition: `more` requests were answered, some to the last host, and some rows wait for a retry."""
+        has_sent, requests_before = self.has_sent(more), self.requests_to_last_host()
+        return lambda: has_sent() and self.server.waiting() > 0 and self.requests_to_last_host() > requests_before
 
-    def has_asked(self, more: int) -> Callable[[], bool]:
-        """Whether so many more requests were answered."""
+    def has_sent(self, more: int) -> Callable[[], bool]:
+        """Returns a condition: `more` requests were answered."""
         least = self.server.answered + more
         return lambda: self.server.answered >= least
 
     def mistakes(self) -> list[str]:
-        """What is wrong with the results and with the keys that the server was sent."""
+        """Returns the mistakes in the results and in the keys that the server received."""
         wrong = ledger.mistakes(self.out, [self.server.ending(row, url) for row, url in enumerate(self.urls)])
         keys = [set(self.server.keys[row]) for row in range(ROWS)]
         wrong += [f"row {row} has the keys {sent}" for row, sent in enumerate(keys) if len(sent) != 1 or None in sent]
@@ -68,7 +68,7 @@ class Job:
 
 
 @pytest.mark.parametrize("form", ["parquet", "ndjson"])
-def test_killed_while_rows_are_held_back_a_job_loses_nothing_and_doubles_nothing(form: str, tmp_path: Path) -> None:
+def test_killed_while_rows_are_throttled_a_job_loses_nothing_and_doubles_nothing(form: str, tmp_path: Path) -> None:
     chance = random.Random(form)  # noqa: S311 - no secret
     stops = [signal.SIGKILL, *chance.sample([signal.SIGKILL, signal.SIGKILL, signal.SIGINT, signal.SIGTERM], 4)]
     with moody(HOSTS) as server:
@@ -76,20 +76,20 @@ def test_killed_while_rows_are_held_back_a_job_loses_nothing_and_doubles_nothing
         for number, stop in enumerate(stops):
             now = job.works_on_everything(chance.randint(200, 600))
             with started(*job.command) as process:
-                # Before, it has nothing to go on with.
+                # Before that, the job has nothing to resume.
                 commits.wait_for(1, job.out, process)
                 server.until(now)
                 if number == 0:
                     read_in_turn = ROWS - ROWS_OF_A_HOST - FIT_INTO_MEMORY
                     assert server.answered < read_in_turn, "the last host was reached as others were passed over"
                 if stop != signal.SIGKILL:
-                    # What is refused while it stops is the result.
+                    # A refusal while the job stops is the final outcome.
                     server.is_calm = True
-                    server.until(job.has_asked(200))
+                    server.until(job.has_sent(200))
                 process.send_signal(stop)
-                _, told = process.communicate(timeout=LONGEST_S)
+                _, stderr = process.communicate(timeout=LONGEST_S)
             server.is_calm = False
-            assert STOPS[stop] == process.returncode, told
+            assert STOPS[stop] == process.returncode, stderr
             assert [] == ledger.twice(job.out)
         assert 0 < commits.done(job.out) < ROWS
         headgate(*job.command, check=3)
@@ -97,7 +97,7 @@ def test_killed_while_rows_are_held_back_a_job_loses_nothing_and_doubles_nothing
 
 
 @pytest.mark.timeout(180)
-def test_what_was_set_and_paused_holds_after_a_kill(tmp_path: Path) -> None:
+def test_set_options_and_a_pause_hold_after_a_kill(tmp_path: Path) -> None:
     with moody(HOSTS, delay_s=0.002) as server:
         job = Job(server, tmp_path)
         with started(*job.command) as process:
@@ -108,14 +108,14 @@ def test_what_was_set_and_paused_holds_after_a_kill(tmp_path: Path) -> None:
             process.kill()
         wait_for(lambda: not server.connections)
         assert server.most_at_once > 1
-        asked, server.most_at_once = sum(map(len, server.keys.values())), 0
+        sent, server.most_at_once = sum(map(len, server.keys.values())), 0
         with started(*job.command) as process:
             wait_for(lambda: status(job.out)["pid"] == process.pid and status(job.out)["running"])
-            told = status(job.out)
-            assert ({"concurrency_per_host": "1", "deadline_s": "90.0"}, True) == (told["set"], told["paused"])
-            assert asked == sum(map(len, server.keys.values())), "nothing is asked while it is paused"
+            found = status(job.out)
+            assert ({"concurrency_per_host": "1", "deadline_s": "90.0"}, True) == (found["set"], found["paused"])
+            assert sent == sum(map(len, server.keys.values())), "no request is sent while the job is paused"
             headgate("unpause", job.out, check=0)
-            server.until(lambda: server.answered > asked)
+            server.until(lambda: server.answered > sent)
             process.kill()
         headgate(*job.command, check=3)
         assert 1 == server.most_at_once
@@ -123,8 +123,8 @@ def test_what_was_set_and_paused_holds_after_a_kill(tmp_path: Path) -> None:
 
 
 def status(out: Path) -> dict[str, Any]:
-    told: dict[str, Any] = json.loads(headgate("status", out, "--json", check=0).stdout)
-    return told
+    figures: dict[str, Any] = json.loads(headgate("status", out, "--json", check=0).stdout)
+    return figures
 
 
 def test_killed_before_its_first_commit_a_job_has_the_same_keys_the_next_time(tmp_path: Path) -> None:
@@ -141,7 +141,7 @@ def test_killed_before_its_first_commit_a_job_has_the_same_keys_the_next_time(tm
         assert [(2, 1)] * 4 == [(len(keys), len(set(keys))) for keys in origin.keys.values()]
 
 
-def test_a_row_that_is_refused_while_the_job_stops_is_asked_again_by_the_next_run(tmp_path: Path) -> None:
+def test_a_row_that_is_refused_while_the_job_stops_is_retried_by_the_next_run(tmp_path: Path) -> None:
     out = tmp_path / "out"
     with changing() as origin:
         origin.held, origin.statuses = {"/4"}, {"/4": 503}

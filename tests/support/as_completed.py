@@ -1,4 +1,4 @@
-"""The two ways in which `as_completed` can be iterated, and what it can be given, for tests of what both ways share."""
+"""Helpers for tests of `as_completed` that hold for its iterator and for its async iterator."""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Generator
@@ -39,12 +39,12 @@ async def take_by_async_for(futures: Any, count: int) -> list[Any]:
     return taken
 
 
-either_face = pytest.mark.parametrize("collect", [by_for, by_async_for])
-either_way_to_take = pytest.mark.parametrize("take", [take_by_for, take_by_async_for])
+with_either_iterator = pytest.mark.parametrize("collect", [by_for, by_async_for])
+taking_from_either_iterator = pytest.mark.parametrize("take", [take_by_for, take_by_async_for])
 
 
 class Later:
-    """An awaitable that is no coroutine and no future."""
+    """An awaitable that is neither a coroutine nor a future."""
 
     def __init__(self, name: object) -> None:
         self._name = name
@@ -63,6 +63,6 @@ async def one(name: T) -> T:
 
 
 async def a_moment() -> None:
-    """Lets what is cancelled end, of which nobody knows when; no time passes."""
+    """Lets cancelled tasks end, which takes a few turns of the loop; no time passes."""
     for _ in range(5):
         await asyncio.sleep(0)
