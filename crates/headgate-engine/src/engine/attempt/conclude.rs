@@ -5,8 +5,7 @@ use std::mem;
 use std::sync::PoisonError;
 use std::time::{Instant, SystemTime};
 
-use super::schedule::RowNow;
-use super::{Attempt, Next, NoResponse, Sending, Tried};
+use super::{Attempt, Next, NoResponse, RowNow, Sending, Tried};
 use crate::engine::gathered::Batch;
 use crate::engine::lanes::Span;
 use crate::http::client::{Answered, LaneState, Pending};

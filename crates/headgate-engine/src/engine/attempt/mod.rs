@@ -23,7 +23,6 @@ use bytes::Bytes;
 use http::Method;
 use tokio::time::sleep_until;
 
-use self::schedule::{RowNow, SendAt};
 use crate::engine::gathered::Batch;
 use crate::engine::lanes::{LaneIndex, Span};
 use crate::engine::share::Share;
@@ -79,6 +78,24 @@ enum Need {
     ProvenConnection(Instant),
     /// The time that a rate limiter has reserved for it.
     Turn(SendAt),
+}
+
+/// When a request may be sent for which a rate limiter has reserved a time.
+#[derive(Debug, Clone, Copy)]
+struct SendAt {
+    awake: Instant,
+    /// As real time, as stalls were known when it was reserved.
+    real: Instant,
+    reserved: Instant,
+}
+
+/// Where a row is after something was done about it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum RowNow {
+    /// In its lane, as before.
+    InLane,
+    /// It waits at the scheduler, and the lane is free.
+    Requeued,
 }
 
 /// What follows a step of an attempt.

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use tokio::time::sleep_until;
 
-use super::Attempt;
+use super::{Attempt, RowNow, SendAt};
 use crate::engine::lanes::Span;
 use crate::http::client::LaneState;
 use crate::model::error::HostEvidence;
@@ -13,24 +13,6 @@ use crate::model::message::OptionName;
 use crate::model::redirect_chain::{Earlier, RedirectChain};
 use crate::schedule::requested_pause::requested_pause;
 use crate::schedule::retry::{AttemptEnd, FinishedAttempt, Retry};
-
-/// When a request may be sent for which a rate limiter has reserved a time.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct SendAt {
-    awake: Instant,
-    /// As real time, as stalls were known when it was reserved.
-    real: Instant,
-    reserved: Instant,
-}
-
-/// Where a row is after something was done about it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum RowNow {
-    /// In its lane, as before.
-    InLane,
-    /// It waits at the scheduler, and the lane is free.
-    Requeued,
-}
 
 impl Attempt<'_> {
     /// Sets the time limits of the attempt.

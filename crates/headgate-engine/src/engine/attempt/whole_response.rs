@@ -2,8 +2,7 @@
 
 use std::task::{Context, Poll};
 
-use super::Attempt;
-use super::schedule::RowNow;
+use super::{Attempt, RowNow};
 use crate::columns::select::NO_BODY;
 use crate::engine::gathered::Batch;
 use crate::engine::lanes::Span;

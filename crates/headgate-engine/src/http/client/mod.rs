@@ -5,6 +5,7 @@ mod lane;
 mod limits;
 mod open;
 mod open_body;
+mod send_receive;
 
 use std::cell::RefCell;
 use std::future::poll_fn;

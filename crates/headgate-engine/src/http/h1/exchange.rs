@@ -6,7 +6,7 @@
 //! because their state stays in the cache, and 10,000 of them take a tenth of the memory.
 //!
 //! Most requests are sent by one write, and most responses come in one read; then nothing of an exchange is kept but the
-//! connection (`client/exchange.rs`). An [`Exchange`] is for all others: it has what must be known from one read to the next.
+//! connection (`client/send_receive.rs`). An [`Exchange`] is for all others: it has what must be known from one read to the next.
 
 use std::future::poll_fn;
 use std::task::{Context, Poll, ready};
