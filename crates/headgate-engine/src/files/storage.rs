@@ -10,7 +10,7 @@ use super::Directory;
 /// What a job asks of a file system. Each call is one step of the protocol; a crash may come between any two. Paths begin with
 /// that of the directory, and lead nowhere else ([`Directory`]).
 pub trait Storage: Debug + Send + Sync {
-    /// A new file, empty; what was there under the name is gone. `mode`: who may read it, less the umask.
+    /// Creates an empty file in place of what had the name. `mode` is its mode, less the umask.
     fn create(&self, directory: &Directory, path: &Path, mode: u32) -> io::Result<File> {
         directory.create(path, mode)
     }
@@ -25,8 +25,8 @@ pub trait Storage: Debug + Send + Sync {
         directory.sync(path)
     }
 
-    /// Makes durable all that was written to the file system of this directory, bytes and names. `directory` was opened before:
-    /// Linux tells each open file once of what could not be written since, and a new one of no more than nobody was told of.
+    /// Makes durable all that was written to the file system of this directory, bytes and names. `directory` must
+    /// have been opened before the writes: Linux reports a failed write once to each file that was open then (syncfs(2)).
     fn sync_file_system(&self, directory: &Directory) -> io::Result<()> {
         directory.sync_file_system()
     }
@@ -41,7 +41,7 @@ pub trait Storage: Debug + Send + Sync {
         match directory.link(from, to) {
             Ok(()) => directory.remove(from),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(error),
-            // Some file systems have no hard links. Whoever writes holds the job's lock, so that a look before is enough.
+            // Some file systems have no hard links. The writer holds the job's lock, so checking first is enough.
             Err(_) if directory.exists(to)? => Err(io::ErrorKind::AlreadyExists.into()),
             Err(_) => directory.rename(from, to),
         }

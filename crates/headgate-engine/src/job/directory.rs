@@ -292,11 +292,12 @@ fn stored_manifest(directory: &Directory) -> Result<Option<Manifest>, JobError> 
     }
 }
 
-/// Refuses a control directory that somebody else may have made, or may change: what is in it says what is removed. Who owns
-/// the output directory itself is not judged, as it may be a volume that was set up for this process.
+/// Refuses a control directory that another user may have made or may change, because its files say what a job removes. The
+/// owner of the output directory itself is not checked: it may be a volume that was set up for this process.
 ///
 /// # Errors
-/// `Output`: it belongs neither to this user nor to the owner of the output directory, anybody may write to it, or it is none.
+/// `Output`: it belongs neither to this user nor to the owner of the output directory, every user may write to it, or it is no
+/// directory.
 fn check_owner(directory: &Directory) -> Result<(), JobError> {
     let own = directory.path().join(OWN_DIRECTORY);
     let shown = own.display();

@@ -202,7 +202,7 @@ fn remove_named(directory: &Directory, part: &Path, storage: &dyn Storage) -> io
     failed.map_or(Ok(()), Err)
 }
 
-/// There is nothing, or somebody has put a directory there, or a link on the way.
+/// Returns whether the error says that nothing is there, or a directory, or a symbolic link on the way.
 fn is_none_of_ours(error: &io::Error) -> bool {
     let refused = error.get_ref().is_some_and(<dyn std::error::Error + Send + Sync>::is::<Refused>);
     refused

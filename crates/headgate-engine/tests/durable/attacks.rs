@@ -28,7 +28,7 @@ fn begun(bench: Bench) -> Bench {
     bench
 }
 
-/// A directory of somebody else with a file in it.
+/// A directory outside of the output directory, with a file in it.
 fn victim(bench: &Bench) -> PathBuf {
     let victim = bench.parent.path().join("victim");
     fs::create_dir(&victim).unwrap();
