@@ -14,7 +14,7 @@ from typing import Final
 from headgate import _native
 from headgate.cli import _exit_codes, _option_flags
 from headgate.jobs._option_entry import JobOption
-from headgate.jobs._options import FETCH, RETRY
+from headgate.jobs._options import ENTRIES, FETCH, RETRY, SECTIONS
 
 ROOT: Final = Path(__file__).parents[1]
 _WIDTH: Final = 120
@@ -62,6 +62,56 @@ def _retry_options() -> str:
     return _listed(option.flags_of(name)[-1] for name, option in _option_flags.typed(RETRY).items())
 
 
+KEYWORDS: Final = ROOT / "python/headgate/jobs/_keywords.py"
+_TYPES: Final = {
+    "switch": "bool",
+    "whole": "int",
+    "size": "int",
+    "seconds": "float",
+    "text": "str",
+    "path": "StrPath",
+    "data": "str | bytes",
+    "json": "Json",
+    "selection": "Selection",
+    "headers": "Headers",
+    "header_templates": "Headers",
+    "token": "StrPath",
+    "user": "StrPath",
+    "ports": "int | str | Iterable[int | str]",
+    "proxies": "StrPath | Iterable[str]",
+    "statuses": "Statuses",
+    "failures": "str | Iterable[str | int]",
+    "limit_per_host": "int | str | Mapping[str, int | str]",
+    "rate_per_host": "str | Mapping[str, str]",
+    "share": "str | int",
+    **dict.fromkeys(["list", "names", "texts", "columns", "kinds"], "str | Iterable[str]"),
+}
+
+
+def keywords() -> str:
+    """The module with the types of the options, section by section."""
+    lines = [
+        '"""The types of the options that the engine has, for type checkers: written by `make docs`."""',
+        "",
+        "from collections.abc import Iterable, Mapping",
+        "from typing import Literal, TypedDict",
+        "",
+        "from headgate.jobs._option_entry import Headers, Json, Selection, Statuses, StrPath",
+    ]
+    for section, about in SECTIONS:
+        options = {name: option for name, option in ENTRIES.items() if option.section == section and option.group}
+        if options:
+            lines += ["", "", f"class {section}(TypedDict, total=False):", f'    """{about}"""', ""]
+            lines += [f"    {name}: {_type(option)}" for name, option in options.items()]
+    return "\n".join([*lines, ""])
+
+
+def _type(option: JobOption) -> str:
+    choices = ", ".join(f'"{choice}"' for choice in option.choices)
+    needed = f"Literal[{choices}]" if choices else _TYPES[option.given_as]
+    return f"{needed} | None" if option.default is None else needed
+
+
 def _listed(flags: Iterable[str]) -> str:
     """Returns flags as a sentence."""
     *others, last = [f"`{flag}`" for flag in flags]
@@ -91,10 +141,10 @@ TABLES: Final[Mapping[str, Callable[[], str]]] = {
 
 
 def main() -> None:
-    """Writes every page whose tables have changed."""
-    for path in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]:
+    """Writes every page and the types of options anew."""
+    for path in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), KEYWORDS]:
         before = path.read_text(encoding="utf-8")
-        after = filled(before)
+        after = keywords() if path == KEYWORDS else filled(before)
         if after != before:
             path.write_text(after, encoding="utf-8")
             print(f"wrote {path.relative_to(ROOT)}")

@@ -1,13 +1,11 @@
 from collections.abc import Sequence
 from os import PathLike
-from typing import Final, NoReturn, final
+from typing import Any, Final, NoReturn, final
 
 __all__ = [
     "DEBUG_BUILD",
     "ERROR_KINDS",
     "JOB_OPTIONS",
-    "OPTION_NAMES",
-    "SETTABLE_OPTIONS",
     "Answer",
     "BatchFlow",
     "BatchRuns",
@@ -30,6 +28,7 @@ __all__ = [
     "mistakes_in_fetch",
     "mistakes_in_retry",
     "mistakes_in_settings",
+    "option_entries",
     "options_as_read",
     "plan",
     "preview",
@@ -39,8 +38,6 @@ __version__: Final[str]
 DEBUG_BUILD: Final[bool]
 ERROR_KINDS: Final[list[tuple[str, str]]]
 JOB_OPTIONS: Final[list[str]]
-OPTION_NAMES: Final[list[str]]
-SETTABLE_OPTIONS: Final[list[str]]
 
 @final
 class Answer:
@@ -211,6 +208,7 @@ def job_status(output: str, check_all: bool) -> str: ...
 def mistakes_in_fetch(options: object) -> str: ...
 def mistakes_in_retry(options: object) -> str: ...
 def mistakes_in_settings(options: object) -> str: ...
+def option_entries() -> tuple[tuple[tuple[str, str], ...], tuple[dict[str, Any], ...]]: ...
 def options_as_read(options: object) -> str: ...
 def plan(options: object, latency_s: float | None) -> str: ...
 def preview(path: str, rows: int, only_failed: bool) -> tuple[list[str], list[list[str | None]], int | None]: ...

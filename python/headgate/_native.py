@@ -26,6 +26,7 @@ from headgate._headgate import (
     mistakes_in_fetch as mistakes_in_fetch,
     mistakes_in_retry as mistakes_in_retry,
     mistakes_in_settings as mistakes_in_settings,
+    option_entries as option_entries,
     plan as plan,
     preview as preview,
 )

@@ -9,8 +9,8 @@ import inspect
 import re
 import textwrap
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from typing import Annotated, Any, Final, Generic, Literal, TypeVar, get_args, get_origin, get_type_hints
+from dataclasses import dataclass
+from typing import Any, Final, Generic, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 from headgate._checks import Check, check, one_of
 from headgate._nearest import nearest
@@ -99,11 +99,12 @@ class OptionSet(Generic[K]):
     """
 
     def __init__(self, kind: type[K], *, of: str, options: Mapping[str, Option] | None = None) -> None:
-        """Reads the entries of a `TypedDict` for the function `of`; `options` replace some of them."""
+        """Reads the entries of a `TypedDict`; `of` is the function, as messages name it.
+
+        `options` are those that are not annotated there.
+        """
         hints = get_type_hints(get_origin(kind) or kind, include_extras=True)
-        self.entries: dict[str, Entry] = {name: _entry(name, hint) for name, hint in hints.items()}
-        for name, option in (options or {}).items():
-            self.entries[name] = replace(self.entries[name], option=option)
+        self.entries: dict[str, Entry] = {name: _entry(name, hint, options or {}) for name, hint in hints.items()}
         self._of = of
         self._defaults = {
             name: entry.option.default for name, entry in self.entries.items() if entry.option.default is not REQUIRED
@@ -167,9 +168,9 @@ class OptionSet(Generic[K]):
         )
 
 
-def _entry(name: str, hint: Any) -> Entry:  # noqa: ANN401 - a type, of any form
-    if get_origin(hint) is Annotated:
-        for option in hint.__metadata__:
-            if isinstance(option, Option):
-                return Entry(name=name, type=hint.__origin__, option=option)
-    raise TypeError(f"{name} is annotated with no Option")
+def _entry(name: str, hint: Any, options: Mapping[str, Option]) -> Entry:  # noqa: ANN401 - a type, of any form
+    annotated = next((each for each in getattr(hint, "__metadata__", ()) if isinstance(each, Option)), None)
+    option = annotated or options.get(name)
+    if option is None:
+        raise TypeError(f"{name} is annotated with no Option")
+    return Entry(name=name, type=hint.__origin__ if annotated else hint, option=option)

@@ -51,6 +51,10 @@ def test_every_table_that_is_generated_is_what_the_code_says(page: str) -> None:
     assert text(page) == write_docs.filled(text(page)), "run `make docs`"
 
 
+def test_the_types_of_options_are_those_of_the_engine() -> None:
+    assert write_docs.KEYWORDS.read_text(encoding="utf-8") == write_docs.keywords(), "run `make docs`"
+
+
 def test_every_table_that_can_be_generated_is_in_a_page() -> None:
     generated = [name for page in PAGES for name in re.findall(r"<!-- generated: (.+) -->", text(page))]
     assert sorted(write_docs.TABLES) == sorted(generated)

@@ -1,15 +1,15 @@
 import dataclasses
 import inspect
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
 import headgate
-from headgate._headgate import JOB_OPTIONS, OPTION_NAMES, SETTABLE_OPTIONS, options_as_read
+from headgate._headgate import JOB_OPTIONS, options_as_read
 from headgate._option import OptionSet
 from headgate.jobs._job_options import FetchOptions, RetryOptions
-from headgate.jobs._option_entry import JobOption
-from headgate.jobs._options import FETCH, RETRY, SET
+from headgate.jobs._option_entry import JobOption, Redirects
+from headgate.jobs._options import ENTRIES, FETCH, RETRY, SET
 
 GOOD: dict[str, Any] = {"input": "urls.txt", "output": "results"}
 
@@ -348,11 +348,12 @@ def test_the_engine_reads_each_option_and_has_the_same_default(name: str) -> Non
 
 def test_the_engine_speaks_of_options_that_there_are() -> None:
     # The host is one of the local server, and what is shown is nothing that the engine knows.
-    assert ALL.keys() - {"progress"} | {"input", "output", "host"} == set(OPTION_NAMES)
+    assert ALL.keys() - {"progress"} | {"input", "output", "host"} == ENTRIES.keys()
+    assert get_args(Redirects) == ENTRIES["redirects"].choices
 
 
 def test_the_engine_knows_what_can_be_set_while_a_job_runs() -> None:
-    assert list(SET.entries) == sorted(SETTABLE_OPTIONS, key=list(SET.entries).index)
+    assert list(SET.entries) == [name for name, option in ENTRIES.items() if option.settable]
     given = Given(given=("rate", "concurrency"))
     assert options_as_read(given) != options_as_read(Given())
     assert FetchOptions(**GOOD, rate="5/s", retry_on="429").given == ("rate",)

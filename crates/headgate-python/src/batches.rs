@@ -69,7 +69,7 @@ impl BatchRuns {
     fn begin(&self, options: &Bound<'_, PyAny>, watched: bool) -> PyResult<BatchFlow> {
         let (py, mut options) = (options.py(), fetch_options(options)?);
         options.source.input = INPUT.into();
-        BatchFlow::begin(py, watched, |waker| batches::BatchFlow::new(self.inner.clone(), options, waker))
+        BatchFlow::begin(py, watched, |waker| batches::BatchFlow::new(&self.inner, options, waker))
     }
 }
 

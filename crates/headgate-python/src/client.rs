@@ -51,15 +51,15 @@ impl Client {
     fn new(options: &Bound<'_, PyAny>) -> PyResult<Self> {
         let base_url: String = options.getattr("base_url")?.extract()?;
         let (py, mut options) = (options.py(), fetch_options(options)?);
-        // Redirects are part of a response.
-        options.request.keep_redirects = true;
+        // What redirects there were is part of a response.
+        options.request.response.keep_redirects = true;
         credential_scope::of_base_url(&mut options.request, &base_url);
         let threads = options.engine.threads.unwrap_or_else(machine::cores).min(options.run.concurrency);
         let engine = EngineOptions { threads: Some(threads), ..options.engine.clone() };
         let run = py.detach(|| {
             // The caller gets bodies, even if tables omit them.
-            options.response.omit.clear();
-            let columns = ResultColumns::new(&options.source, &options.response, Fields::empty())?;
+            options.selection.omit.clear();
+            let columns = ResultColumns::new(&options.source, &options.selection, Fields::empty())?;
             let engine = Engine::start(&engine)?;
             Ok((Run::fed_for(&engine, columns, options.request, options.run)?, engine.max_memory_bytes()))
         });

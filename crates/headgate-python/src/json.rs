@@ -1,10 +1,35 @@
 //! Figures that are passed to Python as JSON, since they are passed as a whole and seldom.
 
 use headgate_engine::model::error::JobError;
+use pyo3::IntoPyObjectExt as _;
 use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyTuple};
+use serde_json::Value;
 
 use crate::error::to_python;
 
 pub fn to_json(py: Python<'_>, figures: &impl serde::Serialize) -> PyResult<String> {
     serde_json::to_string(figures).map_err(|error| to_python(py, &JobError::internal(error.to_string())))
+}
+
+/// Returns JSON as Python's objects, with tuples for arrays, without Python's module for it, which takes long to import.
+pub fn to_objects<'py>(py: Python<'py>, value: &Value) -> PyResult<Bound<'py, PyAny>> {
+    match value {
+        Value::Null => Ok(py.None().into_bound(py)),
+        Value::Bool(is_on) => is_on.into_bound_py_any(py),
+        Value::Number(number) => match number.as_u64() {
+            Some(whole) => whole.into_bound_py_any(py),
+            None => number.as_f64().into_bound_py_any(py),
+        },
+        Value::String(text) => text.into_bound_py_any(py),
+        Value::Array(items) => {
+            let items: Vec<_> = items.iter().map(|item| to_objects(py, item)).collect::<PyResult<_>>()?;
+            Ok(PyTuple::new(py, items)?.into_any())
+        }
+        Value::Object(fields) => {
+            let dict = PyDict::new(py);
+            fields.iter().try_for_each(|(name, value)| dict.set_item(name, to_objects(py, value)?))?;
+            Ok(dict.into_any())
+        }
+    }
 }

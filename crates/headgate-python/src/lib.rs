@@ -28,7 +28,6 @@ use pyo3::prelude::*;
 mod _headgate {
     use headgate_engine::job::job_options;
     use headgate_engine::model::error::ErrorKind;
-    use headgate_engine::model::live::SETTABLE;
     use headgate_engine::model::message::OptionName;
     use pyo3::prelude::*;
 
@@ -45,7 +44,7 @@ mod _headgate {
     #[pymodule_export]
     use super::mock::{MockConnection, MockNetwork};
     #[pymodule_export]
-    use super::options::{mistakes_in_fetch, mistakes_in_retry, mistakes_in_settings, options_as_read};
+    use super::options::{mistakes_in_fetch, mistakes_in_retry, mistakes_in_settings, option_entries, options_as_read};
     #[pymodule_export]
     use super::plan::plan;
     #[pymodule_export]
@@ -65,8 +64,6 @@ mod _headgate {
         module.add("DEBUG_BUILD", cfg!(debug_assertions))?;
         let kinds: Vec<_> = ErrorKind::ALL.iter().map(|kind| (kind.name(), kind.description())).collect();
         module.add("ERROR_KINDS", kinds)?;
-        module.add("OPTION_NAMES", OptionName::ALL.iter().map(|option| option.name()).collect::<Vec<_>>())?;
-        module.add("SETTABLE_OPTIONS", SETTABLE.map(OptionName::name).to_vec())?;
         module.add("JOB_OPTIONS", job_options().map(OptionName::name).collect::<Vec<_>>())
     }
 }

@@ -19,7 +19,6 @@ use crate::answer::Answer;
 use crate::descriptor::Descriptor;
 use crate::error::to_python;
 use crate::fork_safe::ForkSafe;
-use crate::options::redirect_policy;
 
 /// The interval at which a waiting caller checks for Ctrl-C.
 pub const SLICE: Duration = Duration::from_millis(100);
@@ -53,7 +52,7 @@ impl<'py> FromPyObject<'_, 'py> for Request {
         let NativeRequest { url, method, headers, body, body_type, timeout_s, redirects, cost, defect } =
             object.extract()?;
         let timeout = timeout_s.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
-        let redirects = redirects.map(|name| redirect_policy(&name)).transpose();
+        let redirects = redirects.map(|name| name.parse()).transpose();
         let redirects = redirects
             .map_err(|wrong| to_python(object.py(), &JobError::usage(message!(OptionName::Redirects, " {wrong}"))))?;
         let own = (timeout.is_some() || redirects.is_some())

@@ -5,26 +5,25 @@ use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use headgate_engine::http::target::{host_key, origin_pattern};
 use headgate_engine::job::retry::RetryOptions;
 use headgate_engine::model::limits::{
-    CostOptions, LimitBy, Limits, NetworkDownAfter, PerHost, Retrying, StopWhenFailed,
+    CostOptions, Limits, NetworkDownAfter, PerHost, Retrying, RowCost, StopWhenFailed,
 };
-use headgate_engine::model::live::SETTABLE;
 use headgate_engine::model::message::OptionName;
-use headgate_engine::model::network_options::{Network, NetworkOptions, parse_net};
+use headgate_engine::model::network_options::{NetworkOptions, parse_net};
+use headgate_engine::model::option_entries::SECTIONS;
 use headgate_engine::model::option_rules::{Mistake, refuse};
-use headgate_engine::model::options::{
-    BodyCoding, Dns, Format, JobOptions, Output, RedirectPolicy, RequestOptions, RunOptions, SaveFormat, TlsMin,
-};
+use headgate_engine::model::options::{Dns, JobOptions, Output, RequestOptions, RunOptions};
 use headgate_engine::model::secret::Secret;
+use headgate_engine::model::target::{host_key, origin_pattern};
 use headgate_engine::run::checks::{mistakes, mistakes_of_input_and_output};
 use headgate_engine::run::named_address::host_address;
 use pyo3::prelude::*;
 use pyo3::types::PyString;
+use serde_json::json;
 
 use crate::error::to_python;
-use crate::json::to_json;
+use crate::json::{to_json, to_objects};
 use crate::mock::MockNetwork;
 use crate::option_reader::{FromOption, List, OptionReader, kind_of};
 
@@ -77,6 +76,13 @@ pub fn mistakes_in_settings(options: &Bound<'_, PyAny>) -> PyResult<String> {
     shown(options.py(), &reader.mistakes())
 }
 
+/// Returns the sections of options, each with what it is, and the entries of all options, as dictionaries.
+#[pyfunction]
+pub fn option_entries(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
+    let entries: Vec<_> = OptionName::ALL.iter().map(|option| option.entry()).collect();
+    to_objects(py, &json!([SECTIONS, entries]))
+}
+
 /// Returns what the engine makes of options: a test sees by it that each is read, and that the defaults of both sides are equal.
 #[pyfunction]
 pub fn options_as_read(options: &Bound<'_, PyAny>) -> String {
@@ -92,7 +98,7 @@ fn read_fetch(options: &Bound<'_, PyAny>) -> (JobOptions, Vec<Mistake>) {
     let mut job = JobOptions::default();
     let reader = OptionReader::new(options);
     reader.read_work(&mut job);
-    let JobOptions { source, sink, request, response, run, .. } = &mut job;
+    let JobOptions { source, sink, request, selection, run, .. } = &mut job;
     let mut inputs = Vec::new();
     reader.read_list(OptionName::Input, &mut inputs);
     let mut inputs = inputs.into_iter();
@@ -104,11 +110,10 @@ fn read_fetch(options: &Bound<'_, PyAny>) -> (JobOptions, Vec<Mistake>) {
     reader.read(OptionName::IfModifiedSinceColumn, &mut source.if_modified_since_column);
     reader.read(OptionName::SaveTo, &mut source.save_to);
     reader.read(OptionName::ChecksumColumn, &mut source.checksum_column);
-    reader.read_list(OptionName::Select, &mut response.select);
-    reader.read_list(OptionName::Require, &mut response.require);
-    reader.read_list(OptionName::Omit, &mut response.omit);
-    let save_formats = [("files", SaveFormat::Files), ("tar", SaveFormat::Tar)];
-    reader.read_one_of(OptionName::SaveFormat, &mut source.save_format, save_formats);
+    reader.read_list(OptionName::Select, &mut selection.select);
+    reader.read_list(OptionName::Require, &mut selection.require);
+    reader.read_list(OptionName::Omit, &mut selection.omit);
+    reader.read_text(OptionName::SaveFormat, &mut source.save_format);
     reader.read(OptionName::UrlColumn, &mut source.url_column);
     reader.read(OptionName::MethodColumn, &mut source.method_column);
     reader.read(OptionName::HeadersColumn, &mut source.headers_column);
@@ -118,22 +123,21 @@ fn read_fetch(options: &Bound<'_, PyAny>) -> (JobOptions, Vec<Mistake>) {
     reader.read_list(OptionName::Keep, &mut source.keep);
     reader.read_whole_or_none(OptionName::Head, &mut source.head);
     reader.read_as(OptionName::Output, &mut sink.output, |path| Ok(output(path)));
-    let formats = [("parquet", Format::Parquet), ("ndjson", Format::Ndjson), ("none", Format::None)];
-    reader.read_one_of(OptionName::Format, &mut sink.format, formats);
+    reader.read_text(OptionName::Format, &mut sink.format);
     reader.read(OptionName::Fresh, &mut sink.fresh);
     reader.read(OptionName::Resume, &mut sink.resume);
     reader.read(OptionName::AllowGrown, &mut sink.allow_grown);
     reader.read_seconds_or_none(OptionName::CommitEveryS, &mut sink.commit_every);
     reader.read(OptionName::Method, &mut request.method);
     reader.read(OptionName::UserAgent, &mut request.user_agent);
-    reader.read_as(OptionName::FailOn, &mut request.fail_on, |text: String| text.parse());
-    reader.read_as(OptionName::Redirects, &mut request.redirects, |name: String| redirect_policy(&name));
-    reader.read_whole(OptionName::MaxRedirects, &mut request.max_redirects);
-    reader.read(OptionName::KeepRedirects, &mut request.keep_redirects);
-    reader.read(OptionName::Cookies, &mut request.cookies);
-    reader.read(OptionName::Range, &mut request.range);
-    reader.read(OptionName::NoBody, &mut request.no_body);
-    reader.read(OptionName::Raw, &mut request.raw);
+    reader.read_text(OptionName::FailOn, &mut request.fail_on);
+    reader.read_text(OptionName::Redirects, &mut request.response.redirects);
+    reader.read_whole(OptionName::MaxRedirects, &mut request.response.max_redirects);
+    reader.read(OptionName::KeepRedirects, &mut request.response.keep_redirects);
+    reader.read(OptionName::Cookies, &mut request.response.cookies);
+    reader.read(OptionName::Range, &mut request.response.range);
+    reader.read(OptionName::NoBody, &mut request.response.no_body);
+    reader.read(OptionName::Raw, &mut request.response.raw);
     reader.read_whole(OptionName::Window, &mut run.window);
     let needs_output = reader.attribute("needs_output").map(|needs_output| needs_output.extract().unwrap_or(true));
     let of_ends = needs_output.map(|needs_output| mistakes_of_input_and_output(&job, needs_output)).unwrap_or_default();
@@ -173,10 +177,10 @@ fn use_mock(options: &Bound<'_, PyAny>, request: &mut RequestOptions) -> PyResul
 impl OptionReader<'_, '_> {
     /// Reads what a new job and a retry have in common.
     fn read_work(&self, job: &mut JobOptions) {
-        let JobOptions { source, sink, request, response, run, engine } = job;
+        let JobOptions { source, sink, request, selection, run, engine } = job;
         self.read(OptionName::CostColumn, &mut source.cost_column);
         self.read_whole(OptionName::MaxPageBytes, &mut source.max_page_bytes);
-        self.read(OptionName::CostFrom, &mut response.cost_from);
+        self.read(OptionName::CostFrom, &mut selection.cost_from);
         self.read_headers(OptionName::HeaderTemplates, &mut source.templates.headers);
         self.read(OptionName::Json, &mut source.templates.json);
         self.read_list(OptionName::DataUrlencode, &mut source.templates.data_urlencode);
@@ -205,9 +209,9 @@ impl OptionReader<'_, '_> {
         self.read_seconds_or_none(OptionName::FirstByteTimeoutS, &mut request.first_byte_timeout);
         self.read_seconds_or_none(OptionName::IdleTimeoutS, &mut request.idle_timeout);
         self.read(OptionName::TruncateBody, &mut request.truncate_body);
-        self.read(OptionName::Robots, &mut request.robots);
+        self.read(OptionName::Robots, &mut request.response.robots);
         self.read_as(OptionName::CompressBody, &mut request.compress_body, |name: Option<String>| {
-            name.map(|name| one_of(&name, [("gzip", BodyCoding::Gzip), ("zstd", BodyCoding::Zstd)])).transpose()
+            name.map(|name| name.parse()).transpose()
         });
         self.read_connections(request);
         self.read_whole(OptionName::PartBytes, &mut sink.part_bytes);
@@ -219,8 +223,7 @@ impl OptionReader<'_, '_> {
         self.read(OptionName::Insecure, &mut request.insecure);
         self.read(OptionName::Cert, &mut request.cert);
         self.read(OptionName::Key, &mut request.key);
-        let versions = [("1.2", TlsMin::V12), ("1.3", TlsMin::V13)];
-        self.read_one_of(OptionName::TlsMin, &mut request.tls_min, versions);
+        self.read_text(OptionName::TlsMin, &mut request.tls_min);
         self.read(OptionName::Sni, &mut request.sni);
         self.read(OptionName::Http11, &mut request.http1_1);
         self.read(OptionName::Http2PriorKnowledge, &mut request.http2_prior_knowledge);
@@ -239,8 +242,7 @@ impl OptionReader<'_, '_> {
     /// Reads where connections may lead.
     fn read_network(&self, request: &mut RequestOptions) {
         let NetworkOptions { network, allow_net, deny_net, allow_port } = &mut request.network;
-        let networks = [("any", Network::Any), ("public", Network::Public)];
-        self.read_one_of(OptionName::Network, network, networks);
+        self.read_text(OptionName::Network, network);
         self.read_each(OptionName::AllowNet, allow_net, parse_net);
         self.read_each(OptionName::DenyNet, deny_net, parse_net);
         self.read_each(OptionName::AllowPort, allow_port, port);
@@ -253,8 +255,7 @@ impl OptionReader<'_, '_> {
 
     fn read_limits(&self, run: &mut RunOptions) {
         let limit_by = &mut run.limits.limit_by;
-        let kinds = [("name", LimitBy::Name), ("origin", LimitBy::Origin), ("address", LimitBy::Address)];
-        self.read_one_of(OptionName::LimitBy, limit_by, kinds);
+        self.read_text(OptionName::LimitBy, limit_by);
         let by = *limit_by;
         self.read_settable_limits(&mut run.limits, |name| host_key(name, by));
         self.read_positive(OptionName::MaxConnectionsPerHost, &mut run.limits.max_connections_per_host);
@@ -262,7 +263,7 @@ impl OptionReader<'_, '_> {
         self.read_parsed(OptionName::RateCost, &mut cost.rate);
         self.read(OptionName::CostColumn, &mut cost.column);
         self.read_as(OptionName::CostOf, &mut cost.of_body, |name: Option<String>| {
-            name.map_or(Ok(false), |name| one_of(&name, [("body-bytes", true)]))
+            name.map_or(Ok(false), |name| name.parse().map(|RowCost::BodyBytes| true))
         });
         self.read_as(OptionName::CostFrom, &mut cost.is_found, |column: Option<String>| Ok(column.is_some()));
         if self.count() == before {
@@ -272,7 +273,7 @@ impl OptionReader<'_, '_> {
         self.read_retrying(run);
         self.read(OptionName::RetryUnsafe, &mut run.retrying.also_unsafe);
         self.read(OptionName::IdempotencyKey, &mut run.retrying.idempotency_key);
-        self.read_as(OptionName::RetryOn, &mut run.retrying.on, |text: String| text.parse());
+        self.read_text(OptionName::RetryOn, &mut run.retrying.on);
     }
 
     /// Reads the limits that can be set while a job runs.
@@ -286,7 +287,7 @@ impl OptionReader<'_, '_> {
     /// Reads which of the options that can be set while a job runs were given.
     fn read_given(&self, given: &mut Vec<OptionName>) {
         let names = self.attribute("given").and_then(|names| names.extract::<Vec<String>>().ok()).unwrap_or_default();
-        given.extend(SETTABLE.iter().filter(|option| names.iter().any(|name| name == option.name())));
+        given.extend(OptionName::settable().filter(|option| names.iter().any(|name| name == option.name())));
     }
 
     /// Reads what can be set of retries while a job runs.
@@ -321,8 +322,8 @@ impl OptionReader<'_, '_> {
         });
     }
 
-    fn read_one_of<T, const N: usize>(&self, option: OptionName, place: &mut T, all: [(&str, T); N]) {
-        self.read_as(option, place, |name: String| one_of(&name, all));
+    fn read_text<T: FromStr<Err = String>>(&self, option: OptionName, place: &mut T) {
+        self.read_as(option, place, |text: String| text.parse());
     }
 
     fn read_list(&self, option: OptionName, place: &mut Vec<String>) {
@@ -368,22 +369,6 @@ impl FromOption for RateText {
         }
         String::from_option(value).map(Self)
     }
-}
-
-fn one_of<T, const N: usize>(name: &str, all: [(&str, T); N]) -> Result<T, String> {
-    let names = all.each_ref().map(|(name, _)| *name).join(", ");
-    let found = all.into_iter().find(|(other, _)| *other == name).map(|(_, value)| value);
-    found.ok_or_else(|| format!("must be one of {names}, not '{name}'"))
-}
-
-/// Reads which redirects are followed.
-pub fn redirect_policy(name: &str) -> Result<RedirectPolicy, String> {
-    let policies = [
-        ("follow", RedirectPolicy::Follow),
-        ("same-origin", RedirectPolicy::SameOrigin),
-        ("none", RedirectPolicy::None),
-    ];
-    one_of(name, policies)
 }
 
 fn not_empty(text: String) -> Result<String, String> {

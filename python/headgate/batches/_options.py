@@ -3,16 +3,19 @@
 from collections.abc import Iterable
 from typing import Annotated, Final, TypedDict
 
-from headgate._option import OptionSet
-from headgate.jobs._connection_options import ConnectionOptions
-from headgate.jobs._input_options import RowOptions
-from headgate.jobs._limit_options import RequestLimitOptions
+from headgate.jobs import _keywords as keywords
 from headgate.jobs._option_entry import ALL_COLUMNS, JobOption
+from headgate.jobs._options import (
+    ConnectionOptions,
+    RateOptions,
+    RequestLimitOptions,
+    RequestOptions,
+    ResponseOptions,
+    SelectOptions,
+    SendOptions,
+    option_set,
+)
 from headgate.jobs._progress import ProgressOption
-from headgate.jobs._rate_options import CostColumnOption, RateOptions
-from headgate.jobs._request_options import AskOptions, BodyOptions, MethodOption, SendOptions
-from headgate.jobs._response_options import AnswerOptions, SelectOptions
-from headgate.jobs._retry_options import RepeatableOptions, SettableRepeatOptions
 
 
 class KeepOption(TypedDict, total=False):
@@ -30,12 +33,12 @@ class KeepOption(TypedDict, total=False):
 
 
 class TableKeywords(
-    RowOptions,
+    keywords.RowOptions,
     KeepOption,
-    MethodOption,
-    BodyOptions,
+    keywords.MethodOption,
+    keywords.BodyOptions,
     SelectOptions,
-    CostColumnOption,
+    keywords.CostColumnOption,
     ProgressOption,
     total=False,
 ):
@@ -43,17 +46,17 @@ class TableKeywords(
 
 
 class StageKeywords(
-    RowOptions,
+    keywords.RowOptions,
     KeepOption,
-    AskOptions,
-    AnswerOptions,
+    RequestOptions,
+    ResponseOptions,
     SelectOptions,
     SendOptions,
     ConnectionOptions,
     RequestLimitOptions,
     RateOptions,
-    SettableRepeatOptions,
-    RepeatableOptions,
+    keywords.SettableRetryOptions,
+    keywords.RetryableOptions,
     total=False,
 ):
     """The options of a stage of a data engine, which has a progress of its own."""
@@ -63,6 +66,6 @@ class BatchKeywords(StageKeywords, ProgressOption, total=False):
     """The options of `headgate.map_batches` and `headgate.fetch_table`."""
 
 
-MAP_BATCHES: Final = OptionSet(BatchKeywords, of="map_batches")
-AMAP_BATCHES: Final = OptionSet(BatchKeywords, of="amap_batches")
-FETCH_TABLE: Final = OptionSet(BatchKeywords, of="fetch_table")
+MAP_BATCHES: Final = option_set(BatchKeywords, of="map_batches")
+AMAP_BATCHES: Final = option_set(BatchKeywords, of="amap_batches")
+FETCH_TABLE: Final = option_set(BatchKeywords, of="fetch_table")

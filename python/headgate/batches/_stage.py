@@ -7,12 +7,13 @@ from typing import Any, Final
 from headgate._option import OptionSet
 from headgate.batches._batch_iterator import BatchIterator
 from headgate.batches._batch_options import BatchOptions, options_of
-from headgate.batches._options import MAP_BATCHES, StageKeywords
+from headgate.batches._options import StageKeywords
 from headgate.batches._runs import begin, check
 from headgate.batches._supply import TableSupply
+from headgate.jobs._options import ENTRIES, option_set
 
 _THREADS: Final = replace(
-    MAP_BATCHES.entries["threads"].option,
+    ENTRIES["threads"],
     help="Worker threads of each process; a data engine has others for the other cores.",
     default=1,
     default_means="",
@@ -20,8 +21,8 @@ _THREADS: Final = replace(
 
 
 def stage_options(of: str) -> OptionSet[Any]:
-    """Returns the options of `map_batches` for a function with this name."""
-    return OptionSet(StageKeywords, of=of, options={"threads": _THREADS})
+    """Those of `map_batches`, of a function with this name."""
+    return option_set(StageKeywords, of=of, threads=_THREADS)
 
 
 class Stage:

@@ -3,17 +3,17 @@
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, Literal, get_args, get_origin
+from typing import Any, Final
 
 from headgate import _format
 from headgate._message import spelled
-from headgate._option import Entry, OptionSet
+from headgate._option import OptionSet
 from headgate.cli import _secret_flags
 from headgate.cli._files import Files
 from headgate.cli._flags import as_flag
 from headgate.cli._parser import Parser, Values
 from headgate.jobs._job_options import JobOptions
-from headgate.jobs._option_entry import ANY_HOST, STANDARD_STREAM, GivenAs, JobOption
+from headgate.jobs._option_entry import ANY_HOST, STANDARD_STREAM, JobOption
 
 _UNSAID: Final = (None, False, True, ())
 """Defaults that the help omits unless the entry has `default_means`."""
@@ -21,16 +21,17 @@ _UNSAID: Final = (None, False, True, ())
 WORK_GROUPS: Final = ("request", "connections", "limits", "rates", "retries")
 """The groups of the help that a new job and a retry share, except the output."""
 
-_REPEATING: Final[tuple[GivenAs, ...]] = (
+_REPEATING: Final[tuple[str, ...]] = (
     "columns",
     "headers",
-    "header templates",
+    "header_templates",
     "kinds",
+    "limit_per_host",
     "list",
     "names",
-    "per host",
     "ports",
     "proxies",
+    "rate_per_host",
     "selection",
     "texts",
 )
@@ -39,13 +40,12 @@ _REPEATING: Final[tuple[GivenAs, ...]] = (
 def add(parser: Parser, options: OptionSet[Any], group: str) -> None:
     """Adds the flags of a group of the help."""
     for name, option in typed(options, group).items():
-        choices = _literals(options.entries[name])
         flags, text = option.flags_of(name), _text(option)
         if isinstance(option.default, bool):
             parser.switch(name, *flags, text=text)
         else:
             repeats = option.given_as in _REPEATING
-            parser.value(name, *flags, metavar=option.metavar, text=text, repeats=repeats, choices=choices)
+            parser.value(name, *flags, metavar=option.metavar, text=text, repeats=repeats, choices=option.choices)
         if option.given_as == "headers":
             _secret_flags.add_from_environment(parser)
 
@@ -56,7 +56,7 @@ def read(
     """Returns the typed values, `without` some; one of the `inputs` may be standard input."""
     files = Files(values, taken_by="INPUT -" if STANDARD_STREAM in inputs else "")
     wanted = {name: option for name, option in typed(options).items() if name not in without}
-    given = {name: _read(values, options.entries[name], option, files) for name, option in wanted.items()}
+    given = {name: _read(values, name, option, files) for name, option in wanted.items()}
     return {name: value for name, value in given.items() if value is not None}
 
 
@@ -122,30 +122,23 @@ def _listed(texts: Sequence[str]) -> tuple[str, ...]:
     return tuple(filter(None, (name.strip() for text in texts for name in text.split(","))))
 
 
-def _literals(entry: Entry) -> tuple[str, ...] | None:
-    """Returns the possible values of a `Literal`."""
-    types = (entry.type, *get_args(entry.type))
-    return next((get_args(each) for each in types if get_origin(each) is Literal), None)
-
-
 def _text(option: JobOption) -> str:
     """Returns the text of the help: the first sentence of the entry, and the default."""
     first = option.help.partition(". ")[0].removesuffix(".").replace("`", "")
     # An acronym keeps its capitals.
-    text = option.typed or (first if first[:2].isupper() else first[0].lower() + first[1:])
+    text = option.flag_help or (first if first[:2].isupper() else first[0].lower() + first[1:])
     default = default_of(option).replace("`", "")
     return f"{text} (default: {default})" if default else text
 
 
-def _read(values: Values, entry: Entry, option: JobOption, files: Files) -> object:
-    """Returns the value, or `None` if it was not typed or can't be read."""
-    name = entry.name
+def _read(values: Values, name: str, option: JobOption, files: Files) -> object:
+    """The value, `None` where none was typed, or none that can be read."""
     if isinstance(option.default, bool):
         return not option.default if values.switch(name) else None
-    readers: dict[GivenAs, Callable[[], object]] = {
+    readers: dict[str, Callable[[], object]] = {
         "data": lambda: files.data(name),
         "headers": lambda: _secret_flags.headers(values, name, files),
-        "header templates": lambda: _secret_flags.typed_headers(values, name, files) or None,
+        "header_templates": lambda: _secret_flags.typed_headers(values, name, files) or None,
         "token": lambda: _secret_flags.token(values, name, files),
         "user": lambda: _secret_flags.user(values, name, files),
         "json": lambda: files.text(name),
@@ -158,14 +151,10 @@ def _read(values: Values, entry: Entry, option: JobOption, files: Files) -> obje
         "proxies": lambda: _secret_flags.lines(values, name, files),
         "kinds": lambda: tuple(kind.strip() for text in values.texts(name) for kind in text.split(",")),
         "size": lambda: values.size_or_none(name),
-        "per host": lambda: tuple(map(_of_host, values.texts(name))) or None,
-        "failures": lambda: values.text(name),
-        "share": lambda: values.text(name),
+        "limit_per_host": lambda: tuple(map(_of_host, values.texts(name))) or None,
+        "rate_per_host": lambda: tuple(map(_of_host, values.texts(name))) or None,
+        "seconds": lambda: values.seconds_or_none(name),
+        "whole": lambda: values.whole_or_none(name),
     }
     reader = readers.get(option.given_as)
-    if reader is not None:
-        return reader()
-    types = (entry.type, *get_args(entry.type))
-    if float in types:
-        return values.seconds_or_none(name)
-    return values.whole_or_none(name) if int in types else values.text(name)
+    return reader() if reader is not None else values.text(name)

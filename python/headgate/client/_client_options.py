@@ -4,36 +4,32 @@ from typing import Any, ClassVar, Final
 
 from headgate._errors import UsageError
 from headgate._option import OptionSet
+from headgate.jobs import _keywords as keywords
 from headgate.jobs._arguments import Arguments
-from headgate.jobs._connection_options import ConnectionOptions
 from headgate.jobs._job_options import JobOptions
-from headgate.jobs._limit_options import RequestLimitOptions
-from headgate.jobs._rate_options import CostRuleOptions, LimitByOption, SettableRateOptions
-from headgate.jobs._request_options import CompressOption, HeaderOptions, WhoAsksOptions
-from headgate.jobs._response_options import FollowOption, ReadOptions, TakeOptions
-from headgate.jobs._retry_options import RepeatableOptions, SettableRepeatOptions
+from headgate.jobs._options import ConnectionOptions, RequestLimitOptions, option_set
 
 
 class ClientKeywords(
-    WhoAsksOptions,
-    HeaderOptions,
-    CompressOption,
-    FollowOption,
-    ReadOptions,
-    TakeOptions,
+    keywords.PolicyOptions,
+    keywords.HeaderOptions,
+    keywords.CompressOption,
+    keywords.FollowOption,
+    keywords.ReadOptions,
+    keywords.SelectedOptions,
     ConnectionOptions,
     RequestLimitOptions,
-    SettableRateOptions,
-    LimitByOption,
-    CostRuleOptions,
-    SettableRepeatOptions,
-    RepeatableOptions,
+    keywords.SettableRateOptions,
+    keywords.LimitByOption,
+    keywords.CostRuleOptions,
+    keywords.SettableRetryOptions,
+    keywords.RetryableOptions,
     total=False,
 ):
     """The options of `headgate.Client`: those of `headgate.fetch` that are not about its input and its output."""
 
 
-CLIENT: Final = OptionSet(ClientKeywords, of="Client")
+CLIENT: Final = option_set(ClientKeywords, of="Client")
 
 _FOREIGN_NAMES: Final = {
     "timeout": "timeout_s=30, seconds for each attempt, and connect_timeout_s",

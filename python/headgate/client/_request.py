@@ -5,14 +5,15 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any, Final, NamedTuple, NoReturn, TypeAlias, TypedDict, get_args
+from typing import Any, Final, NamedTuple, NoReturn, TypeAlias, TypedDict
 from urllib.parse import urlencode
 
-from headgate._checks import kind_of
+from headgate._checks import check, kind_of, one_of
 from headgate._nearest import nearest
 from headgate._url_user import without_user
 from headgate.client._body import Files, Pairs, body_of, pairs_of
 from headgate.jobs._option_entry import Redirects
+from headgate.jobs._options import ENTRIES
 
 RequestLike: TypeAlias = "str | Request | Mapping[str, Any]"
 """A request as callers write it: a URL, a `Request`, or a mapping with the attributes of one."""
@@ -227,8 +228,7 @@ def _timeout_s(timeout_s: object) -> float:
 def _redirects(redirects: object) -> str:
     if not isinstance(redirects, str):
         raise TypeError(f"redirects must be text such as 'none', not {kind_of(redirects)}")
-    if redirects not in get_args(Redirects):
-        raise ValueError(f"redirects must be one of {', '.join(get_args(Redirects))}, not {redirects!r}")
+    check("redirects", redirects, one_of(ENTRIES["redirects"].choices))
     return redirects
 
 

@@ -7,16 +7,16 @@ from headgate.batches._batch_options import BatchOptions
 from headgate.batches._options import TableKeywords
 from headgate.client._client_options import ClientOptions
 from headgate.jobs._arguments import Arguments
-from headgate.jobs._response_options import SelectOptions
+from headgate.jobs._options import SelectOptions, option_set
 
 
 class ResultKeywords(SelectOptions, total=False):
     """The options of `batches()`."""
 
 
-MAP_BATCHES: Final = OptionSet(TableKeywords, of="map_batches")
-FETCH_TABLE: Final = OptionSet(TableKeywords, of="fetch_table")
-BATCHES: Final = OptionSet(ResultKeywords, of="batches")
+MAP_BATCHES: Final = option_set(TableKeywords, of="map_batches")
+FETCH_TABLE: Final = option_set(TableKeywords, of="fetch_table")
+BATCHES: Final = option_set(ResultKeywords, of="batches")
 
 _ADDED: Final = ("select", "require")
 """Options whose values in a call are added to those of the client."""

@@ -14,7 +14,7 @@ from headgate._message import Mention
 from headgate._option import OptionSet
 from headgate.jobs import _secret_file
 from headgate.jobs._job_options import JobOptions, Mistake, SetOptions
-from headgate.jobs._option_entry import ALL_COLUMNS, ANY_HOST, GivenAs, JobOption
+from headgate.jobs._option_entry import ALL_COLUMNS, ANY_HOST, JobOption
 from headgate.jobs._options import SET
 
 _WRITE_PORTS = "write 443 or [443, 8443]"
@@ -42,19 +42,15 @@ class Arguments:
         self.mistakes: list[Mistake] = []
 
     def read(self, options: OptionSet[Any], given: Mapping[str, Any]) -> dict[str, Any]:
-        """Returns the values of the given options, each read as its entry requires.
-
-        Raises:
-            TypeError: There is no such option.
-        """
-        readers: dict[GivenAs, Callable[[str, Any], object]] = {
+        """What was given, each read as its entry says; a name that no option has is a `TypeError`."""
+        readers: dict[str, Callable[[str, Any], object]] = {
             "path": self.path_or_none,
             "data": self.data,
             "json": self.json,
             "selection": self.selection,
             "list": self.listed_names,
             "headers": self.headers,
-            "header templates": self.headers,
+            "header_templates": self.headers,
             "token": self.token,
             "user": self.user,
             "names": self.names,
@@ -65,7 +61,8 @@ class Arguments:
             "statuses": self.statuses,
             "kinds": self.kinds,
             "failures": self.failures,
-            "per host": self.per_host,
+            "limit_per_host": self.per_host,
+            "rate_per_host": self.per_host,
             "share": self.share,
         }
         options.complete(given)

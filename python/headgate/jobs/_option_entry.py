@@ -7,42 +7,13 @@ from typing import Any, Final, Literal, TypeAlias
 
 from headgate._option import Option
 
-Format: TypeAlias = Literal["parquet", "ndjson", "none"]
-CostOf: TypeAlias = Literal["body-bytes"]
-SaveFormat: TypeAlias = Literal["files", "tar"]
 Redirects: TypeAlias = Literal["follow", "same-origin", "none"]
 Json: TypeAlias = str | Mapping[str, Any] | list[Any]
 Selection: TypeAlias = str | Iterable[str] | Mapping[str, str]
-LimitBy: TypeAlias = Literal["name", "origin", "address"]
 StrPath: TypeAlias = str | os.PathLike[str]
 Inputs: TypeAlias = StrPath | Iterable[StrPath]
 Headers: TypeAlias = Mapping[str, str] | Iterable[tuple[str, str]]
 Statuses: TypeAlias = str | Iterable[int | str]
-
-GivenAs: TypeAlias = Literal[
-    "plain",
-    "path",
-    "size",
-    "data",
-    "json",
-    "selection",
-    "list",
-    "headers",
-    "header templates",
-    "token",
-    "user",
-    "names",
-    "texts",
-    "ports",
-    "proxies",
-    "columns",
-    "statuses",
-    "kinds",
-    "failures",
-    "per host",
-    "share",
-]
-"""How a value is given, where that is not how it is meant: each face reads it in its own way."""
 
 STANDARD_STREAM: Final = "-"
 NONE: Final = "none"
@@ -53,7 +24,6 @@ ANY_HOST: Final = "*"
 """Stands for the hosts that are not named, where others are."""
 
 SECONDS: Final = "seconds"
-BYTES: Final = "bytes"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,22 +31,28 @@ class JobOption(Option):
     """What is known of an option of a job.
 
     Attributes:
-        given_as: How its value is given.
+        given_as: The kind of its value: each reader of options reads it in its own way.
+        choices: The values that there are, where they are few.
+        section: The `TypedDict` of `_keywords` that it belongs to.
         group: The group of the command line's help in which its flag stands; empty: it has no flag.
         flags: Its flags, where they are not the one of its name.
         metavar: What stands for the value in that help.
-        typed: What that help says, where it is not the first sentence of `help`.
+        flag_help: What that help says, where it is not the first sentence of `help`.
         of_job: Whether it decides which rows there are, what is asked for each, or what is kept: another value makes
             another job.
+        settable: Whether it can be set while a job runs.
         secret: Whether its value may hold a secret, which no `repr` shows.
     """
 
-    given_as: GivenAs = "plain"
+    given_as: str = "text"
+    choices: tuple[str, ...] = ()
+    section: str = ""
     group: str = ""
     flags: tuple[str, ...] = ()
     metavar: str = ""
-    typed: str = ""
+    flag_help: str = ""
     of_job: bool = False
+    settable: bool = False
     secret: bool = False
 
     def flags_of(self, name: str) -> tuple[str, ...]:

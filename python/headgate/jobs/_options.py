@@ -1,27 +1,87 @@
-"""The options of a job: each is one entry, which gives its keyword, its flag, its help and its default.
+"""The options of the functions of a job; each entry, with its default and what is said of it, is in the engine.
 
 An entry of `FetchKeywords` is an argument of `headgate.fetch` and a flag of `headgate fetch`, one of `RetryKeywords`
 the same for a retry.
 """
 
-from collections.abc import Iterable
-from typing import Annotated, Final, TypedDict
+from typing import Annotated, Final, TypedDict, TypeVar
 
+from headgate import _native
 from headgate._checks import switch
 from headgate._option import OptionSet
-from headgate.jobs._connection_options import ConnectionOptions
-from headgate.jobs._input_options import InputOptions
-from headgate.jobs._limit_options import ConcurrencyOption, LimitOptions
+from headgate.jobs import _keywords as keywords
 from headgate.jobs._option_entry import JobOption
-from headgate.jobs._output_options import OutputOptions, PartOptions
 from headgate.jobs._plan_options import LatencyOptions
-from headgate.jobs._rate_options import RateOptions, SettableRateOptions
-from headgate.jobs._request_options import AskOptions, SendOptions
-from headgate.jobs._response_options import AnswerOptions, ColumnOptions
-from headgate.jobs._retry_options import RetryingOptions, SettableRetryingOptions
+
+K = TypeVar("K")
+
+SECTIONS, _ENTRIES = _native.option_entries()
+ENTRIES: Final = {entry.pop("name"): JobOption(**entry) for entry in _ENTRIES}
 
 
-class WorkOptions(SendOptions, ConnectionOptions, LimitOptions, RateOptions, RetryingOptions, PartOptions, total=False):
+def option_set(kind: type[K], *, of: str, **changed: JobOption) -> OptionSet[K]:
+    """The options of a function: those of `kind` that are no entries of their own are the engine's, but for some."""
+    return OptionSet(kind, of=of, options={**ENTRIES, **changed})
+
+
+class InputOptions(keywords.RowOptions, keywords.SubsetOptions, total=False):
+    """Which rows there are."""
+
+
+class RequestOptions(keywords.MethodOption, keywords.PolicyOptions, total=False):
+    """The method and user agent of requests, and which rows fail."""
+
+
+class ResponseOptions(keywords.FollowOption, keywords.RedirectChainOption, keywords.ReadOptions, total=False):
+    """Which response is the result of a row, and what of it; they belong to a job."""
+
+
+class SelectOptions(keywords.SelectedOptions, keywords.OmitOption, total=False):
+    """Which columns results have; they belong to a job."""
+
+
+class SendOptions(keywords.HeaderOptions, keywords.BodyOptions, keywords.CompressOption, total=False):
+    """Headers and bodies of requests; a retry has these options, too."""
+
+
+class ConnectionOptions(
+    keywords.TlsOptions,
+    keywords.AddressOptions,
+    keywords.NetworkOptions,
+    keywords.ProxyOptions,
+    keywords.VersionOptions,
+    keywords.PoolOptions,
+    total=False,
+):
+    """How servers are reached; a retry has these options, too."""
+
+
+class RequestLimitOptions(keywords.ConcurrencyOption, keywords.BodyLimitOptions, keywords.ResourceOptions, total=False):
+    """Limits of requests: concurrency, bodies, timeouts, memory."""
+
+
+class RateOptions(
+    keywords.SettableRateOptions,
+    keywords.LimitByOption,
+    keywords.CostColumnOption,
+    keywords.CostRuleOptions,
+    total=False,
+):
+    """Rate limits with hosts and costs; a retry has these options, too."""
+
+
+class WorkOptions(
+    SendOptions,
+    ConnectionOptions,
+    RequestLimitOptions,
+    keywords.RunLimitOptions,
+    RateOptions,
+    keywords.SettableRetryOptions,
+    keywords.SettableStopOptions,
+    keywords.RetryableOptions,
+    keywords.PartOptions,
+    total=False,
+):
     """What a new job and a retry have in common."""
 
 
@@ -52,34 +112,30 @@ class ProgressOfWaiting(TypedDict, total=False):
     ]
 
 
-class OnlyOption(TypedDict, total=False):
-    """Which failed rows are retried."""
-
-    only: Annotated[
-        str | Iterable[str] | None,
-        JobOption(
-            help=(
-                "Kinds of errors, as in the column `error`, and statuses:"
-                ' `"timeout,status:503"` or `["timeout", "status:5xx"]`. `timeout` includes `connect_timeout`.'
-            ),
-            default=None,
-            default_means="all but `invalid_request`",
-            given_as="kinds",
-            group="what to retry",
-            metavar="KINDS",
-            typed="only failures of these kinds, such as timeout,status:503,status:5xx; can be repeated",
-        ),
-    ]
-
-
 class FetchKeywords(
-    InputOptions, OutputOptions, AskOptions, AnswerOptions, ColumnOptions, WorkOptions, ProgressOption, total=False
+    InputOptions,
+    keywords.OutputOptions,
+    RequestOptions,
+    ResponseOptions,
+    SelectOptions,
+    keywords.SaveOptions,
+    WorkOptions,
+    ProgressOption,
+    total=False,
 ):
     """The options of `headgate.fetch`."""
 
 
 class StartKeywords(
-    InputOptions, OutputOptions, AskOptions, AnswerOptions, ColumnOptions, WorkOptions, ProgressOfWaiting, total=False
+    InputOptions,
+    keywords.OutputOptions,
+    RequestOptions,
+    ResponseOptions,
+    SelectOptions,
+    keywords.SaveOptions,
+    WorkOptions,
+    ProgressOfWaiting,
+    total=False,
 ):
     """The options of `headgate.start`."""
 
@@ -88,16 +144,22 @@ class PlanKeywords(FetchKeywords, LatencyOptions, total=False):
     """The options of `headgate.plan`."""
 
 
-class RetryKeywords(OnlyOption, WorkOptions, ProgressOption, total=False):
+class RetryKeywords(keywords.OnlyOption, WorkOptions, ProgressOption, total=False):
     """The options of `headgate.Job.retry`."""
 
 
-class SetKeywords(ConcurrencyOption, SettableRateOptions, SettableRetryingOptions, total=False):
+class SetKeywords(
+    keywords.ConcurrencyOption,
+    keywords.SettableRateOptions,
+    keywords.SettableRetryOptions,
+    keywords.SettableStopOptions,
+    total=False,
+):
     """What can be set of a job while it runs."""
 
 
-FETCH: Final = OptionSet(FetchKeywords, of="fetch")
-START: Final = OptionSet(StartKeywords, of="start")
-PLAN: Final = OptionSet(PlanKeywords, of="plan")
-RETRY: Final = OptionSet(RetryKeywords, of="retry")
-SET: Final = OptionSet(SetKeywords, of="set")
+FETCH: Final = option_set(FetchKeywords, of="fetch")
+START: Final = option_set(StartKeywords, of="start")
+PLAN: Final = option_set(PlanKeywords, of="plan")
+RETRY: Final = option_set(RetryKeywords, of="retry")
+SET: Final = option_set(SetKeywords, of="set")

@@ -19,9 +19,10 @@ class LatencyOptions(TypedDict, total=False):
             default_means="not known",
             unit=SECONDS,
             check=_checks.number(lambda seconds: seconds > 0, "more than 0 seconds", kind=_checks.SECONDS),
+            given_as="seconds",
             group="plan",
             metavar="SECONDS",
-            typed="how long an answer takes, to tell how fast --concurrency lets the job go",
+            flag_help="how long an answer takes, to tell how fast --concurrency lets the job go",
         ),
     ]
     probe: Annotated[
@@ -34,8 +35,9 @@ class LatencyOptions(TypedDict, total=False):
             default=None,
             default_means="nothing is sent",
             check=_checks.whole(1, _MOST_PROBES),
+            given_as="whole",
             group="plan",
             metavar="N",
-            typed="SEND the first N rows, one after another, to measure how long an answer takes",
+            flag_help="SEND the first N rows, one after another, to measure how long an answer takes",
         ),
     ]

@@ -5,7 +5,7 @@ use serde_json_path::JsonPath;
 
 use super::select::{NO_BODY, Selection, ValueMemory};
 use crate::model::headers::HeadersRef;
-use crate::model::options::ResponseOptions;
+use crate::model::options::SelectionOptions;
 use crate::model::selected::{Selected, SelectedValue};
 
 const TYPES: [&str; 6] = ["string", "int64", "float64", "bool", "timestamp", "json"];
@@ -27,7 +27,7 @@ pub fn hold(input: &[u8]) {
 
 /// Returns the selection, or `None` if it is invalid.
 fn selection(select: &[String]) -> Option<Selection> {
-    let options = ResponseOptions { select: select.into(), require: vec!["x".into()], ..ResponseOptions::default() };
+    let options = SelectionOptions { select: select.into(), require: vec!["x".into()], ..SelectionOptions::default() };
     Selection::new(&options).ok().flatten()
 }
 

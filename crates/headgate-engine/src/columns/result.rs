@@ -11,7 +11,7 @@ use super::select::Selection;
 use crate::message;
 use crate::model::error::JobError;
 use crate::model::message::OptionName;
-use crate::model::options::{ResponseOptions, SourceOptions};
+use crate::model::options::{SelectionOptions, SourceOptions};
 
 /// All results have these columns: without them, no job could be resumed, and no failed rows retried, whose attempts add
 /// up.
@@ -35,7 +35,7 @@ impl ResultColumns {
     ///
     /// # Errors
     /// `Usage`: a selection is invalid, a column can't be omitted, or two have the same name.
-    pub fn new(source: &SourceOptions, options: &ResponseOptions, kept: Fields) -> Result<Self, JobError> {
+    pub fn new(source: &SourceOptions, options: &SelectionOptions, kept: Fields) -> Result<Self, JobError> {
         let selection = Selection::new(options)?.map(Arc::new);
         let columns = Self { omitted: options.omit.clone(), saved: source.save_to.is_some(), selection, kept };
         columns.check_omitted()?;

@@ -6,10 +6,10 @@ use std::time::Duration;
 use tokio::time::MissedTickBehavior;
 
 use crate::engine::share::{Share, StopOnPanic};
-use crate::http::target;
 use crate::model::error::{ErrorKind, Failure};
 use crate::model::row::Row;
 use crate::model::stall::Reading;
+use crate::model::target;
 use crate::stats::worker::SlowRow;
 
 /// Outcomes that have waited this long go to the sink, however few.

@@ -8,9 +8,9 @@ use tokio::task::spawn_local;
 
 use crate::engine::lanes::LaneIndex;
 use crate::engine::share::Share;
-use crate::http::target::{self, Target};
 use crate::model::live::Live;
 use crate::model::row::Row;
+use crate::model::target::{self, Target};
 use crate::queue::rows::NoRows;
 use crate::schedule::decision::Decision;
 use crate::schedule::scheduler::Scheduler;

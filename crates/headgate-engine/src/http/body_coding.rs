@@ -10,15 +10,7 @@ use crate::model::options::BodyCoding;
 /// The zstd level: fast, and small enough.
 const ZSTD_LEVEL: i32 = 3;
 
-/// Returns the name of a content encoding (RFC 9110 section 8.4.1, RFC 8878).
-pub fn name(coding: BodyCoding) -> &'static str {
-    match coding {
-        BodyCoding::Gzip => "gzip",
-        BodyCoding::Zstd => "zstd",
-    }
-}
-
-/// Returns the compressed body.
+/// A body, compressed.
 ///
 /// # Panics
 /// The process is out of memory.

@@ -9,9 +9,9 @@ use http::HeaderValue;
 use http::header::COOKIE;
 
 use crate::http::header_lines::HeaderLine;
-use crate::http::target::is_public_suffix;
 use crate::model::origin::{HostName, Origin};
 use crate::model::redirect_chain::Cookie;
+use crate::model::target::is_public_suffix;
 
 /// The most cookies of a row, as many as browsers keep for a site (RFC 6265 section 6.1).
 const MAX_COOKIES: usize = 50;
@@ -142,7 +142,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::http::target;
+    use crate::model::target;
 
     const NOW: Duration = Duration::from_secs(1_780_000_000);
 

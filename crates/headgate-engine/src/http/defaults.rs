@@ -7,13 +7,12 @@ use http::header::{
 };
 use http::{HeaderName, HeaderValue};
 
-use crate::http::authorization::authorization;
 use crate::http::header_lines::{HeaderLine, checked, contains, replaced};
 use crate::http::idempotency_key::{IDEMPOTENCY_KEY, KeySalt};
 use crate::http::method::Methods;
 use crate::http::sent_body::SentBody;
-use crate::http::target::origin_set;
 use crate::message;
+use crate::model::authorization::authorization;
 use crate::model::credentials::{credential_options_of, is_credential, unbound};
 use crate::model::error::JobError;
 use crate::model::message::OptionName;
@@ -21,6 +20,7 @@ use crate::model::options::{BodyCoding, RequestOptions};
 use crate::model::origin::Origin;
 use crate::model::origin_set::OriginSet;
 use crate::model::row::Row;
+use crate::model::target::origin_set;
 
 /// Headers that only headgate sets.
 pub(crate) const RESERVED_HEADERS: [HeaderName; 4] = [CONTENT_LENGTH, TRANSFER_ENCODING, CONNECTION, UPGRADE];
@@ -63,7 +63,7 @@ impl Defaults {
             HeaderLine::new(USER_AGENT, user_agent),
             HeaderLine::new(ACCEPT, HeaderValue::from_static("*/*")),
         ];
-        if let Some(range) = &options.range {
+        if let Some(range) = &options.response.range {
             headers.extend(range_of(range)?);
         } else {
             headers.push(HeaderLine::new(ACCEPT_ENCODING, HeaderValue::from_static(ACCEPTED_ENCODINGS)));
@@ -78,7 +78,7 @@ impl Defaults {
         }
         let pairs = options.headers.iter().map(|(name, value)| (name.as_str(), value.expose().as_bytes()));
         let own = checked(pairs).map_err(|message| JobError::usage(message!(OptionName::Headers, ": {message}")))?;
-        if options.range.is_some() && contains(&own, &RANGE) {
+        if options.response.range.is_some() && contains(&own, &RANGE) {
             return Err(JobError::usage(message!(
                 OptionName::Range,
                 " and ",

@@ -1,6 +1,5 @@
 //! The HTTP client: resolve, connect, TLS, send, receive, decode.
 
-pub mod authorization;
 mod body_coding;
 pub mod client;
 mod cookies;
@@ -29,5 +28,4 @@ mod robots_rules;
 pub mod save;
 pub mod sent_body;
 pub mod site;
-pub mod target;
 pub mod upload;

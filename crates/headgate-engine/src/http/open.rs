@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::fmt;
 use std::rc::Rc;
 
-use crate::queue::host_connections::HostPermit;
+use crate::model::host_connections::HostPermit;
 
 /// Counts the connections of one worker that are open or being made.
 #[derive(Debug, Default)]

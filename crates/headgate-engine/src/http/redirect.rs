@@ -13,15 +13,15 @@ use http::{HeaderValue, Method};
 use url::Url;
 
 use crate::http::cookies;
-use crate::http::target::{self, Target};
 use crate::model::error::{ErrorKind, Failure};
 use crate::model::headers::Headers;
 use crate::model::message::OptionName;
-use crate::model::options::{RedirectPolicy, RequestOptions};
+use crate::model::options::{RedirectPolicy, RequestOptions, ResponseOptions};
 use crate::model::origin::Origin;
 use crate::model::reason::{Reason, shown};
 use crate::model::redirect_chain::{Hop, RedirectChain};
 use crate::model::row::{MAX_URL_BYTES, Row, RowBody};
+use crate::model::target::{self, Target};
 use crate::model::url_user::without_user;
 
 /// The most bytes of kept redirect URLs of a row: all rows in flight hold them in memory.
@@ -51,7 +51,7 @@ struct Restriction {
 
 impl Redirects {
     pub fn new(options: &RequestOptions) -> Self {
-        let RequestOptions { redirects, max_redirects, keep_redirects, cookies, .. } = options;
+        let ResponseOptions { redirects, max_redirects, keep_redirects, cookies, .. } = &options.response;
         Self {
             policy: *redirects,
             max: *max_redirects,

@@ -41,8 +41,8 @@ impl ResponseLimits {
         Self {
             max_body_bytes: request.max_body_bytes,
             truncate_body: request.truncate_body,
-            no_body: request.no_body,
-            raw: request.raw,
+            no_body: request.response.no_body,
+            raw: request.response.raw,
             timeouts: ResponseTimeouts::new(request),
             redirects: Redirects::new(request),
             memory,

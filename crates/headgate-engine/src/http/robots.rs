@@ -167,7 +167,7 @@ impl RobotsTable {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::http::target;
+    use crate::model::target;
 
     fn origin(number: usize) -> Origin {
         target::parse(&format!("http://h{number}.example/")).expect("a URL").origin

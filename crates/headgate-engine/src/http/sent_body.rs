@@ -100,7 +100,7 @@ impl SentBody {
             MediaType::Given(given) => Some(given.clone()),
             MediaType::Guessed(guessed) => (*method == Method::POST).then(|| HeaderValue::from_static(guessed)),
         };
-        let coding = self.coding.map(|coding| HeaderValue::from_static(body_coding::name(coding)));
+        let coding = self.coding.map(|coding| HeaderValue::from_static(coding.name()));
         let [media_type, coding] = [(CONTENT_TYPE, media_type), (CONTENT_ENCODING, coding)]
             .map(|(name, value)| value.map(|value| HeaderLine::new(name, value)));
         media_type.into_iter().chain(coding)

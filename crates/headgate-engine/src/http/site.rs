@@ -18,10 +18,10 @@ use crate::http::dial::transport::RouteKey;
 use crate::http::dial::transport::TransportConfig;
 use crate::http::dial::transport::Transports;
 use crate::http::pool::{Pool, Route};
-use crate::http::target::{self, Target};
 use crate::model::limits::LimitBy;
 use crate::model::origin::Origin;
 use crate::model::reason::Reason;
+use crate::model::target::{self, Target};
 use crate::schedule::hosts::{Host, HostTable};
 
 /// The most sites that all workers of a run cache. With its route and hostname, each takes about 1 KiB of memory. An evicted

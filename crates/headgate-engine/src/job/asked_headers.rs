@@ -1,6 +1,6 @@
-//! The headers that a job asks with, as its record has them: names, and hashes that tell whether values are the same.
+//! The request headers in the record of a job: names, and hashes that tell whether values are the same.
 //!
-//! Credentials are no part of what a job is: of them only the names are known, so that none is forgotten when it goes on.
+//! Credentials do not identify a job. Only their names are stored, so that none is forgotten when the job is resumed.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +14,7 @@ use crate::model::options::RequestOptions;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AskedHeaders {
-    /// In lower case, and without credentials.
+    /// Header names in lower case, without credentials.
     #[serde(rename = "headers")]
     names: Vec<String>,
     #[serde(rename = "headers_hash")]
@@ -26,12 +26,12 @@ pub struct AskedHeaders {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 enum HeadersHash {
-    /// Of older jobs: of all names and values together, credentials among them.
+    /// Older jobs stored one hash of all names and values together, including credentials.
     OfAll(String),
     OfEach(Vec<String>),
 }
 
-/// A name in lower case, and a value.
+/// A header name in lower case, and its value.
 type Pair<'a> = (String, &'a str);
 
 impl AskedHeaders {
@@ -47,29 +47,29 @@ impl AskedHeaders {
         }
     }
 
-    /// Notes that the job asked with an `authorization` of which nothing else is known.
-    pub(super) fn had_authorization(&mut self) {
+    /// Adds `authorization`, of which only the name is known, to the credentials of the job.
+    pub(super) fn add_authorization(&mut self) {
         self.credentials.insert(AUTHORIZATION.to_owned());
     }
 
-    /// The credentials that the job had and `request` does not have, a phrase for each.
+    /// Returns one phrase for each credential that the job had and `request` does not have.
     pub(super) fn missing_credentials(&self, request: &RequestOptions) -> Vec<Message> {
         let given = header_names(request);
         let had =
             self.names.iter().filter(|name| is_credential(name, &request.secret_headers)).chain(&self.credentials);
         let missing: BTreeSet<&String> = had.filter(|name| !given.contains(name)).collect();
         let phrase = |name: &String| {
-            let ways = if name == AUTHORIZATION {
+            let options = if name == AUTHORIZATION {
                 message!(OptionName::User, ", ", OptionName::Bearer, " or ", OptionName::Headers)
             } else {
                 OptionName::Headers.into()
             };
-            message!("the header {name} is missing, and its value isn't stored: give it with ", ways)
+            message!("the header {name} is missing, and its value isn't stored: give it with ", options)
         };
         missing.into_iter().map(phrase).collect()
     }
 
-    /// In what the headers of `request` that are no credentials differ, a phrase for each.
+    /// Returns one phrase for each difference between the headers of `request` and those of the job, credentials aside.
     pub(super) fn differences(&self, request: &RequestOptions, hasher: &ValueHasher) -> Vec<Message> {
         let is_secret = |name: &String| is_credential(name, &request.secret_headers) || self.credentials.contains(name);
         let given: Vec<Pair> = pairs(request).collect();
@@ -87,7 +87,7 @@ impl AskedHeaders {
                 let is_other = |((_, then), now): &((&String, &String), &&Pair)| **then != hash(hasher, now);
                 then.zip(&own).filter(is_other).map(|((name, _), _)| name).collect()
             }
-            // It does not tell which value is another one, and nothing where a credential is missing.
+            // This hash does not tell which value changed. Where a credential is missing, it can't be compared.
             Some(HeadersHash::OfAll(_)) if !self.missing_credentials(request).is_empty() => Vec::new(),
             Some(HeadersHash::OfAll(then_hash)) => {
                 let are_same = [hash_of_all(hasher, given.iter()), hash_of_all(hasher, own.iter().copied())];
@@ -158,9 +158,9 @@ mod tests {
         let renewed =
             [("X-A", "1"), ("Authorization", "new"), ("Cookie", "new"), ("x-key", "new"), ("Proxy-Authorization", "n")];
         assert_eq!(Vec::<String>::new(), phrases(&then, &request(&renewed, &[])));
-        let by_others =
+        let with_bearer =
             RequestOptions { bearer: Some("new".into()), ..request(&[renewed[0], renewed[2], renewed[3]], &[]) };
-        assert_eq!(Vec::<String>::new(), phrases(&then, &by_others));
+        assert_eq!(Vec::<String>::new(), phrases(&then, &with_bearer));
 
         let other = request(&[("X-A", "2"), renewed[1], renewed[2], renewed[3]], &[]);
         let other_value =
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn a_credential_that_the_job_had_is_missed() {
+    fn a_credential_that_the_job_had_and_the_request_lacks_is_reported() {
         let then =
             AskedHeaders::new(&request(&[("X-A", "1"), ("Authorization", "a"), ("X-Key", "b")], &["X-Key"]), &hasher());
         assert_eq!(
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_known_as_a_credential_too_late_may_be_renewed_all_the_same() {
+    fn a_header_that_is_named_a_credential_only_on_resume_may_be_renewed() {
         let then = AskedHeaders::new(&request(&[("X-A", "1"), ("X-Mine", "old")], &[]), &hasher());
         let now = [("X-A", "1"), ("X-Mine", "new")];
         assert_eq!(1, phrases(&then, &request(&now, &[])).len());
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn an_older_job_goes_on_with_the_same_values_and_with_another_token_where_it_had_nothing_else() {
+    fn an_older_job_is_resumed_with_the_same_values_or_with_another_token_if_that_was_its_only_header() {
         let older = |begun: &[(&str, &str)]| {
             let all = request(begun, &[]);
             let pairs: Vec<Pair> = pairs(&all).collect();

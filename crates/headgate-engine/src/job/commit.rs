@@ -1,4 +1,4 @@
-//! One commit: which parts count from now on, which do not any more, and which rows are done by that.
+//! One commit: the part files that it adds, those that it removes, and the rows that are done.
 
 use std::collections::BTreeMap;
 
@@ -6,30 +6,30 @@ use base64::prelude::{BASE64_STANDARD, Engine as _};
 use serde::{Deserialize, Deserializer, Serialize};
 
 use super::done_rows::DoneRows;
-use crate::http::target;
 use crate::model::origin::Origin;
+use crate::model::target;
 use crate::parts::name::{PartKind, PartName};
 use crate::source::compared::InputThen;
 
-/// Runs that are remembered one by one; of older ones only how many there were.
+/// The number of runs that a commit lists. Older runs are only counted.
 const MAX_RUNS: usize = 32;
 
-/// The rows that a commit speaks of: from `first` up to `end`, which is not one of them. Today all of the input.
+/// The rows that a commit covers: from `first` up to, but not including, `end`. Today this is all of the input.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RowRange {
     pub first: u64,
-    /// `None`: the end of the input, which has not been reached.
+    /// `None` means that the end of the input has not been reached.
     pub end: Option<u64>,
 }
 
-/// A finished part.
+/// A finished part file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PartRecord {
     #[serde(deserialize_with = "part_name")]
     pub name: String,
     pub rows: u64,
     pub bytes: u64,
-    /// Of all its bytes.
+    /// The checksum of all bytes of the file.
     pub crc32: u32,
 }
 
@@ -39,7 +39,7 @@ impl PartRecord {
     }
 }
 
-/// A name that is read is that of a part, or the commit is damaged: it is used as that of a file.
+/// Refuses a name that is not that of a part file: it is used as a path, so the commit must be damaged.
 fn part_name<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
     checked(String::deserialize(deserializer)?)
 }
@@ -49,19 +49,20 @@ fn part_names<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>,
 }
 
 fn checked<E: serde::de::Error>(name: String) -> Result<String, E> {
-    let is_ours = PartName::parse(&name).is_some();
-    if is_ours { Ok(name) } else { Err(E::custom(format!("it names {name:?}, which is not the name of a part"))) }
+    let is_part = PartName::parse(&name).is_some();
+    if is_part { Ok(name) } else { Err(E::custom(format!("it names {name:?}, which is not the name of a part"))) }
 }
 
-/// What all runs of a job did together.
+/// The totals of all runs of a job.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Totals {
     pub answered: u64,
     pub failed: u64,
-    /// Rows that failed, by kind of error, or by status as `status:503`.
+    /// Failed rows by error kind, or by status as `status:503`.
     pub errors: BTreeMap<String, u64>,
-    /// Parts there are, and their bytes.
+    /// The number of part files.
     pub parts: u64,
+    /// The total size of the part files.
     pub bytes: u64,
 }
 
@@ -73,9 +74,9 @@ pub struct RunRecord {
     /// RFC 3339, UTC.
     pub started_at: String,
     pub committed_at: String,
-    /// Rows that it did.
+    /// The rows that this run finished.
     pub rows: u64,
-    /// Whether it came to an orderly end.
+    /// `true` if the run ended in order, without a crash.
     pub ended: bool,
 }
 
@@ -84,45 +85,46 @@ pub struct Commit {
     pub number: u64,
     pub headgate_version: String,
     pub range: RowRange,
-    /// Rows that are done.
+    /// The number of rows that are done.
     pub done: u64,
-    /// All rows below it are done.
+    /// All rows below the watermark are done.
     pub watermark: u64,
-    /// Those above it: a Roaring bitmap (64-bit, portable format) as base64.
+    /// The done rows above the watermark: a Roaring bitmap (64-bit, portable format) as base64.
     pub above: String,
     pub adds: Vec<PartRecord>,
     #[serde(deserialize_with = "part_names")]
     pub removes: Vec<String>,
-    /// All parts that count, where the commit is a checkpoint: the commits before it are needed no more.
+    /// All current part files, if the commit is a checkpoint. The commits before a checkpoint are no longer needed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parts: Option<Vec<PartRecord>>,
-    /// Over all parts that count, so that a list of them is known to be whole; empty in format version 2.
+    /// A checksum over all current part files, which proves that a list of them is complete. Empty in format version 2.
     #[serde(default)]
     pub parts_sum: String,
-    /// The numbers of the next parts; none is given twice.
+    /// The number of the next part file. No number is used twice.
     pub next_part: u64,
+    /// The number of the next part file of failed rows. No number is used twice.
     pub next_failed: u64,
-    /// Likewise of archives of saved bodies, also where somebody has taken those away that there were.
+    /// The number of the next archive of saved bodies. It is not reused if a user has removed earlier archives.
     #[serde(default)]
     pub next_archive: u64,
     pub totals: Totals,
-    /// Every row is done, small parts are merged, and every part is in its place.
+    /// Every row is done, small part files are merged, and every part file is in the output directory.
     pub finished: bool,
-    /// Runs before those in `runs`.
+    /// The number of runs before those in `runs`.
     pub earlier_runs: u64,
     pub runs: Vec<RunRecord>,
-    /// Hosts that responded most recently, as URLs without a path, the most recent one last: a later run can tell by them
-    /// whether the network works. Commits of an older headgate have none.
+    /// The hosts that responded most recently, as URLs without a path, the most recent one last. A later run uses them to
+    /// find out whether the network works. Commits of an older headgate have none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub responders: Vec<String>,
-    /// What was read, up to the last row that is done, and few more. `None`: the input can't be read again, or is a pattern; or
-    /// an older headgate, which knew it by its size and time, has begun the job.
+    /// Describes what was read of the input, up to the last done row and a few more. `None`: the input is a pattern or can't
+    /// be read again, or an older headgate began the job and identified the input by size and time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input: Option<InputThen>,
 }
 
 impl Commit {
-    /// What there is before the first commit.
+    /// Returns the state before the first commit.
     pub(super) fn zero() -> Self {
         Self { next_part: 1, next_failed: 1, ..Self::default() }
     }
@@ -143,7 +145,7 @@ impl Commit {
         Ok(())
     }
 
-    /// Adds a run that begins now, forgetting the oldest where there are too many.
+    /// Adds a run that begins now, and drops the oldest one if there are more than [`MAX_RUNS`].
     pub(super) fn begin_run(&mut self, run: RunRecord) {
         if self.runs.len() == MAX_RUNS {
             self.runs.remove(0);
@@ -168,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_read_as_it_was_written() {
+    fn a_commit_is_read_as_it_was_written() {
         let commit = commit();
         let bytes = record::encode(&commit).expect("JSON");
         assert_eq!(Ok(commit.clone()), record::decode(&bytes));
@@ -176,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn the_runs_that_are_remembered_are_bounded() {
+    fn the_runs_in_a_commit_are_bounded() {
         let mut commit = Commit::zero();
         for index in 0..40 {
             let started_at = index.to_string();

@@ -1,14 +1,14 @@
-//! What was set of a job while it goes on, through its directory.
+//! Changes the settings of a running job through its directory.
 //!
 //! ```text
-//! OUT/_headgate/control.json        what was set, and whether the job is paused
-//! OUT/_headgate/control-taken.json  which of it the running job has taken, or why it did not
+//! OUT/_headgate/control.json        the settings, and whether the job is paused
+//! OUT/_headgate/control-taken.json  the settings that the running job has applied, or why it refused them
 //! ```
 //!
-//! Whoever sets something writes the first file anew, with the next number, and waits for that number in the second. The
-//! running job looks at the first every now and then, by its times and size before its bytes. Both are written beside
-//! their places and renamed, so that nobody reads half of one. What was set holds until the job ends, and both are
-//! removed then; they carry no promise of the job's, so nothing is synced: after a loss of power it is set again.
+//! A process that changes a setting replaces the first file, with the next number, and waits for that number in the
+//! second. The running job polls the first file: its times and size, then its bytes. Both are written to a temporary file
+//! and renamed, so that no process reads half of one. Settings last until the job ends, which removes both files.
+//! They are not part of the durable state, so nothing is synced: after a loss of power, the user sets them again.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write as _};
@@ -29,56 +29,56 @@ use crate::files::{Directory, SHARED};
 use crate::message;
 use crate::model::error::{JobError, cause};
 use crate::model::file_name::OWN_DIRECTORY;
-use crate::model::live::{SETTABLE, Settings};
+use crate::model::live::Settings;
 use crate::model::message::{Message, OptionName};
 use crate::stats::report::FailureReport;
 
 const SET: &str = "control.json";
 const TAKEN: &str = "control-taken.json";
-/// How long others who set something are waited for.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// How long a process waits for another one that changes the settings.
+const LOCK_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// What was set of a job.
+/// The settings of a running job.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Control {
-    /// Rises with each change.
+    /// Increases with each change.
     pub sequence: u64,
     #[serde(default)]
     pub paused: bool,
     #[serde(default)]
     pub set: Settings,
-    /// What this version does not know.
+    /// Fields that this version does not know.
     #[serde(flatten)]
-    others: BTreeMap<String, Value>,
+    unknown: BTreeMap<String, Value>,
 }
 
-/// What a running job has made of it.
+/// The reply of the running job to a change of its settings.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Taken {
     pub(super) sequence: u64,
-    /// As [`FailureReport`]; `None`: it holds.
+    /// A [`FailureReport`] as JSON; `None` if the settings were applied.
     pub(super) refused: Option<Value>,
 }
 
-/// What is to be different from now on.
+/// A change of the settings.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Change {
     pub paused: Option<bool>,
     pub set: Settings,
 }
 
-/// What tells that a file was replaced.
+/// Identifies a version of a file: inode, modification time and size. It changes when the file is replaced.
 pub type Stamp = (u64, i64, i64, u64);
 
-/// Why what was set is not known.
+/// Why the settings can't be read.
 #[derive(Debug)]
-pub enum Trouble {
-    /// A newer headgate has set what this one does not know.
+pub enum ControlError {
+    /// A newer headgate has written a setting that this version does not know.
     Newer(Message),
     Damaged(Message),
 }
 
-/// The two files of a job.
+/// The two control files of a job.
 #[derive(Debug, Clone)]
 pub struct ControlFiles {
     root: PathBuf,
@@ -98,61 +98,61 @@ impl ControlFiles {
         Directory::open(&self.root)
     }
 
-    /// What was set; nothing where nobody has set anything.
+    /// Returns the current settings, or the default if there is no control file.
     ///
     /// # Errors
-    /// See [`Trouble`].
-    pub fn read(&self) -> Result<Control, Trouble> {
+    /// See [`ControlError`].
+    pub fn read(&self) -> Result<Control, ControlError> {
         let path = self.path_of(SET);
         let shown = path.display();
-        let control: Control = read(&self.root, &path).map_err(Trouble::Damaged)?.unwrap_or_default();
-        let knows = |name: &String| SETTABLE.iter().any(|option| option.name() == name);
-        match control.others.keys().chain(control.set.keys().filter(|name| !knows(name))).next() {
+        let control: Control = read(&self.root, &path).map_err(ControlError::Damaged)?.unwrap_or_default();
+        let knows = |name: &String| OptionName::settable().any(|option| option.name() == name);
+        match control.unknown.keys().chain(control.set.keys().filter(|name| !knows(name))).next() {
             None => Ok(control),
-            Some(name) => Err(Trouble::Newer(message!(
+            Some(name) => Err(ControlError::Newer(message!(
                 "{shown} was written by a newer headgate, which knows `{name}`: use that version, or remove the file"
             ))),
         }
     }
 
-    /// Tells whether it was replaced since the last look.
+    /// Returns the version of the settings file: a caller compares it with an earlier one to see whether it was replaced.
     pub fn stamp(&self) -> Option<Stamp> {
         let metadata = self.directory().ok()?.file(&self.path_of(SET)).ok()?.metadata().ok()?;
         Some((metadata.ino(), metadata.mtime(), metadata.mtime_nsec(), metadata.size()))
     }
 
-    /// Changes what was set, and gives that a number of its own.
+    /// Applies `change` to the settings and writes them with the next sequence number.
     ///
     /// # Errors
     /// The directory can't be written to.
     pub fn change(&self, change: impl FnOnce(&mut Control)) -> io::Result<Control> {
-        // Others who set something meanwhile wait. Where a file system has no locks, the last one wins.
-        let others = self.directory()?.file(&self.path_of("job.json"))?;
-        lock::wait_for(&others, PATIENCE)?;
-        // What is damaged is replaced.
+        // Other processes that change settings wait for this lock. Where a file system has no locks, the last one wins.
+        let locked = self.directory()?.file(&self.path_of("job.json"))?;
+        lock::wait_for(&locked, LOCK_TIMEOUT)?;
+        // Damaged settings are replaced.
         let mut control = self.read().unwrap_or_default();
         change(&mut control);
-        // What is damaged has lost its number, and an answer to it must not be taken for one to this.
-        control.sequence = control.sequence.max(self.answered().map_or(0, |taken| taken.sequence)) + 1;
+        // Damaged settings have lost their number. A reply to them must not be taken for a reply to these.
+        control.sequence = control.sequence.max(self.last_reply().map_or(0, |taken| taken.sequence)) + 1;
         self.write(SET, &control)?;
         Ok(control)
     }
 
-    /// Says that the running job keeps to it, or why not.
+    /// Writes that the running job has applied the settings with this number, or why it refused them.
     ///
     /// # Errors
     /// The directory can't be written to.
-    pub fn answer(&self, sequence: u64, refused: Option<&JobError>) -> io::Result<()> {
+    pub fn reply(&self, sequence: u64, refused: Option<&JobError>) -> io::Result<()> {
         let refused = refused.map(|error| serde_json::to_value(FailureReport::from(error))).transpose()?;
         self.write(TAKEN, &Taken { sequence, refused })
     }
 
-    /// What the running job, or the one before it, has said last.
-    pub(super) fn answered(&self) -> Option<Taken> {
+    /// Returns the last reply of the running job, or of the one before it.
+    pub(super) fn last_reply(&self) -> Option<Taken> {
         read(&self.root, &self.path_of(TAKEN)).ok().flatten()
     }
 
-    /// Forgets all of it.
+    /// Removes both files.
     ///
     /// # Errors
     /// The directory can't be written to.
@@ -172,7 +172,7 @@ impl ControlFiles {
     }
 }
 
-impl Trouble {
+impl ControlError {
     pub fn into_message(self) -> Message {
         match self {
             Self::Newer(message) | Self::Damaged(message) => message,
@@ -180,7 +180,7 @@ impl Trouble {
     }
 }
 
-/// What is in a file; `None`: there is none.
+/// Reads a control file. Returns `None` if there is none.
 fn read<T: DeserializeOwned>(root: &Path, path: &Path) -> Result<Option<T>, Message> {
     let shown = path.display();
     match Directory::open(root).and_then(|directory| record::read(&directory, path)) {
@@ -193,9 +193,9 @@ fn read<T: DeserializeOwned>(root: &Path, path: &Path) -> Result<Option<T>, Mess
 }
 
 impl Control {
-    /// What is set, as options.
-    pub fn named(&self) -> impl Iterator<Item = (OptionName, &str)> {
-        SETTABLE.iter().filter_map(|option| Some((*option, self.set.get(option.name())?.as_str())))
+    /// Returns the settings as options and their values.
+    pub fn options(&self) -> impl Iterator<Item = (OptionName, &str)> {
+        OptionName::settable().filter_map(|option| Some((option, self.set.get(option.name())?.as_str())))
     }
 
     pub fn apply(&mut self, change: &Change) {
@@ -203,7 +203,7 @@ impl Control {
         self.set.extend(change.set.clone());
     }
 
-    /// Sets again what was set before, and nothing else.
+    /// Restores the settings `before`, under the current sequence number.
     pub(super) fn restore(&mut self, before: Self) {
         *self = Self { sequence: self.sequence, ..before };
     }
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_set_stays_set_and_each_change_has_a_number() {
+    fn a_change_keeps_earlier_settings_and_each_change_has_a_number() {
         let (_directory, files) = files();
         assert_eq!((Control::default(), None), (files.read().expect("nothing"), files.stamp()));
         let first = files.change(|control| control.apply(&rate("5/s"))).expect("written");
@@ -248,12 +248,12 @@ mod tests {
     }
 
     #[test]
-    fn what_a_newer_headgate_has_set_is_told_from_damage() {
+    fn settings_of_a_newer_headgate_are_not_reported_as_damage() {
         let (_directory, files) = files();
         for content in ["{\"sequence\": 1, \"quota\": 5}", "{\"sequence\": 1, \"set\": {\"quota\": \"5\"}}"] {
             let value: Value = serde_json::from_str(content).expect("JSON");
             files.write(SET, &value).expect("written");
-            let Err(Trouble::Newer(message)) = files.read() else { panic!("{content}") };
+            let Err(ControlError::Newer(message)) = files.read() else { panic!("{content}") };
             assert!(message.to_string().contains("a newer headgate, which knows `quota`"), "{message}");
         }
         let sound = record::encode(&Control::default()).expect("JSON");
@@ -261,7 +261,7 @@ mod tests {
             let mut flipped = sound.clone();
             flipped[at] ^= 1;
             fs::write(files.path_of(SET), flipped).expect("a file");
-            assert!(matches!(files.read(), Err(Trouble::Damaged(_))), "byte {at}");
+            assert!(matches!(files.read(), Err(ControlError::Damaged(_))), "byte {at}");
         }
         let replaced = files.change(|control| control.apply(&rate("5/s"))).expect("written");
         assert_eq!(replaced, files.read().expect("sound"));

@@ -1,16 +1,16 @@
-//! Which origins get the credentials of a run: those that were named, or the one origin that all its requests go to.
+//! Decides which origins get the credentials of a run: those the user named, or the one origin of all its requests.
 
-use crate::http::target;
 use crate::model::credentials::{credential_options, unbound};
 use crate::model::error::JobError;
 use crate::model::message::OptionName;
 use crate::model::options::{JobOptions, RequestOptions};
+use crate::model::target;
 use crate::source::only_origin::only_origin;
 
-/// Completes the options of a job; `stored`: the origins that were named when it began.
+/// Completes the options of a job. `stored` holds the origins that were named when the job began.
 ///
 /// # Errors
-/// `Usage`: there are credentials, rows name their hosts themselves, and nothing says which of these get them.
+/// `Usage`: there are credentials, each row names its host, and no option says which hosts get the credentials.
 pub(crate) fn complete(options: &mut JobOptions, stored: &[String]) -> Result<(), JobError> {
     name_secrets(options);
     if options.request.credentials_for.is_empty() {
@@ -24,7 +24,7 @@ pub(crate) fn complete(options: &mut JobOptions, stored: &[String]) -> Result<()
     Ok(())
 }
 
-/// Checks the templates of a call on the run of a client, which has its own origins.
+/// Checks the templates of a call on a client's run, which has its own origins.
 ///
 /// # Errors
 /// `Usage`: there are credentials among them, and the run names no origins.
@@ -37,7 +37,7 @@ pub(crate) fn check_call(options: &mut JobOptions) -> Result<(), JobError> {
     Ok(())
 }
 
-/// Where nothing else is named, the credentials of a client are for the origin of its base URL.
+/// Sends the credentials of a client to the origin of its base URL, unless the user named other origins.
 pub fn of_base_url(request: &mut RequestOptions, base_url: &str) {
     if request.credentials_for.is_empty()
         && let Ok(base) = target::parse(base_url)
@@ -46,7 +46,7 @@ pub fn of_base_url(request: &mut RequestOptions, base_url: &str) {
     }
 }
 
-/// Which templates are credentials is known where rows are made.
+/// Copies the names of secret headers to the templates: the source decides which templates are credentials.
 fn name_secrets(options: &mut JobOptions) {
     options.source.templates.secret_headers.clone_from(&options.request.secret_headers);
 }

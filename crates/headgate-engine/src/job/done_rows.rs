@@ -1,16 +1,16 @@
-//! How far a job got: a watermark and, above it, a compressed bitmap. Never a set of ids: the state is bounded by the
-//! window of rows that were read and not finished, not by the job.
+//! The progress of a job: a watermark and, above it, a compressed bitmap instead of a set of row numbers. Its size is
+//! bounded by the window of rows that were read and not finished, not by the job.
 
 use std::io;
 
 use roaring::RoaringTreemap;
 
-/// Which rows are done.
+/// The rows that are done.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct DoneRows {
-    /// All rows below it are done.
+    /// All rows below the watermark are done.
     watermark: u64,
-    /// The rows above it that are done; never the watermark itself.
+    /// The done rows above the watermark, which is never one of them.
     above: RoaringTreemap,
 }
 
@@ -29,12 +29,12 @@ impl DoneRows {
         self.watermark
     }
 
-    /// The row after the last one that is done.
+    /// Returns the row after the last done row.
     pub fn end(&self) -> u64 {
         self.above.max().map_or(self.watermark, |last| last + 1)
     }
 
-    /// How many rows are done.
+    /// Returns the number of done rows.
     pub fn rows_done(&self) -> u64 {
         self.watermark + self.above.len()
     }
@@ -43,7 +43,10 @@ impl DoneRows {
         row < self.watermark || self.above.contains(row)
     }
 
-    /// Notes that rows are done. The first of them that was done before, if any: a row must not end twice.
+    /// Marks rows as done.
+    ///
+    /// # Errors
+    /// Returns the first row that was done before: a row must not finish twice.
     pub fn add(&mut self, rows: &[i64]) -> Result<(), u64> {
         for row in rows.iter().map(|row| *row as u64) {
             if row < self.watermark || !self.above.insert(row) {
@@ -58,7 +61,7 @@ impl DoneRows {
         Ok(())
     }
 
-    /// The rows above the watermark as bytes, in the portable format of Roaring bitmaps; empty where there are none.
+    /// Returns the rows above the watermark as bytes, in the portable format of Roaring bitmaps; empty if there are none.
     pub fn above_bytes(&self) -> io::Result<Vec<u8>> {
         let mut bytes = Vec::new();
         if !self.above.is_empty() {
@@ -80,7 +83,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_is_what_a_set_of_rows_would_say(rows in Just((0_i64..200).collect::<Vec<_>>()).prop_shuffle(), taken in 0_usize..200) {
+        fn done_rows_behave_like_a_set_of_rows(rows in Just((0_i64..200).collect::<Vec<_>>()).prop_shuffle(), taken in 0_usize..200) {
             let mut done_rows = DoneRows::default();
             let mut done = BTreeSet::new();
             for batch in rows[..taken].chunks(7) {
@@ -98,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_that_ends_twice_is_noticed() {
+    fn a_row_that_finishes_twice_is_reported() {
         let mut done_rows = DoneRows::default();
         assert_eq!(Ok(()), done_rows.add(&[0, 1, 5]));
         assert_eq!(Err(1), done_rows.add(&[2, 1]));

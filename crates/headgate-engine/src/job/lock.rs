@@ -1,10 +1,9 @@
 //! One writer at a time: an advisory lock, which the system releases however its holder ends.
 //!
-//! What a process has locked stays locked as long as any process has that file open, and a child that is forked has all
-//! of them open until it runs another program. So a process that is killed may leave a lock behind that nobody holds. The
-//! file says who has locked it; if that process is certainly gone, the file is replaced by a new one, which is locked
-//! instead. Whoever takes the lock holds one on the directory meanwhile, so that what the file says is never that of an
-//! earlier holder.
+//! A lock lasts as long as any process has the file open, and a forked child has all files open until it runs another
+//! program. So a process that is killed may leave a stale lock. The file identifies the process that locked it. If that
+//! process is certainly gone, the file is replaced by a new one, which is locked instead. A process that acquires the
+//! lock also locks the directory meanwhile, so that the file never identifies an earlier holder.
 
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Read as _, Seek as _, Write as _};
@@ -24,10 +23,10 @@ use crate::model::error::{JobError, cause};
 use crate::model::file_name::OWN_DIRECTORY;
 use crate::model::message::OptionName;
 
-/// Somebody who only looks whether the lock is held, holds it for an instant; a writer asks again for so long.
-const PATIENCE: Duration = Duration::from_millis(200);
-const BETWEEN_LOOKS: Duration = Duration::from_millis(10);
-/// What the file says, and to spare.
+/// How long a writer tries to acquire the lock: a process that only tests the lock holds it for an instant.
+const ACQUIRE_TIMEOUT: Duration = Duration::from_millis(200);
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
+/// More than the longest content of the lock file.
 const MAX_HOLDER_BYTES: u64 = 256;
 
 /// The lock of a job, held until it is dropped.
@@ -39,7 +38,7 @@ pub(super) struct Lock {
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        // Closing the file is not enough: a child that was forked meanwhile has it open, too. That child, in turn, holds nothing.
+        // Closing the file is not enough: a child that was forked meanwhile has it open, too. That child must not unlock it.
         if self.pid == process::id() {
             let _ = self.file.unlock();
         }
@@ -49,7 +48,7 @@ impl Drop for Lock {
 /// Takes the lock of the job in an output directory.
 pub(super) fn acquire(directory: &Directory) -> Result<Lock, JobError> {
     let path = path_in(directory);
-    let until = Instant::now() + PATIENCE;
+    let until = Instant::now() + ACQUIRE_TIMEOUT;
     loop {
         let file = try_acquire(directory, &path).map_err(|error| {
             // Without it, two writers could take each other's files for what a crash left.
@@ -66,7 +65,7 @@ pub(super) fn acquire(directory: &Directory) -> Result<Lock, JobError> {
         if Instant::now() >= until {
             break;
         }
-        thread::sleep(BETWEEN_LOOKS);
+        thread::sleep(POLL_INTERVAL);
     }
     let mut file = directory.file(&path).ok();
     let holder = file.as_mut().and_then(Identity::read).map(|holder| holder.pid);
@@ -86,24 +85,24 @@ fn shown(pid: Option<u32>) -> String {
     pid.map_or(String::new(), |pid| format!(" (pid {pid})"))
 }
 
-/// Locks a file for a moment, where the file system has locks, and waits for others that have locked it.
+/// Locks a file, where the file system has locks, and waits for another process that has locked it.
 ///
 /// # Errors
-/// `TimedOut`: another process has held it for `patience`, naming that.
+/// `TimedOut`: another process, which the message names, has held the lock for `timeout`.
 pub(super) fn wait_for(file: &File, timeout: Duration) -> io::Result<()> {
     let until = Instant::now() + timeout;
     while matches!(file.try_lock(), Err(TryLockError::WouldBlock)) {
         if Instant::now() >= until {
             let (holder, waited) = (shown(holder_of(file)), timeout.as_secs());
-            let trouble = format!("another process{holder} has held its lock for {waited} s: try again when it ends");
-            return Err(io::Error::new(io::ErrorKind::TimedOut, trouble));
+            let text = format!("another process{holder} has held its lock for {waited} s: try again when it ends");
+            return Err(io::Error::new(io::ErrorKind::TimedOut, text));
         }
-        thread::sleep(BETWEEN_LOOKS);
+        thread::sleep(POLL_INTERVAL);
     }
     Ok(())
 }
 
-/// Returns the process that has locked a file, where Linux tells it (`proc_locks(5)`).
+/// Returns the process that has locked a file, as listed by Linux (`proc_locks(5)`).
 fn holder_of(file: &File) -> Option<u32> {
     let found = file.metadata().ok()?;
     let (major, minor) = (rustix::fs::major(found.dev()), rustix::fs::minor(found.dev()));
@@ -116,26 +115,27 @@ fn holder_of(file: &File) -> Option<u32> {
     })
 }
 
-/// Whether somebody writes to a job now.
+/// The process that writes to a job now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Holder {
-    Nobody,
-    /// This process, where it can be told.
+    None,
+    /// A process, with its id if that is known.
     Process(Option<u32>),
 }
 
-pub(super) fn look(directory: &Directory) -> Holder {
-    let Ok(mut file) = directory.file(&path_in(directory)) else { return Holder::Nobody };
+/// Returns the process that holds the lock of a job.
+pub(super) fn holder(directory: &Directory) -> Holder {
+    let Ok(mut file) = directory.file(&path_in(directory)) else { return Holder::None };
     match file.try_lock_shared() {
         Err(TryLockError::WouldBlock) => match Identity::read(&mut file) {
-            Some(holder) if holder.is_gone() => Holder::Nobody,
+            Some(holder) if holder.is_gone() => Holder::None,
             holder => Holder::Process(holder.map(|holder| holder.pid)),
         },
-        _ => Holder::Nobody,
+        _ => Holder::None,
     }
 }
 
-/// `None`: somebody else holds it, or takes it just now.
+/// Returns the locked file, or `None` if another process holds the lock or is acquiring it.
 fn try_acquire(directory: &Directory, path: &Path) -> io::Result<Option<File>> {
     let own = directory.opened(path.parent().unwrap_or(path))?;
     let may_replace = match own.try_lock() {
@@ -144,13 +144,14 @@ fn try_acquire(directory: &Directory, path: &Path) -> io::Result<Option<File>> {
         // Network file systems lock only what is open for writing. There, nothing is replaced.
         Err(TryLockError::Error(_)) => false,
     };
-    let taken = take(directory, path, may_replace);
-    // As with the lock of a job, closing it may not be enough.
+    let acquired = lock_file(directory, path, may_replace);
+    // As with the lock of a job, closing the file may not be enough.
     let _ = own.unlock();
-    taken
+    acquired
 }
 
-fn take(directory: &Directory, path: &Path, may_replace: bool) -> io::Result<Option<File>> {
+/// Locks the file at `path`, and replaces it first if `may_replace` and the process that locked it is gone.
+fn lock_file(directory: &Directory, path: &Path, may_replace: bool) -> io::Result<Option<File>> {
     let mut file = directory.open_or_create(path, SHARED)?;
     let mut locked = file.try_lock();
     let is_held = matches!(locked, Err(TryLockError::WouldBlock));
@@ -160,7 +161,7 @@ fn take(directory: &Directory, path: &Path, may_replace: bool) -> io::Result<Opt
         locked = file.try_lock();
     }
     match locked {
-        // Somebody replaced it since it was opened, on a system where not everybody can lock the directory.
+        // Another process replaced the file since it was opened, on a system where not every process can lock the directory.
         Ok(()) if !is_at(&file, directory, path) => Ok(None),
         Ok(()) => {
             file.set_len(0)?;
@@ -174,15 +175,15 @@ fn take(directory: &Directory, path: &Path, may_replace: bool) -> io::Result<Opt
 }
 
 fn is_at(file: &File, directory: &Directory, path: &Path) -> bool {
-    // Of one file system, since no other is mounted on a file.
+    // Inodes of one file system are compared, since no other is mounted on a file.
     matches!((file.metadata(), directory.look(path)), (Ok(file), Ok(there)) if file.ino() == there.st_ino)
 }
 
-/// A process, such that another one with its number is told from it.
+/// Identifies a process, and distinguishes it from a later one with the same id.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Identity {
     pid: u32,
-    /// When it began, and in which system: those who are not in the same one can't see each other. Known on Linux.
+    /// When the process began, and in which system: processes of different systems can't see each other. Linux only.
     instance: Option<Instance>,
 }
 
@@ -190,7 +191,7 @@ struct Identity {
 struct Instance {
     /// The boot of the machine and the name spaces of its processes and of its time.
     system: String,
-    /// In ticks since the boot; 0: it has ended.
+    /// The start of the process in ticks since the boot; 0 if it has ended.
     started: u64,
 }
 
@@ -200,13 +201,13 @@ impl Identity {
         Self { pid, instance: Instance::of(pid) }
     }
 
-    /// Whether it does not run any more, which is known only of processes of this system.
+    /// Returns whether the process has ended, which can be known only of processes of this system.
     fn is_gone(&self) -> bool {
         let Some(then) = self.instance.as_ref().filter(|then| Some(&then.system) == system().as_ref()) else {
             return false;
         };
         let Ok(pid) = self.pid.try_into() else { return true };
-        // Another user's process may be hidden in /proc; `kill` still says that there is one.
+        // Another user's process may be hidden in /proc; `kill` still finds it.
         kill(Pid::from_raw(pid), None) == Err(Errno::ESRCH) || Instance::of(self.pid).is_some_and(|now| now != *then)
     }
 
@@ -214,7 +215,7 @@ impl Identity {
         let instance = self.instance.as_ref();
         let instance = instance.map(|Instance { system, started }| format!("{started} {system}\n"));
         let text = format!("{}\n{}", self.pid, instance.unwrap_or_default());
-        // A holder that lives must not look like one that is gone because a bit has flipped.
+        // A flipped bit must not make a living holder look like one that is gone.
         file.write_all(format!("{text}{:08x}\n", crc32fast::hash(text.as_bytes())).as_bytes())
     }
 
@@ -236,20 +237,20 @@ impl Identity {
 }
 
 impl Instance {
-    /// `None`: it can't be known.
+    /// Returns `None` if `/proc` does not tell.
     fn of(pid: u32) -> Option<Self> {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-        // After its name, which may contain anything: state, parent … (proc_pid_stat(5)).
+        // The name may contain anything. After it come state, parent … (proc_pid_stat(5)).
         let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_ascii_whitespace().collect();
         let (state, threads, started) = (fields.first()?, fields.get(17)?, fields.get(19)?.parse().ok()?);
-        // It has ended and nobody has waited for it. Its files are closed when its last thread has ended, too.
+        // A process that has ended and that its parent has not waited for. Its files are closed when its last thread ends.
         let is_dead = matches!(*state, "Z" | "X" | "x") && matches!(*threads, "0" | "1");
         Some(Self { system: system()?, started: if is_dead { 0 } else { started } })
     }
 }
 
 fn system() -> Option<String> {
-    // Else this is the /proc of other processes.
+    // Otherwise this is the /proc of another process name space.
     if fs::read_link("/proc/self").ok()?.to_str()?.parse() != Ok(process::id()) {
         return None;
     }
@@ -271,10 +272,10 @@ mod tests {
         (root, directory)
     }
 
-    /// As a child that was forked keeps it: locked, and written by a process that is gone.
+    /// Makes a lock file as a forked child leaves it: locked, and written by a process that is gone.
     fn left_behind(directory: &Directory, holder: &Identity) -> File {
         let mut file = directory.open_or_create(&path_in(directory), SHARED).expect("a file");
-        file.try_lock().expect("nobody else");
+        file.try_lock().expect("no other process holds it");
         holder.write(&mut file).expect("a few bytes");
         file
     }
@@ -287,20 +288,20 @@ mod tests {
     }
 
     #[test]
-    fn a_lock_whose_holder_is_gone_is_nobodys_and_is_taken_over() {
+    fn a_stale_lock_has_no_holder_and_is_replaced() {
         let (_root, directory) = output();
         let _left = left_behind(&directory, &gone());
-        assert_eq!(Holder::Nobody, look(&directory));
+        assert_eq!(Holder::None, holder(&directory));
         let taken = acquire(&directory).expect("it is free");
-        assert_eq!(Holder::Process(Some(process::id())), look(&directory));
+        assert_eq!(Holder::Process(Some(process::id())), holder(&directory));
         let refused = acquire(&directory).expect_err("it is held");
         assert!(refused.to_string().contains(&format!("another headgate (pid {})", process::id())), "{refused}");
         drop(taken);
-        assert_eq!(Holder::Nobody, look(&directory));
+        assert_eq!(Holder::None, holder(&directory));
     }
 
     #[test]
-    fn one_of_many_who_take_over_at_once_gets_it() {
+    fn exactly_one_of_several_threads_replaces_a_stale_lock() {
         for _ in 0..50 {
             let (_root, directory) = output();
             let _left = left_behind(&directory, &gone());
@@ -311,21 +312,21 @@ mod tests {
                 takers.into_iter().filter_map(|taker| taker.join().expect("no panic")).collect()
             });
             assert_eq!(1, taken.len());
-            assert_eq!(Holder::Process(Some(process::id())), look(&directory));
+            assert_eq!(Holder::Process(Some(process::id())), holder(&directory));
         }
     }
 
     #[test]
-    fn a_holder_that_lives_or_may_live_elsewhere_is_believed() {
+    fn a_holder_that_lives_or_may_live_elsewhere_keeps_its_lock() {
         let instance = |of: fn(Instance) -> Instance| gone().instance.map(of);
         let elsewhere = instance(|instance| Instance { system: "another machine".into(), ..instance });
-        for holder in
+        for identity in
             [Identity::own(), Identity { instance: elsewhere, ..gone() }, Identity { instance: None, ..gone() }]
         {
             let (_root, directory) = output();
-            let _left = left_behind(&directory, &holder);
-            assert_eq!(Holder::Process(Some(holder.pid)), look(&directory), "{holder:?}");
-            assert!(acquire(&directory).is_err(), "{holder:?}");
+            let _left = left_behind(&directory, &identity);
+            assert_eq!(Holder::Process(Some(identity.pid)), holder(&directory), "{identity:?}");
+            assert!(acquire(&directory).is_err(), "{identity:?}");
         }
     }
 
@@ -339,16 +340,16 @@ mod tests {
             let mut flipped = sound.clone();
             flipped[at] ^= 1;
             fs::write(&path, flipped).expect("a file");
-            assert!(matches!(look(&directory), Holder::Process(_)), "byte {at}");
+            assert!(matches!(holder(&directory), Holder::Process(_)), "byte {at}");
         }
     }
 
     #[test]
-    fn a_file_that_stays_locked_is_waited_for_no_longer_than_said_and_its_holder_is_named() {
+    fn waiting_for_a_locked_file_ends_at_the_timeout_and_the_error_names_the_holder() {
         let (_root, directory) = output();
         let open = || directory.open_or_create(&path_in(&directory), SHARED).expect("a file");
         let (held, file) = (open(), open());
-        held.try_lock().expect("nobody else");
+        held.try_lock().expect("no other process holds it");
         let error = wait_for(&file, Duration::ZERO).expect_err("it is locked");
         let holder = format!("another process (pid {}) has held its lock for 0 s", process::id());
         assert_eq!((io::ErrorKind::TimedOut, true), (error.kind(), error.to_string().starts_with(&holder)), "{error}");
@@ -358,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_with_the_number_of_another_one_is_not_that_one() {
+    fn a_process_with_the_id_of_an_earlier_one_is_not_that_one() {
         let own = Identity::own();
         let earlier = own.instance.clone().map(|own| Instance { started: own.started - 1, ..own });
         assert!(!own.is_gone());

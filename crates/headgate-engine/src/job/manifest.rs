@@ -16,12 +16,12 @@ use super::template_hashes::{TemplateHashes, difference_of_hashes};
 use super::value_hash::ValueHasher;
 use crate::http::idempotency_key::KeySalt;
 use crate::message;
+use crate::model::defaults::DEFAULT_USER_AGENT;
 use crate::model::error::JobError;
 use crate::model::message::{Message, OptionName};
 use crate::model::network_options::NetworkOptions;
 use crate::model::options::{
-    DEFAULT_MAX_REDIRECTS, DEFAULT_USER_AGENT, Format, JobOptions, RedirectPolicy, RequestOptions, ResponseOptions,
-    SaveFormat, SourceOptions,
+    Format, JobOptions, RequestOptions, ResponseOptions, SaveFormat, SelectionOptions, SourceOptions,
 };
 use crate::model::url_user::without_user;
 use crate::source::absolute;
@@ -71,7 +71,7 @@ pub struct InputRecord {
 /// The options that belong to the job, under their names; of what may be secret, only whether it is the same.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobSpec {
-    pub format: String,
+    pub format: Format,
     #[serde(flatten)]
     pub source: SourceOptions,
     /// `None`: what each row's body says.
@@ -85,64 +85,13 @@ pub struct JobSpec {
     pub data_hash: Option<String>,
     #[serde(flatten)]
     pub templates: TemplateHashes,
+    /// Of this and what follows older jobs know nothing, and go on with what is usual.
     #[serde(flatten)]
-    pub answers: AnswersAsked,
-    /// Older jobs know nothing of it.
+    pub response: ResponseOptions,
+    #[serde(flatten)]
+    pub selection: SelectionOptions,
     #[serde(flatten)]
     pub network: NetworkOptions,
-}
-
-#[expect(clippy::struct_excessive_bools, reason = "options, each by itself")]
-/// What of an answer makes the result, and what is left alone. Older jobs know nothing of it, and go on with what is usual.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct AnswersAsked {
-    pub redirects: RedirectPolicy,
-    /// `None`: as many as usual.
-    pub max_redirects: Option<u32>,
-    pub keep_redirects: bool,
-    pub cookies: bool,
-    pub range: Option<String>,
-    pub no_body: bool,
-    pub raw: bool,
-    /// What was blocked stays so when it is asked again.
-    pub robots: bool,
-    pub select: Vec<String>,
-    pub require: Vec<String>,
-    pub omit: Vec<String>,
-}
-
-impl AnswersAsked {
-    fn of(request: &RequestOptions, answer: &ResponseOptions) -> Self {
-        Self {
-            select: answer.select.clone(),
-            require: answer.require.clone(),
-            omit: answer.omit.clone(),
-            redirects: request.redirects,
-            max_redirects: (request.max_redirects != DEFAULT_MAX_REDIRECTS).then_some(request.max_redirects),
-            keep_redirects: request.keep_redirects,
-            cookies: request.cookies,
-            range: request.range.clone(),
-            no_body: request.no_body,
-            raw: request.raw,
-            robots: request.robots,
-        }
-    }
-
-    /// Asks for the same.
-    pub(super) fn ask(&self, request: &mut RequestOptions, answer: &mut ResponseOptions) {
-        answer.select.clone_from(&self.select);
-        answer.require.clone_from(&self.require);
-        answer.omit.clone_from(&self.omit);
-        request.redirects = self.redirects;
-        request.max_redirects = self.max_redirects.unwrap_or(DEFAULT_MAX_REDIRECTS);
-        request.keep_redirects = self.keep_redirects;
-        request.cookies = self.cookies;
-        request.range.clone_from(&self.range);
-        request.no_body = self.no_body;
-        request.raw = self.raw;
-        request.robots = self.robots;
-    }
 }
 
 /// An input that may be the one of a job.
@@ -220,7 +169,7 @@ impl Manifest {
     pub(super) fn without_user(mut self) -> Self {
         if let Cow::Owned(name) = without_user(&self.input.name) {
             self.input.name = name;
-            self.spec.headers.had_authorization();
+            self.spec.headers.add_authorization();
         }
         if let Some(Fingerprint::Pattern { text }) = &mut self.input.fingerprint {
             *text = without_user(text).into_owned();
@@ -232,10 +181,6 @@ impl Manifest {
     pub(super) fn key_salt(&self) -> KeySalt {
         let stored = self.key_salt.as_ref().and_then(|salt| salt.parse().ok());
         stored.unwrap_or_else(|| KeySalt::of_text(&self.started_at))
-    }
-
-    pub(crate) fn format(&self) -> Format {
-        if self.spec.format == "ndjson" { Format::Ndjson } else { Format::Parquet }
     }
 
     /// Refuses to go on with another job than this one.
@@ -335,10 +280,10 @@ impl Manifest {
 
 impl JobSpec {
     fn new(options: &JobOptions, hasher: &ValueHasher) -> Self {
-        let JobOptions { source, sink, request, response, .. } = options;
+        let JobOptions { source, sink, request, selection, .. } = options;
         let RequestOptions { body, user_agent, .. } = request;
         Self {
-            format: if sink.format == Format::Ndjson { "ndjson" } else { "parquet" }.into(),
+            format: sink.format,
             source: SourceOptions { input: String::new(), more_inputs: Vec::new(), ..source.clone() },
             method: request.method.clone(),
             fail_on: request.fail_on.to_string(),
@@ -346,7 +291,8 @@ impl JobSpec {
             headers: AskedHeaders::new(request, hasher),
             data_hash: body.as_ref().map(|body| hasher.hash([body.as_slice()])),
             templates: TemplateHashes::of(&source.templates, hasher),
-            answers: AnswersAsked::of(request, response),
+            response: request.response.clone(),
+            selection: SelectionOptions { cost_from: None, ..selection.clone() },
             network: request.network.clone(),
         }
     }

@@ -68,7 +68,7 @@ impl Results {
     /// be read.
     pub(super) fn look(root: &Path, contents: Contents) -> Result<Self, JobError> {
         let directory = opened(root)?;
-        let is_running = || lock::look(&directory) != Holder::Nobody;
+        let is_running = || lock::holder(&directory) != Holder::None;
         let log = CommitLog::new(directory.clone());
         let mut looks = 1;
         loop {

@@ -31,11 +31,12 @@ use crate::files::Directory;
 use crate::http::idempotency_key::KeySalt;
 use crate::message;
 use crate::model::boundary_salt::BoundarySalt;
+use crate::model::defaults::DEFAULT_USER_AGENT;
 use crate::model::error::{ErrorKind, JobError};
 use crate::model::grouped::grouped;
 use crate::model::message::{Message, OptionName};
 use crate::model::option_rules::Mistake;
-use crate::model::options::{DEFAULT_USER_AGENT, JobOptions, Output, SourceOptions};
+use crate::model::options::{JobOptions, Output, SelectionOptions, SourceOptions};
 use crate::model::row::RowBatch;
 use crate::model::source_size::SourceSize;
 use crate::parts::read::read_part;
@@ -136,7 +137,7 @@ impl OpenRetry {
             let comparison = Comparison { options: job.source.clone(), then, beyond: Beyond::Anything };
             first.check_first(comparison.into_check());
         }
-        let columns = ResultColumns::new(&job.source, &job.response, first.kept_fields())?;
+        let columns = ResultColumns::new(&job.source, &job.selection, first.kept_fields())?;
         let schema = columns.schema();
         let part_format = PartFormat::new(job.sink.format, &schema)?;
 
@@ -210,10 +211,11 @@ fn with_manifest(mut job: JobOptions, manifest: &Manifest, output: &Path) -> Res
         ..spec.source.clone()
     };
     job.sink.output = Output::Directory(output.to_owned());
-    job.sink.format = manifest.format();
+    job.sink.format = manifest.spec.format;
     job.request.method.clone_from(&spec.method);
     job.request.fail_on = spec.fail_on.parse().map_err(|error: String| JobError::output(error))?;
-    spec.answers.ask(&mut job.request, &mut job.response);
+    job.request.response.clone_from(&spec.response);
+    job.selection = SelectionOptions { cost_from: job.selection.cost_from, ..spec.selection.clone() };
     job.request.network.add(&spec.network);
     job.request.user_agent = spec.user_agent.clone().unwrap_or_else(|| DEFAULT_USER_AGENT.into());
     credential_scope::complete(&mut job, &manifest.credentials_for)?;

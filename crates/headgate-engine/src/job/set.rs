@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::control::{Change, Control, ControlFiles, Trouble};
+use super::control::{Change, Control, ControlError, ControlFiles};
 use super::lock::{self, Holder};
 use super::status;
 use super::storage::Storage;
@@ -35,14 +35,14 @@ pub enum Reply {
 /// # Errors
 /// `Output`: there is no job, or it is damaged, or can't be written to. `Usage`: it has finished.
 pub fn send(path: &Path, change: &Change, timeout: Duration, storage: Arc<dyn Storage>) -> Result<Reply, JobError> {
-    let is_running = || Directory::open(path).is_ok_and(|directory| lock::look(&directory) != Holder::Nobody);
+    let is_running = || Directory::open(path).is_ok_and(|directory| lock::holder(&directory) != Holder::None);
     let shown = path.display();
     status::manifest(path)?;
     if !is_running() && status::is_finished(path)? {
         return Err(JobError::usage(format!("the job in {shown} is finished: there is nothing to change")));
     }
     let files = ControlFiles::new(path, storage);
-    if let Err(Trouble::Newer(message)) = files.read() {
+    if let Err(ControlError::Newer(message)) = files.read() {
         return Err(JobError::output(message));
     }
     let before = files.read().unwrap_or_default();
@@ -52,7 +52,7 @@ pub fn send(path: &Path, change: &Change, timeout: Duration, storage: Arc<dyn St
     loop {
         // First, so that an answer of a job that has just ended is seen.
         let runs = is_running();
-        if let Some(taken) = files.answered().filter(|taken| taken.sequence >= sent.sequence) {
+        if let Some(taken) = files.last_reply().filter(|taken| taken.sequence >= sent.sequence) {
             let Some(refused) = taken.refused.filter(|_| taken.sequence == sent.sequence) else {
                 return Ok(Reply::Taken);
             };

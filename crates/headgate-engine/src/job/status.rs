@@ -27,7 +27,7 @@ pub struct Status {
     pub output: String,
     /// As it was given.
     pub input: String,
-    pub format: String,
+    pub format: &'static str,
     /// Rows of the input, where they are known.
     pub rows: Option<u64>,
     pub done: u64,
@@ -87,7 +87,7 @@ pub fn checked_status(path: &Path) -> Result<Status, JobError> {
 
 fn of(path: &Path, contents: Contents) -> Result<Status, JobError> {
     // The lock first: a run that ends in between is then said to run, which it did when it was asked for.
-    let holder = Directory::open(path).map_or(Holder::Nobody, |directory| lock::look(&directory));
+    let holder = Directory::open(path).map_or(Holder::None, |directory| lock::holder(&directory));
     let manifest = manifest(path)?;
     let results = Results::look(path, contents)?;
     let (control, trouble) = match ControlFiles::new(path, Arc::new(Disk)).read() {
@@ -101,7 +101,7 @@ fn of(path: &Path, contents: Contents) -> Result<Status, JobError> {
         output: path.display().to_string(),
         rows: commit.range.end.or(commit.input.as_ref().and_then(|input| input.rows)).or(manifest.input.rows),
         input: manifest.input.name,
-        format: manifest.spec.format,
+        format: manifest.spec.format.name(),
         done: commit.done,
         watermark: commit.watermark,
         answered: commit.totals.answered,
@@ -112,10 +112,10 @@ fn of(path: &Path, contents: Contents) -> Result<Status, JobError> {
         parts_to_place: files.iter().filter(|file| !file.is_in_place).count() as u64,
         finished: commit.finished,
         resumable: manifest.input.fingerprint.is_some(),
-        running: holder != Holder::Nobody,
+        running: holder != Holder::None,
         pid: match holder {
             Holder::Process(pid) => pid,
-            Holder::Nobody => None,
+            Holder::None => None,
         },
         started_at: manifest.started_at,
         committed_at: commit.runs.last().map(|run| run.committed_at.clone()),

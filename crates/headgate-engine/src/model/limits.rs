@@ -6,25 +6,17 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use crate::message;
+pub use crate::model::choices::{LimitBy, RowCost};
+use crate::model::defaults::{
+    DEFAULT_HOST_DOWN_AFTER, DEFAULT_HOST_NEVER_UP_AFTER, DEFAULT_MAX_RETRY_AFTER, DEFAULT_NETWORK_DOWN_AFTER,
+    DEFAULT_NETWORK_NEVER_UP_AFTER, DEFAULT_RETRIES, DEFAULT_RETRY_DELAY, DEFAULT_RETRY_MAX_DELAY, DEFAULT_RETRY_ON,
+};
 use crate::model::error::ErrorKind;
 use crate::model::message::OptionName;
 use crate::model::option_rules::Mistake;
 use crate::model::status_set::StatusSet;
 
-pub const DEFAULT_RETRIES: u16 = 3;
-/// Failures that may be temporary. A hostname that does not exist and a certificate that is refused are not.
-pub const DEFAULT_RETRY_ON: &str = "connect,resolve,proxy,closed,timeout,408,425,429,500,502,503,504";
-pub const DEFAULT_RETRY_DELAY: Duration = Duration::from_millis(500);
-pub const DEFAULT_RETRY_MAX_DELAY: Duration = Duration::from_secs(60);
-pub const DEFAULT_MAX_RETRY_AFTER: Duration = Duration::from_secs(3600);
-pub const DEFAULT_HOST_DOWN_AFTER: Duration = Duration::from_secs(900);
-/// For a host that has never responded.
-pub const DEFAULT_HOST_NEVER_UP_AFTER: Duration = Duration::from_secs(30);
-pub const DEFAULT_NETWORK_DOWN_AFTER: Duration = Duration::from_secs(300);
-/// If no host has ever responded.
-pub const DEFAULT_NETWORK_NEVER_UP_AFTER: Duration = Duration::from_secs(30);
-
-/// The longest period of a rate.
+/// The longest time that a rate can speak of.
 const LONGEST_PER: Duration = Duration::from_secs(366 * 86_400);
 
 /// A number of requests in each period: `100/s`, `6000/m`, `1/10s`.
@@ -134,18 +126,6 @@ impl FromStr for HostConcurrency {
             _ => Err(format!("'{text}': write a number of requests, at least 1, or auto")),
         }
     }
-}
-
-/// What counts as one host.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum LimitBy {
-    /// A hostname, whatever the scheme and port.
-    #[default]
-    Name,
-    /// Scheme, hostname and port.
-    Origin,
-    /// An address, whatever the hostnames that resolve to it.
-    Address,
 }
 
 /// The cost of a row.

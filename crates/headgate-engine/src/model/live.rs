@@ -15,25 +15,8 @@ use crate::model::options::RunOptions;
 /// Removes a limit, or restores the default of an option without a single default value.
 const NONE: &str = "none";
 
-/// The options that can be set while a job runs.
-pub const SETTABLE: [OptionName; 14] = [
-    OptionName::Concurrency,
-    OptionName::ConcurrencyPerHost,
-    OptionName::Rate,
-    OptionName::RatePerHost,
-    OptionName::Burst,
-    OptionName::RateCost,
-    OptionName::Retries,
-    OptionName::RetryDelayS,
-    OptionName::RetryMaxDelayS,
-    OptionName::DeadlineS,
-    OptionName::MaxRetryAfterS,
-    OptionName::HostDownAfterS,
-    OptionName::NetworkDownAfterS,
-    OptionName::StopWhenFailed,
-];
-
-/// Options by name, each with its value as text: `rate` as `50/s` or `none`, `rate_per_host` as `10/s,api.example.com=5/s`.
+/// Options by their names, each with its value as text: `rate` as `50/s` or `none`, `rate_per_host` as
+/// `10/s,api.example.com=5/s`.
 pub type Settings = BTreeMap<String, String>;
 
 /// Returns the key of a hostname in limits.
@@ -75,10 +58,10 @@ impl Live {
     pub fn with(&self, settings: &Settings, host_key: HostKey) -> Result<Self, JobError> {
         let mut live = self.clone();
         for (name, text) in settings {
-            let Some(option) = SETTABLE.iter().find(|option| option.name() == name) else {
+            let Some(option) = OptionName::settable().find(|option| option.name() == name) else {
                 return Err(JobError::usage(format!("{name} can't be set while a job goes on")));
             };
-            live.set(*option, text, host_key).map_err(|wrong| JobError::usage(message!(*option, " {wrong}")))?;
+            live.set(option, text, host_key).map_err(|wrong| JobError::usage(message!(option, " {wrong}")))?;
         }
         Ok(live)
     }
@@ -186,7 +169,7 @@ mod tests {
             ("network_down_after_s", "1", "none"),
             ("stop_when_failed", "never", "none"),
         ] {
-            assert!(SETTABLE.iter().any(|option| option.name() == name));
+            assert!(OptionName::settable().any(|option| option.name() == name));
             let changed = base.with(&settings(&[(name, text)]), as_named).expect(name);
             assert_ne!(base, changed, "{name}");
             assert_eq!(Ok(&base), base.with(&settings(&[(name, back)]), as_named).as_ref(), "{name}");

@@ -5,7 +5,9 @@ use std::net::IpAddr;
 pub use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
-/// Which addresses may be connected to. It belongs to a job: what was refused stays refused when the job is resumed.
+pub use crate::model::choices::Network;
+
+/// Which addresses may be connected to. It belongs to a job: what was refused stays so when the job is resumed.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct NetworkOptions {
@@ -16,16 +18,6 @@ pub struct NetworkOptions {
     pub deny_net: Vec<IpNet>,
     /// Ports that may be connected to; empty: any port.
     pub allow_port: Vec<u16>,
-}
-
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Network {
-    /// All but link-local addresses and metadata services.
-    #[default]
-    Any,
-    /// Public addresses only.
-    Public,
 }
 
 impl NetworkOptions {

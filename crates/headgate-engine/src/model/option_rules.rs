@@ -1,16 +1,13 @@
 //! The values that options may have. Each rule exists once, for the command line, Python and `headgate set`.
 
 use std::fmt::Display;
-use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use crate::message;
 use crate::model::error::JobError;
 use crate::model::message::{Message, OptionName};
+use crate::model::option_entries::Kind;
 
-/// The largest integer that the columns of a result hold.
-const MAX: u64 = i64::MAX as u64;
-const MIB: u64 = 1024 * 1024;
 /// A year: beyond it clocks overflow.
 const MAX_SECONDS: f64 = 365.0 * 86_400.0;
 
@@ -31,31 +28,14 @@ pub fn refuse(mistakes: Vec<Mistake>) -> Result<(), JobError> {
     Err(JobError::usage(Message::joined(sentences, "; ")))
 }
 
-/// Returns the integers that an option may have.
-fn range_of(option: OptionName) -> RangeInclusive<u64> {
-    match option {
-        OptionName::Concurrency
-        | OptionName::Threads
-        | OptionName::Window
-        | OptionName::PartBytes
-        | OptionName::MaxPageBytes => 1..=MAX,
-        OptionName::MaxMemoryBytes => MIB..=MAX,
-        OptionName::Burst => 1..=u32::MAX.into(),
-        OptionName::Http2Streams | OptionName::MaxConnectionsPerHost => 1..=u16::MAX.into(),
-        OptionName::MaxRedirects => 1..=1000,
-        OptionName::Retries => 0..=u16::MAX.into(),
-        // A column of a batch can hold this much, and other bodies beside it.
-        OptionName::MaxBodyBytes => 0..=1 << 30,
-        _ => 0..=MAX,
-    }
-}
-
-/// Checks an integer, which messages have as `shown`.
+/// Checks a whole number, which messages have as `shown`.
 ///
 /// # Errors
 /// Why the option can't have it.
 pub fn whole(option: OptionName, value: i128, shown: impl Display) -> Result<u64, String> {
-    let range = range_of(option);
+    let (Kind::Whole { range } | Kind::Size { range }) = &option.entry().kind else {
+        return Err(format!("is no whole number, as {shown} is"));
+    };
     match u64::try_from(value) {
         Ok(number) if range.contains(&number) => return Ok(number),
         _ => {}
@@ -73,24 +53,17 @@ pub fn whole(option: OptionName, value: i128, shown: impl Display) -> Result<u64
     Err(format!("must be {bound}, not {shown}{hint}"))
 }
 
-/// Returns whether a duration of 0 has a meaning for the option.
-fn may_be_zero(option: OptionName) -> bool {
-    matches!(
-        option,
-        OptionName::GraceS | OptionName::RetryDelayS | OptionName::RetryMaxDelayS | OptionName::MaxRetryAfterS
-    )
-}
-
 /// Checks a duration in seconds.
 ///
 /// # Errors
 /// Why the option can't have it.
 pub fn seconds(option: OptionName, value: f64) -> Result<Duration, String> {
-    let is_allowed = (0.0..=MAX_SECONDS).contains(&value) && (value > 0.0 || may_be_zero(option));
+    let may_be_zero = matches!(option.entry().kind, Kind::Seconds { or_zero: true });
+    let is_allowed = (0.0..=MAX_SECONDS).contains(&value) && (value > 0.0 || may_be_zero);
     if is_allowed {
         return Ok(Duration::from_secs_f64(value));
     }
-    let least = if may_be_zero(option) { "0 seconds or more" } else { "more than 0 seconds" };
+    let least = if may_be_zero { "0 seconds or more" } else { "more than 0 seconds" };
     let value = if value.is_nan() { "nan".to_owned() } else { value.to_string() };
     Err(format!("must be {least} and at most {MAX_SECONDS}, not {value}"))
 }

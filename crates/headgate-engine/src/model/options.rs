@@ -8,6 +8,12 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::model::boundary_salt::BoundarySalt;
+pub use crate::model::choices::{BodyCoding, Format, RedirectPolicy, SaveFormat, TlsMin};
+use crate::model::defaults::{
+    DEFAULT_CONCURRENCY, DEFAULT_CONNECT_TIMEOUT, DEFAULT_FAIL_ON, DEFAULT_GRACE, DEFAULT_HTTP2_STREAMS,
+    DEFAULT_MAX_BODY_BYTES, DEFAULT_MAX_PAGE_BYTES, DEFAULT_MAX_REDIRECTS, DEFAULT_PART_BYTES, DEFAULT_RESUME,
+    DEFAULT_TIMEOUT, DEFAULT_URL_COLUMN, DEFAULT_USER_AGENT, DEFAULT_WINDOW,
+};
 pub use crate::model::engine_options::{Dns, EngineOptions};
 use crate::model::limits::{Limits, Retrying, StopWhenFailed};
 use crate::model::message::OptionName;
@@ -16,26 +22,8 @@ use crate::model::network_options::NetworkOptions;
 use crate::model::secret::Secret;
 use crate::model::status_set::StatusSet;
 
-pub const DEFAULT_CONCURRENCY: usize = 256;
-pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
-pub const DEFAULT_CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-pub const DEFAULT_GRACE: Duration = Duration::from_secs(10);
-pub const DEFAULT_MAX_BODY_BYTES: u64 = 16 * 1024 * 1024;
-/// The maximum number of redirects of a row; browsers follow 20, curl 50 by default with `-L`.
-pub const DEFAULT_MAX_REDIRECTS: u32 = 10;
-/// Requests on one HTTP/2 connection at once; what servers allow by default is 100 to 250.
-pub const DEFAULT_HTTP2_STREAMS: u32 = 100;
-/// Bytes after which a part is closed and the next one begun.
-pub const DEFAULT_PART_BYTES: u64 = 128 * 1024 * 1024;
-/// The interval of commits, which bounds what a crash can lose. In a long run it grows, unless the user has set it.
-pub const DEFAULT_COMMIT_EVERY: Duration = Duration::from_secs(10);
-/// Rows between the oldest that is not done and the newest that was read: 512 KiB of memory, a bit for each.
-pub const DEFAULT_WINDOW: u64 = 4_000_000;
-/// Statuses that mean "not now", after which a retry may succeed (RFC 9110 section 15, RFC 6585, RFC 8470).
-pub const DEFAULT_FAIL_ON: &str = "408,425,429,5xx";
-/// A message names at most this many inputs.
+/// Of several inputs so many are named.
 const SHOWN_INPUTS: usize = 3;
-pub const DEFAULT_USER_AGENT: &str = concat!("headgate/", env!("CARGO_PKG_VERSION"));
 
 /// Everything about one job.
 #[derive(Debug, Clone, Default)]
@@ -43,7 +31,7 @@ pub struct JobOptions {
     pub source: SourceOptions,
     pub sink: SinkOptions,
     pub request: RequestOptions,
-    pub response: ResponseOptions,
+    pub selection: SelectionOptions,
     pub run: RunOptions,
     pub engine: EngineOptions,
 }
@@ -102,9 +90,6 @@ pub struct SourceOptions {
     pub max_page_bytes: u64,
 }
 
-/// Default of [`SourceOptions::max_page_bytes`]. Writers make pages of about a megabyte.
-pub const DEFAULT_MAX_PAGE_BYTES: u64 = 128 * 1024 * 1024;
-
 impl SourceOptions {
     /// Returns all inputs, in order.
     pub fn inputs(&self) -> impl Iterator<Item = &str> {
@@ -144,7 +129,7 @@ impl Default for SourceOptions {
         Self {
             input: String::new(),
             more_inputs: Vec::new(),
-            url_column: "url".into(),
+            url_column: DEFAULT_URL_COLUMN.into(),
             method_column: None,
             headers_column: None,
             body_column: None,
@@ -166,16 +151,6 @@ impl Default for SourceOptions {
             max_page_bytes: DEFAULT_MAX_PAGE_BYTES,
         }
     }
-}
-
-/// The form of the results.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Format {
-    #[default]
-    Parquet,
-    Ndjson,
-    /// Outcomes are counted and dropped, for measuring.
-    None,
 }
 
 /// The output of a job.
@@ -211,7 +186,7 @@ impl Default for SinkOptions {
             part_bytes: DEFAULT_PART_BYTES,
             commit_every: None,
             fresh: false,
-            resume: true,
+            resume: DEFAULT_RESUME,
             allow_grown: false,
         }
     }
@@ -236,8 +211,6 @@ pub struct RequestOptions {
     pub body: Option<Vec<u8>>,
     /// How bodies are compressed before they are sent; `None`: not at all.
     pub compress_body: Option<BodyCoding>,
-    /// The bytes to request, as in the `range` header: `0-499,-500`.
-    pub range: Option<String>,
     pub user_agent: String,
     pub timeout: Duration,
     pub connect_timeout: Duration,
@@ -248,20 +221,8 @@ pub struct RequestOptions {
     pub max_body_bytes: u64,
     /// A longer body is truncated, and not refused.
     pub truncate_body: bool,
-    /// Bodies are not read.
-    pub no_body: bool,
-    /// Bodies are kept with their content encodings.
-    pub raw: bool,
-    /// Which redirects are followed; others are responses.
-    pub redirects: RedirectPolicy,
-    /// The maximum number of redirects of a row; at least 1.
-    pub max_redirects: u32,
-    /// The redirects of a row are part of its result.
-    pub keep_redirects: bool,
-    /// Cookies that servers set along a redirect chain are sent with the next request of the chain.
-    pub cookies: bool,
-    /// URLs that a host's robots.txt disallows are not fetched.
-    pub robots: bool,
+    /// What makes the result.
+    pub response: ResponseOptions,
     /// Statuses with which a row fails.
     pub fail_on: StatusSet,
     /// PEM file of certificates to trust instead of the system's and the bundled ones.
@@ -302,54 +263,75 @@ pub struct RequestOptions {
     pub mock_transport: Option<MockTransport>,
 }
 
-/// What is selected from responses.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+/// Which response is the result of a row, and what of it. It belongs to a job.
+#[expect(clippy::struct_excessive_bools, reason = "options, each by itself")]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct ResponseOptions {
+    /// Which redirects are followed; the others are responses.
+    pub redirects: RedirectPolicy,
+    /// Redirects of a row that are followed; at least 1.
+    #[serde(with = "max_redirects")]
+    pub max_redirects: u32,
+    /// The redirects of a row are part of its result.
+    pub keep_redirects: bool,
+    /// What servers set on the way is sent along with the next redirect.
+    pub cookies: bool,
+    /// Bytes to ask for, as the `range` header has them: `0-499,-500`.
+    pub range: Option<String>,
+    /// Bodies are not read.
+    pub no_body: bool,
+    /// Bodies are kept as they were sent, codings and all.
+    pub raw: bool,
+    /// What a host's robots.txt disallows is not fetched: what was blocked stays so when it is asked again.
+    pub robots: bool,
+}
+
+impl Default for ResponseOptions {
+    fn default() -> Self {
+        Self {
+            redirects: RedirectPolicy::default(),
+            max_redirects: DEFAULT_MAX_REDIRECTS,
+            keep_redirects: false,
+            cookies: false,
+            range: None,
+            no_body: false,
+            raw: false,
+            robots: false,
+        }
+    }
+}
+
+/// A job remembers a default as none: the next version may have another.
+mod max_redirects {
+    use serde::{Deserialize as _, Deserializer, Serialize as _, Serializer};
+
+    use super::DEFAULT_MAX_REDIRECTS;
+
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
+    pub fn serialize<S: Serializer>(max: &u32, serializer: S) -> Result<S::Ok, S::Error> {
+        (*max != DEFAULT_MAX_REDIRECTS).then_some(*max).serialize(serializer)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u32, D::Error> {
+        Ok(Option::deserialize(deserializer)?.unwrap_or(DEFAULT_MAX_REDIRECTS))
+    }
+}
+
+/// What is made of answers.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct SelectionOptions {
     /// Columns of the result: `name[:type]=$.path`, or `name[:type]=header:name`.
     pub select: Vec<String>,
     /// Names of columns without which a row fails.
     pub require: Vec<String>,
     /// Columns that the result omits.
     pub omit: Vec<String>,
-    /// The selected column with the final cost of a row; `None`: the estimate is final. It says how the work is done, and
-    /// may change from run to run.
+    /// The selected column that says what a row has cost in the end; `None`: it costs what was estimated. It says how the
+    /// work is done, and may change from run to run.
+    #[serde(skip)]
     pub cost_from: Option<String>,
-}
-
-/// The form of saved bodies.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum SaveFormat {
-    #[default]
-    Files,
-    /// Archives, in the format of `WebDataset`.
-    Tar,
-}
-
-/// Which redirects are followed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum RedirectPolicy {
-    #[default]
-    Follow,
-    /// Those that stay at the origin of the request.
-    SameOrigin,
-    None,
-}
-
-/// The content encoding of a request body.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum BodyCoding {
-    Gzip,
-    Zstd,
-}
-
-/// The oldest version of TLS that is used.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub enum TlsMin {
-    #[default]
-    V12,
-    V13,
 }
 
 impl RequestOptions {
@@ -377,7 +359,6 @@ impl Default for RequestOptions {
             credentials_for: Vec::new(),
             body: None,
             compress_body: None,
-            range: None,
             user_agent: DEFAULT_USER_AGENT.into(),
             timeout: DEFAULT_TIMEOUT,
             connect_timeout: DEFAULT_CONNECT_TIMEOUT,
@@ -385,13 +366,7 @@ impl Default for RequestOptions {
             idle_timeout: None,
             max_body_bytes: DEFAULT_MAX_BODY_BYTES,
             truncate_body: false,
-            no_body: false,
-            raw: false,
-            redirects: RedirectPolicy::default(),
-            max_redirects: DEFAULT_MAX_REDIRECTS,
-            keep_redirects: false,
-            cookies: false,
-            robots: false,
+            response: ResponseOptions::default(),
             fail_on: DEFAULT_FAIL_ON.parse().expect("the default is a set of statuses"),
             cacert: None,
             insecure: false,

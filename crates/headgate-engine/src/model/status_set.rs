@@ -114,7 +114,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::model::options::DEFAULT_FAIL_ON;
+    use crate::model::defaults::DEFAULT_FAIL_ON;
 
     fn set(text: &str) -> StatusSet {
         text.parse().expect("a set of statuses")

@@ -146,7 +146,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::http::target;
+    use crate::model::target;
 
     fn masked(wire: &[u8], rest: &[u8]) -> PlannedRequest {
         let url = "https://me:secret@host:81/a?b";

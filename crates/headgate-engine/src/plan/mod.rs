@@ -132,7 +132,7 @@ pub fn plan(options: &JobOptions, latency_s: Option<f64>) -> Result<Plan, JobErr
     let boundary_salt = BoundarySalt::default();
     let read = SourceOptions { head: None, boundary_salt: boundary_salt.clone(), ..requested.clone() };
     let mut source = source::open::open(&read)?;
-    let schema = ResultColumns::new(requested, &options.response, source.kept_fields())?.schema();
+    let schema = ResultColumns::new(requested, &options.selection, source.kept_fields())?.schema();
     let found = match &sink.output {
         Output::Directory(path) if sink.format != Format::None => {
             look(path, options, &schema, source.fingerprint().as_ref())?
@@ -203,7 +203,7 @@ pub fn plan(options: &JobOptions, latency_s: Option<f64>) -> Result<Plan, JobErr
         },
         directory: DirectoryUse::of(&found, &sink.output),
         rows_replaced: if let Found::Replaced(rows) = found { rows } else { 0 },
-        hosts_by: name_of(run.limits.limit_by),
+        hosts_by: run.limits.limit_by.name(),
         different_hosts: sample.hosts.different(),
         hosts: sample.hosts.top(),
         invalid_rows: sample.invalid,
@@ -282,12 +282,4 @@ fn refuse_pipe(input: &str) -> Result<(), JobError> {
     Err(JobError::usage(message!(
         "{name} can be read only once, and a plan would use its rows up: write them into a file, and plan that"
     )))
-}
-
-fn name_of(by: LimitBy) -> &'static str {
-    match by {
-        LimitBy::Name => "name",
-        LimitBy::Origin => "origin",
-        LimitBy::Address => "address",
-    }
 }

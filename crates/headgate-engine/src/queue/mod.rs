@@ -1,7 +1,6 @@
 //! Bounded hand-overs from thread to thread. They may block.
 
 mod deferred;
-pub mod host_connections;
 pub mod reread;
 pub mod responders;
 pub mod rows;

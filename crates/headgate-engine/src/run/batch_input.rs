@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use crate::columns::result::ResultColumns;
 use crate::model::error::JobError;
-use crate::model::options::{RequestOptions, ResponseOptions, SourceOptions};
+use crate::model::options::{RequestOptions, SelectionOptions, SourceOptions};
 use crate::model::row::Row;
 use crate::source::record_batches::{self, BatchRows};
 
@@ -53,7 +53,7 @@ impl BatchInput {
     ///
     /// # Errors
     /// As [`ResultColumns::new`].
-    pub fn columns(&self, response: &ResponseOptions, kept: Fields) -> Result<ResultColumns, JobError> {
+    pub fn columns(&self, response: &SelectionOptions, kept: Fields) -> Result<ResultColumns, JobError> {
         ResultColumns::new(&self.options, response, kept)
     }
 

@@ -15,7 +15,7 @@ use arrow_schema::{Fields, SchemaRef};
 
 use super::batch_input::{BatchInput, join_template};
 use super::checks::check;
-use super::fed_runs::FedRuns;
+use super::fed_runs::{FedRuns, RunUse};
 use super::handle::Run;
 use crate::columns::builder::{OutcomeBatch, OutcomeBuilder};
 use crate::engine::completion_queue::{Arrived, CompletionQueue};
@@ -23,7 +23,7 @@ use crate::engine::waker::{WakeCaller, Waker};
 use crate::job::credential_scope;
 use crate::model::error::JobError;
 use crate::model::memory::MemoryBudget;
-use crate::model::options::{JobOptions, ResponseOptions};
+use crate::model::options::{JobOptions, SelectionOptions};
 use crate::model::outcome::Outcome;
 use crate::model::row::{MAX_BATCH_ROWS, Row};
 use crate::stats::report::Snapshot;
@@ -34,10 +34,10 @@ const LONGEST_GATHERING: Duration = Duration::from_millis(100);
 /// One call with record batches or requests.
 pub struct BatchFlow {
     input: BatchInput,
-    response: ResponseOptions,
-    /// The runs that its run belongs to; `None`: it is a client's run, which continues whatever becomes of calls.
-    runs: Option<Arc<FedRuns>>,
+    selection: SelectionOptions,
     run: Arc<Run>,
+    /// `None`: the run is one of a client, which goes on whatever becomes of calls; or the call is closed.
+    run_use: Option<RunUse>,
     completions: Arc<CompletionQueue>,
     waker: Arc<Waker>,
     /// `None`: no batch has come, and so the columns are unknown.
@@ -80,18 +80,18 @@ impl BatchFlow {
     /// `Usage`: an invalid option, or a concurrency beyond the number of files that this process may open.
     /// `Usage`: an option that can't be, or more in flight than this process may have files open.
     pub fn new(
-        runs: Arc<FedRuns>,
+        runs: &Arc<FedRuns>,
         mut options: JobOptions,
         waker: Option<Arc<dyn WakeCaller>>,
     ) -> Result<Self, JobError> {
         credential_scope::complete(&mut options, &[])?;
         let input = BatchInput::new(options.source)?;
-        let columns = input.columns(&options.response, Fields::empty())?;
+        let columns = input.columns(&options.selection, Fields::empty())?;
         let options = JobOptions { source: input.options().clone(), ..options };
-        let run = runs.run_for(&options, &columns)?;
+        let run_use = runs.run_for(&options, &columns)?;
         let waker = Waker::new(waker);
-        let completions = run.completions(waker.clone(), None);
-        Ok(Self::begin_with(input, options, (Some(runs), run), (completions, waker)))
+        let completions = run_use.run.completions(waker.clone(), None);
+        Ok(Self::begin_with(input, options, (run_use.run.clone(), Some(run_use)), (completions, waker)))
     }
 
     /// Begins a call on a run that is shared with other requests. `options` are those of the run, except those of rows and
@@ -112,10 +112,10 @@ impl BatchFlow {
         credential_scope::of_base_url(&mut options.request, &base_url);
         credential_scope::check_call(&mut options)?;
         let input = BatchInput::new(options.source.clone())?.of_all(base_url, &options.request);
-        let columns = input.columns(&options.response, Fields::empty())?;
+        let columns = input.columns(&options.selection, Fields::empty())?;
         let waker = Waker::new(waker);
         let completions = run.completions(waker.clone(), columns.selection);
-        Ok(Self::begin_with(input, options, (None, run), (completions, waker)))
+        Ok(Self::begin_with(input, options, (run, None), (completions, waker)))
     }
 
     /// Begins a call as [`BatchFlow::on`] does, for requests (see [`BatchFlow::feed_requests`]) instead of batches.
@@ -135,15 +135,15 @@ impl BatchFlow {
     fn begin_with(
         input: BatchInput,
         options: JobOptions,
-        (runs, run): (Option<Arc<FedRuns>>, Arc<Run>),
+        (run, run_use): (Arc<Run>, Option<RunUse>),
         (completions, waker): (Arc<CompletionQueue>, Arc<Waker>),
     ) -> Self {
         Self {
             input,
             max_outstanding: options.run.concurrency.saturating_mul(2).saturating_add(MAX_BATCH_ROWS),
-            response: options.response,
-            runs,
+            selection: options.selection,
             run,
+            run_use,
             completions,
             waker,
             begun: None,
@@ -197,7 +197,7 @@ impl BatchFlow {
     pub fn schema(&self) -> Result<SchemaRef, JobError> {
         match &self.begun {
             Some(begun) => Ok(begun.schema.clone()),
-            None => self.input.columns(&self.response, Fields::empty()).map(|columns| columns.schema()),
+            None => self.input.columns(&self.selection, Fields::empty()).map(|columns| columns.schema()),
         }
     }
 
@@ -251,8 +251,8 @@ impl BatchFlow {
         if self.outstanding > 0 {
             self.completions.close();
             self.run.cancel_unwanted();
-            if let Some(runs) = &self.runs {
-                runs.retire(&self.run);
+            if let Some(run_use) = self.run_use.take() {
+                run_use.abandon();
             }
         }
         self.arrived.clear();
@@ -263,7 +263,7 @@ impl BatchFlow {
         if self.begun.is_some() {
             return Ok(());
         }
-        let columns = self.input.columns(&self.response, kept)?;
+        let columns = self.input.columns(&self.selection, kept)?;
         // Bodies bring their own reservations.
         let builder = OutcomeBuilder::new(&columns, MemoryBudget::new(0))
             .map_err(|error| JobError::internal(format!("columns of results: {error}")))?;
@@ -347,7 +347,7 @@ impl BatchFlow {
     }
 
     fn run_has_ended(&self) -> JobError {
-        if self.runs.is_none() {
+        if self.run_use.is_none() {
             return JobError::usage("the client is closed: it makes no more requests");
         }
         let why = self.run.summary().failure.map(|failure| failure.message.to_string());

@@ -2,18 +2,19 @@
 
 use crate::columns::select::Selection;
 use crate::engine::machine;
-use crate::http::authorization::authorization;
 use crate::http::defaults::RESERVED_HEADERS;
-use crate::http::target;
 use crate::message;
+use crate::model::authorization::authorization;
 use crate::model::error::JobError;
 use crate::model::message::{Message, OptionName};
 use crate::model::network_options::Network;
 use crate::model::option_rules::{Mistake, byte_range, has_control_character, is_token, refuse, seconds, whole};
 use crate::model::options::{
-    Format, JobOptions, Output, RedirectPolicy, RequestOptions, RunOptions, SaveFormat, SourceOptions, Templates,
+    Format, JobOptions, Output, RedirectPolicy, RequestOptions, ResponseOptions, RunOptions, SaveFormat, SourceOptions,
+    Templates,
 };
 use crate::model::secret::Secret;
+use crate::model::target;
 use crate::source::first_that_holds;
 
 const CONTROL: &str = "holds a control character";
@@ -109,7 +110,7 @@ impl Mistakes {
 
     /// Checks the names of columns, and that selected values can be read.
     fn of_columns(&mut self, options: &JobOptions) {
-        let JobOptions { source, response, request, .. } = options;
+        let JobOptions { source, selection, request, .. } = options;
         let columns = [
             (OptionName::UrlColumn, Some(&source.url_column)),
             (OptionName::MethodColumn, source.method_column.as_ref()),
@@ -120,7 +121,7 @@ impl Mistakes {
             (OptionName::IfModifiedSinceColumn, source.if_modified_since_column.as_ref()),
             (OptionName::ChecksumColumn, source.checksum_column.as_ref()),
             (OptionName::CostColumn, source.cost_column.as_ref()),
-            (OptionName::CostFrom, response.cost_from.as_ref()),
+            (OptionName::CostFrom, selection.cost_from.as_ref()),
         ];
         for (option, column) in columns {
             self.add_if(column.is_some_and(String::is_empty), option, "is empty: name a column of the input");
@@ -130,7 +131,7 @@ impl Mistakes {
             (OptionName::SaveTo, source.save_to.as_slice()),
             (OptionName::Sni, request.sni.as_slice()),
             (OptionName::Interface, request.interface.as_slice()),
-            (OptionName::Select, &response.select),
+            (OptionName::Select, &selection.select),
             (OptionName::DataUrlencode, &source.templates.data_urlencode),
             (OptionName::Form, &source.templates.form),
             (OptionName::Resolve, &request.resolve),
@@ -182,8 +183,8 @@ impl Mistakes {
         let output = message!("saves bodies in the output directory: name one with ", OptionName::Output);
         self.add_if(is_saved && !has_directory, OptionName::SaveTo, output);
         let no_body = message!("can't be combined with ", OptionName::NoBody, ", which reads no bodies");
-        self.add_if(is_saved && request.no_body, OptionName::SaveTo, no_body.clone());
-        self.add_if(request.truncate_body && request.no_body, OptionName::TruncateBody, no_body);
+        self.add_if(is_saved && request.response.no_body, OptionName::SaveTo, no_body.clone());
+        self.add_if(request.truncate_body && request.response.no_body, OptionName::TruncateBody, no_body);
         let save_to = message!("is for bodies that are saved: give ", OptionName::SaveTo, ", too");
         let has_checksums = source.checksum_column.is_some();
         self.add_if(!is_saved && has_checksums, OptionName::ChecksumColumn, save_to.clone());
@@ -198,7 +199,7 @@ impl Mistakes {
         {
             self.add_error(option, seconds(option, timeout.as_secs_f64()));
         }
-        if let Some(range) = &request.range {
+        if let Some(range) = &request.response.range {
             self.add_error(OptionName::Range, byte_range(range));
         }
         for (one, is_one, other, is_other) in [
@@ -214,10 +215,10 @@ impl Mistakes {
 
     /// Reports options without an effect. A client always keeps redirects.
     fn of_redirects(&mut self, request: &RequestOptions) {
-        let follows_none = request.redirects == RedirectPolicy::None;
+        let follows_none = request.response.redirects == RedirectPolicy::None;
         let no_effect = message!("has no effect with ", OptionName::Redirects.set("none"));
-        self.add_if(follows_none && request.keep_redirects, OptionName::KeepRedirects, no_effect.clone());
-        self.add_if(follows_none && request.cookies, OptionName::Cookies, no_effect);
+        self.add_if(follows_none && request.response.keep_redirects, OptionName::KeepRedirects, no_effect.clone());
+        self.add_if(follows_none && request.response.cookies, OptionName::Cookies, no_effect);
     }
 
     fn of_headers(&mut self, request: &RequestOptions) {
@@ -287,8 +288,8 @@ fn check_output_directory(options: &JobOptions) -> Result<(), JobError> {
 
 /// Checks that selected bodies are read and decoded.
 fn check_selection(options: &JobOptions) -> Result<(), JobError> {
-    let Some(selection) = Selection::new(&options.response)? else { return Ok(()) };
-    let RequestOptions { no_body, raw, .. } = options.request;
+    let Some(selection) = Selection::new(&options.selection)? else { return Ok(()) };
+    let ResponseOptions { no_body, raw, .. } = options.request.response;
     let (option, why) = if no_body {
         (message!(OptionName::NoBody.set(true)), "are not read")
     } else if raw {
@@ -344,7 +345,7 @@ fn check_header_templates(options: &JobOptions) -> Result<(), JobError> {
 
 /// Returns headers that are set by options other than those for headers.
 fn headers_of_options(options: &JobOptions) -> impl Iterator<Item = (&'static str, OptionName)> {
-    let RequestOptions { range, bearer, user, .. } = &options.request;
+    let RequestOptions { response: ResponseOptions { range, .. }, bearer, user, .. } = &options.request;
     let all = [
         ("Range", OptionName::Range, range.is_some()),
         ("Authorization", OptionName::Bearer, bearer.is_some()),
@@ -424,7 +425,7 @@ mod tests {
     #[test]
     fn a_header_is_set_by_one_option() {
         let mut options = JobOptions::default();
-        options.request.range = Some("0-1".into());
+        options.request.response.range = Some("0-1".into());
         options.request.user = Some("a:b".into());
         options.source.if_none_match_column = Some("etag".into());
         for (expected, name) in [

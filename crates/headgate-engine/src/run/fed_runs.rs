@@ -2,7 +2,7 @@
 //! it has learned of hosts. All runs with the same engine options share an engine, with its connections.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use super::checks::check;
@@ -12,7 +12,7 @@ use crate::columns::result::ResultColumns;
 use crate::engine::Engine;
 use crate::model::error::JobError;
 use crate::model::limits::StopWhenFailed;
-use crate::model::options::{EngineOptions, JobOptions, RequestOptions, ResponseOptions, RunOptions};
+use crate::model::options::{EngineOptions, JobOptions, RequestOptions, RunOptions, SelectionOptions};
 
 /// The number of unused runs that are kept: the most recently used ones.
 const MAX_IDLE: usize = 8;
@@ -30,6 +30,15 @@ struct Kept {
     key: RunKey,
     engine: Engine,
     run: Arc<Run>,
+    /// Lives as long as a call uses the run.
+    in_use: Weak<()>,
+}
+
+/// The use of a run by a call: as long as it lives, the run is kept.
+pub struct RunUse {
+    runs: Arc<FedRuns>,
+    pub run: Arc<Run>,
+    in_use: Arc<()>,
 }
 
 /// The options that calls sharing a run have in common, compared by value: they hold secrets, which no text key may contain.
@@ -37,7 +46,7 @@ struct Kept {
 struct RunKey {
     run: RunOptions,
     request: RequestOptions,
-    response: ResponseOptions,
+    selection: SelectionOptions,
     keeps_bodies: bool,
     engine: EngineOptions,
 }
@@ -46,29 +55,31 @@ impl FedRuns {
     /// Returns the run for these options, without those of the source and the sink, and for results with these columns.
     ///
     /// # Errors
-    /// `Usage`: an invalid option, or a concurrency beyond the number of files that this process may open.
-    pub fn run_for(&self, options: &JobOptions, columns: &ResultColumns) -> Result<Arc<Run>, JobError> {
+    /// `Usage`: an option that can't be, or more in flight than this process may have files open.
+    pub fn run_for(self: &Arc<Self>, options: &JobOptions, columns: &ResultColumns) -> Result<RunUse, JobError> {
         check(options)?;
         // The caller learns of each failure, and one call must not end the run of another.
         let run =
             RunOptions { stop_when_failed: StopWhenFailed::Never, named_options: Vec::new(), ..options.run.clone() };
-        let JobOptions { response, request, engine, source, .. } = options;
+        let JobOptions { selection, request, engine, source, .. } = options;
         let named_address = named_address(source).or(request.named_address);
         let request = &RequestOptions { named_address, ..request.clone() };
         let key = RunKey {
             run,
             request: request.clone(),
             // Each call omits columns by itself.
-            response: ResponseOptions { omit: Vec::new(), ..response.clone() },
+            selection: SelectionOptions { omit: Vec::new(), ..selection.clone() },
             keeps_bodies: columns.has("body"),
             engine: engine.clone(),
         };
         let mut runs = self.runs();
         runs.retain(|kept| !kept.has_ended());
-        if let Some(kept) = runs.iter().position(|kept| kept.key == key).and_then(|at| runs.remove(at)) {
+        if let Some(mut kept) = runs.iter().position(|kept| kept.key == key).and_then(|at| runs.remove(at)) {
+            let in_use = kept.in_use.upgrade().unwrap_or_default();
+            kept.in_use = Arc::downgrade(&in_use);
             let run = kept.run.clone();
             runs.push_back(kept);
-            return Ok(run);
+            return Ok(RunUse { runs: self.clone(), run, in_use });
         }
         let idle = runs.iter().filter(|kept| kept.is_idle()).count();
         end_idle(&mut runs, (idle + 1).saturating_sub(MAX_IDLE));
@@ -85,20 +96,9 @@ impl FedRuns {
             started => started,
         };
         let run = Arc::new(run?);
-        runs.push_back(Kept { key, engine: on, run: run.clone() });
-        Ok(run)
-    }
-
-    /// Records that a call with this run was abandoned, whose rows may still wait for the limits of the run. If no other
-    /// call uses the run, the next call gets a new one.
-    pub fn retire(&self, run: &Arc<Run>) {
-        let mut runs = self.runs();
-        // The caller holds a reference, too.
-        let at = runs.iter().position(|kept| Arc::ptr_eq(&kept.run, run) && Arc::strong_count(run) <= 2);
-        if let Some(kept) = at.and_then(|at| runs.remove(at)) {
-            kept.run.end_feeding();
-            kept.run.abort();
-        }
+        let in_use = Arc::default();
+        runs.push_back(Kept { key, engine: on, run: run.clone(), in_use: Arc::downgrade(&in_use) });
+        Ok(RunUse { runs: self.clone(), run, in_use })
     }
 
     fn runs(&self) -> MutexGuard<'_, VecDeque<Kept>> {
@@ -106,9 +106,24 @@ impl FedRuns {
     }
 }
 
+impl RunUse {
+    /// Abandons the call, whose rows may still wait for the limits of the run. If no other call uses the run, the next call
+    /// gets a new one.
+    pub fn abandon(self) {
+        let Self { runs, run, in_use } = self;
+        let mut runs = runs.runs();
+        let is_last = Arc::into_inner(in_use).is_some();
+        let at = runs.iter().position(|kept| is_last && Arc::ptr_eq(&kept.run, &run));
+        if let Some(kept) = at.and_then(|at| runs.remove(at)) {
+            kept.run.end_feeding();
+            kept.run.abort();
+        }
+    }
+}
+
 impl Kept {
     fn is_idle(&self) -> bool {
-        Arc::strong_count(&self.run) == 1
+        self.in_use.upgrade().is_none()
     }
 
     fn has_ended(&self) -> bool {

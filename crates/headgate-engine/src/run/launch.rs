@@ -184,7 +184,7 @@ impl Launch {
                     scheduler,
                     fail_on: self.request.fail_on.clone(),
                     responders,
-                    robots: self.request.robots.then(|| RobotsTable::new(defaults.user_agent())),
+                    robots: self.request.response.robots.then(|| RobotsTable::new(defaults.user_agent())),
                     last_unreached: Mutex::default(),
                     failure_limit: SharedFailureLimit::new(self.run.stop_when_failed, stopped_by.clone()),
                 };

@@ -6,13 +6,13 @@ use std::time::{Duration, Instant};
 use tokio::sync::watch;
 
 use crate::engine::{Engine, Room};
-use crate::http::target::host_key;
-use crate::job::control::{Change, Control, ControlFiles, Stamp, Trouble};
+use crate::job::control::{Change, Control, ControlError, ControlFiles, Stamp};
 use crate::message;
 use crate::model::error::{JobError, cause};
 use crate::model::live::Live;
 use crate::model::message::Message;
 use crate::model::options::RunOptions;
+use crate::model::target::host_key;
 
 /// The shortest interval between two looks into the directory: a little less than that of the sink's ticks.
 const LOOK_EVERY: Duration = Duration::from_millis(450);
@@ -60,8 +60,8 @@ pub(crate) fn in_force(files: &ControlFiles, run: &RunOptions) -> Result<(Live, 
 fn set_in(files: &ControlFiles) -> Result<(Control, Vec<Message>), JobError> {
     match files.read() {
         Ok(control) => Ok((control, Vec::new())),
-        Err(Trouble::Damaged(message)) => Ok((Control::default(), vec![message])),
-        Err(Trouble::Newer(message)) => Err(JobError::output(message)),
+        Err(ControlError::Damaged(message)) => Ok((Control::default(), vec![message])),
+        Err(ControlError::Newer(message)) => Err(JobError::output(message)),
     }
 }
 
@@ -71,7 +71,7 @@ fn is_named(run: &RunOptions, name: &str) -> bool {
 
 /// Returns the note on options that were set in an earlier run, if there are any.
 fn note(control: &Control) -> Option<Message> {
-    let set: Vec<Message> = control.named().map(|(option, text)| option.set(text).into()).collect();
+    let set: Vec<Message> = control.options().map(|(option, text)| option.set(text).into()).collect();
     let paused = control.paused.then(|| "the job is paused, until headgate unpause".into());
     let set =
         (!set.is_empty()).then(|| message!("set while the job ran, and still in force: ", Message::joined(set, ", ")));
@@ -115,7 +115,7 @@ impl LiveRun {
         let stamp = files.as_ref().and_then(ControlFiles::stamp);
         if let Some(files) = files.as_ref().filter(|_| stamp.is_some()) {
             // The process that waits for it has set it just before.
-            let _ = files.answer(control.sequence, None);
+            let _ = files.reply(control.sequence, None);
         }
         let state = State { control, stamp, next_look: Instant::now(), reservation: Some(reservation) };
         Ok(Arc::new(Self { base, now, files, state: Mutex::new(state), notes }))
@@ -144,7 +144,7 @@ impl LiveRun {
             let control =
                 written.map_err(|error| JobError::output(format!("it holds for this run alone: {}", cause(&error))))?;
             state.stamp = files.stamp();
-            let _ = files.answer(control.sequence, None);
+            let _ = files.reply(control.sequence, None);
             // Another process may have set an option, too.
             self.apply(&mut state, control)?;
         }
@@ -168,7 +168,7 @@ impl LiveRun {
             Ok(control) => {
                 let sequence = control.sequence;
                 let applied = self.apply(&mut state, control);
-                let _ = files.answer(sequence, applied.as_ref().err());
+                let _ = files.reply(sequence, applied.as_ref().err());
             }
             Err(error) => self.notes.lock().unwrap_or_else(PoisonError::into_inner).push(error.into_message()),
         }

@@ -125,7 +125,7 @@ fn of_job(path: &Path, options: &JobOptions) -> Result<JobOptions, JobError> {
 }
 
 fn result_columns(options: &JobOptions, source: &dyn Source) -> Result<ResultColumns, JobError> {
-    ResultColumns::new(&options.source, &options.response, source.kept_fields())
+    ResultColumns::new(&options.source, &options.selection, source.kept_fields())
 }
 
 impl PlannedOutput {

@@ -2,8 +2,8 @@
 
 use std::borrow::Cow;
 
-use crate::http::authorization;
 use crate::message;
+use crate::model::authorization;
 use crate::model::error::JobError;
 use crate::model::message::OptionName;
 use crate::model::options::JobOptions;

@@ -12,8 +12,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use crate::model::host_connections::HostConnections;
 use crate::model::origin::Origin;
-use crate::queue::host_connections::HostConnections;
 
 /// The maximum number of hosts in the table: some 15 MB.
 pub const MAX_HOSTS: usize = 65_536;

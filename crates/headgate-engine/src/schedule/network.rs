@@ -280,7 +280,7 @@ impl Network {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::limits::DEFAULT_NETWORK_DOWN_AFTER;
+    use crate::model::defaults::DEFAULT_NETWORK_DOWN_AFTER;
 
     fn s(seconds: f64) -> Duration {
         Duration::from_secs_f64(seconds)

@@ -67,14 +67,6 @@ impl RateLimiter {
         if from <= at { now } else { now + self.time(from - at) }
     }
 
-    /// Spends `cost` at the earliest time that it may be let through, and returns that time. Later calls get later times,
-    /// so waiting callers proceed in the order of their calls.
-    pub fn spend(&mut self, cost: u64, now: Instant) -> Instant {
-        let when = self.when(cost, now);
-        self.spend_at(cost, when);
-        when
-    }
-
     /// Spends `cost` at this time, which must not be before [`RateLimiter::when`].
     pub fn spend_at(&mut self, cost: u64, when: Instant) {
         self.paid_off = self.paid_off.max(self.at(when)) + u128::from(cost) * self.one;
@@ -163,6 +155,15 @@ mod tests {
             worst = f64::max(worst, sum - paid - low);
         }
         worst
+    }
+
+    impl RateLimiter {
+        /// Spends `cost` at the earliest time that it may be let through, and returns when that is.
+        fn spend(&mut self, cost: u64, now: Instant) -> Instant {
+            let when = self.when(cost, now);
+            self.spend_at(cost, when);
+            when
+        }
     }
 
     #[test]

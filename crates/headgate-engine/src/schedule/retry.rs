@@ -137,7 +137,7 @@ impl AttemptEnd {
     }
 
     /// Returns whether too many simultaneous requests may be the cause.
-    pub fn is_overload(&self) -> bool {
+    pub fn is_overload(self) -> bool {
         match self.error {
             Some(kind) => kind.load_evidence() == LoadEvidence::MaybeOverload,
             None => matches!(self.status, Some(429 | 503)),

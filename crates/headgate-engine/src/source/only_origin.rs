@@ -3,9 +3,9 @@
 use super::form::Form;
 use super::pattern::Pattern;
 use super::template::parse::{Piece, Template};
-use crate::http::target::{authority_end, parse};
 use crate::model::options::SourceOptions;
 use crate::model::origin::Origin;
+use crate::model::target::{authority_end, parse};
 
 /// Returns the origin, or `None` if rows, a column or a range determine the host.
 pub(crate) fn only_origin(options: &SourceOptions) -> Option<Origin> {

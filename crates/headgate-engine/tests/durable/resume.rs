@@ -10,7 +10,7 @@ use headgate_engine::job::retry::RetryOptions;
 use headgate_engine::job::status::status;
 use headgate_engine::model::error::JobErrorKind;
 use headgate_engine::model::options::{
-    EngineOptions, Format, JobOptions, Output, RequestOptions, ResponseOptions, RunOptions, SinkOptions, SourceOptions,
+    EngineOptions, Format, JobOptions, Output, RequestOptions, RunOptions, SelectionOptions, SinkOptions, SourceOptions,
 };
 use headgate_engine::run::Run;
 use headgate_engine::stats::report::{JobFigures, Summary};
@@ -49,7 +49,7 @@ impl Rig {
                 commit_every: Some(Duration::ZERO),
                 ..SinkOptions::default()
             },
-            response: ResponseOptions::default(),
+            selection: SelectionOptions::default(),
             request: RequestOptions { timeout: PATIENCE, ..RequestOptions::default() },
             run: RunOptions { concurrency: 4, grace: PATIENCE, ..RunOptions::default() }.without_retries(),
             engine: EngineOptions { threads: Some(1), ..EngineOptions::default() },

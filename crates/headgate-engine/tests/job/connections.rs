@@ -116,7 +116,7 @@ fn requests_for_robots_txt_count_among_the_connections_of_their_host() {
     for _ in 0..4 {
         let (seen, sink) = Collector::new();
         let mut passage = passage(Channel::of([server.url(1), server.url(1)]), sink, 1);
-        passage.request.robots = true;
+        passage.request.response.robots = true;
         passage.run.limits.max_connections_per_host = NonZeroU32::new(1);
         let run = Run::start(&engine, passage).expect("a run");
         assert!(run.wait(PATIENCE));

@@ -174,9 +174,9 @@ fn what_redirects_have_a_row_carry_is_reserved_and_given_back() {
     let budget = engine.memory();
     let (_, sink) = Collector::new();
     let mut passage = passage(Channel::of(vec![server.url("/"); ROWS]), sink, ROWS);
-    passage.request.max_redirects = 3;
-    passage.request.keep_redirects = true;
-    passage.request.cookies = true;
+    passage.request.response.max_redirects = 3;
+    passage.request.response.keep_redirects = true;
+    passage.request.response.cookies = true;
     passage.run.grace = Duration::ZERO;
     let run = Run::start(&engine, passage).expect("a run");
     let expected = ROWS * (2 * URL_BYTES + COOKIES * 4000);

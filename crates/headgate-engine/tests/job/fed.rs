@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use headgate_engine::engine::completion_queue::{Arrived, CompletionQueue};
 use headgate_engine::engine::waker::WakeCaller;
 use headgate_engine::model::error::ErrorKind;
-use headgate_engine::model::options::{RedirectPolicy, RequestOptions, RunOptions};
+use headgate_engine::model::options::{RedirectPolicy, RequestOptions, ResponseOptions, RunOptions};
 use headgate_engine::model::row::{OwnOptions, Row, RowExtra};
 use headgate_engine::run::Run;
 use headgate_testserver::Server;
@@ -183,7 +183,8 @@ fn a_row_may_follow_redirects_of_its_own_and_one_that_is_not_followed_keeps_its_
     let server = server();
     let own = |redirects| OwnOptions { redirects, ..OwnOptions::default() };
     for redirects in [RedirectPolicy::None, RedirectPolicy::Follow] {
-        let request = RequestOptions { redirects, max_redirects: 2, ..RequestOptions::default() };
+        let response = ResponseOptions { redirects, max_redirects: 2, ..ResponseOptions::default() };
+        let request = RequestOptions { response, ..RequestOptions::default() };
         let fed = Fed::asking(2, request);
         let twice = url(server.address(), "/redirect/2");
         fed.feed([

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use headgate_engine::model::options::{
-    EngineOptions, Format, JobOptions, Output, RequestOptions, ResponseOptions, RunOptions, SinkOptions, SourceOptions,
+    EngineOptions, Format, JobOptions, Output, RequestOptions, RunOptions, SelectionOptions, SinkOptions, SourceOptions,
 };
 use headgate_engine::model::status_set::StatusSet;
 use headgate_engine::run::Run;
@@ -144,7 +144,7 @@ impl Rig {
                 format: Format::Ndjson,
                 ..SinkOptions::default()
             },
-            response: ResponseOptions::default(),
+            selection: SelectionOptions::default(),
             request: RequestOptions { timeout: PATIENCE, ..RequestOptions::default() },
             run: RunOptions { concurrency: 8, grace: PATIENCE, ..RunOptions::default() }.without_retries(),
             engine: EngineOptions { threads: Some(2), ..EngineOptions::default() },

@@ -50,8 +50,8 @@ fn selected_values_that_are_longer_than_their_bodies_pass_as_well() {
         let mut rig = Rig::new(server.url("/[1-30]")).concurrency(10, 2);
         rig.options.engine.max_memory_bytes = Some(budget_bytes);
         rig.options.sink.format = Format::Ndjson;
-        rig.options.response.select = vec!["all:json=$..x".into(), "length=header:content-length".into()];
-        rig.options.response.omit = omit.then(|| "body".to_owned()).into_iter().collect();
+        rig.options.selection.select = vec!["all:json=$..x".into(), "length=header:content-length".into()];
+        rig.options.selection.omit = omit.then(|| "body".to_owned()).into_iter().collect();
         let job = rig.start();
         assert!(job.wait(PATIENCE), "{omit} {budget_bytes}");
         let mut rows = 0;

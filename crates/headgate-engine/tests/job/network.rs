@@ -222,7 +222,7 @@ fn robots_txt_is_asked_for_where_the_policy_allows_it_and_nowhere_else() {
     let location = format!("http://{}/robots.txt", forbidden.address);
     let server = Scripted::answering(format!("HTTP/1.1 302 x\r\nLocation: {location}\r\nContent-Length: 0\r\n\r\n"));
     let mut rig = Rig::urls([format!("http://{}/", forbidden.address), server.url("/")]).denying("127.0.0.2");
-    rig.options.request.robots = true;
+    rig.options.request.response.robots = true;
     let rows = rig.rows();
     assert_eq!([BLOCKED, Some("blocked_by_robots")], [rows[0].kind(), rows[1].kind()]);
     assert!(rows[1].detail().starts_with("blocked_by_network_policy: "), "{}", rows[1].detail());

@@ -164,7 +164,7 @@ fn what_a_redirect_may_not_ask_is_asked_for_rows_that_name_it() {
         });
         let urls = [format!("http://{outside}/"), format!("http://{inside}/own")];
         let mut rig = Rig::urls(urls).one_by_one();
-        rig.options.request.robots = true;
+        rig.options.request.response.robots = true;
         let rows = rig.rows();
         assert_eq!([BLOCKED, None], [rows[0].kind(), rows[1].kind()], "{rows:?}");
         assert_eq!(["/robots.txt", "/own"], **paths.lock().unwrap());

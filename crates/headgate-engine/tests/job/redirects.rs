@@ -54,7 +54,7 @@ fn stairs(path: &str) -> String {
 fn a_redirect_is_followed_to_the_answer_over_the_same_connection() {
     let (server, log) = server(stairs);
     let mut rig = Rig::new(server.url("/3"));
-    rig.options.request.keep_redirects = true;
+    rig.options.request.response.keep_redirects = true;
     let (rows, _) = run(&rig);
     let row = &rows[0];
     assert_eq!((Some(200), "down", 1), (row.status, row.text(), row.attempts));
@@ -79,7 +79,7 @@ fn the_way_is_not_kept_where_nobody_asks_and_who_is_not_redirected_has_none() {
 fn with_none_to_follow_a_redirect_is_the_answer() {
     let (server, log) = server(stairs);
     let mut rig = Rig::new(server.url("/1"));
-    rig.options.request.redirects = RedirectPolicy::None;
+    rig.options.request.response.redirects = RedirectPolicy::None;
     let (rows, _) = run(&rig);
     assert_eq!((Some(302), "no", None), (rows[0].status, rows[0].text(), rows[0].final_url.as_deref()));
     assert_eq!(1, seen(&log).len());
@@ -113,7 +113,7 @@ fn a_redirect_that_is_not_followed_is_the_response_with_its_body() {
     let (here, _) = server(move |path| redirect(307, if path == "/near" { "/end" } else { &to }));
     for (policy, body) in [(RedirectPolicy::SameOrigin, None), (RedirectPolicy::Follow, Some(b"{}".to_vec()))] {
         let mut rig = Rig::new(here.url("/"));
-        rig.options.request.redirects = policy;
+        rig.options.request.response.redirects = policy;
         rig.options.request.body = body;
         let (rows, summary) = run(&rig);
         assert_eq!(
@@ -229,7 +229,7 @@ fn cookies_go_along_where_they_are_asked_for() {
             }
         });
         let mut rig = Rig::new(server.url("/"));
-        rig.options.request.cookies = cookies;
+        rig.options.request.response.cookies = cookies;
         let (rows, _) = run(&rig);
         assert_eq!(Some(200), rows[0].status);
         assert_eq!(cookies, seen(&log)[1].contains("cookie: session=abc\r\n"));

@@ -136,7 +136,7 @@ fn raw_bodies_are_what_was_sent() {
         let body = answer[answer.windows(4).position(|end| end == b"\r\n\r\n").unwrap() + 4..].to_vec();
         let server = Scripted::answering(answer);
         let mut rig = Rig::new(server.url("/"));
-        rig.options.request.raw = true;
+        rig.options.request.response.raw = true;
         assert_eq!((None, Some(body), encoding), kept(&rig.row()));
     }
 }
@@ -182,7 +182,7 @@ fn where_no_body_is_wanted_status_and_headers_are_the_answer() {
     {
         let server = Scripted::answering(answer);
         let mut rig = Rig::new(server.url("/[1-3]")).one_by_one();
-        rig.options.request.no_body = true;
+        rig.options.request.response.no_body = true;
         for row in rig.rows() {
             assert_eq!((None, None, None), kept(&row), "{}", row.message());
             assert_eq!((true, 0, false), (row.status.is_some(), row.body_bytes, row.body_truncated));
@@ -195,7 +195,7 @@ fn where_no_body_is_wanted_status_and_headers_are_the_answer() {
 fn a_rest_that_is_not_wanted_and_does_not_come_is_no_failure() {
     let server = stalling("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhello");
     let mut rig = Rig::new(server.url("/[1-2]")).one_by_one();
-    rig.options.request.no_body = true;
+    rig.options.request.response.no_body = true;
     let rows = rig.rows();
     assert!(
         rows.iter().all(|row| row.kind().is_none() && row.elapsed_us < PATIENCE.as_micros() as u64 / 2),

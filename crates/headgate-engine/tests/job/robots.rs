@@ -54,7 +54,7 @@ fn paths(log: &Log) -> Vec<String> {
 
 fn run(input: String) -> Vec<ResultRow> {
     let mut rig = Rig::new(input);
-    rig.options.request.robots = true;
+    rig.options.request.response.robots = true;
     rig.rows()
 }
 
@@ -105,10 +105,10 @@ fn where_a_redirect_leads_is_asked_too() {
 fn the_file_is_asked_for_plainly_whatever_the_job_asks() {
     let (server, log) = server(response("User-agent: *\nDisallow: /2"));
     let mut rig = Rig::new(server.url("/1"));
-    rig.options.request.robots = true;
+    rig.options.request.response.robots = true;
     rig.options.request.body = Some(b"{}".to_vec());
     rig.options.request.max_body_bytes = 2;
-    rig.options.request.range = Some("0-9".into());
+    rig.options.request.response.range = Some("0-9".into());
     rig.options.request.headers = vec![("If-None-Match".into(), "*".into()), ("Accept".into(), "image/png".into())];
     assert_eq!(Some(200), rig.row().status);
     let heads = log.lock().unwrap_or_else(PoisonError::into_inner);
@@ -126,7 +126,7 @@ fn no_credential_goes_along_to_the_file_of_a_host_that_a_redirect_leads_to() {
     let here = redirecting(there.url("/there"));
     let mut rig = Rig::new(here.url("/"));
     let request = &mut rig.options.request;
-    request.robots = true;
+    request.response.robots = true;
     request.bearer = Some("secret".into());
     request.headers = vec![("Cookie".into(), "a=secret".into()), ("X-Key".into(), "secret".into())];
     request.secret_headers = vec!["x-key".into()];
@@ -139,7 +139,7 @@ fn no_credential_goes_along_to_the_file_of_a_host_that_a_redirect_leads_to() {
 fn the_file_is_read_for_the_name_that_is_sent() {
     let (server, log) = server(response("User-agent: otherbot\nDisallow: /"));
     let mut rig = Rig::new(server.url("/1"));
-    rig.options.request.robots = true;
+    rig.options.request.response.robots = true;
     rig.options.request.headers = vec![("User-Agent".into(), "OtherBot/2.0".into())];
     assert_eq!(Some("blocked_by_robots"), rig.run().0[0].kind());
     assert!(log.lock().unwrap_or_else(PoisonError::into_inner)[0].contains(": OtherBot/2.0\r\n"));
@@ -150,7 +150,7 @@ fn a_row_that_waited_on_its_way_to_where_it_is_blocked_has_been_asked() {
     let (there, _) = server(response("User-agent: *\nDisallow: /"));
     let here = redirecting(there.url("/there"));
     let mut rig = Rig::new(here.url("/"));
-    rig.options.request.robots = true;
+    rig.options.request.response.robots = true;
     rig.options.run.limits.rate_per_host.each = Some("1000/s".parse().expect("a rate"));
     let row = rig.run().0.remove(0);
     assert_eq!((Some("blocked_by_robots"), 1), (row.kind(), row.attempts));
@@ -181,7 +181,7 @@ fn a_file_that_cannot_be_read_at_once_is_asked_for_again_where_rows_are() {
             }
         });
         let mut rig = Rig::new(server.url("/1"));
-        rig.options.request.robots = true;
+        rig.options.request.response.robots = true;
         rig.options.run.retrying.retries = retries;
         rig.options.run.retrying.delay = Duration::from_millis(1);
         assert_eq!(kind, rig.row().kind());
@@ -201,7 +201,7 @@ fn the_file_of_a_server_that_says_nothing_is_waited_for_no_longer_than_an_answer
             }
         });
         let mut rig = Rig::new(server.url("/1")).timeout(Duration::from_secs(60));
-        rig.options.request.robots = true;
+        rig.options.request.response.robots = true;
         rig.options.request.first_byte_timeout = (!closes).then_some(Duration::from_millis(50));
         rig.options.run.retrying.retries = 0;
         let row = rig.row();
@@ -218,7 +218,7 @@ fn the_file_of_a_server_that_says_nothing_is_waited_for_no_longer_than_an_answer
 fn a_server_that_closes_every_connection_is_not_connected_to_for_ever() {
     let server = Scripted::start(|stream, _| drop(stream));
     let mut rig = Rig::new(server.url("/1")).timeout(Duration::from_secs(60));
-    rig.options.request.robots = true;
+    rig.options.request.response.robots = true;
     rig.options.run.retrying.retries = 0;
     assert_eq!(Some("closed"), rig.row().kind());
     assert!(server.connections() <= 3, "{}", server.connections());
@@ -237,7 +237,7 @@ fn a_host_that_is_dead_gives_its_rows_what_killed_it() {
 
     let silent = Scripted::start(|mut stream, _| while read_head(&mut stream).is_some() {});
     let mut rig = Rig::new(silent.url("/[1-3]")).timeout(Duration::from_millis(300));
-    rig.options.request.robots = true;
+    rig.options.request.response.robots = true;
     assert!(rig.rows().iter().all(|row| row.kind() == Some("timeout")));
 }
 
@@ -251,7 +251,7 @@ fn a_file_of_500_kib_is_read_whole_and_its_decisions_are_bounded() {
     let long = server.url(&format!("/{}", "ab".repeat(30_000)));
     let blocked = [server.url("/last"), server.url("/x00042"), long];
     let mut rig = Rig::urls([&[server.url("/free")], &blocked[..]].concat()).concurrency(10, 1);
-    rig.options.request.robots = true;
+    rig.options.request.response.robots = true;
     let rows = rig.rows();
     assert_eq!(Some(200), rows[0].status);
     assert!(rows[1..].iter().all(|row| row.kind() == Some("blocked_by_robots")), "{:?}", &rows[1..3]);

@@ -193,7 +193,7 @@ fn a_bomb_ends_at_the_largest_size_and_leaves_nothing() {
 fn what_is_left_coded_is_saved_as_it_came() {
     let server = server();
     let mut rig = saving("{row}", [url(server.address(), "/encoded/gzip/300000")]);
-    rig.options.request.raw = true;
+    rig.options.request.response.raw = true;
     let rows = rig.rows();
     let files = check(&rig, &rows);
     assert_eq!(Some("gzip"), rows[0].body_encoding.as_deref());

@@ -11,7 +11,7 @@ use arrow_array::cast::AsArray as _;
 use arrow_array::types::{Float64Type, Int64Type, TimestampMicrosecondType};
 use headgate_engine::job::retry::RetryOptions;
 use headgate_engine::model::limits::{CostLimit, CostOf};
-use headgate_engine::model::options::{Format, JobOptions, ResponseOptions};
+use headgate_engine::model::options::{Format, JobOptions, SelectionOptions};
 use headgate_engine::run::Run;
 use headgate_engine::stats::report::Summary;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
@@ -21,7 +21,7 @@ use crate::harness::{PATIENCE, Rig, server, url};
 use crate::scripted::{Scripted, read_head, response};
 
 /// To options.
-type Change = fn(&mut ResponseOptions);
+type Change = fn(&mut SelectionOptions);
 type ChangeOfJob = fn(&mut JobOptions);
 
 fn texts(texts: &[&str]) -> Vec<String> {
@@ -29,8 +29,8 @@ fn texts(texts: &[&str]) -> Vec<String> {
 }
 
 fn selecting(mut rig: Rig, select: &[&str], require: &[&str]) -> Rig {
-    rig.options.response.select = texts(select);
-    rig.options.response.require = texts(require);
+    rig.options.selection.select = texts(select);
+    rig.options.selection.require = texts(require);
     rig
 }
 
@@ -172,7 +172,7 @@ fn large_bodies_are_looked_into_as_small_ones_are() {
         let urls = ["/100", "/16000", "/17000", "/300000"].map(|path| server.url(path));
         let mut rig = selecting(Rig::urls(urls), &[&format!("n:int64={path}")], &["n"]);
         rig.options.sink.format = Format::Ndjson;
-        rig.options.response.omit = texts(&["body"]);
+        rig.options.selection.omit = texts(&["body"]);
         let rows = run(&rig);
         assert_eq!(4, rows.len());
         for row in rows {
@@ -209,7 +209,7 @@ fn columns_that_are_left_out_are_not_there_and_rows_end_as_before() {
         &["a:int64=$.a"],
         &[],
     );
-    rig.options.response.omit = texts(&["body", "headers", "started_at", "url"]);
+    rig.options.selection.omit = texts(&["body", "headers", "started_at", "url"]);
     rig.options.source.keep = texts(&["body"]);
     rig.options.source.body_column = Some("none".into());
     assert!(refusal(&rig).contains("no column \"none\" for body_column"), "{}", refusal(&rig));
@@ -272,7 +272,7 @@ fn what_is_needed_stays_and_names_are_given_once() {
     for (expected, change, keep) in cases {
         let mut rig = rig_like(&rig);
         rig.options.source.keep = texts(keep);
-        change(&mut rig.options.response);
+        change(&mut rig.options.selection);
         let message = refusal(&rig);
         assert!(message.contains(expected), "{message}");
     }
@@ -289,14 +289,14 @@ fn bodies_that_are_not_read_or_not_decoded_are_not_selected_from() {
     let server = server();
     let base = url(server.address(), "/");
     let mut rig = selecting(Rig::new(&base), &["a=$.a"], &[]);
-    rig.options.request.no_body = true;
+    rig.options.request.response.no_body = true;
     let message = "select: values of bodies can't be selected with no_body=true, as bodies are not read";
     assert_eq!(message, refusal(&rig));
-    rig.options.request.no_body = false;
-    rig.options.request.raw = true;
+    rig.options.request.response.no_body = false;
+    rig.options.request.response.raw = true;
     let message = "select: values of bodies can't be selected with raw=true, as bodies are not decoded";
     assert_eq!(message, refusal(&rig));
-    rig.options.response.select = texts(&["type=header:content-type"]);
+    rig.options.selection.select = texts(&["type=header:content-type"]);
     assert!(run(&rig)[0]["type"].is_string());
 }
 
@@ -314,13 +314,13 @@ fn a_job_belongs_to_its_selections_and_a_retry_makes_them_again() {
         asked.store(0, Ordering::SeqCst);
         let mut rig = selecting(Rig::urls(&urls), &select, &["a"]);
         rig.options.sink.format = format;
-        rig.options.response.omit = texts(&["body", "url", "error_message", "error_detail", "final_url"]);
+        rig.options.selection.omit = texts(&["body", "url", "error_message", "error_detail", "final_url"]);
         let job = rig.start();
         assert!(job.wait(PATIENCE));
         assert_eq!((true, 1, 1), ended(&job.summary()));
 
         let mut other = rig.options.clone();
-        other.response.select.pop();
+        other.selection.select.pop();
         let message = Run::job(&other).expect_err("another job").message.to_string();
         assert!(message.contains("select"), "{message}");
 
@@ -345,7 +345,7 @@ fn a_retry_is_refused_at_once_for_what_a_job_is_refused_for() {
     assert_eq!((true, 0, 1), ended(&job.summary()));
     let cases: [(&str, ChangeOfJob); 3] = [
         ("cost_from: there is no selected column \"b\"; the selected columns are a", |job| {
-            job.response.cost_from = Some("b".into());
+            job.selection.cost_from = Some("b".into());
         }),
         ("header_templates: `x-a` is in headers, too, and can't be both: leave one of them out", |job| {
             job.request.headers = vec![("X-A".into(), "1".into())];
@@ -368,7 +368,7 @@ fn what_answers_say_they_cost_is_what_the_limit_takes() {
     // Each row is estimated at 1, and costs 25: at 1,000 a second, 40 are answered in one.
     let server = Scripted::answering(response(r#"{"n":25}"#));
     let mut rig = selecting(Rig::new(server.url("/[1-9]")).one_by_one(), &["n:int64=$.n"], &[]);
-    rig.options.response.cost_from = Some("n".into());
+    rig.options.selection.cost_from = Some("n".into());
     rig.options.run.limits.cost = Some(CostLimit { rate: "1000/s".parse().expect("a rate"), of: CostOf::Row });
     let started = Instant::now();
     assert_eq!(9, run(&rig).len());

@@ -373,7 +373,8 @@ fn a_failure_before_the_head_is_asked_again_and_so_is_a_status() {
 
 #[test]
 fn redirects_are_followed_before() {
-    let (server, request) = (server(), RequestOptions { max_redirects: 5, ..RequestOptions::default() });
+    let (server, mut request) = (server(), RequestOptions::default());
+    request.response.max_redirects = 5;
     let run = run_of(request, RunOptions { concurrency: 4, ..RunOptions::default() });
     let stream = Stream::ask(&run, url(server.address(), "/redirect/3"));
     let head = stream.head();

@@ -280,7 +280,8 @@ fn a_redirect_that_keeps_the_body_sends_the_file_there_and_one_that_drops_it_doe
     let (body, there) = (bytes(300_000), server());
     let mut uploads = Uploads::new();
     for (name, _server, at, request) in servers(uploads.directory.path()) {
-        uploads.request = RequestOptions { max_redirects: 3, ..request };
+        uploads.request = request;
+        uploads.request.response.max_redirects = 3;
         let to_http1 = uploads.request.http2_prior_knowledge;
         let file = uploads.file("file", &body);
         for (code, path) in [(307, "/hash"), (303, "/echo")] {

@@ -26,7 +26,7 @@ use crate::message;
 use crate::model::error::{ErrorKind, Failure, JobError};
 use crate::model::headers::HeadersRef;
 use crate::model::message::OptionName;
-use crate::model::options::ResponseOptions;
+use crate::model::options::SelectionOptions;
 use crate::model::reason::Reason;
 use crate::model::selected::{Selected, SelectedValue};
 
@@ -70,7 +70,7 @@ impl Selection {
     ///
     /// # Errors
     /// `Usage`: an invalid selection, with its text.
-    pub fn new(options: &ResponseOptions) -> Result<Option<Self>, JobError> {
+    pub fn new(options: &SelectionOptions) -> Result<Option<Self>, JobError> {
         let mut selection = Self {
             columns: Vec::new(),
             quick: Wanted::default(),

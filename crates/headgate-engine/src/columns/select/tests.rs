@@ -7,17 +7,17 @@ use super::*;
 mod bounds;
 
 fn selection(select: &[&str], require: &[&str]) -> Selection {
-    let options = ResponseOptions {
+    let options = SelectionOptions {
         select: select.iter().map(ToString::to_string).collect(),
         require: require.iter().map(ToString::to_string).collect(),
-        ..ResponseOptions::default()
+        ..SelectionOptions::default()
     };
     Selection::new(&options).expect("good selections").expect("some")
 }
 
-fn refusal(select: &[&str], change: fn(&mut ResponseOptions)) -> String {
+fn refusal(select: &[&str], change: fn(&mut SelectionOptions)) -> String {
     let mut options =
-        ResponseOptions { select: select.iter().map(ToString::to_string).collect(), ..ResponseOptions::default() };
+        SelectionOptions { select: select.iter().map(ToString::to_string).collect(), ..SelectionOptions::default() };
     change(&mut options);
     Selection::new(&options).expect_err("a mistake").to_string()
 }
@@ -212,7 +212,7 @@ fn a_selection_that_cannot_be_is_refused_by_name() {
         (
             "require: there is no selected column \"b\"; the selected columns are a",
             &["a=$.a"][..],
-            (|options| options.require = vec!["b".into()]) as fn(&mut ResponseOptions),
+            (|options| options.require = vec!["b".into()]) as fn(&mut SelectionOptions),
         ),
         ("require: there is no selected column \"b\"; no columns are selected: see select", &[], |options| {
             options.require = vec!["b".into()];
@@ -232,10 +232,10 @@ fn a_selection_that_cannot_be_is_refused_by_name() {
 
 #[test]
 fn a_cost_is_a_number_that_is_not_negative() {
-    let options = ResponseOptions {
+    let options = SelectionOptions {
         select: vec!["n:float64=$.n".into()],
         cost_from: Some("n".into()),
-        ..ResponseOptions::default()
+        ..SelectionOptions::default()
     };
     let selection = Selection::new(&options).expect("good").expect("one");
     for (expected, body) in [
@@ -385,7 +385,7 @@ proptest! {
         path in "[a-c$@.*\\[\\]()?!&|=<>:, '\"0-9\\\\é-]{0,40}",
     ) {
         for path in [any, path] {
-            let options = ResponseOptions { select: vec![format!("x=${path}"), path], ..ResponseOptions::default() };
+            let options = SelectionOptions { select: vec![format!("x=${path}"), path], ..SelectionOptions::default() };
             let _ = Selection::new(&options);
         }
     }

@@ -13,12 +13,12 @@ use crate::http::redirect::Redirects;
 use crate::http::reply::{NoReply, Reply, ResponseLimits};
 use crate::http::request::Preparer;
 use crate::http::robots::{MAX_BYTES_AT_ONCE, MAX_ROBOTS_BYTES, RobotsFile, RobotsTable};
-use crate::http::target;
 use crate::model::error::{ErrorKind, Failure};
 use crate::model::limits::Retrying;
 use crate::model::message::OptionName;
 use crate::model::origin::Origin;
 use crate::model::row::{Row, RowExtra};
+use crate::model::target;
 
 /// How often a request is sent whose connection turns out to be closed.
 const MAX_SENT: usize = 3;

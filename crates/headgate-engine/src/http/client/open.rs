@@ -13,8 +13,8 @@ use crate::http::open::OpenPermit;
 use crate::http::pool::{Pool, Route};
 use crate::http::site::Site;
 use crate::model::error::{ErrorKind, Failure};
+use crate::model::host_connections::HostPermit;
 use crate::model::message::OptionName;
-use crate::queue::host_connections::HostPermit;
 use crate::schedule::hosts::Speaks;
 
 /// How long a lane waits for a connection that is being made, and shows which HTTP the host speaks, before it makes another.

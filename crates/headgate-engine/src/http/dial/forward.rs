@@ -66,7 +66,7 @@ impl ProxyForwarding {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::http::target;
+    use crate::model::target;
 
     #[test]
     fn a_proxy_gets_the_absolute_url_and_the_credentials() {

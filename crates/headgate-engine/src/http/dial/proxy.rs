@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use http::HeaderValue;
 use url::Url;
 
-use crate::http::authorization::basic;
 use crate::http::dial::no_proxy::NoProxy;
 use crate::http::dial::overrides::host_name;
+use crate::model::authorization::basic;
 use crate::model::origin::{HostName, Origin};
 
 /// The allowed lengths of a user name or a password for SOCKS (RFC 1929 section 2).
@@ -262,7 +262,7 @@ mod tests {
     }
 
     fn origin(url: &str) -> Origin {
-        crate::http::target::parse(url).expect("a URL").origin
+        crate::model::target::parse(url).expect("a URL").origin
     }
 
     #[test]

@@ -20,7 +20,6 @@ use crate::http::dial::overrides::{Overrides, host_name};
 use crate::http::dial::policy::Policy;
 use crate::http::dial::proxy::{Proxies, Proxy, ProxySource};
 use crate::http::dial::tls::{KnownAuthorities, TlsOptions};
-use crate::http::target::origin_set;
 use crate::message;
 use crate::model::error::{ErrorKind, Failure, JobError};
 use crate::model::message::OptionName;
@@ -28,6 +27,7 @@ use crate::model::mock_transport::MockTransport;
 use crate::model::options::{RequestOptions, TlsMin};
 use crate::model::origin::{HostName, Origin};
 use crate::model::origin_set::OriginSet;
+use crate::model::target::origin_set;
 use crate::schedule::hosts::Speaks;
 
 /// The bound of configurations kept; the oldest is evicted first.

@@ -210,7 +210,7 @@ fn secretive(url: &str) -> (RequestOptions, Row) {
         ],
         secret_headers: vec!["X-Row".into()],
         credentials_for: vec!["http://a.example".into()],
-        cookies: true,
+        response: ResponseOptions { cookies: true, ..ResponseOptions::default() },
         ..RequestOptions::default()
     };
     let own: Vec<(Box<str>, Box<[u8]>)> = vec![

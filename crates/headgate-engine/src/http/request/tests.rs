@@ -2,7 +2,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::*;
-use crate::model::options::{BodyCoding, RequestOptions};
+use crate::model::options::{BodyCoding, RequestOptions, ResponseOptions};
 use crate::model::row::{BodyPiece, RowBody, RowExtra};
 
 fn prepare(options: &RequestOptions, row: &Row) -> Result<PreparedRequest, Failure> {
@@ -170,9 +170,9 @@ fn bad_defaults_name_their_option() {
     let bad_method = RequestOptions { method: Some("GET IT".into()), ..RequestOptions::default() };
     let bad_header = RequestOptions { headers: vec![("a".into(), "b\nc".into())], ..RequestOptions::default() };
     let ours = RequestOptions { headers: vec![("content-Length".into(), "3".into())], ..RequestOptions::default() };
-    let range = Some("0-9".into());
+    let response = ResponseOptions { range: Some("0-9".into()), ..ResponseOptions::default() };
     let two_ranges =
-        RequestOptions { range, headers: vec![("range".into(), "bytes=5-".into())], ..RequestOptions::default() };
+        RequestOptions { response, headers: vec![("range".into(), "bytes=5-".into())], ..RequestOptions::default() };
     let messages =
         [bad_method, bad_header, ours, two_ranges].map(|options| Defaults::new(&options).expect_err("bad").to_string());
     assert_eq!(
@@ -218,7 +218,10 @@ fn compressed_bodies_are_sent_with_their_content_encoding() {
 
 #[test]
 fn a_range_is_requested_of_the_uncompressed_body() {
-    let options = RequestOptions { range: Some("0-499,-5".into()), ..RequestOptions::default() };
+    let options = RequestOptions {
+        response: ResponseOptions { range: Some("0-499,-5".into()), ..ResponseOptions::default() },
+        ..RequestOptions::default()
+    };
     let lines = lines(&prepare(&options, &Row::new(0, "http://a/")).expect("valid"));
     assert!(lines.contains(&"range: bytes=0-499,-5".to_owned()), "{lines:?}");
     assert!(lines.contains(&"accept-encoding: identity".to_owned()), "{lines:?}");

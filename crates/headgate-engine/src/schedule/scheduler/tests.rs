@@ -4,7 +4,8 @@ mod model;
 mod simulation;
 
 use super::*;
-use crate::model::limits::{DEFAULT_HOST_NEVER_UP_AFTER, HostConcurrency, LimitBy, NetworkDownAfter, PerHost, Rate};
+use crate::model::defaults::DEFAULT_HOST_NEVER_UP_AFTER;
+use crate::model::limits::{HostConcurrency, LimitBy, NetworkDownAfter, PerHost, Rate};
 use crate::model::redirect_chain::{Earlier, RedirectChain};
 use crate::schedule::retry::{AttemptEnd, FinishedAttempt, Retry};
 use crate::schedule::scheduler::finishing::Requeued;

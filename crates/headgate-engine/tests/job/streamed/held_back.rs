@@ -9,7 +9,7 @@ use headgate_engine::columns::result::ResultColumns;
 use headgate_engine::columns::select::Selection;
 use headgate_engine::model::error::ErrorKind;
 use headgate_engine::model::limits::{CostLimit, CostOf, HostConcurrency, Limits, PerHost, Retrying};
-use headgate_engine::model::options::{RequestOptions, ResponseOptions, RunOptions};
+use headgate_engine::model::options::{RequestOptions, RunOptions, SelectionOptions};
 use headgate_engine::run::Run;
 
 use super::{Stream, kind, run, run_of};
@@ -90,10 +90,10 @@ fn an_answer_that_is_final_at_its_head_has_its_hosts_place_until_its_body_has_en
 
 #[test]
 fn what_a_head_says_that_its_row_has_cost_is_given_back_or_paid() {
-    let answer = ResponseOptions {
+    let answer = SelectionOptions {
         select: vec!["spent:int64=header:x-spent".into()],
         cost_from: Some("spent".into()),
-        ..ResponseOptions::default()
+        ..SelectionOptions::default()
     };
     let selection = Selection::new(&answer).unwrap().map(Arc::new);
     let columns = ResultColumns { selection, ..ResultColumns::default() };

@@ -8,8 +8,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use super::{attempt, silent};
+use crate::model::defaults::{DEFAULT_HOST_DOWN_AFTER, DEFAULT_HOST_NEVER_UP_AFTER};
 use crate::model::error::{ErrorKind, Failure};
-use crate::model::limits::{DEFAULT_HOST_DOWN_AFTER, DEFAULT_HOST_NEVER_UP_AFTER, Limits, Retrying};
+use crate::model::limits::{Limits, Retrying};
 use crate::model::random::Rng;
 use crate::model::row::Row;
 use crate::schedule::decision::Decision;

@@ -8,7 +8,7 @@ use http::HeaderValue;
 use http::uri::PathAndQuery;
 use url::Url;
 
-use crate::http::authorization::basic;
+use crate::model::authorization::basic;
 use crate::model::limits::LimitBy;
 use crate::model::origin::{HostName, Origin};
 use crate::model::origin_set::{OriginPattern, OriginSet};
@@ -159,7 +159,7 @@ pub fn origin_pattern(text: &str) -> Result<OriginPattern, String> {
 }
 
 /// Returns whether anyone can register names below this domain.
-pub(super) fn is_public_suffix(domain: &str) -> bool {
+pub fn is_public_suffix(domain: &str) -> bool {
     psl::suffix(domain.as_bytes()).is_some_and(|suffix| suffix.as_bytes() == domain.as_bytes())
 }
 
