@@ -17,9 +17,16 @@ from support.run import serving
 for name in {name for name in os.environ if name.lower() in ("http_proxy", "https_proxy", "all_proxy")}:
     del os.environ[name]
 
-# A shell starts background jobs with both signals ignored, and processes that tests start would inherit that.
-signal.signal(signal.SIGINT, signal.default_int_handler)
-signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup() -> None:
+    """Gives signals their default handlers before each test.
+
+    A shell starts background jobs with SIGINT and SIGHUP ignored, and processes that tests start would inherit that.
+    Spark replaces the handler of SIGINT and leaves its own when its session ends; a job leaves such a handler alone.
+    """
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 @pytest.hookimpl(tryfirst=True)
