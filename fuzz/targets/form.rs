@@ -1,3 +1,3 @@
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|input: &[u8]| headgate_engine::source::template::laws::form::hold(input));
+libfuzzer_sys::fuzz_target!(|input: &[u8]| headgate_table::source::template::laws::form::hold(input));

@@ -19,11 +19,13 @@ def packages(path: str) -> dict[tuple[str, str], dict[str, Any]]:
 def test_its_packages_are_those_of_the_workspace_and_libfuzzer() -> None:
     workspace, fuzz = packages("Cargo.lock"), packages("fuzz/Cargo.lock")
     assert OWN == {name for name, _ in fuzz.keys() - workspace.keys()}
-    engine = ("headgate-engine", read("Cargo.toml")["workspace"]["package"]["version"])
-    only_tests = read("crates/headgate-engine/Cargo.toml")["dev-dependencies"].keys()
-    only_tests -= {"nix", "tokio"}
-    needed = [name for name in workspace[engine]["dependencies"] if name.split()[0] not in only_tests]
-    assert {name.split()[0] for name in needed} == {name.split()[0] for name in fuzz[engine]["dependencies"]}
+    version = read("Cargo.toml")["workspace"]["package"]["version"]
+    for crate in ("headgate-core", "headgate-table"):
+        manifest = read(f"crates/{crate}/Cargo.toml")
+        only_tests = manifest["dev-dependencies"].keys() - manifest["dependencies"].keys()
+        needed = [name for name in workspace[crate, version]["dependencies"] if name.split()[0] not in only_tests]
+        built = {name.split()[0] for name in fuzz[crate, version]["dependencies"]}
+        assert built == {name.split()[0] for name in needed}
 
 
 def test_each_target_is_built_and_has_seeds() -> None:

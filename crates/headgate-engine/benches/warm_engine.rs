@@ -6,14 +6,13 @@ use std::ops::ControlFlow;
 use std::sync::mpsc::{Sender, channel};
 use std::time::{Duration, Instant};
 
-use headgate_engine::columns::builder::OutcomeBatch;
-use headgate_engine::engine::Engine;
-use headgate_engine::model::error::JobError;
-use headgate_engine::model::options::{EngineOptions, RequestOptions, RunOptions};
-use headgate_engine::model::row::{Row, RowBatch};
-use headgate_engine::run::{Passage, Run};
-use headgate_engine::sink::Sink;
-use headgate_engine::source::Source;
+use headgate_core::error::JobError;
+use headgate_core::options::{EngineOptions, RequestOptions, RunOptions};
+use headgate_core::row::{Row, RowBatch};
+use headgate_engine::{Engine, Passage, Run};
+use headgate_table::columns::builder::OutcomeBatch;
+use headgate_table::sink::Sink;
+use headgate_table::source::Source;
 use headgate_testserver::{Config, Server};
 
 const WARM_RUNS: usize = 200;

@@ -1,22 +1,39 @@
-//! The engine of headgate: everything that is fast, bounded or durable. It knows no Python.
+//! The engine of headgate: workers and their lanes, runs, durable jobs, plans and statistics. It knows no Python.
 //!
-//! One job is a [`source`] of rows, a [`sink`] for their outcomes and the [`options`](model::options) between them;
-//! [`run`] joins the three. Each module is a room, and arrows between rooms go down only; ARCHITECTURE.md has their order.
+//! One job is a [`Source`](headgate_table::source::Source) of rows, a [`Sink`](headgate_table::sink::Sink) for their
+//! outcomes and the [options](headgate_core::options) between them; a [`Run`] joins the three. ARCHITECTURE.md has
+//! the order of the crates.
 
-pub mod columns;
-pub mod engine;
-pub mod files;
-pub mod http;
-pub mod job;
-pub mod model;
-pub mod parts;
-pub mod plan;
-pub mod preview;
-pub mod queue;
-pub mod run;
-pub mod schedule;
-#[cfg(test)]
-mod seeds;
-pub mod sink;
-pub mod source;
-pub mod stats;
+mod engine;
+mod job;
+mod plan;
+mod preview;
+mod queue;
+mod run;
+mod stats;
+
+pub use self::engine::completion_queue::{Arrived, CompletionQueue, Taken};
+pub use self::engine::waker::{WakeCaller, Waker};
+pub use self::engine::{Engine, machine};
+pub use self::job::control::Change;
+pub use self::job::retry::RetryOptions;
+pub use self::job::{credential_scope, job_options, set, status};
+pub use self::plan::{Plan, plan};
+pub use self::preview::{Preview, preview};
+pub use self::run::batches::{BatchFlow, Step};
+pub use self::run::checks::{mistakes, mistakes_of_input_and_output};
+pub use self::run::fed_runs::FedRuns;
+pub use self::run::named_address::host_address;
+pub use self::run::{Passage, Run};
+pub use self::stats::bottleneck::BoundKind;
+pub use self::stats::failures::FailureExample;
+pub use self::stats::report::{FailureReport, JobFigures, Summary};
+
+/// What tests drive step by step: a job without an engine.
+#[doc(hidden)]
+pub mod testing {
+    pub use super::job::look::credentials_for;
+    pub use super::job::retry::{Only, OpenRetry, Retry};
+    pub use super::job::{Commit, DoneRows, MonotonicClock, OpenJob, RunningJob};
+    pub use super::queue::window::Window;
+}

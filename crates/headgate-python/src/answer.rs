@@ -2,9 +2,9 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use headgate_engine::engine::completion_queue::Arrived;
-use headgate_engine::model::error::Failure;
-use headgate_engine::model::outcome::{Body, Outcome, Response};
+use headgate_core::error::Failure;
+use headgate_core::outcome::{Body, Outcome, Response};
+use headgate_engine::Arrived;
 use pyo3::prelude::*;
 use pyo3::sync::{MutexExt as _, PyOnceLock};
 use pyo3::types::PyBytes;

@@ -7,13 +7,9 @@ use std::time::{Duration, Instant};
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
 use arrow_array::{RecordBatch, RecordBatchIterator, RecordBatchReader};
 use arrow_schema::{ArrowError, SchemaRef};
-use headgate_engine::engine::waker::WakeCaller;
-use headgate_engine::model::error::JobError;
-use headgate_engine::model::options::JobOptions;
-use headgate_engine::run::Run;
-use headgate_engine::run::batches;
-use headgate_engine::run::batches::Step;
-use headgate_engine::run::fed_runs::FedRuns;
+use headgate_core::error::JobError;
+use headgate_core::options::JobOptions;
+use headgate_engine::{FedRuns, Run, Step, WakeCaller};
 use pyo3::exceptions::PyKeyboardInterrupt;
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
@@ -39,7 +35,7 @@ pub struct BatchRuns {
 /// One call. Only one thread at a time may use it.
 #[pyclass(frozen, module = "headgate._headgate")]
 pub struct BatchFlow {
-    inner: ForkSafe<Mutex<batches::BatchFlow>>,
+    inner: ForkSafe<Mutex<headgate_engine::BatchFlow>>,
     /// The descriptor that an event loop watches.
     descriptor: Option<Arc<Descriptor>>,
 }
@@ -69,7 +65,7 @@ impl BatchRuns {
     fn begin(&self, options: &Bound<'_, PyAny>, watched: bool) -> PyResult<BatchFlow> {
         let (py, mut options) = (options.py(), fetch_options(options)?);
         options.source.input = INPUT.into();
-        BatchFlow::begin(py, watched, |waker| batches::BatchFlow::new(&self.inner, options, waker))
+        BatchFlow::begin(py, watched, |waker| headgate_engine::BatchFlow::new(&self.inner, options, waker))
     }
 }
 
@@ -175,15 +171,15 @@ impl BatchFlow {
     ) -> PyResult<Self> {
         options.source.input = INPUT.into();
         Self::begin(py, watched, |waker| match input {
-            FlowInput::Tables(base_url) => batches::BatchFlow::on(run, options, base_url, waker),
-            FlowInput::Requests => batches::BatchFlow::of_requests(run, options, waker),
+            FlowInput::Tables(base_url) => headgate_engine::BatchFlow::on(run, options, base_url, waker),
+            FlowInput::Requests => headgate_engine::BatchFlow::of_requests(run, options, waker),
         })
     }
 
     fn begin(
         py: Python<'_>,
         watched: bool,
-        begin: impl FnOnce(Option<Arc<dyn WakeCaller>>) -> Result<batches::BatchFlow, JobError> + Send,
+        begin: impl FnOnce(Option<Arc<dyn WakeCaller>>) -> Result<headgate_engine::BatchFlow, JobError> + Send,
     ) -> PyResult<Self> {
         let descriptor = Descriptor::watched(watched)?;
         let waker = descriptor.clone().map(|descriptor| descriptor as Arc<dyn WakeCaller>);
@@ -194,7 +190,7 @@ impl BatchFlow {
     fn with<T: Send>(
         &self,
         py: Python<'_>,
-        what: impl FnOnce(&mut batches::BatchFlow) -> Result<T, JobError> + Send,
+        what: impl FnOnce(&mut headgate_engine::BatchFlow) -> Result<T, JobError> + Send,
     ) -> PyResult<T> {
         let elsewhere = || JobError::usage("it was begun in another process: begin it after the fork");
         let flow = self.inner.get().ok_or_else(elsewhere);
@@ -202,7 +198,7 @@ impl BatchFlow {
     }
 }
 
-fn locked(flow: &Mutex<batches::BatchFlow>) -> MutexGuard<'_, batches::BatchFlow> {
+fn locked(flow: &Mutex<headgate_engine::BatchFlow>) -> MutexGuard<'_, headgate_engine::BatchFlow> {
     flow.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

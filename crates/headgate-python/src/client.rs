@@ -4,11 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arrow_schema::Fields;
-use headgate_engine::columns::result::ResultColumns;
-use headgate_engine::engine::{Engine, machine};
-use headgate_engine::job::credential_scope;
-use headgate_engine::model::options::EngineOptions;
-use headgate_engine::run::Run;
+use headgate_core::options::EngineOptions;
+use headgate_engine::{Engine, Run, credential_scope, machine};
+use headgate_table::columns::result::ResultColumns;
 use pyo3::prelude::*;
 
 use crate::answer::Answer;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use headgate_engine::engine::waker::WakeCaller;
+use headgate_engine::WakeCaller;
 use pyo3::PyResult;
 use pyo3::exceptions::PyOSError;
 

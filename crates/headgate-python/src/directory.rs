@@ -5,17 +5,16 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use headgate_engine::job::control::Change;
-use headgate_engine::job::set::{self, Reply};
-use headgate_engine::job::status;
-use headgate_engine::job::storage::Disk;
+use headgate_core::files::storage::Disk;
+use headgate_engine::set::Reply;
+use headgate_engine::{Change, set, status};
 use pyo3::prelude::*;
 
 use crate::error::to_python;
 use crate::json::to_json;
 use crate::rows::RowStream;
 
-/// Returns `headgate_engine::job::status::Status` as JSON.
+/// Returns `headgate_engine::status::Status` as JSON.
 #[pyfunction]
 #[expect(clippy::needless_pass_by_value, reason = "PyO3 hands over what it made")]
 pub fn job_status(py: Python<'_>, output: PathBuf, check_all: bool) -> PyResult<String> {

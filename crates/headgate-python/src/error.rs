@@ -1,7 +1,7 @@
 //! The conversion of the engine's errors to Python's. The classes are defined in `headgate._errors`.
 
-use headgate_engine::model::error::JobError;
-use headgate_engine::stats::report::FailureReport;
+use headgate_core::error::JobError;
+use headgate_engine::FailureReport;
 use pyo3::prelude::*;
 
 /// Returns the Python exception for an engine's error.

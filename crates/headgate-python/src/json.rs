@@ -1,6 +1,6 @@
 //! Figures that are passed to Python as JSON, since they are passed as a whole and seldom.
 
-use headgate_engine::model::error::JobError;
+use headgate_core::error::JobError;
 use pyo3::IntoPyObjectExt as _;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};

@@ -26,9 +26,9 @@ use pyo3::prelude::*;
 
 #[pymodule(gil_used = false)]
 mod _headgate {
-    use headgate_engine::job::job_options;
-    use headgate_engine::model::error::ErrorKind;
-    use headgate_engine::model::message::OptionName;
+    use headgate_core::error::ErrorKind;
+    use headgate_core::message::OptionName;
+    use headgate_engine::job_options;
     use pyo3::prelude::*;
 
     #[pymodule_export]

@@ -3,15 +3,13 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use headgate_engine::engine::completion_queue::{Arrived, CompletionQueue, Taken};
-use headgate_engine::engine::waker::{WakeCaller, Waker};
-use headgate_engine::message;
-use headgate_engine::model::body_stream::BodyStream;
-use headgate_engine::model::error::JobError;
-use headgate_engine::model::message::OptionName;
-use headgate_engine::model::reply_to::ReplyTo;
-use headgate_engine::model::row::{OwnOptions, Row, RowExtra};
-use headgate_engine::run::Run;
+use headgate_core::body_stream::BodyStream;
+use headgate_core::error::JobError;
+use headgate_core::message;
+use headgate_core::message::OptionName;
+use headgate_core::reply_to::ReplyTo;
+use headgate_core::row::{OwnOptions, Row, RowExtra};
+use headgate_engine::{Arrived, CompletionQueue, Run, Taken, WakeCaller, Waker};
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 

@@ -7,10 +7,10 @@ use std::os::unix::net::UnixStream;
 use std::process;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use headgate_engine::model::error::{ErrorKind, Failure};
-use headgate_engine::model::limits::LimitBy;
-use headgate_engine::model::mock_transport::{ConnectMock, Line, MockTransport, Verdict};
-use headgate_engine::model::origin::Origin;
+use headgate_core::error::{ErrorKind, Failure};
+use headgate_core::limits::LimitBy;
+use headgate_core::mock_transport::{ConnectMock, Line, MockTransport, Verdict};
+use headgate_core::origin::Origin;
 use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
 

@@ -4,8 +4,8 @@ use std::cell::RefCell;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use headgate_engine::model::message::OptionName;
-use headgate_engine::model::option_rules::{self, Mistake};
+use headgate_core::message::OptionName;
+use headgate_core::option_rules::{self, Mistake};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBytes, PyFloat, PyInt, PyString};
 

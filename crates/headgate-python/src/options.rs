@@ -5,19 +5,15 @@ use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use headgate_engine::job::retry::RetryOptions;
-use headgate_engine::model::limits::{
-    CostOptions, Limits, NetworkDownAfter, PerHost, Retrying, RowCost, StopWhenFailed,
-};
-use headgate_engine::model::message::OptionName;
-use headgate_engine::model::network_options::{NetworkOptions, parse_net};
-use headgate_engine::model::option_entries::SECTIONS;
-use headgate_engine::model::option_rules::{Mistake, refuse};
-use headgate_engine::model::options::{Dns, JobOptions, Output, RequestOptions, RunOptions};
-use headgate_engine::model::secret::Secret;
-use headgate_engine::model::target::{host_key, origin_pattern};
-use headgate_engine::run::checks::{mistakes, mistakes_of_input_and_output};
-use headgate_engine::run::named_address::host_address;
+use headgate_core::limits::{CostOptions, Limits, NetworkDownAfter, PerHost, Retrying, RowCost, StopWhenFailed};
+use headgate_core::message::OptionName;
+use headgate_core::network_options::{NetworkOptions, parse_net};
+use headgate_core::option_entries::SECTIONS;
+use headgate_core::option_rules::{Mistake, refuse};
+use headgate_core::options::{Dns, JobOptions, Output, RequestOptions, RunOptions};
+use headgate_core::secret::Secret;
+use headgate_core::target::{host_key, origin_pattern};
+use headgate_engine::{RetryOptions, host_address, mistakes, mistakes_of_input_and_output};
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 use serde_json::json;

@@ -1,9 +1,8 @@
-//! `Run`: one run of a job. Its figures are passed as JSON, under the names of `headgate_engine::stats::report`.
+//! `Run`: one run of a job. Its figures are passed as JSON, under the names of the engine's `Snapshot` and `Summary`.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use headgate_engine::run;
 use pyo3::prelude::*;
 
 use crate::error::to_python;
@@ -13,7 +12,7 @@ use crate::options::{fetch_options, retry_options};
 /// One run of a job. May be used from any thread.
 #[pyclass(frozen, module = "headgate._headgate")]
 pub struct Run {
-    inner: run::Run,
+    inner: headgate_engine::Run,
 }
 
 #[pymethods]
@@ -21,7 +20,7 @@ impl Run {
     #[new]
     fn new(options: &Bound<'_, PyAny>) -> PyResult<Self> {
         let (py, options) = (options.py(), fetch_options(options)?);
-        let started = py.detach(|| run::Run::job(&options));
+        let started = py.detach(|| headgate_engine::Run::job(&options));
         started.map(|inner| Self { inner }).map_err(|error| to_python(py, &error))
     }
 
@@ -29,7 +28,7 @@ impl Run {
     #[staticmethod]
     fn retry(options: &Bound<'_, PyAny>) -> PyResult<Self> {
         let (py, options) = (options.py(), retry_options(options)?);
-        let started = py.detach(|| run::Run::retry(options));
+        let started = py.detach(|| headgate_engine::Run::retry(options));
         started.map(|inner| Self { inner }).map_err(|error| to_python(py, &error))
     }
 

@@ -5,10 +5,10 @@ use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use headgate_engine::engine::machine::raise_open_files;
-use headgate_engine::message;
-use headgate_engine::model::error::JobError;
-use headgate_engine::model::message::{Message, OptionName};
+use headgate_core::error::JobError;
+use headgate_core::message;
+use headgate_core::message::{Message, OptionName};
+use headgate_engine::machine::raise_open_files;
 use headgate_testserver::{ApiConfig, Config, Tls};
 use pyo3::prelude::*;
 

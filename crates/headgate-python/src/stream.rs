@@ -4,10 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use headgate_engine::engine::completion_queue::Arrived;
-use headgate_engine::engine::waker::WakeCaller as _;
-use headgate_engine::model::body_stream::{BodyStream, StreamRead};
-use headgate_engine::run::Run;
+use headgate_core::body_stream::{BodyStream, StreamRead};
+use headgate_engine::WakeCaller as _;
+use headgate_engine::{Arrived, Run};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 

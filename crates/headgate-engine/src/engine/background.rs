@@ -3,13 +3,13 @@
 use std::rc::Rc;
 use std::time::Duration;
 
+use headgate_core::error::{ErrorKind, Failure};
+use headgate_core::row::Row;
+use headgate_core::stall::Reading;
+use headgate_core::target;
 use tokio::time::MissedTickBehavior;
 
 use crate::engine::share::{Share, StopOnPanic};
-use crate::model::error::{ErrorKind, Failure};
-use crate::model::row::Row;
-use crate::model::stall::Reading;
-use crate::model::target;
 use crate::stats::worker::SlowRow;
 
 /// Outcomes that have waited this long go to the sink, however few.

@@ -9,11 +9,12 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use crate::columns::select::Selection;
+use headgate_core::outcome::Outcome;
+use headgate_core::reply_to::{OutcomeReceiver, ReplyTo};
+use headgate_core::row::Row;
+use headgate_table::columns::select::Selection;
+
 use crate::engine::waker::WakeCaller;
-use crate::model::outcome::Outcome;
-use crate::model::reply_to::{OutcomeReceiver, ReplyTo};
-use crate::model::row::Row;
 
 /// After so many outcomes a worker wakes the caller, whatever else it has to do.
 const MANY: usize = 64;

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::model::error::JobError;
+use headgate_core::error::JobError;
 
 /// The first reason counts; later ones follow from it.
 #[derive(Debug, Default)]

@@ -3,12 +3,13 @@
 use std::cell::RefMut;
 use std::time::{Duration, Instant};
 
+use headgate_core::message::Message;
+use headgate_core::outcome::OutcomeRef;
+use headgate_core::schedule::failure_limit::{EndedRow, FailedWith};
+use headgate_core::url_user::without_user;
+use headgate_http::request::Preparer;
+
 use crate::engine::share::Share;
-use crate::http::request::Preparer;
-use crate::model::message::Message;
-use crate::model::outcome::OutcomeRef;
-use crate::model::url_user::without_user;
-use crate::schedule::failure_limit::{EndedRow, FailedWith};
 
 /// What is in flight then has as long as it takes: attempts have an end of their own.
 const LONGEST: Duration = Duration::from_secs(365 * 86_400);

@@ -3,8 +3,9 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use headgate_core::error::JobError;
+
 use super::machine::OpenFiles;
-use crate::model::error::JobError;
 
 /// Idle connections take at most this share of the files that the process may have open.
 const IDLE_SHARE: u64 = 2;

@@ -6,15 +6,14 @@
 use std::cell::RefCell;
 
 use arrow_schema::ArrowError;
-
-use crate::columns::builder::{OutcomeBatch, OutcomeBuilder};
-use crate::columns::result::ResultColumns;
-use crate::http::h1::read_reservation::ReadReservation;
-use crate::message;
-use crate::model::error::JobError;
-use crate::model::memory::MemoryBudget;
-use crate::model::message::OptionName;
-use crate::model::outcome::{Outcome, OutcomeRef};
+use headgate_core::error::JobError;
+use headgate_core::memory::MemoryBudget;
+use headgate_core::message;
+use headgate_core::message::OptionName;
+use headgate_core::outcome::{Outcome, OutcomeRef};
+use headgate_http::h1::read_reservation::ReadReservation;
+use headgate_table::columns::builder::{OutcomeBatch, OutcomeBuilder};
+use headgate_table::columns::result::ResultColumns;
 
 pub(super) struct Gathered {
     /// `None`: the sink wants no results.
@@ -140,11 +139,10 @@ mod tests {
 
     use arrow_array::cast::AsArray as _;
     use arrow_array::types::Int64Type;
-
+    use headgate_table::columns::builder::BATCH_BYTES;
     use tokio::task::{LocalSet, spawn_local};
 
     use super::*;
-    use crate::columns::builder::BATCH_BYTES;
 
     fn with_body(ordinal: u64, bytes: usize) -> Outcome {
         Outcome::for_tests(ordinal, 200, Some(vec![b'x'; bytes]))

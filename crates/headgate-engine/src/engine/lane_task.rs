@@ -3,16 +3,16 @@
 use std::rc::Rc;
 use std::time::Instant;
 
+use headgate_core::row::Row;
+use headgate_core::schedule::decision::Decision;
+use headgate_core::schedule::host_queues::HostIndex;
+use headgate_http::client::LaneState;
 use tokio::task::spawn_local;
 
 use crate::engine::attempt::Attempt;
 use crate::engine::gathered::Batch;
 use crate::engine::lanes::LaneIndex;
 use crate::engine::share::{Share, StopOnPanic};
-use crate::http::client::LaneState;
-use crate::model::row::Row;
-use crate::schedule::decision::Decision;
-use crate::schedule::host_queues::HostIndex;
 use crate::stats::lanes::Wait;
 
 impl Share {

@@ -8,10 +8,9 @@ use std::future::poll_fn;
 use std::task::{Poll, Waker};
 use std::time::{Duration, Instant};
 
+use headgate_core::row::Row;
+use headgate_core::schedule::host_queues::HostIndex;
 use tokio::task::AbortHandle;
-
-use crate::model::row::Row;
-use crate::schedule::host_queues::HostIndex;
 
 /// The lanes of a worker's share, and the slots that ended lanes have left: as many as there ever were lanes at a time.
 #[derive(Debug, Default)]

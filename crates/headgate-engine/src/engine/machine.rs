@@ -3,11 +3,10 @@
 use std::fs;
 use std::thread;
 
+use headgate_core::error::JobError;
+use headgate_core::message;
+use headgate_core::message::{Message, OptionName};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
-
-use crate::message;
-use crate::model::error::JobError;
-use crate::model::message::{Message, OptionName};
 
 /// Files that are needed beside the connections: input, parts, and some thirty for DNS.
 const SPARE_FILES: u64 = 64;

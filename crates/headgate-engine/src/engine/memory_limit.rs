@@ -8,9 +8,9 @@
 use std::fs;
 use std::path::Path;
 
-use crate::message;
-use crate::model::error::JobError;
-use crate::model::message::OptionName;
+use headgate_core::error::JobError;
+use headgate_core::message;
+use headgate_core::message::OptionName;
 
 /// The default budget is a share of the limit and of what is free: the rest is for the process itself, files and sockets.
 const BUDGET_SHARE: u64 = 4;

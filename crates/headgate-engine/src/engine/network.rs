@@ -1,19 +1,19 @@
-//! Does what the run's [`Network`](crate::schedule::network::Network) asks for: connects to hosts that have responded before,
+//! Does what the run's [`Network`](headgate_core::schedule::network::Network) asks for: connects to hosts that have responded before,
 //! and stops the run when none can be reached for too long.
 
 use std::rc::Rc;
 use std::sync::PoisonError;
 use std::time::{Duration, Instant};
 
+use headgate_core::message;
+use headgate_core::message::OptionName;
+use headgate_core::random::Rng;
+use headgate_core::schedule::network::{CHECK_TIME, CHECKED_HOSTS, Checked, Step};
+use headgate_http::dial::connect::ConnectBy;
 use tokio::task::JoinSet;
 use tokio::time::MissedTickBehavior;
 
 use crate::engine::share::Share;
-use crate::http::dial::connect::ConnectBy;
-use crate::message;
-use crate::model::message::OptionName;
-use crate::model::random::Rng;
-use crate::schedule::network::{CHECK_TIME, CHECKED_HOSTS, Checked, Step};
 
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 

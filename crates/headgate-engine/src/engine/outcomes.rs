@@ -3,16 +3,17 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use headgate_core::error::Failure;
+use headgate_core::outcome::{Outcome, OutcomeRef, Response, ResponseRef};
+use headgate_core::row::Row;
+use headgate_core::schedule::retry::AttemptEnd;
+use headgate_core::selected::Selected;
+use headgate_http::pool::Route;
+
 use crate::engine::completion_queue;
 use crate::engine::gathered::Batch;
 use crate::engine::lanes::Span;
 use crate::engine::share::Share;
-use crate::http::pool::Route;
-use crate::model::error::Failure;
-use crate::model::outcome::{Outcome, OutcomeRef, Response, ResponseRef};
-use crate::model::row::Row;
-use crate::model::selected::Selected;
-use crate::schedule::retry::AttemptEnd;
 use crate::stats::lanes::Wait;
 
 /// The number of attempts at a row, and the times of the last one.

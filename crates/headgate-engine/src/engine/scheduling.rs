@@ -4,17 +4,17 @@
 use std::rc::Rc;
 use std::time::Instant;
 
+use headgate_core::live::Live;
+use headgate_core::row::Row;
+use headgate_core::schedule::decision::Decision;
+use headgate_core::schedule::scheduler::Scheduler;
+use headgate_core::schedule::slots::{MAX_CHUNK_ROWS, Slots};
+use headgate_core::target::{self, Target};
 use tokio::task::spawn_local;
 
 use crate::engine::lanes::LaneIndex;
 use crate::engine::share::Share;
-use crate::model::live::Live;
-use crate::model::row::Row;
-use crate::model::target::{self, Target};
 use crate::queue::rows::NoRows;
-use crate::schedule::decision::Decision;
-use crate::schedule::scheduler::Scheduler;
-use crate::schedule::slots::{MAX_CHUNK_ROWS, Slots};
 
 /// A worker looks up at most so many hostnames at once.
 const MAX_LOOK_UPS: usize = 64;

@@ -9,6 +9,13 @@ use std::rc::Rc;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
+use headgate_core::error::JobError;
+use headgate_core::outcome::Outcome;
+use headgate_core::schedule::decision::Decision;
+use headgate_core::schedule::slots::Slots;
+use headgate_http::client::Client;
+use headgate_http::h1::read_reservation::ReadReservation;
+use headgate_http::request::Preparer;
 use tokio::sync::Notify;
 use tokio::task::{AbortHandle, spawn_local};
 
@@ -18,13 +25,6 @@ use crate::engine::gathered::{Batch, Gathered, NothingIsKept};
 use crate::engine::lanes::Lanes;
 use crate::engine::shared::Shared;
 use crate::engine::worker_index::WorkerIndex;
-use crate::http::client::Client;
-use crate::http::h1::read_reservation::ReadReservation;
-use crate::http::request::Preparer;
-use crate::model::error::JobError;
-use crate::model::outcome::Outcome;
-use crate::schedule::decision::Decision;
-use crate::schedule::slots::Slots;
 use crate::stats::lanes::Wait;
 use crate::stats::worker::{Waiting, WorkerStats};
 

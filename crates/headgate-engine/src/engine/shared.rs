@@ -3,24 +3,24 @@
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
+use headgate_core::clock::Clock;
+use headgate_core::error::Failure;
+use headgate_core::schedule::scheduler::Scheduler;
+use headgate_core::status_set::StatusSet;
+use headgate_http::client::AttemptLimits;
+use headgate_http::method::Methods;
+use headgate_http::robots::RobotsTable;
+use headgate_table::columns::builder::OutcomeBatch;
+use headgate_table::columns::result::ResultColumns;
+use headgate_table::columns::select::Selection;
 use tokio::sync::watch;
 
-use crate::columns::builder::OutcomeBatch;
-use crate::columns::result::ResultColumns;
-use crate::columns::select::Selection;
 use crate::engine::failure::FirstFailure;
 use crate::engine::shared_failure_limit::SharedFailureLimit;
 use crate::engine::shared_scheduler::SharedScheduler;
-use crate::http::client::AttemptLimits;
-use crate::http::method::Methods;
-use crate::http::robots::RobotsTable;
-use crate::model::clock::Clock;
-use crate::model::error::Failure;
-use crate::model::status_set::StatusSet;
 use crate::queue::responders::Responders;
 use crate::queue::rows::RowReceiver;
 use crate::queue::window::Window;
-use crate::schedule::scheduler::Scheduler;
 
 /// What the workers of a run have in common.
 #[derive(Debug)]

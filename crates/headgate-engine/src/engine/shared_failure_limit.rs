@@ -3,9 +3,9 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use crate::model::limits::StopWhenFailed;
-use crate::model::message::Message;
-use crate::schedule::failure_limit::{EndedRow, FailedWith, FailureLimit};
+use headgate_core::limits::StopWhenFailed;
+use headgate_core::message::Message;
+use headgate_core::schedule::failure_limit::{EndedRow, FailedWith, FailureLimit};
 
 /// The failure limit of a run, for all of its workers.
 #[derive(Debug)]

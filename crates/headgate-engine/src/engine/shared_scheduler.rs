@@ -4,17 +4,17 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
+use headgate_core::limits::{Limits, RetryOn, Retrying};
+use headgate_core::live::Live;
+use headgate_core::options::RunOptions;
+use headgate_core::row::Row;
+use headgate_core::schedule::scheduler::{Rules, Scheduler, SchedulerFigures};
+use headgate_core::stall::{Reading, Stall, Suspends};
 use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
 
-use crate::model::limits::{Limits, RetryOn, Retrying};
-use crate::model::live::Live;
-use crate::model::options::RunOptions;
-use crate::model::row::Row;
-use crate::model::stall::{Reading, Stall, Suspends};
 use crate::queue::responders::Responders;
 use crate::queue::rows::RowReceiver;
-use crate::schedule::scheduler::{Rules, Scheduler, SchedulerFigures};
 use crate::stats::throttled::FigureSource;
 
 /// Where rows that are left undone can be read again.

@@ -4,13 +4,13 @@
 
 use std::collections::BTreeSet;
 
+use headgate_core::credentials::{AUTHORIZATION, header_names, is_credential};
+use headgate_core::message;
+use headgate_core::message::{Message, OptionName};
+use headgate_core::options::RequestOptions;
 use serde::{Deserialize, Serialize};
 
 use super::value_hash::ValueHasher;
-use crate::message;
-use crate::model::credentials::{AUTHORIZATION, header_names, is_credential};
-use crate::model::message::{Message, OptionName};
-use crate::model::options::RequestOptions;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AskedHeaders {

@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 
 use base64::prelude::{BASE64_STANDARD, Engine as _};
+use headgate_core::origin::Origin;
+use headgate_core::target;
+use headgate_table::parts::name::{PartKind, PartName};
+use headgate_table::source::compared::InputThen;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use super::done_rows::DoneRows;
-use crate::model::origin::Origin;
-use crate::model::target;
-use crate::parts::name::{PartKind, PartName};
-use crate::source::compared::InputThen;
 
 /// The number of runs that a commit lists. Older runs are only counted.
 const MAX_RUNS: usize = 32;

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use crate::model::defaults::DEFAULT_COMMIT_EVERY;
+use headgate_core::defaults::DEFAULT_COMMIT_EVERY;
 
 /// The interval before the first commit of a run. It doubles with each commit, up to the requested interval.
 const FIRST_INTERVAL: Duration = Duration::from_secs(1);

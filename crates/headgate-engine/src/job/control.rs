@@ -18,6 +18,12 @@ use std::process;
 use std::sync::Arc;
 use std::time::Duration;
 
+use headgate_core::error::{JobError, cause};
+use headgate_core::file_name::OWN_DIRECTORY;
+use headgate_core::files::{Directory, SHARED};
+use headgate_core::live::Settings;
+use headgate_core::message;
+use headgate_core::message::{Message, OptionName};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -25,12 +31,6 @@ use serde_json::Value;
 use super::lock;
 use super::record;
 use super::storage::{Storage, remove_if_there};
-use crate::files::{Directory, SHARED};
-use crate::message;
-use crate::model::error::{JobError, cause};
-use crate::model::file_name::OWN_DIRECTORY;
-use crate::model::live::Settings;
-use crate::model::message::{Message, OptionName};
 use crate::stats::report::FailureReport;
 
 const SET: &str = "control.json";

@@ -1,11 +1,11 @@
 //! Decides which origins get the credentials of a run: those the user named, or the one origin of all its requests.
 
-use crate::model::credentials::{credential_options, unbound};
-use crate::model::error::JobError;
-use crate::model::message::OptionName;
-use crate::model::options::{JobOptions, RequestOptions};
-use crate::model::target;
-use crate::source::only_origin::only_origin;
+use headgate_core::credentials::{credential_options, unbound};
+use headgate_core::error::JobError;
+use headgate_core::message::OptionName;
+use headgate_core::options::{JobOptions, RequestOptions};
+use headgate_core::target;
+use headgate_table::source::only_origin::only_origin;
 
 /// Completes the options of a job. `stored` holds the origins that were named when the job began.
 ///

@@ -20,6 +20,13 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use headgate_core::error::{JobError, cause};
+use headgate_core::file_name::OWN_DIRECTORY;
+use headgate_core::files::{Directory, SHARED};
+use headgate_core::message;
+use headgate_core::message::{Message, OptionName};
+use headgate_core::options::SaveFormat;
+use headgate_table::parts::read::ways_on;
 use rustix::fs::{FileType, Mode};
 use rustix::process::geteuid;
 
@@ -32,13 +39,6 @@ use super::record;
 use super::results::{Results, part_files, unplaced};
 use super::saved::{place_saved, remove_saved, remove_saved_unplaced, save_places};
 use super::storage::{Storage, remove_if_there, write_file};
-use crate::files::{Directory, SHARED};
-use crate::message;
-use crate::model::error::{JobError, cause};
-use crate::model::file_name::OWN_DIRECTORY;
-use crate::model::message::{Message, OptionName};
-use crate::model::options::SaveFormat;
-use crate::parts::read::ways_on;
 
 /// A job's directory that this process alone writes to, until it is dropped.
 #[derive(Debug)]

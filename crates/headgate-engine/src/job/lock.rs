@@ -13,15 +13,14 @@ use std::process;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use headgate_core::error::{JobError, cause};
+use headgate_core::file_name::OWN_DIRECTORY;
+use headgate_core::files::{Directory, SHARED};
+use headgate_core::message;
+use headgate_core::message::OptionName;
 use nix::errno::Errno;
 use nix::sys::signal::kill;
 use nix::unistd::Pid;
-
-use crate::files::{Directory, SHARED};
-use crate::message;
-use crate::model::error::{JobError, cause};
-use crate::model::file_name::OWN_DIRECTORY;
-use crate::model::message::OptionName;
 
 /// How long a writer tries to acquire the lock: a process that only tests the lock holds it for an instant.
 const ACQUIRE_TIMEOUT: Duration = Duration::from_millis(200);

@@ -8,16 +8,17 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use headgate_core::error::{JobError, cause};
+use headgate_core::file_name::OWN_DIRECTORY;
+use headgate_core::files::Directory;
+use headgate_core::message;
+use headgate_core::message::Message;
+use headgate_table::parts::read::ways_on;
+
 use super::commit::{Commit, PartRecord};
 use super::parts::PartList;
 use super::record;
 use super::storage::{Storage, remove_if_there, write_file};
-use crate::files::Directory;
-use crate::message;
-use crate::model::error::{JobError, cause};
-use crate::model::file_name::OWN_DIRECTORY;
-use crate::model::message::Message;
-use crate::parts::read::ways_on;
 
 /// A commit of so many is a checkpoint. Each has a bitmap of half a megabyte at the most, and is read when the job is opened.
 pub(super) const CHECKPOINT_EVERY: u64 = 32;

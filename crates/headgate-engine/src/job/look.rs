@@ -3,6 +3,10 @@
 use std::path::Path;
 
 use arrow_schema::SchemaRef;
+use headgate_core::error::JobError;
+use headgate_core::options::JobOptions;
+use headgate_http::idempotency_key::KeySalt;
+use headgate_table::source::fingerprint::Fingerprint;
 
 use super::directory::{is_usable, read_manifest};
 use super::done_rows::DoneRows;
@@ -11,10 +15,6 @@ use super::manifest::InputNow;
 use super::open::{check_resume, done_rows_of};
 use super::part_format::PartFormat;
 use super::results::{Contents, Results, opened};
-use crate::http::idempotency_key::KeySalt;
-use crate::model::error::JobError;
-use crate::model::options::JobOptions;
-use crate::source::fingerprint::Fingerprint;
 
 /// What becomes of what is there.
 #[derive(Debug)]
@@ -38,7 +38,7 @@ pub enum Found {
 /// What `*` came to when the job began that goes on in this directory ([`SourceOptions::kept_columns`]): what it asked for is the
 /// same as long as it goes on. `None`: no job does, or none that says so. What can't be read is left to whoever opens it.
 ///
-/// [`SourceOptions::kept_columns`]: crate::model::options::SourceOptions::kept_columns
+/// [`SourceOptions::kept_columns`]: headgate_core::options::SourceOptions::kept_columns
 pub fn kept_columns(path: &Path) -> Option<Vec<String>> {
     let manifest = read_manifest(path).ok()?.filter(|manifest| !manifest.clearing)?;
     let newest = CommitLog::new(opened(path).ok()?).newest_number();

@@ -8,24 +8,24 @@ use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
 use arrow_schema::Schema;
+use headgate_core::defaults::DEFAULT_USER_AGENT;
+use headgate_core::error::JobError;
+use headgate_core::message;
+use headgate_core::message::{Message, OptionName};
+use headgate_core::network_options::NetworkOptions;
+use headgate_core::options::{
+    Format, JobOptions, RequestOptions, ResponseOptions, SaveFormat, SelectionOptions, SourceOptions,
+};
+use headgate_core::url_user::without_user;
+use headgate_http::idempotency_key::KeySalt;
+use headgate_table::source::absolute;
+use headgate_table::source::fingerprint::Fingerprint;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::asked_headers::AskedHeaders;
 use super::template_hashes::{TemplateHashes, difference_of_hashes};
 use super::value_hash::ValueHasher;
-use crate::http::idempotency_key::KeySalt;
-use crate::message;
-use crate::model::defaults::DEFAULT_USER_AGENT;
-use crate::model::error::JobError;
-use crate::model::message::{Message, OptionName};
-use crate::model::network_options::NetworkOptions;
-use crate::model::options::{
-    Format, JobOptions, RequestOptions, ResponseOptions, SaveFormat, SelectionOptions, SourceOptions,
-};
-use crate::model::url_user::without_user;
-use crate::source::absolute;
-use crate::source::fingerprint::Fingerprint;
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Manifest {

@@ -35,7 +35,7 @@ mod value_hash;
 mod watched;
 mod writer;
 
-pub use self::commit::{Commit, PartRecord, RowRange, RunRecord, Totals};
+pub use self::commit::Commit;
 pub use self::done_rows::DoneRows;
 pub use self::manifest::job_options;
 pub use self::open::{OpenJob, RunningJob};

@@ -4,6 +4,15 @@ use std::path::Path;
 use std::sync::Arc;
 
 use arrow_schema::SchemaRef;
+use headgate_core::error::JobError;
+use headgate_core::message;
+use headgate_core::message::{Message, OptionName};
+use headgate_core::options::JobOptions;
+use headgate_http::idempotency_key::KeySalt;
+use headgate_table::parts::time::now_text;
+use headgate_table::sink::Sink;
+use headgate_table::source::compared::InputThen;
+use headgate_table::source::fingerprint::Fingerprint;
 
 use super::commit::Commit;
 use super::directory::JobDirectory;
@@ -14,17 +23,8 @@ use super::sink::DurableSink;
 use super::storage::Storage;
 use super::watched::Watched;
 use super::writer::{JobWriter, MonotonicClock, Standing, TrackedInput};
-use crate::http::idempotency_key::KeySalt;
-use crate::message;
-use crate::model::error::JobError;
-use crate::model::message::{Message, OptionName};
-use crate::model::options::JobOptions;
-use crate::parts::time::now_text;
 use crate::queue::responders::Responders;
 use crate::queue::window::Window;
-use crate::sink::Sink;
-use crate::source::compared::InputThen;
-use crate::source::fingerprint::Fingerprint;
 
 /// A job's directory, taken by this process, that holds the job which the options ask for, or none.
 pub struct OpenJob {

@@ -6,13 +6,12 @@ use std::sync::Arc;
 
 use arrow_array::RecordBatch;
 use arrow_schema::{ArrowError, SchemaRef};
-
-use crate::model::error::JobError;
-use crate::model::options::Format;
-use crate::parts::ndjson::encode::LineEncoder;
-use crate::parts::ndjson::write::NdjsonPart;
-use crate::parts::parquet::write::ParquetPart;
-use crate::parts::writer::PartWriter;
+use headgate_core::error::JobError;
+use headgate_core::options::Format;
+use headgate_table::parts::ndjson::encode::LineEncoder;
+use headgate_table::parts::ndjson::write::NdjsonPart;
+use headgate_table::parts::parquet::write::ParquetPart;
+use headgate_table::parts::writer::PartWriter;
 
 pub(super) struct PartFormat {
     schema: SchemaRef,

@@ -6,10 +6,10 @@
 
 use std::collections::BTreeMap;
 
+use headgate_table::parts::name::PartName;
 use twox_hash::XxHash3_128;
 
 use super::commit::{Commit, PartRecord};
-use crate::parts::name::PartName;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct PartList {

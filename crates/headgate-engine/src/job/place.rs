@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
-use crate::message;
-use crate::model::error::JobError;
-use crate::model::message::OptionName;
-use crate::source::scheme_of;
+use headgate_core::error::JobError;
+use headgate_core::message;
+use headgate_core::message::OptionName;
+use headgate_table::source::scheme_of;
 
 /// What the name of one file of results ends with, perhaps followed by one of [`COMPRESSED`].
 const OF_A_FILE: [&str; 5] = ["parquet", "ndjson", "jsonl", "json", "csv"];

@@ -5,14 +5,13 @@ use std::io::{self, Read as _};
 use std::path::Path;
 
 use crc32fast::Hasher;
+use headgate_core::files::Directory;
+use headgate_core::message;
+use headgate_core::message::{Message, OptionName};
+use headgate_table::parts::read::ways_on;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
-
-use crate::files::Directory;
-use crate::message;
-use crate::model::message::{Message, OptionName};
-use crate::parts::read::ways_on;
 
 /// Rises when an older headgate could misread a job.
 const FORMAT_VERSION: u32 = 4;

@@ -5,9 +5,8 @@ use arrow_array::types::{Int16Type, Int64Type};
 use arrow_array::{Array as _, BooleanArray, Int16Array, RecordBatch};
 use arrow_schema::ArrowError;
 use arrow_select::filter::filter_record_batch;
-
-use crate::model::error::JobError;
-use crate::model::failed_by::status_key;
+use headgate_core::error::JobError;
+use headgate_core::failed_by::status_key;
 
 pub(super) fn rows(records: &RecordBatch) -> Result<Vec<i64>, JobError> {
     let rows = records.column_by_name("row").and_then(|column| column.as_primitive_opt::<Int64Type>());

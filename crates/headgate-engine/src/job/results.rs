@@ -11,18 +11,18 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
+use headgate_core::error::{JobError, cause};
+use headgate_core::file_name::OWN_DIRECTORY;
+use headgate_core::files::{Directory, length};
+use headgate_core::message;
+use headgate_table::parts::name::{PartName, UNPLACED};
+use headgate_table::parts::read::{describe_part, open_committed, ways_on};
 use rustix::fs::FileType;
 
 use super::commit::{Commit, PartRecord};
 use super::lock::{self, Holder};
 use super::log::{CommitLog, Gap, Logged};
 use super::parts::PartList;
-use crate::files::{Directory, length};
-use crate::message;
-use crate::model::error::{JobError, cause};
-use crate::model::file_name::OWN_DIRECTORY;
-use crate::parts::name::{PartName, UNPLACED};
-use crate::parts::read::{describe_part, open_committed, ways_on};
 
 /// Contents of results are compared with their checksums up to this size: some 0.1 s from memory. To do so with more is asked for.
 const CHECKED_BYTES: u64 = 1 << 30;

@@ -9,17 +9,18 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use headgate_core::error::{JobError, cause};
+use headgate_core::file_name::{OWN_DIRECTORY, is_of_jobs, is_of_results};
+use headgate_core::files::{Directory, Refused, SHARED};
+use headgate_core::options::SaveFormat;
+use headgate_http::save::paths::SavePaths;
+use headgate_table::parts::name::{PartKind, PartName, UNPLACED};
+use headgate_table::parts::paths::saved_paths;
+
 use super::commit::Commit;
 use super::results::{opened, unplaced};
 use super::shards::is_archive;
 use super::storage::{Storage, remove_if_there};
-use crate::files::{Directory, Refused, SHARED};
-use crate::http::save::paths::SavePaths;
-use crate::model::error::{JobError, cause};
-use crate::model::file_name::{OWN_DIRECTORY, is_of_jobs, is_of_results};
-use crate::model::options::SaveFormat;
-use crate::parts::name::{PartKind, PartName, UNPLACED};
-use crate::parts::paths::saved_paths;
 
 /// Where bodies of the job in this directory are saved.
 ///

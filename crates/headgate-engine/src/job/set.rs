@@ -6,12 +6,13 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use headgate_core::error::{JobError, cause};
+use headgate_core::files::Directory;
+
 use super::control::{Change, Control, ControlError, ControlFiles};
 use super::lock::{self, Holder};
 use super::status;
 use super::storage::Storage;
-use crate::files::Directory;
-use crate::model::error::{JobError, cause};
 
 /// How often it is looked for the answer.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(20);

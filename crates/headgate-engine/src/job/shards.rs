@@ -11,13 +11,13 @@ use std::sync::Arc;
 
 use arrow_array::cast::AsArray as _;
 use arrow_array::{Array as _, ArrayRef, RecordBatch, StringArray};
+use headgate_core::error::{JobError, cause};
+use headgate_core::files::{Directory, SHARED};
+use headgate_http::save::paths::{SavePaths, row_key};
+use headgate_table::parts::ndjson::encode::LineEncoder;
 use tar::{Builder, EntryType, Header};
 
 use super::storage::Storage;
-use crate::files::{Directory, SHARED};
-use crate::http::save::paths::{SavePaths, row_key};
-use crate::model::error::{JobError, cause};
-use crate::parts::ndjson::encode::LineEncoder;
 
 /// What the JSON of a row has first; what was made of the answer and kept of the input follows.
 const DESCRIBING: [&str; 5] = ["row", "url", "status", "body_bytes", "sha256"];

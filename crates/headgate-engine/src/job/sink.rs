@@ -4,16 +4,17 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 
+use headgate_core::error::JobError;
+use headgate_core::message;
+use headgate_core::message::OptionName;
+use headgate_table::columns::builder::OutcomeBatch;
+use headgate_table::sink::{Ending, Sink};
+
 use super::done_rows::DoneRows;
 use super::manifest::Manifest;
 use super::records::rows;
 use super::writer::{Change, JobWriter};
-use crate::columns::builder::OutcomeBatch;
-use crate::message;
-use crate::model::error::JobError;
-use crate::model::message::OptionName;
 use crate::queue::window::Window;
-use crate::sink::{Ending, Sink};
 
 pub(super) struct DurableSink {
     writer: JobWriter,

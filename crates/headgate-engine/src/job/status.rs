@@ -5,6 +5,12 @@ use std::path::Path;
 use std::sync::Arc;
 
 use arrow_schema::SchemaRef;
+use headgate_core::error::JobError;
+use headgate_core::files::Directory;
+use headgate_core::live::Settings;
+use headgate_core::message;
+use headgate_core::message::OptionName;
+use headgate_table::parts::read::PartFile;
 use serde::Serialize;
 
 use super::commit::RunRecord;
@@ -14,12 +20,6 @@ use super::lock::{self, Holder};
 use super::manifest::Manifest;
 use super::results::{Contents, ResultFile, Results, opened};
 use super::storage::Disk;
-use crate::files::Directory;
-use crate::message;
-use crate::model::error::JobError;
-use crate::model::live::Settings;
-use crate::model::message::OptionName;
-use crate::parts::read::PartFile;
 
 /// A job as of its newest commit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

@@ -4,8 +4,8 @@
 use std::io::{self, Write as _};
 use std::path::Path;
 
-pub use crate::files::storage::{Disk, Storage};
-use crate::files::{Directory, PRIVATE};
+pub use headgate_core::files::storage::{Disk, Storage};
+use headgate_core::files::{Directory, PRIVATE};
 
 /// Writes a small file that may hold hashes of secrets, durable but for its name.
 pub(super) fn write_file(storage: &dyn Storage, directory: &Directory, path: &Path, bytes: &[u8]) -> io::Result<()> {

@@ -1,11 +1,11 @@
 //! What a job remembers of the templates of its requests, which may hold secrets.
 
+use headgate_core::message;
+use headgate_core::message::{Message, OptionName};
+use headgate_core::options::Templates;
 use serde::{Deserialize, Serialize};
 
 use super::value_hash::ValueHasher;
-use crate::message;
-use crate::model::message::{Message, OptionName};
-use crate::model::options::Templates;
 
 /// Templates are not stored, but whether they are the same; `None`: there is none.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -8,6 +8,16 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use arrow_array::{BooleanArray, RecordBatch};
+use headgate_core::error::{JobError, cause};
+use headgate_core::options::{SaveFormat, SinkOptions};
+use headgate_core::origin::Origin;
+use headgate_table::parts::checksum::FinishedPart;
+use headgate_table::parts::name::{PartKind, PartName};
+use headgate_table::parts::time::now_text;
+use headgate_table::parts::writer::PartWriter;
+use headgate_table::source::compared::InputThen;
+use headgate_table::source::content::Tracked;
+use headgate_table::source::fingerprint::Fingerprint;
 
 use super::commit::{Commit, PartRecord, RunRecord, Totals};
 use super::commit_schedule;
@@ -21,17 +31,7 @@ use super::results::Results;
 use super::saved::save_places;
 use super::shards::Shards;
 use super::watched::Watched;
-use crate::model::error::{JobError, cause};
-use crate::model::options::{SaveFormat, SinkOptions};
-use crate::model::origin::Origin;
-use crate::parts::checksum::FinishedPart;
-use crate::parts::name::{PartKind, PartName};
-use crate::parts::time::now_text;
-use crate::parts::writer::PartWriter;
 use crate::queue::responders::Responders;
-use crate::source::compared::InputThen;
-use crate::source::content::Tracked;
-use crate::source::fingerprint::Fingerprint;
 
 /// Rows of a `failed-*` part at the most: a retry holds 16 bytes of memory for each, and commits them together.
 const MAX_FAILED_ROWS: u64 = 262_144;

@@ -5,11 +5,10 @@
 //! it by Little's law: with c in flight for L seconds each, c/L end every second (J. D. C. Little, "A Proof for the Queuing
 //! Formula L = λW", 1961). Retries, this machine and the servers are not considered.
 
+use headgate_core::limits::HostConcurrency;
+use headgate_core::message::OptionName;
+use headgate_core::options::RunOptions;
 use serde::Serialize;
-
-use crate::model::limits::HostConcurrency;
-use crate::model::message::OptionName;
-use crate::model::options::RunOptions;
 
 /// The rate that one limit allows.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -105,8 +104,9 @@ where
 
 #[cfg(test)]
 mod tests {
+    use headgate_core::limits::{CostLimit, CostOf, Limits, PerHost};
+
     use super::*;
-    use crate::model::limits::{CostLimit, CostOf, Limits, PerHost};
 
     const HOSTS: [(&str, u64); 3] = [("a", 600), ("b", 300), ("c", 100)];
 
@@ -119,7 +119,7 @@ mod tests {
         found.into_iter().map(|one| (one.option.name(), rounded(one.per_s), one.host)).collect()
     }
 
-    fn rate(text: &str) -> crate::model::limits::Rate {
+    fn rate(text: &str) -> headgate_core::limits::Rate {
         text.parse().expect("a rate")
     }
 

@@ -3,10 +3,9 @@
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
+use headgate_core::limits::LimitBy;
+use headgate_core::origin::Origin;
 use serde::Serialize;
-
-use crate::model::limits::LimitBy;
-use crate::model::origin::Origin;
 
 /// How many hosts are listed.
 const TOP: usize = 10;
@@ -51,8 +50,9 @@ impl HostCounts {
 
 #[cfg(test)]
 mod tests {
+    use headgate_core::origin::HostName;
+
     use super::*;
-    use crate::model::origin::HostName;
 
     #[test]
     fn a_host_is_a_hostname_by_default_whatever_its_scheme_and_port() {

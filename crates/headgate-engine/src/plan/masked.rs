@@ -3,14 +3,13 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
+use headgate_core::credentials::is_credential;
+use headgate_core::options::RequestOptions;
+use headgate_core::origin::Origin;
+use headgate_core::row::BodyPiece;
+use headgate_core::secret::MASK;
+use headgate_core::url_user::without_user;
 use serde::Serialize;
-
-use crate::model::credentials::is_credential;
-use crate::model::options::RequestOptions;
-use crate::model::origin::Origin;
-use crate::model::row::BodyPiece;
-use crate::model::secret::MASK;
-use crate::model::url_user::without_user;
 
 const HEAD_END: &[u8] = b"\r\n\r\n";
 
@@ -143,10 +142,10 @@ impl Piece {
 mod tests {
     use std::path::Path;
 
+    use headgate_core::target;
     use serde_json::json;
 
     use super::*;
-    use crate::model::target;
 
     fn masked(wire: &[u8], rest: &[u8]) -> PlannedRequest {
         let url = "https://me:secret@host:81/a?b";

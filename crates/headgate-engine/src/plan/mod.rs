@@ -18,32 +18,33 @@ use serde::Serialize;
 pub use self::ceilings::Ceiling;
 use self::ceilings::{Latency, Work, ceilings};
 pub use self::hosts::HostRows;
-pub use self::masked::{Body, PlannedRequest};
+pub use self::masked::PlannedRequest;
 pub use self::sample::InvalidRow;
 use self::sample::Sample;
 pub use self::size::Size;
-use crate::columns::result::ResultColumns;
+use headgate_core::boundary_salt::BoundarySalt;
+use headgate_core::credentials::credential_options;
+use headgate_core::error::JobError;
+use headgate_core::limits::LimitBy;
+use headgate_core::message;
+use headgate_core::message::{Message, OptionName};
+use headgate_core::network_options::NetworkOptions;
+use headgate_core::options::{Format, JobOptions, Output, RequestOptions, SourceOptions};
+use headgate_http::defaults::Defaults;
+use headgate_http::dial::transport::TransportConfigs;
+use headgate_http::idempotency_key::KeySalt;
+use headgate_table::columns::result::ResultColumns;
+use headgate_table::source::{self, Source};
+
 use crate::engine::machine;
 use crate::engine::memory_limit::MemoryLimit;
-use crate::http::defaults::Defaults;
-use crate::http::dial::transport::TransportConfigs;
-use crate::http::idempotency_key::KeySalt;
 use crate::job::control::ControlFiles;
 use crate::job::look::{Found, look};
 use crate::job::storage::Disk;
 use crate::job::{DoneRows, no_rows_for};
-use crate::message;
-use crate::model::boundary_salt::BoundarySalt;
-use crate::model::credentials::credential_options;
-use crate::model::error::JobError;
-use crate::model::limits::LimitBy;
-use crate::model::message::{Message, OptionName};
-use crate::model::network_options::NetworkOptions;
-use crate::model::options::{Format, JobOptions, Output, RequestOptions, SourceOptions};
 use crate::run::checks::{check, check_ports, local_ports, note_window};
 use crate::run::job::completed;
 use crate::run::live::in_force;
-use crate::source::{self, Source};
 
 /// The result. Python reads it as JSON, under these names.
 #[derive(Debug, Serialize)]

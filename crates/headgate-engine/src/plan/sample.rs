@@ -4,26 +4,26 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 
+use headgate_core::error::{Failure, JobError};
+use headgate_core::limits::{CostOf, LimitBy};
+use headgate_core::options::{JobOptions, RequestOptions};
+use headgate_core::row::Row;
+use headgate_core::schedule::hosts::{HostTable, MAX_HOSTS};
+use headgate_core::url_user::without_user;
+use headgate_http::defaults::Defaults;
+use headgate_http::dial::transport::Transports;
+use headgate_http::idle_limits::IdleLimits;
+use headgate_http::pool::Pool;
+use headgate_http::request::Preparer;
+use headgate_http::sent_body;
+use headgate_http::site::{Site, SiteMaker};
+use headgate_http::upload;
+use headgate_table::source::Source;
 use serde::Serialize;
 
 use super::hosts::HostCounts;
 use super::masked::{PlannedRequest, Rest};
-use crate::http::defaults::Defaults;
-use crate::http::dial::transport::Transports;
-use crate::http::idle_limits::IdleLimits;
-use crate::http::pool::Pool;
-use crate::http::request::Preparer;
-use crate::http::sent_body;
-use crate::http::site::{Site, SiteMaker};
-use crate::http::upload;
 use crate::job::DoneRows;
-use crate::model::error::{Failure, JobError};
-use crate::model::limits::{CostOf, LimitBy};
-use crate::model::options::{JobOptions, RequestOptions};
-use crate::model::row::Row;
-use crate::model::url_user::without_user;
-use crate::schedule::hosts::{HostTable, MAX_HOSTS};
-use crate::source::Source;
 
 /// The maximum number of sampled rows, and of their bytes.
 const MAX_ROWS: u64 = 100_000;

@@ -1,10 +1,10 @@
 //! The number of rows, and how many of them are left to be done.
 
+use headgate_core::options::SourceOptions;
+use headgate_table::source::Source;
 use serde::Serialize;
 
 use super::sample::Sample;
-use crate::model::options::SourceOptions;
-use crate::source::Source;
 
 #[derive(Debug, Serialize)]
 pub struct Size {

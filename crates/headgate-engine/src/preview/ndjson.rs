@@ -4,12 +4,12 @@ use std::fmt;
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, Read as _};
 
+use headgate_core::error::cause;
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::Value;
 
 use super::table::Preview;
 use super::text;
-use crate::model::error::cause;
 
 /// A longer line is no result: twice over what the longest body takes at most by default, six bytes for each.
 const MAX_LINE_BYTES: u64 = 256 * 1024 * 1024;

@@ -6,12 +6,12 @@ use arrow_array::cast::AsArray as _;
 use arrow_array::{Array, RecordBatch, StructArray};
 use arrow_cast::display::{ArrayFormatter, FormatOptions};
 use arrow_schema::DataType;
+use headgate_table::parts::time::in_utc;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use parquet::file::metadata::ParquetMetaData;
 
 use super::table::Preview;
 use super::text;
-use crate::parts::time::in_utc;
 
 /// Plain bytes of rows that are decoded at once, about.
 const BATCH_BYTES: u64 = 8 * 1024 * 1024;

@@ -4,15 +4,16 @@ use std::fs::{self, File};
 use std::io;
 use std::path::Path;
 
+use headgate_core::error::{JobError, cause};
+use headgate_core::file_name::OWN_DIRECTORY;
+use headgate_core::message;
+use headgate_core::message::OptionName;
+use headgate_table::parts::name::{PartKind, PartName};
+use headgate_table::parts::read::{PartFile, is_parquet};
+
 use super::table::Preview;
 use super::{ndjson, parquet};
 use crate::job::status::{self, Parts};
-use crate::message;
-use crate::model::error::{JobError, cause};
-use crate::model::file_name::OWN_DIRECTORY;
-use crate::model::message::OptionName;
-use crate::parts::name::{PartKind, PartName};
-use crate::parts::read::{PartFile, is_parquet};
 
 /// Reads the first `rows` rows of an output directory (answered ones first, or failed ones alone), or of one file of results.
 /// Memory is bounded by `rows` short texts and one batch of a file. Of a job, only what was committed is shown.

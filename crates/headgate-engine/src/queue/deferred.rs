@@ -4,9 +4,8 @@
 
 use std::time::{Duration, Instant};
 
+use headgate_core::row::{Row, RowBatch};
 use roaring::RoaringTreemap;
-
-use crate::model::row::{Row, RowBatch};
 
 /// Whether deferred rows are being read again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use headgate_core::row::RowBatch;
+
 use super::shared::{Shared, State};
-use crate::model::row::RowBatch;
 
 /// It blocks. Dropping it says that no row can be read again.
 #[derive(Debug)]

@@ -5,8 +5,8 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::model::origin::Origin;
-use crate::model::random::Rng;
+use headgate_core::origin::Origin;
+use headgate_core::random::Rng;
 
 /// Hosts that are kept: more than one check needs, so that those of one provider do not stand for all.
 const MAX_RESPONDERS: usize = 30;
@@ -70,8 +70,9 @@ impl Responders {
 mod tests {
     use std::net::Ipv4Addr;
 
+    use headgate_core::origin::HostName;
+
     use super::*;
-    use crate::model::origin::HostName;
 
     #[test]
     fn the_hosts_that_responded_last_are_kept_each_once_and_no_more_than_there_is_room_for() {

@@ -15,9 +15,10 @@ use std::time::Instant;
 use tokio::sync::futures::Notified;
 
 pub use super::deferred::Rereading;
+use headgate_core::row::{Row, RowBatch};
+
 use super::reread::RereadSender;
 use super::shared::{Shared, SourceState, State};
-use crate::model::row::{Row, RowBatch};
 
 /// The parameters for reading deferred rows again.
 pub struct Deferring {

@@ -3,10 +3,10 @@
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
+use headgate_core::row::{MAX_BATCH_ROWS, Row, RowBatch};
 use tokio::sync::Notify;
 
 use super::deferred::Deferred;
-use crate::model::row::{MAX_BATCH_ROWS, Row, RowBatch};
 
 /// Rows that may wait.
 pub(super) const MAX_ROWS: usize = 4 * MAX_BATCH_ROWS;

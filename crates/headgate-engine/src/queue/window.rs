@@ -7,7 +7,7 @@
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::model::row::{Row, RowBatch};
+use headgate_core::row::{Row, RowBatch};
 
 /// Shared by one source, which asks, and one sink, which advances.
 #[derive(Debug)]

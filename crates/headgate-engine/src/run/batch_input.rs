@@ -3,12 +3,11 @@
 use arrow_array::{RecordBatch, RecordBatchReader};
 use arrow_schema::{Fields, SchemaRef};
 use bytes::Bytes;
-
-use crate::columns::result::ResultColumns;
-use crate::model::error::JobError;
-use crate::model::options::{RequestOptions, SelectionOptions, SourceOptions};
-use crate::model::row::Row;
-use crate::source::record_batches::{self, BatchRows};
+use headgate_core::error::JobError;
+use headgate_core::options::{RequestOptions, SelectionOptions, SourceOptions};
+use headgate_core::row::Row;
+use headgate_table::columns::result::ResultColumns;
+use headgate_table::source::record_batches::{self, BatchRows};
 
 /// The batches of a call, or without batches, its requests.
 pub(super) struct BatchInput {

@@ -12,20 +12,20 @@ use std::time::{Duration, Instant};
 
 use arrow_array::{RecordBatch, RecordBatchReader};
 use arrow_schema::{Fields, SchemaRef};
+use headgate_core::error::JobError;
+use headgate_core::memory::MemoryBudget;
+use headgate_core::options::{JobOptions, SelectionOptions};
+use headgate_core::outcome::Outcome;
+use headgate_core::row::{MAX_BATCH_ROWS, Row};
+use headgate_table::columns::builder::{OutcomeBatch, OutcomeBuilder};
 
 use super::batch_input::{BatchInput, join_template};
 use super::checks::check;
 use super::fed_runs::{FedRuns, RunUse};
 use super::handle::Run;
-use crate::columns::builder::{OutcomeBatch, OutcomeBuilder};
 use crate::engine::completion_queue::{Arrived, CompletionQueue};
 use crate::engine::waker::{WakeCaller, Waker};
 use crate::job::credential_scope;
-use crate::model::error::JobError;
-use crate::model::memory::MemoryBudget;
-use crate::model::options::{JobOptions, SelectionOptions};
-use crate::model::outcome::Outcome;
-use crate::model::row::{MAX_BATCH_ROWS, Row};
 use crate::stats::report::Snapshot;
 
 /// The longest time that an outcome waits for further ones of its batch.

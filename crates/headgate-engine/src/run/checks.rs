@@ -1,21 +1,22 @@
 //! Checks of options that need nothing to be opened.
 
-use crate::columns::select::Selection;
-use crate::engine::machine;
-use crate::http::defaults::RESERVED_HEADERS;
-use crate::message;
-use crate::model::authorization::authorization;
-use crate::model::error::JobError;
-use crate::model::message::{Message, OptionName};
-use crate::model::network_options::Network;
-use crate::model::option_rules::{Mistake, byte_range, has_control_character, is_token, refuse, seconds, whole};
-use crate::model::options::{
+use headgate_core::authorization::authorization;
+use headgate_core::error::JobError;
+use headgate_core::message;
+use headgate_core::message::{Message, OptionName};
+use headgate_core::network_options::Network;
+use headgate_core::option_rules::{Mistake, byte_range, has_control_character, is_token, refuse, seconds, whole};
+use headgate_core::options::{
     Format, JobOptions, Output, RedirectPolicy, RequestOptions, ResponseOptions, RunOptions, SaveFormat, SourceOptions,
     Templates,
 };
-use crate::model::secret::Secret;
-use crate::model::target;
-use crate::source::first_that_holds;
+use headgate_core::secret::Secret;
+use headgate_core::target;
+use headgate_http::defaults::RESERVED_HEADERS;
+use headgate_table::columns::select::Selection;
+use headgate_table::source::first_that_holds;
+
+use crate::engine::machine;
 
 const CONTROL: &str = "holds a control character";
 

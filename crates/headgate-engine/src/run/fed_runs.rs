@@ -5,14 +5,15 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
+use headgate_core::error::JobError;
+use headgate_core::limits::StopWhenFailed;
+use headgate_core::options::{EngineOptions, JobOptions, RequestOptions, RunOptions, SelectionOptions};
+use headgate_table::columns::result::ResultColumns;
+
 use super::checks::check;
 use super::handle::Run;
 use super::named_address::named_address;
-use crate::columns::result::ResultColumns;
 use crate::engine::Engine;
-use crate::model::error::JobError;
-use crate::model::limits::StopWhenFailed;
-use crate::model::options::{EngineOptions, JobOptions, RequestOptions, RunOptions, SelectionOptions};
 
 /// The number of unused runs that are kept: the most recently used ones.
 const MAX_IDLE: usize = 8;

@@ -4,20 +4,21 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
+use headgate_core::error::JobError;
+use headgate_core::live::Settings;
+use headgate_core::message::Message;
+use headgate_core::row::Row;
+use headgate_table::columns::select::Selection;
+
 use super::job_state::JobState;
 use super::live::LiveRun;
 use super::sink_thread::Done;
 use super::stop::Stop;
-use crate::columns::select::Selection;
 use crate::engine::Assigned;
 use crate::engine::completion_queue::CompletionQueue;
 use crate::engine::failure::FirstFailure;
 use crate::engine::waker::WakeCaller;
 use crate::job::control::Change;
-use crate::model::error::JobError;
-use crate::model::live::Settings;
-use crate::model::message::Message;
-use crate::model::row::Row;
 use crate::queue::rows::{RowFeeder, RowReceiver};
 use crate::stats::bottleneck::merging;
 use crate::stats::monitor::Monitor;

@@ -3,6 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use headgate_core::error::JobError;
+use headgate_core::live::Live;
+use headgate_core::options::{EngineOptions, Format, JobOptions, Output};
+
 use super::checks::{check, check_ports, check_requests, note_window};
 use super::handle::Run;
 use super::launch::{Launch, SINK_TICK};
@@ -17,9 +21,6 @@ use crate::job::look::credentials_for;
 use crate::job::retry::{OpenRetry, Retry, RetryOptions};
 use crate::job::save_places_of;
 use crate::job::storage::{Disk, Storage};
-use crate::model::error::JobError;
-use crate::model::live::Live;
-use crate::model::options::{EngineOptions, Format, JobOptions, Output};
 
 /// The shortest interval between ticks of the sink, however often results are committed.
 const SHORTEST_TICK: Duration = Duration::from_millis(10);

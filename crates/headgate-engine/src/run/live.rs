@@ -3,16 +3,16 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use headgate_core::error::{JobError, cause};
+use headgate_core::live::Live;
+use headgate_core::message;
+use headgate_core::message::Message;
+use headgate_core::options::RunOptions;
+use headgate_core::target::host_key;
 use tokio::sync::watch;
 
 use crate::engine::{Engine, Room};
 use crate::job::control::{Change, Control, ControlError, ControlFiles, Stamp};
-use crate::message;
-use crate::model::error::{JobError, cause};
-use crate::model::live::Live;
-use crate::model::message::Message;
-use crate::model::options::RunOptions;
-use crate::model::target::host_key;
 
 /// The shortest interval between two looks into the directory: a little less than that of the sink's ticks.
 const LOOK_EVERY: Duration = Duration::from_millis(450);

@@ -3,8 +3,8 @@
 
 use std::net::IpAddr;
 
-use crate::model::options::SourceOptions;
-use crate::model::target;
+use headgate_core::options::SourceOptions;
+use headgate_core::target;
 
 /// Returns the address that is the host of these rows, if the options name one.
 pub(super) fn named_address(source: &SourceOptions) -> Option<IpAddr> {

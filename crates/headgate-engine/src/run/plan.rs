@@ -5,26 +5,26 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use arrow_schema::SchemaRef;
+use headgate_core::boundary_salt::BoundarySalt;
+use headgate_core::error::JobError;
+use headgate_core::message::Message;
+use headgate_core::options::{JobOptions, SourceOptions};
+use headgate_core::source_size::SourceSize;
+use headgate_http::idempotency_key::KeySalt;
+use headgate_table::columns::result::ResultColumns;
+use headgate_table::sink;
+use headgate_table::sink::Sink;
+use headgate_table::source::compared::{Beyond, Comparison};
+use headgate_table::source::content::Unread;
+use headgate_table::source::{self, Source};
 
 use super::job_state::JobState;
 use super::launch::Begun;
-use crate::columns::result::ResultColumns;
-use crate::http::idempotency_key::KeySalt;
 use crate::job::look::kept_columns;
 use crate::job::retry::OpenRetry;
 use crate::job::storage::Storage;
 use crate::job::{DoneRows, OpenJob, RunningJob, TrackedInput, Watched, no_rows_for};
-use crate::model::boundary_salt::BoundarySalt;
-use crate::model::error::JobError;
-use crate::model::message::Message;
-use crate::model::options::{JobOptions, SourceOptions};
-use crate::model::source_size::SourceSize;
 use crate::queue::window::Window;
-use crate::sink;
-use crate::sink::Sink;
-use crate::source::compared::{Beyond, Comparison};
-use crate::source::content::Unread;
-use crate::source::{self, Source};
 
 pub(super) struct Plan {
     /// `None`: there is nothing left to read.

@@ -2,17 +2,18 @@
 
 use std::sync::Arc;
 
+use headgate_core::error::JobError;
+use headgate_core::message;
+use headgate_core::message::OptionName;
+use headgate_core::row::RowBatch;
+use headgate_table::source::selected::MAX_READ_GAP;
+use headgate_table::source::{Reopener, SKIP_STEP, Source};
+
 use crate::engine::failure::FirstFailure;
 use crate::engine::spawn;
-use crate::message;
-use crate::model::error::JobError;
-use crate::model::message::OptionName;
-use crate::model::row::RowBatch;
 use crate::queue::reread::RereadSender;
 use crate::queue::rows::Deferring;
 use crate::run::weighing::Weighing;
-use crate::source::selected::MAX_READ_GAP;
-use crate::source::{Reopener, SKIP_STEP, Source};
 
 /// Returns how deferred rows of this input are read again; the thread starts with the first request.
 pub(super) fn deferring(reopener: Reopener, window: u64, weighing: Weighing, failure: Arc<FirstFailure>) -> Deferring {

@@ -4,16 +4,17 @@ use std::ops::ControlFlow;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
+use headgate_core::error::JobError;
+use headgate_http::save::paths::Unused;
+use headgate_table::columns::builder::OutcomeBatch;
+use headgate_table::sink::{Ending, Sink};
+
 use super::live::LiveRun;
 use super::stop::Stop;
-use crate::columns::builder::OutcomeBatch;
 use crate::engine::failure::FirstFailure;
 use crate::engine::{Engine, runtime, spawn};
-use crate::http::save::paths::Unused;
 use crate::job::Watched;
-use crate::model::error::JobError;
 use crate::queue::window::Window;
-use crate::sink::{Ending, Sink};
 use crate::stats::usage::Moment;
 
 /// Set once, when everything has ended.

@@ -3,17 +3,18 @@
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
+use headgate_core::error::JobError;
+use headgate_core::message::Message;
+use headgate_core::row::RowBatch;
+use headgate_core::source_size::SourceSize;
+use headgate_table::source::{SKIP_STEP, Source};
+
 use crate::engine::failure::FirstFailure;
 use crate::engine::spawn;
 use crate::job::DoneRows;
-use crate::model::error::JobError;
-use crate::model::message::Message;
-use crate::model::row::RowBatch;
-use crate::model::source_size::SourceSize;
 use crate::queue::rows::RowSender;
 use crate::queue::window::Window;
 use crate::run::weighing::Weighing;
-use crate::source::{SKIP_STEP, Source};
 
 /// The state of the source's thread.
 pub(super) struct SourceThread {

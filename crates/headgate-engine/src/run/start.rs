@@ -2,22 +2,23 @@
 
 use std::sync::Arc;
 
+use headgate_core::error::JobError;
+use headgate_core::live::Live;
+use headgate_core::options::{RequestOptions, RunOptions};
+use headgate_core::source_size::SourceSize;
+use headgate_http::idempotency_key::KeySalt;
+use headgate_table::columns::result::ResultColumns;
+use headgate_table::sink::Sink;
+use headgate_table::sink::none::NoneSink;
+use headgate_table::source::Source;
+
 use super::checks::check_requests;
 use super::handle::Run;
 use super::launch::{Begun, Launch, RowsFrom, SINK_TICK};
 use super::live::SetBefore;
-use crate::columns::result::ResultColumns;
 use crate::engine::Engine;
-use crate::http::idempotency_key::KeySalt;
 use crate::job::DoneRows;
-use crate::model::error::JobError;
-use crate::model::live::Live;
-use crate::model::options::{RequestOptions, RunOptions};
-use crate::model::source_size::SourceSize;
 use crate::queue::window::Window;
-use crate::sink::Sink;
-use crate::sink::none::NoneSink;
-use crate::source::Source;
 
 /// The parts of a run.
 pub struct Passage {

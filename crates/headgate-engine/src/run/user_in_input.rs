@@ -2,11 +2,11 @@
 
 use std::borrow::Cow;
 
-use crate::message;
-use crate::model::authorization;
-use crate::model::error::JobError;
-use crate::model::message::OptionName;
-use crate::model::options::JobOptions;
+use headgate_core::authorization;
+use headgate_core::error::JobError;
+use headgate_core::message;
+use headgate_core::message::OptionName;
+use headgate_core::options::JobOptions;
 
 const SCHEME_END: &str = "://";
 
@@ -54,8 +54,9 @@ fn user_range(input: &str, start: usize) -> Option<(usize, usize)> {
 
 #[cfg(test)]
 mod tests {
+    use headgate_core::options::{RequestOptions, SourceOptions};
+
     use super::*;
-    use crate::model::options::{RequestOptions, SourceOptions};
 
     fn options(input: &str) -> JobOptions {
         JobOptions {

@@ -1,9 +1,9 @@
 //! The costs of rows whose bodies are in files, if bytes of bodies are limited. The thread that reads the rows looks them
 //! up, once for each. It may wait for the disk; the scheduler, which all workers wait for, must not.
 
-use crate::http::upload::length_now;
-use crate::model::limits::{CostOf, Limits};
-use crate::model::row::{Row, RowBody};
+use headgate_core::limits::{CostOf, Limits};
+use headgate_core::row::{Row, RowBody};
+use headgate_http::upload::length_now;
 
 /// Computes the costs of rows, if they are needed.
 #[derive(Debug, Clone, Copy)]
@@ -32,9 +32,10 @@ impl Weighing {
 mod tests {
     use std::path::Path;
 
+    use headgate_core::limits::CostLimit;
+    use headgate_core::row::{BodyPiece, RowExtra};
+
     use super::*;
-    use crate::model::limits::CostLimit;
-    use crate::model::row::{BodyPiece, RowExtra};
 
     #[test]
     fn files_are_measured_if_bytes_of_bodies_are_limited() {

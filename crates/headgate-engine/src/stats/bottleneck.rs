@@ -6,14 +6,13 @@
 
 use std::time::Duration;
 
-use serde::Serialize;
-
-use crate::message;
-use crate::model::grouped::grouped;
-use crate::model::message::{Message, OptionName};
 pub use crate::stats::bound_kind::BoundKind;
 use crate::stats::lanes::{LaneTime, Wait};
 use crate::stats::throttled::ThrottledStretch;
+use headgate_core::grouped::grouped;
+use headgate_core::message;
+use headgate_core::message::{Message, OptionName};
+use serde::Serialize;
 
 /// A worker that is busy for this share of the time is saturated.
 const SATURATED: f64 = 0.9;

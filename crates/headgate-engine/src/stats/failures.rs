@@ -2,14 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use headgate_core::error::ErrorKind;
+use headgate_core::failed_by::status_key;
+use headgate_core::message::OptionName;
+use headgate_core::outcome::{OutcomeRef, ResponseRef};
+use headgate_core::reason::Reason;
+use headgate_core::url_user::without_user;
 use http::StatusCode;
-
-use crate::model::error::ErrorKind;
-use crate::model::failed_by::status_key;
-use crate::model::message::OptionName;
-use crate::model::outcome::{OutcomeRef, ResponseRef};
-use crate::model::reason::Reason;
-use crate::model::url_user::without_user;
 
 /// The number of status codes: they have three digits.
 pub const STATUS_CODES: usize = 1000;
@@ -119,9 +118,10 @@ fn reason_of(response: Option<ResponseRef<'_>>) -> Reason {
 
 #[cfg(test)]
 mod tests {
+    use headgate_core::error::Failure;
+    use headgate_core::outcome::Outcome;
+
     use super::*;
-    use crate::model::error::Failure;
-    use crate::model::outcome::Outcome;
 
     fn responded(ordinal: u64, status: u16) -> Outcome {
         Outcome::for_tests(ordinal, status, None)

@@ -4,10 +4,11 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::model::source_size::SourceSize;
+use headgate_core::schedule::scheduler::SchedulerFigures;
+use headgate_core::schedule::throttled::{HostFigures, LostTime, ThrottledBy};
+use headgate_core::source_size::SourceSize;
+
 use crate::queue::window::Window;
-use crate::schedule::scheduler::SchedulerFigures;
-use crate::schedule::throttled::{HostFigures, LostTime, ThrottledBy};
 use crate::stats::bottleneck::{BlockingRow, Stretch, WindowStretch, bound_by};
 use crate::stats::lanes::LaneTime;
 use crate::stats::progress::Progress;

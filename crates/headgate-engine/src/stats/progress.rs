@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::model::source_size::SourceSize;
+use headgate_core::source_size::SourceSize;
 
 #[derive(Debug, Clone, Copy)]
 pub struct Progress {

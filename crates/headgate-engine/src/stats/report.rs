@@ -4,11 +4,11 @@
 use std::collections::BTreeMap;
 
 use hdrhistogram::Histogram;
+use headgate_core::error::JobError;
+use headgate_core::message::Message;
+use headgate_core::schedule::throttled::ThrottledBy;
 use serde::Serialize;
 
-use crate::model::error::JobError;
-use crate::model::message::Message;
-use crate::schedule::throttled::ThrottledBy;
 use crate::stats::bottleneck::BoundBy;
 use crate::stats::failures::FailureExample;
 

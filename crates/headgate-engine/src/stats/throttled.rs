@@ -3,12 +3,13 @@
 use std::fmt::Debug;
 use std::time::{Duration, Instant};
 
-use crate::message;
-use crate::model::grouped::grouped;
-use crate::model::limits::{HostConcurrency, Limits};
-use crate::model::message::{Message, OptionName};
-use crate::schedule::scheduler::SchedulerFigures;
-use crate::schedule::throttled::{HostFigures, LostTime, ThrottledBy};
+use headgate_core::grouped::grouped;
+use headgate_core::limits::{HostConcurrency, Limits};
+use headgate_core::message;
+use headgate_core::message::{Message, OptionName};
+use headgate_core::schedule::scheduler::SchedulerFigures;
+use headgate_core::schedule::throttled::{HostFigures, LostTime, ThrottledBy};
+
 use crate::stats::bound_kind::BoundKind;
 
 /// The figures of the scheduler of a run.
@@ -131,9 +132,10 @@ fn kind(by: ThrottledBy) -> BoundKind {
 mod tests {
     use std::num::NonZeroU32;
 
+    use headgate_core::limits::PerHost;
+    use headgate_core::schedule::throttled::ThrottledTime;
+
     use super::*;
-    use crate::model::limits::PerHost;
-    use crate::schedule::throttled::ThrottledTime;
 
     #[test]
     fn the_option_is_named_that_sets_the_lower_limit_of_a_host() {

@@ -5,14 +5,14 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
+use headgate_core::error::ErrorKind;
+use headgate_core::failed_by::status_key;
+use headgate_core::message::Message;
+use headgate_core::outcome::OutcomeRef;
+use headgate_core::schedule::retry::AttemptEnd;
+use headgate_http::method::lacks_capitals;
 use tokio::runtime::RuntimeMetrics;
 
-use crate::http::method::lacks_capitals;
-use crate::model::error::ErrorKind;
-use crate::model::failed_by::status_key;
-use crate::model::message::Message;
-use crate::model::outcome::OutcomeRef;
-use crate::schedule::retry::AttemptEnd;
 use crate::stats::failures::{Failures, STATUS_CODES};
 use crate::stats::lanes::{LaneClock, Wait};
 

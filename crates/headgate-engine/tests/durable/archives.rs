@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::time::Instant;
 
-use headgate_engine::job::RunningJob;
-use headgate_engine::model::options::{Format, SinkOptions};
+use headgate_core::options::{Format, SinkOptions};
+use headgate_engine::testing::RunningJob;
 use proptest::prelude::*;
 
 use crate::check::{check_finished, check_kept, rows, saved_paths};

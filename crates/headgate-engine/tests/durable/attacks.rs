@@ -7,13 +7,13 @@ use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use headgate_engine::files::Directory;
-use headgate_engine::http::save::paths::SavePaths;
-use headgate_engine::job::look::credentials_for;
-use headgate_engine::job::status::{parts, status};
-use headgate_engine::model::error::JobErrorKind;
-use headgate_engine::model::options::Format;
-use headgate_engine::parts::read::PartRows;
+use headgate_core::error::JobErrorKind;
+use headgate_core::files::Directory;
+use headgate_core::options::Format;
+use headgate_engine::status::{parts, status};
+use headgate_engine::testing::credentials_for;
+use headgate_http::save::paths::SavePaths;
+use headgate_table::parts::read::PartRows;
 use rustix::fs::{CWD, Mode, mkfifoat};
 use serde_json::{Value, json};
 

@@ -8,10 +8,10 @@ use arrow_array::cast::AsArray as _;
 use arrow_array::types::{Int16Type, Int64Type};
 use arrow_array::{Array as _, RecordBatch};
 use arrow_schema::SchemaRef;
-use headgate_engine::columns::result::ResultColumns;
-use headgate_engine::job::DoneRows;
-use headgate_engine::job::status::{parts, status};
-use headgate_engine::parts::read::PartRows;
+use headgate_engine::status::{parts, status};
+use headgate_engine::testing::DoneRows;
+use headgate_table::columns::result::ResultColumns;
+use headgate_table::parts::read::PartRows;
 
 use crate::check_saved::{check_all_saved, check_saved, is_saved};
 use crate::harness::{Bench, Expected, ROWS, Run};

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use headgate_engine::job::status::{parts, status};
-use headgate_engine::model::error::{JobError, JobErrorKind};
-use headgate_engine::model::options::Format;
-use headgate_engine::preview::preview;
+use headgate_core::error::{JobError, JobErrorKind};
+use headgate_core::options::Format;
+use headgate_engine::preview;
+use headgate_engine::status::{parts, status};
 
 use crate::check::check_finished;
 use crate::harness::{Bench, FORMATS};

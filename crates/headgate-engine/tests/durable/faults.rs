@@ -7,10 +7,10 @@ use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::{Arc, Mutex};
 
-use headgate_engine::files::Directory;
-use headgate_engine::job::storage::Storage;
-use headgate_engine::model::error::JobErrorKind;
-use headgate_engine::model::options::Format;
+use headgate_core::error::JobErrorKind;
+use headgate_core::files::Directory;
+use headgate_core::files::storage::Storage;
+use headgate_core::options::Format;
 
 use crate::check::check_goes_on;
 use crate::harness::{Bench, FORMATS, at_every_step};

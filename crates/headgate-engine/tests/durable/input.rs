@@ -5,11 +5,9 @@ use std::fs::{self, File};
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
-use headgate_engine::job::retry::RetryOptions;
-use headgate_engine::job::status::status;
-use headgate_engine::model::options::{JobOptions, RunOptions};
-use headgate_engine::run::Run;
-use headgate_engine::stats::report::Summary;
+use headgate_core::options::{JobOptions, RunOptions};
+use headgate_engine::status::status;
+use headgate_engine::{RetryOptions, Run, Summary};
 use headgate_testserver::{Config, Server};
 
 use crate::check::{check_figures, rows};

@@ -3,10 +3,10 @@
 use std::fs;
 use std::time::Instant;
 
-use headgate_engine::job::RunningJob;
-use headgate_engine::job::status::{parts, status};
-use headgate_engine::model::options::Format;
-use headgate_engine::sink::Ending;
+use headgate_core::options::Format;
+use headgate_engine::status::{parts, status};
+use headgate_engine::testing::RunningJob;
+use headgate_table::sink::Ending;
 use serde_json::{Value, json};
 
 use crate::check::check_finished;

@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use headgate_engine::job::RunningJob;
-use headgate_engine::model::options::Format;
-use headgate_engine::sink::{Ending, Sink};
+use headgate_core::options::Format;
+use headgate_engine::testing::RunningJob;
+use headgate_table::sink::{Ending, Sink};
 use proptest::prelude::*;
 use proptest::sample::Index;
 

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::PathBuf;
 
-use headgate_engine::job::Commit;
+use headgate_engine::testing::Commit;
 use serde::Deserialize;
 
 use crate::harness::{Bench, FORMATS};

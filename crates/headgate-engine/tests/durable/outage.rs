@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use headgate_engine::model::options::Format;
+use headgate_core::options::Format;
 
 use crate::check::{check_finished, check_goes_on, check_kept};
 use crate::harness::{Bench, FORMATS, at_every_step};

@@ -6,14 +6,12 @@ use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
-use headgate_engine::job::retry::RetryOptions;
-use headgate_engine::job::status::status;
-use headgate_engine::model::error::JobErrorKind;
-use headgate_engine::model::options::{
+use headgate_core::error::JobErrorKind;
+use headgate_core::options::{
     EngineOptions, Format, JobOptions, Output, RequestOptions, RunOptions, SelectionOptions, SinkOptions, SourceOptions,
 };
-use headgate_engine::run::Run;
-use headgate_engine::stats::report::{JobFigures, Summary};
+use headgate_engine::status::status;
+use headgate_engine::{JobFigures, RetryOptions, Run, Summary};
 use headgate_testserver::{Config, Server};
 
 use crate::check::{check_figures, rows};

@@ -6,15 +6,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use headgate_engine::job::RunningJob;
-use headgate_engine::job::retry::{Only, OpenRetry, Retry, RetryOptions};
-use headgate_engine::job::status::{parts, status};
-use headgate_engine::job::storage::Storage;
-use headgate_engine::model::error::{JobError, JobErrorKind};
-use headgate_engine::model::options::{EngineOptions, Format, JobOptions, RunOptions, SourceOptions};
-use headgate_engine::parts::read::PartRows;
-use headgate_engine::run::Run;
-use headgate_engine::sink::Ending;
+use headgate_core::error::{JobError, JobErrorKind};
+use headgate_core::files::storage::Storage;
+use headgate_core::options::{EngineOptions, Format, JobOptions, RunOptions, SourceOptions};
+use headgate_engine::status::{parts, status};
+use headgate_engine::testing::{Only, OpenRetry, Retry, RunningJob};
+use headgate_engine::{RetryOptions, Run};
+use headgate_table::parts::read::PartRows;
+use headgate_table::sink::Ending;
 use headgate_testserver::{Config, Server};
 
 use crate::check::{check_figures, rows};

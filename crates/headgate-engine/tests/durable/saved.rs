@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 
-use headgate_engine::model::options::Format;
+use headgate_core::options::Format;
 use proptest::prelude::*;
 
 use crate::check::{check_finished, check_kept, rows};

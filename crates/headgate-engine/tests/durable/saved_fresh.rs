@@ -5,8 +5,8 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
-use headgate_engine::columns::result::ResultColumns;
-use headgate_engine::model::options::{Format, JobOptions};
+use headgate_core::options::{Format, JobOptions};
+use headgate_table::columns::result::ResultColumns;
 use serde_json::Value;
 
 use crate::check::check_finished;

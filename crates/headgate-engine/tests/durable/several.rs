@@ -4,10 +4,9 @@ use std::fs::{self, File};
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
-use headgate_engine::job::retry::RetryOptions;
-use headgate_engine::job::status::status;
-use headgate_engine::model::options::{JobOptions, RunOptions, SourceOptions};
-use headgate_engine::run::Run;
+use headgate_core::options::{JobOptions, RunOptions, SourceOptions};
+use headgate_engine::status::status;
+use headgate_engine::{RetryOptions, Run};
 use headgate_testserver::Config;
 
 use crate::check::{check_figures, rows};

@@ -6,8 +6,8 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use headgate_engine::files::Directory;
-use headgate_engine::job::storage::Storage;
+use headgate_core::files::Directory;
+use headgate_core::files::storage::Storage;
 
 use crate::power::PowerLoss;
 

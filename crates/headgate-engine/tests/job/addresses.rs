@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, TcpListener, TcpStream};
 use std::sync::Mutex;
 use std::time::Duration;
 
-use headgate_engine::model::message::OptionName;
+use headgate_core::message::OptionName;
 
 use crate::harness::{Rig, server, server_at, url};
 use crate::scripted::Scripted;

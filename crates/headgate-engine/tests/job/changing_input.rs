@@ -5,9 +5,8 @@ use std::io::{BufReader, Write as _};
 use std::sync::Once;
 use std::time::{Duration, SystemTime};
 
-use headgate_engine::job::retry::RetryOptions;
-use headgate_engine::model::options::{Format, Output};
-use headgate_engine::run::Run;
+use headgate_core::options::{Format, Output};
+use headgate_engine::{RetryOptions, Run};
 
 use crate::harness::{Rig, eventually, ordinals};
 use crate::scripted::{Scripted, read_head};

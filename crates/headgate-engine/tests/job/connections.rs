@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-use headgate_engine::model::limits::HostConcurrency;
-use headgate_engine::run::Run;
+use headgate_core::limits::HostConcurrency;
+use headgate_engine::Run;
 use nix::sys::socket::{MsgFlags, recv};
 
 use crate::harness::{PATIENCE, Rig};

@@ -7,9 +7,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use headgate_engine::model::limits::{HostConcurrency, LimitBy, PerHost, Retrying, StopWhenFailed};
-use headgate_engine::stats::bottleneck::BoundKind;
-use headgate_engine::stats::report::Summary;
+use headgate_core::limits::{HostConcurrency, LimitBy, PerHost, Retrying, StopWhenFailed};
+use headgate_engine::{BoundKind, Summary};
 
 use crate::harness::{ResultRow, Rig};
 use crate::scripted::{Scripted, read_head, response};

@@ -4,8 +4,8 @@ use std::fs;
 use std::io::Write as _;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use headgate_engine::model::options::{JobOptions, SourceOptions};
-use headgate_engine::run::Run;
+use headgate_core::options::{JobOptions, SourceOptions};
+use headgate_engine::Run;
 use rustls::version::TLS13;
 
 use crate::harness::Rig;
@@ -132,7 +132,7 @@ fn a_retry_and_a_resumed_job_keep_the_origins() {
     rig.run();
     rig.options.request.credentials_for.clear();
     rig.run();
-    let retry = headgate_engine::job::retry::RetryOptions {
+    let retry = headgate_engine::RetryOptions {
         output: rig.path("out"),
         only: Vec::new(),
         job: JobOptions { source: SourceOptions::default(), ..rig.options.clone() },

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use headgate_engine::model::message::OptionName;
+use headgate_core::message::OptionName;
 
 use crate::harness::{Rig, server};
 use crate::scripted::{Scripted, read_head, response};

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use headgate_engine::model::options::{Format, Output};
-use headgate_engine::preview::preview;
+use headgate_core::options::{Format, Output};
+use headgate_engine::preview;
 use nix::sys::stat::Mode;
 use nix::unistd::mkfifo;
 

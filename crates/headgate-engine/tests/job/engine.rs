@@ -2,13 +2,12 @@
 
 use std::time::Duration;
 
-use headgate_engine::engine::Engine;
-use headgate_engine::engine::machine::raise_open_files;
-use headgate_engine::model::error::JobError;
-use headgate_engine::model::limits::HostConcurrency;
-use headgate_engine::model::row::RowBatch;
-use headgate_engine::run::{Passage, Run};
-use headgate_engine::source::Source;
+use headgate_core::error::JobError;
+use headgate_core::limits::HostConcurrency;
+use headgate_core::row::RowBatch;
+use headgate_engine::machine::raise_open_files;
+use headgate_engine::{Engine, Passage, Run};
+use headgate_table::source::Source;
 use headgate_testserver::Server;
 
 use crate::harness::{PATIENCE, eventually, server, url};

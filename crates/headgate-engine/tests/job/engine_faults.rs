@@ -4,14 +4,13 @@ use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
 use arrow_schema::{DataType, Field, Fields};
-use headgate_engine::columns::builder::OutcomeBatch;
-use headgate_engine::engine::Engine;
-use headgate_engine::model::error::{JobError, JobErrorKind};
-use headgate_engine::model::options::EngineOptions;
-use headgate_engine::model::row::{Row, RowBatch, RowExtra};
-use headgate_engine::run::{Passage, Run};
-use headgate_engine::sink::Sink;
-use headgate_engine::source::Source;
+use headgate_core::error::{JobError, JobErrorKind};
+use headgate_core::options::EngineOptions;
+use headgate_core::row::{Row, RowBatch, RowExtra};
+use headgate_engine::{Engine, Passage, Run};
+use headgate_table::columns::builder::OutcomeBatch;
+use headgate_table::sink::Sink;
+use headgate_table::source::Source;
 
 use crate::harness::{PATIENCE, eventually, server, url};
 use crate::own_ends::{Channel, Collector, StuckSink, engine, passage, start};

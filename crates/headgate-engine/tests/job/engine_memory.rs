@@ -6,9 +6,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
-use headgate_engine::engine::Engine;
-use headgate_engine::model::options::EngineOptions;
-use headgate_engine::run::{Passage, Run};
+use headgate_core::options::EngineOptions;
+use headgate_engine::{Engine, Passage, Run};
 
 use crate::harness::{PATIENCE, eventually, server, url};
 use crate::own_ends::{Channel, Collector, StuckSink, passage};

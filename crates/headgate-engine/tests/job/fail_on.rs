@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use headgate_engine::model::status_set::StatusSet;
+use headgate_core::status_set::StatusSet;
 
 use crate::harness::{ResultRow, Rig, server, url};
 

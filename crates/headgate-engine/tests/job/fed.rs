@@ -3,12 +3,10 @@
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
-use headgate_engine::engine::completion_queue::{Arrived, CompletionQueue};
-use headgate_engine::engine::waker::WakeCaller;
-use headgate_engine::model::error::ErrorKind;
-use headgate_engine::model::options::{RedirectPolicy, RequestOptions, ResponseOptions, RunOptions};
-use headgate_engine::model::row::{OwnOptions, Row, RowExtra};
-use headgate_engine::run::Run;
+use headgate_core::error::ErrorKind;
+use headgate_core::options::{RedirectPolicy, RequestOptions, ResponseOptions, RunOptions};
+use headgate_core::row::{OwnOptions, Row, RowExtra};
+use headgate_engine::{Arrived, CompletionQueue, Run, WakeCaller};
 use headgate_testserver::Server;
 
 use crate::harness::{PATIENCE, eventually, server, url};

@@ -5,7 +5,7 @@ use std::io;
 use std::net::{Ipv4Addr, TcpListener};
 use std::time::Duration;
 
-use headgate_engine::model::message::OptionName;
+use headgate_core::message::OptionName;
 use serde_json::json;
 
 use crate::faults::{self, fault};

@@ -9,13 +9,11 @@ use std::time::{Duration, Instant};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use headgate_engine::model::options::{
+use headgate_core::options::{
     EngineOptions, Format, JobOptions, Output, RequestOptions, RunOptions, SelectionOptions, SinkOptions, SourceOptions,
 };
-use headgate_engine::model::status_set::StatusSet;
-use headgate_engine::run::Run;
-use headgate_engine::stats::failures::FailureExample;
-use headgate_engine::stats::report::Summary;
+use headgate_core::status_set::StatusSet;
+use headgate_engine::{FailureExample, Run, Summary};
 use headgate_testserver::{Config, Server};
 use serde::Deserialize;
 use tempfile::TempDir;

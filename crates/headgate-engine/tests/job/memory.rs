@@ -1,7 +1,7 @@
 //! Bodies in memory have one budget; a small one slows a job down and never stops it.
 
-use headgate_engine::model::options::Format;
-use headgate_engine::run::Run;
+use headgate_core::options::Format;
+use headgate_engine::Run;
 
 use crate::harness::{PATIENCE, ResultRow, Rig, ordinals, server, url};
 use crate::scripted::{Scripted, response};

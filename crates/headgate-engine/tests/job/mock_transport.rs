@@ -6,12 +6,12 @@ use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-use headgate_engine::model::error::{ErrorKind, Failure};
-use headgate_engine::model::limits::LimitBy;
-use headgate_engine::model::mock_transport::{ConnectMock, Line, MockTransport, Verdict};
-use headgate_engine::model::options::RequestOptions;
-use headgate_engine::model::origin::Origin;
-use headgate_engine::model::row::OwnOptions;
+use headgate_core::error::{ErrorKind, Failure};
+use headgate_core::limits::LimitBy;
+use headgate_core::mock_transport::{ConnectMock, Line, MockTransport, Verdict};
+use headgate_core::options::RequestOptions;
+use headgate_core::origin::Origin;
+use headgate_core::row::OwnOptions;
 
 use crate::fed::{Fed, status};
 

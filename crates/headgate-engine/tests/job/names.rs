@@ -3,8 +3,8 @@
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
-use headgate_engine::model::options::Dns;
-use headgate_engine::stats::bottleneck::BoundKind;
+use headgate_core::options::Dns;
+use headgate_engine::BoundKind;
 use headgate_testserver::{DnsConfig, DnsServer};
 
 use crate::harness::{Rig, server};

@@ -8,13 +8,12 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use headgate_engine::job::retry::RetryOptions;
-use headgate_engine::job::storage::Disk;
-use headgate_engine::model::error::JobErrorKind;
-use headgate_engine::model::message::OptionName;
-use headgate_engine::model::network_options::{Network, parse_net};
-use headgate_engine::model::options::Dns;
-use headgate_engine::run::Run;
+use headgate_core::error::JobErrorKind;
+use headgate_core::files::storage::Disk;
+use headgate_core::message::OptionName;
+use headgate_core::network_options::{Network, parse_net};
+use headgate_core::options::Dns;
+use headgate_engine::{RetryOptions, Run};
 use headgate_testserver::{DnsConfig, DnsServer};
 
 use crate::harness::{PATIENCE, ResultRow, Rig, eventually};

@@ -4,10 +4,8 @@ use std::io::{self, Write as _};
 use std::net::{Ipv4Addr, TcpListener};
 use std::time::Duration;
 
-use headgate_engine::job::retry::RetryOptions;
-use headgate_engine::model::limits::{NetworkDownAfter, Retrying};
-use headgate_engine::run::Run;
-use headgate_engine::stats::bottleneck::BoundKind;
+use headgate_core::limits::{NetworkDownAfter, Retrying};
+use headgate_engine::{BoundKind, RetryOptions, Run};
 use headgate_testserver::{Config, Server};
 
 use crate::harness::{Rig, eventually, server, url};

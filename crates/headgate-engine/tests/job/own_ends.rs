@@ -7,14 +7,13 @@ use std::time::Duration;
 
 use arrow_array::cast::AsArray as _;
 use arrow_array::types::{Int16Type, Int64Type};
-use headgate_engine::columns::builder::OutcomeBatch;
-use headgate_engine::engine::Engine;
-use headgate_engine::model::error::JobError;
-use headgate_engine::model::options::{EngineOptions, RequestOptions, RunOptions};
-use headgate_engine::model::row::{Row, RowBatch};
-use headgate_engine::run::{Passage, Run};
-use headgate_engine::sink::Sink;
-use headgate_engine::source::Source;
+use headgate_core::error::JobError;
+use headgate_core::options::{EngineOptions, RequestOptions, RunOptions};
+use headgate_core::row::{Row, RowBatch};
+use headgate_engine::{Engine, Passage, Run};
+use headgate_table::columns::builder::OutcomeBatch;
+use headgate_table::sink::Sink;
+use headgate_table::source::Source;
 
 use crate::harness::PATIENCE;
 

@@ -4,9 +4,9 @@ use std::io::Write as _;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use headgate_engine::model::limits::{HostConcurrency, PerHost};
-use headgate_engine::model::options::RedirectPolicy;
-use headgate_engine::stats::report::Summary;
+use headgate_core::limits::{HostConcurrency, PerHost};
+use headgate_core::options::RedirectPolicy;
+use headgate_engine::Summary;
 
 use crate::harness::{ResultRow, Rig, eventually};
 use crate::scripted::{Scripted, read_head, response};

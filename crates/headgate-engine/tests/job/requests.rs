@@ -4,7 +4,7 @@ use std::io::Write;
 use std::net::TcpStream;
 use std::sync::Mutex;
 
-use headgate_engine::model::defaults::DEFAULT_USER_AGENT;
+use headgate_core::defaults::DEFAULT_USER_AGENT;
 use serde_json::json;
 
 use crate::harness::{Rig, server, url};

@@ -8,8 +8,7 @@ use std::time::Duration;
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use headgate_engine::model::message::OptionName;
-
+use headgate_core::message::OptionName;
 use serde_json::json;
 
 use crate::harness::{PATIENCE, ResultRow, Rig};

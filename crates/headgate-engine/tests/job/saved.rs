@@ -10,9 +10,8 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use aws_lc_rs::digest::{SHA256, digest};
-use headgate_engine::job::retry::RetryOptions;
-use headgate_engine::model::file_name::hex;
-use headgate_engine::run::Run;
+use headgate_core::file_name::hex;
+use headgate_engine::{RetryOptions, Run};
 use headgate_testserver::{Config, Server};
 
 use crate::harness::{ResultRow, Rig, server, url};

@@ -9,11 +9,9 @@ use std::time::{Duration, Instant};
 use arrow_array::RecordBatch;
 use arrow_array::cast::AsArray as _;
 use arrow_array::types::{Float64Type, Int64Type, TimestampMicrosecondType};
-use headgate_engine::job::retry::RetryOptions;
-use headgate_engine::model::limits::{CostLimit, CostOf};
-use headgate_engine::model::options::{Format, JobOptions, SelectionOptions};
-use headgate_engine::run::Run;
-use headgate_engine::stats::report::Summary;
+use headgate_core::limits::{CostLimit, CostOf};
+use headgate_core::options::{Format, JobOptions, SelectionOptions};
+use headgate_engine::{RetryOptions, Run, Summary};
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use serde_json::{Map, Value, json};
 

@@ -6,9 +6,9 @@ use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
-use headgate_engine::files::Directory;
-use headgate_engine::job::storage::Storage;
-use headgate_engine::run::Run;
+use headgate_core::files::Directory;
+use headgate_core::files::storage::Storage;
+use headgate_engine::Run;
 
 use crate::endings::Fifo;
 use crate::harness::{eventually, server, url};

@@ -5,11 +5,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use headgate_engine::engine::completion_queue::{Arrived, CompletionQueue};
-use headgate_engine::engine::waker::WakeCaller;
-use headgate_engine::model::options::{RequestOptions, RunOptions};
-use headgate_engine::model::row::{Row, RowExtra};
-use headgate_engine::run::Run;
+use headgate_core::options::{RequestOptions, RunOptions};
+use headgate_core::row::{Row, RowExtra};
+use headgate_engine::{Arrived, CompletionQueue, Run, WakeCaller};
 
 use crate::fed::status;
 use crate::harness::{PATIENCE, server, url};

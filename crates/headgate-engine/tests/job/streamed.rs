@@ -9,16 +9,14 @@ use std::time::Duration;
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use headgate_engine::engine::completion_queue::CompletionQueue;
-use headgate_engine::engine::waker::WakeCaller;
-use headgate_engine::model::body_stream::{BUFFER_BYTES, BodyStream, StreamRead};
-use headgate_engine::model::error::{ErrorKind, Failure};
-use headgate_engine::model::limits::Retrying;
-use headgate_engine::model::message::OptionName;
-use headgate_engine::model::options::{RequestOptions, RunOptions};
-use headgate_engine::model::outcome::Outcome;
-use headgate_engine::model::row::{OwnOptions, Row, RowExtra};
-use headgate_engine::run::Run;
+use headgate_core::body_stream::{BUFFER_BYTES, BodyStream, StreamRead};
+use headgate_core::error::{ErrorKind, Failure};
+use headgate_core::limits::Retrying;
+use headgate_core::message::OptionName;
+use headgate_core::options::{RequestOptions, RunOptions};
+use headgate_core::outcome::Outcome;
+use headgate_core::row::{OwnOptions, Row, RowExtra};
+use headgate_engine::{CompletionQueue, Run, WakeCaller};
 use headgate_testserver::{Config, Server};
 
 use crate::harness::{PATIENCE, eventually, server, url};

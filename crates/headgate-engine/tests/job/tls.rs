@@ -366,7 +366,7 @@ fn a_file_without_whole_certificates_is_refused_in_plain_words() {
         let path = rig.path("authority.pem");
         fs::write(&path, text).unwrap();
         rig.options.request.cacert = Some(path.clone());
-        let error = headgate_engine::run::Run::job(&rig.options).expect_err("nobody can be trusted");
+        let error = headgate_engine::Run::job(&rig.options).expect_err("nobody can be trusted");
         assert_eq!(format!("cacert={}: {expected}", path.display()), error.message.to_string());
     }
 }
@@ -385,7 +385,7 @@ fn a_file_of_certificates_that_cannot_be_read_is_refused_before_results_are_repl
     let mut options = rig.options.clone();
     options.sink.fresh = true;
     options.request.cacert = Some(missing);
-    let error = headgate_engine::run::Run::job(&options).expect_err("there is no such file");
+    let error = headgate_engine::Run::job(&options).expect_err("there is no such file");
     assert!(error.message.to_string().contains("missing.pem"), "{error}");
     assert_eq!(before, results());
     rig.options.sink.fresh = true;

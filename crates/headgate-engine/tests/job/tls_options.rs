@@ -3,8 +3,8 @@
 use std::fs;
 use std::sync::{Arc, Mutex};
 
-use headgate_engine::model::message::OptionName;
-use headgate_engine::model::options::TlsMin;
+use headgate_core::message::OptionName;
+use headgate_core::options::TlsMin;
 use rcgen::{Certificate, KeyPair};
 use rustls::HandshakeKind;
 use rustls::version::{TLS12, TLS13};
@@ -81,12 +81,12 @@ fn files_that_are_no_certificate_and_key_are_refused_by_name() {
         let (cert_path, key_path) = (file("CERT", cert), file("KEY", key));
         let directory = format!("{}/", rig.path("CERT").parent().unwrap().display());
         (rig.options.request.cert, rig.options.request.key) = (cert_path, key_path);
-        let error = headgate_engine::run::Run::job(&rig.options).expect_err(expected);
+        let error = headgate_engine::Run::job(&rig.options).expect_err(expected);
         assert_eq!(expected, error.message.to_string().replace(&directory, ""));
     }
     let mut rig = Rig::new("https://127.0.0.1:1/");
     rig.options.request.cert = Some(rig.path("missing.pem"));
-    let error = headgate_engine::run::Run::job(&rig.options).expect_err("there is none").to_string();
+    let error = headgate_engine::Run::job(&rig.options).expect_err("there is none").to_string();
     assert!(error.ends_with("missing.pem: No such file or directory (os error 2)"), "{error}");
 }
 

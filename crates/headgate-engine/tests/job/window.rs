@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use headgate_engine::model::error::JobError;
-use headgate_engine::queue::window::Window;
-use headgate_engine::run::{Passage, Run};
+use headgate_core::error::JobError;
+use headgate_engine::testing::Window;
+use headgate_engine::{Passage, Run};
 
 use crate::harness::{PATIENCE, eventually, server, url};
 use crate::own_ends::{Channel, Collector, engine, passage};

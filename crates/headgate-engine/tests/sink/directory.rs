@@ -2,8 +2,8 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
-use headgate_engine::model::error::JobErrorKind;
-use headgate_engine::model::options::{Format, SinkOptions};
+use headgate_core::error::JobErrorKind;
+use headgate_core::options::{Format, SinkOptions};
 
 use crate::outcomes::{answered, batch, end, names, open, open_error, options, write};
 

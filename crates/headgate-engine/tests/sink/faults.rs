@@ -3,10 +3,10 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use headgate_engine::files::Directory;
-use headgate_engine::job::storage::Storage;
-use headgate_engine::model::error::JobErrorKind;
-use headgate_engine::model::options::{Format, Output, SinkOptions};
+use headgate_core::error::JobErrorKind;
+use headgate_core::files::Directory;
+use headgate_core::files::storage::Storage;
+use headgate_core::options::{Format, Output, SinkOptions};
 
 use crate::outcomes::{answered, batch, end, failed, names, open, open_error, open_on, options};
 

@@ -1,5 +1,5 @@
-use headgate_engine::model::headers::Headers;
-use headgate_engine::model::options::Format;
+use headgate_core::headers::Headers;
+use headgate_core::options::Format;
 
 use crate::outcomes::{answered, batch, failed, names, options, write};
 
@@ -80,8 +80,7 @@ fn a_body_longer_than_every_buffer_arrives_whole() {
 #[test]
 fn lines_go_to_parts_too() {
     let directory = tempfile::tempdir().unwrap();
-    let options =
-        headgate_engine::model::options::SinkOptions { part_bytes: 1000, ..options(directory.path(), Format::Ndjson) };
+    let options = headgate_core::options::SinkOptions { part_bytes: 1000, ..options(directory.path(), Format::Ndjson) };
     write(&options, (0..3).map(|ordinal| batch([answered(ordinal, &[b'x'; 1000])])));
 
     let expected = ["_headgate", "part-00000001.ndjson", "part-00000002.ndjson", "part-00000003.ndjson"];

@@ -3,10 +3,10 @@
 use std::env;
 use std::process::Command;
 
-use headgate_engine::columns::builder::OutcomeBuilder;
-use headgate_engine::columns::result::ResultColumns;
-use headgate_engine::model::memory::MemoryBudget;
-use headgate_engine::model::options::Format;
+use headgate_core::memory::MemoryBudget;
+use headgate_core::options::Format;
+use headgate_table::columns::builder::OutcomeBuilder;
+use headgate_table::columns::result::ResultColumns;
 
 use crate::outcomes::{answered, options, write};
 use crate::parts::noise;

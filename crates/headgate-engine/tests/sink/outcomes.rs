@@ -5,22 +5,20 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use arrow_schema::{Fields, SchemaRef};
-use headgate_engine::columns::builder::{OutcomeBatch, OutcomeBuilder};
-use headgate_engine::columns::result::ResultColumns;
-use headgate_engine::columns::schema::schema;
-use headgate_engine::job::MonotonicClock;
-use headgate_engine::job::OpenJob;
-use headgate_engine::job::storage::{Disk, Storage};
-use headgate_engine::model::error::{ErrorKind, Failure, JobError};
-use headgate_engine::model::headers::Headers;
-use headgate_engine::model::memory::{MemoryBudget, Reservation};
-use headgate_engine::model::options::{Format, JobOptions, Output, SinkOptions, SourceOptions};
-use headgate_engine::model::outcome::{Body, Outcome, Response};
-use headgate_engine::model::row::Row;
-use headgate_engine::queue::window::Window;
-use headgate_engine::sink;
-use headgate_engine::sink::{Ending, Sink};
-use headgate_engine::source::open::fingerprint;
+use headgate_core::error::{ErrorKind, Failure, JobError};
+use headgate_core::files::storage::{Disk, Storage};
+use headgate_core::headers::Headers;
+use headgate_core::memory::{MemoryBudget, Reservation};
+use headgate_core::options::{Format, JobOptions, Output, SinkOptions, SourceOptions};
+use headgate_core::outcome::{Body, Outcome, Response};
+use headgate_core::row::Row;
+use headgate_engine::testing::{MonotonicClock, OpenJob, Window};
+use headgate_table::columns::builder::{OutcomeBatch, OutcomeBuilder};
+use headgate_table::columns::result::ResultColumns;
+use headgate_table::columns::schema::schema;
+use headgate_table::sink;
+use headgate_table::sink::{Ending, Sink};
+use headgate_table::source::open::fingerprint;
 use http::Version;
 
 /// 2026-05-14T09:30:00.000042Z

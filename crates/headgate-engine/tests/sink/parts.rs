@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use headgate_engine::model::options::{Format, SinkOptions};
+use headgate_core::options::{Format, SinkOptions};
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use parquet::basic::Compression;
 use parquet::file::metadata::{ParquetMetaData, RowGroupMetaData};

@@ -3,9 +3,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, RecordBatch, TimestampMicrosecondArray};
-use headgate_engine::model::error::JobErrorKind;
-use headgate_engine::model::options::{Format, SinkOptions};
-use headgate_engine::preview::{Preview, preview};
+use headgate_core::error::JobErrorKind;
+use headgate_core::options::{Format, SinkOptions};
+use headgate_engine::{Preview, preview};
 use parquet::arrow::ArrowWriter;
 
 use crate::outcomes::{answered, batch, failed, open, options, write};

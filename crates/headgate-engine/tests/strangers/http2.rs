@@ -4,9 +4,8 @@ use std::net::Shutdown;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use headgate_engine::engine::Engine;
-use headgate_engine::model::options::EngineOptions;
-use headgate_engine::run::{Passage, Run};
+use headgate_core::options::EngineOptions;
+use headgate_engine::{Engine, Passage, Run};
 
 use crate::Measure;
 use crate::harness::{PATIENCE, eventually};

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use arrow_array::{ArrayRef, BinaryArray, RecordBatch, StringArray};
 use bytes::Bytes;
-use headgate_engine::model::options::SourceOptions;
-use headgate_engine::source;
+use headgate_core::options::SourceOptions;
+use headgate_table::source;
 use parquet::arrow::ArrowWriter;
 use parquet::basic::{Compression, Encoding, ZstdLevel};
 use parquet::file::metadata::{ParquetMetaDataReader, ParquetMetaDataWriter};

@@ -5,19 +5,20 @@ use std::mem;
 use std::sync::PoisonError;
 use std::time::{Instant, SystemTime};
 
+use headgate_core::error::{ErrorKind, JobError, NetworkEvidence};
+use headgate_core::headers::HeadersRef;
+use headgate_core::outcome::Response;
+use headgate_core::redirect_chain::RedirectChain;
+use headgate_core::row::Row;
+use headgate_core::schedule::retry::AttemptEnd;
+use headgate_core::selected::Selected;
+use headgate_http::client::{Answered, LaneState, Pending};
+use headgate_http::deadline::OwnWait;
+use headgate_http::reply::{NoReply, Reply};
+
 use super::{Attempt, Next, NoResponse, RowNow, Sending, Tried};
 use crate::engine::gathered::Batch;
 use crate::engine::lanes::Span;
-use crate::http::client::{Answered, LaneState, Pending};
-use crate::http::deadline::OwnWait;
-use crate::http::reply::{NoReply, Reply};
-use crate::model::error::{ErrorKind, JobError, NetworkEvidence};
-use crate::model::headers::HeadersRef;
-use crate::model::outcome::Response;
-use crate::model::redirect_chain::RedirectChain;
-use crate::model::row::Row;
-use crate::model::selected::Selected;
-use crate::schedule::retry::AttemptEnd;
 
 impl Attempt<'_> {
     /// Completes an exchange, and does what follows from it.

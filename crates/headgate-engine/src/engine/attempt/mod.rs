@@ -20,23 +20,23 @@ use std::task::{Context, Poll};
 use std::time::Instant;
 
 use bytes::Bytes;
+use headgate_core::error::{ErrorKind, Failure};
+use headgate_core::row::{BodyPiece, Row};
+use headgate_http::client::{Expected, LaneState, Pending, Readiness};
+use headgate_http::deadline::OwnWait;
+use headgate_http::exchange_context::ExchangeContext;
+use headgate_http::method;
+use headgate_http::redirect::Redirects;
+use headgate_http::save::saving::Saving;
+use headgate_http::sent_body::{BodyRest, end_head};
+use headgate_http::site::Site;
+use headgate_http::upload::Upload;
 use http::Method;
 use tokio::time::sleep_until;
 
 use crate::engine::gathered::Batch;
 use crate::engine::lanes::{LaneIndex, Span};
 use crate::engine::share::Share;
-use crate::http::client::{Expected, LaneState, Pending, Readiness};
-use crate::http::deadline::OwnWait;
-use crate::http::exchange_context::ExchangeContext;
-use crate::http::method;
-use crate::http::redirect::Redirects;
-use crate::http::save::saving::Saving;
-use crate::http::sent_body::{BodyRest, end_head};
-use crate::http::site::Site;
-use crate::http::upload::Upload;
-use crate::model::error::{ErrorKind, Failure};
-use crate::model::row::{BodyPiece, Row};
 use crate::stats::lanes::Wait;
 
 /// An attempt at the row of a lane. The row stays in [`Lanes`](crate::engine::lanes::Lanes) meanwhile, so that it can be seen and

@@ -5,20 +5,20 @@
 use std::cell::RefCell;
 use std::time::{Instant, SystemTime};
 
+use headgate_core::error::{ErrorKind, Failure};
+use headgate_core::limits::Retrying;
+use headgate_core::message::OptionName;
+use headgate_core::origin::Origin;
+use headgate_core::row::{Row, RowExtra};
+use headgate_core::target;
+use headgate_http::client::{Answered, AttemptLimits, LaneState};
+use headgate_http::redirect::Redirects;
+use headgate_http::reply::{NoReply, Reply, ResponseLimits};
+use headgate_http::request::Preparer;
+use headgate_http::robots::{MAX_BYTES_AT_ONCE, MAX_ROBOTS_BYTES, RobotsFile, RobotsTable};
 use tokio::time::sleep_until;
 
 use super::Attempt;
-use crate::http::client::{Answered, AttemptLimits, LaneState};
-use crate::http::redirect::Redirects;
-use crate::http::reply::{NoReply, Reply, ResponseLimits};
-use crate::http::request::Preparer;
-use crate::http::robots::{MAX_BYTES_AT_ONCE, MAX_ROBOTS_BYTES, RobotsFile, RobotsTable};
-use crate::model::error::{ErrorKind, Failure};
-use crate::model::limits::Retrying;
-use crate::model::message::OptionName;
-use crate::model::origin::Origin;
-use crate::model::row::{Row, RowExtra};
-use crate::model::target;
 
 /// How often a request is sent whose connection turns out to be closed.
 const MAX_SENT: usize = 3;

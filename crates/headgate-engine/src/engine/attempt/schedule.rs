@@ -2,17 +2,17 @@
 
 use std::time::{Duration, Instant};
 
+use headgate_core::error::HostEvidence;
+use headgate_core::headers::HeadersRef;
+use headgate_core::message::OptionName;
+use headgate_core::redirect_chain::{Earlier, RedirectChain};
+use headgate_core::schedule::requested_pause::requested_pause;
+use headgate_core::schedule::retry::{AttemptEnd, FinishedAttempt, Retry};
+use headgate_http::client::LaneState;
 use tokio::time::sleep_until;
 
 use super::{Attempt, RowNow, SendAt};
 use crate::engine::lanes::Span;
-use crate::http::client::LaneState;
-use crate::model::error::HostEvidence;
-use crate::model::headers::HeadersRef;
-use crate::model::message::OptionName;
-use crate::model::redirect_chain::{Earlier, RedirectChain};
-use crate::schedule::requested_pause::requested_pause;
-use crate::schedule::retry::{AttemptEnd, FinishedAttempt, Retry};
 
 impl Attempt<'_> {
     /// Sets the time limits of the attempt.

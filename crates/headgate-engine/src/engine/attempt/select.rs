@@ -5,16 +5,17 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Instant;
 
+use headgate_core::headers::HeadersRef;
+use headgate_core::memory::Reservation;
+use headgate_core::outcome::Body;
+use headgate_core::selected::Selected;
+use headgate_http::client::LaneState;
+use headgate_http::deadline::OwnWait;
+use headgate_http::reply::Reply;
+use headgate_table::columns::select::{NO_BODY, Selection, Short, ValueMemory};
+
 use super::Attempt;
-use crate::columns::select::{NO_BODY, Selection, Short, ValueMemory};
 use crate::engine::completion_queue::selection_for;
-use crate::http::client::LaneState;
-use crate::http::deadline::OwnWait;
-use crate::http::reply::Reply;
-use crate::model::headers::HeadersRef;
-use crate::model::memory::Reservation;
-use crate::model::outcome::Body;
-use crate::model::selected::Selected;
 
 /// What is selected from a response.
 pub(super) enum Selecting<'a> {

@@ -4,21 +4,21 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use headgate_core::body_stream::{BodyChunk, BodyStream, EndOnDrop};
+use headgate_core::error::Failure;
+use headgate_core::headers::{Headers, HeadersRef};
+use headgate_core::memory::Reservation;
+use headgate_core::outcome::ResponseRef;
+use headgate_http::client::{LaneState, OpenBody};
+use headgate_http::decode::ContentEncodings;
+use headgate_http::decode::stream::{self as decode_stream, StreamDecoder, StreamStep};
+use headgate_http::reply::Reply;
 use tokio::task::yield_now;
 use tokio::time::timeout;
 
 use super::Attempt;
 use crate::engine::completion_queue;
 use crate::engine::lanes::Span;
-use crate::http::client::{LaneState, OpenBody};
-use crate::http::decode::ContentEncodings;
-use crate::http::decode::stream::{self as decode_stream, StreamDecoder, StreamStep};
-use crate::http::reply::Reply;
-use crate::model::body_stream::{BodyChunk, BodyStream, EndOnDrop};
-use crate::model::error::Failure;
-use crate::model::headers::{Headers, HeadersRef};
-use crate::model::memory::Reservation;
-use crate::model::outcome::ResponseRef;
 use crate::stats::lanes::Wait;
 
 /// The caller does not take the rest of a body.

@@ -2,15 +2,16 @@
 
 use std::task::{Context, Poll};
 
+use headgate_core::headers::HeadersRef;
+use headgate_core::outcome::ResponseRef;
+use headgate_core::row::Row;
+use headgate_core::schedule::retry::AttemptEnd;
+use headgate_http::client::{Awaited, LaneState, Pending, Read};
+use headgate_table::columns::select::NO_BODY;
+
 use super::{Attempt, RowNow};
-use crate::columns::select::NO_BODY;
 use crate::engine::gathered::Batch;
 use crate::engine::lanes::Span;
-use crate::http::client::{Awaited, LaneState, Pending, Read};
-use crate::model::headers::HeadersRef;
-use crate::model::outcome::ResponseRef;
-use crate::model::row::Row;
-use crate::schedule::retry::AttemptEnd;
 
 impl Attempt<'_> {
     /// Waits for the response, and records it if it comes whole in one read. `just_sent`: the request was sent in this poll.

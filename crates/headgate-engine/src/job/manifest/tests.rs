@@ -6,7 +6,7 @@ fn the_user_in_the_url_of_an_older_job_is_known_as_a_credential_and_no_more() {
         source: SourceOptions { input: "http://me:secret@host/[1-3]".into(), ..SourceOptions::default() },
         ..JobOptions::default()
     };
-    let fingerprint = crate::source::open::fingerprint(&options.source).expect("a URL");
+    let fingerprint = headgate_table::source::open::fingerprint(&options.source).expect("a URL");
     let salt = KeySalt::of_text("salt");
     let manifest =
         Manifest::new(&options, fingerprint, None, &Schema::empty(), "now".into(), salt, salt).without_user();
@@ -14,7 +14,7 @@ fn the_user_in_the_url_of_an_older_job_is_known_as_a_credential_and_no_more() {
     assert!(!format!("{manifest:?}").contains(":secret"), "{manifest:?}");
     let source = SourceOptions { input: "http://host/[1-3]".into(), ..SourceOptions::default() };
     let now = JobOptions { source, ..JobOptions::default() };
-    let fingerprint = crate::source::open::fingerprint(&now.source).expect("a URL");
+    let fingerprint = headgate_table::source::open::fingerprint(&now.source).expect("a URL");
     let refusal = |user: Option<&str>| {
         let request = RequestOptions { user: user.map(Into::into), ..RequestOptions::default() };
         let now = JobOptions { request, ..now.clone() };

@@ -2,8 +2,8 @@
 
 use std::str::FromStr;
 
-use crate::model::error::ErrorKind;
-use crate::model::failed_by::status_of;
+use headgate_core::error::ErrorKind;
+use headgate_core::failed_by::status_of;
 
 /// A kind of failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

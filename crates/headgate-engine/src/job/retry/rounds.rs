@@ -2,10 +2,10 @@
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
+use headgate_core::error::JobError;
 use roaring::RoaringTreemap;
 
 use crate::job::commit::PartRecord;
-use crate::model::error::JobError;
 
 /// Parts whose rows are asked again together.
 #[derive(Debug)]

@@ -6,15 +6,15 @@ use std::time::Instant;
 
 use arrow_array::{ArrayRef, BooleanArray, Int16Array, RecordBatch};
 use arrow_schema::SchemaRef;
+use headgate_core::error::JobError;
+use headgate_table::columns::builder::OutcomeBatch;
+use headgate_table::parts::read::read_part;
+use headgate_table::sink::{Ending, Sink};
 
 use super::rounds::{RoundOutcomes, Rounds};
-use crate::columns::builder::OutcomeBatch;
 use crate::job::done_rows::DoneRows;
 use crate::job::records::{attempts_of, rows, select};
 use crate::job::writer::{Change, JobWriter};
-use crate::model::error::JobError;
-use crate::parts::read::read_part;
-use crate::sink::{Ending, Sink};
 
 /// Parts are written anew for a tenth of the time at the most.
 const REPLACE_SHARE: u32 = 9;

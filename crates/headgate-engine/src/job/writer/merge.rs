@@ -3,13 +3,14 @@
 use std::io;
 use std::mem;
 
+use headgate_core::error::{JobError, cause};
+use headgate_core::message;
+use headgate_table::parts::name::{PartKind, PartName};
+use headgate_table::parts::read::ways_on;
+
 use super::{Change, JobWriter, MAX_FAILED_ROWS};
 use crate::job::commit::PartRecord;
 use crate::job::done_rows::DoneRows;
-use crate::message;
-use crate::model::error::{JobError, cause};
-use crate::parts::name::{PartKind, PartName};
-use crate::parts::read::ways_on;
 
 /// A part of less than this share of the size of a full one is small: 32 MiB of 128.
 const SMALL_SHARE: u64 = 4;

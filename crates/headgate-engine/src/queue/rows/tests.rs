@@ -1,7 +1,7 @@
+use headgate_core::row::{MAX_BATCH_ROWS, RowExtra};
 use proptest::prelude::*;
 
 use super::*;
-use crate::model::row::{MAX_BATCH_ROWS, RowExtra};
 use crate::queue::shared::{MAX_BYTES, MAX_ROWS};
 
 fn heavy(ordinal: u64) -> Row {

@@ -6,6 +6,10 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use headgate_core::limits::Limits;
+use headgate_core::options::SourceOptions;
+use headgate_core::row::{MAX_BATCH_ROWS, Row};
+use headgate_table::source;
 use proptest::prelude::*;
 use proptest::sample::Index;
 
@@ -13,14 +17,10 @@ use super::deferring;
 use crate::engine::failure::FirstFailure;
 use crate::engine::runtime;
 use crate::job::DoneRows;
-use crate::model::limits::Limits;
-use crate::model::options::SourceOptions;
-use crate::model::row::{MAX_BATCH_ROWS, Row};
 use crate::queue::rows::{self, RowReceiver, row_queue};
 use crate::queue::window::Window;
 use crate::run::source_thread::{self, SourceThread};
 use crate::run::weighing::Weighing;
-use crate::source;
 
 /// Rows that may wait in the queue.
 const QUEUED: u64 = 4 * MAX_BATCH_ROWS as u64;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use headgate_engine::model::options::SaveFormat;
+use headgate_core::options::SaveFormat;
 
 use super::{files, saving, sha256, tmp};
 use crate::harness::{server, url};

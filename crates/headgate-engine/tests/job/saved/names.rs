@@ -2,9 +2,9 @@
 
 use std::fs;
 
-use headgate_engine::model::error::JobErrorKind;
-use headgate_engine::model::options::SaveFormat;
-use headgate_engine::run::Run;
+use headgate_core::error::JobErrorKind;
+use headgate_core::options::SaveFormat;
+use headgate_engine::Run;
 
 use super::{check, saving, saving_rows};
 use crate::harness::{ResultRow, Rig, server, url};

@@ -7,10 +7,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::thread;
 
-use headgate_engine::engine::Engine;
-use headgate_engine::files::Directory;
-use headgate_engine::job::storage::Storage;
-use headgate_engine::run::Run;
+use headgate_core::files::Directory;
+use headgate_core::files::storage::Storage;
+use headgate_engine::{Engine, Run};
 use nix::sys::stat::Mode;
 use nix::unistd::mkfifo;
 

@@ -5,12 +5,12 @@ use std::net::TcpStream;
 use std::sync::Arc;
 use std::time::Duration;
 
-use headgate_engine::columns::result::ResultColumns;
-use headgate_engine::columns::select::Selection;
-use headgate_engine::model::error::ErrorKind;
-use headgate_engine::model::limits::{CostLimit, CostOf, HostConcurrency, Limits, PerHost, Retrying};
-use headgate_engine::model::options::{RequestOptions, RunOptions, SelectionOptions};
-use headgate_engine::run::Run;
+use headgate_core::error::ErrorKind;
+use headgate_core::limits::{CostLimit, CostOf, HostConcurrency, Limits, PerHost, Retrying};
+use headgate_core::options::{RequestOptions, RunOptions, SelectionOptions};
+use headgate_engine::Run;
+use headgate_table::columns::result::ResultColumns;
+use headgate_table::columns::select::Selection;
 
 use super::{Stream, kind, run, run_of};
 use crate::own_ends::engine;

@@ -1,0 +1,384 @@
+//! The limits on requests that options set: plain data, which `schedule/` enforces.
+
+use std::fmt;
+use std::num::NonZeroU32;
+use std::str::FromStr;
+use std::time::Duration;
+
+pub use crate::choices::{LimitBy, RowCost};
+use crate::defaults::{
+    DEFAULT_HOST_DOWN_AFTER, DEFAULT_HOST_NEVER_UP_AFTER, DEFAULT_MAX_RETRY_AFTER, DEFAULT_NETWORK_DOWN_AFTER,
+    DEFAULT_NETWORK_NEVER_UP_AFTER, DEFAULT_RETRIES, DEFAULT_RETRY_DELAY, DEFAULT_RETRY_MAX_DELAY, DEFAULT_RETRY_ON,
+};
+use crate::error::ErrorKind;
+use crate::message;
+use crate::message::OptionName;
+use crate::option_rules::Mistake;
+use crate::status_set::StatusSet;
+
+/// The longest time that a rate can speak of.
+const LONGEST_PER: Duration = Duration::from_secs(366 * 86_400);
+
+/// A number of requests in each period: `100/s`, `6000/m`, `1/10s`.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Rate {
+    /// At least 1.
+    pub count: NonZeroU32,
+    /// More than zero.
+    pub per: Duration,
+}
+
+impl Rate {
+    /// Returns the time between one and the next.
+    pub fn interval(self) -> Duration {
+        self.per / self.count.get()
+    }
+
+    pub fn per_second(self) -> f64 {
+        f64::from(self.count.get()) / self.per.as_secs_f64()
+    }
+}
+
+impl FromStr for Rate {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        parse_rate(text).ok_or_else(|| {
+            format!("'{text}' is not a rate: write a number and a time, such as 100/s, 6000/m, 5000/h or 1/10s")
+        })
+    }
+}
+
+fn parse_rate(text: &str) -> Option<Rate> {
+    let (count, per) = text.split_once('/')?;
+    let count = count.trim().parse().ok()?;
+    let per = per.trim();
+    let unit_at = per.len() - per.chars().rev().take_while(char::is_ascii_alphabetic).count();
+    let (number, unit) = per.split_at(unit_at);
+    let number: f64 = if number.is_empty() { 1.0 } else { number.parse().ok()? };
+    let unit = match unit {
+        "ms" => 0.001,
+        "s" => 1.0,
+        "m" | "min" => 60.0,
+        "h" => 3600.0,
+        "d" => 86_400.0,
+        _ => return None,
+    };
+    let per = Duration::try_from_secs_f64(number * unit).ok()?;
+    let rate = Rate { count, per };
+    (per <= LONGEST_PER && !rate.interval().is_zero()).then_some(rate)
+}
+
+impl fmt::Display for Rate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let seconds = self.per.as_secs_f64();
+        let known = [("s", 1.0), ("m", 60.0), ("h", 3600.0), ("d", 86_400.0)];
+        match known.iter().find(|(_, length)| (seconds - length).abs() < 1e-9) {
+            Some((unit, _)) => write!(f, "{}/{unit}", self.count),
+            None => write!(f, "{}/{seconds}s", self.count),
+        }
+    }
+}
+
+/// A limit of each host: one for all hosts, and exceptions by name.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PerHost<T> {
+    /// `None`: no limit.
+    pub each: Option<T>,
+    /// Names in lower case, as [`LimitBy`] writes them. The last entry of a name counts.
+    pub named: Vec<(Box<str>, T)>,
+}
+
+impl<T> Default for PerHost<T> {
+    fn default() -> Self {
+        Self { each: None, named: Vec::new() }
+    }
+}
+
+impl<T: Copy> PerHost<T> {
+    pub fn of(&self, host: &str) -> Option<T> {
+        let named = self.named.iter().rev().find(|(name, _)| **name == *host);
+        named.map(|(_, limit)| *limit).or(self.each)
+    }
+
+    pub fn is_none(&self) -> bool {
+        self.each.is_none() && self.named.is_empty()
+    }
+}
+
+/// The limit of requests in flight to one host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HostConcurrency {
+    /// At least 1.
+    Fixed(u32),
+    /// As many as bring the most responses, as they come.
+    Auto,
+}
+
+impl FromStr for HostConcurrency {
+    type Err = String;
+
+    /// Parses a number, or `auto`.
+    fn from_str(text: &str) -> Result<Self, String> {
+        match (text.trim(), text.trim().parse()) {
+            ("auto", _) => Ok(Self::Auto),
+            (_, Ok(number)) if number > 0 => Ok(Self::Fixed(number)),
+            _ => Err(format!("'{text}': write a number of requests, at least 1, or auto")),
+        }
+    }
+}
+
+/// The cost of a row.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CostOf {
+    /// Each row costs 1, until its response has another cost.
+    Row,
+    /// The value of this column of the input; 1 if it has none.
+    Column(String),
+    /// The bytes of its body.
+    BodyBytes,
+}
+
+/// A limit in another unit than requests: each row uses its cost.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CostLimit {
+    pub rate: Rate,
+    pub of: CostOf,
+}
+
+/// The options of a limit on costs, before they are combined.
+#[derive(Debug, Default)]
+pub struct CostOptions {
+    pub rate: Option<Rate>,
+    pub column: Option<String>,
+    pub of_body: bool,
+    /// The response has the cost of a row.
+    pub is_found: bool,
+}
+
+impl CostOptions {
+    /// Returns all mistakes in the combination of the options.
+    pub fn mistakes(&self) -> Vec<Mistake> {
+        let mut found = Vec::new();
+        let mut add = |option, message| found.push(Mistake { option, message });
+        let of_row = [(OptionName::CostColumn, self.column.is_some()), (OptionName::CostOf, self.of_body)];
+        let of_rows = of_row.into_iter().chain([(OptionName::CostFrom, self.is_found)]);
+        let mut set_options = of_rows.filter(|(_, is_set)| *is_set).map(|(option, _)| option).peekable();
+        if self.rate.is_none() {
+            let rate = OptionName::RateCost.set("150000/m");
+            set_options.for_each(|option| add(option, message!("limits nothing without ", rate.clone())));
+        } else if set_options.peek().is_none() {
+            let body = OptionName::CostOf.set("body-bytes");
+            let known = message!(OptionName::CostColumn, ", ", body, " or ", OptionName::CostFrom);
+            add(OptionName::RateCost, message!("needs the cost of each row: give ", known));
+        }
+        if self.column.is_some() && self.of_body {
+            add(
+                OptionName::CostOf,
+                message!("can't be combined with ", OptionName::CostColumn, ": a row has one cost"),
+            );
+        }
+        found
+    }
+
+    /// Returns the limit, or `None` if the rate or the cost is missing.
+    pub fn limit(self) -> Option<CostLimit> {
+        let of = if self.of_body {
+            CostOf::BodyBytes
+        } else if let Some(column) = self.column {
+            CostOf::Column(column)
+        } else if self.is_found {
+            CostOf::Row
+        } else {
+            return None;
+        };
+        self.rate.map(|rate| CostLimit { rate, of })
+    }
+}
+
+/// The limits on requests.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Limits {
+    /// Requests of the whole run.
+    pub rate: Option<Rate>,
+    pub rate_per_host: PerHost<Rate>,
+    /// Requests at once after a pause; `None`: 10 ms' worth, and at least 1.
+    pub burst: Option<NonZeroU32>,
+    pub concurrency_per_host: PerHost<HostConcurrency>,
+    /// Connections to each host over HTTP/1.1, idle ones included; `None`: as many as its requests in flight.
+    pub max_connections_per_host: Option<NonZeroU32>,
+    pub limit_by: LimitBy,
+    pub cost: Option<CostLimit>,
+}
+
+impl Limits {
+    /// Returns whether there is a rate limit for the run or for hosts.
+    pub fn has_rates(&self) -> bool {
+        self.rate.is_some() || !self.rate_per_host.is_none()
+    }
+
+    /// Returns how many requests to a host may be in flight: no more than connections to it, or requests would wait for one.
+    pub fn concurrency_of(&self, host: &str) -> Option<HostConcurrency> {
+        match self.concurrency_per_host.of(host) {
+            Some(HostConcurrency::Auto) => Some(HostConcurrency::Auto),
+            _ => self.most_of(host).map(HostConcurrency::Fixed),
+        }
+    }
+
+    /// Returns the maximum number of requests in flight to a host, and of connections to it over HTTP/1.1.
+    pub fn most_of(&self, host: &str) -> Option<u32> {
+        let requests = match self.concurrency_per_host.of(host) {
+            Some(HostConcurrency::Fixed(requests)) => Some(requests),
+            Some(HostConcurrency::Auto) | None => None,
+        };
+        requests.into_iter().chain(self.max_connections_per_host.map(NonZeroU32::get)).min()
+    }
+
+    pub fn is_none(&self) -> bool {
+        self.rate.is_none()
+            && self.rate_per_host.is_none()
+            && self.concurrency_per_host.is_none()
+            && self.max_connections_per_host.is_none()
+            && self.cost.is_none()
+    }
+}
+
+/// The error kinds and statuses that are retried.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct RetryOn {
+    /// A bit for each kind.
+    kinds: u32,
+    statuses: StatusSet,
+}
+
+impl RetryOn {
+    pub(crate) fn has_kind(&self, kind: ErrorKind) -> bool {
+        self.kinds >> (kind as u32) & 1 == 1
+    }
+
+    pub(crate) fn has_status(&self, status: u16) -> bool {
+        self.statuses.contains(status)
+    }
+}
+
+impl FromStr for RetryOn {
+    type Err = String;
+
+    /// Parses kinds, statuses and classes between commas: `connect,timeout,429,5xx`; `timeout` includes `connect_timeout`.
+    /// `none` or an empty text is the empty set.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (mut on, mut statuses) = (Self::default(), Vec::new());
+        for part in text.split(',').map(str::trim).filter(|part| !matches!(*part, "" | "none")) {
+            match ErrorKind::ALL.iter().find(|kind| kind.name() == part) {
+                Some(ErrorKind::Timeout) => {
+                    on.kinds |= 1 << ErrorKind::Timeout as u32 | 1 << ErrorKind::ConnectTimeout as u32;
+                }
+                Some(kind) => on.kinds |= 1 << *kind as u32,
+                None => statuses.push(part.strip_prefix("status:").unwrap_or(part)),
+            }
+        }
+        on.statuses = statuses.join(",").parse().map_err(|_| {
+            format!("'{text}': write kinds of errors, statuses and classes, such as connect,timeout,429,5xx, or none")
+        })?;
+        Ok(on)
+    }
+}
+
+/// When a row is retried, and when retries are exhausted.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Retrying {
+    /// Attempts after the first; 0: none.
+    pub retries: u16,
+    pub on: RetryOn,
+    /// The first delay is at most this long, and each further one up to twice as long as the one before.
+    pub delay: Duration,
+    pub max_delay: Duration,
+    /// The time limit of a row, over all its attempts.
+    pub deadline: Option<Duration>,
+    /// Whether methods are retried that may do something twice.
+    pub also_unsafe: bool,
+    /// Whether each row has a key of its own, by which a server recognises a retry.
+    pub idempotency_key: bool,
+    /// If a server requests a longer pause, its waiting rows fail.
+    pub max_retry_after: Duration,
+    /// The rows of a host that has sent no response for this long fail; `None`: [`DEFAULT_HOST_DOWN_AFTER`], or
+    /// [`DEFAULT_HOST_NEVER_UP_AFTER`] if it has never sent one.
+    pub host_down_after: Option<Duration>,
+    pub network_down_after: NetworkDownAfter,
+}
+
+/// When a run stops because no host can be reached.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum NetworkDownAfter {
+    /// [`DEFAULT_NETWORK_DOWN_AFTER`], or [`DEFAULT_NETWORK_NEVER_UP_AFTER`].
+    #[default]
+    Default,
+    After(Duration),
+    /// The network is not judged: each row fails on its own, for callers that wait for single requests.
+    Never,
+}
+
+impl NetworkDownAfter {
+    /// Returns the time; `has_responded`: any host has sent a response in this job.
+    pub fn time(self, has_responded: bool) -> Duration {
+        match self {
+            Self::After(time) => time,
+            Self::Default | Self::Never if has_responded => DEFAULT_NETWORK_DOWN_AFTER,
+            Self::Default | Self::Never => DEFAULT_NETWORK_NEVER_UP_AFTER,
+        }
+    }
+}
+
+impl Retrying {
+    /// Returns how long a host may send no response; `has_responded`: it has sent one before.
+    pub fn host_down_after(&self, has_responded: bool) -> Duration {
+        let default = if has_responded { DEFAULT_HOST_DOWN_AFTER } else { DEFAULT_HOST_NEVER_UP_AFTER };
+        self.host_down_after.unwrap_or(default)
+    }
+}
+
+impl Default for Retrying {
+    fn default() -> Self {
+        Self {
+            retries: DEFAULT_RETRIES,
+            on: DEFAULT_RETRY_ON.parse().expect("the default is a list of failures"),
+            delay: DEFAULT_RETRY_DELAY,
+            max_delay: DEFAULT_RETRY_MAX_DELAY,
+            deadline: None,
+            also_unsafe: false,
+            idempotency_key: false,
+            max_retry_after: DEFAULT_MAX_RETRY_AFTER,
+            host_down_after: None,
+            network_down_after: NetworkDownAfter::default(),
+        }
+    }
+}
+
+/// When a job stops that can't succeed. Counted over its first outcomes, or the last ones.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub enum StopWhenFailed {
+    /// The first 1,000 outcomes have all failed with one kind, over at least 10 hosts or in an input of one host.
+    #[default]
+    AllAlike,
+    /// This share of the last 1,000 outcomes has failed: above 0 and up to 1.
+    Share(f64),
+    /// This number of rows has failed.
+    Count(u64),
+    Never,
+}
+
+impl FromStr for StopWhenFailed {
+    type Err = String;
+
+    /// Parses `50%`, a number of rows, or `never`.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let text = text.trim();
+        let share = text.strip_suffix('%').and_then(|number| number.trim_end().parse::<f64>().ok());
+        match (share, text.parse::<u64>()) {
+            _ if text == "never" => Ok(Self::Never),
+            (Some(share), _) if share > 0.0 && share <= 100.0 => Ok(Self::Share(share / 100.0)),
+            (None, Ok(count)) if count > 0 => Ok(Self::Count(count)),
+            _ => Err(format!("'{text}': write a share such as 50%, a number of failed rows, or never")),
+        }
+    }
+}

@@ -1,0 +1,204 @@
+//! The options that can change during a run: plain data.
+
+use std::collections::BTreeMap;
+use std::num::NonZeroU32;
+use std::str::FromStr;
+use std::time::Duration;
+
+use crate::error::JobError;
+use crate::limits::{CostLimit, LimitBy, Limits, NetworkDownAfter, PerHost, Retrying, StopWhenFailed};
+use crate::message;
+use crate::message::OptionName;
+use crate::option_rules::{seconds, whole};
+use crate::options::RunOptions;
+
+/// Removes a limit, or restores the default of an option without a single default value.
+const NONE: &str = "none";
+
+/// Options by their names, each with its value as text: `rate` as `50/s` or `none`, `rate_per_host` as
+/// `10/s,api.example.com=5/s`.
+pub type Settings = BTreeMap<String, String>;
+
+/// Returns the key of a hostname in limits.
+pub(crate) type HostKey = fn(&str, LimitBy) -> Result<Box<str>, String>;
+
+/// The options that can change during a run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Live {
+    /// The maximum number of attempts in flight, over all workers; at least 1.
+    pub concurrency: usize,
+    pub limits: Limits,
+    pub retrying: Retrying,
+    pub stop_when_failed: StopWhenFailed,
+    /// Nothing new starts; what is in flight continues.
+    pub paused: bool,
+}
+
+impl Live {
+    pub fn new(run: &RunOptions) -> Self {
+        Self {
+            concurrency: run.concurrency,
+            limits: run.limits.clone(),
+            retrying: run.retrying.clone(),
+            stop_when_failed: run.stop_when_failed,
+            paused: false,
+        }
+    }
+
+    /// Applies these values to the options of a run.
+    pub fn put_into(&self, run: &mut RunOptions) {
+        let Self { concurrency, limits, retrying, stop_when_failed, paused: _ } = self.clone();
+        *run = RunOptions { concurrency, limits, retrying, stop_when_failed, ..run.clone() };
+    }
+
+    /// Returns the values after these settings.
+    ///
+    /// # Errors
+    /// `Usage`: an option can't be set, or its value is invalid.
+    pub fn with(&self, settings: &Settings, host_key: HostKey) -> Result<Self, JobError> {
+        let mut live = self.clone();
+        for (name, text) in settings {
+            let Some(option) = OptionName::settable().find(|option| option.name() == name) else {
+                return Err(JobError::usage(format!("{name} can't be set while a job goes on")));
+            };
+            live.set(option, text, host_key).map_err(|wrong| JobError::usage(message!(option, " {wrong}")))?;
+        }
+        Ok(live)
+    }
+
+    fn set(&mut self, option: OptionName, text: &str, host_key: HostKey) -> Result<(), String> {
+        let Self { concurrency, limits, retrying, stop_when_failed, paused: _ } = self;
+        let by = limits.limit_by;
+        match option {
+            OptionName::Concurrency => {
+                *concurrency = number(option, text)?;
+            }
+            OptionName::ConcurrencyPerHost => limits.concurrency_per_host = per_host(text, by, host_key)?,
+            OptionName::Rate => limits.rate = or_none(text, str::parse)?,
+            OptionName::RatePerHost => limits.rate_per_host = per_host(text, by, host_key)?,
+            OptionName::Burst => {
+                let burst = or_none(text, |text| number(option, text))?;
+                limits.burst = burst.and_then(NonZeroU32::new);
+            }
+            OptionName::RateCost => {
+                let rate = or_none(text, str::parse)?;
+                let of = limits.cost.take().map(|cost| cost.of);
+                if rate.is_some() && of.is_none() {
+                    return Err("limits nothing: the job was started without costs of its rows".into());
+                }
+                limits.cost = rate.zip(of).map(|(rate, of)| CostLimit { rate, of });
+            }
+            OptionName::Retries => retrying.retries = number(option, text)?,
+            OptionName::RetryDelayS => retrying.delay = seconds_of(option, text)?,
+            OptionName::RetryMaxDelayS => retrying.max_delay = seconds_of(option, text)?,
+            OptionName::DeadlineS => retrying.deadline = or_none(text, |text| seconds_of(option, text))?,
+            OptionName::MaxRetryAfterS => retrying.max_retry_after = seconds_of(option, text)?,
+            OptionName::HostDownAfterS => retrying.host_down_after = or_none(text, |text| seconds_of(option, text))?,
+            OptionName::NetworkDownAfterS => {
+                let time = or_none(text, |text| seconds_of(option, text))?;
+                retrying.network_down_after = time.map_or(NetworkDownAfter::Default, NetworkDownAfter::After);
+            }
+            // `never` differs from the default.
+            OptionName::StopWhenFailed => *stop_when_failed = or_none(text, str::parse)?.unwrap_or_default(),
+            _ => return Err("can't be set while a job goes on".into()),
+        }
+        Ok(())
+    }
+}
+
+fn or_none<T>(text: &str, parse: impl FnOnce(&str) -> Result<T, String>) -> Result<Option<T>, String> {
+    if text == NONE { Ok(None) } else { parse(text).map(Some) }
+}
+
+fn number<T: TryFrom<u64>>(option: OptionName, text: &str) -> Result<T, String> {
+    let not_a_number = || format!("must be a whole number, not '{text}'");
+    let number = whole(option, text.parse().map_err(|_| not_a_number())?, text)?;
+    number.try_into().map_err(|_| not_a_number())
+}
+
+fn seconds_of(option: OptionName, text: &str) -> Result<Duration, String> {
+    seconds(option, text.parse().map_err(|_| format!("must be a number of seconds, not '{text}'"))?)
+}
+
+fn per_host<T: FromStr<Err = String>>(text: &str, by: LimitBy, host_key: HostKey) -> Result<PerHost<T>, String> {
+    let mut limits = PerHost { each: None, named: Vec::new() };
+    for part in text.split(',').filter(|_| text != NONE) {
+        match part.rsplit_once('=') {
+            None => limits.each = Some(part.parse()?),
+            Some((host, limit)) => limits.named.push((host_key(host, by)?, limit.parse()?)),
+        }
+    }
+    Ok(limits)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::limits::{CostOf, HostConcurrency};
+
+    fn as_named(text: &str, _: LimitBy) -> Result<Box<str>, String> {
+        if text.contains(' ') { Err(format!("'{text}' is no host")) } else { Ok(text.into()) }
+    }
+
+    fn settings(pairs: &[(&str, &str)]) -> Settings {
+        pairs.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned())).collect()
+    }
+
+    #[test]
+    fn each_settable_option_is_set_and_can_be_reset() {
+        let base = Live::new(&RunOptions {
+            limits: Limits {
+                cost: Some(CostLimit { rate: "1/s".parse().expect("a rate"), of: CostOf::BodyBytes }),
+                ..Limits::default()
+            },
+            ..RunOptions::default()
+        });
+        for (name, text, back) in [
+            ("concurrency", "7", "256"),
+            ("concurrency_per_host", "auto,a.example=2", "none"),
+            ("rate", "50/s", "none"),
+            ("rate_per_host", "10/s,a.example=5/s", "none"),
+            ("burst", "9", "none"),
+            ("rate_cost", "none", "1/s"),
+            ("retries", "0", "3"),
+            ("retry_delay_s", "2.5", "0.5"),
+            ("retry_max_delay_s", "9", "60"),
+            ("deadline_s", "5", "none"),
+            ("max_retry_after_s", "1", "3600"),
+            ("host_down_after_s", "1", "none"),
+            ("network_down_after_s", "1", "none"),
+            ("stop_when_failed", "never", "none"),
+        ] {
+            assert!(OptionName::settable().any(|option| option.name() == name));
+            let changed = base.with(&settings(&[(name, text)]), as_named).expect(name);
+            assert_ne!(base, changed, "{name}");
+            assert_eq!(Ok(&base), base.with(&settings(&[(name, back)]), as_named).as_ref(), "{name}");
+        }
+    }
+
+    #[test]
+    fn limits_of_hosts_are_read_with_their_hosts() {
+        let base = Live::new(&RunOptions::default());
+        let set = settings(&[("concurrency_per_host", "8,a.example=2,b.example=auto")]);
+        let limits = base.with(&set, as_named).expect("limits").limits.concurrency_per_host;
+        assert_eq!(Some(HostConcurrency::Fixed(8)), limits.of("c.example"));
+        assert_eq!(Some(HostConcurrency::Fixed(2)), limits.of("a.example"));
+        assert_eq!(Some(HostConcurrency::Auto), limits.of("b.example"));
+    }
+
+    #[test]
+    fn an_option_that_cannot_be_set_is_refused_by_name() {
+        let base = Live::new(&RunOptions::default());
+        for (expected, name, text) in [
+            ("concurrency must be at least 1, not 0", "concurrency", "0"),
+            ("retries must be at most 65535, not 65536", "retries", "65536"),
+            ("rate_per_host 'a b' is no host", "rate_per_host", "a b=5/s"),
+            ("rate_cost limits nothing: the job was started without costs of its rows", "rate_cost", "5/s"),
+            ("deadline_s must be a number of seconds, not 'soon'", "deadline_s", "soon"),
+            ("method can't be set while a job goes on", "method", "PUT"),
+        ] {
+            let refused = base.with(&settings(&[(name, text)]), as_named).expect_err(name);
+            assert_eq!(expected, refused.to_string());
+        }
+    }
+}

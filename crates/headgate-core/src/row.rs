@@ -1,0 +1,281 @@
+//! A row of the input as the engine carries it, before it is validated.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+
+use crate::body_stream::BodyStream;
+use crate::memory::Reservation;
+use crate::options::RedirectPolicy;
+use crate::reason::Reason;
+use crate::redirect_chain::{Hop, RedirectChain};
+use crate::reply_to::ReplyTo;
+use crate::saved::SaveAs;
+use crate::secret::Secret;
+
+/// The maximum number of rows in one [`RowBatch`].
+pub const MAX_BATCH_ROWS: usize = 1024;
+/// Bytes of rows (URLs, headers, bodies, kept columns) after which a source ends a batch early.
+pub const MAX_BATCH_BYTES: usize = 1024 * 1024;
+/// A URL longer than this is an `invalid_request`; servers refuse far shorter ones.
+pub const MAX_URL_BYTES: usize = 64 * 1024;
+
+/// Returns how many rows make a batch, by the mean size of `rows` rows in `bytes` bytes.
+pub fn rows_of_a_batch(bytes: u64, rows: u64) -> usize {
+    let row_bytes = bytes / rows.max(1);
+    (MAX_BATCH_BYTES / usize::try_from(row_bytes).unwrap_or(usize::MAX).max(1)).clamp(1, MAX_BATCH_ROWS)
+}
+
+/// One row of the input, identified by its ordinal. Small on purpose: most rows are only a URL.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Row {
+    /// 0-based position in the input.
+    pub ordinal: u64,
+    /// As written in the input, not yet parsed. Invalid UTF-8 was replaced, and `defect` says so.
+    pub url: Box<str>,
+    /// The fields that most rows do not have.
+    pub extra: Option<Box<RowExtra>>,
+    /// `None`: its first attempt is yet to come, or has not been redirected.
+    pub progress: Option<Box<Progress>>,
+}
+
+/// What has become of a row so far: no part of the input.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// Its earlier attempts, if there were any.
+    before: Option<Before>,
+    /// The redirect chain of its attempt, if it was redirected.
+    chain: Option<Box<RedirectChain>>,
+}
+
+/// Headers of a request: names and values in the order of the input, repeats kept.
+pub type RowHeaders = Vec<(Box<str>, Box<[u8]>)>;
+
+/// Headers that are credentials: names and values.
+pub(crate) type RowCredentials = Vec<(Box<str>, Secret<Box<[u8]>>)>;
+
+/// The optional columns of a row.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct RowExtra {
+    /// `None`: the job's default method.
+    pub method: Option<Box<str>>,
+    /// They replace the job's default headers of the same name.
+    pub headers: RowHeaders,
+    /// Headers from columns that are credentials: they are sent where the job's credentials are.
+    pub credentials: RowCredentials,
+    /// `None`: the job's default body.
+    pub body: Option<RowBody>,
+    /// The media type of that body, unless a header has it.
+    pub body_type: Option<Arc<str>>,
+    /// The columns to carry into the result, encoded by `KeptCodec::encode`.
+    pub kept: Option<Box<[u8]>>,
+    /// Why the source could not make a request of this row (a ragged line, broken UTF-8, headers that are not an object):
+    /// the row becomes an `invalid_request` for this reason, and the job continues.
+    pub defect: Option<Reason>,
+    /// What it uses of a limit on costs, from a column, or the length of a body with files. `None`: it uses 1.
+    pub cost: Option<u64>,
+    /// The file for its body, if it is saved.
+    pub save_as: Option<Arc<SaveAs>>,
+    /// Options of the run that this row overrides.
+    pub own: Option<Box<OwnOptions>>,
+    /// The receiver of its outcome; `None`: it goes to the sink.
+    pub reply_to: Option<Arc<ReplyTo>>,
+}
+
+/// Options of a single row. `None`: the option of the run applies.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct OwnOptions {
+    pub timeout: Option<Duration>,
+    pub redirects: Option<RedirectPolicy>,
+    /// The stream for its body, which replaces the body of its outcome.
+    pub stream: Option<Arc<BodyStream>>,
+}
+
+/// The body of a row's request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RowBody {
+    Bytes(Bytes),
+    /// Pieces, in the order in which they are sent.
+    Pieces(Arc<[BodyPiece]>),
+}
+
+/// A piece of a body.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum BodyPiece {
+    Bytes(Bytes),
+    /// The contents of a file at the time of sending.
+    File(Box<Path>),
+    /// The contents of a file that a row has named: it is below this directory, and no link leads to it.
+    FileBelow(Arc<Path>, Box<Path>),
+}
+
+impl RowBody {
+    /// Returns how many bytes of it are in memory.
+    pub(crate) fn bytes_in_memory(&self) -> usize {
+        match self {
+            Self::Bytes(bytes) => bytes.len(),
+            Self::Pieces(pieces) => pieces.iter().map(BodyPiece::bytes_in_memory).sum(),
+        }
+    }
+}
+
+impl BodyPiece {
+    fn bytes_in_memory(&self) -> usize {
+        match self {
+            Self::Bytes(bytes) => bytes.len(),
+            Self::File(path) | Self::FileBelow(_, path) => path.as_os_str().len(),
+        }
+    }
+}
+
+impl<T: Into<Bytes>> From<T> for RowBody {
+    fn from(bytes: T) -> Self {
+        Self::Bytes(bytes.into())
+    }
+}
+
+/// Attempts of a row that have ended, and were retried.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Before {
+    pub attempts: u16,
+    /// When the first one began.
+    pub first: Instant,
+}
+
+impl RowExtra {
+    /// Returns whether the request differs from the run's own in nothing but the URL.
+    pub fn has_only_own_url(&self) -> bool {
+        let Self {
+            method,
+            headers,
+            credentials,
+            body,
+            body_type: _,
+            kept: _,
+            defect,
+            cost: _,
+            save_as: _,
+            own: _,
+            reply_to: _,
+        } = self;
+        method.is_none() && headers.is_empty() && credentials.is_empty() && body.is_none() && defect.is_none()
+    }
+
+    fn bytes(&self) -> usize {
+        let headers: usize = self.headers.iter().map(|(name, value)| name.len() + value.len() + 32).sum();
+        let credentials = self.credentials.iter().map(|(name, value)| name.len() + value.expose().len() + 32);
+        let body = self.body.as_ref().map_or(0, RowBody::bytes_in_memory);
+        let kept = self.kept.as_ref().map_or(0, |kept| kept.len());
+        let save_as = self.save_as.as_ref().map_or(0, |save_as| save_as.bytes());
+        size_of::<RowExtra>() + headers + credentials.sum::<usize>() + body + kept + save_as
+    }
+}
+
+impl Progress {
+    fn bytes(&self) -> usize {
+        size_of::<Self>() + self.chain.as_ref().map_or(0, |chain| chain.bytes())
+    }
+}
+
+impl Row {
+    pub fn new(ordinal: u64, url: impl Into<Box<str>>) -> Self {
+        Self { ordinal, url: url.into(), extra: None, progress: None }
+    }
+
+    /// Returns the results of earlier attempts, if there were any.
+    pub fn before(&self) -> Option<Before> {
+        self.progress.as_ref().and_then(|progress| progress.before)
+    }
+
+    pub fn set_before(&mut self, before: Before) {
+        self.progress.get_or_insert_default().before = Some(before);
+    }
+
+    /// Returns its redirect chain, if it was redirected.
+    pub fn chain(&self) -> Option<&RedirectChain> {
+        self.progress.as_ref().and_then(|progress| progress.chain.as_deref())
+    }
+
+    /// Returns the options of the run that this row overrides.
+    pub fn own(&self) -> Option<&OwnOptions> {
+        self.extra.as_ref().and_then(|extra| extra.own.as_deref())
+    }
+
+    /// Returns the stream for its body; `None`: the body is kept.
+    pub fn stream(&self) -> Option<&Arc<BodyStream>> {
+        self.own().and_then(|own| own.stream.as_ref())
+    }
+
+    /// Returns the receiver of its outcome.
+    pub fn reply_to(&self) -> Option<&Arc<ReplyTo>> {
+        self.extra.as_ref().and_then(|extra| extra.reply_to.as_ref())
+    }
+
+    /// Returns whether a caller waited for its outcome, and does not any more.
+    pub fn is_unwanted(&self) -> bool {
+        self.reply_to().is_some_and(|reply_to| !reply_to.is_waited_for())
+    }
+
+    /// Returns the URL of its next request: its own, or the last one of its redirects.
+    pub fn target(&self) -> &str {
+        self.chain().map_or(&self.url, |chain| &chain.url)
+    }
+
+    /// Returns the redirects that were kept of it.
+    pub fn hops(&self) -> &[Hop] {
+        self.chain().map_or(&[], |chain| &chain.hops)
+    }
+
+    /// Takes its redirect chain: the next request is the row's own again.
+    pub fn remove_chain(&mut self) -> Option<Box<RedirectChain>> {
+        self.progress.as_mut().and_then(|progress| progress.chain.take())
+    }
+
+    pub fn set_chain(&mut self, chain: Box<RedirectChain>) {
+        self.progress.get_or_insert_default().chain = Some(chain);
+    }
+
+    /// Takes the reservation of its redirect chain, which then has none.
+    pub fn remove_chain_memory(&mut self) -> Reservation {
+        let chain = self.progress.as_mut().and_then(|progress| progress.chain.as_mut());
+        chain.map(|chain| std::mem::take(&mut chain.memory.0)).unwrap_or_default()
+    }
+
+    /// Returns when its first attempt began, if one began before the current one.
+    pub fn first_began(&self) -> Option<Instant> {
+        let earlier = self.chain().and_then(|chain| chain.earlier).map(|earlier| earlier.began);
+        self.before().map(|before| before.first).or(earlier)
+    }
+
+    /// Returns the number of attempts before the next one.
+    pub fn attempts_before(&self) -> u16 {
+        self.before().map_or(0, |before| before.attempts)
+    }
+
+    /// Returns about how much memory it needs.
+    pub fn bytes(&self) -> usize {
+        size_of::<Row>()
+            + self.url.len()
+            + self.extra.as_ref().map_or(0, |extra| extra.bytes())
+            + self.progress.as_ref().map_or(0, |progress| progress.bytes())
+    }
+}
+
+/// Consecutive rows of a source.
+pub type RowBatch = Vec<Row>;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn as_many_rows_are_read_at_a_time_as_make_a_batch() {
+        let cases =
+            [(1024, 0, 0), (1024, 100, 50), (1024, 1 << 30, 1 << 20), (102, 10_240_000, 1000), (1, 1 << 40, 1000)];
+        for (expected, bytes, rows) in cases {
+            assert_eq!(expected, rows_of_a_batch(bytes, rows), "{bytes} bytes in {rows} rows");
+        }
+    }
+}

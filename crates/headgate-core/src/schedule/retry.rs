@@ -1,0 +1,340 @@
+//! Decides whether and when a row is retried after a failed attempt, and what an attempt shows about its host and the network.
+//!
+//! Delays have full jitter: a random time up to a bound that doubles with each attempt, so that rows that failed together
+//! don't come back together (M. Brooker, "Exponential Backoff And Jitter", AWS 2015). A request that a server may have
+//! acted on is resent only if that does no harm (RFC 9110 section 9.2.2).
+
+use std::time::{Duration, Instant};
+
+use crate::error::{ErrorKind, Failure, HostEvidence, LoadEvidence, NetworkEvidence, Processed};
+use crate::limits::{RetryOn, Retrying};
+use crate::outcome::OutcomeRef;
+use crate::random::Rng;
+use crate::row::Before;
+use crate::status_set::StatusSet;
+
+/// The end of an attempt, as far as decisions depend on it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AttemptEnd {
+    /// The status of the response; `None`: no headers came.
+    pub status: Option<u16>,
+    /// Why there is no complete response, if there is none.
+    pub error: Option<ErrorKind>,
+    /// Whether no further attempt is useful: it would end in the same way, as the hostname does not exist, or the response
+    /// was handed out.
+    pub is_lasting: bool,
+    /// Whether the host refused the connection, or either end the TLS handshake.
+    pub is_refused: bool,
+    /// Whether it waited for something of this process, and so shows nothing about its host.
+    pub is_ours: bool,
+}
+
+/// An attempt that has ended, and what decides on its row.
+#[derive(Debug, Clone, Copy)]
+pub struct FinishedAttempt {
+    pub end: AttemptEnd,
+    /// Whether only the headers have come, and the body is handed out: unless the row is retried, it stays in flight until
+    /// [`Scheduler::release`](super::scheduler::Scheduler::release).
+    pub body_continues: bool,
+    /// Attempts of the row that ended before this one.
+    pub before: Option<Before>,
+    /// When the first of all attempts began.
+    pub first: Instant,
+    /// When this one began, at the host that it ended at.
+    pub started: Instant,
+    /// Whether a second request has the effect of a single one, or the server can recognise it.
+    pub may_repeat: bool,
+    /// Whether a server has acted on it before, and this request fetches the result (RFC 9110 section 15.4.4).
+    pub was_acted_on: bool,
+    /// The pause that the server requested; zero: the request may be resent at once.
+    pub requested_pause: Option<Duration>,
+    /// When the host last responded, as far as the engine knows.
+    pub responded_at: Option<Instant>,
+}
+
+/// The decision whether another attempt at a row follows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Retry {
+    No,
+    /// No attempt follows, since the server may have acted on the request, and could not distinguish a second one from the
+    /// first.
+    NotRepeatable,
+    /// The next attempt starts at this time.
+    At(Instant),
+}
+
+impl AttemptEnd {
+    pub fn responded(status: u16) -> Self {
+        Self { status: Some(status), error: None, is_lasting: false, is_refused: false, is_ours: false }
+    }
+
+    /// `status`: of the response, if headers came.
+    pub fn failed(status: Option<u16>, failure: &Failure) -> Self {
+        let Failure { kind, is_lasting, is_refused, is_ours, .. } = *failure;
+        Self { status, error: Some(kind), is_lasting, is_refused, is_ours }
+    }
+
+    pub fn of(outcome: OutcomeRef<'_>) -> Self {
+        let status = outcome.response.map(|response| response.status);
+        match outcome.failure {
+            Some(failure) => Self::failed(status, failure),
+            None => Self { status, error: None, is_lasting: false, is_refused: false, is_ours: false },
+        }
+    }
+
+    /// Returns whether a row whose last attempt ended so has failed: without a complete response, or with a status in
+    /// `fail_on`.
+    pub fn is_failure(&self, fail_on: &StatusSet) -> bool {
+        self.error.is_some() || self.status.is_some_and(|status| fail_on.contains(status))
+    }
+
+    /// Returns whether `on` includes such an end of an attempt.
+    pub fn is_retryable(&self, on: &RetryOn) -> bool {
+        let is_listed = match (self.error, self.status) {
+            (Some(kind), _) => on.has_kind(kind),
+            (None, status) => status.is_some_and(|status| on.has_status(status)),
+        };
+        is_listed && !self.is_lasting
+    }
+
+    /// Returns whether a complete response came that does not ask for less load.
+    pub(crate) fn is_response(self) -> bool {
+        matches!(self.error, None | Some(ErrorKind::UnexpectedAnswer)) && self.evidence() == HostEvidence::Responded
+    }
+
+    /// Returns the evidence about the host.
+    pub fn evidence(&self) -> HostEvidence {
+        match (self.status, self.error.map(ErrorKind::host_evidence)) {
+            (Some(429 | 502 | 503 | 504), _) => HostEvidence::Overloaded,
+            (Some(_), _) => HostEvidence::Responded,
+            _ if self.is_ours => HostEvidence::Nothing,
+            // A hostname that does not exist and a refused certificate end their rows at once: there is nothing to probe
+            // for.
+            (None, Some(HostEvidence::Silent)) if self.is_lasting || self.shows_a_refused_handshake() => {
+                HostEvidence::Nothing
+            }
+            (None, evidence) => evidence.unwrap_or(HostEvidence::Nothing),
+        }
+    }
+
+    /// Returns the evidence about the network.
+    pub fn network_evidence(&self) -> NetworkEvidence {
+        if self.status.is_some() || self.evidence() == HostEvidence::Responded {
+            return NetworkEvidence::Response;
+        }
+        match self.error {
+            _ if self.is_ours => NetworkEvidence::Nothing,
+            _ if self.shows_a_refused_handshake() => NetworkEvidence::Works,
+            Some(ErrorKind::Resolve) if self.is_lasting => NetworkEvidence::Works,
+            Some(ErrorKind::Connect) if self.is_refused => NetworkEvidence::Refused,
+            Some(kind) if !self.is_lasting => kind.network_evidence(),
+            _ => NetworkEvidence::Nothing,
+        }
+    }
+
+    fn shows_a_refused_handshake(self) -> bool {
+        self.error == Some(ErrorKind::Tls) && self.is_refused
+    }
+
+    /// Returns whether too many simultaneous requests may be the cause.
+    pub(crate) fn is_overload(self) -> bool {
+        match self.error {
+            Some(kind) => kind.load_evidence() == LoadEvidence::MaybeOverload,
+            None => matches!(self.status, Some(429 | 503)),
+        }
+    }
+}
+
+impl FinishedAttempt {
+    /// Returns whether the server has surely not acted on the request.
+    fn was_not_processed(&self) -> bool {
+        !self.was_acted_on
+            && match (self.end.error, self.end.status) {
+                (Some(kind), _) => kind.processed() == Processed::No,
+                (None, Some(429)) => true,
+                (None, Some(503)) => self.requested_pause.is_some(),
+                (None, _) => false,
+            }
+    }
+
+    /// Returns whether another attempt at the row follows, and when.
+    pub fn retry(&self, rules: &Retrying, now: Instant, rng: &mut Rng) -> Retry {
+        let retries_before = self.before.map_or(0, |before| before.attempts);
+        if retries_before >= rules.retries || !self.end.is_retryable(&rules.on) {
+            return Retry::No;
+        }
+        if !(self.may_repeat || rules.also_unsafe || self.was_not_processed()) {
+            return Retry::NotRepeatable;
+        }
+        let due = now + backoff(rules, retries_before, rng);
+        match rules.deadline {
+            Some(deadline) if due >= self.first + deadline => Retry::No,
+            _ => Retry::At(due),
+        }
+    }
+}
+
+fn backoff(rules: &Retrying, retries_before: u16, rng: &mut Rng) -> Duration {
+    let doubled = rules.delay.saturating_mul(1_u32.checked_shl(retries_before.into()).unwrap_or(u32::MAX));
+    doubled.min(rules.max_delay).mul_f64(rng.f64())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::error::ByDefault;
+
+    fn ended(error: Option<ErrorKind>, status: Option<u16>) -> AttemptEnd {
+        AttemptEnd { status, error, is_lasting: false, is_refused: false, is_ours: false }
+    }
+
+    fn attempt(started: Instant, end: AttemptEnd) -> FinishedAttempt {
+        FinishedAttempt {
+            end,
+            body_continues: false,
+            before: None,
+            first: started,
+            started,
+            may_repeat: true,
+            was_acted_on: false,
+            requested_pause: None,
+            responded_at: None,
+        }
+    }
+
+    fn is_retried(rules: &Retrying, end: AttemptEnd, attempt: &FinishedAttempt) -> bool {
+        let attempt = FinishedAttempt { end, ..*attempt };
+        matches!(attempt.retry(rules, attempt.started, &mut fastrand::Rng::with_seed(1)), Retry::At(_))
+    }
+
+    #[test]
+    fn temporary_failures_are_retried() {
+        let (rules, attempted) = (Retrying::default(), attempt(Instant::now(), ended(None, None)));
+        for kind in ErrorKind::ALL {
+            use ErrorKind as Kind;
+            let expected = matches!(
+                kind,
+                Kind::Connect | Kind::Resolve | Kind::Proxy | Kind::Closed | Kind::Timeout | Kind::ConnectTimeout
+            );
+            assert_eq!(expected, is_retried(&rules, ended(Some(*kind), None), &attempted), "{kind}");
+            assert_eq!(expected, kind.by_default() == ByDefault::Retried, "{kind}");
+        }
+        for status in [200, 301, 400, 401, 404, 408, 425, 429, 500, 501, 502, 503, 504, 505] {
+            let expected = matches!(status, 408 | 425 | 429 | 500 | 502 | 503 | 504);
+            assert_eq!(expected, is_retried(&rules, ended(None, Some(status)), &attempted), "{status}");
+        }
+        let no_such_name = AttemptEnd { is_lasting: true, ..ended(Some(ErrorKind::Resolve), None) };
+        assert!(!is_retried(&rules, no_such_name, &attempted));
+        // The headers of a response came, and its body did not.
+        assert!(is_retried(&rules, ended(Some(ErrorKind::Closed), Some(200)), &attempted));
+        assert!(!is_retried(&rules, ended(Some(ErrorKind::BodyTooLarge), Some(503)), &attempted));
+    }
+
+    #[test]
+    fn a_request_that_may_have_been_processed_is_resent_only_if_that_does_no_harm() {
+        let rules = Retrying::default();
+        let post = FinishedAttempt { may_repeat: false, ..attempt(Instant::now(), ended(None, Some(500))) };
+        for (expected, end) in [
+            (true, ended(Some(ErrorKind::Connect), None)),
+            (true, ended(Some(ErrorKind::ConnectTimeout), None)),
+            (true, ended(Some(ErrorKind::Proxy), None)),
+            (true, ended(None, Some(429))),
+            (false, ended(None, Some(503))),
+            (false, ended(None, Some(500))),
+            (false, ended(Some(ErrorKind::Closed), None)),
+            (false, ended(Some(ErrorKind::Timeout), None)),
+        ] {
+            assert_eq!(expected, is_retried(&rules, end, &post), "{end:?}");
+            assert!(is_retried(&Retrying { also_unsafe: true, ..rules.clone() }, end, &post));
+        }
+        let acted_on = FinishedAttempt { was_acted_on: true, ..post };
+        assert!(!is_retried(&rules, ended(Some(ErrorKind::Connect), None), &acted_on));
+        let at_once = FinishedAttempt { requested_pause: Some(Duration::ZERO), ..post };
+        assert!(is_retried(&rules, ended(None, Some(503)), &at_once));
+        let retry = post.retry(&rules, post.started, &mut fastrand::Rng::with_seed(1));
+        assert_eq!(Retry::NotRepeatable, retry);
+    }
+
+    #[test]
+    fn the_time_that_a_row_waited_during_its_redirects_counts_for_its_deadline() {
+        let first = Instant::now();
+        let started = first + Duration::from_secs(9);
+        let rules = Retrying { deadline: Some(Duration::from_secs(5)), ..Retrying::default() };
+        let unavailable = attempt(started, ended(None, Some(503)));
+        assert!(!is_retried(&rules, unavailable.end, &FinishedAttempt { first, ..unavailable }));
+        assert!(is_retried(&rules, unavailable.end, &unavailable));
+    }
+
+    #[test]
+    fn what_an_attempt_shows_about_its_host_and_the_network() {
+        use ErrorKind as Kind;
+        let failed = |kind| AttemptEnd::failed(None, &Failure::new(kind, ""));
+        let refused = |kind| AttemptEnd { is_refused: true, ..failed(kind) };
+        let lasting = |kind| AttemptEnd { is_lasting: true, ..failed(kind) };
+        for (evidence, network, end) in [
+            (HostEvidence::Responded, NetworkEvidence::Response, ended(None, Some(200))),
+            (HostEvidence::Responded, NetworkEvidence::Response, ended(None, Some(500))),
+            (HostEvidence::Overloaded, NetworkEvidence::Response, ended(None, Some(429))),
+            (HostEvidence::Overloaded, NetworkEvidence::Response, ended(None, Some(503))),
+            // A body that breaks off, or takes too long.
+            (HostEvidence::Responded, NetworkEvidence::Response, ended(Some(Kind::Closed), Some(200))),
+            (HostEvidence::Responded, NetworkEvidence::Response, ended(Some(Kind::Timeout), Some(200))),
+            (HostEvidence::Silent, NetworkEvidence::Nothing, failed(Kind::Closed)),
+            (HostEvidence::Silent, NetworkEvidence::Nothing, failed(Kind::Timeout)),
+            (HostEvidence::Silent, NetworkEvidence::Unreachable, failed(Kind::Connect)),
+            (HostEvidence::Silent, NetworkEvidence::Refused, refused(Kind::Connect)),
+            (HostEvidence::Silent, NetworkEvidence::Unreachable, failed(Kind::ConnectTimeout)),
+            (HostEvidence::Silent, NetworkEvidence::Unreachable, failed(Kind::Resolve)),
+            (HostEvidence::Nothing, NetworkEvidence::Works, lasting(Kind::Resolve)),
+            // A handshake that breaks off, and a certificate that is not trusted.
+            (HostEvidence::Silent, NetworkEvidence::Nothing, failed(Kind::Tls)),
+            (HostEvidence::Nothing, NetworkEvidence::Works, refused(Kind::Tls)),
+            // An attempt that waited for one of our connections to close.
+            (
+                HostEvidence::Nothing,
+                NetworkEvidence::Nothing,
+                AttemptEnd { is_ours: true, ..failed(Kind::ConnectTimeout) },
+            ),
+            (HostEvidence::Nothing, NetworkEvidence::Nothing, failed(Kind::InvalidRequest)),
+        ] {
+            assert_eq!((evidence, network), (end.evidence(), end.network_evidence()), "{end:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn delays_and_attempts_keep_within_their_bounds(
+            seed in any::<u64>(), retries in 0_u16..100, delay_ms in 0_u64..5000, max_ms in 0_u64..100_000,
+            deadline_ms in proptest::option::of(0_u64..500_000),
+        ) {
+            let (delay, max_delay) = (Duration::from_millis(delay_ms), Duration::from_millis(max_ms));
+            let deadline = deadline_ms.map(Duration::from_millis);
+            let rules = Retrying { retries, delay, max_delay, deadline, ..Retrying::default() };
+            let mut rng = fastrand::Rng::with_seed(seed);
+            let first = Instant::now();
+            let (mut now, mut before) = (first, None);
+            let mut attempts = 0_u16;
+            loop {
+                let attempt = FinishedAttempt { before, first, ..attempt(now, ended(None, Some(503))) };
+                attempts += 1;
+                match attempt.retry(&rules, now, &mut rng) {
+                    Retry::At(due) => {
+                        let bound = delay.saturating_mul(1 << (attempts - 1).min(30)).min(max_delay);
+                        prop_assert!(due - now <= bound);
+                        prop_assert!(deadline.is_none_or(|deadline| due < first + deadline));
+                        now = due;
+                    }
+                    last => {
+                        prop_assert_eq!(Retry::No, last);
+                        break;
+                    }
+                }
+                before = Some(Before { attempts, first });
+            }
+            prop_assert!(attempts <= retries + 1);
+            prop_assert!(deadline.is_some() || attempts == retries + 1);
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! The consequences of the end of an attempt, for its row, its host and the network.
+
+use std::time::{Duration, Instant};
+
+use super::{HostIndex, MAX_NAMED_PAUSES, Scheduler};
+use crate::error::{HostEvidence, NetworkEvidence};
+use crate::row::Row;
+use crate::schedule::adaptive::{Sample, SampleResult};
+use crate::schedule::breaker::Breaker;
+use crate::schedule::host_queue::Concurrency;
+use crate::schedule::network::{Checked, NetworkChange, Step};
+use crate::schedule::retry::{AttemptEnd, FinishedAttempt, Retry};
+
+/// A host that has responded within this time is not doubted because of rows that have failed before.
+const JUST_RESPONDED: Duration = Duration::from_secs(30);
+
+/// A row that is retried: it, the host that it waits for, if that is known, and otherwise the host's name.
+pub type Requeued = (Row, Option<HostIndex>, Option<Box<str>>);
+
+impl Scheduler {
+    /// Records the end of an attempt, and lets its row wait for the next one if it is retried. `name`: the host, if the
+    /// attempt was started without the scheduler; `take_row` is called if the row is retried. The times of the attempt are
+    /// real ones.
+    pub fn finish_attempt(
+        &mut self,
+        index: Option<HostIndex>,
+        name: impl FnOnce() -> Option<Box<str>>,
+        attempt: &FinishedAttempt,
+        take_row: impl FnOnce() -> Requeued,
+        now: Instant,
+    ) -> Retry {
+        let awake = FinishedAttempt {
+            first: self.awake(attempt.first),
+            started: self.awake(attempt.started),
+            responded_at: attempt.responded_at.map(|at| self.awake(at)),
+            ..*attempt
+        };
+        let retry = self.judge(index, name, &awake, now);
+        if let Retry::At(due) = retry {
+            let (row, index, name) = take_row();
+            self.enqueue_retry(row, attempt.first, (index, name.as_deref()), due, now);
+        }
+        retry
+    }
+
+    /// Records the evidence of an attempt, and returns whether another one follows.
+    fn judge(
+        &mut self,
+        index: Option<HostIndex>,
+        name: impl FnOnce() -> Option<Box<str>>,
+        attempt: &FinishedAttempt,
+        now: Instant,
+    ) -> Retry {
+        let retry = match attempt.retry(&self.rules.retrying, now, &mut self.rng) {
+            // Nothing starts any more: the result is final, unless a later run retries it.
+            Retry::At(_) if self.is_stopped && !self.leaves_undone => Retry::No,
+            retry => retry,
+        };
+        let is_excused = self.is_excused(attempt, now);
+        let (about_network, evidence) = if is_excused {
+            (NetworkEvidence::Nothing, HostEvidence::Nothing)
+        } else {
+            (attempt.end.network_evidence(), attempt.end.evidence())
+        };
+        if attempt.responded_at.is_some() {
+            self.network.note_earlier_response();
+        }
+        // With one attempt for each row, each fails on its own.
+        if self.rules.retrying.retries > 0
+            && self.network.note(about_network, self.hosts.len() > 1, now) == NetworkChange::Recovered
+        {
+            self.forgive_all(now);
+        }
+        let is_failure = matches!(evidence, HostEvidence::Overloaded | HostEvidence::Silent);
+        let has_news = is_pause(attempt) || is_failure || self.unhealthy > 0;
+        let known = index.or_else(|| has_news.then(|| name().map(|name| self.host(&name, now))).flatten());
+        let Some(known) = known else { return retry };
+        let host = self.hosts.at(known);
+        host.note_time(now.saturating_duration_since(attempt.started));
+        if let Concurrency::Adaptive(adaptive) = &mut host.concurrency {
+            let result = if is_excused { SampleResult::Neutral } else { sample_result(attempt.end) };
+            let in_flight = if index.is_some() { host.in_flight.max(1) } else { host.in_flight + 1 };
+            adaptive.ended(Sample { started: attempt.started, result }, in_flight, now);
+        }
+        if attempt.before.is_some() && evidence == HostEvidence::Responded && host.has_only_retries() {
+            host.retry_budget.useful_retry();
+        }
+        self.note_evidence(known, evidence, attempt, now);
+        let retry = if self.is_paused_beyond_deadline(known, retry, attempt) { Retry::No } else { retry };
+        if index.is_some() && (!attempt.body_continues || matches!(retry, Retry::At(_))) {
+            let host = self.hosts.at(known);
+            host.in_flight = host.in_flight.saturating_sub(1);
+        }
+        self.settle(known, now);
+        retry
+    }
+
+    /// Returns whether a row can't be retried before its deadline, since its host has requested a longer pause.
+    fn is_paused_beyond_deadline(&mut self, index: HostIndex, retry: Retry, attempt: &FinishedAttempt) -> bool {
+        let breaker = self.hosts.get(index).and_then(|host| host.breaker.as_ref());
+        let until = breaker.and_then(|breaker| breaker.paused_until()).filter(|_| matches!(retry, Retry::At(_)));
+        until.zip(self.rules.retrying.deadline).is_some_and(|(until, deadline)| until >= attempt.first + deadline)
+    }
+
+    /// Ends an attempt in flight that shows nothing, or whose headers were reported before.
+    pub fn release(&mut self, index: HostIndex, now: Instant) {
+        let host = self.hosts.at(index);
+        host.in_flight = host.in_flight.saturating_sub(1);
+        self.settle(index, now);
+    }
+
+    fn note_evidence(&mut self, index: HostIndex, evidence: HostEvidence, attempt: &FinishedAttempt, now: Instant) {
+        let rules = &self.rules.retrying;
+        let host = self.hosts.at(index);
+        let was_unhealthy = host.breaker.is_some();
+        host.responded_at = host.responded_at.max(attempt.responded_at);
+        // If the host has just responded to other rows, a row that has failed before may be the cause itself.
+        let is_about_host = attempt.before.is_none() || !host.responded_since(JUST_RESPONDED, now);
+        let down_after = host.down_after(self.network.view(rules));
+        if let Some(time) = attempt.requested_pause.filter(|_| is_pause(attempt)) {
+            host.breaker.get_or_insert_with(|| Box::new(Breaker::new(now))).pause(time, rules, now, &mut self.rng);
+            let count = if self.pauses.contains_key(&host.name) || self.pauses.len() < MAX_NAMED_PAUSES {
+                host.name.clone()
+            } else {
+                "others".into()
+            };
+            *self.pauses.entry(count).or_default() += 1;
+        }
+        // With one attempt for each row, there is nothing to probe with.
+        let may_open = rules.retries > 0;
+        match evidence {
+            HostEvidence::Silent if may_open => {
+                host.note_silence();
+                let breaker = &mut host.breaker;
+                let is_open = breaker.as_ref().is_some_and(|breaker| breaker.is_open());
+                if is_about_host || is_open {
+                    let breaker = breaker.get_or_insert_with(|| Box::new(Breaker::new(now)));
+                    breaker.silent(attempt.started, down_after, now, &mut self.rng);
+                }
+            }
+            HostEvidence::Overloaded => {
+                host.responded_at = Some(now);
+                if may_open {
+                    let breaker = host.breaker.get_or_insert_with(|| Box::new(Breaker::new(now)));
+                    breaker.overloaded(now, &mut self.rng);
+                }
+            }
+            HostEvidence::Responded => {
+                host.note_response(host.breaker.as_ref().is_some_and(|breaker| breaker.is_open()), now);
+                if let Some(breaker) = &mut host.breaker {
+                    breaker.responded(attempt.started);
+                }
+            }
+            HostEvidence::Silent | HostEvidence::Nothing => {}
+        }
+        host.breaker.take_if(|breaker| breaker.is_idle(now));
+        let is_unhealthy = host.breaker.is_some();
+        self.unhealthy = self.unhealthy + usize::from(is_unhealthy) - usize::from(was_unhealthy);
+        let view = self.network.view(rules);
+        if is_unhealthy && host.is_down(view, now) {
+            self.fail_all_of(index, now);
+        }
+    }
+
+    /// Forgets the failures of all hosts: the network was down, and so they show nothing about any host.
+    pub(super) fn forgive_all(&mut self, now: Instant) {
+        for index in self.hosts.indices() {
+            let Some(host) = self.hosts.get(index) else { continue };
+            if let Some(breaker) = &mut host.breaker {
+                breaker.forgive();
+                self.settle(index, now);
+            }
+        }
+    }
+
+    /// Records the result of connecting to hosts that have responded before (see [`Step::Check`]).
+    pub fn network_checked(&mut self, checked: Checked, now: Instant) {
+        if self.network.checked(checked, now) == NetworkChange::Recovered {
+            self.forgive_all(now);
+        }
+    }
+
+    /// Returns the next action regarding the network.
+    pub fn network_step(&mut self, now: Instant) -> Step {
+        if self.is_paused || self.is_stopped { Step::Wait } else { self.network.step(now) }
+    }
+}
+
+/// Returns whether the server requests a pause. One of zero is not a pause.
+fn is_pause(attempt: &FinishedAttempt) -> bool {
+    attempt.requested_pause.is_some_and(|time| !time.is_zero())
+}
+
+fn sample_result(end: AttemptEnd) -> SampleResult {
+    if end.is_overload() {
+        SampleResult::Overloaded
+    } else if end.is_response() {
+        SampleResult::Responded
+    } else {
+        SampleResult::Neutral
+    }
+}

@@ -1,0 +1,461 @@
+//! Each rule of the scheduler, on a table of times; `model.rs` has all of them at once, and `simulation.rs` whole jobs.
+
+mod model;
+mod simulation;
+
+use super::*;
+use crate::defaults::DEFAULT_HOST_NEVER_UP_AFTER;
+use crate::limits::{HostConcurrency, LimitBy, NetworkDownAfter, PerHost, Rate};
+use crate::redirect_chain::{Earlier, RedirectChain};
+use crate::schedule::retry::{AttemptEnd, FinishedAttempt, Retry};
+use crate::schedule::scheduler::finishing::Requeued;
+
+pub(super) fn rules() -> Rules {
+    let retrying = Retrying { network_down_after: NetworkDownAfter::Never, ..Retrying::default() };
+    Rules { limits: Limits::default(), retrying, concurrency: 100, body_bytes: 0 }
+}
+
+pub(super) fn end(status: u16) -> AttemptEnd {
+    AttemptEnd::responded(status)
+}
+
+/// Returns an attempt that ended with this error and without response headers.
+pub(in crate::schedule) fn silent(error: ErrorKind) -> AttemptEnd {
+    AttemptEnd::failed(None, &Failure::new(error, ""))
+}
+
+/// Returns an attempt at this row that can be repeated and has ended so.
+pub(super) fn attempt(row: &Row, started: Instant, end: AttemptEnd) -> FinishedAttempt {
+    FinishedAttempt {
+        end,
+        body_continues: false,
+        before: row.before(),
+        first: row.first_began().unwrap_or(started),
+        started,
+        may_repeat: true,
+        was_acted_on: false,
+        requested_pause: None,
+        responded_at: None,
+    }
+}
+
+/// Evicts hosts as a worker does before it draws rows, and returns whether it may draw some.
+fn has_space_after_eviction(scheduler: &mut Scheduler, now: Instant) -> bool {
+    scheduler.evict_hosts(now);
+    scheduler.has_space_for_a_host()
+}
+
+/// Panics: the row must not be retried.
+pub(super) fn not_retried() -> Requeued {
+    panic!("the row is not retried")
+}
+
+pub(super) fn ms(number: u64) -> Duration {
+    Duration::from_millis(number)
+}
+
+pub(super) fn per_second(count: Option<u32>) -> Option<Rate> {
+    count.map(|count| format!("{count}/s").parse().expect("a rate"))
+}
+
+/// A driver of the scheduler, one attempt after another.
+struct Driver {
+    scheduler: Scheduler,
+    /// When all attempts begin.
+    began: Instant,
+    now: Instant,
+}
+
+impl Driver {
+    fn new(rules: Rules) -> Self {
+        let now = Instant::now();
+        Self { scheduler: Scheduler::new(rules, true, 7, now), began: now, now }
+    }
+
+    fn offer(&mut self, ordinal: u64, host: &str) {
+        self.scheduler.offer(Row::new(ordinal, format!("http://{host}/{ordinal}")), Some(host), self.now);
+    }
+
+    fn started(&mut self) -> Vec<(Row, Option<HostIndex>)> {
+        std::iter::from_fn(|| match self.scheduler.next(self.now) {
+            Decision::Start(row, host) => Some((row, host)),
+            _ => None,
+        })
+        .collect()
+    }
+
+    fn ordinals(&mut self) -> Vec<u64> {
+        self.started().into_iter().map(|(row, _)| row.ordinal).collect()
+    }
+
+    fn end(&mut self, (row, host): (Row, Option<HostIndex>), end: AttemptEnd, pause: Option<Duration>) -> Retry {
+        let attempt = FinishedAttempt { requested_pause: pause, ..attempt(&row, self.began, end) };
+        self.scheduler.finish_attempt(host, || None, &attempt, || (row, host, None), self.now)
+    }
+
+    /// Ends an attempt whose body continues.
+    fn end_head(&mut self, (row, host): (Row, Option<HostIndex>), end: AttemptEnd) -> Retry {
+        let attempt = FinishedAttempt { body_continues: true, ..attempt(&row, self.began, end) };
+        self.scheduler.finish_attempt(host, || None, &attempt, || (row, host, None), self.now)
+    }
+}
+
+#[test]
+fn rows_of_a_throttled_host_wait_and_other_rows_pass() {
+    let limits = Limits {
+        concurrency_per_host: PerHost { each: Some(HostConcurrency::Fixed(1)), named: Vec::new() },
+        ..Limits::default()
+    };
+    let mut driver = Driver::new(Rules { limits, ..rules() });
+    for (ordinal, host) in [(0, "a"), (1, "a"), (2, "a"), (3, "b"), (4, "a"), (5, "b")] {
+        driver.offer(ordinal, host);
+    }
+    let mut first = driver.started();
+    assert_eq!(vec![0, 3], first.iter().map(|(row, _)| row.ordinal).collect::<Vec<_>>());
+    driver.end(first.pop().expect("two"), end(200), None);
+    assert_eq!(vec![5], driver.ordinals());
+    driver.end(first.pop().expect("two"), end(200), None);
+    assert_eq!(vec![1], driver.ordinals());
+}
+
+#[test]
+fn a_paused_host_gets_no_request_until_the_pause_ends_and_the_row_waits_without_a_lane() {
+    let mut driver = Driver::new(rules());
+    (0..6).for_each(|ordinal| driver.offer(ordinal, "a"));
+    driver.offer(6, "b");
+    let mut started = driver.started();
+    assert_eq!(7, started.len());
+    let first = started.remove(0);
+    assert!(matches!(driver.end(first, end(429), Some(ms(2000))), Retry::At(_)));
+    (7..10).for_each(|ordinal| driver.offer(ordinal, "a"));
+    driver.offer(10, "b");
+    assert_eq!(vec![10], driver.ordinals());
+    driver.now += ms(1999);
+    assert_eq!(Vec::<u64>::new(), driver.ordinals());
+    driver.now += ms(2000) / 20;
+    // What was in flight before does not show the current state.
+    for row in started {
+        assert_eq!(Retry::No, driver.end(row, end(200), None));
+    }
+    assert_eq!(vec![0], driver.ordinals());
+}
+
+#[test]
+fn an_unsent_row_whose_host_requests_a_pause_is_requeued_as_the_next_one() {
+    let mut driver = Driver::new(rules());
+    (0..3).for_each(|ordinal| driver.offer(ordinal, "a"));
+    let mut started = driver.started();
+    let (slow, host) = started.pop().expect("three");
+    assert!(!driver.scheduler.requeue_unsent(host, || None, || panic!("the host is not paused"), driver.now));
+    assert!(matches!(driver.end(started.remove(0), end(429), Some(ms(1000))), Retry::At(_)));
+    driver.offer(3, "a");
+    assert!(driver.scheduler.requeue_unsent(host, || None, || slow, driver.now));
+    assert_eq!(Retry::No, driver.end(started.remove(0), end(200), None));
+    driver.now += ms(2000);
+    let next = driver.started();
+    assert_eq!((1, 0), (next.len(), next[0].0.ordinal), "retries that are due come first");
+    assert_eq!(Retry::No, driver.end(next.into_iter().next().expect("one"), end(200), None));
+    driver.began = driver.now;
+    assert_eq!(2, driver.ordinals()[0]);
+}
+
+#[test]
+fn the_rows_of_a_host_that_refuses_everything_for_too_long_fail_and_other_rows_continue() {
+    let mut driver = Driver::new(rules());
+    (0..100).for_each(|ordinal| driver.offer(ordinal, "dead"));
+    let refused = silent(ErrorKind::Connect);
+    let start = driver.now;
+    let (mut attempts, mut down) = (0, 0);
+    while driver.now < start + Duration::from_secs(3600) {
+        match driver.scheduler.next(driver.now) {
+            Decision::Start(row, host) => {
+                attempts += 1;
+                driver.end((row, host), refused, None);
+            }
+            Decision::Fail(_, failure) => {
+                assert_eq!(ErrorKind::HostDown, failure.kind);
+                assert!(driver.now >= start + DEFAULT_HOST_NEVER_UP_AFTER);
+                down += 1;
+            }
+            Decision::WaitUntil(until) => driver.now = until,
+            Decision::Wait | Decision::Ended => break,
+        }
+    }
+    assert!(driver.scheduler.is_empty());
+    assert!((20..80).contains(&attempts) && (60..=100).contains(&down), "{attempts} attempts, {down} down");
+}
+
+#[test]
+fn a_pause_that_is_too_long_ends_the_rows_of_its_host() {
+    let mut driver = Driver::new(rules());
+    (0..3).for_each(|ordinal| driver.offer(ordinal, "a"));
+    let mut started = driver.started();
+    (3..5).for_each(|ordinal| driver.offer(ordinal, "a"));
+    driver.end(started.remove(0), end(503), Some(Duration::from_secs(7200)));
+    let failed = |turn| matches!(turn, Decision::Fail(_, Failure { kind: ErrorKind::HostDown, .. }));
+    for _ in 0..3 {
+        assert!(failed(driver.scheduler.next(driver.now)));
+    }
+    driver.offer(5, "a");
+    assert!(failed(driver.scheduler.next(driver.now)));
+    assert!(matches!(driver.scheduler.next(driver.now), Decision::Wait | Decision::WaitUntil(_)));
+}
+
+#[test]
+fn the_scheduler_is_not_needed_where_nothing_is_limited_and_all_hosts_are_healthy() {
+    let mut driver = Driver::new(rules());
+    assert!(!driver.scheduler.is_needed());
+    let row = Row::new(0, "");
+    let failed = attempt(&row, driver.now, end(503));
+    let retry = driver.scheduler.finish_attempt(
+        None,
+        || Some("a".into()),
+        &failed,
+        || (row, None, Some("a".into())),
+        driver.now,
+    );
+    let Retry::At(due) = retry else { panic!("it is retried") };
+    driver.now = due;
+    assert!(driver.scheduler.is_needed());
+    let started = driver.started().remove(0);
+    assert_eq!(1, started.0.attempts_before());
+    driver.end(started, end(200), None);
+    assert!(!driver.scheduler.is_needed());
+}
+
+#[test]
+fn the_slowest_host_is_the_one_whose_rows_take_the_longest_at_its_limits() {
+    let limits = Limits {
+        concurrency_per_host: PerHost { each: Some(HostConcurrency::Fixed(2)), named: Vec::new() },
+        ..Limits::default()
+    };
+    let mut driver = Driver::new(Rules { limits, ..rules() });
+    (0..100).for_each(|ordinal| driver.offer(ordinal, "quick.example"));
+    (100..130).for_each(|ordinal| driver.offer(ordinal, "shop.example"));
+    let mut started = driver.started();
+    driver.now += ms(10);
+    started.drain(..2).for_each(|row| assert_eq!(Retry::No, driver.end(row, end(200), None)));
+    driver.now += ms(990);
+    started.drain(..).for_each(|row| assert_eq!(Retry::No, driver.end(row, end(200), None)));
+    driver.started();
+    let slowest = driver.scheduler.figures(driver.now).slowest.expect("rows wait");
+    assert_eq!(("shop.example", 26, 2), (&*slowest.name, slowest.waiting, slowest.in_flight));
+    // 28 rows, two at a time, each for a second.
+    let time_left = slowest.time_left.expect("it is known").as_secs_f64();
+    assert!((13.5..14.5).contains(&time_left), "{time_left}");
+}
+
+#[test]
+fn a_row_that_is_cancelled_while_it_waits_fails_at_once() {
+    let limits = Limits { rate: Some("1/s".parse().expect("a rate")), ..Limits::default() };
+    let mut driver = Driver::new(Rules { limits, ..rules() });
+    (0..3).for_each(|ordinal| driver.offer(ordinal, "a"));
+    assert_eq!(vec![0], driver.ordinals());
+    assert!(driver.scheduler.cancel_waiting(2, driver.now));
+    assert!(!driver.scheduler.cancel_waiting(0, driver.now));
+    let Decision::Fail(row, failure) = driver.scheduler.next(driver.now) else { panic!("it fails") };
+    assert_eq!((2, ErrorKind::Cancelled), (row.ordinal, failure.kind));
+}
+
+#[test]
+fn a_row_that_is_cancelled_in_the_queue_fails_first_though_no_lane_is_free() {
+    let mut driver = Driver::new(rules());
+    driver.offer(0, "a");
+    driver.scheduler.cancel(Row::new(7, "http://a/"));
+    assert!(driver.scheduler.is_needed());
+    let Some(Decision::Fail(row, failure)) = driver.scheduler.next_failing() else { panic!("it fails") };
+    assert_eq!((7, ErrorKind::Cancelled), (row.ordinal, failure.kind));
+    assert_eq!(vec![0], driver.ordinals());
+}
+
+#[test]
+fn names_that_lead_to_one_address_share_its_limit_where_hosts_are_addresses() {
+    let concurrency_per_host = PerHost { each: Some(HostConcurrency::Fixed(1)), named: Vec::new() };
+    let limits = Limits { concurrency_per_host, limit_by: LimitBy::Address, ..Limits::default() };
+    let mut driver = Driver::new(Rules { limits, ..rules() });
+    for (ordinal, host) in [(0, "a"), (1, "b"), (2, "192.0.2.1"), (3, "none"), (4, "a")] {
+        driver.offer(ordinal, host);
+    }
+    assert_eq!(vec![2], driver.ordinals(), "nothing is known of the others");
+    let names: Vec<_> =
+        std::iter::from_fn(|| driver.scheduler.next_hostname_to_resolve()).map(|(name, _)| name).collect();
+    assert_eq!(["a", "b", "none"].map(Box::<str>::from).to_vec(), names);
+    let address = Some("192.0.2.1".parse().expect("an address"));
+    for (name, address) in [("b", address), ("a", address), ("none", None)] {
+        driver.scheduler.found_address(name, address, driver.now);
+    }
+    assert_eq!(vec![3], driver.ordinals(), "the address has one in flight already");
+    driver.offer(5, "b");
+    assert_eq!(Vec::<u64>::new(), driver.ordinals());
+    assert!(driver.scheduler.cancel_waiting(5, driver.now));
+}
+
+#[test]
+fn a_full_table_of_hosts_is_swept_again_although_nothing_else_happens() {
+    for (rate_per_host, status) in [(Some(10), 200), (None, 503)] {
+        let limits = Limits {
+            rate_per_host: PerHost { each: per_second(rate_per_host), named: Vec::new() },
+            ..Limits::default()
+        };
+        let retrying = Retrying { retries: 0, ..Retrying::default() };
+        let mut driver = Driver::new(Rules { limits, retrying, ..rules() });
+        driver.scheduler =
+            Scheduler::bounded(driver.scheduler.rules().clone(), true, 7, driver.now, (1000, usize::MAX, 2));
+        // As many failures as make the scheduler probe a host that refuses everything.
+        (0..60).for_each(|ordinal| driver.offer(ordinal, if ordinal % 2 == 0 { "a" } else { "b" }));
+        let mut turns = 0;
+        while !driver.scheduler.is_empty() || !has_space_after_eviction(&mut driver.scheduler, driver.now) {
+            turns += 1;
+            assert!(turns < 10_000);
+            match driver.scheduler.next(driver.now) {
+                Decision::Start(row, host) => drop(driver.end((row, host), end(status), None)),
+                Decision::WaitUntil(until) => driver.now = until.max(driver.now),
+                Decision::Wait | Decision::Ended => panic!("it is full"),
+                Decision::Fail(..) => {}
+            }
+        }
+    }
+}
+
+#[test]
+fn a_host_that_refuses_everything_is_probed_although_its_rows_are_not_retried() {
+    let mut driver = Driver::new(rules());
+    let post = FinishedAttempt { may_repeat: false, ..attempt(&Row::new(0, ""), driver.now, end(503)) };
+    for _ in 0..30 {
+        let retry = driver.scheduler.finish_attempt(None, || Some("a".into()), &post, not_retried, driver.now);
+        assert_eq!(Retry::NotRepeatable, retry);
+    }
+    assert!(driver.scheduler.is_needed());
+    (30..60).for_each(|ordinal| driver.offer(ordinal, "a"));
+    assert_eq!(Vec::<u64>::new(), driver.ordinals(), "it is left alone for a while");
+}
+
+#[test]
+fn with_one_attempt_for_each_row_there_are_no_probes() {
+    let retrying = Retrying { retries: 0, ..Retrying::default() };
+    let mut driver = Driver::new(Rules { retrying, ..rules() });
+    for ordinal in 0..30 {
+        let failed = attempt(&Row::new(ordinal, ""), driver.now, end(503));
+        let retry = driver.scheduler.finish_attempt(None, || Some("a".into()), &failed, not_retried, driver.now);
+        assert_eq!(Retry::No, retry);
+    }
+    assert!(!driver.scheduler.is_needed());
+}
+
+#[test]
+fn a_host_that_failed_once_and_gets_no_more_requests_is_forgotten() {
+    let mut driver = Driver::new(rules());
+    let post = FinishedAttempt { may_repeat: false, ..attempt(&Row::new(0, ""), driver.now, end(503)) };
+    driver.scheduler.finish_attempt(None, || Some("a".into()), &post, not_retried, driver.now);
+    assert!(driver.scheduler.is_needed());
+    driver.now += Duration::from_secs(10);
+    driver.offer(1, "b");
+    let started = driver.started().remove(0);
+    driver.end(started, end(200), None);
+    assert!(!driver.scheduler.is_needed());
+}
+
+#[test]
+fn rows_start_in_their_order_again_when_their_host_keeps_responding() {
+    let concurrency_per_host = PerHost { each: Some(HostConcurrency::Fixed(1)), named: Vec::new() };
+    let hour = Duration::from_hours(1);
+    let mut driver = Driver::new(Rules {
+        limits: Limits { concurrency_per_host, ..Limits::default() },
+        retrying: Retrying { delay: hour, max_delay: hour, ..rules().retrying },
+        ..rules()
+    });
+    (0..300).for_each(|ordinal| driver.offer(ordinal, "a"));
+    let mut starts = Vec::new();
+    while starts.len() < 200 {
+        driver.now += ms(1000);
+        driver.began = driver.now;
+        let Some(started) = driver.started().pop() else { continue };
+        let (ordinal, is_first) = (started.0.ordinal, started.0.before().is_none());
+        starts.extend(is_first.then_some(ordinal));
+        let fails = ordinal < 30 && is_first;
+        driver.end(started, if fails { silent(ErrorKind::Timeout) } else { end(200) }, None);
+    }
+    // 20 failures open the breaker. Then rows start from both ends, until 40 in a row have succeeded.
+    assert!(starts[..20].is_sorted() && starts[20] == 299 && starts[21] == 20, "{starts:?}");
+    assert!(starts[90..].is_sorted(), "{starts:?}");
+}
+
+#[test]
+fn a_hostname_is_looked_up_although_its_first_row_was_cancelled() {
+    let limits = Limits { rate: per_second(Some(5)), limit_by: LimitBy::Address, ..Limits::default() };
+    let mut driver = Driver::new(Rules { limits, ..rules() });
+    driver.offer(0, "a");
+    driver.offer(1, "b");
+    assert!(driver.scheduler.cancel_waiting(0, driver.now));
+    for (ordinal, name) in [(2, "b"), (3, "a")] {
+        assert_eq!(Some(name.into()), driver.scheduler.next_hostname_to_resolve().map(|(name, _)| name));
+        driver.offer(ordinal + 1, "a");
+    }
+}
+
+#[test]
+fn a_row_whose_deadline_passes_while_it_waits_reports_where_it_waited() {
+    let limits =
+        Limits { rate_per_host: PerHost { named: Vec::new(), each: per_second(Some(1)) }, ..Limits::default() };
+    let retrying = Retrying { deadline: Some(ms(500)), ..Retrying::default() };
+    let mut driver = Driver::new(Rules { limits, retrying, ..rules() });
+    driver.offer(0, "b");
+    assert_eq!(vec![0], driver.ordinals());
+    let mut row = Row::new(1, "http://a/");
+    let earlier = Some(Earlier { began: driver.now, took: ms(1) });
+    row.set_chain(Box::new(RedirectChain { url: "http://b/".into(), earlier, ..RedirectChain::default() }));
+    driver.scheduler.offer(row, Some("b"), driver.now);
+    driver.now += ms(1_100);
+    let Decision::Fail(row, failure) = driver.scheduler.next(driver.now) else { panic!("it is too late") };
+    let message = "timeout: the deadline of the row passed while it waited for where it was redirected to";
+    assert_eq!((1, message), (row.ordinal, &*failure.to_string()));
+}
+
+#[test]
+fn a_row_that_could_not_be_retried_before_its_deadline_ends_with_the_response_that_it_has() {
+    let retrying = Retrying { deadline: Some(ms(10_000)), ..Retrying::default() };
+    let mut driver = Driver::new(Rules { retrying, ..rules() });
+    (0..2).for_each(|ordinal| driver.offer(ordinal, "a"));
+    let mut started = driver.started();
+    assert!(matches!(driver.end(started.remove(0), end(429), Some(ms(5_000))), Retry::At(_)));
+    assert_eq!(Retry::No, driver.end(started.remove(0), end(429), Some(ms(60_000))));
+}
+
+#[test]
+fn headers_are_evidence_about_their_host_while_the_body_continues() {
+    let mut driver = Driver::new(rules());
+    driver.offer(0, "a");
+    let first = driver.started().remove(0);
+    assert!(matches!(driver.end(first, end(429), Some(ms(1000))), Retry::At(_)));
+    driver.now += ms(2000);
+    driver.began = driver.now;
+    (1..5).for_each(|ordinal| driver.offer(ordinal, "a"));
+    let next = driver.started();
+    assert_eq!(1, next.len(), "after a pause, one is in flight");
+    let (row, host) = next.into_iter().next().expect("one");
+    driver.now += ms(1);
+    assert_eq!(Retry::No, driver.end_head((row, host), end(200)));
+    let second = driver.started();
+    assert_eq!(1, second.len(), "two are, one of them that whose body goes on");
+    driver.scheduler.release(host.expect("a host"), driver.now);
+    assert_eq!(1, driver.started().len(), "its place is free when its body has ended");
+}
+
+#[test]
+fn a_response_whose_body_continues_stays_in_flight_unless_the_row_is_retried() {
+    let concurrency_per_host = PerHost { each: Some(HostConcurrency::Fixed(1)), named: Vec::new() };
+    let limits = Limits { concurrency_per_host, ..Limits::default() };
+    let retrying = Retrying { retries: 1, delay: ms(10), ..Retrying::default() };
+    let mut driver = Driver::new(Rules { limits, retrying, ..rules() });
+    (0..2).for_each(|ordinal| driver.offer(ordinal, "a"));
+    let first = driver.started().remove(0);
+    assert!(matches!(driver.end_head(first, end(503)), Retry::At(_)));
+    driver.now += ms(100);
+    let next = driver.started();
+    assert_eq!(vec![0], next.iter().map(|(row, _)| row.ordinal).collect::<Vec<_>>());
+    let (row, host) = next.into_iter().next().expect("one");
+    assert_eq!(Retry::No, driver.end_head((row, host), end(503)));
+    assert_eq!(Vec::<u64>::new(), driver.ordinals(), "its body goes on");
+    driver.scheduler.release(host.expect("a host"), driver.now);
+    assert_eq!(vec![1], driver.ordinals());
+}

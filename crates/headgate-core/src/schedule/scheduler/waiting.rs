@@ -1,0 +1,293 @@
+//! How rows begin to wait under their hosts, and how they leave without an attempt.
+
+use std::net::IpAddr;
+use std::time::Instant;
+
+use super::{HostIndex, Scheduler};
+use crate::error::{ErrorKind, Failure};
+use crate::limits::LimitBy;
+use crate::message::OptionName;
+use crate::row::{Before, Row};
+use crate::schedule::host_queue::{HostQueue, WaitingRow};
+
+impl Scheduler {
+    /// Accepts a row that was drawn, or whose attempt was redirected: that one starts before rows that had no attempt yet.
+    /// `name`: its host; `None`: it can't be sent to any.
+    pub fn offer(&mut self, mut row: Row, name: Option<&str>, now: Instant) {
+        if self.is_stopped {
+            return;
+        }
+        let is_redirected = row.chain().is_some();
+        let is_new = is_redirected || self.newest.is_none_or(|newest| row.ordinal > newest);
+        if !is_redirected {
+            self.newest = self.newest.max(Some(row.ordinal));
+            self.look_ahead.recall(&mut row);
+        }
+        let Some(name) = name else {
+            self.hostless.push_back(row);
+            return;
+        };
+        if self.rules.limits.limit_by != LimitBy::Address {
+            self.admit(row, name, is_new, now);
+        } else if let Some(key) = self.addresses.key(name).map(Box::<str>::from) {
+            self.admit(row, &key, is_new, now);
+        } else if !is_redirected && self.look_ahead.is_full() && self.look_ahead.can_defer() {
+            self.look_ahead.defer(&row);
+        } else {
+            self.look_ahead.enters(&row);
+            self.addresses.wait(name, row);
+        }
+    }
+
+    /// Returns the next hostname to look up, and a URL with it: the caller must report the result by
+    /// [`Scheduler::found_address`].
+    pub fn next_hostname_to_resolve(&mut self) -> Option<(Box<str>, Box<str>)> {
+        self.addresses.next_to_resolve()
+    }
+
+    /// Returns whether there is such a hostname.
+    pub fn has_hostnames_to_resolve(&self) -> bool {
+        self.addresses.has_hostnames_to_resolve()
+    }
+
+    /// Records the address of a hostname; `None`: there is none.
+    pub fn found_address(&mut self, name: &str, address: Option<IpAddr>, now: Instant) {
+        let key = address.map_or_else(|| name.into(), |address| address.to_string());
+        for row in self.addresses.found(name, address) {
+            self.look_ahead.leaves(&row);
+            self.admit(row, &key, true, now);
+        }
+    }
+
+    fn admit(&mut self, row: Row, name: &str, is_new: bool, now: Instant) {
+        let index = self.host(name, now);
+        let host = self.hosts.at(index);
+        if !is_new && host.deferred > 0 {
+            host.deferred -= 1;
+            self.deferred -= 1;
+        }
+        let turn = self.next_turn_number();
+        let others = self.hosts.at(index).waiting();
+        if self.is_refused(index, others, now) {
+            self.fail_down(index, row, now);
+        } else {
+            self.defer_if_full(now);
+            self.enqueue(index, WaitingRow { turn, row });
+        }
+        self.settle(index, now);
+    }
+
+    fn next_turn_number(&mut self) -> u64 {
+        self.next_turn += 1;
+        self.next_turn - 1
+    }
+
+    /// Returns whether a row of this host fails without an attempt, while `others` more of its rows wait: one at a time may
+    /// probe whether the host is healthy again.
+    pub(super) fn is_refused(&mut self, index: HostIndex, others: u64, now: Instant) -> bool {
+        let view = self.network.view(&self.rules.retrying);
+        let host = self.hosts.at(index);
+        let may_probe = || host.breaker.as_ref().is_some_and(|breaker| breaker.may_send(now));
+        host.is_down(view, now) && !(others == 0 && host.in_flight == 0 && may_probe())
+    }
+
+    fn enqueue(&mut self, index: HostIndex, waiting: WaitingRow) {
+        if waiting.row.chain().is_some() {
+            self.look_ahead.enters(&waiting.row);
+            let turn = self.next_redirected_turn;
+            self.hosts.at(index).redirected.push_back(WaitingRow { turn, row: waiting.row });
+            self.next_redirected_turn += 1;
+            return;
+        }
+        let host = self.hosts.at(index);
+        if self.look_ahead.can_defer() && self.look_ahead.is_full_for(host.new_rows.len(), host.retries.len()) {
+            self.defer(index, &waiting.row);
+            return;
+        }
+        self.look_ahead.enters(&waiting.row);
+        host.new_rows.push_back(waiting);
+    }
+
+    fn defer(&mut self, index: HostIndex, row: &Row) {
+        self.look_ahead.defer(row);
+        self.hosts.at(index).deferred += 1;
+        self.deferred += 1;
+    }
+
+    /// Defers rows of the hosts that have more than their share, if the look-ahead is full.
+    fn defer_if_full(&mut self, now: Instant) {
+        if !self.look_ahead.can_defer_more() {
+            return;
+        }
+        let hosts = self.hosts.iter().filter(|host| host.waiting() > 0).count();
+        self.look_ahead.divide(hosts);
+        for index in self.hosts.indices() {
+            let Some(host) = self.hosts.get(index) else { continue };
+            let share = self.look_ahead.share();
+            // Half of the share is for rows that had no attempt yet: retries are taken from them, and are deferred with
+            // them.
+            let retries = host.retries.len().saturating_sub(share / 2);
+            let retries = (0..retries).map_while(|_| host.retries.pop_last().map(|(_, row)| row));
+            let retries: Vec<Row> = retries.take(self.look_ahead.retried_capacity()).collect();
+            let kept = host.new_rows.len().min(share.saturating_sub(host.retries.len()).max(share.div_ceil(2)));
+            let new_rows = host.new_rows.split_off(kept).into_iter().map(|waiting| waiting.row);
+            for row in new_rows.chain(retries) {
+                self.look_ahead.leaves(&row);
+                self.defer(index, &row);
+            }
+            if self.hosts.get(index).is_some_and(|host| host.counted != host.waiting()) {
+                self.settle(index, now);
+            }
+        }
+        self.look_ahead.end_deferring();
+        self.weigh_all();
+    }
+
+    pub(super) fn host(&mut self, name: &str, now: Instant) -> HostIndex {
+        if let Some(index) = self.hosts.find(name) {
+            return index;
+        }
+        self.evict_hosts(now);
+        let mut host = HostQueue::new(name, &self.rules.limits, self.rules.concurrency, now);
+        host.responded_earlier = self.responded_earlier.contains(name);
+        self.hosts.insert(host)
+    }
+
+    /// Prepares for deferred rows that are read again: each host has a share of the capacity.
+    pub fn begin_rereading(&mut self) {
+        let hosts = self.hosts.iter().filter(|host| host.deferred > 0 || !host.new_rows.is_empty()).count();
+        self.look_ahead.divide(hosts);
+        self.weigh_all();
+    }
+
+    /// Evicts idle hosts if there are too many.
+    pub fn evict_hosts(&mut self, now: Instant) {
+        self.unhealthy -= self.hosts.evict(now);
+    }
+
+    /// Returns whether there is space for another host: otherwise no rows may be drawn.
+    pub fn has_space_for_a_host(&self) -> bool {
+        self.hosts.has_space()
+    }
+
+    /// Lets a row wait for its next attempt until `due`; `first`: when its first attempt began.
+    pub(super) fn enqueue_retry(
+        &mut self,
+        mut row: Row,
+        first: Instant,
+        (index, name): (Option<HostIndex>, Option<&str>),
+        due: Instant,
+        now: Instant,
+    ) {
+        if self.is_stopped {
+            return;
+        }
+        let before = row.before();
+        let first = before.map_or(first, |before| before.first);
+        row.set_before(Before { attempts: before.map_or(0, |before| before.attempts) + 1, first });
+        let Some(index) = index.or_else(|| name.map(|name| self.host(name, now))) else {
+            self.hostless.push_back(row);
+            return;
+        };
+        let view = self.network.view(&self.rules.retrying);
+        if self.hosts.at(index).is_down(view, now) {
+            self.fail_down(index, row, now);
+            return;
+        }
+        self.defer_if_full(now);
+        if self.look_ahead.is_full() && self.look_ahead.can_defer_retried() {
+            self.defer(index, &row);
+        } else {
+            let turn = self.next_turn_number();
+            self.look_ahead.enters(&row);
+            self.hosts.at(index).retries.insert((due, turn), row);
+        }
+        self.settle(index, now);
+    }
+
+    /// Requeues a row that was started and not sent, if its host has requested a pause meanwhile: it is the next one of its
+    /// host. `name`: the host, if it was started without the scheduler. Returns whether it was requeued.
+    pub fn requeue_unsent(
+        &mut self,
+        started_for: Option<HostIndex>,
+        name: impl FnOnce() -> Option<Box<str>>,
+        take_row: impl FnOnce() -> Row,
+        now: Instant,
+    ) -> bool {
+        let index = started_for.or_else(|| name().and_then(|name| self.hosts.find(&name)));
+        let paused = index.filter(|index| {
+            let breaker = self.hosts.get(*index).and_then(|host| host.breaker.as_ref());
+            breaker.is_some_and(|breaker| breaker.is_paused(now))
+        });
+        let Some(index) = paused else { return false };
+        let row = take_row();
+        let host = self.hosts.at(index);
+        host.in_flight -= u32::from(started_for.is_some()).min(host.in_flight);
+        if !self.is_stopped {
+            let last = self.next_turn;
+            self.next_turn += 1;
+            self.look_ahead.enters(&row);
+            if row.chain().is_some() {
+                let turn = host.redirected.front().map_or(self.next_redirected_turn, |waiting| waiting.turn);
+                host.redirected.push_front(WaitingRow { turn, row });
+            } else if row.before().is_some() {
+                host.retries.insert((now, last), row);
+            } else {
+                let turn = host.new_rows.front().map_or(last, |waiting| waiting.turn);
+                host.new_rows.push_front(WaitingRow { turn, row });
+            }
+        }
+        self.settle(index, now);
+        true
+    }
+
+    fn fail_down(&mut self, index: HostIndex, row: Row, now: Instant) {
+        let host = self.hosts.at(index);
+        let pause_exceeds_limit = host.breaker.as_ref().is_some_and(|breaker| breaker.pause_exceeds_limit(now));
+        self.failing.push_back((row, host_down(pause_exceeds_limit)));
+    }
+
+    /// Fails all waiting rows of a host.
+    pub(super) fn fail_all_of(&mut self, index: HostIndex, now: Instant) {
+        for row in self.hosts.at(index).drain() {
+            self.look_ahead.leaves(&row);
+            self.fail_down(index, row, now);
+        }
+    }
+
+    /// Fails a row as cancelled that was not sent.
+    pub fn cancel(&mut self, row: Row) {
+        let why = match row.chain() {
+            Some(_) => "cancelled while it waited for where it was redirected to",
+            None => "it was cancelled before it was sent",
+        };
+        self.failing.push_back((row, Failure::new(ErrorKind::Cancelled, why)));
+    }
+
+    /// Cancels a row that waits here, and returns whether there was one.
+    pub fn cancel_waiting(&mut self, ordinal: u64, now: Instant) -> bool {
+        let mut found = self.addresses.remove(ordinal);
+        let mut hosts = self.hosts.indices();
+        while found.is_none()
+            && let Some(index) = hosts.next()
+        {
+            found = self.hosts.get(index).and_then(|host| host.remove(ordinal));
+            if found.is_some() {
+                self.settle(index, now);
+            }
+        }
+        let Some(row) = found else { return false };
+        self.look_ahead.leaves(&row);
+        self.cancel(row);
+        true
+    }
+}
+
+fn host_down(asked_for_a_pause: bool) -> Failure {
+    if asked_for_a_pause {
+        Failure::new(ErrorKind::HostDown, "the host asked for too long a pause").with_option(OptionName::MaxRetryAfterS)
+    } else {
+        Failure::new(ErrorKind::HostDown, "the host has sent no response for too long")
+            .with_option(OptionName::HostDownAfterS)
+    }
+}

@@ -1,7 +1,0 @@
-//! Parts as Parquet.
-
-mod body;
-mod copy;
-mod pages;
-pub(crate) mod read;
-pub(crate) mod write;

@@ -1,0 +1,64 @@
+//! What bounds the attempts of a run.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use headgate_core::live::Live;
+use headgate_core::memory::MemoryBudget;
+use headgate_core::options::RequestOptions;
+use tokio::sync::watch;
+
+use crate::reply::ResponseLimits;
+use crate::save::saver::Saver;
+
+/// What a server may send on a stream of HTTP/2 before it is taken: as much as there is memory for all of them, within these
+/// bounds.
+const WINDOW_BYTES: (u64, u64) = (8 * 1024, 1024 * 1024);
+
+/// What bounds the attempts of a run.
+#[derive(Debug, Clone)]
+pub struct AttemptLimits {
+    pub response: ResponseLimits,
+    /// For a whole attempt.
+    pub timeout: Duration,
+    /// For the part of it that makes a connection.
+    pub connect_timeout: Duration,
+    /// Attempts need no connection each, so more of them than files may be open is fine.
+    pub shares_connections: bool,
+    /// See [`WINDOW_BYTES`].
+    pub window_bytes: u32,
+    /// What of the run may change: how it is now.
+    pub live: watch::Receiver<Arc<Live>>,
+}
+
+impl AttemptLimits {
+    /// `memory`: what bodies draw on; `concurrency`: how many there may be at once.
+    pub fn new(
+        request: &RequestOptions,
+        memory: MemoryBudget,
+        concurrency: usize,
+        live: watch::Receiver<Arc<Live>>,
+    ) -> Self {
+        let each = memory.limit() / concurrency.max(1) as u64;
+        Self {
+            shares_connections: request.http2_prior_knowledge,
+            window_bytes: each.clamp(WINDOW_BYTES.0, WINDOW_BYTES.1) as u32,
+            response: ResponseLimits::new(request, memory),
+            timeout: request.timeout,
+            connect_timeout: request.connect_timeout,
+            live,
+        }
+    }
+
+    /// Returns how many connections there may be over HTTP/1.1 to a host, which limits know by this key.
+    pub fn max_connections_to(&self, limit_key: &str) -> usize {
+        self.live.borrow().limits.most_of(limit_key).map_or(usize::MAX, |most| most as usize)
+    }
+
+    /// The same, with what saves bodies, if they are saved.
+    #[must_use]
+    pub fn saving(mut self, saver: Option<Arc<Saver>>) -> Self {
+        self.response.saver = saver;
+        self
+    }
+}

@@ -1,0 +1,215 @@
+//! How a lane comes by a connection, or by a stream on one that speaks HTTP/2.
+
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use headgate_core::error::{ErrorKind, Failure};
+use headgate_core::host_connections::HostPermit;
+use headgate_core::message::OptionName;
+use headgate_core::schedule::hosts::Speaks;
+use tokio::time::timeout_at;
+
+use crate::client::{AttemptLimits, Client, LaneState};
+use crate::dial::connect::{ConnectBy, Connection};
+use crate::h2::connection::{Http2Connection, Http2Driver, Http2Options};
+use crate::h2::streams::{Connecting, Granted};
+use crate::open::OpenPermit;
+use crate::pool::{Pool, Route};
+use crate::site::Site;
+
+/// How long a lane waits for a connection that is being made, and shows which HTTP the host speaks, before it makes another.
+const FIRST_CONTACT: Duration = Duration::from_secs(1);
+
+/// What an idle HTTP/2 connection holds beside its stream, as measured: the state of the crate `h2` and its buffers.
+const HTTP2_IDLE_BYTES: usize = 28 * 1024;
+
+impl Client {
+    /// Gives the lane a new connection to a site, or a stream on one that speaks HTTP/2. It gets neither if another lane took
+    /// the stream or the route has changed: then the caller looks at the route again.
+    ///
+    /// # Errors
+    /// `resolve`, `connect`, `connect_timeout`, `tls`, `proxy`, `blocked_by_network_policy`.
+    ///
+    /// Cancelling it aborts the connection.
+    pub async fn open(&self, site: &Site, limits: &AttemptLimits, lane: &mut LaneState) -> Result<(), Failure> {
+        loop {
+            let begun = Instant::now();
+            (lane.held, lane.stream) = (None, None);
+            let opened = if matches!(site.route.speaks(), Some(Speaks::Http1 | Speaks::OnlyHttp1)) {
+                self.connect(site, limits, lane, None).await
+            } else {
+                Box::pin(self.obtain(site, limits, lane)).await
+            };
+            match opened {
+                // It came to nothing because nothing ran: a limit of time passed unseen, or the server gave the connection up.
+                Err(failure)
+                    if !failure.is_lasting
+                        && lane.deadline.has_stalled_since(begun, Instant::now())
+                        && !lane.deadline.has_passed(Instant::now()) => {}
+                opened => return opened,
+            }
+        }
+    }
+
+    /// As [`Client::open`], where HTTP/2 is spoken, or may be.
+    async fn obtain(&self, site: &Site, limits: &AttemptLimits, lane: &mut LaneState) -> Result<(), Failure> {
+        let route = &site.route;
+        let streams = &route.streams;
+        let begun = Instant::now();
+        let mut waiting = None;
+        loop {
+            if let Some(stream) = streams.try_open()
+                && let Err(failure) = lane.hold(stream)
+            {
+                if let Some(receiver) = waiting {
+                    streams.cancel_wait(receiver);
+                }
+                return Err(failure);
+            }
+            let speaks_http2 = route.speaks().map(|speaks| speaks == Speaks::Http2);
+            if lane.stream.is_some() || speaks_http2 == Some(false) {
+                break;
+            }
+            let is_needed = streams.needs_connection(waiting.is_some(), speaks_http2)
+                || speaks_http2.is_none() && begun.elapsed() >= FIRST_CONTACT;
+            if is_needed && self.pool.borrow().has_capacity() {
+                if let Some(receiver) = waiting.take() {
+                    streams.cancel_wait(receiver);
+                }
+                return self.connect(site, limits, lane, Some(streams.connect())).await;
+            }
+            let receiver = waiting.get_or_insert_with(|| streams.wait(lane.resends.turn()));
+            // Now and then: what else there is may have changed without a word.
+            let until = (Instant::now() + FIRST_CONTACT).min(lane.deadline.at());
+            let since = Instant::now();
+            let granted = timeout_at(until.into(), receiver).await;
+            lane.waited_for_stream += since.elapsed();
+            match granted {
+                Ok(Ok(Granted::Stream(stream))) => return lane.hold(stream),
+                Ok(Ok(Granted::Recheck) | Err(_)) => waiting = None,
+                Ok(Ok(Granted::Failed(failure))) => return Err(failure),
+                Err(_) if lane.deadline.has_passed(Instant::now()) => {
+                    let message = "no stream of an HTTP/2 connection was free in time";
+                    let failure = Failure::new(ErrorKind::ConnectTimeout, message).with_option(OptionName::TimeoutS);
+                    return Err(failure.of_ours());
+                }
+                Err(_) => {}
+            }
+        }
+        if let Some(receiver) = waiting {
+            streams.cancel_wait(receiver);
+        }
+        Ok(())
+    }
+
+    /// Makes a connection; `connecting`: other lanes may wait for it.
+    async fn connect(
+        &self,
+        site: &Site,
+        limits: &AttemptLimits,
+        lane: &mut LaneState,
+        connecting: Option<Connecting>,
+    ) -> Result<(), Failure> {
+        let route = &site.route;
+        let connect_by = Instant::now() + limits.connect_timeout;
+        let by = if connect_by < lane.deadline.at() {
+            ConnectBy { time: connect_by, option: OptionName::ConnectTimeoutS }
+        } else {
+            ConnectBy { time: lane.deadline.at(), option: OptionName::TimeoutS }
+        };
+        let max_of_host = if route.is_http2() { usize::MAX } else { limits.max_connections_to(&site.limit_key) };
+        let of_host = match route.host.connections.try_open(max_of_host) {
+            Some(of_host) => of_host,
+            None => Box::pin(self.wait_for_another(site, limits, by)).await?,
+        };
+        let permit = self.pool.borrow_mut().permit();
+        permit.set_of_host(Some(of_host));
+        let begun = Instant::now();
+        let found = self.connector.find(&route.key, lane.from_outside, by.time).await;
+        let found_at = Instant::now();
+        lane.waited_for_names += found_at.saturating_duration_since(begun);
+        let connected = match found {
+            // Boxed: connecting needs far more room than an exchange, and lanes rarely do it.
+            Ok(found) => Box::pin(self.connector.connect(&route.key, &route.host, found, by)).await,
+            Err(failure) => Err(failure),
+        };
+        lane.connected.connections += u64::from(connected.is_ok());
+        lane.connected.time += found_at.elapsed();
+        let made = match connected {
+            Ok(connection) if connection.is_http2 => {
+                Box::pin(self.begin_http2(route, limits, (connection, permit), by)).await
+            }
+            Ok(connection) => {
+                if route.speaks() != Some(Speaks::OnlyHttp1) && (route.key.origin.https || route.is_http2()) {
+                    route.record_version(Speaks::Http1);
+                }
+                lane.held = Some(Pool::lease(route.clone(), connection, permit));
+                if let Some(connecting) = connecting {
+                    connecting.fall_back_to_http1();
+                }
+                return Ok(());
+            }
+            Err(failure) => Err(failure),
+        };
+        match made {
+            Ok((connection, driver)) => {
+                route.record_version(Speaks::Http2);
+                self.pool.borrow_mut().add_http2(connection.clone());
+                let connecting = connecting.unwrap_or_else(|| route.streams.connect());
+                lane.stream = connecting.finish(&connection, driver, lane.resends.turn());
+                Ok(())
+            }
+            Err(failure) => {
+                // Other requests may connect where this redirect may not.
+                let is_of_all = !(lane.from_outside && failure.kind == ErrorKind::BlockedByNetworkPolicy);
+                if let Some(connecting) = connecting.filter(|_| is_of_all) {
+                    connecting.fail(&failure);
+                }
+                Err(failure)
+            }
+        }
+    }
+
+    /// Waits until the host may have another connection, also because the limit is raised meanwhile.
+    async fn wait_for_another(
+        &self,
+        site: &Site,
+        limits: &AttemptLimits,
+        by: ConnectBy,
+    ) -> Result<HostPermit, Failure> {
+        let mut live = limits.live.clone();
+        let opened = async {
+            loop {
+                live.mark_unchanged();
+                let max = limits.max_connections_to(&site.limit_key);
+                let permit = site.route.host.connections.open(max, || self.recalls.recall(&site.route.key));
+                tokio::select! {
+                    permit = permit => return permit,
+                    Ok(()) = live.changed() => {}
+                }
+            }
+        };
+        timeout_at(by.time.into(), opened).await.map_err(|_| {
+            let message = "no other connection to the host was closed in time";
+            Failure::new(ErrorKind::ConnectTimeout, message).with_option(by.option).of_ours()
+        })
+    }
+
+    async fn begin_http2(
+        &self,
+        route: &Route,
+        limits: &AttemptLimits,
+        (connection, permit): (Connection, OpenPermit),
+        by: ConnectBy,
+    ) -> Result<(Rc<Http2Connection>, Http2Driver), Failure> {
+        permit.set_of_host(None);
+        permit.set_bytes(HTTP2_IDLE_BYTES + connection.stream.held_bytes());
+        let options =
+            Http2Options { max_streams: route.key.transport.http2_streams(), window_bytes: limits.window_bytes };
+        let begun = timeout_at(by.time.into(), Http2Connection::begin(connection, options, permit)).await;
+        begun.unwrap_or_else(|_| {
+            let message = "the HTTP/2 connection did not begin in time";
+            Err(Failure::new(ErrorKind::ConnectTimeout, message).with_option(by.option))
+        })
+    }
+}

@@ -1,0 +1,241 @@
+//! The common parts of a run's requests: methods, headers, body.
+
+use headgate_core::authorization::authorization;
+use headgate_core::credentials::{credential_options_of, is_credential, unbound};
+use headgate_core::error::JobError;
+use headgate_core::message;
+use headgate_core::message::OptionName;
+use headgate_core::options::{BodyCoding, RequestOptions};
+use headgate_core::origin::Origin;
+use headgate_core::origin_set::OriginSet;
+use headgate_core::row::Row;
+use headgate_core::target::origin_set;
+use http::header::{
+    ACCEPT, ACCEPT_ENCODING, ACCEPT_LANGUAGE, AUTHORIZATION, CONNECTION, CONTENT_ENCODING, CONTENT_LENGTH,
+    CONTENT_TYPE, HOST, IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE, IF_UNMODIFIED_SINCE, RANGE,
+    TRANSFER_ENCODING, UPGRADE, USER_AGENT,
+};
+use http::{HeaderName, HeaderValue};
+
+use crate::header_lines::{HeaderLine, checked, contains, replaced};
+use crate::idempotency_key::{IDEMPOTENCY_KEY, KeySalt};
+use crate::method::Methods;
+use crate::sent_body::SentBody;
+
+/// Headers that only headgate sets.
+pub const RESERVED_HEADERS: [HeaderName; 4] = [CONTENT_LENGTH, TRANSFER_ENCODING, CONNECTION, UPGRADE];
+
+/// The content encodings that responses may have.
+const ACCEPTED_ENCODINGS: &str = "gzip, deflate, br, zstd";
+
+/// The common parts of a run's requests, checked once.
+#[derive(Debug, Clone)]
+pub struct Defaults {
+    pub methods: Methods,
+    headers: Vec<HeaderLine>,
+    /// The headers that are sent after a redirect to another origin.
+    harmless: Vec<HeaderLine>,
+    /// Names of headers that are credentials, beside the well-known ones.
+    secret_headers: Vec<String>,
+    /// The origins that get credentials.
+    credentials_for: OriginSet,
+    pub(super) body: SentBody,
+    /// The content encoding of bodies of rows that don't have one.
+    pub(super) coding: Option<BodyCoding>,
+    /// The salt of the rows' idempotency keys, if rows get keys.
+    pub(super) keys: Option<KeySalt>,
+}
+
+impl Defaults {
+    /// Checks the options of a run.
+    ///
+    /// # Errors
+    /// `Usage`, naming the option: a method or a header can't be sent, or credentials are for no origin.
+    pub fn new(options: &RequestOptions) -> Result<Self, JobError> {
+        let credentials_for = credentials_for(options)?;
+        let methods = Methods::new(options.method.as_deref(), options.body.is_some())
+            .map_err(|message| JobError::usage(message!(OptionName::Method, ": {message}")))?;
+        let user_agent = HeaderValue::from_str(&options.user_agent).map_err(|_| {
+            JobError::usage(message!(OptionName::UserAgent, ": has a character that can't be sent in a header"))
+        })?;
+        let mut headers = vec![
+            HeaderLine::new(HOST, HeaderValue::from_static("")),
+            HeaderLine::new(USER_AGENT, user_agent),
+            HeaderLine::new(ACCEPT, HeaderValue::from_static("*/*")),
+        ];
+        if let Some(range) = &options.response.range {
+            headers.extend(range_of(range)?);
+        } else {
+            headers.push(HeaderLine::new(ACCEPT_ENCODING, HeaderValue::from_static(ACCEPTED_ENCODINGS)));
+        }
+        for (name, _) in &options.headers {
+            if RESERVED_HEADERS.iter().any(|reserved| reserved.as_str().eq_ignore_ascii_case(name)) {
+                return Err(JobError::usage(message!(
+                    OptionName::Headers,
+                    ": `{name}` is set by headgate, which decides on bodies and connections"
+                )));
+            }
+        }
+        let pairs = options.headers.iter().map(|(name, value)| (name.as_str(), value.expose().as_bytes()));
+        let own = checked(pairs).map_err(|message| JobError::usage(message!(OptionName::Headers, ": {message}")))?;
+        if options.response.range.is_some() && contains(&own, &RANGE) {
+            return Err(JobError::usage(message!(
+                OptionName::Range,
+                " and ",
+                OptionName::Headers,
+                " both set Range: leave one of them out"
+            )));
+        }
+        let kept: Vec<_> = own.iter().filter(|line| is_harmless(&line.name)).cloned().collect();
+        let mut harmless = replaced(&headers, &kept);
+        harmless.retain(|line| !is_credential(line.name.as_str(), &options.secret_headers));
+        let mut headers = replaced(&headers, &own);
+        if let Some(authorization) = authorization(options)? {
+            headers.push(HeaderLine::new(AUTHORIZATION, authorization));
+        }
+        let coding = options.compress_body.filter(|_| !contains(&headers, &CONTENT_ENCODING));
+        let body = SentBody::new(options.body.clone().unwrap_or_default().into(), coding);
+        let secret_headers = options.secret_headers.clone();
+        Ok(Self { methods, headers, harmless, secret_headers, credentials_for, body, coding, keys: None })
+    }
+
+    /// Returns whether a header is a credential by its name.
+    pub(super) fn is_credential(&self, name: &HeaderName) -> bool {
+        is_credential(name.as_str(), &self.secret_headers)
+    }
+
+    /// Returns defaults with an idempotency key for each row that has none of its own.
+    ///
+    /// # Errors
+    /// `Usage`: a header of the run has the same key for all rows, so that a server would process only one of them.
+    pub fn with_keys(self, salt: KeySalt) -> Result<Self, JobError> {
+        if contains(&self.headers, &IDEMPOTENCY_KEY) {
+            return Err(JobError::usage(message!(
+                OptionName::IdempotencyKey,
+                " makes a key for each row, and ",
+                OptionName::Headers,
+                " gives the same one to all: leave one of them out"
+            )));
+        }
+        Ok(Self { keys: Some(salt), ..self })
+    }
+
+    /// Returns the defaults for requests of robots.txt: of the run's headers, only the user agent. Other headers may be
+    /// credentials, which another host must not see, or request a range, or only a changed file.
+    #[must_use]
+    pub fn of_robots(&self) -> Self {
+        let mut headers = self.headers.clone();
+        headers.retain(|line| line.name == USER_AGENT);
+        headers.insert(0, HeaderLine::new(HOST, HeaderValue::from_static("")));
+        headers.push(HeaderLine::new(ACCEPT, HeaderValue::from_static("*/*")));
+        headers.push(HeaderLine::new(ACCEPT_ENCODING, HeaderValue::from_static(ACCEPTED_ENCODINGS)));
+        Self {
+            methods: self.methods.clone(),
+            harmless: headers.clone(),
+            headers,
+            secret_headers: Vec::new(),
+            credentials_for: OriginSet::default(),
+            body: SentBody::default(),
+            coding: None,
+            keys: None,
+        }
+    }
+
+    /// Returns the user agent of the run.
+    pub fn user_agent(&self) -> &[u8] {
+        let line = self.headers.iter().find(|line| line.name == USER_AGENT);
+        line.map_or(&[], |line| line.value.as_bytes())
+    }
+
+    /// Returns whether the requests of a row have an idempotency key.
+    pub fn has_idempotency_key(&self, row: &Row) -> bool {
+        let own = |(name, _): &(Box<str>, _)| name.eq_ignore_ascii_case(IDEMPOTENCY_KEY.as_str());
+        self.keys.is_some()
+            || contains(&self.headers, &IDEMPOTENCY_KEY)
+            || row.extra.as_ref().is_some_and(|extra| extra.headers.iter().any(own))
+    }
+
+    /// Returns whether no header of the run gives the media type of bodies.
+    pub(super) fn is_untyped(&self) -> bool {
+        !contains(&self.headers, &CONTENT_TYPE)
+    }
+
+    /// Returns the run's headers for an origin and a row that has headers of its own, or was redirected.
+    pub(super) fn headers_to(&self, origin: &Origin, scope: HeaderScope) -> Vec<HeaderLine> {
+        let mut headers = if scope == HeaderScope::Harmless { self.harmless.clone() } else { self.headers.clone() };
+        headers.retain(|line| scope != HeaderScope::AllButCredentials || !self.is_credential(&line.name));
+        if let Some(host) = headers.iter_mut().find(|line| line.name == HOST && line.value.is_empty())
+            && let Ok(authority) = HeaderValue::try_from(origin.authority())
+        {
+            host.value = authority;
+        }
+        headers
+    }
+
+    /// Returns the lines of [`Defaults::headers_to`] for a row that was not redirected, and whether they include credentials.
+    /// It copies no header: an input with many hosts needs them for each.
+    pub(super) fn lines_to(&self, origin: &Origin) -> (Box<[u8]>, bool) {
+        let gets_credentials = self.credentials_for.contains(origin);
+        let authority = origin.authority();
+        let length = |line: &HeaderLine| line.name.as_str().len() + line.value.len() + ": \r\n".len();
+        let mut lines = Vec::with_capacity(authority.len() + self.headers.iter().map(length).sum::<usize>());
+        for line in self.headers.iter().filter(|line| gets_credentials || !self.is_credential(&line.name)) {
+            if line.name == HOST && line.value.is_empty() {
+                line.write_with(authority.as_bytes(), &mut lines);
+            } else {
+                line.write(&mut lines);
+            }
+        }
+        (lines.into(), gets_credentials)
+    }
+}
+
+/// Which of a run's headers an origin gets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum HeaderScope {
+    All,
+    AllButCredentials,
+    /// Only harmless headers, after a redirect to another origin.
+    Harmless,
+}
+
+/// Returns whether a header of the user is sent after a redirect to another origin. Such headers describe the wanted
+/// representation and not the user; or they describe a body, and are sent with it.
+pub(super) fn is_harmless(name: &HeaderName) -> bool {
+    const HARMLESS: [HeaderName; 9] = [
+        ACCEPT,
+        ACCEPT_LANGUAGE,
+        USER_AGENT,
+        RANGE,
+        IF_MATCH,
+        IF_NONE_MATCH,
+        IF_MODIFIED_SINCE,
+        IF_UNMODIFIED_SINCE,
+        IF_RANGE,
+    ];
+    HARMLESS.contains(name) || is_body_header(name)
+}
+
+/// Returns whether a header describes a body (Fetch standard, "request-body-header name", and digests of RFC 9530).
+pub(super) fn is_body_header(name: &HeaderName) -> bool {
+    name.as_str().starts_with("content-")
+}
+
+/// Returns the origins that get the credentials of a run.
+fn credentials_for(options: &RequestOptions) -> Result<OriginSet, JobError> {
+    let origins = origin_set(&options.credentials_for)
+        .map_err(|error| JobError::usage(message!(OptionName::CredentialsFor, ": {error}")))?;
+    match credential_options_of(options).next().filter(|_| options.credentials_for.is_empty()) {
+        Some(credential) => Err(unbound(credential)),
+        None => Ok(origins),
+    }
+}
+
+/// Returns the headers that request a range of the uncompressed bytes: a range of a compressed body can't be decoded (Fetch
+/// standard, "HTTP-network-or-cache fetch").
+fn range_of(range: &str) -> Result<[HeaderLine; 2], JobError> {
+    let value = HeaderValue::try_from(format!("bytes={range}")).map_err(|_| {
+        JobError::usage(message!(OptionName::Range, ": has a character that can't be sent in a header"))
+    })?;
+    Ok([HeaderLine::new(ACCEPT_ENCODING, HeaderValue::from_static("identity")), HeaderLine::new(RANGE, value)])
+}

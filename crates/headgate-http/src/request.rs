@@ -1,0 +1,276 @@
+//! Builds the request of a row from the row and the run's defaults.
+//!
+//! Most rows of a run differ only in their path: then the headers are one block of bytes, built once for each site. Headers of
+//! a row are merged with the run's only when the request is written. Until then both are separate, so that fewer of them can
+//! be sent to another host.
+
+use std::borrow::Cow;
+use std::rc::Rc;
+use std::time::Instant;
+
+use bytes::Bytes;
+use headgate_core::error::{ErrorKind, Failure};
+use headgate_core::origin::Origin;
+use headgate_core::reason::Reason;
+use headgate_core::row::Row;
+use http::header::{AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE};
+use http::uri::PathAndQuery;
+use http::{HeaderValue, Method};
+
+use crate::cookies;
+use crate::defaults::{Defaults, HeaderScope, RESERVED_HEADERS, is_body_header, is_harmless};
+use crate::dial::transport::RouteKey;
+use crate::header_lines::{HeaderLine, checked, contains, replaced};
+use crate::idempotency_key::{IDEMPOTENCY_KEY, KeySalt};
+use crate::method;
+use crate::pool::Route;
+use crate::sent_body::{BodyRest, SentBody, end_head};
+use crate::site::{Site, SiteMaker, SiteMatch, Sites};
+
+/// A body of at most this size is written together with its head.
+const JOINED_BODY_BYTES: usize = 32 * 1024;
+
+/// A request that can be sent.
+#[derive(Debug)]
+struct PreparedRequest {
+    site: Rc<Site>,
+    method: Method,
+    path: PathAndQuery,
+    /// The headers, if they differ from those of the site.
+    own_headers: Option<Box<OwnHeaders>>,
+    /// Neither the run nor the row has a header with the body's media type.
+    is_untyped: bool,
+    /// The salt and the row of the idempotency key, if the request gets one.
+    key: Option<(KeySalt, u64)>,
+    body: SentBody,
+}
+
+/// The headers of a row that differ from those of its run.
+#[derive(Debug, Clone)]
+struct OwnHeaders {
+    defaults: Rc<Defaults>,
+    /// The credentials of the URL, unless the run or the row has an `authorization` header.
+    authorization: Option<HeaderValue>,
+    /// The row's own headers, in its order; they replace headers of the run with the same names.
+    row: Vec<HeaderLine>,
+    scope: HeaderScope,
+    /// A redirect has removed the body.
+    is_bodiless: bool,
+    /// Cookies that servers have set along the redirect chain.
+    cookies: Option<HeaderValue>,
+}
+
+impl OwnHeaders {
+    fn lines(&self, origin: &Origin) -> Vec<HeaderLine> {
+        let mut lines = replaced(&self.defaults.headers_to(origin, self.scope), &self.row);
+        lines.retain(|line| !(self.is_bodiless && is_body_header(&line.name)));
+        if let Some(authorization) = self.authorization.as_ref().filter(|_| !contains(&lines, &AUTHORIZATION)) {
+            lines.push(HeaderLine::new(AUTHORIZATION, authorization.clone()));
+        }
+        if let Some(set) = &self.cookies {
+            cookies::add(&mut lines, set);
+        }
+        lines
+    }
+}
+
+impl PreparedRequest {
+    /// Appends the head of the request (RFC 9112 section 3).
+    fn write_head(&self, wire: &mut Vec<u8>) {
+        write_begin(&self.method, wire);
+        wire.extend_from_slice(self.path.as_str().as_bytes());
+        wire.extend_from_slice(AFTER_PATH);
+        match &self.own_headers {
+            None => wire.extend_from_slice(&self.site.headers),
+            Some(own) => own.lines(&self.site.route.key.origin).iter().for_each(|line| line.write(wire)),
+        }
+        if let Some((salt, row)) = &self.key {
+            salt.write_line(*row, wire);
+        }
+        write_end(&self.method, &self.body, self.is_untyped, wire);
+    }
+}
+
+/// The text between the path and the headers.
+const AFTER_PATH: &[u8] = b" HTTP/1.1\r\n";
+
+fn write_begin(method: &Method, wire: &mut Vec<u8>) {
+    wire.extend_from_slice(method.as_str().as_bytes());
+    wire.push(b' ');
+}
+
+fn write_end(method: &Method, body: &SentBody, is_untyped: bool, wire: &mut Vec<u8>) {
+    body.headers(method, is_untyped).for_each(|line| line.write(wire));
+    if body.files.is_some() {
+        // The caller ends the head once the length of the files is known.
+        return;
+    }
+    let body = &body.bytes;
+    // Without a body, its length is sent only with methods that define a meaning for a body (RFC 9110 section 8.6).
+    if !body.is_empty() || matches!(*method, Method::POST | Method::PUT | Method::PATCH) {
+        end_head(body.len() as u64, wire);
+    } else {
+        wire.extend_from_slice(b"\r\n");
+    }
+}
+
+/// Builds the requests of a run's rows. Each worker has its own, because it caches the sites of the rows.
+#[derive(Debug)]
+pub struct Preparer {
+    defaults: Rc<Defaults>,
+    /// The parts of a request before the path and after the headers, for rows that consist of a URL only.
+    plain: (Box<[u8]>, Box<[u8]>),
+    sites: Sites,
+    /// The sites of redirects to other origins: their connections use no client certificate.
+    foreign_sites: Sites,
+}
+
+impl Preparer {
+    pub fn new(defaults: Defaults, sites: SiteMaker) -> Self {
+        let (mut begin, mut end) = (Vec::new(), Vec::new());
+        let method = defaults.methods.of_run();
+        write_begin(method, &mut begin);
+        write_end(method, &defaults.body, defaults.is_untyped(), &mut end);
+        if defaults.body.bytes.len() <= JOINED_BODY_BYTES {
+            end.extend_from_slice(&defaults.body.bytes);
+        }
+        let foreign_sites = Sites::new(sites.without_certificate());
+        Self { defaults: Rc::new(defaults), plain: (begin.into(), end.into()), sites: Sites::new(sites), foreign_sites }
+    }
+
+    /// Returns the key of the route to an origin, for rows that were not redirected there.
+    pub fn route_key(&self, origin: Origin) -> RouteKey {
+        self.sites.route_key(origin)
+    }
+
+    /// See [`Defaults::has_idempotency_key`].
+    pub fn has_idempotency_key(&self, row: &Row) -> bool {
+        self.defaults.has_idempotency_key(row)
+    }
+
+    /// Writes a row's request to `wire`, except a body that is too long for it or in files. Returns the site, and the rest of
+    /// the body. Mostly copies existing bytes, and allocates nothing.
+    ///
+    /// # Errors
+    /// `invalid_request`: the row is defective, or can't be sent.
+    pub fn write(&mut self, row: &Row, wire: &mut Vec<u8>) -> Result<(Rc<Site>, BodyRest), Failure> {
+        wire.clear();
+        let is_plain = row.chain().is_none() && row.extra.as_ref().is_none_or(|extra| extra.has_only_own_url());
+        if is_plain
+            && self.defaults.body.bytes.len() <= JOINED_BODY_BYTES
+            && let Some((site, path)) = self.sites.known(&row.url)
+        {
+            let (begin, end) = &self.plain;
+            for piece in [begin, path.as_bytes(), AFTER_PATH, &site.headers] {
+                wire.extend_from_slice(piece);
+            }
+            if let Some(salt) = &self.defaults.keys {
+                salt.write_line(row.ordinal, wire);
+            }
+            wire.extend_from_slice(end);
+            return Ok((site.clone(), BodyRest::Bytes(Bytes::new())));
+        }
+        let prepared = self.prepare(row)?;
+        prepared.write_head(wire);
+        let PreparedRequest { site, body: SentBody { bytes: mut body, files, .. }, .. } = prepared;
+        if let Some(files) = files {
+            return Ok((site, BodyRest::Files(files)));
+        }
+        if body.len() <= JOINED_BODY_BYTES {
+            wire.extend_from_slice(&std::mem::take(&mut body));
+        }
+        Ok((site, BodyRest::Bytes(body)))
+    }
+
+    /// Returns the key of a row's host in limits; `None`: the row has no valid URL.
+    pub fn limit_key(&mut self, row: &Row) -> Option<Cow<'_, str>> {
+        self.sites.limit_key(row.target())
+    }
+
+    /// Returns when the host of a row last responded, if the engine knows it.
+    pub fn responded_at(&mut self, row: &Row) -> Option<Instant> {
+        self.sites.host(row.target())?.responded_at()
+    }
+
+    /// See [`Sites::route`].
+    pub fn route(&self, origin: Origin) -> Rc<Route> {
+        self.sites.route(origin)
+    }
+
+    /// Returns whether the method of a row is idempotent.
+    pub fn is_idempotent(&self, row: &Row) -> bool {
+        method::is_idempotent(self.defaults.methods.name(row))
+    }
+
+    fn prepare(&mut self, row: &Row) -> Result<PreparedRequest, Failure> {
+        self.try_prepare(row).map_err(|reason| Failure::new(ErrorKind::InvalidRequest, reason))
+    }
+
+    fn try_prepare(&mut self, row: &Row) -> Result<PreparedRequest, Reason> {
+        let extra = row.extra.as_deref();
+        if let Some(defect) = extra.and_then(|extra| extra.defect.as_ref()) {
+            return Err(defect.clone());
+        }
+        let chain = row.chain();
+        let is_foreign = chain.is_some_and(|chain| chain.is_foreign);
+        let sites = if is_foreign { &mut self.foreign_sites } else { &mut self.sites };
+        let SiteMatch { site, path, authorization } =
+            sites.find(row.target(), |origin| self.defaults.lines_to(origin))?;
+        let scope = match site.gets_credentials {
+            _ if is_foreign => HeaderScope::Harmless,
+            true => HeaderScope::All,
+            false => HeaderScope::AllButCredentials,
+        };
+        let own_method =
+            chain.and_then(|chain| chain.method.as_deref()).or(extra.and_then(|extra| extra.method.as_deref()));
+        let own_method = own_method.map(method::parse).transpose()?;
+        let own = extra.into_iter().flat_map(|extra| &extra.headers).map(|(name, value)| (&**name, &**value));
+        let credentials = extra.into_iter().flat_map(|extra| &extra.credentials).filter(|_| scope == HeaderScope::All);
+        let credentials = credentials.map(|(name, value)| (&**name, &**value.expose()));
+        let mut own = without_reserved(checked(own.chain(credentials))?);
+        if is_foreign {
+            own.retain(|line| is_harmless(&line.name) && !self.defaults.is_credential(&line.name));
+        }
+        let has_lost_body = chain.is_some_and(|chain| chain.method.is_some());
+        let own_body = extra.and_then(|extra| extra.body.clone()).filter(|_| !has_lost_body);
+        let coding = self.defaults.coding.filter(|_| !contains(&own, &CONTENT_ENCODING));
+        let body = match own_body {
+            _ if has_lost_body => SentBody::default(),
+            Some(body) => SentBody::of_row(body, coding, extra.and_then(|extra| extra.body_type.as_deref()))?,
+            None => self.defaults.body.clone(),
+        };
+        let is_bodiless = has_lost_body || is_foreign && body.bytes.is_empty() && body.files.is_none();
+        let has_key = contains(&own, &IDEMPOTENCY_KEY);
+        let is_untyped = self.defaults.is_untyped() && !contains(&own, &CONTENT_TYPE);
+        let is_own = !own.is_empty() || authorization.is_some() || chain.is_some();
+        let own_headers = is_own.then(|| {
+            Box::new(OwnHeaders {
+                defaults: self.defaults.clone(),
+                authorization,
+                row: own,
+                scope,
+                is_bodiless,
+                cookies: chain.and_then(|chain| cookies::header(&chain.cookies, &site.route.key.origin, path.path())),
+            })
+        });
+        Ok(PreparedRequest {
+            site,
+            method: own_method.unwrap_or_else(|| self.defaults.methods.of_row(extra).clone()),
+            path,
+            is_untyped,
+            own_headers,
+            key: self.defaults.keys.filter(|_| !has_key).map(|salt| (salt, row.ordinal)),
+            body,
+        })
+    }
+}
+
+/// Removes headers that only headgate sets: those that delimit the body, or close the connection. A contradicting header would
+/// allow request smuggling. Tables of recorded requests have such headers, so they are removed and not refused.
+fn without_reserved(mut lines: Vec<HeaderLine>) -> Vec<HeaderLine> {
+    lines.retain(|line| !RESERVED_HEADERS.contains(&line.name));
+    lines
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,105 @@
+//! The first-byte and idle timeouts of an exchange, beside the timeout of the whole attempt.
+//!
+//! Pure: the exchange passes its phase and when it last moved, and has its lane's `Deadline` observe the resulting limit.
+
+use std::time::{Duration, Instant};
+
+use headgate_core::error::{ErrorKind, Failure};
+use headgate_core::message::OptionName;
+use headgate_core::options::RequestOptions;
+
+/// The phase of an exchange.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ExchangePhase {
+    /// The request is not completely written.
+    Sending,
+    /// The request is written, and no byte of a response has come.
+    Waiting,
+    /// Some of the response has come.
+    Receiving,
+}
+
+/// The timeouts of a run's responses.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ResponseTimeouts {
+    /// The timeout from the end of the request to the first byte of the response.
+    pub first_byte: Option<Duration>,
+    /// The timeout between two reads or writes; also for the first byte, unless `first_byte` is set.
+    pub idle: Option<Duration>,
+}
+
+/// The time at which an exchange times out unless it makes progress, and the option that sets this timeout.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limit {
+    pub at: Instant,
+    pub option: OptionName,
+}
+
+impl ResponseTimeouts {
+    pub fn new(request: &RequestOptions) -> Self {
+        Self { first_byte: request.first_byte_timeout, idle: request.idle_timeout }
+    }
+
+    /// Returns whether there is any timeout.
+    pub fn is_bounded(&self) -> bool {
+        self.first_byte.is_some() || self.idle.is_some()
+    }
+
+    /// Returns when an exchange in this phase, which last moved at `moved`, times out.
+    pub fn limit(&self, phase: ExchangePhase, moved: Instant) -> Option<Limit> {
+        let (time, option) = match (phase, self.first_byte) {
+            (ExchangePhase::Waiting, Some(time)) => (time, OptionName::FirstByteTimeoutS),
+            _ => (self.idle?, OptionName::IdleTimeoutS),
+        };
+        Some(Limit { at: moved + time, option })
+    }
+}
+
+/// Returns the failure of an exchange that timed out by `option`. `is_sending`: the request was not completely written, and no
+/// byte of a response had come; `has_head`: the head of the response had come.
+pub fn timed_out(option: OptionName, is_sending: bool, has_head: bool) -> Failure {
+    let message = match option {
+        OptionName::FirstByteTimeoutS => "the first byte of an answer did not come in time",
+        OptionName::IdleTimeoutS if is_sending => "the server took nothing of the request for too long",
+        OptionName::IdleTimeoutS if has_head => "the body was not complete, and nothing came for too long",
+        OptionName::IdleTimeoutS => "nothing came from the server for too long",
+        OptionName::DeadlineS if has_head => "the body was not complete by the deadline of the row",
+        OptionName::DeadlineS => "no answer came by the deadline of the row",
+        _ if has_head => "the body was not complete in time",
+        _ => "no answer came in time",
+    };
+    Failure::new(ErrorKind::Timeout, message).with_option(option)
+}
+
+/// Returns the failure of a body whose caller reads it in pieces, and whose next piece did not come within the timeout of
+/// `option`.
+pub fn piece_timed_out(option: OptionName) -> Failure {
+    Failure::new(ErrorKind::Timeout, "the body was not complete, and nothing came for too long").with_option(option)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_byte_has_its_own_timeout_and_all_other_progress_the_idle_timeout() {
+        let (first_byte, idle) = (Some(Duration::from_secs(60)), Some(Duration::from_secs(5)));
+        let moved = Instant::now();
+        for (expected, first_byte, idle) in [
+            ([None, None, None], None, None),
+            ([Some(5), Some(60), Some(5)], first_byte, idle),
+            ([Some(5), Some(5), Some(5)], None, idle),
+            ([None, Some(60), None], first_byte, None),
+        ] {
+            let timeouts = ResponseTimeouts { first_byte, idle };
+            let limits = [ExchangePhase::Sending, ExchangePhase::Waiting, ExchangePhase::Receiving].map(|phase| {
+                let limit = timeouts.limit(phase, moved)?;
+                let is_first_byte = phase == ExchangePhase::Waiting && first_byte.is_some();
+                let option = if is_first_byte { OptionName::FirstByteTimeoutS } else { OptionName::IdleTimeoutS };
+                assert_eq!(option, limit.option);
+                Some((limit.at - moved).as_secs())
+            });
+            assert_eq!((expected, expected != [None; 3]), (limits, timeouts.is_bounded()));
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! A body as it is sent with its request, and the headers that describe it.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use headgate_core::options::BodyCoding;
+use headgate_core::reason::{Reason, shown};
+use headgate_core::row::{BodyPiece, RowBody};
+use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
+use http::{HeaderValue, Method};
+
+use crate::body_coding;
+use crate::header_lines::HeaderLine;
+use crate::upload;
+
+/// The media type of files for which the user gave none (RFC 9110 section 8.3).
+const UNKNOWN_TYPE: &str = "application/octet-stream";
+
+/// The part of a request that is not written together with its head.
+#[derive(Debug, PartialEq, Eq)]
+pub enum BodyRest {
+    /// The end of the body, or nothing.
+    Bytes(Bytes),
+    /// A body with files; the caller must write the end of the head with [`end_head`].
+    Files(Arc<[BodyPiece]>),
+}
+
+/// Appends the end of the head of a request, once the length of its body is known from its files.
+pub fn end_head(body_bytes: u64, wire: &mut Vec<u8>) {
+    wire.extend_from_slice(b"content-length: ");
+    wire.extend_from_slice(itoa::Buffer::new().format(body_bytes).as_bytes());
+    wire.extend_from_slice(b"\r\n\r\n");
+}
+
+/// A body as it is sent.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct SentBody {
+    pub bytes: Bytes,
+    /// The body instead of `bytes`, if it has files.
+    pub files: Option<Arc<[BodyPiece]>>,
+    pub coding: Option<BodyCoding>,
+    media_type: MediaType,
+}
+
+/// The media type of a body.
+#[derive(Debug, Clone)]
+enum MediaType {
+    Given(HeaderValue),
+    /// Guessed by the first bytes of the body.
+    Guessed(&'static str),
+}
+
+impl Default for MediaType {
+    fn default() -> Self {
+        Self::Guessed(UNKNOWN_TYPE)
+    }
+}
+
+impl SentBody {
+    /// Returns the body, compressed if there is a `coding`.
+    pub fn new(bytes: Bytes, coding: Option<BodyCoding>) -> Self {
+        let media_type = MediaType::Guessed(guessed_type(&bytes));
+        match coding.filter(|_| !bytes.is_empty()) {
+            None => Self { bytes, files: None, coding: None, media_type },
+            Some(coding) => {
+                let bytes = body_coding::compressed(&bytes, coding).into();
+                Self { bytes, files: None, coding: Some(coding), media_type }
+            }
+        }
+    }
+
+    /// Returns the body of a row. `media_type`: its type, if the row has one.
+    ///
+    /// # Errors
+    /// Returns a message for the user if the body or its type can't be sent.
+    pub fn of_row(body: RowBody, coding: Option<BodyCoding>, media_type: Option<&str>) -> Result<Self, Reason> {
+        let body = match body {
+            RowBody::Bytes(bytes) => Self::new(bytes, coding),
+            RowBody::Pieces(pieces) => match upload::join(&pieces) {
+                Some(bytes) => Self::new(bytes, coding),
+                None if coding.is_some() => return Err("a body with files can't be compressed".into()),
+                None => Self { files: Some(pieces), ..Self::default() },
+            },
+        };
+        let Some(given) = media_type else { return Ok(body) };
+        let value = HeaderValue::try_from(given).map_err(|_| {
+            Reason::new("the body's media type can't be sent in a header").with(shown(given.as_bytes()))
+        })?;
+        Ok(Self { media_type: MediaType::Given(value), ..body })
+    }
+
+    fn is_empty(&self) -> bool {
+        self.bytes.is_empty() && self.files.is_none()
+    }
+
+    /// Returns the headers that describe the body. `is_untyped`: no other header gives its media type.
+    pub fn headers(&self, method: &Method, is_untyped: bool) -> impl Iterator<Item = HeaderLine> {
+        let media_type = match &self.media_type {
+            _ if !is_untyped || self.is_empty() => None,
+            MediaType::Given(given) => Some(given.clone()),
+            MediaType::Guessed(guessed) => (*method == Method::POST).then(|| HeaderValue::from_static(guessed)),
+        };
+        let coding = self.coding.map(|coding| HeaderValue::from_static(coding.name()));
+        let [media_type, coding] = [(CONTENT_TYPE, media_type), (CONTENT_ENCODING, coding)]
+            .map(|(name, value)| value.map(|value| HeaderLine::new(name, value)));
+        media_type.into_iter().chain(coding)
+    }
+}
+
+/// Guesses the media type of a body: JSON if it begins like JSON, and otherwise a form, which curl sends for all bodies.
+fn guessed_type(body: &[u8]) -> &'static str {
+    match body.trim_ascii_start().first() {
+        Some(b'{' | b'[') => "application/json",
+        _ => "application/x-www-form-urlencoded",
+    }
+}

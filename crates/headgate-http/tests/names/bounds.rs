@@ -1,0 +1,80 @@
+//! How much is under way at once, and what is left of it.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use headgate_http::dial::dns::cache::MAX_HOSTNAMES;
+use headgate_http::dial::dns::sockets::MAX_SOCKETS;
+use tokio::task::JoinSet;
+
+use crate::harness::{eventually, insistent, loopback, resolve, resolve_by, resolver, server};
+
+#[tokio::test]
+async fn a_name_is_asked_for_once_whatever_number_want_it() {
+    let server = server();
+    let resolver = Arc::new(resolver(&server));
+    let mut all = JoinSet::new();
+    for _ in 0..500 {
+        let resolver = resolver.clone();
+        all.spawn(async move { resolve(&resolver, "slow-100.example").await });
+    }
+    assert!(all.join_all().await.into_iter().all(|found| found == Ok(loopback())));
+    assert_eq!(2, server.questions_for("slow-100.example"), "a question for each family");
+}
+
+#[tokio::test]
+async fn a_look_up_that_is_given_up_leaves_nothing_behind() {
+    let server = server();
+    let resolver = resolver(&server);
+    for _ in 0..20 {
+        let in_time = Instant::now() + Duration::from_millis(1);
+        let failure = resolve_by(&resolver, "dead.example", in_time).await.unwrap_err();
+        assert_eq!("its address was not found in time", failure);
+    }
+    eventually("nothing is asked for", async || resolver.hostname_counts() == (0, 0)).await;
+}
+
+#[tokio::test]
+async fn who_gives_up_does_not_take_the_answer_from_others() {
+    let server = server();
+    let resolver = resolver(&server);
+    let (given_up, found) = tokio::join!(
+        resolve_by(&resolver, "slow-200.example", Instant::now()),
+        resolve(&resolver, "slow-200.example"),
+    );
+    assert_eq!((true, Ok(loopback())), (given_up.is_err(), found));
+    assert_eq!(2, server.questions_for("slow-200.example"));
+}
+
+#[tokio::test]
+async fn more_names_than_are_remembered_are_found_over_few_sockets() {
+    let server = server();
+    let resolver = Arc::new(insistent(&server));
+    let names = MAX_HOSTNAMES.get() + 1000;
+    let before = sockets();
+    let mut most = 0;
+    let mut all = JoinSet::new();
+    for index in 0..names {
+        let shared = resolver.clone();
+        all.spawn(async move { resolve(&shared, &format!("name{index}.example")).await });
+        if all.len() == 256 {
+            assert_eq!(Ok(loopback()), all.join_next().await.unwrap().unwrap());
+        }
+        if index % 256 == 0 {
+            most = most.max(sockets().saturating_sub(before));
+        }
+        assert!(resolver.hostname_counts().0 <= MAX_HOSTNAMES.get());
+    }
+    assert!(all.join_all().await.into_iter().all(|found| found == Ok(loopback())));
+    assert_eq!((MAX_HOSTNAMES.get(), 0), resolver.hostname_counts());
+    // Other tests of this process have sockets as well, and each as few.
+    assert!(most <= MAX_SOCKETS * 8, "{most} sockets");
+}
+
+/// Sockets that this process has open.
+fn sockets() -> usize {
+    let files = std::fs::read_dir("/proc/self/fd").map(Iterator::flatten).into_iter().flatten();
+    files
+        .filter(|file| std::fs::read_link(file.path()).is_ok_and(|to| to.to_string_lossy().starts_with("socket")))
+        .count()
+}

@@ -1,0 +1,72 @@
+//! Servers that don't answer, and names that have none.
+
+use std::net::UdpSocket;
+use std::sync::Arc;
+use std::time::Duration;
+
+use headgate_http::dial::dns::config::ResolverConfig;
+use headgate_http::dial::resolve::Resolver;
+use tokio::task::JoinSet;
+
+use crate::harness::{Dead, config, insistent, loopback, resolve, server, server_that};
+
+#[tokio::test]
+async fn a_dead_server_is_passed_over_once_and_not_asked_again() {
+    let (dead, server) = (Dead::start(), server());
+    let resolver = Resolver::with_config(config([dead.address(), server.address()]));
+    assert_eq!(Ok(loopback()), resolve(&resolver, "first.example").await);
+    assert_eq!(2, dead.heard(), "a question for each family");
+    for index in 0..100 {
+        assert_eq!(Ok(loopback()), resolve(&resolver, &format!("name{index}.example")).await);
+    }
+    // A machine that stands still for a second makes the first server look dead, too.
+    assert!(dead.heard() < 20);
+}
+
+#[tokio::test]
+async fn where_nobody_listens_or_a_server_fails_the_next_is_asked_at_once() {
+    let nobody = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let (failing, refusing, garbage, server) =
+        (server_that("servfail"), server_that("refused"), server_that("garbage"), server());
+    for first in [nobody, failing.address(), refusing.address(), garbage.address()] {
+        let mut config = config([first, server.address()]);
+        // It would take this long if the first were waited for.
+        config.timeout = Duration::from_secs(3600);
+        assert_eq!(Ok(loopback()), resolve(&Resolver::with_config(config), "www.example").await);
+    }
+    let failure = resolve(&Resolver::with_config(config([nobody])), "www.example").await.unwrap_err();
+    assert_eq!(format!("the name server can't be asked: connection refused ({nobody})"), failure);
+}
+
+#[tokio::test]
+async fn a_server_that_has_failed_is_not_asked_for_that_name_again() {
+    let failing = server_that("servfail");
+    let resolver = Resolver::with_config(ResolverConfig { attempts: 5, ..config([failing.address()]) });
+    assert!(resolve(&resolver, "www.example").await.is_err());
+    assert_eq!(2, failing.questions_for("www.example"), "a question for each family");
+}
+
+#[tokio::test]
+async fn a_packet_that_is_lost_is_sent_again() {
+    let dead = Dead::start();
+    let mut config = config([dead.address()]);
+    (config.timeout, config.attempts) = (Duration::from_millis(50), 3);
+    let failure = resolve(&Resolver::with_config(config), "www.example").await.unwrap_err();
+    assert_eq!(format!("no answer from the name server ({})", dead.address()), failure);
+    assert_eq!(6, dead.heard(), "three attempts for each family");
+}
+
+#[tokio::test]
+async fn names_that_are_never_answered_cost_the_others_nothing() {
+    let server = server();
+    let resolver = Arc::new(insistent(&server));
+    let mut all = JoinSet::new();
+    for index in 0..3000 {
+        let resolver = resolver.clone();
+        let name = if index % 10 == 0 { format!("dead.{index}.example") } else { format!("name{index}.example") };
+        all.spawn(async move { (index, resolve(&resolver, &name).await) });
+    }
+    for (index, found) in all.join_all().await {
+        assert_eq!(index % 10 != 0, found.is_ok(), "{index}: {found:?}");
+    }
+}

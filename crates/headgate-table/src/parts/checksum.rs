@@ -1,0 +1,93 @@
+//! What a commit remembers of a part, so that damage is found: its length and its CRC-32.
+
+use std::fs::File;
+use std::io::{self, BufRead as _, BufReader, Seek as _, Write};
+use std::path::Path;
+
+use crc32fast::Hasher;
+use headgate_core::error::cause;
+use headgate_core::files::Directory;
+
+/// Written to a file, or read from it, at once.
+pub(crate) const BUFFER_BYTES: usize = 256 * 1024;
+
+/// A part that is whole.
+pub struct FinishedPart {
+    pub file: File,
+    pub bytes: u64,
+    /// Of the whole file.
+    pub crc32: u32,
+}
+
+/// A file that counts and sums up what is written to it, so that it need not be read again.
+pub(super) struct Checksummed {
+    file: File,
+    bytes: u64,
+    crc32: Hasher,
+}
+
+impl Checksummed {
+    /// `file` is empty.
+    pub(super) fn new(file: File) -> Self {
+        Self { file, bytes: 0, crc32: Hasher::new() }
+    }
+
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    pub(super) fn finished(&self) -> io::Result<FinishedPart> {
+        Ok(FinishedPart { file: self.file.try_clone()?, bytes: self.bytes, crc32: self.crc32.clone().finalize() })
+    }
+}
+
+impl Write for Checksummed {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.file.write(bytes)?;
+        self.bytes += written as u64;
+        self.crc32.update(&bytes[..written]);
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
+
+/// The file, at its start, if it is as it was committed.
+///
+/// # Errors
+/// `InvalidData`: it is not.
+pub(crate) fn open_verified(directory: &Directory, path: &Path, crc32: u32) -> io::Result<File> {
+    let shown = path.display();
+    let (file, found) = open_summed(directory, path, |_| {})?;
+    if found == crc32 {
+        return Ok(file);
+    }
+    let damaged = format!("{shown} is damaged: its content is not what was committed");
+    Err(io::Error::new(io::ErrorKind::InvalidData, damaged))
+}
+
+/// The file, at its start, and its CRC-32; what was read for that is shown piece by piece.
+///
+/// # Errors
+/// Those of the system, naming the file.
+pub(super) fn open_summed(directory: &Directory, path: &Path, mut show: impl FnMut(&[u8])) -> io::Result<(File, u32)> {
+    let unreadable =
+        |error: io::Error| io::Error::new(error.kind(), format!("can't read {}: {}", path.display(), cause(&error)));
+    let file = directory.file(path).map_err(unreadable)?;
+    let mut reader = BufReader::with_capacity(BUFFER_BYTES, &file);
+    let mut sum = Hasher::new();
+    loop {
+        let bytes = reader.fill_buf().map_err(unreadable)?;
+        if bytes.is_empty() {
+            break;
+        }
+        sum.update(bytes);
+        show(bytes);
+        let length = bytes.len();
+        reader.consume(length);
+    }
+    (&file).rewind().map_err(unreadable)?;
+    Ok((file, sum.finalize()))
+}

@@ -1,0 +1,7 @@
+//! Parts as Parquet.
+
+mod body;
+mod copy;
+mod pages;
+pub(crate) mod read;
+pub mod write;

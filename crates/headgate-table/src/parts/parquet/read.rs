@@ -1,0 +1,73 @@
+//! A Parquet part, row group by row group.
+
+use std::fs::File;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use arrow_array::RecordBatch;
+use arrow_schema::{Schema, SchemaRef};
+use headgate_core::row::rows_of_a_batch;
+use parquet::arrow::arrow_reader::{
+    ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder,
+};
+
+pub(in crate::parts) struct ParquetBatches {
+    file: File,
+    metadata: ArrowReaderMetadata,
+    next_group: usize,
+    group: Option<ParquetRecordBatchReader>,
+}
+
+/// The columns as they were written.
+pub(in crate::parts) fn schema(file: &File) -> Result<SchemaRef, String> {
+    caught(|| Ok(Schema::new(load(file)?.schema().fields().clone()).into()))
+}
+
+pub(in crate::parts) fn rows(file: &File) -> Result<u64, String> {
+    caught(|| Ok(load(file)?.metadata().file_metadata().num_rows().max(0) as u64))
+}
+
+impl ParquetBatches {
+    pub(in crate::parts) fn new(file: File, schema: &SchemaRef) -> Result<Self, String> {
+        let as_asked = ArrowReaderOptions::new().with_schema(schema.clone());
+        let stored = caught(|| load(&file))?;
+        let metadata = ArrowReaderMetadata::try_new(stored.metadata().clone(), as_asked)
+            .map_err(|error| format!("it has other columns than the job: {error}"))?;
+        Ok(Self { file, metadata, next_group: 0, group: None })
+    }
+
+    /// Not to be called again after an error.
+    pub(in crate::parts) fn next_batch(&mut self) -> Result<Option<RecordBatch>, String> {
+        caught(|| {
+            loop {
+                if let Some(batch) = self.group.as_mut().and_then(Iterator::next) {
+                    return batch.map(Some).map_err(|error| error.to_string());
+                }
+                if self.next_group == self.metadata.metadata().num_row_groups() {
+                    return Ok(None);
+                }
+                self.group = Some(self.open_group(self.next_group)?);
+                self.next_group += 1;
+            }
+        })
+    }
+
+    fn open_group(&self, index: usize) -> Result<ParquetRecordBatchReader, String> {
+        let group = self.metadata.metadata().row_group(index);
+        let size = |number: i64| u64::try_from(number).unwrap_or_default();
+        let file = self.file.try_clone().map_err(|error| error.to_string())?;
+        ParquetRecordBatchReaderBuilder::new_with_metadata(file, self.metadata.clone())
+            .with_row_groups(vec![index])
+            .with_batch_size(rows_of_a_batch(size(group.total_byte_size()), size(group.num_rows())))
+            .build()
+            .map_err(|error| error.to_string())
+    }
+}
+
+fn load(file: &File) -> Result<ArrowReaderMetadata, String> {
+    ArrowReaderMetadata::load(file, ArrowReaderOptions::new()).map_err(|error| error.to_string())
+}
+
+/// The parquet crate answers some damage with a panic, which may not end whoever reads: it may be a Python process.
+fn caught<T>(read: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
+    catch_unwind(AssertUnwindSafe(read)).unwrap_or_else(|_| Err("it can't be decoded".into()))
+}
