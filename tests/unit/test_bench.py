@@ -1,8 +1,10 @@
 """The arithmetic of bench/: a benchmark that is wrong is worse than none."""
 
+import itertools
 import os
 import signal
 import sys
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -96,12 +98,16 @@ def test_a_debug_build_is_refused(tmp_path: Path) -> None:
     assert Headgate(program, "none").missing() is None
 
 
-def test_each_round_has_everyone_once_and_is_begun_by_another() -> None:
-    made = list(rounds(["a", "b", "c"], 3))
-    for round_ in (1, 2, 3):
-        assert {"a", "b", "c"} == {name for number, name in made if number == round_}
-    assert 3 == len({made[0], made[3], made[6]})
-    assert 3 == len({name for _, name in made[::3]})
+@pytest.mark.parametrize("number", range(1, 7))
+def test_in_each_round_each_entrant_has_a_turn_and_each_follows_each_other_equally_often(number: int) -> None:
+    entrants = range(number)
+    how_many = number * (1 + number % 2)
+    made = list(rounds(entrants, how_many))
+    turns = [[name for round_, name in made if round_ == wanted] for wanted in range(1, how_many + 1)]
+    assert all(sorted(turn) == list(entrants) for turn in turns)
+    assert number == len({turn[0] for turn in turns[:number]})
+    follows = Counter(pair for turn in turns for pair in itertools.pairwise(turn))
+    assert all(follows[one, other] == 1 + number % 2 for one, other in itertools.permutations(entrants, 2))
 
 
 def test_a_trial_lasts_as_long_as_it_should_at_the_rate_of_the_one_before(monkeypatch: pytest.MonkeyPatch) -> None:
