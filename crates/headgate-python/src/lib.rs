@@ -1,4 +1,5 @@
-//! `headgate._headgate`: the engine's interface to Python. One file for each Python class; nothing is decided here.
+//! `headgate._headgate`: the engine's interface to Python. Each Python class has one file. This crate only converts
+//! values: the engine makes all decisions.
 
 #[cfg(target_os = "linux")]
 mod allocator;
@@ -32,7 +33,7 @@ mod _headgate {
     use pyo3::prelude::*;
 
     #[pymodule_export]
-    use super::answer::Answer;
+    use super::answer::NativeOutcome;
     #[pymodule_export]
     use super::batches::{BatchFlow, BatchRuns, BatchTable};
     #[pymodule_export]
@@ -40,7 +41,7 @@ mod _headgate {
     #[pymodule_export]
     use super::directory::{job_rows, job_set, job_status};
     #[pymodule_export]
-    use super::mailbox::Mailbox;
+    use super::mailbox::CompletionQueue;
     #[pymodule_export]
     use super::mock::{MockConnection, MockNetwork};
     #[pymodule_export]

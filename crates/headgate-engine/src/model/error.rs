@@ -142,7 +142,7 @@ error_kinds! {
     UnexpectedAnswer = "unexpected_answer" (Nothing, Nothing, Neutral, Maybe, Final): "the answer does not have what it must have",
     ChecksumMismatch = "checksum_mismatch" (Nothing, Nothing, Neutral, Maybe, Final): "the body does not have the checksum that the row says",
     DuplicateName = "duplicate_name" (Nothing, Nothing, Neutral, Maybe, Final): "the body can't be saved: another row has the name of its file, or the file was there before",
-    Cancelled = "cancelled" (Nothing, Nothing, Neutral, Maybe, Final): "it was cancelled before it had an answer",
+    Cancelled = "cancelled" (Nothing, Nothing, Neutral, Maybe, Final): "it was cancelled before a response arrived",
 }
 
 impl fmt::Display for ErrorKind {
