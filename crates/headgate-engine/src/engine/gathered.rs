@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn however_many_lanes_end_while_the_sink_is_behind_a_batch_stays_small() {
+    async fn a_batch_stays_small_however_many_lanes_finish_while_the_sink_is_slow() {
         const LANES: u64 = 100;
         let (sink, batches) = async_channel::bounded(1);
         let gathered = Rc::new(
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_sink_that_wants_no_results_is_sent_none() {
+    async fn a_sink_without_results_gets_none() {
         let (sink, batches) = async_channel::bounded(1);
         let gathered = Gathered::new(None, MemoryBudget::new(0), sink).expect("nothing is kept");
         for ordinal in 0..10 {

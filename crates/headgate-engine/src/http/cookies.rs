@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn rfc6265bis_leave_secure_cookies_alone() {
+    fn rfc6265bis_plain_http_does_not_replace_secure_cookies() {
         let then = |secure: &str, at: &str, plain: &str| {
             let mut cookies = Vec::new();
             for (url, set) in [("https://h.example/", secure), (at, plain)] {

@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn beyond_the_limit_a_connection_waits_until_another_is_closed_and_asks_for_that_once() {
+    async fn beyond_the_limit_a_connection_waits_and_requests_one_eviction() {
         let connections = Arc::<HostConnections>::default();
         let first = connections.try_open(2).expect("there is none yet");
         let second = connections.open(2, || panic!("there is room")).await;
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn of_several_that_wait_each_has_one_of_those_that_are_closed_at_once() {
+    async fn each_waiting_lane_gets_one_of_the_connections_that_close_together() {
         let connections = Arc::<HostConnections>::default();
         let open = [connections.try_open(2), connections.try_open(2)];
         let (mut one, mut other) = (pin!(connections.open(2, || ())), pin!(connections.open(2, || ())));

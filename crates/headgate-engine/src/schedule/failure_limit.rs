@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn by_default_it_stops_if_the_first_thousand_fail_alike_whatever_the_host() {
+    fn by_default_a_run_stops_if_the_first_thousand_rows_fail_alike_whatever_the_host() {
         let why = "the first 1,000 rows all failed with tls; the first: row of host";
         assert_eq!(Some((1000, format!("{why} 1"))), stops(StopWhenFailed::AllAlike, 10, |_| TLS));
         assert_eq!(Some((1000, format!("{why} 0"))), stops(StopWhenFailed::AllAlike, 1, |_| TLS));

@@ -173,7 +173,7 @@ mod tests {
     const ADDRESS: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
     #[test]
-    fn what_was_learned_of_a_host_is_shared_until_it_expires() {
+    fn facts_about_a_host_are_shared_until_they_expire() {
         let start = Instant::now();
         let mut table = HostTable::new(2);
         table.get(&origin(1), start).connected_to(ADDRESS, false, start);

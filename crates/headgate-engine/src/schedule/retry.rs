@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_attempt_shows_about_its_host_and_the_network() {
+    fn each_failure_has_its_evidence_about_the_host_and_the_network() {
         use ErrorKind as Kind;
         let failed = |kind| AttemptEnd::failed(None, &Failure::new(kind, ""));
         let refused = |kind| AttemptEnd { is_refused: true, ..failed(kind) };

@@ -170,7 +170,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_data_makes_it_panic(data in prop::collection::vec(any::<u8>(), 0..200), codec in 0..8_usize) {
+        fn no_data_makes_the_decoder_panic(data in prop::collection::vec(any::<u8>(), 0..200), codec in 0..8_usize) {
             let codecs = ["uncompressed", "snappy", "gzip(6)", "lz4", "brotli(1)", "zstd(1)", "lz4_raw"];
             let codec = codecs.get(codec).map(|codec| codec.parse().expect("a codec"));
             let _ = check(&data, codec, PLAIN);

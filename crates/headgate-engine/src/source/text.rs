@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_arrived_is_handed_on_before_more_is_waited_for() {
+    fn lines_that_have_arrived_are_returned_before_the_reader_waits_for_more() {
         let pieces = vec!["http://a/\n", "http://b/\nhttp://c/\n", "http", "://d/\nhttp:", "//e/"];
         let text = Text::live("pieces", Pieces(pieces.into_iter()), &SourceOptions::default());
         let mut source = Batches::boxed(Box::new(text.expect("no templates")), None, None);

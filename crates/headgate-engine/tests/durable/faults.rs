@@ -42,12 +42,12 @@ fn every_fault(format: Format) {
 }
 
 #[test]
-fn a_disk_that_fails_once_costs_no_row_in_parquet() {
+fn a_disk_that_fails_once_loses_no_row_in_parquet() {
     every_fault(Format::Parquet);
 }
 
 #[test]
-fn a_disk_that_fails_once_costs_no_row_in_ndjson() {
+fn a_disk_that_fails_once_loses_no_row_in_ndjson() {
     every_fault(Format::Ndjson);
 }
 
@@ -79,7 +79,7 @@ impl Storage for FullDisk {
 }
 
 #[test]
-fn a_disk_that_is_full_costs_no_row() {
+fn a_full_disk_loses_no_row() {
     for format in FORMATS {
         for full_at in 0.. {
             let bench = Bench::new(format);

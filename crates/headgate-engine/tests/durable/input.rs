@@ -95,7 +95,7 @@ fn check_finished(rig: &Rig, summary: &Summary, rows_in_all: u64) {
 }
 
 #[test]
-fn a_job_goes_on_with_the_same_rows_whatever_the_time_of_their_file() {
+fn a_job_resumes_with_the_same_rows_whatever_the_modification_time_of_their_file() {
     let held = Held::new();
     let rig = stopped(&held);
     touch(&input(&rig));
@@ -104,7 +104,7 @@ fn a_job_goes_on_with_the_same_rows_whatever_the_time_of_their_file() {
 }
 
 #[test]
-fn a_finished_job_looks_once_at_the_rows_of_a_file_that_took_the_place_of_its_input() {
+fn a_finished_job_compares_the_rows_of_a_replaced_input_once() {
     let rig = finished();
     put(&rig, &text(&rig));
     check_finished(&rig, &rig.run(), ROWS);
@@ -116,7 +116,7 @@ fn a_finished_job_looks_once_at_the_rows_of_a_file_that_took_the_place_of_its_in
 }
 
 #[test]
-fn a_job_whose_rows_are_others_now_stays_as_it_is_and_goes_on_when_they_are_back() {
+fn a_job_with_changed_rows_is_not_resumed_until_its_rows_are_restored() {
     let held = Held::new();
     for (mut rig, done) in [(finished(), ROWS), (stopped(&held), DONE)] {
         let whole = text(&rig);
@@ -142,7 +142,7 @@ fn a_job_whose_rows_are_others_now_stays_as_it_is_and_goes_on_when_they_are_back
 }
 
 #[test]
-fn rows_that_were_not_done_may_be_others_of_the_same_size() {
+fn undone_rows_may_change_if_the_file_size_stays_the_same() {
     let held = Held::new();
     let rig = stopped(&held);
     put(&rig, &text(&rig).replacen("/30\n", "/xx\n", 1));
@@ -150,7 +150,7 @@ fn rows_that_were_not_done_may_be_others_of_the_same_size() {
 }
 
 #[test]
-fn rows_that_were_added_are_done_if_that_is_allowed_and_then_belong_to_the_job() {
+fn added_rows_are_done_if_allowed_and_then_belong_to_the_job() {
     let held = Held::new();
     for mut rig in [finished(), stopped(&held)] {
         let added = rig.options.source.input.clone();
@@ -169,7 +169,7 @@ fn rows_that_were_added_are_done_if_that_is_allowed_and_then_belong_to_the_job()
 }
 
 #[test]
-fn a_job_that_was_allowed_to_grow_and_was_stopped_goes_on_without_asking_again() {
+fn a_stopped_job_that_was_allowed_to_grow_resumes_without_the_option() {
     let mut rig = finished();
     let held = Held::new();
     let one = one(&rig);
@@ -190,7 +190,7 @@ fn a_job_that_was_allowed_to_grow_and_was_stopped_goes_on_without_asking_again()
 }
 
 #[test]
-fn failed_rows_are_asked_again_of_an_input_that_has_grown_but_of_no_other() {
+fn failed_rows_are_retried_from_a_grown_input_but_not_from_a_changed_one() {
     let failing = Server::start(Config { status: 503, ..Config::default() }).unwrap();
     let url = format!("http://{}/row", failing.address());
     let rig = Rig::new(Config::default(), ROWS, |row| (row % 10 == 5).then(|| url.clone()));

@@ -15,7 +15,7 @@ use crate::power::files_below;
 use crate::storage::Recorder;
 
 #[test]
-fn the_log_of_a_job_has_a_bounded_number_of_commits_however_many_were_made() {
+fn the_log_of_a_job_holds_a_bounded_number_of_commits() {
     let bench = Bench::new(Format::Ndjson);
     let commits = || files_below(&bench.out().join("_headgate/log")).len();
     let mut most = 0;
@@ -56,7 +56,7 @@ fn as_version_2(bytes: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn a_job_that_an_older_headgate_began_goes_on() {
+fn a_job_of_an_older_headgate_resumes() {
     for batches in [1, 2, usize::MAX] {
         let bench = Bench::new(Format::Parquet);
         let disk = Recorder::new();

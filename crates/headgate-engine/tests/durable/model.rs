@@ -180,7 +180,7 @@ impl Model {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 96, ..ProptestConfig::default() })]
     #[test]
-    fn whatever_happens_in_whatever_order_what_was_committed_stays_and_each_row_ends_once(
+    fn committed_rows_stay_and_each_row_ends_once_in_any_order_of_events(
         actions in proptest::collection::vec(action(), 1..24)
     ) {
         let mut model = Model::new();

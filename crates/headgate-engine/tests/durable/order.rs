@@ -31,7 +31,7 @@ fn index_of(steps: &[Step], step: &Step) -> usize {
 }
 
 #[test]
-fn no_commit_is_there_before_what_it_names_is_durable_and_none_is_applied_before_it_is() {
+fn a_commit_is_written_after_its_files_are_durable_and_applied_after_it_is_durable() {
     for format in FORMATS {
         let bench = Bench::new(format);
         let disk = Recorder::new();
@@ -84,7 +84,7 @@ fn no_commit_is_there_before_what_it_names_is_durable_and_none_is_applied_before
 }
 
 #[test]
-fn what_was_asked_is_durable_before_the_first_result() {
+fn the_options_of_a_job_are_durable_before_its_first_result() {
     let bench = Bench::new(FORMATS[0]);
     let disk = Recorder::new();
     bench.run(disk.clone()).result.unwrap();

@@ -25,17 +25,17 @@ fn every_step(format: Format, seeds: u64) {
 }
 
 #[test]
-fn a_loss_of_power_at_any_step_takes_nothing_that_was_committed_from_parquet() {
+fn a_power_loss_at_any_step_loses_no_committed_row_in_parquet() {
     every_step(Format::Parquet, 1);
 }
 
 #[test]
-fn a_loss_of_power_at_any_step_takes_nothing_that_was_committed_from_ndjson() {
+fn a_power_loss_at_any_step_loses_no_committed_row_in_ndjson() {
     every_step(Format::Ndjson, 3);
 }
 
 #[test]
-fn a_loss_of_power_after_a_crash_takes_nothing_that_was_recovered() {
+fn a_power_loss_after_a_crash_loses_no_recovered_row() {
     at_every_step(|first| {
         for second in 0.. {
             let bench = Bench::new(FORMATS[first % 2]);
@@ -57,7 +57,7 @@ fn a_loss_of_power_after_a_crash_takes_nothing_that_was_recovered() {
 }
 
 #[test]
-fn a_loss_of_power_while_it_starts_over_leaves_the_old_job_or_none() {
+fn a_power_loss_while_a_job_starts_over_leaves_the_old_job_or_none() {
     at_every_step(|step| {
         (0..2).any(|seed| {
             let mut bench = Bench::new(Format::Ndjson);

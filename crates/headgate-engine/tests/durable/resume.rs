@@ -99,7 +99,7 @@ pub fn figures(summary: &Summary) -> &JobFigures {
 }
 
 #[test]
-fn a_job_that_was_stopped_asks_each_row_once_over_all_its_runs() {
+fn a_stopped_job_requests_each_row_once_over_all_its_runs() {
     let rig = Rig::numbered(Config { delay_s: 0.01..=0.01, ..Config::default() }, 60);
     let job = rig.start();
     eventually("some rows are asked", || rig.requests() >= 10);
@@ -124,7 +124,7 @@ fn a_job_that_was_stopped_asks_each_row_once_over_all_its_runs() {
 }
 
 #[test]
-fn a_finished_job_asks_nothing_again() {
+fn a_finished_job_sends_no_more_requests() {
     let rig = Rig::numbered(Config::default(), 9);
     rig.run();
     let runs = status(&rig.out()).unwrap().run_count;
@@ -135,7 +135,7 @@ fn a_finished_job_asks_nothing_again() {
 }
 
 #[test]
-fn another_job_does_not_go_on_in_the_place_of_this_one() {
+fn a_different_job_is_not_resumed_in_the_same_directory() {
     let mut rig = Rig::numbered(Config::default(), 9);
     rig.options.request.headers = vec![("x-tenant".into(), "s3cr3t".into())];
     rig.options.request.body = Some(b"body".to_vec());
@@ -173,7 +173,7 @@ fn another_job_does_not_go_on_in_the_place_of_this_one() {
 }
 
 #[test]
-fn a_job_goes_on_with_renewed_credentials_and_not_without_them() {
+fn a_job_resumes_with_renewed_credentials_and_not_without_them() {
     let mut rig = Rig::numbered(Config::default(), 9);
     let headers = |x_key: &str| vec![("x-a".into(), "1".into()), ("X-Key".into(), x_key.into())];
     rig.options.request.headers = headers("secret");
@@ -205,7 +205,7 @@ fn a_job_goes_on_with_renewed_credentials_and_not_without_them() {
 }
 
 #[test]
-fn a_user_in_the_url_with_ranges_is_stored_nowhere_and_has_to_be_given_again() {
+fn a_user_in_a_url_with_ranges_is_not_stored_and_must_be_given_again() {
     let mut rig = Rig::numbered(Config::default(), 0);
     let at = |user: &str, server: &Server| format!("http://{user}{}/status/503?[1-3]", server.address());
     rig.options.source.input = at("me:secret@", &rig.server);
@@ -257,7 +257,7 @@ fn a_password_in_the_url_of_an_older_job_is_removed_when_the_job_is_resumed() {
 }
 
 #[test]
-fn a_slow_row_holds_back_the_watermark_and_then_the_input_but_no_row_within_the_window() {
+fn a_slow_row_stops_the_watermark_and_then_the_input_but_no_row_within_the_window() {
     let slow = Held::new();
     let mut rig = Rig::new(Config::default(), 40, |row| (row == 2).then(|| slow.url()));
     rig.options.run.window = 20;
@@ -273,7 +273,7 @@ fn a_slow_row_holds_back_the_watermark_and_then_the_input_but_no_row_within_the_
 }
 
 #[test]
-fn what_comes_through_a_pipe_cannot_be_gone_on_with_and_says_so() {
+fn a_job_that_reads_a_pipe_cannot_be_resumed_and_the_error_says_so() {
     let mut rig = Rig::numbered(Config::default(), 9);
     let text = fs::read(&rig.options.source.input).unwrap();
     let pipe = rig.directory.path().join("pipe.txt");
@@ -297,7 +297,7 @@ fn what_comes_through_a_pipe_cannot_be_gone_on_with_and_says_so() {
 }
 
 #[test]
-fn a_job_whose_disk_fails_ends_with_the_reason_and_goes_on_when_it_is_gone() {
+fn a_job_whose_disk_fails_ends_with_the_cause_and_resumes_once_the_disk_works() {
     at_every_step(|step| {
         let rig = Rig::numbered(Config::default(), 12);
         let disk = Recorder::failing_at(step);

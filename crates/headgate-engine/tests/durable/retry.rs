@@ -155,17 +155,17 @@ fn crash_at_every_step(finished: &Finished) {
 }
 
 #[test]
-fn a_crash_at_any_step_of_a_retry_loses_no_row_and_repeats_none_in_parquet() {
+fn a_crash_at_any_step_of_a_retry_neither_loses_nor_duplicates_a_row_in_parquet() {
     crash_at_every_step(&Finished::new(Format::Parquet));
 }
 
 #[test]
-fn a_crash_at_any_step_of_a_retry_loses_no_row_and_repeats_none_in_ndjson() {
+fn a_crash_at_any_step_of_a_retry_neither_loses_nor_duplicates_a_row_in_ndjson() {
     crash_at_every_step(&Finished::new(Format::Ndjson));
 }
 
 #[test]
-fn what_is_known_is_committed_before_the_last_row_of_a_part_has_ended_and_a_crash_costs_no_row_then_either() {
+fn a_crash_loses_no_row_after_a_part_is_committed_before_its_last_row_has_ended() {
     at_every_step(|step| {
         let held = Held::new();
         let Finished { bench, _server } = Finished::holding_row_3(Format::Ndjson, &held);
@@ -194,7 +194,7 @@ fn what_is_known_is_committed_before_the_last_row_of_a_part_has_ended_and_a_cras
 }
 
 #[test]
-fn a_loss_of_power_at_any_step_of_a_retry_loses_no_row_and_repeats_none() {
+fn a_power_loss_at_any_step_of_a_retry_neither_loses_nor_duplicates_a_row() {
     let finished = Finished::new(Format::Ndjson);
     at_every_step(|step| {
         let (_parent, out) = finished.copy();
@@ -210,7 +210,7 @@ fn a_loss_of_power_at_any_step_of_a_retry_loses_no_row_and_repeats_none() {
 }
 
 #[test]
-fn a_fault_of_the_disk_ends_a_retry_with_the_reason_and_costs_no_row() {
+fn a_disk_error_ends_a_retry_with_the_cause_and_loses_no_row() {
     let finished = Finished::new(Format::Parquet);
     at_every_step(|step| {
         let (_parent, out) = finished.copy();
@@ -231,7 +231,7 @@ fn a_fault_of_the_disk_ends_a_retry_with_the_reason_and_costs_no_row() {
 }
 
 #[test]
-fn a_retry_with_nothing_left_to_ask_finishes_what_one_before_it_began() {
+fn a_retry_without_rows_finishes_an_interrupted_retry() {
     let finished = Finished::new(Format::Ndjson);
     at_every_step(|step| {
         let (_parent, out) = finished.copy();
@@ -247,7 +247,7 @@ fn a_retry_with_nothing_left_to_ask_finishes_what_one_before_it_began() {
 }
 
 #[test]
-fn a_damaged_part_or_commit_is_noticed_before_a_part_is_replaced() {
+fn a_damaged_part_or_commit_is_detected_before_a_part_is_replaced() {
     for format in [Format::Parquet, Format::Ndjson] {
         let finished = Finished::new(format);
         let is_needed = |path: &Path| {
@@ -272,7 +272,7 @@ fn a_damaged_part_or_commit_is_noticed_before_a_part_is_replaced() {
 }
 
 #[test]
-fn what_is_no_valid_request_is_asked_again_only_if_it_is_named() {
+fn rows_with_invalid_requests_are_retried_only_if_their_error_is_named() {
     let server = Server::start(Config::default()).unwrap();
     let mut bench = Bench::new(Format::Ndjson);
     let input = bench.out().with_file_name("urls.txt");
@@ -292,7 +292,7 @@ fn what_is_no_valid_request_is_asked_again_only_if_it_is_named() {
 }
 
 #[test]
-fn an_input_that_was_moved_is_found_again_where_a_fetch_has_seen_it() {
+fn a_moved_input_is_found_where_an_earlier_run_read_it() {
     let finished = Finished::new(Format::Ndjson);
     let out = finished.bench.out();
     let moved = out.with_file_name("moved.txt");
@@ -309,7 +309,7 @@ fn an_input_that_was_moved_is_found_again_where_a_fetch_has_seen_it() {
 }
 
 #[test]
-fn a_part_of_failed_rows_stays_one_that_a_retry_can_hold_however_few_of_them_are_asked() {
+fn a_retry_of_few_rows_keeps_parts_of_failed_rows_bounded() {
     let server = Server::start(Config::default()).unwrap();
     let mut bench = Bench::new(Format::Parquet);
     bench.options.source.input = format!("http://{}/[0-1999999]", server.address());
@@ -341,7 +341,7 @@ fn a_part_of_failed_rows_stays_one_that_a_retry_can_hold_however_few_of_them_are
 }
 
 #[test]
-fn the_rows_of_a_retry_can_be_read_again_while_its_source_waits_for_them() {
+fn deferred_rows_of_a_retry_can_be_read_again_while_its_source_waits() {
     let finished = Finished::new(Format::Ndjson);
     let options = RetryOptions { output: finished.bench.out(), ..RetryOptions::default() };
     let Retry { mut source, .. } = OpenRetry::open(options, |_| Ok(()), Recorder::new()).unwrap();
@@ -362,7 +362,7 @@ fn the_rows_of_a_retry_can_be_read_again_while_its_source_waits_for_them() {
 }
 
 #[test]
-fn a_retry_may_have_costs_where_the_job_had_none() {
+fn a_retry_may_add_costs_that_the_job_did_not_have() {
     let finished = Finished::new(Format::Ndjson);
     let source = SourceOptions { cost_column: Some("tokens".into()), ..SourceOptions::default() };
     let job = JobOptions { source, ..JobOptions::default() };

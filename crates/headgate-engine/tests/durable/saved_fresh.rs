@@ -41,7 +41,7 @@ fn others(out: &Path) -> BTreeSet<String> {
 }
 
 #[test]
-fn a_crash_while_it_starts_over_leaves_no_body_of_the_old_job_beside_the_new_one() {
+fn a_crash_while_a_job_starts_over_leaves_no_body_of_the_old_job_beside_the_new_one() {
     for bench in BENCHES {
         at_every_step(|step| {
             let mut bench = bench();
@@ -79,7 +79,7 @@ fn a_job_that_starts_over_removes_the_bodies_of_one_that_was_killed_at_any_step(
 }
 
 #[test]
-fn the_bodies_of_a_job_that_cannot_be_read_any_more_go_with_it_and_nothing_else_does() {
+fn starting_over_an_unreadable_job_removes_its_bodies_and_nothing_else() {
     for damage in [damage, |manifest: &Path| fs::remove_file(manifest).unwrap()] {
         for bench in BENCHES {
             at_every_step(|step| {
@@ -101,7 +101,7 @@ fn the_bodies_of_a_job_that_cannot_be_read_any_more_go_with_it_and_nothing_else_
 }
 
 #[test]
-fn a_job_that_saved_nothing_has_no_files_that_go_with_it() {
+fn starting_over_a_job_without_saved_files_removes_no_other_files() {
     let bench = Bench::new(Format::Ndjson);
     bench.run(Recorder::new()).result.unwrap();
     let out = bench.out();
@@ -115,7 +115,7 @@ fn a_job_that_saved_nothing_has_no_files_that_go_with_it() {
 }
 
 #[test]
-fn what_lies_behind_a_link_or_is_a_directory_stays() {
+fn directories_and_files_behind_symlinks_are_not_removed() {
     let bench = Bench::saving(Format::Parquet);
     bench.run(Recorder::new()).result.unwrap();
     let (out, elsewhere) = (bench.out(), tempfile::tempdir().unwrap());

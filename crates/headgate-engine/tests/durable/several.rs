@@ -80,7 +80,7 @@ fn refused(rig: &Rig) -> String {
 }
 
 #[test]
-fn a_job_that_was_stopped_goes_on_in_the_middle_of_its_files() {
+fn a_stopped_job_resumes_in_the_middle_of_its_files() {
     let held = Held::new();
     let rig = stopped(&held);
     check_finished(&rig, ROWS);
@@ -92,7 +92,7 @@ fn a_job_that_was_stopped_goes_on_in_the_middle_of_its_files() {
 }
 
 #[test]
-fn a_job_goes_on_when_its_files_were_touched_or_moved_and_not_when_a_row_is_another() {
+fn a_job_resumes_after_its_files_were_touched_or_moved_but_not_after_a_row_changed() {
     let held = Held::new();
     let mut rig = stopped(&held);
     let third = directory(&rig).join("part=1/2.csv");
@@ -113,7 +113,7 @@ fn a_job_goes_on_when_its_files_were_touched_or_moved_and_not_when_a_row_is_anot
 }
 
 #[test]
-fn files_that_were_added_at_the_end_are_done_if_that_is_allowed() {
+fn files_added_at_the_end_are_done_if_allowed() {
     let held = Held::new();
     let mut rig = stopped(&held);
     let one = format!("http://127.0.0.1:1/{}", 0);
@@ -126,7 +126,7 @@ fn files_that_were_added_at_the_end_are_done_if_that_is_allowed() {
 }
 
 #[test]
-fn failed_rows_of_several_files_are_asked_again_wherever_the_command_is_run() {
+fn failed_rows_of_several_files_are_retried_from_any_working_directory() {
     let mut rig = rig(Some("http://127.0.0.1:1/"));
     // Named one by one, and by a pattern.
     let mut inputs = ["part=0", "part=1/2.csv", "part=1/3.c[s]v", "part=2", "part=3"]
@@ -147,7 +147,7 @@ fn failed_rows_of_several_files_are_asked_again_wherever_the_command_is_run() {
 }
 
 #[test]
-fn results_cannot_lie_where_they_would_be_input() {
+fn results_cannot_be_written_where_the_input_would_include_them() {
     let mut rig = rig(None);
     let parent = directory(&rig).parent().unwrap().to_owned();
     for (input, is_refused) in [

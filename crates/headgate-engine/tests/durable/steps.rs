@@ -48,22 +48,22 @@ pub fn every_step_twice(bench: impl Fn() -> Bench + Sync) {
 }
 
 #[test]
-fn a_crash_at_any_step_loses_no_row_and_repeats_none_in_parquet() {
+fn a_crash_at_any_step_neither_loses_nor_duplicates_a_row_in_parquet() {
     every_step(|| Bench::new(Format::Parquet), Recorder::crashing_at);
 }
 
 #[test]
-fn a_crash_at_any_step_loses_no_row_and_repeats_none_in_ndjson() {
+fn a_crash_at_any_step_neither_loses_nor_duplicates_a_row_in_ndjson() {
     every_step(|| Bench::new(Format::Ndjson), Recorder::crashing_at);
 }
 
 #[test]
-fn a_crash_while_it_recovers_from_a_crash_is_no_worse() {
+fn a_crash_during_recovery_neither_loses_nor_duplicates_a_row() {
     every_step_twice(|| Bench::new(Format::Ndjson));
 }
 
 #[test]
-fn a_crash_while_it_starts_over_leaves_the_old_job_or_the_new_one() {
+fn a_crash_while_a_job_starts_over_leaves_the_old_job_or_the_new_one() {
     at_every_step(|step| {
         let mut bench = Bench::new(Format::Ndjson);
         bench.run(Recorder::new()).result.unwrap();

@@ -51,7 +51,7 @@ fn cut_in_half(input: &File) {
 }
 
 #[test]
-fn an_input_that_is_cut_ends_the_job_unfinished_and_it_goes_on_when_the_input_is_back() {
+fn a_truncated_input_ends_the_job_which_resumes_once_the_input_is_restored() {
     let rig = rig(ROWS, cut_in_half);
     let bytes = fs::read(rig.path("urls.txt")).unwrap();
     let (rows, summary) = rig.run();
@@ -81,7 +81,7 @@ fn an_input_that_is_cut_ends_the_job_unfinished_and_it_goes_on_when_the_input_is
 }
 
 #[test]
-fn an_input_that_is_cut_is_noticed_also_where_no_directory_remembers_the_job() {
+fn a_truncated_input_is_detected_without_a_job_directory() {
     // Without a window as many rows are read ahead as the queue holds.
     let mut rig = rig(4 * ROWS, cut_in_half);
     rig.options.sink.output = Output::Nowhere;
@@ -94,7 +94,7 @@ fn an_input_that_is_cut_is_noticed_also_where_no_directory_remembers_the_job() {
 }
 
 #[test]
-fn an_input_that_grows_is_the_job_that_it_was_when_it_was_opened_and_a_note_says_so() {
+fn rows_added_while_a_job_runs_are_not_read_and_a_note_says_so() {
     let rig = rig(ROWS, |mut input| {
         let last = format!("http://127.0.0.1:1/{}\n", "late".repeat(100));
         input.write_all(last.repeat(93).as_bytes()).unwrap();
@@ -110,7 +110,7 @@ fn an_input_that_grows_is_the_job_that_it_was_when_it_was_opened_and_a_note_says
 /// Parts of failed rows are asked again one after the other, for which the input may have to be opened anew: an earlier row
 /// may have failed later.
 #[test]
-fn a_retry_asks_no_rows_of_a_file_that_has_taken_the_place_of_its_input() {
+fn a_retry_sends_no_rows_of_a_file_that_replaced_its_input() {
     const NO: &[u8] = b"HTTP/1.1 503 Not Now\r\ncontent-length: 0\r\n\r\n";
     let mut rig = Rig::file("urls.txt", "").concurrency(2, 1);
     rig.options.sink.commit_every = Some(Duration::ZERO);

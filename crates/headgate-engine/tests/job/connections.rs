@@ -73,7 +73,7 @@ fn answer(mut stream: TcpStream) {
 }
 
 #[test]
-fn a_host_that_comes_again_has_its_connection_kept_although_all_lanes_are_busy() {
+fn the_connection_of_a_recurring_host_is_kept_although_all_lanes_are_busy() {
     // As many as a lane keeps unless told otherwise.
     const HOSTS: u8 = 10;
     // Of all, of half of them, and of none: in turn, the one that is needed next is the one that was closed. One lane,
@@ -89,7 +89,7 @@ fn a_host_that_comes_again_has_its_connection_kept_although_all_lanes_are_busy()
 }
 
 #[test]
-fn a_host_never_has_more_connections_than_it_may_over_all_workers_and_each_row_has_its_turn() {
+fn the_connection_limit_of_a_host_holds_across_workers_and_every_row_gets_a_connection() {
     const ROWS: usize = 400;
     for threads in [1, 3] {
         for by_concurrency in [false, true] {
@@ -110,7 +110,7 @@ fn a_host_never_has_more_connections_than_it_may_over_all_workers_and_each_row_h
 }
 
 #[test]
-fn requests_for_robots_txt_count_among_the_connections_of_their_host() {
+fn requests_for_robots_txt_count_toward_the_connection_limit_of_their_host() {
     let (server, engine) = (Counting::start(), engine(2));
     // Runs go to the workers in turn, so the idle connection is the other worker's.
     for _ in 0..4 {

@@ -41,7 +41,7 @@ impl Fifo {
 }
 
 #[test]
-fn an_input_that_ends_when_its_writer_goes_ends_the_job() {
+fn a_pipe_that_its_writer_closes_ends_the_job() {
     let server = server();
     let fifo = Fifo::new();
     let job = fifo.rig.start();
@@ -53,7 +53,7 @@ fn an_input_that_ends_when_its_writer_goes_ends_the_job() {
 }
 
 #[test]
-fn the_rows_before_a_break_in_the_input_are_done_and_kept() {
+fn rows_before_an_input_error_are_done_and_kept() {
     let server = server();
     let mut encoder = GzEncoder::new(Vec::new(), Compression::none());
     for row in 0..20_000 {
@@ -72,7 +72,7 @@ fn the_rows_before_a_break_in_the_input_are_done_and_kept() {
 }
 
 #[test]
-fn an_output_that_cannot_be_written_any_more_ends_the_job() {
+fn an_output_error_ends_the_job() {
     let server = server();
     let mut rig = Rig::new(url(server.address(), "/[1-1000000000]")).concurrency(32, 2);
     // A new part for each batch.
@@ -87,7 +87,7 @@ fn an_output_that_cannot_be_written_any_more_ends_the_job() {
 }
 
 #[test]
-fn what_was_committed_before_an_output_error_is_kept() {
+fn rows_committed_before_an_output_error_are_kept() {
     let server = server();
     let mut fifo = Fifo::new();
     fifo.rig.options.sink.commit_every = Some(Duration::ZERO);
@@ -104,7 +104,7 @@ fn what_was_committed_before_an_output_error_is_kept() {
 }
 
 #[test]
-fn every_row_is_in_the_parquet_files_too() {
+fn every_row_is_in_the_parquet_files() {
     let server = server();
     let mut rig = Rig::new(url(server.address(), "/[1-2500]")).concurrency(32, 2);
     rig.options.sink.format = Format::Parquet;
@@ -114,7 +114,7 @@ fn every_row_is_in_the_parquet_files_too() {
 }
 
 #[test]
-fn a_job_that_keeps_no_results_counts_them() {
+fn a_job_without_output_counts_its_results() {
     let server = server();
     let mut rig = Rig::new(url(server.address(), "/[1-2500]")).concurrency(32, 2);
     rig.options.sink.format = Format::None;

@@ -51,7 +51,7 @@ fn an_engine_without_threads_is_refused() {
 }
 
 #[test]
-fn a_sink_that_panics_ends_its_run_though_the_source_is_quiet() {
+fn a_panicking_sink_ends_its_run_though_the_source_yields_no_rows() {
     let (engine, server) = (engine(1), server());
     let (rows, source) = Channel::new();
     let (_, unused) = Collector::new();
@@ -66,7 +66,7 @@ fn a_sink_that_panics_ends_its_run_though_the_source_is_quiet() {
 }
 
 #[test]
-fn a_batch_that_cannot_be_put_together_fails_its_run_and_is_no_quiet_end() {
+fn a_batch_that_cannot_be_built_fails_its_run() {
     let (engine, server) = (engine(1), server());
     let (_, sink) = Collector::new();
     let source = BrokenKept(Some(url(server.address(), "/")));
@@ -77,7 +77,7 @@ fn a_batch_that_cannot_be_put_together_fails_its_run_and_is_no_quiet_end() {
 }
 
 #[test]
-fn a_run_whose_sink_stands_still_leaves_the_others_memory_and_ends_when_it_is_aborted() {
+fn a_run_with_a_blocked_sink_leaves_memory_to_other_runs_and_can_be_aborted() {
     let server = server();
     let engine =
         Engine::start(&EngineOptions { threads: Some(1), max_memory_bytes: Some(1000), ..EngineOptions::default() });
@@ -101,7 +101,7 @@ fn a_run_whose_sink_stands_still_leaves_the_others_memory_and_ends_when_it_is_ab
 }
 
 #[test]
-fn a_row_that_is_cancelled_while_the_input_ends_has_its_outcome_too() {
+fn a_row_that_is_cancelled_while_the_input_ends_has_an_outcome() {
     let (engine, server) = (engine(2), server());
     for _ in 0..300 {
         let (run, seen) = start(&engine, (0..3).map(|_| url(server.address(), "/")), 1);
@@ -114,7 +114,7 @@ fn a_row_that_is_cancelled_while_the_input_ends_has_its_outcome_too() {
 }
 
 #[test]
-fn what_an_ended_run_says_of_itself_stays() {
+fn the_figures_of_an_ended_run_do_not_change() {
     let (engine, server) = (engine(1), server());
     let (run, _) = start(&engine, vec![url(server.address(), "/"); 50], 4);
     assert!(run.wait(PATIENCE));

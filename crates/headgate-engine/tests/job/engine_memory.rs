@@ -30,7 +30,7 @@ fn start_stuck(engine: &Engine, source: Channel, concurrency: usize, timeout: Du
 }
 
 #[test]
-fn heads_are_set_aside_whatever_becomes_of_the_body_and_all_is_given_back() {
+fn memory_of_headers_is_reserved_and_released_whatever_happens_to_the_body() {
     const BUDGET_BYTES: u64 = 2 << 20;
     const HEAD_BYTES: u64 = 50_000;
     let long = format!("X-Long: {}\r\n", "x".repeat(5000)).repeat(10);
@@ -58,7 +58,7 @@ fn heads_are_set_aside_whatever_becomes_of_the_body_and_all_is_given_back() {
 }
 
 #[test]
-fn bodies_that_come_all_at_once_after_their_heads_are_set_aside_before_they_are_read() {
+fn bodies_that_arrive_together_after_their_headers_are_reserved_before_they_are_read() {
     const LANES: usize = 100;
     static REST: [u8; 110_000] = [b'x'; 110_000];
     let all = Barrier::new(LANES);
@@ -77,7 +77,7 @@ fn bodies_that_come_all_at_once_after_their_heads_are_set_aside_before_they_are_
 }
 
 #[test]
-fn a_row_that_waits_for_memory_for_longer_than_its_time_limit_is_answered_all_the_same() {
+fn a_row_that_waits_for_memory_for_longer_than_its_timeout_succeeds() {
     const TIMEOUT: Duration = Duration::from_secs(2);
     let server = server();
     for path in ["/bytes/20000", "/encoded/gzip/20000", "/chunked/20000"] {
@@ -97,7 +97,7 @@ fn a_row_that_waits_for_memory_for_longer_than_its_time_limit_is_answered_all_th
 }
 
 #[test]
-fn what_a_row_has_waited_for_memory_is_neither_its_own_time_nor_taken_off_that_of_the_next() {
+fn the_wait_of_a_row_for_memory_counts_for_no_timeout_of_it_or_of_the_next_row() {
     const BUDGET_BYTES: u64 = 1 << 20;
     const HELD: Duration = Duration::from_secs(2);
     const SLOW: Duration = Duration::from_millis(300);
@@ -150,7 +150,7 @@ fn what_a_row_has_waited_for_memory_is_neither_its_own_time_nor_taken_off_that_o
 
 /// URLs that redirects lead to, the redirects that are kept and cookies: 64 KiB each, for as long as a row is on its way.
 #[test]
-fn what_redirects_have_a_row_carry_is_reserved_and_given_back() {
+fn memory_of_a_redirect_chain_is_reserved_and_released() {
     const ROWS: usize = 50;
     const URL_BYTES: usize = 60_000;
     const COOKIES: usize = 10;

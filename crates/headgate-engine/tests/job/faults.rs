@@ -176,7 +176,7 @@ fn check_good(row: &ResultRow, after: &str) {
 }
 
 #[test]
-fn every_fault_of_the_server_is_in_the_table() {
+fn the_table_lists_every_fault_of_the_test_server() {
     let server = server();
     let list = Rig::new(url(server.address(), "/")).row();
     let listed = list.text().lines().filter_map(|line| line.strip_prefix("/fault/")?.split(' ').next());
@@ -185,7 +185,7 @@ fn every_fault_of_the_server_is_in_the_table() {
 }
 
 #[test]
-fn a_fault_is_one_outcome_and_the_row_after_it_gets_its_own_answer() {
+fn a_fault_is_one_outcome_and_the_next_row_gets_its_own_response() {
     let server = server();
     let faults: Vec<_> = ENDS.iter().filter(|(_, _, end)| !waits(*end)).collect();
     let pairs = faults.iter().flat_map(|(name, _, _)| [fault(&server, name), good(&server, name)]);
@@ -200,7 +200,7 @@ fn a_fault_is_one_outcome_and_the_row_after_it_gets_its_own_answer() {
 }
 
 #[test]
-fn a_server_that_does_not_come_to_an_end_costs_the_timeout_and_no_more() {
+fn an_endless_response_takes_the_timeout_and_no_longer() {
     let server = server();
     let faults: Vec<_> = ENDS.iter().filter(|(_, _, end)| waits(*end)).collect();
     let waiting = faults.iter().map(|(name, _, _)| fault(&server, name));
@@ -218,7 +218,7 @@ fn a_server_that_does_not_come_to_an_end_costs_the_timeout_and_no_more() {
 }
 
 #[test]
-fn a_server_that_never_pauses_cannot_outlast_the_timeout() {
+fn a_server_that_sends_without_pause_cannot_exceed_the_timeout() {
     // Six bytes for each of the body: the cap on its size is far away.
     let chunk = "1\r\nx\r\n".repeat(10_000);
     let server = Scripted::start(move |mut stream, _| {

@@ -103,7 +103,7 @@ fn kind(arrived: &Arrived) -> Option<ErrorKind> {
 }
 
 #[test]
-fn every_row_has_its_outcome_told_once() {
+fn every_submitted_row_has_one_outcome() {
     let (fed, server) = (Fed::new(16), server());
     assert_eq!(Some(0), fed.ask(&server, "/1", 3000));
     let arrived = fed.wait(3000);
@@ -121,7 +121,7 @@ fn every_row_has_its_outcome_told_once() {
 }
 
 #[test]
-fn who_waits_is_told_that_there_will_be_no_outcome_when_the_run_ends() {
+fn a_waiting_caller_is_notified_when_the_run_ends_without_an_outcome() {
     let (fed, server) = (Fed::new(1), server());
     fed.ask(&server, "/fault/hang-before-headers", 5);
     eventually("it is in flight", || fed.in_flight() == 1);
@@ -137,7 +137,7 @@ fn who_waits_is_told_that_there_will_be_no_outcome_when_the_run_ends() {
 }
 
 #[test]
-fn a_row_can_be_cancelled_while_it_waits_and_while_it_is_in_flight() {
+fn a_row_can_be_cancelled_while_it_waits_or_is_in_flight() {
     let (fed, server) = (Fed::new(1), server());
     let first = fed.ask(&server, "/fault/hang-before-headers", 2).unwrap();
     eventually("it is in flight", || fed.in_flight() == 1);
@@ -152,7 +152,7 @@ fn a_row_can_be_cancelled_while_it_waits_and_while_it_is_in_flight() {
 }
 
 #[test]
-fn what_nobody_waits_for_any_more_is_cancelled_and_the_rest_goes_on() {
+fn rows_of_a_closed_completion_queue_are_cancelled_and_other_rows_continue() {
     let (fed, server) = (Fed::new(4), server());
     fed.ask(&server, "/fault/hang-before-headers", 100);
     eventually("they are in flight", || server.statistics().requests == 4);
@@ -167,7 +167,7 @@ fn what_nobody_waits_for_any_more_is_cancelled_and_the_rest_goes_on() {
 }
 
 #[test]
-fn a_row_may_have_a_time_of_its_own() {
+fn a_row_may_have_its_own_timeout() {
     let (fed, server) = (Fed::new(2), server());
     let own = |timeout| OwnOptions { timeout, ..OwnOptions::default() };
     let hangs = url(server.address(), "/fault/hang-before-headers");
@@ -179,7 +179,7 @@ fn a_row_may_have_a_time_of_its_own() {
 }
 
 #[test]
-fn a_row_may_follow_redirects_of_its_own_and_one_that_is_not_followed_keeps_its_body() {
+fn a_row_may_have_its_own_redirect_policy_and_an_unfollowed_redirect_keeps_its_body() {
     let server = server();
     let own = |redirects| OwnOptions { redirects, ..OwnOptions::default() };
     for redirects in [RedirectPolicy::None, RedirectPolicy::Follow] {

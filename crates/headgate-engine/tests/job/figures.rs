@@ -65,7 +65,7 @@ fn reason(row: &ResultRow) -> String {
 }
 
 #[test]
-fn a_snapshot_tells_how_far_a_job_is() {
+fn a_snapshot_reports_the_progress_of_a_job() {
     let server = server();
     let urls = (0..6).map(|row| url(server.address(), if row < 4 { "/row" } else { "/fault/hang-before-headers" }));
     let rig = Rig::urls(urls).concurrency(4, 1);
@@ -83,7 +83,7 @@ fn a_snapshot_tells_how_far_a_job_is() {
 }
 
 #[test]
-fn a_pattern_says_how_many_rows_it_has() {
+fn a_pattern_has_a_known_number_of_rows() {
     let server = server();
     let rig = Rig::new(url(server.address(), "/[1-250]"));
     let job = rig.start();
@@ -93,7 +93,7 @@ fn a_pattern_says_how_many_rows_it_has() {
 }
 
 #[test]
-fn a_slow_server_leaves_a_job_bound_by_its_concurrency() {
+fn the_bottleneck_with_a_slow_server_is_the_concurrency() {
     let server = slow_server(0.05..=0.05);
     let (_, summary) = Rig::new(url(server.address(), "/[1-40]")).concurrency(4, 1).run();
     assert_eq!(BoundKind::Concurrency, summary.bound_by.kind, "{}", summary.bound_by.text);
@@ -105,7 +105,7 @@ fn a_slow_server_leaves_a_job_bound_by_its_concurrency() {
 }
 
 #[test]
-fn a_slow_input_is_named_as_what_holds_a_job_back() {
+fn the_bottleneck_with_a_slow_input_is_the_input() {
     let server = server();
     let fifo = Fifo::new();
     let job = fifo.rig.start();
@@ -122,7 +122,7 @@ fn a_slow_input_is_named_as_what_holds_a_job_back() {
 }
 
 #[test]
-fn a_job_without_rows_says_that_nothing_happened() {
+fn a_job_without_rows_reports_no_requests() {
     let (rows, summary) = Rig::file("empty.txt", "").run();
     assert_eq!((0, 0, BoundKind::Nothing), (rows.len(), summary.rows, summary.bound_by.kind));
 }

@@ -29,19 +29,19 @@ fn many_bodies_pass_through_a_budget_that_holds_only_two() {
 }
 
 #[test]
-fn many_bodies_that_grow_while_decoded_pass_through_it_as_well() {
+fn many_bodies_that_grow_while_decoded_pass_through_a_small_budget() {
     check(&rows_within(BUDGET_BYTES, &format!("/encoded/gzip/{BODY_BYTES}?[1-40]")), 40, BODY_BYTES);
     check(&rows_within(BUDGET_BYTES, &format!("/encoded/zstd/{BODY_BYTES}?[1-20]")), 20, BODY_BYTES);
 }
 
 #[test]
-fn bodies_larger_than_the_whole_budget_pass_one_after_the_other() {
+fn bodies_larger_than_the_whole_budget_pass_one_at_a_time() {
     check(&rows_within(BUDGET_BYTES, "/bytes/1000000?[1-8]"), 8, 1_000_000);
     check(&rows_within(1, "/chunked/50000?[1-5]"), 5, 50_000);
 }
 
 #[test]
-fn selected_values_that_are_longer_than_their_bodies_pass_as_well() {
+fn selected_values_that_are_longer_than_their_bodies_pass_through_a_small_budget() {
     // As often as that, `$..x` has the same bytes.
     const DEPTH: usize = 50;
     let body = format!("{}\"{}\"{}", "{\"x\":".repeat(DEPTH), "v".repeat(10_000), "}".repeat(DEPTH));
@@ -70,7 +70,7 @@ fn selected_values_that_are_longer_than_their_bodies_pass_as_well() {
 }
 
 #[test]
-fn bodies_that_fail_give_their_memory_back() {
+fn the_memory_of_failed_bodies_is_released() {
     let server = server();
     // A host that closes all connections is left alone for a while: this one answers now and then.
     let bad = (0..60).map(|row| if row % 10 == 9 { "/bytes/1" } else { "/fault/content-length-too-long" });
@@ -86,7 +86,7 @@ fn bodies_that_fail_give_their_memory_back() {
 }
 
 #[test]
-fn a_job_that_waits_for_memory_can_be_ended() {
+fn a_job_that_waits_for_memory_can_be_aborted() {
     let server = server();
     // A body that never ends holds the budget; the others wait behind it.
     let holds = url(server.address(), "/fault/hang-mid-body");

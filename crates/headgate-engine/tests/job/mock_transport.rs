@@ -66,7 +66,7 @@ fn ask(fed: &Fed, urls: impl IntoIterator<Item = String>) {
 }
 
 #[test]
-fn hosts_of_either_scheme_are_answered_here_though_they_have_no_address() {
+fn hosts_without_an_address_are_served_by_the_mock_for_either_scheme() {
     let echo = Arc::<Echo>::default();
     let fed = use_mock_transport(&echo, RequestOptions::default());
     ask(&fed, (0..400).map(|n| format!("{}://host-{}.invalid/{n}", ["http", "https"][n % 2], n % 4)));
@@ -83,7 +83,7 @@ fn hosts_of_either_scheme_are_answered_here_though_they_have_no_address() {
 }
 
 #[test]
-fn neither_proxies_nor_http2_are_asked_for() {
+fn the_mock_uses_neither_proxies_nor_http2() {
     let request = RequestOptions {
         proxies: vec!["http://127.0.0.1:1".into()],
         http2_prior_knowledge: true,
@@ -95,7 +95,7 @@ fn neither_proxies_nor_http2_are_asked_for() {
 }
 
 #[test]
-fn an_exchange_fails_of_what_the_other_end_says_on_new_connections_and_on_used_ones() {
+fn an_exchange_fails_with_the_error_that_the_mock_sets_on_new_and_reused_connections() {
     let fed = use_mock_transport(&Arc::default(), RequestOptions::default());
     for url in ["http://host.invalid/fail", "http://host.invalid/", "http://host.invalid/fail"] {
         ask(&fed, [url.to_owned()]);
@@ -106,7 +106,7 @@ fn an_exchange_fails_of_what_the_other_end_says_on_new_connections_and_on_used_o
 }
 
 #[test]
-fn there_may_be_no_connection() {
+fn a_refused_mock_connection_fails_with_its_error() {
     let fed = use_mock_transport(&Arc::default(), RequestOptions::default());
     ask(&fed, ["http://host.invalid:1/".to_owned()]);
     let failure = fed.wait(1).remove(0).outcome.unwrap().failure.unwrap();

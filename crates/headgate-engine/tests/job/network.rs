@@ -82,7 +82,7 @@ fn outcome(row: &ResultRow) -> (Option<&str>, u16, &str, &str) {
 const UNLESS_NAMED: &str = "the address is refused unless it is named: link-local, 169.254.0.0/16";
 
 #[test]
-fn imds_the_metadata_service_of_a_cloud_gives_a_list_no_credentials() {
+fn imds_rows_of_a_list_get_no_response_of_a_cloud_metadata_service() {
     // Each is 169.254.169.254 to a URL parser (CVE-2021-28918, CVE-2021-29922, CVE-2023-42282, CVE-2024-29415).
     for host in
         ["169.254.169.254", "2852039166", "0xa9fea9fe", "0251.0376.0251.0376", "169.254.43518", "0xa9.254.0124776"]
@@ -124,7 +124,7 @@ fn a_public_network_has_no_address_of_this_machine_in_any_spelling_cve_2023_4228
 }
 
 #[test]
-fn exceptions_are_networks_and_what_is_denied_stays_so() {
+fn exceptions_are_networks_and_denied_networks_take_precedence() {
     let server = Scripted::answering(response("good"));
     let port = server.address.port();
     let rig = |host: &str| Rig::urls([format!("http://{host}:{port}/")]);
@@ -146,7 +146,7 @@ fn exceptions_are_networks_and_what_is_denied_stays_so() {
 }
 
 #[test]
-fn only_ports_that_are_allowed_are_connected_to_and_no_name_is_looked_up_for_others() {
+fn only_allowed_ports_are_connected_to_and_no_hostname_is_looked_up_for_other_ports() {
     let server = Scripted::answering(response("good"));
     let names = DnsServer::start(DnsConfig::default()).unwrap();
     let mut rig = Rig::urls(["http://name.example:22/".to_owned(), server.url("/")]);
@@ -158,7 +158,7 @@ fn only_ports_that_are_allowed_are_connected_to_and_no_name_is_looked_up_for_oth
 }
 
 #[test]
-fn happy_eyeballs_connects_to_no_refused_candidate_beside_a_good_one() {
+fn happy_eyeballs_connects_to_no_refused_address_beside_an_allowed_one() {
     let server = Scripted::answering(response("good"));
     let port = server.address.port();
     let forbidden = Forbidden::on(Ipv4Addr::new(127, 0, 0, 2), port);
@@ -175,7 +175,7 @@ fn happy_eyeballs_connects_to_no_refused_candidate_beside_a_good_one() {
 }
 
 #[test]
-fn dns_rebinding_what_a_name_was_says_nothing_about_what_it_is_cwe_367() {
+fn dns_rebinding_each_lookup_of_a_hostname_is_checked_cwe_367() {
     for rebound in [Ipv4Addr::new(127, 0, 0, 2), Ipv4Addr::new(169, 254, 169, 254)] {
         let names = Arc::new(DnsServer::start(DnsConfig::default()).unwrap());
         names.answer_with("rebind.example", vec![Ipv4Addr::LOCALHOST.into()]);
@@ -217,7 +217,7 @@ fn a_redirect_leads_to_no_refused_address_cve_2023_28155() {
 }
 
 #[test]
-fn robots_txt_is_asked_for_where_the_policy_allows_it_and_nowhere_else() {
+fn robots_txt_is_requested_only_from_addresses_that_the_policy_allows() {
     let forbidden = Forbidden::on(Ipv4Addr::new(127, 0, 0, 2), 0);
     let location = format!("http://{}/robots.txt", forbidden.address);
     let server = Scripted::answering(format!("HTTP/1.1 302 x\r\nLocation: {location}\r\nContent-Length: 0\r\n\r\n"));
@@ -230,7 +230,7 @@ fn robots_txt_is_asked_for_where_the_policy_allows_it_and_nowhere_else() {
 }
 
 #[test]
-fn connections_of_one_policy_are_none_of_another() {
+fn a_connection_is_not_shared_between_network_policies() {
     let plain = Scripted::answering(response("good"));
     let http2 = http2::start(100, |peer, _| peer.serve(b"good"));
     for (server, is_http2) in [(&plain, false), (&http2, true)] {
@@ -251,7 +251,7 @@ fn connections_of_one_policy_are_none_of_another() {
 }
 
 #[test]
-fn a_target_of_socks_that_is_looked_up_here_is_checked_and_the_proxy_is_not() {
+fn a_socks_target_that_is_resolved_locally_is_checked_and_the_proxy_is_not() {
     let server = Scripted::answering(response("good"));
     let (proxy, told) = socks(0, 0, 0, server.address);
     let through = |rig: Rig, scheme: &str| {
@@ -277,7 +277,7 @@ fn a_target_of_socks_that_is_looked_up_here_is_checked_and_the_proxy_is_not() {
 }
 
 #[test]
-fn behind_a_proxy_only_public_addresses_are_a_promise_that_the_proxy_has_to_keep() {
+fn a_public_network_policy_requires_a_trusted_proxy() {
     let nowhere = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap();
     let (proxy, heads) = forwarding(nowhere);
     let mut rig = Rig::urls(["http://127.0.0.1:81/", "http://host.invalid/"]).one_by_one();
@@ -293,7 +293,7 @@ fn behind_a_proxy_only_public_addresses_are_a_promise_that_the_proxy_has_to_keep
 }
 
 #[test]
-fn what_was_refused_stays_so_when_a_job_is_resumed_or_retried() {
+fn refused_addresses_stay_refused_when_a_job_is_resumed_or_retried() {
     let server = Scripted::answering(response("internal"));
     let rig = Rig::urls([server.url("/")]).public();
     assert_eq!(BLOCKED, rig.row().kind());

@@ -69,7 +69,7 @@ fn redirect(to: impl std::fmt::Display) -> String {
 }
 
 #[test]
-fn ssrf_by_redirect_a_public_server_leads_to_nothing_inside() {
+fn ssrf_by_redirect_a_public_server_cannot_redirect_to_an_internal_address() {
     isolated(|| {
         let inside = Scripted::answering(response("internal"));
         let location = inside.url("/");
@@ -89,7 +89,7 @@ fn ssrf_by_redirect_a_public_server_leads_to_nothing_inside() {
 }
 
 #[test]
-fn ssrf_by_redirect_a_detour_over_an_allowed_address_changes_nothing() {
+fn ssrf_by_redirect_a_hop_over_an_allowed_address_changes_nothing() {
     isolated(|| {
         let inside = Scripted::answering(response("internal"));
         let location = inside.url("/");
@@ -101,7 +101,7 @@ fn ssrf_by_redirect_a_detour_over_an_allowed_address_changes_nothing() {
 }
 
 #[test]
-fn ssrf_by_redirect_an_idle_connection_that_another_row_has_left_is_no_way_inside() {
+fn ssrf_by_redirect_the_idle_connection_of_another_row_is_not_reused() {
     isolated(|| {
         for is_http2 in [false, true] {
             let serve = |stream| Peer::greet(stream, 100).and_then(|mut peer| peer.serve(b"internal"));
@@ -152,7 +152,7 @@ fn http2_redirect(location: String) -> SocketAddr {
 }
 
 #[test]
-fn what_a_redirect_may_not_ask_is_asked_for_rows_that_name_it() {
+fn addresses_refused_to_redirects_are_allowed_to_rows_that_name_them() {
     isolated(|| {
         let (inside, paths) = on(Ipv4Addr::LOCALHOST, |path| match path {
             "/robots.txt" => response("User-agent: *\nAllow: /"),
@@ -172,7 +172,7 @@ fn what_a_redirect_may_not_ask_is_asked_for_rows_that_name_it() {
 }
 
 #[test]
-fn imds_is_asked_where_the_user_has_typed_its_address() {
+fn imds_is_requested_if_the_user_typed_its_address() {
     isolated(|| {
         let (metadata, paths) = on(METADATA, |_| response("credentials"));
         let url = format!("http://{metadata}/latest");

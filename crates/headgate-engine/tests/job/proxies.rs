@@ -65,7 +65,7 @@ fn nowhere() -> SocketAddr {
 }
 
 #[test]
-fn a_proxy_is_asked_for_the_whole_url_over_a_kept_connection_and_looks_the_name_up() {
+fn a_proxy_gets_the_absolute_url_over_a_kept_connection_and_resolves_the_hostname() {
     let (proxy, _) = forwarding(nowhere());
     let rig = Rig::new("http://host.invalid:81/a?b=[1-5]").one_by_one();
     let rows = rig.through(&[format!("http://me:secret@{}", proxy.address)]).rows();
@@ -80,7 +80,7 @@ fn a_proxy_is_asked_for_the_whole_url_over_a_kept_connection_and_looks_the_name_
 }
 
 #[test]
-fn a_body_follows_the_headers_also_where_it_is_too_long_for_one_write() {
+fn a_body_too_long_for_one_write_follows_its_headers() {
     let heads = Heads::default();
     let seen = heads.clone();
     let proxy = Scripted::start(move |mut stream, _| {
@@ -103,7 +103,7 @@ fn a_body_follows_the_headers_also_where_it_is_too_long_for_one_write() {
 }
 
 #[test]
-fn an_encrypted_host_is_reached_through_a_tunnel_and_sees_nothing_of_the_proxy() {
+fn an_https_host_is_reached_through_a_tunnel_and_gets_no_headers_for_the_proxy() {
     let authority = Authority::new();
     let host = start(authority.certify("host.invalid", 4000), echo);
     let (proxy, heads) = forwarding(host.address);
@@ -120,7 +120,7 @@ fn an_encrypted_host_is_reached_through_a_tunnel_and_sees_nothing_of_the_proxy()
 }
 
 #[test]
-fn what_is_wrong_with_the_host_behind_a_tunnel_is_not_the_proxys_fault() {
+fn a_failure_of_the_host_behind_a_tunnel_is_not_attributed_to_the_proxy() {
     let host = start(Authority::new().certify("host.invalid", 4000), echo);
     let (proxy, _) = forwarding(host.address);
     let row = Rig::new("https://host.invalid/").through(&[url("http", &proxy)]).row();
@@ -147,7 +147,7 @@ fn answered(target: &str, credentials: &str, answer: impl Into<Vec<u8>>) -> Resu
 }
 
 #[test]
-fn what_a_proxy_refuses_is_told_in_words() {
+fn a_refusal_by_a_proxy_has_a_clear_message() {
     for (message, credentials, answer) in [
         ("the proxy requires credentials (407)", "", "HTTP/1.1 407 No\r\n\r\n"),
         ("the proxy does not accept these credentials (407)", "me:secret@", "HTTP/1.1 407 No\r\n\r\n"),
@@ -173,7 +173,7 @@ fn what_a_proxy_refuses_is_told_in_words() {
 }
 
 #[test]
-fn a_proxy_that_wants_credentials_is_told_from_a_host_also_where_there_is_no_tunnel() {
+fn a_proxy_that_requires_credentials_is_distinguished_from_a_host_without_a_tunnel() {
     let refusal = "HTTP/1.1 407 No\r\nContent-Length: 2\r\n\r\nno";
     let row = answered("http://host.invalid/", "", refusal);
     let expected = (Some("proxy"), Some(407), "the proxy requires credentials (407)");
@@ -186,7 +186,7 @@ fn a_proxy_that_wants_credentials_is_told_from_a_host_also_where_there_is_no_tun
 }
 
 #[test]
-fn a_proxy_that_cannot_be_reached_is_no_failure_of_the_host() {
+fn an_unreachable_proxy_is_no_failure_of_the_host() {
     let untrusted = start(Authority::new().certify("localhost", 4000), echo);
     let nobody = nowhere();
     for (message, proxy) in [
@@ -208,7 +208,7 @@ fn a_proxy_that_cannot_be_reached_is_no_failure_of_the_host() {
 }
 
 #[test]
-fn a_proxy_that_says_nothing_costs_the_time_for_connecting_and_is_named() {
+fn a_silent_proxy_fails_after_the_connect_timeout_and_is_named() {
     let held: Mutex<Vec<TcpStream>> = Mutex::default();
     let silent = Scripted::start(move |stream, _| held.lock().unwrap().push(stream));
     // A proxy that has been reached may be waiting for the host itself.
@@ -227,7 +227,7 @@ fn a_proxy_that_says_nothing_costs_the_time_for_connecting_and_is_named() {
 }
 
 #[test]
-fn the_host_behind_a_tunnel_that_hangs_in_its_handshake_is_named_for_it() {
+fn a_host_that_hangs_in_its_handshake_behind_a_tunnel_is_named() {
     let held: Mutex<Vec<TcpStream>> = Mutex::default();
     let host = Scripted::start(move |stream, _| held.lock().unwrap().push(stream));
     let (proxy, _) = forwarding(host.address);
@@ -239,7 +239,7 @@ fn the_host_behind_a_tunnel_that_hangs_in_its_handshake_is_named_for_it() {
 }
 
 #[test]
-fn several_proxies_are_taken_in_turn_and_one_that_fails_takes_no_other_along() {
+fn several_proxies_are_used_in_turn_and_a_failing_one_does_not_affect_the_others() {
     let closing = || {
         Scripted::start(|mut stream, _| {
             read_head(&mut stream);
@@ -261,7 +261,7 @@ fn several_proxies_are_taken_in_turn_and_one_that_fails_takes_no_other_along() {
 }
 
 #[test]
-fn nobody_is_asked_again_who_refuses_the_only_credentials() {
+fn a_proxy_that_refuses_the_only_credentials_gets_no_retry() {
     let proxy = Scripted::answering("HTTP/1.1 407 No\r\nContent-Length: 0\r\n\r\n");
     for (attempts, proxies) in [(1, vec![url("http", &proxy)]), (3, vec![url("http", &proxy); 2])] {
         for target in ["http://host.invalid/", "https://host.invalid/"] {
@@ -319,7 +319,7 @@ pub fn socks(method: u8, log_in: u8, code: u8, target: SocketAddr) -> (Scripted,
 }
 
 #[test]
-fn a_host_behind_socks_is_asked_as_if_there_were_no_proxy() {
+fn a_host_behind_socks_gets_the_same_request_as_without_a_proxy() {
     let authority = Authority::new();
     let host = start(authority.certify("host.invalid", 4000), echo);
     let plain = Scripted::start(|mut stream, _| {
@@ -344,7 +344,7 @@ fn a_host_behind_socks_is_asked_as_if_there_were_no_proxy() {
 }
 
 #[test]
-fn an_address_is_told_to_socks_as_one_and_so_is_a_name_that_we_look_up() {
+fn a_socks_proxy_gets_the_address_of_a_locally_resolved_hostname() {
     let plain = Scripted::answering(response("good"));
     let (proxy, told) = socks(0, 0, 0, plain.address);
     let port = 81_u16.to_be_bytes();
@@ -363,7 +363,7 @@ fn an_address_is_told_to_socks_as_one_and_so_is_a_name_that_we_look_up() {
 }
 
 #[test]
-fn what_socks_refuses_is_told_in_words() {
+fn a_refusal_by_a_socks_proxy_has_a_clear_message() {
     for (message, method, log_in, code) in [
         ("the proxy accepts none of our ways to log in", 255, 0, 0),
         ("the proxy does not accept these credentials", 2, 1, 0),
@@ -395,7 +395,7 @@ fn http_is_no_socks(http: &Scripted) {
 }
 
 #[test]
-fn a_proxys_own_name_is_looked_up_and_may_be_given() {
+fn the_hostname_of_a_proxy_is_resolved_and_may_be_overridden() {
     let (proxy, _) = forwarding(nowhere());
     let port = proxy.address.port();
     let mut rig = Rig::new("http://host.invalid/").through(&[format!("http://proxy.example:{port}")]);
@@ -418,7 +418,7 @@ fn listening() -> (Scripted, Heads) {
 }
 
 #[test]
-fn each_proxy_is_told_its_own_credentials_and_nobody_else_is_told_any() {
+fn each_proxy_gets_only_its_own_credentials_and_hosts_get_none() {
     let (direct, at_host) = listening();
     let (one, at_one) = listening();
     let (other, at_other) = listening();
@@ -448,7 +448,7 @@ fn each_proxy_is_told_its_own_credentials_and_nobody_else_is_told_any() {
 }
 
 #[test]
-fn one_of_several_proxies_that_can_never_be_reached_leaves_rows_to_the_others() {
+fn rows_continue_over_other_proxies_if_one_is_unreachable() {
     let good = Scripted::answering(response("through"));
     let mut rig = Rig::new("http://host.invalid/").through(&["http://[::1]:1".to_owned(), url("http", &good)]);
     rig.options.request.ipv4 = true;

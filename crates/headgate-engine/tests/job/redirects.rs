@@ -51,7 +51,7 @@ fn stairs(path: &str) -> String {
 }
 
 #[test]
-fn a_redirect_is_followed_to_the_answer_over_the_same_connection() {
+fn a_redirect_is_followed_over_the_same_connection() {
     let (server, log) = server(stairs);
     let mut rig = Rig::new(server.url("/3"));
     rig.options.request.response.keep_redirects = true;
@@ -68,7 +68,7 @@ fn a_redirect_is_followed_to_the_answer_over_the_same_connection() {
 }
 
 #[test]
-fn the_way_is_not_kept_where_nobody_asks_and_who_is_not_redirected_has_none() {
+fn the_redirect_chain_is_kept_only_on_request_and_is_null_without_redirects() {
     let (server, _) = server(stairs);
     let (rows, _) = run(&Rig::new(server.url("/[0-1]")));
     assert_eq!([None, Some(server.url("/0"))], [rows[0].final_url.clone(), rows[1].final_url.clone()]);
@@ -76,7 +76,7 @@ fn the_way_is_not_kept_where_nobody_asks_and_who_is_not_redirected_has_none() {
 }
 
 #[test]
-fn with_none_to_follow_a_redirect_is_the_answer() {
+fn with_redirects_none_a_redirect_is_the_response() {
     let (server, log) = server(stairs);
     let mut rig = Rig::new(server.url("/1"));
     rig.options.request.response.redirects = RedirectPolicy::None;
@@ -142,7 +142,7 @@ fn the_body_of_a_redirect_is_not_waited_for() {
 }
 
 #[test]
-fn a_broken_location_is_protocol_with_its_text() {
+fn an_invalid_location_fails_with_protocol_and_its_text() {
     let (server, _) = server(|_| redirect(302, "ftp://elsewhere/x"));
     let (rows, _) = run(&Rig::new(server.url("/")));
     assert_eq!((Some("protocol"), Some(302)), (rows[0].kind(), rows[0].status));
@@ -150,7 +150,7 @@ fn a_broken_location_is_protocol_with_its_text() {
 }
 
 #[test]
-fn what_is_posted_is_not_sent_along_where_the_status_says_so() {
+fn a_posted_body_is_dropped_where_the_redirect_status_requires_it() {
     let (server, log) = server(|path| match path {
         "/to" => response("there"),
         // The body is not read here, and stays in the connection.
@@ -170,7 +170,7 @@ fn what_is_posted_is_not_sent_along_where_the_status_says_so() {
 }
 
 #[test]
-fn each_hop_keeps_to_the_limit_of_its_own_host_without_a_place_meanwhile() {
+fn each_hop_obeys_the_limit_of_its_host_and_waits_without_a_lane() {
     // The slow one takes one request at a time, and shows that nobody else came meanwhile.
     let in_flight = Arc::new(Mutex::new((0_u32, 0_u32)));
     let counted = in_flight.clone();
@@ -199,7 +199,7 @@ fn each_hop_keeps_to_the_limit_of_its_own_host_without_a_place_meanwhile() {
 }
 
 #[test]
-fn an_attempt_that_fails_on_the_way_begins_again_at_the_beginning() {
+fn an_attempt_that_fails_during_redirects_is_retried_from_the_first_url() {
     let failures = Arc::new(Mutex::new(1));
     let (server, log) = server(move |path| {
         let mut left = failures.lock().unwrap_or_else(PoisonError::into_inner);
@@ -219,7 +219,7 @@ fn an_attempt_that_fails_on_the_way_begins_again_at_the_beginning() {
 }
 
 #[test]
-fn cookies_go_along_where_they_are_asked_for() {
+fn cookies_are_sent_to_the_next_hop_if_enabled() {
     for cookies in [false, true] {
         let (server, log) = server(|path| {
             if path == "/" {
@@ -237,7 +237,7 @@ fn cookies_go_along_where_they_are_asked_for() {
 }
 
 #[test]
-fn a_host_header_of_the_user_is_for_the_origin_that_the_row_names() {
+fn a_host_header_of_the_user_is_sent_only_to_the_origin_of_the_row() {
     let (there, there_log) = server(|_| response("there"));
     let to = there.url("/to");
     let (here, here_log) = server(move |path| redirect(302, if path == "/" { "/2" } else { &to }));
@@ -251,7 +251,7 @@ fn a_host_header_of_the_user_is_for_the_origin_that_the_row_names() {
 }
 
 #[test]
-fn what_was_posted_is_not_posted_again_since_its_answer_leads_nowhere() {
+fn a_processed_post_is_not_resent_after_an_invalid_redirect() {
     let gone = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port").local_addr().expect("a bound address");
     // Where the body would go along, another origin is not asked at all.
     for (status, asked) in [(303, 1), (302, 1)] {
@@ -267,7 +267,7 @@ fn what_was_posted_is_not_posted_again_since_its_answer_leads_nowhere() {
 }
 
 #[test]
-fn a_row_that_is_cancelled_on_its_way_has_been_asked() {
+fn a_row_that_is_cancelled_during_redirects_has_an_attempt() {
     let (there, there_log) = server(|_| {
         loop {
             std::thread::park();

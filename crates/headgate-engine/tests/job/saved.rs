@@ -75,7 +75,7 @@ fn check(rig: &Rig, rows: &[ResultRow]) -> BTreeMap<String, Vec<u8>> {
 }
 
 #[test]
-fn a_body_is_the_same_in_a_file_however_it_is_delimited_and_coded() {
+fn a_body_in_a_file_is_the_same_however_it_is_delimited_and_encoded() {
     let server = server();
     let of_sizes = |bytes: usize| {
         let kinds =
@@ -99,7 +99,7 @@ fn a_body_is_the_same_in_a_file_however_it_is_delimited_and_coded() {
 }
 
 #[test]
-fn a_body_over_http_2_or_tls_is_saved_as_well() {
+fn a_body_over_http_2_or_tls_is_saved() {
     let directory = tempfile::tempdir().unwrap();
     let certificate = directory.path().join("certificate.pem");
     let tls = Some(headgate_testserver::Tls::Made { certificate: certificate.clone() });
@@ -119,7 +119,7 @@ fn a_body_over_http_2_or_tls_is_saved_as_well() {
 }
 
 #[test]
-fn what_is_no_good_answer_stays_a_column_and_has_no_file() {
+fn the_body_of_a_failed_row_stays_in_its_column_and_has_no_file() {
     let server = server();
     let paths = ["/status/404", "/status/204", "/status/205", "/status/304", "/status/500", "/bytes/9"];
     let rig = saving("{row}", paths.map(|path| url(server.address(), path)));
@@ -136,7 +136,7 @@ fn what_is_no_good_answer_stays_a_column_and_has_no_file() {
 }
 
 #[test]
-fn the_answer_that_redirects_lead_to_is_saved() {
+fn the_response_at_the_end_of_redirects_is_saved() {
     let server = server();
     let rig = saving("{row}.{ext}", [url(server.address(), "/redirect/2")]);
     let rows = rig.rows();
@@ -145,7 +145,7 @@ fn the_answer_that_redirects_lead_to_is_saved() {
 }
 
 #[test]
-fn a_body_that_is_not_whole_leaves_nothing() {
+fn an_incomplete_body_leaves_no_file() {
     let long = "x".repeat(300_000);
     let answers = [
         format!("HTTP/1.1 200 OK\r\nContent-Length: 400000\r\n\r\n{long}"),
@@ -171,7 +171,7 @@ fn a_body_that_is_not_whole_leaves_nothing() {
 }
 
 #[test]
-fn a_bomb_ends_at_the_largest_size_and_leaves_nothing() {
+fn a_decompression_bomb_ends_at_the_maximum_size_and_leaves_no_file() {
     let server = server();
     for path in ["/encoded/gzip/5001", "/encoded/zstd/2000000"] {
         let mut rig = saving("{row}", [url(server.address(), path)]);
@@ -190,7 +190,7 @@ fn a_bomb_ends_at_the_largest_size_and_leaves_nothing() {
 }
 
 #[test]
-fn what_is_left_coded_is_saved_as_it_came() {
+fn a_body_that_is_not_decoded_is_saved_as_sent() {
     let server = server();
     let mut rig = saving("{row}", [url(server.address(), "/encoded/gzip/300000")]);
     rig.options.request.response.raw = true;
@@ -201,7 +201,7 @@ fn what_is_left_coded_is_saved_as_it_came() {
 }
 
 #[test]
-fn a_file_that_was_there_before_is_left_alone() {
+fn an_existing_file_is_not_replaced() {
     let server = server();
     let mut rig =
         saving("mine/{row}.txt", ["/bytes/10", "/bytes/10", "/bytes/10"].map(|path| url(server.address(), path)));
@@ -221,7 +221,7 @@ fn a_file_that_was_there_before_is_left_alone() {
 }
 
 #[test]
-fn the_files_of_a_job_that_is_started_over_go_with_it() {
+fn starting_a_job_over_removes_its_saved_files() {
     let server = server();
     let mut rig = saving("A/{row}/b.{ext}", ["/bytes/10", "/bytes/11"].map(|path| url(server.address(), path)));
     let rows = rig.rows();
@@ -235,7 +235,7 @@ fn the_files_of_a_job_that_is_started_over_go_with_it() {
 }
 
 #[test]
-fn a_disk_that_cannot_be_written_to_ends_the_job_and_no_row_is_lost() {
+fn a_disk_error_ends_the_job_and_loses_no_row() {
     let server = server();
     let mut rig = saving("{row}.txt", (0..20).map(|_| url(server.address(), "/bytes/1000")));
     rig.options.source.save_to = Some("{row}.txt".into());
@@ -260,7 +260,7 @@ fn a_disk_that_cannot_be_written_to_ends_the_job_and_no_row_is_lost() {
 }
 
 #[test]
-fn bodies_take_no_memory_however_large_they_are() {
+fn saved_bodies_take_no_memory_however_large_they_are() {
     let body = "y".repeat(8 << 20);
     let server = Scripted::answering(response(&body));
     let mut rig = saving("{row}.bin", (0..32).map(|_| server.url("/")));
@@ -298,7 +298,7 @@ fn a_body_must_have_the_checksum_of_its_row() {
 }
 
 #[test]
-fn rows_that_failed_are_saved_when_they_are_asked_again() {
+fn bodies_of_retried_rows_are_saved() {
     let server = server();
     let urls = (0..9).map(|row| url(server.address(), if row % 3 == 0 { "/status/503" } else { "/bytes/10" }));
     let mut rig = saving("{row}.txt", urls);

@@ -92,7 +92,7 @@ const SELECT: [&str; 7] = [
 ];
 
 #[test]
-fn parts_of_answers_are_columns_of_their_types() {
+fn selected_values_are_columns_with_their_types() {
     let answer = response(COMPLETION).replace("Content-Length", "ETag: \"v1\"\r\nContent-Length");
     let server = Scripted::answering(answer);
     let mut rig = selecting(Rig::new(server.url("/[1-3]")), &SELECT, &["answer", "tokens"]);
@@ -119,7 +119,7 @@ fn parts_of_answers_are_columns_of_their_types() {
 }
 
 #[test]
-fn a_row_without_what_is_required_fails_and_says_why() {
+fn a_row_without_a_required_value_fails_with_the_reason() {
     let server = answering(|path, _| match path {
         "/good" => response(r#"{"answer":"yes"}"#),
         "/null" => response(r#"{"answer":null}"#),
@@ -162,7 +162,7 @@ fn a_row_without_what_is_required_fails_and_says_why() {
 }
 
 #[test]
-fn large_bodies_are_looked_into_as_small_ones_are() {
+fn values_are_selected_from_large_bodies_as_from_small_ones() {
     // Around what a worker looks into by itself: one pass over 256 KiB, a tree of 16 KiB.
     let server = answering(|path, _| {
         let filler = "x".repeat(path[1..].parse().unwrap());
@@ -182,7 +182,7 @@ fn large_bodies_are_looked_into_as_small_ones_are() {
 }
 
 #[test]
-fn an_unexpected_answer_is_asked_again_only_if_that_is_wished() {
+fn an_unexpected_answer_is_retried_only_on_demand() {
     for (attempts, on) in [(1, None), (3, Some("unexpected_answer"))] {
         let server = answering(|_, before| response(if before < 2 { "{}" } else { r#"{"a":1}"# }));
         let mut rig = selecting(Rig::new(server.url("/")).one_by_one(), &["a:int64=$.a"], &["a"]);
@@ -198,7 +198,7 @@ fn an_unexpected_answer_is_asked_again_only_if_that_is_wished() {
 }
 
 #[test]
-fn columns_that_are_left_out_are_not_there_and_rows_end_as_before() {
+fn omitted_columns_are_absent_and_outcomes_stay_the_same() {
     let server = answering(|path, _| match path {
         "/long" => response(&format!("{}{}", r#"{"a":1}"#, " ".repeat(3_000_000))),
         _ => response(r#"{"a":1}"#),
@@ -230,7 +230,7 @@ fn columns_that_are_left_out_are_not_there_and_rows_end_as_before() {
 }
 
 #[test]
-fn what_is_needed_stays_and_names_are_given_once() {
+fn needed_columns_cannot_be_omitted_and_names_are_unique() {
     let server = server();
     let rig = Rig::file("rows.csv", format!("url,id,a,row\n{},7,8,9\n", url(server.address(), "/")));
     let cases: [(&str, Change, &[&str]); 10] = [
@@ -285,7 +285,7 @@ fn rig_like(rig: &Rig) -> Rig {
 }
 
 #[test]
-fn bodies_that_are_not_read_or_not_decoded_are_not_selected_from() {
+fn values_cannot_be_selected_from_bodies_that_are_not_read_or_decoded() {
     let server = server();
     let base = url(server.address(), "/");
     let mut rig = selecting(Rig::new(&base), &["a=$.a"], &[]);
@@ -301,7 +301,7 @@ fn bodies_that_are_not_read_or_not_decoded_are_not_selected_from() {
 }
 
 #[test]
-fn a_job_belongs_to_its_selections_and_a_retry_makes_them_again() {
+fn a_job_keeps_its_selections_and_a_retry_applies_them() {
     let asked = Arc::new(AtomicUsize::new(0));
     let counted = asked.clone();
     let server = answering(move |path, _| match path {
@@ -337,7 +337,7 @@ fn a_job_belongs_to_its_selections_and_a_retry_makes_them_again() {
 }
 
 #[test]
-fn a_retry_is_refused_at_once_for_what_a_job_is_refused_for() {
+fn a_retry_is_refused_for_the_same_mistakes_as_a_job() {
     let server = Scripted::answering(response("{}"));
     let rig = selecting(Rig::file("rows.csv", format!("url,id\n{},7\n", server.url("/"))), &["a=$.a"], &["a"]);
     let job = rig.start();
@@ -364,7 +364,7 @@ fn a_retry_is_refused_at_once_for_what_a_job_is_refused_for() {
 }
 
 #[test]
-fn what_answers_say_they_cost_is_what_the_limit_takes() {
+fn the_rate_limiter_uses_the_cost_that_responses_state() {
     // Each row is estimated at 1, and costs 25: at 1,000 a second, 40 are answered in one.
     let server = Scripted::answering(response(r#"{"n":25}"#));
     let mut rig = selecting(Rig::new(server.url("/[1-9]")).one_by_one(), &["n:int64=$.n"], &[]);

@@ -70,7 +70,7 @@ fn a_few_rows_that_wait_for_the_sink_when_the_input_ends_are_written() {
 }
 
 #[test]
-fn what_was_counted_is_written_when_a_job_is_ended_that_waits_for_its_output() {
+fn counted_rows_are_written_when_a_job_that_waits_for_its_output_is_stopped() {
     let server = server();
     let mut fifo = Fifo::new();
     fifo.rig.options.run.concurrency = 64;
@@ -87,7 +87,7 @@ fn what_was_counted_is_written_when_a_job_is_ended_that_waits_for_its_output() {
 }
 
 #[test]
-fn an_aborted_job_ends_though_nobody_takes_its_output() {
+fn an_aborted_job_ends_though_no_reader_reads_its_output() {
     let server = server();
     let fifo = Fifo::new();
     let (held, job) = HeldOutput::start(&fifo);

@@ -32,7 +32,7 @@ impl WakeCaller for Computes {
 }
 
 #[test]
-fn time_in_which_a_worker_was_busy_is_no_time_of_its_requests() {
+fn time_in_which_a_worker_was_busy_counts_for_no_timeout() {
     let server = server();
     let request = RequestOptions { timeout: TIMEOUT, ..RequestOptions::default() };
     let run = RunOptions { concurrency: 50, ..RunOptions::default() }.without_retries();

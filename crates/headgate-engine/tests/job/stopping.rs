@@ -9,7 +9,7 @@ const LATENESS: Duration = Duration::from_secs(3);
 const ENDLESS: &str = "?[1-1000000000]";
 
 #[test]
-fn a_stop_starts_nothing_new_and_finishes_what_is_in_flight() {
+fn a_stop_starts_no_rows_and_finishes_those_in_flight() {
     let server = slow_server(0.2..=0.2);
     let rig = Rig::new(url(server.address(), &format!("/row{ENDLESS}"))).concurrency(8, 2);
     let job = rig.start();
@@ -27,7 +27,7 @@ fn a_stop_starts_nothing_new_and_finishes_what_is_in_flight() {
 }
 
 #[test]
-fn what_is_in_flight_after_the_grace_is_given_up() {
+fn requests_in_flight_after_the_grace_period_are_cancelled() {
     let grace = Duration::from_millis(300);
     let server = server();
     let good = url(server.address(), "/good");
@@ -46,7 +46,7 @@ fn what_is_in_flight_after_the_grace_is_given_up() {
 }
 
 #[test]
-fn an_abort_does_not_wait_even_within_the_grace_of_a_stop() {
+fn an_abort_ends_the_grace_period_of_a_stop() {
     let server = server();
     let rig = Rig::new(url(server.address(), &format!("/fault/hang-before-headers{ENDLESS}"))).concurrency(4, 2);
     let job = rig.start();
@@ -61,7 +61,7 @@ fn an_abort_does_not_wait_even_within_the_grace_of_a_stop() {
 }
 
 #[test]
-fn what_was_counted_is_in_the_result_whenever_a_job_is_ended() {
+fn counted_rows_are_in_the_result_whenever_a_job_is_stopped() {
     // Bodies so large that the sink is behind, and workers wait for it when the end comes.
     for pause_ms in [0, 1, 5, 20, 50, 110, 150] {
         let server = server();
@@ -77,7 +77,7 @@ fn what_was_counted_is_in_the_result_whenever_a_job_is_ended() {
 }
 
 #[test]
-fn a_stop_does_not_wait_for_an_input_that_does_not_go_on() {
+fn a_stop_does_not_wait_for_a_blocked_input() {
     let server = server();
     let fifo = crate::endings::Fifo::new();
     let job = fifo.rig.start();
@@ -90,7 +90,7 @@ fn a_stop_does_not_wait_for_an_input_that_does_not_go_on() {
 }
 
 #[test]
-fn a_job_whose_handle_is_dropped_goes_on_to_its_end() {
+fn a_job_whose_handle_is_dropped_finishes() {
     let server = slow_server(0.05..=0.05);
     let rig = Rig::new(url(server.address(), "/[1-32]"));
     drop(rig.start());
@@ -98,7 +98,7 @@ fn a_job_whose_handle_is_dropped_goes_on_to_its_end() {
 }
 
 #[test]
-fn a_job_that_is_over_can_be_stopped_and_asked() {
+fn a_finished_job_can_be_stopped_and_inspected() {
     let server = server();
     let rig = Rig::new(url(server.address(), "/[1-3]"));
     let job = rig.start();

@@ -129,7 +129,7 @@ fn kind(failure: Option<Failure>) -> Option<ErrorKind> {
 }
 
 #[test]
-fn a_body_comes_whole_however_it_is_framed() {
+fn a_streamed_body_is_complete_however_it_is_delimited() {
     let (run, server) = (run(), server());
     let ask = |path: &str| Stream::ask(&run, url(server.address(), path)).whole();
     let expected = ask("/bytes/1000000");
@@ -149,7 +149,7 @@ fn a_body_comes_whole_however_it_is_framed() {
 }
 
 #[test]
-fn content_codings_are_undone_on_the_way_unless_they_are_to_be_left() {
+fn content_encodings_are_decoded_while_streaming_unless_raw() {
     let (run, server) = (run(), server());
     let plain = Stream::ask(&run, url(server.address(), "/bytes/3000000")).whole();
     for coding in ["gzip", "gzip-members", "deflate", "br", "zstd"] {
@@ -171,7 +171,7 @@ fn content_codings_are_undone_on_the_way_unless_they_are_to_be_left() {
 }
 
 #[test]
-fn a_body_that_is_not_what_its_coding_says_fails_behind_what_came_of_it() {
+fn a_body_with_an_invalid_encoding_fails_after_its_decoded_bytes() {
     let (run, server) = (run(), server());
     for fault in ["truncated-gzip", "corrupt-gzip", "gzip-bad-checksum", "not-gzip"] {
         let stream = Stream::ask(&run, url(server.address(), &format!("/fault/{fault}")));
@@ -195,7 +195,7 @@ fn held(stream: &Stream) -> u64 {
 }
 
 #[test]
-fn no_more_is_read_than_there_is_room_for_and_one_who_takes_slowly_is_no_fault_of_the_server() {
+fn reading_is_bounded_by_the_buffer_and_a_slow_caller_causes_no_timeout() {
     let (run, server) = (run(), server());
     let gibibyte = url(server.address(), "/bytes/1073741824");
     let time = Duration::from_secs(1);
@@ -223,7 +223,7 @@ fn no_more_is_read_than_there_is_room_for_and_one_who_takes_slowly_is_no_fault_o
 }
 
 #[test]
-fn over_http2_the_window_holds_the_server() {
+fn over_http2_the_flow_control_window_stops_the_server() {
     let (run, server) = http2();
     let stream = Stream::ask(&run, url(server.address(), "/bytes/1073741824"));
     assert_eq!(200, stream.status());
@@ -254,7 +254,7 @@ fn encoded(codings: &str, body: &[u8]) -> Scripted {
 }
 
 #[test]
-fn a_bomb_comes_out_as_it_is_taken_and_keeps_no_other_from_its_turn() {
+fn a_decompression_bomb_is_decoded_as_it_is_read_and_blocks_no_other_stream() {
     let bomb = encoded("gzip", &gzip(&vec![0; 16 << 20]));
     let run = run_of(RequestOptions::default(), RunOptions { concurrency: 4, ..RunOptions::default() });
     let stream = Stream::ask(&run, bomb.url("/"));
@@ -288,7 +288,7 @@ fn a_bomb_comes_out_as_it_is_taken_and_keeps_no_other_from_its_turn() {
 }
 
 #[test]
-fn what_breaks_off_fails_behind_all_that_came_and_is_not_asked_again() {
+fn an_incomplete_body_fails_after_all_its_bytes_without_a_retry() {
     let truncated = |mut stream: std::net::TcpStream, _| {
         if read_head(&mut stream).is_some() {
             let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nbegin");
@@ -327,7 +327,7 @@ fn what_breaks_off_fails_behind_all_that_came_and_is_not_asked_again() {
 }
 
 #[test]
-fn a_server_that_sends_nothing_more_has_the_time_between_two_pieces() {
+fn the_idle_timeout_applies_between_two_pieces() {
     let (run, server) = (run(), server());
     let hangs = url(server.address(), "/fault/hang-mid-body");
     let stream = Stream::asking(&run, hangs, Some(Duration::from_millis(100)));
@@ -344,7 +344,7 @@ fn a_server_that_sends_nothing_more_has_the_time_between_two_pieces() {
 }
 
 #[test]
-fn a_failure_before_the_head_is_asked_again_and_so_is_a_status() {
+fn a_failure_before_the_headers_and_a_status_are_retried() {
     let scripted = Scripted::start(|mut stream, number| {
         while read_head(&mut stream).is_some() {
             let answer = match number {
@@ -372,7 +372,7 @@ fn a_failure_before_the_head_is_asked_again_and_so_is_a_status() {
 }
 
 #[test]
-fn redirects_are_followed_before() {
+fn redirects_are_followed_before_the_stream_starts() {
     let (server, mut request) = (server(), RequestOptions::default());
     request.response.max_redirects = 5;
     let run = run_of(request, RunOptions { concurrency: 4, ..RunOptions::default() });
@@ -385,7 +385,7 @@ fn redirects_are_followed_before() {
 }
 
 #[test]
-fn a_connection_whose_body_was_taken_whole_is_used_again_and_any_other_is_closed() {
+fn a_connection_is_reused_after_a_complete_body_and_otherwise_closed() {
     let (run, server) = (run(), server());
     for _ in 0..3 {
         Stream::ask(&run, url(server.address(), "/bytes/1000000")).whole();
@@ -402,7 +402,7 @@ fn a_connection_whose_body_was_taken_whole_is_used_again_and_any_other_is_closed
 }
 
 #[test]
-fn it_can_be_cancelled_before_its_head_and_ends_with_the_run() {
+fn a_stream_can_be_cancelled_before_its_headers_and_ends_with_the_run() {
     let (run, server) = (run(), server());
     let waiting = Stream::ask(&run, url(server.address(), "/fault/hang-before-headers"));
     eventually("it is in flight", || run.snapshot().in_flight == 1);
@@ -418,7 +418,7 @@ fn it_can_be_cancelled_before_its_head_and_ends_with_the_run() {
 }
 
 #[test]
-fn a_stream_that_ends_with_a_reset_fails_with_what_came() {
+fn a_stream_that_is_reset_fails_after_its_bytes() {
     let scripted = crate::http2::start(100, |peer, _| {
         let request = peer.request()?;
         peer.send(HEADERS, END_HEADERS, request, STATUS_200)?;
@@ -433,7 +433,7 @@ fn a_stream_that_ends_with_a_reset_fails_with_what_came() {
 }
 
 #[test]
-fn an_answer_over_http2_may_be_whole_before_the_server_has_the_whole_request() {
+fn a_response_over_http2_may_be_complete_before_the_request_is() {
     let scripted = crate::http2::start(100, |peer, _| {
         let request = peer.request()?;
         // `content-length: 6` beside it, named by the static table.

@@ -132,7 +132,7 @@ const NO_NAME: &str =
 const UNTRUSTED: &str = "the server's certificate is not trusted: it is self-signed, or from an unknown authority";
 
 #[test]
-fn a_trusted_server_is_asked_over_one_connection() {
+fn a_trusted_server_gets_all_requests_over_one_connection() {
     let authority = Authority::new();
     let server = authority.server(echo);
     let rows = authority.trusted(localhost(&server, "/[1-5]")).one_by_one().rows();
@@ -145,14 +145,14 @@ fn a_trusted_server_is_asked_over_one_connection() {
 }
 
 #[test]
-fn an_authority_that_nobody_knows_is_not_trusted() {
+fn an_unknown_authority_is_not_trusted() {
     let server = Authority::new().server(echo);
     assert_tls(&Rig::new(localhost(&server, "/")).row(), UNTRUSTED, "");
     assert_eq!(Some(200), insecure(localhost(&server, "/")).status);
 }
 
 #[test]
-fn a_certificate_for_another_name_is_not_trusted() {
+fn a_certificate_for_another_hostname_is_not_trusted() {
     let authority = Authority::new();
     let server = start(authority.certify("other.example", 4000), echo);
     assert_tls(&authority.trusted(localhost(&server, "/")).row(), ANOTHER_NAME, ": for other.example");
@@ -160,7 +160,7 @@ fn a_certificate_for_another_name_is_not_trusted() {
 }
 
 #[test]
-fn a_certificate_that_has_expired_is_not_trusted() {
+fn an_expired_certificate_is_not_trusted() {
     let authority = Authority::new();
     let server = start(authority.certify("localhost", 2020), echo);
     assert_tls(&authority.trusted(localhost(&server, "/")).row(), EXPIRED, ": it was valid until 2020-01-01T00:00:00Z");
@@ -187,7 +187,7 @@ fn trusting(trusted: &Certificate, has: (Certificate, KeyPair)) -> ResultRow {
 }
 
 #[test]
-fn a_certificate_that_is_itself_trusted_is_accepted_for_its_names_and_in_its_time() {
+fn a_certificate_that_is_itself_trusted_is_accepted_for_its_hostnames_while_it_is_valid() {
     let own = own_certificate(&["localhost"], 4000);
     let row = trusting(&own.0.clone(), own);
     assert_eq!(Some(200), row.status, "{}", row.message());
@@ -201,7 +201,7 @@ fn a_certificate_that_is_itself_trusted_is_accepted_for_its_names_and_in_its_tim
 }
 
 #[test]
-fn a_certificate_whose_authority_was_not_given_is_accepted_if_it_is_itself() {
+fn a_trusted_certificate_is_accepted_without_its_authority() {
     let authority = Authority::new();
     let leaf = authority.certify("localhost", 4000);
     let row = trusting(&leaf.0.clone(), leaf);
@@ -221,7 +221,7 @@ fn a_certificate_like_the_trusted_one_is_not_trusted() {
 }
 
 #[test]
-fn a_certificate_that_is_trusted_and_no_authoritys_vouches_for_no_other() {
+fn a_trusted_certificate_that_is_no_authority_signs_no_other_certificate() {
     for is_ca in [IsCa::NoCa, IsCa::ExplicitNoCa] {
         let mut params = CertificateParams::new(vec!["other.example".to_owned()]).unwrap();
         params.is_ca = is_ca;
@@ -234,7 +234,7 @@ fn a_certificate_that_is_trusted_and_no_authoritys_vouches_for_no_other() {
 }
 
 #[test]
-fn an_authority_may_be_trusted_beyond_its_time() {
+fn an_expired_authority_is_still_trusted() {
     let mut params = CertificateParams::new(Vec::new()).unwrap();
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     params.not_after = date_time_ymd(2020, 1, 1);
@@ -259,7 +259,7 @@ fn a_certificate_may_be_for_an_address() {
 }
 
 #[test]
-fn a_server_that_speaks_no_tls_is_tls() {
+fn a_server_without_tls_fails_with_tls() {
     let server = server();
     for row in
         [Rig::new(format!("https://{}/", server.address())).row(), insecure(format!("https://{}/", server.address()))]
@@ -269,7 +269,7 @@ fn a_server_that_speaks_no_tls_is_tls() {
 }
 
 #[test]
-fn a_body_that_ends_with_the_connection_must_be_said_to_have_ended() {
+fn a_body_that_the_close_delimits_needs_a_close_notify() {
     let authority = Authority::new();
     for (kind, ends_well) in [(None, true), (Some("closed"), false)] {
         let server = authority.server(move |stream| {
@@ -297,7 +297,7 @@ fn send_with(stream: &mut TlsStream, answer: &str, behind: &[u8]) {
 }
 
 #[test]
-fn what_was_whole_before_a_record_that_cannot_be_read_counts() {
+fn a_response_that_is_complete_before_an_invalid_record_succeeds() {
     let authority = Authority::new();
     // A record whose content was not encrypted by the server, and none at all.
     for garbage in [&b"\x17\x03\x03\x00\x20no one can decrypt this, for sure"[..], b"this is no record of TLS"] {
@@ -323,7 +323,7 @@ fn what_was_whole_before_a_record_that_cannot_be_read_counts() {
 }
 
 #[test]
-fn a_server_that_closes_after_each_answer_loses_no_request() {
+fn a_server_that_closes_after_each_response_loses_no_request() {
     let authority = Authority::new();
     let server = authority.server(|stream| {
         let head = read_head(stream).unwrap_or_default();
@@ -336,7 +336,7 @@ fn a_server_that_closes_after_each_answer_loses_no_request() {
 }
 
 #[test]
-fn large_bodies_go_both_ways() {
+fn large_bodies_are_sent_in_both_directions() {
     const BYTES: usize = 2_000_000;
     let authority = Authority::new();
     let server = authority.server(|stream| {
@@ -356,7 +356,7 @@ fn large_bodies_go_both_ways() {
 }
 
 #[test]
-fn a_file_without_whole_certificates_is_refused_in_plain_words() {
+fn a_file_without_complete_certificates_is_refused_with_a_clear_message() {
     for (expected, text) in [
         ("has no certificate in PEM form", ""),
         ("has a certificate that is broken", "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"),
@@ -372,7 +372,7 @@ fn a_file_without_whole_certificates_is_refused_in_plain_words() {
 }
 
 #[test]
-fn a_file_of_certificates_that_cannot_be_read_is_refused_before_results_are_replaced() {
+fn an_unreadable_certificate_file_is_refused_before_results_are_replaced() {
     let server = server();
     let mut rig = Rig::new(format!("http://{}/[1-3]", server.address()));
     rig.run();
@@ -393,7 +393,7 @@ fn a_file_of_certificates_that_cannot_be_read_is_refused_before_results_are_repl
 }
 
 #[test]
-fn answers_that_are_encrypted_wait_for_memory_as_others_do() {
+fn encrypted_responses_wait_for_memory_as_plain_ones_do() {
     let authority = Authority::new();
     let server = authority.server(|stream| {
         while read_head(stream).is_some() {

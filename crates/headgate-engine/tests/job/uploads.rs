@@ -141,7 +141,7 @@ fn servers(directory: &Path) -> Vec<(&'static str, Server, String, RequestOption
 }
 
 #[test]
-fn files_arrive_as_they_are_over_each_version_of_http() {
+fn files_arrive_unchanged_over_each_version_of_http() {
     let mut uploads = Uploads::new();
     for (name, _server, at, request) in servers(uploads.directory.path()) {
         uploads.request = request;
@@ -156,7 +156,7 @@ fn files_arrive_as_they_are_over_each_version_of_http() {
 }
 
 #[test]
-fn pieces_are_one_body_in_their_order_and_say_what_it_is() {
+fn parts_of_an_upload_are_one_body_in_their_order_with_its_media_type() {
     let mut uploads = Uploads::new();
     for (name, _server, at, request) in servers(uploads.directory.path()) {
         uploads.request = request;
@@ -196,7 +196,7 @@ fn pieces_are_one_body_in_their_order_and_say_what_it_is() {
 }
 
 #[test]
-fn what_can_t_be_sent_fails_its_row_alone_and_before_anybody_is_asked() {
+fn an_unusable_file_fails_only_its_row_and_before_a_request_is_sent() {
     let server = server();
     let mut uploads = Uploads::new();
     uploads.retrying = Some(Retrying::default());
@@ -248,7 +248,7 @@ fn each_attempt_sends_the_file_from_its_beginning() {
 }
 
 #[test]
-fn a_request_that_finds_its_connection_closed_is_sent_again_with_all_of_its_file() {
+fn a_request_on_a_closed_connection_is_resent_with_the_whole_file() {
     let body = bytes(300_000);
     let sent = body.clone();
     let server = Scripted::start(move |mut stream, number| {
@@ -276,7 +276,7 @@ fn a_request_that_finds_its_connection_closed_is_sent_again_with_all_of_its_file
 }
 
 #[test]
-fn a_redirect_that_keeps_the_body_sends_the_file_there_and_one_that_drops_it_does_not() {
+fn the_file_is_sent_again_after_a_redirect_only_if_that_keeps_the_body() {
     let (body, there) = (bytes(300_000), server());
     let mut uploads = Uploads::new();
     for (name, _server, at, request) in servers(uploads.directory.path()) {

@@ -12,7 +12,7 @@ use crate::own_ends::{Channel, Collector, engine, passage};
 const LANES: usize = 4;
 
 #[test]
-fn the_row_that_the_window_is_full_behind_is_named_with_its_host() {
+fn the_row_that_blocks_the_full_window_is_named_with_its_host() {
     let server = server();
     let hangs = url(server.address(), "/fault/hang-before-headers");
     let answers = (1..10).map(|row| url(server.address(), &format!("/{row}")));
@@ -49,7 +49,7 @@ fn the_row_that_the_window_is_full_behind_is_named_with_its_host() {
 }
 
 #[test]
-fn a_source_that_waits_for_the_window_learns_that_nobody_takes_results() {
+fn a_source_that_waits_for_the_window_ends_when_the_sink_has_ended() {
     let server = server();
     let source = Channel::of((0..2).map(|row| url(server.address(), &format!("/{row}"))));
     let window = Arc::new(Window::new(1, 0));

@@ -10,7 +10,7 @@ use tokio::task::JoinSet;
 use crate::harness::{eventually, insistent, loopback, resolve, resolve_by, resolver, server};
 
 #[tokio::test]
-async fn a_name_is_asked_for_once_whatever_number_want_it() {
+async fn concurrent_lookups_of_a_hostname_send_one_query() {
     let server = server();
     let resolver = Arc::new(resolver(&server));
     let mut all = JoinSet::new();
@@ -23,7 +23,7 @@ async fn a_name_is_asked_for_once_whatever_number_want_it() {
 }
 
 #[tokio::test]
-async fn a_look_up_that_is_given_up_leaves_nothing_behind() {
+async fn a_cancelled_lookup_leaves_no_state() {
     let server = server();
     let resolver = resolver(&server);
     for _ in 0..20 {
@@ -35,7 +35,7 @@ async fn a_look_up_that_is_given_up_leaves_nothing_behind() {
 }
 
 #[tokio::test]
-async fn who_gives_up_does_not_take_the_answer_from_others() {
+async fn a_cancelled_caller_does_not_cancel_the_lookup_of_other_callers() {
     let server = server();
     let resolver = resolver(&server);
     let (given_up, found) = tokio::join!(
@@ -47,7 +47,7 @@ async fn who_gives_up_does_not_take_the_answer_from_others() {
 }
 
 #[tokio::test]
-async fn more_names_than_are_remembered_are_found_over_few_sockets() {
+async fn more_hostnames_than_the_cache_holds_are_found_over_few_sockets() {
     let server = server();
     let resolver = Arc::new(insistent(&server));
     let names = MAX_HOSTNAMES.get() + 1000;

@@ -22,7 +22,7 @@ impl Storage for NoRoomFor {
 }
 
 #[test]
-fn a_full_disk_is_named_and_what_was_published_stays() {
+fn a_full_disk_is_named_and_published_parts_stay() {
     for (format, extension) in [(Format::Parquet, "parquet"), (Format::Ndjson, "ndjson")] {
         let out = tempfile::tempdir().unwrap();
         let options = SinkOptions { part_bytes: 1, ..options(out.path(), format) };
@@ -42,7 +42,7 @@ fn a_full_disk_is_named_and_what_was_published_stays() {
 }
 
 #[test]
-fn a_part_that_cannot_be_begun_is_named() {
+fn a_part_that_cannot_be_created_is_named() {
     let out = tempfile::tempdir().unwrap();
     let mut sink = open(&options(out.path(), Format::Parquet)).unwrap();
     fs::remove_dir(out.path().join("_headgate/tmp")).unwrap();
@@ -55,7 +55,7 @@ fn a_part_that_cannot_be_begun_is_named() {
 }
 
 #[test]
-fn nothing_counts_of_a_commit_that_cannot_be_made() {
+fn no_row_of_a_failed_commit_counts() {
     let out = tempfile::tempdir().unwrap();
     let disk = NoRoomFor("part-00000001.ndjson".into());
     let mut sink = open_on(Arc::new(disk), &options(out.path(), Format::Ndjson)).unwrap();
@@ -68,7 +68,7 @@ fn nothing_counts_of_a_commit_that_cannot_be_made() {
 }
 
 #[test]
-fn formats_that_do_not_go_with_the_output_are_refused() {
+fn formats_that_do_not_fit_the_output_are_refused() {
     let with = |output, format| open_error(&SinkOptions { output, format, ..SinkOptions::default() });
 
     let error = with(Output::Stdout, Format::Parquet);
@@ -88,7 +88,7 @@ fn formats_that_do_not_go_with_the_output_are_refused() {
 }
 
 #[test]
-fn format_none_takes_everything_and_leaves_nothing() {
+fn format_none_accepts_all_rows_and_writes_nothing() {
     let parent = tempfile::tempdir().unwrap();
     for output in [Output::Nowhere, Output::Stdout, Output::Directory(parent.path().join("results"))] {
         let options = SinkOptions { output, format: Format::None, ..SinkOptions::default() };

@@ -17,7 +17,7 @@ const BESIDE_BYTES: usize = 12 * 1024 * 1024;
 const FORMAT: &str = "TEST_FORMAT";
 
 #[test]
-fn a_large_body_is_copied_once_at_the_most_while_it_is_written() {
+fn a_large_body_is_copied_at_most_once_while_it_is_written() {
     for format in ["parquet", "ndjson"] {
         let mut alone = Command::new(env::current_exe().unwrap());
         alone.args(["--ignored", "--exact", "memory::a_process_that_writes_a_large_body"]).env(FORMAT, format);

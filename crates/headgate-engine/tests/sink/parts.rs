@@ -41,7 +41,7 @@ fn a_part_ends_when_it_is_large_enough() {
 }
 
 #[test]
-fn a_part_ends_when_it_is_old_enough_even_if_nothing_more_comes() {
+fn a_part_ends_when_it_is_old_enough_even_without_further_rows() {
     let directory = tempfile::tempdir().unwrap();
     let options =
         SinkOptions { commit_every: Some(Duration::from_secs(2)), ..options(directory.path(), Format::Parquet) };
@@ -72,7 +72,7 @@ fn a_part_ends_when_it_is_old_enough_even_if_nothing_more_comes() {
 }
 
 #[test]
-fn a_part_is_not_visible_before_it_is_whole() {
+fn a_part_is_not_visible_before_it_is_complete() {
     let directory = tempfile::tempdir().unwrap();
     let mut sink = open(&options(directory.path(), Format::Parquet)).unwrap();
     let _ = sink.write(batch([answered(0, b"")])).unwrap();
@@ -114,7 +114,7 @@ fn row_groups_are_bounded_in_rows() {
 }
 
 #[test]
-fn columns_are_compressed_and_have_statistics_where_these_tell_something() {
+fn columns_are_compressed_and_have_statistics_where_these_are_useful() {
     let directory = tempfile::tempdir().unwrap();
     write(&options(directory.path(), Format::Parquet), [batch([answered(0, b"Hello")])]);
 

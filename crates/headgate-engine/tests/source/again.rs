@@ -8,7 +8,7 @@ use crate::skip::read_plainly;
 use crate::{Files, drain, drain_from, open, options, urls};
 
 #[test]
-fn two_who_read_an_input_at_once_have_the_same_rows() {
+fn concurrent_readers_of_an_input_have_the_same_rows() {
     let files = Files::new();
     for whole in read_plainly(&files) {
         let mut first = open(&whole.options);
@@ -32,7 +32,7 @@ fn two_who_read_an_input_at_once_have_the_same_rows() {
 }
 
 #[test]
-fn a_last_line_that_was_a_row_is_one_again_although_somebody_writes_on() {
+fn a_last_line_that_was_a_row_is_the_same_row_again_although_the_file_grows() {
     let files = Files::new();
     let options = files.write("urls.txt", "http://a/\nhttp://b/");
     let mut source = open(&options);
@@ -44,6 +44,6 @@ fn a_last_line_that_was_a_row_is_one_again_although_somebody_writes_on() {
 }
 
 #[test]
-fn what_comes_from_a_pipe_cannot_be_read_again() {
+fn a_pipe_cannot_be_read_again() {
     assert!(open(&options("-".as_ref())).reopener().is_none());
 }

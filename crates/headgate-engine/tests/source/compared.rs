@@ -94,7 +94,7 @@ fn parquet(files: &Files, urls: &[String], other: i64, group_rows: usize) -> Sou
 }
 
 #[test]
-fn what_was_read_is_the_same_however_much_of_it_was_skipped() {
+fn the_content_is_the_same_however_many_rows_were_skipped() {
     let files = Files::new();
     let in_files = read_plainly(&files).into_iter().filter(|whole| !whole.options.input.contains("://"));
     for Whole { options, rows, .. } in in_files {
@@ -137,7 +137,7 @@ fn the_same_rows_are_the_same_input_however_their_file_was_written() {
 }
 
 #[test]
-fn the_first_row_that_differs_is_named_and_no_row_is_handed_on() {
+fn the_first_row_that_differs_is_named_and_no_row_is_returned() {
     let files = Files::new();
     let csv = |text: &str| text.replace("http", "1,http").replacen("1,", "id,url\n1,", 1);
     let json = |text: &str| text.replace("http", "{\"url\":\"http").replace('\n', "\"}\n");
@@ -166,7 +166,7 @@ fn the_first_row_that_differs_is_named_and_no_row_is_handed_on() {
 }
 
 #[test]
-fn a_last_line_that_was_not_whole_then_is_another_row_now() {
+fn a_last_line_that_was_incomplete_is_a_different_row_once_complete() {
     let files = Files::new();
     let then = read(&files.write("urls.txt", "http://host/0\nhttp://host/1"), None);
     let now = files.write("urls.txt", "http://host/0\nhttp://host/10\n");
@@ -174,7 +174,7 @@ fn a_last_line_that_was_not_whole_then_is_another_row_now() {
 }
 
 #[test]
-fn other_columns_are_another_input() {
+fn different_columns_make_a_different_input() {
     let files = Files::new();
     let then = read(&files.write("urls.csv", "url,id\nhttp://a/,http://b/\n"), None);
     let now = files.write("urls.csv", "id,url\nhttp://a/,http://b/\n");
@@ -184,7 +184,7 @@ fn other_columns_are_another_input() {
 }
 
 #[test]
-fn a_file_that_only_grew_is_refused_unless_that_is_allowed() {
+fn a_grown_file_is_refused_unless_allowed() {
     let files = Files::new();
     let then = read(&files.write("urls.txt", lines(3)), None);
     let now = files.write("urls.txt", lines(5));
@@ -201,7 +201,7 @@ fn a_file_that_only_grew_is_refused_unless_that_is_allowed() {
 }
 
 #[test]
-fn a_file_that_was_cut_is_refused() {
+fn a_truncated_file_is_refused() {
     let files = Files::new();
     let then = read(&files.write("urls.txt", lines(5)), None);
     let now = files.write("urls.txt", lines(3));
@@ -218,7 +218,7 @@ fn a_file_that_was_cut_is_refused() {
 
 /// Of what was never read only the size is known.
 #[test]
-fn behind_the_rows_that_were_read_another_size_must_be_allowed() {
+fn a_different_size_after_the_rows_that_were_read_must_be_allowed() {
     let files = Files::new();
     let then = read(&files.write("urls.txt", lines(9)), Some(5));
     let same_size = files.write("urls.txt", lines(9).replace("/7\n", "/x\n"));
@@ -241,7 +241,7 @@ fn behind_the_rows_that_were_read_another_size_must_be_allowed() {
 }
 
 #[test]
-fn of_a_parquet_file_the_columns_count_that_are_read() {
+fn only_the_columns_that_are_read_of_a_parquet_file_count() {
     let files = Files::new();
     let mut urls = urls_of(0..40);
     let then = read(&parquet(&files, &urls, 1, 10), None);
@@ -259,7 +259,7 @@ fn of_a_parquet_file_the_columns_count_that_are_read() {
 }
 
 #[test]
-fn a_change_is_noticed_as_rows_pass_also_where_nobody_looked_for_it() {
+fn a_change_is_detected_while_rows_are_read_without_a_comparison_before() {
     let files = Files::new();
     let then = read(&files.write("urls.txt", lines(5000)), None);
     let now = files.write("urls.txt", lines(5000).replace("/2003\n", "/other\n"));

@@ -73,7 +73,7 @@ fn nested(values: &ArrayRef) -> Vec<ArrayRef> {
 }
 
 #[test]
-fn a_kept_column_has_the_type_of_the_input_or_the_nearest_that_other_readers_know() {
+fn a_kept_column_has_the_type_of_the_input_or_the_nearest_widely_supported_one() {
     let files = Files::new();
     let same = |column: &ArrayRef, data_type: DataType| {
         let column = cast(column, &data_type).unwrap();
@@ -147,7 +147,7 @@ fn a_kept_column_has_the_type_of_the_input_or_the_nearest_that_other_readers_kno
 
 /// As pyarrow writes it, and says in the metadata what it was.
 #[test]
-fn a_date_of_64_bits_that_is_stored_as_a_date_comes_out_as_one() {
+fn a_date_of_64_bits_stays_a_date() {
     let files = Files::new();
     let days: ArrayRef = Arc::new(Date64Array::from(vec![Some(86_400_000), None, Some(-86_400_000)]));
     let expected = cast(&days, &Date32).unwrap();
@@ -177,7 +177,7 @@ fn an_interval_is_refused_by_name_before_the_first_row() {
 }
 
 #[test]
-fn a_point_in_time_that_does_not_fit_ends_the_job_and_is_not_made_null() {
+fn a_timestamp_that_does_not_fit_ends_the_job_and_does_not_become_null() {
     let files = Files::new();
     let far: ArrayRef = Arc::new(TimestampSecondArray::from(vec![i64::MAX / 10]));
     let error = crate::open(&write(&files, &far, None)).next_batch().expect_err("it does not fit");
@@ -187,7 +187,7 @@ fn a_point_in_time_that_does_not_fit_ends_the_job_and_is_not_made_null() {
 
 /// By these, readers tell a UUID, a JSON text and a time of the day in UTC.
 #[test]
-fn what_a_column_means_is_kept_beside_its_type() {
+fn the_metadata_of_a_column_is_kept_with_its_type() {
     use parquet::data_type::{ByteArray, ByteArrayType, FixedLenByteArrayType, Int64Type};
     use parquet::file::writer::SerializedFileWriter;
     use parquet::schema::parser::parse_message_type;

@@ -68,7 +68,7 @@ pub fn column<'a>(texts: impl IntoIterator<Item = &'a str>) -> ArrayRef {
 }
 
 #[test]
-fn files_are_read_as_named_and_those_of_a_directory_by_their_paths() {
+fn files_are_read_in_the_given_order_and_those_of_a_directory_by_their_paths() {
     let files = Files::new();
     with_own_paths(
         &files,
@@ -124,7 +124,7 @@ fn a_file_whose_name_looks_like_a_pattern_is_that_file() {
 }
 
 #[test]
-fn what_is_no_data_is_left_out_unless_the_pattern_says_so() {
+fn files_that_are_not_data_are_skipped_unless_the_pattern_names_them() {
     let files = Files::new();
     let hidden = ["d/_SUCCESS", "d/_x.txt", "d/.a.txt.crc", "d/.y.txt", "d/_headgate/job.txt", "d/.git/z.txt"];
     with_own_paths(&files, &hidden);
@@ -141,7 +141,7 @@ fn what_is_no_data_is_left_out_unless_the_pattern_says_so() {
 }
 
 #[test]
-fn a_directory_without_files_and_files_of_two_forms_are_refused() {
+fn a_directory_without_files_and_files_of_two_formats_are_refused() {
     let files = Files::new();
     fs::create_dir(files.path("empty")).expect("a directory");
     let expected = format!("empty: there is no file in this directory that can be read: headgate reads {KNOWN}");
@@ -156,7 +156,7 @@ fn a_directory_without_files_and_files_of_two_forms_are_refused() {
 }
 
 #[test]
-fn what_is_no_file_cannot_be_combined_with_files() {
+fn inputs_that_are_not_files_cannot_be_combined_with_files() {
     let files = Files::new();
     files.write("a.txt", "http://a/\n");
     for (what, input) in [("standard input", "-"), ("a URL", "http://me:secret@host/[1-9]")] {
@@ -177,7 +177,7 @@ fn what_is_no_file_cannot_be_combined_with_files() {
 }
 
 #[test]
-fn links_are_followed_but_not_in_circles_and_no_file_is_read_twice() {
+fn symlinks_are_followed_without_cycles_and_no_file_is_read_twice() {
     let files = Files::new();
     with_own_paths(&files, &["d/a.txt", "e/b.txt"]);
     symlink(files.path("d"), files.path("d/again")).expect("a link");
@@ -200,7 +200,7 @@ fn links_are_followed_but_not_in_circles_and_no_file_is_read_twice() {
 }
 
 #[test]
-fn a_row_or_an_error_is_told_with_its_place_in_its_own_file() {
+fn positions_of_rows_and_errors_are_those_in_their_own_file() {
     let files = Files::new();
     put(&files, "d/a.csv", "url\nhttp://a/\n");
     put(&files, "d/b.csv", "url\nhttp://b/\nhttp://c/,2\n");
@@ -232,7 +232,7 @@ fn open_files(files: &Files) -> usize {
 }
 
 #[test]
-fn of_many_files_one_is_open_at_a_time_for_each_who_reads() {
+fn each_reader_has_one_of_many_files_open_at_a_time() {
     let files = Files::new();
     let many = 10_000;
     for file in 0..many {
@@ -261,7 +261,7 @@ fn drain_first(source: &mut dyn Source) -> Vec<headgate_engine::model::row::Row>
 }
 
 #[test]
-fn parquet_files_are_passed_over_unopened() {
+fn parquet_files_are_skipped_without_being_opened() {
     let files = Files::new();
     for file in ["0", "1", "2"] {
         let urls = ["a", "b"].map(|row| format!("http://{file}{row}/"));
@@ -286,7 +286,7 @@ fn ended(source: &mut dyn Source) -> JobError {
 }
 
 #[test]
-fn rows_are_those_that_were_there_when_the_job_began() {
+fn rows_are_those_that_existed_when_the_job_began() {
     let files = Files::new();
     put(&files, "d/a.txt", "http://a/\n");
     let b = put(&files, "d/b.txt", "http://b/\n").input;
@@ -313,7 +313,7 @@ fn rows_are_those_that_were_there_when_the_job_began() {
 }
 
 #[test]
-fn files_are_known_by_what_they_are_and_not_by_where_they_lie() {
+fn the_fingerprint_of_files_does_not_depend_on_their_location() {
     let files = Files::new();
     let of = |inputs: &SourceOptions| open(inputs).fingerprint().expect("files");
     put(&files, "d/x=1/a.csv", "url\nhttp://a/\n");
@@ -340,7 +340,7 @@ fn files_are_known_by_what_they_are_and_not_by_where_they_lie() {
 }
 
 #[test]
-fn a_long_list_of_inputs_is_named_shortly() {
+fn a_long_list_of_inputs_is_shortened_in_messages() {
     let files = Files::new();
     with_own_paths(&files, &["a.txt", "b.txt", "c.txt", "d.txt"]);
     let mut whole = inputs(&files, &["a.txt", "b.txt", "c.txt", "d.txt"]);
@@ -354,7 +354,7 @@ fn a_long_list_of_inputs_is_named_shortly() {
 }
 
 #[test]
-fn the_number_of_a_row_in_a_name_and_the_boundary_of_its_form_are_its_own_among_all_files() {
+fn the_row_number_in_a_file_name_and_the_multipart_boundary_are_unique_across_files() {
     for form in ["csv", "ndjson", "txt"] {
         let files = Files::new();
         for name in ["a", "b"] {

@@ -17,7 +17,7 @@ fn texts(options: &SourceOptions, name: &str) -> Vec<Option<String>> {
 }
 
 #[test]
-fn directories_are_columns_of_every_form_that_has_columns() {
+fn directories_are_columns_of_every_format_with_columns() {
     let files = Files::new();
     for (day, country) in [("1", "CH"), ("2", "a%2Fb"), ("3", "__HIVE_DEFAULT_PARTITION__")] {
         let path = |extension| format!("{extension}/day={day}/country={country}/0.{extension}");
@@ -52,7 +52,7 @@ fn directories_are_columns_of_every_form_that_has_columns() {
 }
 
 #[test]
-fn all_columns_are_kept_once_where_a_directory_has_the_name_of_one() {
+fn a_column_with_the_name_of_a_directory_column_is_kept_once() {
     let files = Files::new();
     for day in ["1", "2"] {
         put(&files, &format!("csv/day={day}/0.csv"), "url,id,day\nhttp://a/,7,own\n");
@@ -93,7 +93,7 @@ fn all_files_must_have_the_columns_that_are_used() {
 }
 
 #[test]
-fn all_columns_are_kept_only_if_they_are_those_of_all_files() {
+fn all_columns_are_kept_only_if_all_files_have_them() {
     let files = Files::new();
     put(&files, "d/a.csv", "url,id\nhttp://a/,1\n");
     put(&files, "d/b.csv", "id,url\n2,http://b/\n");
@@ -108,7 +108,7 @@ fn all_columns_are_kept_only_if_they_are_those_of_all_files() {
 }
 
 #[test]
-fn kept_columns_have_one_type_in_all_files_however_text_is_laid_out() {
+fn kept_columns_have_one_type_in_all_files_whatever_the_layout_of_text() {
     let files = Files::new();
     parquet(&files, "d/0.parquet", &[("url", column(["http://a/"])), ("id", column(["1"]))]);
     let large: ArrayRef = Arc::new(LargeStringArray::from(vec!["2", "3"]));

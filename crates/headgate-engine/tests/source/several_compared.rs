@@ -27,7 +27,7 @@ fn check_same(rows: usize, files: &Files, options: &SourceOptions, then: &InputT
 }
 
 #[test]
-fn the_same_rows_are_the_same_input_however_they_are_cut_into_files() {
+fn the_same_rows_are_the_same_input_however_they_are_split_into_files() {
     let files = Files::new();
     let then = read(&three(&files), None);
     put(&files, "d/b.txt", "");
@@ -44,7 +44,7 @@ fn the_same_rows_are_the_same_input_however_they_are_cut_into_files() {
 }
 
 #[test]
-fn a_row_that_has_changed_is_told_with_its_file() {
+fn a_changed_row_is_named_with_its_file() {
     let files = Files::new();
     let then = read(&three(&files), None);
     put(&files, "d/b.txt", lines(10..20).replace("/13\n", "/x\n"));
@@ -55,7 +55,7 @@ fn a_row_that_has_changed_is_told_with_its_file() {
 }
 
 #[test]
-fn a_file_that_was_added_behind_all_others_is_growth_and_one_before_them_is_not() {
+fn a_file_added_after_all_others_is_growth_and_one_added_before_them_is_not() {
     let files = Files::new();
     let then = read(&three(&files), None);
     put(&files, "d/d.txt", lines(30..33));
@@ -71,7 +71,7 @@ fn a_file_that_was_added_behind_all_others_is_growth_and_one_before_them_is_not(
 }
 
 #[test]
-fn a_file_that_is_gone_is_missed() {
+fn a_missing_file_is_detected() {
     let files = Files::new();
     let then = read(&three(&files), None);
     fs::remove_file(files.path("d/c.txt")).expect("a file");
@@ -88,7 +88,7 @@ fn a_file_that_is_gone_is_missed() {
 }
 
 #[test]
-fn what_directories_say_is_part_of_the_rows_where_it_is_used() {
+fn directory_columns_are_part_of_the_rows_if_they_are_used() {
     let files = Files::new();
     put(&files, "d/x=1/a.csv", "url\nhttp://a/\n");
     put(&files, "d/x=2/b.csv", "url\nhttp://b/\n");
@@ -101,7 +101,7 @@ fn what_directories_say_is_part_of_the_rows_where_it_is_used() {
 }
 
 #[test]
-fn columns_in_another_order_are_other_rows() {
+fn columns_in_a_different_order_make_different_rows() {
     let files = Files::new();
     put(&files, "d/a.csv", "url,id\nhttp://a/,http://b/\n");
     put(&files, "d/b.csv", "url,id\nhttp://a/,http://b/\n");
@@ -111,7 +111,7 @@ fn columns_in_another_order_are_other_rows() {
 }
 
 #[test]
-fn of_parquet_files_the_rows_are_named_that_are_known_together() {
+fn a_difference_in_parquet_files_names_the_block_of_rows() {
     let files = Files::new();
     let write = |file: &str, row: &str| {
         let urls = [format!("http://{file}/0"), format!("http://{file}/{row}")];

@@ -194,7 +194,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 }
 
 #[test]
-fn whatever_is_skipped_the_rows_between_are_those_of_a_plain_read() {
+fn rows_between_any_skips_are_those_of_a_plain_read() {
     let files = Files::new();
     let wholes = read_plainly(&files);
     proptest!(ProptestConfig::with_cases(64), |(steps in steps(), peek: bool)| {
@@ -226,7 +226,7 @@ fn whatever_is_skipped_the_rows_between_are_those_of_a_plain_read() {
 }
 
 #[test]
-fn a_skip_beyond_the_end_leaves_no_rows_and_the_size_of_a_whole_read() {
+fn a_skip_beyond_the_end_leaves_no_rows_and_reports_the_size_of_a_full_read() {
     let files = Files::new();
     for Whole { options, rows, size } in read_plainly(&files) {
         let mut source = open(&options);
@@ -240,7 +240,7 @@ fn a_skip_beyond_the_end_leaves_no_rows_and_the_size_of_a_whole_read() {
 }
 
 #[test]
-fn head_counts_from_the_first_row_of_the_input_also_after_a_skip() {
+fn head_counts_from_the_first_row_of_the_input_even_after_a_skip() {
     let files = Files::new();
     for options in inputs(&files) {
         for skip in [1000, 1090, 1100, 5000] {
@@ -255,7 +255,7 @@ fn head_counts_from_the_first_row_of_the_input_also_after_a_skip() {
 }
 
 #[test]
-fn a_row_that_was_passed_cannot_be_gone_back_to() {
+fn a_skip_back_to_an_earlier_row_is_refused() {
     let files = Files::new();
     let options = files.write("urls.txt", "http://a/\n".repeat(5));
     let mut peeked = open(&options);
@@ -269,7 +269,7 @@ fn a_row_that_was_passed_cannot_be_gone_back_to() {
 }
 
 #[test]
-fn a_pattern_is_skipped_without_counting_to_there() {
+fn a_skip_in_a_pattern_takes_constant_time() {
     let options = options("http://h/[0-18446744073709551614]".as_ref());
     let mut source = open(&options);
     source.skip_to(u64::MAX - 1).expect("a pattern");
@@ -277,7 +277,7 @@ fn a_pattern_is_skipped_without_counting_to_there() {
 }
 
 #[test]
-fn row_groups_are_skipped_by_the_footer_alone_and_count_as_read() {
+fn row_groups_are_skipped_without_being_read_and_count_as_read() {
     let files = Files::new();
     let options = parquet(&files);
     let expected = rows(&options);
@@ -306,7 +306,7 @@ fn row_groups_are_skipped_by_the_footer_alone_and_count_as_read() {
 }
 
 #[test]
-fn an_error_on_the_way_is_that_of_a_plain_read_and_stays() {
+fn an_error_during_a_skip_is_that_of_a_plain_read_and_persists() {
     let files = Files::new();
     let mut gzip = GzEncoder::new(Vec::new(), flate2::Compression::fast());
     for row in 0..20_000 {

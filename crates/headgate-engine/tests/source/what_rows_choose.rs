@@ -32,7 +32,7 @@ fn lists(files: &Files) -> [SourceOptions; 3] {
 }
 
 #[test]
-fn columns_that_say_more_than_the_url_are_refused_until_they_are_named_or_dismissed() {
+fn columns_of_requests_besides_the_url_are_refused_unless_named_or_excluded() {
     let files = Files::new();
     for options in lists(&files) {
         let error = match open_first(&options) {
@@ -70,7 +70,7 @@ fn a_later_line_with_more_than_its_url_is_a_defect_of_its_row() {
 
 /// The class of CVE-2023-37276 (aiohttp) and of request smuggling: who may choose these chooses another host, or where a request ends.
 #[test]
-fn headers_of_the_connection_never_come_from_a_row() {
+fn headers_of_the_connection_are_never_taken_from_a_row() {
     let files = Files::new();
     for name in ["Host", "proxy-authorization", "Transfer-Encoding", "Content-Length", "connection", "Upgrade", "TE"] {
         let line = format!("{{\"url\":\"http://a/\",\"headers\":{{\"X-A\":\"1\",\"{name}\":\"x\"}}}}");
@@ -87,7 +87,7 @@ fn headers_of_the_connection_never_come_from_a_row() {
 }
 
 #[test]
-fn an_empty_value_in_a_path_is_refused_where_the_template_does_not_allow_it() {
+fn an_empty_value_in_a_path_is_refused_unless_the_template_allows_it() {
     let files = Files::new();
     let list = files.write("rows.ndjson", "{\"id\":\"\",\"n\":null}\n{\"id\":\"x\",\"n\":\"y\"}\n");
     let empty = Some("the column \"id\" is empty, which would change the path (row 0)");

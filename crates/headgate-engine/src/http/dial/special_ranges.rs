@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn the_edges_leave_no_address_of_ipv4_out() {
+    fn the_ranges_cover_every_address_of_ipv4() {
         let mut next = Some(Ipv4Addr::UNSPECIFIED);
         for (_, first, last) in EDGES_OF_V4 {
             assert_eq!(next, Some(first.parse().expect("an address")));
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_that_embeds_another_is_what_that_is_cve_2024_29415() {
+    fn an_address_that_embeds_another_has_the_range_of_that_one_cve_2024_29415() {
         for (_, first, last) in EDGES_OF_V4 {
             for text in [first, last] {
                 let address: Ipv4Addr = text.parse().expect("an address");

@@ -202,7 +202,7 @@ fn a_pause_that_is_too_long_ends_the_rows_of_its_host() {
 }
 
 #[test]
-fn the_scheduler_is_not_needed_where_nothing_is_limited_and_all_hosts_are_healthy() {
+fn the_scheduler_is_not_needed_without_limits_while_all_hosts_are_healthy() {
     let mut driver = Driver::new(rules());
     assert!(!driver.scheduler.is_needed());
     let row = Row::new(0, "");
@@ -269,7 +269,7 @@ fn a_row_that_is_cancelled_in_the_queue_fails_first_though_no_lane_is_free() {
 }
 
 #[test]
-fn names_that_lead_to_one_address_share_its_limit_where_hosts_are_addresses() {
+fn hostnames_with_one_address_share_its_limit_if_hosts_are_addresses() {
     let concurrency_per_host = PerHost { each: Some(HostConcurrency::Fixed(1)), named: Vec::new() };
     let limits = Limits { concurrency_per_host, limit_by: LimitBy::Address, ..Limits::default() };
     let mut driver = Driver::new(Rules { limits, ..rules() });
@@ -291,7 +291,7 @@ fn names_that_lead_to_one_address_share_its_limit_where_hosts_are_addresses() {
 }
 
 #[test]
-fn a_full_table_of_hosts_is_swept_again_although_nothing_else_happens() {
+fn a_full_table_of_hosts_is_swept_without_other_events() {
     for (rate_per_host, status) in [(Some(10), 200), (None, 503)] {
         let limits = Limits {
             rate_per_host: PerHost { each: per_second(rate_per_host), named: Vec::new() },

@@ -59,7 +59,7 @@ fn archives_have_a_body_and_a_description_for_each_row() {
 }
 
 #[test]
-fn of_rows_with_one_key_one_is_in_the_archives() {
+fn one_of_several_rows_with_the_same_key_is_in_the_archives() {
     let server = server();
     let mut rig = saving("{sha256}.{ext}", (0..20).map(|_| url(server.address(), "/bytes/100")));
     rig.options.source.save_format = SaveFormat::Tar;

@@ -43,7 +43,7 @@ fn start(rig: &Rig, engine: Option<&Engine>) -> Result<Run, String> {
 }
 
 #[test]
-fn who_goes_on_meets_no_thread_that_still_writes_for_the_run_before() {
+fn a_resumed_job_meets_no_writing_thread_of_the_run_before() {
     for shares_engine in [false, true] {
         // The first time, the file of the body is a pipe that nobody reads: so the thread that writes it is held up.
         let pipe = Arc::<OnceLock<PathBuf>>::default();

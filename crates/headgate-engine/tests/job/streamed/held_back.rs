@@ -25,7 +25,7 @@ fn one_for_each_host() -> RunOptions {
 }
 
 #[test]
-fn what_a_proxy_refuses_leaves_its_hosts_place_to_the_next() {
+fn a_refusal_by_a_proxy_releases_the_concurrency_of_its_host() {
     let proxy = Scripted::start(|mut stream, number| {
         if read_head(&mut stream).is_some() {
             let answer = match number {
@@ -49,7 +49,7 @@ fn begins(mut stream: TcpStream, status: &str) {
 }
 
 #[test]
-fn after_a_pause_the_head_of_an_answer_lets_others_start_while_its_body_goes_on() {
+fn after_a_pause_the_headers_of_a_response_let_other_rows_start_during_its_body() {
     let scripted = Scripted::start(|mut stream, number| {
         let _ = read_head(&mut stream);
         match number {
@@ -66,7 +66,7 @@ fn after_a_pause_the_head_of_an_answer_lets_others_start_while_its_body_goes_on(
 }
 
 #[test]
-fn an_answer_that_is_final_at_its_head_has_its_hosts_place_until_its_body_has_ended() {
+fn a_final_response_counts_for_the_concurrency_of_its_host_until_its_body_ends() {
     let scripted = Scripted::start(|mut stream, number| {
         let _ = read_head(&mut stream);
         match number {
@@ -89,7 +89,7 @@ fn an_answer_that_is_final_at_its_head_has_its_hosts_place_until_its_body_has_en
 }
 
 #[test]
-fn what_a_head_says_that_its_row_has_cost_is_given_back_or_paid() {
+fn the_cost_in_response_headers_corrects_the_estimate() {
     let answer = SelectionOptions {
         select: vec!["spent:int64=header:x-spent".into()],
         cost_from: Some("spent".into()),

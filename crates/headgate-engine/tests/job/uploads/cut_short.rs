@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn an_answer_that_comes_before_the_file_was_sent_is_the_answer() {
+fn a_response_before_the_file_was_sent_is_the_response() {
     let held: Mutex<Vec<TcpStream>> = Mutex::default();
     let server = Scripted::start(move |mut stream, number| {
         read_head(&mut stream);
@@ -28,7 +28,7 @@ fn an_answer_that_comes_before_the_file_was_sent_is_the_answer() {
 }
 
 #[test]
-fn an_early_answer_over_http2_is_the_answer_and_the_connection_stays() {
+fn an_early_response_over_http2_is_the_response_and_the_connection_stays_open() {
     let server = http2::start(100, |peer, _| {
         loop {
             let stream = peer.request()?;
@@ -52,7 +52,7 @@ fn an_early_answer_over_http2_is_the_answer_and_the_connection_stays() {
 }
 
 #[test]
-fn a_file_that_shrinks_while_it_is_sent_ends_its_row_and_the_connection() {
+fn a_file_that_shrinks_while_it_is_sent_fails_its_row_and_closes_the_connection() {
     let (told, cut) = std::sync::mpsc::channel();
     let mut uploads = Uploads::new();
     let path = uploads.path("file");
@@ -79,7 +79,7 @@ fn a_file_that_shrinks_while_it_is_sent_ends_its_row_and_the_connection() {
 }
 
 #[test]
-fn a_file_that_shrinks_while_it_is_sent_over_http2_ends_its_stream_alone() {
+fn a_file_that_shrinks_while_it_is_sent_over_http2_resets_only_its_stream() {
     let mut uploads = Uploads::new();
     let path = uploads.path("file");
     File::create(&path).unwrap().set_len(1 << 30).unwrap();

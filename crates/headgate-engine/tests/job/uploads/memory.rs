@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn uploads_that_nobody_takes_are_bounded_in_memory_and_all_of_it_is_given_back() {
+fn uploads_to_a_server_that_reads_nothing_are_bounded_in_memory_which_is_released() {
     const BUDGET_BYTES: u64 = 4 << 20;
     const STRETCH_BYTES: u64 = 64 << 10;
     const UPLOADS: usize = 60;
@@ -49,7 +49,7 @@ fn uploads_that_nobody_takes_are_bounded_in_memory_and_all_of_it_is_given_back()
 }
 
 #[test]
-fn files_are_sent_also_where_memory_is_taken() {
+fn files_are_sent_even_if_no_memory_is_free() {
     const BUDGET_BYTES: u64 = 1 << 20;
     /// For the answers.
     const FREE_BYTES: u64 = 16 << 10;
@@ -72,7 +72,7 @@ fn files_are_sent_also_where_memory_is_taken() {
 }
 
 #[test]
-fn a_server_that_takes_nothing_of_a_file_is_not_waited_for_any_longer_than_one_that_takes_nothing_else() {
+fn the_idle_timeout_bounds_the_wait_for_a_server_that_reads_nothing_of_a_file() {
     for is_http2 in [false, true] {
         let held: Mutex<Vec<TcpStream>> = Mutex::default();
         let server = if is_http2 {
