@@ -1,4 +1,4 @@
-//! Jobs that save bodies in archives: each step of them can be the last, and no archive is half there, or without its rows.
+//! Jobs that save bodies in archives. Each step may be the last one, and no archive is incomplete or without its rows.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -15,7 +15,7 @@ use crate::power::{PowerLoss, files_below};
 use crate::steps::{every_step, every_step_twice};
 use crate::storage::Recorder;
 
-/// All bodies in one archive, which is committed when the job ends.
+/// Saves all bodies in one archive, which is committed when the job ends.
 fn in_one_archive(format: Format) -> Bench {
     let mut bench = Bench::archiving(format);
     bench.options.sink.part_bytes = SinkOptions::default().part_bytes;
@@ -68,7 +68,7 @@ fn failed_rows_are_committed_while_no_archive_is_open() {
     let done = || watched.commit().done_rows().unwrap().rows_done();
     let _ = sink.write(bench.batch(&failed)).unwrap();
     assert_eq!(failed.len() as u64, done());
-    // Its archive is not complete.
+    // The archive of this body is not complete.
     let _ = sink.write(bench.batch(&answered)).unwrap();
     assert_eq!(failed.len() as u64, done());
 }
@@ -82,10 +82,10 @@ proptest! {
         bench.power = Some(power.clone());
         let run = bench.run(Recorder::on(&power, Some(step)));
         power.go_off(&bench.out(), seed);
-        // And once more while it recovers.
+        // The job crashes a second time, during recovery.
         drop(bench.open(Recorder::on(&power, Some(second))));
         power.go_off(&bench.out(), seed ^ 1);
-        // A part may be durable in its place and its archive in `tmp` only: that is for whoever opens the job.
+        // A part may be durable in place while its archive is still in `tmp`: the next open of the job moves it.
         let job = bench.open(Recorder::new()).unwrap();
         check_kept(&bench, &run.committed, job.done_rows());
         drop(job);

@@ -1,4 +1,4 @@
-//! What others put into an output directory leads no job out of it, and stops none.
+//! Files that another user puts into an output directory neither lead a job out of it nor stop it.
 
 use std::fs;
 use std::io;
@@ -22,13 +22,13 @@ use crate::harness::{Bench, FORMATS, rewrite};
 use crate::power::files_below;
 use crate::storage::Recorder;
 
-/// A job with a commit of some of its rows.
+/// Creates a job with a commit of some of its rows.
 fn begun(bench: Bench) -> Bench {
     bench.run_batches(Recorder::new(), 1).result.unwrap();
     bench
 }
 
-/// A directory outside of the output directory, with a file in it.
+/// Creates a directory outside of the output directory, with a file in it.
 fn victim(bench: &Bench) -> PathBuf {
     let victim = bench.parent.path().join("victim");
     fs::create_dir(&victim).unwrap();
@@ -150,12 +150,12 @@ fn a_checkpoint_adds_only_parts_that_it_lists_and_removes_none_of_them() {
 
 #[test]
 fn the_path_in_a_row_cannot_save_outside_the_directory_or_replace_a_file() {
-    // As long as the path that it replaces, so that the part is.
+    // It is as long as the path that it replaces, so that the part keeps its length.
     for path in ["../victim.tx", "/tmp/victims", "_headgate/jo", "images/../vi", "images//v.tx", "part-1.jsonl"] {
         let bench = begun(Bench::saving(Format::Ndjson));
         let places =
             SavePaths::new(Directory::open(&bench.out()).unwrap(), bench.out().join("_headgate/tmp"), PathBuf::new());
-        // That which says that the run ended: what the one before it says is done again then.
+        // The commit that ended the run is removed, so that the one before it is applied again.
         fs::remove_file(newest_commit(&bench)).unwrap();
         let part = bench.out().join("part-00000001.ndjson");
         let text = fs::read_to_string(&part).unwrap();
@@ -197,7 +197,7 @@ fn the_output_directory_itself_may_be_a_symlink() {
     check_finished(&bench);
 }
 
-/// A directory for all, as `/tmp` is, in which another user makes what `command` says.
+/// Creates a world-writable directory, as `/tmp` is, and runs `command` in it as another user.
 fn as_another_user(bench: &Bench, command: &[&str], path: &Path) {
     const NOBODY: u32 = 65534;
     fs::set_permissions(bench.parent.path(), fs::Permissions::from_mode(0o755)).unwrap();

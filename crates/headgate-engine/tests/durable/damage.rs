@@ -1,4 +1,4 @@
-//! Damage from outside: it is noticed, the file is named, and nothing is changed.
+//! Damage from outside: it is detected, the file is named, and nothing is changed.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,7 +14,7 @@ use crate::harness::{Bench, FORMATS};
 use crate::power::files_below;
 use crate::storage::{Recorder, Step};
 
-/// A job with two commits of its rows, and one that is finished.
+/// Creates a job with two commits of its rows, and a finished job.
 fn jobs(format: Format) -> [Bench; 2] {
     [1, usize::MAX].map(|batches| {
         let bench = Bench::new(format);
@@ -23,7 +23,7 @@ fn jobs(format: Format) -> [Bench; 2] {
     })
 }
 
-/// Files and what is in them; but for the lock, which says who wrote last.
+/// Returns files with their contents, except for the lock, which names the last writer.
 fn contents(bench: &Bench) -> BTreeMap<PathBuf, Vec<u8>> {
     let files = files_below(&bench.out()).into_iter().filter(|path| !path.ends_with("lock"));
     files.map(|path| (path.clone(), fs::read(path).unwrap())).collect()
@@ -33,12 +33,12 @@ fn commits(bench: &Bench) -> Vec<PathBuf> {
     files_below(&bench.out().join("_headgate/log"))
 }
 
-/// Job, commits and parts.
+/// Returns the files of the job, of commits and of parts.
 fn files_of_ours(bench: &Bench) -> Vec<PathBuf> {
     contents(bench).into_keys().collect()
 }
 
-/// The same command is refused, with a word about that file.
+/// Checks that the same command is refused with a message about that file.
 fn check_refused(bench: &Bench, named: &str) {
     let before = contents(bench);
     let error = open_error(bench);
@@ -126,7 +126,7 @@ fn a_partially_deleted_job_directory_is_not_changed() {
         check_refused(&bench, "_headgate/job.json is missing");
         fs::write(own.join("job.json"), job).unwrap();
 
-        // Parts that no commit names any more.
+        // These are parts that no commit names any more.
         fs::remove_dir_all(own.join("log")).unwrap();
         check_refused(&bench, "_headgate/log has no commits");
         fs::remove_dir_all(&own).unwrap();
@@ -141,7 +141,7 @@ fn a_missing_newest_commit_is_detected_by_its_parts_or_was_not_needed() {
             fs::remove_file(newest).unwrap();
             let before = contents(&bench);
             match bench.open(Recorder::new()) {
-                // It only said that the run ended.
+                // That commit only recorded the end of the run.
                 Ok(job) => assert!(!job.is_new() && !job.last_commit().finished),
                 Err(error) => {
                     assert!(error.to_string().contains("part-") || error.to_string().contains("failed-"), "{error}");

@@ -1,4 +1,4 @@
-//! A disk that fails: the job says which file, keeps what it has, and goes on when the cause is gone.
+//! A failing disk: the error names the file, the job keeps its rows, and resumes once the cause is removed.
 
 use std::fs::File;
 use std::io;
@@ -51,10 +51,10 @@ fn a_disk_that_fails_once_loses_no_row_in_ndjson() {
     every_fault(Format::Ndjson);
 }
 
-/// Has no room for what is written to one file, which can be made all the same.
+/// A disk that has no space for one file, although the file can be created.
 #[derive(Debug)]
 struct FullDisk {
-    /// Which it is, counted from 0.
+    /// The index of that file, counted from 0.
     full_at: usize,
     files_made: AtomicUsize,
     full: Mutex<Option<PathBuf>>,
@@ -100,7 +100,7 @@ fn a_full_disk_loses_no_row() {
 fn check_names_the_file(message: &str, path: &Path) {
     let named = match path.file_name().unwrap().to_str().unwrap() {
         "commit.json" => "_headgate/log/0000",
-        // The directory is named, in which no job has begun.
+        // The error names the directory, in which no job has started.
         "job.json" => "",
         part => part.trim_end_matches(".tmp"),
     };

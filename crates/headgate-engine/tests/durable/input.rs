@@ -1,4 +1,4 @@
-//! The same command again, where something has become of its input.
+//! Resumes a job whose input has changed meanwhile.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -19,7 +19,7 @@ use crate::power::files_below;
 use crate::resume::{Rig, figures};
 use crate::storage::Recorder;
 
-/// Rows of a job that was stopped: row 2 waits for its answer, and no row behind the window was begun.
+/// Rows of a job that was stopped: row 2 waits for its response, and no row beyond the window was started.
 const ROWS: u64 = 40;
 const WINDOW: u64 = 20;
 const DONE: u64 = WINDOW + 1;
@@ -47,7 +47,7 @@ fn input(rig: &Rig) -> PathBuf {
     rig.options.source.input.clone().into()
 }
 
-/// The input as another file, of another time.
+/// Replaces the input by another file with another modification time.
 fn put(rig: &Rig, text: &str) {
     let other = input(rig).with_extension("other");
     fs::write(&other, text).unwrap();
@@ -64,18 +64,18 @@ fn text(rig: &Rig) -> String {
     fs::read_to_string(input(rig)).unwrap()
 }
 
-/// One line of the input.
+/// Returns one line of the input.
 fn one(rig: &Rig) -> String {
     text(rig).lines().next().unwrap().to_owned() + "\n"
 }
 
-/// Files of the job, but for the lock, and what is in them.
+/// Returns the files of the job, except for the lock, with their contents.
 fn contents(rig: &Rig) -> BTreeMap<PathBuf, Vec<u8>> {
     let files = files_below(&rig.out()).into_iter().filter(|path| !path.ends_with("lock"));
     files.map(|path| (path.clone(), fs::read(path).unwrap())).collect()
 }
 
-/// Runs the same command, which does nothing: why.
+/// Runs the same command, which changes nothing, and returns its error.
 fn refused(rig: &Rig) -> String {
     let (before, requests) = (contents(rig), rig.requests());
     let job = rig.start();
@@ -208,7 +208,7 @@ fn failed_rows_are_retried_from_a_grown_input_but_not_from_a_changed_one() {
     assert_eq!((4, None), retry());
     assert_eq!(8, failing.statistics().requests);
 
-    // Row 6 is not asked again: but who knows what the file is?
+    // Row 6 is not retried, but the input can't be identified any more.
     put(&rig, &whole.replacen("/6\n", "/six\n", 1));
     let (rows, failure) = retry();
     assert!(failure.is_some_and(|failure| failure.contains(": row 6 has changed since it was read")));

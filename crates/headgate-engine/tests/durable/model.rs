@@ -1,4 +1,4 @@
-//! Any order of writing, waiting, crashing and going on, against a model: two sets of rows.
+//! Any order of writing, waiting, crashing and resuming, checked against a model: two sets of rows.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -20,15 +20,15 @@ const COMMIT_EVERY_S: u64 = 10;
 
 #[derive(Debug, Clone)]
 enum Action {
-    /// Rows that are not done, of those that are left.
+    /// Writes rows, chosen from those that are not done.
     Write(Vec<Index>),
-    /// So many seconds pass.
+    /// Advances the time by this many seconds.
     Wait(u64),
-    /// The process is killed so many steps from now.
+    /// Kills the process after this many more steps.
     Crash(usize),
-    /// It is killed now, and the power goes.
+    /// Kills the process now, with a power loss.
     LosePower(u64),
-    /// The run ends in good order, and another begins.
+    /// Ends the run in an orderly way, and starts another.
     Interrupt,
 }
 
@@ -47,7 +47,7 @@ fn now() -> Instant {
     *START.get_or_init(Instant::now)
 }
 
-/// A job and what must be true of it.
+/// A job and its expected state.
 struct Model {
     bench: Bench,
     power: Arc<PowerLoss>,
@@ -55,12 +55,12 @@ struct Model {
     sink: Option<Box<dyn Sink>>,
     /// Seconds since the test began.
     clock: Arc<AtomicU64>,
-    /// Whoever wrote them was told that they are safe.
+    /// Rows that the sink reported as committed.
     committed: BTreeSet<u64>,
-    /// Written since.
+    /// Rows written since then.
     pending: BTreeSet<u64>,
     pending_since: Option<u64>,
-    /// Commits of this run: the first come early.
+    /// The number of commits of this run: the first ones come early.
     commits: u32,
 }
 
@@ -83,13 +83,13 @@ impl Model {
         model
     }
 
-    /// Begins the next run, and checks what it knows of those before.
+    /// Starts the next run, and checks what it knows of earlier runs.
     fn go_on(&mut self) {
         self.sink = None;
         self.disk = Recorder::on(&self.power, None);
         let job = self.bench.open(self.disk.clone()).unwrap();
         let done: BTreeSet<u64> = (0..ROWS).filter(|row| !job.is_new() && job.done_rows().is_done(*row)).collect();
-        // The commit that was under way may count or not; nothing in between.
+        // The commit that was interrupted counts completely or not at all.
         let with_pending: BTreeSet<u64> = &self.committed | &self.pending;
         assert!(done == self.committed || done == with_pending, "{done:?}: {:?} {:?}", self.committed, self.pending);
         assert_eq!(done, check_readable(&self.bench).into_keys().collect());
@@ -138,7 +138,7 @@ impl Model {
         }
     }
 
-    /// Whether every row was done by then; a crash may have come before.
+    /// Finishes the run, and returns whether every row was done; a crash may have come before.
     fn end(&mut self, input_rows: Option<u64>) -> bool {
         let finished = self.sink.as_mut().unwrap().finish(&Ending { input_rows, stopped: &|| input_rows.is_none() });
         let ended = self.note(finished.is_ok(), true) && self.committed.len() as u64 == ROWS;
@@ -150,7 +150,7 @@ impl Model {
         (0..ROWS).filter(|row| !self.committed.contains(row) && !self.pending.contains(row)).collect()
     }
 
-    /// What an answer says of the rows that were written.
+    /// Checks what the result of a write states about the written rows.
     fn note(&mut self, is_ok: bool, commits: bool) -> bool {
         let since = self.pending_since.map(|since| self.clock.load(Ordering::SeqCst) - since);
         if !is_ok {
@@ -167,7 +167,7 @@ impl Model {
     fn finish(mut self) {
         loop {
             self.write(&self.left());
-            // A crash may still be to come.
+            // A scheduled crash may still happen.
             if self.end(Some(ROWS)) {
                 break;
             }

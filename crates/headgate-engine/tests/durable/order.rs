@@ -1,4 +1,4 @@
-//! The order of the steps, as they were taken: nothing that counts rests on what is not durable.
+//! The order of the steps of a job: nothing that counts depends on data that is not durable.
 
 use std::fs;
 use std::path::PathBuf;
@@ -14,13 +14,13 @@ struct Envelope {
     record: Commit,
 }
 
-/// Each with its file and the length of that.
+/// The steps, each with its file and the length of the file.
 fn commits(disk: &Recorder) -> Vec<(PathBuf, u64, Commit)> {
     let commit = |bytes: &[u8]| serde_json::from_slice::<Envelope>(bytes).unwrap().record;
     disk.linked().into_iter().map(|(path, bytes)| (path, bytes.len() as u64, commit(&bytes))).collect()
 }
 
-/// Where in `steps` this one is, which must be between the two.
+/// Returns the index of this step in `steps`, which must be between the two.
 fn between(steps: &[Step], step: &Step, after: usize, before: usize) -> usize {
     let found = steps.iter().enumerate().position(|(index, taken)| after < index && index < before && taken == step);
     found.unwrap_or_else(|| panic!("{step:?} is not among {:#?}", &steps[after..=before]))
@@ -76,7 +76,7 @@ fn a_commit_is_written_after_its_files_are_durable_and_applied_after_it_is_durab
                 .find(|index| steps[*index] == Step::SyncDirectory(out.clone()))
                 .expect("the results are synced");
         }
-        // No commit goes before the one that needs none before it.
+        // A commit that needs no earlier one comes first.
         for (path, _, _) in &commits[..5] {
             between(&steps, &Step::Remove(path.clone()), applied, steps.len());
         }

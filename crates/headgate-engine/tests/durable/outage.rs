@@ -1,4 +1,4 @@
-//! The power goes between any two steps: what the disk was not told to keep may be gone, or half there.
+//! Power losses between any two steps: bytes and names that are not durable may be lost or damaged.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use crate::harness::{Bench, FORMATS, at_every_step};
 use crate::power::PowerLoss;
 use crate::storage::Recorder;
 
-/// At every step of a job, in so many ways.
+/// Loses power at every step of a job, in several ways.
 fn every_step(format: Format, seeds: u64) {
     at_every_step(|step| {
         (0..seeds).any(|seed| {

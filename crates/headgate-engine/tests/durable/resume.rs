@@ -1,4 +1,4 @@
-//! The same command again, before a real server.
+//! Jobs that are resumed by the same command, with a real server.
 
 use std::fs::{self, File};
 use std::path::PathBuf;
@@ -22,7 +22,7 @@ use crate::held::Held;
 use crate::power::files_below;
 use crate::storage::Recorder;
 
-/// To options.
+/// A change of the options.
 type Change = fn(&mut JobOptions);
 
 pub struct Rig {
@@ -32,7 +32,7 @@ pub struct Rig {
 }
 
 impl Rig {
-    /// For a file of so many rows that ask a server; in place of a row, something else.
+    /// Creates a job for a file of this many rows that request a server; `other` replaces the line of one row.
     pub fn new(config: Config, count: u64, other: impl Fn(u64) -> Option<String>) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let server = Server::start(config).unwrap();
@@ -84,7 +84,7 @@ impl Rig {
         self.server.statistics().requests
     }
 
-    /// Why the same command is refused with these options.
+    /// Returns the error of the same command with these options.
     fn refusal(&self, change: impl FnOnce(&mut JobOptions)) -> String {
         let mut options = self.options.clone();
         change(&mut options);
@@ -163,7 +163,7 @@ fn a_different_job_is_not_resumed_in_the_same_directory() {
     }
     assert!(rig.refusal(|options| options.sink.resume = false).contains("resume=false"));
 
-    // How the work is done is no part of the job.
+    // Options of performance are not part of the job's identity.
     rig.options.engine.threads = Some(2);
     rig.options.run = RunOptions { concurrency: 2, window: 5, ..RunOptions::default() }.without_retries();
     rig.options.sink.commit_every = Some(Duration::from_secs(1));
@@ -193,7 +193,7 @@ fn a_job_resumes_with_renewed_credentials_and_not_without_them() {
         let refusal = rig.refusal(change);
         assert!(refusal.contains(missing) && !refusal.contains("has changed"), "{refusal}");
     }
-    // Another token by another way, another key whose name is known from then, and one that there was not.
+    // The token comes from another option, a key has another value, its name is stored from now on, and a new key is added.
     rig.options.request.headers = headers("renewed");
     rig.options.request.headers.push(("Cookie".into(), "new".into()));
     rig.options.request.secret_headers.clear();
@@ -262,7 +262,7 @@ fn a_slow_row_stops_the_watermark_and_then_the_input_but_no_row_within_the_windo
     let mut rig = Rig::new(Config::default(), 40, |row| (row == 2).then(|| slow.url()));
     rig.options.run.window = 20;
     let job = rig.start();
-    // Rows 0 to 21: the window behind row 2 and what is before it.
+    // Rows 0 to 21: the window after row 2 and the rows before it.
     eventually("the window is full", || status(&rig.out()).is_ok_and(|status| status.done == 21));
     let held = status(&rig.out()).unwrap();
     assert_eq!((2, 21), (held.watermark, rig.requests()));
@@ -289,7 +289,7 @@ fn a_job_that_reads_a_pipe_cannot_be_resumed_and_the_error_says_so() {
     assert_eq!((9, true, false), (job.done, job.finished, job.resumable));
     assert!(!status(&rig.out()).unwrap().resumable);
 
-    // Somebody must write, or to open it would wait.
+    // A writer is needed: without one, opening the pipe would block.
     let feeder = thread::spawn(move || File::options().write(true).open(pipe).map(drop));
     let refusal = rig.refusal(|_| ());
     assert!(refusal.contains("pipe.txt, which can't be read again"), "{refusal}");

@@ -1,4 +1,4 @@
-//! Failed rows that are asked again, with a crash between any two steps of it.
+//! Retries of failed rows, with a crash between any two steps.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -23,7 +23,7 @@ use crate::held::Held;
 use crate::power::{PowerLoss, files_below};
 use crate::storage::Recorder;
 
-/// A finished job with three parts of failed rows. Now rows 3, 8 … would be answered, and rows 4, 9 … fail again.
+/// A finished job with three parts of failed rows. A retry of rows 3, 8 … succeeds, and rows 4, 9 … fail again.
 struct Finished {
     bench: Bench,
     _server: Server,
@@ -34,7 +34,7 @@ impl Finished {
         Self::with_row_3(format, None)
     }
 
-    /// Row 3 is answered when the test says so.
+    /// The response for row 3 is sent when the test tells the server to.
     fn holding_row_3(format: Format, held: &Held) -> Self {
         Self::with_row_3(format, Some(held.url()))
     }
@@ -51,14 +51,14 @@ impl Finished {
         let input = bench.out().with_file_name("urls.txt");
         fs::write(&input, urls.concat()).unwrap();
         bench.options.source.input = input.display().to_string();
-        // No part is small: none are put together.
+        // No part is small, so none are merged.
         bench.options.sink.part_bytes = 1;
         bench.run(Recorder::new()).result.unwrap();
         assert_eq!((true, 6), status(&bench.out()).map(|status| (status.finished, status.parts)).unwrap());
         Self { bench, _server: server }
     }
 
-    /// The job once more, in a directory of its own.
+    /// Copies the job to another directory.
     fn copy(&self) -> (tempfile::TempDir, PathBuf) {
         let parent = tempfile::tempdir().unwrap();
         let out = parent.path().join("out");
@@ -71,7 +71,7 @@ impl Finished {
     }
 }
 
-/// Asks all failed rows again.
+/// Retries all failed rows.
 fn retry(out: &Path, storage: Arc<dyn Storage>) -> Result<(), JobError> {
     retry_only(out, Vec::new(), storage)
 }
@@ -84,7 +84,7 @@ fn start_retry(out: &Path, only: Vec<Only>, storage: Arc<dyn Storage>) -> Result
     let run = RunOptions { concurrency: 4, grace: PATIENCE, ..RunOptions::default() }.without_retries();
     let engine = EngineOptions { threads: Some(1), ..EngineOptions::default() };
     let mut job = JobOptions { run, engine, ..JobOptions::default() };
-    // As soon as something is known.
+    // The sink commits as soon as a row is known.
     job.sink.commit_every = Some(Duration::ZERO);
     Run::retry_with(RetryOptions { output: out.to_owned(), only, job }, storage)
 }
@@ -96,7 +96,7 @@ fn end(job: &Run) -> Result<(), JobError> {
         .map_or(Ok(()), |failure| Err(JobError { kind: JobErrorKind::Output, message: failure.message }))
 }
 
-/// What the server answers now.
+/// Returns the status of the server's response in the retry.
 fn answered_now(row: u64) -> Expected {
     if row % 5 == 4 {
         Expected { failed: true, status: Some(503), error: None, body: None, attempts: 2 }
@@ -105,7 +105,7 @@ fn answered_now(row: u64) -> Expected {
     }
 }
 
-/// Every row is there once, as it was answered the first time or since.
+/// Checks that every row is present once, with its first or its retried outcome.
 fn check_readable(out: &Path) -> u64 {
     let found = rows(out);
     assert!(found.keys().all(|row| *row < ROWS));
@@ -123,7 +123,7 @@ fn check_readable(out: &Path) -> u64 {
     again
 }
 
-/// Every row that failed was asked again.
+/// Checks that every failed row was retried.
 fn check_finished(out: &Path) {
     assert_eq!(ROWS, rows(out).len() as u64);
     assert_eq!(2 * ROWS / 5, check_readable(out));
@@ -172,7 +172,7 @@ fn a_crash_loses_no_row_after_a_part_is_committed_before_its_last_row_has_ended(
         let out = bench.out();
         let disk = Recorder::crashing_at(step);
         let result = start_retry(&out, Vec::new(), disk.clone()).and_then(|job| {
-            // Rows 8 and 13 are answered, rows 4, 9 and 14 have failed in another way than before; row 3 is as it was.
+            // Rows 8 and 13 succeeded, rows 4, 9 and 14 failed with another status than before, and row 3 is unchanged.
             let known = (ROWS - 4, BTreeMap::from([("status:503".into(), 4)]));
             let is_committed = || status(&out).is_ok_and(|status| known == (status.answered, status.errors));
             eventually("all but row 3 is committed", || is_committed() || job.wait(Duration::ZERO));
@@ -314,13 +314,13 @@ fn a_retry_of_few_rows_keeps_parts_of_failed_rows_bounded() {
     let mut bench = Bench::new(Format::Parquet);
     bench.options.source.input = format!("http://{}/[0-1999999]", server.address());
     bench.options.sink.commit_every = Some(Duration::from_secs(3600));
-    // None of these has an answer but the first and the last, which were told to come later.
+    // None of these rows succeeds but the first and the last, whose numbers were chosen for that.
     let mut failed: Vec<u64> = (0..290_000).map(|index| index * 5 + 4).collect();
     failed[0] = 3;
     *failed.last_mut().unwrap() = 1_999_998;
     let job = bench.open(Recorder::new()).unwrap();
     let now = Instant::now();
-    // No time passes, and so a part ends only where it is full.
+    // The clock stands still, so a part ends only when it is full.
     let RunningJob { mut sink, .. } = bench.start(job, Box::new(move || now)).unwrap();
     for rows in failed.chunks(1000) {
         let _ = sink.write(bench.batch(rows)).unwrap();

@@ -1,4 +1,4 @@
-//! Jobs that save bodies: each step of them can be the last, and no file is there that is not whole, or not named.
+//! Jobs that save bodies. Each step may be the last one, and no file is incomplete or without its row.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -78,10 +78,10 @@ proptest! {
         bench.power = Some(power.clone());
         let run = bench.run(Recorder::on(&power, Some(step)));
         power.go_off(&bench.out(), seed);
-        // And once more while it recovers.
+        // The job crashes a second time, during recovery.
         drop(bench.open(Recorder::on(&power, Some(second))));
         power.go_off(&bench.out(), seed ^ 1);
-        // A part may be durable in its place and the files of its rows in `tmp` only: that is for whoever opens the job.
+        // A part may be durable in place while its rows' files are still in `tmp`: the next open of the job moves them.
         let job = bench.open(Recorder::new()).unwrap();
         check_kept(&bench, &run.committed, job.done_rows());
         drop(job);

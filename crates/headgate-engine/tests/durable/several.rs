@@ -1,4 +1,4 @@
-//! Jobs that read several files: they go on where they stopped, also when something has become of the files.
+//! Jobs that read several files: they resume where they stopped, even after the files have changed.
 
 use std::fs::{self, File};
 use std::path::PathBuf;
@@ -20,7 +20,8 @@ const ROWS: u64 = 40;
 const FILES: u64 = 8;
 const WINDOW: u64 = 20;
 
-/// A job whose rows are cut into files of a directory, each below one that is the body of its rows; row 12 is this one.
+/// A job whose rows are split into files of a directory. The name of each subdirectory is the body of its rows; row 12
+/// waits.
 fn rig(row_12: Option<&str>) -> Rig {
     let mut rig = Rig::new(Config::default(), ROWS, |row| row_12.filter(|_| row == 12).map(String::from));
     let input = PathBuf::from(&rig.options.source.input);
@@ -47,7 +48,7 @@ fn put(rig: &Rig, path: &str, urls: &[&str]) {
     fs::write(path, format!("url\n{}\n", urls.join("\n"))).unwrap();
 }
 
-/// One that was stopped while row 12 waited, in the third file, and the window was full.
+/// A job that was stopped while row 12, in the third file, waited and the window was full.
 fn stopped(held: &Held) -> Rig {
     let mut rig = rig(Some(&held.url()));
     rig.options.run.window = WINDOW;
@@ -84,7 +85,7 @@ fn a_stopped_job_resumes_in_the_middle_of_its_files() {
     let held = Held::new();
     let rig = stopped(&held);
     check_finished(&rig, ROWS);
-    // Row 12 was asked twice, and the first time elsewhere.
+    // Row 12 was requested twice, and the first time from another server.
     assert_eq!(ROWS - 1, rig.requests());
     check_finished(&rig, ROWS);
     assert_eq!(ROWS - 1, rig.requests());
@@ -128,7 +129,7 @@ fn files_added_at_the_end_are_done_if_allowed() {
 #[test]
 fn failed_rows_of_several_files_are_retried_from_any_working_directory() {
     let mut rig = rig(Some("http://127.0.0.1:1/"));
-    // Named one by one, and by a pattern.
+    // The files are named one by one, and by a pattern.
     let mut inputs = ["part=0", "part=1/2.csv", "part=1/3.c[s]v", "part=2", "part=3"]
         .map(|input| directory(&rig).join(input).display().to_string())
         .into_iter();

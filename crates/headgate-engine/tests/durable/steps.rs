@@ -1,4 +1,4 @@
-//! A crash between any two steps, and whoever comes after it.
+//! A crash between any two steps, and the run after it.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use crate::check::{check_finished, check_goes_on, check_kept, check_readable, ro
 use crate::harness::{Bench, at_every_step};
 use crate::storage::Recorder;
 
-/// What this disk refuses, at each of the steps of such a job, costs nothing that was committed.
+/// Checks that no committed row is lost when this disk refuses each of the steps of such a job.
 pub fn every_step(bench: impl Fn() -> Bench + Sync, disk: fn(usize) -> Arc<Recorder>) {
     at_every_step(|step| {
         let bench = bench();
@@ -26,7 +26,7 @@ pub fn every_step(bench: impl Fn() -> Bench + Sync, disk: fn(usize) -> Arc<Recor
     });
 }
 
-/// A crash at any step, and another one at any step of what makes that good.
+/// Crashes at any step, and again at any step of the recovery.
 pub fn every_step_twice(bench: impl Fn() -> Bench + Sync) {
     at_every_step(|first| {
         for second in 0.. {
@@ -77,13 +77,13 @@ fn a_crash_while_a_job_starts_over_leaves_the_old_job_or_the_new_one() {
             check_finished(&bench);
             return true;
         }
-        // A reader sees rows of one of them.
+        // A reader sees the rows of one of the two jobs.
         let of_first = |body: &Vec<u8>| body.starts_with(b"first");
         if rows(&bench.out()).values().any(|row| row.body.as_ref().is_some_and(of_first)) {
             bench.edition = "first";
         }
         check_readable(&bench);
-        // Whoever goes on without fresh=true finds one of them as it was, or begins.
+        // A job that resumes without fresh=true finds one of the two jobs unchanged, or starts a new one.
         let job = bench.open(Recorder::new()).unwrap();
         if job.is_new() {
             bench.edition = "third";

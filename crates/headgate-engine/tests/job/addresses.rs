@@ -1,4 +1,4 @@
-//! From a name to a connection, and what it is called when there is none.
+//! Connecting to a hostname, and the error kinds if that fails.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, TcpListener, TcpStream};
 use std::sync::Mutex;
@@ -11,7 +11,7 @@ use crate::scripted::Scripted;
 
 const SHORT: Duration = Duration::from_millis(300);
 
-/// A server that accepts and says nothing, ever.
+/// A server that accepts connections and never sends anything.
 fn silent() -> Scripted {
     let held: Mutex<Vec<TcpStream>> = Mutex::default();
     Scripted::start(move |stream, _| held.lock().unwrap().push(stream))
@@ -19,7 +19,7 @@ fn silent() -> Scripted {
 
 #[test]
 fn ipv6_works_as_ipv4_does() {
-    // A machine may have none; then there is nothing to be shown.
+    // A machine may have no IPv6, and then there is nothing to test.
     let Ok(server) = server_at(IpAddr::V6(Ipv6Addr::LOCALHOST)) else { return };
     let row = Rig::urls([url(server.address(), "/echo")]).row();
     assert_eq!(Some(server.address().to_string()), row.remote_addr);
@@ -56,7 +56,7 @@ fn a_silent_server_fails_after_the_timeout_and_its_error_names_no_option() {
     let server = silent();
     let (row, example) = Rig::new(server.url("/")).timeout(SHORT).failed_row();
     assert_eq!(Some("timeout"), row.kind());
-    // What is stored names no option; who shows the example spells it.
+    // The stored message names no option; the code that shows the example adds its name.
     assert_eq!(("no answer came in time", Some(OptionName::TimeoutS)), (row.message(), example.option));
 }
 

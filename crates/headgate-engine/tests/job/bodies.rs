@@ -1,4 +1,4 @@
-//! A body arrives as it was meant, however it is delimited and coded, and never larger than allowed.
+//! A body arrives unchanged, however it is delimited and encoded, and never exceeds its bound.
 
 use crate::harness::{Rig, server, url};
 use crate::scripted::Scripted;
@@ -64,13 +64,13 @@ fn a_body_may_be_as_large_as_allowed_and_no_larger() {
             rig.options.request.max_body_bytes = 5000;
             let row = rig.row();
             assert_eq!((kind, Some(200)), (row.kind(), row.status), "{path}: {}", row.message());
-            // What came is kept: decoded, or as far as it may go.
+            // The received bytes are kept: decoded, as far as the bound allows.
             let kept = row.body().unwrap_or_default();
             let coding = path.strip_prefix("encoded/").filter(|_| kind.is_some() && !kept.is_empty());
             assert_eq!((coding, false), (row.body_encoding.as_deref(), row.body_truncated), "{path}");
             match kind {
                 None => assert_eq!(5000, kept.len(), "{path}"),
-                // Where the head alone says that it is too long, nothing need have come.
+                // If the headers announce too long a body, none of it need have arrived.
                 Some(_) => assert!(kept.len() <= 5000, "{path}: {}", kept.len()),
             }
         }
@@ -117,7 +117,7 @@ fn interim_responses_are_skipped() {
 
 #[test]
 fn a_connection_is_not_reused_after_a_bodiless_response_announces_a_body() {
-    // Its body may still be on its way, and would be read as the answer to the next request.
+    // Its body may still arrive, and would be read as the response to the next request.
     for field in ["Content-Length: 5", "Transfer-Encoding: chunked"] {
         let server = Scripted::answering(format!("HTTP/1.1 204 No Content\r\n{field}\r\n\r\n"));
         let rows = Rig::new(server.url("/[1-3]")).one_by_one().rows();

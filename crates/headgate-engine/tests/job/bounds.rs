@@ -1,10 +1,10 @@
-//! Never more in flight, and never more connections, than was asked for.
+//! The number of requests in flight and of connections never exceeds its limit.
 
 use headgate_testserver::Server;
 
 use crate::harness::{PATIENCE, Rig, eventually, server, slow_server, url};
 
-/// Concurrency and threads; also fewer lanes than threads, and shares that do not come out even.
+/// Concurrency and threads, including fewer lanes than threads, and lanes that can't be divided evenly.
 const SETTINGS: [(usize, usize); 7] = [(1, 1), (1, 4), (2, 4), (3, 2), (16, 1), (17, 3), (64, 2)];
 
 fn max_in_progress(server: &Server) -> usize {
@@ -69,7 +69,7 @@ fn open_connections_of_all_hosts_are_at_most_the_concurrency_and_the_allowed_idl
         eventually("the last rows hang", || {
             sum(|server| server.statistics().requests_in_progress) == concurrency as u64
         });
-        // The servers may notice late that connections were closed; those that stay open are too many.
+        // The servers may detect closed connections late; too many open ones would stay open.
         eventually("no other connection is open", || {
             sum(|server| server.statistics().connections_open) <= concurrency as u64 + IDLE
         });

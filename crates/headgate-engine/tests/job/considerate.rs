@@ -1,5 +1,5 @@
-//! Hosts that can't be asked as fast as we can ask, or not now: limits are kept, pauses are obeyed, what failed is asked
-//! again, and others go on meanwhile.
+//! Hosts that are slow, limited or paused: limits hold, pauses are obeyed, failed requests are
+//! retried, and other hosts continue meanwhile.
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
@@ -14,12 +14,12 @@ use headgate_engine::stats::report::Summary;
 use crate::harness::{ResultRow, Rig};
 use crate::scripted::{Scripted, read_head, response};
 
-/// What a server was asked, and when.
+/// The requests that a server received, with their times.
 type Log = Arc<Mutex<Vec<(Instant, String)>>>;
 
 const UNAVAILABLE: &str = "HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n";
 
-/// Answers each path as `answer` says, which is told how often it was asked before.
+/// Starts a server that responds to each path as `answer` returns, which gets the number of earlier requests for it.
 fn server(answer: impl Fn(&str, usize) -> String + Send + Sync + 'static) -> (Scripted, Log) {
     let log = Log::default();
     let seen = log.clone();
@@ -129,7 +129,7 @@ fn a_host_gets_no_request_before_its_retry_after_and_the_bottleneck_names_the_pa
     let told = log.iter().find(|(_, path)| path == "/3").expect("it was asked").0;
     let first_after = log.iter().map(|(at, _)| *at).find(|at| *at > told + Duration::from_millis(500)).expect("again");
     assert!(first_after >= told + PAUSE, "{:?}", first_after - told);
-    // One at most was on its way; the other host had all of its rows meanwhile.
+    // At most one request was in flight, and the other host had all of its rows meanwhile.
     assert!(log.iter().filter(|(at, _)| *at > told && *at < told + PAUSE).count() <= 1);
     assert!(seen(&other_log).iter().all(|(at, _)| *at < told + PAUSE));
     assert_eq!(BoundKind::Pause, summary.bound_by.kind, "{}", summary.bound_by.text);
@@ -159,7 +159,7 @@ fn a_rate_is_never_exceeded_and_is_named_as_the_bottleneck() {
     rig.options.run.limits.rate = Some("50/s".parse().expect("a rate"));
     let before = Instant::now();
     let (_, summary) = run(&rig);
-    // The first may go at once.
+    // The first request may start at once.
     let last = seen(&log).last().expect("it was asked").0;
     assert!(last - before >= Duration::from_millis(49 * 20), "{:?}", last - before);
     assert_eq!(BoundKind::Rate, summary.bound_by.kind, "{}", summary.bound_by.text);

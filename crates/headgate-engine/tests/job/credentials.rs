@@ -1,4 +1,4 @@
-//! Credentials go to the origins that they are for, and to no other.
+//! Credentials are sent only to their origins.
 
 use std::fs;
 use std::io::Write as _;
@@ -41,7 +41,7 @@ fn seen(log: &Log) -> Vec<String> {
 
 type Give = fn(&mut JobOptions);
 
-/// Every way to give a run a credential, but for certificates.
+/// Every option that gives a run a credential, except for certificates.
 const GIVEN: [(&str, Give); 6] = [
     ("bearer", |options| options.request.bearer = Some(SECRET.into())),
     ("user", |options| options.request.user = Some("me:hunter2".into())),

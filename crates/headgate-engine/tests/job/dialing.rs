@@ -1,4 +1,4 @@
-//! Which address is connected to, from where, and how long each step may take.
+//! The addresses that are connected to, the local addresses, and the timeout of each step.
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -21,7 +21,7 @@ fn an_overridden_address_is_connected_to_and_the_host_header_is_unchanged() {
         ("any.example", format!("*:{port}:127.0.0.1")),
         ("192.0.2.1", format!("192.0.2.1:{port}:127.0.0.1")),
         ("bücher.example", format!("xn--bcher-kva.example:{port}:127.0.0.1")),
-        // The first one refuses.
+        // The first address refuses.
         ("api.example", format!("api.example:{port}:127.0.0.2,127.0.0.1")),
     ] {
         let mut rig = Rig::urls([format!("http://{host}:{port}/echo")]);
@@ -49,7 +49,7 @@ fn only_addresses_of_the_selected_family_are_connected_to() {
     }
 }
 
-/// A server that closes after each answer, and remembers where its clients come from.
+/// A server that closes after each response, and records the addresses of its clients.
 fn closing() -> (Scripted, Arc<Mutex<Vec<IpAddr>>>) {
     let clients = Arc::<Mutex<Vec<IpAddr>>>::default();
     let seen = clients.clone();
@@ -66,7 +66,7 @@ fn connections_use_the_local_addresses_in_turn() {
     let (server, clients) = closing();
     let mut rig = Rig::new(server.url("/[1-4]")).one_by_one();
     let addresses: [IpAddr; 3] = ["127.0.0.2", "::1", "127.0.0.3"].map(|text| text.parse().unwrap());
-    // Where there is no IPv6, it can't be one of this machine's.
+    // Without IPv6, the local address can't belong to this machine.
     rig.options.request.local_addresses =
         addresses.into_iter().filter(|address| std::net::UdpSocket::bind((*address, 0)).is_ok()).collect();
     assert!(rig.rows().iter().all(|row| row.status == Some(200)));
@@ -123,7 +123,7 @@ fn an_address_that_hangs_in_the_tls_handshake_is_raced_by_the_next_and_then_avoi
     assert_eq!(1, asked.lock().unwrap().len());
 }
 
-/// Has every connection lead to `target`.
+/// Makes every connection go to `target`.
 fn pass_on(listener: TcpListener, target: SocketAddr) {
     thread::spawn(move || {
         for stream in listener.incoming() {
@@ -158,7 +158,7 @@ fn an_invalid_internationalized_hostname_is_not_looked_up() {
     for row in Rig::urls(urls).rows() {
         assert_eq!((Some("invalid_request"), 0), (row.kind(), row.attempts), "{}: {}", row.url, row.message());
     }
-    // Scripts may be mixed: whether that is a trick is for who reads the name, and no name is shown here.
+    // Scripts may be mixed: only a person who reads the hostname could be deceived, and none is shown here.
     let server = Scripted::answering(response("good"));
     let port = server.address.port();
     let mut rig = Rig::urls([format!("http://p\u{430}ypal.example:{port}/")]);

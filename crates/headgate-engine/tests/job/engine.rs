@@ -1,4 +1,4 @@
-//! An engine and several runs: what they share, and what one does to another.
+//! An engine and several runs: what they share, and how one affects another.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ fn urls(server: &Server, path: &str, count: usize) -> Vec<String> {
     vec![url(server.address(), path); count]
 }
 
-/// A run of one row that does not end.
+/// Starts a run of one row that does not end.
 fn hanging(engine: &Engine, server: &Server) -> (Run, Seen) {
     start(engine, urls(server, "/fault/hang-before-headers", 1), 1)
 }
@@ -88,7 +88,7 @@ fn a_failing_sink_ends_only_its_own_run() {
     assert_eq!(0, seen.rows().len());
 }
 
-/// At its end.
+/// Checks the figures at the end of the run.
 struct Panics(Channel);
 
 impl Source for Panics {
@@ -218,7 +218,7 @@ fn a_concurrency_above_the_open_files_limit_is_refused_until_another_run_ends() 
     let (engine, server) = (engine(1), server());
     let files = raise_open_files().expect("the limit of open files").limit as usize;
     let (hangs, _) = hanging(&engine, &server);
-    // Each fits alone; both do not.
+    // Each of the two fits alone, and both together do not.
     let (first, most) = (files / 2, files * 6 / 10);
     let (first, _) = start(&engine, urls(&server, "/fault/hang-before-headers", 1), first);
     let (_, sink) = Collector::new();

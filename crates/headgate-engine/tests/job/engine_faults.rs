@@ -1,4 +1,4 @@
-//! What goes wrong with one run of an engine, and what it does to the others: nothing.
+//! Failures of one run of an engine do not affect its other runs.
 
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
@@ -16,7 +16,7 @@ use headgate_engine::source::Source;
 use crate::harness::{PATIENCE, eventually, server, url};
 use crate::own_ends::{Channel, Collector, StuckSink, engine, passage, start};
 
-/// Panics at the first batch.
+/// A source that panics at the first batch.
 struct PanickingSink;
 
 impl Sink for PanickingSink {
@@ -25,7 +25,7 @@ impl Sink for PanickingSink {
     }
 }
 
-/// One row whose kept column is no such column.
+/// A source with one row whose kept column does not match the schema.
 struct BrokenKept(Option<String>);
 
 impl Source for BrokenKept {

@@ -1,4 +1,4 @@
-//! Which answers are failures: `--fail-on`.
+//! The statuses that are failures: `--fail-on`.
 
 use std::fs;
 
@@ -8,7 +8,7 @@ use crate::harness::{ResultRow, Rig, server, url};
 
 const STATUSES: [u16; 9] = [200, 301, 404, 408, 425, 429, 500, 503, 599];
 
-/// The statuses of the rows that were given up, each asked for once.
+/// Returns the statuses of the failed rows, each requested once.
 fn failed(fail_on: Option<&str>) -> Vec<u16> {
     let server = server();
     let mut rig = Rig::urls(STATUSES.map(|status| url(server.address(), &format!("/status/{status}"))));
@@ -17,7 +17,7 @@ fn failed(fail_on: Option<&str>) -> Vec<u16> {
     }
     let (rows, summary) = rig.run();
     assert_eq!(STATUSES.to_vec(), rows.iter().filter_map(|row| row.status).collect::<Vec<_>>());
-    // That a row stands in the files of its kind has been checked on reading.
+    // The helper that reads the results checks that each row is in a file of its kind.
     let failed: Vec<&ResultRow> = rows.iter().filter(|row| row.is_failed(&rig.options.request.fail_on)).collect();
     assert_eq!(failed.len() as u64, summary.failed);
     assert_eq!((rows.len() - failed.len()) as u64, summary.answered);

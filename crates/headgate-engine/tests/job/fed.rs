@@ -1,4 +1,4 @@
-//! Rows that are fed one by one, and their outcomes, which go to who waits for them.
+//! Rows that a caller submits one by one, and the completion queue of their outcomes.
 
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
@@ -29,7 +29,7 @@ impl WakeCaller for Ring {
     }
 }
 
-/// A run, and somebody who waits.
+/// A run, and a waiting caller.
 pub struct Fed {
     pub run: Run,
     completions: Arc<CompletionQueue>,
@@ -47,7 +47,7 @@ impl Fed {
         Self { run, completions: CompletionQueue::new(Arc::new(Ring(rung.clone()))), rung }
     }
 
-    /// Numbers are those of the places.
+    /// Submits rows, numbered by their positions.
     pub fn feed(&self, rows: impl IntoIterator<Item = (String, OwnOptions)>) -> Option<u64> {
         let rows = rows.into_iter().zip(0..).map(|((url, own), number)| {
             let extra = RowExtra {
@@ -64,7 +64,7 @@ impl Fed {
         self.feed(vec![(url(server.address(), path), OwnOptions::default()); count])
     }
 
-    /// Waits for so many.
+    /// Waits for this many outcomes.
     pub fn wait(&self, count: usize) -> Vec<Arrived> {
         let (mut arrived, end) = (Vec::new(), Instant::now() + PATIENCE);
         while arrived.len() < count {

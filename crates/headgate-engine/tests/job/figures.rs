@@ -1,4 +1,4 @@
-//! What a job says of itself agrees with what it has done.
+//! The figures of a job agree with its results.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -58,7 +58,7 @@ fn the_summary_counts_what_is_in_the_result() {
     assert!(!summary.interrupted);
 }
 
-/// Under which a row that was given up is counted.
+/// Returns the key under which a failed row is counted.
 fn reason(row: &ResultRow) -> String {
     let status = || format!("status:{}", row.status.expect("an error or a status"));
     row.error.clone().unwrap_or_else(status)
@@ -111,7 +111,7 @@ fn the_bottleneck_with_a_slow_input_is_the_input() {
     let job = fifo.rig.start();
     fifo.write(&format!("{}\n", url(server.address(), "/row")));
     eventually("the row is done", || job.snapshot().rows == 1);
-    // Beside the wait for the next one, what it took to start has no weight.
+    // Compared with the wait for the next row, the time to start has no weight.
     let started_s = job.snapshot().elapsed_s;
     eventually("the input is slow", || job.snapshot().elapsed_s > 10.0 * started_s);
     assert_eq!(BoundKind::Input, job.snapshot().bound_by.kind);

@@ -1,4 +1,4 @@
-//! Failures can be counted by their messages: what varies of a cause stands beside them.
+//! Failures can be grouped by their messages: the details that vary are in a separate column.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -15,7 +15,7 @@ use crate::tls::{Authority, echo, localhost, start};
 
 const SHORT: Duration = Duration::from_millis(300);
 
-/// What rows say, without their details, and how many say it.
+/// Returns the messages of rows without their details, and the number of rows with each.
 fn groups(rows: &[ResultRow]) -> BTreeMap<(&str, &str), usize> {
     let mut groups = BTreeMap::new();
     for row in rows {
@@ -29,7 +29,7 @@ fn only<'a>(kind: &'a str, message: &'a str, count: usize) -> BTreeMap<(&'a str,
     BTreeMap::from([((kind, message), count)])
 }
 
-/// What each fault of a server is called, by a job that allows so much.
+/// Returns the message of each fault of a server, in a job with this maximum body size.
 fn messages(waiting: bool, timeout: Duration, max_body_bytes: u64) -> BTreeMap<&'static str, (String, String)> {
     let server = server();
     let names: Vec<_> = faults::failing(waiting).collect();

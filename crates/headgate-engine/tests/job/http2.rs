@@ -1,4 +1,4 @@
-//! HTTP/2: what is sent again, what ends as which error, and what a server can do to us.
+//! HTTP/2: which requests are resent, which error kinds apply, and what a hostile server can do.
 
 use std::io::Write;
 use std::net::Shutdown;
@@ -15,19 +15,19 @@ use crate::http2_frames::*;
 use crate::scripted::{Scripted, read_head, response};
 use crate::tls::{Authority, TlsStream, echo, localhost};
 
-/// A server that speaks HTTP/2 without TLS; `serve` is given a connection and its number.
+/// Starts a server that speaks HTTP/2 without TLS; `serve` gets a connection and its number.
 pub fn start(max_streams: u32, serve: impl Fn(&mut Peer, usize) -> Option<()> + Send + Sync + 'static) -> Scripted {
     Scripted::start(move |stream, number| {
         if let Some(mut peer) = Peer::greet(stream, max_streams) {
             serve(&mut peer, number);
-            // Closed with something unread, it would be reset.
+            // Closing a connection with unread bytes would reset it.
             let _ = peer.stream.shutdown(Shutdown::Write);
             while peer.read().is_some() {}
         }
     })
 }
 
-/// A server that speaks these versions of HTTP over TLS; `serve` is given the one that was agreed on.
+/// Starts a server that offers these versions of HTTP over TLS; `serve` gets the negotiated one.
 fn start_tls(
     authority: &Authority,
     offered: &[&[u8]],
@@ -134,7 +134,7 @@ fn the_stream_limit_of_the_server_holds_and_another_connection_takes_the_rest() 
     let most = Arc::new(AtomicUsize::new(0));
     let seen = most.clone();
     let server = start(3, move |peer, _| {
-        // Answers nothing until three requests are there, and none comes beside them.
+        // The server responds only once three requests are there, and checks that no further one arrives.
         loop {
             let streams: Vec<u32> = (0..3).map_while(|_| peer.request()).collect();
             seen.fetch_max(streams.len(), Ordering::SeqCst);
@@ -157,12 +157,12 @@ fn a_stream_limit_that_the_server_lowers_holds_from_then_on() {
         }
         let first: Vec<u32> = (0..4).map_while(|_| peer.request()).collect();
         peer.allow(1)?;
-        // It has said that it knows.
+        // The client has acknowledged the settings.
         while peer.read_to(SETTINGS)?.flags & ACK == 0 {}
         first.iter().try_for_each(|stream| peer.answer(*stream, b""))?;
         loop {
             let stream = peer.request()?;
-            // Were there a second request, it would come before the answer to this.
+            // A second request would arrive before the response to this one.
             peer.send(PING, 0, 0, &[7; 8])?;
             let next = loop {
                 let frame = peer.read()?;
@@ -187,7 +187,7 @@ fn requests_that_goaway_leaves_unprocessed_are_resent_without_a_counted_attempt(
             return peer.serve(b"second");
         }
         let streams: Vec<u32> = (0..8).map_while(|_| peer.request()).collect();
-        // It answers the first two of them, and nothing else.
+        // The server responds to the first two of them, and to no others.
         peer.go_away(streams[1], NO_ERROR)?;
         peer.answer(streams[0], b"first")?;
         peer.answer(streams[1], b"first")?;
@@ -238,13 +238,13 @@ fn a_reset_after_the_complete_response_does_no_harm() {
     let server = start(100, |peer, _| {
         loop {
             let stream = peer.request()?;
-            // Before it has read the whole request: it wants no more of it.
+            // The server resets the stream before it has read the whole request.
             peer.answer(stream, b"enough")?;
             peer.reset(stream, NO_ERROR)?;
         }
     });
     let mut rig = rig(&server, 3).method("POST").one_by_one();
-    // More than the server's window takes.
+    // The body is larger than the server's flow-control window.
     rig.options.request.body = Some(vec![b'x'; 200_000]);
     let rows = rig.rows();
     assert_eq!(vec![(Some(200), None); 3], endings(&rows));
@@ -325,7 +325,7 @@ fn a_protocol_violation_of_the_server_fails_with_a_message_that_names_it() {
             peer.send(DATA, 0, stream, b"half")
         }),
         ("protocol", None, "the server breaks the rules of HTTP/2 (PROTOCOL_ERROR)", |peer, stream| {
-            // Data before a head.
+            // DATA before HEADERS.
             peer.send(DATA, END_STREAM, stream, b"body")?;
             peer.read_to(GO_AWAY).map(drop)
         }),
@@ -378,7 +378,7 @@ fn a_flood_of_empty_frames_fails_with_protocol() {
                 peer.send(HEADERS, END_HEADERS, stream, STATUS_200)?;
             }
             let mut reader = peer.stream.try_clone().ok()?;
-            // Who reads nothing is not read from, either.
+            // The client stops reading from a server that does not read.
             std::thread::spawn(move || std::io::copy(&mut reader, &mut std::io::sink()));
             loop {
                 peer.send(kind, flags, if of_stream { stream } else { 0 }, payload)?;
@@ -403,7 +403,7 @@ fn a_body_that_continues_after_its_stream_was_reset_closes_the_connection() {
     let mut rig = rig(&server, 6).timeout(Duration::from_secs(20));
     rig.options.request.max_body_bytes = 10;
     for (row, message) in rig.rows().iter().map(|row| (row, row.message())) {
-        // Whoever was on the connection when it ended, or had the next one.
+        // The row was on the connection when it closed, or used the next one.
         let flooded = "the server floods the HTTP/2 connection with frames that nobody needs";
         assert!(row.kind() == Some("body_too_large") || message == flooded, "{:?}: {message}", row.kind());
     }

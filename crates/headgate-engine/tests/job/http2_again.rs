@@ -1,4 +1,4 @@
-//! HTTP/2: requests that are sent again, and on which connection.
+//! HTTP/2: which requests are resent, and on which connection.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -44,12 +44,12 @@ fn a_refused_stream_is_resent_as_long_as_the_server_responds_to_other_requests()
 fn a_stream_that_is_always_refused_fails_though_other_requests_succeed() {
     let server = start(100, |peer, _| {
         loop {
-            // What is refused has a body.
+            // The refused request has a body.
             let head = peer.read_to(HEADERS)?;
             if head.flags & END_STREAM == 0 {
                 peer.reset(head.stream, REFUSED_STREAM)?;
             } else {
-                // In one write, so that it goes at once.
+                // One write sends both frames at once.
                 peer.send(HEADERS, END_HEADERS | END_STREAM, head.stream, STATUS_200)?;
             }
         }
@@ -141,7 +141,7 @@ fn a_host_that_requires_http1_gets_it_despite_prior_knowledge_of_http2() {
 #[test]
 fn the_bottleneck_of_a_job_that_waits_for_streams_is_the_stream_limit() {
     let server = Scripted::start(|stream, _| {
-        // It never says how many requests it takes, and so it is given one at a time.
+        // The server never states how many streams it accepts, so the client uses one at a time.
         let Some(mut peer) = Peer::listen(stream) else { return };
         while let Some(stream) = peer.request() {
             thread::sleep(Duration::from_millis(5));

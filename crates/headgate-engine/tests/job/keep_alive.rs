@@ -1,5 +1,5 @@
-//! A server may close a connection at the very moment a request goes out on it: what may be sent again is, and
-//! nothing else (RFC 9110 section 9.2.2, RFC 9112 section 9.3.1).
+//! A server may close a connection at the moment when a request is sent on it. Requests that may be resent are, and
+//! no others (RFC 9110 section 9.2.2, RFC 9112 section 9.3.1).
 
 use std::io::Write;
 
@@ -37,8 +37,9 @@ fn a_request_that_is_not_idempotent_is_never_resent() {
     for fault in ["/fault/close-idle", "/fault/reset-idle"] {
         for method in ["POST", "PATCH"] {
             let (rows, seen) = one_by_one(fault, method);
-            // The second one goes out on the connection of the first, and is what the server takes for its cue. Then it is known
-            // for a host that closes early, and each has a connection of its own.
+            // The second request is sent on the connection of the first, which the server then closes. From then on, the
+            // host is
+            // known to close early, and each request has its own connection.
             let mut expected = vec![None; rows.len()];
             expected[1] = Some("closed");
             assert_eq!(expected, kinds(&rows), "{method} {fault}");
@@ -122,7 +123,7 @@ fn an_unsafe_request_waits_once_for_proof_that_its_host_keeps_connections() {
 
 #[test]
 fn a_server_that_closes_early_loses_no_unsafe_request() {
-    // It closes a millisecond after each answer: connections are closed before they could prove themselves.
+    // It closes a millisecond after each response, before a connection can prove that it is kept.
     let server = Scripted::start(|mut stream, _| {
         if read_head(&mut stream).is_some() {
             stream.write_all(response("hello").as_bytes()).unwrap();

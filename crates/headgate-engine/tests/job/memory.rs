@@ -1,4 +1,4 @@
-//! Bodies in memory have one budget; a small one slows a job down and never stops it.
+//! Bodies share one memory budget. A small budget slows a job down and never stops it.
 
 use headgate_engine::model::options::Format;
 use headgate_engine::run::Run;
@@ -42,7 +42,7 @@ fn bodies_larger_than_the_whole_budget_pass_one_at_a_time() {
 
 #[test]
 fn selected_values_that_are_longer_than_their_bodies_pass_through_a_small_budget() {
-    // As often as that, `$..x` has the same bytes.
+    // This many values of `$..x` have the same total length.
     const DEPTH: usize = 50;
     let body = format!("{}\"{}\"{}", "{\"x\":".repeat(DEPTH), "v".repeat(10_000), "}".repeat(DEPTH));
     let server = Scripted::answering(response(&body));
@@ -72,7 +72,7 @@ fn selected_values_that_are_longer_than_their_bodies_pass_through_a_small_budget
 #[test]
 fn the_memory_of_failed_bodies_is_released() {
     let server = server();
-    // A host that closes all connections is left alone for a while: this one answers now and then.
+    // A host that closes all connections is paused for a while, so this one sometimes responds.
     let bad = (0..60).map(|row| if row % 10 == 9 { "/bytes/1" } else { "/fault/content-length-too-long" });
     let bad = bad.map(|path| url(server.address(), path));
     let bombs = (0..20).map(|_| url(server.address(), "/fault/zstd-bomb"));
@@ -88,7 +88,7 @@ fn the_memory_of_failed_bodies_is_released() {
 #[test]
 fn a_job_that_waits_for_memory_can_be_aborted() {
     let server = server();
-    // A body that never ends holds the budget; the others wait behind it.
+    // A body that never ends holds the budget, and the other bodies wait for it.
     let holds = url(server.address(), "/fault/hang-mid-body");
     let waits = url(server.address(), &format!("/bytes/{BODY_BYTES}"));
     let mut rig = Rig::urls([&holds, &waits, &waits, &waits]).concurrency(4, 1);

@@ -1,4 +1,4 @@
-//! Requests that are answered in this process, in place of the network.
+//! Requests that the mock transport serves in this process, without a network.
 
 use std::collections::BTreeSet;
 use std::io::{Read as _, Write as _};
@@ -15,7 +15,7 @@ use headgate_engine::model::row::OwnOptions;
 
 use crate::fed::{Fed, status};
 
-/// Answers each request with what was asked for, or fails it where that is `/fail`.
+/// Responds to each request with its URL, or fails it if the path is `/fail`.
 #[derive(Default)]
 struct Echo {
     hosts: Mutex<Vec<String>>,
@@ -54,7 +54,7 @@ fn serve(mut socket: UnixStream, verdict: &Verdict) {
     }
 }
 
-/// A run whose requests it answers.
+/// Starts a run whose requests the mock transport serves.
 fn use_mock_transport(echo: &Arc<Echo>, request: RequestOptions) -> Fed {
     let mut request = request;
     request.use_mock_transport(MockTransport(echo.clone()));

@@ -1,4 +1,4 @@
-//! Names, as a job sees them: who is asked, and what a name without an answer costs.
+//! DNS in a job: which resolver is used, and what a hostname without a reply delays.
 
 use std::net::Ipv4Addr;
 use std::time::Duration;
@@ -32,7 +32,7 @@ fn all_workers_together_query_the_configured_name_server_once() {
             row.error_message
         );
     }
-    // A question for each family; a packet that is late by a second is sent again.
+    // One query for each family; a packet that is late by a second is resent.
     assert!(names.questions_for("slow-100.example") <= 4);
 }
 

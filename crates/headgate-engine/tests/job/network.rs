@@ -1,6 +1,6 @@
-//! Which addresses are connected to, whatever a list says.
+//! The addresses that the network policy allows, whatever URLs a list has.
 //!
-//! Tests are named after what went wrong elsewhere: a CVE, or the class of one.
+//! Tests are named after known vulnerabilities: a CVE, or a class of them.
 
 use std::io::Write as _;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -48,7 +48,7 @@ impl Rig {
     }
 }
 
-/// A listener on another local address, which must get no connection.
+/// A listener on another local address, which must not get a connection.
 struct Forbidden {
     address: SocketAddr,
     clients: Arc<Mutex<Vec<SocketAddr>>>,
@@ -67,7 +67,7 @@ impl Forbidden {
     }
 
     fn was_asked(&self) -> bool {
-        // Connections are accepted in their order: an earlier one is seen before this one.
+        // Connections are accepted in their order: an earlier one is accepted before this one.
         let last = TcpStream::connect(self.address).unwrap();
         let is_last = || self.clients.lock().unwrap().last() == Some(&last.local_addr().unwrap());
         eventually("the connection is seen", is_last);
@@ -130,7 +130,7 @@ fn exceptions_are_networks_and_denied_networks_take_precedence() {
     let rig = |host: &str| Rig::urls([format!("http://{host}:{port}/")]);
     for (expected, rig) in [
         (None, rig("127.0.0.1").public().allowing("127.0.0.0/8")),
-        // What embeds an address is what that is.
+        // An address that embeds another has the range of that one.
         (None, rig("[::ffff:127.0.0.1]").public().allowing("127.0.0.1")),
         (BLOCKED, rig("127.0.0.1").public().allowing("127.0.0.2/31")),
         (BLOCKED, rig("127.0.0.1").public().allowing("127.0.0.1").denying("127.0.0.0/8")),
@@ -180,7 +180,7 @@ fn dns_rebinding_each_lookup_of_a_hostname_is_checked_cwe_367() {
         let names = Arc::new(DnsServer::start(DnsConfig::default()).unwrap());
         names.answer_with("rebind.example", vec![Ipv4Addr::LOCALHOST.into()]);
         let at_server = names.clone();
-        // It closes each connection: the next request needs another one.
+        // It closes each connection, so the next request needs another one.
         let server = Scripted::start(move |mut stream, _| {
             if read_head(&mut stream).is_some() {
                 at_server.answer_with("rebind.example", vec![IpAddr::from(rebound)]);
@@ -191,7 +191,7 @@ fn dns_rebinding_each_lookup_of_a_hostname_is_checked_cwe_367() {
         let forbidden = Forbidden::on(Ipv4Addr::new(127, 0, 0, 2), port);
         let urls = (0..12).map(|row| format!("http://rebind.example:{port}/{row}"));
         let mut rig = Rig::urls(urls).one_by_one().denying("127.0.0.2");
-        // The first answer is believed for a second.
+        // The first reply is valid for a second.
         rig.options.run.limits.rate = Some("6/s".parse().unwrap());
         rig.options.engine.dns = Dns::Server(names.address());
         let rows = rig.rows();
@@ -263,7 +263,7 @@ fn a_socks_target_that_is_resolved_locally_is_checked_and_the_proxy_is_not() {
     for (expected, scheme, host) in [
         (BLOCKED, "socks5", "inside.example"),
         (None, "socks5", "outside.example"),
-        // Only the proxy knows.
+        // Only the proxy knows the address.
         (None, "socks5h", "inside.example"),
         (BLOCKED, "socks5h", "10.0.0.1"),
         (BLOCKED, "socks5", "[::ffff:10.0.0.1]"),

@@ -1,4 +1,4 @@
-//! Hosts and networks that are down, and rows that fail wherever they are sent: a job ends when its last useful request can.
+//! Hosts and networks that are down, and rows that always fail: a job ends when no useful request is left.
 
 use std::io::{self, Write as _};
 use std::net::{Ipv4Addr, TcpListener};
@@ -17,7 +17,7 @@ fn quick() -> Retrying {
     Retrying { delay: Duration::from_millis(5), ..Retrying::default() }
 }
 
-/// A port that refuses connections.
+/// Returns a port that refuses connections.
 fn closed_port() -> u16 {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
     listener.local_addr().expect("an address").port()

@@ -1,4 +1,4 @@
-//! Hosts behind proxies: what a proxy is told, what the host is not told, and what a failure of either is called.
+//! Hosts behind proxies: what a proxy and a host receive, and the error kinds of their failures.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -12,7 +12,7 @@ use crate::harness::{ResultRow, Rig};
 use crate::scripted::{Scripted, read_head, response};
 use crate::tls::{Authority, echo, start};
 
-/// `me:secret`, as Basic has it.
+/// `me:secret`, encoded for Basic authentication.
 const CREDENTIALS: &str = "Basic bWU6c2VjcmV0";
 
 pub type Heads = Arc<Mutex<Vec<String>>>;
@@ -24,7 +24,7 @@ impl Rig {
     }
 }
 
-/// A proxy that answers what it is asked with the request itself, and makes tunnels to `target`, whatever is asked for.
+/// Starts a proxy that responds to each request with the request itself, and makes all tunnels to `target`.
 pub fn forwarding(target: SocketAddr) -> (Scripted, Heads) {
     let heads = Heads::default();
     let seen = heads.clone();
@@ -32,7 +32,7 @@ pub fn forwarding(target: SocketAddr) -> (Scripted, Heads) {
         while let Some(head) = read_head(&mut stream) {
             seen.lock().unwrap().push(head.clone());
             if head.starts_with("CONNECT ") {
-                // Some end their lines so.
+                // Some proxies end their lines like this.
                 stream.write_all(b"HTTP/1.1 200 Connection established\nVia: 1.1 test\n\n").unwrap();
                 return relay(&stream, target);
             }
@@ -42,7 +42,7 @@ pub fn forwarding(target: SocketAddr) -> (Scripted, Heads) {
     (proxy, heads)
 }
 
-/// Passes on what comes from either side, until one has ended.
+/// Forwards bytes in both directions, until one end closes.
 fn relay(stream: &TcpStream, target: SocketAddr) {
     let host = TcpStream::connect(target).unwrap();
     let copy = |mut from: TcpStream, mut to: TcpStream| {
@@ -130,13 +130,13 @@ fn a_failure_of_the_host_behind_a_tunnel_is_not_attributed_to_the_proxy() {
     assert_eq!((untrusted, &*detail), (row.message(), row.detail()));
 }
 
-/// A row of a host behind a proxy that answers whatever it is told with these bytes, and closes.
+/// Runs a row of a host behind a proxy that always responds with these bytes and closes.
 fn answered(target: &str, credentials: &str, answer: impl Into<Vec<u8>>) -> ResultRow {
     let answer = answer.into();
     let proxy = Scripted::start(move |mut stream, _| {
         read_head(&mut stream);
         let _ = stream.write_all(&answer);
-        // What else comes is read, so that the answer is not lost with a reset.
+        // Further bytes are read, so that a reset does not discard the response.
         let _ = stream.shutdown(Shutdown::Write);
         let _ = stream.read_to_end(&mut Vec::new());
     });
@@ -179,7 +179,7 @@ fn a_proxy_that_requires_credentials_is_distinguished_from_a_host_without_a_tunn
     let expected = (Some("proxy"), Some(407), "the proxy requires credentials (407)");
     assert_eq!(expected, (row.kind(), row.status, row.message()));
     assert_eq!(Some(b"no".to_vec()), row.body());
-    // Without a proxy it is a status like any other.
+    // Without a proxy, 407 is a status like any other.
     let host = Scripted::answering(refusal);
     let row = Rig::new(host.url("/")).row();
     assert_eq!((None, Some(407)), (row.kind(), row.status));
@@ -211,7 +211,7 @@ fn an_unreachable_proxy_is_no_failure_of_the_host() {
 fn a_silent_proxy_fails_after_the_connect_timeout_and_is_named() {
     let held: Mutex<Vec<TcpStream>> = Mutex::default();
     let silent = Scripted::start(move |stream, _| held.lock().unwrap().push(stream));
-    // A proxy that has been reached may be waiting for the host itself.
+    // A proxy that accepted the connection may itself be waiting for the host.
     for (kind, message, scheme) in [
         ("connect_timeout", "the proxy did not answer in time", "http"),
         ("connect_timeout", "the proxy did not answer in time", "socks5h"),
@@ -274,15 +274,15 @@ fn a_proxy_that_refuses_the_only_credentials_gets_no_retry() {
     }
 }
 
-/// What a SOCKS server was told: how it may log in, as whom, and where to connect.
+/// What a SOCKS server received: the offered methods, the credentials, and the target.
 pub type Told = Arc<Mutex<Vec<Vec<u8>>>>;
 
-/// A SOCKS server that answers with this code, and makes tunnels to `target`, whatever is asked for.
+/// Starts a SOCKS server that replies with this code, and makes all tunnels to `target`.
 pub fn socks(method: u8, log_in: u8, code: u8, target: SocketAddr) -> (Scripted, Told) {
     let told = Told::default();
     let heard = told.clone();
     let proxy = Scripted::start(move |mut stream, _| {
-        // The client may give up at any point.
+        // The client may close the connection at any point.
         let _ = (|| -> std::io::Result<()> {
             let hear = |bytes: Vec<u8>| heard.lock().unwrap().push(bytes);
             let mut start = [0; 2];
@@ -388,7 +388,7 @@ fn a_refusal_by_a_socks_proxy_has_a_clear_message() {
 }
 
 fn http_is_no_socks(http: &Scripted) {
-    // What is asked of it never ends as a head of HTTP does.
+    // A request to SOCKS never ends as the head of an HTTP request does.
     let mut rig = Rig::new("http://host.invalid/").through(&[url("socks5h", http)]);
     rig.options.request.connect_timeout = Duration::from_secs(1);
     assert_eq!("the proxy did not answer in time", rig.row().message());
@@ -404,7 +404,7 @@ fn the_hostname_of_a_proxy_is_resolved_and_may_be_overridden() {
     assert!(row.text().starts_with("GET http://host.invalid/ HTTP/1.1\r\n"), "{row:?}");
 }
 
-/// Answers what it is asked itself, closes, and remembers all that it is told.
+/// Starts a server that responds to requests itself, closes, and records all that it receives.
 fn listening() -> (Scripted, Heads) {
     let heads = Heads::default();
     let seen = heads.clone();

@@ -1,4 +1,4 @@
-//! Redirects: where they lead, what goes along, and that limits hold on the way.
+//! Redirects: their targets, what is sent to them, and the limits that hold for each hop.
 
 use std::io::Write as _;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,14 +11,14 @@ use headgate_engine::stats::report::Summary;
 use crate::harness::{ResultRow, Rig, eventually};
 use crate::scripted::{Scripted, read_head, response};
 
-/// The heads of the requests that a server saw.
+/// The heads of the requests that a server received.
 type Log = Arc<Mutex<Vec<String>>>;
 
 fn redirect(status: u16, location: &str) -> String {
     format!("HTTP/1.1 {status} x\r\nLocation: {location}\r\nContent-Length: 2\r\n\r\nno")
 }
 
-/// Answers each path as `answer` says.
+/// Starts a server that responds to each path as `answer` returns.
 fn server(answer: impl Fn(&str) -> String + Send + Sync + 'static) -> (Scripted, Log) {
     let log = Log::default();
     let seen = log.clone();
@@ -44,7 +44,7 @@ fn run(rig: &Rig) -> (Vec<ResultRow>, Summary) {
     (rows, summary)
 }
 
-/// `/N` leads to `/N-1`, and `/0` answers.
+/// `/N` redirects to `/N-1`, and `/0` responds.
 fn stairs(path: &str) -> String {
     let step: u32 = path.trim_start_matches('/').parse().unwrap_or_default();
     if step == 0 { response("down") } else { redirect(302, &format!("/{}", step - 1)) }
@@ -153,7 +153,7 @@ fn an_invalid_location_fails_with_protocol_and_its_text() {
 fn a_posted_body_is_dropped_where_the_redirect_status_requires_it() {
     let (server, log) = server(|path| match path {
         "/to" => response("there"),
-        // The body is not read here, and stays in the connection.
+        // The server does not read the body, which stays in the connection.
         path => redirect(if path == "/keep" { 307 } else { 303 }, "/to")
             .replace("\r\n\r\n", "\r\nConnection: close\r\n\r\n"),
     });
@@ -161,7 +161,7 @@ fn a_posted_body_is_dropped_where_the_redirect_status_requires_it() {
         let mut rig = Rig::new(server.url(path));
         rig.options.request.body = Some(b"{}".to_vec());
         let (rows, _) = run(&rig);
-        // The row says what it was asked to do.
+        // The result has the method that the row requested.
         assert_eq!((Some(200), "POST"), (rows[0].status, &rows[0].method[..]), "{path}");
         let head = seen(&log).pop().expect("it was asked");
         assert!(head.starts_with(&format!("{method} /to ")), "{head}");
@@ -171,7 +171,7 @@ fn a_posted_body_is_dropped_where_the_redirect_status_requires_it() {
 
 #[test]
 fn each_hop_obeys_the_limit_of_its_host_and_waits_without_a_lane() {
-    // The slow one takes one request at a time, and shows that nobody else came meanwhile.
+    // The slow host accepts one request at a time, and checks that no other one arrives meanwhile.
     let in_flight = Arc::new(Mutex::new((0_u32, 0_u32)));
     let counted = in_flight.clone();
     let (slow, slow_log) = server(move |_| {
@@ -253,7 +253,7 @@ fn a_host_header_of_the_user_is_sent_only_to_the_origin_of_the_row() {
 #[test]
 fn a_processed_post_is_not_resent_after_an_invalid_redirect() {
     let gone = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port").local_addr().expect("a bound address");
-    // Where the body would go along, another origin is not asked at all.
+    // If the redirect kept the body, the other origin would get no request at all.
     for (status, asked) in [(303, 1), (302, 1)] {
         let (server, log) = server(move |_| redirect(status, &format!("http://{gone}/")));
         let mut rig = Rig::new(server.url("/"));

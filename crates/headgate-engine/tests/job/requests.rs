@@ -1,4 +1,4 @@
-//! What goes out is what was asked for.
+//! Requests are sent as the options and rows specify them.
 
 use std::io::Write;
 use std::net::TcpStream;
@@ -151,7 +151,7 @@ fn a_response_before_the_body_was_read_is_the_response() {
     let server = Scripted::start(move |mut stream, _| {
         read_head(&mut stream);
         stream.write_all(b"HTTP/1.1 413 Content Too Large\r\nContent-Length: 3\r\n\r\nno!").unwrap();
-        // Neither read from nor closed.
+        // The connection is neither read from nor closed.
         held.lock().unwrap().push(stream);
     });
     let mut rig = Rig::new(server.url("/[1-3]")).method("POST").one_by_one();
@@ -188,7 +188,7 @@ fn a_request_that_is_written_in_parts_arrives_unchanged() {
             stream.get_mut().write_all(response(&body).as_bytes()).unwrap();
         }
     });
-    // More than a socket takes at once.
+    // The request is larger than the buffer of a socket.
     let long = "long ".repeat(1_800_000);
     let object = |headers: serde_json::Value| json!({"url": server.url("/"), "headers": headers});
     let rows =

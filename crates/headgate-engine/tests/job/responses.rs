@@ -1,4 +1,4 @@
-//! What is kept of a response, whatever is wrong with it, and how long a server is waited for.
+//! What is kept of invalid responses, and how long the client waits for a server.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -28,12 +28,12 @@ fn coded(status: &str, body: &[u8]) -> Vec<u8> {
     [head.as_bytes(), body].concat()
 }
 
-/// Stays until the client has gone.
+/// Keeps the connection open until the client closes it.
 fn until_gone(stream: &mut TcpStream) {
     let _ = stream.read(&mut [0; 1024]);
 }
 
-/// Sends this once and then nothing, and doesn't close.
+/// Starts a server that sends these bytes once and then nothing, and does not close.
 fn stalling(answer: impl Into<Vec<u8>>) -> Scripted {
     let answer = answer.into();
     Scripted::start(move |mut stream, _| {
@@ -77,7 +77,7 @@ fn a_head_that_is_refused_is_quoted() {
 fn a_response_to_head_without_a_length_closes_the_connection() {
     let server = Scripted::start(|mut stream, _| {
         while read_head(&mut stream).is_some() {
-            // A body that is made up as it goes, which this server sends whatever was asked.
+            // This server generates the body, and ignores the request.
             let sent = stream.write_all(b"HTTP/1.1 200 OK\r\n\r\n").and_then(|()| stream.write_all(b"a body"));
             if sent.is_err() {
                 return;
@@ -97,7 +97,7 @@ fn a_partial_body_is_kept_with_the_encodings_that_were_not_decoded() {
     let broken = [&encoded[..12], b"this is no gzip"].concat();
     for (kind, body, encoding, answer) in [
         (None, &plain[..], None, coded("200 OK", &encoded)),
-        // A part of it is kept as it is.
+        // A part of the body is kept unchanged.
         (None, cut, Some("gzip"), coded("206 Partial Content", cut)),
         (Some("decode"), cut, Some("gzip"), coded("200 OK", cut)),
         (Some("decode"), &broken[..], Some("gzip"), coded("200 OK", &broken)),
@@ -148,7 +148,7 @@ fn a_body_that_may_be_truncated_is_cut_without_a_failure() {
     let short = format!("HTTP/1.1 200 OK\r\nContent-Length: 2000\r\n\r\n{}", "0123456789".repeat(200)).into_bytes();
     let chunked = [&b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2000\r\n"[..], &plain[..8192]].concat();
     for (connections, answer) in
-        // What is little is drained; of what is not, the connection is closed.
+        // A short rest is drained; a long one closes the connection.
         [(3, length), (1, short), (3, chunked), (1, coded("200 OK", &gzip(&plain)))]
     {
         let server = Scripted::answering(answer);
@@ -161,7 +161,7 @@ fn a_body_that_may_be_truncated_is_cut_without_a_failure() {
         }
         assert_eq!(connections, server.connections());
     }
-    // The rest need not come where it is known to be more.
+    // The rest need not arrive if its length is known to exceed the bound.
     let stalls = format!("HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n{}", "x".repeat(1000));
     let whole = Scripted::answering(response(&"x".repeat(1000)));
     for (truncated, server) in [(false, whole), (true, stalling(stalls))] {
@@ -204,7 +204,7 @@ fn an_unneeded_rest_that_does_not_arrive_is_no_failure() {
     assert_eq!(2, server.connections());
 }
 
-/// A row of a job with these times for the first byte and between bytes, which fails; and the option that is named.
+/// Runs a row that fails with these first-byte and idle timeouts, and returns it with the named option.
 fn impatient(
     server: &Scripted,
     first_byte: Option<Duration>,
@@ -294,7 +294,7 @@ fn the_error_of_an_unsafe_request_names_its_reused_connection() {
         Scripted::start(|mut stream, _| {
             read_head(&mut stream);
             stream.write_all(response("first").as_bytes()).unwrap();
-            // It closes when the next request has come, which is nobody's fault.
+            // It closes when the next request has arrived, which is an ordinary race.
             read_head(&mut stream);
         })
     };

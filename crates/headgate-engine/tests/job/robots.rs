@@ -1,4 +1,4 @@
-//! What hosts ask robots to leave alone, where that is obeyed.
+//! The rules of `robots.txt`, if they are obeyed.
 
 use std::io::Write as _;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,7 +9,7 @@ use crate::scripted::{Scripted, read_head, response};
 
 type Log = Arc<Mutex<Vec<String>>>;
 
-/// Answers `/robots.txt` so, and everything else with 200.
+/// Starts a server that responds to `/robots.txt` with this response, and to all other paths with 200.
 fn server(robots: impl Into<String>) -> (Scripted, Log) {
     let (robots, log) = (robots.into(), Log::default());
     let seen = log.clone();
@@ -31,7 +31,7 @@ fn server(robots: impl Into<String>) -> (Scripted, Log) {
     (server, log)
 }
 
-/// Allows everything, and leads everywhere else to `to`.
+/// Starts a server that allows everything, and redirects all other paths to `to`.
 fn redirecting(to: String) -> Scripted {
     Scripted::start(move |mut stream, _| {
         while let Some(head) = read_head(&mut stream) {
@@ -241,7 +241,7 @@ fn the_rows_of_a_dead_host_have_the_error_of_the_file() {
     assert!(rig.rows().iter().all(|row| row.kind() == Some("timeout")));
 }
 
-/// The class of CVE-2021-33503 (urllib3): a path that would take seconds to decide on is disallowed.
+/// The class of CVE-2021-33503 (urllib3): a path whose decision would take seconds is disallowed.
 #[test]
 fn a_file_of_500_kib_is_read_completely_and_its_decisions_are_bounded() {
     let rules = (0..28_000).map(|rule| format!("Disallow:/*{rule:05}\n")).collect::<Vec<_>>().concat();

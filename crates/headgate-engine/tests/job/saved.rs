@@ -1,4 +1,4 @@
-//! Bodies that are saved in files: whole, once, under the name of their row and nowhere else.
+//! Bodies that are saved in files: complete, once, and only under the name of their row.
 
 mod archives;
 mod names;
@@ -20,7 +20,7 @@ use crate::scripted::{Scripted, read_head, response};
 
 const BYTES: usize = 700_000;
 
-/// Of these URLs, whose bodies are saved.
+/// Creates a job for these URLs that saves their bodies.
 fn saving<T: AsRef<str>>(template: &str, urls: impl IntoIterator<Item = T>) -> Rig {
     let mut rig = Rig::urls(urls);
     rig.options.source.save_to = Some(template.into());
@@ -31,7 +31,7 @@ fn sha256(bytes: &[u8]) -> String {
     hex(digest(&SHA256, bytes).as_ref())
 }
 
-/// The files below a directory but for a job's own, with what is in them.
+/// Returns the files below a directory, except for those of the job itself, with their contents.
 fn files(out: &Path) -> BTreeMap<String, Vec<u8>> {
     let mut found = BTreeMap::new();
     let mut directories = vec![out.to_owned()];
@@ -53,14 +53,14 @@ fn tmp(rig: &Rig) -> Vec<PathBuf> {
     fs::read_dir(rig.path("out/_headgate/tmp")).unwrap().map(|entry| entry.unwrap().path()).collect()
 }
 
-/// Rows with an id, and perhaps a checksum, of which each is answered with as many bytes.
+/// Creates a job for rows with an id, perhaps a checksum, and a size for the body of the response.
 fn saving_rows(template: &str, rows: &[serde_json::Value]) -> Rig {
     let mut rig = Rig::objects(rows);
     rig.options.source.save_to = Some(template.into());
     rig
 }
 
-/// The files are those that the rows say, each with what the row says of it, and nothing is left over.
+/// Checks that the files are those that the rows name, each as its row describes it, and that no file is left over.
 fn check(rig: &Rig, rows: &[ResultRow]) -> BTreeMap<String, Vec<u8>> {
     let files = files(&rig.path("out"));
     let of_files = files.iter().map(|(path, bytes)| (path.clone(), sha256(bytes)));
@@ -208,7 +208,7 @@ fn an_existing_file_is_not_replaced() {
     rig.options.run.concurrency = 1;
     let (rows, _) = rig.run();
     assert_eq!(3, check(&rig, &rows).len());
-    // A directory of an earlier job, started over: its own files go, others stay.
+    // A job starts over in the directory of an earlier one: the job's own files are removed, others stay.
     fs::write(rig.path("out/mine/note.txt"), "mine").unwrap();
     fs::write(rig.path("out/mine/1.other"), "mine").unwrap();
     rig.options.source.save_to = Some("mine/{row}.other".into());
@@ -239,20 +239,20 @@ fn a_disk_error_ends_the_job_and_loses_no_row() {
     let server = server();
     let mut rig = saving("{row}.txt", (0..20).map(|_| url(server.address(), "/bytes/1000")));
     rig.options.source.save_to = Some("{row}.txt".into());
-    // A directory where the file of a row is to be written.
+    // A directory has the name of a row's file.
     let in_the_way = rig.path("out/_headgate/tmp/b-7");
     rig.options.run.concurrency = 2;
     rig.options.sink.commit_every = Some(std::time::Duration::ZERO);
     fs::create_dir_all(rig.path("out")).unwrap();
     let job = rig.start();
-    // It may be too late, and then the job ends well: what matters is that no row is lost.
+    // The directory may come too late, and then the job succeeds. In both cases no row is lost.
     let _ = fs::create_dir(&in_the_way);
     assert!(job.wait(crate::harness::PATIENCE));
     if let Some(failure) = job.summary().failure {
         assert!(failure.message.to_string().contains("b-7: is a directory"), "{failure:?}");
         assert!(rig.run().1.failure.is_none());
     } else {
-        // It came too late, and the job left it where it was.
+        // The directory came too late, and the job did not change it.
         let _ = fs::remove_dir(&in_the_way);
     }
     let rows = rig.results();

@@ -1,4 +1,4 @@
-//! Columns that are made of answers: what they hold, which rows fail without them, and results that go without others.
+//! Columns with values of responses: their contents, the rows that fail without them, and omitted columns.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -20,7 +20,7 @@ use serde_json::{Map, Value, json};
 use crate::harness::{PATIENCE, Rig, server, url};
 use crate::scripted::{Scripted, read_head, response};
 
-/// To options.
+/// A change of the options.
 type Change = fn(&mut SelectionOptions);
 type ChangeOfJob = fn(&mut JobOptions);
 
@@ -34,7 +34,7 @@ fn selecting(mut rig: Rig, select: &[&str], require: &[&str]) -> Rig {
     rig
 }
 
-/// All rows of a job as lines, answered and failed, in the order of the input.
+/// Returns all rows of a job as JSON, succeeded and failed, in the order of the input.
 fn lines(out: &Path) -> Vec<Map<String, Value>> {
     let mut rows = Vec::new();
     for entry in fs::read_dir(out).expect("the output directory") {
@@ -56,7 +56,7 @@ fn run(rig: &Rig) -> Vec<Map<String, Value>> {
     lines(&rig.path("out"))
 }
 
-/// Whether a job ended well, rows that were answered, and rows that failed.
+/// Returns whether a job succeeded, and how many of its rows succeeded and failed.
 fn ended(summary: &Summary) -> (bool, u64, u64) {
     (summary.failure.is_none(), summary.answered, summary.failed)
 }
@@ -65,7 +65,7 @@ fn refusal(rig: &Rig) -> String {
     Run::job(&rig.options).expect_err("a mistake").message.to_string()
 }
 
-/// Answers each connection's requests with what `answer` makes of the path and the number of requests before.
+/// Starts a server that responds with `answer` of the path and of the number of earlier requests on the connection.
 fn answering(answer: impl Fn(&str, usize) -> String + Send + Sync + 'static) -> Scripted {
     let asked = AtomicUsize::new(0);
     Scripted::start(move |mut stream, _| {
@@ -153,7 +153,7 @@ fn a_row_without_a_required_value_fails_with_the_reason() {
         let found = (row["error"].clone(), row["error_message"].clone(), row["error_detail"].clone());
         assert_eq!(expected, found, "{path}");
     }
-    // What there is stands in its column, whatever became of the row.
+    // Values that were found are in their columns, whatever the outcome of the row.
     assert_eq!(
         (json!("busy"), json!("down"), json!(503)),
         (rows[3]["error_text"].clone(), rows[6]["error_text"].clone(), rows[6]["status"].clone())
@@ -163,7 +163,7 @@ fn a_row_without_a_required_value_fails_with_the_reason() {
 
 #[test]
 fn values_are_selected_from_large_bodies_as_from_small_ones() {
-    // Around what a worker looks into by itself: one pass over 256 KiB, a tree of 16 KiB.
+    // Sizes near the bounds of what a worker processes itself: one pass over 256 KiB, a tree of 16 KiB.
     let server = answering(|path, _| {
         let filler = "x".repeat(path[1..].parse().unwrap());
         response(&format!(r#"{{"filler":"{filler}","a":{{"n":7}}}}"#))
@@ -365,7 +365,7 @@ fn a_retry_is_refused_for_the_same_mistakes_as_a_job() {
 
 #[test]
 fn the_rate_limiter_uses_the_cost_that_responses_state() {
-    // Each row is estimated at 1, and costs 25: at 1,000 a second, 40 are answered in one.
+    // Each row is estimated at 1 and costs 25: at 1,000 per second, 40 rows finish in a second.
     let server = Scripted::answering(response(r#"{"n":25}"#));
     let mut rig = selecting(Rig::new(server.url("/[1-9]")).one_by_one(), &["n:int64=$.n"], &[]);
     rig.options.selection.cost_from = Some("n".into());

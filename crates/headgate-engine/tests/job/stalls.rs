@@ -1,4 +1,4 @@
-//! A worker that is kept from its event loop: by a long computation in it, or because the process was stopped.
+//! A worker whose event loop is blocked: by a long computation, or because the process was stopped.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,10 +16,10 @@ use crate::harness::{PATIENCE, server, url};
 use crate::own_ends::engine;
 
 const TIMEOUT: Duration = Duration::from_secs(2);
-/// Longer than a request may take and the worker is busy at first, and shorter than both together.
+/// Longer than the timeout of a request and than the first block of the worker, and shorter than both together.
 const SLOW: &str = "/delay/5";
 
-/// The first time, the thread that rings it is kept busy for longer than a request may take.
+/// A waker that blocks its thread for longer than the timeout of a request, the first time.
 #[derive(Default)]
 struct Computes(AtomicBool);
 

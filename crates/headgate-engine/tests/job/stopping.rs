@@ -1,10 +1,10 @@
-//! A job that is stopped starts nothing new, and loses nothing that it has.
+//! A stopped job starts no rows, and loses no outcome.
 
 use std::time::{Duration, Instant};
 
 use crate::harness::{PATIENCE, Rig, eventually, server, slow_server, url};
 
-/// What a loaded machine may add to a time that was promised.
+/// The delay that a loaded machine may add to a grace period.
 const LATENESS: Duration = Duration::from_secs(3);
 const ENDLESS: &str = "?[1-1000000000]";
 
@@ -18,7 +18,7 @@ fn a_stop_starts_no_rows_and_finishes_those_in_flight() {
     job.stop();
     assert!(job.snapshot().stopping);
     let (rows, summary) = rig.finish(&job);
-    // The stop may come as the first answers do; a lane that saw it later has asked once more.
+    // The stop may coincide with the first responses; a lane that saw it later has sent one more request.
     assert!(server.statistics().requests <= asked + 8);
     assert_eq!(server.statistics().requests, rows.len() as u64, "each request that was made is a row of the result");
     assert_eq!((rows.len() as u64, rows.len() as u64), (summary.rows, summary.answered));
@@ -62,7 +62,7 @@ fn an_abort_ends_the_grace_period_of_a_stop() {
 
 #[test]
 fn counted_rows_are_in_the_result_whenever_a_job_is_stopped() {
-    // Bodies so large that the sink is behind, and workers wait for it when the end comes.
+    // The bodies are so large that the sink is slow, and workers wait for it when the job ends.
     for pause_ms in [0, 1, 5, 20, 50, 110, 150] {
         let server = server();
         let rig = Rig::new(url(server.address(), &format!("/bytes/30000{ENDLESS}"))).concurrency(64, 3);
@@ -70,7 +70,7 @@ fn counted_rows_are_in_the_result_whenever_a_job_is_stopped() {
         assert!(!job.wait(Duration::from_millis(pause_ms)));
         job.abort();
         assert!(job.wait(PATIENCE));
-        // On a busy machine it may take longer to write what there is than an aborted job is waited for.
+        // On a busy machine, writing the rows may take longer than the wait for an aborted job.
         eventually("what was counted is in the result", || job.summary().rows == rig.results().len() as u64);
         assert!(job.summary().rows <= server.statistics().requests, "after {pause_ms} ms");
     }

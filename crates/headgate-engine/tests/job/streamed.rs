@@ -1,4 +1,4 @@
-//! Bodies that are taken while they come: what comes, how little of it is held, and how it ends.
+//! Streamed bodies: their bytes, the bound on buffered bytes, and their ends.
 
 mod held_back;
 
@@ -26,7 +26,7 @@ use crate::http2_frames::*;
 use crate::own_ends::engine;
 use crate::scripted::{Scripted, read_head, response};
 
-/// What one read from a connection brings at the most, and what a stream of HTTP/2 may send before it is taken.
+/// The maximum of one read from a connection, and the flow-control window of an HTTP/2 stream.
 const READ_BYTES: u64 = 128 * 1024;
 const WINDOW_BYTES: u64 = 1024 * 1024;
 
@@ -38,7 +38,7 @@ impl WakeCaller for Ring {
     }
 }
 
-/// One response of a run, and who takes its body.
+/// One response of a run, and the reader of its body.
 struct Stream {
     completions: Arc<CompletionQueue>,
     body: Arc<BodyStream>,
@@ -63,7 +63,7 @@ impl Stream {
         Self { completions, body, rung, ordinal }
     }
 
-    /// Waits for the head.
+    /// Waits for the headers.
     fn head(&self) -> Outcome {
         let mut arrived = Vec::new();
         loop {
@@ -79,7 +79,7 @@ impl Stream {
         self.head().response.expect("an answer").status
     }
 
-    /// Waits for more.
+    /// Waits for more bytes.
     fn read(&self) -> StreamRead {
         loop {
             match self.body.read() {
@@ -89,7 +89,7 @@ impl Stream {
         }
     }
 
-    /// All of the body, and why it isn't whole.
+    /// Reads the whole body, and returns it with the error that made it incomplete.
     fn rest(&self, raw: bool) -> (Vec<u8>, Option<Failure>) {
         self.body.begin(raw);
         let mut body = Vec::new();
@@ -184,7 +184,7 @@ fn a_body_with_an_invalid_encoding_fails_after_its_decoded_bytes() {
     assert_eq!((4, 0), (run.summary().failed, run.summary().answered), "a row whose body fails has failed");
 }
 
-/// What was read of a body of which nothing is taken, when no more seems to be read.
+/// Waits until no more of an unread body is received, and returns the number of received bytes.
 fn held(stream: &Stream) -> u64 {
     let mut before = u64::MAX;
     eventually("nothing is read", || {
@@ -203,7 +203,7 @@ fn reading_is_bounded_by_the_buffer_and_a_slow_caller_causes_no_timeout() {
     assert_eq!(200, stream.status());
     stream.body.begin(false);
     let (mut taken, mut most) = (0, 0);
-    // Whenever nothing is taken, what was read and not taken is bounded, of a body of any length.
+    // While the caller reads nothing, the buffered bytes are bounded for a body of any length.
     while taken < 64 * 1024 * 1024 {
         let StreamRead::Bytes(bytes) = stream.read() else { panic!("it breaks off") };
         taken += bytes.len() as u64;
@@ -213,7 +213,7 @@ fn reading_is_bounded_by_the_buffer_and_a_slow_caller_causes_no_timeout() {
     let received = held(&stream);
     assert!(received - taken <= BUFFER_BYTES as u64 + READ_BYTES);
 
-    // For longer than the time between two pieces, nothing is taken.
+    // The caller reads nothing for longer than the idle timeout.
     let other = Stream::asking(&run, url(server.address(), "/fault/hang-mid-body"), Some(time));
     assert_eq!((200, Some(ErrorKind::Timeout)), (other.status(), kind(other.rest(false).1)));
     assert!(matches!(stream.read(), StreamRead::Bytes(_)), "it goes on");
@@ -234,7 +234,7 @@ fn over_http2_the_flow_control_window_stops_the_server() {
         taken += bytes.len() as u64;
     }
     assert!(held(&stream) - taken <= BUFFER_BYTES as u64 + WINDOW_BYTES);
-    // The connection is there for others.
+    // The connection is available to other requests.
     let other = Stream::ask(&run, url(server.address(), "/1"));
     assert_eq!(b"Hello, World!".to_vec(), other.whole());
     stream.body.close();
@@ -268,7 +268,7 @@ fn a_decompression_bomb_is_decoded_as_it_is_read_and_blocks_no_other_stream() {
     }
     assert_eq!(StreamRead::End(None), stream.read());
 
-    // Of one that comes to nothing for ever, nothing is ever taken, and its thread has always something to do.
+    // A body that endlessly decodes to nothing yields no bytes, and keeps its thread busy.
     let nothing = gzip(&gzip(b"").repeat(20));
     let endless = Scripted::start(move |mut stream, _| {
         read_head(&mut stream);
@@ -312,7 +312,7 @@ fn an_incomplete_body_fails_after_all_its_bytes_without_a_retry() {
         let before = server.statistics().requests;
         let stream = Stream::ask(&run, url(server.address(), &format!("/fault/{fault}")));
         let head = stream.head();
-        // One that is broken in the very read that has its head is asked again, as nothing was given out.
+        // An error in the read that has the headers leads to a retry, because the caller has received nothing.
         let failure = head.failure.or_else(|| stream.rest(false).1);
         assert_eq!(Some(expected), kind(failure), "{fault}");
         assert!(server.statistics().requests > before);
@@ -337,7 +337,7 @@ fn the_idle_timeout_applies_between_two_pieces() {
     assert_eq!((ErrorKind::Timeout, Some(OptionName::TimeoutS)), (failure.kind, failure.option));
     assert!(!body.is_empty());
 
-    // Each piece has that time, and all of them may take longer.
+    // The timeout applies to each piece, so all of them together may take longer.
     let drips = url(server.address(), "/drip?numbytes=20&duration=2");
     let stream = Stream::asking(&run, drips, Some(Duration::from_secs(1)));
     assert_eq!(20, stream.whole().len());
@@ -439,12 +439,12 @@ fn a_response_over_http2_may_be_complete_before_the_request_is() {
         // `content-length: 6` beside it, named by the static table.
         peer.send(HEADERS, END_HEADERS, request, &[STATUS_200, &[0x0f, 0x0d, 1, b'6']].concat())?;
         peer.send(DATA, 0, request, b"enough")?;
-        // It wants no more of the request.
+        // The server resets the stream, because it needs no more of the request.
         peer.reset(request, NO_ERROR)?;
         while peer.read().is_some() {}
         None
     });
-    // More than the server's window takes.
+    // The body is larger than the server's flow-control window.
     let body = Some(vec![b'x'; 200_000]);
     let request =
         RequestOptions { http2_prior_knowledge: true, method: Some("POST".into()), body, ..RequestOptions::default() };

@@ -1,4 +1,4 @@
-//! HTTPS: whom is trusted, and what happens to those who are not.
+//! HTTPS: which servers are trusted, and how untrusted ones fail.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -19,7 +19,7 @@ use crate::scripted::{Scripted, read_head, response};
 
 pub type TlsStream = StreamOwned<ServerConnection, TcpStream>;
 
-/// An authority of our own, and the certificates it gives out.
+/// A certificate authority of the test, which signs certificates.
 pub struct Authority(CertifiedIssuer<'static, KeyPair>);
 
 impl Authority {
@@ -41,7 +41,7 @@ impl Authority {
         (params.signed_by(&key, &self.0).unwrap(), key)
     }
 
-    /// Accepts the certificates of clients that it has signed.
+    /// Returns a verifier that accepts client certificates signed by this authority.
     pub fn of_clients(&self) -> Arc<dyn ClientCertVerifier> {
         let mut roots = RootCertStore::empty();
         roots.add(self.0.der().clone()).unwrap();
@@ -49,12 +49,12 @@ impl Authority {
         WebPkiClientVerifier::builder_with_provider(roots.into(), provider).build().unwrap()
     }
 
-    /// A server for `localhost` that these clients should trust.
+    /// Starts a server for `localhost` that clients with this authority trust.
     fn server(&self, serve: impl Fn(&mut TlsStream) + Send + Sync + 'static) -> Scripted {
         start(self.certify("localhost", 4000), serve)
     }
 
-    /// A job that trusts this authority and no other.
+    /// Creates a job that trusts only this authority.
     fn trusted(&self, input: String) -> Rig {
         self.trusted_by(Rig::new(input))
     }
@@ -71,7 +71,7 @@ pub fn start(has: (Certificate, KeyPair), serve: impl Fn(&mut TlsStream) + Send 
     start_with(has, ALL_VERSIONS, None, serve)
 }
 
-/// A server of these versions of TLS; `clients`: whose certificates its clients must show.
+/// Starts a server with these versions of TLS; `clients` verifies the certificates that it requires of clients.
 pub fn start_with(
     (certificate, key): (Certificate, KeyPair),
     versions: &[&'static SupportedProtocolVersion],
@@ -91,7 +91,7 @@ pub fn start_with(
     })
 }
 
-/// Answers every request with its own head.
+/// Responds to every request with its own head.
 pub fn echo(stream: &mut TlsStream) {
     while let Some(head) = read_head(stream) {
         if stream.write_all(response(&head).as_bytes()).is_err() {
@@ -115,7 +115,7 @@ fn insecure(input: String) -> ResultRow {
     rig.row()
 }
 
-/// `detail` follows the address and the name.
+/// Checks the failure; `detail` follows the address and the hostname.
 fn assert_tls(row: &ResultRow, message: &str, detail: &str) {
     assert_eq!((Some("tls"), None, 1), (row.kind(), row.status, row.attempts), "{}", row.message());
     assert_eq!(message, row.message());
@@ -167,7 +167,7 @@ fn an_expired_certificate_is_not_trusted() {
     assert_eq!(Some(200), insecure(localhost(&server, "/")).status);
 }
 
-/// What `openssl req -x509` makes: a certificate that is an authority's and a server's, signed by itself.
+/// Creates a certificate as `openssl req -x509` does: self-signed, of an authority and of a server.
 fn own_certificate(names: &[&str], until_year: i32) -> (Certificate, KeyPair) {
     let key = KeyPair::generate().unwrap();
     let mut params = CertificateParams::new(names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>()).unwrap();
@@ -176,7 +176,7 @@ fn own_certificate(names: &[&str], until_year: i32) -> (Certificate, KeyPair) {
     (params.self_signed(&key).unwrap(), key)
 }
 
-/// A job that trusts this certificate and no other, at a server that has it or another one.
+/// Runs a job that trusts only this certificate, against a server that has it or another one.
 fn trusting(trusted: &Certificate, has: (Certificate, KeyPair)) -> ResultRow {
     let server = start(has, echo);
     let mut rig = Rig::new(localhost(&server, "/"));
@@ -285,7 +285,7 @@ fn a_body_that_the_close_delimits_needs_a_close_notify() {
     }
 }
 
-/// Sends what is encrypted and then these bytes, in one segment.
+/// Sends encrypted data and then these bytes, in one segment.
 fn send_with(stream: &mut TlsStream, answer: &str, behind: &[u8]) {
     let mut segment = Vec::new();
     stream.conn.writer().write_all(answer.as_bytes()).unwrap();
@@ -299,13 +299,13 @@ fn send_with(stream: &mut TlsStream, answer: &str, behind: &[u8]) {
 #[test]
 fn a_response_that_is_complete_before_an_invalid_record_succeeds() {
     let authority = Authority::new();
-    // A record whose content was not encrypted by the server, and none at all.
+    // A record with content that the server did not encrypt, and bytes that are no record.
     for garbage in [&b"\x17\x03\x03\x00\x20no one can decrypt this, for sure"[..], b"this is no record of TLS"] {
         let answer = response("whole");
         let server = authority.server(move |stream| {
             read_head(stream);
             send_with(stream, &answer, garbage);
-            // Until the client has gone: the end of the connection comes later than the garbage.
+            // The server reads until the client closes, so that the end of the connection arrives after the garbage.
             let _ = stream.sock.read_to_end(&mut Vec::new());
         });
         let rows = authority.trusted(localhost(&server, "/[1-3]")).one_by_one().rows();

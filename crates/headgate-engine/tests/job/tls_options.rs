@@ -1,4 +1,4 @@
-//! What may be asked of TLS: a certificate of ours, a name, a version; and what is remembered of it.
+//! Options of TLS: a client certificate, a hostname, a version; and the resumption of sessions.
 
 use std::fs;
 use std::sync::{Arc, Mutex};
@@ -13,7 +13,7 @@ use crate::harness::{ResultRow, Rig};
 use crate::scripted::{Scripted, read_head, response};
 use crate::tls::{Authority, TlsStream, echo, localhost, start, start_with};
 
-/// A job that shows this certificate, whose key stands in the same file.
+/// Makes the job use this client certificate, whose key is in the same file.
 fn showing((certificate, key): &(Certificate, KeyPair), mut rig: Rig) -> Rig {
     let path = rig.path("client.pem");
     fs::write(&path, format!("{}{}", key.serialize_pem(), certificate.pem())).unwrap();
@@ -33,7 +33,7 @@ fn a_client_certificate_is_sent_to_a_server_that_requests_one() {
         let server = wanting_certificates(&authority, &[version]);
         let row = showing(&client, authority.trusted_by(Rig::new(localhost(&server, "/")))).row();
         assert_eq!(Some(200), row.status, "{}", row.message());
-        // The key may have a file of its own.
+        // The key may be in a separate file.
         let mut rig = authority.trusted_by(Rig::new(localhost(&server, "/")));
         let (cert, key) = (rig.path("cert.pem"), rig.path("key.pem"));
         fs::write(&cert, client.0.pem()).unwrap();
@@ -126,7 +126,7 @@ fn the_sni_option_sets_the_hostname_that_is_sent_and_checked() {
     assert!(row.detail().ends_with(" as third.example: for other.example"), "{}", row.detail());
 }
 
-/// A server that closes after each answer, and what its handshakes were.
+/// A server that closes after each response, and records its handshakes.
 fn counting(authority: &Authority, version: &'static rustls::SupportedProtocolVersion) -> (Scripted, Handshakes) {
     let handshakes = Handshakes::default();
     let seen = handshakes.clone();

@@ -1,4 +1,4 @@
-//! Bodies with files: they arrive as they are, whoever takes them and however slowly, and no more of them is in memory than that.
+//! Bodies from files: they arrive unchanged at fast and slow servers, and only a small part of them is in memory.
 mod cut_short;
 mod memory;
 
@@ -29,7 +29,7 @@ use crate::http2_frames::{
 use crate::own_ends::{Collector, Ended, engine, passage};
 use crate::scripted::{Scripted, read_head, response};
 
-/// Rows in one batch.
+/// A source with these rows in one batch.
 struct Rows(Option<RowBatch>);
 
 impl Source for Rows {
@@ -38,7 +38,7 @@ impl Source for Rows {
     }
 }
 
-/// Rows to be sent, and the files of their bodies.
+/// Rows, and the files of their bodies.
 struct Uploads {
     directory: TempDir,
     rows: RowBatch,
@@ -115,7 +115,7 @@ fn json(ended: &Ended) -> Value {
     serde_json::from_slice(&ended.body).unwrap()
 }
 
-/// A server of each kind, where it is, and what is asked of a run that goes there.
+/// A server for each version of HTTP, its address, and the options of a run that uses it.
 fn servers(directory: &Path) -> Vec<(&'static str, Server, String, RequestOptions)> {
     let request = |http1_1, http2_prior_knowledge| RequestOptions {
         timeout: PATIENCE,
@@ -259,7 +259,7 @@ fn a_request_on_a_closed_connection_is_resent_with_the_whole_file() {
         stream.read_exact(&mut came).unwrap();
         assert!(came == sent);
         stream.write_all(response("ok").as_bytes()).unwrap();
-        // The first connection takes the next request, and is closed then.
+        // The first connection receives the next request, and is then closed.
         if number == 0 {
             let _ = read_head(&mut stream);
         }
@@ -285,7 +285,7 @@ fn the_file_is_sent_again_after_a_redirect_only_if_that_keeps_the_body() {
         let to_http1 = uploads.request.http2_prior_knowledge;
         let file = uploads.file("file", &body);
         for (code, path) in [(307, "/hash"), (303, "/echo")] {
-            // Prior knowledge is of all hosts, and a body stays at its origin.
+            // Prior knowledge applies to all hosts, and a body stays at its origin.
             let to = if to_http1 || code == 307 { format!("{at}{path}") } else { url(there.address(), path) };
             uploads.add(format!("{at}/redirect-to?url={to}&status_code={code}"), "POST", [file.clone()]);
         }

@@ -1,4 +1,4 @@
-//! What a server may answer, and how long it is believed.
+//! Replies of name servers, and how long they are valid.
 
 use std::net::IpAddr;
 use std::time::{Duration, Instant};

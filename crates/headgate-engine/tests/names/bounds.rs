@@ -1,4 +1,4 @@
-//! How much is under way at once, and what is left of it.
+//! The number of concurrent lookups, and the state that they leave.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -67,11 +67,11 @@ async fn more_hostnames_than_the_cache_holds_are_found_over_few_sockets() {
     }
     assert!(all.join_all().await.into_iter().all(|found| found == Ok(loopback())));
     assert_eq!((MAX_HOSTNAMES.get(), 0), resolver.hostname_counts());
-    // Other tests of this process have sockets as well, and each as few.
+    // Other tests of this process also have sockets, and each has few.
     assert!(most <= MAX_SOCKETS * 8, "{most} sockets");
 }
 
-/// Sockets that this process has open.
+/// Returns the number of open sockets of this process.
 fn sockets() -> usize {
     let files = std::fs::read_dir("/proc/self/fd").map(Iterator::flatten).into_iter().flatten();
     files

@@ -1,4 +1,4 @@
-//! Servers that don't answer, and names that have none.
+//! Name servers that do not reply, and hostnames without a reply.
 
 use std::net::UdpSocket;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ async fn a_dead_name_server_is_skipped_after_its_first_timeout() {
     for index in 0..100 {
         assert_eq!(Ok(loopback()), resolve(&resolver, &format!("name{index}.example")).await);
     }
-    // A machine that stands still for a second makes the first server look dead, too.
+    // A machine that stalls for a second makes the first name server look dead, too.
     assert!(dead.heard() < 20);
 }
 
@@ -30,7 +30,7 @@ async fn the_next_name_server_is_queried_at_once_after_a_refusal_or_failure() {
         (server_that("servfail"), server_that("refused"), server_that("garbage"), server());
     for first in [nobody, failing.address(), refusing.address(), garbage.address()] {
         let mut config = config([first, server.address()]);
-        // It would take this long if the first were waited for.
+        // It would take this long to wait for the first name server.
         config.timeout = Duration::from_secs(3600);
         assert_eq!(Ok(loopback()), resolve(&Resolver::with_config(config), "www.example").await);
     }

@@ -208,7 +208,7 @@ fn a_file_as_the_output_directory_is_refused() {
 
 #[test]
 fn a_directory_that_cannot_be_created_is_named_with_the_cause() {
-    // Nobody may make directories there, root included.
+    // No user may create directories there, not even root.
     let error = open_error(&options(Path::new("/proc/headgate"), Format::Parquet));
     assert_eq!(JobErrorKind::Output, error.kind);
     assert_eq!("can't create the directory /proc/headgate: no such file or directory", error.to_string());

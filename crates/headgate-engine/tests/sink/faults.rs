@@ -10,7 +10,7 @@ use headgate_engine::model::options::{Format, Output, SinkOptions};
 
 use crate::outcomes::{answered, batch, end, failed, names, open, open_error, open_on, options};
 
-/// A disk that has no room for one part.
+/// A disk that has no space for one part.
 #[derive(Debug)]
 struct NoRoomFor(String);
 

@@ -12,7 +12,7 @@ use parquet::file::metadata::{ParquetMetaData, RowGroupMetaData};
 
 use crate::outcomes::{answered, batch, end, names, open, open_with, options, plain_schema, write};
 
-/// Bytes that do not compress, another sequence for each seed.
+/// Returns bytes that do not compress, a different sequence for each seed.
 pub fn noise(seed: u64, length: usize) -> Vec<u8> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let words = std::iter::repeat_with(|| {
@@ -54,7 +54,7 @@ fn a_part_ends_when_it_is_old_enough_even_without_further_rows() {
     sink.tick().unwrap();
     assert_eq!(["_headgate"], names(directory.path()).as_slice(), "a part without rows is not begun");
 
-    // The first part is a second old, the next one two, and none older than `commit_every`.
+    // The first part is a second old and the next one two, and no part exceeds `commit_every`.
     let mut expected = vec!["_headgate".to_owned()];
     for (row, (written, published)) in [(1000, 1001), (1001, 1003), (1003, 1005)].into_iter().enumerate() {
         passed.store(written, Ordering::Relaxed);

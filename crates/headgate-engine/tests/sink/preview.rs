@@ -15,7 +15,7 @@ fn values<'a>(preview: &'a Preview, column: &str) -> Vec<Option<&'a str>> {
     preview.rows.iter().map(|row| row[column].as_deref()).collect()
 }
 
-/// Two answered parts of one and two rows, one failed part.
+/// Creates two parts of succeeded rows, with one and two rows, and one part of failed rows.
 fn results(directory: &Path, format: Format) {
     let options = SinkOptions { part_bytes: 1, ..options(directory, format) };
     let bodies = [answered(1, b"two\nlines"), answered(2, &[0xff; 1000])];
@@ -59,7 +59,7 @@ fn failed_rows_can_be_shown_alone() {
         results(directory.path(), format);
         let seen = preview(directory.path(), 10, true).unwrap();
         assert_eq!((vec![Some("3")], Some(1)), (values(&seen, "row"), seen.total_rows));
-        // Without the job that they belong to.
+        // The parts are without the job to which they belong.
         fs::remove_dir_all(directory.path().join("_headgate")).unwrap();
         assert_eq!(vec![Some("3")], values(&preview(directory.path(), 10, true).unwrap(), "row"));
 

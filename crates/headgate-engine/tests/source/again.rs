@@ -1,4 +1,4 @@
-//! An input that is read once more beside whoever reads it.
+//! An input that is read a second time while another reader reads it.
 
 use std::fs::OpenOptions;
 use std::io::Write as _;
@@ -12,7 +12,7 @@ fn concurrent_readers_of_an_input_have_the_same_rows() {
     let files = Files::new();
     for whole in read_plainly(&files) {
         let mut first = open(&whole.options);
-        // One of them is ahead.
+        // One of the readers is ahead.
         let ahead = first.next_batch().expect("rows").expect("rows");
         let again = first.reopener().expect("it can be read again");
         assert_eq!(whole.options.name(), again.name);

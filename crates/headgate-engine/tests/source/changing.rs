@@ -1,4 +1,4 @@
-//! Files that somebody writes to while they are read: the job is what was there when the file was opened.
+//! Files that another process writes to while they are read: the job has the rows that existed when its file was opened.
 
 use std::fs::{self, File};
 use std::io::{Seek as _, SeekFrom, Write as _};
@@ -14,7 +14,7 @@ use crate::{Files, drain, open, rows, urls};
 
 const COUNT: usize = 40_000;
 
-/// Lines of so many bytes that several reads are needed for them, also where they are compressed.
+/// Returns so many bytes of lines that reading them takes several reads, even if they are compressed.
 fn lines(count: usize) -> Vec<String> {
     let mut state = 1_u64;
     let mut line = |row| {
@@ -28,7 +28,7 @@ type Compress = fn(&[u8]) -> Vec<u8>;
 
 const PLAIN: Compress = <[u8]>::to_vec;
 
-/// Each text form and compression: the name of its file, its header, what stands around a URL in a line, and how it is stored.
+/// Each text format and compression: its file name, its header, the text around a URL in a line, and its encoder.
 const FORMS: [(&str, &str, [&str; 2], Compress); 5] = [
     ("urls.txt", "", ["", ""], PLAIN),
     ("urls.csv", "id,url\n", ["7,", ""], PLAIN),
@@ -42,7 +42,7 @@ fn text(header: &str, [before, after]: [&str; 2], urls: &[String]) -> String {
     header.to_owned() + &lines.concat()
 }
 
-/// A file that was written long ago, so that each later change has another time.
+/// Writes a file with an old modification time, so that each later change has another one.
 fn old(files: &Files, name: &str, bytes: impl AsRef<[u8]>) -> SourceOptions {
     let options = files.write(name, bytes);
     set_time(&options, 1_000_000_000);
@@ -73,14 +73,14 @@ fn size(options: &SourceOptions) -> u64 {
     fs::metadata(&options.input).expect("a file").len()
 }
 
-/// Without showing all of them where they are not.
+/// Compares two lists without showing all of them if they differ.
 fn assert_same(expected: &[String], rows: &[Row]) {
     assert_eq!(expected.len(), rows.len());
     let other = expected.iter().zip(urls(rows)).find(|(expected, url)| expected != url);
     assert_eq!(None, other);
 }
 
-/// The note, with the directory left out.
+/// Returns the note, without the directory.
 fn note(files: &Files, source: &dyn Source) -> Option<String> {
     source.note().map(|note| files.without_directory(&note.to_string()))
 }
@@ -106,7 +106,7 @@ fn a_file_that_grows_while_it_is_read_ends_at_the_size_it_had_when_opened() {
     }
 }
 
-/// What follows the first batch.
+/// Reads the rows after the first batch.
 fn drain_rest(source: &mut dyn Source) -> (Vec<Row>, Option<JobError>) {
     let mut rows = Vec::new();
     loop {
@@ -118,7 +118,7 @@ fn drain_rest(source: &mut dyn Source) -> (Vec<Row>, Option<JobError>) {
     }
 }
 
-/// What was there of it may be a URL of its own, which nobody asked for.
+/// The incomplete line may look like a different URL, which the input never had.
 #[test]
 fn a_line_that_was_incomplete_when_the_file_was_opened_is_no_row_and_a_note_says_so() {
     let files = Files::new();
@@ -186,7 +186,7 @@ fn a_file_that_is_truncated_while_it_is_read_yields_whole_rows_and_then_an_error
     }
 }
 
-/// `1,024`
+/// The number with separators, such as `1,024`.
 fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let first = digits.len() % 3;
@@ -239,7 +239,7 @@ fn size_of(lines: &[String]) -> u64 {
     lines.iter().map(|line| line.len() as u64 + 1).sum()
 }
 
-/// Its rows are in the reader's buffer when it happens: only a look at the end can tell.
+/// The rows are already in the reader's buffer, so only a check at the end can detect the change.
 #[test]
 fn a_small_file_that_is_truncated_before_its_end_was_read_is_detected() {
     let files = Files::new();
@@ -251,7 +251,7 @@ fn a_small_file_that_is_truncated_before_its_end_was_read_is_detected() {
     assert!(files.message(&error.expect("an error")).starts_with("urls.txt: truncated while it was read: "));
 }
 
-/// As where it was changed in the same tick of the clock: the ends are looked at in any case.
+/// This is like a change within the same tick of the clock: both ends of the file are compared in any case.
 #[test]
 fn a_change_whose_modification_time_was_restored_is_detected_at_the_end() {
     let files = Files::new();
@@ -306,7 +306,7 @@ fn a_file_that_is_replaced_by_a_rename_is_read_as_it_was() {
     assert_same(&all, &read);
 }
 
-/// Whoever reads only the head of a log does not care what becomes of the rest.
+/// A job that reads only the first rows of a log ignores what happens to the rest.
 #[test]
 fn changes_after_the_rows_that_are_read_cause_no_error() {
     let files = Files::new();

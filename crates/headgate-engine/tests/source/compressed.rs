@@ -87,7 +87,7 @@ fn zero_padding_of_a_gzip_file_is_skipped() {
     }
 }
 
-/// gzip(1) warns of it and ignores it; but it may be rows, whose data was damaged or not compressed.
+/// gzip(1) warns about the bytes and ignores them, but they may be rows that are damaged or not compressed.
 #[test]
 fn trailing_bytes_after_gzip_data_are_an_error_after_the_rows_with_the_position() {
     let files = Files::new();
@@ -177,7 +177,7 @@ fn the_bytes_read_are_those_of_the_compressed_file() {
     }
 }
 
-/// The rows before the cut are those of the whole, and none of them is half a line.
+/// The rows before the truncation are those of the whole file, and none of them is a partial line.
 #[test]
 fn a_truncated_file_yields_its_rows_and_then_an_error_with_the_position() {
     let files = Files::new();

@@ -1,4 +1,4 @@
-//! The column that says what a row takes of a limit on costs.
+//! The column with the cost of a row for the rate limiter.
 
 use std::fs::File;
 use std::path::Path;
@@ -51,7 +51,7 @@ fn each_format_with_columns_may_have_costs_and_a_null_is_no_cost() {
         assert_eq!([Some(12), None, Some(2)].as_slice(), costs(&rows), "{}", options.input);
         assert_eq!(["http://a/0", "http://a/1", "http://a/2"].as_slice(), urls(&rows));
         assert_eq!([None; 3].as_slice(), defects(&rows));
-        // Nobody asked for it: it is a column as any other.
+        // Without the option, it is a column like any other.
         assert_eq!([None; 3].as_slice(), costs(&crate::rows(&options)));
     }
     let line = files.write("none.ndjson", "{\"url\":\"http://a/0\"}");

@@ -89,7 +89,7 @@ fn an_invalid_line_is_a_defect_of_its_row_and_the_job_continues() {
 fn an_unclosed_quote_affects_only_its_own_line() {
     let files = Files::new();
     let mut text = "url,note\nhttp://a/,\"never closed\n".to_owned();
-    // More than the bound of a record.
+    // The value is longer than the bound of a record.
     for row in 0..1_000_000 {
         let _ = writeln!(text, "http://host/{row:07},fine");
     }

@@ -1,4 +1,4 @@
-//! Every mistake that ends a job before its first row, word for word.
+//! Every mistake that ends a job before its first row, with its full message.
 
 use std::path::Path;
 

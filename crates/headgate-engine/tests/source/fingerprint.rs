@@ -24,7 +24,7 @@ fn set_changed(path: impl AsRef<Path>, since_1970: Duration) {
     file.set_modified(SystemTime::UNIX_EPOCH + since_1970).expect("a time that the file system can hold");
 }
 
-/// The fingerprint of a file that was changed at `THEN` and some time.
+/// Returns the fingerprint of a file that was modified at `THEN` plus this duration.
 fn written(files: &Files, name: &str, bytes: &[u8], later: Duration) -> Fingerprint {
     let options = files.write(name, bytes);
     set_changed(&options.input, THEN + later);
@@ -43,7 +43,7 @@ fn the_fingerprint_of_an_unchanged_input_survives_json() {
     }
 }
 
-/// Or a job whose input grows between the two could never be gone on with.
+/// Otherwise, a job whose input grows between the two steps could never be resumed.
 #[test]
 fn the_fingerprint_of_a_source_is_that_of_its_file_when_opened() {
     let files = Files::new();
@@ -73,7 +73,7 @@ fn an_input_that_cannot_be_read_again_has_no_fingerprint() {
     let files = Files::new();
     let fifo = files.path("urls.txt");
     mkfifo(&fifo, Mode::S_IRWXU).expect("a FIFO");
-    // Nobody writes to it: to open it would never end.
+    // The pipe has no writer, so opening it would block.
     for input in [fifo.as_path(), "-".as_ref()] {
         assert_eq!(Ok(None), source::open::fingerprint(&options(input)), "{}", input.display());
     }

@@ -1,4 +1,4 @@
-//! `*` among the columns to keep, where each line has its own.
+//! `*` among the columns to keep, for formats in which each line has its own columns.
 
 use std::fs::OpenOptions;
 use std::io::Write as _;
@@ -37,7 +37,7 @@ fn all_columns_of_the_first_lines_are_kept_in_their_order() {
     assert_eq!(text_columns(&[b, a, rest]), kept(&keep(&["*"], options.clone())));
     assert_eq!(text_columns(&[a, b, rest]), kept(&keep(&["a", "*"], options.clone())));
     let elsewhere = SourceOptions { url_column: "a".into(), ..options };
-    // A row without a URL has failed, and keeps its columns.
+    // A row without a URL fails, and keeps its columns.
     let url = ("url", &[Some("http://a/"), None, Some("http://b/")][..]);
     assert_eq!(text_columns(&[url, b, a, rest]), kept(&keep(&["*"], elsewhere)));
 }

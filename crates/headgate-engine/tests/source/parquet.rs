@@ -25,7 +25,7 @@ fn batch(columns: Vec<(&str, ArrayRef)>) -> RecordBatch {
         .expect("columns")
 }
 
-/// A file of row groups of at most so many rows.
+/// Writes a file with row groups of at most this many rows.
 fn write(files: &Files, records: &RecordBatch, group_rows: usize) -> SourceOptions {
     let path = files.path("urls.parquet");
     let properties = WriterProperties::builder().set_max_row_group_row_count(Some(group_rows)).build();
@@ -226,7 +226,7 @@ fn a_damaged_row_group_ends_the_job_after_the_rows_before_it() {
     let options = write(&files, &batch(vec![("url", url_column(4000))]), 1000);
     let mut bytes = std::fs::read(&options.input).expect("a file");
     let third = bytes.windows(13).position(|window| window == b"http://a/2000").expect("its first value");
-    // The end of the header of its page, and the length of the value.
+    // The end of the page header, and the length of the value.
     bytes[third - 12..third].fill(0xFF);
     let (rows, error) = drain(open(&files.write("urls.parquet", bytes)).as_mut());
     assert_eq!(2000, rows.len());
@@ -235,7 +235,7 @@ fn a_damaged_row_group_ends_the_job_after_the_rows_before_it() {
     assert!(message.starts_with(start), "{message}");
 }
 
-/// Rows are counted by the footer where they are skipped: read ones must have the same ordinals.
+/// The footer determines how many rows are skipped, so rows that are read must have the same ordinals.
 #[test]
 fn a_row_group_whose_rows_contradict_the_footer_is_damaged() {
     let files = Files::new();
@@ -247,7 +247,7 @@ fn a_row_group_whose_rows_contradict_the_footer_is_damaged() {
         let mut groups = builder.take_row_groups();
         groups[1] = groups[1].clone().into_builder().set_num_rows(rows).build().expect("a row group");
         let metadata = builder.set_row_groups(groups).build();
-        // The first footer stays where it is, as bytes that nobody reads.
+        // The first footer stays in place, as bytes that no reader reads.
         let mut lying = bytes.clone();
         ParquetMetaDataWriter::new(&mut lying, &metadata).finish().expect("a footer");
         let (read, error) = drain(open(&files.write("urls.parquet", lying)).as_mut());
@@ -315,7 +315,7 @@ fn head_reads_only_the_first_rows() {
     assert_eq!(1100, rows(&options).len());
 }
 
-/// One bit of each byte of the footer at a time: it is the sign of many of its numbers.
+/// Flips one bit of each byte of the footer at a time: this bit is the sign of many of its numbers.
 #[test]
 fn a_damaged_footer_is_an_error_or_harmless_and_never_a_panic() {
     let files = Files::new();
@@ -370,7 +370,7 @@ fn a_page_that_states_too_large_a_size_is_refused_before_it_is_decompressed() {
     let start = "urls.parquet: row group 2 has a page of 20,0";
     let end = "bytes, decompressed, in the column \"note\", where 10,000 are allowed; if you trust the file, allow more with max_page_bytes";
     assert!(message.starts_with(start) && message.ends_with(end), "{message}");
-    // A column that is not used is not read.
+    // An unused column is not read.
     assert_eq!(2, drain(open(&SourceOptions { keep: Vec::new(), ..options }).as_mut()).0.len());
 }
 

@@ -87,7 +87,7 @@ fn a_pattern_of_urls_that_are_too_long_yields_defects() {
     assert_eq!([Some("the URL is longer than 65536 bytes (row 0)")].as_slice(), defects(&rows));
 }
 
-/// A part of a pattern and what it stands for.
+/// A part of a pattern, and its values.
 fn part() -> impl Strategy<Value = (String, Vec<String>)> {
     let literal = "[a-z/]{1,4}".prop_map(|text| (text.clone(), vec![text]));
     let set =
@@ -96,7 +96,7 @@ fn part() -> impl Strategy<Value = (String, Vec<String>)> {
         "a step that fits",
         |(first, span, step, width)| {
             let padded = format!("{first:0width$}");
-            // A single 0 asks for no padding, and no more do digits that need none.
+            // A single 0 requests no padding, and neither do digits that need none.
             let width = if padded.starts_with('0') { padded.len() } else { 0 };
             let texts =
                 (first..=first + span).step_by(step as usize).map(|number| format!("{number:0width$}")).collect();

@@ -1,4 +1,4 @@
-//! Several files as one input: which files these are, their order, and what must be the same in all of them.
+//! Several files as one input: which files these are, their order, and what must be equal in all of them.
 
 use std::collections::HashSet;
 use std::fs::{self, File};
@@ -22,7 +22,7 @@ use crate::{Files, defects, drain, drain_from, open, open_error, options, rows, 
 
 const KNOWN: &str = ".txt, .csv, .tsv, .ndjson, .jsonl (each also with .gz or .zst) and .parquet";
 
-/// Text files, each with the URL of its own path.
+/// Writes text files, each with the URL of its own path.
 fn with_own_paths(files: &Files, paths: &[&str]) {
     for path in paths {
         put(files, path, format!("http://{path}\n"));
@@ -34,7 +34,7 @@ pub fn put(files: &Files, path: &str, bytes: impl AsRef<[u8]>) -> SourceOptions 
     files.write(path, bytes)
 }
 
-/// What is read of these inputs, in order.
+/// Returns the rows of these inputs, in order.
 pub fn inputs(files: &Files, inputs: &[&str]) -> SourceOptions {
     let mut inputs = inputs.iter().map(|input| files.path(input).display().to_string());
     let input = inputs.next().expect("an input");
@@ -99,7 +99,7 @@ fn patterns_match_as_in_a_shell() {
         ("**/a.txt", "a.txt d/a.txt d/e/a.txt g/e/a.txt"),
         ("d/**/b.txt", "d/e/f/b.txt"),
         ("**/e/**", "d/e/a.txt d/e/f/b.txt g/e/a.txt"),
-        // A directory that matches is read as one.
+        // A matching directory is read as a directory.
         ("*/e", "d/e/a.txt d/e/f/b.txt g/e/a.txt"),
         ("d/*", "d/a.txt d/e/a.txt d/e/f/b.txt"),
         ("d/e*/**/a.txt", "d/e/a.txt"),
@@ -170,7 +170,7 @@ fn inputs_that_are_not_files_cannot_be_combined_with_files() {
         }
     }
     mkfifo(&files.path("fifo.txt"), Mode::S_IRWXU).expect("a FIFO");
-    // Somebody writes to it, or to open it would never end.
+    // A writer is needed: without one, opening the pipe would block.
     let _writer = File::options().read(true).write(true).open(files.path("fifo.txt")).expect("a FIFO");
     let expected = "fifo.txt: is not a regular file: what can be read only once can't be combined with other files";
     assert_eq!(expected, refusal(&files, &inputs(&files, &["a.txt", "fifo.txt"])));
@@ -224,7 +224,7 @@ fn positions_of_rows_and_errors_are_those_in_their_own_file() {
     assert!(message.starts_with("d/c.csv.zst: cut short: ") && message.contains(&after), "{message}: {}", read.len());
 }
 
-/// Files below the directory that this process has open.
+/// Returns the files below the directory that this process has open.
 fn open_files(files: &Files) -> usize {
     let directory = files.path("").canonicalize().expect("a directory");
     let descriptors = fs::read_dir("/proc/self/fd").expect("descriptors").flatten();
@@ -327,7 +327,7 @@ fn the_fingerprint_of_files_does_not_depend_on_their_location() {
     fs::rename(files.path("d"), files.path("other/e")).expect("moved");
     let moved = inputs(&files, &["other/e"]);
     assert_eq!(then, of(&moved));
-    // What directories say counts where it is used.
+    // Directory columns count if they are used.
     assert_ne!(then, of(&keeping(moved.clone(), &["x"])));
     put(&files, "other/e/x=2/c.csv", "url\n");
     assert_ne!(then, of(&moved));

@@ -1,4 +1,4 @@
-//! Columns of several files: those of the files, which all must have, and those that their directories say.
+//! Columns of several files: the ones of the files, which all must have, and those of their directories.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use crate::keep::kept;
 use crate::several::{column, inputs, keeping, parquet, put, refusal};
 use crate::{Files, open, rows, urls};
 
-/// The texts of a kept column.
+/// Returns the texts of a kept column.
 fn texts(options: &SourceOptions, name: &str) -> Vec<Option<String>> {
     let kept = kept(&keeping(options.clone(), &[name]));
     let column = kept.column(0).as_any().downcast_ref::<StringArray>().expect("text").clone();
@@ -29,7 +29,7 @@ fn directories_are_columns_of_every_format_with_columns() {
     let some = |texts: &[&str]| texts.iter().map(|text| Some((*text).to_owned())).collect::<Vec<_>>();
     for form in ["csv", "ndjson", "parquet"] {
         let whole = inputs(&files, &[form]);
-        // What the directory says counts, and not what the file has.
+        // The value of the directory takes precedence over that of the file.
         assert_eq!(some(&["1", "2", "3"]), texts(&whole, "day"), "{form}");
         let countries = [some(&["CH", "a/b"]), vec![None]].concat();
         assert_eq!(countries, texts(&whole, "country"), "{form}");
@@ -39,7 +39,7 @@ fn directories_are_columns_of_every_format_with_columns() {
         let costs = rows(&SourceOptions { cost_column: Some("day".into()), ..whole });
         let costs: Vec<_> = costs.iter().map(|row| row.extra.as_ref().and_then(|extra| extra.cost)).collect();
         assert_eq!([Some(1), Some(2), Some(3)].as_slice(), costs, "{form}");
-        // However it was named.
+        // This holds however the directory is named.
         let pattern = inputs(&files, &[&format!("{form}/*/*/*")]);
         assert_eq!(some(&["1", "2", "3"]), texts(&pattern, "day"), "{form}");
         let one = inputs(&files, &[&format!("{form}/day=2/country=a%2Fb/0.{form}")]);

@@ -1,4 +1,4 @@
-//! Several files that were read before are known by their rows, whatever became of the files.
+//! Several files that were read before are identified by their rows, whatever happened to the files.
 
 use std::fs;
 
@@ -14,7 +14,7 @@ fn lines(rows: impl IntoIterator<Item = u64>) -> String {
     urls.join("\n") + "\n"
 }
 
-/// Three files of ten rows each.
+/// Writes three files of ten rows each.
 fn three(files: &Files) -> SourceOptions {
     for (name, first) in [("a", 0), ("b", 10), ("c", 20)] {
         put(files, &format!("d/{name}.txt"), lines(first..first + 10));
@@ -37,7 +37,7 @@ fn the_same_rows_are_the_same_input_however_they_are_split_into_files() {
     for beyond in [Beyond::Same, Beyond::Grown, Beyond::Anything] {
         check_same(30, &files, &now, &then, beyond);
     }
-    // Nor does it matter where they lie, or how they are called.
+    // Neither their location nor their names matter.
     fs::rename(files.path("d"), files.path("e")).expect("moved");
     fs::rename(files.path("e/a.txt"), files.path("e/0.txt")).expect("moved");
     check_same(30, &files, &inputs(&files, &["e/*.txt"]), &then, Beyond::Same);
@@ -78,7 +78,7 @@ fn a_missing_file_is_detected() {
     let now = inputs(&files, &["d"]);
     check_refused("d: truncated: it has 20 rows now, and had at least 30", &files, &now, &then, Beyond::Grown);
 
-    // Of what was never read only the size is known.
+    // Only the size is known of rows that were never read.
     let then = read(&three(&files), Some(5));
     fs::remove_file(files.path("d/c.txt")).expect("a file");
     check_refused("d: truncated: it has 290 bytes now, and had 440", &files, &now, &then, Beyond::Same);

@@ -1,4 +1,4 @@
-//! Passing over rows gives the same rows as reading them and looking away.
+//! Skipping rows yields the same rows as reading and discarding them.
 
 use std::fmt::Write as _;
 use std::fs::File;
@@ -19,10 +19,10 @@ use proptest::prelude::*;
 
 use crate::{Files, drain, drain_from, open, options, rows, urls};
 
-/// More than two batches; every input here has so many, or more.
+/// More rows than two batches have; every input here has at least this many.
 const ROWS: u64 = 2500;
 
-/// An input of each form, with all that makes its rows hard to count.
+/// Returns an input of each format, with everything that makes its rows hard to count.
 fn inputs(files: &Files) -> Vec<SourceOptions> {
     let text = text();
     let mut gzip = GzEncoder::new(Vec::new(), flate2::Compression::fast());
@@ -43,7 +43,7 @@ fn inputs(files: &Files) -> Vec<SourceOptions> {
     ]
 }
 
-/// A directory of short and long files, some without a row, and one that is compressed.
+/// Returns a directory of short and long files, some of them without a row, and one of them compressed.
 fn several_texts(files: &Files) -> SourceOptions {
     std::fs::create_dir(files.path("texts")).expect("a directory");
     files.write("texts/0.txt", "\n");
@@ -56,7 +56,7 @@ fn several_texts(files: &Files) -> SourceOptions {
     options(&files.path("texts"))
 }
 
-/// Files below directories that are a column, each with a header of its own.
+/// Returns files below directories that are a column, each file with its own header.
 fn several_csvs(files: &Files) -> SourceOptions {
     for day in ["1", "2", "__HIVE_DEFAULT_PARTITION__"] {
         std::fs::create_dir_all(files.path(&format!("csvs/day={day}"))).expect("a directory");
@@ -78,7 +78,7 @@ fn several_parquets(files: &Files) -> SourceOptions {
     crate::naming_columns(SourceOptions { input: first, more_inputs: more.into(), ..SourceOptions::default() })
 }
 
-/// Blank lines, lines that end in CR LF, and lines that are too long, one of them of nothing but blanks.
+/// Blank lines, lines that end in CR LF, and lines that are too long, one of which has only blanks.
 fn text() -> String {
     let mut text = "\u{feff}\n".to_owned();
     for row in 0..ROWS {
@@ -94,12 +94,12 @@ fn text() -> String {
         }
         text.push_str(if row % 3 == 0 { "\r\n" } else { "\n" });
     }
-    // The last line has no end.
+    // The last line has no line ending.
     text.push_str("\nhttp://host/last");
     text
 }
 
-/// Line ends and delimiters within quotes, ragged records and broken ones.
+/// Line endings and delimiters within quotes, ragged records and invalid ones.
 fn csv() -> String {
     let mut text = "id,url,body\n".to_owned();
     for row in 0..ROWS {
@@ -135,7 +135,7 @@ pub fn parquet(files: &Files) -> SourceOptions {
     }
     let ids: Int64Array = (0..ROWS).map(|row| (row % 7 > 0).then_some(row as i64)).collect();
     let url: StringArray = (0..ROWS).map(|row| (row % 11 > 0).then(|| format!("http://host/{row}"))).collect();
-    // One large value that a dictionary holds once: batches end in the middle of what was read at a time.
+    // A dictionary stores one large value once, so batches end within a record batch.
     let large = "x".repeat(200_000);
     let body: StringArray = (0..ROWS).map(|row| (900..920).contains(&row).then_some(large.as_str())).collect();
     let columns: [(&str, ArrayRef); 4] =
@@ -143,7 +143,7 @@ pub fn parquet(files: &Files) -> SourceOptions {
     write_parquet(&files.path("urls.parquet"), &columns, 700)
 }
 
-/// One row group of many record batches.
+/// Returns one row group with many record batches.
 fn long_parquet(files: &Files) -> SourceOptions {
     let rows = 8 * ROWS;
     let ids: ArrayRef = Arc::new((0..rows).map(|row| Some(row as i64)).collect::<Int64Array>());
@@ -300,7 +300,7 @@ fn row_groups_are_skipped_without_being_read_and_count_as_read() {
 
     let mut source = open(&options);
     source.skip_to(1401).expect("a footer that is whole");
-    // The plain read learns that the second row group is over when it asks for the third.
+    // The plain read notices the end of the second row group when it requests the third.
     plain.next_batch().expect("a good file");
     assert_eq!(plain.size(), source.size());
 }

@@ -1,4 +1,4 @@
-//! Requests that are made of the columns of each form of input.
+//! Requests whose parts come from the columns of each input format.
 
 use std::fs::File;
 use std::sync::Arc;

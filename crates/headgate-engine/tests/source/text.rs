@@ -116,7 +116,7 @@ proptest! {
     }
 }
 
-/// Standard input belongs to the process: the test runs itself as another one.
+/// Standard input belongs to the process, so the test runs itself as another one.
 #[test]
 fn standard_input_has_one_url_per_line() {
     const CHILD: &str = "HEADGATE_TEST_READS_STDIN";

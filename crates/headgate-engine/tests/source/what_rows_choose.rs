@@ -1,4 +1,4 @@
-//! A row chooses its URL, and nothing else unless an option names it.
+//! A row determines its URL, and nothing else unless an option names the column.
 
 use std::fs::File;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ fn plain(options: SourceOptions) -> SourceOptions {
     SourceOptions { input: options.input, ..SourceOptions::default() }
 }
 
-/// The same row as a file of each form.
+/// The same row as a file of each format.
 fn lists(files: &Files) -> [SourceOptions; 3] {
     let text = |text: &str| Arc::new(StringArray::from(vec![text])) as ArrayRef;
     let columns = [("url", text("http://a/")), ("method", text("PUT")), ("body", text("sent"))];
@@ -52,7 +52,7 @@ fn columns_of_requests_besides_the_url_are_refused_unless_named_or_excluded() {
     }
 }
 
-/// Opens an input and reads what comes first.
+/// Opens an input, and reads its first batch.
 fn open_first(options: &SourceOptions) -> Result<(), headgate_engine::model::error::JobError> {
     let mut source = headgate_engine::source::open::open(options)?;
     source.next_batch().map(drop)
@@ -68,7 +68,8 @@ fn a_later_line_with_more_than_its_url_is_a_defect_of_its_row() {
     assert_eq!([None, Some(defect), None].as_slice(), defects(&read));
 }
 
-/// The class of CVE-2023-37276 (aiohttp) and of request smuggling: who may choose these chooses another host, or where a request ends.
+/// The class of CVE-2023-37276 (aiohttp) and of request smuggling: these headers choose another host, or the end of a
+/// request.
 #[test]
 fn headers_of_the_connection_are_never_taken_from_a_row() {
     let files = Files::new();

@@ -1,4 +1,4 @@
-//! The names that rows give to files.
+//! The file names that templates make from rows.
 
 use std::fs;
 
@@ -58,7 +58,7 @@ fn a_row_whose_file_has_the_name_of_a_result_fails() {
     let invalid = |path: &str, attempts| (Some("invalid_request".to_owned()), path.to_owned(), attempts, None);
     for (template, expected) in [
         ("{id}", [invalid("line 1: a.parquet", 0), saved("b"), saved("c")]),
-        // Only the answer says the extension.
+        // Only the response determines the extension.
         ("{row}.nd{ext}", [saved("0.ndbin"), invalid("1.ndjson", 1), saved("2.ndgz")]),
         ("d/{id}.{ext}", [saved("d/a.parquet.bin"), saved("d/b.json"), saved("d/c.gz")]),
     ] {

@@ -1,4 +1,4 @@
-//! Runs that end while bodies are on their way into files.
+//! Runs that end while threads write bodies to files.
 
 use std::fs::{self, File};
 use std::io::{self, Read as _, Write as _};
@@ -18,10 +18,10 @@ use super::{check, saving};
 use crate::harness::{PATIENCE, Rig, eventually};
 use crate::scripted::{Scripted, read_head, response};
 
-/// More than a pipe holds.
+/// More bytes than a pipe holds.
 const BYTES: usize = 300_000;
 
-/// A disk that opens a pipe where a file is to be made, and waits for its other end.
+/// A disk that opens a pipe instead of a new file, and waits for a reader.
 #[derive(Debug)]
 struct PipesOpen;
 
@@ -45,7 +45,7 @@ fn start(rig: &Rig, engine: Option<&Engine>) -> Result<Run, String> {
 #[test]
 fn a_resumed_job_meets_no_writing_thread_of_the_run_before() {
     for shares_engine in [false, true] {
-        // The first time, the file of the body is a pipe that nobody reads: so the thread that writes it is held up.
+        // The first time, the file of the body is a pipe without a reader, so the thread that writes it blocks.
         let pipe = Arc::<OnceLock<PathBuf>>::default();
         let body = "x".repeat(BYTES);
         let (its, answer) = (pipe.clone(), response(&body));

@@ -1,4 +1,4 @@
-//! Bodies that are taken while they come, where something holds others back: what a host and a limit hear, and when.
+//! Streamed bodies of throttled hosts: when they affect the concurrency and the rate of their host.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -16,7 +16,7 @@ use super::{Stream, kind, run, run_of};
 use crate::own_ends::engine;
 use crate::scripted::{Scripted, read_head, response};
 
-/// Of which each host has one in flight.
+/// Options with one request in flight for each host.
 fn one_for_each_host() -> RunOptions {
     let concurrency_per_host = PerHost { each: Some(HostConcurrency::Fixed(1)), named: Vec::new() };
     let limits = Limits { concurrency_per_host, ..Limits::default() };
@@ -42,7 +42,7 @@ fn a_refusal_by_a_proxy_releases_the_concurrency_of_its_host() {
     assert_eq!(b"good".to_vec(), Stream::ask(&run, "http://host.invalid/".into()).whole());
 }
 
-/// A head, and the beginning of a body that goes on until the client has gone.
+/// Sends headers, and a body that continues until the client closes the connection.
 fn begins(mut stream: TcpStream, status: &str) {
     let _ = write!(stream, "HTTP/1.1 {status}\r\nContent-Length: 100\r\n\r\nbegin");
     read_head(&mut stream);
@@ -79,7 +79,7 @@ fn a_final_response_counts_for_the_concurrency_of_its_host_until_its_body_ends()
     let stream = Stream::ask(&run, scripted.url("/"));
     assert_eq!(503, stream.status());
     let other = Stream::ask(&run, scripted.url("/"));
-    // What was asked for later, of another host, is answered.
+    // A later request to another host succeeds.
     let elsewhere = Scripted::answering(response("elsewhere"));
     let name = format!("http://localhost:{}/", elsewhere.address.port());
     assert_eq!(b"elsewhere".to_vec(), Stream::ask(&run, name).whole());
@@ -97,7 +97,7 @@ fn the_cost_in_response_headers_corrects_the_estimate() {
     };
     let selection = Selection::new(&answer).unwrap().map(Arc::new);
     let columns = ResultColumns { selection, ..ResultColumns::default() };
-    // Each is estimated at a day, and costs nothing.
+    // Each request is estimated at the cost of a day, and costs nothing.
     let body = Some(vec![b'x'; 86_400]);
     let request = RequestOptions { method: Some("POST".into()), body, ..RequestOptions::default() };
     let cost = CostLimit { rate: "1/s".parse().unwrap(), of: CostOf::BodyBytes };

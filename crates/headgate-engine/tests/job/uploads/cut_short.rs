@@ -1,4 +1,4 @@
-//! Uploads that end before all of their file was sent: the server has answered, or the file has shrunk.
+//! Uploads that end before the whole file was sent, because the server has responded or the file has shrunk.
 
 use super::*;
 
@@ -8,7 +8,7 @@ fn a_response_before_the_file_was_sent_is_the_response() {
     let server = Scripted::start(move |mut stream, number| {
         read_head(&mut stream);
         stream.write_all(b"HTTP/1.1 413 Content Too Large\r\nContent-Length: 3\r\n\r\nno!").unwrap();
-        // Neither read from nor closed; or closed.
+        // The connection is neither read from nor closed, or it is closed.
         if number % 2 == 0 {
             held.lock().unwrap().push(stream);
         }
@@ -22,7 +22,7 @@ fn a_response_before_the_file_was_sent_is_the_response() {
     }
     let ended = uploads.ended();
     assert_eq!((Some(413), None), (ended[0].status, ended[0].error.as_deref()));
-    // What was answered before the connection was reset may be lost with it.
+    // A reset may discard a response that was sent before it.
     assert!(matches!((ended[1].status, ended[1].error.as_deref()), (Some(413), None) | (None, Some("closed"))));
     assert_eq!(2, server.connections(), "the rest of the body is owed: no other request goes out there");
 }
@@ -61,7 +61,7 @@ fn a_file_that_shrinks_while_it_is_sent_fails_its_row_and_closes_the_connection(
     let server = Scripted::start(move |mut stream, _| {
         read_head(&mut stream);
         File::options().write(true).open(&path).unwrap().set_len(1000).unwrap();
-        // To the end: less than was told, and no other request.
+        // The server reads to the end: fewer bytes than announced, and no other request.
         let came = std::io::copy(&mut stream, &mut std::io::sink()).unwrap_or_default();
         told.lock().unwrap().send(came).unwrap();
     });

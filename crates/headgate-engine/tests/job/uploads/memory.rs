@@ -1,4 +1,4 @@
-//! What uploads take of memory and time, whatever servers do.
+//! The memory and time that uploads take, whatever servers do.
 
 use super::*;
 
@@ -37,7 +37,7 @@ fn uploads_to_a_server_that_reads_nothing_are_bounded_in_memory_which_is_release
         let (_, sink) = Collector::new();
         let run = Run::start(&engine, uploads.passage(sink)).expect("a run");
         eventually("what uploads may have of it is used up", || {
-            // Some is set aside for answers.
+            // Some memory is reserved for responses.
             assert!(budget.used() <= BUDGET_BYTES / 2, "{}", budget.used());
             budget.used() > BUDGET_BYTES / 4 - STRETCH_BYTES
         });
@@ -51,7 +51,7 @@ fn uploads_to_a_server_that_reads_nothing_are_bounded_in_memory_which_is_release
 #[test]
 fn files_are_sent_even_if_no_memory_is_free() {
     const BUDGET_BYTES: u64 = 1 << 20;
-    /// For the answers.
+    /// The part of the budget for responses.
     const FREE_BYTES: u64 = 16 << 10;
     let body = bytes(300_000);
     let mut uploads = Uploads::new();
@@ -124,7 +124,7 @@ fn a_process_that_sends_a_large_file() {
     uploads.add(server.url("/"), "PUT", [small]);
     assert_eq!(b"1".to_vec(), uploads.ended_on(&engine)[0].body);
     let before = resident("VmRSS:");
-    // So that the peak is counted from here.
+    // The peak is measured from here.
     fs::write("/proc/self/clear_refs", "5").unwrap();
     for _ in 0..4 {
         uploads.add(server.url("/"), "PUT", [large.clone()]);
@@ -136,7 +136,7 @@ fn a_process_that_sends_a_large_file() {
     assert!(more <= BESIDE_BYTES, "{more} bytes more");
 }
 
-/// Bytes, of this process.
+/// Returns a figure of this process, in bytes.
 fn resident(field: &str) -> usize {
     let status = fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find(|line| line.starts_with(field)).unwrap();
