@@ -29,7 +29,7 @@ fn begun(bench: Bench) -> Bench {
 }
 
 /// Creates a directory outside of the output directory, with a file in it.
-fn victim(bench: &Bench) -> PathBuf {
+fn outside_directory(bench: &Bench) -> PathBuf {
     let victim = bench.parent.path().join("victim");
     fs::create_dir(&victim).unwrap();
     fs::write(victim.join("precious"), "precious").unwrap();
@@ -59,7 +59,7 @@ fn is_root() -> bool {
 fn directories_of_a_job_that_are_symlinks_are_not_followed() {
     for name in ["_headgate", "_headgate/tmp", "_headgate/log"] {
         let bench = begun(Bench::new(Format::Ndjson));
-        let (place, victim) = (bench.out().join(name), victim(&bench));
+        let (place, victim) = (bench.out().join(name), outside_directory(&bench));
         fs::rename(&place, bench.parent.path().join("moved")).unwrap();
         symlink(&victim, &place).unwrap();
         check_refused(&bench, name);
@@ -73,7 +73,7 @@ fn files_of_a_job_that_are_symlinks_or_pipes_are_not_opened() {
         let bench = begun(Bench::new(Format::Ndjson));
         let commit = newest_commit(&bench);
         let name = if name.ends_with('/') { commit.strip_prefix(bench.out()).unwrap().to_str().unwrap() } else { name };
-        let (place, moved) = (bench.out().join(name), victim(&bench).join("moved"));
+        let (place, moved) = (bench.out().join(name), outside_directory(&bench).join("moved"));
         fs::rename(&place, &moved).unwrap();
         let before = fs::read(&moved).unwrap();
         symlink(&moved, &place).unwrap();
@@ -93,7 +93,7 @@ fn files_of_a_job_that_are_symlinks_or_pipes_are_not_opened() {
 fn settings_of_a_job_are_not_read_through_a_symlink_or_from_a_pipe() {
     let bench = begun(Bench::new(Format::Ndjson));
     let control = bench.out().join("_headgate/control.json");
-    symlink(victim(&bench).join("precious"), &control).unwrap();
+    symlink(outside_directory(&bench).join("precious"), &control).unwrap();
     let told = "can't read";
     assert!(status(&bench.out()).unwrap().note.is_some_and(|note| note.starts_with(told)));
     fs::remove_file(&control).unwrap();
@@ -105,7 +105,7 @@ fn settings_of_a_job_are_not_read_through_a_symlink_or_from_a_pipe() {
 fn a_part_that_was_replaced_by_a_symlink_is_not_read() {
     let bench = begun(Bench::new(Format::Parquet));
     let parts = parts(&bench.out()).unwrap();
-    let (place, moved) = (parts.files[0].path.clone(), victim(&bench).join("moved"));
+    let (place, moved) = (parts.files[0].path.clone(), outside_directory(&bench).join("moved"));
     fs::rename(&place, &moved).unwrap();
     symlink(&moved, &place).unwrap();
     let error = PartRows::new(parts.files, parts.schema).next().unwrap().unwrap_err();
@@ -178,7 +178,7 @@ fn the_path_in_a_row_cannot_save_outside_the_directory_or_replace_a_file() {
 fn bodies_are_not_saved_through_a_symlink() {
     for format in FORMATS {
         let bench = Bench::saving(format);
-        let victim = victim(&bench);
+        let victim = outside_directory(&bench);
         fs::create_dir(bench.out()).unwrap();
         bench.run_batches(Recorder::new(), 0).result.unwrap();
         symlink(&victim, bench.out().join("images")).unwrap();

@@ -45,13 +45,13 @@ fn rows_in(paths: &BTreeSet<PathBuf>) -> BTreeMap<u64, Expected> {
     let mut found = BTreeMap::new();
     each_batch(paths, |batch, failed| {
         for (row, result) in rows_of(batch, failed) {
-            assert_eq!(None, found.insert(row, result), "row {row} is there twice");
+            assert_eq!(None, found.insert(row, result), "row {row} is present twice");
         }
     });
     found
 }
 
-/// Reads batches, each with whether its rows failed.
+/// Calls `each` for each batch, with whether its rows failed.
 fn each_batch(paths: &BTreeSet<PathBuf>, mut each: impl FnMut(&RecordBatch, bool)) {
     for path in paths {
         let columns = columns_of(path.parent().unwrap());
@@ -70,7 +70,7 @@ fn is_part(name: &str) -> bool {
     (name.starts_with("part-") || name.starts_with("failed-")) && !name.contains('/')
 }
 
-/// Returns the parts of the job in this directory, or of the job whose parts are in its `tmp`.
+/// Returns the columns of the job in this directory, or of the job whose `tmp` is this directory.
 fn columns_of(directory: &Path) -> SchemaRef {
     let manifests = ["_headgate/job.json", "../job.json"].map(|name| fs::read_to_string(directory.join(name)));
     let saved = manifests.into_iter().flatten().any(|manifest| manifest.contains(r#""save_to":""#));
@@ -138,7 +138,7 @@ pub fn check_readable(bench: &Bench) -> BTreeMap<u64, Expected> {
 }
 
 /// Checks that committed rows are lost neither to a resumed run nor to a reader, and that the job resumes and finishes.
-pub fn check_goes_on(bench: &Bench, run: &Run) {
+pub fn check_resumes(bench: &Bench, run: &Run) {
     let seen = check_readable(bench);
     let job = bench.open(Recorder::new()).unwrap();
     check_kept(bench, &run.committed, job.done_rows());
@@ -153,7 +153,7 @@ pub fn check_goes_on(bench: &Bench, run: &Run) {
 pub fn check_kept(bench: &Bench, committed: &DoneRows, done: &DoneRows) {
     let rows = check_readable(bench);
     for row in 0..ROWS {
-        assert!(done.is_done(row) || !committed.is_done(row), "row {row} was committed and is to be done again");
+        assert!(done.is_done(row) || !committed.is_done(row), "row {row} was committed and would be repeated");
         assert_eq!(done.is_done(row), rows.contains_key(&row), "row {row}");
     }
 }

@@ -25,7 +25,7 @@ fn is_archive(path: &Path) -> bool {
 
 /// Checks that each visible row has its body under its path, and that every visible body is complete.
 pub fn check_saved(bench: &Bench, rows: &BTreeMap<u64, Expected>) {
-    let (there, listed) = (there(bench), saved_paths(&bench.out()));
+    let (there, listed) = (saved_rows(bench), saved_paths(&bench.out()));
     for row in rows.iter().filter(|(_, result)| !result.failed).map(|(row, _)| row) {
         assert!(listed.contains_key(row), "row {row}");
         assert_eq!(listed.get(row), there.get(row), "row {row}");
@@ -34,7 +34,7 @@ pub fn check_saved(bench: &Bench, rows: &BTreeMap<u64, Expected>) {
 
 /// Checks the number of saved bodies.
 pub fn check_all_saved(bench: &Bench, count: u64) {
-    let there = there(bench);
+    let there = saved_rows(bench);
     assert_eq!(count, there.len() as u64, "no body without a row");
     let needs_mark = |row: &&u64| bench.archives() || Bench::path(**row).starts_with("Images");
     let marked = files_below(&bench.out().join("_headgate/names")).len();
@@ -42,7 +42,7 @@ pub fn check_all_saved(bench: &Bench, count: u64) {
 }
 
 /// Checks that these rows have their bodies in place.
-fn there(bench: &Bench) -> BTreeMap<u64, String> {
+fn saved_rows(bench: &Bench) -> BTreeMap<u64, String> {
     if bench.archives() { in_archives(bench) } else { in_files(bench) }
 }
 

@@ -12,7 +12,7 @@ use headgate_engine::job::storage::Storage;
 use headgate_engine::model::error::JobErrorKind;
 use headgate_engine::model::options::Format;
 
-use crate::check::check_goes_on;
+use crate::check::check_resumes;
 use crate::harness::{Bench, FORMATS, at_every_step};
 use crate::storage::{Recorder, Step};
 
@@ -36,7 +36,7 @@ fn every_fault(format: Format) {
             check_names_the_file(&error.to_string(), path);
         }
 
-        check_goes_on(&bench, &run);
+        check_resumes(&bench, &run);
         false
     });
 }
@@ -92,7 +92,7 @@ fn a_full_disk_loses_no_row() {
             let error = run.result.as_ref().expect_err("what could not be written was committed");
             assert!(error.to_string().ends_with("no space left on device"), "{full:?}: {error}");
             check_names_the_file(&error.to_string(), &full);
-            check_goes_on(&bench, &run);
+            check_resumes(&bench, &run);
         }
     }
 }

@@ -92,13 +92,13 @@ fn outcome(ordinal: u64, edition: &str) -> Outcome {
 pub struct Bench {
     pub parent: tempfile::TempDir,
     pub options: JobOptions,
-    /// A text that the bodies contain.
+    /// A word in the bodies that distinguishes this job from another one.
     pub edition: &'static str,
-    /// The format of the results.
+    /// The columns of the results.
     pub columns: SchemaRef,
     /// Whether bodies are saved.
     pub saves: bool,
-    /// The disk that may lose the files of bodies.
+    /// The simulated power loss to which the files of bodies are subject.
     pub power: Option<Arc<PowerLoss>>,
 }
 
@@ -110,7 +110,7 @@ pub struct Run {
 }
 
 impl Bench {
-    /// Commits every batch.
+    /// Creates a job that commits every batch.
     pub fn new(format: Format) -> Self {
         let parent = tempfile::tempdir().unwrap();
         let output = Output::Directory(parent.path().join("out"));

@@ -24,7 +24,7 @@ impl Held {
     }
 }
 
-/// The client may have closed the connection meanwhile.
+/// Reads a request and responds, unless the client has closed the connection meanwhile.
 fn greet(mut stream: TcpStream) {
     let mut head = [0; 4096];
     if stream.read(&mut head).is_ok_and(|bytes| bytes > 0) {

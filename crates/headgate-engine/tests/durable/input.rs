@@ -31,7 +31,7 @@ fn stopped(held: &Held) -> Rig {
     let job = rig.start();
     eventually("the window is full", || status(&rig.out()).is_ok_and(|status| status.done == DONE));
     job.stop();
-    assert!(!figures(&Rig::end(&job)).finished);
+    assert!(!figures(&Rig::wait_for_end(&job)).finished);
     rig.options.run.grace = PATIENCE;
     held.release();
     rig
@@ -48,7 +48,7 @@ fn input(rig: &Rig) -> PathBuf {
 }
 
 /// Replaces the input by another file with another modification time.
-fn put(rig: &Rig, text: &str) {
+fn write_input(rig: &Rig, text: &str) {
     let other = input(rig).with_extension("other");
     fs::write(&other, text).unwrap();
     touch(&other);
@@ -65,7 +65,7 @@ fn text(rig: &Rig) -> String {
 }
 
 /// Returns one line of the input.
-fn one(rig: &Rig) -> String {
+fn first_line(rig: &Rig) -> String {
     text(rig).lines().next().unwrap().to_owned() + "\n"
 }
 
@@ -106,7 +106,7 @@ fn a_job_resumes_with_the_same_rows_whatever_the_modification_time_of_their_file
 #[test]
 fn a_finished_job_compares_the_rows_of_a_replaced_input_once() {
     let rig = finished();
-    put(&rig, &text(&rig));
+    write_input(&rig, &text(&rig));
     check_finished(&rig, &rig.run(), ROWS);
     let runs = status(&rig.out()).unwrap().run_count;
     let before = contents(&rig);
@@ -127,7 +127,7 @@ fn a_job_with_changed_rows_is_not_resumed_until_its_rows_are_restored() {
             (whole.split_inclusive('\n').take(9).collect(), "truncated: it has 9 rows now"),
         ];
         for (other, expected) in others {
-            put(&rig, &other);
+            write_input(&rig, &other);
             for allow_grown in [false, true] {
                 rig.options.sink.allow_grown = allow_grown;
                 let refusal = refused(&rig);
@@ -136,7 +136,7 @@ fn a_job_with_changed_rows_is_not_resumed_until_its_rows_are_restored() {
             rig.options.sink.allow_grown = false;
         }
         assert_eq!(done, status(&rig.out()).unwrap().done);
-        put(&rig, &whole);
+        write_input(&rig, &whole);
         check_finished(&rig, &rig.run(), ROWS);
     }
 }
@@ -145,7 +145,7 @@ fn a_job_with_changed_rows_is_not_resumed_until_its_rows_are_restored() {
 fn undone_rows_may_change_if_the_file_size_stays_the_same() {
     let held = Held::new();
     let rig = stopped(&held);
-    put(&rig, &text(&rig).replacen("/30\n", "/xx\n", 1));
+    write_input(&rig, &text(&rig).replacen("/30\n", "/xx\n", 1));
     check_finished(&rig, &rig.run(), ROWS);
 }
 
@@ -154,8 +154,8 @@ fn added_rows_are_done_if_allowed_and_then_belong_to_the_job() {
     let held = Held::new();
     for mut rig in [finished(), stopped(&held)] {
         let added = rig.options.source.input.clone();
-        let one = one(&rig);
-        put(&rig, &(text(&rig) + &one + &one));
+        let one = first_line(&rig);
+        write_input(&rig, &(text(&rig) + &one + &one));
         let refusal = refused(&rig);
         assert!(refusal.starts_with(&format!("{added}: it has only grown: its first ")), "{refusal}");
         assert!(refusal.contains("resume with allow_grown=true"), "{refusal}");
@@ -172,14 +172,14 @@ fn added_rows_are_done_if_allowed_and_then_belong_to_the_job() {
 fn a_stopped_job_that_was_allowed_to_grow_resumes_without_the_option() {
     let mut rig = finished();
     let held = Held::new();
-    let one = one(&rig);
-    put(&rig, &(text(&rig) + &one + &held.url() + "\n" + &one + &one + &one));
+    let one = first_line(&rig);
+    write_input(&rig, &(text(&rig) + &one + &held.url() + "\n" + &one + &one + &one));
     rig.options.sink.allow_grown = true;
     rig.options.run.grace = Duration::ZERO;
     let job = rig.start();
     eventually("all rows but one are done", || status(&rig.out()).is_ok_and(|status| status.done == ROWS + 4));
     job.stop();
-    assert!(!figures(&Rig::end(&job)).finished);
+    assert!(!figures(&Rig::wait_for_end(&job)).finished);
     drop(job);
     assert_eq!((false, Some(ROWS + 5)), status(&rig.out()).map(|status| (status.finished, status.rows)).unwrap());
 
@@ -204,12 +204,12 @@ fn failed_rows_are_retried_from_a_grown_input_but_not_from_a_changed_one() {
         (job.summary().rows, job.summary().failure.map(|failure| failure.message.to_string()))
     };
     let whole = text(&rig);
-    put(&rig, &(whole.clone() + "http://127.0.0.1/\n"));
+    write_input(&rig, &(whole.clone() + "http://127.0.0.1/\n"));
     assert_eq!((4, None), retry());
     assert_eq!(8, failing.statistics().requests);
 
     // Row 6 is not retried, but the input can't be identified any more.
-    put(&rig, &whole.replacen("/6\n", "/six\n", 1));
+    write_input(&rig, &whole.replacen("/6\n", "/six\n", 1));
     let (rows, failure) = retry();
     assert!(failure.is_some_and(|failure| failure.contains(": row 6 has changed since it was read")));
     assert_eq!((0, 8), (rows, failing.statistics().requests));

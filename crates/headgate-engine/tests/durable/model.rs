@@ -79,12 +79,12 @@ impl Model {
             pending_since: None,
             commits: 0,
         };
-        model.go_on();
+        model.resume();
         model
     }
 
     /// Starts the next run, and checks what it knows of earlier runs.
-    fn go_on(&mut self) {
+    fn resume(&mut self) {
         self.sink = None;
         self.disk = Recorder::on(&self.power, None);
         let job = self.bench.open(self.disk.clone()).unwrap();
@@ -106,7 +106,7 @@ impl Model {
     fn act(&mut self, action: &Action) {
         match action {
             Action::Write(picks) => {
-                let mut left = self.left();
+                let mut left = self.remaining();
                 let count = picks.len().min(left.len());
                 let rows: Vec<u64> =
                     picks[..count].iter().map(|pick| left.swap_remove(pick.index(left.len()))).collect();
@@ -115,16 +115,16 @@ impl Model {
             Action::Wait(seconds) => {
                 self.clock.fetch_add(*seconds, Ordering::SeqCst);
                 let ticked = self.sink.as_mut().unwrap().tick();
-                self.note(ticked.is_ok(), false);
+                self.update(ticked.is_ok(), false);
             }
             Action::Crash(steps) => self.disk.crash_after(*steps),
             Action::LosePower(seed) => {
                 self.sink = None;
-                self.power.go_off(&self.bench.out(), *seed);
-                self.go_on();
+                self.power.lose(&self.bench.out(), *seed);
+                self.resume();
             }
             Action::Interrupt => {
-                self.end(None);
+                self.finish_run(None);
             }
         }
     }
@@ -134,27 +134,27 @@ impl Model {
             self.pending.extend(rows);
             self.pending_since.get_or_insert(self.clock.load(Ordering::SeqCst));
             let written = self.sink.as_mut().unwrap().write(self.bench.batch(rows));
-            self.note(written.is_ok(), false);
+            self.update(written.is_ok(), false);
         }
     }
 
     /// Finishes the run, and returns whether every row was done; a crash may have come before.
-    fn end(&mut self, input_rows: Option<u64>) -> bool {
+    fn finish_run(&mut self, input_rows: Option<u64>) -> bool {
         let finished = self.sink.as_mut().unwrap().finish(&Ending { input_rows, stopped: &|| input_rows.is_none() });
-        let ended = self.note(finished.is_ok(), true) && self.committed.len() as u64 == ROWS;
-        self.go_on();
+        let ended = self.update(finished.is_ok(), true) && self.committed.len() as u64 == ROWS;
+        self.resume();
         ended
     }
 
-    fn left(&self) -> Vec<u64> {
+    fn remaining(&self) -> Vec<u64> {
         (0..ROWS).filter(|row| !self.committed.contains(row) && !self.pending.contains(row)).collect()
     }
 
-    /// Checks what the result of a write states about the written rows.
-    fn note(&mut self, is_ok: bool, commits: bool) -> bool {
+    /// Updates the expected state after an operation of the sink, and returns whether that succeeded.
+    fn update(&mut self, is_ok: bool, commits: bool) -> bool {
         let since = self.pending_since.map(|since| self.clock.load(Ordering::SeqCst) - since);
         if !is_ok {
-            self.go_on();
+            self.resume();
         } else if commits || since.is_some_and(|since| since >= COMMIT_EVERY_S.min(2_u64.saturating_pow(self.commits)))
         {
             self.committed.append(&mut self.pending);
@@ -166,9 +166,9 @@ impl Model {
 
     fn finish(mut self) {
         loop {
-            self.write(&self.left());
+            self.write(&self.remaining());
             // A scheduled crash may still happen.
-            if self.end(Some(ROWS)) {
+            if self.finish_run(Some(ROWS)) {
                 break;
             }
         }

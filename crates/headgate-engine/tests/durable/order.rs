@@ -14,7 +14,7 @@ struct Envelope {
     record: Commit,
 }
 
-/// The steps, each with its file and the length of the file.
+/// Returns the commits in their order, each with its file and the length of the file.
 fn commits(disk: &Recorder) -> Vec<(PathBuf, u64, Commit)> {
     let commit = |bytes: &[u8]| serde_json::from_slice::<Envelope>(bytes).unwrap().record;
     disk.linked().into_iter().map(|(path, bytes)| (path, bytes.len() as u64, commit(&bytes))).collect()

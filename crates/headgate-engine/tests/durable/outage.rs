@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use headgate_engine::model::options::Format;
 
-use crate::check::{check_finished, check_goes_on, check_kept};
+use crate::check::{check_finished, check_kept, check_resumes};
 use crate::harness::{Bench, FORMATS, at_every_step};
 use crate::power::PowerLoss;
 use crate::storage::Recorder;
@@ -17,8 +17,8 @@ fn every_step(format: Format, seeds: u64) {
             let power = PowerLoss::new();
             let disk = Recorder::on(&power, Some(step));
             let run = bench.run(disk.clone());
-            power.go_off(&bench.out(), step as u64 * seeds + seed);
-            check_goes_on(&bench, &run);
+            power.lose(&bench.out(), step as u64 * seeds + seed);
+            check_resumes(&bench, &run);
             disk.refused().is_none()
         })
     });
@@ -46,8 +46,8 @@ fn a_power_loss_after_a_crash_loses_no_recovered_row() {
                 return true;
             }
             let opened = bench.open(Recorder::on(&power, Some(second))).is_ok();
-            power.go_off(&bench.out(), (first * 100 + second) as u64);
-            check_goes_on(&bench, &run);
+            power.lose(&bench.out(), (first * 100 + second) as u64);
+            check_resumes(&bench, &run);
             if opened {
                 break;
             }
@@ -67,7 +67,7 @@ fn a_power_loss_while_a_job_starts_over_leaves_the_old_job_or_none() {
             let disk: Arc<Recorder> = Recorder::on(&power, Some(step));
             bench.edition = "second";
             let run = bench.run_batches(disk.clone(), 1);
-            power.go_off(&bench.out(), step as u64 * 2 + seed);
+            power.lose(&bench.out(), step as u64 * 2 + seed);
             bench.options.sink.fresh = false;
 
             let job = bench.open(Recorder::new()).unwrap();

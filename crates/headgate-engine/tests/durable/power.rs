@@ -49,7 +49,7 @@ impl PowerLoss {
     }
 
     /// Creates a second name for a file, in the directory of kept files.
-    pub fn put_aside(&self, path: &Path) -> io::Result<PathBuf> {
+    pub fn keep_copy(&self, path: &Path) -> io::Result<PathBuf> {
         let mut state = self.state.lock().unwrap();
         state.next += 1;
         let aside = self.aside.path().join(state.next.to_string());
@@ -96,7 +96,7 @@ impl PowerLoss {
     }
 
     /// Undoes a part of the changes that are not durable, chosen by `seed`. The rest becomes durable.
-    pub fn go_off(&self, root: &Path, seed: u64) {
+    pub fn lose(&self, root: &Path, seed: u64) {
         let mut state = self.state.lock().unwrap();
         let mut dice = Dice(seed);
         let mut lost = BTreeSet::new();
@@ -109,7 +109,7 @@ impl PowerLoss {
         }
         for (number, change) in state.changes.iter().rev() {
             if lost.contains(number) {
-                change.take_back();
+                change.undo();
             }
         }
         for path in files_below(root) {
@@ -135,7 +135,7 @@ impl Change {
         path
     }
 
-    fn take_back(&self) {
+    fn undo(&self) {
         match self {
             Self::Added { path, inode, replaced } => {
                 if fs::metadata(path).is_ok_and(|metadata| metadata.ino() == *inode) {

@@ -70,10 +70,10 @@ impl Rig {
     }
 
     pub fn run(&self) -> Summary {
-        Self::end(&self.start())
+        Self::wait_for_end(&self.start())
     }
 
-    pub fn end(job: &Run) -> Summary {
+    pub fn wait_for_end(job: &Run) -> Summary {
         assert!(job.wait(PATIENCE), "the job does not end: {:?}", job.snapshot());
         let summary = job.summary();
         assert!(summary.failure.is_none(), "{:?}", summary.failure);
@@ -102,9 +102,9 @@ pub fn figures(summary: &Summary) -> &JobFigures {
 fn a_stopped_job_requests_each_row_once_over_all_its_runs() {
     let rig = Rig::numbered(Config { delay_s: 0.01..=0.01, ..Config::default() }, 60);
     let job = rig.start();
-    eventually("some rows are asked", || rig.requests() >= 10);
+    eventually("some rows are requested", || rig.requests() >= 10);
     job.stop();
-    let first = Rig::end(&job);
+    let first = Rig::wait_for_end(&job);
     drop(job);
     assert!(first.interrupted);
     let done = rig.requests();
@@ -224,13 +224,13 @@ fn a_user_in_a_url_with_ranges_is_not_stored_and_must_be_given_again() {
         Run::retry(RetryOptions { output: out.clone(), only: Vec::new(), job })
     };
     let without = rig.refusal(|options| options.source.input = at("", &rig.server));
-    for refusal in [without, retry(None).map(drop).expect_err("nobody asks").to_string()] {
+    for refusal in [without, retry(None).map(drop).expect_err("it is refused").to_string()] {
         assert!(
             refusal.contains("the header authorization is missing, and its value isn't stored: give it with user"),
             "{refusal}"
         );
     }
-    assert_eq!(3, Rig::end(&retry(Some("me:renewed")).unwrap()).rows);
+    assert_eq!(3, Rig::wait_for_end(&retry(Some("me:renewed")).unwrap()).rows);
     rig.options.source.input = at("me:renewed@", &rig.server);
     assert_eq!(3, figures(&rig.run()).rows_before);
 }
@@ -267,7 +267,7 @@ fn a_slow_row_stops_the_watermark_and_then_the_input_but_no_row_within_the_windo
     let held = status(&rig.out()).unwrap();
     assert_eq!((2, 21), (held.watermark, rig.requests()));
     slow.release();
-    Rig::end(&job);
+    Rig::wait_for_end(&job);
     let done = status(&rig.out()).unwrap();
     assert_eq!((40, 40, true, 39), (done.watermark, done.done, done.finished, rig.requests()));
 }

@@ -34,7 +34,7 @@ impl Finished {
         Self::with_row_3(format, None)
     }
 
-    /// The response for row 3 is sent when the test tells the server to.
+    /// Creates a finished job whose row 3 gets its response when the test releases the server.
     fn holding_row_3(format: Format, held: &Held) -> Self {
         Self::with_row_3(format, Some(held.url()))
     }
@@ -77,7 +77,7 @@ fn retry(out: &Path, storage: Arc<dyn Storage>) -> Result<(), JobError> {
 }
 
 fn retry_only(out: &Path, only: Vec<Only>, storage: Arc<dyn Storage>) -> Result<(), JobError> {
-    end(&start_retry(out, only, storage)?)
+    wait_for_end(&start_retry(out, only, storage)?)
 }
 
 fn start_retry(out: &Path, only: Vec<Only>, storage: Arc<dyn Storage>) -> Result<Run, JobError> {
@@ -89,7 +89,7 @@ fn start_retry(out: &Path, only: Vec<Only>, storage: Arc<dyn Storage>) -> Result
     Run::retry_with(RetryOptions { output: out.to_owned(), only, job }, storage)
 }
 
-fn end(job: &Run) -> Result<(), JobError> {
+fn wait_for_end(job: &Run) -> Result<(), JobError> {
     assert!(job.wait(PATIENCE), "{:?}", job.snapshot());
     job.summary()
         .failure
@@ -97,7 +97,7 @@ fn end(job: &Run) -> Result<(), JobError> {
 }
 
 /// Returns the status of the server's response in the retry.
-fn answered_now(row: u64) -> Expected {
+fn expected_after_retry(row: u64) -> Expected {
     if row % 5 == 4 {
         Expected { failed: true, status: Some(503), error: None, body: None, attempts: 2 }
     } else {
@@ -111,7 +111,7 @@ fn check_readable(out: &Path) -> u64 {
     assert!(found.keys().all(|row| *row < ROWS));
     let mut again = 0;
     for (row, result) in &found {
-        let now = answered_now(*row);
+        let now = expected_after_retry(*row);
         if result.attempts == 1 {
             assert_eq!(&expected(*row, "first"), result, "row {row}");
         } else {
@@ -177,7 +177,7 @@ fn a_crash_loses_no_row_after_a_part_is_committed_before_its_last_row_has_ended(
             let is_committed = || status(&out).is_ok_and(|status| known == (status.answered, status.errors));
             eventually("all but row 3 is committed", || is_committed() || job.wait(Duration::ZERO));
             held.release();
-            end(&job)
+            wait_for_end(&job)
         });
         check_readable(&out);
         let is_last = disk.refused().is_none();
@@ -201,7 +201,7 @@ fn a_power_loss_at_any_step_of_a_retry_neither_loses_nor_duplicates_a_row() {
         let power = PowerLoss::new();
         let disk = Recorder::on(&power, Some(step));
         let _ = retry(&out, disk.clone());
-        power.go_off(&out, step as u64);
+        power.lose(&out, step as u64);
         check_readable(&out);
         retry(&out, Recorder::new()).unwrap();
         check_finished(&out);
@@ -279,10 +279,10 @@ fn rows_with_invalid_requests_are_retried_only_if_their_error_is_named() {
     fs::write(&input, format!("no URL\nhttp://{}/status/503\n", server.address())).unwrap();
     bench.options.source.input = input.display().to_string();
     let first = Run::job_with(&bench.options, Recorder::new()).unwrap();
-    end(&first).unwrap();
+    wait_for_end(&first).unwrap();
     let attempts = |only: Vec<Only>| {
         let run = start_retry(&bench.out(), only, Recorder::new()).unwrap();
-        end(&run).unwrap();
+        wait_for_end(&run).unwrap();
         (run.summary().rows, run.summary().notes.iter().map(ToString::to_string).collect::<Vec<_>>())
     };
     let note = "1 failed row was left out, because its request is invalid; to retry anyway, use only=invalid_request";
@@ -347,7 +347,7 @@ fn deferred_rows_of_a_retry_can_be_read_again_while_its_source_waits() {
     let Retry { mut source, .. } = OpenRetry::open(options, |_| Ok(()), Recorder::new()).unwrap();
     let mut handed_on = Vec::new();
     loop {
-        let batch = source.next_batch().unwrap().expect("it does not end before they are done");
+        let batch = source.next_batch().unwrap().expect("the source does not end before its rows are done");
         if batch.is_empty() {
             break;
         }
@@ -367,6 +367,6 @@ fn a_retry_may_add_costs_that_the_job_did_not_have() {
     let source = SourceOptions { cost_column: Some("tokens".into()), ..SourceOptions::default() };
     let job = JobOptions { source, ..JobOptions::default() };
     let options = RetryOptions { output: finished.bench.out(), job, ..RetryOptions::default() };
-    let error = OpenRetry::open(options, |_| Ok(()), Recorder::new()).err().expect("it is asked for");
+    let error = OpenRetry::open(options, |_| Ok(()), Recorder::new()).err().expect("it is refused");
     assert!(error.to_string().contains("there are no costs in a list of URLs"), "{error}");
 }

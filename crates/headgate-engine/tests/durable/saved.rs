@@ -77,10 +77,10 @@ proptest! {
         let mut bench = Bench::saving(FORMATS[usize::from(ndjson)]);
         bench.power = Some(power.clone());
         let run = bench.run(Recorder::on(&power, Some(step)));
-        power.go_off(&bench.out(), seed);
+        power.lose(&bench.out(), seed);
         // The job crashes a second time, during recovery.
         drop(bench.open(Recorder::on(&power, Some(second))));
-        power.go_off(&bench.out(), seed ^ 1);
+        power.lose(&bench.out(), seed ^ 1);
         // A part may be durable in place while its rows' files are still in `tmp`: the next open of the job moves them.
         let job = bench.open(Recorder::new()).unwrap();
         check_kept(&bench, &run.committed, job.done_rows());

@@ -14,7 +14,7 @@ use crate::harness::{Bench, at_every_step};
 use crate::power::files_below;
 use crate::storage::Recorder;
 
-/// Runs `test` with each format of parts and of bodies.
+/// Jobs with each format of parts and of bodies.
 const BENCHES: [fn() -> Bench; 2] = [|| Bench::saving(Format::Parquet), || Bench::archiving(Format::Ndjson)];
 
 /// Returns a job in the same directory that starts over and saves nothing: all bodies there are those of the old job.
@@ -35,7 +35,7 @@ fn damage(manifest: &Path) {
 }
 
 /// Returns the files in a directory that are neither results nor files of a job.
-fn others(out: &Path) -> BTreeSet<String> {
+fn foreign_files(out: &Path) -> BTreeSet<String> {
     let names = files_below(out).into_iter().map(|path| path.strip_prefix(out).unwrap().display().to_string());
     names.filter(|name| !["_headgate/", "part-", "failed-"].iter().any(|own| name.starts_with(own))).collect()
 }
@@ -93,7 +93,7 @@ fn starting_over_an_unreadable_job_removes_its_bodies_and_nothing_else() {
                 let disk = Recorder::crashing_at(step);
                 drop(bench.run(disk.clone()));
                 bench.run(Recorder::new()).result.unwrap();
-                assert_eq!(BTreeSet::from(["images/note.txt".to_owned()]), others(&out));
+                assert_eq!(BTreeSet::from(["images/note.txt".to_owned()]), foreign_files(&out));
                 disk.refused().is_none()
             });
         }
@@ -111,7 +111,7 @@ fn starting_over_a_job_without_saved_files_removes_no_other_files() {
     damage(&out.join("_headgate/job.json"));
     let bench = saving_nothing(bench);
     bench.run(Recorder::new()).result.unwrap();
-    assert_eq!(BTreeSet::from(["mine.txt".to_owned()]), others(&out));
+    assert_eq!(BTreeSet::from(["mine.txt".to_owned()]), foreign_files(&out));
 }
 
 #[test]
@@ -127,5 +127,5 @@ fn directories_and_files_behind_symlinks_are_not_removed() {
     let bench = saving_nothing(bench);
     bench.run(Recorder::new()).result.unwrap();
     assert_eq!("mine", fs::read_to_string(elsewhere.path().join("0.txt")).unwrap());
-    assert_eq!(BTreeSet::from(["images".to_owned()]), others(&out), "the link");
+    assert_eq!(BTreeSet::from(["images".to_owned()]), foreign_files(&out), "the link");
 }

@@ -20,7 +20,7 @@ const ROWS: u64 = 40;
 const FILES: u64 = 8;
 const WINDOW: u64 = 20;
 
-/// A job whose rows are split into files of a directory. The name of each subdirectory is the body of its rows; row 12
+/// Creates a job whose rows are split into files of a directory. The name of each subdirectory is the body of its rows; row 12
 /// waits.
 fn rig(row_12: Option<&str>) -> Rig {
     let mut rig = Rig::new(Config::default(), ROWS, |row| row_12.filter(|_| row == 12).map(String::from));
@@ -48,7 +48,7 @@ fn put(rig: &Rig, path: &str, urls: &[&str]) {
     fs::write(path, format!("url\n{}\n", urls.join("\n"))).unwrap();
 }
 
-/// A job that was stopped while row 12, in the third file, waited and the window was full.
+/// Creates a job that was stopped while row 12, in the third file, waited and the window was full.
 fn stopped(held: &Held) -> Rig {
     let mut rig = rig(Some(&held.url()));
     rig.options.run.window = WINDOW;
@@ -56,7 +56,7 @@ fn stopped(held: &Held) -> Rig {
     let job = rig.start();
     eventually("the window is full", || status(&rig.out()).is_ok_and(|status| status.done == 12 + WINDOW - 1));
     job.stop();
-    assert!(!figures(&Rig::end(&job)).finished);
+    assert!(!figures(&Rig::wait_for_end(&job)).finished);
     drop(job);
     rig.options.run.grace = PATIENCE;
     held.release();

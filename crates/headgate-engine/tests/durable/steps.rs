@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use headgate_engine::model::options::Format;
 
-use crate::check::{check_finished, check_goes_on, check_kept, check_readable, rows};
+use crate::check::{check_finished, check_kept, check_readable, check_resumes, rows};
 use crate::harness::{Bench, at_every_step};
 use crate::storage::Recorder;
 
@@ -21,7 +21,7 @@ pub fn every_step(bench: impl Fn() -> Bench + Sync, disk: fn(usize) -> Arc<Recor
             return true;
         }
         assert!(run.result.is_err(), "after step {step}");
-        check_goes_on(&bench, &run);
+        check_resumes(&bench, &run);
         false
     });
 }
@@ -41,7 +41,7 @@ pub fn every_step_twice(bench: impl Fn() -> Bench + Sync) {
                 break;
             }
             assert!(disk.refused().is_some());
-            check_goes_on(&bench, &run);
+            check_resumes(&bench, &run);
         }
         false
     });

@@ -44,7 +44,7 @@ struct Script {
     fail_at: Option<usize>,
     /// The step that was refused.
     refused: Option<Step>,
-    /// Commits in the order of their creation; the job removes old ones.
+    /// Commits in the order of their creation, including those that the job has removed.
     linked: Vec<(PathBuf, Vec<u8>)>,
 }
 
@@ -89,7 +89,7 @@ impl Recorder {
         self.script.lock().unwrap().refused.clone()
     }
 
-    fn take(&self, step: Step) -> io::Result<()> {
+    fn perform(&self, step: Step) -> io::Result<()> {
         let mut script = self.script.lock().unwrap();
         let index = script.steps.len();
         let error = if script.crash_at.is_some_and(|crash| index >= crash) {
@@ -112,10 +112,10 @@ impl Recorder {
 
 impl Storage for Recorder {
     fn create(&self, directory: &Directory, path: &Path, mode: u32) -> io::Result<File> {
-        self.take(Step::Create(path.into()))?;
+        self.perform(Step::Create(path.into()))?;
         let Some(power) = &self.power else { return directory.create(path, mode) };
         if path.exists() {
-            let aside = power.put_aside(path)?;
+            let aside = power.keep_copy(path)?;
             directory.remove(path)?;
             power.removed(path, aside);
         }
@@ -127,7 +127,7 @@ impl Storage for Recorder {
 
     fn sync_file(&self, file: &File, path: &Path) -> io::Result<()> {
         let metadata = file.metadata()?;
-        self.take(Step::SyncFile(path.into(), metadata.len()))?;
+        self.perform(Step::SyncFile(path.into(), metadata.len()))?;
         if let Some(power) = &self.power {
             power.synced(metadata.ino(), metadata.len());
         }
@@ -135,7 +135,7 @@ impl Storage for Recorder {
     }
 
     fn sync_directory(&self, _directory: &Directory, path: &Path) -> io::Result<()> {
-        self.take(Step::SyncDirectory(path.into()))?;
+        self.perform(Step::SyncDirectory(path.into()))?;
         if let Some(power) = &self.power {
             power.synced_directory(path);
         }
@@ -143,7 +143,7 @@ impl Storage for Recorder {
     }
 
     fn sync_file_system(&self, directory: &Directory) -> io::Result<()> {
-        self.take(Step::SyncFileSystem(directory.path().into()))?;
+        self.perform(Step::SyncFileSystem(directory.path().into()))?;
         if let Some(power) = &self.power {
             power.synced_all();
         }
@@ -151,16 +151,16 @@ impl Storage for Recorder {
     }
 
     fn rename(&self, directory: &Directory, from: &Path, to: &Path) -> io::Result<()> {
-        self.take(Step::Rename(from.into(), to.into()))?;
+        self.perform(Step::Rename(from.into(), to.into()))?;
         let Some(power) = &self.power else { return directory.rename(from, to) };
-        let (moved, replaced) = (power.put_aside(from)?, power.put_aside(to).ok());
+        let (moved, replaced) = (power.keep_copy(from)?, power.keep_copy(to).ok());
         directory.rename(from, to)?;
         power.renamed(from, moved, to, replaced)
     }
 
     /// Links and unlinks, the two steps of the default implementation on a file system with hard links.
     fn rename_new(&self, directory: &Directory, from: &Path, to: &Path) -> io::Result<()> {
-        self.take(Step::Link(from.into(), to.into()))?;
+        self.perform(Step::Link(from.into(), to.into()))?;
         directory.link(from, to)?;
         self.script.lock().unwrap().linked.push((to.into(), fs::read(to)?));
         if let Some(power) = &self.power {
@@ -170,9 +170,9 @@ impl Storage for Recorder {
     }
 
     fn remove(&self, directory: &Directory, path: &Path) -> io::Result<()> {
-        self.take(Step::Remove(path.into()))?;
+        self.perform(Step::Remove(path.into()))?;
         let Some(power) = &self.power else { return directory.remove(path) };
-        let aside = power.put_aside(path)?;
+        let aside = power.keep_copy(path)?;
         directory.remove(path)?;
         power.removed(path, aside);
         Ok(())

@@ -11,7 +11,7 @@ use crate::scripted::Scripted;
 
 const SHORT: Duration = Duration::from_millis(300);
 
-/// A server that accepts connections and never sends anything.
+/// Starts a server that accepts connections and never sends anything.
 fn silent() -> Scripted {
     let held: Mutex<Vec<TcpStream>> = Mutex::default();
     Scripted::start(move |stream, _| held.lock().unwrap().push(stream))

@@ -15,7 +15,7 @@ use crate::scripted::{Scripted, read_head};
 const ROWS: u64 = 4000;
 const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
 
-/// A job with one request at a time. It is near the beginning of its input when `happens` is called, because the first
+/// Creates a job with one request at a time. It is near the beginning of its input when `happens` is called, because the first
 /// request
 /// is in flight.
 fn rig(rows: u64, happens: impl Fn(&File) + Send + Sync + 'static) -> Rig {
@@ -35,12 +35,12 @@ fn rig(rows: u64, happens: impl Fn(&File) + Send + Sync + 'static) -> Rig {
     // Long lines cause many reads of the input for few requests.
     let pad = "x".repeat(500);
     let lines: Vec<_> = (0..rows).map(|row| server.url(&format!("/{row}/{pad}\n"))).collect();
-    put(&rig, lines.concat().as_bytes());
+    write_input(&rig, lines.concat().as_bytes());
     rig
 }
 
-/// The input, with an old modification time.
-fn put(rig: &Rig, bytes: &[u8]) {
+/// Writes the input, with an old modification time.
+fn write_input(rig: &Rig, bytes: &[u8]) {
     let path = rig.path("urls.txt");
     fs::write(&path, bytes).unwrap();
     let file = File::options().append(true).open(path).unwrap();
@@ -73,7 +73,7 @@ fn a_truncated_input_ends_the_job_which_resumes_once_the_input_is_restored() {
     let job = summary.job.expect("a durable job");
     assert_eq!((count, false), (job.done, job.finished));
 
-    put(&rig, &bytes);
+    write_input(&rig, &bytes);
     let (rows, summary) = rig.run();
     assert!(summary.failure.is_none(), "{:?}", summary.failure);
     assert_eq!((0..ROWS).collect::<Vec<_>>(), ordinals(&rows));
@@ -134,7 +134,7 @@ fn a_retry_sends_no_rows_of_a_file_that_replaced_its_input() {
             }
         }
     });
-    put(&rig, format!("{}\n{}\n", server.url("/first"), server.url("/second")).as_bytes());
+    write_input(&rig, format!("{}\n{}\n", server.url("/first"), server.url("/second")).as_bytes());
     let (rows, _) = rig.run();
     assert_eq!(vec![0, 1], ordinals(&rows));
     assert!(rig.path("out/failed-00000002.ndjson").exists(), "two parts");

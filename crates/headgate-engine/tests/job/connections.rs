@@ -54,7 +54,7 @@ impl Counting {
         self.accepted.load(Ordering::SeqCst)
     }
 
-    fn most(&self) -> usize {
+    fn max_open(&self) -> usize {
         self.most.load(Ordering::SeqCst)
     }
 }
@@ -105,7 +105,7 @@ fn the_connection_limit_of_a_host_holds_across_workers_and_every_row_gets_a_conn
             }
             let rows = rig.rows();
             assert_eq!(ROWS, rows.iter().filter(|row| row.text() == "ok").count());
-            assert!(one.most() <= 3 && other.most() <= 3, "{} and {}", one.most(), other.most());
+            assert!(one.max_open() <= 3 && other.max_open() <= 3, "{} and {}", one.max_open(), other.max_open());
         }
     }
 }
@@ -123,5 +123,5 @@ fn requests_for_robots_txt_count_toward_the_connection_limit_of_their_host() {
         assert!(run.wait(PATIENCE));
         assert_eq!(vec![Some(200); 2], seen.statuses());
     }
-    assert_eq!((1, 4), (server.most(), server.accepted()));
+    assert_eq!((1, 4), (server.max_open(), server.accepted()));
 }

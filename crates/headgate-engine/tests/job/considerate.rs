@@ -126,8 +126,9 @@ fn a_host_gets_no_request_before_its_retry_after_and_the_bottleneck_names_the_pa
     let (rows, summary) = run(&rig);
     assert!(rows.iter().all(|row| row.status == Some(200)));
     let log = seen(&log);
-    let told = log.iter().find(|(_, path)| path == "/3").expect("it was asked").0;
-    let first_after = log.iter().map(|(at, _)| *at).find(|at| *at > told + Duration::from_millis(500)).expect("again");
+    let told = log.iter().find(|(_, path)| path == "/3").expect("it was requested").0;
+    let first_after =
+        log.iter().map(|(at, _)| *at).find(|at| *at > told + Duration::from_millis(500)).expect("a later request");
     assert!(first_after >= told + PAUSE, "{:?}", first_after - told);
     // At most one request was in flight, and the other host had all of its rows meanwhile.
     assert!(log.iter().filter(|(at, _)| *at > told && *at < told + PAUSE).count() <= 1);
@@ -160,7 +161,7 @@ fn a_rate_is_never_exceeded_and_is_named_as_the_bottleneck() {
     let before = Instant::now();
     let (_, summary) = run(&rig);
     // The first request may start at once.
-    let last = seen(&log).last().expect("it was asked").0;
+    let last = seen(&log).last().expect("it was requested").0;
     assert!(last - before >= Duration::from_millis(49 * 20), "{:?}", last - before);
     assert_eq!(BoundKind::Rate, summary.bound_by.kind, "{}", summary.bound_by.text);
     assert!(summary.bound_by.text.to_string().contains("the rate of 50/s"), "{}", summary.bound_by.text);

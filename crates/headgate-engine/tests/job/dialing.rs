@@ -49,7 +49,7 @@ fn only_addresses_of_the_selected_family_are_connected_to() {
     }
 }
 
-/// A server that closes after each response, and records the addresses of its clients.
+/// Starts a server that closes after each response, and records the addresses of its clients.
 fn closing() -> (Scripted, Arc<Mutex<Vec<IpAddr>>>) {
     let clients = Arc::<Mutex<Vec<IpAddr>>>::default();
     let seen = clients.clone();
@@ -93,7 +93,7 @@ fn connections_use_the_given_interface() {
     assert_eq!(Some(200), row.status, "{}", row.message());
 }
 
-/// Listeners on one port of several local addresses.
+/// Binds listeners to one port of several local addresses.
 fn on_one_port<const N: usize>(addresses: [Ipv4Addr; N]) -> [TcpListener; N] {
     loop {
         let port = TcpListener::bind((addresses[0], 0)).unwrap().local_addr().unwrap().port();

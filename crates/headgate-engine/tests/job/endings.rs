@@ -96,7 +96,7 @@ fn rows_committed_before_an_output_error_are_kept() {
     // A directory has the name of the first part of succeeded rows.
     fs::create_dir(tmp.join("part-00000001.ndjson.tmp")).unwrap();
     fifo.write("no url\n");
-    eventually("the part of rows given up is there", || !fifo.rig.results().is_empty());
+    eventually("the part of failed rows exists", || !fifo.rig.results().is_empty());
     fifo.write(&format!("{}\n", url(server.address(), "/row")));
     let (rows, summary) = fifo.rig.finish(&job);
     assert_eq!(vec![0], ordinals(&rows));

@@ -88,7 +88,7 @@ fn a_failing_sink_ends_only_its_own_run() {
     assert_eq!(0, seen.rows().len());
 }
 
-/// Checks the figures at the end of the run.
+/// A source that panics at its end.
 struct Panics(Channel);
 
 impl Source for Panics {
@@ -227,7 +227,7 @@ fn a_concurrency_above_the_open_files_limit_is_refused_until_another_run_ends() 
     assert!(message.to_string().contains("files open"), "{message}");
     first.abort();
     assert!(first.wait(PATIENCE));
-    eventually("there is room again", || {
+    eventually("there is room", || {
         let (_, sink) = Collector::new();
         Run::start(&engine, passage(Channel::of([]), sink, most)).is_ok_and(|run| run.wait(PATIENCE))
     });

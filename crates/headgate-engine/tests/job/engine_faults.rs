@@ -82,12 +82,12 @@ fn a_run_with_a_blocked_sink_leaves_memory_to_other_runs_and_can_be_aborted() {
     let engine =
         Engine::start(&EngineOptions { threads: Some(1), max_memory_bytes: Some(1000), ..EngineOptions::default() });
     let engine = engine.expect("an engine");
-    let (let_go, stuck) = StuckSink::new();
+    let (release, stuck) = StuckSink::new();
     let large = || vec![url(server.address(), "/bytes/5000"); 10];
     let (_, unused) = Collector::new();
     let source = Channel::of(large());
     let first = Run::start(&engine, Passage { sink: Box::new(stuck), ..passage(source, unused, 4) }).expect("a run");
-    eventually("the first run has asked", || server.statistics().requests >= 4);
+    eventually("the first run has sent its requests", || server.statistics().requests >= 4);
 
     let (second, seen) = start(&engine, large(), 4);
     assert!(second.wait(PATIENCE));
@@ -97,7 +97,7 @@ fn a_run_with_a_blocked_sink_leaves_memory_to_other_runs_and_can_be_aborted() {
     let before = Instant::now();
     assert!(first.wait(Duration::from_secs(3600)), "an aborted run is waited for no longer than a second");
     assert!(before.elapsed() < PATIENCE);
-    drop(let_go);
+    drop(release);
 }
 
 #[test]

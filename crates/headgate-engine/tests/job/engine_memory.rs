@@ -20,13 +20,13 @@ fn engine(max_memory_bytes: u64) -> Engine {
     Engine::start(&options).expect("an engine")
 }
 
-/// A run whose sink takes no outcomes until the sender is dropped.
+/// Starts a run whose sink takes no outcomes until the sender is dropped.
 fn start_stuck(engine: &Engine, source: Channel, concurrency: usize, timeout: Duration) -> (Run, Sender<()>) {
-    let (let_go, stuck) = StuckSink::new();
+    let (release, stuck) = StuckSink::new();
     let (_, unused) = Collector::new();
     let mut passage = Passage { sink: Box::new(stuck), ..passage(source, unused, concurrency) };
     passage.request.timeout = timeout;
-    (Run::start(engine, passage).expect("a run"), let_go)
+    (Run::start(engine, passage).expect("a run"), release)
 }
 
 #[test]
@@ -46,11 +46,11 @@ fn memory_of_headers_is_reserved_and_released_whatever_happens_to_the_body() {
         let engine = engine(BUDGET_BYTES);
         let budget = engine.memory();
         let source = Channel::of(vec![server.url("/"); 200]);
-        let (run, let_go) = start_stuck(&engine, source, 200, PATIENCE);
+        let (run, release) = start_stuck(&engine, source, 200, PATIENCE);
         eventually("heads have filled the budget", || budget.used() > BUDGET_BYTES / 2);
         // Finished rows hold their headers: three batches of a megabyte that wait for the sink, and those in the lanes.
         assert!(run.snapshot().rows * HEAD_BYTES < 2 * BUDGET_BYTES, "{says}: {}", run.snapshot().rows);
-        drop(let_go);
+        drop(release);
         assert!(run.wait(PATIENCE));
         assert_eq!((200, None), (run.summary().rows, run.summary().failure.map(|failure| failure.message)), "{says}");
         eventually("all is given back", || budget.used() == 0);
@@ -83,14 +83,14 @@ fn a_row_that_waits_for_memory_for_longer_than_its_timeout_succeeds() {
     for path in ["/bytes/20000", "/encoded/gzip/20000", "/chunked/20000"] {
         let before = server.statistics().requests;
         let engine = engine(1000);
-        let (run, let_go) = start_stuck(&engine, Channel::of(vec![url(server.address(), path); 10]), 10, TIMEOUT);
-        eventually("all are asked", || server.statistics().requests == before + 10);
+        let (run, release) = start_stuck(&engine, Channel::of(vec![url(server.address(), path); 10]), 10, TIMEOUT);
+        eventually("all are requested", || server.statistics().requests == before + 10);
         // Only a row without a response shows that the time has passed.
         let (_, sink) = Collector::new();
         let mut never = passage(Channel::of([url(server.address(), "/fault/hang-before-headers")]), sink, 1);
         never.request.timeout = TIMEOUT;
         assert!(Run::start(&engine, never).expect("a run").wait(PATIENCE));
-        drop(let_go);
+        drop(release);
         assert!(run.wait(PATIENCE));
         assert_eq!(10, run.summary().answered, "{path}: {:?}", run.summary().errors);
     }

@@ -125,7 +125,7 @@ const ENDS: &[(&str, Option<u16>, End)] = &[
     ("no-colon", Some(200), Body(HELLO)),
 ];
 
-/// Faults that fail every row; `waiting` selects those that last until the timeout.
+/// Returns the faults that fail every row; `waiting` selects those that last until the timeout.
 pub fn failing(waiting: bool) -> impl Iterator<Item = &'static str> {
     let is_wanted = move |end: End| matches!(end, Error(..)) && waits(end) == waiting;
     ENDS.iter().filter(move |(_, _, end)| is_wanted(*end)).map(|(name, _, _)| *name)
@@ -140,7 +140,7 @@ pub fn fault(server: &Server, name: &str) -> serde_json::Value {
     json!({"url": url(server.address(), &format!("/fault/{name}")), "method": method})
 }
 
-/// A row that shows whether its response was meant for it.
+/// Returns a row whose response shows whether it was meant for this row.
 fn good(server: &Server, after: &str) -> serde_json::Value {
     json!({"url": url(server.address(), &format!("/echo/after/{after}"))})
 }
@@ -165,7 +165,7 @@ fn check_fault(row: &ResultRow, name: &str, status: Option<u16>, end: End) {
     assert_eq!(
         vec![status.is_some(); 3],
         [row.headers().is_some(), row.http_version.is_some(), row.ttfb_us.is_some()],
-        "{name}: what is known of a response is told, also of one whose body failed"
+        "{name}: the known parts of a response are reported, even if its body failed"
     );
     assert!(row.remote_addr.is_some(), "{name}: there was a connection");
 }

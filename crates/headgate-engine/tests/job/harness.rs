@@ -73,7 +73,7 @@ impl ResultRow {
         self.body.as_deref().expect("a body that is text")
     }
 
-    /// The headers in their order, or `None` without a response.
+    /// Returns the headers in their order, or `None` without a response.
     pub fn headers(&self) -> Option<Vec<(&str, Vec<u8>)>> {
         let headers = self.headers.as_ref()?.iter();
         let value = |header: &Header| bytes(header.value.as_ref(), header.value_base64.as_ref()).expect("a value");
@@ -97,13 +97,13 @@ impl ResultRow {
         self.error.is_some() || self.status.is_some_and(|status| fail_on.contains(status))
     }
 
-    /// The request as the server's `/echo` received it.
+    /// Returns the request as the server's `/echo` received it.
     pub fn echo(&self) -> Echo {
         serde_json::from_str(self.text()).expect("the answer of /echo")
     }
 }
 
-/// Returns the request that the server's `/echo` reports.
+/// The request that the server's `/echo` reports.
 #[derive(Debug, Deserialize)]
 pub struct Echo {
     pub method: String,

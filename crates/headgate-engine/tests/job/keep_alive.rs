@@ -58,7 +58,7 @@ fn a_server_that_closes_after_each_response_without_announcing_it_loses_no_reque
     let (rows, seen) = one_by_one("/fault/close-after-response", "POST");
     let answered = kinds(&rows).iter().filter(|kind| kind.is_none()).count();
     assert!(rows.iter().all(|row| matches!(row.kind(), None | Some("closed"))), "{:?}", kinds(&rows));
-    assert_eq!(answered as u64, seen.requests, "what was answered was asked once, what was not was not asked");
+    assert_eq!(answered as u64, seen.requests, "rows with a response were requested once, and all others never");
 }
 
 #[test]

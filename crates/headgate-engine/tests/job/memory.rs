@@ -94,7 +94,7 @@ fn a_job_that_waits_for_memory_can_be_aborted() {
     let mut rig = Rig::urls([&holds, &waits, &waits, &waits]).concurrency(4, 1);
     rig.options.engine.max_memory_bytes = Some(1);
     let job: Run = rig.start();
-    crate::harness::eventually("all are asked", || server.statistics().requests == 4);
+    crate::harness::eventually("all are requested", || server.statistics().requests == 4);
     job.abort();
     let (rows, summary) = rig.finish(&job);
     assert_eq!(rows.len() as u64, summary.rows);

@@ -66,7 +66,7 @@ impl Forbidden {
         Self { address, clients }
     }
 
-    fn was_asked(&self) -> bool {
+    fn had_requests(&self) -> bool {
         // Connections are accepted in their order: an earlier one is accepted before this one.
         let last = TcpStream::connect(self.address).unwrap();
         let is_last = || self.clients.lock().unwrap().last() == Some(&last.local_addr().unwrap());
@@ -171,7 +171,7 @@ fn happy_eyeballs_connects_to_no_refused_address_beside_an_allowed_one() {
     let mut rig = Rig::urls([format!("http://host.example:{port}/")]).denying("127.0.0.2").denying("::1");
     rig.options.request.resolve = vec![format!("host.example:{port}:127.0.0.2,[::1]")];
     assert_eq!(BLOCKED, rig.row().kind());
-    assert!(!forbidden.was_asked());
+    assert!(!forbidden.had_requests());
 }
 
 #[test]
@@ -196,7 +196,7 @@ fn dns_rebinding_each_lookup_of_a_hostname_is_checked_cwe_367() {
         rig.options.engine.dns = Dns::Server(names.address());
         let rows = rig.rows();
         assert_eq!((Some(200), BLOCKED), (rows[0].status, rows[11].kind()), "{}", rows[11].message());
-        assert!(!forbidden.was_asked());
+        assert!(!forbidden.had_requests());
     }
 }
 
@@ -213,7 +213,7 @@ fn a_redirect_leads_to_no_refused_address_cve_2023_28155() {
         assert_eq!((BLOCKED, 1, Some(location.as_str())), (row.kind(), row.attempts, row.final_url.as_deref()));
         assert_eq!(None, row.body(), "what redirected is no answer");
     }
-    assert!(!forbidden.was_asked());
+    assert!(!forbidden.had_requests());
 }
 
 #[test]
@@ -226,7 +226,7 @@ fn robots_txt_is_requested_only_from_addresses_that_the_policy_allows() {
     let rows = rig.rows();
     assert_eq!([BLOCKED, Some("blocked_by_robots")], [rows[0].kind(), rows[1].kind()]);
     assert!(rows[1].detail().starts_with("blocked_by_network_policy: "), "{}", rows[1].detail());
-    assert!(!forbidden.was_asked());
+    assert!(!forbidden.had_requests());
 }
 
 #[test]
@@ -272,7 +272,7 @@ fn a_socks_target_that_is_resolved_locally_is_checked_and_the_proxy_is_not() {
         let before = told.lock().unwrap().len();
         let row = through(Rig::urls([format!("http://{host}:81/")]), scheme);
         assert_eq!(expected, row.kind(), "{scheme} {host}: {}", row.message());
-        assert_eq!(expected.is_some(), told.lock().unwrap().len() == before, "nothing was asked of the proxy");
+        assert_eq!(expected.is_some(), told.lock().unwrap().len() == before, "the proxy got no request");
     }
 }
 

@@ -39,7 +39,7 @@ fn public(answer: impl Fn(&str) -> String + Send + Sync + 'static) -> SocketAddr
     on(PUBLIC, answer).0
 }
 
-/// A server, and the paths that were requested.
+/// Starts a server on this address, and returns its address and the paths that were requested.
 fn on(
     address: Ipv4Addr,
     answer: impl Fn(&str) -> String + Send + Sync + 'static,

@@ -130,8 +130,8 @@ pub struct StuckSink(Receiver<()>);
 
 impl StuckSink {
     pub fn new() -> (Sender<()>, Self) {
-        let (let_go, stuck) = channel();
-        (let_go, Self(stuck))
+        let (release, stuck) = channel();
+        (release, Self(stuck))
     }
 }
 
@@ -147,7 +147,7 @@ pub fn engine(threads: usize) -> Engine {
     Engine::start(&options).expect("an engine")
 }
 
-/// A run from a source into a sink, with this concurrency.
+/// Returns the parts of a run from a source into a sink, with this concurrency.
 pub fn passage(source: impl Source + 'static, sink: Collector, concurrency: usize) -> Passage {
     Passage {
         source: Box::new(source),

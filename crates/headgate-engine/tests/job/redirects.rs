@@ -44,15 +44,15 @@ fn run(rig: &Rig) -> (Vec<ResultRow>, Summary) {
     (rows, summary)
 }
 
-/// `/N` redirects to `/N-1`, and `/0` responds.
-fn stairs(path: &str) -> String {
+/// Returns the response to a path: `/N` redirects to `/N-1`, and `/0` responds.
+fn redirect_chain(path: &str) -> String {
     let step: u32 = path.trim_start_matches('/').parse().unwrap_or_default();
     if step == 0 { response("down") } else { redirect(302, &format!("/{}", step - 1)) }
 }
 
 #[test]
 fn a_redirect_is_followed_over_the_same_connection() {
-    let (server, log) = server(stairs);
+    let (server, log) = server(redirect_chain);
     let mut rig = Rig::new(server.url("/3"));
     rig.options.request.response.keep_redirects = true;
     let (rows, _) = run(&rig);
@@ -69,7 +69,7 @@ fn a_redirect_is_followed_over_the_same_connection() {
 
 #[test]
 fn the_redirect_chain_is_kept_only_on_request_and_is_null_without_redirects() {
-    let (server, _) = server(stairs);
+    let (server, _) = server(redirect_chain);
     let (rows, _) = run(&Rig::new(server.url("/[0-1]")));
     assert_eq!([None, Some(server.url("/0"))], [rows[0].final_url.clone(), rows[1].final_url.clone()]);
     assert!(rows.iter().all(|row| row.redirects.is_none()));
@@ -77,7 +77,7 @@ fn the_redirect_chain_is_kept_only_on_request_and_is_null_without_redirects() {
 
 #[test]
 fn with_redirects_none_a_redirect_is_the_response() {
-    let (server, log) = server(stairs);
+    let (server, log) = server(redirect_chain);
     let mut rig = Rig::new(server.url("/1"));
     rig.options.request.response.redirects = RedirectPolicy::None;
     let (rows, _) = run(&rig);
@@ -98,7 +98,7 @@ fn a_loop_fails_at_its_second_visit_and_keeps_the_last_response() {
 
 #[test]
 fn a_chain_that_is_too_long_fails_and_keeps_the_last_response() {
-    let (server, log) = server(stairs);
+    let (server, log) = server(redirect_chain);
     let (rows, _) = run(&Rig::new(server.url("/11")));
     let row = &rows[0];
     assert_eq!((Some("too_many_redirects"), Some(302), 1), (row.kind(), row.status, row.attempts));
@@ -163,7 +163,7 @@ fn a_posted_body_is_dropped_where_the_redirect_status_requires_it() {
         let (rows, _) = run(&rig);
         // The result has the method that the row requested.
         assert_eq!((Some(200), "POST"), (rows[0].status, &rows[0].method[..]), "{path}");
-        let head = seen(&log).pop().expect("it was asked");
+        let head = seen(&log).pop().expect("it was requested");
         assert!(head.starts_with(&format!("{method} /to ")), "{head}");
         assert_eq!(body, head.contains("content-length: 2\r\n") && head.contains("content-type: "), "{head}");
     }
@@ -207,7 +207,7 @@ fn an_attempt_that_fails_during_redirects_is_retried_from_the_first_url() {
             *left -= 1;
             return "HTTP/1.1 503 x\r\nContent-Length: 0\r\n\r\n".into();
         }
-        stairs(path)
+        redirect_chain(path)
     });
     let mut rig = Rig::new(server.url("/1"));
     rig.options.run.retrying.retries = 2;
@@ -279,7 +279,7 @@ fn a_row_that_is_cancelled_during_redirects_has_an_attempt() {
     rig.options.run.limits.concurrency_per_host =
         PerHost { named: vec![("localhost".into(), HostConcurrency::Fixed(1))], each: None };
     let job = rig.start();
-    eventually("one is asked there, and the other waits", || {
+    eventually("one is in flight there, and the other waits", || {
         seen(&there_log).len() == 1 && seen(&here_log).len() == 2 && job.snapshot().in_flight == 1
     });
     let hangs = u64::from(seen(&there_log)[0].starts_with("GET /1 "));

@@ -159,7 +159,7 @@ fn a_response_before_the_body_was_read_is_the_response() {
     for row in rig.rows() {
         assert_eq!((Some(413), None, "no!"), (row.status, row.kind(), row.text()));
     }
-    assert_eq!(3, server.connections(), "the rest of the body is owed: no other request goes out there");
+    assert_eq!(3, server.connections(), "the rest of the body is missing: no other request uses the connection");
 }
 
 #[test]

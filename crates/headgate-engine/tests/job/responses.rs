@@ -205,7 +205,7 @@ fn an_unneeded_rest_that_does_not_arrive_is_no_failure() {
 }
 
 /// Runs a row that fails with these first-byte and idle timeouts, and returns it with the named option.
-fn impatient(
+fn timed_out_row(
     server: &Scripted,
     first_byte: Option<Duration>,
     idle: Option<Duration>,
@@ -237,7 +237,7 @@ fn the_first_byte_and_idle_timeouts_bound_the_wait_for_a_silent_server() {
             idle,
         ),
     ] {
-        let (row, named) = impatient(server, first_byte, idle);
+        let (row, named) = timed_out_row(server, first_byte, idle);
         assert_eq!((message, Some(option)), (row.message(), named));
         let body = message.starts_with("the body").then(|| b"hel".to_vec());
         assert_eq!(body, row.body());

@@ -53,7 +53,7 @@ fn tmp(rig: &Rig) -> Vec<PathBuf> {
     fs::read_dir(rig.path("out/_headgate/tmp")).unwrap().map(|entry| entry.unwrap().path()).collect()
 }
 
-/// Creates a job for rows with an id, perhaps a checksum, and a size for the body of the response.
+/// Creates a job for these rows that saves their bodies under the names of the template.
 fn saving_rows(template: &str, rows: &[serde_json::Value]) -> Rig {
     let mut rig = Rig::objects(rows);
     rig.options.source.save_to = Some(template.into());

@@ -65,7 +65,7 @@ fn refusal(rig: &Rig) -> String {
     Run::job(&rig.options).expect_err("a mistake").message.to_string()
 }
 
-/// Starts a server that responds with `answer` of the path and of the number of earlier requests on the connection.
+/// Starts a server that responds with `answer` of the path and of the number of earlier requests.
 fn answering(answer: impl Fn(&str, usize) -> String + Send + Sync + 'static) -> Scripted {
     let asked = AtomicUsize::new(0);
     Scripted::start(move |mut stream, _| {

@@ -16,14 +16,14 @@ use crate::harness::{PATIENCE, server, url};
 use crate::own_ends::engine;
 
 const TIMEOUT: Duration = Duration::from_secs(2);
-/// Longer than the timeout of a request and than the first block of the worker, and shorter than both together.
+/// A delay longer than the timeout of a request and than the time the worker is blocked, and shorter than both together.
 const SLOW: &str = "/delay/5";
 
 /// A waker that blocks its thread for longer than the timeout of a request, the first time.
 #[derive(Default)]
-struct Computes(AtomicBool);
+struct BlockingWaker(AtomicBool);
 
-impl WakeCaller for Computes {
+impl WakeCaller for BlockingWaker {
     fn wake(&self) {
         if !self.0.swap(true, Ordering::SeqCst) {
             thread::sleep(2 * TIMEOUT);
@@ -37,13 +37,13 @@ fn time_in_which_a_worker_was_busy_counts_for_no_timeout() {
     let request = RequestOptions { timeout: TIMEOUT, ..RequestOptions::default() };
     let run = RunOptions { concurrency: 50, ..RunOptions::default() }.without_retries();
     let run = Run::fed(&engine(1), request, run).expect("a run");
-    let completions = CompletionQueue::new(Arc::<Computes>::default());
+    let completions = CompletionQueue::new(Arc::<BlockingWaker>::default());
     let row = |number: u64| {
         let path = if number == 0 { "/1" } else { SLOW };
         let extra = RowExtra { reply_to: completions.reply_to(number), ..RowExtra::default() };
         Row { extra: Some(Box::new(extra)), ..Row::new(0, url(server.address(), path)) }
     };
-    run.feed((0..50).map(row).collect()).expect("the run goes on");
+    run.feed((0..50).map(row).collect()).expect("the run continues");
     let (mut arrived, end) = (Vec::<Arrived>::new(), Instant::now() + PATIENCE);
     while arrived.len() < 50 && Instant::now() < end {
         completions.take(usize::MAX, &mut arrived);

@@ -82,7 +82,7 @@ fn a_stop_does_not_wait_for_a_blocked_input() {
     let fifo = crate::endings::Fifo::new();
     let job = fifo.rig.start();
     fifo.write(&format!("{0}\n{0}\n{0}\n", url(server.address(), "/row")));
-    eventually("what came was asked", || job.snapshot().rows == 3);
+    eventually("the rows that arrived were requested", || job.snapshot().rows == 3);
     job.stop();
     let (rows, summary) = fifo.rig.finish(&job);
     assert_eq!((3, 3), (rows.len(), summary.rows));

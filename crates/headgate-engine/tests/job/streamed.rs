@@ -30,9 +30,9 @@ use crate::scripted::{Scripted, read_head, response};
 const READ_BYTES: u64 = 128 * 1024;
 const WINDOW_BYTES: u64 = 1024 * 1024;
 
-struct Ring(Mutex<Sender<()>>);
+struct CountingWaker(Mutex<Sender<()>>);
 
-impl WakeCaller for Ring {
+impl WakeCaller for CountingWaker {
     fn wake(&self) {
         let _ = self.0.lock().unwrap().send(());
     }
@@ -42,25 +42,25 @@ impl WakeCaller for Ring {
 struct Stream {
     completions: Arc<CompletionQueue>,
     body: Arc<BodyStream>,
-    rung: Receiver<()>,
+    wake_ups: Receiver<()>,
     ordinal: u64,
 }
 
 impl Stream {
-    fn ask(run: &Run, url: String) -> Self {
-        Self::asking(run, url, None)
+    fn submit(run: &Run, url: String) -> Self {
+        Self::with_timeout(run, url, None)
     }
 
-    fn asking(run: &Run, url: String, timeout: Option<Duration>) -> Self {
-        let (sender, rung) = channel();
-        let (of_queue, of_body) = (Ring(Mutex::new(sender.clone())), Ring(Mutex::new(sender)));
+    fn with_timeout(run: &Run, url: String, timeout: Option<Duration>) -> Self {
+        let (sender, wake_ups) = channel();
+        let (of_queue, of_body) = (CountingWaker(Mutex::new(sender.clone())), CountingWaker(Mutex::new(sender)));
         let completions = CompletionQueue::new(Arc::new(of_queue));
         let body = Arc::new(BodyStream::new(Box::new(move || of_body.wake())));
         let own = OwnOptions { stream: Some(body.clone()), timeout, ..OwnOptions::default() };
         let extra = RowExtra { reply_to: completions.reply_to(0), own: Some(Box::new(own)), ..RowExtra::default() };
         let row = Row { extra: Some(Box::new(extra)), ..Row::new(0, url) };
         let ordinal = run.feed(vec![row]).unwrap();
-        Self { completions, body, rung, ordinal }
+        Self { completions, body, wake_ups, ordinal }
     }
 
     /// Waits for the headers.
@@ -69,8 +69,8 @@ impl Stream {
         loop {
             self.completions.take(1, &mut arrived);
             match arrived.pop() {
-                Some(arrived) => return arrived.outcome.expect("the run goes on"),
-                None => self.rung.recv_timeout(PATIENCE).expect("an answer"),
+                Some(arrived) => return arrived.outcome.expect("the run continues"),
+                None => self.wake_ups.recv_timeout(PATIENCE).expect("an answer"),
             }
         }
     }
@@ -83,7 +83,7 @@ impl Stream {
     fn read(&self) -> StreamRead {
         loop {
             match self.body.read() {
-                StreamRead::Nothing => self.rung.recv_timeout(PATIENCE).expect("more of the body"),
+                StreamRead::Nothing => self.wake_ups.recv_timeout(PATIENCE).expect("more of the body"),
                 taken => return taken,
             }
         }
@@ -131,7 +131,7 @@ fn kind(failure: Option<Failure>) -> Option<ErrorKind> {
 #[test]
 fn a_streamed_body_is_complete_however_it_is_delimited() {
     let (run, server) = (run(), server());
-    let ask = |path: &str| Stream::ask(&run, url(server.address(), path)).whole();
+    let ask = |path: &str| Stream::submit(&run, url(server.address(), path)).whole();
     let expected = ask("/bytes/1000000");
     assert_eq!(1_000_000, expected.len());
     for path in ["/chunked/1000000", "/close-delimited/1000000", "/range/1000000"] {
@@ -141,32 +141,32 @@ fn a_streamed_body_is_complete_however_it_is_delimited() {
     assert!(ask("/bytes/0").is_empty());
 
     let (run, server) = http2();
-    let stream = Stream::ask(&run, url(server.address(), "/bytes/1000000"));
+    let stream = Stream::submit(&run, url(server.address(), "/bytes/1000000"));
     assert!(expected == stream.whole(), "over HTTP/2");
     assert_eq!(1_000_000, stream.body.received());
-    let empty = Stream::ask(&run, url(server.address(), "/status/204"));
+    let empty = Stream::submit(&run, url(server.address(), "/status/204"));
     assert_eq!((204, (Vec::new(), None)), (empty.status(), empty.rest(false)));
 }
 
 #[test]
 fn content_encodings_are_decoded_while_streaming_unless_raw() {
     let (run, server) = (run(), server());
-    let plain = Stream::ask(&run, url(server.address(), "/bytes/3000000")).whole();
+    let plain = Stream::submit(&run, url(server.address(), "/bytes/3000000")).whole();
     for coding in ["gzip", "gzip-members", "deflate", "br", "zstd"] {
         let path = url(server.address(), &format!("/encoded/{coding}/3000000"));
-        let stream = Stream::ask(&run, path.clone());
+        let stream = Stream::submit(&run, path.clone());
         assert!(plain == stream.whole(), "{coding}");
         let received = stream.body.received();
         assert!(received < 3_000_000, "{coding}: it counts what came");
 
-        let raw = Stream::ask(&run, path);
+        let raw = Stream::submit(&run, path);
         assert_eq!(200, raw.status());
         let (bytes, failure) = raw.rest(true);
         assert_eq!((received, None), (bytes.len() as u64, failure), "{coding}");
     }
-    let bare = Stream::ask(&run, url(server.address(), "/fault/raw-deflate")).whole();
+    let bare = Stream::submit(&run, url(server.address(), "/fault/raw-deflate")).whole();
     assert!(bare.starts_with(b"Hello, World!"));
-    let unknown = Stream::ask(&run, url(server.address(), "/fault/unknown-encoding"));
+    let unknown = Stream::submit(&run, url(server.address(), "/fault/unknown-encoding"));
     assert_eq!((200, None), (unknown.status(), unknown.rest(false).1), "it is left as it came");
 }
 
@@ -174,7 +174,7 @@ fn content_encodings_are_decoded_while_streaming_unless_raw() {
 fn a_body_with_an_invalid_encoding_fails_after_its_decoded_bytes() {
     let (run, server) = (run(), server());
     for fault in ["truncated-gzip", "corrupt-gzip", "gzip-bad-checksum", "not-gzip"] {
-        let stream = Stream::ask(&run, url(server.address(), &format!("/fault/{fault}")));
+        let stream = Stream::submit(&run, url(server.address(), &format!("/fault/{fault}")));
         assert_eq!(200, stream.status(), "{fault}");
         assert_eq!(Some(ErrorKind::Decode), kind(stream.rest(false).1), "{fault}");
     }
@@ -199,7 +199,7 @@ fn reading_is_bounded_by_the_buffer_and_a_slow_caller_causes_no_timeout() {
     let (run, server) = (run(), server());
     let gibibyte = url(server.address(), "/bytes/1073741824");
     let time = Duration::from_secs(1);
-    let stream = Stream::asking(&run, gibibyte, Some(time));
+    let stream = Stream::with_timeout(&run, gibibyte, Some(time));
     assert_eq!(200, stream.status());
     stream.body.begin(false);
     let (mut taken, mut most) = (0, 0);
@@ -214,9 +214,9 @@ fn reading_is_bounded_by_the_buffer_and_a_slow_caller_causes_no_timeout() {
     assert!(received - taken <= BUFFER_BYTES as u64 + READ_BYTES);
 
     // The caller reads nothing for longer than the idle timeout.
-    let other = Stream::asking(&run, url(server.address(), "/fault/hang-mid-body"), Some(time));
+    let other = Stream::with_timeout(&run, url(server.address(), "/fault/hang-mid-body"), Some(time));
     assert_eq!((200, Some(ErrorKind::Timeout)), (other.status(), kind(other.rest(false).1)));
-    assert!(matches!(stream.read(), StreamRead::Bytes(_)), "it goes on");
+    assert!(matches!(stream.read(), StreamRead::Bytes(_)), "it continues");
     stream.body.close();
     eventually("its exchange has ended", || run.snapshot().in_flight == 0);
     assert!(server.statistics().bytes_written < 1 << 29, "and most was never sent");
@@ -225,7 +225,7 @@ fn reading_is_bounded_by_the_buffer_and_a_slow_caller_causes_no_timeout() {
 #[test]
 fn over_http2_the_flow_control_window_stops_the_server() {
     let (run, server) = http2();
-    let stream = Stream::ask(&run, url(server.address(), "/bytes/1073741824"));
+    let stream = Stream::submit(&run, url(server.address(), "/bytes/1073741824"));
     assert_eq!(200, stream.status());
     stream.body.begin(false);
     let mut taken = 0;
@@ -235,7 +235,7 @@ fn over_http2_the_flow_control_window_stops_the_server() {
     }
     assert!(held(&stream) - taken <= BUFFER_BYTES as u64 + WINDOW_BYTES);
     // The connection is available to other requests.
-    let other = Stream::ask(&run, url(server.address(), "/1"));
+    let other = Stream::submit(&run, url(server.address(), "/1"));
     assert_eq!(b"Hello, World!".to_vec(), other.whole());
     stream.body.close();
     eventually("its exchange has ended", || run.snapshot().in_flight == 0);
@@ -257,7 +257,7 @@ fn encoded(codings: &str, body: &[u8]) -> Scripted {
 fn a_decompression_bomb_is_decoded_as_it_is_read_and_blocks_no_other_stream() {
     let bomb = encoded("gzip", &gzip(&vec![0; 16 << 20]));
     let run = run_of(RequestOptions::default(), RunOptions { concurrency: 4, ..RunOptions::default() });
-    let stream = Stream::ask(&run, bomb.url("/"));
+    let stream = Stream::submit(&run, bomb.url("/"));
     assert_eq!(200, stream.status());
     stream.body.begin(false);
     let mut taken = 0;
@@ -277,12 +277,12 @@ fn a_decompression_bomb_is_decoded_as_it_is_read_and_blocks_no_other_stream() {
             sent = stream.write_all(&nothing);
         }
     });
-    let stream = Stream::ask(&run, endless.url("/"));
+    let stream = Stream::submit(&run, endless.url("/"));
     assert_eq!(200, stream.status());
     stream.body.begin(false);
     eventually("much has come", || stream.body.received() > 2 * READ_BYTES);
     let other = Scripted::answering(response("another"));
-    assert_eq!(b"another".to_vec(), Stream::ask(&run, other.url("/")).whole());
+    assert_eq!(b"another".to_vec(), Stream::submit(&run, other.url("/")).whole());
     stream.body.close();
     eventually("their exchanges have ended", || run.snapshot().in_flight == 0);
 }
@@ -296,7 +296,7 @@ fn an_incomplete_body_fails_after_all_its_bytes_without_a_retry() {
     };
     let scripted = Scripted::start(truncated);
     let run = run();
-    let stream = Stream::ask(&run, scripted.url("/"));
+    let stream = Stream::submit(&run, scripted.url("/"));
     assert_eq!(200, stream.status());
     let (body, failure) = stream.rest(false);
     assert_eq!((b"begin".to_vec(), Some(ErrorKind::Closed)), (body, kind(failure)));
@@ -310,7 +310,7 @@ fn an_incomplete_body_fails_after_all_its_bytes_without_a_retry() {
         (ErrorKind::Protocol, "bad-chunk-size"),
     ] {
         let before = server.statistics().requests;
-        let stream = Stream::ask(&run, url(server.address(), &format!("/fault/{fault}")));
+        let stream = Stream::submit(&run, url(server.address(), &format!("/fault/{fault}")));
         let head = stream.head();
         // An error in the read that has the headers leads to a retry, because the caller has received nothing.
         let failure = head.failure.or_else(|| stream.rest(false).1);
@@ -320,7 +320,7 @@ fn an_incomplete_body_fails_after_all_its_bytes_without_a_retry() {
 
     let (run, server) = http2();
     for fault in ["h2-reset-internal-error", "h2-close-mid-body"] {
-        let stream = Stream::ask(&run, url(server.address(), &format!("/fault/{fault}")));
+        let stream = Stream::submit(&run, url(server.address(), &format!("/fault/{fault}")));
         let failure = stream.head().failure.or_else(|| stream.rest(false).1);
         assert!(failure.is_some(), "{fault}");
     }
@@ -330,7 +330,7 @@ fn an_incomplete_body_fails_after_all_its_bytes_without_a_retry() {
 fn the_idle_timeout_applies_between_two_pieces() {
     let (run, server) = (run(), server());
     let hangs = url(server.address(), "/fault/hang-mid-body");
-    let stream = Stream::asking(&run, hangs, Some(Duration::from_millis(100)));
+    let stream = Stream::with_timeout(&run, hangs, Some(Duration::from_millis(100)));
     assert_eq!(200, stream.status());
     let (body, failure) = stream.rest(false);
     let failure = failure.expect("it hangs");
@@ -339,7 +339,7 @@ fn the_idle_timeout_applies_between_two_pieces() {
 
     // The timeout applies to each piece, so all of them together may take longer.
     let drips = url(server.address(), "/drip?numbytes=20&duration=2");
-    let stream = Stream::asking(&run, drips, Some(Duration::from_secs(1)));
+    let stream = Stream::with_timeout(&run, drips, Some(Duration::from_secs(1)));
     assert_eq!(20, stream.whole().len());
 }
 
@@ -359,13 +359,13 @@ fn a_failure_before_the_headers_and_a_status_are_retried() {
     });
     let retrying = Retrying { delay: Duration::from_millis(1), ..Retrying::default() };
     let run = run_of(RequestOptions::default(), RunOptions { concurrency: 4, retrying, ..RunOptions::default() });
-    let stream = Stream::ask(&run, scripted.url("/"));
+    let stream = Stream::submit(&run, scripted.url("/"));
     let head = stream.head();
     assert_eq!((3, Some(200)), (head.attempts, head.response.map(|answer| answer.status)));
     assert_eq!((b"at last".to_vec(), None), stream.rest(false));
 
     let busy = Scripted::answering("HTTP/1.1 503 Busy\r\nContent-Length: 4\r\n\r\nbusy");
-    let stream = Stream::ask(&run, busy.url("/"));
+    let stream = Stream::submit(&run, busy.url("/"));
     let head = stream.head();
     assert_eq!((4, Some(503)), (head.attempts, head.response.map(|answer| answer.status)), "that of the last attempt");
     assert_eq!((b"busy".to_vec(), None), stream.rest(false));
@@ -376,11 +376,11 @@ fn redirects_are_followed_before_the_stream_starts() {
     let (server, mut request) = (server(), RequestOptions::default());
     request.response.max_redirects = 5;
     let run = run_of(request, RunOptions { concurrency: 4, ..RunOptions::default() });
-    let stream = Stream::ask(&run, url(server.address(), "/redirect/3"));
+    let stream = Stream::submit(&run, url(server.address(), "/redirect/3"));
     let head = stream.head();
     assert_eq!(url(server.address(), "/redirect/0"), head.row.target());
     assert_eq!((b"Hello, World!".to_vec(), None), stream.rest(false));
-    let lost = Stream::ask(&run, url(server.address(), "/fault/redirect-loop"));
+    let lost = Stream::submit(&run, url(server.address(), "/fault/redirect-loop"));
     assert_eq!(Some(ErrorKind::RedirectLoop), kind(lost.head().failure));
 }
 
@@ -388,14 +388,14 @@ fn redirects_are_followed_before_the_stream_starts() {
 fn a_connection_is_reused_after_a_complete_body_and_otherwise_closed() {
     let (run, server) = (run(), server());
     for _ in 0..3 {
-        Stream::ask(&run, url(server.address(), "/bytes/1000000")).whole();
+        Stream::submit(&run, url(server.address(), "/bytes/1000000")).whole();
     }
     assert_eq!(1, server.statistics().connections_accepted);
-    let left = Stream::ask(&run, url(server.address(), "/bytes/1000000000"));
+    let left = Stream::submit(&run, url(server.address(), "/bytes/1000000000"));
     assert_eq!(200, left.status());
     left.body.close();
     eventually("its exchange has ended", || run.snapshot().in_flight == 0);
-    Stream::ask(&run, url(server.address(), "/1")).whole();
+    Stream::submit(&run, url(server.address(), "/1")).whole();
     assert_eq!(2, server.statistics().connections_accepted);
     eventually("it has closed the other", || server.statistics().connections_open == 1);
     assert_eq!((5, 0), (run.snapshot().rows, run.snapshot().failed), "one that is left is no failure");
@@ -404,12 +404,12 @@ fn a_connection_is_reused_after_a_complete_body_and_otherwise_closed() {
 #[test]
 fn a_stream_can_be_cancelled_before_its_headers_and_ends_with_the_run() {
     let (run, server) = (run(), server());
-    let waiting = Stream::ask(&run, url(server.address(), "/fault/hang-before-headers"));
+    let waiting = Stream::submit(&run, url(server.address(), "/fault/hang-before-headers"));
     eventually("it is in flight", || run.snapshot().in_flight == 1);
     run.cancel(waiting.ordinal);
     assert_eq!(Some(ErrorKind::Cancelled), kind(waiting.head().failure));
 
-    let open = Stream::ask(&run, url(server.address(), "/bytes/1000000000"));
+    let open = Stream::submit(&run, url(server.address(), "/bytes/1000000000"));
     assert_eq!(200, open.status());
     run.end_feeding();
     run.abort();
@@ -427,7 +427,7 @@ fn a_stream_that_is_reset_fails_after_its_bytes() {
     });
     let request = RequestOptions { http2_prior_knowledge: true, ..RequestOptions::default() };
     let run = run_of(request, RunOptions { concurrency: 1, ..RunOptions::default() });
-    let stream = Stream::ask(&run, scripted.url("/"));
+    let stream = Stream::submit(&run, scripted.url("/"));
     assert_eq!(200, stream.status());
     assert_eq!(Some(ErrorKind::Closed), kind(stream.rest(false).1));
 }
@@ -449,5 +449,5 @@ fn a_response_over_http2_may_be_complete_before_the_request_is() {
     let request =
         RequestOptions { http2_prior_knowledge: true, method: Some("POST".into()), body, ..RequestOptions::default() };
     let run = run_of(request, RunOptions { concurrency: 1, ..RunOptions::default() });
-    assert_eq!(b"enough".to_vec(), Stream::ask(&run, scripted.url("/")).whole());
+    assert_eq!(b"enough".to_vec(), Stream::submit(&run, scripted.url("/")).whole());
 }

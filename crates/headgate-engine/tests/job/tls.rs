@@ -100,7 +100,7 @@ pub fn echo(stream: &mut TlsStream) {
     }
 }
 
-fn say_goodbye(stream: &mut TlsStream) {
+fn send_close_notify(stream: &mut TlsStream) {
     stream.conn.send_close_notify();
     stream.flush().unwrap();
 }
@@ -276,7 +276,7 @@ fn a_body_that_the_close_delimits_needs_a_close_notify() {
             read_head(stream);
             stream.write_all(b"HTTP/1.1 200 OK\r\n\r\nthe end").unwrap();
             if ends_well {
-                say_goodbye(stream);
+                send_close_notify(stream);
             }
         });
         let row = authority.trusted(localhost(&server, "/")).row();
@@ -310,7 +310,7 @@ fn a_response_that_is_complete_before_an_invalid_record_succeeds() {
         });
         let rows = authority.trusted(localhost(&server, "/[1-3]")).one_by_one().rows();
         assert!(rows.iter().all(|row| row.kind().is_none() && row.text() == "whole"), "{rows:?}");
-        assert_eq!((3, 3), (rows.len(), server.connections()), "no connection is used again");
+        assert_eq!((3, 3), (rows.len(), server.connections()), "no connection is reused");
 
         let server = authority.server(move |stream| {
             read_head(stream);
@@ -328,7 +328,7 @@ fn a_server_that_closes_after_each_response_loses_no_request() {
     let server = authority.server(|stream| {
         let head = read_head(stream).unwrap_or_default();
         stream.write_all(response(&head).as_bytes()).unwrap();
-        say_goodbye(stream);
+        send_close_notify(stream);
     });
     let rows = authority.trusted(localhost(&server, "/[1-10]")).one_by_one().rows();
     assert!(rows.iter().all(|row| row.kind().is_none() && row.attempts == 1), "{rows:?}");
@@ -366,7 +366,7 @@ fn a_file_without_complete_certificates_is_refused_with_a_clear_message() {
         let path = rig.path("authority.pem");
         fs::write(&path, text).unwrap();
         rig.options.request.cacert = Some(path.clone());
-        let error = headgate_engine::run::Run::job(&rig.options).expect_err("nobody can be trusted");
+        let error = headgate_engine::run::Run::job(&rig.options).expect_err("no authority is trusted");
         assert_eq!(format!("cacert={}: {expected}", path.display()), error.message.to_string());
     }
 }

@@ -126,7 +126,7 @@ fn the_sni_option_sets_the_hostname_that_is_sent_and_checked() {
     assert!(row.detail().ends_with(" as third.example: for other.example"), "{}", row.detail());
 }
 
-/// A server that closes after each response, and records its handshakes.
+/// Starts a server that closes after each response, and records its handshakes.
 fn counting(authority: &Authority, version: &'static rustls::SupportedProtocolVersion) -> (Scripted, Handshakes) {
     let handshakes = Handshakes::default();
     let seen = handshakes.clone();

@@ -115,7 +115,7 @@ fn json(ended: &Ended) -> Value {
     serde_json::from_slice(&ended.body).unwrap()
 }
 
-/// A server for each version of HTTP, its address, and the options of a run that uses it.
+/// Returns a server for each version of HTTP, its address, and the options of a run that uses it.
 fn servers(directory: &Path) -> Vec<(&'static str, Server, String, RequestOptions)> {
     let request = |http1_1, http2_prior_knowledge| RequestOptions {
         timeout: PATIENCE,

@@ -25,7 +25,7 @@ fn the_row_that_blocks_the_full_window_is_named_with_its_host() {
     let host = server.address().to_string();
 
     eventually("the other rows of the window are done", || seen.rows().len() == 2);
-    eventually("the server has been asked for all three", || server.statistics().requests == 3);
+    eventually("all three were requested", || server.statistics().requests == 3);
     assert_eq!(Some(0), window.full_at());
     let bound_by = || run.snapshot().bound_by.text;
     let text = format!(

@@ -44,7 +44,7 @@ async fn a_reply_is_queried_again_after_its_lifetime_and_not_before() {
     let resolver = resolver(&server);
     for name in ["ttl-1.example", "ttl-0.example"] {
         let asked_at = Instant::now();
-        eventually("the name is asked for again", async || {
+        eventually("the hostname is looked up again", async || {
             assert_eq!(Ok(loopback()), resolve(&resolver, name).await);
             server.questions_for(name) == 4
         })

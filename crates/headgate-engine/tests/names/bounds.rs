@@ -7,7 +7,7 @@ use headgate_engine::http::dial::dns::cache::MAX_HOSTNAMES;
 use headgate_engine::http::dial::dns::sockets::MAX_SOCKETS;
 use tokio::task::JoinSet;
 
-use crate::harness::{eventually, insistent, loopback, resolve, resolve_by, resolver, server};
+use crate::harness::{eventually, loopback, resolve, resolve_by, resolver, resolver_with_retries, server};
 
 #[tokio::test]
 async fn concurrent_lookups_of_a_hostname_send_one_query() {
@@ -31,7 +31,7 @@ async fn a_cancelled_lookup_leaves_no_state() {
         let failure = resolve_by(&resolver, "dead.example", in_time).await.unwrap_err();
         assert_eq!("its address was not found in time", failure);
     }
-    eventually("nothing is asked for", async || resolver.hostname_counts() == (0, 0)).await;
+    eventually("no lookup is pending", async || resolver.hostname_counts() == (0, 0)).await;
 }
 
 #[tokio::test]
@@ -49,7 +49,7 @@ async fn a_cancelled_caller_does_not_cancel_the_lookup_of_other_callers() {
 #[tokio::test]
 async fn more_hostnames_than_the_cache_holds_are_found_over_few_sockets() {
     let server = server();
-    let resolver = Arc::new(insistent(&server));
+    let resolver = Arc::new(resolver_with_retries(&server));
     let names = MAX_HOSTNAMES.get() + 1000;
     let before = sockets();
     let mut most = 0;

@@ -36,12 +36,12 @@ impl Dead {
     }
 
     /// Returns the number of queries since the last call.
-    pub fn heard(&self) -> usize {
+    pub fn query_count(&self) -> usize {
         std::iter::from_fn(|| self.0.recv(&mut [0; 512]).ok()).count()
     }
 }
 
-/// Sends each name server one query without a timeout, so that queries can be counted on a loaded machine.
+/// Returns a configuration with one query to each name server and a long timeout, so that queries can be counted on a loaded machine.
 pub fn config(servers: impl IntoIterator<Item = SocketAddr>) -> ResolverConfig {
     ResolverConfig {
         servers: servers.into_iter().collect(),
@@ -51,8 +51,8 @@ pub fn config(servers: impl IntoIterator<Item = SocketAddr>) -> ResolverConfig {
     }
 }
 
-/// Returns options for so many concurrent lookups that packets may be lost.
-pub fn insistent(server: &DnsServer) -> Resolver {
+/// Returns a resolver with retries, for so many concurrent lookups that packets may be lost.
+pub fn resolver_with_retries(server: &DnsServer) -> Resolver {
     let config = config([server.address()]);
     Resolver::with_config(ResolverConfig { timeout: Duration::from_secs(2), attempts: 3, ..config })
 }
@@ -76,7 +76,7 @@ pub async fn resolve(resolver: &Resolver, name: &str) -> Result<Vec<IpAddr>, Str
     resolve_by(resolver, name, Instant::now() + PATIENCE).await
 }
 
-/// The address that all hostnames have.
+/// Returns the address that all hostnames have.
 pub fn loopback() -> Vec<IpAddr> {
     vec!["127.0.0.1".parse().unwrap()]
 }

@@ -8,19 +8,19 @@ use headgate_engine::http::dial::dns::config::ResolverConfig;
 use headgate_engine::http::dial::resolve::Resolver;
 use tokio::task::JoinSet;
 
-use crate::harness::{Dead, config, insistent, loopback, resolve, server, server_that};
+use crate::harness::{Dead, config, loopback, resolve, resolver_with_retries, server, server_that};
 
 #[tokio::test]
 async fn a_dead_name_server_is_skipped_after_its_first_timeout() {
     let (dead, server) = (Dead::start(), server());
     let resolver = Resolver::with_config(config([dead.address(), server.address()]));
     assert_eq!(Ok(loopback()), resolve(&resolver, "first.example").await);
-    assert_eq!(2, dead.heard(), "a question for each family");
+    assert_eq!(2, dead.query_count(), "a question for each family");
     for index in 0..100 {
         assert_eq!(Ok(loopback()), resolve(&resolver, &format!("name{index}.example")).await);
     }
     // A machine that stalls for a second makes the first name server look dead, too.
-    assert!(dead.heard() < 20);
+    assert!(dead.query_count() < 20);
 }
 
 #[tokio::test]
@@ -53,13 +53,13 @@ async fn a_lost_packet_is_resent() {
     (config.timeout, config.attempts) = (Duration::from_millis(50), 3);
     let failure = resolve(&Resolver::with_config(config), "www.example").await.unwrap_err();
     assert_eq!(format!("no answer from the name server ({})", dead.address()), failure);
-    assert_eq!(6, dead.heard(), "three attempts for each family");
+    assert_eq!(6, dead.query_count(), "three attempts for each family");
 }
 
 #[tokio::test]
 async fn hostnames_without_a_reply_do_not_delay_other_lookups() {
     let server = server();
-    let resolver = Arc::new(insistent(&server));
+    let resolver = Arc::new(resolver_with_retries(&server));
     let mut all = JoinSet::new();
     for index in 0..3000 {
         let resolver = resolver.clone();

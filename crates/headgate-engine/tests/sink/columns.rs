@@ -17,7 +17,7 @@ use headgate_engine::model::row::RowExtra;
 use headgate_engine::preview::preview;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 
-use crate::outcomes::{STARTED_AT_US, answered, batch, end, failed, open_with, options, write};
+use crate::outcomes::{STARTED_AT_US, answered, batch, failed, interrupt, open_with, options, write};
 
 fn read(path: &Path) -> RecordBatch {
     let reader = ParquetRecordBatchReaderBuilder::try_new(File::open(path).unwrap()).unwrap().build().unwrap();
@@ -122,7 +122,7 @@ fn kept_columns_come_last_and_keep_their_types() {
         let directory = tempfile::tempdir().unwrap();
         let mut sink = open_with(&options(directory.path(), format), &schema(&kept), Box::new(Instant::now)).unwrap();
         assert!(sink.write(builder.finish_batch().unwrap()).unwrap().is_continue());
-        end(sink.as_mut()).unwrap();
+        interrupt(sink.as_mut()).unwrap();
 
         let path = directory.path().join(name);
         if format == Format::Parquet {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use headgate_engine::model::error::JobErrorKind;
 use headgate_engine::model::options::{Format, SinkOptions};
 
-use crate::outcomes::{answered, batch, end, names, open, open_error, options, write};
+use crate::outcomes::{answered, batch, interrupt, names, open, open_error, options, write};
 
 fn finished_job() -> (tempfile::TempDir, PathBuf) {
     let parent = tempfile::tempdir().unwrap();
@@ -184,7 +184,7 @@ fn two_jobs_cannot_write_to_one_directory() {
         error.to_string()
     );
     let _ = first.write(batch([answered(0, b"")])).unwrap();
-    end(first.as_mut()).unwrap();
+    interrupt(first.as_mut()).unwrap();
     drop(first);
     drop(open(&fresh(out.path(), Format::Parquet)).unwrap());
 }

@@ -8,7 +8,7 @@ use headgate_engine::job::storage::Storage;
 use headgate_engine::model::error::JobErrorKind;
 use headgate_engine::model::options::{Format, Output, SinkOptions};
 
-use crate::outcomes::{answered, batch, end, failed, names, open, open_error, open_on, options};
+use crate::outcomes::{answered, batch, failed, interrupt, names, open, open_error, open_on, options};
 
 /// A disk that has no space for one part.
 #[derive(Debug)]
@@ -37,7 +37,7 @@ fn a_full_disk_is_named_and_published_parts_stay() {
         assert_eq!(format!("can't write {}: no space left on device", path.display()), error.to_string());
         let published = ["_headgate".to_owned(), format!("part-00000001.{extension}")];
         assert_eq!(published, names(out.path()).as_slice());
-        assert_eq!(Vec::<String>::new(), names(&out.path().join("_headgate/tmp")), "its space is free again");
+        assert_eq!(Vec::<String>::new(), names(&out.path().join("_headgate/tmp")), "its space is free");
     }
 }
 
@@ -61,7 +61,7 @@ fn no_row_of_a_failed_commit_counts() {
     let mut sink = open_on(Arc::new(disk), &options(out.path(), Format::Ndjson)).unwrap();
     let _ = sink.write(batch([answered(0, b""), failed(1)])).unwrap();
 
-    let error = end(sink.as_mut()).unwrap_err();
+    let error = interrupt(sink.as_mut()).unwrap_err();
 
     assert!(error.to_string().ends_with("part-00000001.ndjson: no space left on device"), "{}", error.to_string());
     assert_eq!(["_headgate"], names(out.path()).as_slice());
@@ -94,7 +94,7 @@ fn format_none_accepts_all_rows_and_writes_nothing() {
         let options = SinkOptions { output, format: Format::None, ..SinkOptions::default() };
         let mut sink = open(&options).unwrap();
         assert!(sink.write(batch([answered(0, b"")])).unwrap().is_continue());
-        end(sink.as_mut()).unwrap();
+        interrupt(sink.as_mut()).unwrap();
     }
     assert_eq!(Vec::<String>::new(), names(parent.path()));
 }

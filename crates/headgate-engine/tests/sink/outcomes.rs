@@ -126,7 +126,7 @@ fn open_job(
 }
 
 /// Finishes a run that did not reach the end of its input.
-pub fn end(sink: &mut dyn Sink) -> Result<(), JobError> {
+pub fn interrupt(sink: &mut dyn Sink) -> Result<(), JobError> {
     sink.finish(&Ending { input_rows: None, stopped: &|| false })
 }
 

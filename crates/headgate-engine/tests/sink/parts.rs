@@ -10,7 +10,7 @@ use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use parquet::basic::Compression;
 use parquet::file::metadata::{ParquetMetaData, RowGroupMetaData};
 
-use crate::outcomes::{answered, batch, end, names, open, open_with, options, plain_schema, write};
+use crate::outcomes::{answered, batch, interrupt, names, open, open_with, options, plain_schema, write};
 
 /// Returns bytes that do not compress, a different sequence for each seed.
 pub fn noise(seed: u64, length: usize) -> Vec<u8> {
@@ -67,7 +67,7 @@ fn a_part_ends_when_it_is_old_enough_even_without_further_rows() {
         expected.push(format!("part-{:08}.parquet", row + 1));
         assert_eq!(expected, names(directory.path()), "the part that was begun after {written} s");
     }
-    end(sink.as_mut()).unwrap();
+    interrupt(sink.as_mut()).unwrap();
     assert_eq!(expected, names(directory.path()), "there was nothing left to publish");
 }
 

@@ -186,7 +186,7 @@ fn a_file_that_is_truncated_while_it_is_read_yields_whole_rows_and_then_an_error
     }
 }
 
-/// The number with separators, such as `1,024`.
+/// Returns the number with separators, such as `1,024`.
 fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let first = digits.len() % 3;

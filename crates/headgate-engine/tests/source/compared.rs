@@ -76,7 +76,7 @@ fn gzip(text: &str, level: u32) -> Vec<u8> {
     gzip.finish().expect("in memory")
 }
 
-/// Returns the bytes of a file with the URLs of a text.
+/// A function that returns the bytes of a file with the URLs of a text.
 type Form<'a> = &'a dyn Fn(&str) -> Vec<u8>;
 
 /// Writes a file with an unused column and row groups of this many rows.

@@ -11,7 +11,7 @@ fn keep(names: &[&str], options: SourceOptions) -> SourceOptions {
     SourceOptions { keep: names.iter().map(ToString::to_string).collect(), ..options }
 }
 
-/// The kept columns as they would be in the result.
+/// Returns the kept columns as they would be in the result.
 pub fn kept(options: &SourceOptions) -> RecordBatch {
     let mut source = open(options);
     let fields = source.kept_fields();

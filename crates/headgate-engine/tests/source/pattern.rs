@@ -87,7 +87,7 @@ fn a_pattern_of_urls_that_are_too_long_yields_defects() {
     assert_eq!([Some("the URL is longer than 65536 bytes (row 0)")].as_slice(), defects(&rows));
 }
 
-/// A part of a pattern, and its values.
+/// Generates a part of a pattern, and its values.
 fn part() -> impl Strategy<Value = (String, Vec<String>)> {
     let literal = "[a-z/]{1,4}".prop_map(|text| (text.clone(), vec![text]));
     let set =

@@ -26,7 +26,7 @@ fn ordinals(rows: &[Row]) -> Vec<u64> {
     rows.iter().map(|row| row.ordinal).collect()
 }
 
-/// Adjacent rows, distant rows, and all rows of a range, in ascending order.
+/// Generates adjacent rows, distant rows, and all rows of a range, in ascending order.
 fn list() -> impl Strategy<Value = Vec<u64>> {
     let near = (0_u64..2500, proptest::collection::btree_set(0_u64..50, 0..20))
         .prop_map(|(first, offsets)| offsets.into_iter().map(|offset| (first + offset).min(2499)).collect::<Vec<_>>());

@@ -25,11 +25,11 @@ const KNOWN: &str = ".txt, .csv, .tsv, .ndjson, .jsonl (each also with .gz or .z
 /// Writes text files, each with the URL of its own path.
 fn with_own_paths(files: &Files, paths: &[&str]) {
     for path in paths {
-        put(files, path, format!("http://{path}\n"));
+        write_as(files, path, format!("http://{path}\n"));
     }
 }
 
-pub fn put(files: &Files, path: &str, bytes: impl AsRef<[u8]>) -> SourceOptions {
+pub fn write_as(files: &Files, path: &str, bytes: impl AsRef<[u8]>) -> SourceOptions {
     fs::create_dir_all(files.path(path).parent().expect("a directory")).expect("directories");
     files.write(path, bytes)
 }
@@ -54,7 +54,7 @@ pub fn refusal(files: &Files, options: &SourceOptions) -> String {
 }
 
 pub fn parquet(files: &Files, path: &str, columns: &[(&str, ArrayRef)]) {
-    put(files, path, "");
+    write_as(files, path, "");
     let columns = columns.iter().map(|(name, column)| (*name, column.clone(), true));
     let records = RecordBatch::try_from_iter_with_nullable(columns).expect("columns");
     let file = File::create(files.path(path)).expect("a file");
@@ -146,10 +146,10 @@ fn a_directory_without_files_and_files_of_two_formats_are_refused() {
     fs::create_dir(files.path("empty")).expect("a directory");
     let expected = format!("empty: there is no file in this directory that can be read: headgate reads {KNOWN}");
     assert_eq!(expected, refusal(&files, &inputs(&files, &["empty"])));
-    put(&files, "d/a.csv", "url\n");
-    put(&files, "d/b.csv.zst", zstd::encode_all(&b"url\nhttp://b/\n"[..], 1).expect("in memory"));
+    write_as(&files, "d/a.csv", "url\n");
+    write_as(&files, "d/b.csv.zst", zstd::encode_all(&b"url\nhttp://b/\n"[..], 1).expect("in memory"));
     assert_eq!(["http://b/"].as_slice(), urls(&rows(&inputs(&files, &["d"]))));
-    put(&files, "d/b.tsv", "url\n");
+    write_as(&files, "d/b.tsv", "url\n");
     let expected = "d/a.csv is read as CSV and d/b.tsv as TSV: all files of an input must have one form";
     assert_eq!(expected, refusal(&files, &inputs(&files, &["d"])));
     assert_eq!("none.csv: no such file", refusal(&files, &inputs(&files, &["d/a.csv", "none.csv"])));
@@ -202,9 +202,9 @@ fn symlinks_are_followed_without_cycles_and_no_file_is_read_twice() {
 #[test]
 fn positions_of_rows_and_errors_are_those_in_their_own_file() {
     let files = Files::new();
-    put(&files, "d/a.csv", "url\nhttp://a/\n");
-    put(&files, "d/b.csv", "url\nhttp://b/\nhttp://c/,2\n");
-    put(&files, "d/c.csv.zst", zstd::encode_all(&b"url\n\xff\nhttp://d/\n"[..], 1).expect("in memory"));
+    write_as(&files, "d/a.csv", "url\nhttp://a/\n");
+    write_as(&files, "d/b.csv", "url\nhttp://b/\nhttp://c/,2\n");
+    write_as(&files, "d/c.csv.zst", zstd::encode_all(&b"url\n\xff\nhttp://d/\n"[..], 1).expect("in memory"));
     let whole = inputs(&files, &["d"]);
     let (read, _) = drain(open(&whole).as_mut());
     let found: Vec<_> = defects(&read).into_iter().flatten().map(|defect| files.without_directory(defect)).collect();
@@ -217,7 +217,7 @@ fn positions_of_rows_and_errors_are_those_in_their_own_file() {
     let noise: Vec<String> = (0..50_000_u64).map(|row| row.wrapping_mul(0x9E37_79B9_7F4A_7C15).to_string()).collect();
     let noise = noise.join("\n");
     let compressed = zstd::encode_all(format!("url\n{noise}").as_bytes(), 1).expect("in memory");
-    put(&files, "d/c.csv.zst", &compressed[..compressed.len() - 5]);
+    write_as(&files, "d/c.csv.zst", &compressed[..compressed.len() - 5]);
     let (read, error) = drain(open(&whole).as_mut());
     let message = files.message(&error.expect("it is cut short"));
     let after = format!(", after {} rows; get the complete file", read.len() - 3);
@@ -236,7 +236,7 @@ fn each_reader_has_one_of_many_files_open_at_a_time() {
     let files = Files::new();
     let many = 10_000;
     for file in 0..many {
-        put(&files, &format!("d/{}/{file}.csv", file % 10), format!("id,url\n{file},http://a/{file}\n"));
+        write_as(&files, &format!("d/{}/{file}.csv", file % 10), format!("id,url\n{file},http://a/{file}\n"));
     }
     let whole = keeping(inputs(&files, &["d"]), &["id"]);
     let mut source = open(&whole);
@@ -274,7 +274,7 @@ fn parquet_files_are_skipped_without_being_opened() {
     source.skip_to(4).expect("rows that are known");
     let (read, error) = drain_from(source.as_mut(), 4);
     assert_eq!((None, ["http://2a/", "http://2b/"].as_slice()), (error, urls(&read).as_slice()));
-    let mut again = source.reopener().expect("files").open().expect("files that are not looked at again");
+    let mut again = source.reopener().expect("files").open().expect("files that are not listed again");
     assert_eq!(
         "d/0.parquet: can't be opened: No such file or directory (os error 2)",
         files.message(&ended(again.as_mut()))
@@ -288,9 +288,9 @@ fn ended(source: &mut dyn Source) -> JobError {
 #[test]
 fn rows_are_those_that_existed_when_the_job_began() {
     let files = Files::new();
-    put(&files, "d/a.txt", "http://a/\n");
-    let b = put(&files, "d/b.txt", "http://b/\n").input;
-    let c = put(&files, "d/c.txt", "http://c/\n").input;
+    write_as(&files, "d/a.txt", "http://a/\n");
+    let b = write_as(&files, "d/b.txt", "http://b/\n").input;
+    let c = write_as(&files, "d/c.txt", "http://c/\n").input;
     let whole = inputs(&files, &["d"]);
     let append =
         |path: &str| File::options().append(true).open(path).and_then(|mut file| file.write_all(b"http://x/\n"));
@@ -298,7 +298,7 @@ fn rows_are_those_that_existed_when_the_job_began() {
     let mut source = open(&whole);
     append(&b).expect("appended");
     append(&c).expect("appended");
-    put(&files, "d/d.txt", "http://d/\n");
+    write_as(&files, "d/d.txt", "http://d/\n");
     let (read, error) = drain(source.as_mut());
     assert_eq!((None, ["http://a/", "http://b/", "http://c/"].as_slice()), (error, urls(&read).as_slice()));
     let note = files.without_directory(&source.note().expect("they have grown").to_string());
@@ -306,7 +306,7 @@ fn rows_are_those_that_existed_when_the_job_began() {
     assert_eq!(expected, note);
 
     let mut source = open(&whole);
-    put(&files, "d/b.txt", "http://y/\nhttp://x/\n");
+    write_as(&files, "d/b.txt", "http://y/\nhttp://x/\n");
     let error = ended(source.as_mut());
     let expected = "d/b.txt: changed while it was read (first 64 KiB differ), before its first row; restore the file to resume, or start over with fresh=true";
     assert_eq!(expected, files.message(&error));
@@ -316,8 +316,8 @@ fn rows_are_those_that_existed_when_the_job_began() {
 fn the_fingerprint_of_files_does_not_depend_on_their_location() {
     let files = Files::new();
     let of = |inputs: &SourceOptions| open(inputs).fingerprint().expect("files");
-    put(&files, "d/x=1/a.csv", "url\nhttp://a/\n");
-    put(&files, "d/x=1/b.csv", "url\nhttp://b/\n");
+    write_as(&files, "d/x=1/a.csv", "url\nhttp://a/\n");
+    write_as(&files, "d/x=1/b.csv", "url\nhttp://b/\n");
     let then = of(&inputs(&files, &["d"]));
     assert_eq!("2 files: d", then.shown("d"));
     let stored = serde_json::to_string(&then).expect("JSON");
@@ -329,9 +329,9 @@ fn the_fingerprint_of_files_does_not_depend_on_their_location() {
     assert_eq!(then, of(&moved));
     // Directory columns count if they are used.
     assert_ne!(then, of(&keeping(moved.clone(), &["x"])));
-    put(&files, "other/e/x=2/c.csv", "url\n");
+    write_as(&files, "other/e/x=2/c.csv", "url\n");
     assert_ne!(then, of(&moved));
-    put(&files, "other/e/x=1/b.csv", "url\nhttp://c/\n");
+    write_as(&files, "other/e/x=1/b.csv", "url\nhttp://c/\n");
     fs::remove_file(files.path("other/e/x=2/c.csv")).expect("a file");
     assert_ne!(then, of(&moved));
     assert_eq!(None, then.difference_of_form(&of(&moved)));
@@ -358,7 +358,7 @@ fn the_row_number_in_a_file_name_and_the_multipart_boundary_are_unique_across_fi
     for form in ["csv", "ndjson", "txt"] {
         let files = Files::new();
         for name in ["a", "b"] {
-            put(
+            write_as(
                 &files,
                 &format!("{name}.{form}"),
                 match form {

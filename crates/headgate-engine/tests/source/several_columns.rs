@@ -6,7 +6,7 @@ use arrow_array::{ArrayRef, Int64Array, LargeStringArray, StringArray};
 use headgate_engine::model::options::SourceOptions;
 
 use crate::keep::kept;
-use crate::several::{column, inputs, keeping, parquet, put, refusal};
+use crate::several::{column, inputs, keeping, parquet, refusal, write_as};
 use crate::{Files, open, rows, urls};
 
 /// Returns the texts of a kept column.
@@ -21,8 +21,8 @@ fn directories_are_columns_of_every_format_with_columns() {
     let files = Files::new();
     for (day, country) in [("1", "CH"), ("2", "a%2Fb"), ("3", "__HIVE_DEFAULT_PARTITION__")] {
         let path = |extension| format!("{extension}/day={day}/country={country}/0.{extension}");
-        put(&files, &path("csv"), format!("url,day\nhttp://{day}/,own\n"));
-        put(&files, &path("ndjson"), format!("{{\"url\":\"http://{day}/\",\"day\":\"own\"}}\n"));
+        write_as(&files, &path("csv"), format!("url,day\nhttp://{day}/,own\n"));
+        write_as(&files, &path("ndjson"), format!("{{\"url\":\"http://{day}/\",\"day\":\"own\"}}\n"));
         let url = format!("http://{day}/");
         parquet(&files, &path("parquet"), &[("day", column(["own"])), ("url", column([url.as_str()]))]);
     }
@@ -55,7 +55,7 @@ fn directories_are_columns_of_every_format_with_columns() {
 fn a_column_with_the_name_of_a_directory_column_is_kept_once() {
     let files = Files::new();
     for day in ["1", "2"] {
-        put(&files, &format!("csv/day={day}/0.csv"), "url,id,day\nhttp://a/,7,own\n");
+        write_as(&files, &format!("csv/day={day}/0.csv"), "url,id,day\nhttp://a/,7,own\n");
         let columns = [("day", column(["own"])), ("id", column(["7"])), ("url", column(["http://a/"]))];
         parquet(&files, &format!("parquet/day={day}/0.parquet"), &columns);
     }
@@ -71,23 +71,23 @@ fn a_column_with_the_name_of_a_directory_column_is_kept_once() {
 #[test]
 fn all_files_must_have_the_columns_that_are_used() {
     let files = Files::new();
-    put(&files, "d/a.csv", "url,id\nhttp://a/,1\n");
-    put(&files, "d/b.csv", "id,link,url\n2,,http://b/\n");
-    put(&files, "d/c.csv", "");
+    write_as(&files, "d/a.csv", "url,id\nhttp://a/,1\n");
+    write_as(&files, "d/b.csv", "id,link,url\n2,,http://b/\n");
+    write_as(&files, "d/c.csv", "");
     let ids = [Some("1".to_owned()), Some("2".to_owned())];
     assert_eq!(ids.as_slice(), texts(&inputs(&files, &["d"]), "id"));
     let whole = inputs(&files, &["d"]);
     let expected = "d/a.csv: there is no column \"link\" to keep; the columns are \"url\", \"id\"";
     assert_eq!(expected, refusal(&files, &keeping(whole.clone(), &["link"])));
 
-    put(&files, "d/d.csv", "url,body,id\nhttp://d/,text,4\n");
+    write_as(&files, "d/d.csv", "url,body,id\nhttp://d/,text,4\n");
     assert!(refusal(&files, &whole).starts_with("d/d.csv: the column \"body\" says more of a request than its URL"));
     let other = SourceOptions { body_column: Some("none".into()), ..whole.clone() };
     assert!(refusal(&files, &other).starts_with("d/a.csv: there is no column \"none\" for body_column"));
 
-    put(&files, "d/d.csv", "link\n");
+    write_as(&files, "d/d.csv", "link\n");
     assert!(refusal(&files, &whole).starts_with("d/d.csv: there is no column \"url\" with URLs"));
-    put(&files, "list/a.txt", "http://a/\n");
+    write_as(&files, "list/a.txt", "http://a/\n");
     let list = keeping(inputs(&files, &["list"]), &["id"]);
     assert!(refusal(&files, &list).starts_with("list: there are no columns to keep in a list of URLs"));
 }
@@ -95,15 +95,15 @@ fn all_files_must_have_the_columns_that_are_used() {
 #[test]
 fn all_columns_are_kept_only_if_all_files_have_them() {
     let files = Files::new();
-    put(&files, "d/a.csv", "url,id\nhttp://a/,1\n");
-    put(&files, "d/b.csv", "id,url\n2,http://b/\n");
+    write_as(&files, "d/a.csv", "url,id\nhttp://a/,1\n");
+    write_as(&files, "d/b.csv", "id,url\n2,http://b/\n");
     let whole = keeping(inputs(&files, &["d"]), &["*"]);
     assert_eq!(["1", "2"].map(|id| Some(id.to_owned())).as_slice(), texts(&whole, "id"));
-    put(&files, "d/c.csv", "url,id,tag\nhttp://c/,3,x\n");
+    write_as(&files, "d/c.csv", "url,id,tag\nhttp://c/,3,x\n");
     let expected =
         "d/c.csv: there is a column \"tag\", which d/a.csv has not: list the columns to keep, without *, in keep";
     assert_eq!(expected, refusal(&files, &whole));
-    put(&files, "d/c.csv", "url\nhttp://c/\n");
+    write_as(&files, "d/c.csv", "url\nhttp://c/\n");
     assert!(refusal(&files, &whole).starts_with("d/c.csv: there is no column \"id\" to keep"));
 }
 

@@ -78,7 +78,7 @@ fn several_parquets(files: &Files) -> SourceOptions {
     crate::naming_columns(SourceOptions { input: first, more_inputs: more.into(), ..SourceOptions::default() })
 }
 
-/// Blank lines, lines that end in CR LF, and lines that are too long, one of which has only blanks.
+/// Returns blank lines, lines that end in CR LF, and lines that are too long, one of which has only blanks.
 fn text() -> String {
     let mut text = "\u{feff}\n".to_owned();
     for row in 0..ROWS {
@@ -99,7 +99,7 @@ fn text() -> String {
     text
 }
 
-/// Line endings and delimiters within quotes, ragged records and invalid ones.
+/// Returns line endings and delimiters within quotes, ragged records and invalid ones.
 fn csv() -> String {
     let mut text = "id,url,body\n".to_owned();
     for row in 0..ROWS {
@@ -127,7 +127,7 @@ fn ndjson() -> String {
     text
 }
 
-/// Row groups of 700 rows in pages of 50, with a nested column that is kept and some large rows.
+/// Writes row groups of 700 rows in pages of 50, with a nested column that is kept and some large rows.
 pub fn parquet(files: &Files) -> SourceOptions {
     let mut tags = ListBuilder::new(StringBuilder::new());
     for row in 0..ROWS {

@@ -131,7 +131,7 @@ fn standard_input_has_one_url_per_line() {
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
         .spawn()
-        .expect("this test again");
+        .expect("this test as a process");
     let mut stdin = child.stdin.take().expect("a pipe");
     stdin.write_all("\u{feff}http://a/\r\n\nhttp://b/".as_bytes()).expect("a child that reads");
     drop(stdin);

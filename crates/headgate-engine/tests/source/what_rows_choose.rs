@@ -13,7 +13,7 @@ fn plain(options: SourceOptions) -> SourceOptions {
     SourceOptions { input: options.input, ..SourceOptions::default() }
 }
 
-/// The same row as a file of each format.
+/// Returns the same row as a file of each format.
 fn lists(files: &Files) -> [SourceOptions; 3] {
     let text = |text: &str| Arc::new(StringArray::from(vec![text])) as ArrayRef;
     let columns = [("url", text("http://a/")), ("method", text("PUT")), ("body", text("sent"))];

@@ -17,7 +17,7 @@ use crate::scripted::Scripted;
 const BUDGET_BYTES: u64 = 2 << 20;
 const LANES: usize = 300;
 
-/// A header that the server stores in the HPACK table, and then repeats with one byte as often as the client accepts it.
+/// Returns a header that the server stores in the HPACK table, and then repeats with one byte as often as the client accepts it.
 fn bomb(value_bytes: usize, times: usize) -> Vec<u8> {
     let varint = value_bytes - 127;
     let mut block = STATUS_200.to_vec();
@@ -52,7 +52,7 @@ fn peak(block: Vec<u8>) -> usize {
     let mut passage = Passage { sink: Box::new(stuck), ..passage(source, unused, LANES) };
     passage.request.http2_prior_knowledge = true;
     let run = Run::start(&engine, passage).expect("a run");
-    eventually("all are answered", || answered.load(Ordering::SeqCst) == LANES);
+    eventually("all have succeeded", || answered.load(Ordering::SeqCst) == LANES);
     eventually("headers have filled the budget", || budget.used() > BUDGET_BYTES / 2 || run.snapshot().rows == 300);
     let peak = measure.peak();
     drop(let_go);

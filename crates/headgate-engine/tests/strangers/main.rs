@@ -49,7 +49,7 @@ unsafe impl GlobalAlloc for Counting {
     }
 }
 
-/// Measures the memory of the process while no other test runs.
+/// A measurement of the memory of the process, during which no other test runs.
 struct Measure {
     before: usize,
     _alone: MutexGuard<'static, ()>,
@@ -64,7 +64,7 @@ impl Measure {
     }
 
     /// Restarts the measurement from the current allocation.
-    fn begin_again(&mut self) {
+    fn restart(&mut self) {
         self.before = HELD.load(Ordering::SeqCst);
         PEAK.store(self.before, Ordering::SeqCst);
     }

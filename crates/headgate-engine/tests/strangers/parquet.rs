@@ -54,7 +54,7 @@ fn pages_of_zeros_never_become_a_batch_of_gigabytes() {
     std::fs::write(&path, bytes).unwrap();
     drop(zeros);
 
-    measure.begin_again();
+    measure.restart();
     let max_page_bytes = 2 * PAGE_BYTES as u64;
     let options = SourceOptions {
         input: path.display().to_string(),

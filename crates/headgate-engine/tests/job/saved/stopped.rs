@@ -61,11 +61,11 @@ fn a_resumed_job_meets_no_writing_thread_of_the_run_before() {
         pipe.set(rig.path("out/_headgate/tmp/b-0")).unwrap();
         let engine = shares_engine.then(|| Engine::start(&rig.options.engine).unwrap());
         let run = start(&rig, engine.as_ref()).unwrap();
-        eventually("its server is asked", || pipe.get().unwrap().exists());
+        eventually("its server is requested", || pipe.get().unwrap().exists());
         let mut written = File::open(pipe.get().unwrap()).unwrap();
         written.read_exact(&mut [0]).unwrap();
         run.abort();
-        assert!(run.wait(PATIENCE), "who waits is not held up");
+        assert!(run.wait(PATIENCE), "the waiting caller is not blocked");
         let Err(refused) = start(&rig, engine.as_ref()) else { panic!("it still writes") };
         assert!(refused.contains("is writing to"), "{refused}");
 

@@ -16,7 +16,7 @@ use super::{Stream, kind, run, run_of};
 use crate::own_ends::engine;
 use crate::scripted::{Scripted, read_head, response};
 
-/// Options with one request in flight for each host.
+/// Returns options with one request in flight for each host.
 fn one_for_each_host() -> RunOptions {
     let concurrency_per_host = PerHost { each: Some(HostConcurrency::Fixed(1)), named: Vec::new() };
     let limits = Limits { concurrency_per_host, ..Limits::default() };
@@ -37,9 +37,9 @@ fn a_refusal_by_a_proxy_releases_the_concurrency_of_its_host() {
     });
     let request = RequestOptions { proxies: vec![proxy.url("").into()], ..RequestOptions::default() };
     let run = run_of(request, one_for_each_host());
-    let refused = Stream::ask(&run, "http://host.invalid/".into());
+    let refused = Stream::submit(&run, "http://host.invalid/".into());
     assert_eq!(Some(ErrorKind::Proxy), kind(refused.head().failure));
-    assert_eq!(b"good".to_vec(), Stream::ask(&run, "http://host.invalid/".into()).whole());
+    assert_eq!(b"good".to_vec(), Stream::submit(&run, "http://host.invalid/".into()).whole());
 }
 
 /// Sends headers, and a body that continues until the client closes the connection.
@@ -59,9 +59,9 @@ fn after_a_pause_the_headers_of_a_response_let_other_rows_start_during_its_body(
         }
     });
     let run = run();
-    let stream = Stream::ask(&run, scripted.url("/"));
+    let stream = Stream::submit(&run, scripted.url("/"));
     assert_eq!(200, stream.status());
-    assert_eq!(b"another".to_vec(), Stream::ask(&run, scripted.url("/")).whole());
+    assert_eq!(b"another".to_vec(), Stream::submit(&run, scripted.url("/")).whole());
     stream.body.close();
 }
 
@@ -76,13 +76,13 @@ fn a_final_response_counts_for_the_concurrency_of_its_host_until_its_body_ends()
         }
     });
     let run = run_of(RequestOptions::default(), one_for_each_host());
-    let stream = Stream::ask(&run, scripted.url("/"));
+    let stream = Stream::submit(&run, scripted.url("/"));
     assert_eq!(503, stream.status());
-    let other = Stream::ask(&run, scripted.url("/"));
+    let other = Stream::submit(&run, scripted.url("/"));
     // A later request to another host succeeds.
     let elsewhere = Scripted::answering(response("elsewhere"));
     let name = format!("http://localhost:{}/", elsewhere.address.port());
-    assert_eq!(b"elsewhere".to_vec(), Stream::ask(&run, name).whole());
+    assert_eq!(b"elsewhere".to_vec(), Stream::submit(&run, name).whole());
     assert_eq!(2, scripted.connections());
     stream.body.close();
     assert_eq!(b"another".to_vec(), other.whole());
@@ -112,6 +112,6 @@ fn the_cost_in_response_headers_corrects_the_estimate() {
         }
     });
     for _ in 0..2 {
-        assert_eq!(b"free".to_vec(), Stream::ask(&run, scripted.url("/")).whole());
+        assert_eq!(b"free".to_vec(), Stream::submit(&run, scripted.url("/")).whole());
     }
 }

@@ -24,7 +24,7 @@ fn a_response_before_the_file_was_sent_is_the_response() {
     assert_eq!((Some(413), None), (ended[0].status, ended[0].error.as_deref()));
     // A reset may discard a response that was sent before it.
     assert!(matches!((ended[1].status, ended[1].error.as_deref()), (Some(413), None) | (None, Some("closed"))));
-    assert_eq!(2, server.connections(), "the rest of the body is owed: no other request goes out there");
+    assert_eq!(2, server.connections(), "the rest of the body is missing: no other request uses the connection");
 }
 
 #[test]

@@ -8,7 +8,7 @@ fn uploads_to_a_server_that_reads_nothing_are_bounded_in_memory_which_is_release
     const STRETCH_BYTES: u64 = 64 << 10;
     const UPLOADS: usize = 60;
     for is_http2 in [false, true] {
-        let (let_go, stays) = std::sync::mpsc::channel::<()>();
+        let (release, stays) = std::sync::mpsc::channel::<()>();
         let stays = Arc::new(Mutex::new(stays));
         let server: Scripted = if is_http2 {
             http2::start(100, |peer, _| {
@@ -42,7 +42,7 @@ fn uploads_to_a_server_that_reads_nothing_are_bounded_in_memory_which_is_release
             budget.used() > BUDGET_BYTES / 4 - STRETCH_BYTES
         });
         run.abort();
-        drop(let_go);
+        drop(release);
         assert!(run.wait(PATIENCE));
         eventually("all is given back", || budget.used() == 0);
     }
