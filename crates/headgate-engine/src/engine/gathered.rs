@@ -158,7 +158,7 @@ mod tests {
             Gathered::new(Some(&ResultColumns::default()), MemoryBudget::new(0), sink).expect("nothing is kept"),
         );
         let lane = |gathered: Rc<Gathered>, ordinal| async move {
-            // Three sizes: several to a batch, just too large for that, small.
+            // Three sizes: several fit into a batch, just too large for that, and small.
             let outcome = with_body(ordinal, [600_000, BATCH_BYTES, 10][ordinal as usize % 3]);
             if gathered.has_room(outcome.as_ref().bytes()) {
                 if gathered.push_owned(outcome, false) == Batch::Full {

@@ -186,7 +186,7 @@ mod tests {
                       31 20 0:27 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n";
     const V2: &str = "29 20 0:25 / /sys/fs/cgroup rw,nosuid - cgroup2 cgroup2 rw,nsdelegate\n";
 
-    /// Returns what is found where the kernel has these files.
+    /// Returns the memory that is found if the kernel has these files.
     fn found(files: &[(&str, &str)]) -> MemoryLimit {
         let root = tempfile::tempdir().expect("a directory");
         for (name, text) in files {

@@ -348,7 +348,7 @@ mod tests {
         drop(saving);
         assert_eq!(3, open());
         drop(other);
-        // What is refused takes none.
+        // A refused run reserves no open files.
         engine.reserve(usize::MAX / 2, &request, true).expect_err("too many");
         assert_eq!(0, open());
     }

@@ -188,7 +188,7 @@ mod tests {
             assert!(is_waiting(&mut other).await);
             assert_eq!([true, true, false], open.each_mut().map(HostPermit::try_cede));
         }
-        // The lanes wait no more: what is closed for them is free for others.
+        // The lanes no longer wait: connections that are closed for them are free for other lanes.
         let [first, second, mut third] = open;
         drop((first, second));
         let _two = [(); 2].map(|()| connections.try_open(3).expect("there is room"));

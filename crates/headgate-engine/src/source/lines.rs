@@ -116,7 +116,7 @@ mod tests {
 
     use super::*;
 
-    /// Returns its bytes in pieces of the given lengths, over and over.
+    /// A reader that returns its bytes in pieces of the given lengths, which are cycled.
     struct Pieces<'a> {
         bytes: &'a [u8],
         lengths: std::iter::Cycle<std::vec::IntoIter<usize>>,

@@ -131,7 +131,7 @@ mod tests {
     const PLAIN: Stated =
         Stated { encoding: DELTA_BYTE_ARRAY, values: 3, decompressed: 1 << 20, levels_within: [(false, RLE); 2] };
 
-    /// Returns numbers in one block of four parts, of which the first has these bytes.
+    /// Returns numbers in one block of four parts, the first of which has these bytes.
     fn numbers(count: u8, width: u8) -> Vec<u8> {
         let mut data = vec![0x80, 1, 4, count, 2];
         if count > 1 {

@@ -88,7 +88,7 @@ mod tests {
     use super::*;
     use crate::source::batches::Batches;
 
-    /// Each piece is what has arrived by the time of a read.
+    /// A reader whose pieces are the bytes that have arrived by the time of each read.
     struct Pieces(std::vec::IntoIter<&'static str>);
 
     impl Read for Pieces {

@@ -248,7 +248,7 @@ mod tests {
         (Some("broadcast, 255.255.255.255/32"), "255.255.255.255", "255.255.255.255"),
     ];
 
-    /// Those of IPv6 that embed nothing.
+    /// The ranges of IPv6 that embed no address.
     const EDGES_OF_V6: &[(Option<&str>, &str, &str)] = &[
         (Some("unspecified, ::/128"), "::", "::"),
         (Some("loopback, ::1/128"), "::1", "::1"),
@@ -322,10 +322,10 @@ mod tests {
                     format!("64:ff9b::{a:x}:{b:x}"),
                     format!("2002:{a:x}:{b:x}::1"),
                     format!("2001:0:808:808:0:0:{:x}:{:x}", inverted[0], inverted[1]),
-                    // A server of Teredo, and a client at 8.8.8.8.
+                    // A Teredo server, and a client at 8.8.8.8.
                     format!("2001:0:{a:x}:{b:x}:0:0:f7f7:f7f7"),
                 ];
-                // Those two are more than IPv4-compatible ones.
+                // These two addresses are not merely IPv4-compatible.
                 forms.extend((address.to_bits() > 1).then(|| format!("::{a:x}:{b:x}")));
                 for form in forms {
                     assert_eq!(name(text), name(&form), "{form}");

@@ -24,7 +24,7 @@ pub(in crate::schedule) fn silent(error: ErrorKind) -> AttemptEnd {
     AttemptEnd::failed(None, &Failure::new(error, ""))
 }
 
-/// Returns an attempt at this row that can be repeated and has ended so.
+/// Returns a finished attempt at this row, which can be repeated, with this result.
 pub(super) fn attempt(row: &Row, started: Instant, end: AttemptEnd) -> FinishedAttempt {
     FinishedAttempt {
         end,
@@ -61,7 +61,7 @@ pub(super) fn per_second(count: Option<u32>) -> Option<Rate> {
 /// A driver of the scheduler, one attempt after another.
 struct Driver {
     scheduler: Scheduler,
-    /// When all attempts begin.
+    /// The time at which all attempts begin.
     began: Instant,
     now: Instant,
 }
@@ -133,7 +133,7 @@ fn a_paused_host_gets_no_request_until_the_pause_ends_and_the_row_waits_without_
     driver.now += ms(1999);
     assert_eq!(Vec::<u64>::new(), driver.ordinals());
     driver.now += ms(2000) / 20;
-    // What was in flight before does not show the current state.
+    // Attempts that started before are no evidence of the current state.
     for row in started {
         assert_eq!(Retry::No, driver.end(row, end(200), None));
     }

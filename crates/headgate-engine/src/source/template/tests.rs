@@ -1,4 +1,4 @@
-//! A server decodes what the cells hold, whatever that is; a value that no encoding can carry is refused.
+//! A server decodes the values of the cells, whatever they are; a value that no encoding can represent is refused.
 
 mod laws;
 
@@ -256,7 +256,7 @@ fn a_path_stays_in_the_directory_that_the_template_names() {
     };
     assert_eq!(Ok("below ../x/y".to_owned()), path("f=@{a}", "../x/y"));
     assert_eq!(Ok("below x/..y".to_owned()), path("f=@x/{a}", "..y"));
-    // A file that no row has named may be anywhere.
+    // A file that the template names without a value of a row may be anywhere.
     assert_eq!(Ok("File(\"/x/y\")".to_owned()), path("f=@/x/y", ""));
     for (expected, template, value) in [
         ("the column \"a\" has a / and is not the beginning of the path (row 0: `../y`)", "f=@x/{a}", "../y"),

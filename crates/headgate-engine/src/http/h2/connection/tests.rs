@@ -25,7 +25,7 @@ async fn connect(open: &Rc<OpenConnections>) -> (Rc<Http2Connection>, Http2Drive
 async fn a_silent_server_is_sent_a_ping_and_its_connection_is_closed_without_a_reply() {
     let (connection, mut driver, mut peer) = connect(&Rc::<OpenConnections>::default()).await;
     connection.add_stream();
-    // Bytes that came before the first tick count as a sign of life.
+    // Bytes that arrived before the first tick count as a sign of life.
     for _ in 0..=SILENT_TICKS {
         connection.tick(50);
     }

@@ -1,4 +1,4 @@
-//! Servers decode what the cells hold, whatever that is.
+//! Servers decode the values of the cells, whatever they are.
 
 use std::convert::Infallible;
 
