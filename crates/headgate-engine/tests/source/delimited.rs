@@ -118,7 +118,7 @@ fn a_file_without_rows_is_a_job_without_rows() {
 
 proptest! {
     #[test]
-    fn any_text_that_is_written_as_csv_is_read_back(
+    fn any_text_written_as_csv_is_read_back(
         cells in proptest::collection::vec(("[^\0]{1,30}", proptest::collection::vec(any::<u8>(), 0..30)), 0..20),
     ) {
         let mut writer = csv::Writer::from_writer(Vec::new());

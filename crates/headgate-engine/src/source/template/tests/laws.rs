@@ -31,7 +31,7 @@ fn nasty() -> impl Strategy<Value = String> {
 
 proptest! {
     #[test]
-    fn a_server_decodes_the_value_of_the_cell_from_a_url(value in nasty()) {
+    fn a_server_decodes_a_cell_from_a_url(value in nasty()) {
         laws::url::a_server_decodes_what_the_cell_holds(&value);
     }
 
@@ -47,12 +47,12 @@ proptest! {
     }
 
     #[test]
-    fn a_server_decodes_the_values_of_the_cells_from_a_form(a in nasty(), b in nasty()) {
+    fn a_server_decodes_cells_from_a_form(a in nasty(), b in nasty()) {
         laws::form::a_server_decodes_what_the_cells_hold(&a, &b);
     }
 
     #[test]
-    fn a_server_decodes_the_values_of_the_cells_from_json(value in nasty(), any in any_json()) {
+    fn a_server_decodes_cells_from_json(value in nasty(), any in any_json()) {
         let written = any.to_string();
         let (cell, string) = match &any {
             Value::Null => (Cell::Null, ""),
@@ -63,7 +63,7 @@ proptest! {
     }
 
     #[test]
-    fn a_server_decodes_the_values_of_the_cells_from_a_multipart_form(a in prop::collection::vec(any::<u8>(), 0..200), b in nasty()) {
+    fn a_server_decodes_cells_from_a_multipart_form(a in prop::collection::vec(any::<u8>(), 0..200), b in nasty()) {
         laws::multipart::a_server_decodes_what_the_cells_hold(&a, &b);
     }
 
