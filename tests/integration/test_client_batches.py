@@ -367,7 +367,7 @@ def test_a_child_makes_batches_of_its_own(client: headgate.Client) -> None:
             try:
                 next(left)
             except headgate.UsageError as error:
-                assert "begun in another process" in str(error)  # noqa: PT017 - pytest must not end the child
+                assert "started in another process" in str(error)  # noqa: PT017 - pytest must not end the child
                 status = 0
         finally:
             os._exit(status)

@@ -93,7 +93,7 @@ def test_the_head_is_there_before_the_body(client: headgate.Client, server: str)
             response.is_stream_consumed,
             response.is_closed,
         )
-        assert "bytes have come" in response._repr_html_()
+        assert "bytes have arrived" in response._repr_html_()
     assert response.is_closed
 
 
@@ -219,12 +219,12 @@ def test_a_body_that_breaks_off_raises_after_the_received_part(
     assert response.is_closed
 
 
-def test_a_body_comes_once_and_in_its_block_only(client: headgate.Client) -> None:
+def test_a_body_can_be_read_once_and_only_in_its_block(client: headgate.Client) -> None:
     with client.stream("GET", "/1") as response:
         assert b"Hello, World!" == b"".join(response.iter_bytes())
-        with pytest.raises(RuntimeError, match="taken already: it comes once"):
+        with pytest.raises(RuntimeError, match="read before: it can be read only once"):
             list(response.iter_bytes())
-        with pytest.raises(RuntimeError, match="taken already"):
+        with pytest.raises(RuntimeError, match="read before"):
             response.read()
     with client.stream("GET", f"/bytes/{GIBIBYTE}") as left:
         pieces = left.iter_bytes()
@@ -307,7 +307,7 @@ with client.stream("GET", "/bytes/10000000") as response:
         try:
             next(pieces)
         except RuntimeError as error:
-            assert "belongs to the process that asked" in str(error), error
+            assert "belongs to the process that made the request" in str(error), error
         with client.stream("GET", "/1") as other:
             assert other.read() == b"Hello, World!"
         del pieces, response

@@ -313,7 +313,7 @@ def test_a_child_starts_its_own_engine(server: str) -> None:
             try:
                 next(left)
             except headgate.UsageError as error:
-                assert "begun in another process" in str(error)  # noqa: PT017 - pytest must not end the child
+                assert "started in another process" in str(error)  # noqa: PT017 - pytest must not end the child
                 del left
                 status = 0
         finally:

@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn two_options_for_it_are_refused_with_the_names_of_both_and_no_value() {
+    fn two_options_for_credentials_are_refused_by_name_and_without_their_values() {
         let given = RequestOptions {
             headers: vec![("AUTHORIZATION".into(), "secret".into())],
             bearer: Some("secret\n".into()),

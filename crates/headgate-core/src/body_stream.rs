@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unread_stream_keeps_no_other_body_from_overdrawing() {
+    fn an_unread_stream_does_not_prevent_another_body_from_overdrawing() {
         let (budget, (stream, _)) = (MemoryBudget::new(100), stream());
         for _ in 0..3 {
             let mut reservation = budget.reservation();
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_begin_counts_and_a_lane_that_ends_ends_the_stream() {
+    fn the_first_begin_counts_and_the_end_of_a_lane_ends_the_stream() {
         let (stream, rung) = stream();
         assert_eq!((None, None), (now(stream.wait_for_begin()), now(stream.wait_closed())));
         stream.begin(true);

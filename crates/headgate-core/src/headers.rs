@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn headers_look_the_same_where_they_were_read_and_where_they_are_kept() {
+    fn headers_are_shown_alike_when_read_and_when_stored() {
         let pairs: [(&str, &[u8]); 3] = [("Set-Cookie", b"a"), ("X-Empty", b""), ("set-cookie", b"\xff")];
         let (parsed, kept) = (pairs.map(|(name, value)| httparse::Header { name, value }), Headers::from_iter(pairs));
         for headers in [HeadersRef::Parsed(&parsed), HeadersRef::Kept(&kept)] {

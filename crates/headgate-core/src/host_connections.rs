@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn beyond_the_limit_a_connection_waits_until_another_is_closed_and_asks_for_that_once() {
+    async fn beyond_the_limit_a_connection_waits_and_requests_one_eviction() {
         let connections = Arc::<HostConnections>::default();
         let first = connections.try_open(2).expect("there is none yet");
         let second = connections.open(2, || panic!("there is room")).await;
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn of_several_that_wait_each_has_one_of_those_that_are_closed_at_once() {
+    async fn each_waiting_lane_gets_one_of_the_connections_that_close_together() {
         let connections = Arc::<HostConnections>::default();
         let open = [connections.try_open(2), connections.try_open(2)];
         let (mut one, mut other) = (pin!(connections.open(2, || ())), pin!(connections.open(2, || ())));
@@ -188,7 +188,7 @@ mod tests {
             assert!(is_waiting(&mut other).await);
             assert_eq!([true, true, false], open.each_mut().map(HostPermit::try_cede));
         }
-        // The lanes wait no more: what is closed for them is free for others.
+        // The lanes no longer wait: connections that are closed for them are free for other lanes.
         let [first, second, mut third] = open;
         drop((first, second));
         let _two = [(); 2].map(|()| connections.try_open(3).expect("there is room"));

@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn rfc6265bis_leave_secure_cookies_alone() {
+    fn rfc6265bis_plain_http_does_not_replace_secure_cookies() {
         let then = |secure: &str, at: &str, plain: &str| {
             let mut cookies = Vec::new();
             for (url, set) in [("https://h.example/", secure), (at, plain)] {
@@ -203,7 +203,7 @@ mod tests {
             ("a=secure", "http://h.example/", "a=plain; Path=/login/en"),
             ("a=secure", "http://w.h.example/", "a=plain; Path=/login; Domain=h.example"),
             ("a=secure", "http://h.example/", "a=; Path=/login; Max-Age=0; Domain=h.example"),
-            // With another path or name it is another cookie.
+            // A different path or name makes a different cookie.
             ("a=secure; a=plain", "http://h.example/", "a=plain; Path=/"),
             ("a=secure; b=plain", "http://h.example/", "b=plain; Path=/login"),
             ("a=plain", "https://h.example/", "a=plain; Path=/login; Domain=h.example"),
@@ -216,7 +216,7 @@ mod tests {
     fn a_cookie_for_a_public_suffix_is_refused() {
         assert_eq!(None, sent("http://a.co.uk/", &["a=1; Domain=co.uk"], "http://b.co.uk/"));
         assert_eq!(None, sent("http://me.github.io/", &["a=1; Domain=github.io"], "http://you.github.io/"));
-        // A host that is a public suffix can set one for itself only.
+        // A host that is a public suffix can set a cookie only for itself.
         assert_eq!(Some("a=1"), sent("http://github.io/", &["a=1; Domain=github.io"], "http://github.io/").as_deref());
         assert_eq!(None, sent("http://github.io/", &["a=1; Domain=github.io"], "http://you.github.io/"));
     }

@@ -262,7 +262,7 @@ mod tests {
             monotonic: now.monotonic.checked_sub(time).expect("the machine runs for longer"),
             boot: now.boot.saturating_sub(time),
         };
-        // The loop has run until 6 s ago, and its next beat was planned.
+        // The loop last ran 6 s ago, when its next beat was due.
         let stalls = Rc::new(Stalls::default());
         stalls.beat(before(6 * second));
         let mut deadline = Deadline::excusing(now.monotonic, &stalls);

@@ -75,7 +75,7 @@ mod tests {
     const MS: Duration = Duration::from_millis(1);
 
     #[test]
-    fn the_first_request_waits_for_the_proof_and_later_requests_do_not() {
+    fn the_first_unsafe_request_waits_for_the_proof_and_later_ones_do_not() {
         let (keep_alive, since) = (KeepAlive::default(), Instant::now());
         assert_eq!(Reuse::From(since + PROOF), keep_alive.check_reuse(since, since + MS));
         assert_eq!(Reuse::Now, keep_alive.check_reuse(since, since + PROOF));

@@ -1,5 +1,5 @@
-//! `BatchFlow`: record batches through the engine, a step at a time. `BatchRuns`: the runs that such calls share.
-//! `BatchTable`: batches of results, as one table.
+//! `BatchFlow`: a call that passes record batches through the engine, one step at a time. `BatchRuns`: the runs that such
+//! calls share. `BatchTable`: batches of results, as one table.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -15,24 +15,24 @@ use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
 use crate::arrow_in::record_batches;
+use crate::completion_queue::Request;
 use crate::descriptor::Descriptor;
 use crate::error::to_python;
 use crate::fork_safe::ForkSafe;
 use crate::json::to_json;
-use crate::mailbox::Request;
 use crate::options::fetch_options;
 use crate::rows::{RowBatch, RowSchema};
 
 /// The name of the input in messages.
 const INPUT: &str = "batches";
 
-/// The runs of calls with batches. May be used from any thread, of the process that made it.
+/// The runs that calls with batches share. May be used from any thread of the process that created it.
 #[pyclass(frozen, module = "headgate._headgate")]
 pub struct BatchRuns {
     inner: Arc<FedRuns>,
 }
 
-/// One call. Only one thread at a time may use it.
+/// One call with batches or requests. Only one thread at a time may use it.
 #[pyclass(frozen, module = "headgate._headgate")]
 pub struct BatchFlow {
     inner: ForkSafe<Mutex<headgate_engine::BatchFlow>>,
@@ -40,14 +40,14 @@ pub struct BatchFlow {
     descriptor: Option<Arc<Descriptor>>,
 }
 
-/// The kind of a call on the run of a client.
+/// The input of a call on the run of a client.
 pub enum FlowInput {
-    /// Rows of tables, with the base of relative URLs.
+    /// Rows of tables, with the base URL for relative URLs.
     Tables(String),
     Requests,
 }
 
-/// Batches of one schema. Each consumer gets all of them.
+/// Batches with one schema. Each consumer gets all of them.
 #[pyclass(frozen, module = "headgate._headgate")]
 pub struct BatchTable {
     schema: SchemaRef,
@@ -61,37 +61,37 @@ impl BatchRuns {
         Self { inner: Arc::default() }
     }
 
-    /// Begins a call with these options. `watched`: an event loop watches its descriptor.
-    fn begin(&self, options: &Bound<'_, PyAny>, watched: bool) -> PyResult<BatchFlow> {
+    /// Starts a call with these options. `watched` means that an event loop watches its descriptor.
+    fn start(&self, options: &Bound<'_, PyAny>, watched: bool) -> PyResult<BatchFlow> {
         let (py, mut options) = (options.py(), fetch_options(options)?);
         options.source.input = INPUT.into();
-        BatchFlow::begin(py, watched, |waker| headgate_engine::BatchFlow::new(&self.inner, options, waker))
+        BatchFlow::start(py, watched, |waker| headgate_engine::BatchFlow::new(&self.inner, options, waker))
     }
 }
 
 #[pymethods]
 impl BatchFlow {
-    /// Sets an object with `__arrow_c_array__` or `__arrow_c_stream__` as the source of the next rows.
-    fn take_from(&self, batch: &Bound<'_, PyAny>) -> PyResult<()> {
+    /// Makes an object with `__arrow_c_array__` or `__arrow_c_stream__` the source of the next rows.
+    fn set_table(&self, batch: &Bound<'_, PyAny>) -> PyResult<()> {
         let (py, reader) = (batch.py(), record_batches(batch)?);
         self.with(py, |flow| flow.set_reader(reader))
     }
 
-    /// Feeds these requests.
-    fn feed(&self, py: Python<'_>, requests: Vec<Request>) -> PyResult<()> {
+    /// Submits these requests.
+    fn submit(&self, py: Python<'_>, requests: Vec<Request>) -> PyResult<()> {
         self.with(py, |flow| flow.feed_requests(requests.into_iter().map(Request::into_row).collect()))
     }
 
-    /// Ends the input: there are no more batches, or requests.
-    fn end(&self, py: Python<'_>) -> PyResult<()> {
+    /// Marks the input as complete: the caller submits no more batches or requests.
+    fn finish_input(&self, py: Python<'_>) -> PyResult<()> {
         self.with(py, |flow| {
             flow.end();
             Ok(())
         })
     }
 
-    /// Continues for at most this time. Returns a batch of results, if there is one by then, and whether the call has ended
-    /// or wants a batch.
+    /// Advances the call for at most `timeout_s`. Returns a batch of results if one is complete, whether the call has ended,
+    /// and whether it needs more input.
     fn step(&self, py: Python<'_>, timeout_s: f64) -> PyResult<(Option<RowBatch>, bool, bool)> {
         let until = Instant::now() + Duration::try_from_secs_f64(timeout_s).unwrap_or_default();
         match self.with(py, |flow| flow.step(until))? {
@@ -102,37 +102,38 @@ impl BatchFlow {
         }
     }
 
-    /// Returns the seconds until a batch is due if no more outcomes arrive.
+    /// Returns the seconds until the next batch is due even if no more outcomes arrive; `None` if no outcome is waiting.
     fn ready_in_s(&self, py: Python<'_>) -> PyResult<Option<f64>> {
         let ready_at = self.with(py, |flow| Ok(flow.ready_at()))?;
         Ok(ready_at.map(|at| at.saturating_duration_since(Instant::now()).as_secs_f64()))
     }
 
-    /// Returns the descriptor that an event loop watches, or -1: readable when an outcome arrives after there was none.
+    /// Returns the descriptor that an event loop watches, or -1 without one. It becomes readable when an outcome arrives
+    /// after there was none.
     fn fileno(&self) -> i32 {
         self.descriptor.as_deref().map_or(-1, Descriptor::number)
     }
 
     /// Makes the descriptor unreadable until an outcome arrives.
-    fn quiet(&self) {
+    fn clear_wakeup(&self) {
         if let Some(descriptor) = &self.descriptor {
-            descriptor.quiet();
+            descriptor.clear();
         }
     }
 
-    /// Returns the snapshot of its run, as JSON.
+    /// Returns the snapshot of the call's run, as JSON.
     fn snapshot(&self, py: Python<'_>) -> PyResult<String> {
         to_json(py, &self.with(py, |flow| Ok(flow.snapshot()))?)
     }
 
-    /// Returns a stream of the batches of this iterator.
+    /// Returns an Arrow stream of the batches that this Python iterator yields.
     fn stream<'py>(&self, py: Python<'py>, batches: Py<PyAny>) -> PyResult<Bound<'py, PyCapsule>> {
         let schema = self.with(py, |flow| flow.schema())?;
         let stream = FFI_ArrowArrayStream::new(Box::new(Iterated { batches, schema }));
         PyCapsule::new_with_value(py, stream, c"arrow_array_stream")
     }
 
-    /// Releases the memory reservations of untaken results, in all calls that share its limits.
+    /// Releases the memory reservations of results that no caller has collected, in all calls that share its limits.
     fn release_memory(&self, py: Python<'_>) -> PyResult<()> {
         self.with(py, |flow| {
             flow.release_memory();
@@ -140,7 +141,7 @@ impl BatchFlow {
         })
     }
 
-    /// Cancels requests in flight.
+    /// Ends the call and cancels its requests in flight.
     fn close(&self, py: Python<'_>) {
         if let Some(flow) = self.inner.get() {
             py.detach(|| locked(flow).close());
@@ -152,7 +153,7 @@ impl BatchFlow {
         self.with(py, |flow| flow.schema()).map(RowSchema::of)
     }
 
-    /// Returns batches of this call as one table.
+    /// Returns these batches of the call as one table.
     fn table(&self, py: Python<'_>, batches: Vec<PyRef<'_, RowBatch>>) -> PyResult<BatchTable> {
         let batches = batches.into_iter().map(|batch| batch.records().clone()).collect();
         let schema = self.with(py, |flow| flow.schema())?;
@@ -161,7 +162,7 @@ impl BatchFlow {
 }
 
 impl BatchFlow {
-    /// Begins a call on the run of a client. `watched`: an event loop watches its descriptor.
+    /// Starts a call on the run of a client. `watched` means that an event loop watches its descriptor.
     pub fn on(
         py: Python<'_>,
         run: Arc<Run>,
@@ -170,31 +171,31 @@ impl BatchFlow {
         watched: bool,
     ) -> PyResult<Self> {
         options.source.input = INPUT.into();
-        Self::begin(py, watched, |waker| match input {
+        Self::start(py, watched, |waker| match input {
             FlowInput::Tables(base_url) => headgate_engine::BatchFlow::on(run, options, base_url, waker),
             FlowInput::Requests => headgate_engine::BatchFlow::of_requests(run, options, waker),
         })
     }
 
-    fn begin(
+    fn start(
         py: Python<'_>,
         watched: bool,
-        begin: impl FnOnce(Option<Arc<dyn WakeCaller>>) -> Result<headgate_engine::BatchFlow, JobError> + Send,
+        start: impl FnOnce(Option<Arc<dyn WakeCaller>>) -> Result<headgate_engine::BatchFlow, JobError> + Send,
     ) -> PyResult<Self> {
         let descriptor = Descriptor::watched(watched)?;
         let waker = descriptor.clone().map(|descriptor| descriptor as Arc<dyn WakeCaller>);
-        let inner = py.detach(|| begin(waker)).map_err(|error| to_python(py, &error))?;
+        let inner = py.detach(|| start(waker)).map_err(|error| to_python(py, &error))?;
         Ok(Self { inner: ForkSafe::new(Mutex::new(inner)), descriptor })
     }
 
     fn with<T: Send>(
         &self,
         py: Python<'_>,
-        what: impl FnOnce(&mut headgate_engine::BatchFlow) -> Result<T, JobError> + Send,
+        operation: impl FnOnce(&mut headgate_engine::BatchFlow) -> Result<T, JobError> + Send,
     ) -> PyResult<T> {
-        let elsewhere = || JobError::usage("it was begun in another process: begin it after the fork");
+        let elsewhere = || JobError::usage("it was started in another process: start it after the fork");
         let flow = self.inner.get().ok_or_else(elsewhere);
-        flow.and_then(|flow| py.detach(|| what(&mut locked(flow)))).map_err(|error| to_python(py, &error))
+        flow.and_then(|flow| py.detach(|| operation(&mut locked(flow)))).map_err(|error| to_python(py, &error))
     }
 }
 
@@ -224,7 +225,7 @@ impl BatchTable {
         self.batches.iter().cloned().map(RowBatch::of).collect()
     }
 
-    /// The interface allows a stream to keep its own schema whatever is requested.
+    /// Returns the table as an Arrow stream. The interface allows a stream to ignore the requested schema.
     #[pyo3(signature = (requested_schema=None))]
     fn __arrow_c_stream__<'py>(
         &self,
@@ -238,7 +239,7 @@ impl BatchTable {
     }
 }
 
-/// A stream for a consumer in C. The iterator is a Python object, and runs Python code of the input.
+/// A stream for a consumer in C. Its iterator is a Python object, which may run Python code of the caller's input.
 struct Iterated {
     batches: Py<PyAny>,
     schema: SchemaRef,
@@ -253,7 +254,7 @@ impl Iterator for Iterated {
             Ok(Some(batch?.cast::<RowBatch>()?.get().records().clone()))
         });
         next.map_err(|error: PyErr| {
-            // Its text is made first: no Python code may run after an interrupt.
+            // The text comes first, because no Python code may run after an interrupt is raised.
             let text = error.to_string();
             Python::attach(|py| raise_interrupt(py, &error));
             ArrowError::ExternalError(text.into())
@@ -262,10 +263,10 @@ impl Iterator for Iterated {
     }
 }
 
-/// Raises Ctrl-C again, to end the program: the reader of a stream turns it into an error of its own.
+/// Raises the interrupt of Ctrl-C again, to end the program: a stream's reader turns the first one into its own error.
 fn raise_interrupt(py: Python<'_>, error: &PyErr) {
     if error.is_instance_of::<PyKeyboardInterrupt>(py) {
-        // If that fails, the error remains.
+        // If this fails, the consumer still gets the stream's error.
         let _ = py.import("_thread").and_then(|thread| thread.call_method0("interrupt_main"));
     }
 }

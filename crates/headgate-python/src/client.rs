@@ -9,29 +9,29 @@ use headgate_engine::{Engine, Run, credential_scope, machine};
 use headgate_table::columns::result::ResultColumns;
 use pyo3::prelude::*;
 
-use crate::answer::Answer;
 use crate::batches::{BatchFlow, FlowInput};
+use crate::completion_queue::{CompletionQueue, Request, Submission};
 use crate::descriptor::Descriptor;
 use crate::error::to_python;
 use crate::fork_safe::ForkSafe;
 use crate::json::to_json;
-use crate::mailbox::{Mailbox, Request, Submission};
 use crate::options::fetch_options;
+use crate::outcome::NativeOutcome;
 use crate::stream::ResponseStream;
 
-/// The longest time that closing waits for requests in flight.
-const LONGEST_CLOSE: Duration = Duration::from_secs(1);
+/// How long `close` waits for requests in flight, at most.
+const MAX_CLOSE: Duration = Duration::from_secs(1);
 
-/// An engine for requests. May be used from any thread. In a fork of its process it does nothing.
+/// An engine for requests. May be used from any thread. In a fork of the process that created it, its methods do nothing.
 #[pyclass(frozen, module = "headgate._headgate")]
 pub struct Client {
     open: ForkSafe<Open>,
-    /// The budget of all responses together.
+    /// The memory budget of all responses together.
     #[pyo3(get)]
     max_memory_bytes: u64,
 }
 
-/// Dropping it ends requests in flight.
+/// The run of a client. Dropping it ends requests in flight.
 struct Open {
     run: Arc<Run>,
 }
@@ -49,13 +49,13 @@ impl Client {
     fn new(options: &Bound<'_, PyAny>) -> PyResult<Self> {
         let base_url: String = options.getattr("base_url")?.extract()?;
         let (py, mut options) = (options.py(), fetch_options(options)?);
-        // What redirects there were is part of a response.
+        // A `Response` has its redirect chain.
         options.request.response.keep_redirects = true;
         credential_scope::of_base_url(&mut options.request, &base_url);
         let threads = options.engine.threads.unwrap_or_else(machine::cores).min(options.run.concurrency);
         let engine = EngineOptions { threads: Some(threads), ..options.engine.clone() };
         let run = py.detach(|| {
-            // The caller gets bodies, even if tables omit them.
+            // The caller gets bodies, even if the options omit them from tables.
             options.selection.omit.clear();
             let columns = ResultColumns::new(&options.source, &options.selection, Fields::empty())?;
             let engine = Engine::start(&engine)?;
@@ -65,9 +65,9 @@ impl Client {
         Ok(Self { open: ForkSafe::new(Open { run: Arc::new(run) }), max_memory_bytes })
     }
 
-    /// Makes a request, and waits for the response. An exception meanwhile, such as Ctrl-C, cancels it. `None`: the client
-    /// is closed.
-    fn call(&self, py: Python<'_>, request: Request) -> PyResult<Option<Answer>> {
+    /// Sends a request, and waits for its outcome. An exception during the wait, such as Ctrl-C, cancels the request.
+    /// Returns `None` if the client is closed.
+    fn call(&self, py: Python<'_>, request: Request) -> PyResult<Option<NativeOutcome>> {
         let Some(open) = self.open.get() else { return Ok(None) };
         let submission = Submission::of_one(open.run.clone(), None);
         let row = request.for_reply(submission.completions.reply_to(0));
@@ -76,51 +76,52 @@ impl Client {
             submission.completions.close();
             open.run.cancel(ordinal);
         })?;
-        Ok(Some(Answer::of(arrived)))
+        Ok(Some(NativeOutcome::of(arrived)))
     }
 
-    /// Makes a request whose body is streamed. `watched`: an event loop watches its descriptor. `None`: the client is
-    /// closed.
-    fn stream(&self, py: Python<'_>, request: Request, watched: bool) -> PyResult<Option<ResponseStream>> {
+    /// Sends a request whose response body is streamed. `watched` means that an event loop watches its descriptor. Returns
+    /// `None` if the client is closed.
+    fn start_stream(&self, py: Python<'_>, request: Request, watched: bool) -> PyResult<Option<ResponseStream>> {
         let Some(open) = self.open.get() else { return Ok(None) };
         let descriptor = Descriptor::watched(watched)?;
         Ok(py.detach(|| ResponseStream::start(open.run.clone(), request, descriptor)))
     }
 
-    /// Creates a mailbox. `watched`: an event loop watches its descriptor. `None`: this is a fork.
-    fn mailbox(&self, watched: bool) -> PyResult<Option<Mailbox>> {
-        self.open.get().map(|open| Mailbox::new(open.run.clone(), watched)).transpose()
+    /// Creates a completion queue. `watched` means that an event loop watches its descriptor. Returns `None` in a fork.
+    fn completion_queue(&self, watched: bool) -> PyResult<Option<CompletionQueue>> {
+        self.open.get().map(|open| CompletionQueue::new(open.run.clone(), watched)).transpose()
     }
 
-    /// Begins a call with tables: `options` are those of this client and of rows and columns. `None`: this is a fork.
-    fn tables(&self, options: &Bound<'_, PyAny>, base_url: String, watched: bool) -> PyResult<Option<BatchFlow>> {
-        self.flow(options, FlowInput::Tables(base_url), watched)
+    /// Starts a call with tables. `options` holds this client's options and those of rows and columns. Returns `None` in a
+    /// fork.
+    fn start_tables(&self, options: &Bound<'_, PyAny>, base_url: String, watched: bool) -> PyResult<Option<BatchFlow>> {
+        self.start_flow(options, FlowInput::Tables(base_url), watched)
     }
 
-    /// Begins a call as `tables` does, with requests.
-    fn requests(&self, options: &Bound<'_, PyAny>, watched: bool) -> PyResult<Option<BatchFlow>> {
-        self.flow(options, FlowInput::Requests, watched)
+    /// Starts a call as `start_tables` does, with requests instead of tables.
+    fn start_requests(&self, options: &Bound<'_, PyAny>, watched: bool) -> PyResult<Option<BatchFlow>> {
+        self.start_flow(options, FlowInput::Requests, watched)
     }
 
-    /// Cancels requests in flight. No more requests start.
+    /// Cancels requests in flight, and accepts no more requests.
     fn close(&self, py: Python<'_>) {
         if let Some(open) = self.open.get() {
             py.detach(|| {
                 open.run.end_feeding();
                 open.run.abort();
-                open.run.wait(LONGEST_CLOSE);
+                open.run.wait(MAX_CLOSE);
             });
         }
     }
 
-    /// Returns the snapshot of its run, as JSON; `None`: this is a fork.
+    /// Returns the snapshot of the client's run, as JSON, or `None` in a fork.
     fn snapshot(&self, py: Python<'_>) -> PyResult<Option<String>> {
         self.open.get().map(|open| to_json(py, &py.detach(|| open.run.snapshot()))).transpose()
     }
 }
 
 impl Client {
-    fn flow(&self, options: &Bound<'_, PyAny>, input: FlowInput, watched: bool) -> PyResult<Option<BatchFlow>> {
+    fn start_flow(&self, options: &Bound<'_, PyAny>, input: FlowInput, watched: bool) -> PyResult<Option<BatchFlow>> {
         let Some(open) = self.open.get() else { return Ok(None) };
         BatchFlow::on(options.py(), open.run.clone(), fetch_options(options)?, input, watched).map(Some)
     }

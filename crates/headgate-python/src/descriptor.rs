@@ -1,4 +1,4 @@
-//! A file descriptor that an event loop watches.
+//! A file descriptor that an event loop watches, to be woken by the engine.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use pyo3::exceptions::PyOSError;
 pub use self::system::Descriptor;
 
 impl Descriptor {
-    /// Creates a descriptor, if an event loop watches it.
+    /// Creates a descriptor if `watched`: only an event loop needs one.
     pub fn watched(watched: bool) -> PyResult<Option<Arc<Self>>> {
         let descriptor = watched.then(Self::new).transpose().map_err(|error| PyOSError::new_err(error.to_string()))?;
         Ok(descriptor.map(Arc::new))
@@ -29,7 +29,7 @@ mod system {
 
     use nix::sys::eventfd::{EfdFlags, EventFd};
 
-    /// Readable from a wake-up until it is quieted.
+    /// Readable from a wake-up until it is cleared.
     pub struct Descriptor(EventFd);
 
     impl Descriptor {
@@ -42,12 +42,12 @@ mod system {
             self.0.as_fd().as_raw_fd()
         }
 
-        /// Wakes the event loop. It can only fail if wake-ups have filled it, and then it is readable.
+        /// Wakes the event loop. The write fails only if earlier wake-ups filled the descriptor, which then is readable.
         pub fn wake(&self) {
             let _ = self.0.write(1);
         }
 
-        pub fn quiet(&self) {
+        pub fn clear(&self) {
             let _ = self.0.read();
         }
     }
@@ -59,32 +59,32 @@ mod system {
     use std::os::fd::AsRawFd as _;
     use std::os::unix::net::UnixStream;
 
-    /// Readable from a wake-up until it is quieted.
+    /// Readable from a wake-up until it is cleared.
     pub struct Descriptor {
         watched: UnixStream,
-        rung: UnixStream,
+        sender: UnixStream,
     }
 
     impl Descriptor {
         pub fn new() -> io::Result<Self> {
-            let (watched, rung) = UnixStream::pair()?;
+            let (watched, sender) = UnixStream::pair()?;
             watched.set_nonblocking(true)?;
-            rung.set_nonblocking(true)?;
-            Ok(Self { watched, rung })
+            sender.set_nonblocking(true)?;
+            Ok(Self { watched, sender })
         }
 
         pub fn number(&self) -> i32 {
             self.watched.as_raw_fd()
         }
 
-        /// Wakes the event loop. It can only fail if wake-ups have filled it, and then it is readable.
+        /// Wakes the event loop. The write fails only if earlier wake-ups filled the descriptor, which then is readable.
         pub fn wake(&self) {
-            let _ = (&self.rung).write(&[1]);
+            let _ = (&self.sender).write(&[1]);
         }
 
-        pub fn quiet(&self) {
-            let mut rings = [0; 64];
-            while matches!((&self.watched).read(&mut rings), Ok(64)) {}
+        pub fn clear(&self) {
+            let mut wakeups = [0; 64];
+            while matches!((&self.watched).read(&mut wakeups), Ok(64)) {}
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Reads a job's directory: the state of the job, and its rows. Nothing is changed there, except by `job_set`.
+//! Reads the state and the rows of a job from its directory. Only `job_set` changes something there.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -16,20 +16,20 @@ use crate::rows::RowStream;
 
 /// Returns `headgate_engine::status::Status` as JSON.
 #[pyfunction]
-#[expect(clippy::needless_pass_by_value, reason = "PyO3 hands over what it made")]
+#[expect(clippy::needless_pass_by_value, reason = "PyO3 passes ownership of converted arguments")]
 pub fn job_status(py: Python<'_>, output: PathBuf, check_all: bool) -> PyResult<String> {
     let status = if check_all { status::checked_status } else { status::status };
     let status = py.detach(|| status(&output)).map_err(|error| to_python(py, &error))?;
     to_json(py, &status)
 }
 
-/// The timeout for a running job to confirm a change: it looks twice a second.
+/// The timeout for a running job to confirm a change. The job checks for changes twice a second.
 const TIMEOUT: Duration = Duration::from_secs(3);
 
-/// Sets options of the job in a directory, or pauses it; `paused` may be `None` to keep that as it is. Returns the result
-/// as a word, and the reason if it was refused.
+/// Sets options of the job in a directory, and pauses or unpauses it; `None` for `paused` leaves that unchanged. Returns the
+/// result as a word, and the reason if the job refused the change.
 #[pyfunction]
-#[expect(clippy::needless_pass_by_value, reason = "PyO3 hands over what it made")]
+#[expect(clippy::needless_pass_by_value, reason = "PyO3 passes ownership of converted arguments")]
 pub fn job_set(
     py: Python<'_>,
     output: PathBuf,
@@ -46,9 +46,9 @@ pub fn job_set(
     })
 }
 
-/// Returns the rows of the current parts: succeeded ones first.
+/// Returns the rows of the current parts, the succeeded rows first.
 #[pyfunction]
-#[expect(clippy::needless_pass_by_value, reason = "PyO3 hands over what it made")]
+#[expect(clippy::needless_pass_by_value, reason = "PyO3 passes ownership of converted arguments")]
 pub fn job_rows(py: Python<'_>, output: PathBuf) -> PyResult<RowStream> {
     let parts = py.detach(|| status::parts(&output)).map_err(|error| to_python(py, &error))?;
     Ok(RowStream::of(parts.files, parts.schema))

@@ -1,10 +1,10 @@
-//! The conversion of the engine's errors to Python's. The classes are defined in `headgate._errors`.
+//! Converts the engine's errors to Python exceptions. Their classes are defined in `headgate._errors`.
 
 use headgate_core::error::JobError;
 use headgate_engine::FailureReport;
 use pyo3::prelude::*;
 
-/// Returns the Python exception for an engine's error.
+/// Returns the Python exception for an error of the engine.
 pub fn to_python(py: Python<'_>, error: &JobError) -> PyErr {
     exception(py, error).map_or_else(|failure| failure, PyErr::from_value)
 }

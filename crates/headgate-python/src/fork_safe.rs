@@ -1,8 +1,8 @@
-//! Values that must not be dropped in a fork: their threads stayed with the parent, and may hold their locks.
+//! Values that must not be dropped in a fork: their threads exist only in the parent, and may have held their locks.
 
 use std::{mem, process};
 
-/// A value that is dropped only in the process that made it, and leaked in its forks.
+/// A value that is dropped only in the process that created it, and leaked in forks of that process.
 pub struct ForkSafe<T> {
     value: Option<T>,
     process: u32,
@@ -13,7 +13,7 @@ impl<T> ForkSafe<T> {
         Self { value: Some(value), process: process::id() }
     }
 
-    /// Returns the value, or `None` in a fork of the process that made it.
+    /// Returns the value, or `None` in a fork of the process that created it.
     pub fn get(&self) -> Option<&T> {
         self.value.as_ref().filter(|_| self.process == process::id())
     }

@@ -1,4 +1,4 @@
-//! Figures that are passed to Python as JSON, since they are passed as a whole and seldom.
+//! Passes figures to Python as JSON, because they are passed rarely and as a whole.
 
 use headgate_core::error::JobError;
 use pyo3::IntoPyObjectExt as _;
@@ -8,11 +8,12 @@ use serde_json::Value;
 
 use crate::error::to_python;
 
+/// Returns the figures as JSON.
 pub fn to_json(py: Python<'_>, figures: &impl serde::Serialize) -> PyResult<String> {
     serde_json::to_string(figures).map_err(|error| to_python(py, &JobError::internal(error.to_string())))
 }
 
-/// Returns JSON as Python's objects, with tuples for arrays, without Python's module for it, which takes long to import.
+/// Converts a JSON value to Python objects, with tuples for arrays. It avoids Python's `json` module, whose import is slow.
 pub fn to_objects<'py>(py: Python<'py>, value: &Value) -> PyResult<Bound<'py, PyAny>> {
     match value {
         Value::Null => Ok(py.None().into_bound(py)),

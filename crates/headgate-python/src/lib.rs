@@ -1,20 +1,21 @@
-//! `headgate._headgate`: the engine's interface to Python. One file for each Python class; nothing is decided here.
+//! `headgate._headgate`: the engine's interface to Python. Each Python class has one file. This crate only converts
+//! values: the engine makes all decisions.
 
 #[cfg(target_os = "linux")]
 mod allocator;
-mod answer;
 mod arrow_in;
 mod batches;
 mod client;
+mod completion_queue;
 mod descriptor;
 mod directory;
 mod error;
 mod fork_safe;
 mod json;
-mod mailbox;
 mod mock;
 mod option_reader;
 mod options;
+mod outcome;
 mod plan;
 mod preview;
 mod rows;
@@ -32,19 +33,19 @@ mod _headgate {
     use pyo3::prelude::*;
 
     #[pymodule_export]
-    use super::answer::Answer;
-    #[pymodule_export]
     use super::batches::{BatchFlow, BatchRuns, BatchTable};
     #[pymodule_export]
     use super::client::Client;
     #[pymodule_export]
-    use super::directory::{job_rows, job_set, job_status};
+    use super::completion_queue::CompletionQueue;
     #[pymodule_export]
-    use super::mailbox::Mailbox;
+    use super::directory::{job_rows, job_set, job_status};
     #[pymodule_export]
     use super::mock::{MockConnection, MockNetwork};
     #[pymodule_export]
     use super::options::{mistakes_in_fetch, mistakes_in_retry, mistakes_in_settings, option_entries, options_as_read};
+    #[pymodule_export]
+    use super::outcome::NativeOutcome;
     #[pymodule_export]
     use super::plan::plan;
     #[pymodule_export]

@@ -1,4 +1,4 @@
-//! `MockNetwork`: connections that end in this process, and are served by the caller that accepts them.
+//! `MockNetwork`: connections that stay in this process. The caller accepts them, and serves them as a server would.
 
 use std::io;
 use std::mem;
@@ -23,7 +23,7 @@ pub struct MockNetwork(Arc<Network>);
 /// The server's end of one connection.
 #[pyclass(frozen, module = "headgate._headgate")]
 pub struct MockConnection {
-    /// `https://api.example.com`
+    /// The origin to which the client connects, such as `https://api.example.com`.
     #[pyo3(get)]
     origin: String,
     socket: Mutex<Option<UnixStream>>,
@@ -33,7 +33,7 @@ pub struct MockConnection {
 struct Network {
     process: u32,
     descriptor: Descriptor,
-    /// Connections that were not accepted yet: at most as many as the engines have lanes.
+    /// Connections that the caller has not accepted yet: at most as many as the engines have lanes.
     waiting: Mutex<Waiting>,
 }
 
@@ -58,7 +58,7 @@ impl Network {
 impl ConnectMock for Network {
     fn connect(&self, host: &Origin) -> Result<Line, Failure> {
         if self.process != process::id() {
-            let message = "the mock answers only the process that made it, and this is a fork of that";
+            let message = "the mock serves only the process that created it, and this is a fork of that process";
             return Err(Failure::new(ErrorKind::InvalidRequest, message).lasting());
         }
         let no_pair =
@@ -70,7 +70,7 @@ impl ConnectMock for Network {
         let verdict = Arc::<Verdict>::default();
         let line = Line { socket, verdict: verdict.clone() };
         let origin = host.key(LimitBy::Origin).into();
-        // Drops connections that the client closed before they were accepted: only they hold their verdict.
+        // Drops connections that the client closed before the caller accepted them: it no longer holds their verdict.
         waiting.retain(|connection| Arc::strong_count(&connection.verdict) > 1);
         waiting.push(MockConnection { origin, socket: Mutex::new(Some(other)), verdict });
         self.descriptor.wake();
@@ -87,21 +87,21 @@ impl MockNetwork {
         Ok(Self(Arc::new(Network { process, descriptor, waiting })))
     }
 
-    /// Returns the descriptor that an event loop watches: readable when there are connections.
+    /// Returns the descriptor that an event loop watches. It is readable when connections wait to be accepted.
     fn fileno(&self) -> i32 {
         self.0.descriptor.number()
     }
 
-    /// Takes all waiting connections.
-    fn take(&self) -> Vec<MockConnection> {
-        self.0.descriptor.quiet();
+    /// Accepts all waiting connections.
+    fn accept(&self) -> Vec<MockConnection> {
+        self.0.descriptor.clear();
         match &mut *self.0.waiting() {
             Waiting::Open(waiting) => mem::take(waiting),
             Waiting::Closed => Vec::new(),
         }
     }
 
-    /// Closes the mock: from now on connecting fails.
+    /// Closes the mock: later attempts to connect fail.
     fn close(&self) {
         *self.0.waiting() = Waiting::Closed;
     }
@@ -109,13 +109,14 @@ impl MockNetwork {
 
 #[pymethods]
 impl MockConnection {
-    /// Returns the socket's descriptor and its ownership; -1: it was taken before.
+    /// Returns the socket's descriptor, which the caller then owns, or -1 if an earlier call returned it.
     fn detach(&self) -> i32 {
         let socket = self.socket.lock().unwrap_or_else(PoisonError::into_inner).take();
         socket.map_or(-1, UnixStream::into_raw_fd)
     }
 
-    /// Sets the failure that the exchange ends with once the connection is closed. `lasting`: a retry would fail alike.
+    /// Sets the error of the exchange, which it gets once the connection is closed. `lasting` means that a retry would fail
+    /// in the same way.
     fn fail(&self, kind: &str, message: String, detail: String, lasting: bool) -> PyResult<()> {
         let kind = ErrorKind::ALL.iter().find(|known| known.name() == kind);
         let kind = *kind.ok_or_else(|| PyValueError::new_err("there is no such kind of error"))?;

@@ -1,4 +1,4 @@
-//! Reads the options of an object of Python by their names, and collects what can't be read.
+//! Reads the options of a Python object by their names, and collects the mistakes in them.
 
 use std::cell::RefCell;
 use std::path::PathBuf;
@@ -9,7 +9,7 @@ use headgate_core::option_rules::{self, Mistake};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBytes, PyFloat, PyInt, PyString};
 
-/// An option that the object does not have keeps the value of its place.
+/// Reads options of one object. If the object lacks an option, the target keeps its value.
 pub struct OptionReader<'a, 'py> {
     options: &'a Bound<'py, PyAny>,
     mistakes: RefCell<Vec<Mistake>>,
@@ -24,7 +24,7 @@ impl<'a, 'py> OptionReader<'a, 'py> {
         self.mistakes.into_inner()
     }
 
-    /// Returns how many mistakes were found so far.
+    /// Returns the number of mistakes found so far.
     pub fn count(&self) -> usize {
         self.mistakes.borrow().len()
     }
@@ -33,51 +33,51 @@ impl<'a, 'py> OptionReader<'a, 'py> {
         self.mistakes.borrow_mut().extend(mistakes);
     }
 
-    /// Returns what is not an option: an attribute of the object.
+    /// Returns an attribute of the object, which need not be an option.
     pub fn attribute(&self, name: &str) -> Option<Bound<'py, PyAny>> {
         self.options.getattr_opt(name).ok().flatten()
     }
 
-    pub fn read<T: FromOption>(&self, option: OptionName, place: &mut T) {
-        self.read_as(option, place, Ok);
+    pub fn read<T: FromOption>(&self, option: OptionName, target: &mut T) {
+        self.read_as(option, target, Ok);
     }
 
     /// Reads an option, and converts it.
     pub fn read_as<P: FromOption, T>(
         &self,
         option: OptionName,
-        place: &mut T,
+        target: &mut T,
         convert: impl FnOnce(P) -> Result<T, String>,
     ) {
-        self.read_with(option, place, |value| P::from_option(value).and_then(convert));
+        self.read_with(option, target, |value| P::from_option(value).and_then(convert));
     }
 
     /// Reads a whole number.
-    pub fn read_whole<T: TryFrom<u64>>(&self, option: OptionName, place: &mut T) {
-        self.read_with(option, place, |value| whole(option, value));
+    pub fn read_whole<T: TryFrom<u64>>(&self, option: OptionName, target: &mut T) {
+        self.read_with(option, target, |value| whole(option, value));
     }
 
-    pub fn read_whole_or_none<T: TryFrom<u64>>(&self, option: OptionName, place: &mut Option<T>) {
-        self.read_with(option, place, |value| or_none(value, |value| whole(option, value)));
+    pub fn read_whole_or_none<T: TryFrom<u64>>(&self, option: OptionName, target: &mut Option<T>) {
+        self.read_with(option, target, |value| or_none(value, |value| whole(option, value)));
     }
 
-    pub fn read_seconds(&self, option: OptionName, place: &mut Duration) {
-        self.read_with(option, place, |value| seconds(option, value));
+    pub fn read_seconds(&self, option: OptionName, target: &mut Duration) {
+        self.read_with(option, target, |value| seconds(option, value));
     }
 
-    pub fn read_seconds_or_none(&self, option: OptionName, place: &mut Option<Duration>) {
-        self.read_with(option, place, |value| or_none(value, |value| seconds(option, value)));
+    pub fn read_seconds_or_none(&self, option: OptionName, target: &mut Option<Duration>) {
+        self.read_with(option, target, |value| or_none(value, |value| seconds(option, value)));
     }
 
     fn read_with<T>(
         &self,
         option: OptionName,
-        place: &mut T,
+        target: &mut T,
         read: impl FnOnce(&Bound<'py, PyAny>) -> Result<T, String>,
     ) {
         let Some(value) = self.attribute(option.name()) else { return };
         match read(&value) {
-            Ok(value) => *place = value,
+            Ok(value) => *target = value,
             Err(wrong) => self.add([Mistake { option, message: wrong.into() }]),
         }
     }
@@ -85,8 +85,10 @@ impl<'a, 'py> OptionReader<'a, 'py> {
 
 /// A value that an option may have.
 pub trait FromOption: Sized {
+    /// Converts the value of an option.
+    ///
     /// # Errors
-    /// What it must be.
+    /// The message says what the value must be.
     fn from_option(value: &Bound<'_, PyAny>) -> Result<Self, String>;
 }
 
@@ -136,7 +138,7 @@ impl<T: FromOption> FromOption for (String, T) {
     }
 }
 
-/// A list; its own type, since bytes are no list of numbers here.
+/// A list. It has its own type, so that bytes are not read as a list of numbers.
 pub struct List<T>(pub Vec<T>);
 
 impl<T: FromOption> FromOption for List<T> {
@@ -174,13 +176,13 @@ fn seconds(option: OptionName, value: &Bound<'_, PyAny>) -> Result<Duration, Str
     option_rules::seconds(option, number)
 }
 
-/// Returns a number as messages have it: a long one by its magnitude.
+/// Returns a number as messages show it: a long number by its magnitude.
 fn figure(value: &Bound<'_, PyAny>) -> String {
     let figure = value.py().import("headgate._checks").and_then(|checks| checks.getattr("figure")?.call1((value,)));
     figure.map_or_else(|_| kind_of(value), |text| text.to_string())
 }
 
-/// Returns the name of a value's type, as messages have it.
+/// Returns the name of a value's type, as messages show it.
 pub fn kind_of(value: &Bound<'_, PyAny>) -> String {
     if value.is_none() {
         "None".into()

@@ -1,4 +1,4 @@
-//! Converts the options of `headgate.jobs._job_options` into the engine's. An option that is missing has the engine's default.
+//! Converts the options of `headgate.jobs._job_options` to the engine's options. A missing option has the engine's default.
 
 use std::net::IpAddr;
 use std::num::NonZeroU32;
@@ -23,13 +23,13 @@ use crate::json::{to_json, to_objects};
 use crate::mock::MockNetwork;
 use crate::option_reader::{FromOption, List, OptionReader, kind_of};
 
-/// Stands for the hosts that are not named.
+/// The key of a per-host option that applies to each host without its own entry.
 const ANY_HOST: &str = "*";
 
 /// Converts `headgate.jobs._job_options.FetchOptions`.
 ///
 /// # Errors
-/// `UsageError`: all mistakes.
+/// `UsageError`: it names all mistakes in the options.
 pub fn fetch_options(options: &Bound<'_, PyAny>) -> PyResult<JobOptions> {
     let (mut job, found) = read_fetch(options);
     refuse(found).map_err(|error| to_python(options.py(), &error))?;
@@ -40,7 +40,7 @@ pub fn fetch_options(options: &Bound<'_, PyAny>) -> PyResult<JobOptions> {
 /// Converts `headgate.jobs._job_options.RetryOptions`.
 ///
 /// # Errors
-/// `UsageError`: all mistakes.
+/// `UsageError`: it names all mistakes in the options.
 pub fn retry_options(options: &Bound<'_, PyAny>) -> PyResult<RetryOptions> {
     let (mut retry, found) = read_retry(options);
     refuse(found).map_err(|error| to_python(options.py(), &error))?;
@@ -54,13 +54,14 @@ pub fn mistakes_in_fetch(options: &Bound<'_, PyAny>) -> PyResult<String> {
     shown(options.py(), &read_fetch(options).1)
 }
 
-/// Returns all mistakes in `RetryOptions`, as `mistakes_in_fetch`.
+/// Returns all mistakes in `RetryOptions`, in the format of `mistakes_in_fetch`.
 #[pyfunction]
 pub fn mistakes_in_retry(options: &Bound<'_, PyAny>) -> PyResult<String> {
     shown(options.py(), &read_retry(options).1)
 }
 
-/// Returns all mistakes in options that are set while a job runs, as `mistakes_in_fetch`. The job knows what counts as a host.
+/// Returns all mistakes in options that are set while a job runs, in the format of `mistakes_in_fetch`. Hosts are not
+/// checked, because only the job knows what counts as a host.
 #[pyfunction]
 pub fn mistakes_in_settings(options: &Bound<'_, PyAny>) -> PyResult<String> {
     let reader = OptionReader::new(options);
@@ -72,14 +73,15 @@ pub fn mistakes_in_settings(options: &Bound<'_, PyAny>) -> PyResult<String> {
     shown(options.py(), &reader.mistakes())
 }
 
-/// Returns the sections of options, each with what it is, and the entries of all options, as dictionaries.
+/// Returns the sections of options with their descriptions, and the entries of all options as dictionaries.
 #[pyfunction]
 pub fn option_entries(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
     let entries: Vec<_> = OptionName::ALL.iter().map(|option| option.entry()).collect();
     to_objects(py, &json!([SECTIONS, entries]))
 }
 
-/// Returns what the engine makes of options: a test sees by it that each is read, and that the defaults of both sides are equal.
+/// Returns the engine's options as text. A test checks with it that the engine reads every option, and that the defaults of
+/// Python and of the engine are equal.
 #[pyfunction]
 pub fn options_as_read(options: &Bound<'_, PyAny>) -> String {
     format!("{:?} {:?}", read_fetch(options).0, read_retry(options).0)
@@ -136,8 +138,9 @@ fn read_fetch(options: &Bound<'_, PyAny>) -> (JobOptions, Vec<Mistake>) {
     reader.read(OptionName::Raw, &mut request.response.raw);
     reader.read_whole(OptionName::Window, &mut run.window);
     let needs_output = reader.attribute("needs_output").map(|needs_output| needs_output.extract().unwrap_or(true));
-    let of_ends = needs_output.map(|needs_output| mistakes_of_input_and_output(&job, needs_output)).unwrap_or_default();
-    let found = with_mistakes(reader, of_ends.into_iter().chain(mistakes(&job)));
+    let of_input_and_output =
+        needs_output.map(|needs_output| mistakes_of_input_and_output(&job, needs_output)).unwrap_or_default();
+    let found = with_mistakes(reader, of_input_and_output.into_iter().chain(mistakes(&job)));
     (job, found)
 }
 
@@ -153,7 +156,7 @@ fn read_retry(options: &Bound<'_, PyAny>) -> (RetryOptions, Vec<Mistake>) {
     (retry, found)
 }
 
-/// Returns what could not be read, and the mistakes of options that could.
+/// Returns the mistakes in options that could not be read, and those of `others` that concern options that could.
 fn with_mistakes(reader: OptionReader<'_, '_>, others: impl Iterator<Item = Mistake>) -> Vec<Mistake> {
     let mut found = reader.mistakes();
     let unread: Vec<_> = found.iter().map(|mistake| mistake.option).collect();
@@ -161,7 +164,7 @@ fn with_mistakes(reader: OptionReader<'_, '_>, others: impl Iterator<Item = Mist
     found
 }
 
-/// Has the mock transport of `headgate.testing` answer, if one is active.
+/// Sets the mock transport of `headgate.testing` as the transport of requests, if one is active.
 fn use_mock(options: &Bound<'_, PyAny>, request: &mut RequestOptions) -> PyResult<()> {
     let mock = options.getattr_opt("mock")?.filter(|mock| !mock.is_none());
     if let Some(mock) = mock {
@@ -171,7 +174,7 @@ fn use_mock(options: &Bound<'_, PyAny>, request: &mut RequestOptions) -> PyResul
 }
 
 impl OptionReader<'_, '_> {
-    /// Reads what a new job and a retry have in common.
+    /// Reads the options that a new job and a retry have in common.
     fn read_work(&self, job: &mut JobOptions) {
         let JobOptions { source, sink, request, selection, run, engine } = job;
         self.read(OptionName::CostColumn, &mut source.cost_column);
@@ -213,7 +216,7 @@ impl OptionReader<'_, '_> {
         self.read_whole(OptionName::PartBytes, &mut sink.part_bytes);
     }
 
-    /// Reads how servers are reached.
+    /// Reads the options of connections.
     fn read_connections(&self, request: &mut RequestOptions) {
         self.read(OptionName::Cacert, &mut request.cacert);
         self.read(OptionName::Insecure, &mut request.insecure);
@@ -235,7 +238,7 @@ impl OptionReader<'_, '_> {
         self.read_network(request);
     }
 
-    /// Reads where connections may lead.
+    /// Reads the options that restrict the addresses of connections.
     fn read_network(&self, request: &mut RequestOptions) {
         let NetworkOptions { network, allow_net, deny_net, allow_port } = &mut request.network;
         self.read_text(OptionName::Network, network);
@@ -280,13 +283,13 @@ impl OptionReader<'_, '_> {
         self.read_per_host(OptionName::ConcurrencyPerHost, &mut limits.concurrency_per_host, &host_key);
     }
 
-    /// Reads which of the options that can be set while a job runs were given.
+    /// Reads the names of the options that the user gave, of those that can be set while a job runs.
     fn read_given(&self, given: &mut Vec<OptionName>) {
         let names = self.attribute("given").and_then(|names| names.extract::<Vec<String>>().ok()).unwrap_or_default();
         given.extend(OptionName::settable().filter(|option| names.iter().any(|name| name == option.name())));
     }
 
-    /// Reads what can be set of retries while a job runs.
+    /// Reads the options of retries that can be set while a job runs.
     fn read_retrying(&self, run: &mut RunOptions) {
         let Retrying {
             retries, delay, max_delay, deadline, max_retry_after, host_down_after, network_down_after, ..
@@ -305,42 +308,42 @@ impl OptionReader<'_, '_> {
         });
     }
 
-    /// Reads a whole number of which the rules allow no 0.
-    fn read_positive(&self, option: OptionName, place: &mut Option<NonZeroU32>) {
-        let mut number = place.map(NonZeroU32::get);
+    /// Reads a whole number that the rules of the option require to be above 0.
+    fn read_positive(&self, option: OptionName, target: &mut Option<NonZeroU32>) {
+        let mut number = target.map(NonZeroU32::get);
         self.read_whole_or_none(option, &mut number);
-        *place = number.and_then(NonZeroU32::new);
+        *target = number.and_then(NonZeroU32::new);
     }
 
-    fn read_headers(&self, option: OptionName, place: &mut Vec<(String, Secret<String>)>) {
-        self.read_as(option, place, |List(pairs): List<(String, String)>| {
+    fn read_headers(&self, option: OptionName, target: &mut Vec<(String, Secret<String>)>) {
+        self.read_as(option, target, |List(pairs): List<(String, String)>| {
             Ok(pairs.into_iter().map(|(name, value)| (name, value.into())).collect())
         });
     }
 
-    fn read_text<T: FromStr<Err = String>>(&self, option: OptionName, place: &mut T) {
-        self.read_as(option, place, |text: String| text.parse());
+    fn read_text<T: FromStr<Err = String>>(&self, option: OptionName, target: &mut T) {
+        self.read_as(option, target, |text: String| text.parse());
     }
 
-    fn read_list(&self, option: OptionName, place: &mut Vec<String>) {
-        self.read_as(option, place, |List(texts)| Ok(texts));
+    fn read_list(&self, option: OptionName, target: &mut Vec<String>) {
+        self.read_as(option, target, |List(texts)| Ok(texts));
     }
 
-    fn read_each<T>(&self, option: OptionName, place: &mut Vec<T>, convert: impl Fn(&str) -> Result<T, String>) {
-        self.read_as(option, place, |List(texts): List<String>| texts.iter().map(|text| convert(text)).collect());
+    fn read_each<T>(&self, option: OptionName, target: &mut Vec<T>, convert: impl Fn(&str) -> Result<T, String>) {
+        self.read_as(option, target, |List(texts): List<String>| texts.iter().map(|text| convert(text)).collect());
     }
 
-    fn read_parsed<T: FromStr<Err = String>>(&self, option: OptionName, place: &mut Option<T>) {
-        self.read_as(option, place, |text: Option<RateText>| text.map(|RateText(text)| text.parse()).transpose());
+    fn read_parsed<T: FromStr<Err = String>>(&self, option: OptionName, target: &mut Option<T>) {
+        self.read_as(option, target, |text: Option<RateText>| text.map(|RateText(text)| text.parse()).transpose());
     }
 
     fn read_per_host<T: FromStr<Err = String>>(
         &self,
         option: OptionName,
-        place: &mut PerHost<T>,
+        target: &mut PerHost<T>,
         host_key: impl Fn(&str) -> Result<Box<str>, String>,
     ) {
-        self.read_as(option, place, |pairs: Option<List<(String, String)>>| {
+        self.read_as(option, target, |pairs: Option<List<(String, String)>>| {
             let mut per_host = PerHost { each: None, named: Vec::new() };
             for (host, limit) in pairs.map(|List(pairs)| pairs).unwrap_or_default() {
                 let limit = limit.parse()?;
@@ -355,7 +358,7 @@ impl OptionReader<'_, '_> {
     }
 }
 
-/// The text of a rate, which may be taken for a number.
+/// The text of a rate. Its error for other types says that a rate is text, not a number.
 struct RateText(String);
 
 impl FromOption for RateText {

@@ -1,4 +1,4 @@
-//! `plan`: what a job would do, for `headgate plan`.
+//! `plan`: a forecast of a job, for `headgate plan`.
 
 use pyo3::prelude::*;
 
@@ -6,7 +6,7 @@ use crate::error::to_python;
 use crate::json::to_json;
 use crate::options::fetch_options;
 
-/// Returns `headgate_engine::Plan` as JSON. `latency_s`: the mean time of a response, if it is known.
+/// Returns `headgate_engine::Plan` as JSON. `latency_s` is the mean time of a response, if it is known.
 #[pyfunction]
 pub fn plan(options: &Bound<'_, PyAny>, latency_s: Option<f64>) -> PyResult<String> {
     let (py, options) = (options.py(), fetch_options(options)?);

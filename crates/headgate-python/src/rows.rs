@@ -17,7 +17,7 @@ use pyo3::types::PyCapsule;
 
 use crate::error::to_python;
 
-/// The rows of parts. It reads the parts anew for each consumer: it is never used up. May be used from any thread.
+/// The rows of part files. Each consumer reads the files from the start. May be used from any thread.
 #[pyclass(frozen, module = "headgate._headgate")]
 pub struct RowStream {
     parts: Vec<PartFile>,
@@ -30,18 +30,20 @@ pub struct RowBatches {
     rows: Mutex<PartRows>,
 }
 
+/// A batch of rows.
 #[pyclass(frozen, module = "headgate._headgate")]
 pub struct RowBatch {
     records: RecordBatch,
 }
 
+/// The schema of rows.
 #[pyclass(frozen, module = "headgate._headgate")]
 pub struct RowSchema {
     schema: SchemaRef,
 }
 
 impl RowStream {
-    /// `schema`: that of every part.
+    /// Returns the rows of part files that all have this schema.
     pub fn of(parts: Vec<PartFile>, schema: SchemaRef) -> Self {
         Self { parts, schema }
     }
@@ -84,7 +86,7 @@ impl RowStream {
         RowBatches { rows: Mutex::new(self.rows()) }
     }
 
-    /// The interface allows a stream to keep its own schema whatever is requested.
+    /// Returns the rows as an Arrow stream. The interface allows a stream to ignore the requested schema.
     #[pyo3(signature = (requested_schema=None))]
     fn __arrow_c_stream__<'py>(
         &self,
@@ -96,7 +98,8 @@ impl RowStream {
         PyCapsule::new_with_value(py, stream, c"arrow_array_stream")
     }
 
-    /// Refuses what pandas and numpy try first. Otherwise they would iterate, and silently make one column of the batches.
+    /// Raises a `TypeError` for pandas and numpy, which try this method first. Without it, they would iterate, and silently
+    /// store each batch as a value of one column.
     #[pyo3(signature = (dtype=None, *, copy=None))]
     #[expect(clippy::unused_self, reason = "a method in Python")]
     fn __array__(&self, dtype: Option<Bound<'_, PyAny>>, copy: Option<Bound<'_, PyAny>>) -> PyResult<()> {
@@ -130,7 +133,7 @@ impl RowBatch {
         schema_capsule(py, self.records.schema_ref())
     }
 
-    /// The interface allows a batch to keep its own schema whatever is requested.
+    /// Returns the batch as an Arrow array. The interface allows a batch to ignore the requested schema.
     #[pyo3(signature = (requested_schema=None))]
     fn __arrow_c_array__<'py>(
         &self,
@@ -157,14 +160,14 @@ fn schema_capsule<'py>(py: Python<'py>, schema: &SchemaRef) -> PyResult<Bound<'p
     PyCapsule::new_with_value(py, schema, c"arrow_schema")
 }
 
-/// A stream for a consumer in C. It holds no Python objects, so the consumer may release the interpreter lock.
+/// A stream for a consumer in C. It holds no Python objects, so it works without the interpreter lock.
 struct Reader(PartRows);
 
 impl Iterator for Reader {
     type Item = Result<RecordBatch, ArrowError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        // Consumers make an OSError of it, as ours is one.
+        // Consumers raise it as an `OSError`; the package's own exception for it is also a subclass of that.
         Some(self.0.next()?.map_err(|error| ArrowError::from(io::Error::other(error))))
     }
 }

@@ -24,7 +24,7 @@ impl Run {
         started.map(|inner| Self { inner }).map_err(|error| to_python(py, &error))
     }
 
-    /// Retries the failed rows of a job.
+    /// Starts a run that retries the failed rows of a job.
     #[staticmethod]
     fn retry(options: &Bound<'_, PyAny>) -> PyResult<Self> {
         let (py, options) = (options.py(), retry_options(options)?);
@@ -32,8 +32,8 @@ impl Run {
         started.map(|inner| Self { inner }).map_err(|error| to_python(py, &error))
     }
 
-    /// Waits for the end of the run, and returns whether it has ended. With a `timeout_s` below 0 or not a number it does
-    /// not wait.
+    /// Waits for the end of the run, for at most `timeout_s`, and returns whether the run has ended. It does not wait if
+    /// `timeout_s` is negative or NaN.
     fn wait(&self, py: Python<'_>, timeout_s: f64) -> bool {
         let timeout = Duration::try_from_secs_f64(timeout_s).unwrap_or_default();
         py.detach(|| self.inner.wait(timeout))
@@ -47,7 +47,7 @@ impl Run {
         self.inner.abort();
     }
 
-    /// Sets options, by name, with their values as text.
+    /// Sets options of the run, from their names and their values as text.
     fn set(&self, py: Python<'_>, settings: BTreeMap<String, String>) -> PyResult<()> {
         py.detach(|| self.inner.set(settings)).map_err(|error| to_python(py, &error))
     }

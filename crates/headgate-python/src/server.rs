@@ -1,4 +1,4 @@
-//! `Server`: the local server for tests and rehearsals.
+//! `Server`: the local server for tests and trial runs.
 
 use std::net::{IpAddr, ToSocketAddrs};
 use std::path::PathBuf;
@@ -14,7 +14,7 @@ use pyo3::prelude::*;
 
 use crate::error::to_python;
 
-/// A local server. May be used from any thread. It stops when it is collected.
+/// A local server. May be used from any thread. It stops when Python collects this object.
 #[pyclass(frozen, module = "headgate._headgate")]
 pub struct Server {
     inner: Mutex<headgate_testserver::Server>,
@@ -64,7 +64,7 @@ impl Server {
             usage(message!(OptionName::Host.set(options.host.as_str()), ": no address of this machine"))
         })?;
         let config = config(host, options).map_err(|mistake| usage(mistake.into()))?;
-        // As many clients as the hard limit allows; with fewer files it still serves, so a failure is ignored.
+        // More open files allow more connections. Without them the server still works, so a failure is ignored.
         let _ = raise_open_files();
         let server = py
             .detach(|| headgate_testserver::Server::start(config))

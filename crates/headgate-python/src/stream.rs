@@ -1,4 +1,4 @@
-//! `ResponseStream`: one response whose body is read while it arrives.
+//! `ResponseStream`: one response whose body the caller reads while it arrives.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,10 +10,10 @@ use headgate_engine::{Arrived, Run};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
-use crate::answer::{Answer, FailureFields, failure_fields};
+use crate::completion_queue::{Request, SIGNAL_CHECK, Submission};
 use crate::descriptor::Descriptor;
 use crate::fork_safe::ForkSafe;
-use crate::mailbox::{Request, SLICE, Submission};
+use crate::outcome::{FailureFields, NativeOutcome, failure_fields};
 
 /// A response whose body is streamed. May be used from any thread. Dropping it cancels the exchange.
 #[pyclass(frozen, module = "headgate._headgate")]
@@ -23,12 +23,12 @@ struct Streaming {
     submission: Submission,
     ordinal: u64,
     body: Arc<BodyStream>,
-    /// Whether the caller has the headers, or the outcome of a request without them.
+    /// Whether the caller has received the headers, or the outcome of a request that failed before them.
     has_headers: AtomicBool,
 }
 
 impl Streaming {
-    /// Abandons the response.
+    /// Ends the exchange, and cancels the request if it has no headers yet.
     fn close(&self) {
         if !self.has_headers.swap(true, Ordering::Relaxed) {
             self.submission.completions.close();
@@ -37,14 +37,14 @@ impl Streaming {
         self.body.close();
     }
 
-    fn receive(&self, arrived: Arrived) -> Answer {
+    fn receive(&self, arrived: Arrived) -> NativeOutcome {
         self.has_headers.store(true, Ordering::Relaxed);
-        Answer::of(arrived)
+        NativeOutcome::of(arrived)
     }
 
-    /// Waits for at most `time`, and reads from the stream.
-    fn read_within(&self, time: Duration) -> StreamRead {
-        let by = Instant::now() + time;
+    /// Reads from the stream, and waits for at most `timeout` if nothing has arrived.
+    fn read_within(&self, timeout: Duration) -> StreamRead {
+        let by = Instant::now() + timeout;
         loop {
             let read = self.body.read();
             let left = by.saturating_duration_since(Instant::now());
@@ -55,6 +55,7 @@ impl Streaming {
         }
     }
 }
+
 impl Drop for Streaming {
     fn drop(&mut self) {
         self.close();
@@ -62,7 +63,7 @@ impl Drop for Streaming {
 }
 
 impl ResponseStream {
-    /// Makes the request; `None`: the client is closed.
+    /// Sends the request. Returns `None` if the client is closed.
     pub fn start(run: Arc<Run>, request: Request, descriptor: Option<Arc<Descriptor>>) -> Option<Self> {
         let submission = Submission::of_one(run, descriptor);
         let waker = submission.waker.clone();
@@ -75,34 +76,35 @@ impl ResponseStream {
 
 #[pymethods]
 impl ResponseStream {
-    /// Waits for the headers of the response, or for the outcome of a request without them. An exception meanwhile, such as
-    /// Ctrl-C, cancels the request. `None`: this is a fork.
-    fn wait_head(&self, py: Python<'_>) -> PyResult<Option<Answer>> {
+    /// Waits for the headers of the response, or for the outcome of a request that fails before them. An exception during
+    /// the wait, such as Ctrl-C, cancels the request. Returns `None` in a fork.
+    fn wait_headers(&self, py: Python<'_>) -> PyResult<Option<NativeOutcome>> {
         let Some(streaming) = self.0.get() else { return Ok(None) };
         let arrived = streaming.submission.wait_for_one(py).inspect_err(|_| streaming.close())?;
         Ok(Some(streaming.receive(arrived)))
     }
 
-    /// Returns the headers, if they have come; if not, the descriptor becomes readable when they have.
-    fn take_head(&self) -> Option<Answer> {
+    /// Returns the headers if they have arrived. If not, the descriptor becomes readable once they arrive.
+    fn try_headers(&self) -> Option<NativeOutcome> {
         let streaming = self.0.get()?;
         let mut arrived: Vec<Arrived> = Vec::new();
         streaming.submission.completions.take(1, &mut arrived);
         arrived.pop().map(|arrived| streaming.receive(arrived))
     }
 
-    /// Begins the delivery of the body: as it came if `raw`, otherwise decoded.
-    fn begin(&self, raw: bool) {
+    /// Starts the delivery of the body: as it was sent if `raw`, otherwise with its content encodings decoded.
+    fn start_body(&self, raw: bool) {
         if let Some(streaming) = self.0.get() {
             streaming.body.begin(raw);
         }
     }
 
-    /// Waits for more of the body; empty: it has ended. An exception meanwhile, such as Ctrl-C, does not affect the stream.
-    fn wait<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyBytes>>> {
+    /// Waits for bytes of the body, and returns them; no bytes mean its end. An exception during the wait, such as Ctrl-C,
+    /// does not affect the stream. Returns `None` in a fork.
+    fn wait_bytes<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyBytes>>> {
         let Some(streaming) = self.0.get() else { return Ok(None) };
         loop {
-            let read = py.detach(|| streaming.read_within(SLICE));
+            let read = py.detach(|| streaming.read_within(SIGNAL_CHECK));
             match read {
                 StreamRead::Bytes(bytes) => return Ok(Some(PyBytes::new(py, &bytes))),
                 StreamRead::End(_) => return Ok(Some(PyBytes::new(py, &[]))),
@@ -111,9 +113,9 @@ impl ResponseStream {
         }
     }
 
-    /// Returns the bytes of the body that have come; empty: it has ended. `None`: none have come, and the descriptor
-    /// becomes readable when some have.
-    fn take<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyBytes>> {
+    /// Returns the bytes of the body that have arrived; no bytes mean its end. Returns `None` if none have arrived: the
+    /// descriptor becomes readable once some arrive.
+    fn try_bytes<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyBytes>> {
         let streaming = self.0.get()?;
         match py.detach(|| streaming.body.read()) {
             StreamRead::Bytes(bytes) => Some(PyBytes::new(py, &bytes)),
@@ -122,37 +124,37 @@ impl ResponseStream {
         }
     }
 
-    /// Why the body is incomplete, when it has ended.
+    /// The error that made the body incomplete, once the body has ended.
     #[getter]
     fn error(&self) -> Option<FailureFields> {
         self.0.get()?.body.failure().as_ref().map(failure_fields)
     }
 
-    /// The bytes of the body that came over the connection.
+    /// The number of bytes of the body that have arrived over the connection.
     #[getter]
-    fn received(&self) -> u64 {
+    fn received_bytes(&self) -> u64 {
         self.0.get().map_or(0, |streaming| streaming.body.received())
     }
 
-    /// Returns whether this is the process that made the request.
+    /// Whether this process sent the request, and is not a fork of the process that did.
     #[getter]
-    fn is_here(&self) -> bool {
+    fn is_own_process(&self) -> bool {
         self.0.get().is_some()
     }
 
-    /// Returns the descriptor that an event loop watches; -1: there is none.
+    /// Returns the descriptor that an event loop watches, or -1 without one.
     fn fileno(&self) -> i32 {
         self.0.get().and_then(|streaming| streaming.submission.descriptor.as_deref()).map_or(-1, Descriptor::number)
     }
 
-    /// Makes the descriptor unreadable, until something comes that the caller waits for.
-    fn quiet(&self) {
+    /// Makes the descriptor unreadable until headers or bytes of the body arrive.
+    fn clear_wakeup(&self) {
         if let Some(descriptor) = self.0.get().and_then(|streaming| streaming.submission.descriptor.as_ref()) {
-            descriptor.quiet();
+            descriptor.clear();
         }
     }
 
-    /// Abandons the rest of the body. A second call does nothing.
+    /// Ends the exchange without the rest of the body. A second call does nothing.
     fn close(&self, py: Python<'_>) {
         if let Some(streaming) = self.0.get() {
             py.detach(|| streaming.close());

@@ -17,7 +17,7 @@ pub(crate) const CAPACITIES: RangeInclusive<usize> = 1..=1_000_000;
 /// The value that RFC 9113 section 6.5.2 recommends as a minimum.
 pub const DEFAULT_HTTP2_STREAMS: u32 = 100;
 const DEFAULT_API_BURST: Duration = Duration::from_millis(50);
-/// The default body is held in memory, once.
+/// The bound of the default body, which is held in memory once.
 const MAX_BODY_BYTES: usize = 1024 * 1024 * 1024;
 
 /// The limits of a commercial API; `None` means no limit.

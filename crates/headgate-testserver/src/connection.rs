@@ -15,9 +15,9 @@ use tokio::time::{sleep, timeout};
 use crate::socket::{self, Socket};
 use crate::statistics::WorkerCounters;
 
-/// Enough for a usual request; an idle connection uses no other memory besides its socket.
+/// The initial size of the buffer: enough for a usual request; an idle connection uses no other memory besides its socket.
 const BUFFER_BYTES: usize = 2 * 1024;
-/// How long a client may take to read the end of a response and close, after we have closed our half.
+/// How long a client may take to read the end of a response and close, after the server has closed its half.
 const LINGER: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
@@ -103,7 +103,7 @@ impl<'worker> ServerConnection<'worker> {
     /// resets the connection, and the client may lose the end of the response.
     pub async fn close(&mut self) -> io::Result<()> {
         self.socket.shutdown().await?;
-        // Either the client has closed, or its time is over.
+        // Either the client has closed, or its time has passed.
         let _ = timeout(LINGER, self.hang()).await;
         Ok(())
     }
@@ -111,7 +111,7 @@ impl<'worker> ServerConnection<'worker> {
     /// Closes as [`close`](Self::close) does, but without the `close_notify` alert of TLS.
     pub async fn cut(&mut self) -> io::Result<()> {
         socket::tcp(&mut self.socket).shutdown().await?;
-        // As above.
+        // Either the client has closed, or its time has passed.
         let _ = timeout(LINGER, self.hang()).await;
         Ok(())
     }

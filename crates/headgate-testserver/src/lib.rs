@@ -1,4 +1,4 @@
-//! A local server to rehearse against: fast responses, delays, and any fault that a client should survive, by path.
+//! A local server for tests and trial runs: fast responses, delays, and any fault that a client should survive, by path.
 //!
 //! `headgate serve`, the tests of the engine and the benchmarks use it. Each core has a thread with its own listener on the
 //! same port (`SO_REUSEPORT`), its own event loop and its own connections; threads share only counters. Requests are parsed
@@ -15,7 +15,7 @@
 //! With TLS, and over HTTP/2 if that is enabled, the same paths get the same responses. HTTP/2 is implemented by the `h2` crate,
 //! and is slower.
 //!
-//! What it does not do: serve files. A client can use any amount of CPU time (a fault may send without end while it is read), but
+//! It does not serve files. A client can use any amount of CPU time (a fault may send without end while it is read), but
 //! not of memory: headers and bodies of requests are bounded, and long responses are created in pieces.
 //!
 //! ```

@@ -12,7 +12,7 @@ pub(crate) struct Received {
     /// The headers in their order.
     pub fields: Vec<(String, Vec<u8>)>,
     pub is_secure: bool,
-    /// Empty if it is not needed.
+    /// The body; empty if the response does not depend on it.
     pub body: Vec<u8>,
 }
 

@@ -4,7 +4,7 @@
 //! the server and by a monotonic clock; the status of the response, or `-` without one (a fault, or a client that has
 //! disconnected); the `Host` header; the target. It is written with the response, so lines are nearly but not exactly in the
 //! order of their times. The buffer is written to the disk on a request for `/stats` and when the server stops. The file grows
-//! with the number of requests: it is for tests and rehearsals.
+//! with the number of requests: it is for tests and trial runs.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};

@@ -64,11 +64,11 @@ pub(crate) enum After {
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Handled {
     Sent(After),
-    /// The request is for this fault, which the caller plays.
+    /// The request selects this fault, which the caller plays.
     Fault(&'static Fault),
 }
 
-/// Counts a request, and takes from it what its response and the rules of the server need.
+/// Counts a request, and reads from it what its response and the rules of the server need.
 pub(crate) fn start_request(
     worker: &ServerWorker,
     route: RequestRoute,
@@ -144,7 +144,7 @@ pub(crate) fn check_robots(worker: &ServerWorker) -> io::Result<()> {
     if !route.is_robots() && (is_fault || plan(worker, route, &received).is_some()) {
         return Ok(());
     }
-    let mistake = format!("robots {path}: must be another path that the server answers, such as /status/503");
+    let mistake = format!("robots {path}: must be another path to which the server responds, such as /status/503");
     Err(io::Error::new(io::ErrorKind::InvalidInput, mistake))
 }
 

@@ -14,12 +14,12 @@ pub(crate) enum RequestRoute {
 }
 
 impl RequestRoute {
-    /// Returns whether the response depends on more of the request than its route.
+    /// Returns whether the response depends on more of the request than the route.
     pub fn reads_request(self) -> bool {
         matches!(self, RequestRoute::Helper(_))
     }
 
-    /// Returns whether its requests are counted: all except those that inspect or change the server.
+    /// Returns whether requests for this route are counted: all except those that inspect or change the server.
     pub fn is_counted(self) -> bool {
         !matches!(self, RequestRoute::Helper(Helper { name: "/stats" | "/capacity/", .. }))
     }

@@ -18,7 +18,7 @@ pub(crate) struct ServerRules {
 }
 
 impl ServerRules {
-    /// Returns `None` without any rules.
+    /// Returns the rules of a configuration, or `None` if it has none.
     pub fn of(config: &Config) -> io::Result<Option<Self>> {
         let rules = Self {
             capacity: config.capacity.map(|size| Arc::new(Capacity::new(size))),

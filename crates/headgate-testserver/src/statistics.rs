@@ -1,8 +1,8 @@
 //! The server's statistics. Each worker counts in its own memory; the counts are added up on request.
 //!
 //! Only the requests in progress have one counter for all workers, because their maximum must be exact: it proves a client's
-//! bound. A request is in progress from when its headers were read until just before the last piece of its response is
-//! written. So every request in progress is in flight for the client, and a client that keeps its bound never exceeds it here.
+//! bound. A request is in progress from the moment its headers were read until just before the last piece of its response
+//! is written. So every request in progress is in flight for the client, and a client that keeps its bound never exceeds it here.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -74,7 +74,7 @@ pub(crate) struct Counters {
     max_in_progress: AtomicU64,
 }
 
-/// The counters of one worker, in cache lines of their own so that cores don't wait for each other.
+/// The counters of one worker, in separate cache lines, so that cores don't wait for each other.
 #[derive(Debug)]
 #[repr(align(128))]
 pub(crate) struct WorkerCounters {

@@ -55,7 +55,7 @@ impl ServerWorker {
     }
 
     pub fn new(prepared: PreparedConfig, counters: Arc<Counters>, index: usize) -> Self {
-        // Workers draw different delays of one seed.
+        // Workers draw different delays from one seed.
         let mut seeds = fastrand::Rng::with_seed(prepared.seed);
         let seed = std::iter::repeat_with(|| seeds.u64(..)).nth(index).unwrap_or_default();
         Self { prepared, counters, index, random: RefCell::new(fastrand::Rng::with_seed(seed)) }

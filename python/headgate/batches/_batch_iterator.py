@@ -200,7 +200,7 @@ class AsyncTableSupply:
         tables, has_ended = self._pulled.take()
         self._given += tables
         if not tables and has_ended:
-            flow.end()
+            flow.finish_input()
         return bool(tables) or has_ended
 
     @property
@@ -236,7 +236,7 @@ class AsyncTableSupply:
 
 def _step(flow: BatchFlow, tables: list[object]) -> tuple[RowBatch | None, bool, bool]:
     for table in tables:
-        flow.take_from(table)
+        flow.set_table(table)
     return flow.step(0.0)
 
 
@@ -410,7 +410,7 @@ class AsyncBatchIterator(LoopIterator[RowBatch]):
         return None
 
     def _on_readable(self) -> None:
-        self._flow.quiet()
+        self._flow.clear_wakeup()
         self._news.set()
 
     def __del__(self) -> None:

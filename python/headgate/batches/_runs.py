@@ -27,7 +27,7 @@ def begin(options: BatchOptions, *, watched: bool = False) -> BatchFlow:
     """
     mock = _mocks.active()
     runs = _of_process if mock is None else _of_mocks.get(mock) or _of_mocks.setdefault(mock, BatchRuns())
-    return runs.begin(options, watched)
+    return runs.start(options, watched)
 
 
 def check(options: BatchOptions) -> None:
@@ -36,7 +36,7 @@ def check(options: BatchOptions) -> None:
     Raises:
         UsageError: An option has an invalid value.
     """
-    BatchRuns().begin(options, watched=False).close()
+    BatchRuns().start(options, watched=False).close()
 
 
 def _start_over() -> None:

@@ -59,12 +59,12 @@ class TableSupply:
         try:
             batch = next(self._source)
         except StopIteration:
-            flow.end()
+            flow.finish_input()
         except Exception as error:  # noqa: BLE001 - raised after the results of the earlier tables
             self.failure = error
-            flow.end()
+            flow.finish_input()
         else:
-            flow.take_from(batch)
+            flow.set_table(batch)
 
     def close(self) -> None:
         """Stops reading tables."""

@@ -29,9 +29,9 @@ class RequestSupply:
 
     def feed(self, flow: BatchFlow) -> None:
         """Feeds the next requests."""
-        flow.feed(natives_of(self._source.take(BATCH), self._base_url))
+        flow.submit(natives_of(self._source.take(BATCH), self._base_url))
         if self._source.has_ended:
-            flow.end()
+            flow.finish_input()
 
     @property
     def failure(self) -> BaseException | None:
@@ -63,9 +63,9 @@ class AsyncRequestSupply:
         else:
             self._source.begin()
             requests, has_ended = self._source.take()
-        flow.feed(natives_of(requests, self._base_url))
+        flow.submit(natives_of(requests, self._base_url))
         if has_ended:
-            flow.end()
+            flow.finish_input()
         return bool(requests) or has_ended
 
     async def step(self, flow: BatchFlow) -> tuple[RowBatch | None, bool, bool]:
@@ -142,7 +142,7 @@ class BatchMode:
 
     def _begin(self, given: dict[str, Any], *, watched: bool) -> BatchFlow:
         options = options_of(BATCHES, given, self._engine.options)
-        flow = self._engine.native.requests(options, watched)
+        flow = self._engine.native.start_requests(options, watched)
         return flow if flow is not None else self._engine.raise_closed()
 
 
@@ -157,7 +157,7 @@ def tables(
         RuntimeError: The client is closed.
     """
     supply, of_call = TableSupply(batches), options_of(options, given, engine.options)
-    flow = engine.native.tables(of_call, base_url, watched=False)
+    flow = engine.native.start_tables(of_call, base_url, watched=False)
     return BatchIterator(flow if flow is not None else engine.raise_closed(), supply, of_call.progress)
 
 
@@ -166,6 +166,6 @@ def async_tables(
 ) -> AsyncBatchIterator:
     """Returns the iterator for an event loop. Raises as `tables`."""
     of_call = options_of(options, given, engine.options)
-    flow = engine.native.tables(of_call, base_url, watched=True)
+    flow = engine.native.start_tables(of_call, base_url, watched=True)
     flow = flow if flow is not None else engine.raise_closed()
     return AsyncBatchIterator(flow, lambda notify: AsyncTableSupply(batches, notify), of_call.progress)

@@ -99,7 +99,7 @@ class FetchMany(_FetchManyBase, Iterator[Outcome]):
             QueueFull: The queue is full, and this thread can't wait. The request was not accepted.
         """
         self._flow.submitted.put(request, may_wait=self._taken_by != get_ident())
-        self._flow.mailbox.wake()
+        self._flow.completions.wake()
 
     def finish(self) -> None:
         """Ends the submission of requests: the iteration ends after the last outcome.
@@ -113,7 +113,7 @@ class FetchMany(_FetchManyBase, Iterator[Outcome]):
         1
         """
         self._stays_open = False
-        self._flow.mailbox.wake()
+        self._flow.completions.wake()
 
     @BATCHES.shown_by
     def batches(self, **options: Unpack[ResultKeywords]) -> BatchIterator:
@@ -184,7 +184,7 @@ class FetchMany(_FetchManyBase, Iterator[Outcome]):
             if not (flow.outstanding or has_more or stays_open):
                 break
             wait_s = 0.0 if has_more and flow.free_slots > 0 else min(MAX_WAIT_S, self._progress.due_in_s)
-            flow.take_arrived(*flow.mailbox.wait(_MAX_TAKEN, wait_s))
+            flow.take_arrived(*flow.completions.wait_outcomes(_MAX_TAKEN, wait_s))
             self._progress.update_if_due()
         self._batch_mode.check_outcomes()
         self._progress.end()
@@ -331,7 +331,7 @@ class AsyncFetchMany(_FetchManyBase, LoopIterator[Outcome]):
             if has_more and flow.free_slots > 0:
                 await asyncio.sleep(0)
             else:
-                await await_interruptibly(self._wait(self._progress, MEMORY_CHECK_S, flow.mailbox.release_memory))
+                await await_interruptibly(self._wait(self._progress, MEMORY_CHECK_S, flow.completions.release_memory))
             self._progress.update_if_due()
         self._finish()
         return None
@@ -359,7 +359,7 @@ class AsyncFetchMany(_FetchManyBase, LoopIterator[Outcome]):
         return bool(requests)
 
     def _begin(self) -> None:
-        self._watch(self._flow.mailbox.fileno())
+        self._watch(self._flow.completions.fileno())
         self._on_readable()
         if self._pulled is not None:
             self._pulled.begin()
@@ -367,7 +367,7 @@ class AsyncFetchMany(_FetchManyBase, LoopIterator[Outcome]):
     def _on_readable(self) -> None:
         flow = self._flow
         self._must_take_more = flow.is_full
-        flow.take_arrived(*flow.mailbox.take(0 if self._must_take_more else _MAX_TAKEN))
+        flow.take_arrived(*flow.completions.try_outcomes(0 if self._must_take_more else _MAX_TAKEN))
         self._news.set()
 
     def _close(self) -> None:
@@ -376,7 +376,7 @@ class AsyncFetchMany(_FetchManyBase, LoopIterator[Outcome]):
         self._flow.close()
         self._progress.close()
         if self._loop is not None and not self._loop.is_closed():
-            self._loop.remove_reader(self._flow.mailbox.fileno())
+            self._loop.remove_reader(self._flow.completions.fileno())
         self._news.set()
         if self._source is not None:
             self._source.cancel()
@@ -397,7 +397,7 @@ class AsyncFetchMany(_FetchManyBase, LoopIterator[Outcome]):
         pulled: Pulled[RequestLike] | None,
         source: RequestSource | None,
     ) -> None:
-        loop.remove_reader(flow.mailbox.fileno())
+        loop.remove_reader(flow.completions.fileno())
         if pulled is not None:
             pulled.cancel()
         if source is not None:

@@ -11,7 +11,7 @@ from headgate import _format
 from headgate._checks import kind_of
 from headgate._errors import HeadgateError
 from headgate._format import count
-from headgate._native import Answer
+from headgate._native import NativeOutcome
 from headgate.batches._supply import close_source
 from headgate.client._engine import Engine
 from headgate.client._request import Request, RequestLike, natives_of
@@ -155,8 +155,8 @@ class RequestFlow:
     """The outstanding requests and the outcomes that have arrived."""
 
     def __init__(self, engine: Engine, base_url: str, *, watched: bool, ordered: bool) -> None:
-        mailbox = engine.native.mailbox(watched=watched)
-        self.mailbox = mailbox if mailbox is not None else engine.raise_closed()
+        completions = engine.native.completion_queue(watched=watched)
+        self.completions = completions if completions is not None else engine.raise_closed()
         self.submitted = SubmitQueue()
         self._engine = engine
         self._process = engine.process
@@ -214,10 +214,10 @@ class RequestFlow:
         number = self._number
         self._number += len(requests)
         self._in_flight.update(zip(range(number, self._number), requests, strict=True))
-        if self.mailbox.feed(number, native) is None:
+        if self.completions.submit(number, native) is None:
             self._engine.raise_closed()
 
-    def take_arrived(self, arrived: Sequence[tuple[int, Answer]], body_bytes: int) -> None:
+    def take_arrived(self, arrived: Sequence[tuple[int, NativeOutcome]], body_bytes: int) -> None:
         """Takes responses that have arrived, whose bodies have `body_bytes` together."""
         if not arrived:
             return
@@ -253,7 +253,9 @@ class RequestFlow:
             RuntimeError: This is a fork of the process that made the requests.
         """
         if self._process != self._engine.process:
-            raise RuntimeError("these requests belong to the process that asked: they do not go on in a fork of it")
+            raise RuntimeError(
+                "these requests belong to the process that made them: they can't continue in a fork of it"
+            )
         return self._ready.popleft() if self._ready else None
 
     def pull(self, source: RequestSource | None) -> bool:
@@ -276,4 +278,4 @@ class RequestFlow:
             self._ready.clear()
             self._early.clear()
             self._in_flight.clear()
-            self.mailbox.close()
+            self.completions.close()

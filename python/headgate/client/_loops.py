@@ -5,7 +5,7 @@ import threading
 from typing import Final
 from weakref import WeakKeyDictionary
 
-from headgate._native import Answer
+from headgate._native import NativeOutcome
 from headgate.batches._supply import MEMORY_CHECK_S, call_soon_in
 from headgate.client._engine import Engine
 from headgate.client._request import Native
@@ -22,26 +22,26 @@ class LoopResponses:
     """
 
     def __init__(self, engine: Engine, loop: asyncio.AbstractEventLoop) -> None:
-        mailbox = engine.native.mailbox(watched=True)
-        self.mailbox = mailbox if mailbox is not None else engine.raise_closed()
+        completions = engine.native.completion_queue(watched=True)
+        self.completions = completions if completions is not None else engine.raise_closed()
         self._engine = engine
         self._number = 0
-        self._waiting: dict[int, asyncio.Future[Answer]] = {}
+        self._waiting: dict[int, asyncio.Future[NativeOutcome]] = {}
         self._is_watched = True
         self._is_check_scheduled = False
         self._is_finishing = False
-        loop.add_reader(self.mailbox.fileno(), self.take_arrived)
+        loop.add_reader(self.completions.fileno(), self.take_arrived)
         self.take_arrived()
 
-    async def send(self, request: Native) -> Answer:
+    async def send(self, request: Native) -> NativeOutcome:
         """Sends a request, waits, and returns the response. Cancelling this cancels the exchange."""
         number = self._number
         self._number += 1
-        ordinal = self.mailbox.feed(number, [request])
+        ordinal = self.completions.submit(number, [request])
         if ordinal is None:
             self._engine.raise_closed()
         loop = asyncio.get_running_loop()
-        future: asyncio.Future[Answer] = loop.create_future()
+        future: asyncio.Future[NativeOutcome] = loop.create_future()
         self._waiting[number] = future
         if not self._is_check_scheduled:
             self._is_check_scheduled = True
@@ -50,7 +50,7 @@ class LoopResponses:
             return await await_interruptibly(future)
         except asyncio.CancelledError:
             if self._waiting.pop(number, None) is not None and ordinal is not None:
-                self.mailbox.cancel(ordinal)
+                self.completions.cancel(ordinal)
             self._retire_if_finished(loop)
             raise
 
@@ -62,7 +62,7 @@ class LoopResponses:
 
     def _take(self) -> bool:
         """Takes responses that have arrived. Returns whether there were any."""
-        arrived = self.mailbox.take(_MAX_TAKEN)[0]
+        arrived = self.completions.try_outcomes(_MAX_TAKEN)[0]
         for number, response in arrived:
             future = self._waiting.pop(number, None)
             if future is not None and not future.done():
@@ -82,7 +82,7 @@ class LoopResponses:
         """Returns memory of outcomes that no task takes, because an awaited response may wait for it."""
         self._is_check_scheduled = bool(self._waiting) and self._is_watched
         if self._is_check_scheduled:
-            self.mailbox.release_memory()
+            self.completions.release_memory()
             asyncio.get_running_loop().call_later(MEMORY_CHECK_S, self._check_memory)
 
     def retire(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -90,7 +90,7 @@ class LoopResponses:
         if not self._is_watched:
             return
         self._is_watched = False
-        loop.remove_reader(self.mailbox.fileno())
+        loop.remove_reader(self.completions.fileno())
         while self._take():
             pass
         remaining, self._waiting = self._waiting, {}

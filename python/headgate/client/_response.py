@@ -12,7 +12,7 @@ from typing import Any, Final, Self
 from headgate import _format
 from headgate._errors import HeadgateError
 from headgate._facts import Fact, table
-from headgate._native import Answer
+from headgate._native import NativeOutcome
 from headgate._url_user import without_user
 from headgate.client._errors import CLASS_OF, RequestError
 from headgate.client._headers import Headers
@@ -69,7 +69,7 @@ class Response:
     (False, False, False)
     """
 
-    def __init__(self, request: RequestLike, native: Answer | SimpleNamespace) -> None:
+    def __init__(self, request: RequestLike, native: NativeOutcome | SimpleNamespace) -> None:
         self._request = request
         self._native = native
 
@@ -258,7 +258,7 @@ class StatusError(HeadgateError, RuntimeError):
         return StatusError, (str(self), self.response)
 
 
-def error_of(request: RequestLike, response: Answer) -> RequestError | None:
+def error_of(request: RequestLike, response: NativeOutcome) -> RequestError | None:
     """Returns the error of a failed request, or `None`."""
     if response.error is None:
         return None
@@ -273,7 +273,7 @@ def error_from(error: tuple[str, str, str | None], *, url: str, attempts: int, e
     return CLASS_OF.get(kind, RequestError)(text, url=url, attempts=attempts, elapsed_s=elapsed_s)
 
 
-def response_of(request: Request, native: Answer) -> Response:
+def response_of(request: Request, native: NativeOutcome) -> Response:
     """Returns the response.
 
     Raises:
@@ -297,7 +297,7 @@ class Outcome:
 
     __slots__ = ("_native", "_request", "_result")
 
-    def __init__(self, request: RequestLike, native: Answer) -> None:
+    def __init__(self, request: RequestLike, native: NativeOutcome) -> None:
         self._request = request
         self._native = native
         # Created on first use.

@@ -10,7 +10,7 @@ from typing import NoReturn
 
 from headgate import _format
 from headgate._facts import Fact
-from headgate._native import Answer, ResponseStream
+from headgate._native import NativeOutcome, ResponseStream
 from headgate.client._engine import Engine
 from headgate.client._request import Request
 from headgate.client._response import Response, error_from, error_of
@@ -66,17 +66,17 @@ class OpenStreams:
 class _ClosedStream:
     """Replaces the native stream after it was closed, and keeps the number of received bytes."""
 
-    is_here = True
+    is_own_process = True
     error = None
 
-    def __init__(self, received: int) -> None:
-        self.received = received
+    def __init__(self, received_bytes: int) -> None:
+        self.received_bytes = received_bytes
 
-    def wait(self) -> bytes | None:
+    def wait_bytes(self) -> bytes | None:
         """Returns the end of the body."""
         return b""
 
-    def begin(self, raw: bool) -> None:  # noqa: FBT001 - as in `ResponseStream`
+    def start_body(self, raw: bool) -> None:  # noqa: FBT001 - as in `ResponseStream`
         """Does nothing."""
 
     def close(self) -> None:
@@ -86,8 +86,8 @@ class _ClosedStream:
 class Streamed(Response):
     """The base of responses whose body is read while it arrives."""
 
-    def __init__(self, request: Request, response_head: Answer, stream: ResponseStream) -> None:
-        super().__init__(request, response_head)
+    def __init__(self, request: Request, native: NativeOutcome, stream: ResponseStream) -> None:
+        super().__init__(request, native)
         self._stream: ResponseStream | _ClosedStream = stream
         self._started_at = time.monotonic()
         self._is_begun = False
@@ -116,7 +116,7 @@ class Streamed(Response):
     @property
     def num_bytes_downloaded(self) -> int:
         """Bytes of the body that have arrived over the connection, before content encodings are decoded."""
-        return self._stream.received
+        return self._stream.received_bytes
 
     @property
     def is_stream_consumed(self) -> bool:
@@ -135,13 +135,13 @@ class Streamed(Response):
             RuntimeError: It was read before, the response is closed, or this is a fork.
         """
         if self._is_begun:
-            raise RuntimeError("the body of this response was taken already: it comes once")
-        if not self._stream.is_here:
+            raise RuntimeError("the body of this response was read before: it can be read only once")
+        if not self._stream.is_own_process:
             self._raise_forked()
         if self._is_closed:
             self._raise_closed()
         self._is_begun = True
-        self._stream.begin(raw)
+        self._stream.start_body(raw)
 
     def _piece(self, piece: bytes | None) -> bytes:
         """Checks a piece of the body that has arrived, and returns it; it is empty at the end.
@@ -164,18 +164,20 @@ class Streamed(Response):
 
     def _close(self) -> None:
         self._is_closed = True
-        stream, self._stream = self._stream, _ClosedStream(self._stream.received)
+        stream, self._stream = self._stream, _ClosedStream(self._stream.received_bytes)
         stream.close()
 
     def _raise_closed(self) -> NoReturn:
-        raise RuntimeError("the response is closed: its body can be taken inside the block of stream() only")
+        raise RuntimeError("the response is closed: its body can be read only inside the block of stream()")
 
     def _raise_forked(self) -> NoReturn:
-        raise RuntimeError("this response belongs to the process that asked: it does not go on in a fork of it")
+        raise RuntimeError(
+            "this response belongs to the process that made the request: it can't be read in a fork of it"
+        )
 
     def _facts(self) -> Iterator[Fact]:
         yield from self._first_facts()
-        yield "body", f"{_format.count(self.num_bytes_downloaded)} bytes have come"
+        yield "body", f"{_format.count(self.num_bytes_downloaded)} bytes have arrived"
         for hop in self.history:
             yield f"{hop.status_code} to", hop.location
 
@@ -268,7 +270,7 @@ class StreamedResponse(Streamed):
 
     def _pieces(self, *, raw: bool) -> Iterator[bytes]:
         self._begin(raw=raw)
-        while piece := self._piece(self._stream.wait()):
+        while piece := self._piece(self._stream.wait_bytes()):
             yield piece
 
     def _sized(self, pieces: Iterator[bytes], chunks: Chunks) -> Iterator[bytes]:
@@ -286,17 +288,17 @@ def open_stream(engine: Engine, streams: OpenStreams, base_url: str, request: Re
         RuntimeError: The client is closed, or the thread has the maximum number of open streams.
     """
     with streams.counted(threading.get_ident(), "thread"):
-        stream = engine.native.stream(request.native(base_url), watched=False)
+        stream = engine.native.start_stream(request.native(base_url), watched=False)
         if stream is None:
             engine.raise_closed()
         try:
-            response_head = stream.wait_head()
-            if response_head is None:
+            native = stream.wait_headers()
+            if native is None:
                 engine.raise_closed()
-            error = error_of(request, response_head)
+            error = error_of(request, native)
             if error is not None:
                 raise error
-            response = StreamedResponse(request, response_head, stream)
+            response = StreamedResponse(request, native, stream)
             try:
                 yield response
             finally:
@@ -311,42 +313,42 @@ class _StreamReader:
     def __init__(self, stream: ResponseStream) -> None:
         self._stream: ResponseStream | None = stream
         self._loop = asyncio.get_running_loop()
-        self._has_news = asyncio.Event()
+        self._has_arrived = asyncio.Event()
         self._loop.add_reader(stream.fileno(), self._on_readable)
 
     def _on_readable(self) -> None:
         if self._stream is not None:
-            self._stream.quiet()
-            self._has_news.set()
+            self._stream.clear_wakeup()
+            self._has_arrived.set()
 
-    async def head(self, stream: ResponseStream) -> Answer:
+    async def headers(self, stream: ResponseStream) -> NativeOutcome:
         """Waits for the response without its body, and returns it."""
         while True:
-            self._has_news.clear()
-            response = stream.take_head()
+            self._has_arrived.clear()
+            response = stream.try_headers()
             if response is not None:
                 return response
-            await await_interruptibly(self._has_news.wait())
+            await await_interruptibly(self._has_arrived.wait())
 
     async def piece(self) -> bytes | None:
         """Waits for the next piece of the body: it is empty at the end, and `None` in a fork."""
         # Let other tasks run, also when pieces arrive faster than they are read.
         await asyncio.sleep(0)
         while self._stream is not None:
-            self._has_news.clear()
-            piece = self._stream.take()
-            if piece is not None or not self._stream.is_here:
+            self._has_arrived.clear()
+            piece = self._stream.try_bytes()
+            if piece is not None or not self._stream.is_own_process:
                 return piece
-            await await_interruptibly(self._has_news.wait())
+            await await_interruptibly(self._has_arrived.wait())
         return b""
 
     def close(self) -> None:
         """Stops watching, ends the exchange, and wakes waiting tasks. Idempotent."""
         stream, self._stream = self._stream, None
-        if stream is not None and stream.is_here:
+        if stream is not None and stream.is_own_process:
             self._loop.remove_reader(stream.fileno())
             stream.close()
-        self._has_news.set()
+        self._has_arrived.set()
 
 
 class AsyncStreamedResponse(Streamed):
@@ -365,8 +367,8 @@ class AsyncStreamedResponse(Streamed):
     1000 1000 utf-8
     """
 
-    def __init__(self, request: Request, response_head: Answer, stream: ResponseStream, reader: _StreamReader) -> None:
-        super().__init__(request, response_head, stream)
+    def __init__(self, request: Request, native: NativeOutcome, stream: ResponseStream, reader: _StreamReader) -> None:
+        super().__init__(request, native, stream)
         self._reader = reader
 
     def aiter_bytes(self, chunk_size: int | None = None) -> AsyncIterator[bytes]:
@@ -471,16 +473,16 @@ async def open_async_stream(
         RuntimeError: The client is closed, or the task has the maximum number of open streams.
     """
     with streams.counted(id(asyncio.current_task()), "task"):
-        stream = engine.native.stream(request.native(base_url), watched=True)
+        stream = engine.native.start_stream(request.native(base_url), watched=True)
         if stream is None:
             engine.raise_closed()
         reader = _StreamReader(stream)
         try:
-            response_head = await reader.head(stream)
-            error = error_of(request, response_head)
+            native = await reader.headers(stream)
+            error = error_of(request, native)
             if error is not None:
                 raise error
-            response = AsyncStreamedResponse(request, response_head, stream, reader)
+            response = AsyncStreamedResponse(request, native, stream, reader)
             try:
                 yield response
             finally:

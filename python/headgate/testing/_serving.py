@@ -204,7 +204,7 @@ class MockServing:
             self._all_closed.set()
 
     def _accept(self) -> None:
-        for native in self.network.take():
+        for native in self.network.accept():
             accepted = socket.socket(fileno=native.detach())
             accepted.setblocking(False)  # noqa: FBT003 - it has no keywords
 

@@ -172,7 +172,7 @@ mod tests {
     const TLS: Option<FailedWith> = Some(FailedWith::Kind(ErrorKind::Tls));
     const DOWN: Option<FailedWith> = Some(FailedWith::Kind(ErrorKind::HostDown));
 
-    /// Returns after how many rows the limit stops, and why.
+    /// Returns the number of rows after which the limit stops the run, and the reason.
     fn stops(rule: StopWhenFailed, hosts: usize, outcome: impl Fn(u64) -> Option<FailedWith>) -> Option<(u64, String)> {
         let mut limit = FailureLimit::new(rule);
         (1..=5000).find_map(|number| {
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn by_default_it_stops_if_the_first_thousand_fail_alike_whatever_the_host() {
+    fn by_default_a_run_stops_if_the_first_thousand_rows_fail_alike_whatever_the_host() {
         let why = "the first 1,000 rows all failed with tls; the first: row of host";
         assert_eq!(Some((1000, format!("{why} 1"))), stops(StopWhenFailed::AllAlike, 10, |_| TLS));
         assert_eq!(Some((1000, format!("{why} 0"))), stops(StopWhenFailed::AllAlike, 1, |_| TLS));
@@ -190,7 +190,7 @@ mod tests {
             Some((1000, format!("{why} 0"))),
             stops(StopWhenFailed::AllAlike, 1, |row| if row < 9 { TLS } else { DOWN })
         );
-        // One or two hosts say nothing of other hosts.
+        // One or two hosts are no evidence about other hosts.
         assert_eq!(None, stops(StopWhenFailed::AllAlike, 9, |_| TLS));
         assert_eq!(None, stops(StopWhenFailed::AllAlike, 10, |row| TLS.filter(|_| row != 1000)));
         let other = |row| if row == 7 { Some(FailedWith::Status(404)) } else { TLS };

@@ -173,7 +173,7 @@ mod tests {
     const ADDRESS: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
     #[test]
-    fn what_was_learned_of_a_host_is_shared_until_it_expires() {
+    fn facts_about_a_host_are_shared_until_they_expire() {
         let start = Instant::now();
         let mut table = HostTable::new(2);
         table.get(&origin(1), start).connected_to(ADDRESS, false, start);
@@ -196,19 +196,19 @@ mod tests {
             (1..=9).filter(|number| table.hosts.contains_key(&origin(*number))).collect()
         };
         for (expected, new) in [
-            // The oldest of those of which nothing is known, then the next one.
+            // The oldest host without facts is evicted, then the next one.
             (vec![1, 2, 4, 5], 5),
             (vec![1, 2, 5, 6], 6),
         ] {
             table.get(&origin(new), start);
             assert_eq!(expected, there(&table));
         }
-        // A fact that is no longer valid keeps no host.
+        // An expired fact does not keep its host.
         let later = start + ADDRESS_FOR;
         table.get(&origin(7), later);
         assert_eq!(vec![1, 5, 6, 7], there(&table));
         let all = [5, 6, 7].map(|number| table.get(&origin(number), later));
-        // All are in use: the one that was looked up the longest time ago.
+        // All are in use: the host that was looked up the longest time ago is evicted.
         table.get(&origin(8), later);
         assert_eq!(vec![5, 6, 7, 8], there(&table));
         drop((used, all));

@@ -142,7 +142,7 @@ mod tests {
         text.parse().expect("a rate")
     }
 
-    /// Returns the most that were sent in any stretch, beyond the rate: at most the burst.
+    /// Returns the maximum cost in any interval beyond the rate: it is at most the burst.
     fn worst(rate: Rate, sent: &[(Instant, u64)]) -> f64 {
         let mut worst = f64::MIN;
         // The balance of a bucket that never runs full: its highest rise above an earlier low.
@@ -158,7 +158,7 @@ mod tests {
     }
 
     impl RateLimiter {
-        /// Spends `cost` at the earliest time that it may be let through, and returns when that is.
+        /// Spends `cost` at the earliest time at which that is allowed, and returns that time.
         fn spend(&mut self, cost: u64, now: Instant) -> Instant {
             let when = self.when(cost, now);
             self.spend_at(cost, when);
@@ -243,7 +243,7 @@ mod tests {
     }
 
     proptest! {
-        /// A caller that waits until `when` is never early; and while one waits, nothing of the rate is lost.
+        /// A caller that waits until the returned time is never early, and no part of the rate is lost while it waits.
         #[test]
         fn no_stretch_of_time_has_more_than_its_burst_and_its_rate_nor_much_less(
             count in 1_u32..100_000,

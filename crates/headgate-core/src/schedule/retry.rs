@@ -227,7 +227,7 @@ mod tests {
         }
         let no_such_name = AttemptEnd { is_lasting: true, ..ended(Some(ErrorKind::Resolve), None) };
         assert!(!is_retried(&rules, no_such_name, &attempted));
-        // The headers of a response came, and its body did not.
+        // The headers of a response arrived, and its body did not.
         assert!(is_retried(&rules, ended(Some(ErrorKind::Closed), Some(200)), &attempted));
         assert!(!is_retried(&rules, ended(Some(ErrorKind::BodyTooLarge), Some(503)), &attempted));
     }
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_attempt_shows_about_its_host_and_the_network() {
+    fn each_failure_has_its_evidence_about_the_host_and_the_network() {
         use ErrorKind as Kind;
         let failed = |kind| AttemptEnd::failed(None, &Failure::new(kind, ""));
         let refused = |kind| AttemptEnd { is_refused: true, ..failed(kind) };
@@ -278,7 +278,7 @@ mod tests {
             (HostEvidence::Responded, NetworkEvidence::Response, ended(None, Some(500))),
             (HostEvidence::Overloaded, NetworkEvidence::Response, ended(None, Some(429))),
             (HostEvidence::Overloaded, NetworkEvidence::Response, ended(None, Some(503))),
-            // A body that breaks off, or takes too long.
+            // A body that is incomplete, or takes too long.
             (HostEvidence::Responded, NetworkEvidence::Response, ended(Some(Kind::Closed), Some(200))),
             (HostEvidence::Responded, NetworkEvidence::Response, ended(Some(Kind::Timeout), Some(200))),
             (HostEvidence::Silent, NetworkEvidence::Nothing, failed(Kind::Closed)),
@@ -288,10 +288,10 @@ mod tests {
             (HostEvidence::Silent, NetworkEvidence::Unreachable, failed(Kind::ConnectTimeout)),
             (HostEvidence::Silent, NetworkEvidence::Unreachable, failed(Kind::Resolve)),
             (HostEvidence::Nothing, NetworkEvidence::Works, lasting(Kind::Resolve)),
-            // A handshake that breaks off, and a certificate that is not trusted.
+            // A handshake that is interrupted, and a certificate that is not trusted.
             (HostEvidence::Silent, NetworkEvidence::Nothing, failed(Kind::Tls)),
             (HostEvidence::Nothing, NetworkEvidence::Works, refused(Kind::Tls)),
-            // An attempt that waited for one of our connections to close.
+            // An attempt that waited for an own connection to close.
             (
                 HostEvidence::Nothing,
                 NetworkEvidence::Nothing,

@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn idle_connections_have_half_of_the_files_and_give_way_to_those_in_use() {
+    fn idle_connections_use_at_most_half_of_the_files_and_make_room_for_those_in_use() {
         let files = FilesInUse::new(OpenFiles { limit: 1024, open: 10 }, 2);
         let idle = || files.idle_fitting.load(Ordering::Relaxed);
         assert_eq!(256, idle());

@@ -149,14 +149,14 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn however_many_lanes_end_while_the_sink_is_behind_a_batch_stays_small() {
+    async fn a_batch_stays_small_however_many_lanes_finish_while_the_sink_is_slow() {
         const LANES: u64 = 100;
         let (sink, batches) = async_channel::bounded(1);
         let gathered = Rc::new(
             Gathered::new(Some(&ResultColumns::default()), MemoryBudget::new(0), sink).expect("nothing is kept"),
         );
         let lane = |gathered: Rc<Gathered>, ordinal| async move {
-            // Three sizes: several to a batch, just too large for that, small.
+            // Three sizes: several fit into a batch, just too large for that, and small.
             let outcome = with_body(ordinal, [600_000, BATCH_BYTES, 10][ordinal as usize % 3]);
             if gathered.has_room(outcome.as_ref().bytes()) {
                 if gathered.push_owned(outcome, false) == Batch::Full {
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_sink_that_wants_no_results_is_sent_none() {
+    async fn a_sink_without_results_gets_none() {
         let (sink, batches) = async_channel::bounded(1);
         let gathered = Gathered::new(None, MemoryBudget::new(0), sink).expect("nothing is kept");
         for ordinal in 0..10 {

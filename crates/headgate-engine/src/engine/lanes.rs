@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_is_found_as_long_as_it_is_in_flight() {
+    fn a_row_is_found_while_it_is_in_flight() {
         let lanes = Lanes::default();
         let (first, second) = (lanes.enter(row(7), None), lanes.enter(row(3), None));
         assert_eq!((Some("http://3/".into()), None), (lanes.url_of(3), lanes.url_of(4)));
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_goes_to_the_lane_that_began_to_wait_last() {
+    fn a_row_is_assigned_to_the_lane_that_became_idle_last() {
         let lanes = Lanes::default();
         let (first, second) = (lanes.enter(row(0), None), lanes.enter(row(1), None));
         for index in [first, second] {
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cancelled_row_is_taken_from_its_lane_once() {
+    fn a_cancelled_row_is_removed_from_its_lane_once() {
         let lanes = Lanes::default();
         let (index, started) = (lanes.enter(row(5), None), Instant::now());
         lanes.begin(index, started, |_| ());

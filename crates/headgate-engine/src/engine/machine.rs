@@ -120,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_does_not_fit_is_refused_with_what_would() {
+    fn a_concurrency_that_does_not_fit_is_refused_with_one_that_does() {
         let files = OpenFiles { limit: 1024, open: 10 };
         assert_eq!(Ok(()), files.check(934, 0, 2));
         assert_eq!(
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn this_machine_tells_its_limit_of_open_files() {
+    fn the_limit_of_open_files_of_this_machine_is_known() {
         assert!(raise_open_files().expect("told").limit > 0);
     }
 }

@@ -186,7 +186,7 @@ mod tests {
                       31 20 0:27 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n";
     const V2: &str = "29 20 0:25 / /sys/fs/cgroup rw,nosuid - cgroup2 cgroup2 rw,nsdelegate\n";
 
-    /// Returns what is found where the kernel has these files.
+    /// Returns the memory that is found if the kernel has these files.
     fn found(files: &[(&str, &str)]) -> MemoryLimit {
         let root = tempfile::tempdir().expect("a directory");
         for (name, text) in files {
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn the_least_limit_of_all_cgroups_on_the_way_to_the_root_holds() {
+    fn the_lowest_limit_of_a_cgroup_and_its_ancestors_applies() {
         let megabytes = |count: u64| format!("{}\n", count * MIB);
         let [m100, m200, m256, m512, m1024] = [100, 200, 256, 512, 1024].map(megabytes);
         let [m100, m200, m256, m512, m1024] = [&m100, &m200, &m256, &m512, &m1024].map(String::as_str);
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn the_default_budget_is_a_quarter_of_what_there_is_within_bounds() {
+    fn the_default_budget_is_a_quarter_of_the_available_memory_within_bounds() {
         for (expected, limit) in [
             (64, mib(256, 256)),
             (50, mib(256, 200)),
@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_in_flight_that_do_not_fit_are_refused_with_how_many_would() {
+    fn requests_in_flight_that_do_not_fit_are_refused_with_a_number_that_does() {
         let small = mib(256, 30);
         assert_eq!(Ok(()), small.check(256, small.default_budget()));
         assert_eq!(Ok(()), small.check(24_576, 64 * MIB));
@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn this_machine_tells_how_much_memory_there_is() {
+    fn the_memory_of_this_machine_is_known() {
         let found = MemoryLimit::of_this_process();
         assert!(found.limit > Some(0) && found.free <= found.limit, "{found:?}");
     }

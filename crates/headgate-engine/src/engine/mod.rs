@@ -339,7 +339,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_run_that_saves_bodies_has_room_for_their_files_as_long_as_it_goes_on() {
+    fn a_run_that_saves_bodies_reserves_open_files_until_it_ends() {
         let engine = Engine::start(&EngineOptions { threads: Some(1), ..EngineOptions::default() }).expect("an engine");
         let open = || engine.inner.files.in_use();
         let request = RequestOptions::default();
@@ -349,7 +349,7 @@ mod tests {
         drop(saving);
         assert_eq!(3, open());
         drop(other);
-        // What is refused takes none.
+        // A refused run reserves no open files.
         engine.reserve(usize::MAX / 2, &request, true).expect_err("too many");
         assert_eq!(0, open());
     }

@@ -1,4 +1,4 @@
-//! Jobs that save bodies in archives: each step of them can be the last, and no archive is half there, or without its rows.
+//! Jobs that save bodies in archives. Each step may be the last one, and no archive is incomplete or without its rows.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -15,7 +15,7 @@ use crate::power::{PowerLoss, files_below};
 use crate::steps::{every_step, every_step_twice};
 use crate::storage::Recorder;
 
-/// All bodies in one archive, which is committed when the job ends.
+/// Saves all bodies in one archive, which is committed when the job ends.
 fn in_one_archive(format: Format) -> Bench {
     let mut bench = Bench::archiving(format);
     bench.options.sink.part_bytes = SinkOptions::default().part_bytes;
@@ -23,7 +23,7 @@ fn in_one_archive(format: Format) -> Bench {
 }
 
 #[test]
-fn a_crash_at_any_step_leaves_no_half_archive_and_no_row_without_its_body() {
+fn a_crash_at_any_step_leaves_no_partial_archive_and_no_row_without_its_body() {
     for format in FORMATS {
         every_step(|| Bench::archiving(format), Recorder::crashing_at);
     }
@@ -31,19 +31,19 @@ fn a_crash_at_any_step_leaves_no_half_archive_and_no_row_without_its_body() {
 }
 
 #[test]
-fn a_disk_that_fails_once_costs_no_body() {
+fn a_disk_that_fails_once_loses_no_body() {
     for format in FORMATS {
         every_step(|| Bench::archiving(format), Recorder::failing_at);
     }
 }
 
 #[test]
-fn a_crash_while_it_recovers_from_a_crash_costs_no_body() {
+fn a_crash_during_recovery_loses_no_body() {
     every_step_twice(|| in_one_archive(Format::Ndjson));
 }
 
 #[test]
-fn an_archive_that_somebody_has_taken_away_leaves_its_name_to_no_other() {
+fn the_name_of_a_removed_archive_is_not_reused() {
     let bench = Bench::archiving(Format::Ndjson);
     let archives = |paths: &BTreeMap<u64, String>| -> BTreeSet<String> {
         paths.values().map(|path| path.split_once('/').unwrap().0.to_owned()).collect()
@@ -60,7 +60,7 @@ fn an_archive_that_somebody_has_taken_away_leaves_its_name_to_no_other() {
 }
 
 #[test]
-fn rows_that_fail_are_committed_while_no_archive_is_open() {
+fn failed_rows_are_committed_while_no_archive_is_open() {
     let bench = in_one_archive(Format::Ndjson);
     let (failed, answered): (Vec<u64>, Vec<u64>) = (0..ROWS).partition(|row| bench.expected(*row).failed);
     let job = bench.open(Recorder::new()).unwrap();
@@ -68,7 +68,7 @@ fn rows_that_fail_are_committed_while_no_archive_is_open() {
     let done = || watched.commit().done_rows().unwrap().rows_done();
     let _ = sink.write(bench.batch(&failed)).unwrap();
     assert_eq!(failed.len() as u64, done());
-    // Its archive is not complete.
+    // The archive of this body is not complete.
     let _ = sink.write(bench.batch(&answered)).unwrap();
     assert_eq!(failed.len() as u64, done());
 }
@@ -76,16 +76,16 @@ fn rows_that_fail_are_committed_while_no_archive_is_open() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 128, ..ProptestConfig::default() })]
     #[test]
-    fn a_loss_of_power_costs_no_archive_that_was_committed(step in 0_usize..160, seed: u64, second in 0_usize..60, ndjson: bool) {
+    fn a_power_loss_loses_no_committed_archive(step in 0_usize..160, seed: u64, second in 0_usize..60, ndjson: bool) {
         let power = PowerLoss::new();
         let mut bench = Bench::archiving(FORMATS[usize::from(ndjson)]);
         bench.power = Some(power.clone());
         let run = bench.run(Recorder::on(&power, Some(step)));
-        power.go_off(&bench.out(), seed);
-        // And once more while it recovers.
+        power.lose(&bench.out(), seed);
+        // The job crashes a second time, during recovery.
         drop(bench.open(Recorder::on(&power, Some(second))));
-        power.go_off(&bench.out(), seed ^ 1);
-        // A part may be durable in its place and its archive in `tmp` only: that is for whoever opens the job.
+        power.lose(&bench.out(), seed ^ 1);
+        // A part may be durable in place while its archive is still in `tmp`: the next open of the job moves it.
         let job = bench.open(Recorder::new()).unwrap();
         check_kept(&bench, &run.committed, job.done_rows());
         drop(job);

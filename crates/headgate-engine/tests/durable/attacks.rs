@@ -1,4 +1,4 @@
-//! What others put into an output directory leads no job out of it, and stops none.
+//! Files that another user puts into an output directory neither lead a job out of it nor stop it.
 
 use std::fs;
 use std::io;
@@ -22,14 +22,14 @@ use crate::harness::{Bench, FORMATS, rewrite};
 use crate::power::files_below;
 use crate::storage::Recorder;
 
-/// A job with a commit of some of its rows.
+/// Creates a job with a commit of some of its rows.
 fn begun(bench: Bench) -> Bench {
     bench.run_batches(Recorder::new(), 1).result.unwrap();
     bench
 }
 
-/// A directory outside of the output directory, with a file in it.
-fn victim(bench: &Bench) -> PathBuf {
+/// Creates a directory outside of the output directory, with a file in it.
+fn outside_directory(bench: &Bench) -> PathBuf {
     let victim = bench.parent.path().join("victim");
     fs::create_dir(&victim).unwrap();
     fs::write(victim.join("precious"), "precious").unwrap();
@@ -56,10 +56,10 @@ fn is_root() -> bool {
 }
 
 #[test]
-fn directories_of_a_job_that_are_links_are_not_followed() {
+fn directories_of_a_job_that_are_symlinks_are_not_followed() {
     for name in ["_headgate", "_headgate/tmp", "_headgate/log"] {
         let bench = begun(Bench::new(Format::Ndjson));
-        let (place, victim) = (bench.out().join(name), victim(&bench));
+        let (place, victim) = (bench.out().join(name), outside_directory(&bench));
         fs::rename(&place, bench.parent.path().join("moved")).unwrap();
         symlink(&victim, &place).unwrap();
         check_refused(&bench, name);
@@ -68,12 +68,12 @@ fn directories_of_a_job_that_are_links_are_not_followed() {
 }
 
 #[test]
-fn files_of_a_job_that_are_links_or_pipes_are_not_opened() {
+fn files_of_a_job_that_are_symlinks_or_pipes_are_not_opened() {
     for name in ["_headgate/lock", "_headgate/job.json", "_headgate/log/", "part-00000001.ndjson"] {
         let bench = begun(Bench::new(Format::Ndjson));
         let commit = newest_commit(&bench);
         let name = if name.ends_with('/') { commit.strip_prefix(bench.out()).unwrap().to_str().unwrap() } else { name };
-        let (place, moved) = (bench.out().join(name), victim(&bench).join("moved"));
+        let (place, moved) = (bench.out().join(name), outside_directory(&bench).join("moved"));
         fs::rename(&place, &moved).unwrap();
         let before = fs::read(&moved).unwrap();
         symlink(&moved, &place).unwrap();
@@ -90,10 +90,10 @@ fn files_of_a_job_that_are_links_or_pipes_are_not_opened() {
 }
 
 #[test]
-fn what_was_set_of_a_job_is_not_read_over_a_link_or_from_a_pipe() {
+fn settings_of_a_job_are_not_read_through_a_symlink_or_from_a_pipe() {
     let bench = begun(Bench::new(Format::Ndjson));
     let control = bench.out().join("_headgate/control.json");
-    symlink(victim(&bench).join("precious"), &control).unwrap();
+    symlink(outside_directory(&bench).join("precious"), &control).unwrap();
     let told = "can't read";
     assert!(status(&bench.out()).unwrap().note.is_some_and(|note| note.starts_with(told)));
     fs::remove_file(&control).unwrap();
@@ -102,10 +102,10 @@ fn what_was_set_of_a_job_is_not_read_over_a_link_or_from_a_pipe() {
 }
 
 #[test]
-fn a_part_that_has_become_a_link_is_not_read() {
+fn a_part_that_was_replaced_by_a_symlink_is_not_read() {
     let bench = begun(Bench::new(Format::Parquet));
     let parts = parts(&bench.out()).unwrap();
-    let (place, moved) = (parts.files[0].path.clone(), victim(&bench).join("moved"));
+    let (place, moved) = (parts.files[0].path.clone(), outside_directory(&bench).join("moved"));
     fs::rename(&place, &moved).unwrap();
     symlink(&moved, &place).unwrap();
     let error = PartRows::new(parts.files, parts.schema).next().unwrap().unwrap_err();
@@ -113,7 +113,7 @@ fn a_part_that_has_become_a_link_is_not_read() {
 }
 
 #[test]
-fn a_commit_names_parts_and_nothing_else() {
+fn a_commit_that_names_other_files_than_parts_is_refused() {
     let name = |name: &str| json!({"name": name, "rows": 1, "bytes": 1, "crc32": 1});
     let changes: [fn(&mut Value, Value); 3] = [
         |commit, part| commit["adds"] = json!([part]),
@@ -133,7 +133,7 @@ fn a_commit_names_parts_and_nothing_else() {
 }
 
 #[test]
-fn a_checkpoint_adds_no_part_that_it_does_not_list_and_removes_none_that_it_does() {
+fn a_checkpoint_adds_only_parts_that_it_lists_and_removes_none_of_them() {
     let changes: [fn(&mut Value); 2] = [
         |commit| commit["adds"] = json!([{"name": "part-00000099.ndjson", "rows": 1, "bytes": 1, "crc32": 1}]),
         |commit| commit["removes"] = json!([commit["parts"][0]["name"]]),
@@ -149,13 +149,13 @@ fn a_checkpoint_adds_no_part_that_it_does_not_list_and_removes_none_that_it_does
 }
 
 #[test]
-fn the_path_of_a_row_leads_no_saved_file_out_of_the_directory_or_over_others() {
-    // As long as the path that it replaces, so that the part is.
+fn the_path_in_a_row_cannot_save_outside_the_directory_or_replace_a_file() {
+    // It is as long as the path that it replaces, so that the part keeps its length.
     for path in ["../victim.tx", "/tmp/victims", "_headgate/jo", "images/../vi", "images//v.tx", "part-1.jsonl"] {
         let bench = begun(Bench::saving(Format::Ndjson));
         let places =
             SavePaths::new(Directory::open(&bench.out()).unwrap(), bench.out().join("_headgate/tmp"), PathBuf::new());
-        // That which says that the run ended: what the one before it says is done again then.
+        // The commit that ended the run is removed, so that the one before it is applied again.
         fs::remove_file(newest_commit(&bench)).unwrap();
         let part = bench.out().join("part-00000001.ndjson");
         let text = fs::read_to_string(&part).unwrap();
@@ -175,10 +175,10 @@ fn the_path_of_a_row_leads_no_saved_file_out_of_the_directory_or_over_others() {
 }
 
 #[test]
-fn bodies_are_not_saved_over_a_link() {
+fn bodies_are_not_saved_through_a_symlink() {
     for format in FORMATS {
         let bench = Bench::saving(format);
-        let victim = victim(&bench);
+        let victim = outside_directory(&bench);
         fs::create_dir(bench.out()).unwrap();
         bench.run_batches(Recorder::new(), 0).result.unwrap();
         symlink(&victim, bench.out().join("images")).unwrap();
@@ -188,7 +188,7 @@ fn bodies_are_not_saved_over_a_link() {
 }
 
 #[test]
-fn an_output_directory_may_be_a_link_itself() {
+fn the_output_directory_itself_may_be_a_symlink() {
     let bench = Bench::new(Format::Parquet);
     let elsewhere = bench.parent.path().join("elsewhere");
     fs::create_dir(&elsewhere).unwrap();
@@ -197,7 +197,7 @@ fn an_output_directory_may_be_a_link_itself() {
     check_finished(&bench);
 }
 
-/// A directory for all, as `/tmp` is, in which another user makes what `command` says.
+/// Creates a world-writable directory, as `/tmp` is, and runs `command` in it as another user.
 fn as_another_user(bench: &Bench, command: &[&str], path: &Path) {
     const NOBODY: u32 = 65534;
     fs::set_permissions(bench.parent.path(), fs::Permissions::from_mode(0o755)).unwrap();
@@ -240,7 +240,7 @@ fn a_control_directory_of_the_owner_of_the_output_directory_is_used() {
 }
 
 #[test]
-fn a_control_directory_that_everybody_may_write_to_is_not_used() {
+fn a_world_writable_control_directory_is_not_used() {
     let bench = begun(Bench::new(Format::Parquet));
     let own = bench.out().join("_headgate");
     fs::set_permissions(&own, fs::Permissions::from_mode(0o777)).unwrap();
@@ -250,7 +250,7 @@ fn a_control_directory_that_everybody_may_write_to_is_not_used() {
 }
 
 #[test]
-fn what_may_hold_hashes_of_secrets_is_for_its_owner_alone() -> io::Result<()> {
+fn files_that_may_hold_hashes_of_secrets_are_readable_only_by_their_owner() -> io::Result<()> {
     let bench = begun(Bench::new(Format::Parquet));
     assert_eq!(0o600, fs::metadata(bench.out().join("_headgate/job.json"))?.mode() & 0o777);
     assert_eq!(0, fs::metadata(bench.out().join("_headgate"))?.mode() & 0o002);

@@ -1,4 +1,4 @@
-//! What must be true of a job's directory.
+//! The invariants of a job's directory.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -18,7 +18,7 @@ use crate::harness::{Bench, Expected, ROWS, Run};
 use crate::power::files_below;
 use crate::storage::Recorder;
 
-/// The rows in a directory, as somebody reads them who knows nothing of commits: each once at the most.
+/// Returns the rows in a directory as a reader without knowledge of commits sees them: each at most once.
 pub fn rows(out: &Path) -> BTreeMap<u64, Expected> {
     rows_in(&files_in(out))
 }
@@ -28,7 +28,7 @@ fn files_in(out: &Path) -> BTreeSet<PathBuf> {
     files.filter(|path| is_part(name_of(path))).collect()
 }
 
-/// Where the rows say that their bodies were saved.
+/// Returns the paths of saved bodies that the rows state.
 pub fn saved_paths(out: &Path) -> BTreeMap<u64, String> {
     let mut found = BTreeMap::new();
     each_batch(&files_in(out), |batch, _| {
@@ -40,18 +40,18 @@ pub fn saved_paths(out: &Path) -> BTreeMap<u64, String> {
     found
 }
 
-/// The rows in these parts: each once at the most.
+/// Returns the rows in these parts, each at most once.
 fn rows_in(paths: &BTreeSet<PathBuf>) -> BTreeMap<u64, Expected> {
     let mut found = BTreeMap::new();
     each_batch(paths, |batch, failed| {
         for (row, result) in rows_of(batch, failed) {
-            assert_eq!(None, found.insert(row, result), "row {row} is there twice");
+            assert_eq!(None, found.insert(row, result), "row {row} is present twice");
         }
     });
     found
 }
 
-/// With each batch whether its rows failed.
+/// Calls `each` for each batch, with whether its rows failed.
 fn each_batch(paths: &BTreeSet<PathBuf>, mut each: impl FnMut(&RecordBatch, bool)) {
     for path in paths {
         let columns = columns_of(path.parent().unwrap());
@@ -70,7 +70,7 @@ fn is_part(name: &str) -> bool {
     (name.starts_with("part-") || name.starts_with("failed-")) && !name.contains('/')
 }
 
-/// Those of the job in this directory, or of the one whose parts are in its `tmp`.
+/// Returns the columns of the job in this directory, or of the job whose `tmp` is this directory.
 fn columns_of(directory: &Path) -> SchemaRef {
     let manifests = ["_headgate/job.json", "../job.json"].map(|name| fs::read_to_string(directory.join(name)));
     let saved = manifests.into_iter().flatten().any(|manifest| manifest.contains(r#""save_to":""#));
@@ -93,7 +93,7 @@ fn rows_of(batch: &RecordBatch, failed: bool) -> Vec<(u64, Expected)> {
     (0..batch.num_rows()).map(|at| (row.value(at) as u64, one(at))).collect()
 }
 
-/// Whatever happened: rows are there at most once and as they were answered, files are whole, and there are none but ours.
+/// Checks what always holds: rows are present at most once and with their outcomes, files are complete, and none is foreign.
 pub fn check_readable(bench: &Bench) -> BTreeMap<u64, Expected> {
     let out = bench.out();
     let shown = |path: &Path| path.strip_prefix(&out).unwrap().display().to_string();
@@ -118,12 +118,12 @@ pub fn check_readable(bench: &Bench) -> BTreeMap<u64, Expected> {
     if bench.saves {
         check_saved(bench, &rows);
     }
-    // Who asks the job sees all that is done, also where the last steps of a commit are missing.
+    // The status of the job counts all done rows, even if the last steps of a commit are missing.
     let status = match status(&out) {
         Err(error) if error.to_string().contains("was being started over") => return rows,
         status => status.unwrap(),
     };
-    // And a job that is finished is so for whoever knows nothing of it.
+    // A finished job also looks finished to a reader without knowledge of commits.
     assert!(!status.finished || rows.len() as u64 == ROWS, "{status:?}: {rows:?}");
     assert!(!status.finished || status.parts_to_place == 0, "{status:?}");
     let of_job: BTreeSet<PathBuf> = parts(&out).unwrap().files.into_iter().map(|file| file.path).collect();
@@ -137,8 +137,8 @@ pub fn check_readable(bench: &Bench) -> BTreeMap<u64, Expected> {
     rows
 }
 
-/// What was committed is not lost, neither to who goes on nor to who reads; and the job goes on to its end.
-pub fn check_goes_on(bench: &Bench, run: &Run) {
+/// Checks that committed rows are lost neither to a resumed run nor to a reader, and that the job resumes and finishes.
+pub fn check_resumes(bench: &Bench, run: &Run) {
     let seen = check_readable(bench);
     let job = bench.open(Recorder::new()).unwrap();
     check_kept(bench, &run.committed, job.done_rows());
@@ -149,16 +149,16 @@ pub fn check_goes_on(bench: &Bench, run: &Run) {
     check_finished(bench);
 }
 
-/// The rows that are done are those that are there, and what was committed is among them.
+/// Checks that the done rows are the visible ones, and include the committed ones.
 pub fn check_kept(bench: &Bench, committed: &DoneRows, done: &DoneRows) {
     let rows = check_readable(bench);
     for row in 0..ROWS {
-        assert!(done.is_done(row) || !committed.is_done(row), "row {row} was committed and is to be done again");
+        assert!(done.is_done(row) || !committed.is_done(row), "row {row} was committed and would be repeated");
         assert_eq!(done.is_done(row), rows.contains_key(&row), "row {row}");
     }
 }
 
-/// Every row is there once, the figures are right, and nothing is left over.
+/// Checks that every row is present once, the figures are right, and no file is left over.
 pub fn check_finished(bench: &Bench) {
     let rows = check_readable(bench);
     assert_eq!((0..ROWS).collect::<Vec<_>>(), rows.keys().copied().collect::<Vec<_>>());
@@ -172,11 +172,11 @@ pub fn check_finished(bench: &Bench) {
     if bench.saves {
         check_all_saved(bench, 3 * of_each);
     }
-    // Those of each kind were put together, unless they are full.
+    // Parts of each kind were merged, unless they are full.
     assert!(status.parts == 2 || bench.archives(), "{status:?}");
 }
 
-/// The parts and bytes that are counted are those there are, and nothing is left over.
+/// Checks that the counted parts and bytes are the existing ones, and that no file is left over.
 pub fn check_figures(out: &Path) {
     let parts = parts(out).unwrap().files;
     let bytes: u64 = parts.iter().map(|file| fs::metadata(&file.path).unwrap().len()).sum();

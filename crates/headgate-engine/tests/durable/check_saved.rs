@@ -1,4 +1,4 @@
-//! What must be true of saved bodies, in files and in archives.
+//! The invariants of saved bodies, in files and in archives.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,7 +11,7 @@ use crate::check::saved_paths;
 use crate::harness::{Bench, Expected, ROWS, expected};
 use crate::power::files_below;
 
-/// Where saved bodies end up, of all the files in a job's directory.
+/// Returns the saved bodies among the files in a job's directory.
 pub fn is_saved(bench: &Bench, name: &str) -> bool {
     if bench.archives() {
         return is_archive(Path::new(name)) && !name.contains('/');
@@ -23,26 +23,26 @@ fn is_archive(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension == "tar")
 }
 
-/// Each row that is seen has its body where it says, and none is there that is not whole.
+/// Checks that each visible row has its body under its path, and that every visible body is complete.
 pub fn check_saved(bench: &Bench, rows: &BTreeMap<u64, Expected>) {
-    let (there, listed) = (there(bench), saved_paths(&bench.out()));
+    let (there, listed) = (saved_rows(bench), saved_paths(&bench.out()));
     for row in rows.iter().filter(|(_, result)| !result.failed).map(|(row, _)| row) {
         assert!(listed.contains_key(row), "row {row}");
         assert_eq!(listed.get(row), there.get(row), "row {row}");
     }
 }
 
-/// So many bodies are there.
+/// Checks the number of saved bodies.
 pub fn check_all_saved(bench: &Bench, count: u64) {
-    let there = there(bench);
+    let there = saved_rows(bench);
     assert_eq!(count, there.len() as u64, "no body without a row");
     let needs_mark = |row: &&u64| bench.archives() || Bench::path(**row).starts_with("Images");
     let marked = files_below(&bench.out().join("_headgate/names")).len();
     assert_eq!(there.keys().filter(needs_mark).count(), marked, "one for each name that is not its own mark");
 }
 
-/// Rows whose bodies are in their places, with these.
-fn there(bench: &Bench) -> BTreeMap<u64, String> {
+/// Checks that these rows have their bodies in place.
+fn saved_rows(bench: &Bench) -> BTreeMap<u64, String> {
     if bench.archives() { in_archives(bench) } else { in_files(bench) }
 }
 
@@ -50,7 +50,7 @@ fn body(bench: &Bench, row: u64) -> Vec<u8> {
     expected(row, bench.edition).body.unwrap()
 }
 
-/// Each file is whole.
+/// Checks that each file is complete.
 fn in_files(bench: &Bench) -> BTreeMap<u64, String> {
     let out = bench.out();
     let rows: BTreeMap<String, u64> = (0..ROWS).map(|row| (Bench::path(row), row)).collect();
@@ -64,7 +64,8 @@ fn in_files(bench: &Bench) -> BTreeMap<u64, String> {
     files.map(row_of).collect()
 }
 
-/// Each archive is whole: with the body and the description of each of its rows, which are in no other.
+/// Checks that each archive is complete: it has the body and the description of each of its rows, which are in no other
+/// archive.
 pub fn in_archives(bench: &Bench) -> BTreeMap<u64, String> {
     let files = fs::read_dir(bench.out()).unwrap().map(|entry| entry.unwrap().path());
     let mut rows = BTreeMap::new();
@@ -83,7 +84,7 @@ pub fn in_archives(bench: &Bench) -> BTreeMap<u64, String> {
     rows
 }
 
-/// The members of an archive that is whole: each name with what is in it.
+/// Returns the members of a complete archive: their names and contents.
 fn members(archive: &[u8]) -> Vec<(String, Vec<u8>)> {
     assert!(archive.len() >= 1024 && archive[archive.len() - 1024..].iter().all(|byte| *byte == 0), "it has no end");
     let mut archive = tar::Archive::new(archive);

@@ -1,4 +1,4 @@
-//! Damage from outside: it is noticed, the file is named, and nothing is changed.
+//! Damage from outside: it is detected, the file is named, and nothing is changed.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,7 +14,7 @@ use crate::harness::{Bench, FORMATS};
 use crate::power::files_below;
 use crate::storage::{Recorder, Step};
 
-/// A job with two commits of its rows, and one that is finished.
+/// Creates a job with two commits of its rows, and a finished job.
 fn jobs(format: Format) -> [Bench; 2] {
     [1, usize::MAX].map(|batches| {
         let bench = Bench::new(format);
@@ -23,7 +23,7 @@ fn jobs(format: Format) -> [Bench; 2] {
     })
 }
 
-/// Files and what is in them; but for the lock, which says who wrote last.
+/// Returns files with their contents, except for the lock, which names the last writer.
 fn contents(bench: &Bench) -> BTreeMap<PathBuf, Vec<u8>> {
     let files = files_below(&bench.out()).into_iter().filter(|path| !path.ends_with("lock"));
     files.map(|path| (path.clone(), fs::read(path).unwrap())).collect()
@@ -33,12 +33,12 @@ fn commits(bench: &Bench) -> Vec<PathBuf> {
     files_below(&bench.out().join("_headgate/log"))
 }
 
-/// Job, commits and parts.
+/// Returns the files of the job, of commits and of parts.
 fn files_of_ours(bench: &Bench) -> Vec<PathBuf> {
     contents(bench).into_keys().collect()
 }
 
-/// The same command is refused, with a word about that file.
+/// Checks that the same command is refused with a message about that file.
 fn check_refused(bench: &Bench, named: &str) {
     let before = contents(bench);
     let error = open_error(bench);
@@ -68,7 +68,7 @@ fn change_a_byte(path: &Path) {
 }
 
 #[test]
-fn a_part_that_is_gone_or_cut_short_is_noticed_before_anything_is_done() {
+fn a_missing_or_truncated_part_is_detected_before_the_job_starts() {
     for bench in FORMATS.into_iter().flat_map(jobs) {
         for path in files_of_ours(&bench).into_iter().filter(|path| is_part(path)) {
             let bytes = fs::read(&path).unwrap();
@@ -83,7 +83,7 @@ fn a_part_that_is_gone_or_cut_short_is_noticed_before_anything_is_done() {
 }
 
 #[test]
-fn a_foreign_part_is_neither_taken_for_ours_nor_removed() {
+fn a_foreign_part_is_neither_counted_nor_removed() {
     for bench in FORMATS.into_iter().flat_map(jobs) {
         for foreign in ["part-00000099.parquet", "failed-00000007.ndjson"] {
             let path = bench.out().join(foreign);
@@ -95,7 +95,7 @@ fn a_foreign_part_is_neither_taken_for_ours_nor_removed() {
 }
 
 #[test]
-fn what_the_newest_commit_and_the_job_say_is_taken_only_as_it_was_written() {
+fn a_modified_newest_commit_or_job_file_is_refused() {
     for bench in jobs(Format::Ndjson) {
         let newest = commits(&bench).pop().unwrap();
         for path in [newest, bench.out().join("_headgate/job.json")] {
@@ -118,7 +118,7 @@ fn what_the_newest_commit_and_the_job_say_is_taken_only_as_it_was_written() {
 }
 
 #[test]
-fn a_job_directory_that_is_half_deleted_is_left_as_it_is() {
+fn a_partially_deleted_job_directory_is_not_changed() {
     for bench in FORMATS.into_iter().flat_map(jobs) {
         let own = bench.out().join("_headgate");
         let job = fs::read(own.join("job.json")).unwrap();
@@ -126,7 +126,7 @@ fn a_job_directory_that_is_half_deleted_is_left_as_it_is() {
         check_refused(&bench, "_headgate/job.json is missing");
         fs::write(own.join("job.json"), job).unwrap();
 
-        // Parts that no commit names any more.
+        // These are parts that no commit names any more.
         fs::remove_dir_all(own.join("log")).unwrap();
         check_refused(&bench, "_headgate/log has no commits");
         fs::remove_dir_all(&own).unwrap();
@@ -135,13 +135,13 @@ fn a_job_directory_that_is_half_deleted_is_left_as_it_is() {
 }
 
 #[test]
-fn a_newest_commit_that_is_gone_is_noticed_by_its_parts_or_was_not_needed() {
+fn a_missing_newest_commit_is_detected_by_its_parts_or_was_not_needed() {
     for bench in FORMATS.into_iter().flat_map(jobs) {
         while let Some(newest) = commits(&bench).pop() {
             fs::remove_file(newest).unwrap();
             let before = contents(&bench);
             match bench.open(Recorder::new()) {
-                // It only said that the run ended.
+                // That commit only recorded the end of the run.
                 Ok(job) => assert!(!job.is_new() && !job.last_commit().finished),
                 Err(error) => {
                     assert!(error.to_string().contains("part-") || error.to_string().contains("failed-"), "{error}");
@@ -153,7 +153,7 @@ fn a_newest_commit_that_is_gone_is_noticed_by_its_parts_or_was_not_needed() {
 }
 
 #[test]
-fn a_part_that_was_changed_is_noticed_before_anything_is_done() {
+fn a_changed_part_is_detected_before_the_job_starts() {
     for bench in FORMATS.into_iter().flat_map(jobs) {
         for path in files_of_ours(&bench).into_iter().filter(|path| is_part(path)) {
             let bytes = fs::read(&path).unwrap();
@@ -169,7 +169,7 @@ fn a_part_that_was_changed_is_noticed_before_anything_is_done() {
 }
 
 #[test]
-fn an_old_commit_that_was_damaged_costs_nothing_as_long_as_no_part_was() {
+fn a_damaged_old_commit_does_no_harm_if_all_parts_are_intact() {
     for format in FORMATS {
         for damage in [change_a_byte, |path: &Path| fs::remove_file(path).unwrap()] {
             let [half_done, _] = jobs(format);
@@ -188,7 +188,7 @@ fn an_old_commit_that_was_damaged_costs_nothing_as_long_as_no_part_was() {
 }
 
 #[test]
-fn an_old_commit_and_a_part_that_were_damaged_are_not_taken_for_what_was_committed() {
+fn a_damaged_old_commit_with_a_damaged_part_is_refused() {
     for format in FORMATS {
         let [half_done, _] = jobs(format);
         let oldest = commits(&half_done).remove(0);
@@ -200,7 +200,7 @@ fn an_old_commit_and_a_part_that_were_damaged_are_not_taken_for_what_was_committ
 }
 
 #[test]
-fn a_directory_for_parts_that_is_gone_is_made_anew_and_kept() {
+fn a_missing_directory_for_parts_is_created_again_and_kept() {
     let [bench, _] = jobs(Format::Ndjson);
     let own = bench.out().join("_headgate");
     fs::remove_dir_all(own.join("tmp")).unwrap();

@@ -1,4 +1,4 @@
-//! A disk that fails: the job says which file, keeps what it has, and goes on when the cause is gone.
+//! A failing disk: the error names the file, the job keeps its rows, and resumes once the cause is removed.
 
 use std::fs::File;
 use std::io;
@@ -12,7 +12,7 @@ use headgate_core::files::Directory;
 use headgate_core::files::storage::Storage;
 use headgate_core::options::Format;
 
-use crate::check::check_goes_on;
+use crate::check::check_resumes;
 use crate::harness::{Bench, FORMATS, at_every_step};
 use crate::storage::{Recorder, Step};
 
@@ -36,25 +36,25 @@ fn every_fault(format: Format) {
             check_names_the_file(&error.to_string(), path);
         }
 
-        check_goes_on(&bench, &run);
+        check_resumes(&bench, &run);
         false
     });
 }
 
 #[test]
-fn a_disk_that_fails_once_costs_no_row_in_parquet() {
+fn a_disk_that_fails_once_loses_no_row_in_parquet() {
     every_fault(Format::Parquet);
 }
 
 #[test]
-fn a_disk_that_fails_once_costs_no_row_in_ndjson() {
+fn a_disk_that_fails_once_loses_no_row_in_ndjson() {
     every_fault(Format::Ndjson);
 }
 
-/// Has no room for what is written to one file, which can be made all the same.
+/// A disk that has no space for one file, although the file can be created.
 #[derive(Debug)]
 struct FullDisk {
-    /// Which it is, counted from 0.
+    /// The index of that file, counted from 0.
     full_at: usize,
     files_made: AtomicUsize,
     full: Mutex<Option<PathBuf>>,
@@ -79,7 +79,7 @@ impl Storage for FullDisk {
 }
 
 #[test]
-fn a_disk_that_is_full_costs_no_row() {
+fn a_full_disk_loses_no_row() {
     for format in FORMATS {
         for full_at in 0.. {
             let bench = Bench::new(format);
@@ -92,7 +92,7 @@ fn a_disk_that_is_full_costs_no_row() {
             let error = run.result.as_ref().expect_err("what could not be written was committed");
             assert!(error.to_string().ends_with("no space left on device"), "{full:?}: {error}");
             check_names_the_file(&error.to_string(), &full);
-            check_goes_on(&bench, &run);
+            check_resumes(&bench, &run);
         }
     }
 }
@@ -100,7 +100,7 @@ fn a_disk_that_is_full_costs_no_row() {
 fn check_names_the_file(message: &str, path: &Path) {
     let named = match path.file_name().unwrap().to_str().unwrap() {
         "commit.json" => "_headgate/log/0000",
-        // The directory is named, in which no job has begun.
+        // The error names the directory, in which no job has started.
         "job.json" => "",
         part => part.trim_end_matches(".tmp"),
     };

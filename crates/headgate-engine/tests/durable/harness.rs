@@ -1,4 +1,4 @@
-//! A job without a network: the outcomes of its rows are made here, and go through the sink as the engine's do.
+//! A job without a network: the test creates the outcomes of its rows, and writes them to the sink as the engine does.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
@@ -34,14 +34,14 @@ use crate::power::PowerLoss;
 
 pub const FORMATS: [Format; 2] = [Format::Parquet, Format::Ndjson];
 
-/// How long to wait for what must happen: far beyond what it takes on a loaded machine.
+/// How long to wait for an expected event: far longer than it takes on a loaded machine.
 pub const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Rows of the input.
+/// The number of rows of the input.
 pub const ROWS: u64 = 15;
 const BATCH_ROWS: usize = 5;
 
-/// What becomes of a row: three of five are answered, one with a status that says "not now", and one has no answer.
+/// The outcome of a row: three of five succeed, one has the status 503, and one has no response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Expected {
     pub failed: bool,
@@ -90,25 +90,25 @@ fn outcome(ordinal: u64, edition: &str) -> Outcome {
 pub struct Bench {
     pub parent: tempfile::TempDir,
     pub options: JobOptions,
-    /// Stands in the bodies.
+    /// A word in the bodies that distinguishes this job from another one.
     pub edition: &'static str,
-    /// Of the results.
+    /// The columns of the results.
     pub columns: SchemaRef,
-    /// Bodies are saved.
+    /// Whether bodies are saved.
     pub saves: bool,
-    /// What may forget the files of bodies.
+    /// The simulated power loss to which the files of bodies are subject.
     pub power: Option<Arc<PowerLoss>>,
 }
 
-/// What one run came to.
+/// The result of one run.
 pub struct Run {
     pub result: Result<(), JobError>,
-    /// As far as it knew.
+    /// The rows that were committed as far as the run knew.
     pub committed: DoneRows,
 }
 
 impl Bench {
-    /// Every batch is committed.
+    /// Creates a job that commits every batch.
     pub fn new(format: Format) -> Self {
         let parent = tempfile::tempdir().unwrap();
         let output = Output::Directory(parent.path().join("out"));
@@ -124,7 +124,7 @@ impl Bench {
         }
     }
 
-    /// As [`Bench::new`], of a job that saves the bodies of its answers.
+    /// Creates a job as [`Bench::new`] does, which saves the bodies of its responses.
     pub fn saving(format: Format) -> Self {
         let mut bench = Self::new(format);
         bench.options.source.save_to = Some("{row}.txt".into());
@@ -133,7 +133,7 @@ impl Bench {
         bench
     }
 
-    /// As [`Bench::saving`], into archives of two rows at the most.
+    /// Creates a job as [`Bench::saving`] does, with archives of at most two rows.
     pub fn archiving(format: Format) -> Self {
         let mut bench = Self::saving(format);
         bench.options.source.save_format = SaveFormat::Tar;
@@ -145,13 +145,13 @@ impl Bench {
         self.saves && self.options.source.save_format == SaveFormat::Tar
     }
 
-    /// What becomes of a row; a body that was saved is no part of it.
+    /// Returns the outcome of a row, without its body if that was saved.
     pub fn expected(&self, row: u64) -> Expected {
         let expected = expected(row, self.edition);
         if self.saves && !expected.failed { Expected { body: None, ..expected } } else { expected }
     }
 
-    /// Where the body of a row is saved: names of each kind, of which some have capitals.
+    /// Returns the path of a row's body. The names are of each kind, and some have capitals.
     pub fn path(row: u64) -> String {
         if row.is_multiple_of(2) { format!("images/{row}.txt") } else { format!("Images/{}/{row}.txt", row % 4) }
     }
@@ -206,7 +206,7 @@ impl Bench {
         self.run_batches(storage, usize::MAX)
     }
 
-    /// Writes so many batches; interrupted in an orderly way where they are not all.
+    /// Writes this many batches, and stops in an orderly way if rows are left.
     pub fn run_batches(&self, storage: Arc<dyn Storage>, batches: usize) -> Run {
         let job = match self.open(storage) {
             Ok(job) => job,
@@ -216,7 +216,7 @@ impl Bench {
         if job.last_commit().finished {
             return Run { result: Ok(()), committed };
         }
-        // Not in the order of the input: there is a bitmap above the watermark.
+        // The rows are not in the order of the input, so that there is a bitmap above the watermark.
         let shuffled = (0..ROWS).map(|index| index * 7 % ROWS);
         let left: Vec<u64> = shuffled.filter(|row| !job.done_rows().is_done(*row)).collect();
         let is_all = left.chunks(BATCH_ROWS).len() <= batches;
@@ -224,7 +224,7 @@ impl Bench {
             let mut chunks = left.chunks(BATCH_ROWS).take(batches);
             let written = chunks.try_for_each(|rows| sink.write(self.batch(rows)).map(drop));
             let input_rows = is_all.then_some(ROWS);
-            // As the engine does: also after an error.
+            // The engine finishes the sink even after an error.
             let finished = sink.finish(&Ending { input_rows, stopped: &|| false });
             committed = watched.commit().done_rows().unwrap();
             written.and(finished)
@@ -242,7 +242,8 @@ pub fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
     }
 }
 
-/// Several steps at a time, because a job waits for its disk and its server; until one answers that there are no more.
+/// Runs several steps at a time, because a job waits for its disk and its server; stops once `step` returns that it was the
+/// last.
 pub fn at_every_step(is_last: impl Fn(usize) -> bool + Sync) {
     let (next, ended) = (AtomicUsize::new(0), AtomicBool::new(false));
     thread::scope(|scope| {
@@ -258,7 +259,7 @@ pub fn at_every_step(is_last: impl Fn(usize) -> bool + Sync) {
     });
 }
 
-/// Changes a record in a file, which is whole again then.
+/// Changes a record in a file, and updates its checksum.
 pub fn rewrite(path: &Path, change: impl FnOnce(&mut Value)) {
     let mut envelope: Value = serde_json::from_slice(&fs::read(path).unwrap()).unwrap();
     change(&mut envelope["record"]);

@@ -1,10 +1,10 @@
-//! A server that answers when the test says so.
+//! A server that responds when the test tells it to.
 
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::thread;
 
-/// Until it is released it takes connections, because the system does, and answers none.
+/// A server that accepts connections, as the system does for it, and sends no response until it is released.
 pub struct Held(TcpListener);
 
 impl Held {
@@ -16,15 +16,15 @@ impl Held {
         format!("http://{}/held", self.0.local_addr().unwrap())
     }
 
-    /// Greets whoever waits and whoever comes.
+    /// Responds to waiting and to later connections.
     pub fn release(&self) {
         let listener = self.0.try_clone().unwrap();
-        // It ends with the process: nothing wakes a thread from `accept`.
+        // The thread ends with the process: nothing wakes a thread from `accept`.
         thread::spawn(move || listener.incoming().for_each(|stream| greet(stream.unwrap())));
     }
 }
 
-/// Unless it has gone meanwhile.
+/// Reads a request and responds, unless the client has closed the connection meanwhile.
 fn greet(mut stream: TcpStream) {
     let mut head = [0; 4096];
     if stream.read(&mut head).is_ok_and(|bytes| bytes > 0) {

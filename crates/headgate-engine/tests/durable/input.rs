@@ -1,4 +1,4 @@
-//! The same command again, where something has become of its input.
+//! Resumes a job whose input has changed meanwhile.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -17,7 +17,7 @@ use crate::power::files_below;
 use crate::resume::{Rig, figures};
 use crate::storage::Recorder;
 
-/// Rows of a job that was stopped: row 2 waits for its answer, and no row behind the window was begun.
+/// Rows of a job that was stopped: row 2 waits for its response, and no row beyond the window was started.
 const ROWS: u64 = 40;
 const WINDOW: u64 = 20;
 const DONE: u64 = WINDOW + 1;
@@ -29,7 +29,7 @@ fn stopped(held: &Held) -> Rig {
     let job = rig.start();
     eventually("the window is full", || status(&rig.out()).is_ok_and(|status| status.done == DONE));
     job.stop();
-    assert!(!figures(&Rig::end(&job)).finished);
+    assert!(!figures(&Rig::wait_for_end(&job)).finished);
     rig.options.run.grace = PATIENCE;
     held.release();
     rig
@@ -45,8 +45,8 @@ fn input(rig: &Rig) -> PathBuf {
     rig.options.source.input.clone().into()
 }
 
-/// The input as another file, of another time.
-fn put(rig: &Rig, text: &str) {
+/// Replaces the input by another file with another modification time.
+fn write_input(rig: &Rig, text: &str) {
     let other = input(rig).with_extension("other");
     fs::write(&other, text).unwrap();
     touch(&other);
@@ -62,18 +62,18 @@ fn text(rig: &Rig) -> String {
     fs::read_to_string(input(rig)).unwrap()
 }
 
-/// One line of the input.
-fn one(rig: &Rig) -> String {
+/// Returns one line of the input.
+fn first_line(rig: &Rig) -> String {
     text(rig).lines().next().unwrap().to_owned() + "\n"
 }
 
-/// Files of the job, but for the lock, and what is in them.
+/// Returns the files of the job, except for the lock, with their contents.
 fn contents(rig: &Rig) -> BTreeMap<PathBuf, Vec<u8>> {
     let files = files_below(&rig.out()).into_iter().filter(|path| !path.ends_with("lock"));
     files.map(|path| (path.clone(), fs::read(path).unwrap())).collect()
 }
 
-/// Runs the same command, which does nothing: why.
+/// Runs the same command, which changes nothing, and returns its error.
 fn refused(rig: &Rig) -> String {
     let (before, requests) = (contents(rig), rig.requests());
     let job = rig.start();
@@ -93,7 +93,7 @@ fn check_finished(rig: &Rig, summary: &Summary, rows_in_all: u64) {
 }
 
 #[test]
-fn a_job_goes_on_with_the_same_rows_whatever_the_time_of_their_file() {
+fn a_job_resumes_with_the_same_rows_whatever_the_modification_time_of_their_file() {
     let held = Held::new();
     let rig = stopped(&held);
     touch(&input(&rig));
@@ -102,9 +102,9 @@ fn a_job_goes_on_with_the_same_rows_whatever_the_time_of_their_file() {
 }
 
 #[test]
-fn a_finished_job_looks_once_at_the_rows_of_a_file_that_took_the_place_of_its_input() {
+fn a_finished_job_compares_the_rows_of_a_replaced_input_once() {
     let rig = finished();
-    put(&rig, &text(&rig));
+    write_input(&rig, &text(&rig));
     check_finished(&rig, &rig.run(), ROWS);
     let runs = status(&rig.out()).unwrap().run_count;
     let before = contents(&rig);
@@ -114,7 +114,7 @@ fn a_finished_job_looks_once_at_the_rows_of_a_file_that_took_the_place_of_its_in
 }
 
 #[test]
-fn a_job_whose_rows_are_others_now_stays_as_it_is_and_goes_on_when_they_are_back() {
+fn a_job_with_changed_rows_is_not_resumed_until_its_rows_are_restored() {
     let held = Held::new();
     for (mut rig, done) in [(finished(), ROWS), (stopped(&held), DONE)] {
         let whole = text(&rig);
@@ -125,7 +125,7 @@ fn a_job_whose_rows_are_others_now_stays_as_it_is_and_goes_on_when_they_are_back
             (whole.split_inclusive('\n').take(9).collect(), "truncated: it has 9 rows now"),
         ];
         for (other, expected) in others {
-            put(&rig, &other);
+            write_input(&rig, &other);
             for allow_grown in [false, true] {
                 rig.options.sink.allow_grown = allow_grown;
                 let refusal = refused(&rig);
@@ -134,26 +134,26 @@ fn a_job_whose_rows_are_others_now_stays_as_it_is_and_goes_on_when_they_are_back
             rig.options.sink.allow_grown = false;
         }
         assert_eq!(done, status(&rig.out()).unwrap().done);
-        put(&rig, &whole);
+        write_input(&rig, &whole);
         check_finished(&rig, &rig.run(), ROWS);
     }
 }
 
 #[test]
-fn rows_that_were_not_done_may_be_others_of_the_same_size() {
+fn undone_rows_may_change_if_the_file_size_stays_the_same() {
     let held = Held::new();
     let rig = stopped(&held);
-    put(&rig, &text(&rig).replacen("/30\n", "/xx\n", 1));
+    write_input(&rig, &text(&rig).replacen("/30\n", "/xx\n", 1));
     check_finished(&rig, &rig.run(), ROWS);
 }
 
 #[test]
-fn rows_that_were_added_are_done_if_that_is_allowed_and_then_belong_to_the_job() {
+fn added_rows_are_done_if_allowed_and_then_belong_to_the_job() {
     let held = Held::new();
     for mut rig in [finished(), stopped(&held)] {
         let added = rig.options.source.input.clone();
-        let one = one(&rig);
-        put(&rig, &(text(&rig) + &one + &one));
+        let one = first_line(&rig);
+        write_input(&rig, &(text(&rig) + &one + &one));
         let refusal = refused(&rig);
         assert!(refusal.starts_with(&format!("{added}: it has only grown: its first ")), "{refusal}");
         assert!(refusal.contains("resume with allow_grown=true"), "{refusal}");
@@ -167,17 +167,17 @@ fn rows_that_were_added_are_done_if_that_is_allowed_and_then_belong_to_the_job()
 }
 
 #[test]
-fn a_job_that_was_allowed_to_grow_and_was_stopped_goes_on_without_asking_again() {
+fn a_stopped_job_that_was_allowed_to_grow_resumes_without_the_option() {
     let mut rig = finished();
     let held = Held::new();
-    let one = one(&rig);
-    put(&rig, &(text(&rig) + &one + &held.url() + "\n" + &one + &one + &one));
+    let one = first_line(&rig);
+    write_input(&rig, &(text(&rig) + &one + &held.url() + "\n" + &one + &one + &one));
     rig.options.sink.allow_grown = true;
     rig.options.run.grace = Duration::ZERO;
     let job = rig.start();
     eventually("all rows but one are done", || status(&rig.out()).is_ok_and(|status| status.done == ROWS + 4));
     job.stop();
-    assert!(!figures(&Rig::end(&job)).finished);
+    assert!(!figures(&Rig::wait_for_end(&job)).finished);
     drop(job);
     assert_eq!((false, Some(ROWS + 5)), status(&rig.out()).map(|status| (status.finished, status.rows)).unwrap());
 
@@ -188,7 +188,7 @@ fn a_job_that_was_allowed_to_grow_and_was_stopped_goes_on_without_asking_again()
 }
 
 #[test]
-fn failed_rows_are_asked_again_of_an_input_that_has_grown_but_of_no_other() {
+fn failed_rows_are_retried_from_a_grown_input_but_not_from_a_changed_one() {
     let failing = Server::start(Config { status: 503, ..Config::default() }).unwrap();
     let url = format!("http://{}/row", failing.address());
     let rig = Rig::new(Config::default(), ROWS, |row| (row % 10 == 5).then(|| url.clone()));
@@ -202,12 +202,12 @@ fn failed_rows_are_asked_again_of_an_input_that_has_grown_but_of_no_other() {
         (job.summary().rows, job.summary().failure.map(|failure| failure.message.to_string()))
     };
     let whole = text(&rig);
-    put(&rig, &(whole.clone() + "http://127.0.0.1/\n"));
+    write_input(&rig, &(whole.clone() + "http://127.0.0.1/\n"));
     assert_eq!((4, None), retry());
     assert_eq!(8, failing.statistics().requests);
 
-    // Row 6 is not asked again: but who knows what the file is?
-    put(&rig, &whole.replacen("/6\n", "/six\n", 1));
+    // Row 6 is not retried, but the input can't be identified any more.
+    write_input(&rig, &whole.replacen("/6\n", "/six\n", 1));
     let (rows, failure) = retry();
     assert!(failure.is_some_and(|failure| failure.contains(": row 6 has changed since it was read")));
     assert_eq!((0, 8), (rows, failing.statistics().requests));

@@ -1,4 +1,4 @@
-//! The log: it does not grow with the job, and that of an older headgate is understood.
+//! The log: its size is bounded, and the log of an older headgate is read.
 
 use std::fs;
 use std::time::Instant;
@@ -15,12 +15,12 @@ use crate::power::files_below;
 use crate::storage::Recorder;
 
 #[test]
-fn the_log_of_a_job_has_a_bounded_number_of_commits_however_many_were_made() {
+fn the_log_of_a_job_holds_a_bounded_number_of_commits() {
     let bench = Bench::new(Format::Ndjson);
     let commits = || files_below(&bench.out().join("_headgate/log")).len();
     let mut most = 0;
     let mut next = 0_u64;
-    // Now and then it begins anew, which changes nothing about that.
+    // Checkpoints restart the log from time to time, which does not affect this bound.
     for run in 0..4 {
         let job = bench.open(Recorder::new()).unwrap();
         assert_eq!((next, run), (job.last_commit().done, job.last_commit().runs.len()));
@@ -44,7 +44,7 @@ fn the_log_of_a_job_has_a_bounded_number_of_commits_however_many_were_made() {
     assert_eq!((true, next, 2), (status.finished, parts(&bench.out()).unwrap().rows, status.parts));
 }
 
-/// A record as version 2 of the format had it: without checkpoints, and with a checksum over the record alone.
+/// Returns a record in version 2 of the format: without checkpoints, and with a checksum over the record alone.
 fn as_version_2(bytes: &[u8]) -> Vec<u8> {
     let mut envelope: Value = serde_json::from_slice(bytes).unwrap();
     let record = envelope["record"].as_object_mut().unwrap();
@@ -56,12 +56,12 @@ fn as_version_2(bytes: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn a_job_that_an_older_headgate_began_goes_on() {
+fn a_job_of_an_older_headgate_resumes() {
     for batches in [1, 2, usize::MAX] {
         let bench = Bench::new(Format::Parquet);
         let disk = Recorder::new();
         bench.run_batches(disk.clone(), batches).result.unwrap();
-        // It kept all commits.
+        // Version 2 kept all commits.
         for (path, bytes) in disk.linked() {
             fs::write(path, as_version_2(&bytes)).unwrap();
         }

@@ -1,4 +1,4 @@
-//! What a job keeps through a crash between any two steps, a loss of power, faults of the disk, and damage from outside.
+//! What a job keeps after a crash between any two steps, a power loss, disk errors, and damage from outside.
 
 #![allow(clippy::unwrap_used)]
 

@@ -1,4 +1,4 @@
-//! Any order of writing, waiting, crashing and going on, against a model: two sets of rows.
+//! Any order of writing, waiting, crashing and resuming, checked against a model: two sets of rows.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -20,15 +20,15 @@ const COMMIT_EVERY_S: u64 = 10;
 
 #[derive(Debug, Clone)]
 enum Action {
-    /// Rows that are not done, of those that are left.
+    /// Writes rows, chosen from those that are not done.
     Write(Vec<Index>),
-    /// So many seconds pass.
+    /// Advances the time by this many seconds.
     Wait(u64),
-    /// The process is killed so many steps from now.
+    /// Kills the process after this many more steps.
     Crash(usize),
-    /// It is killed now, and the power goes.
+    /// Kills the process now, with a power loss.
     LosePower(u64),
-    /// The run ends in good order, and another begins.
+    /// Ends the run in an orderly way, and starts another.
     Interrupt,
 }
 
@@ -47,7 +47,7 @@ fn now() -> Instant {
     *START.get_or_init(Instant::now)
 }
 
-/// A job and what must be true of it.
+/// A job and its expected state.
 struct Model {
     bench: Bench,
     power: Arc<PowerLoss>,
@@ -55,12 +55,12 @@ struct Model {
     sink: Option<Box<dyn Sink>>,
     /// Seconds since the test began.
     clock: Arc<AtomicU64>,
-    /// Whoever wrote them was told that they are safe.
+    /// Rows that the sink reported as committed.
     committed: BTreeSet<u64>,
-    /// Written since.
+    /// Rows written since then.
     pending: BTreeSet<u64>,
     pending_since: Option<u64>,
-    /// Commits of this run: the first come early.
+    /// The number of commits of this run: the first ones come early.
     commits: u32,
 }
 
@@ -79,17 +79,17 @@ impl Model {
             pending_since: None,
             commits: 0,
         };
-        model.go_on();
+        model.resume();
         model
     }
 
-    /// Begins the next run, and checks what it knows of those before.
-    fn go_on(&mut self) {
+    /// Starts the next run, and checks what it knows of earlier runs.
+    fn resume(&mut self) {
         self.sink = None;
         self.disk = Recorder::on(&self.power, None);
         let job = self.bench.open(self.disk.clone()).unwrap();
         let done: BTreeSet<u64> = (0..ROWS).filter(|row| !job.is_new() && job.done_rows().is_done(*row)).collect();
-        // The commit that was under way may count or not; nothing in between.
+        // The commit that was interrupted counts completely or not at all.
         let with_pending: BTreeSet<u64> = &self.committed | &self.pending;
         assert!(done == self.committed || done == with_pending, "{done:?}: {:?} {:?}", self.committed, self.pending);
         assert_eq!(done, check_readable(&self.bench).into_keys().collect());
@@ -106,7 +106,7 @@ impl Model {
     fn act(&mut self, action: &Action) {
         match action {
             Action::Write(picks) => {
-                let mut left = self.left();
+                let mut left = self.remaining();
                 let count = picks.len().min(left.len());
                 let rows: Vec<u64> =
                     picks[..count].iter().map(|pick| left.swap_remove(pick.index(left.len()))).collect();
@@ -115,16 +115,16 @@ impl Model {
             Action::Wait(seconds) => {
                 self.clock.fetch_add(*seconds, Ordering::SeqCst);
                 let ticked = self.sink.as_mut().unwrap().tick();
-                self.note(ticked.is_ok(), false);
+                self.update(ticked.is_ok(), false);
             }
             Action::Crash(steps) => self.disk.crash_after(*steps),
             Action::LosePower(seed) => {
                 self.sink = None;
-                self.power.go_off(&self.bench.out(), *seed);
-                self.go_on();
+                self.power.lose(&self.bench.out(), *seed);
+                self.resume();
             }
             Action::Interrupt => {
-                self.end(None);
+                self.finish_run(None);
             }
         }
     }
@@ -134,27 +134,27 @@ impl Model {
             self.pending.extend(rows);
             self.pending_since.get_or_insert(self.clock.load(Ordering::SeqCst));
             let written = self.sink.as_mut().unwrap().write(self.bench.batch(rows));
-            self.note(written.is_ok(), false);
+            self.update(written.is_ok(), false);
         }
     }
 
-    /// Whether every row was done by then; a crash may have come before.
-    fn end(&mut self, input_rows: Option<u64>) -> bool {
+    /// Finishes the run, and returns whether every row was done; a crash may have come before.
+    fn finish_run(&mut self, input_rows: Option<u64>) -> bool {
         let finished = self.sink.as_mut().unwrap().finish(&Ending { input_rows, stopped: &|| input_rows.is_none() });
-        let ended = self.note(finished.is_ok(), true) && self.committed.len() as u64 == ROWS;
-        self.go_on();
+        let ended = self.update(finished.is_ok(), true) && self.committed.len() as u64 == ROWS;
+        self.resume();
         ended
     }
 
-    fn left(&self) -> Vec<u64> {
+    fn remaining(&self) -> Vec<u64> {
         (0..ROWS).filter(|row| !self.committed.contains(row) && !self.pending.contains(row)).collect()
     }
 
-    /// What an answer says of the rows that were written.
-    fn note(&mut self, is_ok: bool, commits: bool) -> bool {
+    /// Updates the expected state after an operation of the sink, and returns whether that succeeded.
+    fn update(&mut self, is_ok: bool, commits: bool) -> bool {
         let since = self.pending_since.map(|since| self.clock.load(Ordering::SeqCst) - since);
         if !is_ok {
-            self.go_on();
+            self.resume();
         } else if commits || since.is_some_and(|since| since >= COMMIT_EVERY_S.min(2_u64.saturating_pow(self.commits)))
         {
             self.committed.append(&mut self.pending);
@@ -166,9 +166,9 @@ impl Model {
 
     fn finish(mut self) {
         loop {
-            self.write(&self.left());
-            // A crash may still be to come.
-            if self.end(Some(ROWS)) {
+            self.write(&self.remaining());
+            // A scheduled crash may still happen.
+            if self.finish_run(Some(ROWS)) {
                 break;
             }
         }
@@ -180,7 +180,7 @@ impl Model {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 96, ..ProptestConfig::default() })]
     #[test]
-    fn whatever_happens_in_whatever_order_what_was_committed_stays_and_each_row_ends_once(
+    fn committed_rows_stay_and_each_row_ends_once_in_any_order_of_events(
         actions in proptest::collection::vec(action(), 1..24)
     ) {
         let mut model = Model::new();

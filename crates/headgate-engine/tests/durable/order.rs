@@ -1,4 +1,4 @@
-//! The order of the steps, as they were taken: nothing that counts rests on what is not durable.
+//! The order of the steps of a job: nothing that counts depends on data that is not durable.
 
 use std::fs;
 use std::path::PathBuf;
@@ -14,13 +14,13 @@ struct Envelope {
     record: Commit,
 }
 
-/// Each with its file and the length of that.
+/// Returns the commits in their order, each with its file and the length of the file.
 fn commits(disk: &Recorder) -> Vec<(PathBuf, u64, Commit)> {
     let commit = |bytes: &[u8]| serde_json::from_slice::<Envelope>(bytes).unwrap().record;
     disk.linked().into_iter().map(|(path, bytes)| (path, bytes.len() as u64, commit(&bytes))).collect()
 }
 
-/// Where in `steps` this one is, which must be between the two.
+/// Returns the index of this step in `steps`, which must be between the two.
 fn between(steps: &[Step], step: &Step, after: usize, before: usize) -> usize {
     let found = steps.iter().enumerate().position(|(index, taken)| after < index && index < before && taken == step);
     found.unwrap_or_else(|| panic!("{step:?} is not among {:#?}", &steps[after..=before]))
@@ -31,7 +31,7 @@ fn index_of(steps: &[Step], step: &Step) -> usize {
 }
 
 #[test]
-fn no_commit_is_there_before_what_it_names_is_durable_and_none_is_applied_before_it_is() {
+fn a_commit_is_written_after_its_files_are_durable_and_applied_after_it_is_durable() {
     for format in FORMATS {
         let bench = Bench::new(format);
         let disk = Recorder::new();
@@ -76,7 +76,7 @@ fn no_commit_is_there_before_what_it_names_is_durable_and_none_is_applied_before
                 .find(|index| steps[*index] == Step::SyncDirectory(out.clone()))
                 .expect("the results are synced");
         }
-        // No commit goes before the one that needs none before it.
+        // A commit that needs no earlier one comes first.
         for (path, _, _) in &commits[..5] {
             between(&steps, &Step::Remove(path.clone()), applied, steps.len());
         }
@@ -84,7 +84,7 @@ fn no_commit_is_there_before_what_it_names_is_durable_and_none_is_applied_before
 }
 
 #[test]
-fn what_was_asked_is_durable_before_the_first_result() {
+fn the_options_of_a_job_are_durable_before_its_first_result() {
     let bench = Bench::new(FORMATS[0]);
     let disk = Recorder::new();
     bench.run(disk.clone()).result.unwrap();

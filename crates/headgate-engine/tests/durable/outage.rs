@@ -1,15 +1,15 @@
-//! The power goes between any two steps: what the disk was not told to keep may be gone, or half there.
+//! Power losses between any two steps: bytes and names that are not durable may be lost or damaged.
 
 use std::sync::Arc;
 
 use headgate_core::options::Format;
 
-use crate::check::{check_finished, check_goes_on, check_kept};
+use crate::check::{check_finished, check_kept, check_resumes};
 use crate::harness::{Bench, FORMATS, at_every_step};
 use crate::power::PowerLoss;
 use crate::storage::Recorder;
 
-/// At every step of a job, in so many ways.
+/// Loses power at every step of a job, in several ways.
 fn every_step(format: Format, seeds: u64) {
     at_every_step(|step| {
         (0..seeds).any(|seed| {
@@ -17,25 +17,25 @@ fn every_step(format: Format, seeds: u64) {
             let power = PowerLoss::new();
             let disk = Recorder::on(&power, Some(step));
             let run = bench.run(disk.clone());
-            power.go_off(&bench.out(), step as u64 * seeds + seed);
-            check_goes_on(&bench, &run);
+            power.lose(&bench.out(), step as u64 * seeds + seed);
+            check_resumes(&bench, &run);
             disk.refused().is_none()
         })
     });
 }
 
 #[test]
-fn a_loss_of_power_at_any_step_takes_nothing_that_was_committed_from_parquet() {
+fn a_power_loss_at_any_step_loses_no_committed_row_in_parquet() {
     every_step(Format::Parquet, 1);
 }
 
 #[test]
-fn a_loss_of_power_at_any_step_takes_nothing_that_was_committed_from_ndjson() {
+fn a_power_loss_at_any_step_loses_no_committed_row_in_ndjson() {
     every_step(Format::Ndjson, 3);
 }
 
 #[test]
-fn a_loss_of_power_after_a_crash_takes_nothing_that_was_recovered() {
+fn a_power_loss_after_a_crash_loses_no_recovered_row() {
     at_every_step(|first| {
         for second in 0.. {
             let bench = Bench::new(FORMATS[first % 2]);
@@ -46,8 +46,8 @@ fn a_loss_of_power_after_a_crash_takes_nothing_that_was_recovered() {
                 return true;
             }
             let opened = bench.open(Recorder::on(&power, Some(second))).is_ok();
-            power.go_off(&bench.out(), (first * 100 + second) as u64);
-            check_goes_on(&bench, &run);
+            power.lose(&bench.out(), (first * 100 + second) as u64);
+            check_resumes(&bench, &run);
             if opened {
                 break;
             }
@@ -57,7 +57,7 @@ fn a_loss_of_power_after_a_crash_takes_nothing_that_was_recovered() {
 }
 
 #[test]
-fn a_loss_of_power_while_it_starts_over_leaves_the_old_job_or_none() {
+fn a_power_loss_while_a_job_starts_over_leaves_the_old_job_or_none() {
     at_every_step(|step| {
         (0..2).any(|seed| {
             let mut bench = Bench::new(Format::Ndjson);
@@ -67,7 +67,7 @@ fn a_loss_of_power_while_it_starts_over_leaves_the_old_job_or_none() {
             let disk: Arc<Recorder> = Recorder::on(&power, Some(step));
             bench.edition = "second";
             let run = bench.run_batches(disk.clone(), 1);
-            power.go_off(&bench.out(), step as u64 * 2 + seed);
+            power.lose(&bench.out(), step as u64 * 2 + seed);
             bench.options.sink.fresh = false;
 
             let job = bench.open(Recorder::new()).unwrap();

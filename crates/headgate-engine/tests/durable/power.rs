@@ -1,8 +1,8 @@
-//! A loss of power: what was not made durable may be there afterwards, or not.
+//! A power loss: bytes and names that were not made durable may be lost or kept.
 //!
-//! The files are real. Noted beside them is which bytes and which names a disk might forget; when the power goes, an
-//! arbitrary part of that is taken back. A rename is whole or not at all, which journaling file systems promise, but the old name
-//! may come back beside the new one as long as only the directory of the new one was made durable.
+//! The files are real. This disk also records which bytes and names a power loss may lose. A power loss undoes an
+//! arbitrary part of these. A rename is atomic, which journaling file systems promise, but the old name
+//! may reappear beside the new one as long as only the directory of the new one was made durable.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex};
 
 #[derive(Debug)]
 pub struct PowerLoss {
-    /// Where removed files are kept, so that they can come back.
+    /// The directory that keeps removed files, so that they can be restored.
     aside: tempfile::TempDir,
     state: Mutex<State>,
 }
@@ -21,17 +21,17 @@ pub struct PowerLoss {
 #[derive(Debug, Default)]
 struct State {
     next: u64,
-    /// By inode: how many bytes of a file are durable.
+    /// The number of durable bytes of each file, by inode.
     durable_bytes: BTreeMap<u64, u64>,
-    /// In their order, by number.
+    /// Changes that are not durable, in their order, by number.
     changes: BTreeMap<u64, Change>,
 }
 
 #[derive(Debug)]
 enum Change {
-    /// A name that came to be; in place of a file that is kept aside, if there was one.
+    /// A new name. It may have replaced a file, which is kept.
     Added { path: PathBuf, inode: u64, replaced: Option<PathBuf> },
-    /// A name that went; by the rename that made the change of that number, if it was one.
+    /// A removed name. A rename has the number of its other change.
     Removed { path: PathBuf, aside: PathBuf, by_rename: Option<u64> },
 }
 
@@ -48,8 +48,8 @@ impl PowerLoss {
         self.state.lock().unwrap().durable_bytes.insert(inode, bytes);
     }
 
-    /// A second name for a file, where nobody looks.
-    pub fn put_aside(&self, path: &Path) -> io::Result<PathBuf> {
+    /// Creates a second name for a file, in the directory of kept files.
+    pub fn keep_copy(&self, path: &Path) -> io::Result<PathBuf> {
         let mut state = self.state.lock().unwrap();
         state.next += 1;
         let aside = self.aside.path().join(state.next.to_string());
@@ -85,18 +85,18 @@ impl PowerLoss {
             }
             !is_durable
         });
-        // Half of a rename is durable with the other.
+        // Both halves of a rename become durable together.
         state.changes.retain(|number, _| !renames.contains(number));
     }
 
-    /// All that was written so far is durable.
+    /// Makes everything that was written durable.
     pub fn synced_all(&self) {
         let mut state = self.state.lock().unwrap();
         *state = State { next: state.next, ..State::default() };
     }
 
-    /// Takes back what `seed` says of all that is not durable. What is left is durable.
-    pub fn go_off(&self, root: &Path, seed: u64) {
+    /// Undoes a part of the changes that are not durable, chosen by `seed`. The rest becomes durable.
+    pub fn lose(&self, root: &Path, seed: u64) {
         let mut state = self.state.lock().unwrap();
         let mut dice = Dice(seed);
         let mut lost = BTreeSet::new();
@@ -109,7 +109,7 @@ impl PowerLoss {
         }
         for (number, change) in state.changes.iter().rev() {
             if lost.contains(number) {
-                change.take_back();
+                change.undo();
             }
         }
         for path in files_below(root) {
@@ -135,7 +135,7 @@ impl Change {
         path
     }
 
-    fn take_back(&self) {
+    fn undo(&self) {
         match self {
             Self::Added { path, inode, replaced } => {
                 if fs::metadata(path).is_ok_and(|metadata| metadata.ino() == *inode) {
@@ -154,7 +154,7 @@ impl Change {
     }
 }
 
-/// Of bytes that are not durable, some are lost, or all are noise.
+/// Cuts some of the bytes that are not durable, or overwrites them all with noise.
 fn forget_bytes(path: &Path, durable: u64, length: u64, dice: &mut Dice) {
     let unsure = length.saturating_sub(durable);
     if unsure == 0 {

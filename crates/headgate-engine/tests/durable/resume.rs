@@ -1,4 +1,4 @@
-//! The same command again, before a real server.
+//! Jobs that are resumed by the same command, with a real server.
 
 use std::fs::{self, File};
 use std::path::PathBuf;
@@ -20,7 +20,7 @@ use crate::held::Held;
 use crate::power::files_below;
 use crate::storage::Recorder;
 
-/// To options.
+/// A change of the options.
 type Change = fn(&mut JobOptions);
 
 pub struct Rig {
@@ -30,7 +30,7 @@ pub struct Rig {
 }
 
 impl Rig {
-    /// For a file of so many rows that ask a server; in place of a row, something else.
+    /// Creates a job for a file of this many rows that request a server; `other` replaces the line of one row.
     pub fn new(config: Config, count: u64, other: impl Fn(u64) -> Option<String>) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let server = Server::start(config).unwrap();
@@ -68,10 +68,10 @@ impl Rig {
     }
 
     pub fn run(&self) -> Summary {
-        Self::end(&self.start())
+        Self::wait_for_end(&self.start())
     }
 
-    pub fn end(job: &Run) -> Summary {
+    pub fn wait_for_end(job: &Run) -> Summary {
         assert!(job.wait(PATIENCE), "the job does not end: {:?}", job.snapshot());
         let summary = job.summary();
         assert!(summary.failure.is_none(), "{:?}", summary.failure);
@@ -82,7 +82,7 @@ impl Rig {
         self.server.statistics().requests
     }
 
-    /// Why the same command is refused with these options.
+    /// Returns the error of the same command with these options.
     fn refusal(&self, change: impl FnOnce(&mut JobOptions)) -> String {
         let mut options = self.options.clone();
         change(&mut options);
@@ -97,12 +97,12 @@ pub fn figures(summary: &Summary) -> &JobFigures {
 }
 
 #[test]
-fn a_job_that_was_stopped_asks_each_row_once_over_all_its_runs() {
+fn a_stopped_job_requests_each_row_once_over_all_its_runs() {
     let rig = Rig::numbered(Config { delay_s: 0.01..=0.01, ..Config::default() }, 60);
     let job = rig.start();
-    eventually("some rows are asked", || rig.requests() >= 10);
+    eventually("some rows are requested", || rig.requests() >= 10);
     job.stop();
-    let first = Rig::end(&job);
+    let first = Rig::wait_for_end(&job);
     drop(job);
     assert!(first.interrupted);
     let done = rig.requests();
@@ -122,7 +122,7 @@ fn a_job_that_was_stopped_asks_each_row_once_over_all_its_runs() {
 }
 
 #[test]
-fn a_finished_job_asks_nothing_again() {
+fn a_finished_job_sends_no_more_requests() {
     let rig = Rig::numbered(Config::default(), 9);
     rig.run();
     let runs = status(&rig.out()).unwrap().run_count;
@@ -133,7 +133,7 @@ fn a_finished_job_asks_nothing_again() {
 }
 
 #[test]
-fn another_job_does_not_go_on_in_the_place_of_this_one() {
+fn a_different_job_is_not_resumed_in_the_same_directory() {
     let mut rig = Rig::numbered(Config::default(), 9);
     rig.options.request.headers = vec![("x-tenant".into(), "s3cr3t".into())];
     rig.options.request.body = Some(b"body".to_vec());
@@ -161,7 +161,7 @@ fn another_job_does_not_go_on_in_the_place_of_this_one() {
     }
     assert!(rig.refusal(|options| options.sink.resume = false).contains("resume=false"));
 
-    // How the work is done is no part of the job.
+    // Options of performance are not part of the job's identity.
     rig.options.engine.threads = Some(2);
     rig.options.run = RunOptions { concurrency: 2, window: 5, ..RunOptions::default() }.without_retries();
     rig.options.sink.commit_every = Some(Duration::from_secs(1));
@@ -171,7 +171,7 @@ fn another_job_does_not_go_on_in_the_place_of_this_one() {
 }
 
 #[test]
-fn a_job_goes_on_with_renewed_credentials_and_not_without_them() {
+fn a_job_resumes_with_renewed_credentials_and_not_without_them() {
     let mut rig = Rig::numbered(Config::default(), 9);
     let headers = |x_key: &str| vec![("x-a".into(), "1".into()), ("X-Key".into(), x_key.into())];
     rig.options.request.headers = headers("secret");
@@ -191,7 +191,7 @@ fn a_job_goes_on_with_renewed_credentials_and_not_without_them() {
         let refusal = rig.refusal(change);
         assert!(refusal.contains(missing) && !refusal.contains("has changed"), "{refusal}");
     }
-    // Another token by another way, another key whose name is known from then, and one that there was not.
+    // The token comes from another option, a key has another value, its name is stored from now on, and a new key is added.
     rig.options.request.headers = headers("renewed");
     rig.options.request.headers.push(("Cookie".into(), "new".into()));
     rig.options.request.secret_headers.clear();
@@ -203,7 +203,7 @@ fn a_job_goes_on_with_renewed_credentials_and_not_without_them() {
 }
 
 #[test]
-fn a_user_in_the_url_with_ranges_is_stored_nowhere_and_has_to_be_given_again() {
+fn a_user_in_a_url_with_ranges_is_not_stored_and_must_be_given_again() {
     let mut rig = Rig::numbered(Config::default(), 0);
     let at = |user: &str, server: &Server| format!("http://{user}{}/status/503?[1-3]", server.address());
     rig.options.source.input = at("me:secret@", &rig.server);
@@ -222,13 +222,13 @@ fn a_user_in_the_url_with_ranges_is_stored_nowhere_and_has_to_be_given_again() {
         Run::retry(RetryOptions { output: out.clone(), only: Vec::new(), job })
     };
     let without = rig.refusal(|options| options.source.input = at("", &rig.server));
-    for refusal in [without, retry(None).map(drop).expect_err("nobody asks").to_string()] {
+    for refusal in [without, retry(None).map(drop).expect_err("it is refused").to_string()] {
         assert!(
             refusal.contains("the header authorization is missing, and its value isn't stored: give it with user"),
             "{refusal}"
         );
     }
-    assert_eq!(3, Rig::end(&retry(Some("me:renewed")).unwrap()).rows);
+    assert_eq!(3, Rig::wait_for_end(&retry(Some("me:renewed")).unwrap()).rows);
     rig.options.source.input = at("me:renewed@", &rig.server);
     assert_eq!(3, figures(&rig.run()).rows_before);
 }
@@ -255,23 +255,23 @@ fn a_password_in_the_url_of_an_older_job_is_removed_when_the_job_is_resumed() {
 }
 
 #[test]
-fn a_slow_row_holds_back_the_watermark_and_then_the_input_but_no_row_within_the_window() {
+fn a_slow_row_stops_the_watermark_and_then_the_input_but_no_row_within_the_window() {
     let slow = Held::new();
     let mut rig = Rig::new(Config::default(), 40, |row| (row == 2).then(|| slow.url()));
     rig.options.run.window = 20;
     let job = rig.start();
-    // Rows 0 to 21: the window behind row 2 and what is before it.
+    // Rows 0 to 21: the window after row 2 and the rows before it.
     eventually("the window is full", || status(&rig.out()).is_ok_and(|status| status.done == 21));
     let held = status(&rig.out()).unwrap();
     assert_eq!((2, 21), (held.watermark, rig.requests()));
     slow.release();
-    Rig::end(&job);
+    Rig::wait_for_end(&job);
     let done = status(&rig.out()).unwrap();
     assert_eq!((40, 40, true, 39), (done.watermark, done.done, done.finished, rig.requests()));
 }
 
 #[test]
-fn what_comes_through_a_pipe_cannot_be_gone_on_with_and_says_so() {
+fn a_job_that_reads_a_pipe_cannot_be_resumed_and_the_error_says_so() {
     let mut rig = Rig::numbered(Config::default(), 9);
     let text = fs::read(&rig.options.source.input).unwrap();
     let pipe = rig.directory.path().join("pipe.txt");
@@ -287,7 +287,7 @@ fn what_comes_through_a_pipe_cannot_be_gone_on_with_and_says_so() {
     assert_eq!((9, true, false), (job.done, job.finished, job.resumable));
     assert!(!status(&rig.out()).unwrap().resumable);
 
-    // Somebody must write, or to open it would wait.
+    // A writer is needed: without one, opening the pipe would block.
     let feeder = thread::spawn(move || File::options().write(true).open(pipe).map(drop));
     let refusal = rig.refusal(|_| ());
     assert!(refusal.contains("pipe.txt, which can't be read again"), "{refusal}");
@@ -295,7 +295,7 @@ fn what_comes_through_a_pipe_cannot_be_gone_on_with_and_says_so() {
 }
 
 #[test]
-fn a_job_whose_disk_fails_ends_with_the_reason_and_goes_on_when_it_is_gone() {
+fn a_job_whose_disk_fails_ends_with_the_cause_and_resumes_once_the_disk_works() {
     at_every_step(|step| {
         let rig = Rig::numbered(Config::default(), 12);
         let disk = Recorder::failing_at(step);

@@ -1,4 +1,4 @@
-//! Failed rows that are asked again, with a crash between any two steps of it.
+//! Retries of failed rows, with a crash between any two steps.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -22,7 +22,7 @@ use crate::held::Held;
 use crate::power::{PowerLoss, files_below};
 use crate::storage::Recorder;
 
-/// A finished job with three parts of failed rows. Now rows 3, 8 … would be answered, and rows 4, 9 … fail again.
+/// A finished job with three parts of failed rows. A retry of rows 3, 8 … succeeds, and rows 4, 9 … fail again.
 struct Finished {
     bench: Bench,
     _server: Server,
@@ -33,7 +33,7 @@ impl Finished {
         Self::with_row_3(format, None)
     }
 
-    /// Row 3 is answered when the test says so.
+    /// Creates a finished job whose row 3 gets its response when the test releases the server.
     fn holding_row_3(format: Format, held: &Held) -> Self {
         Self::with_row_3(format, Some(held.url()))
     }
@@ -50,14 +50,14 @@ impl Finished {
         let input = bench.out().with_file_name("urls.txt");
         fs::write(&input, urls.concat()).unwrap();
         bench.options.source.input = input.display().to_string();
-        // No part is small: none are put together.
+        // No part is small, so none are merged.
         bench.options.sink.part_bytes = 1;
         bench.run(Recorder::new()).result.unwrap();
         assert_eq!((true, 6), status(&bench.out()).map(|status| (status.finished, status.parts)).unwrap());
         Self { bench, _server: server }
     }
 
-    /// The job once more, in a directory of its own.
+    /// Copies the job to another directory.
     fn copy(&self) -> (tempfile::TempDir, PathBuf) {
         let parent = tempfile::tempdir().unwrap();
         let out = parent.path().join("out");
@@ -70,33 +70,33 @@ impl Finished {
     }
 }
 
-/// Asks all failed rows again.
+/// Retries all failed rows.
 fn retry(out: &Path, storage: Arc<dyn Storage>) -> Result<(), JobError> {
     retry_only(out, Vec::new(), storage)
 }
 
 fn retry_only(out: &Path, only: Vec<Only>, storage: Arc<dyn Storage>) -> Result<(), JobError> {
-    end(&start_retry(out, only, storage)?)
+    wait_for_end(&start_retry(out, only, storage)?)
 }
 
 fn start_retry(out: &Path, only: Vec<Only>, storage: Arc<dyn Storage>) -> Result<Run, JobError> {
     let run = RunOptions { concurrency: 4, grace: PATIENCE, ..RunOptions::default() }.without_retries();
     let engine = EngineOptions { threads: Some(1), ..EngineOptions::default() };
     let mut job = JobOptions { run, engine, ..JobOptions::default() };
-    // As soon as something is known.
+    // The sink commits as soon as a row is known.
     job.sink.commit_every = Some(Duration::ZERO);
     Run::retry_with(RetryOptions { output: out.to_owned(), only, job }, storage)
 }
 
-fn end(job: &Run) -> Result<(), JobError> {
+fn wait_for_end(job: &Run) -> Result<(), JobError> {
     assert!(job.wait(PATIENCE), "{:?}", job.snapshot());
     job.summary()
         .failure
         .map_or(Ok(()), |failure| Err(JobError { kind: JobErrorKind::Output, message: failure.message }))
 }
 
-/// What the server answers now.
-fn answered_now(row: u64) -> Expected {
+/// Returns the status of the server's response in the retry.
+fn expected_after_retry(row: u64) -> Expected {
     if row % 5 == 4 {
         Expected { failed: true, status: Some(503), error: None, body: None, attempts: 2 }
     } else {
@@ -104,13 +104,13 @@ fn answered_now(row: u64) -> Expected {
     }
 }
 
-/// Every row is there once, as it was answered the first time or since.
+/// Checks that every row is present once, with its first or its retried outcome.
 fn check_readable(out: &Path) -> u64 {
     let found = rows(out);
     assert!(found.keys().all(|row| *row < ROWS));
     let mut again = 0;
     for (row, result) in &found {
-        let now = answered_now(*row);
+        let now = expected_after_retry(*row);
         if result.attempts == 1 {
             assert_eq!(&expected(*row, "first"), result, "row {row}");
         } else {
@@ -122,7 +122,7 @@ fn check_readable(out: &Path) -> u64 {
     again
 }
 
-/// Every row that failed was asked again.
+/// Checks that every failed row was retried.
 fn check_finished(out: &Path) {
     assert_eq!(ROWS, rows(out).len() as u64);
     assert_eq!(2 * ROWS / 5, check_readable(out));
@@ -154,29 +154,29 @@ fn crash_at_every_step(finished: &Finished) {
 }
 
 #[test]
-fn a_crash_at_any_step_of_a_retry_loses_no_row_and_repeats_none_in_parquet() {
+fn a_crash_at_any_step_of_a_retry_neither_loses_nor_duplicates_a_row_in_parquet() {
     crash_at_every_step(&Finished::new(Format::Parquet));
 }
 
 #[test]
-fn a_crash_at_any_step_of_a_retry_loses_no_row_and_repeats_none_in_ndjson() {
+fn a_crash_at_any_step_of_a_retry_neither_loses_nor_duplicates_a_row_in_ndjson() {
     crash_at_every_step(&Finished::new(Format::Ndjson));
 }
 
 #[test]
-fn what_is_known_is_committed_before_the_last_row_of_a_part_has_ended_and_a_crash_costs_no_row_then_either() {
+fn a_crash_loses_no_row_after_a_part_is_committed_before_its_last_row_has_ended() {
     at_every_step(|step| {
         let held = Held::new();
         let Finished { bench, _server } = Finished::holding_row_3(Format::Ndjson, &held);
         let out = bench.out();
         let disk = Recorder::crashing_at(step);
         let result = start_retry(&out, Vec::new(), disk.clone()).and_then(|job| {
-            // Rows 8 and 13 are answered, rows 4, 9 and 14 have failed in another way than before; row 3 is as it was.
+            // Rows 8 and 13 succeeded, rows 4, 9 and 14 failed with another status than before, and row 3 is unchanged.
             let known = (ROWS - 4, BTreeMap::from([("status:503".into(), 4)]));
             let is_committed = || status(&out).is_ok_and(|status| known == (status.answered, status.errors));
             eventually("all but row 3 is committed", || is_committed() || job.wait(Duration::ZERO));
             held.release();
-            end(&job)
+            wait_for_end(&job)
         });
         check_readable(&out);
         let is_last = disk.refused().is_none();
@@ -193,14 +193,14 @@ fn what_is_known_is_committed_before_the_last_row_of_a_part_has_ended_and_a_cras
 }
 
 #[test]
-fn a_loss_of_power_at_any_step_of_a_retry_loses_no_row_and_repeats_none() {
+fn a_power_loss_at_any_step_of_a_retry_neither_loses_nor_duplicates_a_row() {
     let finished = Finished::new(Format::Ndjson);
     at_every_step(|step| {
         let (_parent, out) = finished.copy();
         let power = PowerLoss::new();
         let disk = Recorder::on(&power, Some(step));
         let _ = retry(&out, disk.clone());
-        power.go_off(&out, step as u64);
+        power.lose(&out, step as u64);
         check_readable(&out);
         retry(&out, Recorder::new()).unwrap();
         check_finished(&out);
@@ -209,7 +209,7 @@ fn a_loss_of_power_at_any_step_of_a_retry_loses_no_row_and_repeats_none() {
 }
 
 #[test]
-fn a_fault_of_the_disk_ends_a_retry_with_the_reason_and_costs_no_row() {
+fn a_disk_error_ends_a_retry_with_the_cause_and_loses_no_row() {
     let finished = Finished::new(Format::Parquet);
     at_every_step(|step| {
         let (_parent, out) = finished.copy();
@@ -230,7 +230,7 @@ fn a_fault_of_the_disk_ends_a_retry_with_the_reason_and_costs_no_row() {
 }
 
 #[test]
-fn a_retry_with_nothing_left_to_ask_finishes_what_one_before_it_began() {
+fn a_retry_without_rows_finishes_an_interrupted_retry() {
     let finished = Finished::new(Format::Ndjson);
     at_every_step(|step| {
         let (_parent, out) = finished.copy();
@@ -246,7 +246,7 @@ fn a_retry_with_nothing_left_to_ask_finishes_what_one_before_it_began() {
 }
 
 #[test]
-fn a_damaged_part_or_commit_is_noticed_before_a_part_is_replaced() {
+fn a_damaged_part_or_commit_is_detected_before_a_part_is_replaced() {
     for format in [Format::Parquet, Format::Ndjson] {
         let finished = Finished::new(format);
         let is_needed = |path: &Path| {
@@ -271,17 +271,17 @@ fn a_damaged_part_or_commit_is_noticed_before_a_part_is_replaced() {
 }
 
 #[test]
-fn what_is_no_valid_request_is_asked_again_only_if_it_is_named() {
+fn rows_with_invalid_requests_are_retried_only_if_their_error_is_named() {
     let server = Server::start(Config::default()).unwrap();
     let mut bench = Bench::new(Format::Ndjson);
     let input = bench.out().with_file_name("urls.txt");
     fs::write(&input, format!("no URL\nhttp://{}/status/503\n", server.address())).unwrap();
     bench.options.source.input = input.display().to_string();
     let first = Run::job_with(&bench.options, Recorder::new()).unwrap();
-    end(&first).unwrap();
+    wait_for_end(&first).unwrap();
     let attempts = |only: Vec<Only>| {
         let run = start_retry(&bench.out(), only, Recorder::new()).unwrap();
-        end(&run).unwrap();
+        wait_for_end(&run).unwrap();
         (run.summary().rows, run.summary().notes.iter().map(ToString::to_string).collect::<Vec<_>>())
     };
     let note = "1 failed row was left out, because its request is invalid; to retry anyway, use only=invalid_request";
@@ -291,7 +291,7 @@ fn what_is_no_valid_request_is_asked_again_only_if_it_is_named() {
 }
 
 #[test]
-fn an_input_that_was_moved_is_found_again_where_a_fetch_has_seen_it() {
+fn a_moved_input_is_found_where_an_earlier_run_read_it() {
     let finished = Finished::new(Format::Ndjson);
     let out = finished.bench.out();
     let moved = out.with_file_name("moved.txt");
@@ -308,18 +308,18 @@ fn an_input_that_was_moved_is_found_again_where_a_fetch_has_seen_it() {
 }
 
 #[test]
-fn a_part_of_failed_rows_stays_one_that_a_retry_can_hold_however_few_of_them_are_asked() {
+fn a_retry_of_few_rows_keeps_parts_of_failed_rows_bounded() {
     let server = Server::start(Config::default()).unwrap();
     let mut bench = Bench::new(Format::Parquet);
     bench.options.source.input = format!("http://{}/[0-1999999]", server.address());
     bench.options.sink.commit_every = Some(Duration::from_secs(3600));
-    // None of these has an answer but the first and the last, which were told to come later.
+    // None of these rows succeeds but the first and the last, whose numbers were chosen for that.
     let mut failed: Vec<u64> = (0..290_000).map(|index| index * 5 + 4).collect();
     failed[0] = 3;
     *failed.last_mut().unwrap() = 1_999_998;
     let job = bench.open(Recorder::new()).unwrap();
     let now = Instant::now();
-    // No time passes, and so a part ends only where it is full.
+    // The clock stands still, so a part ends only when it is full.
     let RunningJob { mut sink, .. } = bench.start(job, Box::new(move || now)).unwrap();
     for rows in failed.chunks(1000) {
         let _ = sink.write(bench.batch(rows)).unwrap();
@@ -340,13 +340,13 @@ fn a_part_of_failed_rows_stays_one_that_a_retry_can_hold_however_few_of_them_are
 }
 
 #[test]
-fn the_rows_of_a_retry_can_be_read_again_while_its_source_waits_for_them() {
+fn deferred_rows_of_a_retry_can_be_read_again_while_its_source_waits() {
     let finished = Finished::new(Format::Ndjson);
     let options = RetryOptions { output: finished.bench.out(), ..RetryOptions::default() };
     let Retry { mut source, .. } = OpenRetry::open(options, |_| Ok(()), Recorder::new()).unwrap();
     let mut handed_on = Vec::new();
     loop {
-        let batch = source.next_batch().unwrap().expect("it does not end before they are done");
+        let batch = source.next_batch().unwrap().expect("the source does not end before its rows are done");
         if batch.is_empty() {
             break;
         }
@@ -361,11 +361,11 @@ fn the_rows_of_a_retry_can_be_read_again_while_its_source_waits_for_them() {
 }
 
 #[test]
-fn a_retry_may_have_costs_where_the_job_had_none() {
+fn a_retry_may_add_costs_that_the_job_did_not_have() {
     let finished = Finished::new(Format::Ndjson);
     let source = SourceOptions { cost_column: Some("tokens".into()), ..SourceOptions::default() };
     let job = JobOptions { source, ..JobOptions::default() };
     let options = RetryOptions { output: finished.bench.out(), job, ..RetryOptions::default() };
-    let error = OpenRetry::open(options, |_| Ok(()), Recorder::new()).err().expect("it is asked for");
+    let error = OpenRetry::open(options, |_| Ok(()), Recorder::new()).err().expect("it is refused");
     assert!(error.to_string().contains("there are no costs in a list of URLs"), "{error}");
 }

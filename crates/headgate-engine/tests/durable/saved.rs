@@ -1,4 +1,4 @@
-//! Jobs that save bodies: each step of them can be the last, and no file is there that is not whole, or not named.
+//! Jobs that save bodies. Each step may be the last one, and no file is incomplete or without its row.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -20,19 +20,19 @@ fn a_crash_at_any_step_loses_no_file_and_leaves_none_behind() {
 }
 
 #[test]
-fn a_disk_that_fails_once_costs_no_file() {
+fn a_disk_that_fails_once_loses_no_file() {
     for format in FORMATS {
         every_step(|| Bench::saving(format), Recorder::failing_at);
     }
 }
 
 #[test]
-fn a_crash_while_it_recovers_from_a_crash_loses_no_file() {
+fn a_crash_during_recovery_loses_no_file() {
     every_step_twice(|| Bench::saving(Format::Ndjson));
 }
 
 #[test]
-fn files_are_durable_before_the_commit_and_in_their_places_before_its_parts() {
+fn files_are_durable_before_the_commit_and_renamed_before_its_parts() {
     let bench = Bench::saving(Format::Parquet);
     let disk = Recorder::new();
     bench.run(disk.clone()).result.unwrap();
@@ -57,7 +57,7 @@ fn files_are_durable_before_the_commit_and_in_their_places_before_its_parts() {
 }
 
 #[test]
-fn a_job_goes_on_whose_files_somebody_has_taken_away() {
+fn a_job_whose_saved_files_were_removed_resumes() {
     for format in FORMATS {
         let bench = Bench::saving(format);
         bench.run_batches(Recorder::new(), 1).result.unwrap();
@@ -72,16 +72,16 @@ fn a_job_goes_on_whose_files_somebody_has_taken_away() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 128, ..ProptestConfig::default() })]
     #[test]
-    fn a_loss_of_power_loses_no_file_that_was_committed(step in 0_usize..160, seed: u64, second in 0_usize..60, ndjson: bool) {
+    fn a_power_loss_loses_no_committed_file(step in 0_usize..160, seed: u64, second in 0_usize..60, ndjson: bool) {
         let power = PowerLoss::new();
         let mut bench = Bench::saving(FORMATS[usize::from(ndjson)]);
         bench.power = Some(power.clone());
         let run = bench.run(Recorder::on(&power, Some(step)));
-        power.go_off(&bench.out(), seed);
-        // And once more while it recovers.
+        power.lose(&bench.out(), seed);
+        // The job crashes a second time, during recovery.
         drop(bench.open(Recorder::on(&power, Some(second))));
-        power.go_off(&bench.out(), seed ^ 1);
-        // A part may be durable in its place and the files of its rows in `tmp` only: that is for whoever opens the job.
+        power.lose(&bench.out(), seed ^ 1);
+        // A part may be durable in place while its rows' files are still in `tmp`: the next open of the job moves them.
         let job = bench.open(Recorder::new()).unwrap();
         check_kept(&bench, &run.committed, job.done_rows());
         drop(job);

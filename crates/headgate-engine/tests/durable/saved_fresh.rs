@@ -1,4 +1,4 @@
-//! What goes and what stays of saved bodies when a job starts over.
+//! Which saved bodies a job that starts over removes, and which it keeps.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -14,10 +14,10 @@ use crate::harness::{Bench, at_every_step};
 use crate::power::files_below;
 use crate::storage::Recorder;
 
-/// With each format of parts and of bodies.
+/// Jobs with each format of parts and of bodies.
 const BENCHES: [fn() -> Bench; 2] = [|| Bench::saving(Format::Parquet), || Bench::archiving(Format::Ndjson)];
 
-/// The same directory, for a job that starts over and saves nothing: what is there of bodies is of the old one.
+/// Returns a job in the same directory that starts over and saves nothing: all bodies there are those of the old job.
 fn saving_nothing(mut bench: Bench) -> Bench {
     let JobOptions { source, sink, .. } = Bench::new(Format::Ndjson).options;
     bench.options.source = source;
@@ -27,21 +27,21 @@ fn saving_nothing(mut bench: Bench) -> Bench {
     bench
 }
 
-/// As a disk does that loses a bit.
+/// Flips a bit, as a failing disk does.
 fn damage(manifest: &Path) {
     let mut envelope: Value = serde_json::from_slice(&fs::read(manifest).unwrap()).unwrap();
     envelope["crc32"] = (envelope["crc32"].as_u64().unwrap() ^ 1).into();
     fs::write(manifest, envelope.to_string()).unwrap();
 }
 
-/// What is in a directory that is neither results nor a job's own.
-fn others(out: &Path) -> BTreeSet<String> {
+/// Returns the files in a directory that are neither results nor files of a job.
+fn foreign_files(out: &Path) -> BTreeSet<String> {
     let names = files_below(out).into_iter().map(|path| path.strip_prefix(out).unwrap().display().to_string());
     names.filter(|name| !["_headgate/", "part-", "failed-"].iter().any(|own| name.starts_with(own))).collect()
 }
 
 #[test]
-fn a_crash_while_it_starts_over_leaves_no_body_of_the_old_job_beside_the_new_one() {
+fn a_crash_while_a_job_starts_over_leaves_no_body_of_the_old_job_beside_the_new_one() {
     for bench in BENCHES {
         at_every_step(|step| {
             let mut bench = bench();
@@ -54,7 +54,7 @@ fn a_crash_while_it_starts_over_leaves_no_body_of_the_old_job_beside_the_new_one
             if is_last {
                 run.result.unwrap();
             } else {
-                // Some of the bodies of the old job may be gone, and its rows with them: it was to go.
+                // Some bodies of the old job and their rows may be gone, because it was being removed.
                 bench.run(Recorder::new()).result.unwrap();
             }
             check_finished(&bench);
@@ -79,7 +79,7 @@ fn a_job_that_starts_over_removes_the_bodies_of_one_that_was_killed_at_any_step(
 }
 
 #[test]
-fn the_bodies_of_a_job_that_cannot_be_read_any_more_go_with_it_and_nothing_else_does() {
+fn starting_over_an_unreadable_job_removes_its_bodies_and_nothing_else() {
     for damage in [damage, |manifest: &Path| fs::remove_file(manifest).unwrap()] {
         for bench in BENCHES {
             at_every_step(|step| {
@@ -93,7 +93,7 @@ fn the_bodies_of_a_job_that_cannot_be_read_any_more_go_with_it_and_nothing_else_
                 let disk = Recorder::crashing_at(step);
                 drop(bench.run(disk.clone()));
                 bench.run(Recorder::new()).result.unwrap();
-                assert_eq!(BTreeSet::from(["images/note.txt".to_owned()]), others(&out));
+                assert_eq!(BTreeSet::from(["images/note.txt".to_owned()]), foreign_files(&out));
                 disk.refused().is_none()
             });
         }
@@ -101,21 +101,21 @@ fn the_bodies_of_a_job_that_cannot_be_read_any_more_go_with_it_and_nothing_else_
 }
 
 #[test]
-fn a_job_that_saved_nothing_has_no_files_that_go_with_it() {
+fn starting_over_a_job_without_saved_files_removes_no_other_files() {
     let bench = Bench::new(Format::Ndjson);
     bench.run(Recorder::new()).result.unwrap();
     let out = bench.out();
-    // A column of the input may have that name, and the file lie there.
+    // A column of the input may have that name, and name an existing file.
     fs::write(out.join("part-00000099.ndjson"), "{\"row\":0,\"path\":\"mine.txt\"}\n").unwrap();
     fs::write(out.join("mine.txt"), "mine").unwrap();
     damage(&out.join("_headgate/job.json"));
     let bench = saving_nothing(bench);
     bench.run(Recorder::new()).result.unwrap();
-    assert_eq!(BTreeSet::from(["mine.txt".to_owned()]), others(&out));
+    assert_eq!(BTreeSet::from(["mine.txt".to_owned()]), foreign_files(&out));
 }
 
 #[test]
-fn what_lies_behind_a_link_or_is_a_directory_stays() {
+fn directories_and_files_behind_symlinks_are_not_removed() {
     let bench = Bench::saving(Format::Parquet);
     bench.run(Recorder::new()).result.unwrap();
     let (out, elsewhere) = (bench.out(), tempfile::tempdir().unwrap());
@@ -127,5 +127,5 @@ fn what_lies_behind_a_link_or_is_a_directory_stays() {
     let bench = saving_nothing(bench);
     bench.run(Recorder::new()).result.unwrap();
     assert_eq!("mine", fs::read_to_string(elsewhere.path().join("0.txt")).unwrap());
-    assert_eq!(BTreeSet::from(["images".to_owned()]), others(&out), "the link");
+    assert_eq!(BTreeSet::from(["images".to_owned()]), foreign_files(&out), "the link");
 }

@@ -1,4 +1,4 @@
-//! Jobs that read several files: they go on where they stopped, also when something has become of the files.
+//! Jobs that read several files: they resume where they stopped, even after the files have changed.
 
 use std::fs::{self, File};
 use std::path::PathBuf;
@@ -19,7 +19,8 @@ const ROWS: u64 = 40;
 const FILES: u64 = 8;
 const WINDOW: u64 = 20;
 
-/// A job whose rows are cut into files of a directory, each below one that is the body of its rows; row 12 is this one.
+/// Creates a job whose rows are split into files of a directory. The name of each subdirectory is the body of its rows; row 12
+/// waits.
 fn rig(row_12: Option<&str>) -> Rig {
     let mut rig = Rig::new(Config::default(), ROWS, |row| row_12.filter(|_| row == 12).map(String::from));
     let input = PathBuf::from(&rig.options.source.input);
@@ -46,7 +47,7 @@ fn put(rig: &Rig, path: &str, urls: &[&str]) {
     fs::write(path, format!("url\n{}\n", urls.join("\n"))).unwrap();
 }
 
-/// One that was stopped while row 12 waited, in the third file, and the window was full.
+/// Creates a job that was stopped while row 12, in the third file, waited and the window was full.
 fn stopped(held: &Held) -> Rig {
     let mut rig = rig(Some(&held.url()));
     rig.options.run.window = WINDOW;
@@ -54,7 +55,7 @@ fn stopped(held: &Held) -> Rig {
     let job = rig.start();
     eventually("the window is full", || status(&rig.out()).is_ok_and(|status| status.done == 12 + WINDOW - 1));
     job.stop();
-    assert!(!figures(&Rig::end(&job)).finished);
+    assert!(!figures(&Rig::wait_for_end(&job)).finished);
     drop(job);
     rig.options.run.grace = PATIENCE;
     held.release();
@@ -79,11 +80,11 @@ fn refused(rig: &Rig) -> String {
 }
 
 #[test]
-fn a_job_that_was_stopped_goes_on_in_the_middle_of_its_files() {
+fn a_stopped_job_resumes_in_the_middle_of_its_files() {
     let held = Held::new();
     let rig = stopped(&held);
     check_finished(&rig, ROWS);
-    // Row 12 was asked twice, and the first time elsewhere.
+    // Row 12 was requested twice, and the first time from another server.
     assert_eq!(ROWS - 1, rig.requests());
     check_finished(&rig, ROWS);
     assert_eq!(ROWS - 1, rig.requests());
@@ -91,7 +92,7 @@ fn a_job_that_was_stopped_goes_on_in_the_middle_of_its_files() {
 }
 
 #[test]
-fn a_job_goes_on_when_its_files_were_touched_or_moved_and_not_when_a_row_is_another() {
+fn a_job_resumes_after_its_files_were_touched_or_moved_but_not_after_a_row_changed() {
     let held = Held::new();
     let mut rig = stopped(&held);
     let third = directory(&rig).join("part=1/2.csv");
@@ -112,7 +113,7 @@ fn a_job_goes_on_when_its_files_were_touched_or_moved_and_not_when_a_row_is_anot
 }
 
 #[test]
-fn files_that_were_added_at_the_end_are_done_if_that_is_allowed() {
+fn files_added_at_the_end_are_done_if_allowed() {
     let held = Held::new();
     let mut rig = stopped(&held);
     let one = format!("http://127.0.0.1:1/{}", 0);
@@ -125,9 +126,9 @@ fn files_that_were_added_at_the_end_are_done_if_that_is_allowed() {
 }
 
 #[test]
-fn failed_rows_of_several_files_are_asked_again_wherever_the_command_is_run() {
+fn failed_rows_of_several_files_are_retried_from_any_working_directory() {
     let mut rig = rig(Some("http://127.0.0.1:1/"));
-    // Named one by one, and by a pattern.
+    // The files are named one by one, and by a pattern.
     let mut inputs = ["part=0", "part=1/2.csv", "part=1/3.c[s]v", "part=2", "part=3"]
         .map(|input| directory(&rig).join(input).display().to_string())
         .into_iter();
@@ -146,7 +147,7 @@ fn failed_rows_of_several_files_are_asked_again_wherever_the_command_is_run() {
 }
 
 #[test]
-fn results_cannot_lie_where_they_would_be_input() {
+fn results_cannot_be_written_where_the_input_would_include_them() {
     let mut rig = rig(None);
     let parent = directory(&rig).parent().unwrap().to_owned();
     for (input, is_refused) in [

@@ -1,14 +1,14 @@
-//! A crash between any two steps, and whoever comes after it.
+//! A crash between any two steps, and the run after it.
 
 use std::sync::Arc;
 
 use headgate_core::options::Format;
 
-use crate::check::{check_finished, check_goes_on, check_kept, check_readable, rows};
+use crate::check::{check_finished, check_kept, check_readable, check_resumes, rows};
 use crate::harness::{Bench, at_every_step};
 use crate::storage::Recorder;
 
-/// What this disk refuses, at each of the steps of such a job, costs nothing that was committed.
+/// Checks that no committed row is lost when this disk refuses each of the steps of such a job.
 pub fn every_step(bench: impl Fn() -> Bench + Sync, disk: fn(usize) -> Arc<Recorder>) {
     at_every_step(|step| {
         let bench = bench();
@@ -21,12 +21,12 @@ pub fn every_step(bench: impl Fn() -> Bench + Sync, disk: fn(usize) -> Arc<Recor
             return true;
         }
         assert!(run.result.is_err(), "after step {step}");
-        check_goes_on(&bench, &run);
+        check_resumes(&bench, &run);
         false
     });
 }
 
-/// A crash at any step, and another one at any step of what makes that good.
+/// Crashes at any step, and again at any step of the recovery.
 pub fn every_step_twice(bench: impl Fn() -> Bench + Sync) {
     at_every_step(|first| {
         for second in 0.. {
@@ -41,29 +41,29 @@ pub fn every_step_twice(bench: impl Fn() -> Bench + Sync) {
                 break;
             }
             assert!(disk.refused().is_some());
-            check_goes_on(&bench, &run);
+            check_resumes(&bench, &run);
         }
         false
     });
 }
 
 #[test]
-fn a_crash_at_any_step_loses_no_row_and_repeats_none_in_parquet() {
+fn a_crash_at_any_step_neither_loses_nor_duplicates_a_row_in_parquet() {
     every_step(|| Bench::new(Format::Parquet), Recorder::crashing_at);
 }
 
 #[test]
-fn a_crash_at_any_step_loses_no_row_and_repeats_none_in_ndjson() {
+fn a_crash_at_any_step_neither_loses_nor_duplicates_a_row_in_ndjson() {
     every_step(|| Bench::new(Format::Ndjson), Recorder::crashing_at);
 }
 
 #[test]
-fn a_crash_while_it_recovers_from_a_crash_is_no_worse() {
+fn a_crash_during_recovery_neither_loses_nor_duplicates_a_row() {
     every_step_twice(|| Bench::new(Format::Ndjson));
 }
 
 #[test]
-fn a_crash_while_it_starts_over_leaves_the_old_job_or_the_new_one() {
+fn a_crash_while_a_job_starts_over_leaves_the_old_job_or_the_new_one() {
     at_every_step(|step| {
         let mut bench = Bench::new(Format::Ndjson);
         bench.run(Recorder::new()).result.unwrap();
@@ -77,13 +77,13 @@ fn a_crash_while_it_starts_over_leaves_the_old_job_or_the_new_one() {
             check_finished(&bench);
             return true;
         }
-        // A reader sees rows of one of them.
+        // A reader sees the rows of one of the two jobs.
         let of_first = |body: &Vec<u8>| body.starts_with(b"first");
         if rows(&bench.out()).values().any(|row| row.body.as_ref().is_some_and(of_first)) {
             bench.edition = "first";
         }
         check_readable(&bench);
-        // Whoever goes on without fresh=true finds one of them as it was, or begins.
+        // A job that resumes without fresh=true finds one of the two jobs unchanged, or starts a new one.
         let job = bench.open(Recorder::new()).unwrap();
         if job.is_new() {
             bench.edition = "third";

@@ -1,4 +1,4 @@
-//! The disk, with every step written down, that can stop or fail at one of them.
+//! A disk that records every step, and can stop or fail at one of them.
 
 use std::fs::{self, File};
 use std::io;
@@ -11,15 +11,15 @@ use headgate_core::files::storage::Storage;
 
 use crate::power::PowerLoss;
 
-/// The error numbers of Linux.
+/// Error numbers of Linux.
 const EIO: i32 = 5;
 const ENOSPC: i32 = 28;
 
-/// What a job asked of the disk.
+/// An operation of a job on the disk.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Step {
     Create(PathBuf),
-    /// With the size of the file at that moment.
+    /// A sync, with the size of the file at that moment.
     SyncFile(PathBuf, u64),
     SyncDirectory(PathBuf),
     SyncFileSystem(PathBuf),
@@ -28,7 +28,7 @@ pub enum Step {
     Remove(PathBuf),
 }
 
-/// Real files; but nothing is made durable, because only [`PowerLoss`] would tell.
+/// Storage with real files. It makes nothing durable, because only [`PowerLoss`] would notice.
 #[derive(Debug, Default)]
 pub struct Recorder {
     script: Mutex<Script>,
@@ -38,13 +38,13 @@ pub struct Recorder {
 #[derive(Debug, Default)]
 struct Script {
     steps: Vec<Step>,
-    /// From this one on, counted from 0, nothing happens any more: the process was killed.
+    /// From this step on, counted from 0, every operation fails: the process was killed.
     crash_at: Option<usize>,
-    /// This one alone fails.
+    /// Only this step fails.
     fail_at: Option<usize>,
-    /// The step that was not taken.
+    /// The step that was refused.
     refused: Option<Step>,
-    /// Commits as they came to be, of which old ones go again.
+    /// Commits in the order of their creation, including those that the job has removed.
     linked: Vec<(PathBuf, Vec<u8>)>,
 }
 
@@ -53,23 +53,23 @@ impl Recorder {
         Arc::default()
     }
 
-    /// Takes so many steps and then none.
+    /// Creates a disk that performs this many steps and then refuses all others.
     pub fn crashing_at(step: usize) -> Arc<Self> {
         Arc::new(Self { script: Mutex::new(Script { crash_at: Some(step), ..Script::default() }), power: None })
     }
 
-    /// Fails once: after so many steps.
+    /// Creates a disk that fails once, after this many steps.
     pub fn failing_at(step: usize) -> Arc<Self> {
         Arc::new(Self { script: Mutex::new(Script { fail_at: Some(step), ..Script::default() }), power: None })
     }
 
-    /// As [`Recorder::crashing_at`], before a disk that may lose its power.
+    /// Creates a disk as [`Recorder::crashing_at`] does, on top of one that may lose its power.
     pub fn on(power: &Arc<PowerLoss>, crash_at: Option<usize>) -> Arc<Self> {
         let script = Mutex::new(Script { crash_at, ..Script::default() });
         Arc::new(Self { script, power: Some(power.clone()) })
     }
 
-    /// Takes so many steps more, and then none.
+    /// Performs this many more steps, and then refuses all others.
     pub fn crash_after(&self, steps: usize) {
         let mut script = self.script.lock().unwrap();
         script.crash_at = Some(script.steps.len() + steps);
@@ -79,17 +79,17 @@ impl Recorder {
         self.script.lock().unwrap().steps.clone()
     }
 
-    /// What was linked to a new name, in its order.
+    /// Returns the new names of linked files, in their order.
     pub fn linked(&self) -> Vec<(PathBuf, Vec<u8>)> {
         self.script.lock().unwrap().linked.clone()
     }
 
-    /// The first step that was not taken.
+    /// Returns the first step that was refused.
     pub fn refused(&self) -> Option<Step> {
         self.script.lock().unwrap().refused.clone()
     }
 
-    fn take(&self, step: Step) -> io::Result<()> {
+    fn perform(&self, step: Step) -> io::Result<()> {
         let mut script = self.script.lock().unwrap();
         let index = script.steps.len();
         let error = if script.crash_at.is_some_and(|crash| index >= crash) {
@@ -112,10 +112,10 @@ impl Recorder {
 
 impl Storage for Recorder {
     fn create(&self, directory: &Directory, path: &Path, mode: u32) -> io::Result<File> {
-        self.take(Step::Create(path.into()))?;
+        self.perform(Step::Create(path.into()))?;
         let Some(power) = &self.power else { return directory.create(path, mode) };
         if path.exists() {
-            let aside = power.put_aside(path)?;
+            let aside = power.keep_copy(path)?;
             directory.remove(path)?;
             power.removed(path, aside);
         }
@@ -127,7 +127,7 @@ impl Storage for Recorder {
 
     fn sync_file(&self, file: &File, path: &Path) -> io::Result<()> {
         let metadata = file.metadata()?;
-        self.take(Step::SyncFile(path.into(), metadata.len()))?;
+        self.perform(Step::SyncFile(path.into(), metadata.len()))?;
         if let Some(power) = &self.power {
             power.synced(metadata.ino(), metadata.len());
         }
@@ -135,7 +135,7 @@ impl Storage for Recorder {
     }
 
     fn sync_directory(&self, _directory: &Directory, path: &Path) -> io::Result<()> {
-        self.take(Step::SyncDirectory(path.into()))?;
+        self.perform(Step::SyncDirectory(path.into()))?;
         if let Some(power) = &self.power {
             power.synced_directory(path);
         }
@@ -143,7 +143,7 @@ impl Storage for Recorder {
     }
 
     fn sync_file_system(&self, directory: &Directory) -> io::Result<()> {
-        self.take(Step::SyncFileSystem(directory.path().into()))?;
+        self.perform(Step::SyncFileSystem(directory.path().into()))?;
         if let Some(power) = &self.power {
             power.synced_all();
         }
@@ -151,16 +151,16 @@ impl Storage for Recorder {
     }
 
     fn rename(&self, directory: &Directory, from: &Path, to: &Path) -> io::Result<()> {
-        self.take(Step::Rename(from.into(), to.into()))?;
+        self.perform(Step::Rename(from.into(), to.into()))?;
         let Some(power) = &self.power else { return directory.rename(from, to) };
-        let (moved, replaced) = (power.put_aside(from)?, power.put_aside(to).ok());
+        let (moved, replaced) = (power.keep_copy(from)?, power.keep_copy(to).ok());
         directory.rename(from, to)?;
         power.renamed(from, moved, to, replaced)
     }
 
-    /// As the default one does on a file system with links, in its two steps.
+    /// Links and unlinks, the two steps of the default implementation on a file system with hard links.
     fn rename_new(&self, directory: &Directory, from: &Path, to: &Path) -> io::Result<()> {
-        self.take(Step::Link(from.into(), to.into()))?;
+        self.perform(Step::Link(from.into(), to.into()))?;
         directory.link(from, to)?;
         self.script.lock().unwrap().linked.push((to.into(), fs::read(to)?));
         if let Some(power) = &self.power {
@@ -170,9 +170,9 @@ impl Storage for Recorder {
     }
 
     fn remove(&self, directory: &Directory, path: &Path) -> io::Result<()> {
-        self.take(Step::Remove(path.into()))?;
+        self.perform(Step::Remove(path.into()))?;
         let Some(power) = &self.power else { return directory.remove(path) };
-        let aside = power.put_aside(path)?;
+        let aside = power.keep_copy(path)?;
         directory.remove(path)?;
         power.removed(path, aside);
         Ok(())

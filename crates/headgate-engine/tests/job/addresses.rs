@@ -1,4 +1,4 @@
-//! From a name to a connection, and what it is called when there is none.
+//! Connecting to a hostname, and the error kinds if that fails.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, TcpListener, TcpStream};
 use std::sync::Mutex;
@@ -11,15 +11,15 @@ use crate::scripted::Scripted;
 
 const SHORT: Duration = Duration::from_millis(300);
 
-/// A server that accepts and says nothing, ever.
+/// Starts a server that accepts connections and never sends anything.
 fn silent() -> Scripted {
     let held: Mutex<Vec<TcpStream>> = Mutex::default();
     Scripted::start(move |stream, _| held.lock().unwrap().push(stream))
 }
 
 #[test]
-fn ipv6_is_as_good_as_ipv4() {
-    // A machine may have none; then there is nothing to be shown.
+fn ipv6_works_as_ipv4_does() {
+    // A machine may have no IPv6, and then there is nothing to test.
     let Ok(server) = server_at(IpAddr::V6(Ipv6Addr::LOCALHOST)) else { return };
     let row = Rig::urls([url(server.address(), "/echo")]).row();
     assert_eq!(Some(server.address().to_string()), row.remote_addr);
@@ -27,7 +27,7 @@ fn ipv6_is_as_good_as_ipv4() {
 }
 
 #[test]
-fn a_name_is_looked_up_and_stands_in_the_host_header() {
+fn a_hostname_is_looked_up_and_sent_in_the_host_header() {
     let server = server();
     let port = server.address().port();
     let row = Rig::urls([format!("http://LocalHost:{port}/echo")]).row();
@@ -36,7 +36,7 @@ fn a_name_is_looked_up_and_stands_in_the_host_header() {
 }
 
 #[test]
-fn a_name_without_an_address_is_resolve() {
+fn a_hostname_without_an_address_fails_with_resolve() {
     for row in Rig::new("http://no-such-host.invalid/[1-200]").rows() {
         assert_eq!((Some("resolve"), None, 1), (row.kind(), row.status, row.attempts));
         assert_eq!("there is no such name", row.message());
@@ -44,7 +44,7 @@ fn a_name_without_an_address_is_resolve() {
 }
 
 #[test]
-fn a_port_where_nobody_listens_is_connect() {
+fn a_port_without_a_listener_fails_with_connect() {
     let address = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap();
     let row = Rig::new(url(address, "/")).row();
     assert_eq!((Some("connect"), None, 1), (row.kind(), row.status, row.attempts));
@@ -52,16 +52,16 @@ fn a_port_where_nobody_listens_is_connect() {
 }
 
 #[test]
-fn a_server_that_says_nothing_costs_the_timeout_and_its_row_names_no_option() {
+fn a_silent_server_fails_after_the_timeout_and_its_error_names_no_option() {
     let server = silent();
     let (row, example) = Rig::new(server.url("/")).timeout(SHORT).failed_row();
     assert_eq!(Some("timeout"), row.kind());
-    // What is stored names no option; who shows the example spells it.
+    // The stored message names no option; the code that shows the example adds its name.
     assert_eq!(("no answer came in time", Some(OptionName::TimeoutS)), (row.message(), example.option));
 }
 
 #[test]
-fn a_connection_that_is_not_made_in_time_names_the_time_that_was_too_short() {
+fn a_connect_timeout_names_its_option() {
     let server = silent();
     let input = server.url("/").replace("http:", "https:");
     let mut rig = Rig::new(&*input);

@@ -1,4 +1,4 @@
-//! A body arrives as it was meant, however it is delimited and coded, and never larger than allowed.
+//! A body arrives unchanged, however it is delimited and encoded, and never exceeds its bound.
 
 use crate::harness::{Rig, server, url};
 use crate::scripted::Scripted;
@@ -19,7 +19,7 @@ fn a_body_is_the_same_however_it_is_delimited() {
 }
 
 #[test]
-fn a_body_of_no_bytes_is_there_and_empty() {
+fn a_body_of_no_bytes_is_empty_and_not_null() {
     let server = server();
     let urls = ["/bytes/0", "/chunked/0", "/close-delimited/0", "/status/204", "/status/304", "/encoded/gzip/0"];
     for row in Rig::urls(urls.map(|path| url(server.address(), path))).rows() {
@@ -28,7 +28,7 @@ fn a_body_of_no_bytes_is_there_and_empty() {
 }
 
 #[test]
-fn the_answer_to_head_has_headers_and_no_body() {
+fn the_response_to_head_has_headers_and_no_body() {
     let server = server();
     let paths = ["/bytes/1000", "/chunked/1000", "/encoded/gzip/1000", "/hello"];
     let rows = Rig::urls(paths.map(|path| url(server.address(), path))).method("HEAD").one_by_one().rows();
@@ -41,7 +41,7 @@ fn the_answer_to_head_has_headers_and_no_body() {
 }
 
 #[test]
-fn content_codings_are_undone_and_what_was_received_is_counted() {
+fn content_encodings_are_decoded_and_received_bytes_are_counted() {
     let server = server();
     let plain = Rig::new(url(server.address(), &format!("/bytes/{BYTES}"))).row();
     for coding in ["gzip", "gzip-members", "deflate", "br", "zstd"] {
@@ -64,13 +64,13 @@ fn a_body_may_be_as_large_as_allowed_and_no_larger() {
             rig.options.request.max_body_bytes = 5000;
             let row = rig.row();
             assert_eq!((kind, Some(200)), (row.kind(), row.status), "{path}: {}", row.message());
-            // What came is kept: decoded, or as far as it may go.
+            // The received bytes are kept: decoded, as far as the bound allows.
             let kept = row.body().unwrap_or_default();
             let coding = path.strip_prefix("encoded/").filter(|_| kind.is_some() && !kept.is_empty());
             assert_eq!((coding, false), (row.body_encoding.as_deref(), row.body_truncated), "{path}");
             match kind {
                 None => assert_eq!(5000, kept.len(), "{path}"),
-                // Where the head alone says that it is too long, nothing need have come.
+                // If the headers announce too long a body, none of it need have arrived.
                 Some(_) => assert!(kept.len() <= 5000, "{path}: {}", kept.len()),
             }
         }
@@ -78,14 +78,14 @@ fn a_body_may_be_as_large_as_allowed_and_no_larger() {
 }
 
 #[test]
-fn bytes_that_are_no_text_arrive_as_they_are() {
+fn binary_bytes_arrive_unchanged() {
     let bytes: Vec<u8> = (0..=255).collect();
     let answer = [b"HTTP/1.1 200 OK\r\nContent-Length: 256\r\n\r\n".as_slice(), &bytes].concat();
     assert_eq!(Some(bytes), Rig::new(Scripted::answering(answer).url("/")).row().body());
 }
 
 #[test]
-fn headers_are_kept_in_their_order_with_their_repeats_and_case() {
+fn headers_keep_their_order_repetitions_and_case() {
     let fields = "B: 1\r\na: 2\r\nSet-Cookie: x=1\r\nset-cookie: y=2\r\nX-Empty:\r\nX-Padded: \t in  between \t\r\n";
     let mut answer = format!("HTTP/1.1 418 Short and stout\r\n{fields}").into_bytes();
     answer.extend_from_slice(b"X-Bytes: caf\xe9\r\nContent-Length: 3\r\n\r\ntea");
@@ -106,7 +106,7 @@ fn headers_are_kept_in_their_order_with_their_repeats_and_case() {
 }
 
 #[test]
-fn interim_responses_are_passed_over() {
+fn interim_responses_are_skipped() {
     let interim = "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n";
     let answer = format!("{interim}HTTP/1.1 201 Created\r\nContent-Length: 2\r\n\r\nok");
     let server = Scripted::answering(answer);
@@ -116,8 +116,8 @@ fn interim_responses_are_passed_over() {
 }
 
 #[test]
-fn a_connection_on_which_an_answer_that_has_no_body_announces_one_is_not_used_again() {
-    // Its body may still be on its way, and would be read as the answer to the next request.
+fn a_connection_is_not_reused_after_a_bodiless_response_announces_a_body() {
+    // Its body may still arrive, and would be read as the response to the next request.
     for field in ["Content-Length: 5", "Transfer-Encoding: chunked"] {
         let server = Scripted::answering(format!("HTTP/1.1 204 No Content\r\n{field}\r\n\r\n"));
         let rows = Rig::new(server.url("/[1-3]")).one_by_one().rows();

@@ -1,10 +1,10 @@
-//! Never more in flight, and never more connections, than was asked for.
+//! The number of requests in flight and of connections never exceeds its limit.
 
 use headgate_testserver::Server;
 
 use crate::harness::{PATIENCE, Rig, eventually, server, slow_server, url};
 
-/// Concurrency and threads; also fewer lanes than threads, and shares that do not come out even.
+/// Concurrency and threads, including fewer lanes than threads, and lanes that can't be divided evenly.
 const SETTINGS: [(usize, usize); 7] = [(1, 1), (1, 4), (2, 4), (3, 2), (16, 1), (17, 3), (64, 2)];
 
 fn max_in_progress(server: &Server) -> usize {
@@ -12,7 +12,7 @@ fn max_in_progress(server: &Server) -> usize {
 }
 
 #[test]
-fn never_more_than_the_concurrency_is_in_flight() {
+fn at_most_the_concurrency_is_in_flight() {
     for (concurrency, threads) in SETTINGS {
         let server = slow_server(0.0..=0.01);
         let rows = 6 * concurrency + 5;
@@ -24,7 +24,7 @@ fn never_more_than_the_concurrency_is_in_flight() {
 }
 
 #[test]
-fn all_of_the_concurrency_is_used_when_the_server_is_slow() {
+fn the_whole_concurrency_is_used_if_the_server_is_slow() {
     for (concurrency, threads) in SETTINGS {
         let server = server();
         let input = url(server.address(), "/fault/hang-before-headers?[1-1000]");
@@ -39,7 +39,7 @@ fn all_of_the_concurrency_is_used_when_the_server_is_slow() {
 }
 
 #[test]
-fn connections_are_used_again() {
+fn connections_are_reused() {
     let server = server();
     let rows = Rig::new(url(server.address(), "/[1-500]")).concurrency(5, 2).rows();
     assert_eq!(500, rows.len());
@@ -47,14 +47,14 @@ fn connections_are_used_again() {
 }
 
 #[test]
-fn ten_rows_open_ten_connections_at_the_most_whatever_the_concurrency() {
+fn ten_rows_open_at_most_ten_connections_whatever_the_concurrency() {
     let server = server();
     assert_eq!(10, Rig::new(url(server.address(), "/[1-10]")).concurrency(1000, 2).rows().len());
     assert!(server.statistics().connections_accepted <= 10, "{:?}", server.statistics());
 }
 
 #[test]
-fn all_hosts_together_have_no_more_connections_open_than_the_concurrency_and_idle_ones_that_are_allowed() {
+fn open_connections_of_all_hosts_are_at_most_the_concurrency_and_the_allowed_idle_ones() {
     const IDLE: u64 = 2;
     for (concurrency, threads) in [(3, 1), (4, 2)] {
         let servers: Vec<Server> = (0..6).map(|_| server()).collect();
@@ -69,7 +69,7 @@ fn all_hosts_together_have_no_more_connections_open_than_the_concurrency_and_idl
         eventually("the last rows hang", || {
             sum(|server| server.statistics().requests_in_progress) == concurrency as u64
         });
-        // The servers may notice late that connections were closed; those that stay open are too many.
+        // The servers may detect closed connections late; too many open ones would stay open.
         eventually("no other connection is open", || {
             sum(|server| server.statistics().connections_open) <= concurrency as u64 + IDLE
         });
@@ -80,7 +80,7 @@ fn all_hosts_together_have_no_more_connections_open_than_the_concurrency_and_idl
 }
 
 #[test]
-fn a_connection_to_a_host_is_kept_while_another_host_is_asked() {
+fn an_idle_connection_is_kept_while_another_host_is_requested() {
     let (first, second) = (server(), server());
     let turns = [&first, &second].into_iter().map(|server| url(server.address(), "/row")).cycle();
     assert_eq!(40, Rig::urls(turns.take(40)).concurrency(2, 1).rows().len());

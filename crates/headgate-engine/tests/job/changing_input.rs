@@ -1,4 +1,4 @@
-//! What becomes of a job whose input is written to while it is read.
+//! Jobs whose input is written to while it is read.
 
 use std::fs::{self, File};
 use std::io::{BufReader, Write as _};
@@ -14,8 +14,9 @@ use crate::scripted::{Scripted, read_head};
 const ROWS: u64 = 4000;
 const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
 
-/// A job of one request at a time, which is near the beginning of its input when `happens` does, as the first request is under
-/// way.
+/// Creates a job with one request at a time. It is near the beginning of its input when `happens` is called, because the first
+/// request
+/// is in flight.
 fn rig(rows: u64, happens: impl Fn(&File) + Send + Sync + 'static) -> Rig {
     let mut rig = Rig::file("urls.txt", "").one_by_one();
     rig.options.run.window = 64;
@@ -30,15 +31,15 @@ fn rig(rows: u64, happens: impl Fn(&File) + Send + Sync + 'static) -> Rig {
             }
         }
     });
-    // Long lines: many reads of the input for few requests.
+    // Long lines cause many reads of the input for few requests.
     let pad = "x".repeat(500);
     let lines: Vec<_> = (0..rows).map(|row| server.url(&format!("/{row}/{pad}\n"))).collect();
-    put(&rig, lines.concat().as_bytes());
+    write_input(&rig, lines.concat().as_bytes());
     rig
 }
 
-/// The input, as of long ago.
-fn put(rig: &Rig, bytes: &[u8]) {
+/// Writes the input, with an old modification time.
+fn write_input(rig: &Rig, bytes: &[u8]) {
     let path = rig.path("urls.txt");
     fs::write(&path, bytes).unwrap();
     let file = File::options().append(true).open(path).unwrap();
@@ -50,7 +51,7 @@ fn cut_in_half(input: &File) {
 }
 
 #[test]
-fn an_input_that_is_cut_ends_the_job_unfinished_and_it_goes_on_when_the_input_is_back() {
+fn a_truncated_input_ends_the_job_which_resumes_once_the_input_is_restored() {
     let rig = rig(ROWS, cut_in_half);
     let bytes = fs::read(rig.path("urls.txt")).unwrap();
     let (rows, summary) = rig.run();
@@ -62,7 +63,7 @@ fn an_input_that_is_cut_ends_the_job_unfinished_and_it_goes_on_when_the_input_is
         "{}",
         failure.message
     );
-    // Nor does a note say that it was only touched.
+    // No note says that the input was only touched.
     assert!(summary.notes.is_empty(), "{:?}", summary.notes);
     let count = rows.len() as u64;
     assert!(0 < count && count < ROWS / 2 + 7, "{count} rows");
@@ -71,7 +72,7 @@ fn an_input_that_is_cut_ends_the_job_unfinished_and_it_goes_on_when_the_input_is
     let job = summary.job.expect("a durable job");
     assert_eq!((count, false), (job.done, job.finished));
 
-    put(&rig, &bytes);
+    write_input(&rig, &bytes);
     let (rows, summary) = rig.run();
     assert!(summary.failure.is_none(), "{:?}", summary.failure);
     assert_eq!((0..ROWS).collect::<Vec<_>>(), ordinals(&rows));
@@ -80,8 +81,8 @@ fn an_input_that_is_cut_ends_the_job_unfinished_and_it_goes_on_when_the_input_is
 }
 
 #[test]
-fn an_input_that_is_cut_is_noticed_also_where_no_directory_remembers_the_job() {
-    // Without a window as many rows are read ahead as the queue holds.
+fn a_truncated_input_is_detected_without_a_job_directory() {
+    // Without a window, the number of rows read ahead is the size of the queue.
     let mut rig = rig(4 * ROWS, cut_in_half);
     rig.options.sink.output = Output::Nowhere;
     rig.options.sink.format = Format::None;
@@ -93,7 +94,7 @@ fn an_input_that_is_cut_is_noticed_also_where_no_directory_remembers_the_job() {
 }
 
 #[test]
-fn an_input_that_grows_is_the_job_that_it_was_when_it_was_opened_and_a_note_says_so() {
+fn rows_added_while_a_job_runs_are_not_read_and_a_note_says_so() {
     let rig = rig(ROWS, |mut input| {
         let last = format!("http://127.0.0.1:1/{}\n", "late".repeat(100));
         input.write_all(last.repeat(93).as_bytes()).unwrap();
@@ -106,14 +107,14 @@ fn an_input_that_grows_is_the_job_that_it_was_when_it_was_opened_and_a_note_says
     assert!(summary.notes[0].to_string().contains("urls.txt grew while it was read, from "), "{:?}", summary.notes);
 }
 
-/// Parts of failed rows are asked again one after the other, for which the input may have to be opened anew: an earlier row
+/// Parts of failed rows are retried one after the other, which may require opening the input again: an earlier row
 /// may have failed later.
 #[test]
-fn a_retry_asks_no_rows_of_a_file_that_has_taken_the_place_of_its_input() {
+fn a_retry_sends_no_rows_of_a_file_that_replaced_its_input() {
     const NO: &[u8] = b"HTTP/1.1 503 Not Now\r\ncontent-length: 0\r\n\r\n";
     let mut rig = Rig::file("urls.txt", "").concurrency(2, 1);
     rig.options.sink.commit_every = Some(Duration::ZERO);
-    // Each part of failed rows is asked again for itself.
+    // Each part of failed rows is retried separately.
     rig.options.sink.part_bytes = 1;
     let (first_part, input, other) = (rig.path("out/failed-00000001.ndjson"), rig.path("urls.txt"), rig.path("other"));
     let server = Scripted::start(move |mut stream, _| {
@@ -132,7 +133,7 @@ fn a_retry_asks_no_rows_of_a_file_that_has_taken_the_place_of_its_input() {
             }
         }
     });
-    put(&rig, format!("{}\n{}\n", server.url("/first"), server.url("/second")).as_bytes());
+    write_input(&rig, format!("{}\n{}\n", server.url("/first"), server.url("/second")).as_bytes());
     let (rows, _) = rig.run();
     assert_eq!(vec![0, 1], ordinals(&rows));
     assert!(rig.path("out/failed-00000002.ndjson").exists(), "two parts");

@@ -1,4 +1,4 @@
-//! How many connections are open: idle ones wait for the next row of their host, and no host has more than it is allowed.
+//! The number of open connections: idle ones wait for the next row of their host, and no host exceeds its limit.
 
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -17,7 +17,7 @@ use crate::own_ends::{Channel, Collector, engine, passage};
 
 const RESPONSE: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
 
-/// A server that counts the connections that are open at once, as long as they are to one address.
+/// A server that counts the open connections to one address.
 struct Counting {
     address: SocketAddr,
     accepted: Arc<AtomicUsize>,
@@ -34,7 +34,7 @@ impl Counting {
         thread::spawn(move || {
             for stream in listener.incoming().map_while(Result::ok) {
                 accepted.fetch_add(1, Ordering::SeqCst);
-                // What the client closed before is at its end by now, whether or not its thread has seen that.
+                // Connections that the client closed earlier have ended by now, whether or not their thread has noticed.
                 let mut open = open.lock().unwrap();
                 open.retain(|stream: &TcpStream| !is_at_end(stream));
                 open.push(stream.try_clone().unwrap());
@@ -54,7 +54,7 @@ impl Counting {
         self.accepted.load(Ordering::SeqCst)
     }
 
-    fn most(&self) -> usize {
+    fn max_open(&self) -> usize {
         self.most.load(Ordering::SeqCst)
     }
 }
@@ -73,11 +73,12 @@ fn answer(mut stream: TcpStream) {
 }
 
 #[test]
-fn a_host_that_comes_again_has_its_connection_kept_although_all_lanes_are_busy() {
-    // As many as a lane keeps unless told otherwise.
+fn the_connection_of_a_recurring_host_is_kept_although_all_lanes_are_busy() {
+    // The default number of idle connections for each lane.
     const HOSTS: u8 = 10;
-    // Of all, of half of them, and of none: in turn, the one that is needed next is the one that was closed. One lane,
-    // since a second one could go once around all hosts while the first waits for its response.
+    // Idle connections for all hosts, for half of them, and for none. With hosts in turn, the next one needed is the one
+    // closed last.
+    // There is one lane, because a second one could pass all hosts while the first waits for its response.
     for (accepted, max_idle) in [(10, None), (30, Some(5)), (30, Some(0))] {
         let server = Counting::start();
         let urls = (0..3 * HOSTS).map(|row| server.url(1 + row % HOSTS));
@@ -89,7 +90,7 @@ fn a_host_that_comes_again_has_its_connection_kept_although_all_lanes_are_busy()
 }
 
 #[test]
-fn a_host_never_has_more_connections_than_it_may_over_all_workers_and_each_row_has_its_turn() {
+fn the_connection_limit_of_a_host_holds_across_workers_and_every_row_gets_a_connection() {
     const ROWS: usize = 400;
     for threads in [1, 3] {
         for by_concurrency in [false, true] {
@@ -104,15 +105,15 @@ fn a_host_never_has_more_connections_than_it_may_over_all_workers_and_each_row_h
             }
             let rows = rig.rows();
             assert_eq!(ROWS, rows.iter().filter(|row| row.text() == "ok").count());
-            assert!(one.most() <= 3 && other.most() <= 3, "{} and {}", one.most(), other.most());
+            assert!(one.max_open() <= 3 && other.max_open() <= 3, "{} and {}", one.max_open(), other.max_open());
         }
     }
 }
 
 #[test]
-fn requests_for_robots_txt_count_among_the_connections_of_their_host() {
+fn requests_for_robots_txt_count_toward_the_connection_limit_of_their_host() {
     let (server, engine) = (Counting::start(), engine(2));
-    // Runs go to the workers in turn, so the idle connection is the other worker's.
+    // Runs are assigned to workers in turn, so the idle connection belongs to the other worker.
     for _ in 0..4 {
         let (seen, sink) = Collector::new();
         let mut passage = passage(Channel::of([server.url(1), server.url(1)]), sink, 1);
@@ -122,5 +123,5 @@ fn requests_for_robots_txt_count_among_the_connections_of_their_host() {
         assert!(run.wait(PATIENCE));
         assert_eq!(vec![Some(200); 2], seen.statuses());
     }
-    assert_eq!((1, 4), (server.most(), server.accepted()));
+    assert_eq!((1, 4), (server.max_open(), server.accepted()));
 }

@@ -1,5 +1,5 @@
-//! Hosts that can't be asked as fast as we can ask, or not now: limits are kept, pauses are obeyed, what failed is asked
-//! again, and others go on meanwhile.
+//! Hosts that are slow, limited or paused: limits hold, pauses are obeyed, failed requests are
+//! retried, and other hosts continue meanwhile.
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
@@ -13,12 +13,12 @@ use headgate_engine::{BoundKind, Summary};
 use crate::harness::{ResultRow, Rig};
 use crate::scripted::{Scripted, read_head, response};
 
-/// What a server was asked, and when.
+/// The requests that a server received, with their times.
 type Log = Arc<Mutex<Vec<(Instant, String)>>>;
 
 const UNAVAILABLE: &str = "HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n";
 
-/// Answers each path as `answer` says, which is told how often it was asked before.
+/// Starts a server that responds to each path as `answer` returns, which gets the number of earlier requests for it.
 fn server(answer: impl Fn(&str, usize) -> String + Send + Sync + 'static) -> (Scripted, Log) {
     let log = Log::default();
     let seen = log.clone();
@@ -58,7 +58,7 @@ fn run(rig: &Rig) -> (Vec<ResultRow>, Summary) {
 }
 
 #[test]
-fn a_row_that_fails_is_asked_again_and_its_result_is_of_the_last_attempt() {
+fn a_failed_row_is_retried_and_its_result_is_that_of_the_last_attempt() {
     let (server, _) = server(|path, before| match (path, before) {
         ("/1", 0..=1) | ("/2", _) => UNAVAILABLE.into(),
         _ => response(&before.to_string()),
@@ -73,7 +73,7 @@ fn a_row_that_fails_is_asked_again_and_its_result_is_of_the_last_attempt() {
 }
 
 #[test]
-fn a_row_that_waits_for_its_retry_leaves_its_place_to_others() {
+fn a_row_that_waits_for_its_retry_occupies_no_lane() {
     let (server, log) =
         server(|path, before| if (path, before) == ("/0", 0) { UNAVAILABLE.into() } else { response("") });
     let mut rig = Rig::new(server.url("/[0-20]")).one_by_one();
@@ -84,7 +84,7 @@ fn a_row_that_waits_for_its_retry_leaves_its_place_to_others() {
 }
 
 #[test]
-fn what_a_server_may_have_acted_on_is_not_sent_twice_unless_it_can_tell_or_that_was_asked_for() {
+fn a_request_that_may_have_been_processed_is_resent_only_with_an_idempotency_key_or_on_demand() {
     let (server, log) =
         server(
             |_, before| if before == 0 { "HTTP/1.1 500 Oh\r\nContent-Length: 0\r\n\r\n".into() } else { response("") },
@@ -110,7 +110,7 @@ fn what_a_server_may_have_acted_on_is_not_sent_twice_unless_it_can_tell_or_that_
 }
 
 #[test]
-fn a_host_is_not_asked_before_the_time_it_said_and_the_bottleneck_says_so() {
+fn a_host_gets_no_request_before_its_retry_after_and_the_bottleneck_names_the_pause() {
     const PAUSE: Duration = Duration::from_secs(2);
     let (busy, log) = server(|path, before| match (path, before) {
         ("/3", 0) => "HTTP/1.1 429 Slow down\r\nRetry-After: 2\r\nContent-Length: 0\r\n\r\n".into(),
@@ -125,10 +125,11 @@ fn a_host_is_not_asked_before_the_time_it_said_and_the_bottleneck_says_so() {
     let (rows, summary) = run(&rig);
     assert!(rows.iter().all(|row| row.status == Some(200)));
     let log = seen(&log);
-    let told = log.iter().find(|(_, path)| path == "/3").expect("it was asked").0;
-    let first_after = log.iter().map(|(at, _)| *at).find(|at| *at > told + Duration::from_millis(500)).expect("again");
+    let told = log.iter().find(|(_, path)| path == "/3").expect("it was requested").0;
+    let first_after =
+        log.iter().map(|(at, _)| *at).find(|at| *at > told + Duration::from_millis(500)).expect("a later request");
     assert!(first_after >= told + PAUSE, "{:?}", first_after - told);
-    // One at most was on its way; the other host had all of its rows meanwhile.
+    // At most one request was in flight, and the other host had all of its rows meanwhile.
     assert!(log.iter().filter(|(at, _)| *at > told && *at < told + PAUSE).count() <= 1);
     assert!(seen(&other_log).iter().all(|(at, _)| *at < told + PAUSE));
     assert_eq!(BoundKind::Pause, summary.bound_by.kind, "{}", summary.bound_by.text);
@@ -136,7 +137,7 @@ fn a_host_is_not_asked_before_the_time_it_said_and_the_bottleneck_says_so() {
 }
 
 #[test]
-fn no_host_has_more_in_flight_than_its_limit() {
+fn a_host_has_at_most_its_limit_in_flight() {
     let (now, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     let (counted, peak) = (now.clone(), most.clone());
     let (server, _) = server(move |_, _| {
@@ -152,21 +153,21 @@ fn no_host_has_more_in_flight_than_its_limit() {
 }
 
 #[test]
-fn a_rate_is_never_exceeded_and_named_as_what_holds_the_job_back() {
+fn a_rate_is_never_exceeded_and_is_named_as_the_bottleneck() {
     let (server, log) = server(|_, _| response(""));
     let mut rig = Rig::new(server.url("/[0-49]")).concurrency(32, 2);
     rig.options.run.limits.rate = Some("50/s".parse().expect("a rate"));
     let before = Instant::now();
     let (_, summary) = run(&rig);
-    // The first may go at once.
-    let last = seen(&log).last().expect("it was asked").0;
+    // The first request may start at once.
+    let last = seen(&log).last().expect("it was requested").0;
     assert!(last - before >= Duration::from_millis(49 * 20), "{:?}", last - before);
     assert_eq!(BoundKind::Rate, summary.bound_by.kind, "{}", summary.bound_by.text);
     assert!(summary.bound_by.text.to_string().contains("the rate of 50/s"), "{}", summary.bound_by.text);
 }
 
 #[test]
-fn a_job_that_can_not_succeed_stops_itself_and_goes_on_when_the_cause_is_gone() {
+fn a_job_that_cannot_succeed_stops_itself_and_resumes_once_the_cause_is_removed() {
     let is_mended = Arc::new(AtomicUsize::new(0));
     let mended = is_mended.clone();
     let (server, _) = server(move |_, _| match mended.load(Ordering::SeqCst) {
@@ -188,7 +189,7 @@ fn a_job_that_can_not_succeed_stops_itself_and_goes_on_when_the_cause_is_gone() 
 }
 
 #[test]
-fn a_job_that_stops_itself_ends_although_rows_wait_to_be_asked_again() {
+fn a_job_that_stops_itself_ends_although_rows_wait_for_their_retry() {
     let (server, _) = server(|_, _| "HTTP/1.1 500 Oh\r\nContent-Length: 0\r\n\r\n".into());
     let mut rig = Rig::new(server.url("/[1-3000]")).concurrency(64, 2);
     rig.options.run.stop_when_failed = StopWhenFailed::Count(3);
@@ -197,7 +198,7 @@ fn a_job_that_stops_itself_ends_although_rows_wait_to_be_asked_again() {
     assert!(summary.stopped_by.is_some());
 }
 #[test]
-fn a_job_ends_that_was_set_to_fewer_requests_at_once_than_it_has_threads() {
+fn a_job_whose_concurrency_was_set_below_its_threads_ends() {
     let (server, _) = server(|_, _| response(""));
     let rig = Rig::new(server.url("/[1-1000]")).concurrency(8, 2);
     let job = rig.start();

@@ -1,4 +1,4 @@
-//! Credentials go to the origins that they are for, and to no other.
+//! Credentials are sent only to their origins.
 
 use std::fs;
 use std::io::Write as _;
@@ -41,7 +41,7 @@ fn seen(log: &Log) -> Vec<String> {
 
 type Give = fn(&mut JobOptions);
 
-/// Every way to give a run a credential, but for certificates.
+/// Every option that gives a run a credential, except for certificates.
 const GIVEN: [(&str, Give); 6] = [
     ("bearer", |options| options.request.bearer = Some(SECRET.into())),
     ("user", |options| options.request.user = Some("me:hunter2".into())),
@@ -57,7 +57,7 @@ const GIVEN: [(&str, Give); 6] = [
 ];
 
 #[test]
-fn scrapy_cve_2021_41125_a_list_gets_credentials_only_where_its_user_says() {
+fn scrapy_cve_2021_41125_rows_of_a_list_get_credentials_only_for_origins_that_the_user_names() {
     let (here, here_log) = server(|_| response("here"));
     let (there, there_log) = server(|_| response("there"));
     for (option, give) in GIVEN {
@@ -95,7 +95,7 @@ fn scrapy_cve_2021_41125_a_list_gets_credentials_only_where_its_user_says() {
 }
 
 #[test]
-fn a_range_or_a_template_with_one_origin_needs_no_list_of_origins() {
+fn a_range_or_template_with_one_origin_needs_no_credentials_for() {
     let (server, log) = server(|_| response("here"));
     let mut rig = Rig::new(server.url("/[1-3]"));
     rig.options.request.bearer = Some(SECRET.into());
@@ -109,7 +109,7 @@ fn a_range_or_a_template_with_one_origin_needs_no_list_of_origins() {
 }
 
 #[test]
-fn a_stranger_who_redirects_to_a_host_of_ours_does_not_act_with_our_credentials() {
+fn a_redirect_from_another_origin_gets_no_credentials() {
     let (here, here_log) = server(|_| response("here"));
     let to = here.url("/delete-everything");
     let (there, _) = server(move |_| redirect(&to));
@@ -123,7 +123,7 @@ fn a_stranger_who_redirects_to_a_host_of_ours_does_not_act_with_our_credentials(
 }
 
 #[test]
-fn a_retry_and_a_resumed_job_keep_the_origins() {
+fn a_retry_and_a_resumed_job_keep_the_origins_of_credentials() {
     let (here, here_log) = server(|_| "HTTP/1.1 503 x\r\nContent-Length: 0\r\n\r\n".into());
     let (there, there_log) = server(|_| "HTTP/1.1 503 x\r\nContent-Length: 0\r\n\r\n".into());
     let mut rig = Rig::urls([here.url("/"), there.url("/")]);
@@ -145,7 +145,7 @@ fn a_retry_and_a_resumed_job_keep_the_origins() {
 }
 
 #[test]
-fn requests_cve_2024_35195_a_client_certificate_is_shown_to_its_origins_alone_and_no_connection_serves_both() {
+fn requests_cve_2024_35195_a_client_certificate_is_sent_only_to_its_origins_on_separate_connections() {
     let authority = Authority::new();
     let client = authority.certify("client.example", 4000);
     let wanting = || start_with(authority.certify("localhost", 4000), &[&TLS13], Some(authority.of_clients()), echo);

@@ -1,4 +1,4 @@
-//! Which address is connected to, from where, and how long each step may take.
+//! The addresses that are connected to, the local addresses, and the timeout of each step.
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -13,7 +13,7 @@ use crate::scripted::{Scripted, read_head, response};
 use crate::tls::{Authority, echo, localhost, start};
 
 #[test]
-fn a_host_is_connected_to_where_the_user_says_and_asked_by_its_own_name() {
+fn an_overridden_address_is_connected_to_and_the_host_header_is_unchanged() {
     let server = server();
     let port = server.address().port();
     for (host, entry) in [
@@ -21,7 +21,7 @@ fn a_host_is_connected_to_where_the_user_says_and_asked_by_its_own_name() {
         ("any.example", format!("*:{port}:127.0.0.1")),
         ("192.0.2.1", format!("192.0.2.1:{port}:127.0.0.1")),
         ("bücher.example", format!("xn--bcher-kva.example:{port}:127.0.0.1")),
-        // The first one refuses.
+        // The first address refuses.
         ("api.example", format!("api.example:{port}:127.0.0.2,127.0.0.1")),
     ] {
         let mut rig = Rig::urls([format!("http://{host}:{port}/echo")]);
@@ -34,7 +34,7 @@ fn a_host_is_connected_to_where_the_user_says_and_asked_by_its_own_name() {
 }
 
 #[test]
-fn only_addresses_of_the_wanted_family_are_connected_to() {
+fn only_addresses_of_the_selected_family_are_connected_to() {
     let server = server();
     let port = server.address().port();
     for (error, message, url, is_ipv4) in [
@@ -49,7 +49,7 @@ fn only_addresses_of_the_wanted_family_are_connected_to() {
     }
 }
 
-/// A server that closes after each answer, and remembers where its clients come from.
+/// Starts a server that closes after each response, and records the addresses of its clients.
 fn closing() -> (Scripted, Arc<Mutex<Vec<IpAddr>>>) {
     let clients = Arc::<Mutex<Vec<IpAddr>>>::default();
     let seen = clients.clone();
@@ -62,11 +62,11 @@ fn closing() -> (Scripted, Arc<Mutex<Vec<IpAddr>>>) {
 }
 
 #[test]
-fn connections_come_from_the_local_addresses_in_turn() {
+fn connections_use_the_local_addresses_in_turn() {
     let (server, clients) = closing();
     let mut rig = Rig::new(server.url("/[1-4]")).one_by_one();
     let addresses: [IpAddr; 3] = ["127.0.0.2", "::1", "127.0.0.3"].map(|text| text.parse().unwrap());
-    // Where there is no IPv6, it can't be one of this machine's.
+    // Without IPv6, the local address can't belong to this machine.
     rig.options.request.local_addresses =
         addresses.into_iter().filter(|address| std::net::UdpSocket::bind((*address, 0)).is_ok()).collect();
     assert!(rig.rows().iter().all(|row| row.status == Some(200)));
@@ -75,7 +75,7 @@ fn connections_come_from_the_local_addresses_in_turn() {
 }
 
 #[test]
-fn a_host_of_a_family_that_no_local_address_has_is_not_connected_to() {
+fn a_host_without_an_address_of_the_local_families_is_not_connected_to() {
     let mut rig = Rig::new("http://[::1]:1/");
     rig.options.request.local_addresses = vec![Ipv4Addr::LOCALHOST.into()];
     let (row, example) = rig.failed_row();
@@ -85,7 +85,7 @@ fn a_host_of_a_family_that_no_local_address_has_is_not_connected_to() {
 }
 
 #[test]
-fn connections_go_through_the_interface_that_is_named() {
+fn connections_use_the_given_interface() {
     let server = server();
     let mut rig = Rig::urls([format!("http://{}/echo", server.address())]);
     rig.options.request.interface = Some("lo".into());
@@ -93,7 +93,7 @@ fn connections_go_through_the_interface_that_is_named() {
     assert_eq!(Some(200), row.status, "{}", row.message());
 }
 
-/// Listeners on one port of several local addresses.
+/// Binds listeners to one port of several local addresses.
 fn on_one_port<const N: usize>(addresses: [Ipv4Addr; N]) -> [TcpListener; N] {
     loop {
         let port = TcpListener::bind((addresses[0], 0)).unwrap().local_addr().unwrap().port();
@@ -105,7 +105,7 @@ fn on_one_port<const N: usize>(addresses: [Ipv4Addr; N]) -> [TcpListener; N] {
 }
 
 #[test]
-fn an_address_that_hangs_in_the_tls_handshake_gives_way_to_the_next_and_is_avoided_from_then_on() {
+fn an_address_that_hangs_in_the_tls_handshake_is_raced_by_the_next_and_then_avoided() {
     let authority = Authority::new();
     let host = start(authority.certify("host.example", 4000), echo);
     let [silent, good] = on_one_port([Ipv4Addr::new(127, 0, 0, 2), Ipv4Addr::new(127, 0, 0, 3)]);
@@ -123,7 +123,7 @@ fn an_address_that_hangs_in_the_tls_handshake_gives_way_to_the_next_and_is_avoid
     assert_eq!(1, asked.lock().unwrap().len());
 }
 
-/// Has every connection lead to `target`.
+/// Makes every connection go to `target`.
 fn pass_on(listener: TcpListener, target: SocketAddr) {
     thread::spawn(move || {
         for stream in listener.incoming() {
@@ -140,7 +140,7 @@ fn pass_on(listener: TcpListener, target: SocketAddr) {
 }
 
 #[test]
-fn the_time_for_connecting_names_the_step_that_it_ended_in() {
+fn a_connect_timeout_names_the_step_in_which_it_passed() {
     let held: Mutex<Vec<TcpStream>> = Mutex::default();
     let silent = Scripted::start(move |stream, _| held.lock().unwrap().push(stream));
     let mut rig = Rig::new(localhost(&silent, "/"));
@@ -152,13 +152,13 @@ fn the_time_for_connecting_names_the_step_that_it_ended_in() {
 }
 
 #[test]
-fn a_name_that_is_no_name_in_any_script_is_not_asked() {
+fn an_invalid_internationalized_hostname_is_not_looked_up() {
     let urls =
         ["http://a\u{ff0f}b.example/", "http://xn--0.example/", "http://a\u{ad}\u{200d}.example:x/", "http://%zz/"];
     for row in Rig::urls(urls).rows() {
         assert_eq!((Some("invalid_request"), 0), (row.kind(), row.attempts), "{}: {}", row.url, row.message());
     }
-    // Scripts may be mixed: whether that is a trick is for who reads the name, and no name is shown here.
+    // Scripts may be mixed: only a person who reads the hostname could be deceived, and none is shown here.
     let server = Scripted::answering(response("good"));
     let port = server.address.port();
     let mut rig = Rig::urls([format!("http://p\u{430}ypal.example:{port}/")]);
@@ -167,7 +167,7 @@ fn a_name_that_is_no_name_in_any_script_is_not_asked() {
 }
 
 #[test]
-fn a_host_without_an_address_that_may_be_used_is_not_tried_again() {
+fn a_host_without_a_usable_address_is_not_retried() {
     for (kind, ipv4, local_addresses) in
         [("resolve", true, vec![]), ("connect", false, vec!["127.0.0.2".parse().expect("an address")])]
     {

@@ -1,4 +1,4 @@
-//! How a job ends when one of its ends fails: what was done is kept, and said is why it could not go on.
+//! How a job ends when its source or its sink fails: done rows are kept, and the error names the cause.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -13,7 +13,7 @@ use nix::unistd::mkfifo;
 
 use crate::harness::{Rig, eventually, ordinals, server, url};
 
-/// An input that comes when the test writes it.
+/// An input that the test writes while the job reads it.
 pub struct Fifo {
     pub rig: Rig,
     writer: File,
@@ -24,7 +24,7 @@ impl Fifo {
         let mut rig = Rig::new("");
         let path = rig.path("rows.txt");
         mkfifo(&path, Mode::S_IRUSR | Mode::S_IWUSR).expect("a FIFO");
-        // Opened both ways it does not wait for a reader (fifo(7)).
+        // Opening for reading and writing does not wait for a reader (fifo(7)).
         let writer = File::options().read(true).write(true).open(&path).expect("both ends of the FIFO");
         rig.options.source.input = path.display().to_string();
         Self { rig, writer }
@@ -34,14 +34,14 @@ impl Fifo {
         (&self.writer).write_all(text.as_bytes()).expect("a reader");
     }
 
-    /// Says that nothing more comes; a job that has opened it ends.
+    /// Closes the input; a job that has opened it ends.
     pub fn close(self) -> Rig {
         self.rig
     }
 }
 
 #[test]
-fn an_input_that_ends_when_its_writer_goes_ends_the_job() {
+fn a_pipe_that_its_writer_closes_ends_the_job() {
     let server = server();
     let fifo = Fifo::new();
     let job = fifo.rig.start();
@@ -53,7 +53,7 @@ fn an_input_that_ends_when_its_writer_goes_ends_the_job() {
 }
 
 #[test]
-fn the_rows_before_a_break_in_the_input_are_done_and_kept() {
+fn rows_before_an_input_error_are_done_and_kept() {
     let server = server();
     let mut encoder = GzEncoder::new(Vec::new(), Compression::none());
     for row in 0..20_000 {
@@ -72,10 +72,10 @@ fn the_rows_before_a_break_in_the_input_are_done_and_kept() {
 }
 
 #[test]
-fn an_output_that_cannot_be_written_any_more_ends_the_job() {
+fn an_output_error_ends_the_job() {
     let server = server();
     let mut rig = Rig::new(url(server.address(), "/[1-1000000000]")).concurrency(32, 2);
-    // A new part for each batch.
+    // Each batch is a new part.
     rig.options.sink.part_bytes = 1;
     let job = rig.start();
     eventually("a part is there", || !rig.results().is_empty());
@@ -87,16 +87,16 @@ fn an_output_that_cannot_be_written_any_more_ends_the_job() {
 }
 
 #[test]
-fn what_was_committed_before_an_output_error_is_kept() {
+fn rows_committed_before_an_output_error_are_kept() {
     let server = server();
     let mut fifo = Fifo::new();
     fifo.rig.options.sink.commit_every = Some(Duration::ZERO);
     let job = fifo.rig.start();
     let tmp = fifo.rig.path("out/_headgate/tmp");
-    // Where the first part of answered rows would be written, there is something else.
+    // A directory has the name of the first part of succeeded rows.
     fs::create_dir(tmp.join("part-00000001.ndjson.tmp")).unwrap();
     fifo.write("no url\n");
-    eventually("the part of rows given up is there", || !fifo.rig.results().is_empty());
+    eventually("the part of failed rows exists", || !fifo.rig.results().is_empty());
     fifo.write(&format!("{}\n", url(server.address(), "/row")));
     let (rows, summary) = fifo.rig.finish(&job);
     assert_eq!(vec![0], ordinals(&rows));
@@ -104,7 +104,7 @@ fn what_was_committed_before_an_output_error_is_kept() {
 }
 
 #[test]
-fn every_row_is_in_the_parquet_files_too() {
+fn every_row_is_in_the_parquet_files() {
     let server = server();
     let mut rig = Rig::new(url(server.address(), "/[1-2500]")).concurrency(32, 2);
     rig.options.sink.format = Format::Parquet;
@@ -114,7 +114,7 @@ fn every_row_is_in_the_parquet_files_too() {
 }
 
 #[test]
-fn a_job_that_keeps_no_results_counts_them() {
+fn a_job_without_output_counts_its_results() {
     let server = server();
     let mut rig = Rig::new(url(server.address(), "/[1-2500]")).concurrency(32, 2);
     rig.options.sink.format = Format::None;

@@ -1,4 +1,4 @@
-//! An engine and several runs: what they share, and what one does to another.
+//! An engine and several runs: what they share, and how one affects another.
 
 use std::time::Duration;
 
@@ -17,13 +17,13 @@ fn urls(server: &Server, path: &str, count: usize) -> Vec<String> {
     vec![url(server.address(), path); count]
 }
 
-/// A run of one row that does not end.
+/// Starts a run of one row that does not end.
 fn hanging(engine: &Engine, server: &Server) -> (Run, Seen) {
     start(engine, urls(server, "/fault/hang-before-headers", 1), 1)
 }
 
 #[test]
-fn runs_at_once_have_each_their_own_rows_and_figures() {
+fn concurrent_runs_have_their_own_rows_and_figures() {
     let (engine, server) = (engine(2), server());
     let runs = [("/1", 500, 7), ("/2", 300, 20), ("/status/404", 400, 1)]
         .map(|(path, count, concurrency)| (count, start(&engine, urls(&server, path, count), concurrency)));
@@ -38,7 +38,7 @@ fn runs_at_once_have_each_their_own_rows_and_figures() {
 }
 
 #[test]
-fn the_next_run_finds_the_connections_of_the_one_before() {
+fn a_run_reuses_the_connections_of_an_earlier_run() {
     let (engine, server) = (engine(1), server());
     for _ in 0..5 {
         let (run, seen) = start(&engine, urls(&server, "/", 40), 4);
@@ -49,7 +49,7 @@ fn the_next_run_finds_the_connections_of_the_one_before() {
 }
 
 #[test]
-fn a_request_that_waits_for_a_connection_has_one_when_its_host_may_have_more() {
+fn a_request_that_waits_for_a_connection_opens_one_when_the_limit_of_its_host_is_raised() {
     let (engine, server) = (engine(2), server());
     let limited = |path: &str| {
         let (seen, sink) = Collector::new();
@@ -69,7 +69,7 @@ fn a_request_that_waits_for_a_connection_has_one_when_its_host_may_have_more() {
 }
 
 #[test]
-fn a_sink_that_fails_ends_its_own_run_alone() {
+fn a_failing_sink_ends_only_its_own_run() {
     let (engine, server) = (engine(2), server());
     let (other, seen) = hanging(&engine, &server);
     let sink = Collector::refusing(JobError::output("the disk is full"));
@@ -87,7 +87,7 @@ fn a_sink_that_fails_ends_its_own_run_alone() {
     assert_eq!(0, seen.rows().len());
 }
 
-/// At its end.
+/// A source that panics at its end.
 struct Panics(Channel);
 
 impl Source for Panics {
@@ -99,7 +99,7 @@ impl Source for Panics {
 }
 
 #[test]
-fn a_source_that_panics_fails_its_own_run_alone() {
+fn a_panicking_source_fails_only_its_own_run() {
     let (engine, server) = (engine(1), server());
     let (other_rows, source) = Channel::new();
     let (seen, sink) = Collector::new();
@@ -119,7 +119,7 @@ fn a_source_that_panics_fails_its_own_run_alone() {
 }
 
 #[test]
-fn a_run_that_is_stopped_leaves_the_others_and_what_has_not_started() {
+fn a_stop_leaves_unstarted_rows_undone_and_other_runs_running() {
     let (engine, server) = (engine(2), server());
     let (hangs, _) = hanging(&engine, &server);
     let (rows, source) = Channel::new();
@@ -145,7 +145,7 @@ fn a_run_that_is_stopped_leaves_the_others_and_what_has_not_started() {
 }
 
 #[test]
-fn a_row_is_cancelled_wherever_it_is_and_fails_alone() {
+fn a_row_can_be_cancelled_in_any_state_and_fails_alone() {
     let (engine, server) = (engine(1), server());
     let (rows, source) = Channel::new();
     let (seen, sink) = Collector::new();
@@ -176,7 +176,7 @@ fn a_row_is_cancelled_wherever_it_is_and_fails_alone() {
 }
 
 #[test]
-fn what_is_sent_for_one_run_never_goes_out_for_another() {
+fn headers_of_one_run_are_never_sent_for_another() {
     let (engine, server) = (engine(1), server());
     let started: Vec<_> = (0..4)
         .map(|number| {
@@ -197,7 +197,7 @@ fn what_is_sent_for_one_run_never_goes_out_for_another() {
 }
 
 #[test]
-fn an_engine_that_is_let_go_of_lets_its_runs_come_to_their_end() {
+fn runs_of_a_dropped_engine_finish() {
     let server = server();
     let (rows, source) = Channel::new();
     let (seen, sink) = Collector::new();
@@ -213,11 +213,11 @@ fn an_engine_that_is_let_go_of_lets_its_runs_come_to_their_end() {
 }
 
 #[test]
-fn more_in_flight_than_files_can_be_open_is_refused_and_what_has_ended_makes_room() {
+fn a_concurrency_above_the_open_files_limit_is_refused_until_another_run_ends() {
     let (engine, server) = (engine(1), server());
     let files = raise_open_files().expect("the limit of open files").limit as usize;
     let (hangs, _) = hanging(&engine, &server);
-    // Each fits alone; both do not.
+    // Each of the two fits alone, and both together do not.
     let (first, most) = (files / 2, files * 6 / 10);
     let (first, _) = start(&engine, urls(&server, "/fault/hang-before-headers", 1), first);
     let (_, sink) = Collector::new();
@@ -226,7 +226,7 @@ fn more_in_flight_than_files_can_be_open_is_refused_and_what_has_ended_makes_roo
     assert!(message.to_string().contains("files open"), "{message}");
     first.abort();
     assert!(first.wait(PATIENCE));
-    eventually("there is room again", || {
+    eventually("there is room", || {
         let (_, sink) = Collector::new();
         Run::start(&engine, passage(Channel::of([]), sink, most)).is_ok_and(|run| run.wait(PATIENCE))
     });

@@ -1,4 +1,4 @@
-//! What goes wrong with one run of an engine, and what it does to the others: nothing.
+//! Failures of one run of an engine do not affect its other runs.
 
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
@@ -15,7 +15,7 @@ use headgate_table::source::Source;
 use crate::harness::{PATIENCE, eventually, server, url};
 use crate::own_ends::{Channel, Collector, StuckSink, engine, passage, start};
 
-/// Panics at the first batch.
+/// A source that panics at the first batch.
 struct PanickingSink;
 
 impl Sink for PanickingSink {
@@ -24,7 +24,7 @@ impl Sink for PanickingSink {
     }
 }
 
-/// One row whose kept column is no such column.
+/// A source with one row whose kept column does not match the schema.
 struct BrokenKept(Option<String>);
 
 impl Source for BrokenKept {
@@ -50,7 +50,7 @@ fn an_engine_without_threads_is_refused() {
 }
 
 #[test]
-fn a_sink_that_panics_ends_its_run_though_the_source_is_quiet() {
+fn a_panicking_sink_ends_its_run_though_the_source_yields_no_rows() {
     let (engine, server) = (engine(1), server());
     let (rows, source) = Channel::new();
     let (_, unused) = Collector::new();
@@ -65,7 +65,7 @@ fn a_sink_that_panics_ends_its_run_though_the_source_is_quiet() {
 }
 
 #[test]
-fn a_batch_that_cannot_be_put_together_fails_its_run_and_is_no_quiet_end() {
+fn a_batch_that_cannot_be_built_fails_its_run() {
     let (engine, server) = (engine(1), server());
     let (_, sink) = Collector::new();
     let source = BrokenKept(Some(url(server.address(), "/")));
@@ -76,17 +76,17 @@ fn a_batch_that_cannot_be_put_together_fails_its_run_and_is_no_quiet_end() {
 }
 
 #[test]
-fn a_run_whose_sink_stands_still_leaves_the_others_memory_and_ends_when_it_is_aborted() {
+fn a_run_with_a_blocked_sink_leaves_memory_to_other_runs_and_can_be_aborted() {
     let server = server();
     let engine =
         Engine::start(&EngineOptions { threads: Some(1), max_memory_bytes: Some(1000), ..EngineOptions::default() });
     let engine = engine.expect("an engine");
-    let (let_go, stuck) = StuckSink::new();
+    let (release, stuck) = StuckSink::new();
     let large = || vec![url(server.address(), "/bytes/5000"); 10];
     let (_, unused) = Collector::new();
     let source = Channel::of(large());
     let first = Run::start(&engine, Passage { sink: Box::new(stuck), ..passage(source, unused, 4) }).expect("a run");
-    eventually("the first run has asked", || server.statistics().requests >= 4);
+    eventually("the first run has sent its requests", || server.statistics().requests >= 4);
 
     let (second, seen) = start(&engine, large(), 4);
     assert!(second.wait(PATIENCE));
@@ -96,11 +96,11 @@ fn a_run_whose_sink_stands_still_leaves_the_others_memory_and_ends_when_it_is_ab
     let before = Instant::now();
     assert!(first.wait(Duration::from_secs(3600)), "an aborted run is waited for no longer than a second");
     assert!(before.elapsed() < PATIENCE);
-    drop(let_go);
+    drop(release);
 }
 
 #[test]
-fn a_row_that_is_cancelled_while_the_input_ends_has_its_outcome_too() {
+fn a_row_that_is_cancelled_while_the_input_ends_has_an_outcome() {
     let (engine, server) = (engine(2), server());
     for _ in 0..300 {
         let (run, seen) = start(&engine, (0..3).map(|_| url(server.address(), "/")), 1);
@@ -113,7 +113,7 @@ fn a_row_that_is_cancelled_while_the_input_ends_has_its_outcome_too() {
 }
 
 #[test]
-fn what_an_ended_run_says_of_itself_stays() {
+fn the_figures_of_an_ended_run_do_not_change() {
     let (engine, server) = (engine(1), server());
     let (run, _) = start(&engine, vec![url(server.address(), "/"); 50], 4);
     assert!(run.wait(PATIENCE));

@@ -1,4 +1,4 @@
-//! The budget of memory, seen from the engine that has it: what a run sets aside, and what it does not charge to its rows.
+//! The memory budget of an engine: what a run reserves, and which waits count for no timeout of its rows.
 
 use std::io::Write;
 use std::sync::Barrier;
@@ -19,17 +19,17 @@ fn engine(max_memory_bytes: u64) -> Engine {
     Engine::start(&options).expect("an engine")
 }
 
-/// A run whose outcomes are taken only when the sender is dropped.
+/// Starts a run whose sink takes no outcomes until the sender is dropped.
 fn start_stuck(engine: &Engine, source: Channel, concurrency: usize, timeout: Duration) -> (Run, Sender<()>) {
-    let (let_go, stuck) = StuckSink::new();
+    let (release, stuck) = StuckSink::new();
     let (_, unused) = Collector::new();
     let mut passage = Passage { sink: Box::new(stuck), ..passage(source, unused, concurrency) };
     passage.request.timeout = timeout;
-    (Run::start(engine, passage).expect("a run"), let_go)
+    (Run::start(engine, passage).expect("a run"), release)
 }
 
 #[test]
-fn heads_are_set_aside_whatever_becomes_of_the_body_and_all_is_given_back() {
+fn memory_of_headers_is_reserved_and_released_whatever_happens_to_the_body() {
     const BUDGET_BYTES: u64 = 2 << 20;
     const HEAD_BYTES: u64 = 50_000;
     let long = format!("X-Long: {}\r\n", "x".repeat(5000)).repeat(10);
@@ -45,11 +45,11 @@ fn heads_are_set_aside_whatever_becomes_of_the_body_and_all_is_given_back() {
         let engine = engine(BUDGET_BYTES);
         let budget = engine.memory();
         let source = Channel::of(vec![server.url("/"); 200]);
-        let (run, let_go) = start_stuck(&engine, source, 200, PATIENCE);
+        let (run, release) = start_stuck(&engine, source, 200, PATIENCE);
         eventually("heads have filled the budget", || budget.used() > BUDGET_BYTES / 2);
-        // Those that have ended hold their heads: three batches of a megabyte that are on their way, and what the lanes hold.
+        // Finished rows hold their headers: three batches of a megabyte that wait for the sink, and those in the lanes.
         assert!(run.snapshot().rows * HEAD_BYTES < 2 * BUDGET_BYTES, "{says}: {}", run.snapshot().rows);
-        drop(let_go);
+        drop(release);
         assert!(run.wait(PATIENCE));
         assert_eq!((200, None), (run.summary().rows, run.summary().failure.map(|failure| failure.message)), "{says}");
         eventually("all is given back", || budget.used() == 0);
@@ -57,7 +57,7 @@ fn heads_are_set_aside_whatever_becomes_of_the_body_and_all_is_given_back() {
 }
 
 #[test]
-fn bodies_that_come_all_at_once_after_their_heads_are_set_aside_before_they_are_read() {
+fn bodies_that_arrive_together_after_their_headers_are_reserved_before_they_are_read() {
     const LANES: usize = 100;
     static REST: [u8; 110_000] = [b'x'; 110_000];
     let all = Barrier::new(LANES);
@@ -69,34 +69,34 @@ fn bodies_that_come_all_at_once_after_their_heads_are_set_aside_before_they_are_
     });
     let engine = engine(1 << 20);
     let (_, sink) = Collector::new();
-    // Every read of a debug build checks that it was.
+    // In a debug build, every read checks that its bytes were reserved.
     let run = Run::start(&engine, passage(Channel::of(vec![server.url("/"); LANES]), sink, LANES)).expect("a run");
     assert!(run.wait(PATIENCE));
     assert_eq!((LANES as u64, None), (run.summary().answered, run.summary().failure.map(|failure| failure.message)));
 }
 
 #[test]
-fn a_row_that_waits_for_memory_for_longer_than_its_time_limit_is_answered_all_the_same() {
+fn a_row_that_waits_for_memory_for_longer_than_its_timeout_succeeds() {
     const TIMEOUT: Duration = Duration::from_secs(2);
     let server = server();
     for path in ["/bytes/20000", "/encoded/gzip/20000", "/chunked/20000"] {
         let before = server.statistics().requests;
         let engine = engine(1000);
-        let (run, let_go) = start_stuck(&engine, Channel::of(vec![url(server.address(), path); 10]), 10, TIMEOUT);
-        eventually("all are asked", || server.statistics().requests == before + 10);
-        // Nothing but a row that is never answered tells that the time has passed.
+        let (run, release) = start_stuck(&engine, Channel::of(vec![url(server.address(), path); 10]), 10, TIMEOUT);
+        eventually("all are requested", || server.statistics().requests == before + 10);
+        // Only a row without a response shows that the time has passed.
         let (_, sink) = Collector::new();
         let mut never = passage(Channel::of([url(server.address(), "/fault/hang-before-headers")]), sink, 1);
         never.request.timeout = TIMEOUT;
         assert!(Run::start(&engine, never).expect("a run").wait(PATIENCE));
-        drop(let_go);
+        drop(release);
         assert!(run.wait(PATIENCE));
         assert_eq!(10, run.summary().answered, "{path}: {:?}", run.summary().errors);
     }
 }
 
 #[test]
-fn what_a_row_has_waited_for_memory_is_neither_its_own_time_nor_taken_off_that_of_the_next() {
+fn the_wait_of_a_row_for_memory_counts_for_no_timeout_of_it_or_of_the_next_row() {
     const BUDGET_BYTES: u64 = 1 << 20;
     const HELD: Duration = Duration::from_secs(2);
     const SLOW: Duration = Duration::from_millis(300);
@@ -105,7 +105,7 @@ fn what_a_row_has_waited_for_memory_is_neither_its_own_time_nor_taken_off_that_o
         while let Some(head) = read_head(&mut stream) {
             if head.contains("/hang") {
                 stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nx").unwrap();
-                // Until the run ends.
+                // The connection stays open until the run ends.
                 let _ = read_head(&mut stream);
                 return;
             }
@@ -126,7 +126,7 @@ fn what_a_row_has_waited_for_memory_is_neither_its_own_time_nor_taken_off_that_o
     let ended = |count: usize| eventually("they have ended", || seen.rows().len() == count);
     rows.send(vec![server.url("/a"), server.url("/a")]).expect("the source is there");
     ended(2);
-    // All of the budget is gone, and one row overdraws it: the next has to wait when its connection has something to read.
+    // The whole budget is reserved, and one row overdraws it: the next row has to wait once its connection is readable.
     let mut all = engine.memory().reservation();
     eventually("all of it is to be had", || all.try_grow_within(BUDGET_BYTES));
     rows.send(vec![server.url("/hang")]).expect("the source is there");
@@ -147,9 +147,9 @@ fn what_a_row_has_waited_for_memory_is_neither_its_own_time_nor_taken_off_that_o
     assert!(run.wait(PATIENCE));
 }
 
-/// URLs that redirects lead to, the redirects that are kept and cookies: 64 KiB each, for as long as a row is on its way.
+/// URLs of redirects, kept redirects and cookies: 64 KiB each, reserved while the row is in flight.
 #[test]
-fn what_redirects_have_a_row_carry_is_reserved_and_given_back() {
+fn memory_of_a_redirect_chain_is_reserved_and_released() {
     const ROWS: usize = 50;
     const URL_BYTES: usize = 60_000;
     const COOKIES: usize = 10;
@@ -159,7 +159,7 @@ fn what_redirects_have_a_row_carry_is_reserved_and_given_back() {
     let server = Scripted::start(move |mut stream, _| {
         while let Some(head) = read_head(&mut stream) {
             if head.len() > URL_BYTES {
-                // It has its way behind it, and no answer until the run ends.
+                // The row has followed its redirects, and gets no response until the run ends.
                 let _ = read_head(&mut stream);
                 return;
             }

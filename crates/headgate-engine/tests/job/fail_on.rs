@@ -1,4 +1,4 @@
-//! Which answers are failures: `--fail-on`.
+//! The statuses that are failures: `--fail-on`.
 
 use std::fs;
 
@@ -8,7 +8,7 @@ use crate::harness::{ResultRow, Rig, server, url};
 
 const STATUSES: [u16; 9] = [200, 301, 404, 408, 425, 429, 500, 503, 599];
 
-/// The statuses of the rows that were given up, each asked for once.
+/// Returns the statuses of the failed rows, each requested once.
 fn failed(fail_on: Option<&str>) -> Vec<u16> {
     let server = server();
     let mut rig = Rig::urls(STATUSES.map(|status| url(server.address(), &format!("/status/{status}"))));
@@ -17,7 +17,7 @@ fn failed(fail_on: Option<&str>) -> Vec<u16> {
     }
     let (rows, summary) = rig.run();
     assert_eq!(STATUSES.to_vec(), rows.iter().filter_map(|row| row.status).collect::<Vec<_>>());
-    // That a row stands in the files of its kind has been checked on reading.
+    // The helper that reads the results checks that each row is in a file of its kind.
     let failed: Vec<&ResultRow> = rows.iter().filter(|row| row.is_failed(&rig.options.request.fail_on)).collect();
     assert_eq!(failed.len() as u64, summary.failed);
     assert_eq!((rows.len() - failed.len()) as u64, summary.answered);
@@ -26,18 +26,18 @@ fn failed(fail_on: Option<&str>) -> Vec<u16> {
 }
 
 #[test]
-fn statuses_that_say_not_now_are_failures_unless_asked_otherwise() {
+fn temporary_error_statuses_are_failures_by_default() {
     assert_eq!(vec![408, 425, 429, 500, 503, 599], failed(None));
 }
 
 #[test]
-fn any_status_can_be_a_failure_or_none() {
+fn any_status_can_be_a_failure_or_a_success() {
     assert_eq!(vec![200, 404, 408, 425, 429], failed(Some("200,4xx")));
     assert_eq!(Vec::<u16>::new(), failed(Some("none")));
 }
 
 #[test]
-fn a_row_that_is_given_up_for_its_status_keeps_its_whole_answer() {
+fn a_row_that_fails_by_its_status_keeps_its_whole_response() {
     let server = server();
     let (rows, _) = Rig::new(url(server.address(), "/status/503")).run();
     let row = &rows[0];
@@ -47,7 +47,7 @@ fn a_row_that_is_given_up_for_its_status_keeps_its_whole_answer() {
 }
 
 #[test]
-fn an_answer_that_broke_off_is_a_failure_of_its_kind_whatever_its_status() {
+fn an_incomplete_response_has_its_own_error_kind_whatever_its_status() {
     let server = server();
     let mut rig = Rig::new(url(server.address(), "/fault/reset-mid-body"));
     rig.options.request.fail_on = "2xx".parse::<StatusSet>().expect("statuses");
@@ -57,7 +57,7 @@ fn an_answer_that_broke_off_is_a_failure_of_its_kind_whatever_its_status() {
 }
 
 #[test]
-fn rows_given_up_for_their_status_and_answers_stand_in_files_of_their_own() {
+fn failed_and_succeeded_rows_are_in_separate_files() {
     let server = server();
     let rig = Rig::urls(["/status/200", "/status/503"].map(|path| url(server.address(), path)));
     rig.run();

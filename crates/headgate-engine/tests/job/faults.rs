@@ -1,4 +1,4 @@
-//! Whatever a server does ends as one outcome that says what happened, and takes nothing else with it.
+//! Every fault of a server is one outcome that states what happened, and affects no other row.
 //!
 //! `tests/integration/test_faults.py` has the kinds of the same faults, seen from the command line.
 
@@ -12,9 +12,9 @@ use serde_json::json;
 use crate::harness::{ResultRow, Rig, server, url};
 use crate::scripted::{Scripted, read_head};
 
-/// For the faults that wait for the time to pass.
+/// The timeout for faults that only a timeout ends.
 const TIMEOUT: Duration = Duration::from_secs(1);
-/// A loaded machine may notice late that the time is over, but not by much.
+/// A loaded machine may notice the timeout late, but not by much.
 const LATENESS: Duration = Duration::from_secs(2);
 const MAX_BODY_BYTES: u64 = 1024 * 1024;
 
@@ -23,14 +23,14 @@ const HELLOS: &str = "Hello, World! Hello, World! Hello, World! Hello, World! He
 
 #[derive(Debug, Clone, Copy)]
 enum End {
-    /// Answered, with this body.
+    /// The row succeeds, with this body.
     Body(&'static str),
-    /// Given up; a part of the message.
+    /// The row fails; a part of the message.
     Error(&'static str, &'static str),
 }
 use End::{Body, Error};
 
-/// The fault, the status that is known in the end, and what becomes of the row.
+/// Each fault, the status that is known at the end, and the outcome of the row.
 const ENDS: &[(&str, Option<u16>, End)] = &[
     // connection
     ("refuse", None, Error("closed", "the server closed the connection without an answer")),
@@ -125,7 +125,7 @@ const ENDS: &[(&str, Option<u16>, End)] = &[
     ("no-colon", Some(200), Body(HELLO)),
 ];
 
-/// Those that no row survives; `waiting`: which of them cost the timeout.
+/// Returns the faults that fail every row; `waiting` selects those that last until the timeout.
 pub fn failing(waiting: bool) -> impl Iterator<Item = &'static str> {
     let is_wanted = move |end: End| matches!(end, Error(..)) && waits(end) == waiting;
     ENDS.iter().filter(move |(_, _, end)| is_wanted(*end)).map(|(name, _, _)| *name)
@@ -140,7 +140,7 @@ pub fn fault(server: &Server, name: &str) -> serde_json::Value {
     json!({"url": url(server.address(), &format!("/fault/{name}")), "method": method})
 }
 
-/// A row that shows whether it got the answer to itself.
+/// Returns a row whose response shows whether it was meant for this row.
 fn good(server: &Server, after: &str) -> serde_json::Value {
     json!({"url": url(server.address(), &format!("/echo/after/{after}"))})
 }
@@ -165,7 +165,7 @@ fn check_fault(row: &ResultRow, name: &str, status: Option<u16>, end: End) {
     assert_eq!(
         vec![status.is_some(); 3],
         [row.headers().is_some(), row.http_version.is_some(), row.ttfb_us.is_some()],
-        "{name}: what is known of a response is told, also of one whose body failed"
+        "{name}: the known parts of a response are reported, even if its body failed"
     );
     assert!(row.remote_addr.is_some(), "{name}: there was a connection");
 }
@@ -176,7 +176,7 @@ fn check_good(row: &ResultRow, after: &str) {
 }
 
 #[test]
-fn every_fault_of_the_server_is_in_the_table() {
+fn the_table_lists_every_fault_of_the_test_server() {
     let server = server();
     let list = Rig::new(url(server.address(), "/")).row();
     let listed = list.text().lines().filter_map(|line| line.strip_prefix("/fault/")?.split(' ').next());
@@ -185,7 +185,7 @@ fn every_fault_of_the_server_is_in_the_table() {
 }
 
 #[test]
-fn a_fault_is_one_outcome_and_the_row_after_it_gets_its_own_answer() {
+fn a_fault_is_one_outcome_and_the_next_row_gets_its_own_response() {
     let server = server();
     let faults: Vec<_> = ENDS.iter().filter(|(_, _, end)| !waits(*end)).collect();
     let pairs = faults.iter().flat_map(|(name, _, _)| [fault(&server, name), good(&server, name)]);
@@ -200,12 +200,12 @@ fn a_fault_is_one_outcome_and_the_row_after_it_gets_its_own_answer() {
 }
 
 #[test]
-fn a_server_that_does_not_come_to_an_end_costs_the_timeout_and_no_more() {
+fn an_endless_response_takes_the_timeout_and_no_longer() {
     let server = server();
     let faults: Vec<_> = ENDS.iter().filter(|(_, _, end)| waits(*end)).collect();
     let waiting = faults.iter().map(|(name, _, _)| fault(&server, name));
     let after = faults.iter().map(|(name, _, _)| good(&server, name));
-    // As many lanes as faults: each goes on with a good row after its fault.
+    // There are as many lanes as faults: each lane continues with a good row after its fault.
     let rig = Rig::objects(&waiting.chain(after).collect::<Vec<_>>()).concurrency(faults.len(), 1).timeout(TIMEOUT);
     let rows = rig.rows();
     assert_eq!(2 * faults.len(), rows.len());
@@ -218,15 +218,15 @@ fn a_server_that_does_not_come_to_an_end_costs_the_timeout_and_no_more() {
 }
 
 #[test]
-fn a_server_that_never_pauses_cannot_outlast_the_timeout() {
-    // Six bytes for each of the body: the cap on its size is far away.
+fn a_server_that_sends_without_pause_cannot_exceed_the_timeout() {
+    // The bound is six bytes for each byte of the body, so the maximum body size is far away.
     let chunk = "1\r\nx\r\n".repeat(10_000);
     let server = Scripted::start(move |mut stream, _| {
         read_head(&mut stream);
         stream.write_all(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n").unwrap();
         while stream.write_all(chunk.as_bytes()).is_ok() {}
     });
-    // So many that there is always something to read from each.
+    // There are so many connections that some are always readable.
     let mut rig = Rig::new(server.url("/[1-4]")).concurrency(4, 1).timeout(TIMEOUT);
     rig.options.request.max_body_bytes = 1 << 30;
     for row in rig.rows() {

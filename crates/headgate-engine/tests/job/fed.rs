@@ -1,4 +1,4 @@
-//! Rows that are fed one by one, and their outcomes, which go to who waits for them.
+//! Rows that a caller submits one by one, and the completion queue of their outcomes.
 
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
@@ -13,39 +13,39 @@ use crate::harness::{PATIENCE, eventually, server, url};
 use crate::own_ends::engine;
 
 #[derive(Default)]
-struct Rung {
-    rings: Mutex<usize>,
+struct WakeUps {
+    count: Mutex<usize>,
     changed: Condvar,
 }
 
-struct Ring(Arc<Rung>);
+struct CountingWaker(Arc<WakeUps>);
 
-impl WakeCaller for Ring {
+impl WakeCaller for CountingWaker {
     fn wake(&self) {
-        *self.0.rings.lock().unwrap() += 1;
+        *self.0.count.lock().unwrap() += 1;
         self.0.changed.notify_all();
     }
 }
 
-/// A run, and somebody who waits.
+/// A run, and a waiting caller.
 pub struct Fed {
     pub run: Run,
     completions: Arc<CompletionQueue>,
-    rung: Arc<Rung>,
+    wake_ups: Arc<WakeUps>,
 }
 
 impl Fed {
     fn new(concurrency: usize) -> Self {
-        Self::asking(concurrency, RequestOptions::default())
+        Self::with_request(concurrency, RequestOptions::default())
     }
 
-    pub fn asking(concurrency: usize, request: RequestOptions) -> Self {
-        let rung = Arc::<Rung>::default();
+    pub fn with_request(concurrency: usize, request: RequestOptions) -> Self {
+        let wake_ups = Arc::<WakeUps>::default();
         let run = Run::fed(&engine(2), request, RunOptions { concurrency, ..RunOptions::default() }).unwrap();
-        Self { run, completions: CompletionQueue::new(Arc::new(Ring(rung.clone()))), rung }
+        Self { run, completions: CompletionQueue::new(Arc::new(CountingWaker(wake_ups.clone()))), wake_ups }
     }
 
-    /// Numbers are those of the places.
+    /// Submits rows, numbered by their positions.
     pub fn feed(&self, rows: impl IntoIterator<Item = (String, OwnOptions)>) -> Option<u64> {
         let rows = rows.into_iter().zip(0..).map(|((url, own), number)| {
             let extra = RowExtra {
@@ -58,24 +58,24 @@ impl Fed {
         self.run.feed(rows.collect())
     }
 
-    fn ask(&self, server: &Server, path: &str, count: usize) -> Option<u64> {
+    fn submit(&self, server: &Server, path: &str, count: usize) -> Option<u64> {
         self.feed(vec![(url(server.address(), path), OwnOptions::default()); count])
     }
 
-    /// Waits for so many.
+    /// Waits for this many outcomes.
     pub fn wait(&self, count: usize) -> Vec<Arrived> {
         let (mut arrived, end) = (Vec::new(), Instant::now() + PATIENCE);
         while arrived.len() < count {
             let before = arrived.len();
             self.completions.take(usize::MAX, &mut arrived);
             if arrived.len() == before {
-                let mut rings = self.rung.rings.lock().unwrap();
-                while *rings == 0 {
+                let mut wake_ups = self.wake_ups.count.lock().unwrap();
+                while *wake_ups == 0 {
                     let left = end.saturating_duration_since(Instant::now());
-                    assert!(!left.is_zero(), "{before} of {count} have come");
-                    rings = self.rung.changed.wait_timeout(rings, left).unwrap().0;
+                    assert!(!left.is_zero(), "{before} of {count} have arrived");
+                    wake_ups = self.wake_ups.changed.wait_timeout(wake_ups, left).unwrap().0;
                 }
-                *rings = 0;
+                *wake_ups = 0;
             }
         }
         arrived
@@ -101,13 +101,13 @@ fn kind(arrived: &Arrived) -> Option<ErrorKind> {
 }
 
 #[test]
-fn every_row_has_its_outcome_told_once() {
+fn every_submitted_row_has_one_outcome() {
     let (fed, server) = (Fed::new(16), server());
-    assert_eq!(Some(0), fed.ask(&server, "/1", 3000));
+    assert_eq!(Some(0), fed.submit(&server, "/1", 3000));
     let arrived = fed.wait(3000);
     assert_eq!((0..3000).collect::<Vec<_>>(), numbers(&arrived));
     assert!(arrived.iter().all(|arrived| status(arrived) == Some(200) && !arrived.failed));
-    assert_eq!(Some(3000), fed.ask(&server, "/status/404", 1));
+    assert_eq!(Some(3000), fed.submit(&server, "/status/404", 1));
     assert_eq!(Some(404), status(&fed.wait(1)[0]));
 
     fed.run.end_feeding();
@@ -119,9 +119,9 @@ fn every_row_has_its_outcome_told_once() {
 }
 
 #[test]
-fn who_waits_is_told_that_there_will_be_no_outcome_when_the_run_ends() {
+fn a_waiting_caller_is_notified_when_the_run_ends_without_an_outcome() {
     let (fed, server) = (Fed::new(1), server());
-    fed.ask(&server, "/fault/hang-before-headers", 5);
+    fed.submit(&server, "/fault/hang-before-headers", 5);
     eventually("it is in flight", || fed.in_flight() == 1);
     fed.run.end_feeding();
     fed.run.abort();
@@ -130,14 +130,14 @@ fn who_waits_is_told_that_there_will_be_no_outcome_when_the_run_ends() {
     assert!(arrived.iter().all(|arrived| arrived.failed && status(arrived).is_none()));
 
     assert!(fed.run.wait(PATIENCE));
-    assert_eq!(None, fed.ask(&server, "/1", 1), "the run has ended");
+    assert_eq!(None, fed.submit(&server, "/1", 1), "the run has ended");
     assert_eq!(1, fed.wait(1).len());
 }
 
 #[test]
-fn a_row_can_be_cancelled_while_it_waits_and_while_it_is_in_flight() {
+fn a_row_can_be_cancelled_while_it_waits_or_is_in_flight() {
     let (fed, server) = (Fed::new(1), server());
-    let first = fed.ask(&server, "/fault/hang-before-headers", 2).unwrap();
+    let first = fed.submit(&server, "/fault/hang-before-headers", 2).unwrap();
     eventually("it is in flight", || fed.in_flight() == 1);
     fed.run.cancel(first + 1);
     fed.run.cancel(first);
@@ -145,27 +145,27 @@ fn a_row_can_be_cancelled_while_it_waits_and_while_it_is_in_flight() {
     assert_eq!(vec![0, 1], numbers(&arrived));
     assert!(arrived.iter().all(|arrived| kind(arrived) == Some(ErrorKind::Cancelled)));
 
-    fed.ask(&server, "/1", 1);
+    fed.submit(&server, "/1", 1);
     assert_eq!(Some(200), status(&fed.wait(1)[0]));
 }
 
 #[test]
-fn what_nobody_waits_for_any_more_is_cancelled_and_the_rest_goes_on() {
+fn rows_of_a_closed_completion_queue_are_cancelled_and_other_rows_continue() {
     let (fed, server) = (Fed::new(4), server());
-    fed.ask(&server, "/fault/hang-before-headers", 100);
+    fed.submit(&server, "/fault/hang-before-headers", 100);
     eventually("they are in flight", || server.statistics().requests == 4);
     fed.completions.close();
     fed.run.cancel_unwanted();
     eventually("they are cancelled", || fed.run.snapshot().rows == 100);
     assert_eq!(4, server.statistics().requests);
 
-    let next = Fed { completions: CompletionQueue::new(Arc::new(Ring(fed.rung.clone()))), ..fed };
-    next.ask(&server, "/1", 10);
+    let next = Fed { completions: CompletionQueue::new(Arc::new(CountingWaker(fed.wake_ups.clone()))), ..fed };
+    next.submit(&server, "/1", 10);
     assert_eq!(10, next.wait(10).len());
 }
 
 #[test]
-fn a_row_may_have_a_time_of_its_own() {
+fn a_row_may_have_its_own_timeout() {
     let (fed, server) = (Fed::new(2), server());
     let own = |timeout| OwnOptions { timeout, ..OwnOptions::default() };
     let hangs = url(server.address(), "/fault/hang-before-headers");
@@ -177,13 +177,13 @@ fn a_row_may_have_a_time_of_its_own() {
 }
 
 #[test]
-fn a_row_may_follow_redirects_of_its_own_and_one_that_is_not_followed_keeps_its_body() {
+fn a_row_may_have_its_own_redirect_policy_and_an_unfollowed_redirect_keeps_its_body() {
     let server = server();
     let own = |redirects| OwnOptions { redirects, ..OwnOptions::default() };
     for redirects in [RedirectPolicy::None, RedirectPolicy::Follow] {
         let response = ResponseOptions { redirects, max_redirects: 2, ..ResponseOptions::default() };
         let request = RequestOptions { response, ..RequestOptions::default() };
-        let fed = Fed::asking(2, request);
+        let fed = Fed::with_request(2, request);
         let twice = url(server.address(), "/redirect/2");
         fed.feed([
             (twice.clone(), own(Some(RedirectPolicy::None))),

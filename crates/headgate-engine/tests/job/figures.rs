@@ -1,4 +1,4 @@
-//! What a job says of itself agrees with what it has done.
+//! The figures of a job agree with its results.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -58,14 +58,14 @@ fn the_summary_counts_what_is_in_the_result() {
     assert!(!summary.interrupted);
 }
 
-/// Under which a row that was given up is counted.
+/// Returns the key under which a failed row is counted.
 fn reason(row: &ResultRow) -> String {
     let status = || format!("status:{}", row.status.expect("an error or a status"));
     row.error.clone().unwrap_or_else(status)
 }
 
 #[test]
-fn a_snapshot_tells_how_far_a_job_is() {
+fn a_snapshot_reports_the_progress_of_a_job() {
     let server = server();
     let urls = (0..6).map(|row| url(server.address(), if row < 4 { "/row" } else { "/fault/hang-before-headers" }));
     let rig = Rig::urls(urls).concurrency(4, 1);
@@ -83,7 +83,7 @@ fn a_snapshot_tells_how_far_a_job_is() {
 }
 
 #[test]
-fn a_pattern_says_how_many_rows_it_has() {
+fn a_pattern_has_a_known_number_of_rows() {
     let server = server();
     let rig = Rig::new(url(server.address(), "/[1-250]"));
     let job = rig.start();
@@ -93,7 +93,7 @@ fn a_pattern_says_how_many_rows_it_has() {
 }
 
 #[test]
-fn a_slow_server_leaves_a_job_bound_by_its_concurrency() {
+fn the_bottleneck_with_a_slow_server_is_the_concurrency() {
     let server = slow_server(0.05..=0.05);
     let (_, summary) = Rig::new(url(server.address(), "/[1-40]")).concurrency(4, 1).run();
     assert_eq!(BoundKind::Concurrency, summary.bound_by.kind, "{}", summary.bound_by.text);
@@ -105,13 +105,13 @@ fn a_slow_server_leaves_a_job_bound_by_its_concurrency() {
 }
 
 #[test]
-fn a_slow_input_is_named_as_what_holds_a_job_back() {
+fn the_bottleneck_with_a_slow_input_is_the_input() {
     let server = server();
     let fifo = Fifo::new();
     let job = fifo.rig.start();
     fifo.write(&format!("{}\n", url(server.address(), "/row")));
     eventually("the row is done", || job.snapshot().rows == 1);
-    // Beside the wait for the next one, what it took to start has no weight.
+    // Compared with the wait for the next row, the time to start has no weight.
     let started_s = job.snapshot().elapsed_s;
     eventually("the input is slow", || job.snapshot().elapsed_s > 10.0 * started_s);
     assert_eq!(BoundKind::Input, job.snapshot().bound_by.kind);
@@ -122,7 +122,7 @@ fn a_slow_input_is_named_as_what_holds_a_job_back() {
 }
 
 #[test]
-fn a_job_without_rows_says_that_nothing_happened() {
+fn a_job_without_rows_reports_no_requests() {
     let (rows, summary) = Rig::file("empty.txt", "").run();
     assert_eq!((0, 0, BoundKind::Nothing), (rows.len(), summary.rows, summary.bound_by.kind));
 }

@@ -1,4 +1,4 @@
-//! Failures can be counted by their messages: what varies of a cause stands beside them.
+//! Failures can be grouped by their messages: the details that vary are in a separate column.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -15,7 +15,7 @@ use crate::tls::{Authority, echo, localhost, start};
 
 const SHORT: Duration = Duration::from_millis(300);
 
-/// What rows say, without their details, and how many say it.
+/// Returns the messages of rows without their details, and the number of rows with each.
 fn groups(rows: &[ResultRow]) -> BTreeMap<(&str, &str), usize> {
     let mut groups = BTreeMap::new();
     for row in rows {
@@ -29,7 +29,7 @@ fn only<'a>(kind: &'a str, message: &'a str, count: usize) -> BTreeMap<(&'a str,
     BTreeMap::from([((kind, message), count)])
 }
 
-/// What each fault of a server is called, by a job that allows so much.
+/// Returns the message of each fault of a server, in a job with this maximum body size.
 fn messages(waiting: bool, timeout: Duration, max_body_bytes: u64) -> BTreeMap<&'static str, (String, String)> {
     let server = server();
     let names: Vec<_> = faults::failing(waiting).collect();
@@ -46,7 +46,7 @@ fn messages(waiting: bool, timeout: Duration, max_body_bytes: u64) -> BTreeMap<&
 }
 
 #[test]
-fn a_fault_has_the_same_message_at_two_servers_in_jobs_with_other_limits() {
+fn a_fault_has_the_same_message_for_different_servers_and_limits() {
     assert_eq!(messages(false, PATIENCE, 1024 * 1024), messages(false, PATIENCE * 2, 1024 * 1000));
     assert_eq!(messages(true, SHORT * 3, 1024 * 1024), messages(true, SHORT * 4, 1024 * 1000));
 }
@@ -64,7 +64,7 @@ fn expired_certificates_of_many_servers_are_one_group() {
 }
 
 #[test]
-fn names_for_which_a_certificate_is_not_are_one_group() {
+fn hostnames_that_certificates_do_not_cover_are_one_group() {
     let authority = Authority::new();
     let servers = ["a.example", "b.example"].map(|name| start(authority.certify(name, 4000), echo));
     let rows = authority.trusted_by(Rig::urls(servers.iter().map(|server| localhost(server, "/")))).rows();
@@ -72,7 +72,7 @@ fn names_for_which_a_certificate_is_not_are_one_group() {
 }
 
 #[test]
-fn ports_where_nobody_listens_are_one_group_and_each_stands_in_the_detail() {
+fn ports_without_a_listener_are_one_group_with_the_address_in_the_detail() {
     let closed = [Ipv4Addr::LOCALHOST, Ipv4Addr::new(127, 0, 0, 2)].map(|host| {
         let address = TcpListener::bind((host, 0)).unwrap().local_addr().unwrap();
         address.to_string()
@@ -83,13 +83,13 @@ fn ports_where_nobody_listens_are_one_group_and_each_stands_in_the_detail() {
 }
 
 #[test]
-fn names_that_do_not_exist_are_one_group() {
+fn hostnames_that_do_not_exist_are_one_group() {
     let rows = Rig::urls(["a", "b"].map(|name| format!("http://{name}.invalid/"))).rows();
     assert_eq!(only("resolve", "there is no such name", 2), groups(&rows));
 }
 
 #[test]
-fn rows_with_the_same_mistake_are_one_group_wherever_they_stand() {
+fn rows_with_the_same_mistake_are_one_group_whatever_their_position() {
     for (message, mistakes) in [
         ("the URL is empty", [json!({"url": ""}), json!({"url": ""})]),
         ("only URLs of http and https are supported", [json!({"url": "ftp://a/"}), json!({"url": "gopher://b/"})]),
@@ -109,7 +109,7 @@ fn rows_with_the_same_mistake_are_one_group_wherever_they_stand() {
 }
 
 #[test]
-fn not_connecting_in_time_is_told_from_not_answering_in_time() {
+fn connect_timeouts_and_response_timeouts_are_separate_groups() {
     let full = Full::at(Ipv4Addr::LOCALHOST);
     let silent = Scripted::start(|mut stream, _| {
         let _ = io::copy(&mut stream, &mut io::sink());

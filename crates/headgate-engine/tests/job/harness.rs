@@ -1,4 +1,4 @@
-//! A server, a job before it, and the job's results read back.
+//! A server, a job that requests it, and the results of the job.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -18,7 +18,7 @@ use headgate_testserver::{Config, Server};
 use serde::Deserialize;
 use tempfile::TempDir;
 
-/// How long to wait for what must happen: far beyond what it takes on a loaded machine.
+/// How long to wait for an expected event: far longer than it takes on a loaded machine.
 pub const PATIENCE: Duration = Duration::from_secs(120);
 
 /// One row of a result.
@@ -71,7 +71,7 @@ impl ResultRow {
         self.body.as_deref().expect("a body that is text")
     }
 
-    /// In their order, or `None` where no response came.
+    /// Returns the headers in their order, or `None` without a response.
     pub fn headers(&self) -> Option<Vec<(&str, Vec<u8>)>> {
         let headers = self.headers.as_ref()?.iter();
         let value = |header: &Header| bytes(header.value.as_ref(), header.value_base64.as_ref()).expect("a value");
@@ -90,18 +90,18 @@ impl ResultRow {
         self.error_detail.as_deref().unwrap_or_default()
     }
 
-    /// Whether it belongs to the rows given up.
+    /// Returns whether the row is in a file of failed rows.
     pub fn is_failed(&self, fail_on: &StatusSet) -> bool {
         self.error.is_some() || self.status.is_some_and(|status| fail_on.contains(status))
     }
 
-    /// The request as the server's `/echo` saw it.
+    /// Returns the request as the server's `/echo` received it.
     pub fn echo(&self) -> Echo {
         serde_json::from_str(self.text()).expect("the answer of /echo")
     }
 }
 
-/// What the server's `/echo` tells.
+/// The request that the server's `/echo` reports.
 #[derive(Debug, Deserialize)]
 pub struct Echo {
     pub method: String,
@@ -125,14 +125,14 @@ fn bytes(text: Option<&String>, base64: Option<&String>) -> Option<Vec<u8>> {
     }
 }
 
-/// A job about to start, with a directory of its own.
+/// A job that has not started, with its own directory.
 pub struct Rig {
     directory: TempDir,
     pub options: JobOptions,
 }
 
 impl Rig {
-    /// For the rows of a pattern URL or of a file.
+    /// Creates a job for the rows of a URL pattern or of a file.
     pub fn new(input: impl Into<String>) -> Self {
         let directory = tempfile::tempdir().expect("a temporary directory");
         let options = JobOptions {
@@ -150,7 +150,7 @@ impl Rig {
         Self { directory, options }
     }
 
-    /// For these URLs, in a text file.
+    /// Creates a job for these URLs, in a text file.
     pub fn urls<T: AsRef<str>>(urls: impl IntoIterator<Item = T>) -> Self {
         let mut text = String::new();
         for url in urls {
@@ -159,7 +159,7 @@ impl Rig {
         Self::file("urls.txt", text)
     }
 
-    /// For these objects, each a row.
+    /// Creates a job for these objects, each a row.
     pub fn objects(rows: &[serde_json::Value]) -> Self {
         let lines: Vec<String> = rows.iter().map(ToString::to_string).collect();
         let mut rig = Self::file("rows.ndjson", lines.join("\n"));
@@ -189,7 +189,7 @@ impl Rig {
         self
     }
 
-    /// One lane of one worker: rows go one after the other.
+    /// Uses one lane of one worker, so that rows run one after the other.
     pub fn one_by_one(self) -> Self {
         self.concurrency(1, 1)
     }
@@ -208,7 +208,7 @@ impl Rig {
         Run::job(&self.options).expect("a job that can be started")
     }
 
-    /// What has been written so far, in the order of the input.
+    /// Returns the rows written so far, in the order of the input.
     pub fn results(&self) -> Vec<ResultRow> {
         read_results(&self.path("out"), &self.options.request.fail_on)
     }
@@ -223,7 +223,7 @@ impl Rig {
         self.finish(&self.start())
     }
 
-    /// Runs a job that goes well; its rows.
+    /// Runs a job that succeeds, and returns its rows.
     pub fn rows(&self) -> Vec<ResultRow> {
         let (rows, summary) = self.run();
         assert!(summary.failure.is_none(), "{:?}", summary.failure);
@@ -231,14 +231,14 @@ impl Rig {
         rows
     }
 
-    /// Runs a job of one row.
+    /// Runs a job of one row, and returns it.
     pub fn row(&self) -> ResultRow {
         let mut rows = self.rows();
         assert_eq!(1, rows.len());
         rows.remove(0)
     }
 
-    /// Runs a job of one row, which fails; the row, and the example of its kind of error in the summary.
+    /// Runs a job of one row that fails, and returns the row and the example of its error kind in the summary.
     pub fn failed_row(&self) -> (ResultRow, FailureExample) {
         let (mut rows, summary) = self.run();
         assert_eq!((1, 1), (rows.len(), summary.failed));
@@ -249,7 +249,7 @@ impl Rig {
     }
 }
 
-/// Rows of all parts, answered and failed, in the order of the input.
+/// Returns the rows of all parts, succeeded and failed, in the order of the input.
 fn read_results(directory: &Path, fail_on: &StatusSet) -> Vec<ResultRow> {
     let mut rows: Vec<ResultRow> = Vec::new();
     for entry in fs::read_dir(directory).expect("the output directory") {

@@ -1,4 +1,4 @@
-//! HTTP/2: what is sent again, what ends as which error, and what a server can do to us.
+//! HTTP/2: which requests are resent, which error kinds apply, and what a hostile server can do.
 
 use std::io::Write;
 use std::net::Shutdown;
@@ -15,19 +15,19 @@ use crate::http2_frames::*;
 use crate::scripted::{Scripted, read_head, response};
 use crate::tls::{Authority, TlsStream, echo, localhost};
 
-/// A server that speaks HTTP/2 without TLS; `serve` is given a connection and its number.
+/// Starts a server that speaks HTTP/2 without TLS; `serve` gets a connection and its number.
 pub fn start(max_streams: u32, serve: impl Fn(&mut Peer, usize) -> Option<()> + Send + Sync + 'static) -> Scripted {
     Scripted::start(move |stream, number| {
         if let Some(mut peer) = Peer::greet(stream, max_streams) {
             serve(&mut peer, number);
-            // Closed with something unread, it would be reset.
+            // Closing a connection with unread bytes would reset it.
             let _ = peer.stream.shutdown(Shutdown::Write);
             while peer.read().is_some() {}
         }
     })
 }
 
-/// A server that speaks these versions of HTTP over TLS; `serve` is given the one that was agreed on.
+/// Starts a server that offers these versions of HTTP over TLS; `serve` gets the negotiated one.
 fn start_tls(
     authority: &Authority,
     offered: &[&[u8]],
@@ -60,7 +60,7 @@ pub fn versions(rows: &[ResultRow]) -> Vec<(Option<u16>, Option<&str>, u16)> {
 }
 
 #[test]
-fn many_that_begin_at_once_make_one_connection_to_a_host_that_chooses_http2() {
+fn requests_that_start_together_share_one_connection_to_an_http2_host() {
     let authority = Authority::new();
     let server = start_tls(&authority, &[b"h2", b"http/1.1"], |stream, agreed| {
         assert_eq!(Some(&b"h2"[..]), agreed.as_deref());
@@ -74,7 +74,7 @@ fn many_that_begin_at_once_make_one_connection_to_a_host_that_chooses_http2() {
 }
 
 #[test]
-fn a_host_that_chooses_http1_or_has_to_is_asked_so() {
+fn a_host_that_selects_http1_or_must_use_it_gets_http1() {
     let authority = Authority::new();
     for (offered, http1_1) in [(&[&b"http/1.1"[..]][..], false), (&[], false), (&[b"h2", b"http/1.1"], true)] {
         let server = start_tls(&authority, offered, |mut stream, agreed| {
@@ -88,7 +88,7 @@ fn a_host_that_chooses_http1_or_has_to_is_asked_so() {
 }
 
 #[test]
-fn a_host_that_wants_http1_for_a_request_gets_it_over_http1() {
+fn a_request_that_the_host_requires_over_http1_is_resent_over_http1() {
     let authority = Authority::new();
     let server = start_tls(&authority, &[b"h2", b"http/1.1"], |mut stream, agreed| {
         if agreed.as_deref() != Some(b"h2") {
@@ -118,7 +118,7 @@ pub fn endings(rows: &[ResultRow]) -> Vec<(Option<u16>, Option<&str>)> {
 }
 
 #[test]
-fn rows_are_answered_over_one_connection_that_says_what_it_speaks() {
+fn rows_share_one_connection_and_report_its_http_version() {
     let server = start(100, |peer, _| peer.serve(b"hello"));
     let rows = rig(&server, 200).concurrency(8, 1).rows();
     for row in &rows {
@@ -130,11 +130,11 @@ fn rows_are_answered_over_one_connection_that_says_what_it_speaks() {
 }
 
 #[test]
-fn no_more_requests_are_sent_at_once_than_the_server_allows_and_another_connection_takes_the_rest() {
+fn the_stream_limit_of_the_server_holds_and_another_connection_takes_the_rest() {
     let most = Arc::new(AtomicUsize::new(0));
     let seen = most.clone();
     let server = start(3, move |peer, _| {
-        // Answers nothing until three requests are there, and none comes beside them.
+        // The server responds only once three requests are there, and checks that no further one arrives.
         loop {
             let streams: Vec<u32> = (0..3).map_while(|_| peer.request()).collect();
             seen.fetch_max(streams.len(), Ordering::SeqCst);
@@ -150,19 +150,19 @@ fn no_more_requests_are_sent_at_once_than_the_server_allows_and_another_connecti
 }
 
 #[test]
-fn a_limit_that_the_server_lowers_on_the_way_holds_from_then_on() {
+fn a_stream_limit_that_the_server_lowers_holds_from_then_on() {
     let server = start(4, |peer, number| {
         if number > 0 {
             return peer.serve(b"");
         }
         let first: Vec<u32> = (0..4).map_while(|_| peer.request()).collect();
         peer.allow(1)?;
-        // It has said that it knows.
+        // The client has acknowledged the settings.
         while peer.read_to(SETTINGS)?.flags & ACK == 0 {}
         first.iter().try_for_each(|stream| peer.answer(*stream, b""))?;
         loop {
             let stream = peer.request()?;
-            // Were there a second request, it would come before the answer to this.
+            // A second request would arrive before the response to this one.
             peer.send(PING, 0, 0, &[7; 8])?;
             let next = loop {
                 let frame = peer.read()?;
@@ -181,13 +181,13 @@ fn a_limit_that_the_server_lowers_on_the_way_holds_from_then_on() {
 }
 
 #[test]
-fn requests_that_a_server_has_left_alone_when_it_goes_are_sent_elsewhere_and_no_attempt_is_counted() {
+fn requests_that_goaway_leaves_unprocessed_are_resent_without_a_counted_attempt() {
     let server = start(100, |peer, number| {
         if number > 0 {
             return peer.serve(b"second");
         }
         let streams: Vec<u32> = (0..8).map_while(|_| peer.request()).collect();
-        // It answers the first two of them, and nothing else.
+        // The server responds to the first two of them, and to no others.
         peer.go_away(streams[1], NO_ERROR)?;
         peer.answer(streams[0], b"first")?;
         peer.answer(streams[1], b"first")?;
@@ -202,7 +202,7 @@ fn requests_that_a_server_has_left_alone_when_it_goes_are_sent_elsewhere_and_no_
 }
 
 #[test]
-fn a_refused_request_is_sent_again_whatever_its_method_but_not_for_ever() {
+fn a_refused_stream_is_resent_whatever_its_method_but_not_forever() {
     let refused = Arc::new(AtomicU32::new(0));
     let count = refused.clone();
     let server = start(100, move |peer, _| {
@@ -234,17 +234,17 @@ fn a_refused_request_is_sent_again_whatever_its_method_but_not_for_ever() {
 }
 
 #[test]
-fn a_reset_after_the_whole_answer_takes_nothing_from_it() {
+fn a_reset_after_the_complete_response_does_no_harm() {
     let server = start(100, |peer, _| {
         loop {
             let stream = peer.request()?;
-            // Before it has read the whole request: it wants no more of it.
+            // The server resets the stream before it has read the whole request.
             peer.answer(stream, b"enough")?;
             peer.reset(stream, NO_ERROR)?;
         }
     });
     let mut rig = rig(&server, 3).method("POST").one_by_one();
-    // More than the server's window takes.
+    // The body is larger than the server's flow-control window.
     rig.options.request.body = Some(vec![b'x'; 200_000]);
     let rows = rig.rows();
     assert_eq!(vec![(Some(200), None); 3], endings(&rows));
@@ -253,14 +253,14 @@ fn a_reset_after_the_whole_answer_takes_nothing_from_it() {
 }
 
 #[test]
-fn a_server_that_closes_before_it_was_greeted_is_no_riddle() {
+fn a_connection_that_closes_before_the_preface_fails_with_closed() {
     let server = Scripted::start(|stream, _| drop(stream));
     let rows = rig(&server, 3).timeout(Duration::from_secs(40)).rows();
     assert_eq!(vec![Some("closed"); 3], rows.iter().map(ResultRow::kind).collect::<Vec<_>>());
 }
 
 #[test]
-fn a_body_that_is_reset_before_its_end_is_not_whole_whatever_the_code() {
+fn a_body_that_is_reset_before_its_end_is_incomplete_whatever_the_code() {
     let server = start(100, |peer, _| {
         let stream = peer.request()?;
         peer.send(HEADERS, END_HEADERS, stream, STATUS_200)?;
@@ -274,7 +274,7 @@ fn a_body_that_is_reset_before_its_end_is_not_whole_whatever_the_code() {
 }
 
 #[test]
-fn empty_pieces_of_bodies_and_windows_in_small_steps_end_no_connection() {
+fn empty_data_frames_and_small_window_updates_close_no_connection() {
     let server = start(100, |peer, _| {
         loop {
             let (mut stream, mut left) = (0, 0);
@@ -312,7 +312,7 @@ fn empty_pieces_of_bodies_and_windows_in_small_steps_end_no_connection() {
 }
 
 #[test]
-fn what_a_server_does_wrong_ends_as_an_error_that_says_what() {
+fn a_protocol_violation_of_the_server_fails_with_a_message_that_names_it() {
     type Serve = fn(&mut Peer, u32) -> Option<()>;
     let cases: [(&str, Option<u16>, &str, Serve); 7] = [
         ("closed", None, "the server closed the connection without an answer", |_, _| None),
@@ -325,7 +325,7 @@ fn what_a_server_does_wrong_ends_as_an_error_that_says_what() {
             peer.send(DATA, 0, stream, b"half")
         }),
         ("protocol", None, "the server breaks the rules of HTTP/2 (PROTOCOL_ERROR)", |peer, stream| {
-            // Data before a head.
+            // DATA before HEADERS.
             peer.send(DATA, END_STREAM, stream, b"body")?;
             peer.read_to(GO_AWAY).map(drop)
         }),
@@ -361,7 +361,7 @@ fn what_a_server_does_wrong_ends_as_an_error_that_says_what() {
 }
 
 #[test]
-fn a_flood_of_frames_that_carry_nothing_ends_as_protocol() {
+fn a_flood_of_empty_frames_fails_with_protocol() {
     let floods: [(&str, u8, u8, &[u8], bool); 6] = [
         ("SETTINGS", SETTINGS, 0, &[], false),
         ("PING", PING, 0, &[1; 8], false),
@@ -378,7 +378,7 @@ fn a_flood_of_frames_that_carry_nothing_ends_as_protocol() {
                 peer.send(HEADERS, END_HEADERS, stream, STATUS_200)?;
             }
             let mut reader = peer.stream.try_clone().ok()?;
-            // Who reads nothing is not read from, either.
+            // The client stops reading from a server that does not read.
             std::thread::spawn(move || std::io::copy(&mut reader, &mut std::io::sink()));
             loop {
                 peer.send(kind, flags, if of_stream { stream } else { 0 }, payload)?;
@@ -390,7 +390,7 @@ fn a_flood_of_frames_that_carry_nothing_ends_as_protocol() {
 }
 
 #[test]
-fn a_body_that_goes_on_after_it_was_given_up_ends_the_connection() {
+fn a_body_that_continues_after_its_stream_was_reset_closes_the_connection() {
     let server = start(100, |peer, _| {
         let stream = peer.request()?;
         peer.send(HEADERS, END_HEADERS, stream, STATUS_200)?;
@@ -403,14 +403,14 @@ fn a_body_that_goes_on_after_it_was_given_up_ends_the_connection() {
     let mut rig = rig(&server, 6).timeout(Duration::from_secs(20));
     rig.options.request.max_body_bytes = 10;
     for (row, message) in rig.rows().iter().map(|row| (row, row.message())) {
-        // Whoever was on the connection when it ended, or had the next one.
+        // The row was on the connection when it closed, or used the next one.
         let flooded = "the server floods the HTTP/2 connection with frames that nobody needs";
         assert!(row.kind() == Some("body_too_large") || message == flooded, "{:?}: {message}", row.kind());
     }
 }
 
 #[test]
-fn a_head_that_is_too_long_or_never_ends_is_refused() {
+fn headers_that_are_too_long_or_never_end_are_refused() {
     let server = start(100, |peer, number| {
         let stream = peer.request()?;
         // A literal header `a` with a value of 16,000 bytes.
@@ -431,7 +431,7 @@ fn a_head_that_is_too_long_or_never_ends_is_refused() {
 }
 
 #[test]
-fn a_body_of_many_windows_arrives_whole() {
+fn a_body_of_many_flow_control_windows_arrives_complete() {
     let server = start(100, |peer, _| {
         let stream = peer.request()?;
         peer.send(HEADERS, END_HEADERS, stream, STATUS_200)?;
@@ -456,7 +456,7 @@ fn a_body_of_many_windows_arrives_whole() {
 }
 
 #[test]
-fn of_a_body_that_is_too_large_what_came_before_is_kept() {
+fn the_first_bytes_of_a_body_that_is_too_large_are_kept() {
     let server = start(100, |peer, _| peer.serve(b"0123456789"));
     for (max_bytes, ending) in [(10, None), (9, Some("body_too_large")), (4, Some("body_too_large"))] {
         let mut rig = rig(&server, 1);

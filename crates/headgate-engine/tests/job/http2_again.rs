@@ -1,4 +1,4 @@
-//! HTTP/2: requests that are sent again, and on which connection.
+//! HTTP/2: which requests are resent, and on which connection.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::http2_frames::*;
 use crate::scripted::{Scripted, read_head, response};
 
 #[test]
-fn a_server_that_ends_each_connection_after_a_few_requests_loses_none() {
+fn a_server_that_closes_each_connection_after_a_few_requests_loses_none() {
     for (each, rows, method) in [(3, 600, "GET"), (3, 600, "POST"), (1, 200, "POST")] {
         let server = start(128, move |peer, _| peer.serve_some(each, b""));
         let rows_found = rig(&server, rows).concurrency(20, 1).method(method).rows();
@@ -24,7 +24,7 @@ fn a_server_that_ends_each_connection_after_a_few_requests_loses_none() {
 }
 
 #[test]
-fn a_refused_request_is_sent_again_as_long_as_the_server_answers_others() {
+fn a_refused_stream_is_resent_as_long_as_the_server_responds_to_other_requests() {
     let count = AtomicU32::new(0);
     let server = start(100, move |peer, _| {
         loop {
@@ -41,15 +41,15 @@ fn a_refused_request_is_sent_again_as_long_as_the_server_answers_others() {
 }
 
 #[test]
-fn a_request_that_is_refused_for_ever_ends_though_others_are_answered() {
+fn a_stream_that_is_always_refused_fails_though_other_requests_succeed() {
     let server = start(100, |peer, _| {
         loop {
-            // What is refused has a body.
+            // The refused request has a body.
             let head = peer.read_to(HEADERS)?;
             if head.flags & END_STREAM == 0 {
                 peer.reset(head.stream, REFUSED_STREAM)?;
             } else {
-                // In one write, so that it goes at once.
+                // One write sends both frames at once.
                 peer.send(HEADERS, END_HEADERS | END_STREAM, head.stream, STATUS_200)?;
             }
         }
@@ -65,7 +65,7 @@ fn a_request_that_is_refused_for_ever_ends_though_others_are_answered() {
 }
 
 #[test]
-fn a_connection_that_has_fallen_silent_takes_no_other_attempt() {
+fn a_silent_connection_gets_no_more_attempts() {
     let server = start(100, |peer, number| {
         if number > 0 {
             return peer.serve(b"");
@@ -84,7 +84,7 @@ fn a_connection_that_has_fallen_silent_takes_no_other_attempt() {
 }
 
 #[test]
-fn a_body_in_small_pieces_arrives_whole_however_few_streams_there_are() {
+fn a_body_in_small_frames_arrives_complete_with_any_number_of_streams() {
     const PIECES: usize = 20_000;
     let mut pieces = Vec::new();
     for _ in 0..PIECES {
@@ -113,7 +113,7 @@ fn a_body_in_small_pieces_arrives_whole_however_few_streams_there_are() {
 }
 
 #[test]
-fn a_host_that_wants_http1_gets_it_though_it_was_said_to_speak_http2() {
+fn a_host_that_requires_http1_gets_it_despite_prior_knowledge_of_http2() {
     let connections = Arc::new(AtomicUsize::new(0));
     let over_http1 = connections.clone();
     let server = Scripted::start(move |mut stream, _| {
@@ -139,9 +139,9 @@ fn a_host_that_wants_http1_gets_it_though_it_was_said_to_speak_http2() {
 }
 
 #[test]
-fn a_job_whose_requests_wait_for_streams_says_so() {
+fn the_bottleneck_of_a_job_that_waits_for_streams_is_the_stream_limit() {
     let server = Scripted::start(|stream, _| {
-        // It never says how many requests it takes, and so it is given one at a time.
+        // The server never states how many streams it accepts, so the client uses one at a time.
         let Some(mut peer) = Peer::listen(stream) else { return };
         while let Some(stream) = peer.request() {
             thread::sleep(Duration::from_millis(5));

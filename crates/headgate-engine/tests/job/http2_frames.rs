@@ -1,4 +1,4 @@
-//! A server of HTTP/2 that does exactly what a test writes down, frame by frame (RFC 9113 sections 4 and 6).
+//! An HTTP/2 server whose frames a test writes one by one (RFC 9113 sections 4 and 6).
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -33,22 +33,22 @@ pub struct Frame {
     pub payload: Vec<u8>,
 }
 
-/// The server's side of a connection.
+/// The server's end of a connection.
 pub struct Peer<S = TcpStream> {
     pub stream: S,
-    /// What the client takes on each stream before it says more.
+    /// The flow-control window that the client announces for each stream.
     pub window: u32,
 }
 
 impl<S: Read + Write> Peer<S> {
-    /// Takes the client's preface and says how many requests it may make at once.
+    /// Reads the client's preface, and announces how many streams it may open at once.
     pub fn greet(stream: S, max_streams: u32) -> Option<Self> {
         let mut peer = Self::listen(stream)?;
         peer.allow(max_streams)?;
         Some(peer)
     }
 
-    /// Takes the client's preface and says nothing.
+    /// Reads the client's preface, and announces nothing.
     pub fn listen(mut stream: S) -> Option<Self> {
         let mut preface = [0; PREFACE.len()];
         stream.read_exact(&mut preface).ok()?;
@@ -60,7 +60,7 @@ impl<S: Read + Write> Peer<S> {
         self.send(SETTINGS, 0, 0, &[&[0, 3][..], &max_streams.to_be_bytes()].concat())
     }
 
-    /// `None`: the client has gone.
+    /// Sends a frame. Returns `None` if the client has closed the connection.
     pub fn send(&mut self, kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Option<()> {
         let [_, high, middle, low] = u32::try_from(payload.len()).unwrap().to_be_bytes();
         let mut frame = vec![high, middle, low, kind, flags];
@@ -69,7 +69,7 @@ impl<S: Read + Write> Peer<S> {
         self.stream.write_all(&frame).ok()
     }
 
-    /// The next frame; `None`: the client has gone.
+    /// Reads the next frame. Returns `None` if the client has closed the connection.
     pub fn read(&mut self) -> Option<Frame> {
         let mut head = [0; 9];
         self.stream.read_exact(&mut head).ok()?;
@@ -84,7 +84,7 @@ impl<S: Read + Write> Peer<S> {
         Some(Frame { kind: head[3], flags: head[4], stream, payload })
     }
 
-    /// Reads on to a frame of this kind, and acknowledges settings and pings on the way.
+    /// Reads frames up to one of this kind, and acknowledges settings and pings before it.
     pub fn read_to(&mut self, kind: u8) -> Option<Frame> {
         loop {
             let frame = self.read()?;
@@ -97,7 +97,7 @@ impl<S: Read + Write> Peer<S> {
         }
     }
 
-    /// The stream of the next request.
+    /// Waits for a request, and returns its stream.
     pub fn request(&mut self) -> Option<u32> {
         self.read_to(HEADERS).map(|head| head.stream)
     }
@@ -115,7 +115,7 @@ impl<S: Read + Write> Peer<S> {
         self.send(GO_AWAY, 0, 0, &[last.to_be_bytes(), code.to_be_bytes()].concat())
     }
 
-    /// Answers this many requests, and has said before the last of them that there will be no more.
+    /// Responds to this many requests, and announces before the last of them that it accepts no more.
     pub fn serve_some(&mut self, count: usize, body: &[u8]) -> Option<()> {
         for left in (0..count).rev() {
             let stream = self.request()?;
@@ -127,7 +127,7 @@ impl<S: Read + Write> Peer<S> {
         Some(())
     }
 
-    /// Answers all requests until the client goes.
+    /// Responds to all requests until the client closes the connection.
     pub fn serve(&mut self, body: &[u8]) -> Option<()> {
         loop {
             let stream = self.request()?;

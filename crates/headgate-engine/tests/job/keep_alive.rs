@@ -1,5 +1,5 @@
-//! A server may close a connection at the very moment a request goes out on it: what may be sent again is, and
-//! nothing else (RFC 9110 section 9.2.2, RFC 9112 section 9.3.1).
+//! A server may close a connection at the moment when a request is sent on it. Requests that may be resent are, and
+//! no others (RFC 9110 section 9.2.2, RFC 9112 section 9.3.1).
 
 use std::io::Write;
 
@@ -21,7 +21,7 @@ fn one_by_one(path: &str, method: &str) -> (Vec<ResultRow>, headgate_testserver:
 }
 
 #[test]
-fn an_idempotent_request_on_a_connection_that_just_closed_is_sent_again_without_a_word() {
+fn an_idempotent_request_on_a_closed_connection_is_resent_without_a_counted_attempt() {
     for fault in ["/fault/close-idle", "/fault/reset-idle"] {
         for method in ["GET", "PUT", "DELETE", "OPTIONS"] {
             let (rows, seen) = one_by_one(fault, method);
@@ -33,12 +33,13 @@ fn an_idempotent_request_on_a_connection_that_just_closed_is_sent_again_without_
 }
 
 #[test]
-fn a_request_that_is_not_idempotent_is_never_sent_twice() {
+fn a_request_that_is_not_idempotent_is_never_resent() {
     for fault in ["/fault/close-idle", "/fault/reset-idle"] {
         for method in ["POST", "PATCH"] {
             let (rows, seen) = one_by_one(fault, method);
-            // The second one goes out on the connection of the first, and is what the server takes for its cue. Then it is known
-            // for a host that closes early, and each has a connection of its own.
+            // The second request is sent on the connection of the first, which the server then closes. From then on, the
+            // host is
+            // known to close early, and each request has its own connection.
             let mut expected = vec![None; rows.len()];
             expected[1] = Some("closed");
             assert_eq!(expected, kinds(&rows), "{method} {fault}");
@@ -49,7 +50,7 @@ fn a_request_that_is_not_idempotent_is_never_sent_twice() {
 }
 
 #[test]
-fn a_server_that_closes_after_each_answer_without_saying_so_loses_no_request() {
+fn a_server_that_closes_after_each_response_without_announcing_it_loses_no_request() {
     let (rows, seen) = one_by_one("/fault/close-after-response", "GET");
     assert_eq!(vec![None; rows.len()], kinds(&rows));
     assert_eq!((ROWS, ROWS), (seen.requests, seen.connections_accepted));
@@ -57,11 +58,11 @@ fn a_server_that_closes_after_each_answer_without_saying_so_loses_no_request() {
     let (rows, seen) = one_by_one("/fault/close-after-response", "POST");
     let answered = kinds(&rows).iter().filter(|kind| kind.is_none()).count();
     assert!(rows.iter().all(|row| matches!(row.kind(), None | Some("closed"))), "{:?}", kinds(&rows));
-    assert_eq!(answered as u64, seen.requests, "what was answered was asked once, what was not was not asked");
+    assert_eq!(answered as u64, seen.requests, "rows with a response were requested once, and all others never");
 }
 
 #[test]
-fn a_new_connection_that_closes_is_an_outcome_at_once() {
+fn a_closed_new_connection_fails_the_attempt_at_once() {
     let server = server();
     let row = Rig::new(url(server.address(), "/fault/refuse")).row();
     assert_eq!((Some("closed"), 1), (row.kind(), row.attempts));
@@ -69,7 +70,7 @@ fn a_new_connection_that_closes_is_an_outcome_at_once() {
 }
 
 #[test]
-fn a_request_is_sent_again_once_at_the_most() {
+fn a_request_is_resent_at_most_once() {
     let server = Scripted::start(|mut stream, number| {
         if number == 0 {
             read_head(&mut stream);
@@ -83,7 +84,7 @@ fn a_request_is_sent_again_once_at_the_most() {
 }
 
 #[test]
-fn a_request_whose_answer_has_begun_is_not_sent_again() {
+fn a_request_whose_response_has_begun_is_not_resent() {
     let server = Scripted::start(|mut stream, _| {
         read_head(&mut stream);
         stream.write_all(response("first").as_bytes()).unwrap();
@@ -97,7 +98,7 @@ fn a_request_whose_answer_has_begun_is_not_sent_again() {
 }
 
 #[test]
-fn a_connection_lasts_as_long_as_the_server_says() {
+fn a_connection_is_kept_for_the_timeout_that_the_server_announces() {
     for (connections, head) in [
         (1, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n"),
         (1, "HTTP/1.0 200 OK\r\nConnection: Keep-Alive\r\nContent-Length: 2\r\n\r\n"),
@@ -112,7 +113,7 @@ fn a_connection_lasts_as_long_as_the_server_says() {
 }
 
 #[test]
-fn a_request_that_can_t_be_sent_twice_waits_once_for_the_host_to_show_that_it_keeps_connections() {
+fn an_unsafe_request_waits_once_for_proof_that_its_host_keeps_connections() {
     let server = server();
     let (rows, summary) = Rig::new(url(server.address(), &format!("/?[1-{ROWS}]"))).method("POST").one_by_one().run();
     assert_eq!(vec![None; rows.len()], kinds(&rows));
@@ -121,8 +122,8 @@ fn a_request_that_can_t_be_sent_twice_waits_once_for_the_host_to_show_that_it_ke
 }
 
 #[test]
-fn a_server_that_closes_soon_loses_no_request_that_can_t_be_sent_twice() {
-    // It closes a millisecond after each answer: connections are closed before they could prove themselves.
+fn a_server_that_closes_early_loses_no_unsafe_request() {
+    // It closes a millisecond after each response, before a connection can prove that it is kept.
     let server = Scripted::start(|mut stream, _| {
         if read_head(&mut stream).is_some() {
             stream.write_all(response("hello").as_bytes()).unwrap();

@@ -1,4 +1,4 @@
-//! The engine's promises, kept before a real server: what goes in flight, what comes back, and how a job ends.
+//! The engine's promises, tested with real servers: limits on requests in flight, results, and the end of a job.
 
 #![allow(clippy::unwrap_used)]
 

@@ -1,4 +1,4 @@
-//! Bodies in memory have one budget; a small one slows a job down and never stops it.
+//! Bodies share one memory budget. A small budget slows a job down and never stops it.
 
 use headgate_core::options::Format;
 use headgate_engine::Run;
@@ -29,20 +29,20 @@ fn many_bodies_pass_through_a_budget_that_holds_only_two() {
 }
 
 #[test]
-fn many_bodies_that_grow_while_decoded_pass_through_it_as_well() {
+fn many_bodies_that_grow_while_decoded_pass_through_a_small_budget() {
     check(&rows_within(BUDGET_BYTES, &format!("/encoded/gzip/{BODY_BYTES}?[1-40]")), 40, BODY_BYTES);
     check(&rows_within(BUDGET_BYTES, &format!("/encoded/zstd/{BODY_BYTES}?[1-20]")), 20, BODY_BYTES);
 }
 
 #[test]
-fn bodies_larger_than_the_whole_budget_pass_one_after_the_other() {
+fn bodies_larger_than_the_whole_budget_pass_one_at_a_time() {
     check(&rows_within(BUDGET_BYTES, "/bytes/1000000?[1-8]"), 8, 1_000_000);
     check(&rows_within(1, "/chunked/50000?[1-5]"), 5, 50_000);
 }
 
 #[test]
-fn selected_values_that_are_longer_than_their_bodies_pass_as_well() {
-    // As often as that, `$..x` has the same bytes.
+fn selected_values_that_are_longer_than_their_bodies_pass_through_a_small_budget() {
+    // This many values of `$..x` have the same total length.
     const DEPTH: usize = 50;
     let body = format!("{}\"{}\"{}", "{\"x\":".repeat(DEPTH), "v".repeat(10_000), "}".repeat(DEPTH));
     let server = Scripted::answering(response(&body));
@@ -70,9 +70,9 @@ fn selected_values_that_are_longer_than_their_bodies_pass_as_well() {
 }
 
 #[test]
-fn bodies_that_fail_give_their_memory_back() {
+fn the_memory_of_failed_bodies_is_released() {
     let server = server();
-    // A host that closes all connections is left alone for a while: this one answers now and then.
+    // A host that closes all connections is paused for a while, so this one sometimes responds.
     let bad = (0..60).map(|row| if row % 10 == 9 { "/bytes/1" } else { "/fault/content-length-too-long" });
     let bad = bad.map(|path| url(server.address(), path));
     let bombs = (0..20).map(|_| url(server.address(), "/fault/zstd-bomb"));
@@ -86,15 +86,15 @@ fn bodies_that_fail_give_their_memory_back() {
 }
 
 #[test]
-fn a_job_that_waits_for_memory_can_be_ended() {
+fn a_job_that_waits_for_memory_can_be_aborted() {
     let server = server();
-    // A body that never ends holds the budget; the others wait behind it.
+    // A body that never ends holds the budget, and the other bodies wait for it.
     let holds = url(server.address(), "/fault/hang-mid-body");
     let waits = url(server.address(), &format!("/bytes/{BODY_BYTES}"));
     let mut rig = Rig::urls([&holds, &waits, &waits, &waits]).concurrency(4, 1);
     rig.options.engine.max_memory_bytes = Some(1);
     let job: Run = rig.start();
-    crate::harness::eventually("all are asked", || server.statistics().requests == 4);
+    crate::harness::eventually("all are requested", || server.statistics().requests == 4);
     job.abort();
     let (rows, summary) = rig.finish(&job);
     assert_eq!(rows.len() as u64, summary.rows);

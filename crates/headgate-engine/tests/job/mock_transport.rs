@@ -1,4 +1,4 @@
-//! Requests that are answered in this process, in place of the network.
+//! Requests that the mock transport serves in this process, without a network.
 
 use std::collections::BTreeSet;
 use std::io::{Read as _, Write as _};
@@ -15,7 +15,7 @@ use headgate_core::row::OwnOptions;
 
 use crate::fed::{Fed, status};
 
-/// Answers each request with what was asked for, or fails it where that is `/fail`.
+/// A mock transport that responds to each request with its request line, or fails it if the path is `/fail`.
 #[derive(Default)]
 struct Echo {
     hosts: Mutex<Vec<String>>,
@@ -45,7 +45,7 @@ fn serve(mut socket: UnixStream, verdict: &Verdict) {
         }
         let line = String::from_utf8_lossy(&request).lines().next().unwrap_or_default().to_owned();
         if line.starts_with("GET /fail ") {
-            verdict.set(Failure::new(ErrorKind::Decode, "as it was told").with_detail("here"));
+            verdict.set(Failure::new(ErrorKind::Decode, "as configured").with_detail("here"));
             return;
         }
         let answer = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{line}", line.len());
@@ -54,22 +54,22 @@ fn serve(mut socket: UnixStream, verdict: &Verdict) {
     }
 }
 
-/// A run whose requests it answers.
+/// Starts a run whose requests the mock transport serves.
 fn use_mock_transport(echo: &Arc<Echo>, request: RequestOptions) -> Fed {
     let mut request = request;
     request.use_mock_transport(MockTransport(echo.clone()));
-    Fed::asking(8, request)
+    Fed::with_request(8, request)
 }
 
-fn ask(fed: &Fed, urls: impl IntoIterator<Item = String>) {
+fn submit(fed: &Fed, urls: impl IntoIterator<Item = String>) {
     fed.feed(urls.into_iter().map(|url| (url, OwnOptions::default())));
 }
 
 #[test]
-fn hosts_of_either_scheme_are_answered_here_though_they_have_no_address() {
+fn hosts_without_an_address_are_served_by_the_mock_for_either_scheme() {
     let echo = Arc::<Echo>::default();
     let fed = use_mock_transport(&echo, RequestOptions::default());
-    ask(&fed, (0..400).map(|n| format!("{}://host-{}.invalid/{n}", ["http", "https"][n % 2], n % 4)));
+    submit(&fed, (0..400).map(|n| format!("{}://host-{}.invalid/{n}", ["http", "https"][n % 2], n % 4)));
     for arrived in fed.wait(400) {
         assert_eq!(Some(200), status(&arrived));
         let answer = arrived.outcome.unwrap().response.unwrap();
@@ -83,32 +83,32 @@ fn hosts_of_either_scheme_are_answered_here_though_they_have_no_address() {
 }
 
 #[test]
-fn neither_proxies_nor_http2_are_asked_for() {
+fn the_mock_uses_neither_proxies_nor_http2() {
     let request = RequestOptions {
         proxies: vec!["http://127.0.0.1:1".into()],
         http2_prior_knowledge: true,
         ..RequestOptions::default()
     };
     let fed = use_mock_transport(&Arc::default(), request);
-    ask(&fed, ["http://host.invalid/".to_owned()]);
+    submit(&fed, ["http://host.invalid/".to_owned()]);
     assert_eq!(Some(200), status(&fed.wait(1)[0]));
 }
 
 #[test]
-fn an_exchange_fails_of_what_the_other_end_says_on_new_connections_and_on_used_ones() {
+fn an_exchange_fails_with_the_error_that_the_mock_sets_on_new_and_reused_connections() {
     let fed = use_mock_transport(&Arc::default(), RequestOptions::default());
     for url in ["http://host.invalid/fail", "http://host.invalid/", "http://host.invalid/fail"] {
-        ask(&fed, [url.to_owned()]);
+        submit(&fed, [url.to_owned()]);
         let failure = fed.wait(1).remove(0).outcome.unwrap().failure;
-        let expected = url.ends_with("/fail").then(|| "decode: as it was told (here)".to_owned());
+        let expected = url.ends_with("/fail").then(|| "decode: as configured (here)".to_owned());
         assert_eq!(expected, failure.map(|failure| failure.to_string()));
     }
 }
 
 #[test]
-fn there_may_be_no_connection() {
+fn a_refused_mock_connection_fails_with_its_error() {
     let fed = use_mock_transport(&Arc::default(), RequestOptions::default());
-    ask(&fed, ["http://host.invalid:1/".to_owned()]);
+    submit(&fed, ["http://host.invalid:1/".to_owned()]);
     let failure = fed.wait(1).remove(0).outcome.unwrap().failure.unwrap();
     assert_eq!("tls: not there", failure.to_string());
 }

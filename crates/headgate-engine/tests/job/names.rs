@@ -1,4 +1,4 @@
-//! Names, as a job sees them: who is asked, and what a name without an answer costs.
+//! DNS in a job: which resolver is used, and what a hostname without a reply delays.
 
 use std::net::Ipv4Addr;
 use std::time::Duration;
@@ -20,7 +20,7 @@ fn rig(names: &DnsServer, urls: impl IntoIterator<Item = String>) -> Rig {
 }
 
 #[test]
-fn the_server_that_was_asked_for_is_asked_once_by_all_workers_together() {
+fn all_workers_together_query_the_configured_name_server_once() {
     let (server, names) = (server(), name_server());
     let port = server.address().port();
     let urls = (0..200).map(|row| format!("http://slow-100.example:{port}/{row}"));
@@ -32,12 +32,12 @@ fn the_server_that_was_asked_for_is_asked_once_by_all_workers_together() {
             row.error_message
         );
     }
-    // A question for each family; a packet that is late by a second is sent again.
+    // One query for each family; a packet that is late by a second is resent.
     assert!(names.questions_for("slow-100.example") <= 4);
 }
 
 #[test]
-fn names_that_are_never_answered_end_as_resolve_the_others_well_and_look_ups_are_what_held_it_back() {
+fn hostnames_without_a_reply_fail_with_resolve_and_the_bottleneck_is_dns() {
     let (server, names) = (server(), name_server());
     let port = server.address().port();
     let is_dead = |row: u64| !row.is_multiple_of(3);
@@ -59,7 +59,7 @@ fn names_that_are_never_answered_end_as_resolve_the_others_well_and_look_ups_are
 }
 
 #[test]
-fn a_row_whose_own_time_is_over_before_its_name_is_known_is_resolve() {
+fn a_row_whose_timeout_passes_during_its_lookup_fails_with_resolve() {
     let names = name_server();
     let row = rig(&names, ["http://dead.example/".to_owned()]).timeout(Duration::from_millis(300)).row();
     assert_eq!((Some("resolve"), None), (row.kind(), row.status));
@@ -67,7 +67,7 @@ fn a_row_whose_own_time_is_over_before_its_name_is_known_is_resolve() {
 }
 
 #[test]
-fn the_system_is_asked_where_that_is_wanted() {
+fn the_resolver_of_the_system_is_used_if_configured() {
     let server = server();
     let port = server.address().port();
     let mut rig = Rig::urls([format!("http://localhost:{port}/"), "http://no-such-host.invalid/".to_owned()]);

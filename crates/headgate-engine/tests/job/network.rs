@@ -1,6 +1,6 @@
-//! Which addresses are connected to, whatever a list says.
+//! The addresses that the network policy allows, whatever URLs a list has.
 //!
-//! Tests are named after what went wrong elsewhere: a CVE, or the class of one.
+//! Tests are named after known vulnerabilities: a CVE, or a class of them.
 
 use std::io::Write as _;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -47,7 +47,7 @@ impl Rig {
     }
 }
 
-/// A listener on another local address, which must get no connection.
+/// A listener on another local address, which must not get a connection.
 struct Forbidden {
     address: SocketAddr,
     clients: Arc<Mutex<Vec<SocketAddr>>>,
@@ -65,8 +65,8 @@ impl Forbidden {
         Self { address, clients }
     }
 
-    fn was_asked(&self) -> bool {
-        // Connections are accepted in their order: an earlier one is seen before this one.
+    fn had_requests(&self) -> bool {
+        // Connections are accepted in their order: an earlier one is accepted before this one.
         let last = TcpStream::connect(self.address).unwrap();
         let is_last = || self.clients.lock().unwrap().last() == Some(&last.local_addr().unwrap());
         eventually("the connection is seen", is_last);
@@ -81,7 +81,7 @@ fn outcome(row: &ResultRow) -> (Option<&str>, u16, &str, &str) {
 const UNLESS_NAMED: &str = "the address is refused unless it is named: link-local, 169.254.0.0/16";
 
 #[test]
-fn imds_the_metadata_service_of_a_cloud_gives_a_list_no_credentials() {
+fn imds_rows_of_a_list_get_no_response_of_a_cloud_metadata_service() {
     // Each is 169.254.169.254 to a URL parser (CVE-2021-28918, CVE-2021-29922, CVE-2023-42282, CVE-2024-29415).
     for host in
         ["169.254.169.254", "2852039166", "0xa9fea9fe", "0251.0376.0251.0376", "169.254.43518", "0xa9.254.0124776"]
@@ -123,13 +123,13 @@ fn a_public_network_has_no_address_of_this_machine_in_any_spelling_cve_2023_4228
 }
 
 #[test]
-fn exceptions_are_networks_and_what_is_denied_stays_so() {
+fn exceptions_are_networks_and_denied_networks_take_precedence() {
     let server = Scripted::answering(response("good"));
     let port = server.address.port();
     let rig = |host: &str| Rig::urls([format!("http://{host}:{port}/")]);
     for (expected, rig) in [
         (None, rig("127.0.0.1").public().allowing("127.0.0.0/8")),
-        // What embeds an address is what that is.
+        // An address that embeds another has the range of that one.
         (None, rig("[::ffff:127.0.0.1]").public().allowing("127.0.0.1")),
         (BLOCKED, rig("127.0.0.1").public().allowing("127.0.0.2/31")),
         (BLOCKED, rig("127.0.0.1").public().allowing("127.0.0.1").denying("127.0.0.0/8")),
@@ -145,7 +145,7 @@ fn exceptions_are_networks_and_what_is_denied_stays_so() {
 }
 
 #[test]
-fn only_ports_that_are_allowed_are_connected_to_and_no_name_is_looked_up_for_others() {
+fn only_allowed_ports_are_connected_to_and_no_hostname_is_looked_up_for_other_ports() {
     let server = Scripted::answering(response("good"));
     let names = DnsServer::start(DnsConfig::default()).unwrap();
     let mut rig = Rig::urls(["http://name.example:22/".to_owned(), server.url("/")]);
@@ -157,7 +157,7 @@ fn only_ports_that_are_allowed_are_connected_to_and_no_name_is_looked_up_for_oth
 }
 
 #[test]
-fn happy_eyeballs_connects_to_no_refused_candidate_beside_a_good_one() {
+fn happy_eyeballs_connects_to_no_refused_address_beside_an_allowed_one() {
     let server = Scripted::answering(response("good"));
     let port = server.address.port();
     let forbidden = Forbidden::on(Ipv4Addr::new(127, 0, 0, 2), port);
@@ -170,16 +170,16 @@ fn happy_eyeballs_connects_to_no_refused_candidate_beside_a_good_one() {
     let mut rig = Rig::urls([format!("http://host.example:{port}/")]).denying("127.0.0.2").denying("::1");
     rig.options.request.resolve = vec![format!("host.example:{port}:127.0.0.2,[::1]")];
     assert_eq!(BLOCKED, rig.row().kind());
-    assert!(!forbidden.was_asked());
+    assert!(!forbidden.had_requests());
 }
 
 #[test]
-fn dns_rebinding_what_a_name_was_says_nothing_about_what_it_is_cwe_367() {
+fn dns_rebinding_each_lookup_of_a_hostname_is_checked_cwe_367() {
     for rebound in [Ipv4Addr::new(127, 0, 0, 2), Ipv4Addr::new(169, 254, 169, 254)] {
         let names = Arc::new(DnsServer::start(DnsConfig::default()).unwrap());
         names.answer_with("rebind.example", vec![Ipv4Addr::LOCALHOST.into()]);
         let at_server = names.clone();
-        // It closes each connection: the next request needs another one.
+        // It closes each connection, so the next request needs another one.
         let server = Scripted::start(move |mut stream, _| {
             if read_head(&mut stream).is_some() {
                 at_server.answer_with("rebind.example", vec![IpAddr::from(rebound)]);
@@ -190,12 +190,12 @@ fn dns_rebinding_what_a_name_was_says_nothing_about_what_it_is_cwe_367() {
         let forbidden = Forbidden::on(Ipv4Addr::new(127, 0, 0, 2), port);
         let urls = (0..12).map(|row| format!("http://rebind.example:{port}/{row}"));
         let mut rig = Rig::urls(urls).one_by_one().denying("127.0.0.2");
-        // The first answer is believed for a second.
+        // The first reply is valid for a second.
         rig.options.run.limits.rate = Some("6/s".parse().unwrap());
         rig.options.engine.dns = Dns::Server(names.address());
         let rows = rig.rows();
         assert_eq!((Some(200), BLOCKED), (rows[0].status, rows[11].kind()), "{}", rows[11].message());
-        assert!(!forbidden.was_asked());
+        assert!(!forbidden.had_requests());
     }
 }
 
@@ -212,11 +212,11 @@ fn a_redirect_leads_to_no_refused_address_cve_2023_28155() {
         assert_eq!((BLOCKED, 1, Some(location.as_str())), (row.kind(), row.attempts, row.final_url.as_deref()));
         assert_eq!(None, row.body(), "what redirected is no answer");
     }
-    assert!(!forbidden.was_asked());
+    assert!(!forbidden.had_requests());
 }
 
 #[test]
-fn robots_txt_is_asked_for_where_the_policy_allows_it_and_nowhere_else() {
+fn robots_txt_is_requested_only_from_addresses_that_the_policy_allows() {
     let forbidden = Forbidden::on(Ipv4Addr::new(127, 0, 0, 2), 0);
     let location = format!("http://{}/robots.txt", forbidden.address);
     let server = Scripted::answering(format!("HTTP/1.1 302 x\r\nLocation: {location}\r\nContent-Length: 0\r\n\r\n"));
@@ -225,11 +225,11 @@ fn robots_txt_is_asked_for_where_the_policy_allows_it_and_nowhere_else() {
     let rows = rig.rows();
     assert_eq!([BLOCKED, Some("blocked_by_robots")], [rows[0].kind(), rows[1].kind()]);
     assert!(rows[1].detail().starts_with("blocked_by_network_policy: "), "{}", rows[1].detail());
-    assert!(!forbidden.was_asked());
+    assert!(!forbidden.had_requests());
 }
 
 #[test]
-fn connections_of_one_policy_are_none_of_another() {
+fn a_connection_is_not_shared_between_network_policies() {
     let plain = Scripted::answering(response("good"));
     let http2 = http2::start(100, |peer, _| peer.serve(b"good"));
     for (server, is_http2) in [(&plain, false), (&http2, true)] {
@@ -250,7 +250,7 @@ fn connections_of_one_policy_are_none_of_another() {
 }
 
 #[test]
-fn a_target_of_socks_that_is_looked_up_here_is_checked_and_the_proxy_is_not() {
+fn a_socks_target_that_is_resolved_locally_is_checked_and_the_proxy_is_not() {
     let server = Scripted::answering(response("good"));
     let (proxy, told) = socks(0, 0, 0, server.address);
     let through = |rig: Rig, scheme: &str| {
@@ -262,7 +262,7 @@ fn a_target_of_socks_that_is_looked_up_here_is_checked_and_the_proxy_is_not() {
     for (expected, scheme, host) in [
         (BLOCKED, "socks5", "inside.example"),
         (None, "socks5", "outside.example"),
-        // Only the proxy knows.
+        // Only the proxy knows the address.
         (None, "socks5h", "inside.example"),
         (BLOCKED, "socks5h", "10.0.0.1"),
         (BLOCKED, "socks5", "[::ffff:10.0.0.1]"),
@@ -271,12 +271,12 @@ fn a_target_of_socks_that_is_looked_up_here_is_checked_and_the_proxy_is_not() {
         let before = told.lock().unwrap().len();
         let row = through(Rig::urls([format!("http://{host}:81/")]), scheme);
         assert_eq!(expected, row.kind(), "{scheme} {host}: {}", row.message());
-        assert_eq!(expected.is_some(), told.lock().unwrap().len() == before, "nothing was asked of the proxy");
+        assert_eq!(expected.is_some(), told.lock().unwrap().len() == before, "the proxy got no request");
     }
 }
 
 #[test]
-fn behind_a_proxy_only_public_addresses_are_a_promise_that_the_proxy_has_to_keep() {
+fn a_public_network_policy_requires_a_trusted_proxy() {
     let nowhere = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap();
     let (proxy, heads) = forwarding(nowhere);
     let mut rig = Rig::urls(["http://127.0.0.1:81/", "http://host.invalid/"]).one_by_one();
@@ -292,7 +292,7 @@ fn behind_a_proxy_only_public_addresses_are_a_promise_that_the_proxy_has_to_keep
 }
 
 #[test]
-fn what_was_refused_stays_so_when_a_job_is_resumed_or_retried() {
+fn refused_addresses_stay_refused_when_a_job_is_resumed_or_retried() {
     let server = Scripted::answering(response("internal"));
     let rig = Rig::urls([server.url("/")]).public();
     assert_eq!(BLOCKED, rig.row().kind());

@@ -1,5 +1,6 @@
-//! A redirect never leads from a public address to one that is not. The test has a network of its own, in which any address
-//! is this machine's; it needs root.
+//! A redirect never leads from a public address to one that is not public. The test has its own network, in which any
+//! address
+//! is local; it needs root.
 
 use std::io::Write as _;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
@@ -18,7 +19,7 @@ const PUBLIC: Ipv4Addr = Ipv4Addr::new(8, 8, 8, 8);
 const METADATA: Ipv4Addr = Ipv4Addr::new(169, 254, 169, 254);
 const WHY: &str = "a redirect may not lead from outside to an address that is not public: loopback, 127.0.0.0/8";
 
-/// Runs a test where these addresses are local ones, if that can be. What it starts is there, too.
+/// Runs a test in a network namespace where these addresses are local, if that is possible. Its threads are in it, too.
 fn isolated(test: impl FnOnce() + Send + 'static) {
     let isolated = thread::spawn(|| {
         if unshare(CloneFlags::CLONE_NEWNET).is_err() {
@@ -33,12 +34,12 @@ fn isolated(test: impl FnOnce() + Send + 'static) {
     isolated.join().expect("the test passes");
 }
 
-/// A server on a public address, whose answers are `answer` of the path.
+/// Starts a server on a public address, which sends `answer` of the path.
 fn public(answer: impl Fn(&str) -> String + Send + Sync + 'static) -> SocketAddr {
     on(PUBLIC, answer).0
 }
 
-/// A server, and the paths that it was asked for.
+/// Starts a server on this address, and returns its address and the paths that were requested.
 fn on(
     address: Ipv4Addr,
     answer: impl Fn(&str) -> String + Send + Sync + 'static,
@@ -69,7 +70,7 @@ fn redirect(to: impl std::fmt::Display) -> String {
 }
 
 #[test]
-fn ssrf_by_redirect_a_public_server_leads_to_nothing_inside() {
+fn ssrf_by_redirect_a_public_server_cannot_redirect_to_an_internal_address() {
     isolated(|| {
         let inside = Scripted::answering(response("internal"));
         let location = inside.url("/");
@@ -79,7 +80,7 @@ fn ssrf_by_redirect_a_public_server_leads_to_nothing_inside() {
         assert_eq!((BLOCKED, 1, WHY, "127.0.0.1"), (row.kind(), row.attempts, row.message(), row.detail()));
         assert_eq!(0, inside.connections());
         assert_eq!(Some(200), rig().allowing("127.0.0.0/8").row().status);
-        // From one that is not public, it is as if the list had it.
+        // A redirect from an address that is not public is treated like a row of the list.
         let (first, _) = on(Ipv4Addr::LOCALHOST, {
             let to = inside.url("/");
             move |_| redirect(&to)
@@ -89,7 +90,7 @@ fn ssrf_by_redirect_a_public_server_leads_to_nothing_inside() {
 }
 
 #[test]
-fn ssrf_by_redirect_a_detour_over_an_allowed_address_changes_nothing() {
+fn ssrf_by_redirect_a_hop_over_an_allowed_address_changes_nothing() {
     isolated(|| {
         let inside = Scripted::answering(response("internal"));
         let location = inside.url("/");
@@ -101,7 +102,7 @@ fn ssrf_by_redirect_a_detour_over_an_allowed_address_changes_nothing() {
 }
 
 #[test]
-fn ssrf_by_redirect_an_idle_connection_that_another_row_has_left_is_no_way_inside() {
+fn ssrf_by_redirect_the_idle_connection_of_another_row_is_not_reused() {
     isolated(|| {
         for is_http2 in [false, true] {
             let serve = |stream| Peer::greet(stream, 100).and_then(|mut peer| peer.serve(b"internal"));
@@ -115,7 +116,7 @@ fn ssrf_by_redirect_an_idle_connection_that_another_row_has_left_is_no_way_insid
                 }
             });
             let location = inside.url("/from-outside");
-            // Without TLS, it speaks what was agreed on beforehand.
+            // Without TLS, the server uses the version that was agreed on beforehand.
             let outside = if is_http2 { http2_redirect(location) } else { public(move |_| redirect(&location)) };
             let urls = [inside.url("/1"), format!("http://{outside}/"), inside.url("/2")];
             let mut rig = Rig::urls(urls).one_by_one();
@@ -127,7 +128,7 @@ fn ssrf_by_redirect_an_idle_connection_that_another_row_has_left_is_no_way_insid
     });
 }
 
-/// A server on a public address that redirects over HTTP/2.
+/// Starts a server on a public address that redirects over HTTP/2.
 fn http2_redirect(location: String) -> SocketAddr {
     let listener = TcpListener::bind((PUBLIC, 0)).unwrap();
     let address = listener.local_addr().unwrap();
@@ -152,7 +153,7 @@ fn http2_redirect(location: String) -> SocketAddr {
 }
 
 #[test]
-fn what_a_redirect_may_not_ask_is_asked_for_rows_that_name_it() {
+fn addresses_refused_to_redirects_are_allowed_to_rows_that_name_them() {
     isolated(|| {
         let (inside, paths) = on(Ipv4Addr::LOCALHOST, |path| match path {
             "/robots.txt" => response("User-agent: *\nAllow: /"),
@@ -172,7 +173,7 @@ fn what_a_redirect_may_not_ask_is_asked_for_rows_that_name_it() {
 }
 
 #[test]
-fn imds_is_asked_where_the_user_has_typed_its_address() {
+fn imds_is_requested_if_the_user_typed_its_address() {
     isolated(|| {
         let (metadata, paths) = on(METADATA, |_| response("credentials"));
         let url = format!("http://{metadata}/latest");
@@ -180,7 +181,7 @@ fn imds_is_asked_where_the_user_has_typed_its_address() {
         assert_eq!(Some(200), Rig::new(&url).row().status);
         let allowed = Rig::urls([&url]).allowing("169.254.169.254");
         assert_eq!(Some(200), allowed.row().status);
-        // It may be named, and is still nothing that others may lead to.
+        // A row may name the address, but a redirect still can't lead to it.
         let outside = public({
             let url = url.clone();
             move |_| redirect(&url)

@@ -1,4 +1,4 @@
-//! Hosts and networks that are down, and rows that fail wherever they are sent: a job ends when its last useful request can.
+//! Hosts and networks that are down, and rows that always fail: a job ends when no useful request is left.
 
 use std::io::{self, Write as _};
 use std::net::{Ipv4Addr, TcpListener};
@@ -15,7 +15,7 @@ fn quick() -> Retrying {
     Retrying { delay: Duration::from_millis(5), ..Retrying::default() }
 }
 
-/// A port that refuses connections.
+/// Returns a port that refuses connections.
 fn closed_port() -> u16 {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
     listener.local_addr().expect("an address").port()
@@ -26,7 +26,7 @@ fn server_at(port: u16) -> Server {
 }
 
 #[test]
-fn rows_whose_bodies_break_off_show_nothing_against_their_host() {
+fn incomplete_bodies_are_no_evidence_against_their_host() {
     let server = Scripted::start(|mut stream, _| {
         while let Some(head) = read_head(&mut stream) {
             let is_hopeless = head.contains("/bad");
@@ -48,7 +48,7 @@ fn rows_whose_bodies_break_off_show_nothing_against_their_host() {
 }
 
 #[test]
-fn a_host_that_never_responded_is_down_after_its_time_while_the_others_go_on() {
+fn a_host_that_never_responded_is_down_after_its_time_while_other_hosts_continue() {
     let (server, dead) = (server(), closed_port());
     let urls =
         (0..200).flat_map(|row| [url(server.address(), &format!("/{row}")), format!("http://127.0.0.2:{dead}/{row}")]);
@@ -61,7 +61,7 @@ fn a_host_that_never_responded_is_down_after_its_time_while_the_others_go_on() {
 }
 
 #[test]
-fn a_job_whose_only_host_was_never_there_stops_with_its_rows_not_done_and_continues_when_it_is_there() {
+fn a_job_whose_only_host_never_responds_stops_and_resumes_once_the_host_is_up() {
     let port = closed_port();
     let mut rig = Rig::new(format!("http://127.0.0.1:{port}/[1-300]"));
     let after = NetworkDownAfter::After(Duration::from_millis(1500));
@@ -78,7 +78,7 @@ fn a_job_whose_only_host_was_never_there_stops_with_its_rows_not_done_and_contin
 }
 
 #[test]
-fn a_job_pauses_while_no_host_can_be_reached_and_continues_by_itself() {
+fn a_job_pauses_while_no_host_is_reachable_and_then_continues_by_itself() {
     let first = server();
     let port = first.address().port();
     let mut rig = Rig::new(url(first.address(), "/delay/0.01?[1-2000]"));
@@ -95,7 +95,7 @@ fn a_job_pauses_while_no_host_can_be_reached_and_continues_by_itself() {
 }
 
 #[test]
-fn a_tail_and_a_retry_that_hold_only_a_silent_host_end_with_an_outcome_for_every_row() {
+fn a_job_and_a_retry_with_only_a_silent_host_left_have_an_outcome_for_every_row() {
     for is_retry in [false, true] {
         let (server, dead) = (server(), Full::at(Ipv4Addr::new(127, 0, 0, 2)));
         let good = (0..100).map(|row| url(server.address(), &format!("/{row}")));
@@ -127,7 +127,7 @@ fn a_tail_and_a_retry_that_hold_only_a_silent_host_end_with_an_outcome_for_every
 }
 
 #[test]
-fn a_host_that_accepts_connections_and_never_responds_is_down_after_its_time_though_it_is_the_last_one() {
+fn a_last_host_that_accepts_connections_and_never_responds_is_down_after_its_time() {
     let server = server();
     let silent = Scripted::start(|mut stream, _| drop(io::copy(&mut stream, &mut io::sink())));
     let silent_port = silent.address.port();
@@ -141,7 +141,7 @@ fn a_host_that_accepts_connections_and_never_responds_is_down_after_its_time_tho
 }
 
 #[test]
-fn hosts_that_responded_in_an_earlier_run_and_are_gone_keep_no_request_from_a_host_that_works() {
+fn unreachable_hosts_that_responded_in_an_earlier_run_delay_no_request_to_a_working_host() {
     let (first, later) = (server(), closed_port());
     let dead: Vec<_> = (1..=25).map(|number| Full::at(Ipv4Addr::new(127, 0, 1, number))).collect();
     let urls = [url(first.address(), "/")].into_iter().chain(dead.iter().map(|dead| dead.url("/")));

@@ -1,4 +1,4 @@
-//! A source and a sink of our own, as an embedder of the engine brings them.
+//! A custom source and sink, as an application that embeds the engine provides them.
 
 use std::ops::ControlFlow;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -17,7 +17,7 @@ use headgate_table::source::Source;
 
 use crate::harness::PATIENCE;
 
-/// Rows as a test hands them over, one batch for each message; the end of the channel is the end of the input.
+/// A source whose rows a test sends, one batch for each message. The end of the channel is the end of the input.
 pub struct Channel {
     urls: Receiver<Vec<String>>,
     next: u64,
@@ -29,7 +29,7 @@ impl Channel {
         (sender, Self { urls, next: 0 })
     }
 
-    /// All of them in one batch, and the end.
+    /// Creates a source with all these rows in one batch.
     pub fn of(urls: impl IntoIterator<Item = String>) -> Self {
         let (sender, source) = Self::new();
         sender.send(urls.into_iter().collect()).expect("the source is there");
@@ -46,7 +46,7 @@ impl Source for Channel {
     }
 }
 
-/// A row as it came to the sink: its ordinal, its status, its error with words and what of them varies, its body.
+/// A row as the sink received it: its ordinal, its status, its error with message and detail, and its body.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Ended {
     pub row: i64,
@@ -59,14 +59,14 @@ pub struct Ended {
     pub detail: String,
 }
 
-/// Rows that ended, for a test to look at.
+/// Finished rows, for a test to inspect.
 #[derive(Debug, Clone, Default)]
 pub struct Seen {
     rows: Arc<Mutex<Vec<Ended>>>,
 }
 
 impl Seen {
-    /// In the order of the input.
+    /// Returns the rows in the order of the input.
     pub fn rows(&self) -> Vec<Ended> {
         let mut rows = self.rows.lock().unwrap().clone();
         rows.sort();
@@ -78,7 +78,7 @@ impl Seen {
     }
 }
 
-/// Remembers what ends; refuses it where it is told to.
+/// A sink that records finished rows, or refuses them with an error.
 pub struct Collector {
     seen: Seen,
     refuse: Option<JobError>,
@@ -124,13 +124,13 @@ impl Sink for Collector {
     }
 }
 
-/// Takes nothing until it is let go.
+/// A sink that accepts nothing until it is released.
 pub struct StuckSink(Receiver<()>);
 
 impl StuckSink {
     pub fn new() -> (Sender<()>, Self) {
-        let (let_go, stuck) = channel();
-        (let_go, Self(stuck))
+        let (release, stuck) = channel();
+        (release, Self(stuck))
     }
 }
 
@@ -146,7 +146,7 @@ pub fn engine(threads: usize) -> Engine {
     Engine::start(&options).expect("an engine")
 }
 
-/// From a source into a sink, so many rows at a time.
+/// Returns the parts of a run from a source into a sink, with this concurrency.
 pub fn passage(source: impl Source + 'static, sink: Collector, concurrency: usize) -> Passage {
     Passage {
         source: Box::new(source),
@@ -157,7 +157,7 @@ pub fn passage(source: impl Source + 'static, sink: Collector, concurrency: usiz
     }
 }
 
-/// A run of these URLs, and what has ended of it.
+/// Starts a run of these URLs, and returns it with its finished rows.
 pub fn start(engine: &Engine, urls: impl IntoIterator<Item = String>, concurrency: usize) -> (Run, Seen) {
     let (seen, sink) = Collector::new();
     (Run::start(engine, passage(Channel::of(urls), sink, concurrency)).expect("a run"), seen)

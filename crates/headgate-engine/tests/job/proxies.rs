@@ -1,4 +1,4 @@
-//! Hosts behind proxies: what a proxy is told, what the host is not told, and what a failure of either is called.
+//! Hosts behind proxies: what a proxy and a host receive, and the error kinds of their failures.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -12,7 +12,7 @@ use crate::harness::{ResultRow, Rig};
 use crate::scripted::{Scripted, read_head, response};
 use crate::tls::{Authority, echo, start};
 
-/// `me:secret`, as Basic has it.
+/// `me:secret`, encoded for Basic authentication.
 const CREDENTIALS: &str = "Basic bWU6c2VjcmV0";
 
 pub type Heads = Arc<Mutex<Vec<String>>>;
@@ -24,7 +24,7 @@ impl Rig {
     }
 }
 
-/// A proxy that answers what it is asked with the request itself, and makes tunnels to `target`, whatever is asked for.
+/// Starts a proxy that responds to each request with the request itself, and makes all tunnels to `target`.
 pub fn forwarding(target: SocketAddr) -> (Scripted, Heads) {
     let heads = Heads::default();
     let seen = heads.clone();
@@ -32,7 +32,7 @@ pub fn forwarding(target: SocketAddr) -> (Scripted, Heads) {
         while let Some(head) = read_head(&mut stream) {
             seen.lock().unwrap().push(head.clone());
             if head.starts_with("CONNECT ") {
-                // Some end their lines so.
+                // Some proxies end their lines like this.
                 stream.write_all(b"HTTP/1.1 200 Connection established\nVia: 1.1 test\n\n").unwrap();
                 return relay(&stream, target);
             }
@@ -42,7 +42,7 @@ pub fn forwarding(target: SocketAddr) -> (Scripted, Heads) {
     (proxy, heads)
 }
 
-/// Passes on what comes from either side, until one has ended.
+/// Forwards bytes in both directions, until one end closes.
 fn relay(stream: &TcpStream, target: SocketAddr) {
     let host = TcpStream::connect(target).unwrap();
     let copy = |mut from: TcpStream, mut to: TcpStream| {
@@ -65,7 +65,7 @@ fn nowhere() -> SocketAddr {
 }
 
 #[test]
-fn a_proxy_is_asked_for_the_whole_url_over_a_kept_connection_and_looks_the_name_up() {
+fn a_proxy_gets_the_absolute_url_over_a_kept_connection_and_resolves_the_hostname() {
     let (proxy, _) = forwarding(nowhere());
     let rig = Rig::new("http://host.invalid:81/a?b=[1-5]").one_by_one();
     let rows = rig.through(&[format!("http://me:secret@{}", proxy.address)]).rows();
@@ -80,7 +80,7 @@ fn a_proxy_is_asked_for_the_whole_url_over_a_kept_connection_and_looks_the_name_
 }
 
 #[test]
-fn a_body_follows_the_headers_also_where_it_is_too_long_for_one_write() {
+fn a_body_too_long_for_one_write_follows_its_headers() {
     let heads = Heads::default();
     let seen = heads.clone();
     let proxy = Scripted::start(move |mut stream, _| {
@@ -103,7 +103,7 @@ fn a_body_follows_the_headers_also_where_it_is_too_long_for_one_write() {
 }
 
 #[test]
-fn an_encrypted_host_is_reached_through_a_tunnel_and_sees_nothing_of_the_proxy() {
+fn an_https_host_is_reached_through_a_tunnel_and_gets_no_headers_for_the_proxy() {
     let authority = Authority::new();
     let host = start(authority.certify("host.invalid", 4000), echo);
     let (proxy, heads) = forwarding(host.address);
@@ -120,7 +120,7 @@ fn an_encrypted_host_is_reached_through_a_tunnel_and_sees_nothing_of_the_proxy()
 }
 
 #[test]
-fn what_is_wrong_with_the_host_behind_a_tunnel_is_not_the_proxys_fault() {
+fn a_failure_of_the_host_behind_a_tunnel_is_not_attributed_to_the_proxy() {
     let host = start(Authority::new().certify("host.invalid", 4000), echo);
     let (proxy, _) = forwarding(host.address);
     let row = Rig::new("https://host.invalid/").through(&[url("http", &proxy)]).row();
@@ -130,13 +130,13 @@ fn what_is_wrong_with_the_host_behind_a_tunnel_is_not_the_proxys_fault() {
     assert_eq!((untrusted, &*detail), (row.message(), row.detail()));
 }
 
-/// A row of a host behind a proxy that answers whatever it is told with these bytes, and closes.
+/// Runs a row of a host behind a proxy that always responds with these bytes and closes.
 fn answered(target: &str, credentials: &str, answer: impl Into<Vec<u8>>) -> ResultRow {
     let answer = answer.into();
     let proxy = Scripted::start(move |mut stream, _| {
         read_head(&mut stream);
         let _ = stream.write_all(&answer);
-        // What else comes is read, so that the answer is not lost with a reset.
+        // Further bytes are read, so that a reset does not discard the response.
         let _ = stream.shutdown(Shutdown::Write);
         let _ = stream.read_to_end(&mut Vec::new());
     });
@@ -147,7 +147,7 @@ fn answered(target: &str, credentials: &str, answer: impl Into<Vec<u8>>) -> Resu
 }
 
 #[test]
-fn what_a_proxy_refuses_is_told_in_words() {
+fn a_refusal_by_a_proxy_has_a_clear_message() {
     for (message, credentials, answer) in [
         ("the proxy requires credentials (407)", "", "HTTP/1.1 407 No\r\n\r\n"),
         ("the proxy does not accept these credentials (407)", "me:secret@", "HTTP/1.1 407 No\r\n\r\n"),
@@ -173,20 +173,20 @@ fn what_a_proxy_refuses_is_told_in_words() {
 }
 
 #[test]
-fn a_proxy_that_wants_credentials_is_told_from_a_host_also_where_there_is_no_tunnel() {
+fn a_proxy_that_requires_credentials_is_distinguished_from_a_host_without_a_tunnel() {
     let refusal = "HTTP/1.1 407 No\r\nContent-Length: 2\r\n\r\nno";
     let row = answered("http://host.invalid/", "", refusal);
     let expected = (Some("proxy"), Some(407), "the proxy requires credentials (407)");
     assert_eq!(expected, (row.kind(), row.status, row.message()));
     assert_eq!(Some(b"no".to_vec()), row.body());
-    // Without a proxy it is a status like any other.
+    // Without a proxy, 407 is a status like any other.
     let host = Scripted::answering(refusal);
     let row = Rig::new(host.url("/")).row();
     assert_eq!((None, Some(407)), (row.kind(), row.status));
 }
 
 #[test]
-fn a_proxy_that_cannot_be_reached_is_no_failure_of_the_host() {
+fn an_unreachable_proxy_is_no_failure_of_the_host() {
     let untrusted = start(Authority::new().certify("localhost", 4000), echo);
     let nobody = nowhere();
     for (message, proxy) in [
@@ -208,10 +208,10 @@ fn a_proxy_that_cannot_be_reached_is_no_failure_of_the_host() {
 }
 
 #[test]
-fn a_proxy_that_says_nothing_costs_the_time_for_connecting_and_is_named() {
+fn a_silent_proxy_fails_after_the_connect_timeout_and_is_named() {
     let held: Mutex<Vec<TcpStream>> = Mutex::default();
     let silent = Scripted::start(move |stream, _| held.lock().unwrap().push(stream));
-    // A proxy that has been reached may be waiting for the host itself.
+    // A proxy that accepted the connection may itself be waiting for the host.
     for (kind, message, scheme) in [
         ("connect_timeout", "the proxy did not answer in time", "http"),
         ("connect_timeout", "the proxy did not answer in time", "socks5h"),
@@ -227,7 +227,7 @@ fn a_proxy_that_says_nothing_costs_the_time_for_connecting_and_is_named() {
 }
 
 #[test]
-fn the_host_behind_a_tunnel_that_hangs_in_its_handshake_is_named_for_it() {
+fn a_host_that_hangs_in_its_handshake_behind_a_tunnel_is_named() {
     let held: Mutex<Vec<TcpStream>> = Mutex::default();
     let host = Scripted::start(move |stream, _| held.lock().unwrap().push(stream));
     let (proxy, _) = forwarding(host.address);
@@ -239,7 +239,7 @@ fn the_host_behind_a_tunnel_that_hangs_in_its_handshake_is_named_for_it() {
 }
 
 #[test]
-fn several_proxies_are_taken_in_turn_and_one_that_fails_takes_no_other_along() {
+fn several_proxies_are_used_in_turn_and_a_failing_one_does_not_affect_the_others() {
     let closing = || {
         Scripted::start(|mut stream, _| {
             read_head(&mut stream);
@@ -261,7 +261,7 @@ fn several_proxies_are_taken_in_turn_and_one_that_fails_takes_no_other_along() {
 }
 
 #[test]
-fn nobody_is_asked_again_who_refuses_the_only_credentials() {
+fn a_proxy_that_refuses_the_only_credentials_gets_no_retry() {
     let proxy = Scripted::answering("HTTP/1.1 407 No\r\nContent-Length: 0\r\n\r\n");
     for (attempts, proxies) in [(1, vec![url("http", &proxy)]), (3, vec![url("http", &proxy); 2])] {
         for target in ["http://host.invalid/", "https://host.invalid/"] {
@@ -274,15 +274,15 @@ fn nobody_is_asked_again_who_refuses_the_only_credentials() {
     }
 }
 
-/// What a SOCKS server was told: how it may log in, as whom, and where to connect.
+/// What a SOCKS server received: the offered methods, the credentials, and the target.
 pub type Told = Arc<Mutex<Vec<Vec<u8>>>>;
 
-/// A SOCKS server that answers with this code, and makes tunnels to `target`, whatever is asked for.
+/// Starts a SOCKS server that replies with this code, and makes all tunnels to `target`.
 pub fn socks(method: u8, log_in: u8, code: u8, target: SocketAddr) -> (Scripted, Told) {
     let told = Told::default();
     let heard = told.clone();
     let proxy = Scripted::start(move |mut stream, _| {
-        // The client may give up at any point.
+        // The client may close the connection at any point.
         let _ = (|| -> std::io::Result<()> {
             let hear = |bytes: Vec<u8>| heard.lock().unwrap().push(bytes);
             let mut start = [0; 2];
@@ -319,7 +319,7 @@ pub fn socks(method: u8, log_in: u8, code: u8, target: SocketAddr) -> (Scripted,
 }
 
 #[test]
-fn a_host_behind_socks_is_asked_as_if_there_were_no_proxy() {
+fn a_host_behind_socks_gets_the_same_request_as_without_a_proxy() {
     let authority = Authority::new();
     let host = start(authority.certify("host.invalid", 4000), echo);
     let plain = Scripted::start(|mut stream, _| {
@@ -344,7 +344,7 @@ fn a_host_behind_socks_is_asked_as_if_there_were_no_proxy() {
 }
 
 #[test]
-fn an_address_is_told_to_socks_as_one_and_so_is_a_name_that_we_look_up() {
+fn a_socks_proxy_gets_the_address_of_a_locally_resolved_hostname() {
     let plain = Scripted::answering(response("good"));
     let (proxy, told) = socks(0, 0, 0, plain.address);
     let port = 81_u16.to_be_bytes();
@@ -363,7 +363,7 @@ fn an_address_is_told_to_socks_as_one_and_so_is_a_name_that_we_look_up() {
 }
 
 #[test]
-fn what_socks_refuses_is_told_in_words() {
+fn a_refusal_by_a_socks_proxy_has_a_clear_message() {
     for (message, method, log_in, code) in [
         ("the proxy accepts none of our ways to log in", 255, 0, 0),
         ("the proxy does not accept these credentials", 2, 1, 0),
@@ -388,14 +388,14 @@ fn what_socks_refuses_is_told_in_words() {
 }
 
 fn http_is_no_socks(http: &Scripted) {
-    // What is asked of it never ends as a head of HTTP does.
+    // A request to SOCKS never ends as the head of an HTTP request does.
     let mut rig = Rig::new("http://host.invalid/").through(&[url("socks5h", http)]);
     rig.options.request.connect_timeout = Duration::from_secs(1);
     assert_eq!("the proxy did not answer in time", rig.row().message());
 }
 
 #[test]
-fn a_proxys_own_name_is_looked_up_and_may_be_given() {
+fn the_hostname_of_a_proxy_is_resolved_and_may_be_overridden() {
     let (proxy, _) = forwarding(nowhere());
     let port = proxy.address.port();
     let mut rig = Rig::new("http://host.invalid/").through(&[format!("http://proxy.example:{port}")]);
@@ -404,7 +404,7 @@ fn a_proxys_own_name_is_looked_up_and_may_be_given() {
     assert!(row.text().starts_with("GET http://host.invalid/ HTTP/1.1\r\n"), "{row:?}");
 }
 
-/// Answers what it is asked itself, closes, and remembers all that it is told.
+/// Starts a server that responds to requests itself, closes, and records all that it receives.
 fn listening() -> (Scripted, Heads) {
     let heads = Heads::default();
     let seen = heads.clone();
@@ -418,7 +418,7 @@ fn listening() -> (Scripted, Heads) {
 }
 
 #[test]
-fn each_proxy_is_told_its_own_credentials_and_nobody_else_is_told_any() {
+fn each_proxy_gets_only_its_own_credentials_and_hosts_get_none() {
     let (direct, at_host) = listening();
     let (one, at_one) = listening();
     let (other, at_other) = listening();
@@ -448,7 +448,7 @@ fn each_proxy_is_told_its_own_credentials_and_nobody_else_is_told_any() {
 }
 
 #[test]
-fn one_of_several_proxies_that_can_never_be_reached_leaves_rows_to_the_others() {
+fn rows_continue_over_other_proxies_if_one_is_unreachable() {
     let good = Scripted::answering(response("through"));
     let mut rig = Rig::new("http://host.invalid/").through(&["http://[::1]:1".to_owned(), url("http", &good)]);
     rig.options.request.ipv4 = true;

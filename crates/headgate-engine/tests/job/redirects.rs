@@ -1,4 +1,4 @@
-//! Redirects: where they lead, what goes along, and that limits hold on the way.
+//! Redirects: their targets, what is sent to them, and the limits that hold for each hop.
 
 use std::io::Write as _;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,14 +11,14 @@ use headgate_engine::Summary;
 use crate::harness::{ResultRow, Rig, eventually};
 use crate::scripted::{Scripted, read_head, response};
 
-/// The heads of the requests that a server saw.
+/// The heads of the requests that a server received.
 type Log = Arc<Mutex<Vec<String>>>;
 
 fn redirect(status: u16, location: &str) -> String {
     format!("HTTP/1.1 {status} x\r\nLocation: {location}\r\nContent-Length: 2\r\n\r\nno")
 }
 
-/// Answers each path as `answer` says.
+/// Starts a server that responds to each path as `answer` returns.
 fn server(answer: impl Fn(&str) -> String + Send + Sync + 'static) -> (Scripted, Log) {
     let log = Log::default();
     let seen = log.clone();
@@ -44,15 +44,15 @@ fn run(rig: &Rig) -> (Vec<ResultRow>, Summary) {
     (rows, summary)
 }
 
-/// `/N` leads to `/N-1`, and `/0` answers.
-fn stairs(path: &str) -> String {
+/// Returns the response to a path: `/N` redirects to `/N-1`, and `/0` responds.
+fn redirect_chain(path: &str) -> String {
     let step: u32 = path.trim_start_matches('/').parse().unwrap_or_default();
     if step == 0 { response("down") } else { redirect(302, &format!("/{}", step - 1)) }
 }
 
 #[test]
-fn a_redirect_is_followed_to_the_answer_over_the_same_connection() {
-    let (server, log) = server(stairs);
+fn a_redirect_is_followed_over_the_same_connection() {
+    let (server, log) = server(redirect_chain);
     let mut rig = Rig::new(server.url("/3"));
     rig.options.request.response.keep_redirects = true;
     let (rows, _) = run(&rig);
@@ -68,16 +68,16 @@ fn a_redirect_is_followed_to_the_answer_over_the_same_connection() {
 }
 
 #[test]
-fn the_way_is_not_kept_where_nobody_asks_and_who_is_not_redirected_has_none() {
-    let (server, _) = server(stairs);
+fn the_redirect_chain_is_kept_only_on_request_and_is_null_without_redirects() {
+    let (server, _) = server(redirect_chain);
     let (rows, _) = run(&Rig::new(server.url("/[0-1]")));
     assert_eq!([None, Some(server.url("/0"))], [rows[0].final_url.clone(), rows[1].final_url.clone()]);
     assert!(rows.iter().all(|row| row.redirects.is_none()));
 }
 
 #[test]
-fn with_none_to_follow_a_redirect_is_the_answer() {
-    let (server, log) = server(stairs);
+fn with_redirects_none_a_redirect_is_the_response() {
+    let (server, log) = server(redirect_chain);
     let mut rig = Rig::new(server.url("/1"));
     rig.options.request.response.redirects = RedirectPolicy::None;
     let (rows, _) = run(&rig);
@@ -98,7 +98,7 @@ fn a_loop_fails_at_its_second_visit_and_keeps_the_last_response() {
 
 #[test]
 fn a_chain_that_is_too_long_fails_and_keeps_the_last_response() {
-    let (server, log) = server(stairs);
+    let (server, log) = server(redirect_chain);
     let (rows, _) = run(&Rig::new(server.url("/11")));
     let row = &rows[0];
     assert_eq!((Some("too_many_redirects"), Some(302), 1), (row.kind(), row.status, row.attempts));
@@ -142,7 +142,7 @@ fn the_body_of_a_redirect_is_not_waited_for() {
 }
 
 #[test]
-fn a_broken_location_is_protocol_with_its_text() {
+fn an_invalid_location_fails_with_protocol_and_its_text() {
     let (server, _) = server(|_| redirect(302, "ftp://elsewhere/x"));
     let (rows, _) = run(&Rig::new(server.url("/")));
     assert_eq!((Some("protocol"), Some(302)), (rows[0].kind(), rows[0].status));
@@ -150,10 +150,10 @@ fn a_broken_location_is_protocol_with_its_text() {
 }
 
 #[test]
-fn what_is_posted_is_not_sent_along_where_the_status_says_so() {
+fn a_posted_body_is_dropped_where_the_redirect_status_requires_it() {
     let (server, log) = server(|path| match path {
         "/to" => response("there"),
-        // The body is not read here, and stays in the connection.
+        // The server does not read the body, which stays in the connection.
         path => redirect(if path == "/keep" { 307 } else { 303 }, "/to")
             .replace("\r\n\r\n", "\r\nConnection: close\r\n\r\n"),
     });
@@ -161,17 +161,17 @@ fn what_is_posted_is_not_sent_along_where_the_status_says_so() {
         let mut rig = Rig::new(server.url(path));
         rig.options.request.body = Some(b"{}".to_vec());
         let (rows, _) = run(&rig);
-        // The row says what it was asked to do.
+        // The result has the method that the row requested.
         assert_eq!((Some(200), "POST"), (rows[0].status, &rows[0].method[..]), "{path}");
-        let head = seen(&log).pop().expect("it was asked");
+        let head = seen(&log).pop().expect("it was requested");
         assert!(head.starts_with(&format!("{method} /to ")), "{head}");
         assert_eq!(body, head.contains("content-length: 2\r\n") && head.contains("content-type: "), "{head}");
     }
 }
 
 #[test]
-fn each_hop_keeps_to_the_limit_of_its_own_host_without_a_place_meanwhile() {
-    // The slow one takes one request at a time, and shows that nobody else came meanwhile.
+fn each_hop_obeys_the_limit_of_its_host_and_waits_without_a_lane() {
+    // The slow host accepts one request at a time, and checks that no other one arrives meanwhile.
     let in_flight = Arc::new(Mutex::new((0_u32, 0_u32)));
     let counted = in_flight.clone();
     let (slow, slow_log) = server(move |_| {
@@ -199,7 +199,7 @@ fn each_hop_keeps_to_the_limit_of_its_own_host_without_a_place_meanwhile() {
 }
 
 #[test]
-fn an_attempt_that_fails_on_the_way_begins_again_at_the_beginning() {
+fn an_attempt_that_fails_during_redirects_is_retried_from_the_first_url() {
     let failures = Arc::new(Mutex::new(1));
     let (server, log) = server(move |path| {
         let mut left = failures.lock().unwrap_or_else(PoisonError::into_inner);
@@ -207,7 +207,7 @@ fn an_attempt_that_fails_on_the_way_begins_again_at_the_beginning() {
             *left -= 1;
             return "HTTP/1.1 503 x\r\nContent-Length: 0\r\n\r\n".into();
         }
-        stairs(path)
+        redirect_chain(path)
     });
     let mut rig = Rig::new(server.url("/1"));
     rig.options.run.retrying.retries = 2;
@@ -219,7 +219,7 @@ fn an_attempt_that_fails_on_the_way_begins_again_at_the_beginning() {
 }
 
 #[test]
-fn cookies_go_along_where_they_are_asked_for() {
+fn cookies_are_sent_to_the_next_hop_if_enabled() {
     for cookies in [false, true] {
         let (server, log) = server(|path| {
             if path == "/" {
@@ -237,7 +237,7 @@ fn cookies_go_along_where_they_are_asked_for() {
 }
 
 #[test]
-fn a_host_header_of_the_user_is_for_the_origin_that_the_row_names() {
+fn a_host_header_of_the_user_is_sent_only_to_the_origin_of_the_row() {
     let (there, there_log) = server(|_| response("there"));
     let to = there.url("/to");
     let (here, here_log) = server(move |path| redirect(302, if path == "/" { "/2" } else { &to }));
@@ -251,9 +251,9 @@ fn a_host_header_of_the_user_is_for_the_origin_that_the_row_names() {
 }
 
 #[test]
-fn what_was_posted_is_not_posted_again_since_its_answer_leads_nowhere() {
+fn a_processed_post_is_not_resent_after_an_invalid_redirect() {
     let gone = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port").local_addr().expect("a bound address");
-    // Where the body would go along, another origin is not asked at all.
+    // If the redirect kept the body, the other origin would get no request at all.
     for (status, asked) in [(303, 1), (302, 1)] {
         let (server, log) = server(move |_| redirect(status, &format!("http://{gone}/")));
         let mut rig = Rig::new(server.url("/"));
@@ -267,7 +267,7 @@ fn what_was_posted_is_not_posted_again_since_its_answer_leads_nowhere() {
 }
 
 #[test]
-fn a_row_that_is_cancelled_on_its_way_has_been_asked() {
+fn a_row_that_is_cancelled_during_redirects_has_an_attempt() {
     let (there, there_log) = server(|_| {
         loop {
             std::thread::park();
@@ -279,7 +279,7 @@ fn a_row_that_is_cancelled_on_its_way_has_been_asked() {
     rig.options.run.limits.concurrency_per_host =
         PerHost { named: vec![("localhost".into(), HostConcurrency::Fixed(1))], each: None };
     let job = rig.start();
-    eventually("one is asked there, and the other waits", || {
+    eventually("one is in flight there, and the other waits", || {
         seen(&there_log).len() == 1 && seen(&here_log).len() == 2 && job.snapshot().in_flight == 1
     });
     let hangs = u64::from(seen(&there_log)[0].starts_with("GET /1 "));

@@ -1,4 +1,4 @@
-//! What goes out is what was asked for.
+//! Requests are sent as the options and rows specify them.
 
 use std::io::Write;
 use std::net::TcpStream;
@@ -13,7 +13,7 @@ use crate::scripted::{Scripted, read_head, response};
 const LARGE_BYTES: usize = 5 * 1024 * 1024;
 
 #[test]
-fn a_plain_request_says_whom_it_asks_and_who_asks() {
+fn a_plain_request_has_a_host_header_and_a_user_agent() {
     let server = server();
     let echo = Rig::new(url(server.address(), "/echo/path?query=1")).row().echo();
     assert_eq!(("GET", "/echo/path?query=1", Some("")), (&*echo.method, &*echo.path, echo.body.as_deref()));
@@ -24,7 +24,7 @@ fn a_plain_request_says_whom_it_asks_and_who_asks() {
 }
 
 #[test]
-fn the_length_of_no_body_is_told_where_a_body_would_have_a_meaning() {
+fn an_empty_body_has_a_content_length_for_methods_that_may_have_a_body() {
     let server = server();
     for (length, method) in [
         (vec!["0"], "POST"),
@@ -41,7 +41,7 @@ fn the_length_of_no_body_is_told_where_a_body_would_have_a_meaning() {
 }
 
 #[test]
-fn a_body_is_posted_with_a_type_where_the_row_and_the_job_say_neither() {
+fn a_body_is_posted_with_a_default_method_and_media_type() {
     let server = server();
     let at = url(server.address(), "/echo");
     let rows = Rig::objects(&[
@@ -67,7 +67,7 @@ fn a_body_is_posted_with_a_type_where_the_row_and_the_job_say_neither() {
 }
 
 #[test]
-fn the_method_of_the_job_is_that_of_rows_with_a_body_too() {
+fn the_method_of_the_job_applies_to_rows_with_a_body() {
     let server = server();
     let rig = Rig::objects(&[json!({"url": url(server.address(), "/echo"), "body": "a=1"})]);
     let row = rig.method("GET").row();
@@ -75,7 +75,7 @@ fn the_method_of_the_job_is_that_of_rows_with_a_body_too() {
 }
 
 #[test]
-fn the_body_of_the_job_has_the_same_type_as_that_of_a_row() {
+fn the_body_of_the_job_has_the_same_default_media_type_as_that_of_a_row() {
     let server = server();
     for (expected, body, headers) in [
         (vec!["application/x-www-form-urlencoded"], "a=1", vec![]),
@@ -91,7 +91,7 @@ fn the_body_of_the_job_has_the_same_type_as_that_of_a_row() {
 }
 
 #[test]
-fn a_user_in_a_url_is_sent_and_is_in_no_result_also_of_rows_of_a_file() {
+fn a_user_in_a_url_is_sent_and_is_in_no_result() {
     let server = server();
     let at = |user: &str| format!("http://{user}{}/echo", server.address());
     let basic = "Basic bWU6c2VjcmV0";
@@ -105,7 +105,7 @@ fn a_user_in_a_url_is_sent_and_is_in_no_result_also_of_rows_of_a_file() {
 }
 
 #[test]
-fn a_row_says_what_it_wants_and_the_job_says_the_rest() {
+fn a_row_overrides_the_options_of_the_job() {
     let server = server();
     let at = url(server.address(), "/echo");
     let mut rig = Rig::objects(&[
@@ -123,7 +123,7 @@ fn a_row_says_what_it_wants_and_the_job_says_the_rest() {
 }
 
 #[test]
-fn credentials_in_a_url_go_out_as_authorization_and_with_no_other_row() {
+fn credentials_in_a_url_are_sent_as_authorization_and_for_no_other_row() {
     let server = server();
     let with = format!("http://Aladdin:open%20sesame@{}/echo", server.address());
     let without = url(server.address(), "/echo");
@@ -134,7 +134,7 @@ fn credentials_in_a_url_go_out_as_authorization_and_with_no_other_row() {
 }
 
 #[test]
-fn a_large_body_arrives_whole() {
+fn a_large_body_arrives_complete() {
     let server = server();
     let body: String = (b'a'..=b'z').cycle().take(LARGE_BYTES).map(char::from).collect();
     let mut rig = Rig::new(url(server.address(), "/echo?[1-2]")).method("POST").one_by_one();
@@ -146,12 +146,12 @@ fn a_large_body_arrives_whole() {
 }
 
 #[test]
-fn an_answer_that_comes_before_the_body_was_read_is_the_answer() {
+fn a_response_before_the_body_was_read_is_the_response() {
     let held: Mutex<Vec<TcpStream>> = Mutex::default();
     let server = Scripted::start(move |mut stream, _| {
         read_head(&mut stream);
         stream.write_all(b"HTTP/1.1 413 Content Too Large\r\nContent-Length: 3\r\n\r\nno!").unwrap();
-        // Neither read from nor closed.
+        // The connection is neither read from nor closed.
         held.lock().unwrap().push(stream);
     });
     let mut rig = Rig::new(server.url("/[1-3]")).method("POST").one_by_one();
@@ -159,11 +159,11 @@ fn an_answer_that_comes_before_the_body_was_read_is_the_answer() {
     for row in rig.rows() {
         assert_eq!((Some(413), None, "no!"), (row.status, row.kind(), row.text()));
     }
-    assert_eq!(3, server.connections(), "the rest of the body is owed: no other request goes out there");
+    assert_eq!(3, server.connections(), "the rest of the body is missing: no other request uses the connection");
 }
 
 #[test]
-fn a_server_that_takes_part_of_the_body_and_closes_is_closed_and_not_asked_again() {
+fn a_server_that_closes_while_it_reads_the_body_fails_with_closed_without_a_retry() {
     let server = Scripted::start(|mut stream, number| {
         if number == 0 {
             read_head(&mut stream);
@@ -180,7 +180,7 @@ fn a_server_that_takes_part_of_the_body_and_closes_is_closed_and_not_asked_again
 }
 
 #[test]
-fn a_request_that_a_connection_in_use_takes_in_parts_arrives_as_it_is() {
+fn a_request_that_is_written_in_parts_arrives_unchanged() {
     let server = Scripted::start(|stream, _| {
         let mut stream = std::io::BufReader::with_capacity(1 << 20, stream);
         while let Some(head) = read_head(&mut stream) {
@@ -188,7 +188,7 @@ fn a_request_that_a_connection_in_use_takes_in_parts_arrives_as_it_is() {
             stream.get_mut().write_all(response(&body).as_bytes()).unwrap();
         }
     });
-    // More than a socket takes at once.
+    // The request is larger than the buffer of a socket.
     let long = "long ".repeat(1_800_000);
     let object = |headers: serde_json::Value| json!({"url": server.url("/"), "headers": headers});
     let rows =

@@ -1,4 +1,4 @@
-//! What is kept of a response, whatever is wrong with it, and how long a server is waited for.
+//! What is kept of invalid responses, and how long the client waits for a server.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -27,12 +27,12 @@ fn coded(status: &str, body: &[u8]) -> Vec<u8> {
     [head.as_bytes(), body].concat()
 }
 
-/// Stays until the client has gone.
+/// Keeps the connection open until the client closes it.
 fn until_gone(stream: &mut TcpStream) {
     let _ = stream.read(&mut [0; 1024]);
 }
 
-/// Sends this once and then nothing, and doesn't close.
+/// Starts a server that sends these bytes once and then nothing, and does not close.
 fn stalling(answer: impl Into<Vec<u8>>) -> Scripted {
     let answer = answer.into();
     Scripted::start(move |mut stream, _| {
@@ -48,7 +48,7 @@ fn kept(row: &ResultRow) -> (Option<&str>, Option<Vec<u8>>, Option<&str>) {
 }
 
 #[test]
-fn one_bad_header_costs_no_answer_and_is_counted() {
+fn an_invalid_header_fails_no_response_and_is_counted() {
     let lines = "X-Folded: one\r\n two\r\nX[0]: a\r\nX-Bell: \x07\r\nSet Cookie: b\r\nLast: c\r\n";
     let many = "X-Many: d\r\n".repeat(200);
     let server = Scripted::answering(format!("HTTP/1.2 200 OK\r\n{lines}{many}Content-Length: 5\r\n\r\nhello"));
@@ -73,10 +73,10 @@ fn a_head_that_is_refused_is_quoted() {
 }
 
 #[test]
-fn after_an_answer_to_head_without_a_length_comes_a_new_connection() {
+fn a_response_to_head_without_a_length_closes_the_connection() {
     let server = Scripted::start(|mut stream, _| {
         while read_head(&mut stream).is_some() {
-            // A body that is made up as it goes, which this server sends whatever was asked.
+            // This server generates the body, and ignores the request.
             let sent = stream.write_all(b"HTTP/1.1 200 OK\r\n\r\n").and_then(|()| stream.write_all(b"a body"));
             if sent.is_err() {
                 return;
@@ -89,14 +89,14 @@ fn after_an_answer_to_head_without_a_length_comes_a_new_connection() {
 }
 
 #[test]
-fn what_came_of_a_body_is_kept_with_the_codings_that_were_not_undone() {
+fn a_partial_body_is_kept_with_the_encodings_that_were_not_decoded() {
     let plain = b"hello, hello, hello".repeat(100);
     let encoded = gzip(&plain);
     let cut = &encoded[..encoded.len() / 2];
     let broken = [&encoded[..12], b"this is no gzip"].concat();
     for (kind, body, encoding, answer) in [
         (None, &plain[..], None, coded("200 OK", &encoded)),
-        // A part of it is kept as it is.
+        // A part of the body is kept unchanged.
         (None, cut, Some("gzip"), coded("206 Partial Content", cut)),
         (Some("decode"), cut, Some("gzip"), coded("200 OK", cut)),
         (Some("decode"), &broken[..], Some("gzip"), coded("200 OK", &broken)),
@@ -125,7 +125,7 @@ fn what_came_of_a_body_is_kept_with_the_codings_that_were_not_undone() {
 }
 
 #[test]
-fn raw_bodies_are_what_was_sent() {
+fn raw_bodies_are_kept_as_sent() {
     let encoded = gzip(b"hello");
     for (encoding, answer) in [
         (Some("gzip"), coded("200 OK", &encoded)),
@@ -141,13 +141,13 @@ fn raw_bodies_are_what_was_sent() {
 }
 
 #[test]
-fn a_body_that_may_be_truncated_is_its_first_bytes_and_no_failure() {
+fn a_body_that_may_be_truncated_is_cut_without_a_failure() {
     let plain = b"0123456789".repeat(100_000);
     let length = [format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", plain.len()).as_bytes(), &plain].concat();
     let short = format!("HTTP/1.1 200 OK\r\nContent-Length: 2000\r\n\r\n{}", "0123456789".repeat(200)).into_bytes();
     let chunked = [&b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2000\r\n"[..], &plain[..8192]].concat();
     for (connections, answer) in
-        // What is little is drained; of what is not, the connection is closed.
+        // A short rest is drained; a long one closes the connection.
         [(3, length), (1, short), (3, chunked), (1, coded("200 OK", &gzip(&plain)))]
     {
         let server = Scripted::answering(answer);
@@ -160,7 +160,7 @@ fn a_body_that_may_be_truncated_is_its_first_bytes_and_no_failure() {
         }
         assert_eq!(connections, server.connections());
     }
-    // The rest need not come where it is known to be more.
+    // The rest need not arrive if its length is known to exceed the bound.
     let stalls = format!("HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n{}", "x".repeat(1000));
     let whole = Scripted::answering(response(&"x".repeat(1000)));
     for (truncated, server) in [(false, whole), (true, stalling(stalls))] {
@@ -173,7 +173,7 @@ fn a_body_that_may_be_truncated_is_its_first_bytes_and_no_failure() {
 }
 
 #[test]
-fn where_no_body_is_wanted_status_and_headers_are_the_answer() {
+fn without_bodies_a_response_is_its_status_and_headers() {
     let endless = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n".to_vec();
     let huge = b"HTTP/1.1 200 OK\r\nContent-Length: 99999999999\r\n\r\nhello".to_vec();
     for (connections, answer) in
@@ -191,7 +191,7 @@ fn where_no_body_is_wanted_status_and_headers_are_the_answer() {
 }
 
 #[test]
-fn a_rest_that_is_not_wanted_and_does_not_come_is_no_failure() {
+fn an_unneeded_rest_that_does_not_arrive_is_no_failure() {
     let server = stalling("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhello");
     let mut rig = Rig::new(server.url("/[1-2]")).one_by_one();
     rig.options.request.response.no_body = true;
@@ -203,8 +203,8 @@ fn a_rest_that_is_not_wanted_and_does_not_come_is_no_failure() {
     assert_eq!(2, server.connections());
 }
 
-/// A row of a job with these times for the first byte and between bytes, which fails; and the option that is named.
-fn impatient(
+/// Runs a row that fails with these first-byte and idle timeouts, and returns it with the named option.
+fn timed_out_row(
     server: &Scripted,
     first_byte: Option<Duration>,
     idle: Option<Duration>,
@@ -220,7 +220,7 @@ fn impatient(
 }
 
 #[test]
-fn a_server_that_says_nothing_or_stops_is_waited_for_as_long_as_each_option_says() {
+fn the_first_byte_and_idle_timeouts_bound_the_wait_for_a_silent_server() {
     let (first_byte, idle) = (Some(SHORT), Some(SHORT));
     let (silent, half_a_head) = (stalling(""), stalling("HTTP/1.1 200 OK\r\n"));
     let half_a_body = stalling("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhel");
@@ -236,7 +236,7 @@ fn a_server_that_says_nothing_or_stops_is_waited_for_as_long_as_each_option_says
             idle,
         ),
     ] {
-        let (row, named) = impatient(server, first_byte, idle);
+        let (row, named) = timed_out_row(server, first_byte, idle);
         assert_eq!((message, Some(option)), (row.message(), named));
         let body = message.starts_with("the body").then(|| b"hel".to_vec());
         assert_eq!(body, row.body());
@@ -244,7 +244,7 @@ fn a_server_that_says_nothing_or_stops_is_waited_for_as_long_as_each_option_says
 }
 
 #[test]
-fn a_server_that_takes_nothing_of_a_request_is_waited_for_as_long_as_between_bytes() {
+fn the_idle_timeout_bounds_the_wait_for_a_server_that_reads_nothing() {
     let (done, gone) = mpsc::channel::<()>();
     let gone = Mutex::new(gone);
     let server = Scripted::start(move |_stream, _| {
@@ -260,7 +260,7 @@ fn a_server_that_takes_nothing_of_a_request_is_waited_for_as_long_as_between_byt
 }
 
 #[test]
-fn a_server_that_drips_is_ended_by_the_time_for_the_attempt_or_the_row() {
+fn the_total_timeout_or_the_deadline_ends_a_slow_response() {
     let server = || {
         Scripted::start(|mut stream, _| {
             read_head(&mut stream);
@@ -288,12 +288,12 @@ fn a_server_that_drips_is_ended_by_the_time_for_the_attempt_or_the_row() {
 }
 
 #[test]
-fn a_request_that_can_t_be_sent_twice_says_that_its_connection_had_been_used_before() {
+fn the_error_of_an_unsafe_request_names_its_reused_connection() {
     let server = || {
         Scripted::start(|mut stream, _| {
             read_head(&mut stream);
             stream.write_all(response("first").as_bytes()).unwrap();
-            // It closes when the next request has come, which is nobody's fault.
+            // It closes when the next request has arrived, which is an ordinary race.
             read_head(&mut stream);
         })
     };
@@ -309,7 +309,7 @@ fn a_request_that_can_t_be_sent_twice_says_that_its_connection_had_been_used_bef
 }
 
 #[test]
-fn a_method_in_small_letters_is_sent_as_it_is_and_noted_once() {
+fn a_method_in_small_letters_is_sent_unchanged_with_one_note() {
     let server = Scripted::start(|mut stream, _| {
         while let Some(head) = read_head(&mut stream) {
             stream.write_all(response(&head).as_bytes()).unwrap();
@@ -327,7 +327,7 @@ fn a_method_in_small_letters_is_sent_as_it_is_and_noted_once() {
 }
 
 #[test]
-fn bodies_that_failed_wait_for_memory_as_others_do() {
+fn failed_bodies_wait_for_memory_as_succeeded_ones_do() {
     let answer = format!("HTTP/1.1 200 OK\r\nContent-Length: 200000\r\n\r\n{}", "x".repeat(100_000));
     let text = Arc::new(answer);
     let server = Scripted::start(move |mut stream, _| {

@@ -1,4 +1,4 @@
-//! What hosts ask robots to leave alone, where that is obeyed.
+//! The rules of `robots.txt`, if they are obeyed.
 
 use std::io::Write as _;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,7 +9,7 @@ use crate::scripted::{Scripted, read_head, response};
 
 type Log = Arc<Mutex<Vec<String>>>;
 
-/// Answers `/robots.txt` so, and everything else with 200.
+/// Starts a server that responds to `/robots.txt` with this response, and to all other paths with 200.
 fn server(robots: impl Into<String>) -> (Scripted, Log) {
     let (robots, log) = (robots.into(), Log::default());
     let seen = log.clone();
@@ -31,7 +31,7 @@ fn server(robots: impl Into<String>) -> (Scripted, Log) {
     (server, log)
 }
 
-/// Allows everything, and leads everywhere else to `to`.
+/// Starts a server that allows everything, and redirects all other paths to `to`.
 fn redirecting(to: String) -> Scripted {
     Scripted::start(move |mut stream, _| {
         while let Some(head) = read_head(&mut stream) {
@@ -59,7 +59,7 @@ fn run(input: String) -> Vec<ResultRow> {
 }
 
 #[test]
-fn what_is_disallowed_is_blocked_and_not_asked_for_and_the_file_is_fetched_once() {
+fn disallowed_rows_are_blocked_and_the_file_is_fetched_once() {
     let (server, log) = server(response("User-agent: headgate\nDisallow: /2\n\nUser-agent: *\nDisallow: /"));
     let rows = run(server.url("/[1-30]"));
     for row in &rows {
@@ -76,7 +76,7 @@ fn what_is_disallowed_is_blocked_and_not_asked_for_and_the_file_is_fetched_once(
 }
 
 #[test]
-fn a_file_that_is_not_there_allows_all_and_one_that_cannot_be_read_nothing() {
+fn a_missing_file_allows_all_rows_and_an_unreadable_one_blocks_them() {
     let (gone, _) = server("HTTP/1.1 404 x\r\nContent-Length: 0\r\n\r\n");
     assert_eq!(Some(200), run(gone.url("/"))[0].status);
     let (broken, log) = server("HTTP/1.1 500 x\r\nContent-Length: 0\r\n\r\n");
@@ -86,7 +86,7 @@ fn a_file_that_is_not_there_allows_all_and_one_that_cannot_be_read_nothing() {
 }
 
 #[test]
-fn the_file_may_be_elsewhere() {
+fn the_file_may_be_redirected() {
     let (server, log) = server("HTTP/1.1 301 x\r\nLocation: /moved.txt\r\nContent-Length: 0\r\n\r\n");
     let rows = run(server.url("/[1-2]"));
     assert_eq!([None, Some("blocked_by_robots")], [rows[0].kind(), rows[1].kind()]);
@@ -94,7 +94,7 @@ fn the_file_may_be_elsewhere() {
 }
 
 #[test]
-fn where_a_redirect_leads_is_asked_too() {
+fn the_target_of_a_redirect_is_checked() {
     let (server, _) = server(response("User-agent: *\nDisallow: /2"));
     let row = run(server.url("/elsewhere")).remove(0);
     assert_eq!((None, Some("blocked_by_robots"), 1), (row.status, row.kind(), row.attempts));
@@ -102,7 +102,7 @@ fn where_a_redirect_leads_is_asked_too() {
 }
 
 #[test]
-fn the_file_is_asked_for_plainly_whatever_the_job_asks() {
+fn the_request_for_the_file_has_none_of_the_options_of_the_job() {
     let (server, log) = server(response("User-agent: *\nDisallow: /2"));
     let mut rig = Rig::new(server.url("/1"));
     rig.options.request.response.robots = true;
@@ -121,7 +121,7 @@ fn the_file_is_asked_for_plainly_whatever_the_job_asks() {
 }
 
 #[test]
-fn no_credential_goes_along_to_the_file_of_a_host_that_a_redirect_leads_to() {
+fn the_file_of_a_redirect_target_gets_no_credentials() {
     let (there, there_log) = server("HTTP/1.1 404 x\r\nContent-Length: 0\r\n\r\n");
     let here = redirecting(there.url("/there"));
     let mut rig = Rig::new(here.url("/"));
@@ -136,7 +136,7 @@ fn no_credential_goes_along_to_the_file_of_a_host_that_a_redirect_leads_to() {
 }
 
 #[test]
-fn the_file_is_read_for_the_name_that_is_sent() {
+fn the_rules_are_those_for_the_user_agent_that_is_sent() {
     let (server, log) = server(response("User-agent: otherbot\nDisallow: /"));
     let mut rig = Rig::new(server.url("/1"));
     rig.options.request.response.robots = true;
@@ -146,7 +146,7 @@ fn the_file_is_read_for_the_name_that_is_sent() {
 }
 
 #[test]
-fn a_row_that_waited_on_its_way_to_where_it_is_blocked_has_been_asked() {
+fn a_row_that_is_blocked_after_a_redirect_has_an_attempt() {
     let (there, _) = server(response("User-agent: *\nDisallow: /"));
     let here = redirecting(there.url("/there"));
     let mut rig = Rig::new(here.url("/"));
@@ -158,7 +158,7 @@ fn a_row_that_waited_on_its_way_to_where_it_is_blocked_has_been_asked() {
 }
 
 #[test]
-fn a_rule_that_the_longest_file_cuts_off_does_not_apply() {
+fn a_rule_that_the_size_bound_cuts_does_not_apply() {
     let (begin, end) = ("User-agent: *\n#", "\nDisallow: /");
     let padding = "x".repeat(500 * 1024 - begin.len() - end.len());
     let (server, _) = server(response(&format!("{begin}{padding}{end}private\n")));
@@ -166,7 +166,7 @@ fn a_rule_that_the_longest_file_cuts_off_does_not_apply() {
 }
 
 #[test]
-fn a_file_that_cannot_be_read_at_once_is_asked_for_again_where_rows_are() {
+fn a_file_whose_fetch_failed_is_fetched_again_with_the_retries_of_rows() {
     for (kind, retries, files) in [(Some("blocked_by_robots"), 0, 1), (None, 1, 2)] {
         let log = Log::default();
         let seen = log.clone();
@@ -190,7 +190,7 @@ fn a_file_that_cannot_be_read_at_once_is_asked_for_again_where_rows_are() {
 }
 
 #[test]
-fn the_file_of_a_server_that_says_nothing_is_waited_for_no_longer_than_an_answer_and_asked_for_as_often_as_a_row() {
+fn the_file_of_a_silent_server_has_the_timeouts_and_retries_of_a_row() {
     for (option, closes) in [("the first byte of an answer did not come in time", false), ("closed", true)] {
         let log = Log::default();
         let seen = log.clone();
@@ -215,7 +215,7 @@ fn the_file_of_a_server_that_says_nothing_is_waited_for_no_longer_than_an_answer
 }
 
 #[test]
-fn a_server_that_closes_every_connection_is_not_connected_to_for_ever() {
+fn a_server_that_closes_every_connection_is_not_retried_forever() {
     let server = Scripted::start(|stream, _| drop(stream));
     let mut rig = Rig::new(server.url("/1")).timeout(Duration::from_secs(60));
     rig.options.request.response.robots = true;
@@ -225,7 +225,7 @@ fn a_server_that_closes_every_connection_is_not_connected_to_for_ever() {
 }
 
 #[test]
-fn a_host_that_is_dead_gives_its_rows_what_killed_it() {
+fn the_rows_of_a_dead_host_have_the_error_of_the_file() {
     let gone = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let rows = run(format!("http://{gone}/[1-5]"));
     assert!(rows.iter().all(|row| row.kind() == Some("connect") && row.attempts == 0), "{rows:?}");
@@ -241,9 +241,9 @@ fn a_host_that_is_dead_gives_its_rows_what_killed_it() {
     assert!(rig.rows().iter().all(|row| row.kind() == Some("timeout")));
 }
 
-/// The class of CVE-2021-33503 (urllib3): a path that would take seconds to decide on is disallowed.
+/// The class of CVE-2021-33503 (urllib3): a path whose decision would take seconds is disallowed.
 #[test]
-fn a_file_of_500_kib_is_read_whole_and_its_decisions_are_bounded() {
+fn a_file_of_500_kib_is_read_completely_and_its_decisions_are_bounded() {
     let rules = (0..28_000).map(|rule| format!("Disallow:/*{rule:05}\n")).collect::<Vec<_>>().concat();
     let file = format!("User-agent: *\n{rules}Disallow: /last\n");
     assert!((470_000..512_000).contains(&file.len()), "{}", file.len());

@@ -30,7 +30,7 @@ fn every_url_of_a_pattern_is_one_row_of_the_result() {
 }
 
 #[test]
-fn an_answer_belongs_to_the_row_that_asked() {
+fn a_response_belongs_to_its_own_row() {
     let server = server();
     let rows = Rig::new(url(server.address(), "/echo/[0-1999]")).concurrency(50, 3).rows();
     assert_eq!(2000, rows.len());
@@ -40,7 +40,7 @@ fn an_answer_belongs_to_the_row_that_asked() {
 }
 
 #[test]
-fn the_first_rows_alone_can_be_asked_for() {
+fn only_the_first_rows_can_be_requested() {
     let server = server();
     let mut rig = Rig::new(url(server.address(), "/[1-1000000000]"));
     rig.options.source.head = Some(7);
@@ -49,7 +49,7 @@ fn the_first_rows_alone_can_be_asked_for() {
 }
 
 #[test]
-fn a_row_that_cannot_be_sent_is_a_row_of_the_result_and_holds_nothing_up() {
+fn an_invalid_row_is_in_the_result_and_delays_no_other_row() {
     let server = server();
     let good = url(server.address(), "/good");
     let rows = Rig::urls(["no url", &good, "ftp://example.com/", &good]).rows();

@@ -1,4 +1,4 @@
-//! Bodies that are saved in files: whole, once, under the name of their row and nowhere else.
+//! Bodies that are saved in files: complete, once, and only under the name of their row.
 
 mod archives;
 mod names;
@@ -19,7 +19,7 @@ use crate::scripted::{Scripted, read_head, response};
 
 const BYTES: usize = 700_000;
 
-/// Of these URLs, whose bodies are saved.
+/// Creates a job for these URLs that saves their bodies.
 fn saving<T: AsRef<str>>(template: &str, urls: impl IntoIterator<Item = T>) -> Rig {
     let mut rig = Rig::urls(urls);
     rig.options.source.save_to = Some(template.into());
@@ -30,7 +30,7 @@ fn sha256(bytes: &[u8]) -> String {
     hex(digest(&SHA256, bytes).as_ref())
 }
 
-/// The files below a directory but for a job's own, with what is in them.
+/// Returns the files below a directory, except for those of the job itself, with their contents.
 fn files(out: &Path) -> BTreeMap<String, Vec<u8>> {
     let mut found = BTreeMap::new();
     let mut directories = vec![out.to_owned()];
@@ -52,14 +52,14 @@ fn tmp(rig: &Rig) -> Vec<PathBuf> {
     fs::read_dir(rig.path("out/_headgate/tmp")).unwrap().map(|entry| entry.unwrap().path()).collect()
 }
 
-/// Rows with an id, and perhaps a checksum, of which each is answered with as many bytes.
+/// Creates a job for these rows that saves their bodies under the names of the template.
 fn saving_rows(template: &str, rows: &[serde_json::Value]) -> Rig {
     let mut rig = Rig::objects(rows);
     rig.options.source.save_to = Some(template.into());
     rig
 }
 
-/// The files are those that the rows say, each with what the row says of it, and nothing is left over.
+/// Checks that the files are those that the rows name, each as its row describes it, and that no file is left over.
 fn check(rig: &Rig, rows: &[ResultRow]) -> BTreeMap<String, Vec<u8>> {
     let files = files(&rig.path("out"));
     let of_files = files.iter().map(|(path, bytes)| (path.clone(), sha256(bytes)));
@@ -74,7 +74,7 @@ fn check(rig: &Rig, rows: &[ResultRow]) -> BTreeMap<String, Vec<u8>> {
 }
 
 #[test]
-fn a_body_is_the_same_in_a_file_however_it_is_delimited_and_coded() {
+fn a_body_in_a_file_is_the_same_however_it_is_delimited_and_encoded() {
     let server = server();
     let of_sizes = |bytes: usize| {
         let kinds =
@@ -98,7 +98,7 @@ fn a_body_is_the_same_in_a_file_however_it_is_delimited_and_coded() {
 }
 
 #[test]
-fn a_body_over_http_2_or_tls_is_saved_as_well() {
+fn a_body_over_http_2_or_tls_is_saved() {
     let directory = tempfile::tempdir().unwrap();
     let certificate = directory.path().join("certificate.pem");
     let tls = Some(headgate_testserver::Tls::Made { certificate: certificate.clone() });
@@ -118,7 +118,7 @@ fn a_body_over_http_2_or_tls_is_saved_as_well() {
 }
 
 #[test]
-fn what_is_no_good_answer_stays_a_column_and_has_no_file() {
+fn the_body_of_a_failed_row_stays_in_its_column_and_has_no_file() {
     let server = server();
     let paths = ["/status/404", "/status/204", "/status/205", "/status/304", "/status/500", "/bytes/9"];
     let rig = saving("{row}", paths.map(|path| url(server.address(), path)));
@@ -135,7 +135,7 @@ fn what_is_no_good_answer_stays_a_column_and_has_no_file() {
 }
 
 #[test]
-fn the_answer_that_redirects_lead_to_is_saved() {
+fn the_response_at_the_end_of_redirects_is_saved() {
     let server = server();
     let rig = saving("{row}.{ext}", [url(server.address(), "/redirect/2")]);
     let rows = rig.rows();
@@ -144,7 +144,7 @@ fn the_answer_that_redirects_lead_to_is_saved() {
 }
 
 #[test]
-fn a_body_that_is_not_whole_leaves_nothing() {
+fn an_incomplete_body_leaves_no_file() {
     let long = "x".repeat(300_000);
     let answers = [
         format!("HTTP/1.1 200 OK\r\nContent-Length: 400000\r\n\r\n{long}"),
@@ -170,7 +170,7 @@ fn a_body_that_is_not_whole_leaves_nothing() {
 }
 
 #[test]
-fn a_bomb_ends_at_the_largest_size_and_leaves_nothing() {
+fn a_decompression_bomb_ends_at_the_maximum_size_and_leaves_no_file() {
     let server = server();
     for path in ["/encoded/gzip/5001", "/encoded/zstd/2000000"] {
         let mut rig = saving("{row}", [url(server.address(), path)]);
@@ -189,7 +189,7 @@ fn a_bomb_ends_at_the_largest_size_and_leaves_nothing() {
 }
 
 #[test]
-fn what_is_left_coded_is_saved_as_it_came() {
+fn a_body_that_is_not_decoded_is_saved_as_sent() {
     let server = server();
     let mut rig = saving("{row}", [url(server.address(), "/encoded/gzip/300000")]);
     rig.options.request.response.raw = true;
@@ -200,14 +200,14 @@ fn what_is_left_coded_is_saved_as_it_came() {
 }
 
 #[test]
-fn a_file_that_was_there_before_is_left_alone() {
+fn an_existing_file_is_not_replaced() {
     let server = server();
     let mut rig =
         saving("mine/{row}.txt", ["/bytes/10", "/bytes/10", "/bytes/10"].map(|path| url(server.address(), path)));
     rig.options.run.concurrency = 1;
     let (rows, _) = rig.run();
     assert_eq!(3, check(&rig, &rows).len());
-    // A directory of an earlier job, started over: its own files go, others stay.
+    // A job starts over in the directory of an earlier one: the job's own files are removed, others stay.
     fs::write(rig.path("out/mine/note.txt"), "mine").unwrap();
     fs::write(rig.path("out/mine/1.other"), "mine").unwrap();
     rig.options.source.save_to = Some("mine/{row}.other".into());
@@ -220,7 +220,7 @@ fn a_file_that_was_there_before_is_left_alone() {
 }
 
 #[test]
-fn the_files_of_a_job_that_is_started_over_go_with_it() {
+fn starting_a_job_over_removes_its_saved_files() {
     let server = server();
     let mut rig = saving("A/{row}/b.{ext}", ["/bytes/10", "/bytes/11"].map(|path| url(server.address(), path)));
     let rows = rig.rows();
@@ -234,24 +234,24 @@ fn the_files_of_a_job_that_is_started_over_go_with_it() {
 }
 
 #[test]
-fn a_disk_that_cannot_be_written_to_ends_the_job_and_no_row_is_lost() {
+fn a_disk_error_ends_the_job_and_loses_no_row() {
     let server = server();
     let mut rig = saving("{row}.txt", (0..20).map(|_| url(server.address(), "/bytes/1000")));
     rig.options.source.save_to = Some("{row}.txt".into());
-    // A directory where the file of a row is to be written.
+    // A directory has the name of a row's file.
     let in_the_way = rig.path("out/_headgate/tmp/b-7");
     rig.options.run.concurrency = 2;
     rig.options.sink.commit_every = Some(std::time::Duration::ZERO);
     fs::create_dir_all(rig.path("out")).unwrap();
     let job = rig.start();
-    // It may be too late, and then the job ends well: what matters is that no row is lost.
+    // The directory may come too late, and then the job succeeds. In both cases no row is lost.
     let _ = fs::create_dir(&in_the_way);
     assert!(job.wait(crate::harness::PATIENCE));
     if let Some(failure) = job.summary().failure {
         assert!(failure.message.to_string().contains("b-7: is a directory"), "{failure:?}");
         assert!(rig.run().1.failure.is_none());
     } else {
-        // It came too late, and the job left it where it was.
+        // The directory came too late, and the job did not change it.
         let _ = fs::remove_dir(&in_the_way);
     }
     let rows = rig.results();
@@ -259,7 +259,7 @@ fn a_disk_that_cannot_be_written_to_ends_the_job_and_no_row_is_lost() {
 }
 
 #[test]
-fn bodies_take_no_memory_however_large_they_are() {
+fn saved_bodies_take_no_memory_however_large_they_are() {
     let body = "y".repeat(8 << 20);
     let server = Scripted::answering(response(&body));
     let mut rig = saving("{row}.bin", (0..32).map(|_| server.url("/")));
@@ -297,7 +297,7 @@ fn a_body_must_have_the_checksum_of_its_row() {
 }
 
 #[test]
-fn rows_that_failed_are_saved_when_they_are_asked_again() {
+fn bodies_of_retried_rows_are_saved() {
     let server = server();
     let urls = (0..9).map(|row| url(server.address(), if row % 3 == 0 { "/status/503" } else { "/bytes/10" }));
     let mut rig = saving("{row}.txt", urls);

@@ -1,4 +1,4 @@
-//! Servers that do exactly what a test writes down, byte by byte.
+//! Servers that send the bytes that a test specifies.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -8,7 +8,7 @@ use std::thread;
 
 use socket2::{Domain, Socket, Type};
 
-/// A port whose backlog is full: connecting to it ends only when its time has passed.
+/// A port whose backlog is full: connecting to it lasts until the connect timeout.
 pub struct Full {
     pub address: SocketAddr,
     _open: (Socket, [TcpStream; 2]),
@@ -20,7 +20,7 @@ impl Full {
         listener.bind(&SocketAddr::from((address, 0)).into()).expect("a free port");
         listener.listen(1).expect("a listener");
         let address = listener.local_addr().expect("a bound address").as_socket().expect("an IPv4 address");
-        // Linux queues one more than asked for, and answers no more after that.
+        // Linux queues one connection more than the backlog, and ignores all further ones.
         let waiting = [(); 2].map(|()| TcpStream::connect(address).expect("room in the backlog"));
         Self { address, _open: (listener, waiting) }
     }
@@ -30,20 +30,20 @@ impl Full {
     }
 }
 
-/// A server of which each connection is one call, on a thread of its own; it closes when the call returns.
+/// A server that calls a function for each connection, on its own thread. It closes the connection when the call returns.
 pub struct Scripted {
     pub address: SocketAddr,
     connections: Arc<AtomicUsize>,
 }
 
 impl Scripted {
-    /// `serve` is given the connection and its number, from 0.
+    /// Starts a server; `serve` gets each connection and its number, from 0.
     pub fn start(serve: impl Fn(TcpStream, usize) + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
         let address = listener.local_addr().expect("a bound address");
         let connections = Arc::<AtomicUsize>::default();
         let (counted, serve) = (connections.clone(), Arc::new(serve));
-        // It ends with the process: nothing wakes a thread from `accept`.
+        // The thread ends with the process: nothing wakes a thread from `accept`.
         thread::spawn(move || {
             for stream in listener.incoming() {
                 let (stream, serve) = (stream.expect("a connection"), serve.clone());
@@ -54,7 +54,7 @@ impl Scripted {
         Self { address, connections }
     }
 
-    /// Answers each request on each connection with `answer`, and keeps the connection.
+    /// Starts a server that responds to each request with `answer`, and keeps its connections.
     pub fn answering(answer: impl Into<Vec<u8>>) -> Self {
         let answer = answer.into();
         Self::start(move |mut stream, _| while read_head(&mut stream).is_some() && stream.write_all(&answer).is_ok() {})
@@ -69,7 +69,7 @@ impl Scripted {
     }
 }
 
-/// The head of a request; `None` where the client has gone.
+/// Reads the head of a request. Returns `None` if the client has closed the connection.
 pub fn read_head(stream: &mut impl Read) -> Option<String> {
     let mut head = Vec::new();
     let mut byte = [0];
@@ -82,7 +82,7 @@ pub fn read_head(stream: &mut impl Read) -> Option<String> {
     Some(String::from_utf8(head).expect("ASCII"))
 }
 
-/// A whole response with this body.
+/// Returns a complete response with this body.
 pub fn response(body: &str) -> String {
     format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len())
 }

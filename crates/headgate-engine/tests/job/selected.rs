@@ -1,4 +1,4 @@
-//! Columns that are made of answers: what they hold, which rows fail without them, and results that go without others.
+//! Columns with values of responses: their contents, the rows that fail without them, and omitted columns.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -18,7 +18,7 @@ use serde_json::{Map, Value, json};
 use crate::harness::{PATIENCE, Rig, server, url};
 use crate::scripted::{Scripted, read_head, response};
 
-/// To options.
+/// A change of the options.
 type Change = fn(&mut SelectionOptions);
 type ChangeOfJob = fn(&mut JobOptions);
 
@@ -32,7 +32,7 @@ fn selecting(mut rig: Rig, select: &[&str], require: &[&str]) -> Rig {
     rig
 }
 
-/// All rows of a job as lines, answered and failed, in the order of the input.
+/// Returns all rows of a job as JSON, succeeded and failed, in the order of the input.
 fn lines(out: &Path) -> Vec<Map<String, Value>> {
     let mut rows = Vec::new();
     for entry in fs::read_dir(out).expect("the output directory") {
@@ -54,7 +54,7 @@ fn run(rig: &Rig) -> Vec<Map<String, Value>> {
     lines(&rig.path("out"))
 }
 
-/// Whether a job ended well, rows that were answered, and rows that failed.
+/// Returns whether a job succeeded, and how many of its rows succeeded and failed.
 fn ended(summary: &Summary) -> (bool, u64, u64) {
     (summary.failure.is_none(), summary.answered, summary.failed)
 }
@@ -63,7 +63,7 @@ fn refusal(rig: &Rig) -> String {
     Run::job(&rig.options).expect_err("a mistake").message.to_string()
 }
 
-/// Answers each connection's requests with what `answer` makes of the path and the number of requests before.
+/// Starts a server that responds with `answer` of the path and of the number of earlier requests.
 fn answering(answer: impl Fn(&str, usize) -> String + Send + Sync + 'static) -> Scripted {
     let asked = AtomicUsize::new(0);
     Scripted::start(move |mut stream, _| {
@@ -90,7 +90,7 @@ const SELECT: [&str; 7] = [
 ];
 
 #[test]
-fn parts_of_answers_are_columns_of_their_types() {
+fn selected_values_are_columns_with_their_types() {
     let answer = response(COMPLETION).replace("Content-Length", "ETag: \"v1\"\r\nContent-Length");
     let server = Scripted::answering(answer);
     let mut rig = selecting(Rig::new(server.url("/[1-3]")), &SELECT, &["answer", "tokens"]);
@@ -117,7 +117,7 @@ fn parts_of_answers_are_columns_of_their_types() {
 }
 
 #[test]
-fn a_row_without_what_is_required_fails_and_says_why() {
+fn a_row_without_a_required_value_fails_with_the_reason() {
     let server = answering(|path, _| match path {
         "/good" => response(r#"{"answer":"yes"}"#),
         "/null" => response(r#"{"answer":null}"#),
@@ -151,7 +151,7 @@ fn a_row_without_what_is_required_fails_and_says_why() {
         let found = (row["error"].clone(), row["error_message"].clone(), row["error_detail"].clone());
         assert_eq!(expected, found, "{path}");
     }
-    // What there is stands in its column, whatever became of the row.
+    // Values that were found are in their columns, whatever the outcome of the row.
     assert_eq!(
         (json!("busy"), json!("down"), json!(503)),
         (rows[3]["error_text"].clone(), rows[6]["error_text"].clone(), rows[6]["status"].clone())
@@ -160,8 +160,8 @@ fn a_row_without_what_is_required_fails_and_says_why() {
 }
 
 #[test]
-fn large_bodies_are_looked_into_as_small_ones_are() {
-    // Around what a worker looks into by itself: one pass over 256 KiB, a tree of 16 KiB.
+fn values_are_selected_from_large_bodies_as_from_small_ones() {
+    // Sizes near the bounds of what a worker processes itself: one pass over 256 KiB, a tree of 16 KiB.
     let server = answering(|path, _| {
         let filler = "x".repeat(path[1..].parse().unwrap());
         response(&format!(r#"{{"filler":"{filler}","a":{{"n":7}}}}"#))
@@ -180,7 +180,7 @@ fn large_bodies_are_looked_into_as_small_ones_are() {
 }
 
 #[test]
-fn an_unexpected_answer_is_asked_again_only_if_that_is_wished() {
+fn an_unexpected_answer_is_retried_only_on_demand() {
     for (attempts, on) in [(1, None), (3, Some("unexpected_answer"))] {
         let server = answering(|_, before| response(if before < 2 { "{}" } else { r#"{"a":1}"# }));
         let mut rig = selecting(Rig::new(server.url("/")).one_by_one(), &["a:int64=$.a"], &["a"]);
@@ -196,7 +196,7 @@ fn an_unexpected_answer_is_asked_again_only_if_that_is_wished() {
 }
 
 #[test]
-fn columns_that_are_left_out_are_not_there_and_rows_end_as_before() {
+fn omitted_columns_are_absent_and_outcomes_stay_the_same() {
     let server = answering(|path, _| match path {
         "/long" => response(&format!("{}{}", r#"{"a":1}"#, " ".repeat(3_000_000))),
         _ => response(r#"{"a":1}"#),
@@ -228,7 +228,7 @@ fn columns_that_are_left_out_are_not_there_and_rows_end_as_before() {
 }
 
 #[test]
-fn what_is_needed_stays_and_names_are_given_once() {
+fn needed_columns_cannot_be_omitted_and_names_are_unique() {
     let server = server();
     let rig = Rig::file("rows.csv", format!("url,id,a,row\n{},7,8,9\n", url(server.address(), "/")));
     let cases: [(&str, Change, &[&str]); 10] = [
@@ -283,7 +283,7 @@ fn rig_like(rig: &Rig) -> Rig {
 }
 
 #[test]
-fn bodies_that_are_not_read_or_not_decoded_are_not_selected_from() {
+fn values_cannot_be_selected_from_bodies_that_are_not_read_or_decoded() {
     let server = server();
     let base = url(server.address(), "/");
     let mut rig = selecting(Rig::new(&base), &["a=$.a"], &[]);
@@ -299,7 +299,7 @@ fn bodies_that_are_not_read_or_not_decoded_are_not_selected_from() {
 }
 
 #[test]
-fn a_job_belongs_to_its_selections_and_a_retry_makes_them_again() {
+fn a_job_keeps_its_selections_and_a_retry_applies_them() {
     let asked = Arc::new(AtomicUsize::new(0));
     let counted = asked.clone();
     let server = answering(move |path, _| match path {
@@ -335,7 +335,7 @@ fn a_job_belongs_to_its_selections_and_a_retry_makes_them_again() {
 }
 
 #[test]
-fn a_retry_is_refused_at_once_for_what_a_job_is_refused_for() {
+fn a_retry_is_refused_for_the_same_mistakes_as_a_job() {
     let server = Scripted::answering(response("{}"));
     let rig = selecting(Rig::file("rows.csv", format!("url,id\n{},7\n", server.url("/"))), &["a=$.a"], &["a"]);
     let job = rig.start();
@@ -362,8 +362,8 @@ fn a_retry_is_refused_at_once_for_what_a_job_is_refused_for() {
 }
 
 #[test]
-fn what_answers_say_they_cost_is_what_the_limit_takes() {
-    // Each row is estimated at 1, and costs 25: at 1,000 a second, 40 are answered in one.
+fn the_rate_limiter_uses_the_cost_that_responses_state() {
+    // Each row is estimated at 1 and costs 25: at 1,000 per second, 40 rows finish in a second.
     let server = Scripted::answering(response(r#"{"n":25}"#));
     let mut rig = selecting(Rig::new(server.url("/[1-9]")).one_by_one(), &["n:int64=$.n"], &[]);
     rig.options.selection.cost_from = Some("n".into());

@@ -1,4 +1,4 @@
-//! An output that takes nothing for a while: workers wait, and no row is lost, however the job ends meanwhile.
+//! An output that blocks for a while: workers wait, and no row is lost, however the job ends meanwhile.
 
 use std::fs::File;
 use std::io;
@@ -13,9 +13,9 @@ use headgate_engine::Run;
 use crate::endings::Fifo;
 use crate::harness::{eventually, server, url};
 
-/// So large that a row with such a body is handed to the sink at once.
+/// Large enough that a row with such a body is passed to the sink at once.
 const LARGE_BODY_BYTES: usize = 1024 * 1024;
-/// Long enough for a worker to hand on the few rows that it has.
+/// Long enough for a worker to pass on the few rows that it has.
 const A_WHILE: Duration = Duration::from_millis(300);
 
 /// A file system on which the sink waits for its first part until the test releases it.
@@ -53,7 +53,7 @@ fn a_few_rows_that_wait_for_the_sink_when_the_input_ends_are_written() {
     let mut fifo = Fifo::new();
     fifo.rig.options.engine.threads = Some(1);
     let (held, job) = HeldOutput::start(&fifo);
-    // One for the sink and four for its queue; then nothing goes.
+    // One batch is in the sink and four are in its queue; further ones have to wait.
     for rows in 1..=5 {
         fifo.write(&format!("{}\n", url(server.address(), &format!("/bytes/{LARGE_BODY_BYTES}"))));
         eventually("the row is done", || job.snapshot().rows == rows);
@@ -70,7 +70,7 @@ fn a_few_rows_that_wait_for_the_sink_when_the_input_ends_are_written() {
 }
 
 #[test]
-fn what_was_counted_is_written_when_a_job_is_ended_that_waits_for_its_output() {
+fn counted_rows_are_written_when_a_job_that_waits_for_its_output_is_stopped() {
     let server = server();
     let mut fifo = Fifo::new();
     fifo.rig.options.run.concurrency = 64;
@@ -87,7 +87,7 @@ fn what_was_counted_is_written_when_a_job_is_ended_that_waits_for_its_output() {
 }
 
 #[test]
-fn an_aborted_job_ends_though_nobody_takes_its_output() {
+fn an_aborted_job_ends_though_no_reader_reads_its_output() {
     let server = server();
     let fifo = Fifo::new();
     let (held, job) = HeldOutput::start(&fifo);

@@ -1,4 +1,4 @@
-//! A worker that is kept from its event loop: by a long computation in it, or because the process was stopped.
+//! A worker whose event loop is blocked: by a long computation, or because the process was stopped.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,14 +14,14 @@ use crate::harness::{PATIENCE, server, url};
 use crate::own_ends::engine;
 
 const TIMEOUT: Duration = Duration::from_secs(2);
-/// Longer than a request may take and the worker is busy at first, and shorter than both together.
+/// A delay longer than the timeout of a request and than the time the worker is blocked, and shorter than both together.
 const SLOW: &str = "/delay/5";
 
-/// The first time, the thread that rings it is kept busy for longer than a request may take.
+/// A waker that blocks its thread for longer than the timeout of a request, the first time.
 #[derive(Default)]
-struct Computes(AtomicBool);
+struct BlockingWaker(AtomicBool);
 
-impl WakeCaller for Computes {
+impl WakeCaller for BlockingWaker {
     fn wake(&self) {
         if !self.0.swap(true, Ordering::SeqCst) {
             thread::sleep(2 * TIMEOUT);
@@ -30,18 +30,18 @@ impl WakeCaller for Computes {
 }
 
 #[test]
-fn time_in_which_a_worker_was_busy_is_no_time_of_its_requests() {
+fn time_in_which_a_worker_was_busy_counts_for_no_timeout() {
     let server = server();
     let request = RequestOptions { timeout: TIMEOUT, ..RequestOptions::default() };
     let run = RunOptions { concurrency: 50, ..RunOptions::default() }.without_retries();
     let run = Run::fed(&engine(1), request, run).expect("a run");
-    let completions = CompletionQueue::new(Arc::<Computes>::default());
+    let completions = CompletionQueue::new(Arc::<BlockingWaker>::default());
     let row = |number: u64| {
         let path = if number == 0 { "/1" } else { SLOW };
         let extra = RowExtra { reply_to: completions.reply_to(number), ..RowExtra::default() };
         Row { extra: Some(Box::new(extra)), ..Row::new(0, url(server.address(), path)) }
     };
-    run.feed((0..50).map(row).collect()).expect("the run goes on");
+    run.feed((0..50).map(row).collect()).expect("the run continues");
     let (mut arrived, end) = (Vec::<Arrived>::new(), Instant::now() + PATIENCE);
     while arrived.len() < 50 && Instant::now() < end {
         completions.take(usize::MAX, &mut arrived);

@@ -1,15 +1,15 @@
-//! A job that is stopped starts nothing new, and loses nothing that it has.
+//! A stopped job starts no rows, and loses no outcome.
 
 use std::time::{Duration, Instant};
 
 use crate::harness::{PATIENCE, Rig, eventually, server, slow_server, url};
 
-/// What a loaded machine may add to a time that was promised.
+/// The delay that a loaded machine may add to a grace period.
 const LATENESS: Duration = Duration::from_secs(3);
 const ENDLESS: &str = "?[1-1000000000]";
 
 #[test]
-fn a_stop_starts_nothing_new_and_finishes_what_is_in_flight() {
+fn a_stop_starts_no_rows_and_finishes_those_in_flight() {
     let server = slow_server(0.2..=0.2);
     let rig = Rig::new(url(server.address(), &format!("/row{ENDLESS}"))).concurrency(8, 2);
     let job = rig.start();
@@ -18,7 +18,7 @@ fn a_stop_starts_nothing_new_and_finishes_what_is_in_flight() {
     job.stop();
     assert!(job.snapshot().stopping);
     let (rows, summary) = rig.finish(&job);
-    // The stop may come as the first answers do; a lane that saw it later has asked once more.
+    // The stop may coincide with the first responses; a lane that saw it later has sent one more request.
     assert!(server.statistics().requests <= asked + 8);
     assert_eq!(server.statistics().requests, rows.len() as u64, "each request that was made is a row of the result");
     assert_eq!((rows.len() as u64, rows.len() as u64), (summary.rows, summary.answered));
@@ -27,7 +27,7 @@ fn a_stop_starts_nothing_new_and_finishes_what_is_in_flight() {
 }
 
 #[test]
-fn what_is_in_flight_after_the_grace_is_given_up() {
+fn requests_in_flight_after_the_grace_period_are_cancelled() {
     let grace = Duration::from_millis(300);
     let server = server();
     let good = url(server.address(), "/good");
@@ -46,7 +46,7 @@ fn what_is_in_flight_after_the_grace_is_given_up() {
 }
 
 #[test]
-fn an_abort_does_not_wait_even_within_the_grace_of_a_stop() {
+fn an_abort_ends_the_grace_period_of_a_stop() {
     let server = server();
     let rig = Rig::new(url(server.address(), &format!("/fault/hang-before-headers{ENDLESS}"))).concurrency(4, 2);
     let job = rig.start();
@@ -61,8 +61,8 @@ fn an_abort_does_not_wait_even_within_the_grace_of_a_stop() {
 }
 
 #[test]
-fn what_was_counted_is_in_the_result_whenever_a_job_is_ended() {
-    // Bodies so large that the sink is behind, and workers wait for it when the end comes.
+fn counted_rows_are_in_the_result_whenever_a_job_is_stopped() {
+    // The bodies are so large that the sink is slow, and workers wait for it when the job ends.
     for pause_ms in [0, 1, 5, 20, 50, 110, 150] {
         let server = server();
         let rig = Rig::new(url(server.address(), &format!("/bytes/30000{ENDLESS}"))).concurrency(64, 3);
@@ -70,19 +70,19 @@ fn what_was_counted_is_in_the_result_whenever_a_job_is_ended() {
         assert!(!job.wait(Duration::from_millis(pause_ms)));
         job.abort();
         assert!(job.wait(PATIENCE));
-        // On a busy machine it may take longer to write what there is than an aborted job is waited for.
+        // On a busy machine, writing the rows may take longer than the wait for an aborted job.
         eventually("what was counted is in the result", || job.summary().rows == rig.results().len() as u64);
         assert!(job.summary().rows <= server.statistics().requests, "after {pause_ms} ms");
     }
 }
 
 #[test]
-fn a_stop_does_not_wait_for_an_input_that_does_not_go_on() {
+fn a_stop_does_not_wait_for_a_blocked_input() {
     let server = server();
     let fifo = crate::endings::Fifo::new();
     let job = fifo.rig.start();
     fifo.write(&format!("{0}\n{0}\n{0}\n", url(server.address(), "/row")));
-    eventually("what came was asked", || job.snapshot().rows == 3);
+    eventually("the rows that arrived were requested", || job.snapshot().rows == 3);
     job.stop();
     let (rows, summary) = fifo.rig.finish(&job);
     assert_eq!((3, 3), (rows.len(), summary.rows));
@@ -90,7 +90,7 @@ fn a_stop_does_not_wait_for_an_input_that_does_not_go_on() {
 }
 
 #[test]
-fn a_job_whose_handle_is_dropped_goes_on_to_its_end() {
+fn a_job_whose_handle_is_dropped_finishes() {
     let server = slow_server(0.05..=0.05);
     let rig = Rig::new(url(server.address(), "/[1-32]"));
     drop(rig.start());
@@ -98,7 +98,7 @@ fn a_job_whose_handle_is_dropped_goes_on_to_its_end() {
 }
 
 #[test]
-fn a_job_that_is_over_can_be_stopped_and_asked() {
+fn a_finished_job_can_be_stopped_and_inspected() {
     let server = server();
     let rig = Rig::new(url(server.address(), "/[1-3]"));
     let job = rig.start();

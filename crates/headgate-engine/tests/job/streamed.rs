@@ -1,4 +1,4 @@
-//! Bodies that are taken while they come: what comes, how little of it is held, and how it ends.
+//! Streamed bodies: their bytes, the bound on buffered bytes, and their ends.
 
 mod held_back;
 
@@ -24,51 +24,51 @@ use crate::http2_frames::*;
 use crate::own_ends::engine;
 use crate::scripted::{Scripted, read_head, response};
 
-/// What one read from a connection brings at the most, and what a stream of HTTP/2 may send before it is taken.
+/// The maximum of one read from a connection, and the flow-control window of an HTTP/2 stream.
 const READ_BYTES: u64 = 128 * 1024;
 const WINDOW_BYTES: u64 = 1024 * 1024;
 
-struct Ring(Mutex<Sender<()>>);
+struct CountingWaker(Mutex<Sender<()>>);
 
-impl WakeCaller for Ring {
+impl WakeCaller for CountingWaker {
     fn wake(&self) {
         let _ = self.0.lock().unwrap().send(());
     }
 }
 
-/// One response of a run, and who takes its body.
+/// One response of a run, and the reader of its body.
 struct Stream {
     completions: Arc<CompletionQueue>,
     body: Arc<BodyStream>,
-    rung: Receiver<()>,
+    wake_ups: Receiver<()>,
     ordinal: u64,
 }
 
 impl Stream {
-    fn ask(run: &Run, url: String) -> Self {
-        Self::asking(run, url, None)
+    fn submit(run: &Run, url: String) -> Self {
+        Self::with_timeout(run, url, None)
     }
 
-    fn asking(run: &Run, url: String, timeout: Option<Duration>) -> Self {
-        let (sender, rung) = channel();
-        let (of_queue, of_body) = (Ring(Mutex::new(sender.clone())), Ring(Mutex::new(sender)));
+    fn with_timeout(run: &Run, url: String, timeout: Option<Duration>) -> Self {
+        let (sender, wake_ups) = channel();
+        let (of_queue, of_body) = (CountingWaker(Mutex::new(sender.clone())), CountingWaker(Mutex::new(sender)));
         let completions = CompletionQueue::new(Arc::new(of_queue));
         let body = Arc::new(BodyStream::new(Box::new(move || of_body.wake())));
         let own = OwnOptions { stream: Some(body.clone()), timeout, ..OwnOptions::default() };
         let extra = RowExtra { reply_to: completions.reply_to(0), own: Some(Box::new(own)), ..RowExtra::default() };
         let row = Row { extra: Some(Box::new(extra)), ..Row::new(0, url) };
         let ordinal = run.feed(vec![row]).unwrap();
-        Self { completions, body, rung, ordinal }
+        Self { completions, body, wake_ups, ordinal }
     }
 
-    /// Waits for the head.
+    /// Waits for the headers.
     fn head(&self) -> Outcome {
         let mut arrived = Vec::new();
         loop {
             self.completions.take(1, &mut arrived);
             match arrived.pop() {
-                Some(arrived) => return arrived.outcome.expect("the run goes on"),
-                None => self.rung.recv_timeout(PATIENCE).expect("an answer"),
+                Some(arrived) => return arrived.outcome.expect("the run continues"),
+                None => self.wake_ups.recv_timeout(PATIENCE).expect("an answer"),
             }
         }
     }
@@ -77,17 +77,17 @@ impl Stream {
         self.head().response.expect("an answer").status
     }
 
-    /// Waits for more.
+    /// Waits for more bytes.
     fn read(&self) -> StreamRead {
         loop {
             match self.body.read() {
-                StreamRead::Nothing => self.rung.recv_timeout(PATIENCE).expect("more of the body"),
+                StreamRead::Nothing => self.wake_ups.recv_timeout(PATIENCE).expect("more of the body"),
                 taken => return taken,
             }
         }
     }
 
-    /// All of the body, and why it isn't whole.
+    /// Reads the whole body, and returns it with the error that made it incomplete.
     fn rest(&self, raw: bool) -> (Vec<u8>, Option<Failure>) {
         self.body.begin(raw);
         let mut body = Vec::new();
@@ -127,9 +127,9 @@ fn kind(failure: Option<Failure>) -> Option<ErrorKind> {
 }
 
 #[test]
-fn a_body_comes_whole_however_it_is_framed() {
+fn a_streamed_body_is_complete_however_it_is_delimited() {
     let (run, server) = (run(), server());
-    let ask = |path: &str| Stream::ask(&run, url(server.address(), path)).whole();
+    let ask = |path: &str| Stream::submit(&run, url(server.address(), path)).whole();
     let expected = ask("/bytes/1000000");
     assert_eq!(1_000_000, expected.len());
     for path in ["/chunked/1000000", "/close-delimited/1000000", "/range/1000000"] {
@@ -139,40 +139,40 @@ fn a_body_comes_whole_however_it_is_framed() {
     assert!(ask("/bytes/0").is_empty());
 
     let (run, server) = http2();
-    let stream = Stream::ask(&run, url(server.address(), "/bytes/1000000"));
+    let stream = Stream::submit(&run, url(server.address(), "/bytes/1000000"));
     assert!(expected == stream.whole(), "over HTTP/2");
     assert_eq!(1_000_000, stream.body.received());
-    let empty = Stream::ask(&run, url(server.address(), "/status/204"));
+    let empty = Stream::submit(&run, url(server.address(), "/status/204"));
     assert_eq!((204, (Vec::new(), None)), (empty.status(), empty.rest(false)));
 }
 
 #[test]
-fn content_codings_are_undone_on_the_way_unless_they_are_to_be_left() {
+fn content_encodings_are_decoded_while_streaming_unless_raw() {
     let (run, server) = (run(), server());
-    let plain = Stream::ask(&run, url(server.address(), "/bytes/3000000")).whole();
+    let plain = Stream::submit(&run, url(server.address(), "/bytes/3000000")).whole();
     for coding in ["gzip", "gzip-members", "deflate", "br", "zstd"] {
         let path = url(server.address(), &format!("/encoded/{coding}/3000000"));
-        let stream = Stream::ask(&run, path.clone());
+        let stream = Stream::submit(&run, path.clone());
         assert!(plain == stream.whole(), "{coding}");
         let received = stream.body.received();
         assert!(received < 3_000_000, "{coding}: it counts what came");
 
-        let raw = Stream::ask(&run, path);
+        let raw = Stream::submit(&run, path);
         assert_eq!(200, raw.status());
         let (bytes, failure) = raw.rest(true);
         assert_eq!((received, None), (bytes.len() as u64, failure), "{coding}");
     }
-    let bare = Stream::ask(&run, url(server.address(), "/fault/raw-deflate")).whole();
+    let bare = Stream::submit(&run, url(server.address(), "/fault/raw-deflate")).whole();
     assert!(bare.starts_with(b"Hello, World!"));
-    let unknown = Stream::ask(&run, url(server.address(), "/fault/unknown-encoding"));
+    let unknown = Stream::submit(&run, url(server.address(), "/fault/unknown-encoding"));
     assert_eq!((200, None), (unknown.status(), unknown.rest(false).1), "it is left as it came");
 }
 
 #[test]
-fn a_body_that_is_not_what_its_coding_says_fails_behind_what_came_of_it() {
+fn a_body_with_an_invalid_encoding_fails_after_its_decoded_bytes() {
     let (run, server) = (run(), server());
     for fault in ["truncated-gzip", "corrupt-gzip", "gzip-bad-checksum", "not-gzip"] {
-        let stream = Stream::ask(&run, url(server.address(), &format!("/fault/{fault}")));
+        let stream = Stream::submit(&run, url(server.address(), &format!("/fault/{fault}")));
         assert_eq!(200, stream.status(), "{fault}");
         assert_eq!(Some(ErrorKind::Decode), kind(stream.rest(false).1), "{fault}");
     }
@@ -182,7 +182,7 @@ fn a_body_that_is_not_what_its_coding_says_fails_behind_what_came_of_it() {
     assert_eq!((4, 0), (run.summary().failed, run.summary().answered), "a row whose body fails has failed");
 }
 
-/// What was read of a body of which nothing is taken, when no more seems to be read.
+/// Waits until no more of an unread body is received, and returns the number of received bytes.
 fn held(stream: &Stream) -> u64 {
     let mut before = u64::MAX;
     eventually("nothing is read", || {
@@ -193,15 +193,15 @@ fn held(stream: &Stream) -> u64 {
 }
 
 #[test]
-fn no_more_is_read_than_there_is_room_for_and_one_who_takes_slowly_is_no_fault_of_the_server() {
+fn reading_is_bounded_by_the_buffer_and_a_slow_caller_causes_no_timeout() {
     let (run, server) = (run(), server());
     let gibibyte = url(server.address(), "/bytes/1073741824");
     let time = Duration::from_secs(1);
-    let stream = Stream::asking(&run, gibibyte, Some(time));
+    let stream = Stream::with_timeout(&run, gibibyte, Some(time));
     assert_eq!(200, stream.status());
     stream.body.begin(false);
     let (mut taken, mut most) = (0, 0);
-    // Whenever nothing is taken, what was read and not taken is bounded, of a body of any length.
+    // While the caller reads nothing, the buffered bytes are bounded for a body of any length.
     while taken < 64 * 1024 * 1024 {
         let StreamRead::Bytes(bytes) = stream.read() else { panic!("it breaks off") };
         taken += bytes.len() as u64;
@@ -211,19 +211,19 @@ fn no_more_is_read_than_there_is_room_for_and_one_who_takes_slowly_is_no_fault_o
     let received = held(&stream);
     assert!(received - taken <= BUFFER_BYTES as u64 + READ_BYTES);
 
-    // For longer than the time between two pieces, nothing is taken.
-    let other = Stream::asking(&run, url(server.address(), "/fault/hang-mid-body"), Some(time));
+    // The caller reads nothing for longer than the idle timeout.
+    let other = Stream::with_timeout(&run, url(server.address(), "/fault/hang-mid-body"), Some(time));
     assert_eq!((200, Some(ErrorKind::Timeout)), (other.status(), kind(other.rest(false).1)));
-    assert!(matches!(stream.read(), StreamRead::Bytes(_)), "it goes on");
+    assert!(matches!(stream.read(), StreamRead::Bytes(_)), "it continues");
     stream.body.close();
     eventually("its exchange has ended", || run.snapshot().in_flight == 0);
     assert!(server.statistics().bytes_written < 1 << 29, "and most was never sent");
 }
 
 #[test]
-fn over_http2_the_window_holds_the_server() {
+fn over_http2_the_flow_control_window_stops_the_server() {
     let (run, server) = http2();
-    let stream = Stream::ask(&run, url(server.address(), "/bytes/1073741824"));
+    let stream = Stream::submit(&run, url(server.address(), "/bytes/1073741824"));
     assert_eq!(200, stream.status());
     stream.body.begin(false);
     let mut taken = 0;
@@ -232,8 +232,8 @@ fn over_http2_the_window_holds_the_server() {
         taken += bytes.len() as u64;
     }
     assert!(held(&stream) - taken <= BUFFER_BYTES as u64 + WINDOW_BYTES);
-    // The connection is there for others.
-    let other = Stream::ask(&run, url(server.address(), "/1"));
+    // The connection is available to other requests.
+    let other = Stream::submit(&run, url(server.address(), "/1"));
     assert_eq!(b"Hello, World!".to_vec(), other.whole());
     stream.body.close();
     eventually("its exchange has ended", || run.snapshot().in_flight == 0);
@@ -252,10 +252,10 @@ fn encoded(codings: &str, body: &[u8]) -> Scripted {
 }
 
 #[test]
-fn a_bomb_comes_out_as_it_is_taken_and_keeps_no_other_from_its_turn() {
+fn a_decompression_bomb_is_decoded_as_it_is_read_and_blocks_no_other_stream() {
     let bomb = encoded("gzip", &gzip(&vec![0; 16 << 20]));
     let run = run_of(RequestOptions::default(), RunOptions { concurrency: 4, ..RunOptions::default() });
-    let stream = Stream::ask(&run, bomb.url("/"));
+    let stream = Stream::submit(&run, bomb.url("/"));
     assert_eq!(200, stream.status());
     stream.body.begin(false);
     let mut taken = 0;
@@ -266,7 +266,7 @@ fn a_bomb_comes_out_as_it_is_taken_and_keeps_no_other_from_its_turn() {
     }
     assert_eq!(StreamRead::End(None), stream.read());
 
-    // Of one that comes to nothing for ever, nothing is ever taken, and its thread has always something to do.
+    // A body that endlessly decodes to nothing yields no bytes, and keeps its thread busy.
     let nothing = gzip(&gzip(b"").repeat(20));
     let endless = Scripted::start(move |mut stream, _| {
         read_head(&mut stream);
@@ -275,18 +275,18 @@ fn a_bomb_comes_out_as_it_is_taken_and_keeps_no_other_from_its_turn() {
             sent = stream.write_all(&nothing);
         }
     });
-    let stream = Stream::ask(&run, endless.url("/"));
+    let stream = Stream::submit(&run, endless.url("/"));
     assert_eq!(200, stream.status());
     stream.body.begin(false);
     eventually("much has come", || stream.body.received() > 2 * READ_BYTES);
     let other = Scripted::answering(response("another"));
-    assert_eq!(b"another".to_vec(), Stream::ask(&run, other.url("/")).whole());
+    assert_eq!(b"another".to_vec(), Stream::submit(&run, other.url("/")).whole());
     stream.body.close();
     eventually("their exchanges have ended", || run.snapshot().in_flight == 0);
 }
 
 #[test]
-fn what_breaks_off_fails_behind_all_that_came_and_is_not_asked_again() {
+fn an_incomplete_body_fails_after_all_its_bytes_without_a_retry() {
     let truncated = |mut stream: std::net::TcpStream, _| {
         if read_head(&mut stream).is_some() {
             let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nbegin");
@@ -294,7 +294,7 @@ fn what_breaks_off_fails_behind_all_that_came_and_is_not_asked_again() {
     };
     let scripted = Scripted::start(truncated);
     let run = run();
-    let stream = Stream::ask(&run, scripted.url("/"));
+    let stream = Stream::submit(&run, scripted.url("/"));
     assert_eq!(200, stream.status());
     let (body, failure) = stream.rest(false);
     assert_eq!((b"begin".to_vec(), Some(ErrorKind::Closed)), (body, kind(failure)));
@@ -308,9 +308,9 @@ fn what_breaks_off_fails_behind_all_that_came_and_is_not_asked_again() {
         (ErrorKind::Protocol, "bad-chunk-size"),
     ] {
         let before = server.statistics().requests;
-        let stream = Stream::ask(&run, url(server.address(), &format!("/fault/{fault}")));
+        let stream = Stream::submit(&run, url(server.address(), &format!("/fault/{fault}")));
         let head = stream.head();
-        // One that is broken in the very read that has its head is asked again, as nothing was given out.
+        // An error in the read that has the headers leads to a retry, because the caller has received nothing.
         let failure = head.failure.or_else(|| stream.rest(false).1);
         assert_eq!(Some(expected), kind(failure), "{fault}");
         assert!(server.statistics().requests > before);
@@ -318,31 +318,31 @@ fn what_breaks_off_fails_behind_all_that_came_and_is_not_asked_again() {
 
     let (run, server) = http2();
     for fault in ["h2-reset-internal-error", "h2-close-mid-body"] {
-        let stream = Stream::ask(&run, url(server.address(), &format!("/fault/{fault}")));
+        let stream = Stream::submit(&run, url(server.address(), &format!("/fault/{fault}")));
         let failure = stream.head().failure.or_else(|| stream.rest(false).1);
         assert!(failure.is_some(), "{fault}");
     }
 }
 
 #[test]
-fn a_server_that_sends_nothing_more_has_the_time_between_two_pieces() {
+fn the_idle_timeout_applies_between_two_pieces() {
     let (run, server) = (run(), server());
     let hangs = url(server.address(), "/fault/hang-mid-body");
-    let stream = Stream::asking(&run, hangs, Some(Duration::from_millis(100)));
+    let stream = Stream::with_timeout(&run, hangs, Some(Duration::from_millis(100)));
     assert_eq!(200, stream.status());
     let (body, failure) = stream.rest(false);
     let failure = failure.expect("it hangs");
     assert_eq!((ErrorKind::Timeout, Some(OptionName::TimeoutS)), (failure.kind, failure.option));
     assert!(!body.is_empty());
 
-    // Each piece has that time, and all of them may take longer.
+    // The timeout applies to each piece, so all of them together may take longer.
     let drips = url(server.address(), "/drip?numbytes=20&duration=2");
-    let stream = Stream::asking(&run, drips, Some(Duration::from_secs(1)));
+    let stream = Stream::with_timeout(&run, drips, Some(Duration::from_secs(1)));
     assert_eq!(20, stream.whole().len());
 }
 
 #[test]
-fn a_failure_before_the_head_is_asked_again_and_so_is_a_status() {
+fn a_failure_before_the_headers_and_a_status_are_retried() {
     let scripted = Scripted::start(|mut stream, number| {
         while read_head(&mut stream).is_some() {
             let answer = match number {
@@ -357,57 +357,57 @@ fn a_failure_before_the_head_is_asked_again_and_so_is_a_status() {
     });
     let retrying = Retrying { delay: Duration::from_millis(1), ..Retrying::default() };
     let run = run_of(RequestOptions::default(), RunOptions { concurrency: 4, retrying, ..RunOptions::default() });
-    let stream = Stream::ask(&run, scripted.url("/"));
+    let stream = Stream::submit(&run, scripted.url("/"));
     let head = stream.head();
     assert_eq!((3, Some(200)), (head.attempts, head.response.map(|answer| answer.status)));
     assert_eq!((b"at last".to_vec(), None), stream.rest(false));
 
     let busy = Scripted::answering("HTTP/1.1 503 Busy\r\nContent-Length: 4\r\n\r\nbusy");
-    let stream = Stream::ask(&run, busy.url("/"));
+    let stream = Stream::submit(&run, busy.url("/"));
     let head = stream.head();
     assert_eq!((4, Some(503)), (head.attempts, head.response.map(|answer| answer.status)), "that of the last attempt");
     assert_eq!((b"busy".to_vec(), None), stream.rest(false));
 }
 
 #[test]
-fn redirects_are_followed_before() {
+fn redirects_are_followed_before_the_stream_starts() {
     let (server, mut request) = (server(), RequestOptions::default());
     request.response.max_redirects = 5;
     let run = run_of(request, RunOptions { concurrency: 4, ..RunOptions::default() });
-    let stream = Stream::ask(&run, url(server.address(), "/redirect/3"));
+    let stream = Stream::submit(&run, url(server.address(), "/redirect/3"));
     let head = stream.head();
     assert_eq!(url(server.address(), "/redirect/0"), head.row.target());
     assert_eq!((b"Hello, World!".to_vec(), None), stream.rest(false));
-    let lost = Stream::ask(&run, url(server.address(), "/fault/redirect-loop"));
+    let lost = Stream::submit(&run, url(server.address(), "/fault/redirect-loop"));
     assert_eq!(Some(ErrorKind::RedirectLoop), kind(lost.head().failure));
 }
 
 #[test]
-fn a_connection_whose_body_was_taken_whole_is_used_again_and_any_other_is_closed() {
+fn a_connection_is_reused_after_a_complete_body_and_otherwise_closed() {
     let (run, server) = (run(), server());
     for _ in 0..3 {
-        Stream::ask(&run, url(server.address(), "/bytes/1000000")).whole();
+        Stream::submit(&run, url(server.address(), "/bytes/1000000")).whole();
     }
     assert_eq!(1, server.statistics().connections_accepted);
-    let left = Stream::ask(&run, url(server.address(), "/bytes/1000000000"));
+    let left = Stream::submit(&run, url(server.address(), "/bytes/1000000000"));
     assert_eq!(200, left.status());
     left.body.close();
     eventually("its exchange has ended", || run.snapshot().in_flight == 0);
-    Stream::ask(&run, url(server.address(), "/1")).whole();
+    Stream::submit(&run, url(server.address(), "/1")).whole();
     assert_eq!(2, server.statistics().connections_accepted);
     eventually("it has closed the other", || server.statistics().connections_open == 1);
     assert_eq!((5, 0), (run.snapshot().rows, run.snapshot().failed), "one that is left is no failure");
 }
 
 #[test]
-fn it_can_be_cancelled_before_its_head_and_ends_with_the_run() {
+fn a_stream_can_be_cancelled_before_its_headers_and_ends_with_the_run() {
     let (run, server) = (run(), server());
-    let waiting = Stream::ask(&run, url(server.address(), "/fault/hang-before-headers"));
+    let waiting = Stream::submit(&run, url(server.address(), "/fault/hang-before-headers"));
     eventually("it is in flight", || run.snapshot().in_flight == 1);
     run.cancel(waiting.ordinal);
     assert_eq!(Some(ErrorKind::Cancelled), kind(waiting.head().failure));
 
-    let open = Stream::ask(&run, url(server.address(), "/bytes/1000000000"));
+    let open = Stream::submit(&run, url(server.address(), "/bytes/1000000000"));
     assert_eq!(200, open.status());
     run.end_feeding();
     run.abort();
@@ -416,7 +416,7 @@ fn it_can_be_cancelled_before_its_head_and_ends_with_the_run() {
 }
 
 #[test]
-fn a_stream_that_ends_with_a_reset_fails_with_what_came() {
+fn a_stream_that_is_reset_fails_after_its_bytes() {
     let scripted = crate::http2::start(100, |peer, _| {
         let request = peer.request()?;
         peer.send(HEADERS, END_HEADERS, request, STATUS_200)?;
@@ -425,27 +425,27 @@ fn a_stream_that_ends_with_a_reset_fails_with_what_came() {
     });
     let request = RequestOptions { http2_prior_knowledge: true, ..RequestOptions::default() };
     let run = run_of(request, RunOptions { concurrency: 1, ..RunOptions::default() });
-    let stream = Stream::ask(&run, scripted.url("/"));
+    let stream = Stream::submit(&run, scripted.url("/"));
     assert_eq!(200, stream.status());
     assert_eq!(Some(ErrorKind::Closed), kind(stream.rest(false).1));
 }
 
 #[test]
-fn an_answer_over_http2_may_be_whole_before_the_server_has_the_whole_request() {
+fn a_response_over_http2_may_be_complete_before_the_request_is() {
     let scripted = crate::http2::start(100, |peer, _| {
         let request = peer.request()?;
         // `content-length: 6` beside it, named by the static table.
         peer.send(HEADERS, END_HEADERS, request, &[STATUS_200, &[0x0f, 0x0d, 1, b'6']].concat())?;
         peer.send(DATA, 0, request, b"enough")?;
-        // It wants no more of the request.
+        // The server resets the stream, because it needs no more of the request.
         peer.reset(request, NO_ERROR)?;
         while peer.read().is_some() {}
         None
     });
-    // More than the server's window takes.
+    // The body is larger than the server's flow-control window.
     let body = Some(vec![b'x'; 200_000]);
     let request =
         RequestOptions { http2_prior_knowledge: true, method: Some("POST".into()), body, ..RequestOptions::default() };
     let run = run_of(request, RunOptions { concurrency: 1, ..RunOptions::default() });
-    assert_eq!(b"enough".to_vec(), Stream::ask(&run, scripted.url("/")).whole());
+    assert_eq!(b"enough".to_vec(), Stream::submit(&run, scripted.url("/")).whole());
 }

@@ -1,4 +1,4 @@
-//! HTTPS: whom is trusted, and what happens to those who are not.
+//! HTTPS: which servers are trusted, and how untrusted ones fail.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -19,7 +19,7 @@ use crate::scripted::{Scripted, read_head, response};
 
 pub type TlsStream = StreamOwned<ServerConnection, TcpStream>;
 
-/// An authority of our own, and the certificates it gives out.
+/// A certificate authority of the test, which signs certificates.
 pub struct Authority(CertifiedIssuer<'static, KeyPair>);
 
 impl Authority {
@@ -41,7 +41,7 @@ impl Authority {
         (params.signed_by(&key, &self.0).unwrap(), key)
     }
 
-    /// Accepts the certificates of clients that it has signed.
+    /// Returns a verifier that accepts client certificates signed by this authority.
     pub fn of_clients(&self) -> Arc<dyn ClientCertVerifier> {
         let mut roots = RootCertStore::empty();
         roots.add(self.0.der().clone()).unwrap();
@@ -49,12 +49,12 @@ impl Authority {
         WebPkiClientVerifier::builder_with_provider(roots.into(), provider).build().unwrap()
     }
 
-    /// A server for `localhost` that these clients should trust.
+    /// Starts a server for `localhost` that clients with this authority trust.
     fn server(&self, serve: impl Fn(&mut TlsStream) + Send + Sync + 'static) -> Scripted {
         start(self.certify("localhost", 4000), serve)
     }
 
-    /// A job that trusts this authority and no other.
+    /// Creates a job that trusts only this authority.
     fn trusted(&self, input: String) -> Rig {
         self.trusted_by(Rig::new(input))
     }
@@ -71,7 +71,7 @@ pub fn start(has: (Certificate, KeyPair), serve: impl Fn(&mut TlsStream) + Send 
     start_with(has, ALL_VERSIONS, None, serve)
 }
 
-/// A server of these versions of TLS; `clients`: whose certificates its clients must show.
+/// Starts a server with these versions of TLS; `clients` verifies the certificates that it requires of clients.
 pub fn start_with(
     (certificate, key): (Certificate, KeyPair),
     versions: &[&'static SupportedProtocolVersion],
@@ -91,7 +91,7 @@ pub fn start_with(
     })
 }
 
-/// Answers every request with its own head.
+/// Responds to every request with its own head.
 pub fn echo(stream: &mut TlsStream) {
     while let Some(head) = read_head(stream) {
         if stream.write_all(response(&head).as_bytes()).is_err() {
@@ -100,7 +100,7 @@ pub fn echo(stream: &mut TlsStream) {
     }
 }
 
-fn say_goodbye(stream: &mut TlsStream) {
+fn send_close_notify(stream: &mut TlsStream) {
     stream.conn.send_close_notify();
     stream.flush().unwrap();
 }
@@ -115,7 +115,7 @@ fn insecure(input: String) -> ResultRow {
     rig.row()
 }
 
-/// `detail` follows the address and the name.
+/// Checks the failure; `detail` follows the address and the hostname.
 fn assert_tls(row: &ResultRow, message: &str, detail: &str) {
     assert_eq!((Some("tls"), None, 1), (row.kind(), row.status, row.attempts), "{}", row.message());
     assert_eq!(message, row.message());
@@ -132,7 +132,7 @@ const NO_NAME: &str =
 const UNTRUSTED: &str = "the server's certificate is not trusted: it is self-signed, or from an unknown authority";
 
 #[test]
-fn a_trusted_server_is_asked_over_one_connection() {
+fn a_trusted_server_gets_all_requests_over_one_connection() {
     let authority = Authority::new();
     let server = authority.server(echo);
     let rows = authority.trusted(localhost(&server, "/[1-5]")).one_by_one().rows();
@@ -145,14 +145,14 @@ fn a_trusted_server_is_asked_over_one_connection() {
 }
 
 #[test]
-fn an_authority_that_nobody_knows_is_not_trusted() {
+fn an_unknown_authority_is_not_trusted() {
     let server = Authority::new().server(echo);
     assert_tls(&Rig::new(localhost(&server, "/")).row(), UNTRUSTED, "");
     assert_eq!(Some(200), insecure(localhost(&server, "/")).status);
 }
 
 #[test]
-fn a_certificate_for_another_name_is_not_trusted() {
+fn a_certificate_for_another_hostname_is_not_trusted() {
     let authority = Authority::new();
     let server = start(authority.certify("other.example", 4000), echo);
     assert_tls(&authority.trusted(localhost(&server, "/")).row(), ANOTHER_NAME, ": for other.example");
@@ -160,14 +160,14 @@ fn a_certificate_for_another_name_is_not_trusted() {
 }
 
 #[test]
-fn a_certificate_that_has_expired_is_not_trusted() {
+fn an_expired_certificate_is_not_trusted() {
     let authority = Authority::new();
     let server = start(authority.certify("localhost", 2020), echo);
     assert_tls(&authority.trusted(localhost(&server, "/")).row(), EXPIRED, ": it was valid until 2020-01-01T00:00:00Z");
     assert_eq!(Some(200), insecure(localhost(&server, "/")).status);
 }
 
-/// What `openssl req -x509` makes: a certificate that is an authority's and a server's, signed by itself.
+/// Creates a certificate as `openssl req -x509` does: self-signed, of an authority and of a server.
 fn own_certificate(names: &[&str], until_year: i32) -> (Certificate, KeyPair) {
     let key = KeyPair::generate().unwrap();
     let mut params = CertificateParams::new(names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>()).unwrap();
@@ -176,7 +176,7 @@ fn own_certificate(names: &[&str], until_year: i32) -> (Certificate, KeyPair) {
     (params.self_signed(&key).unwrap(), key)
 }
 
-/// A job that trusts this certificate and no other, at a server that has it or another one.
+/// Runs a job that trusts only this certificate, against a server that has it or another one.
 fn trusting(trusted: &Certificate, has: (Certificate, KeyPair)) -> ResultRow {
     let server = start(has, echo);
     let mut rig = Rig::new(localhost(&server, "/"));
@@ -187,7 +187,7 @@ fn trusting(trusted: &Certificate, has: (Certificate, KeyPair)) -> ResultRow {
 }
 
 #[test]
-fn a_certificate_that_is_itself_trusted_is_accepted_for_its_names_and_in_its_time() {
+fn a_certificate_that_is_itself_trusted_is_accepted_for_its_hostnames_while_it_is_valid() {
     let own = own_certificate(&["localhost"], 4000);
     let row = trusting(&own.0.clone(), own);
     assert_eq!(Some(200), row.status, "{}", row.message());
@@ -201,7 +201,7 @@ fn a_certificate_that_is_itself_trusted_is_accepted_for_its_names_and_in_its_tim
 }
 
 #[test]
-fn a_certificate_whose_authority_was_not_given_is_accepted_if_it_is_itself() {
+fn a_trusted_certificate_is_accepted_without_its_authority() {
     let authority = Authority::new();
     let leaf = authority.certify("localhost", 4000);
     let row = trusting(&leaf.0.clone(), leaf);
@@ -221,7 +221,7 @@ fn a_certificate_like_the_trusted_one_is_not_trusted() {
 }
 
 #[test]
-fn a_certificate_that_is_trusted_and_no_authoritys_vouches_for_no_other() {
+fn a_trusted_certificate_that_is_no_authority_signs_no_other_certificate() {
     for is_ca in [IsCa::NoCa, IsCa::ExplicitNoCa] {
         let mut params = CertificateParams::new(vec!["other.example".to_owned()]).unwrap();
         params.is_ca = is_ca;
@@ -234,7 +234,7 @@ fn a_certificate_that_is_trusted_and_no_authoritys_vouches_for_no_other() {
 }
 
 #[test]
-fn an_authority_may_be_trusted_beyond_its_time() {
+fn an_expired_authority_is_still_trusted() {
     let mut params = CertificateParams::new(Vec::new()).unwrap();
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     params.not_after = date_time_ymd(2020, 1, 1);
@@ -259,7 +259,7 @@ fn a_certificate_may_be_for_an_address() {
 }
 
 #[test]
-fn a_server_that_speaks_no_tls_is_tls() {
+fn a_server_without_tls_fails_with_tls() {
     let server = server();
     for row in
         [Rig::new(format!("https://{}/", server.address())).row(), insecure(format!("https://{}/", server.address()))]
@@ -269,14 +269,14 @@ fn a_server_that_speaks_no_tls_is_tls() {
 }
 
 #[test]
-fn a_body_that_ends_with_the_connection_must_be_said_to_have_ended() {
+fn a_body_that_the_close_delimits_needs_a_close_notify() {
     let authority = Authority::new();
     for (kind, ends_well) in [(None, true), (Some("closed"), false)] {
         let server = authority.server(move |stream| {
             read_head(stream);
             stream.write_all(b"HTTP/1.1 200 OK\r\n\r\nthe end").unwrap();
             if ends_well {
-                say_goodbye(stream);
+                send_close_notify(stream);
             }
         });
         let row = authority.trusted(localhost(&server, "/")).row();
@@ -285,7 +285,7 @@ fn a_body_that_ends_with_the_connection_must_be_said_to_have_ended() {
     }
 }
 
-/// Sends what is encrypted and then these bytes, in one segment.
+/// Sends encrypted data and then these bytes, in one segment.
 fn send_with(stream: &mut TlsStream, answer: &str, behind: &[u8]) {
     let mut segment = Vec::new();
     stream.conn.writer().write_all(answer.as_bytes()).unwrap();
@@ -297,20 +297,20 @@ fn send_with(stream: &mut TlsStream, answer: &str, behind: &[u8]) {
 }
 
 #[test]
-fn what_was_whole_before_a_record_that_cannot_be_read_counts() {
+fn a_response_that_is_complete_before_an_invalid_record_succeeds() {
     let authority = Authority::new();
-    // A record whose content was not encrypted by the server, and none at all.
+    // A record with content that the server did not encrypt, and bytes that are no record.
     for garbage in [&b"\x17\x03\x03\x00\x20no one can decrypt this, for sure"[..], b"this is no record of TLS"] {
         let answer = response("whole");
         let server = authority.server(move |stream| {
             read_head(stream);
             send_with(stream, &answer, garbage);
-            // Until the client has gone: the end of the connection comes later than the garbage.
+            // The server reads until the client closes, so that the end of the connection arrives after the garbage.
             let _ = stream.sock.read_to_end(&mut Vec::new());
         });
         let rows = authority.trusted(localhost(&server, "/[1-3]")).one_by_one().rows();
         assert!(rows.iter().all(|row| row.kind().is_none() && row.text() == "whole"), "{rows:?}");
-        assert_eq!((3, 3), (rows.len(), server.connections()), "no connection is used again");
+        assert_eq!((3, 3), (rows.len(), server.connections()), "no connection is reused");
 
         let server = authority.server(move |stream| {
             read_head(stream);
@@ -323,12 +323,12 @@ fn what_was_whole_before_a_record_that_cannot_be_read_counts() {
 }
 
 #[test]
-fn a_server_that_closes_after_each_answer_loses_no_request() {
+fn a_server_that_closes_after_each_response_loses_no_request() {
     let authority = Authority::new();
     let server = authority.server(|stream| {
         let head = read_head(stream).unwrap_or_default();
         stream.write_all(response(&head).as_bytes()).unwrap();
-        say_goodbye(stream);
+        send_close_notify(stream);
     });
     let rows = authority.trusted(localhost(&server, "/[1-10]")).one_by_one().rows();
     assert!(rows.iter().all(|row| row.kind().is_none() && row.attempts == 1), "{rows:?}");
@@ -336,7 +336,7 @@ fn a_server_that_closes_after_each_answer_loses_no_request() {
 }
 
 #[test]
-fn large_bodies_go_both_ways() {
+fn large_bodies_are_sent_in_both_directions() {
     const BYTES: usize = 2_000_000;
     let authority = Authority::new();
     let server = authority.server(|stream| {
@@ -356,7 +356,7 @@ fn large_bodies_go_both_ways() {
 }
 
 #[test]
-fn a_file_without_whole_certificates_is_refused_in_plain_words() {
+fn a_file_without_complete_certificates_is_refused_with_a_clear_message() {
     for (expected, text) in [
         ("has no certificate in PEM form", ""),
         ("has a certificate that is broken", "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"),
@@ -366,13 +366,13 @@ fn a_file_without_whole_certificates_is_refused_in_plain_words() {
         let path = rig.path("authority.pem");
         fs::write(&path, text).unwrap();
         rig.options.request.cacert = Some(path.clone());
-        let error = headgate_engine::Run::job(&rig.options).expect_err("nobody can be trusted");
+        let error = headgate_engine::Run::job(&rig.options).expect_err("no authority is trusted");
         assert_eq!(format!("cacert={}: {expected}", path.display()), error.message.to_string());
     }
 }
 
 #[test]
-fn a_file_of_certificates_that_cannot_be_read_is_refused_before_results_are_replaced() {
+fn an_unreadable_certificate_file_is_refused_before_results_are_replaced() {
     let server = server();
     let mut rig = Rig::new(format!("http://{}/[1-3]", server.address()));
     rig.run();
@@ -393,7 +393,7 @@ fn a_file_of_certificates_that_cannot_be_read_is_refused_before_results_are_repl
 }
 
 #[test]
-fn answers_that_are_encrypted_wait_for_memory_as_others_do() {
+fn encrypted_responses_wait_for_memory_as_plain_ones_do() {
     let authority = Authority::new();
     let server = authority.server(|stream| {
         while read_head(stream).is_some() {

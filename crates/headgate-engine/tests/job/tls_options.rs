@@ -1,4 +1,4 @@
-//! What may be asked of TLS: a certificate of ours, a name, a version; and what is remembered of it.
+//! Options of TLS: a client certificate, a hostname, a version; and the resumption of sessions.
 
 use std::fs;
 use std::sync::{Arc, Mutex};
@@ -13,7 +13,7 @@ use crate::harness::{ResultRow, Rig};
 use crate::scripted::{Scripted, read_head, response};
 use crate::tls::{Authority, TlsStream, echo, localhost, start, start_with};
 
-/// A job that shows this certificate, whose key stands in the same file.
+/// Makes the job use this client certificate, whose key is in the same file.
 fn showing((certificate, key): &(Certificate, KeyPair), mut rig: Rig) -> Rig {
     let path = rig.path("client.pem");
     fs::write(&path, format!("{}{}", key.serialize_pem(), certificate.pem())).unwrap();
@@ -26,14 +26,14 @@ fn wanting_certificates(authority: &Authority, versions: &[&'static rustls::Supp
 }
 
 #[test]
-fn a_client_certificate_is_shown_to_a_server_that_wants_one() {
+fn a_client_certificate_is_sent_to_a_server_that_requests_one() {
     let authority = Authority::new();
     let client = authority.certify("client.example", 4000);
     for version in [&TLS12, &TLS13] {
         let server = wanting_certificates(&authority, &[version]);
         let row = showing(&client, authority.trusted_by(Rig::new(localhost(&server, "/")))).row();
         assert_eq!(Some(200), row.status, "{}", row.message());
-        // The key may have a file of its own.
+        // The key may be in a separate file.
         let mut rig = authority.trusted_by(Rig::new(localhost(&server, "/")));
         let (cert, key) = (rig.path("cert.pem"), rig.path("key.pem"));
         fs::write(&cert, client.0.pem()).unwrap();
@@ -44,7 +44,7 @@ fn a_client_certificate_is_shown_to_a_server_that_wants_one() {
 }
 
 #[test]
-fn a_server_that_wants_another_certificate_or_any_is_told_from_one_that_is_broken() {
+fn a_missing_or_refused_client_certificate_has_its_own_message() {
     let authority = Authority::new();
     let server = wanting_certificates(&authority, &[&TLS13]);
     let rig = || authority.trusted_by(Rig::new(localhost(&server, "/")));
@@ -56,7 +56,7 @@ fn a_server_that_wants_another_certificate_or_any_is_told_from_one_that_is_broke
 }
 
 #[test]
-fn files_that_are_no_certificate_and_key_are_refused_by_name() {
+fn files_without_a_certificate_or_key_are_refused_by_name() {
     let authority = Authority::new();
     let (one, other) = (authority.certify("one.example", 4000), authority.certify("other.example", 4000));
     let (one_pem, one_key, other_key) = (one.0.pem(), one.1.serialize_pem(), other.1.serialize_pem());
@@ -91,7 +91,7 @@ fn files_that_are_no_certificate_and_key_are_refused_by_name() {
 }
 
 #[test]
-fn an_older_version_of_tls_than_is_wanted_is_refused() {
+fn a_tls_version_below_the_minimum_is_refused() {
     let authority = Authority::new();
     let old = start_with(authority.certify("localhost", 4000), &[&TLS12], None, echo);
     let rig = || authority.trusted_by(Rig::new(localhost(&old, "/")));
@@ -104,7 +104,7 @@ fn an_older_version_of_tls_than_is_wanted_is_refused() {
 }
 
 #[test]
-fn another_name_than_the_hosts_is_sent_and_checked_where_one_is_given() {
+fn the_sni_option_sets_the_hostname_that_is_sent_and_checked() {
     let authority = Authority::new();
     let names = Arc::<Mutex<Vec<Option<String>>>>::default();
     let seen = names.clone();
@@ -126,7 +126,7 @@ fn another_name_than_the_hosts_is_sent_and_checked_where_one_is_given() {
     assert!(row.detail().ends_with(" as third.example: for other.example"), "{}", row.detail());
 }
 
-/// A server that closes after each answer, and what its handshakes were.
+/// Starts a server that closes after each response, and records its handshakes.
 fn counting(authority: &Authority, version: &'static rustls::SupportedProtocolVersion) -> (Scripted, Handshakes) {
     let handshakes = Handshakes::default();
     let seen = handshakes.clone();
@@ -144,7 +144,7 @@ fn counting(authority: &Authority, version: &'static rustls::SupportedProtocolVe
 type Handshakes = Arc<Mutex<Vec<HandshakeKind>>>;
 
 #[test]
-fn a_session_is_resumed_where_a_host_is_connected_to_again() {
+fn a_tls_session_is_resumed_on_a_new_connection_to_its_host() {
     let authority = Authority::new();
     for version in [&TLS12, &TLS13] {
         let (server, handshakes) = counting(&authority, version);

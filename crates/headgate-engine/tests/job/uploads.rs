@@ -1,4 +1,4 @@
-//! Bodies with files: they arrive as they are, whoever takes them and however slowly, and no more of them is in memory than that.
+//! Bodies from files: they arrive unchanged at fast and slow servers, and only a small part of them is in memory.
 mod cut_short;
 mod memory;
 
@@ -28,7 +28,7 @@ use crate::http2_frames::{
 use crate::own_ends::{Collector, Ended, engine, passage};
 use crate::scripted::{Scripted, read_head, response};
 
-/// Rows in one batch.
+/// A source with these rows in one batch.
 struct Rows(Option<RowBatch>);
 
 impl Source for Rows {
@@ -37,7 +37,7 @@ impl Source for Rows {
     }
 }
 
-/// Rows to be sent, and the files of their bodies.
+/// Rows, and the files of their bodies.
 struct Uploads {
     directory: TempDir,
     rows: RowBatch,
@@ -114,7 +114,7 @@ fn json(ended: &Ended) -> Value {
     serde_json::from_slice(&ended.body).unwrap()
 }
 
-/// A server of each kind, where it is, and what is asked of a run that goes there.
+/// Returns a server for each version of HTTP, its address, and the options of a run that uses it.
 fn servers(directory: &Path) -> Vec<(&'static str, Server, String, RequestOptions)> {
     let request = |http1_1, http2_prior_knowledge| RequestOptions {
         timeout: PATIENCE,
@@ -140,7 +140,7 @@ fn servers(directory: &Path) -> Vec<(&'static str, Server, String, RequestOption
 }
 
 #[test]
-fn files_arrive_as_they_are_over_each_version_of_http() {
+fn files_arrive_unchanged_over_each_version_of_http() {
     let mut uploads = Uploads::new();
     for (name, _server, at, request) in servers(uploads.directory.path()) {
         uploads.request = request;
@@ -155,7 +155,7 @@ fn files_arrive_as_they_are_over_each_version_of_http() {
 }
 
 #[test]
-fn pieces_are_one_body_in_their_order_and_say_what_it_is() {
+fn parts_of_an_upload_are_one_body_in_their_order_with_its_media_type() {
     let mut uploads = Uploads::new();
     for (name, _server, at, request) in servers(uploads.directory.path()) {
         uploads.request = request;
@@ -195,7 +195,7 @@ fn pieces_are_one_body_in_their_order_and_say_what_it_is() {
 }
 
 #[test]
-fn what_can_t_be_sent_fails_its_row_alone_and_before_anybody_is_asked() {
+fn an_unusable_file_fails_only_its_row_and_before_a_request_is_sent() {
     let server = server();
     let mut uploads = Uploads::new();
     uploads.retrying = Some(Retrying::default());
@@ -247,7 +247,7 @@ fn each_attempt_sends_the_file_from_its_beginning() {
 }
 
 #[test]
-fn a_request_that_finds_its_connection_closed_is_sent_again_with_all_of_its_file() {
+fn a_request_on_a_closed_connection_is_resent_with_the_whole_file() {
     let body = bytes(300_000);
     let sent = body.clone();
     let server = Scripted::start(move |mut stream, number| {
@@ -258,7 +258,7 @@ fn a_request_that_finds_its_connection_closed_is_sent_again_with_all_of_its_file
         stream.read_exact(&mut came).unwrap();
         assert!(came == sent);
         stream.write_all(response("ok").as_bytes()).unwrap();
-        // The first connection takes the next request, and is closed then.
+        // The first connection receives the next request, and is then closed.
         if number == 0 {
             let _ = read_head(&mut stream);
         }
@@ -275,7 +275,7 @@ fn a_request_that_finds_its_connection_closed_is_sent_again_with_all_of_its_file
 }
 
 #[test]
-fn a_redirect_that_keeps_the_body_sends_the_file_there_and_one_that_drops_it_does_not() {
+fn the_file_is_sent_again_after_a_redirect_only_if_that_keeps_the_body() {
     let (body, there) = (bytes(300_000), server());
     let mut uploads = Uploads::new();
     for (name, _server, at, request) in servers(uploads.directory.path()) {
@@ -284,7 +284,7 @@ fn a_redirect_that_keeps_the_body_sends_the_file_there_and_one_that_drops_it_doe
         let to_http1 = uploads.request.http2_prior_knowledge;
         let file = uploads.file("file", &body);
         for (code, path) in [(307, "/hash"), (303, "/echo")] {
-            // Prior knowledge is of all hosts, and a body stays at its origin.
+            // Prior knowledge applies to all hosts, and a body stays at its origin.
             let to = if to_http1 || code == 307 { format!("{at}{path}") } else { url(there.address(), path) };
             uploads.add(format!("{at}/redirect-to?url={to}&status_code={code}"), "POST", [file.clone()]);
         }

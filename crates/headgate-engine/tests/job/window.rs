@@ -1,4 +1,4 @@
-//! The window beside workers that have rows in flight: whom it waits for, and who wakes the source from it.
+//! The window, with workers that have rows in flight: which row it waits for, and who wakes the source.
 
 use std::sync::Arc;
 
@@ -12,30 +12,30 @@ use crate::own_ends::{Channel, Collector, engine, passage};
 const LANES: usize = 4;
 
 #[test]
-fn the_row_that_the_window_is_full_behind_is_named_with_its_host() {
+fn the_row_that_blocks_the_full_window_is_named_with_its_host() {
     let server = server();
     let hangs = url(server.address(), "/fault/hang-before-headers");
     let answers = (1..10).map(|row| url(server.address(), &format!("/{row}")));
     let (seen, sink) = Collector::new();
     let source = Channel::of(std::iter::once(hangs).chain(answers));
-    // The sink does not advance it: the test does.
+    // The test advances the window, and the sink does not.
     let window = Arc::new(Window::new(3, 0));
     let passage = Passage { window: Some(window.clone()), ..passage(source, sink, LANES) };
     let run = Run::start(&engine(1), passage).expect("a run");
     let host = server.address().to_string();
 
     eventually("the other rows of the window are done", || seen.rows().len() == 2);
-    eventually("the server has been asked for all three", || server.statistics().requests == 3);
+    eventually("all three were requested", || server.statistics().requests == 3);
     assert_eq!(Some(0), window.full_at());
     let bound_by = || run.snapshot().bound_by.text;
     let text = format!(
         "bound by row 0 ({host}): until it ends, no more than the window of 3 rows is read; \
          raise window or lower timeout_s"
     );
-    // A worker on a busy machine seems to be busy itself, for a while.
+    // On a busy machine, the worker may look busy for a while.
     eventually("the window holds the job back, and the row that hangs is named", || bound_by().to_string() == text);
 
-    // As if row 0 had been written: now it is row 1 that is not yet.
+    // Row 0 counts as written from here, so row 1 is the first unwritten one.
     window.advance(1);
     eventually("the source waits again", || window.full_at() == Some(1));
     let text = "bound by row 1: until it is done, no more than the window of 3 rows is read; raise window";
@@ -49,7 +49,7 @@ fn the_row_that_the_window_is_full_behind_is_named_with_its_host() {
 }
 
 #[test]
-fn a_source_that_waits_for_the_window_learns_that_nobody_takes_results() {
+fn a_source_that_waits_for_the_window_ends_when_the_sink_has_ended() {
     let server = server();
     let source = Channel::of((0..2).map(|row| url(server.address(), &format!("/{row}"))));
     let window = Arc::new(Window::new(1, 0));

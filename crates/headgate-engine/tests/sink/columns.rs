@@ -17,7 +17,7 @@ use headgate_table::columns::result::ResultColumns;
 use headgate_table::columns::schema::schema;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 
-use crate::outcomes::{STARTED_AT_US, answered, batch, end, failed, open_with, options, write};
+use crate::outcomes::{STARTED_AT_US, answered, batch, failed, interrupt, open_with, options, write};
 
 fn read(path: &Path) -> RecordBatch {
     let reader = ParquetRecordBatchReaderBuilder::try_new(File::open(path).unwrap()).unwrap().build().unwrap();
@@ -27,7 +27,7 @@ fn read(path: &Path) -> RecordBatch {
 }
 
 #[test]
-fn parquet_gives_back_every_column_with_the_type_it_was_written_with() {
+fn parquet_returns_every_column_with_the_type_it_was_written_with() {
     let directory = tempfile::tempdir().unwrap();
     write(&options(directory.path(), Format::Parquet), [batch([answered(7, b"Hello"), answered(8, b"\xff\x00")])]);
 
@@ -79,7 +79,7 @@ fn parquet_gives_back_every_column_with_the_type_it_was_written_with() {
 }
 
 #[test]
-fn rows_without_an_answer_go_to_parts_of_their_own() {
+fn failed_rows_go_to_separate_parts() {
     let directory = tempfile::tempdir().unwrap();
     write(
         &options(directory.path(), Format::Parquet),
@@ -102,7 +102,7 @@ fn rows_without_an_answer_go_to_parts_of_their_own() {
 }
 
 #[test]
-fn kept_columns_stand_last_and_keep_their_types() {
+fn kept_columns_come_last_and_keep_their_types() {
     let seen = TimestampMillisecondArray::from(vec![1_778_751_000_500]).with_timezone("Europe/Zurich");
     let columns: Vec<ArrayRef> =
         vec![Arc::new(Int64Array::from(vec![42])), Arc::new(StringArray::from(vec!["Zürich"])), Arc::new(seen)];
@@ -122,7 +122,7 @@ fn kept_columns_stand_last_and_keep_their_types() {
         let directory = tempfile::tempdir().unwrap();
         let mut sink = open_with(&options(directory.path(), format), &schema(&kept), Box::new(Instant::now)).unwrap();
         assert!(sink.write(builder.finish_batch().unwrap()).unwrap().is_continue());
-        end(sink.as_mut()).unwrap();
+        interrupt(sink.as_mut()).unwrap();
 
         let path = directory.path().join(name);
         if format == Format::Parquet {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use headgate_core::error::JobErrorKind;
 use headgate_core::options::{Format, SinkOptions};
 
-use crate::outcomes::{answered, batch, end, names, open, open_error, options, write};
+use crate::outcomes::{answered, batch, interrupt, names, open, open_error, options, write};
 
 fn finished_job() -> (tempfile::TempDir, PathBuf) {
     let parent = tempfile::tempdir().unwrap();
@@ -19,7 +19,7 @@ fn fresh(directory: &Path, format: Format) -> SinkOptions {
 }
 
 #[test]
-fn a_directory_that_is_not_there_is_made_with_its_parents() {
+fn a_missing_directory_is_created_with_its_parents() {
     let parent = tempfile::tempdir().unwrap();
     let out = parent.path().join("a/b");
     write(&options(&out, Format::Parquet), [batch([answered(0, b"")])]);
@@ -41,7 +41,7 @@ fn an_empty_directory_is_used() {
 }
 
 #[test]
-fn a_job_is_not_gone_on_with_where_that_was_ruled_out() {
+fn a_job_is_not_resumed_without_the_option() {
     let (_parent, out) = finished_job();
     let before = fs::read(out.join("part-00000001.parquet")).unwrap();
 
@@ -59,7 +59,7 @@ fn a_job_is_not_gone_on_with_where_that_was_ruled_out() {
 }
 
 #[test]
-fn fresh_removes_what_is_ours_and_nothing_else() {
+fn fresh_removes_the_files_of_the_job_and_nothing_else() {
     let (_parent, out) = finished_job();
     fs::write(out.join("failed-00000009.ndjson"), "ours").unwrap();
     fs::write(out.join("notes.txt"), "theirs").unwrap();
@@ -75,7 +75,7 @@ fn fresh_removes_what_is_ours_and_nothing_else() {
 }
 
 #[test]
-fn fresh_follows_no_links_out_of_the_directory() {
+fn fresh_follows_no_symlinks_out_of_the_directory() {
     let (parent, out) = finished_job();
     let theirs = parent.path().join("theirs");
     fs::create_dir(&theirs).unwrap();
@@ -90,7 +90,7 @@ fn fresh_follows_no_links_out_of_the_directory() {
 }
 
 #[test]
-fn somebody_elses_directory_is_not_touched_also_with_fresh() {
+fn a_directory_without_a_job_is_not_changed_even_with_fresh() {
     let out = tempfile::tempdir().unwrap();
     fs::write(out.path().join("part-1.parquet"), "theirs").unwrap();
 
@@ -109,7 +109,7 @@ fn somebody_elses_directory_is_not_touched_also_with_fresh() {
 }
 
 #[test]
-fn results_without_what_belongs_to_them_are_not_touched_also_with_fresh() {
+fn results_without_a_job_file_are_not_changed_even_with_fresh() {
     let (_parent, out) = finished_job();
     fs::remove_dir_all(out.join("_headgate")).unwrap();
 
@@ -128,7 +128,7 @@ fn results_without_what_belongs_to_them_are_not_touched_also_with_fresh() {
 }
 
 #[test]
-fn a_start_that_was_cut_short_is_no_obstacle() {
+fn an_interrupted_start_does_not_prevent_a_job() {
     let out = tempfile::tempdir().unwrap();
     fs::create_dir_all(out.path().join("_headgate/tmp")).unwrap();
     fs::write(out.path().join("_headgate/lock"), "1\n").unwrap();
@@ -139,7 +139,7 @@ fn a_start_that_was_cut_short_is_no_obstacle() {
 }
 
 #[test]
-fn a_directory_of_a_newer_headgate_is_left_alone() {
+fn a_directory_of_a_newer_headgate_is_not_changed() {
     let (_parent, out) = finished_job();
     let job = r#"{"format_version":99,"headgate_version":"9.0.0","started_at":"","format":"parquet"}"#;
     fs::write(out.join("_headgate/job.json"), job).unwrap();
@@ -157,7 +157,7 @@ fn a_directory_of_a_newer_headgate_is_left_alone() {
 }
 
 #[test]
-fn a_job_file_that_is_not_ours_keeps_the_directory_as_it_is() {
+fn a_directory_with_a_foreign_job_file_is_not_changed() {
     let (_parent, out) = finished_job();
     fs::write(out.join("_headgate/job.json"), "{}").unwrap();
 
@@ -184,13 +184,13 @@ fn two_jobs_cannot_write_to_one_directory() {
         error.to_string()
     );
     let _ = first.write(batch([answered(0, b"")])).unwrap();
-    end(first.as_mut()).unwrap();
+    interrupt(first.as_mut()).unwrap();
     drop(first);
     drop(open(&fresh(out.path(), Format::Parquet)).unwrap());
 }
 
 #[test]
-fn a_file_is_no_output_directory() {
+fn a_file_as_the_output_directory_is_refused() {
     let parent = tempfile::tempdir().unwrap();
     let file = parent.path().join("results");
     fs::write(&file, "theirs").unwrap();
@@ -207,8 +207,8 @@ fn a_file_is_no_output_directory() {
 }
 
 #[test]
-fn a_directory_that_cannot_be_made_is_named_with_the_cause() {
-    // Nobody may make directories there, root included.
+fn a_directory_that_cannot_be_created_is_named_with_the_cause() {
+    // No user may create directories there, not even root.
     let error = open_error(&options(Path::new("/proc/headgate"), Format::Parquet));
     assert_eq!(JobErrorKind::Output, error.kind);
     assert_eq!("can't create the directory /proc/headgate: no such file or directory", error.to_string());

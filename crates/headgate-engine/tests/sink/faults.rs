@@ -8,9 +8,9 @@ use headgate_core::files::Directory;
 use headgate_core::files::storage::Storage;
 use headgate_core::options::{Format, Output, SinkOptions};
 
-use crate::outcomes::{answered, batch, end, failed, names, open, open_error, open_on, options};
+use crate::outcomes::{answered, batch, failed, interrupt, names, open, open_error, open_on, options};
 
-/// A disk that has no room for one part.
+/// A disk that has no space for one part.
 #[derive(Debug)]
 struct NoRoomFor(String);
 
@@ -22,7 +22,7 @@ impl Storage for NoRoomFor {
 }
 
 #[test]
-fn a_full_disk_is_named_and_what_was_published_stays() {
+fn a_full_disk_is_named_and_published_parts_stay() {
     for (format, extension) in [(Format::Parquet, "parquet"), (Format::Ndjson, "ndjson")] {
         let out = tempfile::tempdir().unwrap();
         let options = SinkOptions { part_bytes: 1, ..options(out.path(), format) };
@@ -37,12 +37,12 @@ fn a_full_disk_is_named_and_what_was_published_stays() {
         assert_eq!(format!("can't write {}: no space left on device", path.display()), error.to_string());
         let published = ["_headgate".to_owned(), format!("part-00000001.{extension}")];
         assert_eq!(published, names(out.path()).as_slice());
-        assert_eq!(Vec::<String>::new(), names(&out.path().join("_headgate/tmp")), "its space is free again");
+        assert_eq!(Vec::<String>::new(), names(&out.path().join("_headgate/tmp")), "its space is free");
     }
 }
 
 #[test]
-fn a_part_that_cannot_be_begun_is_named() {
+fn a_part_that_cannot_be_created_is_named() {
     let out = tempfile::tempdir().unwrap();
     let mut sink = open(&options(out.path(), Format::Parquet)).unwrap();
     fs::remove_dir(out.path().join("_headgate/tmp")).unwrap();
@@ -55,20 +55,20 @@ fn a_part_that_cannot_be_begun_is_named() {
 }
 
 #[test]
-fn nothing_counts_of_a_commit_that_cannot_be_made() {
+fn no_row_of_a_failed_commit_counts() {
     let out = tempfile::tempdir().unwrap();
     let disk = NoRoomFor("part-00000001.ndjson".into());
     let mut sink = open_on(Arc::new(disk), &options(out.path(), Format::Ndjson)).unwrap();
     let _ = sink.write(batch([answered(0, b""), failed(1)])).unwrap();
 
-    let error = end(sink.as_mut()).unwrap_err();
+    let error = interrupt(sink.as_mut()).unwrap_err();
 
     assert!(error.to_string().ends_with("part-00000001.ndjson: no space left on device"), "{}", error.to_string());
     assert_eq!(["_headgate"], names(out.path()).as_slice());
 }
 
 #[test]
-fn formats_that_do_not_go_with_the_output_are_refused() {
+fn formats_that_do_not_fit_the_output_are_refused() {
     let with = |output, format| open_error(&SinkOptions { output, format, ..SinkOptions::default() });
 
     let error = with(Output::Stdout, Format::Parquet);
@@ -88,13 +88,13 @@ fn formats_that_do_not_go_with_the_output_are_refused() {
 }
 
 #[test]
-fn format_none_takes_everything_and_leaves_nothing() {
+fn format_none_accepts_all_rows_and_writes_nothing() {
     let parent = tempfile::tempdir().unwrap();
     for output in [Output::Nowhere, Output::Stdout, Output::Directory(parent.path().join("results"))] {
         let options = SinkOptions { output, format: Format::None, ..SinkOptions::default() };
         let mut sink = open(&options).unwrap();
         assert!(sink.write(batch([answered(0, b"")])).unwrap().is_continue());
-        end(sink.as_mut()).unwrap();
+        interrupt(sink.as_mut()).unwrap();
     }
     assert_eq!(Vec::<String>::new(), names(parent.path()));
 }

@@ -32,7 +32,7 @@ fn a_line_holds_every_column_in_order() {
 }
 
 #[test]
-fn bytes_that_are_no_text_are_base64_under_a_key_that_says_so() {
+fn binary_bytes_are_base64_under_a_separate_key() {
     let mut outcome = answered(0, b"\xff\xfe\x00");
     let headers = &mut outcome.response.as_mut().unwrap().headers;
     *headers = Headers::from_iter([("x-latin", &b"caf\xe9"[..])]);
@@ -48,7 +48,7 @@ fn bytes_that_are_no_text_are_base64_under_a_key_that_says_so() {
 }
 
 #[test]
-fn whatever_a_body_holds_a_row_stays_one_line_of_json() {
+fn a_row_is_one_line_of_json_whatever_its_body_holds() {
     let body = "line\nreturn\r tab\t nul\0 bell\x07 quote\" backslash\\ separator\u{2028} é 🦀";
     let mut empty = answered(1, b"");
     empty.response.as_mut().unwrap().headers = Headers::default();
@@ -65,7 +65,7 @@ fn whatever_a_body_holds_a_row_stays_one_line_of_json() {
 }
 
 #[test]
-fn a_body_longer_than_every_buffer_arrives_whole() {
+fn a_body_longer_than_every_buffer_is_written_completely() {
     let text = "0123456789abcdef\n".repeat(100_000);
     let bytes = [0xff_u8, 0x00, 0x7f].repeat(500_000);
     let directory = tempfile::tempdir().unwrap();
@@ -78,7 +78,7 @@ fn a_body_longer_than_every_buffer_arrives_whole() {
 }
 
 #[test]
-fn lines_go_to_parts_too() {
+fn lines_are_also_written_to_parts() {
     let directory = tempfile::tempdir().unwrap();
     let options = headgate_core::options::SinkOptions { part_bytes: 1000, ..options(directory.path(), Format::Ndjson) };
     write(&options, (0..3).map(|ordinal| batch([answered(ordinal, &[b'x'; 1000])])));

@@ -1,4 +1,4 @@
-//! What a user finds in the output: the files, their columns, and what is said when they can't be written.
+//! The output of a job: its files, their columns, and the errors if they can't be written.
 
 #![allow(clippy::unwrap_used)]
 

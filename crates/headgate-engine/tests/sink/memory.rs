@@ -1,4 +1,4 @@
-//! What a sink holds of large bodies beside the bodies themselves.
+//! The memory that a sink uses in addition to large bodies themselves.
 
 use std::env;
 use std::process::Command;
@@ -12,12 +12,12 @@ use crate::outcomes::{answered, options, write};
 use crate::parts::noise;
 
 const BODY_BYTES: usize = 64 * 1024 * 1024;
-/// For all else.
+/// Memory for everything else.
 const BESIDE_BYTES: usize = 12 * 1024 * 1024;
 const FORMAT: &str = "TEST_FORMAT";
 
 #[test]
-fn a_large_body_is_copied_once_at_the_most_while_it_is_written() {
+fn a_large_body_is_copied_at_most_once_while_it_is_written() {
     for format in ["parquet", "ndjson"] {
         let mut alone = Command::new(env::current_exe().unwrap());
         alone.args(["--ignored", "--exact", "memory::a_process_that_writes_a_large_body"]).env(FORMAT, format);
@@ -36,7 +36,7 @@ fn a_process_that_writes_a_large_body() {
     builder.push_owned(answered(0, &noise(0, BODY_BYTES)), false);
     let batch = builder.finish_batch().unwrap();
     let before = resident("VmRSS:");
-    // So that the peak is counted from here.
+    // The peak is measured from here.
     std::fs::write("/proc/self/clear_refs", "5").unwrap();
 
     write(&options(directory.path(), format), [batch]);
@@ -45,7 +45,7 @@ fn a_process_that_writes_a_large_body() {
     assert!(more <= copies * BODY_BYTES + BESIDE_BYTES, "{more} bytes more than the body itself");
 }
 
-/// Bytes, of this process.
+/// Returns a figure of this process, in bytes.
 fn resident(field: &str) -> usize {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find(|line| line.starts_with(field)).unwrap();

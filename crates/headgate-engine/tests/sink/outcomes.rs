@@ -1,4 +1,4 @@
-//! Outcomes as the engine makes them, and sinks for them.
+//! Outcomes as the engine creates them, and sinks for them.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -77,7 +77,7 @@ pub fn options(directory: &Path, format: Format) -> SinkOptions {
     SinkOptions { output: Output::Directory(directory.to_owned()), format, ..SinkOptions::default() }
 }
 
-/// What a whole job of these batches leaves.
+/// Runs a whole job with these batches, and returns its output.
 pub fn write(options: &SinkOptions, batches: impl IntoIterator<Item = OutcomeBatch>) {
     let mut sink = open(options).unwrap();
     let mut rows = 0;
@@ -88,14 +88,14 @@ pub fn write(options: &SinkOptions, batches: impl IntoIterator<Item = OutcomeBat
     sink.finish(&Ending { input_rows: Some(rows), stopped: &|| false }).unwrap();
 }
 
-/// The sink of a new job without kept columns.
+/// Opens the sink of a new job without kept columns.
 pub fn open(options: &SinkOptions) -> Result<Box<dyn Sink>, JobError> {
-    // No time passes: a slow machine commits no earlier than a fast one.
+    // The clock stands still, so that a slow machine commits no earlier than a fast one.
     let now = Instant::now();
     open_with(options, &plain_schema(), Box::new(move || now))
 }
 
-/// As [`open`], of a job that writes there.
+/// Opens a sink as [`open`] does, for a job with this output.
 pub fn open_on(storage: Arc<dyn Storage>, options: &SinkOptions) -> Result<Box<dyn Sink>, JobError> {
     let now = Instant::now();
     open_job(options, &plain_schema(), Box::new(move || now), storage)
@@ -123,8 +123,8 @@ fn open_job(
     Ok(open.start(&job, window, clock)?.sink)
 }
 
-/// Ends a run that did not come to the end of its input.
-pub fn end(sink: &mut dyn Sink) -> Result<(), JobError> {
+/// Finishes a run that did not reach the end of its input.
+pub fn interrupt(sink: &mut dyn Sink) -> Result<(), JobError> {
     sink.finish(&Ending { input_rows: None, stopped: &|| false })
 }
 
@@ -136,7 +136,7 @@ pub fn refusal(opened: Result<Box<dyn Sink>, JobError>) -> JobError {
     opened.err().expect("it opened")
 }
 
-/// Names in the directory, sorted; ours too.
+/// Returns the names in the directory, sorted, including `_headgate`.
 pub fn names(directory: &Path) -> Vec<String> {
     let entries = std::fs::read_dir(directory).unwrap();
     let mut names: Vec<_> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();

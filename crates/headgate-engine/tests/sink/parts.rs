@@ -10,9 +10,9 @@ use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use parquet::basic::Compression;
 use parquet::file::metadata::{ParquetMetaData, RowGroupMetaData};
 
-use crate::outcomes::{answered, batch, end, names, open, open_with, options, plain_schema, write};
+use crate::outcomes::{answered, batch, interrupt, names, open, open_with, options, plain_schema, write};
 
-/// Bytes that do not compress, another sequence for each seed.
+/// Returns bytes that do not compress, a different sequence for each seed.
 pub fn noise(seed: u64, length: usize) -> Vec<u8> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let words = std::iter::repeat_with(|| {
@@ -41,7 +41,7 @@ fn a_part_ends_when_it_is_large_enough() {
 }
 
 #[test]
-fn a_part_ends_when_it_is_old_enough_even_if_nothing_more_comes() {
+fn a_part_ends_when_it_is_old_enough_even_without_further_rows() {
     let directory = tempfile::tempdir().unwrap();
     let options =
         SinkOptions { commit_every: Some(Duration::from_secs(2)), ..options(directory.path(), Format::Parquet) };
@@ -54,7 +54,7 @@ fn a_part_ends_when_it_is_old_enough_even_if_nothing_more_comes() {
     sink.tick().unwrap();
     assert_eq!(["_headgate"], names(directory.path()).as_slice(), "a part without rows is not begun");
 
-    // The first part is a second old, the next one two, and none older than `commit_every`.
+    // The first part is a second old and the next one two, and no part exceeds `commit_every`.
     let mut expected = vec!["_headgate".to_owned()];
     for (row, (written, published)) in [(1000, 1001), (1001, 1003), (1003, 1005)].into_iter().enumerate() {
         passed.store(written, Ordering::Relaxed);
@@ -67,12 +67,12 @@ fn a_part_ends_when_it_is_old_enough_even_if_nothing_more_comes() {
         expected.push(format!("part-{:08}.parquet", row + 1));
         assert_eq!(expected, names(directory.path()), "the part that was begun after {written} s");
     }
-    end(sink.as_mut()).unwrap();
+    interrupt(sink.as_mut()).unwrap();
     assert_eq!(expected, names(directory.path()), "there was nothing left to publish");
 }
 
 #[test]
-fn a_part_is_not_visible_before_it_is_whole() {
+fn a_part_is_not_visible_before_it_is_complete() {
     let directory = tempfile::tempdir().unwrap();
     let mut sink = open(&options(directory.path(), Format::Parquet)).unwrap();
     let _ = sink.write(batch([answered(0, b"")])).unwrap();
@@ -114,7 +114,7 @@ fn row_groups_are_bounded_in_rows() {
 }
 
 #[test]
-fn columns_are_compressed_and_have_statistics_where_these_tell_something() {
+fn columns_are_compressed_and_have_statistics_where_these_are_useful() {
     let directory = tempfile::tempdir().unwrap();
     write(&options(directory.path(), Format::Parquet), [batch([answered(0, b"Hello")])]);
 

@@ -15,7 +15,7 @@ fn values<'a>(preview: &'a Preview, column: &str) -> Vec<Option<&'a str>> {
     preview.rows.iter().map(|row| row[column].as_deref()).collect()
 }
 
-/// Two answered parts of one and two rows, one failed part.
+/// Creates two parts of succeeded rows, with one and two rows, and one part of failed rows.
 fn results(directory: &Path, format: Format) {
     let options = SinkOptions { part_bytes: 1, ..options(directory, format) };
     let bodies = [answered(1, b"two\nlines"), answered(2, &[0xff; 1000])];
@@ -23,7 +23,7 @@ fn results(directory: &Path, format: Format) {
 }
 
 #[test]
-fn the_first_rows_are_those_of_the_first_parts_and_answered_ones_come_first() {
+fn the_first_rows_are_those_of_the_first_parts_and_succeeded_rows_come_first() {
     for format in [Format::Parquet, Format::Ndjson] {
         let directory = tempfile::tempdir().unwrap();
         results(directory.path(), format);
@@ -42,7 +42,7 @@ fn the_first_rows_are_those_of_the_first_parts_and_answered_ones_come_first() {
 }
 
 #[test]
-fn no_more_rows_are_read_than_asked_for() {
+fn no_more_rows_are_read_than_requested() {
     for format in [Format::Parquet, Format::Ndjson] {
         let directory = tempfile::tempdir().unwrap();
         results(directory.path(), format);
@@ -53,13 +53,13 @@ fn no_more_rows_are_read_than_asked_for() {
 }
 
 #[test]
-fn failed_rows_are_shown_alone() {
+fn failed_rows_can_be_shown_alone() {
     for format in [Format::Parquet, Format::Ndjson] {
         let directory = tempfile::tempdir().unwrap();
         results(directory.path(), format);
         let seen = preview(directory.path(), 10, true).unwrap();
         assert_eq!((vec![Some("3")], Some(1)), (values(&seen, "row"), seen.total_rows));
-        // Without the job that they belong to.
+        // The parts are without the job to which they belong.
         fs::remove_dir_all(directory.path().join("_headgate")).unwrap();
         assert_eq!(vec![Some("3")], values(&preview(directory.path(), 10, true).unwrap(), "row"));
 
@@ -75,7 +75,7 @@ fn failed_rows_are_shown_alone() {
 }
 
 #[test]
-fn a_point_in_time_beyond_the_calendar_hides_nothing_else() {
+fn a_timestamp_beyond_the_calendar_hides_no_other_value() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("times.parquet");
     let times = TimestampMicrosecondArray::from(vec![i64::MAX, 0]).with_timezone("UTC");
@@ -89,7 +89,7 @@ fn a_point_in_time_beyond_the_calendar_hides_nothing_else() {
 }
 
 #[test]
-fn one_file_can_be_looked_at() {
+fn a_single_file_can_be_previewed() {
     for (format, name) in [(Format::Parquet, "failed-00000001.parquet"), (Format::Ndjson, "failed-00000001.ndjson")] {
         let directory = tempfile::tempdir().unwrap();
         results(directory.path(), format);
@@ -108,7 +108,7 @@ fn a_result_without_rows_still_shows_its_columns() {
 }
 
 #[test]
-fn what_cannot_be_shown_is_said_plainly() {
+fn a_file_that_cannot_be_previewed_has_a_clear_error() {
     let parent = tempfile::tempdir().unwrap();
     let message = |name: &str| {
         let error = preview(&parent.path().join(name), 10, false).unwrap_err();

@@ -1,4 +1,4 @@
-//! HTTP/2 response headers that are far longer than what was sent for them.
+//! HTTP/2 response headers that are much longer than the bytes that were sent for them.
 
 use std::net::Shutdown;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::scripted::Scripted;
 const BUDGET_BYTES: u64 = 2 << 20;
 const LANES: usize = 300;
 
-/// A header that HPACK puts into its table, and then names by a byte as often as we take it.
+/// Returns a header that the server stores in the HPACK table, and then repeats with one byte as often as the client accepts it.
 fn bomb(value_bytes: usize, times: usize) -> Vec<u8> {
     let varint = value_bytes - 127;
     let mut block = STATUS_200.to_vec();
@@ -26,7 +26,7 @@ fn bomb(value_bytes: usize, times: usize) -> Vec<u8> {
     block
 }
 
-/// What is taken while the headers of all lanes wait for a sink that takes nothing.
+/// Returns the peak while the headers of all lanes wait for a blocked sink.
 fn peak(block: Vec<u8>) -> usize {
     let measure = Measure::begin();
     let answered = Arc::<AtomicUsize>::default();
@@ -51,7 +51,7 @@ fn peak(block: Vec<u8>) -> usize {
     let mut passage = Passage { sink: Box::new(stuck), ..passage(source, unused, LANES) };
     passage.request.http2_prior_knowledge = true;
     let run = Run::start(&engine, passage).expect("a run");
-    eventually("all are answered", || answered.load(Ordering::SeqCst) == LANES);
+    eventually("all have succeeded", || answered.load(Ordering::SeqCst) == LANES);
     eventually("headers have filled the budget", || budget.used() > BUDGET_BYTES / 2 || run.snapshot().rows == 300);
     let peak = measure.peak();
     drop(let_go);
@@ -61,7 +61,7 @@ fn peak(block: Vec<u8>) -> usize {
     peak
 }
 
-/// The lesson of CVE-2016-6581 ("HPACK bomb"): 4,000 bytes, and 70 more, become 280,000.
+/// CVE-2016-6581 ("HPACK bomb"): 4,000 bytes, and 70 more, become 280,000.
 #[test]
 fn hpack_bomb_cve_2016_6581_headers_are_reserved_before_they_are_copied() {
     let peak = peak(bomb(3900, 70));

@@ -1,4 +1,5 @@
-//! What a few bytes of a stranger can make us take of memory: measured, byte by byte, so that these tests run one at a time.
+//! The memory that a few bytes of a hostile server or file can make the engine allocate. It is measured, so these tests run
+//! one at a time.
 
 #![allow(clippy::unwrap_used)]
 
@@ -21,7 +22,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// The system's allocator, and what it has given out.
+/// The system's allocator, with a count of allocated bytes.
 struct Counting;
 
 static HELD: AtomicUsize = AtomicUsize::new(0);
@@ -31,24 +32,24 @@ static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-// SAFETY: all is left to the system's.
+// SAFETY: the system's allocator does the work.
 #[allow(unsafe_code)]
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let held = HELD.fetch_add(layout.size(), Ordering::Relaxed) + layout.size();
         PEAK.fetch_max(held, Ordering::Relaxed);
-        // SAFETY: as of the caller.
+        // SAFETY: the caller guarantees it.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
         HELD.fetch_sub(layout.size(), Ordering::Relaxed);
-        // SAFETY: as of the caller.
+        // SAFETY: the caller guarantees it.
         unsafe { System.dealloc(pointer, layout) }
     }
 }
 
-/// Measures the memory of the process while nothing else runs.
+/// A measurement of the memory of the process, during which no other test runs.
 struct Measure {
     before: usize,
     _alone: MutexGuard<'static, ()>,
@@ -62,13 +63,13 @@ impl Measure {
         Self { before, _alone: alone }
     }
 
-    /// Begins again, with what is held now.
-    fn begin_again(&mut self) {
+    /// Restarts the measurement from the current allocation.
+    fn restart(&mut self) {
         self.before = HELD.load(Ordering::SeqCst);
         PEAK.store(self.before, Ordering::SeqCst);
     }
 
-    /// The most that was taken at once since.
+    /// Returns the peak since the last start.
     fn peak(&self) -> usize {
         PEAK.load(Ordering::SeqCst).saturating_sub(self.before)
     }

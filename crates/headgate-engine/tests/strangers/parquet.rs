@@ -17,7 +17,7 @@ use crate::Measure;
 const PAGE_BYTES: usize = 4 << 20;
 const ROWS: usize = 60;
 
-/// The lesson of CVE-2025-66471 (urllib3), of files: a page of zeros, again and again, of which the footer says nothing.
+/// CVE-2025-66471 (urllib3), applied to files: repeated pages of zeros, which the footer does not mention.
 #[test]
 fn pages_of_zeros_never_become_a_batch_of_gigabytes() {
     let mut measure = Measure::begin();
@@ -38,7 +38,7 @@ fn pages_of_zeros_never_become_a_batch_of_gigabytes() {
     writer.write(&records).unwrap();
     writer.close().unwrap();
     drop(records);
-    // By the sizes that the footer states, all rows are one batch.
+    // By the sizes in the footer, all rows are one batch.
     let mut bytes = std::fs::read(&path).unwrap();
     let mut builder =
         ParquetMetaDataReader::new().parse_and_finish(&Bytes::from(bytes.clone())).unwrap().into_builder();
@@ -54,7 +54,7 @@ fn pages_of_zeros_never_become_a_batch_of_gigabytes() {
     std::fs::write(&path, bytes).unwrap();
     drop(zeros);
 
-    measure.begin_again();
+    measure.restart();
     let max_page_bytes = 2 * PAGE_BYTES as u64;
     let options = SourceOptions {
         input: path.display().to_string(),
@@ -68,11 +68,11 @@ fn pages_of_zeros_never_become_a_batch_of_gigabytes() {
         rows += batch.len();
     }
     assert_eq!(ROWS, rows);
-    // The pages of a batch, the one that is decompressed, and the bodies of the rows.
+    // The pages of a batch, the page that is decompressed, and the bodies of the rows.
     assert!(measure.peak() < 8 * max_page_bytes as usize, "{}", measure.peak());
 }
 
-/// A file with URLs, every third of them none, and a body for each.
+/// Writes a file with URLs, a third of them null, and a body for each row.
 fn encoded(encoding: Encoding, codec: Compression, version: WriterVersion) -> Vec<u8> {
     let urls: StringArray = (0..ROWS).map(|row| (row % 3 != 0).then(|| format!("http://a/{row}"))).collect();
     let bodies = BinaryArray::from_iter_values((0..ROWS).map(|row| vec![b'x'; row]));
@@ -93,7 +93,7 @@ fn encoded(encoding: Encoding, codec: Compression, version: WriterVersion) -> Ve
     file
 }
 
-/// Returns how many rows with a body it has, or why it can't be read.
+/// Returns the number of rows with a body, or the error.
 fn read(file: &[u8]) -> Result<usize, String> {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("urls.parquet");
@@ -123,13 +123,13 @@ fn delta_encodings_are_read_in_every_codec() {
     }
 }
 
-/// The reader allocates as many lengths as the data states, whatever the header of the page says.
+/// The reader allocates as many lengths as the data states, whatever the page header states.
 #[test]
 fn a_page_whose_data_states_more_values_than_its_header_is_refused() {
     for encoding in [Encoding::DELTA_LENGTH_BYTE_ARRAY, Encoding::DELTA_BYTE_ARRAY] {
         for version in [WriterVersion::PARQUET_1_0, WriterVersion::PARQUET_2_0] {
             let mut file = encoded(encoding, Compression::UNCOMPRESSED, version);
-            // Blocks of 128 values in four parts: then comes the number of values.
+            // Blocks of 128 values in four parts, followed by the number of values.
             let headers = memchr::memmem::find_iter(&file, &[0x80, 1, 4]).map(|at| at + 3).collect::<Vec<_>>();
             assert!(headers.len() >= 4, "{encoding} {version:?}: {headers:?}");
             let last = *headers.last().unwrap();

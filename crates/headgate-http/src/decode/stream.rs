@@ -288,7 +288,7 @@ mod tests {
         }
     }
 
-    /// CVE-2025-66471 of urllib3 and RUSTSEC-2024-0332 of h2 are of this class: a few bytes make us allocate much memory.
+    /// CVE-2025-66471 of urllib3 and RUSTSEC-2024-0332 of h2 are of this class: a few bytes make the client allocate much memory.
     #[test]
     fn windows_of_many_streams_are_reserved_in_the_budget_and_released() {
         const BUDGET_BYTES: u64 = 8 * 1024 * 1024;

@@ -62,7 +62,7 @@ fn body_of(result: DecodeResult) -> Result<Body, ErrorKind> {
     result.failure.map_or(Ok(result.body), |failure| Err(failure.kind))
 }
 
-/// Returns why decoding stops in one thread with these bounds.
+/// Returns the reason why decoding stops in one thread with these bounds.
 fn stopped(encodings: &[Encoding], encoded: &[u8], bounds: u64, memory: u64) -> Option<StopReason> {
     let budget = MemoryBudget::new(memory);
     let mut other = budget.reservation();
@@ -155,7 +155,7 @@ fn a_truncated_body_is_its_first_bytes_whichever_bound_cut_it() {
             let options = DecodeOptions { max_bytes: max_bytes as u64, truncates: true, is_cut };
             let result = result_of(names, encoded[..encoded.len().min(max_bytes)].to_vec(), options, by);
             let length = result.body.bytes.len();
-            // The encoded body and the output of each layer are bounded, too: then the body may be shorter.
+            // The encoded body and the output of each layer are also bounded, so the body may be shorter.
             assert!(length == max_bytes || length < max_bytes && (is_cut || names.contains(',')), "{names}: {length}");
             assert!(plain.starts_with(&result.body.bytes), "{names}");
             assert_eq!((true, None, None), (result.truncated, result.failure, result.remaining), "{names}");
@@ -283,7 +283,7 @@ fn exhausted(limit: u64) -> (MemoryBudget, Reservation, Reservation) {
     (budget, within, beyond)
 }
 
-/// Returns whether a reservation waits for memory: then a byte that is released goes to it.
+/// Returns whether a reservation waits for memory. If so, it gets the byte that is released here.
 fn has_waiter(budget: &MemoryBudget, within: &mut Reservation) -> bool {
     within.shrink_to(within.bytes() - 1);
     let mut probe = budget.reservation();
@@ -333,7 +333,7 @@ fn a_body_that_waits_for_memory_holds_only_its_encoded_bytes_and_its_deadline_is
 
 #[test]
 fn a_body_that_is_not_decoded_in_time_fails_and_is_returned_encoded() {
-    // Some 15 GiB would pass the layers.
+    // About 15 GiB would pass through the layers.
     let encoded = gzip(&gzip(&empty_blocks(5_000_000)).repeat(1000));
     let budget = MemoryBudget::new(1 << 30);
     let mut reservation = budget.reservation();
@@ -394,10 +394,10 @@ fn decoded_after_its_deadline(time: Duration) -> Result<usize, ErrorKind> {
 fn a_body_that_fits_the_budget_never_needs_more_than_the_budget() {
     let bytes = gzip(&vec![0; 1 << 20]);
     for (limit, of_another, expected) in [
-        // Decoding stops somewhat beyond the free memory, and what it then needs fits the budget.
+        // Decoding stops slightly beyond the free memory, and the further memory it needs fits the budget.
         (1 << 20, 400_000, Some(1 << 20)),
         (8 << 20, 7_900_000, None),
-        // What it then needs does not fit.
+        // The further memory it needs does not fit.
         (300_000, 0, None),
     ] {
         let budget = MemoryBudget::new(limit);

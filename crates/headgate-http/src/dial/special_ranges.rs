@@ -248,7 +248,7 @@ mod tests {
         (Some("broadcast, 255.255.255.255/32"), "255.255.255.255", "255.255.255.255"),
     ];
 
-    /// Those of IPv6 that embed nothing.
+    /// The ranges of IPv6 that embed no address.
     const EDGES_OF_V6: &[(Option<&str>, &str, &str)] = &[
         (Some("unspecified, ::/128"), "::", "::"),
         (Some("loopback, ::1/128"), "::1", "::1"),
@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn the_edges_leave_no_address_of_ipv4_out() {
+    fn the_ranges_cover_every_address_of_ipv4() {
         let mut next = Some(Ipv4Addr::UNSPECIFIED);
         for (_, first, last) in EDGES_OF_V4 {
             assert_eq!(next, Some(first.parse().expect("an address")));
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_that_embeds_another_is_what_that_is_cve_2024_29415() {
+    fn an_address_that_embeds_another_has_the_range_of_that_one_cve_2024_29415() {
         for (_, first, last) in EDGES_OF_V4 {
             for text in [first, last] {
                 let address: Ipv4Addr = text.parse().expect("an address");
@@ -322,10 +322,10 @@ mod tests {
                     format!("64:ff9b::{a:x}:{b:x}"),
                     format!("2002:{a:x}:{b:x}::1"),
                     format!("2001:0:808:808:0:0:{:x}:{:x}", inverted[0], inverted[1]),
-                    // A server of Teredo, and a client at 8.8.8.8.
+                    // A Teredo server, and a client at 8.8.8.8.
                     format!("2001:0:{a:x}:{b:x}:0:0:f7f7:f7f7"),
                 ];
-                // Those two are more than IPv4-compatible ones.
+                // These two addresses are not merely IPv4-compatible.
                 forms.extend((address.to_bits() > 1).then(|| format!("::{a:x}:{b:x}")));
                 for form in forms {
                     assert_eq!(name(text), name(&form), "{form}");

@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn input_that_violates_the_coding_is_refused() {
+    fn invalid_chunks_are_refused() {
         let long_extension = format!("1;{}\r\n", "x".repeat(20_000));
         let long_trailer = format!("0\r\n{}", "x: y\r\n".repeat(5000));
         for (message, data) in [

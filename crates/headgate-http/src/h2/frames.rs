@@ -106,7 +106,7 @@ mod tests {
             let unwanted = frames.iter().filter(|(kind, _, length)| kind % 2 == 1 && *length == 0).count();
             let removed = (bytes.len() - passed.len()) / HEADER_BYTES;
             prop_assert_eq!(unwanted, removed + finder.let_through as usize);
-            // Removed frames have no payload; if all bytes come at once, all unwanted frames without one are removed.
+            // Removed frames have no payload; if all bytes arrive at once, all unwanted frames without a payload are removed.
             let wanted = |frames: &[(u8, u8, usize)]| {
                 let bytes = frames.iter().filter(|(kind, _, length)| kind % 2 == 0 || *length > 0);
                 bytes.flat_map(|(kind, flags, length)| frame(*kind, *flags, *length)).collect::<Vec<_>>()

@@ -127,7 +127,7 @@ fn a_loop_ends_at_the_second_visit() {
     assert!(failure.is_lasting);
     let second = with_chain(row.clone(), to(&row, "GET", 302, "/2"));
     assert_eq!(ErrorKind::RedirectLoop, follow(&second, "GET", 302, &[("location", b"/1")]).expect_err("back").kind);
-    // With another method or a cookie it is another request: login pages rely on that.
+    // A different method or cookie makes a different request: login pages rely on that.
     let posted = at("http://a/1");
     assert_eq!(Some("GET"), to(&posted, "POST", 303, "/1").method.as_deref());
     let headers: &[(&str, &[u8])] = &[("Location", b"/1"), ("Set-Cookie", b"seen=1")];
@@ -251,7 +251,7 @@ proptest! {
     }
 }
 
-/// Returns where a redirect leads; `None`: the redirect itself is the response.
+/// Returns the target of a redirect, or `None` if the redirect itself is the response.
 fn followed_to(
     policy: RedirectPolicy,
     from: &str,
@@ -280,7 +280,7 @@ fn urllib3_cve_2023_45803_a_body_goes_to_the_same_origin_or_from_http_to_https_o
         (false, "http://a/", ("POST", 308), "http://a:81/x"),
         (false, "https://a/", ("POST", 307), "http://a/x"),
         (false, "http://a/", ("PUT", 301), "http://b/x"),
-        // These are redirected without the body.
+        // These methods are redirected without the body.
         (true, "http://a/", ("POST", 301), "http://b/x"),
         (true, "http://a/", ("PUT", 303), "http://b/x"),
     ] {

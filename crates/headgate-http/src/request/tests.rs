@@ -207,7 +207,7 @@ fn compressed_bodies_are_sent_with_their_content_encoding() {
         let request = prepare(&options, &row).expect("valid");
         assert!(request.body.coding.is_none() && !request.body.bytes.starts_with(b"\x1f\x8b"));
     }
-    // So is the body of the run, also when the request is written in parts.
+    // The same holds for the body of the run, also when the request is written in parts.
     let options = RequestOptions { body: Some(b"a=b".to_vec()), ..options };
     let mut preparer = Preparer::new(Defaults::new(&options).expect("good"), SiteMaker::for_tests());
     for _ in 0..2 {

@@ -1,4 +1,4 @@
-//! What a server may answer, and how long it is believed.
+//! Replies of name servers, and how long they are valid.
 
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
@@ -11,7 +11,7 @@ use headgate_http::dial::resolve::Resolver;
 use crate::harness::{config, eventually, loopback, resolve, resolver, server};
 
 #[tokio::test]
-async fn addresses_are_found_behind_an_alias_and_in_answers_too_long_for_a_packet() {
+async fn addresses_are_found_through_an_alias_and_in_replies_too_long_for_a_packet() {
     let server = server();
     let resolver = resolver(&server);
     assert_eq!(Ok(loopback()), resolve(&resolver, "www.example").await);
@@ -22,7 +22,7 @@ async fn addresses_are_found_behind_an_alias_and_in_answers_too_long_for_a_packe
 }
 
 #[tokio::test]
-async fn a_name_without_an_address_is_told_from_a_server_that_fails() {
+async fn a_hostname_without_an_address_and_a_failing_name_server_have_different_errors() {
     let server = server();
     let resolver = resolver(&server);
     let address = server.address();
@@ -39,12 +39,12 @@ async fn a_name_without_an_address_is_told_from_a_server_that_fails() {
 }
 
 #[tokio::test]
-async fn an_answer_is_asked_for_again_when_its_lifetime_is_over_and_not_before() {
+async fn a_reply_is_queried_again_after_its_lifetime_and_not_before() {
     let server = server();
     let resolver = resolver(&server);
     for name in ["ttl-1.example", "ttl-0.example"] {
         let asked_at = Instant::now();
-        eventually("the name is asked for again", async || {
+        eventually("the hostname is looked up again", async || {
             assert_eq!(Ok(loopback()), resolve(&resolver, name).await);
             server.questions_for(name) == 4
         })
@@ -54,7 +54,7 @@ async fn an_answer_is_asked_for_again_when_its_lifetime_is_over_and_not_before()
 }
 
 #[tokio::test]
-async fn that_there_is_no_address_is_remembered_too() {
+async fn a_negative_reply_is_cached() {
     let server = server();
     let resolver = resolver(&server);
     for name in ["none-30.example", "none.example", "empty-30.example", "empty.example", "servfail.example"] {
@@ -66,7 +66,7 @@ async fn that_there_is_no_address_is_remembered_too() {
 }
 
 #[tokio::test]
-async fn names_of_the_hosts_file_and_of_this_machine_are_asked_of_nobody() {
+async fn hostnames_of_the_hosts_file_and_of_this_machine_cause_no_query() {
     let server = server();
     let mut config = config([server.address()]);
     config.hosts = Hosts::read(&b"192.0.2.7 Box.example\n"[..]);
@@ -80,7 +80,7 @@ async fn names_of_the_hosts_file_and_of_this_machine_are_asked_of_nobody() {
 }
 
 #[test]
-fn a_line_that_is_added_to_the_hosts_file_is_obeyed_by_an_engine_that_runs() {
+fn a_running_engine_obeys_a_line_that_is_added_to_the_hosts_file() {
     let directory = tempfile::tempdir().unwrap();
     let [resolv_conf, hosts] = ["resolv.conf", "hosts"].map(|name| directory.path().join(name));
     let begin = Instant::now();
@@ -92,7 +92,7 @@ fn a_line_that_is_added_to_the_hosts_file_is_obeyed_by_an_engine_that_runs() {
 }
 
 #[tokio::test]
-async fn a_name_is_tried_in_the_search_domains() {
+async fn a_hostname_is_tried_in_the_search_domains() {
     let server = server();
     let mut config = config([server.address()]);
     config.search = vec!["a.example".into(), "b.example".into()];

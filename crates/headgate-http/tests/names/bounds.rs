@@ -1,4 +1,4 @@
-//! How much is under way at once, and what is left of it.
+//! The number of concurrent lookups, and the state that they leave.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -7,10 +7,10 @@ use headgate_http::dial::dns::cache::MAX_HOSTNAMES;
 use headgate_http::dial::dns::sockets::MAX_SOCKETS;
 use tokio::task::JoinSet;
 
-use crate::harness::{eventually, insistent, loopback, resolve, resolve_by, resolver, server};
+use crate::harness::{eventually, loopback, resolve, resolve_by, resolver, resolver_with_retries, server};
 
 #[tokio::test]
-async fn a_name_is_asked_for_once_whatever_number_want_it() {
+async fn concurrent_lookups_of_a_hostname_send_one_query() {
     let server = server();
     let resolver = Arc::new(resolver(&server));
     let mut all = JoinSet::new();
@@ -23,7 +23,7 @@ async fn a_name_is_asked_for_once_whatever_number_want_it() {
 }
 
 #[tokio::test]
-async fn a_look_up_that_is_given_up_leaves_nothing_behind() {
+async fn a_cancelled_lookup_leaves_no_state() {
     let server = server();
     let resolver = resolver(&server);
     for _ in 0..20 {
@@ -31,11 +31,11 @@ async fn a_look_up_that_is_given_up_leaves_nothing_behind() {
         let failure = resolve_by(&resolver, "dead.example", in_time).await.unwrap_err();
         assert_eq!("its address was not found in time", failure);
     }
-    eventually("nothing is asked for", async || resolver.hostname_counts() == (0, 0)).await;
+    eventually("no lookup is pending", async || resolver.hostname_counts() == (0, 0)).await;
 }
 
 #[tokio::test]
-async fn who_gives_up_does_not_take_the_answer_from_others() {
+async fn a_cancelled_caller_does_not_cancel_the_lookup_of_other_callers() {
     let server = server();
     let resolver = resolver(&server);
     let (given_up, found) = tokio::join!(
@@ -47,9 +47,9 @@ async fn who_gives_up_does_not_take_the_answer_from_others() {
 }
 
 #[tokio::test]
-async fn more_names_than_are_remembered_are_found_over_few_sockets() {
+async fn more_hostnames_than_the_cache_holds_are_found_over_few_sockets() {
     let server = server();
-    let resolver = Arc::new(insistent(&server));
+    let resolver = Arc::new(resolver_with_retries(&server));
     let names = MAX_HOSTNAMES.get() + 1000;
     let before = sockets();
     let mut most = 0;
@@ -67,11 +67,11 @@ async fn more_names_than_are_remembered_are_found_over_few_sockets() {
     }
     assert!(all.join_all().await.into_iter().all(|found| found == Ok(loopback())));
     assert_eq!((MAX_HOSTNAMES.get(), 0), resolver.hostname_counts());
-    // Other tests of this process have sockets as well, and each as few.
+    // Other tests of this process also have sockets, and each has few.
     assert!(most <= MAX_SOCKETS * 8, "{most} sockets");
 }
 
-/// Sockets that this process has open.
+/// Returns the number of open sockets of this process.
 fn sockets() -> usize {
     let files = std::fs::read_dir("/proc/self/fd").map(Iterator::flatten).into_iter().flatten();
     files

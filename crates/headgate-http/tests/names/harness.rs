@@ -1,4 +1,4 @@
-//! A name server, and a resolver before it.
+//! A name server, and a resolver that queries it.
 
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
@@ -9,19 +9,19 @@ use headgate_http::dial::dns::config::ResolverConfig;
 use headgate_http::dial::resolve::Resolver;
 use headgate_testserver::{DnsConfig, DnsServer};
 
-/// How long to wait for what must happen: far beyond what it takes on a loaded machine.
+/// How long to wait for an expected event: far longer than it takes on a loaded machine.
 pub const PATIENCE: Duration = Duration::from_secs(120);
 
 pub fn server() -> DnsServer {
     DnsServer::start(DnsConfig::default()).unwrap()
 }
 
-/// One to which all names are alike.
+/// Starts a name server that treats all hostnames alike.
 pub fn server_that(always: &str) -> DnsServer {
     DnsServer::start(DnsConfig { always: Some(always.into()), ..DnsConfig::default() }).unwrap()
 }
 
-/// One that hears and never answers, and counts what it heard.
+/// A name server that never replies, and counts the queries it receives.
 pub struct Dead(UdpSocket);
 
 impl Dead {
@@ -35,13 +35,13 @@ impl Dead {
         self.0.local_addr().unwrap()
     }
 
-    /// Questions heard since the last time.
-    pub fn heard(&self) -> usize {
+    /// Returns the number of queries since the last call.
+    pub fn query_count(&self) -> usize {
         std::iter::from_fn(|| self.0.recv(&mut [0; 512]).ok()).count()
     }
 }
 
-/// Each server is asked once and has all the time, so that questions can be counted on a loaded machine.
+/// Returns a configuration with one query to each name server and a long timeout, so that queries can be counted on a loaded machine.
 pub fn config(servers: impl IntoIterator<Item = SocketAddr>) -> ResolverConfig {
     ResolverConfig {
         servers: servers.into_iter().collect(),
@@ -51,8 +51,8 @@ pub fn config(servers: impl IntoIterator<Item = SocketAddr>) -> ResolverConfig {
     }
 }
 
-/// For so many names at once that packets may be lost.
-pub fn insistent(server: &DnsServer) -> Resolver {
+/// Returns a resolver with retries, for so many concurrent lookups that packets may be lost.
+pub fn resolver_with_retries(server: &DnsServer) -> Resolver {
     let config = config([server.address()]);
     Resolver::with_config(ResolverConfig { timeout: Duration::from_secs(2), attempts: 3, ..config })
 }
@@ -76,12 +76,12 @@ pub async fn resolve(resolver: &Resolver, name: &str) -> Result<Vec<IpAddr>, Str
     resolve_by(resolver, name, Instant::now() + PATIENCE).await
 }
 
-/// The address that names stand for.
+/// Returns the address that all hostnames have.
 pub fn loopback() -> Vec<IpAddr> {
     vec!["127.0.0.1".parse().unwrap()]
 }
 
-/// Waits until `condition` holds, and lets others go on meanwhile.
+/// Waits until `condition` holds, and lets other tasks run meanwhile.
 pub async fn eventually(what: &str, mut condition: impl AsyncFnMut() -> bool) {
     let until = Instant::now() + PATIENCE;
     while !condition().await {

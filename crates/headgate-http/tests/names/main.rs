@@ -1,4 +1,4 @@
-//! What is promised of names, kept before a real name server.
+//! The promises of the DNS resolver, tested with a real name server.
 
 #![allow(clippy::unwrap_used)]
 

@@ -1,4 +1,4 @@
-//! Servers that don't answer, and names that have none.
+//! Name servers that do not reply, and hostnames without a reply.
 
 use std::net::UdpSocket;
 use std::sync::Arc;
@@ -8,29 +8,29 @@ use headgate_http::dial::dns::config::ResolverConfig;
 use headgate_http::dial::resolve::Resolver;
 use tokio::task::JoinSet;
 
-use crate::harness::{Dead, config, insistent, loopback, resolve, server, server_that};
+use crate::harness::{Dead, config, loopback, resolve, resolver_with_retries, server, server_that};
 
 #[tokio::test]
-async fn a_dead_server_is_passed_over_once_and_not_asked_again() {
+async fn a_dead_name_server_is_skipped_after_its_first_timeout() {
     let (dead, server) = (Dead::start(), server());
     let resolver = Resolver::with_config(config([dead.address(), server.address()]));
     assert_eq!(Ok(loopback()), resolve(&resolver, "first.example").await);
-    assert_eq!(2, dead.heard(), "a question for each family");
+    assert_eq!(2, dead.query_count(), "a question for each family");
     for index in 0..100 {
         assert_eq!(Ok(loopback()), resolve(&resolver, &format!("name{index}.example")).await);
     }
-    // A machine that stands still for a second makes the first server look dead, too.
-    assert!(dead.heard() < 20);
+    // A machine that stalls for a second makes the first name server look dead, too.
+    assert!(dead.query_count() < 20);
 }
 
 #[tokio::test]
-async fn where_nobody_listens_or_a_server_fails_the_next_is_asked_at_once() {
+async fn the_next_name_server_is_queried_at_once_after_a_refusal_or_failure() {
     let nobody = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let (failing, refusing, garbage, server) =
         (server_that("servfail"), server_that("refused"), server_that("garbage"), server());
     for first in [nobody, failing.address(), refusing.address(), garbage.address()] {
         let mut config = config([first, server.address()]);
-        // It would take this long if the first were waited for.
+        // It would take this long to wait for the first name server.
         config.timeout = Duration::from_secs(3600);
         assert_eq!(Ok(loopback()), resolve(&Resolver::with_config(config), "www.example").await);
     }
@@ -39,7 +39,7 @@ async fn where_nobody_listens_or_a_server_fails_the_next_is_asked_at_once() {
 }
 
 #[tokio::test]
-async fn a_server_that_has_failed_is_not_asked_for_that_name_again() {
+async fn a_name_server_that_failed_for_a_hostname_is_not_queried_for_it_again() {
     let failing = server_that("servfail");
     let resolver = Resolver::with_config(ResolverConfig { attempts: 5, ..config([failing.address()]) });
     assert!(resolve(&resolver, "www.example").await.is_err());
@@ -47,19 +47,19 @@ async fn a_server_that_has_failed_is_not_asked_for_that_name_again() {
 }
 
 #[tokio::test]
-async fn a_packet_that_is_lost_is_sent_again() {
+async fn a_lost_packet_is_resent() {
     let dead = Dead::start();
     let mut config = config([dead.address()]);
     (config.timeout, config.attempts) = (Duration::from_millis(50), 3);
     let failure = resolve(&Resolver::with_config(config), "www.example").await.unwrap_err();
     assert_eq!(format!("no answer from the name server ({})", dead.address()), failure);
-    assert_eq!(6, dead.heard(), "three attempts for each family");
+    assert_eq!(6, dead.query_count(), "three attempts for each family");
 }
 
 #[tokio::test]
-async fn names_that_are_never_answered_cost_the_others_nothing() {
+async fn hostnames_without_a_reply_do_not_delay_other_lookups() {
     let server = server();
-    let resolver = Arc::new(insistent(&server));
+    let resolver = Arc::new(resolver_with_retries(&server));
     let mut all = JoinSet::new();
     for index in 0..3000 {
         let resolver = resolver.clone();

@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn of_rows_that_were_read_ahead_few_are_kept_beyond_those_that_are_done() {
+    fn few_rows_are_kept_beyond_the_done_ones_however_far_the_reader_is_ahead() {
         let whole = of(0..100_000);
         for done in [0, 1, 128, 129, 99_999, 100_000] {
             let kept = whole.up_to(done).expect("as many as that");

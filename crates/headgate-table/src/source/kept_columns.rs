@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn names_keep_the_order_in_which_they_come_and_only_objects_count() {
+    fn names_keep_their_first_order_and_only_objects_count() {
         let lines =
             [r#"{"b":1,"\u0061":null}"#, r#"{"x":1,"b":2"#, r#"{"y":1} {}"#, r#"["z"]"#, "{\"\u{e9}\":{\"n\":1}}"];
         assert_eq!(["b", "a", "é"], names_of(lines).names[..]);

@@ -116,7 +116,7 @@ mod tests {
 
     use super::*;
 
-    /// Returns its bytes in pieces of the given lengths, over and over.
+    /// A reader that returns its bytes in pieces of the given lengths, which are cycled.
     struct Pieces<'a> {
         bytes: &'a [u8],
         lengths: std::iter::Cycle<std::vec::IntoIter<usize>>,
@@ -169,7 +169,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn lines_after_a_skip_are_those_after_so_many_that_are_not_blank(
+        fn a_skip_counts_only_lines_that_are_not_blank(
             bytes in proptest::collection::vec(prop_oneof![Just(b'a'), Just(b' '), Just(b'\r'), Just(b'\n')], 0..200),
             lengths in proptest::collection::vec(1_usize..20, 1..5),
             max_bytes in 1_usize..12,

@@ -35,7 +35,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_origin_of_a_range_or_a_template_is_known_where_nothing_varies_before_the_path() {
+    fn the_origin_of_a_range_or_a_template_is_known_if_only_its_path_varies() {
         let of = |input: &str, url: Option<&str>| {
             let options = SourceOptions { input: input.into(), url: url.map(Into::into), ..SourceOptions::default() };
             only_origin(&options).map(|origin| origin.to_string())

@@ -131,7 +131,7 @@ mod tests {
     const PLAIN: Stated =
         Stated { encoding: DELTA_BYTE_ARRAY, values: 3, decompressed: 1 << 20, levels_within: [(false, RLE); 2] };
 
-    /// Returns numbers in one block of four parts, of which the first has these bytes.
+    /// Returns numbers in one block of four parts, the first of which has these bytes.
     fn numbers(count: u8, width: u8) -> Vec<u8> {
         let mut data = vec![0x80, 1, 4, count, 2];
         if count > 1 {
@@ -170,7 +170,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_data_makes_it_panic(data in prop::collection::vec(any::<u8>(), 0..200), codec in 0..8_usize) {
+        fn no_data_makes_the_decoder_panic(data in prop::collection::vec(any::<u8>(), 0..200), codec in 0..8_usize) {
             let codecs = ["uncompressed", "snappy", "gzip(6)", "lz4", "brotli(1)", "zstd(1)", "lz4_raw"];
             let codec = codecs.get(codec).map(|codec| codec.parse().expect("a codec"));
             let _ = check(&data, codec, PLAIN);

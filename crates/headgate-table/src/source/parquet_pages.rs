@@ -385,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn a_header_is_read_whatever_else_is_in_it() {
+    fn a_header_is_read_whatever_other_fields_it_has() {
         // type 0, 300 and 100 bytes, crc 1, then a data page of 7 values in encoding 8 with statistics of a string.
         let header = [
             0x15, 0, 0x15, 0xd8, 0x04, 0x15, 0xc8, 0x01, 0x15, 2, 0x1c, 0x15, 14, 0x15, 16, 0x15, 6, 0x15, 8, 0x1c,
@@ -456,7 +456,7 @@ mod tests {
     }
 
     #[test]
-    fn a_header_that_nests_for_ever_is_refused() {
+    fn an_endlessly_nested_header_is_refused() {
         let nested = [vec![0x9c_u8], vec![0x1c; 100_000]].concat();
         assert!(read(&nested).is_err());
     }

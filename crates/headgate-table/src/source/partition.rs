@@ -124,7 +124,7 @@ mod tests {
     type Case = (&'static str, &'static str, &'static [(&'static str, Option<&'static str>)]);
 
     #[test]
-    fn directories_below_and_right_above_the_one_that_was_named_are_columns() {
+    fn directories_below_and_directly_above_the_named_one_are_columns() {
         let cases: [Case; 7] = [
             ("/data", "0.csv", &[]),
             ("/data", "a=1/b=2/0.csv", &[("a", Some("1")), ("b", Some("2"))]),
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_is_known_by_those_that_it_uses() {
+    fn the_identity_of_a_job_includes_the_partition_columns_that_it_uses() {
         let partition = Partition::above(Path::new("/a=1/url=2/c=3"));
         let used =
             |options: SourceOptions| partition.used(&options).into_iter().map(|(name, _)| name).collect::<String>();

@@ -316,7 +316,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_the_csv_crate_writes_is_read_back(
+        fn output_of_the_csv_crate_is_read_back(
             records in proptest::collection::vec(proptest::collection::vec("[a\",\r\n é]{0,6}", 3), 0..20),
         ) {
             let mut writer = csv::Writer::from_writer(Vec::new());

@@ -89,7 +89,7 @@ mod tests {
     use super::*;
     use crate::source::batches::Batches;
 
-    /// Each piece is what has arrived by the time of a read.
+    /// A reader whose pieces are the bytes that have arrived by the time of each read.
     struct Pieces(std::vec::IntoIter<&'static str>);
 
     impl Read for Pieces {
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_arrived_is_handed_on_before_more_is_waited_for() {
+    fn lines_that_have_arrived_are_returned_before_the_reader_waits_for_more() {
         let pieces = vec!["http://a/\n", "http://b/\nhttp://c/\n", "http", "://d/\nhttp:", "//e/"];
         let text = Text::live("pieces", Pieces(pieces.into_iter()), &SourceOptions::default());
         let mut source = Batches::boxed(Box::new(text.expect("no templates")), None, None);

@@ -157,7 +157,7 @@ pub(super) fn broken() -> io::Error {
 mod tests {
     use super::*;
 
-    /// A field of each type precedes the field that is looked for.
+    /// The requested field comes after a field of each type.
     #[test]
     fn a_field_is_found_after_fields_of_every_type() {
         let booleans = [0x11, 0x12];

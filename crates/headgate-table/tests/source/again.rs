@@ -1,4 +1,4 @@
-//! An input that is read once more beside whoever reads it.
+//! An input that is read a second time while another reader reads it.
 
 use std::fs::OpenOptions;
 use std::io::Write as _;
@@ -8,11 +8,11 @@ use crate::skip::read_plainly;
 use crate::{Files, drain, drain_from, open, options, urls};
 
 #[test]
-fn two_who_read_an_input_at_once_have_the_same_rows() {
+fn concurrent_readers_of_an_input_have_the_same_rows() {
     let files = Files::new();
     for whole in read_plainly(&files) {
         let mut first = open(&whole.options);
-        // One of them is ahead.
+        // One of the readers is ahead.
         let ahead = first.next_batch().expect("rows").expect("rows");
         let again = first.reopener().expect("it can be read again");
         assert_eq!(whole.options.name(), again.name);
@@ -32,7 +32,7 @@ fn two_who_read_an_input_at_once_have_the_same_rows() {
 }
 
 #[test]
-fn a_last_line_that_was_a_row_is_one_again_although_somebody_writes_on() {
+fn a_last_line_that_was_a_row_is_the_same_row_again_although_the_file_grows() {
     let files = Files::new();
     let options = files.write("urls.txt", "http://a/\nhttp://b/");
     let mut source = open(&options);
@@ -44,6 +44,6 @@ fn a_last_line_that_was_a_row_is_one_again_although_somebody_writes_on() {
 }
 
 #[test]
-fn what_comes_from_a_pipe_cannot_be_read_again() {
+fn a_pipe_cannot_be_read_again() {
     assert!(open(&options("-".as_ref())).reopener().is_none());
 }

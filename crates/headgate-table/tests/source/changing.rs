@@ -1,4 +1,4 @@
-//! Files that somebody writes to while they are read: the job is what was there when the file was opened.
+//! Files that another process writes to while they are read: the job has the rows that existed when its file was opened.
 
 use std::fs::{self, File};
 use std::io::{Seek as _, SeekFrom, Write as _};
@@ -14,7 +14,7 @@ use crate::{Files, drain, open, rows, urls};
 
 const COUNT: usize = 40_000;
 
-/// Lines of so many bytes that several reads are needed for them, also where they are compressed.
+/// Returns so many bytes of lines that reading them takes several reads, even if they are compressed.
 fn lines(count: usize) -> Vec<String> {
     let mut state = 1_u64;
     let mut line = |row| {
@@ -28,7 +28,7 @@ type Compress = fn(&[u8]) -> Vec<u8>;
 
 const PLAIN: Compress = <[u8]>::to_vec;
 
-/// Each text form and compression: the name of its file, its header, what stands around a URL in a line, and how it is stored.
+/// Each text format and compression: its file name, its header, the text around a URL in a line, and its encoder.
 const FORMS: [(&str, &str, [&str; 2], Compress); 5] = [
     ("urls.txt", "", ["", ""], PLAIN),
     ("urls.csv", "id,url\n", ["7,", ""], PLAIN),
@@ -42,7 +42,7 @@ fn text(header: &str, [before, after]: [&str; 2], urls: &[String]) -> String {
     header.to_owned() + &lines.concat()
 }
 
-/// A file that was written long ago, so that each later change has another time.
+/// Writes a file with an old modification time, so that each later change has another one.
 fn old(files: &Files, name: &str, bytes: impl AsRef<[u8]>) -> SourceOptions {
     let options = files.write(name, bytes);
     set_time(&options, 1_000_000_000);
@@ -73,20 +73,20 @@ fn size(options: &SourceOptions) -> u64 {
     fs::metadata(&options.input).expect("a file").len()
 }
 
-/// Without showing all of them where they are not.
+/// Compares two lists without showing all of them if they differ.
 fn assert_same(expected: &[String], rows: &[Row]) {
     assert_eq!(expected.len(), rows.len());
     let other = expected.iter().zip(urls(rows)).find(|(expected, url)| expected != url);
     assert_eq!(None, other);
 }
 
-/// The note, with the directory left out.
+/// Returns the note, without the directory.
 fn note(files: &Files, source: &dyn Source) -> Option<String> {
     source.note().map(|note| files.without_directory(&note.to_string()))
 }
 
 #[test]
-fn a_file_that_grows_while_it_is_read_ends_where_it_did_when_it_was_opened() {
+fn a_file_that_grows_while_it_is_read_ends_at_the_size_it_had_when_opened() {
     let files = Files::new();
     let all = lines(COUNT + 1000);
     let (then, later) = all.split_at(COUNT);
@@ -106,7 +106,7 @@ fn a_file_that_grows_while_it_is_read_ends_where_it_did_when_it_was_opened() {
     }
 }
 
-/// What follows the first batch.
+/// Reads the rows after the first batch.
 fn drain_rest(source: &mut dyn Source) -> (Vec<Row>, Option<JobError>) {
     let mut rows = Vec::new();
     loop {
@@ -118,9 +118,9 @@ fn drain_rest(source: &mut dyn Source) -> (Vec<Row>, Option<JobError>) {
     }
 }
 
-/// What was there of it may be a URL of its own, which nobody asked for.
+/// The incomplete line may look like a different URL, which the input never had.
 #[test]
-fn a_line_that_was_being_written_when_the_file_was_opened_is_no_row_and_a_note_says_so() {
+fn a_line_that_was_incomplete_when_the_file_was_opened_is_no_row_and_a_note_says_so() {
     let files = Files::new();
     let all = lines(COUNT);
     for (name, header, around, compress) in FORMS {
@@ -147,7 +147,7 @@ fn a_line_that_was_being_written_when_the_file_was_opened_is_no_row_and_a_note_s
 }
 
 #[test]
-fn a_last_line_without_end_is_a_row_if_what_was_added_begins_with_a_line_end() {
+fn a_last_line_without_a_line_ending_is_a_row_if_added_bytes_begin_with_one() {
     let files = Files::new();
     for added in ["\nhttp://c/\n", "\r\nhttp://c/\r\n", ""] {
         let options = old(&files, "urls.txt", "http://a/\nhttp://b/");
@@ -159,7 +159,7 @@ fn a_last_line_without_end_is_a_row_if_what_was_added_begins_with_a_line_end() {
 }
 
 #[test]
-fn a_file_that_is_cut_while_it_is_read_gives_whole_rows_and_then_an_error_with_the_place() {
+fn a_file_that_is_truncated_while_it_is_read_yields_whole_rows_and_then_an_error_with_the_position() {
     let files = Files::new();
     let all = lines(COUNT);
     for (name, header, around, compress) in FORMS {
@@ -186,7 +186,7 @@ fn a_file_that_is_cut_while_it_is_read_gives_whole_rows_and_then_an_error_with_t
     }
 }
 
-/// `1,024`
+/// Returns the number with separators, such as `1,024`.
 fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let first = digits.len() % 3;
@@ -197,7 +197,7 @@ fn grouped(number: u64) -> String {
 }
 
 #[test]
-fn a_file_that_is_cut_and_grows_again_is_noticed_also_when_it_is_as_long_as_before() {
+fn a_file_that_is_truncated_and_grows_to_its_old_size_is_detected() {
     let files = Files::new();
     let all = lines(COUNT);
     for again in [lines(COUNT + 1).split_off(1), lines(COUNT + 2).split_off(1)] {
@@ -216,7 +216,7 @@ fn a_file_that_is_cut_and_grows_again_is_noticed_also_when_it_is_as_long_as_befo
 }
 
 #[test]
-fn what_was_changed_in_place_is_noticed_before_a_row_of_it_is_handed_on() {
+fn a_change_in_place_is_detected_before_a_changed_row_is_returned() {
     let files = Files::new();
     let all = lines(COUNT);
     for (place, differs) in [(0, "first"), (size_of(&all) - 40, "last")] {
@@ -239,9 +239,9 @@ fn size_of(lines: &[String]) -> u64 {
     lines.iter().map(|line| line.len() as u64 + 1).sum()
 }
 
-/// Its rows are in the reader's buffer when it happens: only a look at the end can tell.
+/// The rows are already in the reader's buffer, so only a check at the end can detect the change.
 #[test]
-fn a_small_file_that_is_cut_after_it_was_read_and_before_its_end_was_seen_is_noticed() {
+fn a_small_file_that_is_truncated_before_its_end_was_read_is_detected() {
     let files = Files::new();
     let options = old(&files, "urls.txt", text("", ["", ""], &lines(1500)));
     let mut source = open(&options);
@@ -251,9 +251,9 @@ fn a_small_file_that_is_cut_after_it_was_read_and_before_its_end_was_seen_is_not
     assert!(files.message(&error.expect("an error")).starts_with("urls.txt: truncated while it was read: "));
 }
 
-/// As where it was changed in the same tick of the clock: the ends are looked at in any case.
+/// This is like a change within the same tick of the clock: both ends of the file are compared in any case.
 #[test]
-fn a_change_whose_time_was_put_back_is_noticed_at_the_end() {
+fn a_change_whose_modification_time_was_restored_is_detected_at_the_end() {
     let files = Files::new();
     let parquet = fs::read(crate::skip::parquet(&files).input).expect("a file");
     let cases = [("urls.txt", text("", ["", ""], &lines(1500)).into_bytes()), ("urls.parquet", parquet)];
@@ -270,7 +270,7 @@ fn a_change_whose_time_was_put_back_is_noticed_at_the_end() {
 }
 
 #[test]
-fn a_file_that_was_only_touched_is_read_to_its_end_and_a_note_says_what_is_not_known() {
+fn a_touched_file_is_read_to_its_end_with_a_note() {
     let files = Files::new();
     let all = lines(COUNT);
     for (name, compress) in [("urls.txt", PLAIN), ("urls.txt.gz", gzip)] {
@@ -292,7 +292,7 @@ fn a_file_that_was_only_touched_is_read_to_its_end_and_a_note_says_what_is_not_k
 }
 
 #[test]
-fn a_file_that_is_replaced_by_another_of_its_name_is_read_as_it_was() {
+fn a_file_that_is_replaced_by_a_rename_is_read_as_it_was() {
     let files = Files::new();
     let all = lines(COUNT);
     let options = old(&files, "urls.txt", text("", ["", ""], &all));
@@ -306,9 +306,9 @@ fn a_file_that_is_replaced_by_another_of_its_name_is_read_as_it_was() {
     assert_same(&all, &read);
 }
 
-/// Whoever reads only the head of a log does not care what becomes of the rest.
+/// A job that reads only the first rows of a log ignores what happens to the rest.
 #[test]
-fn what_happens_behind_the_head_that_is_read_is_no_trouble() {
+fn changes_after_the_rows_that_are_read_cause_no_error() {
     let files = Files::new();
     let all = lines(COUNT);
     let options = SourceOptions { head: Some(2000), ..old(&files, "urls.txt", text("", ["", ""], &all)) };
@@ -320,7 +320,7 @@ fn what_happens_behind_the_head_that_is_read_is_no_trouble() {
 }
 
 #[test]
-fn a_parquet_file_that_is_written_anew_in_place_is_noticed() {
+fn a_parquet_file_that_is_rewritten_in_place_is_detected() {
     let files = Files::new();
     let options = crate::skip::parquet(&files);
     let bytes = fs::read(&options.input).expect("a file");

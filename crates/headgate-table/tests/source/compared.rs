@@ -1,4 +1,4 @@
-//! An input that was read before is known by its rows, whatever became of its file.
+//! An input that was read before is identified by its rows, whatever happened to its file.
 
 use std::fs;
 use std::io::Write as _;
@@ -19,14 +19,14 @@ use proptest::prelude::*;
 use crate::skip::{Whole, read_plainly};
 use crate::{Files, drain, drain_from, open, urls};
 
-/// A source that compares its rows with those of then.
+/// Opens a source that compares its rows with stored content.
 fn tracking(options: &SourceOptions, then: Option<&Content>) -> Box<dyn Source> {
     let mut source = open(options);
     source.track(&options.name(), then, Unread::Trusted).expect("the same columns");
     source
 }
 
-/// What is known of the first rows of an input, of which all were read.
+/// Returns the content of the first rows of an input, after reading all of its rows.
 pub fn read(options: &SourceOptions, rows: Option<u64>) -> InputThen {
     let mut source = open(options);
     let tracked = source.track(&options.name(), None, Unread::Trusted).expect("columns").expect("a file");
@@ -38,7 +38,7 @@ pub fn read(options: &SourceOptions, rows: Option<u64>) -> InputThen {
     InputThen { fingerprint, rows: rows.is_none().then_some(count), content }
 }
 
-/// The URLs of all rows, or why the input is refused.
+/// Returns the URLs of all rows, or the error if the input is refused.
 pub fn compared(
     files: &Files,
     options: &SourceOptions,
@@ -76,10 +76,10 @@ fn gzip(text: &str, level: u32) -> Vec<u8> {
     gzip.finish().expect("in memory")
 }
 
-/// The bytes of a file with the URLs of a text.
+/// A function that returns the bytes of a file with the URLs of a text.
 type Form<'a> = &'a dyn Fn(&str) -> Vec<u8>;
 
-/// With a column that is not used, and so many rows in a row group.
+/// Writes a file with an unused column and row groups of this many rows.
 fn parquet(files: &Files, urls: &[String], other: i64, group_rows: usize) -> SourceOptions {
     let path = files.path("urls.parquet");
     let url: ArrayRef = Arc::new(urls.iter().map(Some).collect::<StringArray>());
@@ -94,7 +94,7 @@ fn parquet(files: &Files, urls: &[String], other: i64, group_rows: usize) -> Sou
 }
 
 #[test]
-fn what_was_read_is_the_same_however_much_of_it_was_skipped() {
+fn the_content_is_the_same_however_many_rows_were_skipped() {
     let files = Files::new();
     let in_files = read_plainly(&files).into_iter().filter(|whole| !whole.options.input.contains("://"));
     for Whole { options, rows, .. } in in_files {
@@ -137,7 +137,7 @@ fn the_same_rows_are_the_same_input_however_their_file_was_written() {
 }
 
 #[test]
-fn the_first_row_that_differs_is_named_and_no_row_is_handed_on() {
+fn the_first_row_that_differs_is_named_and_no_row_is_returned() {
     let files = Files::new();
     let csv = |text: &str| text.replace("http", "1,http").replacen("1,", "id,url\n1,", 1);
     let json = |text: &str| text.replace("http", "{\"url\":\"http").replace('\n', "\"}\n");
@@ -159,14 +159,14 @@ fn the_first_row_that_differs_is_named_and_no_row_is_handed_on() {
             check_refused(&expected, &files, &now, &then, Beyond::Anything);
         }
     }
-    // Where there are many, to within a few.
+    // In a large input, the position is exact to within a few rows.
     let then = read(&files.write("urls.txt", lines(5000)), None);
     let now = files.write("urls.txt", lines(5000).replace("/4003\n", "/other\n"));
     check_refused("urls.txt: row 4,000 or one of the 7 after it has changed", &files, &now, &then, Beyond::Same);
 }
 
 #[test]
-fn a_last_line_that_was_not_whole_then_is_another_row_now() {
+fn a_last_line_that_was_incomplete_is_a_different_row_once_complete() {
     let files = Files::new();
     let then = read(&files.write("urls.txt", "http://host/0\nhttp://host/1"), None);
     let now = files.write("urls.txt", "http://host/0\nhttp://host/10\n");
@@ -174,7 +174,7 @@ fn a_last_line_that_was_not_whole_then_is_another_row_now() {
 }
 
 #[test]
-fn other_columns_are_another_input() {
+fn different_columns_make_a_different_input() {
     let files = Files::new();
     let then = read(&files.write("urls.csv", "url,id\nhttp://a/,http://b/\n"), None);
     let now = files.write("urls.csv", "id,url\nhttp://a/,http://b/\n");
@@ -184,7 +184,7 @@ fn other_columns_are_another_input() {
 }
 
 #[test]
-fn a_file_that_only_grew_is_refused_unless_that_is_allowed() {
+fn a_grown_file_is_refused_unless_allowed() {
     let files = Files::new();
     let then = read(&files.write("urls.txt", lines(3)), None);
     let now = files.write("urls.txt", lines(5));
@@ -193,7 +193,7 @@ fn a_file_that_only_grew_is_refused_unless_that_is_allowed() {
     assert_eq!(Ok(urls_of(0..5)), compared(&files, &now, &then, Beyond::Grown));
     assert_eq!(Ok(urls_of(0..5)), compared(&files, &now, &then, Beyond::Anything));
 
-    // The first row groups are what they were.
+    // The first row groups are unchanged.
     let then = read(&parquet(&files, &urls_of(0..20), 1, 10), None);
     let now = parquet(&files, &urls_of(0..30), 1, 10);
     check_refused("urls.parquet: it has only grown: its first 20 rows", &files, &now, &then, Beyond::Same);
@@ -201,7 +201,7 @@ fn a_file_that_only_grew_is_refused_unless_that_is_allowed() {
 }
 
 #[test]
-fn a_file_that_was_cut_is_refused() {
+fn a_truncated_file_is_refused() {
     let files = Files::new();
     let then = read(&files.write("urls.txt", lines(5)), None);
     let now = files.write("urls.txt", lines(3));
@@ -216,9 +216,9 @@ fn a_file_that_was_cut_is_refused() {
     }
 }
 
-/// Of what was never read only the size is known.
+/// Only the size is known of rows that were never read.
 #[test]
-fn behind_the_rows_that_were_read_another_size_must_be_allowed() {
+fn a_different_size_after_the_rows_that_were_read_must_be_allowed() {
     let files = Files::new();
     let then = read(&files.write("urls.txt", lines(9)), Some(5));
     let same_size = files.write("urls.txt", lines(9).replace("/7\n", "/x\n"));
@@ -226,7 +226,7 @@ fn behind_the_rows_that_were_read_another_size_must_be_allowed() {
     let grown = files.write("urls.txt", lines(10));
     check_refused("urls.txt: it has only grown: its first 5 rows", &files, &grown, &then, Beyond::Same);
     assert_eq!(Ok(10), compared(&files, &grown, &then, Beyond::Grown).map(|rows| rows.len()));
-    // Nor is more known where it was counted.
+    // Counting the rows does not add to that.
     let counted = InputThen { rows: Some(9), ..then.clone() };
     check_refused("urls.txt: it has only grown: its first 5 rows", &files, &grown, &counted, Beyond::Same);
     let cut = files.write("urls.txt", lines(8));
@@ -241,7 +241,7 @@ fn behind_the_rows_that_were_read_another_size_must_be_allowed() {
 }
 
 #[test]
-fn of_a_parquet_file_the_columns_count_that_are_read() {
+fn only_the_columns_that_are_read_of_a_parquet_file_count() {
     let files = Files::new();
     let mut urls = urls_of(0..40);
     let then = read(&parquet(&files, &urls, 1, 10), None);
@@ -251,7 +251,7 @@ fn of_a_parquet_file_the_columns_count_that_are_read() {
     urls[27] = "http://host/other".into();
     let now = parquet(&files, &urls, 1, 10);
     check_refused("urls.parquet: row 20 or one of the 9 after it has changed", &files, &now, &then, Beyond::Same);
-    // Row groups that are passed over are not read, where the file was not touched.
+    // Skipped row groups are not read if the file was not touched.
     let mut source = tracking(&now, Some(&then.content));
     source.skip_to(30).expect("a footer that is whole");
     let (rows, error) = drain_from(source.as_mut(), 30);
@@ -259,7 +259,7 @@ fn of_a_parquet_file_the_columns_count_that_are_read() {
 }
 
 #[test]
-fn a_change_is_noticed_as_rows_pass_also_where_nobody_looked_for_it() {
+fn a_change_is_detected_while_rows_are_read_without_a_comparison_before() {
     let files = Files::new();
     let then = read(&files.write("urls.txt", lines(5000)), None);
     let now = files.write("urls.txt", lines(5000).replace("/2003\n", "/other\n"));

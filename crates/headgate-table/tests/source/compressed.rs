@@ -35,7 +35,7 @@ fn each_text_form_is_read_through_each_compression() {
 }
 
 #[test]
-fn members_and_frames_follow_one_another_also_within_a_line() {
+fn members_and_frames_may_end_within_a_line() {
     let files = Files::new();
     for (name, compress) in [("urls.txt.gz", gzip as fn(&[u8]) -> Vec<u8>), ("urls.TXT.ZST", zstandard)] {
         let bytes = [compress(b"http://a/\nhttp:"), compress(b""), compress(b"//b/\n")].concat();
@@ -44,14 +44,14 @@ fn members_and_frames_follow_one_another_also_within_a_line() {
 }
 
 #[test]
-fn compressed_data_of_no_rows_is_a_job_of_none() {
+fn compressed_data_without_rows_is_a_job_without_rows() {
     let files = Files::new();
     assert_eq!(0, rows(&files.write("urls.txt.gz", gzip(b""))).len());
     assert_eq!(0, rows(&files.write("urls.txt.zst", zstandard(b""))).len());
 }
 
 #[test]
-fn a_compressed_file_of_no_bytes_is_refused_when_it_is_opened() {
+fn an_empty_compressed_file_is_refused_when_it_is_opened() {
     let files = Files::new();
     for (name, kind) in
         [("urls.txt.gz", "gzip"), ("urls.csv.gz", "gzip"), ("urls.ndjson.zst", "zstd"), ("urls.csv.zst", "zstd")]
@@ -64,7 +64,7 @@ fn a_compressed_file_of_no_bytes_is_refused_when_it_is_opened() {
 }
 
 #[test]
-fn zeros_that_fill_up_a_gzip_file_are_passed_over() {
+fn zero_padding_of_a_gzip_file_is_skipped() {
     let files = Files::new();
     for zeros in [1, 7, 512, 300_000] {
         let bytes = [
@@ -87,9 +87,9 @@ fn zeros_that_fill_up_a_gzip_file_are_passed_over() {
     }
 }
 
-/// gzip(1) warns of it and ignores it; but it may be rows, whose data was damaged or not compressed.
+/// gzip(1) warns about the bytes and ignores them, but they may be rows that are damaged or not compressed.
 #[test]
-fn what_follows_gzip_data_and_is_none_is_told_after_the_rows_with_its_place() {
+fn trailing_bytes_after_gzip_data_are_an_error_after_the_rows_with_the_position() {
     let files = Files::new();
     let whole = gzip(
         b"http://a/
@@ -115,7 +115,7 @@ fn what_follows_gzip_data_and_is_none_is_told_after_the_rows_with_its_place() {
 }
 
 #[test]
-fn a_second_gzip_member_that_is_cut_is_called_cut() {
+fn a_truncated_second_gzip_member_is_reported_as_truncated() {
     let files = Files::new();
     let bytes = [
         gzip(
@@ -136,7 +136,7 @@ fn a_second_gzip_member_that_is_cut_is_called_cut() {
 }
 
 #[test]
-fn a_zstd_window_beyond_the_bound_is_told_with_the_remedy() {
+fn a_zstd_window_beyond_the_bound_is_an_error_with_the_remedy() {
     let files = Files::new();
     for (window_log, fits) in [(27, true), (28, false)] {
         let mut encoder = zstd::Encoder::new(Vec::new(), 1).expect("in memory");
@@ -164,7 +164,7 @@ fn a_zstd_window_beyond_the_bound_is_told_with_the_remedy() {
 }
 
 #[test]
-fn bytes_are_those_of_the_compressed_file() {
+fn the_bytes_read_are_those_of_the_compressed_file() {
     let files = Files::new();
     for (name, bytes) in
         [("urls.txt.gz", gzip(many_urls().as_bytes())), ("urls.txt.zst", zstandard(many_urls().as_bytes()))]
@@ -177,9 +177,9 @@ fn bytes_are_those_of_the_compressed_file() {
     }
 }
 
-/// The rows before the cut are those of the whole, and none of them is half a line.
+/// The rows before the truncation are those of the whole file, and none of them is a partial line.
 #[test]
-fn a_truncated_file_gives_its_rows_first_and_then_an_error_with_the_place() {
+fn a_truncated_file_yields_its_rows_and_then_an_error_with_the_position() {
     let files = Files::new();
     let text = many_urls();
     let whole: Vec<&str> = text.lines().collect();
@@ -215,7 +215,7 @@ fn a_file_that_is_truncated_in_its_csv_header_cannot_be_opened() {
 }
 
 #[test]
-fn a_file_that_is_not_what_its_name_says_is_refused() {
+fn a_file_whose_format_contradicts_its_name_is_refused() {
     let files = Files::new();
     for content in ["http://a/\nhttp://b/\n", "\0\0\0"] {
         let message = "urls.txt.gz: it is not gzip data, though its name says so: rename it, or get the right file";
@@ -231,7 +231,7 @@ fn a_file_that_is_not_what_its_name_says_is_refused() {
 }
 
 #[test]
-fn a_wrong_checksum_is_told_after_the_rows() {
+fn a_wrong_checksum_is_an_error_after_the_rows() {
     let files = Files::new();
     let mut bytes = gzip(b"http://a/\n");
     let checksum = bytes.len() - 8;

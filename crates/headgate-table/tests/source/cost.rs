@@ -1,4 +1,4 @@
-//! The column that says what a row takes of a limit on costs.
+//! The column with the cost of a row for the rate limiter.
 
 use std::fs::File;
 use std::path::Path;
@@ -32,7 +32,7 @@ fn parquet(files: &Files, costs: &ArrayRef) -> SourceOptions {
 }
 
 #[test]
-fn each_form_with_columns_has_costs_and_a_row_without_a_value_has_none() {
+fn each_format_with_columns_may_have_costs_and_a_null_is_no_cost() {
     let files = Files::new();
     let csv = "url,tokens\nhttp://a/0,12\nhttp://a/1,\nhttp://a/2,1.5\n";
     let lines = [
@@ -51,7 +51,7 @@ fn each_form_with_columns_has_costs_and_a_row_without_a_value_has_none() {
         assert_eq!([Some(12), None, Some(2)].as_slice(), costs(&rows), "{}", options.input);
         assert_eq!(["http://a/0", "http://a/1", "http://a/2"].as_slice(), urls(&rows));
         assert_eq!([None; 3].as_slice(), defects(&rows));
-        // Nobody asked for it: it is a column as any other.
+        // Without the option, it is a column like any other.
         assert_eq!([None; 3].as_slice(), costs(&crate::rows(&options)));
     }
     let line = files.write("none.ndjson", "{\"url\":\"http://a/0\"}");
@@ -59,7 +59,7 @@ fn each_form_with_columns_has_costs_and_a_row_without_a_value_has_none() {
 }
 
 #[test]
-fn what_is_no_cost_is_a_defect_of_its_row_that_names_the_column_and_the_value() {
+fn an_invalid_cost_is_a_defect_of_its_row_that_names_the_column_and_the_value() {
     let files = Files::new();
     let inputs = [
         ("line 2", files.write("urls.csv", "url,tokens\nhttp://a/,-3\n")),
@@ -75,7 +75,7 @@ fn what_is_no_cost_is_a_defect_of_its_row_that_names_the_column_and_the_value() 
 }
 
 #[test]
-fn columns_of_parquet_may_have_any_type_of_number_or_text() {
+fn cost_columns_of_parquet_may_have_any_type_of_number_or_text() {
     let files = Files::new();
     let columns: [ArrayRef; 3] = [
         Arc::new(UInt8Array::from(vec![7, 255])),
@@ -98,7 +98,7 @@ fn columns_of_parquet_may_have_any_type_of_number_or_text() {
 }
 
 #[test]
-fn a_column_that_is_not_there_is_refused_with_those_that_are() {
+fn a_missing_cost_column_is_refused_with_the_existing_columns() {
     let files = Files::new();
     let error = open_error(&with_costs(files.write("urls.csv", "id,url\n")));
     let expected = "urls.csv: there is no column \"tokens\" for cost_column; the columns are \"id\", \"url\"";
@@ -113,7 +113,7 @@ fn a_column_that_is_not_there_is_refused_with_those_that_are() {
 }
 
 #[test]
-fn a_job_goes_on_with_other_costs_than_those_it_was_begun_with() {
+fn a_job_resumes_with_changed_costs() {
     let files = Files::new();
     let plain = parquet(&files, &(Arc::new(Int64Array::from(vec![3, 4])) as ArrayRef));
     let with_costs = with_costs(plain.clone());

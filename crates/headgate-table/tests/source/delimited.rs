@@ -23,14 +23,14 @@ fn a_csv_row_may_have_method_headers_and_body_and_empty_cells_are_absent() {
 }
 
 #[test]
-fn tabs_part_the_fields_of_a_tsv() {
+fn tabs_separate_the_fields_of_a_tsv() {
     let files = Files::new();
     let rows = rows(&files.write("urls.tsv", "id\turl\n1,5\thttp://a/\n"));
     assert_eq!(["http://a/"].as_slice(), urls(&rows));
 }
 
 #[test]
-fn a_byte_order_mark_does_not_belong_to_the_first_name() {
+fn a_byte_order_mark_is_not_part_of_the_first_name() {
     let files = Files::new();
     for text in ["\u{feff}url\nhttp://a/\n", "\u{feff}\"url\"\nhttp://a/"] {
         assert_eq!(["http://a/"].as_slice(), urls(&rows(&files.write("urls.csv", text))));
@@ -38,7 +38,7 @@ fn a_byte_order_mark_does_not_belong_to_the_first_name() {
 }
 
 #[test]
-fn columns_may_have_other_names() {
+fn columns_may_be_renamed_by_options() {
     let files = Files::new();
     let options = SourceOptions {
         url_column: "link".into(),
@@ -54,7 +54,7 @@ fn columns_may_have_other_names() {
 }
 
 #[test]
-fn a_bad_line_is_a_defect_of_its_row_and_the_job_goes_on() {
+fn an_invalid_line_is_a_defect_of_its_row_and_the_job_continues() {
     let good = "x,http://good/,";
     let cases: [(&[u8], &str, &str); 9] = [
         (
@@ -86,10 +86,10 @@ fn a_bad_line_is_a_defect_of_its_row_and_the_job_goes_on() {
 }
 
 #[test]
-fn a_quote_that_is_never_closed_costs_its_line_and_not_the_rest_of_the_file() {
+fn an_unclosed_quote_affects_only_its_own_line() {
     let files = Files::new();
     let mut text = "url,note\nhttp://a/,\"never closed\n".to_owned();
-    // More than the bound of a record.
+    // The value is longer than the bound of a record.
     for row in 0..1_000_000 {
         let _ = writeln!(text, "http://host/{row:07},fine");
     }
@@ -109,7 +109,7 @@ fn a_line_of_20_mb_is_a_defect() {
 }
 
 #[test]
-fn a_file_without_rows_is_a_job_of_none() {
+fn a_file_without_rows_is_a_job_without_rows() {
     let files = Files::new();
     for text in ["", "\n\n", "\u{feff}", "url", "id,url\n"] {
         assert_eq!(0, rows(&files.write("urls.csv", text)).len(), "{text:?}");
@@ -118,7 +118,7 @@ fn a_file_without_rows_is_a_job_of_none() {
 
 proptest! {
     #[test]
-    fn whatever_text_is_written_as_csv_is_read_as_it_was(
+    fn any_text_written_as_csv_is_read_back(
         cells in proptest::collection::vec(("[^\0]{1,30}", proptest::collection::vec(any::<u8>(), 0..30)), 0..20),
     ) {
         let mut writer = csv::Writer::from_writer(Vec::new());

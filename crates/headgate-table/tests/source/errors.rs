@@ -1,4 +1,4 @@
-//! Every mistake that ends a job before its first row, word for word.
+//! Every mistake that ends a job before its first row, with its full message.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ const KNOWN: &str =
     "unknown extension: headgate reads .txt, .csv, .tsv, .ndjson, .jsonl (each also with .gz or .zst) and .parquet";
 
 #[test]
-fn an_input_that_cannot_be_read_at_all_is_named_with_the_reason() {
+fn an_unreadable_input_is_named_with_the_cause() {
     let files = Files::new();
     for name in ["urls", "urls.gz", "urls.xlsx", ".txt", "urls.zip", "urls.parquet.gz"] {
         files.write(name, "http://a/\n");
@@ -37,7 +37,7 @@ fn an_input_that_cannot_be_read_at_all_is_named_with_the_reason() {
 }
 
 #[test]
-fn a_url_that_is_not_http_is_refused_before_anything_is_read() {
+fn a_url_that_is_not_http_is_refused_before_the_input_is_read() {
     for (scheme, rest) in
         [("s3", "bucket/urls.txt"), ("ftp", "a.example/[1-3]"), ("file", "/tmp/urls.txt"), ("htps", "a/")]
     {
@@ -54,7 +54,7 @@ fn a_url_that_is_not_http_is_refused_before_anything_is_read() {
 }
 
 #[test]
-fn a_file_without_a_column_that_is_needed_is_refused_with_those_it_has() {
+fn a_file_without_a_needed_column_is_refused_with_its_columns() {
     type Change = fn(&mut SourceOptions);
     let cases: [(&str, Change, &str); 7] = [
         (
@@ -98,14 +98,14 @@ fn a_file_without_a_column_that_is_needed_is_refused_with_those_it_has() {
 }
 
 #[test]
-fn columns_that_are_not_used_may_have_any_names() {
+fn unused_columns_may_have_any_names() {
     let files = Files::new();
     let (rows, error) = drain(open(&files.write("urls.csv", "x,url,x,\na,http://a/,b,c\n")).as_mut());
     assert_eq!((1, None), (rows.len(), error));
 }
 
 #[test]
-fn of_very_many_columns_the_first_are_named() {
+fn an_error_names_only_the_first_of_very_many_columns() {
     let files = Files::new();
     let header: Vec<String> = (0..1000).map(|column| format!("c{column}")).collect();
     let message = files.message(&open_error(&files.write("urls.csv", header.join(","))));
@@ -113,7 +113,7 @@ fn of_very_many_columns_the_first_are_named() {
 }
 
 #[test]
-fn a_broken_header_is_told_with_its_line() {
+fn an_invalid_header_is_an_error_with_its_line() {
     let files = Files::new();
     assert_eq!(
         "urls.csv: line 2, which should name the columns: a quote is opened and never closed",

@@ -24,7 +24,7 @@ fn set_changed(path: impl AsRef<Path>, since_1970: Duration) {
     file.set_modified(SystemTime::UNIX_EPOCH + since_1970).expect("a time that the file system can hold");
 }
 
-/// The fingerprint of a file that was changed at `THEN` and some time.
+/// Returns the fingerprint of a file that was modified at `THEN` plus this duration.
 fn written(files: &Files, name: &str, bytes: &[u8], later: Duration) -> Fingerprint {
     let options = files.write(name, bytes);
     set_changed(&options.input, THEN + later);
@@ -32,7 +32,7 @@ fn written(files: &Files, name: &str, bytes: &[u8], later: Duration) -> Fingerpr
 }
 
 #[test]
-fn an_input_that_was_not_touched_is_the_same_also_after_it_was_written_as_json() {
+fn the_fingerprint_of_an_unchanged_input_survives_json() {
     let files = Files::new();
     for whole in read_plainly(&files) {
         let then = of(&whole.options);
@@ -43,9 +43,9 @@ fn an_input_that_was_not_touched_is_the_same_also_after_it_was_written_as_json()
     }
 }
 
-/// Or a job whose input grows between the two could never be gone on with.
+/// Otherwise, a job whose input grows between the two steps could never be resumed.
 #[test]
-fn the_fingerprint_of_a_source_is_that_of_the_file_when_it_was_opened() {
+fn the_fingerprint_of_a_source_is_that_of_its_file_when_opened() {
     let files = Files::new();
     for whole in read_plainly(&files) {
         let then = of(&whole.options);
@@ -58,7 +58,7 @@ fn the_fingerprint_of_a_source_is_that_of_the_file_when_it_was_opened() {
 }
 
 #[test]
-fn a_file_may_be_moved() {
+fn a_moved_file_has_the_same_fingerprint() {
     let files = Files::new();
     for options in [files.write("urls.txt", "http://a/\n"), parquet(&files)] {
         let then = of(&options);
@@ -69,18 +69,18 @@ fn a_file_may_be_moved() {
 }
 
 #[test]
-fn what_cannot_be_read_a_second_time_has_no_fingerprint() {
+fn an_input_that_cannot_be_read_again_has_no_fingerprint() {
     let files = Files::new();
     let fifo = files.path("urls.txt");
     mkfifo(&fifo, Mode::S_IRWXU).expect("a FIFO");
-    // Nobody writes to it: to open it would never end.
+    // The pipe has no writer, so opening it would block.
     for input in [fifo.as_path(), "-".as_ref()] {
         assert_eq!(Ok(None), source::open::fingerprint(&options(input)), "{}", input.display());
     }
 }
 
 #[test]
-fn a_file_is_known_by_its_size_its_time_and_both_of_its_ends() {
+fn the_fingerprint_of_a_file_has_its_size_its_time_and_both_of_its_ends() {
     const SECOND: Duration = Duration::from_secs(1);
     let files = Files::new();
     let then_bytes = vec![b'x'; 200 * 1024];
@@ -110,7 +110,7 @@ fn a_file_is_known_by_its_size_its_time_and_both_of_its_ends() {
 }
 
 #[test]
-fn a_file_that_is_read_as_something_else_is_another_input() {
+fn a_file_that_is_read_in_another_format_is_another_input() {
     let files = Files::new();
     let text = b"url\nhttp://a/\n";
     let then = written(&files, "urls.txt", text, Duration::ZERO);
@@ -132,7 +132,7 @@ fn a_file_that_is_read_as_something_else_is_another_input() {
 }
 
 #[test]
-fn a_pattern_is_its_text() {
+fn the_fingerprint_of_a_pattern_is_its_text() {
     let then = of(&options("http://h/[1-3]".as_ref()));
     assert_eq!(None, then.difference_of_form(&then));
     let now = of(&options("http://h/[1-4]".as_ref()));
@@ -140,7 +140,7 @@ fn a_pattern_is_its_text() {
 }
 
 #[test]
-fn a_parquet_file_is_known_by_what_any_file_is() {
+fn the_fingerprint_of_a_parquet_file_is_like_that_of_any_file() {
     let files = Files::new();
     let bytes = fs::read(parquet(&files).input).expect("a file");
     let name = "urls.parquet";
@@ -155,7 +155,7 @@ fn a_parquet_file_is_known_by_what_any_file_is() {
 }
 
 #[test]
-fn what_is_not_there_is_told() {
+fn a_missing_file_is_an_error() {
     let files = Files::new();
     let error = source::open::fingerprint(&options(&files.path("none.txt"))).expect_err("no file");
     assert_eq!("none.txt: no such file", files.message(&error));

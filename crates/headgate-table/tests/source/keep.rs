@@ -11,7 +11,7 @@ fn keep(names: &[&str], options: SourceOptions) -> SourceOptions {
     SourceOptions { keep: names.iter().map(ToString::to_string).collect(), ..options }
 }
 
-/// The kept columns as they would come out in the result.
+/// Returns the kept columns as they would be in the result.
 pub fn kept(options: &SourceOptions) -> RecordBatch {
     let mut source = open(options);
     let fields = source.kept_fields();
@@ -30,7 +30,7 @@ fn text_columns(columns: &[(&str, &[Option<&str>])]) -> RecordBatch {
 }
 
 #[test]
-fn csv_columns_are_kept_as_text_in_the_order_asked_and_each_once() {
+fn csv_columns_are_kept_as_text_in_the_requested_order_and_each_once() {
     let files = Files::new();
     let options = files.write("urls.csv", "id,url,tag\n1,http://a/,x\n2,http://b/,\nragged\n4,http://d/,z\n");
     let expected = text_columns(&[
@@ -41,7 +41,7 @@ fn csv_columns_are_kept_as_text_in_the_order_asked_and_each_once() {
 }
 
 #[test]
-fn ndjson_columns_are_kept_as_text_other_values_as_their_json() {
+fn ndjson_values_are_kept_as_text_and_other_types_as_their_json() {
     let files = Files::new();
     let options = files.write(
         "urls.ndjson",
@@ -62,7 +62,7 @@ fn the_url_column_may_be_kept_under_its_own_name() {
 }
 
 #[test]
-fn all_columns_are_kept_in_their_order_but_for_the_urls_that_the_result_has() {
+fn all_columns_but_the_url_column_are_kept_in_their_order() {
     let files = Files::new();
     let options = files.write("urls.csv", "id,url,tag\n1,http://a/,x\n");
     let id = ("id", &[Some("1")][..]);
@@ -77,7 +77,7 @@ fn all_columns_are_kept_in_their_order_but_for_the_urls_that_the_result_has() {
 }
 
 #[test]
-fn every_row_has_its_own_kept_columns_over_many_batches() {
+fn every_row_has_its_own_kept_columns_across_batches() {
     let files = Files::new();
     let ids: Vec<String> = (0..5000).map(|id| id.to_string()).collect();
     let text = format!("url,id\nhttp://a/,{}\n", ids.join("\nhttp://a/,"));
@@ -87,7 +87,7 @@ fn every_row_has_its_own_kept_columns_over_many_batches() {
 }
 
 #[test]
-fn kept_columns_count_towards_the_bytes_of_a_batch() {
+fn kept_columns_count_toward_the_bytes_of_a_batch() {
     let files = Files::new();
     let line = format!("http://a/,{}\n", "x".repeat(500_000));
     let mut source = open(&keep(&["id"], files.write("urls.csv", format!("url,id\n{}", line.repeat(10)))));

@@ -1,4 +1,4 @@
-//! `*` among the columns to keep, where each line has its own.
+//! `*` among the columns to keep, for formats in which each line has its own columns.
 
 use std::fs::OpenOptions;
 use std::io::Write as _;
@@ -28,7 +28,7 @@ fn names(options: &SourceOptions) -> Vec<String> {
 }
 
 #[test]
-fn all_that_the_first_lines_have_is_kept_in_the_order_in_which_it_comes() {
+fn all_columns_of_the_first_lines_are_kept_in_their_order() {
     let files = Files::new();
     let text = "{\"url\":\"http://a/\",\"b\":1.50}\nno json\n{\"a\":\"x\",\"url\":\"http://b/\",\"b\":null}\n";
     let options = files.write("urls.ndjson", text);
@@ -37,13 +37,13 @@ fn all_that_the_first_lines_have_is_kept_in_the_order_in_which_it_comes() {
     assert_eq!(text_columns(&[b, a, rest]), kept(&keep(&["*"], options.clone())));
     assert_eq!(text_columns(&[a, b, rest]), kept(&keep(&["a", "*"], options.clone())));
     let elsewhere = SourceOptions { url_column: "a".into(), ..options };
-    // A row without a URL has failed, and keeps its columns.
+    // A row without a URL fails, and keeps its columns.
     let url = ("url", &[Some("http://a/"), None, Some("http://b/")][..]);
     assert_eq!(text_columns(&[url, b, a, rest]), kept(&keep(&["*"], elsewhere)));
 }
 
 #[test]
-fn what_a_line_has_beyond_the_columns_stands_in_one_more_as_it_is_written() {
+fn the_remaining_fields_of_a_line_are_kept_as_json_in_one_more_column() {
     let files = Files::new();
     let mut text = "{\"url\":\"http://a/\",\"id\":1}\n".repeat(1_000);
     let late = "{\"new\": {\"n\": [1.0,  2]},\"id\":2,\"url\":\"http://b/\",\"m\\\"\\u00e9\":\"\\u00e9\",\"none\":null,\"body\":\"sent\",\"new\":3}\n";
@@ -65,7 +65,7 @@ fn what_a_line_has_beyond_the_columns_stands_in_one_more_as_it_is_written() {
 }
 
 #[test]
-fn the_columns_stay_what_they_were_when_they_were_found() {
+fn the_columns_do_not_change_after_they_were_found() {
     let files = Files::new();
     let options = keep(&["*"], files.write("urls.ndjson", "{\"url\":\"http://a/\",\"id\":1}\n"));
     let begun = decided(&options).expect("a file").into_owned();
@@ -77,7 +77,7 @@ fn the_columns_stay_what_they_were_when_they_were_found() {
 }
 
 #[test]
-fn of_several_files_all_have_the_columns_of_the_first_lines_of_them_and_of_their_directories() {
+fn several_files_share_the_columns_of_their_first_lines_and_of_their_directories() {
     let files = Files::new();
     for directory in ["data/day=1", "data/day=2/hour=3"] {
         std::fs::create_dir_all(files.path(directory)).expect("made");
@@ -101,7 +101,7 @@ fn of_several_files_all_have_the_columns_of_the_first_lines_of_them_and_of_their
 }
 
 #[test]
-fn a_line_that_is_no_object_is_a_row_without_columns() {
+fn a_line_that_is_not_an_object_is_a_row_without_columns() {
     let files = Files::new();
     let options = keep(&["*"], files.write("urls.ndjson", "[]\n"));
     assert_eq!(text_columns(&[("kept_rest", &[None])]), kept(&options));
@@ -110,7 +110,7 @@ fn a_line_that_is_no_object_is_a_row_without_columns() {
 }
 
 #[test]
-fn a_column_by_the_name_of_the_rest_and_what_can_be_read_only_once_are_refused() {
+fn a_column_with_the_name_of_the_remaining_fields_and_a_pipe_are_refused() {
     let files = Files::new();
     let options = keep(&["*"], files.write("urls.ndjson", "{\"url\":\"http://a/\",\"kept_rest\":\"x\"}\n"));
     assert_eq!(

@@ -1,4 +1,4 @@
-//! Kept columns of Parquet files come out with the values that went in, and with types that other readers know.
+//! Kept columns of Parquet files keep their values, with types that other readers support.
 
 #![allow(clippy::unwrap_used)]
 
@@ -21,10 +21,10 @@ use parquet::file::properties::WriterProperties;
 use crate::keep::kept;
 use crate::{Files, open_error, options};
 
-/// Days and a part of one, in milliseconds.
+/// Days and a fraction of one, in milliseconds.
 const MILLISECONDS: [Option<i64>; 3] = [Some(86_400_000), None, Some(2 * 86_400_000 + 1)];
 
-/// A file with that column, which is to be kept.
+/// Writes a file with that column, which is to be kept.
 fn write(files: &Files, column: &ArrayRef, properties: Option<WriterProperties>) -> SourceOptions {
     let urls: ArrayRef = Arc::new(StringArray::from(vec!["http://a/"; column.len()]));
     let batch = RecordBatch::try_from_iter_with_nullable([("url", urls, false), ("it", column.clone(), true)]).unwrap();
@@ -51,7 +51,7 @@ fn item(data_type: &DataType) -> Arc<Field> {
     Arc::new(Field::new("item", data_type.clone(), true))
 }
 
-/// Columns of nested types, whose innermost values are these.
+/// Returns columns of nested types with these innermost values.
 fn nested(values: &ArrayRef) -> Vec<ArrayRef> {
     let item = item(values.data_type());
     let fields =
@@ -73,7 +73,7 @@ fn nested(values: &ArrayRef) -> Vec<ArrayRef> {
 }
 
 #[test]
-fn a_kept_column_has_the_type_of_the_input_or_the_nearest_that_other_readers_know() {
+fn a_kept_column_has_the_type_of_the_input_or_the_nearest_widely_supported_one() {
     let files = Files::new();
     let same = |column: &ArrayRef, data_type: DataType| {
         let column = cast(column, &data_type).unwrap();
@@ -121,7 +121,7 @@ fn a_kept_column_has_the_type_of_the_input_or_the_nearest_that_other_readers_kno
         FixedSizeBinary(_) => same(&cast(&texts(), &Binary).unwrap(), data_type),
         other => same(&texts(), other),
     }));
-    // What Parquet has no type for, and would be bare numbers to most.
+    // Types that Parquet lacks, and that most readers would see as plain numbers.
     let seconds: ArrayRef = Arc::new(TimestampSecondArray::from(vec![Some(1_778_751_000), None, Some(-1)]));
     let of_day = cast(&cast(&numbers(), &Int32).unwrap(), &Time32(Second)).unwrap();
     let in_zone: ArrayRef = Arc::new(TimestampSecondArray::from(vec![1_778_751_000; 3]).with_timezone("Europe/Zurich"));
@@ -145,9 +145,9 @@ fn a_kept_column_has_the_type_of_the_input_or_the_nearest_that_other_readers_kno
     }
 }
 
-/// As pyarrow writes it, and says in the metadata what it was.
+/// pyarrow writes it like this, and stores the original type in the metadata.
 #[test]
-fn a_date_of_64_bits_that_is_stored_as_a_date_comes_out_as_one() {
+fn a_date_of_64_bits_stays_a_date() {
     let files = Files::new();
     let days: ArrayRef = Arc::new(Date64Array::from(vec![Some(86_400_000), None, Some(-86_400_000)]));
     let expected = cast(&days, &Date32).unwrap();
@@ -177,7 +177,7 @@ fn an_interval_is_refused_by_name_before_the_first_row() {
 }
 
 #[test]
-fn a_point_in_time_that_does_not_fit_ends_the_job_and_is_not_made_null() {
+fn a_timestamp_that_does_not_fit_ends_the_job_and_does_not_become_null() {
     let files = Files::new();
     let far: ArrayRef = Arc::new(TimestampSecondArray::from(vec![i64::MAX / 10]));
     let error = crate::open(&write(&files, &far, None)).next_batch().expect_err("it does not fit");
@@ -185,9 +185,9 @@ fn a_point_in_time_that_does_not_fit_ends_the_job_and_is_not_made_null() {
     assert!(message.starts_with("urls.parquet: the column \"it\" can't be kept as Timestamp(ms): "), "{message}");
 }
 
-/// By these, readers tell a UUID, a JSON text and a time of the day in UTC.
+/// Readers recognise a UUID, a JSON text and a time of the day in UTC by these annotations.
 #[test]
-fn what_a_column_means_is_kept_beside_its_type() {
+fn the_metadata_of_a_column_is_kept_with_its_type() {
     use parquet::data_type::{ByteArray, ByteArrayType, FixedLenByteArrayType, Int64Type};
     use parquet::file::writer::SerializedFileWriter;
     use parquet::schema::parser::parse_message_type;

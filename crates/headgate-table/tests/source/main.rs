@@ -1,4 +1,4 @@
-//! What a user may give as input, and what rows or which message they get for it.
+//! The inputs that a user may give, and their rows or error messages.
 
 mod again;
 mod changing;
@@ -32,7 +32,7 @@ use headgate_core::row::{MAX_BATCH_ROWS, Row, RowBody};
 use headgate_table::source::{self, Source};
 use tempfile::TempDir;
 
-/// A directory of input files that goes when the test ends.
+/// A directory of input files that is removed when the test ends.
 struct Files(TempDir);
 
 impl Files {
@@ -50,7 +50,7 @@ impl Files {
         options(&path)
     }
 
-    /// The message with the directory left out.
+    /// Returns the message without the directory.
     fn message(&self, error: &JobError) -> String {
         assert_eq!(JobErrorKind::Input, error.kind, "{error}");
         self.without_directory(&error.to_string())
@@ -65,7 +65,7 @@ fn options(path: &Path) -> SourceOptions {
     naming_columns(SourceOptions { input: path.display().to_string(), ..SourceOptions::default() })
 }
 
-/// The options with the columns `method`, `headers` and `body` named, those that the input has.
+/// Returns options that name those of the columns `method`, `headers` and `body` that the input has.
 fn naming_columns(options: SourceOptions) -> SourceOptions {
     let path = Path::new(&options.input);
     let first_line = || {
@@ -75,7 +75,7 @@ fn naming_columns(options: SourceOptions) -> SourceOptions {
     let extension = path.extension().and_then(std::ffi::OsStr::to_str);
     let name = path.file_name().and_then(std::ffi::OsStr::to_str).unwrap_or_default();
     let columns: Vec<String> = if name.contains(".ndjson") || name.contains(".jsonl") {
-        // Each line has its own.
+        // Each line has its own columns.
         ["method", "headers", "body"].map(str::to_owned).to_vec()
     } else if extension == Some("parquet") {
         let file = std::fs::File::open(path).ok();
@@ -106,12 +106,12 @@ fn open_error(options: &SourceOptions) -> JobError {
     source::open::open(options).err().expect("an input that can't be opened")
 }
 
-/// All rows, and the error that ended them if one did; the promises of every batch are checked on the way.
+/// Returns all rows, and the error that ended them, if any; it checks the invariants of every batch.
 fn drain(source: &mut dyn Source) -> (Vec<Row>, Option<JobError>) {
     drain_from(source, 0)
 }
 
-/// As [`drain`], of a source whose next row is to have the ordinal `first`.
+/// Reads rows as [`drain`] does, from a source whose next row must have the ordinal `first`.
 fn drain_from(source: &mut dyn Source, first: u64) -> (Vec<Row>, Option<JobError>) {
     let mut rows: Vec<Row> = Vec::new();
     loop {

@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use crate::{Files, body, defects, headers, method, rows, urls};
 
 #[test]
-fn an_object_a_line_may_have_method_headers_and_body() {
+fn an_object_per_line_may_have_method_headers_and_body() {
     let files = Files::new();
     for name in ["urls.ndjson", "urls.jsonl"] {
         let rows = rows(&files.write(
@@ -18,7 +18,7 @@ fn an_object_a_line_may_have_method_headers_and_body() {
 }
 
 #[test]
-fn a_body_that_is_no_string_is_sent_as_its_json_text_just_as_written() {
+fn a_body_that_is_not_a_string_is_sent_as_its_json_text() {
     let cases = [
         (r#"{"b": 1.50,  "a": [true]}"#, r#"{"b": 1.50,  "a": [true]}"#),
         ("[1, 12345678901234567890123]", "[1, 12345678901234567890123]"),
@@ -33,7 +33,7 @@ fn a_body_that_is_no_string_is_sent_as_its_json_text_just_as_written() {
 }
 
 #[test]
-fn headers_are_an_object_or_the_text_of_one() {
+fn headers_are_an_object_or_its_json_text() {
     let cases: [(&str, &[(&str, &str)]); 6] = [
         (r#"{"A":"x","b":1.50,"C":true,"D":null}"#, &[("A", "x"), ("b", "1.50"), ("C", "true")]),
         (r#"{"B":["1",2,null],"A":[],"B":"3"}"#, &[("B", "1"), ("B", "2"), ("B", "3")]),
@@ -50,7 +50,7 @@ fn headers_are_an_object_or_the_text_of_one() {
 }
 
 #[test]
-fn a_bad_line_is_a_defect_of_its_row_and_the_job_goes_on() {
+fn an_invalid_line_is_a_defect_of_its_row_and_the_job_continues() {
     let cases: [(&[u8], &str, &str); 14] = [
         (b"{", "", "not JSON: EOF while parsing an object (line 3: column 1)"),
         (b"http://a/", "", "not JSON: expected value (line 3: column 1)"),
@@ -90,7 +90,7 @@ fn a_line_of_20_mb_is_a_defect() {
 }
 
 #[test]
-fn json_nested_without_end_does_no_harm() {
+fn deeply_nested_json_does_no_harm() {
     let files = Files::new();
     let deep = "[".repeat(1_000_000);
     let text = format!("{{\"other\":{deep}\n{{\"url\":\"http://a/\"}}\n");
@@ -100,7 +100,7 @@ fn json_nested_without_end_does_no_harm() {
 
 proptest! {
     #[test]
-    fn whatever_text_is_written_as_json_is_read_as_it_was(cells in proptest::collection::vec((".{1,30}", any::<String>()), 0..20)) {
+    fn any_text_written_as_json_is_read_back(cells in proptest::collection::vec((".{1,30}", any::<String>()), 0..20)) {
         let line = |(url, body): &(String, String)| {
             let text = |text| serde_json::to_string(text).expect("in memory");
             format!("{{\"body\":{},\"url\":{}}}\n", text(body), text(url))

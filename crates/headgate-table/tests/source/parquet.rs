@@ -25,7 +25,7 @@ fn batch(columns: Vec<(&str, ArrayRef)>) -> RecordBatch {
         .expect("columns")
 }
 
-/// A file of row groups of at most so many rows.
+/// Writes a file with row groups of at most this many rows.
 fn write(files: &Files, records: &RecordBatch, group_rows: usize) -> SourceOptions {
     let path = files.path("urls.parquet");
     let properties = WriterProperties::builder().set_max_row_group_row_count(Some(group_rows)).build();
@@ -87,7 +87,7 @@ fn rows_come_in_order_over_row_groups_and_their_number_is_known() {
 }
 
 #[test]
-fn a_file_without_rows_is_a_job_of_none() {
+fn a_file_without_rows_is_a_job_without_rows() {
     let files = Files::new();
     assert_eq!(0, rows(&write(&files, &batch(vec![("url", url_column(0))]), 100)).len());
     let nothing: ArrayRef = Arc::new(NullArray::new(0));
@@ -176,7 +176,7 @@ fn headers_may_be_json_a_map_pairs_or_a_struct() {
 }
 
 #[test]
-fn columns_of_types_that_cannot_be_used_are_refused_before_the_first_row() {
+fn columns_of_unsupported_types_are_refused_before_the_first_row() {
     let files = Files::new();
     let numbers: ArrayRef = Arc::new(Int64Array::from(vec![1]));
     let cases = [
@@ -198,7 +198,7 @@ fn columns_of_types_that_cannot_be_used_are_refused_before_the_first_row() {
 }
 
 #[test]
-fn what_is_no_parquet_file_or_not_the_whole_of_one_is_told() {
+fn a_file_that_is_not_a_complete_parquet_file_is_an_error() {
     let files = Files::new();
     for text in ["", "http://a/\n"] {
         let error = open_error(&files.write("urls.parquet", text));
@@ -211,7 +211,7 @@ fn what_is_no_parquet_file_or_not_the_whole_of_one_is_told() {
 }
 
 #[test]
-fn a_file_without_the_url_column_is_refused_with_those_it_has() {
+fn a_file_without_the_url_column_is_refused_with_its_columns() {
     let files = Files::new();
     let error = open_error(&write(&files, &batch(vec![("link", url_column(1)), ("id", url_column(1))]), 100));
     assert_eq!(
@@ -226,7 +226,7 @@ fn a_damaged_row_group_ends_the_job_after_the_rows_before_it() {
     let options = write(&files, &batch(vec![("url", url_column(4000))]), 1000);
     let mut bytes = std::fs::read(&options.input).expect("a file");
     let third = bytes.windows(13).position(|window| window == b"http://a/2000").expect("its first value");
-    // The end of the header of its page, and the length of the value.
+    // The end of the page header, and the length of the value.
     bytes[third - 12..third].fill(0xFF);
     let (rows, error) = drain(open(&files.write("urls.parquet", bytes)).as_mut());
     assert_eq!(2000, rows.len());
@@ -235,9 +235,9 @@ fn a_damaged_row_group_ends_the_job_after_the_rows_before_it() {
     assert!(message.starts_with(start), "{message}");
 }
 
-/// Rows are counted by the footer where they are skipped: read ones must have the same ordinals.
+/// The footer determines how many rows are skipped, so rows that are read must have the same ordinals.
 #[test]
-fn a_row_group_of_other_rows_than_the_footer_tells_of_is_damaged() {
+fn a_row_group_whose_rows_contradict_the_footer_is_damaged() {
     let files = Files::new();
     let options = write(&files, &batch(vec![("url", url_column(2000))]), 1000);
     let bytes = std::fs::read(&options.input).expect("a file");
@@ -247,7 +247,7 @@ fn a_row_group_of_other_rows_than_the_footer_tells_of_is_damaged() {
         let mut groups = builder.take_row_groups();
         groups[1] = groups[1].clone().into_builder().set_num_rows(rows).build().expect("a row group");
         let metadata = builder.set_row_groups(groups).build();
-        // The first footer stays where it is, as bytes that nobody reads.
+        // The first footer stays in place, as bytes that no reader reads.
         let mut lying = bytes.clone();
         ParquetMetaDataWriter::new(&mut lying, &metadata).finish().expect("a footer");
         let (read, error) = drain(open(&files.write("urls.parquet", lying)).as_mut());
@@ -261,7 +261,7 @@ fn a_row_group_of_other_rows_than_the_footer_tells_of_is_damaged() {
 }
 
 #[test]
-fn large_bodies_make_small_batches_also_where_a_dictionary_hides_their_size() {
+fn large_bodies_make_small_batches_even_if_a_dictionary_hides_their_size() {
     let files = Files::new();
     let large = "x".repeat(300_000);
     let same: ArrayRef = Arc::new(std::iter::repeat_n(Some(&large), 100).collect::<StringArray>());
@@ -278,7 +278,7 @@ fn large_bodies_make_small_batches_also_where_a_dictionary_hides_their_size() {
 }
 
 #[test]
-fn kept_columns_keep_their_types_dictionaries_those_of_their_values() {
+fn kept_columns_keep_their_types_and_dictionaries_become_their_values() {
     let ids: ArrayRef = Arc::new((0..3000).map(|id| (id % 7 != 0).then_some(id)).collect::<Int64Array>());
     let flags: ArrayRef = Arc::new((0..3000).map(|id| Some(id % 3 == 0)).collect::<BooleanArray>());
     let texts: Vec<String> = (0..3000).map(|id| format!("text {}", id % 10)).collect();
@@ -315,7 +315,7 @@ fn head_reads_only_the_first_rows() {
     assert_eq!(1100, rows(&options).len());
 }
 
-/// One bit of each byte of the footer at a time: it is the sign of many of its numbers.
+/// Flips one bit of each byte of the footer at a time: this bit is the sign of many of its numbers.
 #[test]
 fn a_damaged_footer_is_an_error_or_harmless_and_never_a_panic() {
     let files = Files::new();
@@ -334,7 +334,7 @@ fn a_damaged_footer_is_an_error_or_harmless_and_never_a_panic() {
 }
 
 #[test]
-fn dictionaries_within_kept_columns_become_their_values_too() {
+fn dictionaries_within_kept_columns_become_their_values() {
     let mut list = ListBuilder::new(arrow_array::builder::StringDictionaryBuilder::<Int32Type>::new());
     list.append_value([Some("a"), Some("b"), None]);
     list.append_value([Some("a")]);
@@ -349,7 +349,7 @@ fn dictionaries_within_kept_columns_become_their_values_too() {
 }
 
 #[test]
-fn rows_keep_their_own_columns_where_a_batch_ends_within_a_record_batch() {
+fn rows_keep_their_own_columns_if_a_batch_ends_within_a_record_batch() {
     let files = Files::new();
     let same: ArrayRef = Arc::new(std::iter::repeat_n(Some("x".repeat(300_000)), 50).collect::<StringArray>());
     let ids: ArrayRef = Arc::new((0..50).map(Some).collect::<Int64Array>());
@@ -359,7 +359,7 @@ fn rows_keep_their_own_columns_where_a_batch_ends_within_a_record_batch() {
 }
 
 #[test]
-fn a_page_that_says_that_it_is_larger_than_it_may_be_is_refused_before_it_is_decompressed() {
+fn a_page_that_states_too_large_a_size_is_refused_before_it_is_decompressed() {
     let files = Files::new();
     let long: ArrayRef = Arc::new(StringArray::from(vec!["x".repeat(3000), "y".repeat(20_000)]));
     let options = write(&files, &batch(vec![("url", url_column(2)), ("note", long)]), 1);
@@ -370,7 +370,7 @@ fn a_page_that_says_that_it_is_larger_than_it_may_be_is_refused_before_it_is_dec
     let start = "urls.parquet: row group 2 has a page of 20,0";
     let end = "bytes, decompressed, in the column \"note\", where 10,000 are allowed; if you trust the file, allow more with max_page_bytes";
     assert!(message.starts_with(start) && message.ends_with(end), "{message}");
-    // A column that is not used is not read.
+    // An unused column is not read.
     assert_eq!(2, drain(open(&SourceOptions { keep: Vec::new(), ..options }).as_mut()).0.len());
 }
 

@@ -9,7 +9,7 @@ fn pattern(input: &str) -> SourceOptions {
 }
 
 #[test]
-fn a_pattern_is_all_its_urls_the_last_part_varying_fastest() {
+fn a_pattern_yields_all_its_urls_and_the_last_part_varies_fastest() {
     let cases: [(&str, &[&str]); 16] = [
         ("http://h/", &["http://h/"]),
         ("http://h/[1-3]", &["http://h/1", "http://h/2", "http://h/3"]),
@@ -34,7 +34,7 @@ fn a_pattern_is_all_its_urls_the_last_part_varying_fastest() {
 }
 
 #[test]
-fn a_pattern_knows_its_rows_however_many() {
+fn the_number_of_rows_of_a_pattern_is_known_whatever_its_size() {
     let input = "http://h/[0-18446744073709551614]";
     let mut source = open(&pattern(input));
     assert_eq!(SourceSize { rows: Some(u64::MAX), bytes: None, bytes_read: 0 }, source.size());
@@ -45,7 +45,7 @@ fn a_pattern_knows_its_rows_however_many() {
 }
 
 #[test]
-fn a_bad_pattern_is_refused_with_the_place() {
+fn an_invalid_pattern_is_refused_with_the_position() {
     let form = "it needs two numbers or two letters, as in [1-100], [001-100], [1-100:5], [a-z]";
     let cases = [
         ("http://h/[1-3", "the [ at position 10 is not closed: write \\[ for the character".to_owned()),
@@ -82,12 +82,12 @@ fn a_bad_pattern_is_refused_with_the_place() {
 }
 
 #[test]
-fn a_pattern_of_urls_that_are_too_long_gives_defects() {
+fn a_pattern_of_urls_that_are_too_long_yields_defects() {
     let rows = rows(&pattern(&format!("http://h/{}[1-1]", "x".repeat(70_000))));
     assert_eq!([Some("the URL is longer than 65536 bytes (row 0)")].as_slice(), defects(&rows));
 }
 
-/// A part of a pattern and what it stands for.
+/// Generates a part of a pattern, and its values.
 fn part() -> impl Strategy<Value = (String, Vec<String>)> {
     let literal = "[a-z/]{1,4}".prop_map(|text| (text.clone(), vec![text]));
     let set =
@@ -96,7 +96,7 @@ fn part() -> impl Strategy<Value = (String, Vec<String>)> {
         "a step that fits",
         |(first, span, step, width)| {
             let padded = format!("{first:0width$}");
-            // A single 0 asks for no padding, and no more do digits that need none.
+            // A single 0 requests no padding, and neither do digits that need none.
             let width = if padded.starts_with('0') { padded.len() } else { 0 };
             let texts =
                 (first..=first + span).step_by(step as usize).map(|number| format!("{number:0width$}")).collect();

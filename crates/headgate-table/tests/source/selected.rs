@@ -26,7 +26,7 @@ fn ordinals(rows: &[Row]) -> Vec<u64> {
     rows.iter().map(|row| row.ordinal).collect()
 }
 
-/// Rows near to one another, rows far apart, and all of a stretch; ascending.
+/// Generates adjacent rows, distant rows, and all rows of a range, in ascending order.
 fn list() -> impl Strategy<Value = Vec<u64>> {
     let near = (0_u64..2500, proptest::collection::btree_set(0_u64..50, 0..20))
         .prop_map(|(first, offsets)| offsets.into_iter().map(|offset| (first + offset).min(2499)).collect::<Vec<_>>());
@@ -39,7 +39,7 @@ fn list() -> impl Strategy<Value = Vec<u64>> {
 }
 
 #[test]
-fn the_rows_of_list_after_list_are_those_of_a_plain_read() {
+fn rows_of_consecutive_lists_are_those_of_a_plain_read() {
     let files = Files::new();
     let wholes = read_plainly(&files);
     proptest!(ProptestConfig::with_cases(48), |(lists in proptest::collection::vec(list(), 1..4))| {
@@ -64,14 +64,14 @@ fn the_rows_of_list_after_list_are_those_of_a_plain_read() {
 }
 
 #[test]
-fn ordinals_in_any_order_and_repeated_give_each_row_once_and_in_order() {
+fn repeated_ordinals_in_any_order_yield_each_row_once_and_in_order() {
     let files = Files::new();
     let options = files.write("urls.txt", "http://a/\n".repeat(5));
     assert_eq!(vec![1, 3, 4], ordinals(&all(&mut selected(&options, &[4, 1, 3, 1]))));
 }
 
 #[test]
-fn a_row_that_the_input_does_not_have_any_more_is_an_error_after_the_rows_before_it() {
+fn a_missing_row_of_the_input_is_an_error_after_the_rows_before_it() {
     let files = Files::new();
     let options = files.write("urls.txt", "http://a/\n".repeat(5));
     for (wanted, expected) in [(5, vec![1]), (100_000, vec![1])] {
@@ -99,7 +99,7 @@ fn the_size_is_that_of_the_list() {
 }
 
 #[test]
-fn a_skip_passes_over_rows_of_the_list() {
+fn a_skip_applies_to_rows_of_the_list() {
     let files = Files::new();
     let options = files.write("urls.txt", "http://a/\n".repeat(5));
     for (to, expected) in [(0, vec![1, 3, 4]), (3, vec![3, 4]), (2, vec![3, 4]), (9, vec![])] {

@@ -1,4 +1,4 @@
-//! Several files as one input: which files these are, their order, and what must be the same in all of them.
+//! Several files as one input: which files these are, their order, and what must be equal in all of them.
 
 use std::collections::HashSet;
 use std::fs::{self, File};
@@ -22,19 +22,19 @@ use crate::{Files, defects, drain, drain_from, open, open_error, options, rows, 
 
 const KNOWN: &str = ".txt, .csv, .tsv, .ndjson, .jsonl (each also with .gz or .zst) and .parquet";
 
-/// Text files, each with the URL of its own path.
+/// Writes text files, each with the URL of its own path.
 fn with_own_paths(files: &Files, paths: &[&str]) {
     for path in paths {
-        put(files, path, format!("http://{path}\n"));
+        write_as(files, path, format!("http://{path}\n"));
     }
 }
 
-pub fn put(files: &Files, path: &str, bytes: impl AsRef<[u8]>) -> SourceOptions {
+pub fn write_as(files: &Files, path: &str, bytes: impl AsRef<[u8]>) -> SourceOptions {
     fs::create_dir_all(files.path(path).parent().expect("a directory")).expect("directories");
     files.write(path, bytes)
 }
 
-/// What is read of these inputs, in order.
+/// Returns the rows of these inputs, in order.
 pub fn inputs(files: &Files, inputs: &[&str]) -> SourceOptions {
     let mut inputs = inputs.iter().map(|input| files.path(input).display().to_string());
     let input = inputs.next().expect("an input");
@@ -54,7 +54,7 @@ pub fn refusal(files: &Files, options: &SourceOptions) -> String {
 }
 
 pub fn parquet(files: &Files, path: &str, columns: &[(&str, ArrayRef)]) {
-    put(files, path, "");
+    write_as(files, path, "");
     let columns = columns.iter().map(|(name, column)| (*name, column.clone(), true));
     let records = RecordBatch::try_from_iter_with_nullable(columns).expect("columns");
     let file = File::create(files.path(path)).expect("a file");
@@ -68,7 +68,7 @@ pub fn column<'a>(texts: impl IntoIterator<Item = &'a str>) -> ArrayRef {
 }
 
 #[test]
-fn files_are_read_as_named_and_those_of_a_directory_by_their_paths() {
+fn files_are_read_in_the_given_order_and_those_of_a_directory_by_their_paths() {
     let files = Files::new();
     with_own_paths(
         &files,
@@ -99,7 +99,7 @@ fn patterns_match_as_in_a_shell() {
         ("**/a.txt", "a.txt d/a.txt d/e/a.txt g/e/a.txt"),
         ("d/**/b.txt", "d/e/f/b.txt"),
         ("**/e/**", "d/e/a.txt d/e/f/b.txt g/e/a.txt"),
-        // A directory that matches is read as one.
+        // A matching directory is read as a directory.
         ("*/e", "d/e/a.txt d/e/f/b.txt g/e/a.txt"),
         ("d/*", "d/a.txt d/e/a.txt d/e/f/b.txt"),
         ("d/e*/**/a.txt", "d/e/a.txt"),
@@ -124,7 +124,7 @@ fn a_file_whose_name_looks_like_a_pattern_is_that_file() {
 }
 
 #[test]
-fn what_is_no_data_is_left_out_unless_the_pattern_says_so() {
+fn files_that_are_not_data_are_skipped_unless_the_pattern_names_them() {
     let files = Files::new();
     let hidden = ["d/_SUCCESS", "d/_x.txt", "d/.a.txt.crc", "d/.y.txt", "d/_headgate/job.txt", "d/.git/z.txt"];
     with_own_paths(&files, &hidden);
@@ -141,22 +141,22 @@ fn what_is_no_data_is_left_out_unless_the_pattern_says_so() {
 }
 
 #[test]
-fn a_directory_without_files_and_files_of_two_forms_are_refused() {
+fn a_directory_without_files_and_files_of_two_formats_are_refused() {
     let files = Files::new();
     fs::create_dir(files.path("empty")).expect("a directory");
     let expected = format!("empty: there is no file in this directory that can be read: headgate reads {KNOWN}");
     assert_eq!(expected, refusal(&files, &inputs(&files, &["empty"])));
-    put(&files, "d/a.csv", "url\n");
-    put(&files, "d/b.csv.zst", zstd::encode_all(&b"url\nhttp://b/\n"[..], 1).expect("in memory"));
+    write_as(&files, "d/a.csv", "url\n");
+    write_as(&files, "d/b.csv.zst", zstd::encode_all(&b"url\nhttp://b/\n"[..], 1).expect("in memory"));
     assert_eq!(["http://b/"].as_slice(), urls(&rows(&inputs(&files, &["d"]))));
-    put(&files, "d/b.tsv", "url\n");
+    write_as(&files, "d/b.tsv", "url\n");
     let expected = "d/a.csv is read as CSV and d/b.tsv as TSV: all files of an input must have one form";
     assert_eq!(expected, refusal(&files, &inputs(&files, &["d"])));
     assert_eq!("none.csv: no such file", refusal(&files, &inputs(&files, &["d/a.csv", "none.csv"])));
 }
 
 #[test]
-fn what_is_no_file_cannot_be_combined_with_files() {
+fn inputs_that_are_not_files_cannot_be_combined_with_files() {
     let files = Files::new();
     files.write("a.txt", "http://a/\n");
     for (what, input) in [("standard input", "-"), ("a URL", "http://me:secret@host/[1-9]")] {
@@ -170,14 +170,14 @@ fn what_is_no_file_cannot_be_combined_with_files() {
         }
     }
     mkfifo(&files.path("fifo.txt"), Mode::S_IRWXU).expect("a FIFO");
-    // Somebody writes to it, or to open it would never end.
+    // A writer is needed: without one, opening the pipe would block.
     let _writer = File::options().read(true).write(true).open(files.path("fifo.txt")).expect("a FIFO");
     let expected = "fifo.txt: is not a regular file: what can be read only once can't be combined with other files";
     assert_eq!(expected, refusal(&files, &inputs(&files, &["a.txt", "fifo.txt"])));
 }
 
 #[test]
-fn links_are_followed_but_not_in_circles_and_no_file_is_read_twice() {
+fn symlinks_are_followed_without_cycles_and_no_file_is_read_twice() {
     let files = Files::new();
     with_own_paths(&files, &["d/a.txt", "e/b.txt"]);
     symlink(files.path("d"), files.path("d/again")).expect("a link");
@@ -200,11 +200,11 @@ fn links_are_followed_but_not_in_circles_and_no_file_is_read_twice() {
 }
 
 #[test]
-fn a_row_or_an_error_is_told_with_its_place_in_its_own_file() {
+fn positions_of_rows_and_errors_are_those_in_their_own_file() {
     let files = Files::new();
-    put(&files, "d/a.csv", "url\nhttp://a/\n");
-    put(&files, "d/b.csv", "url\nhttp://b/\nhttp://c/,2\n");
-    put(&files, "d/c.csv.zst", zstd::encode_all(&b"url\n\xff\nhttp://d/\n"[..], 1).expect("in memory"));
+    write_as(&files, "d/a.csv", "url\nhttp://a/\n");
+    write_as(&files, "d/b.csv", "url\nhttp://b/\nhttp://c/,2\n");
+    write_as(&files, "d/c.csv.zst", zstd::encode_all(&b"url\n\xff\nhttp://d/\n"[..], 1).expect("in memory"));
     let whole = inputs(&files, &["d"]);
     let (read, _) = drain(open(&whole).as_mut());
     let found: Vec<_> = defects(&read).into_iter().flatten().map(|defect| files.without_directory(defect)).collect();
@@ -217,14 +217,14 @@ fn a_row_or_an_error_is_told_with_its_place_in_its_own_file() {
     let noise: Vec<String> = (0..50_000_u64).map(|row| row.wrapping_mul(0x9E37_79B9_7F4A_7C15).to_string()).collect();
     let noise = noise.join("\n");
     let compressed = zstd::encode_all(format!("url\n{noise}").as_bytes(), 1).expect("in memory");
-    put(&files, "d/c.csv.zst", &compressed[..compressed.len() - 5]);
+    write_as(&files, "d/c.csv.zst", &compressed[..compressed.len() - 5]);
     let (read, error) = drain(open(&whole).as_mut());
     let message = files.message(&error.expect("it is cut short"));
     let after = format!(", after {} rows; get the complete file", read.len() - 3);
     assert!(message.starts_with("d/c.csv.zst: cut short: ") && message.contains(&after), "{message}: {}", read.len());
 }
 
-/// Files below the directory that this process has open.
+/// Returns the files below the directory that this process has open.
 fn open_files(files: &Files) -> usize {
     let directory = files.path("").canonicalize().expect("a directory");
     let descriptors = fs::read_dir("/proc/self/fd").expect("descriptors").flatten();
@@ -232,11 +232,11 @@ fn open_files(files: &Files) -> usize {
 }
 
 #[test]
-fn of_many_files_one_is_open_at_a_time_for_each_who_reads() {
+fn each_reader_has_one_of_many_files_open_at_a_time() {
     let files = Files::new();
     let many = 10_000;
     for file in 0..many {
-        put(&files, &format!("d/{}/{file}.csv", file % 10), format!("id,url\n{file},http://a/{file}\n"));
+        write_as(&files, &format!("d/{}/{file}.csv", file % 10), format!("id,url\n{file},http://a/{file}\n"));
     }
     let whole = keeping(inputs(&files, &["d"]), &["id"]);
     let mut source = open(&whole);
@@ -261,7 +261,7 @@ fn drain_first(source: &mut dyn Source) -> Vec<headgate_core::row::Row> {
 }
 
 #[test]
-fn parquet_files_are_passed_over_unopened() {
+fn parquet_files_are_skipped_without_being_opened() {
     let files = Files::new();
     for file in ["0", "1", "2"] {
         let urls = ["a", "b"].map(|row| format!("http://{file}{row}/"));
@@ -274,7 +274,7 @@ fn parquet_files_are_passed_over_unopened() {
     source.skip_to(4).expect("rows that are known");
     let (read, error) = drain_from(source.as_mut(), 4);
     assert_eq!((None, ["http://2a/", "http://2b/"].as_slice()), (error, urls(&read).as_slice()));
-    let mut again = source.reopener().expect("files").open().expect("files that are not looked at again");
+    let mut again = source.reopener().expect("files").open().expect("files that are not listed again");
     assert_eq!(
         "d/0.parquet: can't be opened: No such file or directory (os error 2)",
         files.message(&ended(again.as_mut()))
@@ -286,11 +286,11 @@ fn ended(source: &mut dyn Source) -> JobError {
 }
 
 #[test]
-fn rows_are_those_that_were_there_when_the_job_began() {
+fn rows_are_those_that_existed_when_the_job_began() {
     let files = Files::new();
-    put(&files, "d/a.txt", "http://a/\n");
-    let b = put(&files, "d/b.txt", "http://b/\n").input;
-    let c = put(&files, "d/c.txt", "http://c/\n").input;
+    write_as(&files, "d/a.txt", "http://a/\n");
+    let b = write_as(&files, "d/b.txt", "http://b/\n").input;
+    let c = write_as(&files, "d/c.txt", "http://c/\n").input;
     let whole = inputs(&files, &["d"]);
     let append =
         |path: &str| File::options().append(true).open(path).and_then(|mut file| file.write_all(b"http://x/\n"));
@@ -298,7 +298,7 @@ fn rows_are_those_that_were_there_when_the_job_began() {
     let mut source = open(&whole);
     append(&b).expect("appended");
     append(&c).expect("appended");
-    put(&files, "d/d.txt", "http://d/\n");
+    write_as(&files, "d/d.txt", "http://d/\n");
     let (read, error) = drain(source.as_mut());
     assert_eq!((None, ["http://a/", "http://b/", "http://c/"].as_slice()), (error, urls(&read).as_slice()));
     let note = files.without_directory(&source.note().expect("they have grown").to_string());
@@ -306,18 +306,18 @@ fn rows_are_those_that_were_there_when_the_job_began() {
     assert_eq!(expected, note);
 
     let mut source = open(&whole);
-    put(&files, "d/b.txt", "http://y/\nhttp://x/\n");
+    write_as(&files, "d/b.txt", "http://y/\nhttp://x/\n");
     let error = ended(source.as_mut());
     let expected = "d/b.txt: changed while it was read (first 64 KiB differ), before its first row; restore the file to resume, or start over with fresh=true";
     assert_eq!(expected, files.message(&error));
 }
 
 #[test]
-fn files_are_known_by_what_they_are_and_not_by_where_they_lie() {
+fn the_fingerprint_of_files_does_not_depend_on_their_location() {
     let files = Files::new();
     let of = |inputs: &SourceOptions| open(inputs).fingerprint().expect("files");
-    put(&files, "d/x=1/a.csv", "url\nhttp://a/\n");
-    put(&files, "d/x=1/b.csv", "url\nhttp://b/\n");
+    write_as(&files, "d/x=1/a.csv", "url\nhttp://a/\n");
+    write_as(&files, "d/x=1/b.csv", "url\nhttp://b/\n");
     let then = of(&inputs(&files, &["d"]));
     assert_eq!("2 files: d", then.shown("d"));
     let stored = serde_json::to_string(&then).expect("JSON");
@@ -327,11 +327,11 @@ fn files_are_known_by_what_they_are_and_not_by_where_they_lie() {
     fs::rename(files.path("d"), files.path("other/e")).expect("moved");
     let moved = inputs(&files, &["other/e"]);
     assert_eq!(then, of(&moved));
-    // What directories say counts where it is used.
+    // Directory columns count if they are used.
     assert_ne!(then, of(&keeping(moved.clone(), &["x"])));
-    put(&files, "other/e/x=2/c.csv", "url\n");
+    write_as(&files, "other/e/x=2/c.csv", "url\n");
     assert_ne!(then, of(&moved));
-    put(&files, "other/e/x=1/b.csv", "url\nhttp://c/\n");
+    write_as(&files, "other/e/x=1/b.csv", "url\nhttp://c/\n");
     fs::remove_file(files.path("other/e/x=2/c.csv")).expect("a file");
     assert_ne!(then, of(&moved));
     assert_eq!(None, then.difference_of_form(&of(&moved)));
@@ -340,7 +340,7 @@ fn files_are_known_by_what_they_are_and_not_by_where_they_lie() {
 }
 
 #[test]
-fn a_long_list_of_inputs_is_named_shortly() {
+fn a_long_list_of_inputs_is_shortened_in_messages() {
     let files = Files::new();
     with_own_paths(&files, &["a.txt", "b.txt", "c.txt", "d.txt"]);
     let mut whole = inputs(&files, &["a.txt", "b.txt", "c.txt", "d.txt"]);
@@ -354,11 +354,11 @@ fn a_long_list_of_inputs_is_named_shortly() {
 }
 
 #[test]
-fn the_number_of_a_row_in_a_name_and_the_boundary_of_its_form_are_its_own_among_all_files() {
+fn the_row_number_in_a_file_name_and_the_multipart_boundary_are_unique_across_files() {
     for form in ["csv", "ndjson", "txt"] {
         let files = Files::new();
         for name in ["a", "b"] {
-            put(
+            write_as(
                 &files,
                 &format!("{name}.{form}"),
                 match form {

@@ -1,4 +1,4 @@
-//! Several files that were read before are known by their rows, whatever became of the files.
+//! Several files that were read before are identified by their rows, whatever happened to the files.
 
 use std::fs;
 
@@ -7,17 +7,17 @@ use headgate_table::source::compared::{Beyond, InputThen};
 
 use crate::Files;
 use crate::compared::{check_refused, compared, read};
-use crate::several::{column, inputs, parquet, put};
+use crate::several::{column, inputs, parquet, write_as};
 
 fn lines(rows: impl IntoIterator<Item = u64>) -> String {
     let urls: Vec<String> = rows.into_iter().map(|row| format!("http://host/{row}")).collect();
     urls.join("\n") + "\n"
 }
 
-/// Three files of ten rows each.
+/// Writes three files of ten rows each.
 fn three(files: &Files) -> SourceOptions {
     for (name, first) in [("a", 0), ("b", 10), ("c", 20)] {
-        put(files, &format!("d/{name}.txt"), lines(first..first + 10));
+        write_as(files, &format!("d/{name}.txt"), lines(first..first + 10));
     }
     inputs(files, &["d"])
 }
@@ -27,27 +27,27 @@ fn check_same(rows: usize, files: &Files, options: &SourceOptions, then: &InputT
 }
 
 #[test]
-fn the_same_rows_are_the_same_input_however_they_are_cut_into_files() {
+fn the_same_rows_are_the_same_input_however_they_are_split_into_files() {
     let files = Files::new();
     let then = read(&three(&files), None);
-    put(&files, "d/b.txt", "");
-    put(&files, "d/bb.txt", lines(10..13));
-    put(&files, "d/c.txt", format!("\n{}", lines(13..30)));
+    write_as(&files, "d/b.txt", "");
+    write_as(&files, "d/bb.txt", lines(10..13));
+    write_as(&files, "d/c.txt", format!("\n{}", lines(13..30)));
     let now = inputs(&files, &["d"]);
     for beyond in [Beyond::Same, Beyond::Grown, Beyond::Anything] {
         check_same(30, &files, &now, &then, beyond);
     }
-    // Nor does it matter where they lie, or how they are called.
+    // Neither their location nor their names matter.
     fs::rename(files.path("d"), files.path("e")).expect("moved");
     fs::rename(files.path("e/a.txt"), files.path("e/0.txt")).expect("moved");
     check_same(30, &files, &inputs(&files, &["e/*.txt"]), &then, Beyond::Same);
 }
 
 #[test]
-fn a_row_that_has_changed_is_told_with_its_file() {
+fn a_changed_row_is_named_with_its_file() {
     let files = Files::new();
     let then = read(&three(&files), None);
-    put(&files, "d/b.txt", lines(10..20).replace("/13\n", "/x\n"));
+    write_as(&files, "d/b.txt", lines(10..20).replace("/13\n", "/x\n"));
     let expected = "d/b.txt, of 3 files: row 13 has changed since it was read: restore the file to resume";
     for beyond in [Beyond::Same, Beyond::Grown, Beyond::Anything] {
         check_refused(expected, &files, &inputs(&files, &["d"]), &then, beyond);
@@ -55,43 +55,43 @@ fn a_row_that_has_changed_is_told_with_its_file() {
 }
 
 #[test]
-fn a_file_that_was_added_behind_all_others_is_growth_and_one_before_them_is_not() {
+fn a_file_added_after_all_others_is_growth_and_one_added_before_them_is_not() {
     let files = Files::new();
     let then = read(&three(&files), None);
-    put(&files, "d/d.txt", lines(30..33));
+    write_as(&files, "d/d.txt", lines(30..33));
     let now = inputs(&files, &["d"]);
     check_refused("d: it has only grown: its first 30 rows are unchanged", &files, &now, &then, Beyond::Same);
     check_same(33, &files, &now, &then, Beyond::Grown);
     fs::rename(files.path("d/d.txt"), files.path("d/bb.txt")).expect("renamed");
     check_refused("d/bb.txt, of 4 files: row 20 has changed", &files, &now, &then, Beyond::Grown);
     fs::remove_file(files.path("d/bb.txt")).expect("a file");
-    put(&files, "d/c.txt", lines(20..35));
+    write_as(&files, "d/c.txt", lines(20..35));
     check_refused("d: it has only grown: its first 30 rows are unchanged", &files, &now, &then, Beyond::Same);
     check_same(35, &files, &now, &then, Beyond::Grown);
 }
 
 #[test]
-fn a_file_that_is_gone_is_missed() {
+fn a_missing_file_is_detected() {
     let files = Files::new();
     let then = read(&three(&files), None);
     fs::remove_file(files.path("d/c.txt")).expect("a file");
     let now = inputs(&files, &["d"]);
     check_refused("d: truncated: it has 20 rows now, and had at least 30", &files, &now, &then, Beyond::Grown);
 
-    // Of what was never read only the size is known.
+    // Only the size is known of rows that were never read.
     let then = read(&three(&files), Some(5));
     fs::remove_file(files.path("d/c.txt")).expect("a file");
     check_refused("d: truncated: it has 290 bytes now, and had 440", &files, &now, &then, Beyond::Same);
-    put(&files, "d/c.txt", lines(20..31));
+    write_as(&files, "d/c.txt", lines(20..31));
     check_refused("d: it has only grown: its first 5 rows", &files, &now, &then, Beyond::Same);
     check_same(31, &files, &now, &then, Beyond::Grown);
 }
 
 #[test]
-fn what_directories_say_is_part_of_the_rows_where_it_is_used() {
+fn directory_columns_are_part_of_the_rows_if_they_are_used() {
     let files = Files::new();
-    put(&files, "d/x=1/a.csv", "url\nhttp://a/\n");
-    put(&files, "d/x=2/b.csv", "url\nhttp://b/\n");
+    write_as(&files, "d/x=1/a.csv", "url\nhttp://a/\n");
+    write_as(&files, "d/x=2/b.csv", "url\nhttp://b/\n");
     let plain = inputs(&files, &["d"]);
     let keeping = SourceOptions { keep: vec!["x".into()], ..plain.clone() };
     let (then, then_keeping) = (read(&plain, None), read(&keeping, None));
@@ -101,17 +101,17 @@ fn what_directories_say_is_part_of_the_rows_where_it_is_used() {
 }
 
 #[test]
-fn columns_in_another_order_are_other_rows() {
+fn columns_in_a_different_order_make_different_rows() {
     let files = Files::new();
-    put(&files, "d/a.csv", "url,id\nhttp://a/,http://b/\n");
-    put(&files, "d/b.csv", "url,id\nhttp://a/,http://b/\n");
+    write_as(&files, "d/a.csv", "url,id\nhttp://a/,http://b/\n");
+    write_as(&files, "d/b.csv", "url,id\nhttp://a/,http://b/\n");
     let then = read(&inputs(&files, &["d"]), None);
-    put(&files, "d/b.csv", "id,url\nhttp://a/,http://b/\n");
+    write_as(&files, "d/b.csv", "id,url\nhttp://a/,http://b/\n");
     check_refused("d/b.csv, of 2 files: row 1 has changed", &files, &inputs(&files, &["d"]), &then, Beyond::Same);
 }
 
 #[test]
-fn of_parquet_files_the_rows_are_named_that_are_known_together() {
+fn a_difference_in_parquet_files_names_the_block_of_rows() {
     let files = Files::new();
     let write = |file: &str, row: &str| {
         let urls = [format!("http://{file}/0"), format!("http://{file}/{row}")];

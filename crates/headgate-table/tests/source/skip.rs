@@ -1,4 +1,4 @@
-//! Passing over rows gives the same rows as reading them and looking away.
+//! Skipping rows yields the same rows as reading and discarding them.
 
 use std::fmt::Write as _;
 use std::fs::File;
@@ -19,10 +19,10 @@ use proptest::prelude::*;
 
 use crate::{Files, drain, drain_from, open, options, rows, urls};
 
-/// More than two batches; every input here has so many, or more.
+/// More rows than two batches have; every input here has at least this many.
 const ROWS: u64 = 2500;
 
-/// An input of each form, with all that makes its rows hard to count.
+/// Returns an input of each format, with everything that makes its rows hard to count.
 fn inputs(files: &Files) -> Vec<SourceOptions> {
     let text = text();
     let mut gzip = GzEncoder::new(Vec::new(), flate2::Compression::fast());
@@ -43,7 +43,7 @@ fn inputs(files: &Files) -> Vec<SourceOptions> {
     ]
 }
 
-/// A directory of short and long files, some without a row, and one that is compressed.
+/// Returns a directory of short and long files, some of them without a row, and one of them compressed.
 fn several_texts(files: &Files) -> SourceOptions {
     std::fs::create_dir(files.path("texts")).expect("a directory");
     files.write("texts/0.txt", "\n");
@@ -56,7 +56,7 @@ fn several_texts(files: &Files) -> SourceOptions {
     options(&files.path("texts"))
 }
 
-/// Files below directories that are a column, each with a header of its own.
+/// Returns files below directories that are a column, each file with its own header.
 fn several_csvs(files: &Files) -> SourceOptions {
     for day in ["1", "2", "__HIVE_DEFAULT_PARTITION__"] {
         std::fs::create_dir_all(files.path(&format!("csvs/day={day}"))).expect("a directory");
@@ -78,7 +78,7 @@ fn several_parquets(files: &Files) -> SourceOptions {
     crate::naming_columns(SourceOptions { input: first, more_inputs: more.into(), ..SourceOptions::default() })
 }
 
-/// Blank lines, lines that end in CR LF, and lines that are too long, one of them of nothing but blanks.
+/// Returns blank lines, lines that end in CR LF, and lines that are too long, one of which has only blanks.
 fn text() -> String {
     let mut text = "\u{feff}\n".to_owned();
     for row in 0..ROWS {
@@ -94,12 +94,12 @@ fn text() -> String {
         }
         text.push_str(if row % 3 == 0 { "\r\n" } else { "\n" });
     }
-    // The last line has no end.
+    // The last line has no line ending.
     text.push_str("\nhttp://host/last");
     text
 }
 
-/// Line ends and delimiters within quotes, ragged records and broken ones.
+/// Returns line endings and delimiters within quotes, ragged records and invalid ones.
 fn csv() -> String {
     let mut text = "id,url,body\n".to_owned();
     for row in 0..ROWS {
@@ -127,7 +127,7 @@ fn ndjson() -> String {
     text
 }
 
-/// Row groups of 700 rows in pages of 50, with a nested column that is kept and some large rows.
+/// Writes row groups of 700 rows in pages of 50, with a nested column that is kept and some large rows.
 pub fn parquet(files: &Files) -> SourceOptions {
     let mut tags = ListBuilder::new(StringBuilder::new());
     for row in 0..ROWS {
@@ -135,7 +135,7 @@ pub fn parquet(files: &Files) -> SourceOptions {
     }
     let ids: Int64Array = (0..ROWS).map(|row| (row % 7 > 0).then_some(row as i64)).collect();
     let url: StringArray = (0..ROWS).map(|row| (row % 11 > 0).then(|| format!("http://host/{row}"))).collect();
-    // One large value that a dictionary holds once: batches end in the middle of what was read at a time.
+    // A dictionary stores one large value once, so batches end within a record batch.
     let large = "x".repeat(200_000);
     let body: StringArray = (0..ROWS).map(|row| (900..920).contains(&row).then_some(large.as_str())).collect();
     let columns: [(&str, ArrayRef); 4] =
@@ -143,7 +143,7 @@ pub fn parquet(files: &Files) -> SourceOptions {
     write_parquet(&files.path("urls.parquet"), &columns, 700)
 }
 
-/// One row group of many record batches.
+/// Returns one row group with many record batches.
 fn long_parquet(files: &Files) -> SourceOptions {
     let rows = 8 * ROWS;
     let ids: ArrayRef = Arc::new((0..rows).map(|row| Some(row as i64)).collect::<Int64Array>());
@@ -194,7 +194,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 }
 
 #[test]
-fn whatever_is_skipped_the_rows_between_are_those_of_a_plain_read() {
+fn rows_between_any_skips_are_those_of_a_plain_read() {
     let files = Files::new();
     let wholes = read_plainly(&files);
     proptest!(ProptestConfig::with_cases(64), |(steps in steps(), peek: bool)| {
@@ -226,7 +226,7 @@ fn whatever_is_skipped_the_rows_between_are_those_of_a_plain_read() {
 }
 
 #[test]
-fn a_skip_beyond_the_end_leaves_no_rows_and_the_size_of_a_whole_read() {
+fn a_skip_beyond_the_end_leaves_no_rows_and_reports_the_size_of_a_full_read() {
     let files = Files::new();
     for Whole { options, rows, size } in read_plainly(&files) {
         let mut source = open(&options);
@@ -240,7 +240,7 @@ fn a_skip_beyond_the_end_leaves_no_rows_and_the_size_of_a_whole_read() {
 }
 
 #[test]
-fn head_counts_from_the_first_row_of_the_input_also_after_a_skip() {
+fn head_counts_from_the_first_row_of_the_input_even_after_a_skip() {
     let files = Files::new();
     for options in inputs(&files) {
         for skip in [1000, 1090, 1100, 5000] {
@@ -255,7 +255,7 @@ fn head_counts_from_the_first_row_of_the_input_also_after_a_skip() {
 }
 
 #[test]
-fn a_row_that_was_passed_cannot_be_gone_back_to() {
+fn a_skip_back_to_an_earlier_row_is_refused() {
     let files = Files::new();
     let options = files.write("urls.txt", "http://a/\n".repeat(5));
     let mut peeked = open(&options);
@@ -269,7 +269,7 @@ fn a_row_that_was_passed_cannot_be_gone_back_to() {
 }
 
 #[test]
-fn a_pattern_is_skipped_without_counting_to_there() {
+fn a_skip_in_a_pattern_takes_constant_time() {
     let options = options("http://h/[0-18446744073709551614]".as_ref());
     let mut source = open(&options);
     source.skip_to(u64::MAX - 1).expect("a pattern");
@@ -277,7 +277,7 @@ fn a_pattern_is_skipped_without_counting_to_there() {
 }
 
 #[test]
-fn row_groups_are_skipped_by_the_footer_alone_and_count_as_read() {
+fn row_groups_are_skipped_without_being_read_and_count_as_read() {
     let files = Files::new();
     let options = parquet(&files);
     let expected = rows(&options);
@@ -300,13 +300,13 @@ fn row_groups_are_skipped_by_the_footer_alone_and_count_as_read() {
 
     let mut source = open(&options);
     source.skip_to(1401).expect("a footer that is whole");
-    // The plain read learns that the second row group is over when it asks for the third.
+    // The plain read notices the end of the second row group when it requests the third.
     plain.next_batch().expect("a good file");
     assert_eq!(plain.size(), source.size());
 }
 
 #[test]
-fn an_error_on_the_way_is_that_of_a_plain_read_and_stays() {
+fn an_error_during_a_skip_is_that_of_a_plain_read_and_persists() {
     let files = Files::new();
     let mut gzip = GzEncoder::new(Vec::new(), flate2::Compression::fast());
     for row in 0..20_000 {

@@ -1,4 +1,4 @@
-//! Requests that are made of the columns of each form of input.
+//! Requests whose parts come from the columns of each input format.
 
 use std::fs::File;
 use std::sync::Arc;
@@ -45,7 +45,7 @@ fn text(options: &SourceOptions) -> Vec<String> {
 }
 
 #[test]
-fn each_form_makes_urls_and_bodies_of_its_columns_and_reads_no_column_of_theirs() {
+fn each_format_fills_templates_of_urls_and_bodies_from_its_columns() {
     let files = Files::new();
     let lines = [
         r#"{"id":"a/b","n":18446744073709551616.0,"url":7,"body":"old","n ":1}"#,
@@ -82,7 +82,7 @@ fn each_form_makes_urls_and_bodies_of_its_columns_and_reads_no_column_of_theirs(
 }
 
 #[test]
-fn a_null_makes_its_row_invalid_and_the_job_goes_on() {
+fn a_null_makes_its_row_invalid_and_the_job_continues() {
     let files = Files::new();
     let told = "the column \"id\" has no value";
     for (place, options) in [
@@ -99,7 +99,7 @@ fn a_null_makes_its_row_invalid_and_the_job_goes_on() {
 }
 
 #[test]
-fn a_column_that_is_missing_is_refused_with_those_there_are() {
+fn a_missing_column_is_refused_with_the_existing_columns() {
     let files = Files::new();
     for (expected, options) in [
         (
@@ -129,7 +129,7 @@ fn a_column_that_is_missing_is_refused_with_those_there_are() {
 }
 
 #[test]
-fn a_mistake_in_a_template_is_told_before_the_input_is_opened() {
+fn a_mistake_in_a_template_is_an_error_before_the_input_is_opened() {
     let options = with_json(options(std::path::Path::new("/nowhere.csv")), "{");
     let error = open_error(&options);
     let expected = "json: not JSON: EOF while parsing an object at line 1 column 1";
@@ -137,7 +137,7 @@ fn a_mistake_in_a_template_is_told_before_the_input_is_opened() {
 }
 
 #[test]
-fn a_line_of_a_list_is_the_one_column() {
+fn a_line_of_a_list_is_its_only_column() {
     let files = Files::new();
     let list = files.write("ids.txt", format!("a b \n\n# c\r\n{}\n", "x".repeat(70_000)));
     let rows = rows(&with_url(list.clone(), "http://h/?q={line}"));
@@ -149,7 +149,7 @@ fn a_line_of_a_list_is_the_one_column() {
 }
 
 #[test]
-fn values_of_parquet_stay_what_they_are() {
+fn values_of_parquet_keep_their_types() {
     let files = Files::new();
     let items = ListArray::from_iter_primitive::<Int32Type, _, _>([Some(vec![Some(1), None]), None]);
     let fields = vec![
@@ -191,7 +191,7 @@ fn values_of_parquet_stay_what_they_are() {
 }
 
 #[test]
-fn a_number_that_json_can_not_hold_makes_its_row_invalid() {
+fn a_number_that_json_cannot_represent_makes_its_row_invalid() {
     let files = Files::new();
     let urls: ArrayRef = Arc::new(StringArray::from(vec!["http://h/"; 3]));
     let numbers = Float64Array::from(vec![Some(f64::NAN), Some(1.0), Some(f64::INFINITY)]);
@@ -208,7 +208,7 @@ fn a_number_that_json_can_not_hold_makes_its_row_invalid() {
 }
 
 #[test]
-fn a_second_pass_takes_headers_of_columns_with_times() {
+fn conditional_headers_may_come_from_columns_with_timestamps() {
     let files = Files::new();
     let times = TimestampMicrosecondArray::from(vec![Some(1_778_751_000_000_000), None]).with_timezone("UTC");
     let columns: [(&str, ArrayRef); 3] = [
@@ -227,7 +227,7 @@ fn a_second_pass_takes_headers_of_columns_with_times() {
 }
 
 #[test]
-fn rows_are_known_again_by_the_columns_that_templates_need() {
+fn columns_of_templates_are_part_of_the_compared_content() {
     let files = Files::new();
     let input = |tenant: &str| {
         let columns: [(&str, ArrayRef); 2] = [
@@ -251,7 +251,7 @@ fn rows_are_known_again_by_the_columns_that_templates_need() {
 }
 
 #[test]
-fn a_uuid_is_text_and_what_the_file_calls_json_is_json() {
+fn a_uuid_is_text_and_a_json_column_is_json() {
     let files = Files::new();
     let uuid = FixedSizeBinaryArray::try_from_sparse_iter_with_size(
         [Some(*b"\x55\x0e\x84\0\xe2\x9b\x41\xd4\xa7\x16\x44\x66\x55\x44\0\xff"), None, None].into_iter(),
@@ -276,7 +276,7 @@ fn a_uuid_is_text_and_what_the_file_calls_json_is_json() {
 }
 
 #[test]
-fn a_uuid_within_a_column_is_text_too() {
+fn a_nested_uuid_is_text() {
     let files = Files::new();
     let bytes = *b"\x55\x0e\x84\0\xe2\x9b\x41\xd4\xa7\x16\x44\x66\x55\x44\0\xff";
     let uuids = || {
@@ -302,7 +302,7 @@ fn a_uuid_within_a_column_is_text_too() {
 }
 
 #[test]
-fn headers_and_bodies_of_results_are_none_of_requests_unless_they_are_named() {
+fn headers_and_body_columns_of_results_are_not_sent_unless_named() {
     let files = Files::new();
     let text = |values: [&str; 2]| Arc::new(StringArray::from(values.to_vec())) as ArrayRef;
     let numbers = || Arc::new(Int64Array::from(vec![0, 1])) as ArrayRef;

@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use crate::{Files, defects, drain, open, rows, urls};
 
 #[test]
-fn a_text_file_is_a_url_a_line_whatever_its_line_ends_and_blanks() {
+fn a_text_file_has_one_url_per_line_whatever_its_line_endings_and_blank_lines() {
     let cases: [(&str, &[&str]); 8] = [
         ("", &[]),
         ("\n \r\n\t\n", &[]),
@@ -29,7 +29,7 @@ fn a_text_file_is_a_url_a_line_whatever_its_line_ends_and_blanks() {
 }
 
 #[test]
-fn a_line_that_is_not_utf_8_is_a_defect_of_its_row_and_the_job_goes_on() {
+fn a_line_that_is_not_utf_8_is_a_defect_of_its_row_and_the_job_continues() {
     let files = Files::new();
     let rows = rows(&files.write("urls.txt", b"http://a/\n\nhttp://b/\xFFx\nhttp://c/"));
     assert_eq!(["http://a/", "http://b/\u{fffd}x", "http://c/"].as_slice(), urls(&rows));
@@ -50,7 +50,7 @@ fn a_line_of_10_mb_is_a_defect_that_shows_only_its_beginning() {
 }
 
 #[test]
-fn the_longest_url_that_is_allowed_is_read_whole() {
+fn a_url_of_the_maximum_length_is_read_completely() {
     let files = Files::new();
     for line_end in ["\n", "\r\n", ""] {
         let longest = "u".repeat(MAX_URL_BYTES);
@@ -64,7 +64,7 @@ fn the_longest_url_that_is_allowed_is_read_whole() {
 }
 
 #[test]
-fn batches_are_bounded_in_bytes_as_well() {
+fn batches_are_bounded_in_bytes() {
     let files = Files::new();
     let line = format!("{}\n", "u".repeat(60_000));
     let mut source = open(&files.write("urls.txt", line.repeat(100)));
@@ -77,7 +77,7 @@ fn batches_are_bounded_in_bytes_as_well() {
 }
 
 #[test]
-fn size_tells_the_bytes_and_in_the_end_the_rows() {
+fn the_size_is_known_in_bytes_and_at_the_end_in_rows() {
     let files = Files::new();
     let mut source = open(&files.write("urls.txt", "http://a/\nhttp://b/\n"));
     assert_eq!(SourceSize { rows: None, bytes: Some(20), bytes_read: 0 }, source.size());
@@ -86,7 +86,7 @@ fn size_tells_the_bytes_and_in_the_end_the_rows() {
 }
 
 #[test]
-fn head_reads_only_the_first_rows_and_does_not_pass_for_the_size_of_the_file() {
+fn head_reads_only_the_first_rows_and_is_not_the_size_of_the_file() {
     let files = Files::new();
     let text = "http://a/\n".repeat(5000);
     for (head, expected) in [(0, 0), (1, 1), (1024, 1024), (1025, 1025), (9999, 5000)] {
@@ -100,7 +100,7 @@ fn head_reads_only_the_first_rows_and_does_not_pass_for_the_size_of_the_file() {
 }
 
 #[test]
-fn extensions_are_known_in_any_case() {
+fn extensions_are_recognised_in_any_case() {
     let files = Files::new();
     assert_eq!(["http://a/"].as_slice(), urls(&rows(&files.write("URLS.TXT", "http://a/"))));
 }
@@ -116,9 +116,9 @@ proptest! {
     }
 }
 
-/// Standard input belongs to the process: the test runs itself as another one.
+/// Standard input belongs to the process, so the test runs itself as another one.
 #[test]
-fn standard_input_is_a_url_a_line() {
+fn standard_input_has_one_url_per_line() {
     const CHILD: &str = "HEADGATE_TEST_READS_STDIN";
     if std::env::var_os(CHILD).is_some() {
         let options = SourceOptions { input: "-".into(), ..SourceOptions::default() };
@@ -126,12 +126,12 @@ fn standard_input_is_a_url_a_line() {
         return;
     }
     let mut child = Command::new(std::env::current_exe().expect("this test"))
-        .args(["--exact", "text::standard_input_is_a_url_a_line"])
+        .args(["--exact", "text::standard_input_has_one_url_per_line"])
         .env(CHILD, "1")
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
         .spawn()
-        .expect("this test again");
+        .expect("this test as a process");
     let mut stdin = child.stdin.take().expect("a pipe");
     stdin.write_all("\u{feff}http://a/\r\n\nhttp://b/".as_bytes()).expect("a child that reads");
     drop(stdin);

@@ -1,4 +1,4 @@
-//! A row chooses its URL, and nothing else unless an option names it.
+//! A row determines its URL, and nothing else unless an option names the column.
 
 use std::fs::File;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ fn plain(options: SourceOptions) -> SourceOptions {
     SourceOptions { input: options.input, ..SourceOptions::default() }
 }
 
-/// The same row as a file of each form.
+/// Returns the same row as a file of each format.
 fn lists(files: &Files) -> [SourceOptions; 3] {
     let text = |text: &str| Arc::new(StringArray::from(vec![text])) as ArrayRef;
     let columns = [("url", text("http://a/")), ("method", text("PUT")), ("body", text("sent"))];
@@ -32,7 +32,7 @@ fn lists(files: &Files) -> [SourceOptions; 3] {
 }
 
 #[test]
-fn columns_that_say_more_than_the_url_are_refused_until_they_are_named_or_dismissed() {
+fn columns_of_requests_besides_the_url_are_refused_unless_named_or_excluded() {
     let files = Files::new();
     for options in lists(&files) {
         let error = match open_first(&options) {
@@ -52,7 +52,7 @@ fn columns_that_say_more_than_the_url_are_refused_until_they_are_named_or_dismis
     }
 }
 
-/// Opens an input and reads what comes first.
+/// Opens an input, and reads its first batch.
 fn open_first(options: &SourceOptions) -> Result<(), headgate_core::error::JobError> {
     let mut source = headgate_table::source::open::open(options)?;
     source.next_batch().map(drop)
@@ -68,9 +68,10 @@ fn a_later_line_with_more_than_its_url_is_a_defect_of_its_row() {
     assert_eq!([None, Some(defect), None].as_slice(), defects(&read));
 }
 
-/// The class of CVE-2023-37276 (aiohttp) and of request smuggling: who may choose these chooses another host, or where a request ends.
+/// The class of CVE-2023-37276 (aiohttp) and of request smuggling: these headers choose another host, or the end of a
+/// request.
 #[test]
-fn headers_of_the_connection_never_come_from_a_row() {
+fn headers_of_the_connection_are_never_taken_from_a_row() {
     let files = Files::new();
     for name in ["Host", "proxy-authorization", "Transfer-Encoding", "Content-Length", "connection", "Upgrade", "TE"] {
         let line = format!("{{\"url\":\"http://a/\",\"headers\":{{\"X-A\":\"1\",\"{name}\":\"x\"}}}}");
@@ -87,7 +88,7 @@ fn headers_of_the_connection_never_come_from_a_row() {
 }
 
 #[test]
-fn an_empty_value_in_a_path_is_refused_where_the_template_does_not_allow_it() {
+fn an_empty_value_in_a_path_is_refused_unless_the_template_allows_it() {
     let files = Files::new();
     let list = files.write("rows.ndjson", "{\"id\":\"\",\"n\":null}\n{\"id\":\"x\",\"n\":\"y\"}\n");
     let empty = Some("the column \"id\" is empty, which would change the path (row 0)");

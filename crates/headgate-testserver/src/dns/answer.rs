@@ -17,12 +17,12 @@ const LONG_ADDRESSES: u8 = 100;
 pub(super) struct DnsQuestion {
     message: Message,
     query: Query,
-    /// In lower case, without a dot at the end.
+    /// The name in lower case, without a dot at the end.
     pub name: String,
 }
 
 impl DnsQuestion {
-    /// Returns `None` if the message is not a query for one name.
+    /// Parses a query. Returns `None` if the message is not a query for one name.
     pub fn read(message: &[u8]) -> Option<Self> {
         let mut message = Message::from_vec(message).ok()?;
         let query = message.queries.pop()?;

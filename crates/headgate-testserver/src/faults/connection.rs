@@ -21,7 +21,7 @@ pub(super) const FAULTS: &[Fault] = &[
         description: "resets after 5 of 13 bytes of the body",
         steps: &[Send(b"HTTP/1.1 200 OK\r\nContent-Length: 13\r\n\r\nHello"), Pause, Reset],
     },
-    Fault { name: "hang-before-headers", description: "never answers", steps: &[Hang] },
+    Fault { name: "hang-before-headers", description: "never responds", steps: &[Hang] },
     Fault {
         name: "hang-mid-headers",
         description: "stands still in the middle of the headers",
@@ -57,17 +57,17 @@ pub(super) const FAULTS: &[Fault] = &[
     },
     Fault {
         name: "close-after-response",
-        description: "answers, and closes without having said so",
+        description: "responds, and closes without announcing it",
         steps: &[Send(b"HTTP/1.1 200 OK\r\nContent-Length: 13\r\n\r\nHello, World!"), Close],
     },
     Fault {
         name: "close-idle",
-        description: "answers, and closes as the first bytes of the next request arrive",
+        description: "responds, and closes as the first bytes of the next request arrive",
         steps: &[Send(b"HTTP/1.1 200 OK\r\nContent-Length: 13\r\n\r\nHello, World!"), AwaitNext, Close],
     },
     Fault {
         name: "reset-idle",
-        description: "answers, and resets as the first bytes of the next request arrive",
+        description: "responds, and resets as the first bytes of the next request arrive",
         steps: &[Send(b"HTTP/1.1 200 OK\r\nContent-Length: 13\r\n\r\nHello, World!"), AwaitNext, Reset],
     },
     Fault {
@@ -77,12 +77,12 @@ pub(super) const FAULTS: &[Fault] = &[
     },
     Fault {
         name: "extra-bytes",
-        description: "sends bytes that belong to nothing after the answer",
+        description: "sends bytes that belong to nothing after the response",
         steps: &[Send(b"HTTP/1.1 200 OK\r\nContent-Length: 13\r\n\r\nHello, World!these bytes belong to nothing")],
     },
     Fault {
         name: "extra-response",
-        description: "sends a second answer without a request",
+        description: "sends a second response without a request",
         steps: &[Send(
             b"HTTP/1.1 200 OK\r\nContent-Length: 13\r\n\r\nHello, World!\
               HTTP/1.1 200 OK\r\nContent-Length: 8\r\n\r\nunasked!",

@@ -118,7 +118,7 @@ pub(super) const FAULTS: &[Fault] = &[
     },
     Fault {
         name: "body-after-head",
-        description: "sends a body also in the answer to HEAD",
+        description: "sends a body even in the response to HEAD",
         steps: &[Send(b"HTTP/1.1 200 OK\r\nContent-Length: 13\r\n\r\nHello, World!")],
     },
     Fault {

@@ -36,7 +36,7 @@ pub(super) const FAULTS: &[Fault] = &[
     },
     Fault {
         name: "bad-version",
-        description: "answers as HTTP/9.9",
+        description: "responds as HTTP/9.9",
         steps: &[Send(b"HTTP/9.9 200 OK\r\nContent-Length: 13\r\n\r\nHello, World!"), Close],
     },
     Fault {
@@ -49,12 +49,12 @@ pub(super) const FAULTS: &[Fault] = &[
     },
     Fault {
         name: "many-headers",
-        description: "sends 1 MiB of headers, then a sound answer",
+        description: "sends 1 MiB of headers, then a correct response",
         steps: &[Send(b"HTTP/1.1 200 OK\r\nContent-Length: 13\r\n"), Make(many_headers), Send(b"\r\nHello, World!")],
     },
     Fault {
         name: "long-header",
-        description: "sends one header of 1 MiB, then a sound answer",
+        description: "sends one header of 1 MiB, then a correct response",
         steps: &[
             Send(b"HTTP/1.1 200 OK\r\nContent-Length: 13\r\nX-Long: "),
             Times(MEBIBYTE, b"x"),
@@ -73,7 +73,7 @@ pub(super) const FAULTS: &[Fault] = &[
     },
     Fault {
         name: "many-interim",
-        description: "sends 1,000 interim 103 answers, then a sound one",
+        description: "sends 1,000 interim 103 responses, then a correct one",
         steps: &[
             Times(1000, b"HTTP/1.1 103 Early Hints\r\nLink: </style.css>; rel=preload\r\n\r\n"),
             Send(b"HTTP/1.1 200 OK\r\nContent-Length: 13\r\n\r\nHello, World!"),
@@ -81,7 +81,7 @@ pub(super) const FAULTS: &[Fault] = &[
     },
     Fault {
         name: "endless-interim",
-        description: "sends interim 102 answers without end",
+        description: "sends interim 102 responses without end",
         steps: &[Forever(b"HTTP/1.1 102 Processing\r\n\r\n")],
     },
     Fault {

@@ -99,12 +99,12 @@ pub(super) const STREAM_FAULTS: &[Fault] = &[
     },
     Fault {
         name: "h2-interim",
-        description: "sends an interim answer first, which is allowed",
+        description: "sends an interim response first, which is allowed",
         steps: &[Interim(103), Send(RESPONSE_BYTES)],
     },
     Fault {
         name: "h2-goaway-graceful",
-        description: "takes no more streams on this connection, and answers those that there are",
+        description: "accepts no more streams on this connection, and responds to the open ones",
         steps: &[GoAway, Send(HEADERS_BYTES), Pause, Send(b"Hello, World!")],
     },
 ];
@@ -162,7 +162,7 @@ pub(super) const CONNECTION_FAULTS: &[Fault] = &[
     },
     Fault {
         name: "h2-no-more-streams",
-        description: "answers, and allows no stream on this connection from now on",
+        description: "responds, and allows no stream on this connection from now on",
         steps: &[Frames(|stream| [setting(MAX_CONCURRENT_STREAMS, 0), response(stream)].concat()), Hang],
     },
     Fault {
@@ -276,12 +276,12 @@ pub(super) const CONNECTION_FAULTS: &[Fault] = &[
     },
     Fault {
         name: "h2-idle-stream",
-        description: "answers on a stream that has not begun",
+        description: "responds on a stream that has not begun",
         steps: &[Frames(|stream| response(stream + 1000)), Close],
     },
     Fault {
         name: "h2-push",
-        description: "pushes an answer without a request",
+        description: "pushes a response without a request",
         steps: &[
             Frames(|stream| {
                 let promised =
@@ -307,12 +307,12 @@ pub(super) const CONNECTION_FAULTS: &[Fault] = &[
     },
     Fault {
         name: "h2-unknown-frame",
-        description: "sends an unknown frame, then a sound answer, which is allowed",
+        description: "sends an unknown frame, then a correct response, which is allowed",
         steps: &[Frames(|stream| [frame(UNKNOWN, 0xff, stream, b"???"), response(stream)].concat()), Close],
     },
     Fault {
         name: "h2-answered-and-reset",
-        description: "answers, and resets the stream without an error, which is allowed",
+        description: "responds, and resets the stream without an error, which is allowed",
         steps: &[
             Frames(|stream| [response(stream), frame(RST_STREAM, 0, stream, &NO_ERROR.to_be_bytes())].concat()),
             Close,

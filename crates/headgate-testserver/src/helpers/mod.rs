@@ -37,7 +37,7 @@ pub(crate) struct Helper {
     arguments: &'static str,
     /// One line, shown at `/`.
     description: &'static str,
-    /// Returns `None` if the argument is not valid.
+    /// The function that creates the response; it returns `None` if the argument is not valid.
     pub plan: fn(&Call<'_>) -> Option<ResponsePlan>,
 }
 
@@ -74,7 +74,7 @@ const HELPERS: &[Helper] = &[
         Some(cookies::set(call.received).into())
     }),
     row("/deflate", "", "the JSON of /echo in this coding", |call| Some(encoded_echo(call, ContentEncoding::Deflate))),
-    row("/delay/", "SECONDS", "the default answer after so many seconds; fractions are fine", delay),
+    row("/delay/", "SECONDS", "the default response after so many seconds; fractions are fine", delay),
     row(
         "/drip",
         "?numbytes=N&duration=S&delay=S&code=CODE",
@@ -116,7 +116,7 @@ const HELPERS: &[Helper] = &[
         "that status, 300 to 399 (302), with that URL as Location",
         |call| Some(redirect::to(call.received).into()),
     ),
-    row("/redirect/", "N", "302 to /redirect/N-1 and so on; /redirect/0 is the default answer", |call| {
+    row("/redirect/", "N", "302 to /redirect/N-1 and so on; /redirect/0 is the default response", |call| {
         redirect::next(call, Reference::Path)
     }),
     row("/relative-redirect/", "N", "the same, with `N-1` as the whole of each Location", |call| {
@@ -125,10 +125,10 @@ const HELPERS: &[Helper] = &[
     row(
         "/response-headers",
         "?NAME=VALUE&...",
-        "the default answer with these headers, which may be repeated",
+        "the default response with these headers, which may be repeated",
         |call| Some(response_headers(call).into()),
     ),
-    row("/robots.txt", "", "forbids /deny; another path's answer if the server was told so", |_| {
+    row("/robots.txt", "", "forbids /deny, or responds as another path if the server is configured so", |_| {
         Some(Response::new(200, ROBOTS).into())
     }),
     row("/stats", "", "what the server saw, as JSON; not counted itself", |call| Some(statistics(call.worker).into())),
@@ -149,7 +149,7 @@ const HELPERS: &[Helper] = &[
 const OTHERS: [(&str, &str); 3] = [
     ("/deny", "what /robots.txt forbids"),
     ("/fault/NAME", "misbehaves, see below"),
-    ("anything else", "the default answer: as configured, after the configured delay"),
+    ("anything else", "the default response: as configured, after the configured delay"),
 ];
 
 const fn row(

@@ -1,6 +1,7 @@
 //! Serves HTTP/2 with the `h2` crate: each stream gets a response by the same routes as over HTTP/1.1.
 //!
-//! A fault of the whole connection takes the socket from `h2` and writes its frames itself. Responses in progress are lost.
+//! For a fault of the whole connection, the server detaches the socket from `h2`, and writes the frames of the fault itself.
+//! Responses in progress are lost.
 
 mod command;
 mod fault;
@@ -91,7 +92,7 @@ async fn respond_or_play(mut stream: Http2Stream, request: Request<RecvStream>) 
     }
 }
 
-/// Takes the socket from `h2`, and returns it as a connection.
+/// Detaches the socket from `h2`, and returns it as a connection.
 fn take_over<'worker>(
     wire: &Wire,
     connection: H2Connection<Wire, Bytes>,

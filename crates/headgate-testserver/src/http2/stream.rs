@@ -30,7 +30,7 @@ pub(super) struct Http2Stream {
     pub respond: SendResponse<Bytes>,
     pub in_progress: InProgress,
     pub is_head: bool,
-    /// Set once headers were sent that a body follows.
+    /// The sender of the body, once headers were sent that a body follows.
     pub body: Option<SendStream<Bytes>>,
     pub commands: mpsc::Sender<ConnectionCommand>,
     route: RequestRoute,
@@ -38,7 +38,7 @@ pub(super) struct Http2Stream {
 }
 
 impl Http2Stream {
-    /// Counts a request, and takes from its headers what the rules of the server need.
+    /// Counts a request, and reads from its headers what the rules of the server need.
     pub fn begin(
         worker: Rc<ServerWorker>,
         respond: SendResponse<Bytes>,
@@ -51,7 +51,7 @@ impl Http2Stream {
         Self { worker, respond, body: None, in_progress, is_head, commands, route, received }
     }
 
-    /// Responds, or returns the fault that the request is for. The only error is that the client has disconnected or reset the
+    /// Responds, or returns the fault that the request selects. The only error is that the client has disconnected or reset the
     /// stream.
     pub async fn respond(&mut self, body: RecvStream) -> io::Result<Option<&'static Fault>> {
         let worker = self.worker.clone();

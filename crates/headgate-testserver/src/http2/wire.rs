@@ -1,4 +1,4 @@
-//! The socket that the `h2` crate reads and writes; a fault can take it away.
+//! The socket that the `h2` crate reads and writes; a fault can detach it.
 
 use std::cell::RefCell;
 use std::io;
@@ -25,7 +25,7 @@ impl Wire {
         Self { socket: Rc::new(RefCell::new(Some(socket))), read, worker }
     }
 
-    /// Takes the socket. Later reads and writes fail as on a closed connection.
+    /// Detaches the socket, and returns it. Later reads and writes fail as on a closed connection.
     pub fn take(&self) -> Option<Socket> {
         self.socket.borrow_mut().take()
     }

@@ -42,7 +42,7 @@ fn at_most(most: f64, actual: f64, what: &str) {
 }
 
 #[test]
-fn it_comes_within_a_tenth_of_the_best_fixed_limit_start_included() {
+fn goodput_is_within_a_tenth_of_the_best_fixed_limit_including_the_start() {
     for beyond in KINDS {
         for (capacity, mean_s, seconds) in [(8, MS_50, 20), (200, MS_50, 20), (5000, 1.0, 90)] {
             let server = server(beyond, capacity, mean_s);
@@ -90,7 +90,7 @@ fn goodput_follows_a_change_of_capacity_within_20_round_trips_or_10_seconds() {
 }
 
 #[test]
-fn it_stays_where_the_best_limit_is_when_the_server_itself_gets_slower_or_quicker() {
+fn the_limit_stays_near_the_best_one_when_the_server_gets_slower_or_faster() {
     for beyond in KINDS {
         for (before_s, after_s) in [(MS_50, 0.15), (0.15, MS_50)] {
             let mut simulation = Simulation::new(server(beyond, 100, before_s), 3);
@@ -143,7 +143,7 @@ fn connections_that_are_reset_whatever_the_load_throttle_nothing() {
 }
 
 #[test]
-fn a_client_that_has_few_rows_leaves_the_limit_where_it_is_until_it_has_more() {
+fn the_limit_does_not_change_while_a_client_has_few_rows() {
     let server = server(Beyond::Queues, 200, MS_50);
     let mut simulation = Simulation::new(server, 7);
     simulation.rows_per_s = Some(100.0);
@@ -166,7 +166,7 @@ fn pauses_between_the_attempts_of_the_client_do_not_matter() {
 }
 
 #[test]
-fn after_total_refusal_the_capacity_is_found_again() {
+fn the_capacity_is_found_again_after_total_refusal() {
     let mut simulation = Simulation::new(server(Beyond::Refuses, 100, MS_50), 9);
     simulation.run(10);
     simulation.server.capacity = 0;
@@ -210,7 +210,7 @@ fn failures_of_other_kinds_change_nothing() {
 }
 
 #[test]
-fn a_host_takes_less_than_256_bytes() {
+fn the_state_of_a_host_takes_less_than_256_bytes() {
     at_most(256.0, size_of::<Adaptive>() as f64, "bytes");
 }
 

@@ -18,7 +18,7 @@ fn ms(ms: impl Into<Option<u64>>) -> Option<Duration> {
 
 type Fields<'a> = &'a [(&'a str, &'a str)];
 
-/// Checks the milliseconds that a response requests to wait because of a quota.
+/// Checks the pause in milliseconds that a response requests because of a quota.
 fn check_quotas(table: &[(Option<u64>, u16, Fields<'_>)]) {
     for (expected, status, headers) in table {
         assert_eq!(ms(*expected), requested(*status, headers), "{status} {headers:?}");
@@ -173,7 +173,7 @@ fn the_common_spellings_of_a_quota_are_understood() {
         (Some(60_000), 503, &[("X-RateLimit-Reset", "60"), ("X-RateLimit-Remaining", "none")]),
         (None, 429, &[("X-RateLimit-Remaining", "0")]),
         (Some(u64::MAX - NOW_MS), 429, &[("X-RateLimit-Reset", "9999999999999999999999999")]),
-        // Discord: the rest of the time, and when it is over.
+        // Discord: the remaining time, and its end.
         (
             Some(470),
             429,
@@ -183,7 +183,7 @@ fn the_common_spellings_of_a_quota_are_understood() {
                 ("X-RateLimit-Reset-After", "0.470"),
             ],
         ),
-        // One spelling's reset is not another's.
+        // The reset of one spelling does not apply to another.
         (None, 200, &[("X-RateLimit-Remaining", "0"), ("RateLimit-Remaining", "3"), ("RateLimit-Reset", "60")]),
     ]);
 }

@@ -24,7 +24,7 @@ pub(in crate::schedule) fn silent(error: ErrorKind) -> AttemptEnd {
     AttemptEnd::failed(None, &Failure::new(error, ""))
 }
 
-/// Returns an attempt at this row that can be repeated and has ended so.
+/// Returns a finished attempt at this row, which can be repeated, with this result.
 pub(super) fn attempt(row: &Row, started: Instant, end: AttemptEnd) -> FinishedAttempt {
     FinishedAttempt {
         end,
@@ -61,7 +61,7 @@ pub(super) fn per_second(count: Option<u32>) -> Option<Rate> {
 /// A driver of the scheduler, one attempt after another.
 struct Driver {
     scheduler: Scheduler,
-    /// When all attempts begin.
+    /// The time at which all attempts begin.
     began: Instant,
     now: Instant,
 }
@@ -133,7 +133,7 @@ fn a_paused_host_gets_no_request_until_the_pause_ends_and_the_row_waits_without_
     driver.now += ms(1999);
     assert_eq!(Vec::<u64>::new(), driver.ordinals());
     driver.now += ms(2000) / 20;
-    // What was in flight before does not show the current state.
+    // Attempts that started before are no evidence of the current state.
     for row in started {
         assert_eq!(Retry::No, driver.end(row, end(200), None));
     }
@@ -202,7 +202,7 @@ fn a_pause_that_is_too_long_ends_the_rows_of_its_host() {
 }
 
 #[test]
-fn the_scheduler_is_not_needed_where_nothing_is_limited_and_all_hosts_are_healthy() {
+fn the_scheduler_is_not_needed_without_limits_while_all_hosts_are_healthy() {
     let mut driver = Driver::new(rules());
     assert!(!driver.scheduler.is_needed());
     let row = Row::new(0, "");
@@ -269,7 +269,7 @@ fn a_row_that_is_cancelled_in_the_queue_fails_first_though_no_lane_is_free() {
 }
 
 #[test]
-fn names_that_lead_to_one_address_share_its_limit_where_hosts_are_addresses() {
+fn hostnames_with_one_address_share_its_limit_if_hosts_are_addresses() {
     let concurrency_per_host = PerHost { each: Some(HostConcurrency::Fixed(1)), named: Vec::new() };
     let limits = Limits { concurrency_per_host, limit_by: LimitBy::Address, ..Limits::default() };
     let mut driver = Driver::new(Rules { limits, ..rules() });
@@ -291,7 +291,7 @@ fn names_that_lead_to_one_address_share_its_limit_where_hosts_are_addresses() {
 }
 
 #[test]
-fn a_full_table_of_hosts_is_swept_again_although_nothing_else_happens() {
+fn a_full_table_of_hosts_is_swept_without_other_events() {
     for (rate_per_host, status) in [(Some(10), 200), (None, 503)] {
         let limits = Limits {
             rate_per_host: PerHost { each: per_second(rate_per_host), named: Vec::new() },

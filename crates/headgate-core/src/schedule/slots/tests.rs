@@ -29,7 +29,7 @@ fn rows_start_in_their_order_as_far_as_there_are_lanes() {
 }
 
 #[test]
-fn rows_are_drawn_by_an_eighth_of_the_lanes_and_only_where_none_is_left() {
+fn rows_are_drawn_in_eighths_of_the_lanes_and_only_once_none_is_left() {
     for (wanted, lanes) in [(1, 1), (1, 15), (2, 16), (64, 512), (64, 10_000)] {
         let mut slots = Slots::new(lanes);
         assert_eq!(wanted, slots.wanted(), "{lanes} lanes");
@@ -77,7 +77,7 @@ fn a_stop_leaves_unstarted_rows_undone_and_lets_the_rest_finish() {
 }
 
 #[test]
-fn rows_that_come_after_a_stop_are_left_and_none_is_drawn() {
+fn rows_that_arrive_after_a_stop_stay_undone_and_none_is_drawn() {
     let now = Instant::now();
     let mut slots = Slots::new(2);
     slots.stop(now);

@@ -8,7 +8,7 @@ use headgate_core::options::SaveFormat;
 use super::{files, saving, sha256, tmp};
 use crate::harness::{server, url};
 
-/// The members of an archive: each name with what is in it.
+/// Returns the members of an archive, with their names and contents.
 fn members(archive: &[u8]) -> Vec<(String, Vec<u8>)> {
     let mut archive = tar::Archive::new(archive);
     let entries = archive.entries().unwrap().map(|entry| {
@@ -51,7 +51,7 @@ fn archives_have_a_body_and_a_description_for_each_row() {
     }
     let of_rows = rows.iter().map(|row| (row.path.clone().unwrap(), row.sha256.clone().unwrap()));
     assert_eq!(of_rows.collect::<BTreeMap<_, _>>(), bodies);
-    // What is started over begins with the first archive again.
+    // A job that starts over begins with the first archive again.
     rig.options.sink.fresh = true;
     rig.options.sink.part_bytes = 1 << 30;
     rig.rows();
@@ -59,7 +59,7 @@ fn archives_have_a_body_and_a_description_for_each_row() {
 }
 
 #[test]
-fn of_rows_with_one_key_one_is_in_the_archives() {
+fn one_of_several_rows_with_the_same_key_is_in_the_archives() {
     let server = server();
     let mut rig = saving("{sha256}.{ext}", (0..20).map(|_| url(server.address(), "/bytes/100")));
     rig.options.source.save_format = SaveFormat::Tar;

@@ -1,4 +1,4 @@
-//! The names that rows give to files.
+//! The file names that templates make from rows.
 
 use std::fs;
 
@@ -11,7 +11,7 @@ use crate::harness::{ResultRow, Rig, server, url};
 use crate::scripted::{Scripted, response};
 
 #[test]
-fn a_template_that_leads_elsewhere_is_refused() {
+fn a_template_that_leads_out_of_the_directory_is_refused() {
     for (template, trouble) in [
         ("/etc/{row}", "leave out the / at the beginning"),
         ("../{row}", "leave out . and .."),
@@ -32,7 +32,7 @@ fn a_template_that_leads_elsewhere_is_refused() {
 }
 
 #[test]
-fn a_template_of_names_that_results_have_is_refused() {
+fn a_template_that_makes_names_of_results_is_refused() {
     for template in ["{row}.parquet", "a.NDJSON", "part-{row}.jpg", "Failed-{row}/a.jpg", "_headgate/{row}"] {
         let mut rig = saving(template, ["http://127.0.0.1:1/"]);
         let error = Run::job(&rig.options).expect_err(template);
@@ -49,7 +49,7 @@ fn a_template_of_names_that_results_have_is_refused() {
 }
 
 #[test]
-fn a_row_whose_file_would_be_taken_for_results_fails() {
+fn a_row_whose_file_has_the_name_of_a_result_fails() {
     let server = Scripted::answering(response("a body"));
     let rows = [("a.parquet", "/a"), ("b", "/b.json"), ("c", "/c.gz")];
     let rows = rows.map(|(id, path)| serde_json::json!({"url": server.url(path), "id": id}));
@@ -58,7 +58,7 @@ fn a_row_whose_file_would_be_taken_for_results_fails() {
     let invalid = |path: &str, attempts| (Some("invalid_request".to_owned()), path.to_owned(), attempts, None);
     for (template, expected) in [
         ("{id}", [invalid("line 1: a.parquet", 0), saved("b"), saved("c")]),
-        // Only the answer says the extension.
+        // Only the response determines the extension.
         ("{row}.nd{ext}", [saved("0.ndbin"), invalid("1.ndjson", 1), saved("2.ndgz")]),
         ("d/{id}.{ext}", [saved("d/a.parquet.bin"), saved("d/b.json"), saved("d/c.gz")]),
     ] {
@@ -81,7 +81,7 @@ fn archives_have_members_of_any_name() {
 }
 
 #[test]
-fn of_rows_with_one_name_one_is_saved_and_the_others_fail() {
+fn one_of_several_rows_with_the_same_name_is_saved_and_the_others_fail() {
     let server = server();
     for (template, rows_of_one, commit_every) in [("same.{ext}", 40, 10), ("same.{ext}", 40, 0), ("X/{sha256}", 40, 0)]
     {
@@ -100,7 +100,7 @@ fn of_rows_with_one_name_one_is_saved_and_the_others_fail() {
 }
 
 #[test]
-fn names_are_made_of_columns_and_lead_nowhere_else() {
+fn names_are_made_from_columns_and_stay_in_the_directory() {
     let server = server();
     let ids = [
         "plain",
@@ -151,7 +151,7 @@ fn names_are_made_of_columns_and_lead_nowhere_else() {
 }
 
 #[test]
-fn a_name_without_a_value_or_of_a_column_that_is_not_there_is_told() {
+fn a_name_with_a_null_value_or_a_missing_column_is_an_error() {
     let server = server();
     let rig = Rig::file("rows.csv", format!("url,id\n{0},\n{0},7\n", url(server.address(), "/bytes/10")));
     for (template, expected) in [("{id}.bin", vec![Some("invalid_request"), None]), ("{id|none}.bin", vec![None, None])]

@@ -1,4 +1,4 @@
-//! Runs that end while bodies are on their way into files.
+//! Runs that end while threads write bodies to files.
 
 use std::fs::{self, File};
 use std::io::{self, Read as _, Write as _};
@@ -17,10 +17,10 @@ use super::{check, saving};
 use crate::harness::{PATIENCE, Rig, eventually};
 use crate::scripted::{Scripted, read_head, response};
 
-/// More than a pipe holds.
+/// More bytes than a pipe holds.
 const BYTES: usize = 300_000;
 
-/// A disk that opens a pipe where a file is to be made, and waits for its other end.
+/// A disk that opens a pipe instead of a new file, and waits for a reader.
 #[derive(Debug)]
 struct PipesOpen;
 
@@ -42,9 +42,9 @@ fn start(rig: &Rig, engine: Option<&Engine>) -> Result<Run, String> {
 }
 
 #[test]
-fn who_goes_on_meets_no_thread_that_still_writes_for_the_run_before() {
+fn a_resumed_job_meets_no_writing_thread_of_the_run_before() {
     for shares_engine in [false, true] {
-        // The first time, the file of the body is a pipe that nobody reads: so the thread that writes it is held up.
+        // The first time, the file of the body is a pipe without a reader, so the thread that writes it blocks.
         let pipe = Arc::<OnceLock<PathBuf>>::default();
         let body = "x".repeat(BYTES);
         let (its, answer) = (pipe.clone(), response(&body));
@@ -60,11 +60,11 @@ fn who_goes_on_meets_no_thread_that_still_writes_for_the_run_before() {
         pipe.set(rig.path("out/_headgate/tmp/b-0")).unwrap();
         let engine = shares_engine.then(|| Engine::start(&rig.options.engine).unwrap());
         let run = start(&rig, engine.as_ref()).unwrap();
-        eventually("its server is asked", || pipe.get().unwrap().exists());
+        eventually("its server is requested", || pipe.get().unwrap().exists());
         let mut written = File::open(pipe.get().unwrap()).unwrap();
         written.read_exact(&mut [0]).unwrap();
         run.abort();
-        assert!(run.wait(PATIENCE), "who waits is not held up");
+        assert!(run.wait(PATIENCE), "the waiting caller is not blocked");
         let Err(refused) = start(&rig, engine.as_ref()) else { panic!("it still writes") };
         assert!(refused.contains("is writing to"), "{refused}");
 

@@ -1,4 +1,4 @@
-//! Bodies that are taken while they come, where something holds others back: what a host and a limit hear, and when.
+//! Streamed bodies of throttled hosts: when they affect the concurrency and the rate of their host.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -16,7 +16,7 @@ use super::{Stream, kind, run, run_of};
 use crate::own_ends::engine;
 use crate::scripted::{Scripted, read_head, response};
 
-/// Of which each host has one in flight.
+/// Returns options with one request in flight for each host.
 fn one_for_each_host() -> RunOptions {
     let concurrency_per_host = PerHost { each: Some(HostConcurrency::Fixed(1)), named: Vec::new() };
     let limits = Limits { concurrency_per_host, ..Limits::default() };
@@ -25,7 +25,7 @@ fn one_for_each_host() -> RunOptions {
 }
 
 #[test]
-fn what_a_proxy_refuses_leaves_its_hosts_place_to_the_next() {
+fn a_refusal_by_a_proxy_releases_the_concurrency_of_its_host() {
     let proxy = Scripted::start(|mut stream, number| {
         if read_head(&mut stream).is_some() {
             let answer = match number {
@@ -37,19 +37,19 @@ fn what_a_proxy_refuses_leaves_its_hosts_place_to_the_next() {
     });
     let request = RequestOptions { proxies: vec![proxy.url("").into()], ..RequestOptions::default() };
     let run = run_of(request, one_for_each_host());
-    let refused = Stream::ask(&run, "http://host.invalid/".into());
+    let refused = Stream::submit(&run, "http://host.invalid/".into());
     assert_eq!(Some(ErrorKind::Proxy), kind(refused.head().failure));
-    assert_eq!(b"good".to_vec(), Stream::ask(&run, "http://host.invalid/".into()).whole());
+    assert_eq!(b"good".to_vec(), Stream::submit(&run, "http://host.invalid/".into()).whole());
 }
 
-/// A head, and the beginning of a body that goes on until the client has gone.
+/// Sends headers, and a body that continues until the client closes the connection.
 fn begins(mut stream: TcpStream, status: &str) {
     let _ = write!(stream, "HTTP/1.1 {status}\r\nContent-Length: 100\r\n\r\nbegin");
     read_head(&mut stream);
 }
 
 #[test]
-fn after_a_pause_the_head_of_an_answer_lets_others_start_while_its_body_goes_on() {
+fn after_a_pause_the_headers_of_a_response_let_other_rows_start_during_its_body() {
     let scripted = Scripted::start(|mut stream, number| {
         let _ = read_head(&mut stream);
         match number {
@@ -59,14 +59,14 @@ fn after_a_pause_the_head_of_an_answer_lets_others_start_while_its_body_goes_on(
         }
     });
     let run = run();
-    let stream = Stream::ask(&run, scripted.url("/"));
+    let stream = Stream::submit(&run, scripted.url("/"));
     assert_eq!(200, stream.status());
-    assert_eq!(b"another".to_vec(), Stream::ask(&run, scripted.url("/")).whole());
+    assert_eq!(b"another".to_vec(), Stream::submit(&run, scripted.url("/")).whole());
     stream.body.close();
 }
 
 #[test]
-fn an_answer_that_is_final_at_its_head_has_its_hosts_place_until_its_body_has_ended() {
+fn a_final_response_counts_for_the_concurrency_of_its_host_until_its_body_ends() {
     let scripted = Scripted::start(|mut stream, number| {
         let _ = read_head(&mut stream);
         match number {
@@ -76,20 +76,20 @@ fn an_answer_that_is_final_at_its_head_has_its_hosts_place_until_its_body_has_en
         }
     });
     let run = run_of(RequestOptions::default(), one_for_each_host());
-    let stream = Stream::ask(&run, scripted.url("/"));
+    let stream = Stream::submit(&run, scripted.url("/"));
     assert_eq!(503, stream.status());
-    let other = Stream::ask(&run, scripted.url("/"));
-    // What was asked for later, of another host, is answered.
+    let other = Stream::submit(&run, scripted.url("/"));
+    // A later request to another host succeeds.
     let elsewhere = Scripted::answering(response("elsewhere"));
     let name = format!("http://localhost:{}/", elsewhere.address.port());
-    assert_eq!(b"elsewhere".to_vec(), Stream::ask(&run, name).whole());
+    assert_eq!(b"elsewhere".to_vec(), Stream::submit(&run, name).whole());
     assert_eq!(2, scripted.connections());
     stream.body.close();
     assert_eq!(b"another".to_vec(), other.whole());
 }
 
 #[test]
-fn what_a_head_says_that_its_row_has_cost_is_given_back_or_paid() {
+fn the_cost_in_response_headers_corrects_the_estimate() {
     let answer = SelectionOptions {
         select: vec!["spent:int64=header:x-spent".into()],
         cost_from: Some("spent".into()),
@@ -97,7 +97,7 @@ fn what_a_head_says_that_its_row_has_cost_is_given_back_or_paid() {
     };
     let selection = Selection::new(&answer).unwrap().map(Arc::new);
     let columns = ResultColumns { selection, ..ResultColumns::default() };
-    // Each is estimated at a day, and costs nothing.
+    // Each request is estimated at the cost of a day, and costs nothing.
     let body = Some(vec![b'x'; 86_400]);
     let request = RequestOptions { method: Some("POST".into()), body, ..RequestOptions::default() };
     let cost = CostLimit { rate: "1/s".parse().unwrap(), of: CostOf::BodyBytes };
@@ -112,6 +112,6 @@ fn what_a_head_says_that_its_row_has_cost_is_given_back_or_paid() {
         }
     });
     for _ in 0..2 {
-        assert_eq!(b"free".to_vec(), Stream::ask(&run, scripted.url("/")).whole());
+        assert_eq!(b"free".to_vec(), Stream::submit(&run, scripted.url("/")).whole());
     }
 }

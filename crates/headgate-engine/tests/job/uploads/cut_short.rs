@@ -1,14 +1,14 @@
-//! Uploads that end before all of their file was sent: the server has answered, or the file has shrunk.
+//! Uploads that end before the whole file was sent, because the server has responded or the file has shrunk.
 
 use super::*;
 
 #[test]
-fn an_answer_that_comes_before_the_file_was_sent_is_the_answer() {
+fn a_response_before_the_file_was_sent_is_the_response() {
     let held: Mutex<Vec<TcpStream>> = Mutex::default();
     let server = Scripted::start(move |mut stream, number| {
         read_head(&mut stream);
         stream.write_all(b"HTTP/1.1 413 Content Too Large\r\nContent-Length: 3\r\n\r\nno!").unwrap();
-        // Neither read from nor closed; or closed.
+        // The connection is neither read from nor closed, or it is closed.
         if number % 2 == 0 {
             held.lock().unwrap().push(stream);
         }
@@ -22,13 +22,13 @@ fn an_answer_that_comes_before_the_file_was_sent_is_the_answer() {
     }
     let ended = uploads.ended();
     assert_eq!((Some(413), None), (ended[0].status, ended[0].error.as_deref()));
-    // What was answered before the connection was reset may be lost with it.
+    // A reset may discard a response that was sent before it.
     assert!(matches!((ended[1].status, ended[1].error.as_deref()), (Some(413), None) | (None, Some("closed"))));
-    assert_eq!(2, server.connections(), "the rest of the body is owed: no other request goes out there");
+    assert_eq!(2, server.connections(), "the rest of the body is missing: no other request uses the connection");
 }
 
 #[test]
-fn an_early_answer_over_http2_is_the_answer_and_the_connection_stays() {
+fn an_early_response_over_http2_is_the_response_and_the_connection_stays_open() {
     let server = http2::start(100, |peer, _| {
         loop {
             let stream = peer.request()?;
@@ -52,7 +52,7 @@ fn an_early_answer_over_http2_is_the_answer_and_the_connection_stays() {
 }
 
 #[test]
-fn a_file_that_shrinks_while_it_is_sent_ends_its_row_and_the_connection() {
+fn a_file_that_shrinks_while_it_is_sent_fails_its_row_and_closes_the_connection() {
     let (told, cut) = std::sync::mpsc::channel();
     let mut uploads = Uploads::new();
     let path = uploads.path("file");
@@ -61,7 +61,7 @@ fn a_file_that_shrinks_while_it_is_sent_ends_its_row_and_the_connection() {
     let server = Scripted::start(move |mut stream, _| {
         read_head(&mut stream);
         File::options().write(true).open(&path).unwrap().set_len(1000).unwrap();
-        // To the end: less than was told, and no other request.
+        // The server reads to the end: fewer bytes than announced, and no other request.
         let came = std::io::copy(&mut stream, &mut std::io::sink()).unwrap_or_default();
         told.lock().unwrap().send(came).unwrap();
     });
@@ -79,7 +79,7 @@ fn a_file_that_shrinks_while_it_is_sent_ends_its_row_and_the_connection() {
 }
 
 #[test]
-fn a_file_that_shrinks_while_it_is_sent_over_http2_ends_its_stream_alone() {
+fn a_file_that_shrinks_while_it_is_sent_over_http2_resets_only_its_stream() {
     let mut uploads = Uploads::new();
     let path = uploads.path("file");
     File::create(&path).unwrap().set_len(1 << 30).unwrap();

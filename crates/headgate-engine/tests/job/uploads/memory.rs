@@ -1,14 +1,14 @@
-//! What uploads take of memory and time, whatever servers do.
+//! The memory and time that uploads take, whatever servers do.
 
 use super::*;
 
 #[test]
-fn uploads_that_nobody_takes_are_bounded_in_memory_and_all_of_it_is_given_back() {
+fn uploads_to_a_server_that_reads_nothing_are_bounded_in_memory_which_is_released() {
     const BUDGET_BYTES: u64 = 4 << 20;
     const STRETCH_BYTES: u64 = 64 << 10;
     const UPLOADS: usize = 60;
     for is_http2 in [false, true] {
-        let (let_go, stays) = std::sync::mpsc::channel::<()>();
+        let (release, stays) = std::sync::mpsc::channel::<()>();
         let stays = Arc::new(Mutex::new(stays));
         let server: Scripted = if is_http2 {
             http2::start(100, |peer, _| {
@@ -37,21 +37,21 @@ fn uploads_that_nobody_takes_are_bounded_in_memory_and_all_of_it_is_given_back()
         let (_, sink) = Collector::new();
         let run = Run::start(&engine, uploads.passage(sink)).expect("a run");
         eventually("what uploads may have of it is used up", || {
-            // Some is set aside for answers.
+            // Some memory is reserved for responses.
             assert!(budget.used() <= BUDGET_BYTES / 2, "{}", budget.used());
             budget.used() > BUDGET_BYTES / 4 - STRETCH_BYTES
         });
         run.abort();
-        drop(let_go);
+        drop(release);
         assert!(run.wait(PATIENCE));
         eventually("all is given back", || budget.used() == 0);
     }
 }
 
 #[test]
-fn files_are_sent_also_where_memory_is_taken() {
+fn files_are_sent_even_if_no_memory_is_free() {
     const BUDGET_BYTES: u64 = 1 << 20;
-    /// For the answers.
+    /// The part of the budget for responses.
     const FREE_BYTES: u64 = 16 << 10;
     let body = bytes(300_000);
     let mut uploads = Uploads::new();
@@ -72,7 +72,7 @@ fn files_are_sent_also_where_memory_is_taken() {
 }
 
 #[test]
-fn a_server_that_takes_nothing_of_a_file_is_not_waited_for_any_longer_than_one_that_takes_nothing_else() {
+fn the_idle_timeout_bounds_the_wait_for_a_server_that_reads_nothing_of_a_file() {
     for is_http2 in [false, true] {
         let held: Mutex<Vec<TcpStream>> = Mutex::default();
         let server = if is_http2 {
@@ -124,7 +124,7 @@ fn a_process_that_sends_a_large_file() {
     uploads.add(server.url("/"), "PUT", [small]);
     assert_eq!(b"1".to_vec(), uploads.ended_on(&engine)[0].body);
     let before = resident("VmRSS:");
-    // So that the peak is counted from here.
+    // The peak is measured from here.
     fs::write("/proc/self/clear_refs", "5").unwrap();
     for _ in 0..4 {
         uploads.add(server.url("/"), "PUT", [large.clone()]);
@@ -136,7 +136,7 @@ fn a_process_that_sends_a_large_file() {
     assert!(more <= BESIDE_BYTES, "{more} bytes more");
 }
 
-/// Bytes, of this process.
+/// Returns a figure of this process, in bytes.
 fn resident(field: &str) -> usize {
     let status = fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find(|line| line.starts_with(field)).unwrap();

@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn callers_that_join_a_lookup_get_its_answer() {
+    async fn callers_that_join_a_lookup_get_its_addresses() {
         let (cache, now) = (cache(8), Instant::now());
         let (lookup, first) = start(&cache, "a", now);
         let Cached::Pending(second) = cache.get_or_join("a", now) else { panic!("its lookup is pending") };
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_is_valid_for_its_lifetime_and_no_longer() {
+    fn a_reply_is_valid_for_its_lifetime_and_no_longer() {
         let (cache, now) = (cache(8), Instant::now());
         for known in [Ok(addresses()), Err(Arc::new("no such name".into()))] {
             let (lookup, _answer) = start(&cache, "a", now);
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn dropping_a_lookup_fails_its_pending_answers() {
+    async fn dropping_a_lookup_fails_its_waiting_callers() {
         let (cache, now) = (cache(8), Instant::now());
         let (lookup, answer) = start(&cache, "a", now);
         drop(lookup);

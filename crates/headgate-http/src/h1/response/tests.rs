@@ -5,7 +5,7 @@ use super::*;
 
 const MAX: u64 = 1000;
 
-/// The status, the body, and whether more bytes followed; or the error kind, and the status if the head had come.
+/// The status, the body, and whether more bytes followed; or the error kind, and the status if the head had arrived.
 type Read = Result<(u16, Vec<u8>, bool), (ErrorKind, Option<u16>)>;
 
 fn reader(wanted: WantedBody) -> ResponseReader {

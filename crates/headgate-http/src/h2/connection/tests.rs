@@ -25,7 +25,7 @@ async fn connect(open: &Rc<OpenConnections>) -> (Rc<Http2Connection>, Http2Drive
 async fn a_silent_server_is_sent_a_ping_and_its_connection_is_closed_without_a_reply() {
     let (connection, mut driver, mut peer) = connect(&Rc::<OpenConnections>::default()).await;
     connection.add_stream();
-    // Bytes that came before the first tick count as a sign of life.
+    // Bytes that arrived before the first tick count as a sign of life.
     for _ in 0..=SILENT_TICKS {
         connection.tick(50);
     }
@@ -49,7 +49,7 @@ async fn a_silent_server_is_sent_a_ping_and_its_connection_is_closed_without_a_r
 }
 
 #[tokio::test]
-async fn a_suspect_connection_takes_requests_once_bytes_have_come() {
+async fn a_suspect_connection_takes_requests_once_bytes_have_arrived() {
     let (connection, mut driver, mut peer) = connect(&Rc::<OpenConnections>::default()).await;
     let mut reads = connection.reads();
     let (settings, known) = ([0, 0, 0, 4, 0, 0, 0, 0, 0], [0, 0, 0, 4, 1, 0, 0, 0, 0]);

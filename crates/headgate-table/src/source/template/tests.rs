@@ -1,4 +1,4 @@
-//! A server decodes what the cells hold, whatever that is; a value that no encoding can carry is refused.
+//! A server decodes the values of the cells, whatever they are; a value that no encoding can represent is refused.
 
 mod laws;
 
@@ -27,7 +27,7 @@ fn usage(options: &SourceOptions) -> String {
 }
 
 #[test]
-fn a_value_can_mean_nothing_but_itself_in_a_url() {
+fn a_value_in_a_url_stays_a_value() {
     for (expected, template, value) in [
         ("http://h/x/1", "http://h/x/{a}", "1"),
         ("http://h/a%2Fb", "http://h/{a}", "a/b"),
@@ -63,7 +63,7 @@ fn a_value_can_mean_nothing_but_itself_in_a_url() {
 }
 
 #[test]
-fn what_no_encoding_can_carry_in_a_url_is_refused_in_the_same_words() {
+fn values_that_no_encoding_can_represent_in_a_url_are_refused_with_the_same_message() {
     let dots = "the column \"a\" can't be part of a path segment that is then . or .., which would change the path";
     let no_host = "a host of columns is a name or an IP address, and this is neither";
     let no_port = "a port of columns is a number, and this is none";
@@ -117,7 +117,7 @@ fn a_document_of_many_strings_is_parsed_in_one_pass() {
 }
 
 #[test]
-fn a_text_that_is_no_template_of_urls_is_refused_with_the_option() {
+fn a_text_that_is_not_a_template_of_urls_is_refused_with_the_option() {
     let beginning = "url: a URL begins with http:// or https://, or with a column that has the beginning of one, as in {base}/items";
     let user = "url: a user and password can only be columns here: give others with user";
     for (expected, template) in [
@@ -174,7 +174,7 @@ fn a_json_string_that_is_a_single_placeholder_gets_the_cells_own_type() {
 }
 
 #[test]
-fn a_document_that_is_no_json_or_has_a_broken_template_is_refused_without_its_text() {
+fn an_invalid_json_document_or_template_in_it_is_refused_without_its_text() {
     for (expected, document) in [
         ("json: not JSON: EOF while parsing an object at line 1 column 1", "{"),
         (
@@ -192,7 +192,7 @@ fn a_document_that_is_no_json_or_has_a_broken_template_is_refused_without_its_te
 }
 
 #[test]
-fn names_of_form_fields_are_sent_as_written_and_what_follows_is_encoded() {
+fn names_of_form_fields_are_sent_as_written_and_their_values_are_encoded() {
     let options = with_form(&["a[]={a}", "b=x y&{b|}", "={a}", "{a}", "{a}=1", "lit eral"]);
     let expected = "a[]=%26%3D&b=x%20y%26&%26%3D&%26%3D&%26%3D=1&lit%20eral";
     assert_eq!(Ok(expected.to_owned()), text_body(&options, &[text("&=")]));
@@ -205,7 +205,7 @@ fn names_of_form_fields_are_sent_as_written_and_what_follows_is_encoded() {
 }
 
 #[test]
-fn a_multipart_form_has_texts_and_files_with_names_that_can_end_nothing() {
+fn names_in_a_multipart_form_cannot_end_a_part() {
     let options = with_multipart(&["t=x{b};type=text/plain;charset=utf-8", "f{b}=@dir/{a};filename={b}", "g=@{c}"]);
     let extra = extra(&options, &[text("x.jpg"), text("\"\r\n"), text("/tmp/ü\"")]).expect("a body");
     let boundary = extra.body_type.as_deref().and_then(|text| text.strip_prefix("multipart/form-data; boundary="));
@@ -227,7 +227,7 @@ fn a_multipart_form_has_texts_and_files_with_names_that_can_end_nothing() {
 }
 
 #[test]
-fn a_field_that_is_no_part_of_a_multipart_form_is_refused() {
+fn an_invalid_field_of_a_multipart_form_is_refused() {
     let write = "form: field 1: write name=value, or name=@path for a file";
     for (expected, field) in [
         (write, "ab"),
@@ -257,7 +257,7 @@ fn a_path_stays_in_the_directory_that_the_template_names() {
     };
     assert_eq!(Ok("below ../x/y".to_owned()), path("f=@{a}", "../x/y"));
     assert_eq!(Ok("below x/..y".to_owned()), path("f=@x/{a}", "..y"));
-    // A file that no row has named may be anywhere.
+    // A file that the template names without a value of a row may be anywhere.
     assert_eq!(Ok("File(\"/x/y\")".to_owned()), path("f=@/x/y", ""));
     for (expected, template, value) in [
         ("the column \"a\" has a / and is not the beginning of the path (row 0: `../y`)", "f=@x/{a}", "../y"),
@@ -303,7 +303,7 @@ fn a_value_cannot_begin_another_header_and_arrives_unchanged() {
 }
 
 #[test]
-fn a_second_pass_asks_for_what_has_changed_where_a_first_one_left_something() {
+fn a_second_pass_sends_conditional_headers_where_the_first_one_stored_validators() {
     let options = SourceOptions {
         if_none_match_column: Some("a".into()),
         if_modified_since_column: Some("b".into()),

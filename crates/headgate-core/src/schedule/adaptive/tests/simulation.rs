@@ -16,11 +16,11 @@ const REFUSAL_S: f64 = 0.001;
 pub enum Beyond {
     /// All requests in flight share its capacity, so that each takes longer.
     Shares,
-    /// They disturb each other: each takes longer by the square of their number.
+    /// Requests interfere with each other: each takes longer by the square of their number.
     Thrashes,
-    /// They wait in a queue.
+    /// Excess requests wait in a queue.
     Queues,
-    /// They are refused.
+    /// Excess requests are refused.
     Refuses,
 }
 
@@ -35,7 +35,7 @@ pub struct Latency {
 }
 
 impl Latency {
-    /// Returns the mean of quick and slow ones.
+    /// Returns the mean latency of quick and slow requests.
     pub fn mean_of_all_s(self) -> f64 {
         self.mean_s * (1.0 + (SLOWER - 1.0) * self.slow_share)
     }
@@ -56,12 +56,12 @@ enum Event {
     End { started_us: u64, was_accepted: bool, has_responded: bool },
 }
 
-/// What happened in a second.
+/// The figures of one second.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Second {
     pub responses: u32,
     pub refused: u32,
-    /// The limit at its end.
+    /// The limit at the end of the second.
     pub limit: u32,
 }
 
@@ -69,7 +69,7 @@ pub struct Simulation {
     pub server: Server,
     /// The mean time that a lane is idle between two attempts.
     pub gap_s: f64,
-    /// Rows that come in a second; `None`: there are always some.
+    /// The number of rows that arrive per second, or `None` if rows are always available.
     pub rows_per_s: Option<f64>,
     pub adaptive: Adaptive,
     epoch: Instant,
@@ -107,7 +107,7 @@ impl Simulation {
         }
     }
 
-    /// Simulates this many seconds, and returns what happened in each.
+    /// Simulates this many seconds, and returns the figures of each.
     pub fn run(&mut self, seconds: u32) -> &[Second] {
         let until = self.now_us + u64::from(seconds) * 1_000_000;
         let first = self.seconds.len();

@@ -101,7 +101,7 @@ fn time_of(decision: &Decision) -> Option<Instant> {
     if let Decision::WaitUntil(until) = decision { Some(*until) } else { None }
 }
 
-/// Returns the most that exceeded `rate` in any stretch, of times in order.
+/// Returns the maximum of `sent` beyond `rate` in any interval; its times are in order.
 fn most_beyond(rate: u32, sent: &[(Instant, u64)]) -> f64 {
     let Some((first, _)) = sent.first() else { return 0.0 };
     let (mut sum, mut low, mut most) = (0.0, f64::MAX, 0.0);

@@ -38,7 +38,7 @@ const STEP: Duration = Duration::from_millis(100);
 /// The result of requests of a hopeless row.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Hopeless {
-    /// The body breaks off after good headers.
+    /// The body is incomplete after successful headers.
     Body,
     /// The connection closes before the headers.
     Close,
@@ -123,7 +123,7 @@ impl Case {
         self.network_outage.is_some_and(|(from, to)| (from..to).contains(&at_s))
     }
 
-    /// Returns when a job could end that knows all this, and starts its rows in their order.
+    /// Returns the time at which a job could end that knows all outages, and starts its rows in their order.
     fn oracle_s(&self) -> f64 {
         let (mut turn, mut end) = (0.0, 0.0_f64);
         for row in 0..self.rows {
@@ -164,7 +164,7 @@ struct Ran {
     failed: BTreeMap<ErrorKind, u64>,
     /// Requests that went to a host while it was down.
     to_dead: u64,
-    /// When the job stopped by itself, if it did.
+    /// The time at which the job stopped by itself, if it did.
     stopped_s: Option<f64>,
 }
 
@@ -188,7 +188,7 @@ struct Simulation<'a> {
     /// Attempts by the time of their end, and a number.
     in_flight: BTreeMap<(Instant, u64), Attempt>,
     attempts: u64,
-    /// When each host last responded.
+    /// The time of the last response of each host.
     responded: Vec<Option<Instant>>,
     paused_until: Vec<Instant>,
     ended: BTreeSet<u64>,
@@ -232,7 +232,7 @@ impl Simulation<'_> {
         self.now.saturating_duration_since(self.start).as_secs_f64()
     }
 
-    /// Starts as many rows as may start. Returns when to try again, if that depends on time.
+    /// Starts as many rows as may start. Returns the time of the next try, if that depends on time.
     fn start_rows(&mut self) -> Option<Instant> {
         while self.in_flight.len() < LANES {
             match self.scheduler.next(self.now) {

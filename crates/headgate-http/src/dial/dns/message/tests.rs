@@ -128,7 +128,7 @@ fn failures_and_truncated_replies_are_recognised() {
         message.metadata.truncation = true;
         message.add_answer(record("a.example.", 60, v4(1)));
     });
-    // Some servers end in the middle of a record.
+    // Some servers truncate a reply within a record.
     for end in [truncated.len(), truncated.len() - 3] {
         assert_eq!(Some(DnsReply::Truncated), asked.read(&truncated[..end]));
     }

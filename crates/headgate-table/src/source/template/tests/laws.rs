@@ -1,4 +1,4 @@
-//! Servers decode what the cells hold, whatever that is.
+//! Servers decode the values of the cells, whatever they are.
 
 use std::convert::Infallible;
 
@@ -31,7 +31,7 @@ fn nasty() -> impl Strategy<Value = String> {
 
 proptest! {
     #[test]
-    fn a_server_decodes_of_a_url_what_the_cell_holds(value in nasty()) {
+    fn a_server_decodes_a_cell_from_a_url(value in nasty()) {
         laws::url::a_server_decodes_what_the_cell_holds(&value);
     }
 
@@ -41,18 +41,18 @@ proptest! {
     }
 
     #[test]
-    fn a_host_is_that_of_the_template_whatever_the_values_are(value in nasty(), base in "[a-z./:@\\\\?#]*") {
+    fn the_host_is_that_of_the_template_whatever_the_values_are(value in nasty(), base in "[a-z./:@\\\\?#]*") {
         laws::url::a_host_is_that_of_the_template(&value);
         laws::url::a_base_keeps_its_host(&base, &value);
     }
 
     #[test]
-    fn a_server_decodes_of_a_form_what_the_cells_hold(a in nasty(), b in nasty()) {
+    fn a_server_decodes_cells_from_a_form(a in nasty(), b in nasty()) {
         laws::form::a_server_decodes_what_the_cells_hold(&a, &b);
     }
 
     #[test]
-    fn a_server_decodes_of_json_what_the_cells_hold(value in nasty(), any in any_json()) {
+    fn a_server_decodes_cells_from_json(value in nasty(), any in any_json()) {
         let written = any.to_string();
         let (cell, string) = match &any {
             Value::Null => (Cell::Null, ""),
@@ -63,17 +63,17 @@ proptest! {
     }
 
     #[test]
-    fn a_server_decodes_of_a_multipart_form_what_the_cells_hold(a in prop::collection::vec(any::<u8>(), 0..200), b in nasty()) {
+    fn a_server_decodes_cells_from_a_multipart_form(a in prop::collection::vec(any::<u8>(), 0..200), b in nasty()) {
         laws::multipart::a_server_decodes_what_the_cells_hold(&a, &b);
     }
 
     #[test]
-    fn a_header_arrives_as_it_is_or_the_row_is_refused(value in nasty()) {
+    fn a_header_arrives_unchanged_or_the_row_is_refused(value in nasty()) {
         laws::header::hold(&[b"{a|}\0t", value.as_bytes()].concat());
     }
 
     #[test]
-    fn what_is_a_template_renders_or_is_refused_and_never_panics(template in "[abc{}|:/@=.;<>?#\\[\\]\" ]*", value in nasty()) {
+    fn a_template_renders_or_is_refused_and_never_panics(template in "[abc{}|:/@=.;<>?#\\[\\]\" ]*", value in nasty()) {
         let mut parsed = Template::parse(&template);
         if let Ok(template) = &mut parsed {
             let Ok(()) = template.bind(|_| Ok::<usize, Infallible>(0));

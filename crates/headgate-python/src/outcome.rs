@@ -1,4 +1,4 @@
-//! `Answer`: the outcome of one request. Its fields become Python objects when they are read.
+//! `NativeOutcome`: the outcome of one request. Its fields become Python objects when they are read.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -9,7 +9,7 @@ use pyo3::prelude::*;
 use pyo3::sync::{MutexExt as _, PyOnceLock};
 use pyo3::types::PyBytes;
 
-/// A kind of error, its message, and the detail that varies.
+/// An error kind, its message, and the detail that varies from request to request.
 pub type FailureFields = (&'static str, String, Option<String>);
 
 pub fn failure_fields(failure: &Failure) -> FailureFields {
@@ -17,17 +17,17 @@ pub fn failure_fields(failure: &Failure) -> FailureFields {
     (kind.name(), reason.message.to_string(), reason.detail.as_deref().map(str::to_owned))
 }
 
-/// The outcome of one request. The caller owns its memory: none of it is reserved in the engine any more.
+/// The outcome of one request. The caller owns its memory: the engine's memory reservation for it was released.
 #[pyclass(frozen, module = "headgate._headgate")]
-pub struct Answer {
-    /// `None`: the run has ended before.
+pub struct NativeOutcome {
+    /// `None` means that the run ended before the request had an outcome.
     outcome: Option<Outcome>,
-    /// The body, until it is first read.
+    /// The body, until `body` converts it to a Python object.
     received: Mutex<Option<Body>>,
     body: PyOnceLock<Py<PyBytes>>,
 }
 
-impl Answer {
+impl NativeOutcome {
     pub fn of(arrived: Arrived) -> Self {
         let mut outcome = arrived.outcome;
         if let Some(outcome) = &mut outcome {
@@ -44,24 +44,24 @@ impl Answer {
 }
 
 #[pymethods]
-impl Answer {
+impl NativeOutcome {
     #[getter]
     fn status(&self) -> Option<u16> {
         Some(self.response()?.status)
     }
 
-    /// Names and values as they were received; a value that is not UTF-8 is read as Latin-1.
+    /// Names and values as they were received; a value that is not UTF-8 is decoded as Latin-1.
     #[getter]
     fn headers(&self) -> Vec<(String, String)> {
         let Some(response) = self.response() else { return Vec::new() };
-        let text = |value: &[u8]| match std::str::from_utf8(value) {
+        let decode = |value: &[u8]| match std::str::from_utf8(value) {
             Ok(text) => text.to_owned(),
             Err(_) => value.iter().copied().map(char::from).collect(),
         };
-        response.headers.iter().map(|(name, value)| (name.to_owned(), text(value))).collect()
+        response.headers.iter().map(|(name, value)| (name.to_owned(), decode(value))).collect()
     }
 
-    /// The body; the same object each time, so that it exists once.
+    /// The body. Every read returns the same object, so that only one copy exists.
     #[getter]
     fn body(&self, py: Python<'_>) -> &Py<PyBytes> {
         self.body.get_or_init(py, || {
@@ -70,7 +70,7 @@ impl Answer {
         })
     }
 
-    /// The length of the body, which is not converted to a Python object.
+    /// The length of the body. Reading it does not convert the body to a Python object.
     #[getter]
     fn body_len(&self, py: Python<'_>) -> usize {
         if let Some(body) = self.body.get(py) {
@@ -82,7 +82,7 @@ impl Answer {
 
     #[getter]
     fn body_truncated(&self) -> bool {
-        self.response().is_some_and(|answer| answer.body_truncated)
+        self.response().is_some_and(|response| response.body_truncated)
     }
 
     #[getter]
@@ -113,7 +113,7 @@ impl Answer {
         self.outcome.as_ref().map_or(0, |outcome| outcome.attempts)
     }
 
-    /// The version, as `HTTP/1.1`.
+    /// The HTTP version of the response, such as `HTTP/1.1`.
     #[getter]
     fn http_version(&self) -> Option<String> {
         Some(format!("{:?}", self.response()?.version))
@@ -124,11 +124,11 @@ impl Answer {
         self.outcome.as_ref()?.remote_addr.as_deref()
     }
 
-    /// Why there is no usable response, if there is none.
+    /// The error of a failed request: there is no usable response.
     #[getter]
     fn error(&self) -> Option<FailureFields> {
         let Some(outcome) = &self.outcome else {
-            return Some(("cancelled", "the client was closed before it had an answer".to_owned(), None));
+            return Some(("cancelled", "the client was closed before a response arrived".to_owned(), None));
         };
         outcome.failure.as_ref().map(failure_fields)
     }

@@ -1,4 +1,4 @@
-//! `Mailbox`: the completion queue of one caller's requests, many at a time.
+//! `CompletionQueue`: submits many requests of one caller, and returns their outcomes.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -9,19 +9,19 @@ use headgate_core::message;
 use headgate_core::message::OptionName;
 use headgate_core::reply_to::ReplyTo;
 use headgate_core::row::{OwnOptions, Row, RowExtra};
-use headgate_engine::{Arrived, CompletionQueue, Run, Taken, WakeCaller, Waker};
+use headgate_engine::{Arrived, Run, Taken, WakeCaller, Waker};
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 
-use crate::answer::Answer;
 use crate::descriptor::Descriptor;
 use crate::error::to_python;
 use crate::fork_safe::ForkSafe;
+use crate::outcome::NativeOutcome;
 
-/// The interval at which a waiting caller checks for Ctrl-C.
-pub const SLICE: Duration = Duration::from_millis(100);
-/// Longer than any request, whose own timeouts end it.
-const WITHOUT_END: Duration = Duration::from_hours(24 * 365);
+/// The interval at which a waiting thread checks for Ctrl-C.
+pub const SIGNAL_CHECK: Duration = Duration::from_millis(100);
+/// A wait longer than any request: the timeouts of the request end it.
+const UNBOUNDED_WAIT: Duration = Duration::from_hours(24 * 365);
 
 /// The attributes of `headgate.client._request.NativeRequest`.
 #[derive(FromPyObject)]
@@ -37,7 +37,7 @@ struct NativeRequest {
     defect: Option<String>,
 }
 
-/// A request of Python: a URL, or a `NativeRequest`.
+/// A request from Python: a URL, or a `NativeRequest`.
 pub struct Request(Row);
 
 impl<'py> FromPyObject<'_, 'py> for Request {
@@ -74,13 +74,14 @@ impl Request {
         self.0
     }
 
+    /// Returns the row, whose outcome goes to `reply_to`.
     pub fn for_reply(self, reply_to: Option<Arc<ReplyTo>>) -> Row {
         let Self(mut row) = self;
         row.extra.get_or_insert_default().reply_to = reply_to;
         row
     }
 
-    /// As [`Request::for_reply`], with a stream for its body.
+    /// Returns the row as [`Request::for_reply`] does, with a stream for the body of its response.
     pub fn for_stream(self, reply_to: Option<Arc<ReplyTo>>, body: Arc<BodyStream>) -> Row {
         let mut row = self.for_reply(reply_to);
         row.extra.get_or_insert_default().own.get_or_insert_default().stream = Some(body);
@@ -91,55 +92,55 @@ impl Request {
 /// A caller's requests in a run, with the completion queue for their outcomes.
 pub struct Submission {
     pub run: Arc<Run>,
-    pub completions: Arc<CompletionQueue>,
+    pub completions: Arc<headgate_engine::CompletionQueue>,
     pub waker: Arc<Waker>,
     /// The descriptor that an event loop watches.
     pub descriptor: Option<Arc<Descriptor>>,
 }
 
 impl Submission {
-    /// Creates it for one row. `descriptor`: the one that an event loop watches.
+    /// Creates a submission of one row. An event loop watches `descriptor`, if there is one.
     pub fn of_one(run: Arc<Run>, descriptor: Option<Arc<Descriptor>>) -> Self {
         let waker = waker(descriptor.as_ref());
-        Self { run, completions: CompletionQueue::new(waker.clone()), waker, descriptor }
+        Self { run, completions: headgate_engine::CompletionQueue::new(waker.clone()), waker, descriptor }
     }
 
-    /// Creates it for many rows, whose outcomes may stay untaken for long.
+    /// Creates a submission of many rows, whose outcomes may stay uncollected for a long time.
     pub fn of_many(run: Arc<Run>, descriptor: Option<Arc<Descriptor>>) -> Self {
         let waker = waker(descriptor.as_ref());
         let completions = run.completions(waker.clone(), None);
         Self { run, completions, waker, descriptor }
     }
 
-    /// Waits for the outcome of the one row. An exception meanwhile, such as Ctrl-C, ends the wait.
+    /// Waits for the outcome of a single row. An exception during the wait, such as Ctrl-C, ends it.
     pub fn wait_for_one(&self, py: Python<'_>) -> PyResult<Arrived> {
         loop {
-            let (mut arrived, _) = self.wait(py, 1, WITHOUT_END)?;
+            let (mut arrived, _) = self.wait(py, 1, UNBOUNDED_WAIT)?;
             if let Some(arrived) = arrived.pop() {
                 return Ok(arrived);
             }
         }
     }
 
-    /// Waits for outcomes or the waker, for at most `timeout`. Returns up to `max` outcomes, and bytes of bodies.
+    /// Waits for outcomes or a wake-up, for at most `timeout`. Returns up to `max` outcomes, and the bytes of their bodies.
     pub fn wait(&self, py: Python<'_>, max: usize, timeout: Duration) -> PyResult<(Vec<Arrived>, usize)> {
         let by = Instant::now() + timeout;
         let mut arrived = Vec::new();
         loop {
-            let is_over = py.detach(|| {
+            let finished_with = py.detach(|| {
                 let Taken { bytes, .. } = self.completions.take(max, &mut arrived);
                 let left = by.saturating_duration_since(Instant::now());
                 if !arrived.is_empty() || left.is_zero() {
                     return Some(bytes);
                 }
-                let was_rung = self.waker.wait(SLICE.min(left));
+                let was_woken = self.waker.wait(SIGNAL_CHECK.min(left));
                 let Taken { bytes, .. } = self.completions.take(max, &mut arrived);
-                if !was_rung {
+                if !was_woken {
                     self.run.release_memory();
                 }
-                (was_rung || !arrived.is_empty()).then_some(bytes)
+                (was_woken || !arrived.is_empty()).then_some(bytes)
             });
-            if let Some(bytes) = is_over {
+            if let Some(bytes) = finished_with {
                 return Ok((arrived, bytes));
             }
             py.check_signals()?;
@@ -147,80 +148,86 @@ impl Submission {
     }
 }
 
-/// A completion queue of requests. May be used from any thread.
+/// The completion queue of one caller. May be used from any thread.
 #[pyclass(frozen, module = "headgate._headgate")]
-pub struct Mailbox(ForkSafe<Submission>);
+pub struct CompletionQueue(ForkSafe<Submission>);
 
-impl Mailbox {
+impl CompletionQueue {
     pub fn new(run: Arc<Run>, watched: bool) -> PyResult<Self> {
         Ok(Self(ForkSafe::new(Submission::of_many(run, Descriptor::watched(watched)?))))
     }
 }
 
 #[pymethods]
-impl Mailbox {
-    /// Queues these requests, numbered from `number` on. Returns the first of the consecutive ordinals by which they can be
-    /// cancelled; `None`: the client is closed.
-    fn feed(&self, py: Python<'_>, number: u64, requests: Vec<Request>) -> Option<u64> {
+impl CompletionQueue {
+    /// Submits requests, numbered from `first_number`. Returns the first of their consecutive ordinals, which `cancel`
+    /// expects, or `None` if the client is closed.
+    fn submit(&self, py: Python<'_>, first_number: u64, requests: Vec<Request>) -> Option<u64> {
         let submission = self.0.get()?;
         py.detach(|| {
-            let rows = requests.into_iter().zip(number..);
+            let rows = requests.into_iter().zip(first_number..);
             submission.run.feed(
                 rows.map(|(request, number)| request.for_reply(submission.completions.reply_to(number))).collect(),
             )
         })
     }
 
-    /// Waits for outcomes or the waker, for at most `timeout_s`; Ctrl-C ends the wait. Returns outcomes and bytes of bodies.
-    fn wait(&self, py: Python<'_>, at_most: usize, timeout_s: f64) -> PyResult<(Vec<(u64, Answer)>, usize)> {
+    /// Waits for outcomes or a wake-up, for at most `timeout_s`; Ctrl-C ends the wait. Returns outcomes with the numbers of
+    /// their requests, and the bytes of their bodies.
+    fn wait_outcomes(
+        &self,
+        py: Python<'_>,
+        max_count: usize,
+        timeout_s: f64,
+    ) -> PyResult<(Vec<(u64, NativeOutcome)>, usize)> {
         let Some(submission) = self.0.get() else { return Ok((Vec::new(), 0)) };
         let timeout = Duration::try_from_secs_f64(timeout_s).unwrap_or_default();
-        let (arrived, bytes) = submission.wait(py, at_most, timeout)?;
+        let (arrived, bytes) = submission.wait(py, max_count, timeout)?;
         Ok((arrived.into_iter().map(numbered).collect(), bytes))
     }
 
-    /// Takes outcomes that have arrived, and returns them with bytes of bodies. The descriptor becomes readable when there are
-    /// more. With `at_most` 0 it does so only after a later call that takes an outcome.
-    fn take(&self, at_most: usize) -> (Vec<(u64, Answer)>, usize) {
+    /// Returns outcomes that have arrived, with the numbers of their requests, and the bytes of their bodies. If more have
+    /// arrived, the descriptor becomes readable at once, but with `max_count` 0 only after a later call returns an outcome.
+    fn try_outcomes(&self, max_count: usize) -> (Vec<(u64, NativeOutcome)>, usize) {
         let Some(submission) = self.0.get() else { return (Vec::new(), 0) };
         if let Some(descriptor) = &submission.descriptor {
-            descriptor.quiet();
+            descriptor.clear();
         }
         let mut arrived = Vec::new();
-        let Taken { bytes, is_all } = submission.completions.take(at_most, &mut arrived);
-        if !is_all && at_most > 0 {
+        let Taken { bytes, is_all } = submission.completions.take(max_count, &mut arrived);
+        if !is_all && max_count > 0 {
             submission.waker.wake();
         }
         (arrived.into_iter().map(numbered).collect(), bytes)
     }
 
-    /// Releases the memory reservations of untaken outcomes, in all mailboxes of the client.
+    /// Releases the memory reservations of uncollected outcomes, in all completion queues of the client.
     fn release_memory(&self) {
         if let Some(submission) = self.0.get() {
             submission.run.release_memory();
         }
     }
 
-    /// Returns the descriptor that an event loop watches; -1: there is none.
+    /// Returns the descriptor that an event loop watches, or -1 without one.
     fn fileno(&self) -> i32 {
         self.0.get().and_then(|submission| submission.descriptor.as_deref()).map_or(-1, Descriptor::number)
     }
 
-    /// Wakes the waiting caller, though no outcome has arrived.
+    /// Wakes the waiting caller, even if no outcome has arrived.
     fn wake(&self) {
         if let Some(submission) = self.0.get() {
             submission.waker.wake();
         }
     }
 
-    /// Cancels the row with this ordinal (see `feed`).
+    /// Cancels the row with this ordinal (see `submit`).
     fn cancel(&self, ordinal: u64) {
         if let Some(submission) = self.0.get() {
             submission.run.cancel(ordinal);
         }
     }
 
-    /// Closes the mailbox and cancels its requests.
+    /// Closes the queue and cancels its requests.
     fn close(&self, py: Python<'_>) {
         if let Some(submission) = self.0.get() {
             py.detach(|| {
@@ -236,6 +243,6 @@ fn waker(descriptor: Option<&Arc<Descriptor>>) -> Arc<Waker> {
     Waker::new(descriptor.cloned().map(|descriptor| descriptor as Arc<dyn WakeCaller>))
 }
 
-fn numbered(arrived: Arrived) -> (u64, Answer) {
-    (arrived.number, Answer::of(arrived))
+fn numbered(arrived: Arrived) -> (u64, NativeOutcome) {
+    (arrived.number, NativeOutcome::of(arrived))
 }
