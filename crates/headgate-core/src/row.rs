@@ -1,19 +1,24 @@
-//! A row of the input as the engine carries it, before it is validated.
+//! A row of the input as the engine carries it, before it is validated; its outcome, and the caller that receives it.
 
+use std::fmt;
+use std::mem;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 
 use crate::body_stream::BodyStream;
+use crate::error::Failure;
 use crate::memory::Reservation;
 use crate::options::RedirectPolicy;
 use crate::reason::Reason;
 use crate::redirect_chain::{Hop, RedirectChain};
-use crate::reply_to::ReplyTo;
+use crate::response::{Response, ResponseRef};
 use crate::saved::SaveAs;
 use crate::secret::Secret;
+use crate::selected::{SelectValues, Selected};
 
 /// The maximum number of rows in one [`RowBatch`].
 pub const MAX_BATCH_ROWS: usize = 1024;
@@ -240,7 +245,7 @@ impl Row {
     /// Takes the reservation of its redirect chain, which then has none.
     pub fn remove_chain_memory(&mut self) -> Reservation {
         let chain = self.progress.as_mut().and_then(|progress| progress.chain.as_mut());
-        chain.map(|chain| std::mem::take(&mut chain.memory.0)).unwrap_or_default()
+        chain.map(|chain| mem::take(&mut chain.memory.0)).unwrap_or_default()
     }
 
     /// Returns when its first attempt began, if one began before the current one.
@@ -265,6 +270,187 @@ impl Row {
 
 /// Consecutive rows of a source.
 pub type RowBatch = Vec<Row>;
+
+/// Receives the outcomes of rows that a caller submits one by one. Called from the threads of workers: nothing here may block.
+pub trait OutcomeReceiver: Send + Sync {
+    /// Takes the outcome of the row of this number, and whether the row failed.
+    fn receive(&self, number: u64, outcome: Outcome, failed: bool);
+
+    /// Reports that the row of this number will have no outcome: its run has ended.
+    fn lost(&self, number: u64);
+
+    /// Returns whether the caller still waits. Rows without a waiting caller are not requested any more.
+    fn waits(&self) -> bool;
+
+    /// Returns what is selected from the responses to its rows; `None`: what the run selects.
+    fn selection(&self) -> Option<&Arc<dyn SelectValues>>;
+}
+
+/// The destination of a row's outcome. The receiver is notified exactly once, whatever becomes of the row.
+pub struct ReplyTo {
+    receiver: Arc<dyn OutcomeReceiver>,
+    number: u64,
+    was_notified: AtomicBool,
+}
+
+impl ReplyTo {
+    /// `number` identifies the row to the receiver.
+    pub fn new(receiver: Arc<dyn OutcomeReceiver>, number: u64) -> Arc<Self> {
+        Arc::new(Self { receiver, number, was_notified: AtomicBool::new(false) })
+    }
+
+    /// Gives the receiver the outcome of its row, unless the receiver was notified before.
+    fn send(&self, outcome: Outcome, failed: bool) {
+        if !self.was_notified.swap(true, Ordering::Relaxed) {
+            self.receiver.receive(self.number, outcome, failed);
+        }
+    }
+
+    /// Returns what is selected from the response to the row; `None`: what the run selects.
+    pub fn selection(&self) -> Option<&Arc<dyn SelectValues>> {
+        self.receiver.selection()
+    }
+
+    pub fn is_waited_for(&self) -> bool {
+        self.receiver.waits()
+    }
+}
+
+impl Drop for ReplyTo {
+    fn drop(&mut self) {
+        if !*self.was_notified.get_mut() {
+            self.receiver.lost(self.number);
+        }
+    }
+}
+
+impl fmt::Debug for ReplyTo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ReplyTo").field("number", &self.number).finish_non_exhaustive()
+    }
+}
+
+impl PartialEq for ReplyTo {
+    fn eq(&self, other: &Self) -> bool {
+        std::ptr::eq(self, other)
+    }
+}
+
+impl Eq for ReplyTo {}
+
+/// The outcome of one row.
+#[derive(Debug)]
+pub struct Outcome {
+    pub row: Row,
+    /// The method of the request: the row's, or the job's default.
+    pub method: Box<str>,
+    /// Attempts made; 0 if nothing could be sent.
+    pub attempts: u16,
+    pub started_at_us: i64,
+    pub elapsed_us: u64,
+    /// The remote address of the last connection, if one was established.
+    pub remote_addr: Option<Arc<str>>,
+    pub response: Option<Response>,
+    /// The values selected from the response, if there are any.
+    pub selected: Option<Box<Selected>>,
+    pub failure: Option<Failure>,
+}
+
+/// A reference to an [`Outcome`], whose response may still lie in the memory that it was read into.
+#[derive(Debug, Clone, Copy)]
+pub struct OutcomeRef<'a> {
+    pub row: &'a Row,
+    pub method: &'a str,
+    pub attempts: u16,
+    pub started_at_us: i64,
+    pub elapsed_us: u64,
+    pub remote_addr: Option<&'a str>,
+    pub response: Option<ResponseRef<'a>>,
+    pub selected: Option<&'a Selected>,
+    pub failure: Option<&'a Failure>,
+}
+
+impl Outcome {
+    pub fn as_ref(&self) -> OutcomeRef<'_> {
+        OutcomeRef {
+            row: &self.row,
+            method: &self.method,
+            attempts: self.attempts,
+            started_at_us: self.started_at_us,
+            elapsed_us: self.elapsed_us,
+            remote_addr: self.remote_addr.as_deref(),
+            response: self.response.as_ref().map(Response::as_ref),
+            selected: self.selected.as_deref(),
+            failure: self.failure.as_ref(),
+        }
+    }
+
+    /// Gives the outcome to the caller that waits for it. Returns it if there is no caller: then it is for the sink.
+    pub fn reply(mut self, failed: bool) -> Option<Self> {
+        let Some(reply_to) = self.row.extra.as_mut().and_then(|extra| extra.reply_to.take()) else { return Some(self) };
+        reply_to.send(self, failed);
+        None
+    }
+
+    /// Returns the length of the body, 0 if there is none.
+    pub fn body_len(&self) -> usize {
+        self.response.as_ref().and_then(|response| response.body.as_ref()).map_or(0, |body| body.bytes.len())
+    }
+
+    /// Returns whether other tasks may wait for the memory that it reserves.
+    pub fn holds_short_memory(&self) -> bool {
+        let Some(response) = &self.response else { return false };
+        response.memory.is_short() || response.body.as_ref().is_some_and(|body| body.reservation.is_short())
+    }
+
+    /// Releases its reservations of memory for responses.
+    pub fn release_memory(&mut self) {
+        let Some(response) = &mut self.response else { return };
+        drop(mem::take(&mut response.memory));
+        if let Some(body) = &mut response.body {
+            drop(mem::take(&mut body.reservation));
+        }
+    }
+}
+
+impl OutcomeRef<'_> {
+    /// Returns about how much memory it needs.
+    pub fn bytes(&self) -> usize {
+        let response =
+            self.response.map_or(0, |response| response.headers.bytes() + response.body.map_or(0, <[u8]>::len));
+        self.row.bytes() + response + self.selected.map_or(0, Selected::bytes)
+    }
+}
+
+#[cfg(any(test, feature = "testing"))]
+impl Outcome {
+    /// Returns a row with this response.
+    pub fn for_tests(ordinal: u64, status: u16, body: Option<Vec<u8>>) -> Self {
+        let response = Response {
+            status,
+            version: http::Version::HTTP_11,
+            headers: crate::headers::Headers::default(),
+            memory: Reservation::default(),
+            ttfb_us: 1,
+            body_encoding: None,
+            body_truncated: false,
+            body_bytes: body.as_ref().map_or(0, |body| body.len() as u64),
+            saved: None,
+            body: body.map(|bytes| crate::response::Body { bytes, ..Default::default() }),
+        };
+        Self {
+            row: Row::new(ordinal, "http://127.0.0.1/"),
+            method: "GET".into(),
+            attempts: 1,
+            started_at_us: 0,
+            elapsed_us: 1,
+            remote_addr: Some("127.0.0.1:80".into()),
+            response: Some(response),
+            selected: None,
+            failure: None,
+        }
+    }
+}
 
 #[cfg(test)]
 mod tests {

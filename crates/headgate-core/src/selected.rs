@@ -1,6 +1,35 @@
-//! The values that were selected from a response, for columns of their own.
+//! Values that are selected from a response, for columns of their own.
+
+use std::fmt;
 
 use crate::error::Failure;
+use crate::headers::HeadersRef;
+
+/// Selects values from responses.
+pub trait SelectValues: fmt::Debug + Send + Sync {
+    /// Returns the selected values of a response. `body` is decoded and complete, or says why there is no such body.
+    /// `reserved` bytes of memory are reserved for the values; `reserve_more` reserves more, if they are available now.
+    ///
+    /// # Errors
+    /// There is not enough memory now.
+    fn select_from(
+        &self,
+        headers: HeadersRef<'_>,
+        body: Result<&[u8], &'static str>,
+        reserved: usize,
+        reserve_more: &mut dyn FnMut(usize) -> bool,
+    ) -> Result<Selected, Short>;
+
+    /// Returns whether searching a body of this size is little work.
+    fn is_quick(&self, body_bytes: usize) -> bool;
+
+    /// Returns the final cost of a row, if its response has it.
+    fn cost(&self, selected: &Selected) -> Option<u64>;
+}
+
+/// There was not enough memory for the values, which need this many bytes in all.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Short(pub usize);
 
 /// The value of a selected column.
 #[derive(Debug, Clone, PartialEq)]

@@ -13,8 +13,8 @@ use headgate_core::body_stream::BodyChunk;
 use headgate_core::error::{ErrorKind, Failure};
 use headgate_core::memory::Reservation;
 use headgate_core::message::OptionName;
-use headgate_core::outcome::Body;
 use headgate_core::reason::Reason;
+use headgate_core::response::Body;
 
 use crate::deadline::{Deadline, OwnWait};
 use crate::decode::{ContentEncodings, DecodeOptions, DecodeResult};

@@ -6,8 +6,8 @@ use std::time::Instant;
 use headgate_core::error::{ErrorKind, Failure};
 use headgate_core::memory::{MemoryBudget, Reservation};
 use headgate_core::options::RequestOptions;
-use headgate_core::outcome::Body;
 use headgate_core::reason::Reason;
+use headgate_core::response::Body;
 
 use crate::h1::head::Head;
 use crate::method::is_idempotent;

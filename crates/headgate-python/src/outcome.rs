@@ -3,7 +3,8 @@
 use std::sync::{Mutex, PoisonError};
 
 use headgate_core::error::Failure;
-use headgate_core::outcome::{Body, Outcome, Response};
+use headgate_core::response::{Body, Response};
+use headgate_core::row::Outcome;
 use headgate_engine::Arrived;
 use pyo3::prelude::*;
 use pyo3::sync::{MutexExt as _, PyOnceLock};

@@ -8,9 +8,8 @@ use std::time::{Duration, Instant};
 
 use crate::error::{ErrorKind, Failure, HostEvidence, LoadEvidence, NetworkEvidence, Processed};
 use crate::limits::{RetryOn, Retrying};
-use crate::outcome::OutcomeRef;
 use crate::random::Rng;
-use crate::row::Before;
+use crate::row::{Before, OutcomeRef};
 use crate::status_set::StatusSet;
 
 /// The end of an attempt, as far as decisions depend on it.

@@ -9,10 +9,8 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use headgate_core::outcome::Outcome;
-use headgate_core::reply_to::{OutcomeReceiver, ReplyTo};
-use headgate_core::row::Row;
-use headgate_table::columns::select::Selection;
+use headgate_core::row::{Outcome, OutcomeReceiver, ReplyTo};
+use headgate_core::selected::SelectValues;
 
 use crate::engine::waker::WakeCaller;
 
@@ -55,7 +53,7 @@ pub struct CompletionQueue {
     is_closed: AtomicBool,
     waker: Arc<dyn WakeCaller>,
     /// What is selected from the responses to its rows; `None`: the run's selection.
-    selection: Option<Arc<Selection>>,
+    selection: Option<Arc<dyn SelectValues>>,
 }
 
 #[derive(Default)]
@@ -71,7 +69,7 @@ impl CompletionQueue {
     }
 
     /// As [`CompletionQueue::new`], for rows that have a selection of their own.
-    pub fn selecting(waker: Arc<dyn WakeCaller>, selection: Option<Arc<Selection>>) -> Arc<Self> {
+    pub fn selecting(waker: Arc<dyn WakeCaller>, selection: Option<Arc<dyn SelectValues>>) -> Arc<Self> {
         Arc::new_cyclic(|me| Self {
             me: me.clone(),
             state: Mutex::default(),
@@ -156,12 +154,20 @@ impl CompletionQueue {
 }
 
 impl OutcomeReceiver for CompletionQueue {
+    fn receive(&self, number: u64, outcome: Outcome, failed: bool) {
+        self.push(Arrived { number, outcome: Some(outcome), failed }, true);
+    }
+
     fn lost(&self, number: u64) {
         self.push(Arrived { number, outcome: None, failed: true }, false);
     }
 
     fn waits(&self) -> bool {
         !self.is_closed.load(Ordering::Relaxed)
+    }
+
+    fn selection(&self) -> Option<&Arc<dyn SelectValues>> {
+        self.selection.as_ref()
     }
 }
 
@@ -178,24 +184,4 @@ pub(super) fn wake_awaited() {
     for completions in to_wake {
         completions.wake_if_awaited();
     }
-}
-
-/// Gives an outcome to the caller that waits for it. Returns it if there is none: then it is for the sink.
-pub(super) fn reply(mut outcome: Outcome, failed: bool) -> Option<Outcome> {
-    let Some(reply_to) = take_reply_to(&mut outcome.row) else { return Some(outcome) };
-    if let Some((waits, number)) = reply_to.claim()
-        && let Some(completions) = waits.downcast_ref::<CompletionQueue>()
-    {
-        completions.push(Arrived { number, outcome: Some(outcome), failed }, true);
-    }
-    None
-}
-
-/// Returns the row's own selection, if its caller has one.
-pub(super) fn selection_for(row: &Row) -> Option<&Arc<Selection>> {
-    row.reply_to()?.receiver().downcast_ref::<CompletionQueue>()?.selection.as_ref()
-}
-
-fn take_reply_to(row: &mut Row) -> Option<Arc<ReplyTo>> {
-    row.extra.as_mut()?.reply_to.take()
 }

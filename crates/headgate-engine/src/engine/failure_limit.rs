@@ -4,7 +4,7 @@ use std::cell::RefMut;
 use std::time::{Duration, Instant};
 
 use headgate_core::message::Message;
-use headgate_core::outcome::OutcomeRef;
+use headgate_core::row::OutcomeRef;
 use headgate_core::schedule::failure_limit::{EndedRow, FailedWith};
 use headgate_core::url_user::without_user;
 use headgate_http::request::Preparer;

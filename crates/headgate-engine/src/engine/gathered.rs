@@ -10,7 +10,7 @@ use headgate_core::error::JobError;
 use headgate_core::memory::MemoryBudget;
 use headgate_core::message;
 use headgate_core::message::OptionName;
-use headgate_core::outcome::{Outcome, OutcomeRef};
+use headgate_core::row::{Outcome, OutcomeRef};
 use headgate_http::h1::read_reservation::ReadReservation;
 use headgate_table::columns::builder::{OutcomeBatch, OutcomeBuilder};
 use headgate_table::columns::result::ResultColumns;

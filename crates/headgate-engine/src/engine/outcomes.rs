@@ -4,13 +4,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use headgate_core::error::Failure;
-use headgate_core::outcome::{Outcome, OutcomeRef, Response, ResponseRef};
-use headgate_core::row::Row;
+use headgate_core::response::{Response, ResponseRef};
+use headgate_core::row::{Outcome, OutcomeRef, Row};
 use headgate_core::schedule::retry::AttemptEnd;
 use headgate_core::selected::Selected;
 use headgate_http::pool::Route;
 
-use crate::engine::completion_queue;
 use crate::engine::gathered::Batch;
 use crate::engine::lanes::Span;
 use crate::engine::share::Share;
@@ -83,7 +82,7 @@ impl Share {
         // Rows that end without I/O leave time for those that need it.
         tokio::task::consume_budget().await;
         let failed = self.count(outcome.as_ref());
-        let Some(outcome) = completion_queue::reply(outcome, failed) else { return Batch::HasRoom };
+        let Some(outcome) = outcome.reply(failed) else { return Batch::HasRoom };
         if self.gathered.has_room(outcome.as_ref().bytes()) {
             return self.gathered.push_owned(outcome, failed);
         }
@@ -100,7 +99,7 @@ impl Share {
     /// Counts an outcome, and gives it to the caller that waits for it.
     pub(super) fn reply(&self, outcome: Outcome) {
         let failed = self.count(outcome.as_ref());
-        completion_queue::reply(outcome, failed);
+        drop(outcome.reply(failed));
     }
 
     /// Counts an outcome. Returns whether its row failed.

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use headgate_core::error::JobError;
-use headgate_core::outcome::Outcome;
+use headgate_core::row::Outcome;
 use headgate_core::schedule::decision::Decision;
 use headgate_core::schedule::slots::Slots;
 use headgate_http::client::Client;

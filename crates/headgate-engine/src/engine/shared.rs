@@ -6,13 +6,13 @@ use std::time::Instant;
 use headgate_core::clock::Clock;
 use headgate_core::error::Failure;
 use headgate_core::schedule::scheduler::Scheduler;
+use headgate_core::selected::SelectValues;
 use headgate_core::status_set::StatusSet;
 use headgate_http::client::AttemptLimits;
 use headgate_http::method::Methods;
 use headgate_http::robots::RobotsTable;
 use headgate_table::columns::builder::OutcomeBatch;
 use headgate_table::columns::result::ResultColumns;
-use headgate_table::columns::select::Selection;
 use tokio::sync::watch;
 
 use crate::engine::failure::FirstFailure;
@@ -38,7 +38,7 @@ pub struct Shared {
     /// What results are made of; `None`: the sink wants none.
     pub columns: Option<ResultColumns>,
     /// What is taken from responses, whether or not the sink wants results.
-    pub selection: Option<Arc<Selection>>,
+    pub selection: Option<Arc<dyn SelectValues>>,
     /// Bodies are no part of results.
     pub omits_bodies: bool,
     pub scheduler: Arc<SharedScheduler>,

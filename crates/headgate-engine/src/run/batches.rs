@@ -15,8 +15,7 @@ use arrow_schema::{Fields, SchemaRef};
 use headgate_core::error::JobError;
 use headgate_core::memory::MemoryBudget;
 use headgate_core::options::{JobOptions, SelectionOptions};
-use headgate_core::outcome::Outcome;
-use headgate_core::row::{MAX_BATCH_ROWS, Row};
+use headgate_core::row::{MAX_BATCH_ROWS, Outcome, Row};
 use headgate_table::columns::builder::{OutcomeBatch, OutcomeBuilder};
 
 use super::batch_input::{BatchInput, join_template};
@@ -114,7 +113,7 @@ impl BatchFlow {
         let input = BatchInput::new(options.source.clone())?.of_all(base_url, &options.request);
         let columns = input.columns(&options.selection, Fields::empty())?;
         let waker = Waker::new(waker);
-        let completions = run.completions(waker.clone(), columns.selection);
+        let completions = run.completions(waker.clone(), columns.selection.map(|selection| selection as _));
         Ok(Self::begin_with(input, options, (run, None), (completions, waker)))
     }
 

@@ -8,7 +8,7 @@ use headgate_core::error::JobError;
 use headgate_core::live::Settings;
 use headgate_core::message::Message;
 use headgate_core::row::Row;
-use headgate_table::columns::select::Selection;
+use headgate_core::selected::SelectValues;
 
 use super::job_state::JobState;
 use super::live::LiveRun;
@@ -74,7 +74,11 @@ impl Run {
 
     /// Returns a new completion queue for fed rows. [`Run::release_memory`] releases its memory reservations.
     /// `selection`: as for [`CompletionQueue::selecting`].
-    pub fn completions(&self, waker: Arc<dyn WakeCaller>, selection: Option<Arc<Selection>>) -> Arc<CompletionQueue> {
+    pub fn completions(
+        &self,
+        waker: Arc<dyn WakeCaller>,
+        selection: Option<Arc<dyn SelectValues>>,
+    ) -> Arc<CompletionQueue> {
         let completions = CompletionQueue::selecting(waker, selection);
         let mut queues = self.queues.lock().unwrap_or_else(PoisonError::into_inner);
         queues.retain(|completions| completions.strong_count() > 0);

@@ -174,7 +174,7 @@ impl Launch {
                     clock,
                     limits,
                     methods: defaults.methods.clone(),
-                    selection: self.columns.selection.clone(),
+                    selection: self.columns.selection.clone().map(|selection| selection as _),
                     omits_bodies: !self.columns.has("body"),
                     columns: sink.wants_results().then_some(self.columns),
                     rows: rows.clone(),

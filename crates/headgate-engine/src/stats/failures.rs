@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use headgate_core::error::ErrorKind;
 use headgate_core::failed_by::status_key;
 use headgate_core::message::OptionName;
-use headgate_core::outcome::{OutcomeRef, ResponseRef};
 use headgate_core::reason::Reason;
+use headgate_core::response::ResponseRef;
+use headgate_core::row::OutcomeRef;
 use headgate_core::url_user::without_user;
 use http::StatusCode;
 
@@ -119,7 +120,7 @@ fn reason_of(response: Option<ResponseRef<'_>>) -> Reason {
 #[cfg(test)]
 mod tests {
     use headgate_core::error::Failure;
-    use headgate_core::outcome::Outcome;
+    use headgate_core::row::Outcome;
 
     use super::*;
 

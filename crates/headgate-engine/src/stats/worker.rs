@@ -8,7 +8,7 @@ use hdrhistogram::Histogram;
 use headgate_core::error::ErrorKind;
 use headgate_core::failed_by::status_key;
 use headgate_core::message::Message;
-use headgate_core::outcome::OutcomeRef;
+use headgate_core::row::OutcomeRef;
 use headgate_core::schedule::retry::AttemptEnd;
 use headgate_http::method::lacks_capitals;
 use tokio::runtime::RuntimeMetrics;

@@ -14,8 +14,7 @@ use headgate_core::error::{ErrorKind, Failure};
 use headgate_core::limits::Retrying;
 use headgate_core::message::OptionName;
 use headgate_core::options::{RequestOptions, RunOptions};
-use headgate_core::outcome::Outcome;
-use headgate_core::row::{OwnOptions, Row, RowExtra};
+use headgate_core::row::{Outcome, OwnOptions, Row, RowExtra};
 use headgate_engine::{CompletionQueue, Run, WakeCaller};
 use headgate_testserver::{Config, Server};
 

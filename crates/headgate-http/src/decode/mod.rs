@@ -34,8 +34,8 @@ pub use self::encoding::ContentEncodings;
 use headgate_core::error::{ErrorKind, Failure};
 use headgate_core::memory::Reservation;
 use headgate_core::message::OptionName;
-use headgate_core::outcome::Body;
 use headgate_core::reason::Reason;
+use headgate_core::response::Body;
 
 use self::encoding::Encoding;
 use self::meter::{Bounds, Meter, StopReason};

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use headgate_core::error::{Failure, JobError};
-use headgate_core::outcome::Body;
+use headgate_core::response::Body;
 use headgate_core::row::Row;
 use headgate_core::saved::SaveAs;
 

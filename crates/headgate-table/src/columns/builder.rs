@@ -12,7 +12,8 @@ use arrow_array::{ArrayRef, BinaryArray, BooleanArray, RecordBatch};
 use arrow_buffer::{BooleanBufferBuilder, Buffer, OffsetBuffer};
 use arrow_schema::{ArrowError, SchemaRef};
 use headgate_core::memory::{MemoryBudget, Reservation};
-use headgate_core::outcome::{Body, Outcome, OutcomeRef, ResponseRef};
+use headgate_core::response::{Body, ResponseRef};
+use headgate_core::row::{Outcome, OutcomeRef};
 use headgate_core::url_user::without_user;
 use http::Version;
 

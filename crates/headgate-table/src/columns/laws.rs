@@ -2,11 +2,11 @@
 
 use headgate_core::headers::HeadersRef;
 use headgate_core::options::SelectionOptions;
-use headgate_core::selected::{Selected, SelectedValue};
+use headgate_core::selected::{SelectValues as _, Selected, SelectedValue};
 use serde_json::Value;
 use serde_json_path::JsonPath;
 
-use super::select::{NO_BODY, Selection, ValueMemory};
+use super::select::{NO_BODY, Selection};
 
 const TYPES: [&str; 6] = ["string", "int64", "float64", "bool", "timestamp", "json"];
 
@@ -34,7 +34,7 @@ fn selection(select: &[String]) -> Option<Selection> {
 fn selected(select: &[String], body: &[u8]) -> Selected {
     let body = if body.is_empty() { Err(NO_BODY) } else { Ok(body) };
     let selection = selection(select).unwrap_or_else(|| panic!("{select:?}"));
-    selection.select_from(HeadersRef::Parsed(&[]), body, ValueMemory::new(0, &mut |_| true)).expect("there is memory")
+    selection.select_from(HeadersRef::Parsed(&[]), body, 0, &mut |_| true).expect("there is memory")
 }
 
 /// Returns a value, and why it is missing.

@@ -67,8 +67,7 @@ mod tests {
 
     use arrow_schema::Fields;
     use headgate_core::memory::MemoryBudget;
-    use headgate_core::outcome::Outcome;
-    use headgate_core::row::Row;
+    use headgate_core::row::{Outcome, Row};
 
     use super::*;
     use crate::columns::builder::OutcomeBuilder;

@@ -7,8 +7,8 @@ use std::time::{Instant, SystemTime};
 
 use headgate_core::error::{ErrorKind, JobError, NetworkEvidence};
 use headgate_core::headers::HeadersRef;
-use headgate_core::outcome::Response;
 use headgate_core::redirect_chain::RedirectChain;
+use headgate_core::response::Response;
 use headgate_core::row::Row;
 use headgate_core::schedule::retry::AttemptEnd;
 use headgate_core::selected::Selected;

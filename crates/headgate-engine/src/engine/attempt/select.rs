@@ -1,44 +1,25 @@
 //! Selects values from a response, once, before it is known what follows from the response: the values may decide that.
 
 use std::mem;
-use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Instant;
 
 use headgate_core::headers::HeadersRef;
 use headgate_core::memory::Reservation;
-use headgate_core::outcome::Body;
-use headgate_core::selected::Selected;
+use headgate_core::response::Body;
+use headgate_core::selected::{SelectValues, Selected, Short};
 use headgate_http::client::LaneState;
 use headgate_http::deadline::OwnWait;
 use headgate_http::reply::Reply;
-use headgate_table::columns::select::{NO_BODY, Selection, Short, ValueMemory};
+use headgate_table::columns::select::NO_BODY;
 
 use super::Attempt;
-use crate::engine::completion_queue::selection_for;
 
-/// What is selected from a response.
-pub(super) enum Selecting<'a> {
-    OfRun(&'a Arc<Selection>),
-    OfRow(Arc<Selection>),
-}
-
-impl Deref for Selecting<'_> {
-    type Target = Arc<Selection>;
-
-    fn deref(&self) -> &Arc<Selection> {
-        match self {
-            Self::OfRun(selection) => selection,
-            Self::OfRow(selection) => selection,
-        }
-    }
-}
-
-impl<'a> Attempt<'a> {
-    /// Returns what is to be selected from a response to the row, if anything is.
-    pub(super) fn selection(&self) -> Option<Selecting<'a>> {
-        let own = self.row(|row| selection_for(row).cloned());
-        own.map(Selecting::OfRow).or_else(|| self.share.shared.selection.as_ref().map(Selecting::OfRun))
+impl Attempt<'_> {
+    /// Returns what selects values from the response to the row, if anything does.
+    pub(super) fn selection(&self) -> Option<Arc<dyn SelectValues>> {
+        let own = self.row(|row| row.reply_to()?.selection().cloned());
+        own.or_else(|| self.share.shared.selection.clone())
     }
 
     /// Returns what is selected from a response, if anything is, and how much reserved memory that takes beside the
@@ -48,7 +29,7 @@ impl<'a> Attempt<'a> {
     /// There is no memory for it now.
     pub(super) fn select(
         &self,
-        selection: Option<&Selection>,
+        selection: Option<&dyn SelectValues>,
         headers: HeadersRef<'_>,
         body: Result<&[u8], &'static str>,
         read: usize,
@@ -59,20 +40,20 @@ impl<'a> Attempt<'a> {
             bytes += more;
             self.share.read_reservation.try_reserve(read + bytes)
         };
-        let selected = selection.select_from(headers, body, ValueMemory::new(0, &mut set_aside))?;
+        let selected = selection.select_from(headers, body, 0, &mut set_aside)?;
         Ok(Some((selected, bytes)))
     }
 
     /// As [`Attempt::select`], from a reply, waiting for memory. A missing value is the failure of a reply that has no other.
     pub(super) async fn select_from(&self, reply: &mut Reply, state: &mut LaneState) -> Option<Box<Selected>> {
-        let selection = &self.selection()?;
+        let selection = self.selection()?;
         let before = memory_of(reply).bytes();
         let mut selected = loop {
             let in_hand = memory_of(reply).bytes() - before;
             let taken = if body_of(reply).is_ok_and(|body| !selection.is_quick(body.len())) {
-                self.select_in_background(Arc::clone(selection), reply, in_hand, state).await
+                self.select_in_background(Arc::clone(&selection), reply, in_hand, state).await
             } else {
-                select_now(selection, reply, in_hand)
+                select_now(&*selection, reply, in_hand)
             };
             match taken {
                 Ok(selected) => break selected,
@@ -85,7 +66,7 @@ impl<'a> Attempt<'a> {
             }
         };
         memory_of(reply).settle();
-        self.apply(selection, reply.head.status, &mut selected, Instant::now());
+        self.apply(&*selection, reply.head.status, &mut selected, Instant::now());
         let failure = selected.failure.take();
         if reply.failure.is_none() {
             reply.failure = failure;
@@ -96,7 +77,7 @@ impl<'a> Attempt<'a> {
     /// Selects on another thread, from a body so long that the worker's lanes would have to wait.
     async fn select_in_background(
         &self,
-        selection: Arc<Selection>,
+        selection: Arc<dyn SelectValues>,
         reply: &mut Reply,
         in_hand: u64,
         state: &mut LaneState,
@@ -105,13 +86,10 @@ impl<'a> Attempt<'a> {
         let (headers, mut body) = (mem::take(&mut reply.head.headers), reply.body.take());
         let work = move || {
             let taken = match &mut body {
-                None => {
-                    selection.select_from(HeadersRef::Kept(&headers), Err(NO_BODY), ValueMemory::new(0, &mut |_| true))
-                }
+                None => selection.select_from(HeadersRef::Kept(&headers), Err(NO_BODY), 0, &mut |_| true),
                 Some(Body { bytes, reservation }) => {
                     let mut set_aside = |more| reservation.try_grow(more as u64);
-                    let values = ValueMemory::new(in_hand as usize, &mut set_aside);
-                    selection.select_from(HeadersRef::Kept(&headers), Ok(bytes), values)
+                    selection.select_from(HeadersRef::Kept(&headers), Ok(bytes), in_hand as usize, &mut set_aside)
                 }
             };
             (taken, headers, body)
@@ -125,7 +103,7 @@ impl<'a> Attempt<'a> {
     /// Applies the cost that the headers of a response tell, where the body is handed out while it arrives.
     pub(super) fn apply_head(&self, headers: HeadersRef<'_>) {
         let Some(selection) = self.selection() else { return };
-        let selected = selection.select_from(headers, Err("it is not kept"), ValueMemory::new(0, &mut |_| true));
+        let selected = selection.select_from(headers, Err("it is not kept"), 0, &mut |_| true);
         if let Some(cost) = selected.ok().and_then(|selected| selection.cost(&selected)) {
             self.correct_cost(cost, Instant::now());
         }
@@ -139,7 +117,7 @@ impl<'a> Attempt<'a> {
     }
 
     /// Applies what was selected from a response with this status.
-    pub(super) fn apply(&self, selection: &Selection, status: u16, selected: &mut Selected, now: Instant) {
+    pub(super) fn apply(&self, selection: &dyn SelectValues, status: u16, selected: &mut Selected, now: Instant) {
         if self.share.is_failure(status) {
             // An error page need not have the values.
             selected.failure = None;
@@ -168,11 +146,11 @@ fn memory_of(reply: &mut Reply) -> &mut Reservation {
     }
 }
 
-fn select_now(selection: &Selection, reply: &mut Reply, in_hand: u64) -> Result<Selected, Short> {
+fn select_now(selection: &dyn SelectValues, reply: &mut Reply, in_hand: u64) -> Result<Selected, Short> {
     let mut memory = mem::take(memory_of(reply));
     let mut set_aside = |more| memory.try_grow(more as u64);
-    let values = ValueMemory::new(in_hand as usize, &mut set_aside);
-    let taken = selection.select_from(HeadersRef::Kept(&reply.head.headers), body_of(reply), values);
+    let headers = HeadersRef::Kept(&reply.head.headers);
+    let taken = selection.select_from(headers, body_of(reply), in_hand as usize, &mut set_aside);
     *memory_of(reply) = memory;
     taken
 }

@@ -8,7 +8,7 @@ use headgate_core::body_stream::{BodyChunk, BodyStream, EndOnDrop};
 use headgate_core::error::Failure;
 use headgate_core::headers::{Headers, HeadersRef};
 use headgate_core::memory::Reservation;
-use headgate_core::outcome::ResponseRef;
+use headgate_core::response::ResponseRef;
 use headgate_http::client::{LaneState, OpenBody};
 use headgate_http::decode::ContentEncodings;
 use headgate_http::decode::stream::{self as decode_stream, StreamDecoder, StreamStep};
@@ -58,7 +58,7 @@ impl Attempt<'_> {
         let response = self.answer(&row, span, reply, false, None);
         let (status, version, ttfb_us) = (response.status, response.version, response.ttfb_us);
         let outcome = share.outcome(row, Some(span), Some(remote_addr), Some(response), None, None);
-        completion_queue::reply(outcome, share.is_failure(status));
+        drop(outcome.reply(share.is_failure(status)));
 
         let streamed = self.stream_pieces(&stream, open, state).await;
         self.count_own_waits(state);

@@ -3,7 +3,7 @@
 use std::task::{Context, Poll};
 
 use headgate_core::headers::HeadersRef;
-use headgate_core::outcome::ResponseRef;
+use headgate_core::response::ResponseRef;
 use headgate_core::row::Row;
 use headgate_core::schedule::retry::AttemptEnd;
 use headgate_http::client::{Awaited, LaneState, Pending, Read};
@@ -50,10 +50,9 @@ impl Attempt<'_> {
         }
         let headers = HeadersRef::Parsed(head.headers);
         let body = response.body.ok_or(NO_BODY);
-        let selected = self.select(selection.as_deref().map(|selection| &**selection), headers, body, bytes).ok()?;
-
+        let selected = self.select(selection.as_deref(), headers, body, bytes).ok()?;
         let (mut selected, selected_bytes) = selected.unzip();
-        if let (Some(selected), Some(selection)) = (&mut selected, &selection) {
+        if let (Some(selected), Some(selection)) = (&mut selected, selection.as_deref()) {
             self.apply(selection, head.status, selected, at);
         }
         let failure = selected.as_ref().and_then(|selected| selected.failure.as_ref());

@@ -1,6 +1,8 @@
 //! Memory for selected values: how much they may use, and its reservation. If there is not enough memory now, the required
 //! amount is counted, so that a lane can wait for it and then select once more.
 
+use headgate_core::selected::Short;
+
 use super::absent::Absent;
 
 /// The memory of the values of one response.
@@ -15,18 +17,9 @@ pub struct ValueMemory<'m> {
     is_short: bool,
 }
 
-/// There was not enough memory for the values, which need this many bytes in all.
-#[derive(Debug, PartialEq, Eq)]
-pub struct Short(pub usize);
-
 impl<'m> ValueMemory<'m> {
-    pub fn new(reserved: usize, reserve_more: &'m mut dyn FnMut(usize) -> bool) -> Self {
-        Self { remaining: 0, reserved, reserve_more, used: 0, is_short: false }
-    }
-
-    pub(super) fn up_to(mut self, max: usize) -> Self {
-        self.remaining = max;
-        self
+    pub fn new(max: usize, reserved: usize, reserve_more: &'m mut dyn FnMut(usize) -> bool) -> Self {
+        Self { remaining: max, reserved, reserve_more, used: 0, is_short: false }
     }
 
     /// Reserves the memory of a value.

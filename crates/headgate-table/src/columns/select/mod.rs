@@ -14,19 +14,18 @@ mod tree;
 mod walk;
 
 use arrow_schema::{Field, Fields};
-use http::HeaderName;
-
-use self::absent::Absent;
-use self::convert::SelectedType;
-pub use self::memory::{Short, ValueMemory};
 use headgate_core::error::{ErrorKind, Failure, JobError};
 use headgate_core::headers::HeadersRef;
 use headgate_core::message;
 use headgate_core::message::OptionName;
 use headgate_core::options::SelectionOptions;
 use headgate_core::reason::Reason;
-use headgate_core::selected::{Selected, SelectedValue};
+use headgate_core::selected::{SelectValues, Selected, SelectedValue, Short};
+use http::HeaderName;
 
+use self::absent::Absent;
+use self::convert::SelectedType;
+use self::memory::ValueMemory;
 use self::path::Path;
 use self::tree::{TreeError, Trees};
 use self::walk::{Wanted, walk};
@@ -161,48 +160,6 @@ impl Selection {
         !self.quick.is_empty() || !self.trees.queries.is_empty()
     }
 
-    /// Returns whether searching a body of this size is little work.
-    pub fn is_quick(&self, body_bytes: usize) -> bool {
-        if self.trees.queries.is_empty() {
-            return body_bytes <= AT_ONCE_BYTES || !self.reads_bodies();
-        }
-        let has_expressions = self.trees.queries.iter().any(|(_, query, _)| query.has_expressions);
-        body_bytes <= AT_ONCE_TREE_BYTES && !has_expressions && self.trees.max_visits(body_bytes) <= AT_ONCE_LOOKS
-    }
-
-    /// Returns the selected values of a response. `body`: decoded and complete, or why there is no such body.
-    ///
-    /// # Errors
-    /// There is not enough memory now.
-    pub fn select_from(
-        &self,
-        headers: HeadersRef<'_>,
-        body: Result<&[u8], &'static str>,
-        memory: ValueMemory<'_>,
-    ) -> Result<Selected, Short> {
-        let mut values: Vec<Value> = self.columns.iter().map(|_| Err(Absent::NotThere)).collect();
-        let mut memory = memory.up_to(body.map_or(0, <[u8]>::len).max(MAX_SELECTED_BYTES));
-        for (number, name) in &self.headers {
-            if let Some(text) = text_of(headers, name.as_str()) {
-                values[*number] = within(&mut memory, text.len(), || self.columns[*number].is_of.of_text(&text));
-            }
-        }
-        if self.reads_bodies()
-            && let Err(absent) = self.search_body(body, &mut memory, &mut values)
-        {
-            let of_body = self.columns.iter().zip(&mut values).filter(|(column, _)| !column.is_header);
-            of_body.for_each(|(_, value)| *value = Err(absent.clone()));
-        }
-        memory.finish()?;
-        let failure = self.required.iter().find_map(|number| {
-            let absent = values[*number].as_ref().err()?;
-            let reason = Reason::new(format!("{:?} is missing", self.columns[*number].name)).with(absent.to_string());
-            Some(Failure::new(ErrorKind::UnexpectedAnswer, reason))
-        });
-        let values = values.into_iter().map(|value| value.unwrap_or(SelectedValue::Null)).collect();
-        Ok(Selected { values, failure })
-    }
-
     fn search_body(
         &self,
         body: Result<&[u8], &'static str>,
@@ -247,9 +204,49 @@ impl Selection {
         }
         Ok(())
     }
+}
 
-    /// Returns the final cost of a row, if its response has it.
-    pub fn cost(&self, selected: &Selected) -> Option<u64> {
+impl SelectValues for Selection {
+    fn select_from(
+        &self,
+        headers: HeadersRef<'_>,
+        body: Result<&[u8], &'static str>,
+        reserved: usize,
+        reserve_more: &mut dyn FnMut(usize) -> bool,
+    ) -> Result<Selected, Short> {
+        let mut values: Vec<Value> = self.columns.iter().map(|_| Err(Absent::NotThere)).collect();
+        let max = body.map_or(0, <[u8]>::len).max(MAX_SELECTED_BYTES);
+        let mut memory = ValueMemory::new(max, reserved, reserve_more);
+        for (number, name) in &self.headers {
+            if let Some(text) = text_of(headers, name.as_str()) {
+                values[*number] = within(&mut memory, text.len(), || self.columns[*number].is_of.of_text(&text));
+            }
+        }
+        if self.reads_bodies()
+            && let Err(absent) = self.search_body(body, &mut memory, &mut values)
+        {
+            let of_body = self.columns.iter().zip(&mut values).filter(|(column, _)| !column.is_header);
+            of_body.for_each(|(_, value)| *value = Err(absent.clone()));
+        }
+        memory.finish()?;
+        let failure = self.required.iter().find_map(|number| {
+            let absent = values[*number].as_ref().err()?;
+            let reason = Reason::new(format!("{:?} is missing", self.columns[*number].name)).with(absent.to_string());
+            Some(Failure::new(ErrorKind::UnexpectedAnswer, reason))
+        });
+        let values = values.into_iter().map(|value| value.unwrap_or(SelectedValue::Null)).collect();
+        Ok(Selected { values, failure })
+    }
+
+    fn is_quick(&self, body_bytes: usize) -> bool {
+        if self.trees.queries.is_empty() {
+            return body_bytes <= AT_ONCE_BYTES || !self.reads_bodies();
+        }
+        let has_expressions = self.trees.queries.iter().any(|(_, query, _)| query.has_expressions);
+        body_bytes <= AT_ONCE_TREE_BYTES && !has_expressions && self.trees.max_visits(body_bytes) <= AT_ONCE_LOOKS
+    }
+
+    fn cost(&self, selected: &Selected) -> Option<u64> {
         match selected.values.get(self.cost?)? {
             SelectedValue::Int64(cost) => u64::try_from(*cost).ok(),
             SelectedValue::Float64(cost) if *cost >= 0.0 => Some(cost.ceil() as u64),

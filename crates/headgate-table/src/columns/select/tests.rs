@@ -28,7 +28,7 @@ fn select_values(selection: &Selection, body: &[u8]) -> Selected {
 
 /// Selects with unlimited memory.
 fn select_all(selection: &Selection, headers: HeadersRef<'_>, body: Result<&[u8], &'static str>) -> Selected {
-    selection.select_from(headers, body, ValueMemory::new(0, &mut |_| true)).expect("there is memory")
+    selection.select_from(headers, body, 0, &mut |_| true).expect("there is memory")
 }
 
 /// Returns what one selection finds in a body.

@@ -184,7 +184,7 @@ mod tests {
     use arrow_array::RecordBatch;
     use arrow_array::cast::AsArray as _;
     use headgate_core::memory::MemoryBudget;
-    use headgate_core::outcome::Outcome;
+    use headgate_core::row::Outcome;
     use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder, RowSelection};
     use parquet::file::metadata::PageIndexPolicy;
     use proptest::collection::vec;

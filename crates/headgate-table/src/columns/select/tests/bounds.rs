@@ -17,8 +17,7 @@ fn values_without_memory_are_selected_once_there_is_as_much_as_they_need() {
             memory += if fits { more } else { 0 };
             fits
         };
-        let selected =
-            selection.select_from(HeadersRef::Parsed(&headers), Ok(body), ValueMemory::new(0, &mut set_aside));
+        let selected = selection.select_from(HeadersRef::Parsed(&headers), Ok(body), 0, &mut set_aside);
         assert!(memory <= limit);
         if limit >= needed {
             assert_eq!((Ok(&expected), needed), (selected.as_ref(), memory));
@@ -26,7 +25,7 @@ fn values_without_memory_are_selected_once_there_is_as_much_as_they_need() {
         }
         assert_eq!(Err(Short(needed)), selected);
         let none_more = &mut |_| false;
-        let second = selection.select_from(HeadersRef::Parsed(&headers), Ok(body), ValueMemory::new(needed, none_more));
+        let second = selection.select_from(HeadersRef::Parsed(&headers), Ok(body), needed, none_more);
         assert_eq!(Ok(&expected), second.as_ref());
     }
 }
