@@ -1,7 +1,7 @@
 //! The engine of headgate: everything that is fast, bounded or durable. It knows no Python.
 //!
 //! One job is a [`source`] of rows, a [`sink`] for their outcomes and the [`options`](model::options) between them;
-//! [`run`] joins the three. Each module is a room, and arrows between rooms go down only; ARCHITECTURE.md has their order.
+//! [`run`] joins the three. Modules depend on each other in one direction only; ARCHITECTURE.md has the order.
 
 pub mod columns;
 pub mod engine;

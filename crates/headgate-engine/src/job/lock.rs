@@ -137,7 +137,7 @@ pub(super) fn holder(directory: &Directory) -> Holder {
 
 /// Returns the locked file, or `None` if another process holds the lock or is acquiring it.
 fn try_acquire(directory: &Directory, path: &Path) -> io::Result<Option<File>> {
-    let own = directory.opened(path.parent().unwrap_or(path))?;
+    let own = directory.open_to_lock(path.parent().unwrap_or(path))?;
     let may_replace = match own.try_lock() {
         Ok(()) => true,
         Err(TryLockError::WouldBlock) => return Ok(None),

@@ -16,11 +16,11 @@ use std::sync::Arc;
 use serde::Serialize;
 
 pub use self::ceilings::Ceiling;
-use self::ceilings::{Latency, Work, ceilings};
+use self::ceilings::{AssumedLatency, SampledWork, ceilings};
 pub use self::hosts::HostRows;
-pub use self::masked::{Body, PlannedRequest};
+pub use self::masked::{PlannedBody, PlannedRequest};
+use self::sample::InputSample;
 pub use self::sample::InvalidRow;
-use self::sample::Sample;
 pub use self::size::Size;
 use crate::columns::result::ResultColumns;
 use crate::engine::machine;
@@ -48,7 +48,7 @@ use crate::source::{self, Source};
 /// The result. Python reads it as JSON, under these names.
 #[derive(Debug, Serialize)]
 pub struct Plan {
-    /// As it was named, without a user.
+    /// The input as it was named, without a user.
     pub input: String,
     /// The directory of the results, if one was named.
     pub output: Option<String>,
@@ -61,7 +61,7 @@ pub struct Plan {
     pub hosts_by: &'static str,
     /// The number of hosts of the sampled rows.
     pub different_hosts: u64,
-    /// Those with the most of these rows, ten at most.
+    /// The hosts with the most of these rows, ten at most.
     pub hosts: Vec<HostRows>,
     /// Sampled rows that are not valid requests.
     pub invalid_rows: u64,
@@ -158,7 +158,7 @@ pub fn plan(options: &JobOptions, latency_s: Option<f64>) -> Result<Plan, JobErr
     }
     notes.extend(note_proxies(request));
     let preparer = sample::preparer(defaults, TransportConfigs::default().of_run(request)?, run.limits.limit_by);
-    let sample = Sample::of(source.as_mut(), preparer, options, done)?;
+    let sample = InputSample::of(source.as_mut(), preparer, options, done)?;
     let size = Size::of(source.as_ref(), &sample, requested, done.rows_done());
     if let (Output::Directory(path), Found::Replaced(_), Some(0)) = (&sink.output, &found, size.rows) {
         return Err(no_rows_for(&requested.name(), path));
@@ -186,8 +186,8 @@ pub fn plan(options: &JobOptions, latency_s: Option<f64>) -> Result<Plan, JobErr
         notes.push("names are counted as hosts here: their addresses are not looked up".into());
     }
 
-    let work = Work { hosts: sample.hosts.all(), requests: sample.valid(), cost: sample.cost };
-    let latency = latency_s.map(|seconds| Latency { seconds, in_flight: needed });
+    let work = SampledWork { hosts: sample.hosts.all(), requests: sample.valid(), cost: sample.cost };
+    let latency = latency_s.map(|seconds| AssumedLatency { seconds, in_flight: needed });
     let ceilings = ceilings(run, &work, latency);
     let narrowest = ceilings.first().map(|ceiling| ceiling.per_s);
     let seconds = narrowest.zip(size.requests_left).map(|(per_s, requests)| {
@@ -204,7 +204,7 @@ pub fn plan(options: &JobOptions, latency_s: Option<f64>) -> Result<Plan, JobErr
         directory: DirectoryUse::of(&found, &sink.output),
         rows_replaced: if let Found::Replaced(rows) = found { rows } else { 0 },
         hosts_by: run.limits.limit_by.name(),
-        different_hosts: sample.hosts.different(),
+        different_hosts: sample.hosts.count(),
         hosts: sample.hosts.top(),
         invalid_rows: sample.invalid,
         credentials: credential_use(options, sample.without_credentials),

@@ -16,7 +16,7 @@ use crate::queue::window::Window;
 use crate::sink::{Ending, Sink};
 use crate::stats::usage::Moment;
 
-/// Set once, when everything has ended.
+/// The moment at which the run has ended, which is set once.
 #[derive(Debug, Default)]
 pub(super) struct Done {
     at: Mutex<Option<Moment>>,
@@ -29,12 +29,13 @@ impl Done {
         self.changed.notify_all();
     }
 
-    /// Returns the moment at which it was set.
+    /// Returns the moment at which the run has ended.
     pub(super) fn at(&self) -> Option<Moment> {
         *self.lock()
     }
 
-    /// Waits for at most `timeout`, and not beyond the time that `deadline` returns. Returns whether it is set.
+    /// Waits for the end of the run for at most `timeout`, and not beyond the time that `deadline` returns. Returns whether the
+    /// run has ended.
     pub(super) fn wait(&self, timeout: Duration, deadline: impl Fn() -> Option<Instant>) -> bool {
         let until = Instant::now().checked_add(timeout);
         let mut at = self.lock();
