@@ -29,7 +29,7 @@ use crate::http::defaults::Defaults;
 use crate::http::dial::transport::TransportConfigs;
 use crate::http::idempotency_key::KeySalt;
 use crate::job::control::ControlFiles;
-use crate::job::look::{Found, look};
+use crate::job::look::{FoundJob, inspect};
 use crate::job::storage::Disk;
 use crate::job::{DoneRows, no_rows_for};
 use crate::message;
@@ -135,22 +135,22 @@ pub fn plan(options: &JobOptions, latency_s: Option<f64>) -> Result<Plan, JobErr
     let schema = ResultColumns::new(requested, &options.selection, source.kept_fields())?.schema();
     let found = match &sink.output {
         Output::Directory(path) if sink.format != Format::None => {
-            look(path, options, &schema, source.fingerprint().as_ref())?
+            inspect(path, options, &schema, source.fingerprint().as_ref())?
         }
-        _ => Found::Nothing,
+        _ => FoundJob::Nothing,
     };
-    if let Found::Resumed { key_salt, .. } = &found {
+    if let FoundJob::Resumed { key_salt, .. } = &found {
         boundary_salt.set(key_salt.bytes());
     }
     let nothing_done = DoneRows::default();
-    let done = if let Found::Resumed { done, .. } = &found { done } else { &nothing_done };
+    let done = if let FoundJob::Resumed { done, .. } = &found { done } else { &nothing_done };
 
     let mut notes = Vec::new();
     let mut defaults = Defaults::new(request)?;
     if run.retrying.idempotency_key {
         defaults = defaults.with_keys(match &found {
-            Found::Resumed { key_salt, .. } => *key_salt,
-            Found::Nothing | Found::Replaced(_) => {
+            FoundJob::Resumed { key_salt, .. } => *key_salt,
+            FoundJob::Nothing | FoundJob::Replaced(_) => {
                 notes.push("the idempotency keys are examples: a job that begins makes its own".into());
                 KeySalt::random()?
             }
@@ -160,7 +160,7 @@ pub fn plan(options: &JobOptions, latency_s: Option<f64>) -> Result<Plan, JobErr
     let preparer = sample::preparer(defaults, TransportConfigs::default().of_run(request)?, run.limits.limit_by);
     let sample = InputSample::of(source.as_mut(), preparer, options, done)?;
     let size = Size::of(source.as_ref(), &sample, requested, done.rows_done());
-    if let (Output::Directory(path), Found::Replaced(_), Some(0)) = (&sink.output, &found, size.rows) {
+    if let (Output::Directory(path), FoundJob::Replaced(_), Some(0)) = (&sink.output, &found, size.rows) {
         return Err(no_rows_for(&requested.name(), path));
     }
 
@@ -175,10 +175,10 @@ pub fn plan(options: &JobOptions, latency_s: Option<f64>) -> Result<Plan, JobErr
     let memory = MemoryLimit::of_this_process();
     memory.check(in_flight, options.engine.max_memory_bytes.unwrap_or_else(|| memory.default_budget()))?;
     notes.extend([check_ports(options, needed)?, note_window(run)].into_iter().flatten());
-    if matches!(found, Found::Resumed { is_over: false, .. }) {
+    if matches!(found, FoundJob::Resumed { is_over: false, .. }) {
         notes.extend(set_notes);
     }
-    if matches!(found, Found::Resumed { is_touched: true, .. }) {
+    if matches!(found, FoundJob::Resumed { is_touched: true, .. }) {
         notes.push("the input was touched since: its rows are compared before the first request".into());
     }
 
@@ -202,14 +202,14 @@ pub fn plan(options: &JobOptions, latency_s: Option<f64>) -> Result<Plan, JobErr
             Output::Nowhere => None,
         },
         directory: DirectoryUse::of(&found, &sink.output),
-        rows_replaced: if let Found::Replaced(rows) = found { rows } else { 0 },
+        rows_replaced: if let FoundJob::Replaced(rows) = found { rows } else { 0 },
         hosts_by: run.limits.limit_by.name(),
         different_hosts: sample.hosts.count(),
         hosts: sample.hosts.top(),
         invalid_rows: sample.invalid,
         credentials: credential_use(options, sample.without_credentials),
         first_invalid: sample.first_invalid,
-        requests: if matches!(found, Found::Resumed { is_over: true, .. }) { Vec::new() } else { sample.requests },
+        requests: if matches!(found, FoundJob::Resumed { is_over: true, .. }) { Vec::new() } else { sample.requests },
         ceilings,
         network: request.network.clone(),
         latency_s,
@@ -256,13 +256,13 @@ fn apply_stored_settings(options: &mut JobOptions) -> Result<Vec<Message>, JobEr
 }
 
 impl DirectoryUse {
-    fn of(found: &Found, output: &Output) -> Self {
+    fn of(found: &FoundJob, output: &Output) -> Self {
         match found {
-            Found::Nothing if matches!(output, Output::Directory(_)) => Self::Begun,
-            Found::Nothing => Self::None,
-            Found::Replaced(_) => Self::Replaced,
-            Found::Resumed { is_over: true, .. } => Self::Finished,
-            Found::Resumed { .. } => Self::Resumed,
+            FoundJob::Nothing if matches!(output, Output::Directory(_)) => Self::Begun,
+            FoundJob::Nothing => Self::None,
+            FoundJob::Replaced(_) => Self::Replaced,
+            FoundJob::Resumed { is_over: true, .. } => Self::Finished,
+            FoundJob::Resumed { .. } => Self::Resumed,
         }
     }
 }

@@ -169,7 +169,7 @@ impl Run {
     pub fn snapshot(&self) -> Snapshot {
         let stopping = self.stop.is_stopping();
         let mut snapshot = self.monitor().snapshot(Instant::now(), stopping);
-        if let Some((merged, parts)) = self.state.as_ref().and_then(|state| state.watched.merging()) {
+        if let Some((merged, parts)) = self.state.as_ref().and_then(|state| state.progress.merge_progress()) {
             snapshot.bound_by = merging(merged, parts);
         }
         snapshot

@@ -221,7 +221,7 @@ impl Launch {
                     done: done.clone(),
                     reader_gone: reader_gone.clone(),
                     live: live.clone(),
-                    watched: state.as_ref().map(|state| state.watched.clone()),
+                    progress: state.as_ref().map(|state| state.progress.clone()),
                     engine: engine.clone(),
                     own_engine: self.own_engine,
                     bodies_unused,

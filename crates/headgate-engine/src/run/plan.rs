@@ -13,7 +13,7 @@ use crate::http::idempotency_key::KeySalt;
 use crate::job::look::kept_columns;
 use crate::job::retry::OpenRetry;
 use crate::job::storage::Storage;
-use crate::job::{DoneRows, OpenJob, RunningJob, TrackedInput, Watched, no_rows_for};
+use crate::job::{DoneRows, JobProgress, OpenJob, RunningJob, TrackedInput, no_rows_for};
 use crate::model::boundary_salt::BoundarySalt;
 use crate::model::error::JobError;
 use crate::model::message::Message;
@@ -86,7 +86,7 @@ impl PreparedJob {
                 return Err(no_rows_for(input, path));
             }
             Some(source)
-        } else if let Some(then) = job.to_compare_with() {
+        } else if let Some(then) = job.earlier_input() {
             let beyond = if options.sink.allow_grown { Beyond::Grown } else { Beyond::Same };
             let comparison = Comparison { options: options.source.clone(), then: then.clone(), beyond };
             source.check_first(comparison.into_check());
@@ -177,19 +177,19 @@ impl PreparedOutput {
             Self::Durable(job) if job.is_over() => {
                 let commit = job.last_commit().clone();
                 let (rows_before, resumable) = (commit.done, job.is_resumable());
-                let (watched, responders) = (Arc::new(Watched::new(commit)), Arc::default());
-                StartedOutput::Finished(JobState { watched, responders, rows_before, resumable })
+                let (progress, responders) = (Arc::new(JobProgress::new(commit)), Arc::default());
+                StartedOutput::Finished(JobState { progress, responders, rows_before, resumable })
             }
             Self::Durable(job) => {
                 let (rows_before, resumable) = (job.last_commit().done, job.is_resumable());
                 let started = job.start(options, window.clone(), Box::new(Instant::now))?;
-                let RunningJob { sink, watched, responders } = started;
-                let state = JobState { watched, responders, rows_before, resumable };
+                let RunningJob { sink, progress, responders } = started;
+                let state = JobState { progress, responders, rows_before, resumable };
                 StartedOutput::Running { sink, state: Some(state) }
             }
             Self::Retry(retry) => {
-                let RunningJob { sink, watched, responders } = retry.start(options, Box::new(Instant::now))?;
-                let state = JobState { watched, responders, rows_before: 0, resumable: true };
+                let RunningJob { sink, progress, responders } = retry.start(options, Box::new(Instant::now))?;
+                let state = JobState { progress, responders, rows_before: 0, resumable: true };
                 StartedOutput::Running { sink, state: Some(state) }
             }
         })

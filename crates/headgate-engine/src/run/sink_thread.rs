@@ -10,7 +10,7 @@ use crate::columns::builder::OutcomeBatch;
 use crate::engine::failure::FirstFailure;
 use crate::engine::{Engine, runtime, spawn};
 use crate::http::save::paths::Unused;
-use crate::job::Watched;
+use crate::job::JobProgress;
 use crate::model::error::JobError;
 use crate::queue::window::Window;
 use crate::sink::{Ending, Sink};
@@ -82,7 +82,7 @@ pub(super) struct SinkThread {
     pub(super) reader_gone: Arc<OnceLock<()>>,
     pub(super) live: Arc<LiveRun>,
     /// The state in the job's directory, if this is a run of a job.
-    pub(super) watched: Option<Arc<Watched>>,
+    pub(super) progress: Option<Arc<JobProgress>>,
     pub(super) engine: Engine,
     /// Whether the engine ends with the run.
     pub(super) own_engine: bool,
@@ -124,7 +124,9 @@ impl Drop for Stopping {
         self.thread.stop.end_rows();
         // A retry that is stopped is not finished, though its job was finished before it began.
         let is_over = self.all_is_written && !self.thread.stop.is_stopping();
-        self.thread.live.end(is_over && self.thread.watched.as_ref().is_none_or(|watched| watched.commit().finished));
+        self.thread
+            .live
+            .end(is_over && self.thread.progress.as_ref().is_none_or(|progress| progress.commit().finished));
         if !self.all_is_written {
             self.thread.stop.at(Instant::now());
         }
