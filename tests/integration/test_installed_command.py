@@ -48,7 +48,7 @@ def test_the_summary_holds_what_was_promised(server: str, tmp_path: Path) -> Non
     assert ({"200": 1, "404": 1}, {"status:503": 1}) == (figures["statuses"], figures["errors"])
     summary = Summary.from_json(file.read_text())
     assert (3, 2, 1) == (summary.rows, summary.answered, summary.failed)
-    assert "the server answered 503 Service Unavailable" == summary.error_examples["status:503"].message
+    assert "the server responded with 503 Service Unavailable" == summary.error_examples["status:503"].message
     assert str(out) == summary.output
     assert 0 < summary.latency_us.p50 <= summary.latency_us.p90 <= summary.latency_us.p99 <= summary.latency_us.max
     assert summary.peak_rss_bytes > 1_000_000

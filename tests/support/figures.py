@@ -44,7 +44,7 @@ SUMMARY: dict[str, Any] = {
         "status:503": {
             "row": 31,
             "url": "http://127.0.0.1:8080/31",
-            "message": "the server answered 503",
+            "message": "the server responded with 503",
             "detail": None,
             "option": None,
         },

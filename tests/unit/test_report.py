@@ -19,7 +19,7 @@ def test_the_report_has_the_outcomes_and_the_bottleneck() -> None:
         "  answered      99,985  (2xx: 99,955, 4xx: 30)",
         "  failed        15",
         "    timeout     7  row 12: http://127.0.0.1:8080/12: no answer within 30 s; see --timeout-s",
-        "    status:503  5  row 31: http://127.0.0.1:8080/31: the server answered 503",
+        "    status:503  5  row 31: http://127.0.0.1:8080/31: the server responded with 503",
         "    closed      3  row 400: http://127.0.0.1:8080/400: closed in the middle of the body",
         "  requests/s    30,211",
         "  latency       p50 8.1 ms, p90 12 ms, p99 21 ms, max 1.50 s",

@@ -1,9 +1,9 @@
-//! Files below a directory that the user chose: no path leads out of it, and none over a symbolic link.
+//! Files below a directory that the user chose. A path can't leave this directory, or pass through a symbolic link.
 //!
-//! What is on the way is opened relative to the directory, in one call where the kernel and the container allow it (`openat2`
-//! with `RESOLVE_BENEATH` and `RESOLVE_NO_SYMLINKS`), otherwise one directory after the other with `O_NOFOLLOW`. So the file that
+//! Each path is opened relative to the directory, in one call where the kernel and the container allow it (`openat2` with
+//! `RESOLVE_BENEATH` and `RESOLVE_NO_SYMLINKS`), otherwise one directory after the other with `O_NOFOLLOW`. So the file that
 //! was checked is the file that is used, even if another process changes links meanwhile. The directory itself may be reached
-//! over links. Only regular files are opened: a pipe would block, and a device may act.
+//! through links. Only regular files are opened: a pipe would block, and a device may act.
 
 pub mod storage;
 
@@ -22,11 +22,11 @@ use rustix::fs::{
 use rustix::io::Errno;
 
 const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
-/// Of directories that are only passed, which this user need not be allowed to list.
+/// The flags for directories that are only traversed: this user may lack the permission to list them.
 #[cfg(target_os = "linux")]
-const ON_THE_WAY: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
+const TRAVERSED_DIRECTORY: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 #[cfg(not(target_os = "linux"))]
-const ON_THE_WAY: OFlags = DIRECTORY;
+const TRAVERSED_DIRECTORY: OFlags = DIRECTORY;
 /// If the path has become a pipe since the check, opening it does not wait for its other end.
 const FILE: OFlags = OFlags::NONBLOCK.union(OFlags::NOCTTY).union(OFlags::CLOEXEC).union(OFlags::NOFOLLOW);
 const NEW_FILE: OFlags = FILE.union(OFlags::RDWR).union(OFlags::CREATE).union(OFlags::EXCL);
@@ -36,7 +36,7 @@ pub const SHARED: u32 = 0o666;
 /// The mode of a new file that only its owner may read.
 pub const PRIVATE: u32 = 0o600;
 /// The mode of a new directory, less the umask.
-const OF_DIRECTORIES: u32 = 0o775;
+const DIRECTORY_MODE: u32 = 0o775;
 
 /// Why a path is not used, as the source of an [`io::Error`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -68,7 +68,7 @@ impl From<Refused> for io::Error {
     }
 }
 
-/// An open directory. The paths that its methods take begin with its own.
+/// An open directory. The paths that its methods accept begin with its own path.
 #[derive(Debug, Clone)]
 pub struct Directory {
     handle: Arc<OwnedFd>,
@@ -77,10 +77,10 @@ pub struct Directory {
 
 impl Directory {
     /// # Errors
-    /// It is missing, no directory, or not accessible.
+    /// The directory is missing, not a directory, or not accessible.
     pub fn open(path: &Path) -> io::Result<Self> {
         let handle = match openat(CWD, path, DIRECTORY, Mode::empty()) {
-            Err(Errno::ACCESS) => openat(CWD, path, ON_THE_WAY, Mode::empty()),
+            Err(Errno::ACCESS) => openat(CWD, path, TRAVERSED_DIRECTORY, Mode::empty()),
             opened => opened,
         };
         Ok(Self { handle: Arc::new(handle?), path: path.into() })
@@ -101,7 +101,7 @@ impl Directory {
     /// Checks that the path still leads to this directory: an open directory can be renamed.
     ///
     /// # Errors
-    /// `NotFound`: it leads elsewhere, or nowhere.
+    /// `NotFound`: the path leads to another directory, or to nothing.
     pub fn check_path(&self) -> io::Result<()> {
         let (now, opened) = (rustix::fs::stat(&*self.path)?, self.stat()?);
         if (now.st_dev, now.st_ino) == (opened.st_dev, opened.st_ino) { Ok(()) } else { Err(Errno::NOENT.into()) }
@@ -110,7 +110,7 @@ impl Directory {
     /// Opens a regular file to read it.
     ///
     /// # Errors
-    /// [`Refused`], and those of the system, as all that follow.
+    /// [`Refused`], or an error of the system. This applies to the following methods, too.
     pub fn file(&self, path: &Path) -> io::Result<File> {
         self.open_file(path, OFlags::RDONLY)
     }
@@ -127,7 +127,7 @@ impl Directory {
 
     fn open_file(&self, path: &Path, access: OFlags) -> io::Result<File> {
         self.within(path, |directory, name| {
-            // Before it is opened: that alone can set a device going.
+            // Checked before the file is opened, because merely opening a device can make it act.
             check_regular(&statat(directory, name, AtFlags::SYMLINK_NOFOLLOW)?)?;
             let file = openat(directory, name, FILE | access, Mode::empty())?;
             check_regular(&fstat(&file)?)?;
@@ -138,12 +138,12 @@ impl Directory {
     /// Opens a new file to read it and write to it.
     ///
     /// # Errors
-    /// `AlreadyExists`: something has this name, if only a link.
+    /// `AlreadyExists`: a file, a directory or a link has this name.
     pub fn create_new(&self, path: &Path, mode: u32) -> io::Result<File> {
         self.within(path, |directory, name| Ok(openat(directory, name, NEW_FILE, Mode::from_raw_mode(mode))?.into()))
     }
 
-    /// Opens a regular file to read it and write to it, a new one if there is none.
+    /// Opens a regular file to read it and write to it, and creates it if it is missing.
     pub fn open_or_create(&self, path: &Path, mode: u32) -> io::Result<File> {
         match self.create_new(path, mode) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => self.file_to_change(path),
@@ -151,7 +151,7 @@ impl Directory {
         }
     }
 
-    /// Opens a new file; a file or link that has the name is removed.
+    /// Creates a file, and removes a file or link that had this name.
     pub fn create(&self, path: &Path, mode: u32) -> io::Result<File> {
         match self.create_new(path, mode) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
@@ -162,10 +162,10 @@ impl Directory {
         }
     }
 
-    /// Makes a directory if it is missing; those above it must be there.
+    /// Creates a directory if it is missing. Its parent must exist.
     pub fn create_directory(&self, path: &Path) -> io::Result<()> {
         let make = |directory: BorrowedFd<'_>, name: &OsStr| {
-            Ok(mkdirat(directory, name, Mode::from_raw_mode(OF_DIRECTORIES))?)
+            Ok(mkdirat(directory, name, Mode::from_raw_mode(DIRECTORY_MODE))?)
         };
         match self.within(path, make) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists && !self.is_directory(path) => {
@@ -176,12 +176,12 @@ impl Directory {
         }
     }
 
-    /// Makes a directory and those above it, as far as they are missing.
+    /// Creates a directory and its parents, as far as they are missing.
     pub fn create_directories(&self, path: &Path) -> io::Result<()> {
-        let mut made = self.path.to_path_buf();
+        let mut parent = self.path.to_path_buf();
         self.below(path)?.iter().try_for_each(|name| {
-            made.push(name);
-            self.create_directory(&made)
+            parent.push(name);
+            self.create_directory(&parent)
         })
     }
 
@@ -194,7 +194,7 @@ impl Directory {
         self.within(path, |directory, name| Ok(unlinkat(directory, name, AtFlags::REMOVEDIR)?))
     }
 
-    /// Removes a directory and all that is in it. Links are removed and not followed.
+    /// Removes a directory and everything in it. Links are removed and not followed.
     pub fn remove_directory(&self, path: &Path) -> io::Result<()> {
         for entry in self.entries(path)? {
             let (name, kind) = entry?;
@@ -204,18 +204,18 @@ impl Directory {
         self.remove_empty_directory(path)
     }
 
-    /// Moves a file; what was there under the new name is gone.
+    /// Moves a file, and replaces a file that had the new name.
     pub fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         self.within_both(from, to, |(from, old), (to, new)| renameat(from, old, to, new))
     }
 
-    /// Gives a file the new name, only if nothing has that: in one step where the file system can.
+    /// Moves a file, unless the new name exists: in one step where the file system supports that.
     #[cfg(target_os = "linux")]
     pub fn rename_new(&self, from: &Path, to: &Path) -> io::Result<()> {
         use rustix::fs::{RenameFlags, renameat_with};
         let renamed = self.within_both(from, to, |(from, old), (to, new)| {
             match renameat_with(from, old, to, new, RenameFlags::NOREPLACE) {
-                // Not every file system can.
+                // Not every file system supports it.
                 Err(Errno::INVAL | Errno::NOSYS) => Ok(false),
                 renamed => renamed.map(|()| true),
             }
@@ -228,12 +228,12 @@ impl Directory {
         self.link(from, to).and_then(|()| self.remove(from))
     }
 
-    /// Gives a file a second name, only if nothing has that.
+    /// Adds a second name to a file, unless that name exists.
     pub fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
         self.within_both(from, to, |(from, old), (to, new)| linkat(from, old, to, new, AtFlags::empty()))
     }
 
-    /// Returns what has this name: a link itself, not what it leads to.
+    /// Returns the metadata of a path. A link is not followed.
     pub fn look(&self, path: &Path) -> io::Result<Stat> {
         self.within(path, |directory, name| Ok(statat(directory, name, AtFlags::SYMLINK_NOFOLLOW)?))
     }
@@ -245,7 +245,7 @@ impl Directory {
         }
     }
 
-    /// Returns whether a regular file of this length is there.
+    /// Returns whether the path is a regular file of this length.
     pub fn is_file_of(&self, path: &Path, bytes: u64) -> bool {
         self.look(path).is_ok_and(|stat| check_regular(&stat).is_ok() && length(&stat) == bytes)
     }
@@ -254,7 +254,7 @@ impl Directory {
         self.look(path).is_ok_and(|stat| kind(&stat) == FileType::Directory)
     }
 
-    /// Returns the names in a directory, and what they are.
+    /// Returns the names in a directory, with their file types.
     pub fn entries(&self, path: &Path) -> io::Result<impl Iterator<Item = io::Result<(OsString, FileType)>> + use<>> {
         let (directory, listed) = (self.clone(), path.to_owned());
         let entries = Dir::new(self.directory(path)?)?.filter_map(move |entry| {
@@ -265,7 +265,7 @@ impl Directory {
             };
             let name = OsString::from_vec(entry.file_name().to_bytes().to_vec());
             let kind = match entry.file_type() {
-                // Some file systems do not tell.
+                // Some file systems do not report the type.
                 FileType::Unknown => directory.look(&listed.join(&name)).map(|stat| kind(&stat)),
                 kind => Ok(kind),
             };
@@ -274,12 +274,12 @@ impl Directory {
         Ok(entries)
     }
 
-    /// Makes durable which names a directory has.
+    /// Makes the names in a directory durable.
     pub fn sync(&self, path: &Path) -> io::Result<()> {
         Ok(fsync(self.directory(path)?)?)
     }
 
-    /// Makes durable all that was written to the file system of this directory since it was opened, bytes and names.
+    /// Makes everything durable that was written to the file system of this directory since it was opened, bytes and names.
     pub fn sync_file_system(&self) -> io::Result<()> {
         #[cfg(target_os = "linux")]
         rustix::fs::syncfs(&self.handle)?;
@@ -289,7 +289,7 @@ impl Directory {
     }
 
     /// Opens a directory, to lock it.
-    pub fn opened(&self, path: &Path) -> io::Result<File> {
+    pub fn open_to_lock(&self, path: &Path) -> io::Result<File> {
         self.directory(path).map(File::from)
     }
 
@@ -301,7 +301,7 @@ impl Directory {
         self.walk(&below, DIRECTORY)
     }
 
-    /// Has `act` use the last name of a path, in the directory that the rest of the path leads to.
+    /// Calls `act` with the last name of a path, and the open directory that the rest of the path leads to.
     fn within<T>(&self, path: &Path, act: impl FnOnce(BorrowedFd<'_>, &OsStr) -> io::Result<T>) -> io::Result<T> {
         let below = self.below(path)?;
         let (Some(name), Some(before)) = (below.file_name(), below.parent()) else {
@@ -310,7 +310,7 @@ impl Directory {
         if before.as_os_str().is_empty() {
             return act(self.handle.as_fd(), name);
         }
-        act(self.walk(before, ON_THE_WAY)?.as_fd(), name)
+        act(self.walk(before, TRAVERSED_DIRECTORY)?.as_fd(), name)
     }
 
     fn within_both<T>(
@@ -322,7 +322,7 @@ impl Directory {
         self.within(from, |from, old| self.within(to, |to, new| Ok(act((from, old), (to, new))?)))
     }
 
-    /// Returns what follows the path of this directory, in which nothing leads upwards.
+    /// Returns the path relative to this directory. It has normal components only.
     fn below(&self, path: &Path) -> Result<PathBuf, Refused> {
         let mut below = PathBuf::new();
         for component in path.strip_prefix(&self.path).map_err(|_| Refused::Outside)?.components() {
@@ -342,7 +342,7 @@ impl Directory {
             use rustix::fs::{ResolveFlags, openat2};
             let how = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
             match openat2(&self.handle, below, flags, Mode::empty(), how) {
-                // The kernel does not know it, or the container does not allow it.
+                // The kernel does not support it, or the container does not allow it.
                 Err(Errno::NOSYS | Errno::PERM) => {}
                 Err(Errno::LOOP) => return Err(Refused::Link.into()),
                 opened => return Ok(opened?),
@@ -404,25 +404,24 @@ mod tests {
         }
     }
 
-    /// As `openat2` does it, where that is not to be had.
     #[test]
-    fn directories_are_opened_step_by_step_without_links() {
+    fn no_link_is_followed_with_openat2_or_without_it() {
         let parent = tempfile::tempdir().expect("a directory");
         fs::create_dir_all(parent.path().join("root/a/b")).expect("directories");
         symlink("a", parent.path().join("root/link")).expect("a link");
         let directory = Directory::open(&parent.path().join("root")).expect("a directory");
         for walk in [Directory::walk, Directory::walk_by_steps] {
-            assert!(walk(&directory, Path::new("a/b"), ON_THE_WAY).is_ok());
-            let refused = walk(&directory, Path::new("link/b"), ON_THE_WAY).expect_err("a link");
+            assert!(walk(&directory, Path::new("a/b"), TRAVERSED_DIRECTORY).is_ok());
+            let refused = walk(&directory, Path::new("link/b"), TRAVERSED_DIRECTORY).expect_err("a link");
             assert_eq!(Some(Refused::Link), refused.downcast::<Refused>().ok());
-            let missing = walk(&directory, Path::new("a/c"), ON_THE_WAY).expect_err("nothing");
+            let missing = walk(&directory, Path::new("a/c"), TRAVERSED_DIRECTORY).expect_err("nothing");
             assert_eq!(io::ErrorKind::NotFound, missing.kind());
         }
     }
 
     /// CWE-22 and CWE-59, as in CVE-2007-4559 of Python's tarfile: a path that leads out, by itself or over links.
     #[test]
-    fn a_path_leads_nowhere_but_below_its_root() {
+    fn a_path_does_not_leave_its_root() {
         let directory = tempfile::tempdir().expect("a directory");
         let root = directory.path().join("root");
         fs::create_dir_all(root.join("a/b")).expect("directories");
@@ -452,13 +451,13 @@ mod tests {
         ] {
             assert_eq!(expected.map(str::to_owned), read(&root, path), "{path}");
         }
-        // Where the directory itself is, is the user's choice.
+        // The user chose the path of the directory itself, so it may have links.
         symlink(&root, directory.path().join("linked")).expect("a link");
         assert_eq!(Ok("inside".to_owned()), read(&directory.path().join("linked"), "a/b/file"));
     }
 
     #[test]
-    fn what_is_no_file_is_not_opened() {
+    fn a_pipe_is_not_opened() {
         let directory = tempfile::tempdir().expect("a directory");
         rustix::fs::mkfifoat(CWD, directory.path().join("pipe"), Mode::RWXU).expect("a pipe");
         assert_eq!(Err("irregular"), read(directory.path(), "pipe"));

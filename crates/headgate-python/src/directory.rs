@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use headgate_core::files::storage::Disk;
-use headgate_engine::set::Reply;
+use headgate_engine::set::ChangeResult;
 use headgate_engine::{Change, set, status};
 use pyo3::prelude::*;
 
@@ -39,10 +39,10 @@ pub fn job_set(
     let change = Change { paused, set: settings };
     let reply = py.detach(|| set::send(&output, &change, TIMEOUT, Arc::new(Disk)));
     Ok(match reply.map_err(|error| to_python(py, &error))? {
-        Reply::Taken => ("taken", None),
-        Reply::Refused(why) => ("refused", Some(why)),
-        Reply::NextRun => ("next run", None),
-        Reply::NotYet => ("not yet", None),
+        ChangeResult::Applied => ("taken", None),
+        ChangeResult::Refused(why) => ("refused", Some(why)),
+        ChangeResult::NextRun => ("next run", None),
+        ChangeResult::NotYet => ("not yet", None),
     })
 }
 

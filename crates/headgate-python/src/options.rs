@@ -152,7 +152,7 @@ fn read_retry(options: &Bound<'_, PyAny>) -> (RetryOptions, Vec<Mistake>) {
     reader.read_as(OptionName::Only, &mut retry.only, |List(only): List<String>| {
         only.iter().map(|only| only.parse()).collect()
     });
-    let found = with_mistakes(reader, mistakes(&retry.job).into_iter().chain(retry.mistakes()));
+    let found = with_mistakes(reader, mistakes(&retry.job).into_iter().chain(retry.mistake()));
     (retry, found)
 }
 

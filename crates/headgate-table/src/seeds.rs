@@ -1,4 +1,4 @@
-//! What the fuzz targets begin with, tried by each test run: the laws hold of it.
+//! Runs each fuzz target on its seed inputs.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use crate::columns::laws as selection;
 use crate::source::template::laws::{form, header, json, multipart, save_to, url};
 
 #[test]
-fn the_laws_hold_of_the_seeds_of_each_target() {
+fn each_fuzz_target_passes_on_its_seeds() {
     let fuzz = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz");
     let targets = [
         ("form", form::hold as fn(&[u8])),

@@ -1,4 +1,4 @@
-//! The steps of a job on its output directory, which tests stop, refuse or record.
+//! The file operations of a job in its output directory, which tests stop, refuse or record.
 
 use std::fmt::Debug;
 use std::fs::File;
@@ -7,10 +7,10 @@ use std::path::Path;
 
 use super::Directory;
 
-/// What a job asks of a file system. Each call is one step of the protocol; a crash may come between any two. Paths begin with
-/// that of the directory, and lead nowhere else ([`Directory`]).
+/// The file operations of a job. Each call is one step of the protocol; a crash may come between any two. Paths begin with
+/// that of the directory, and can't leave it ([`Directory`]).
 pub trait Storage: Debug + Send + Sync {
-    /// Creates an empty file in place of what had the name. `mode` is its mode, less the umask.
+    /// Creates an empty file, and removes a file or link that had this name. `mode` is its mode, less the umask.
     fn create(&self, directory: &Directory, path: &Path, mode: u32) -> io::Result<File> {
         directory.create(path, mode)
     }
@@ -20,23 +20,23 @@ pub trait Storage: Debug + Send + Sync {
         file.sync_all()
     }
 
-    /// Makes durable which names a directory has.
+    /// Makes the names in a directory durable.
     fn sync_directory(&self, directory: &Directory, path: &Path) -> io::Result<()> {
         directory.sync(path)
     }
 
-    /// Makes durable all that was written to the file system of this directory, bytes and names. `directory` must
+    /// Makes everything durable that was written to the file system of this directory, bytes and names. `directory` must
     /// have been opened before the writes: Linux reports a failed write once to each file that was open then (syncfs(2)).
     fn sync_file_system(&self, directory: &Directory) -> io::Result<()> {
         directory.sync_file_system()
     }
 
-    /// Moves a file; what was there under the new name is gone.
+    /// Moves a file, and replaces a file that had the new name.
     fn rename(&self, directory: &Directory, from: &Path, to: &Path) -> io::Result<()> {
         directory.rename(from, to)
     }
 
-    /// Gives a file the new name, in one step, only if nothing has that name: `AlreadyExists` otherwise.
+    /// Moves a file in one step, unless the new name exists: then the error is `AlreadyExists`.
     fn rename_new(&self, directory: &Directory, from: &Path, to: &Path) -> io::Result<()> {
         match directory.link(from, to) {
             Ok(()) => directory.remove(from),
@@ -52,7 +52,7 @@ pub trait Storage: Debug + Send + Sync {
     }
 }
 
-/// The file system as it is.
+/// The real file system.
 #[derive(Debug, Clone, Copy)]
 pub struct Disk;
 

@@ -1,4 +1,4 @@
-//! The request headers in the record of a job: names, and hashes that tell whether values are the same.
+//! The request headers in the record of a job: their names, and hashes that show whether the values are the same.
 //!
 //! Credentials do not identify a job. Only their names are stored, so that none is forgotten when the job is resumed.
 
@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::value_hash::ValueHasher;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct AskedHeaders {
+pub struct HeaderRecord {
     /// Header names in lower case, without credentials.
     #[serde(rename = "headers")]
     names: Vec<String>,
@@ -34,7 +34,7 @@ enum HeadersHash {
 /// A header name in lower case, and its value.
 type Pair<'a> = (String, &'a str);
 
-impl AskedHeaders {
+impl HeaderRecord {
     pub(super) fn new(request: &RequestOptions, hasher: &ValueHasher) -> Self {
         let own: Vec<Pair> = pairs(request).filter(|(name, _)| !is_credential(name, &request.secret_headers)).collect();
         Self {
@@ -142,7 +142,7 @@ mod tests {
         }
     }
 
-    fn phrases(then: &AskedHeaders, now: &RequestOptions) -> Vec<String> {
+    fn phrases(then: &HeaderRecord, now: &RequestOptions) -> Vec<String> {
         let messages = then.missing_credentials(now).into_iter().chain(then.differences(now, &hasher()));
         messages.map(|message| message.to_string()).collect()
     }
@@ -150,10 +150,10 @@ mod tests {
     #[test]
     fn credentials_may_be_renewed_and_added_and_other_values_may_not() {
         let begun = [("X-A", "1"), ("Authorization", "old"), ("cookie", "old"), ("X-Key", "old")];
-        let then = AskedHeaders::new(&request(&begun, &["x-key"]), &hasher());
+        let then = HeaderRecord::new(&request(&begun, &["x-key"]), &hasher());
         let stored = serde_json::to_string(&then).expect("JSON");
         assert!(!stored.contains("old"), "{stored}");
-        let then: AskedHeaders = serde_json::from_str(&stored).expect("what was stored");
+        let then: HeaderRecord = serde_json::from_str(&stored).expect("what was stored");
 
         let renewed =
             [("X-A", "1"), ("Authorization", "new"), ("Cookie", "new"), ("x-key", "new"), ("Proxy-Authorization", "n")];
@@ -175,7 +175,7 @@ mod tests {
     #[test]
     fn a_credential_that_the_job_had_and_the_request_lacks_is_reported() {
         let then =
-            AskedHeaders::new(&request(&[("X-A", "1"), ("Authorization", "a"), ("X-Key", "b")], &["X-Key"]), &hasher());
+            HeaderRecord::new(&request(&[("X-A", "1"), ("Authorization", "a"), ("X-Key", "b")], &["X-Key"]), &hasher());
         assert_eq!(
             vec![
                 "the header authorization is missing, and its value isn't stored: give it with user, bearer or headers",
@@ -187,7 +187,7 @@ mod tests {
 
     #[test]
     fn a_header_that_is_named_a_credential_only_on_resume_may_be_renewed() {
-        let then = AskedHeaders::new(&request(&[("X-A", "1"), ("X-Mine", "old")], &[]), &hasher());
+        let then = HeaderRecord::new(&request(&[("X-A", "1"), ("X-Mine", "old")], &[]), &hasher());
         let now = [("X-A", "1"), ("X-Mine", "new")];
         assert_eq!(1, phrases(&then, &request(&now, &[])).len());
         assert_eq!(Vec::<String>::new(), phrases(&then, &request(&now, &["X-MINE"])));
@@ -199,7 +199,7 @@ mod tests {
             let all = request(begun, &[]);
             let pairs: Vec<Pair> = pairs(&all).collect();
             let hash = Some(HeadersHash::OfAll(hash_of_all(&hasher(), &pairs)));
-            AskedHeaders {
+            HeaderRecord {
                 names: pairs.into_iter().map(|(name, _)| name).collect(),
                 hash,
                 credentials: BTreeSet::new(),

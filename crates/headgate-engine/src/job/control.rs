@@ -30,11 +30,11 @@ use serde_json::Value;
 
 use super::lock;
 use super::record;
-use super::storage::{Storage, remove_if_there};
+use super::storage::{Storage, remove_if_exists};
 use crate::stats::report::FailureReport;
 
-const SET: &str = "control.json";
-const TAKEN: &str = "control-taken.json";
+const SETTINGS: &str = "control.json";
+const REPLY: &str = "control-taken.json";
 /// How long a process waits for another one that changes the settings.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -54,7 +54,7 @@ pub struct Control {
 
 /// The reply of the running job to a change of its settings.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(super) struct Taken {
+pub(super) struct ControlReply {
     pub(super) sequence: u64,
     /// A [`FailureReport`] as JSON; `None` if the settings were applied.
     pub(super) refused: Option<Value>,
@@ -103,7 +103,7 @@ impl ControlFiles {
     /// # Errors
     /// See [`ControlError`].
     pub fn read(&self) -> Result<Control, ControlError> {
-        let path = self.path_of(SET);
+        let path = self.path_of(SETTINGS);
         let shown = path.display();
         let control: Control = read(&self.root, &path).map_err(ControlError::Damaged)?.unwrap_or_default();
         let knows = |name: &String| OptionName::settable().any(|option| option.name() == name);
@@ -117,7 +117,7 @@ impl ControlFiles {
 
     /// Returns the version of the settings file: a caller compares it with an earlier one to see whether it was replaced.
     pub fn stamp(&self) -> Option<Stamp> {
-        let metadata = self.directory().ok()?.file(&self.path_of(SET)).ok()?.metadata().ok()?;
+        let metadata = self.directory().ok()?.file(&self.path_of(SETTINGS)).ok()?.metadata().ok()?;
         Some((metadata.ino(), metadata.mtime(), metadata.mtime_nsec(), metadata.size()))
     }
 
@@ -132,9 +132,9 @@ impl ControlFiles {
         // Damaged settings are replaced.
         let mut control = self.read().unwrap_or_default();
         change(&mut control);
-        // Damaged settings have lost their number. A reply to them must not be taken for a reply to these.
-        control.sequence = control.sequence.max(self.last_reply().map_or(0, |taken| taken.sequence)) + 1;
-        self.write(SET, &control)?;
+        // Damaged settings have lost their number. A reply to them must not be mistaken for a reply to these.
+        control.sequence = control.sequence.max(self.last_reply().map_or(0, |reply| reply.sequence)) + 1;
+        self.write(SETTINGS, &control)?;
         Ok(control)
     }
 
@@ -144,12 +144,12 @@ impl ControlFiles {
     /// The directory can't be written to.
     pub fn reply(&self, sequence: u64, refused: Option<&JobError>) -> io::Result<()> {
         let refused = refused.map(|error| serde_json::to_value(FailureReport::from(error))).transpose()?;
-        self.write(TAKEN, &Taken { sequence, refused })
+        self.write(REPLY, &ControlReply { sequence, refused })
     }
 
     /// Returns the last reply of the running job, or of the one before it.
-    pub(super) fn last_reply(&self) -> Option<Taken> {
-        read(&self.root, &self.path_of(TAKEN)).ok().flatten()
+    pub(super) fn last_reply(&self) -> Option<ControlReply> {
+        read(&self.root, &self.path_of(REPLY)).ok().flatten()
     }
 
     /// Removes both files.
@@ -158,10 +158,10 @@ impl ControlFiles {
     /// The directory can't be written to.
     pub fn remove(&self) -> io::Result<()> {
         let directory = self.directory()?;
-        let mut paths = [SET, TAKEN].map(|name| self.path_of(name)).into_iter();
+        let mut paths = [SETTINGS, REPLY].map(|name| self.path_of(name)).into_iter();
         paths.try_for_each(|path| {
-            let is_there = directory.exists(&path)?;
-            if is_there { remove_if_there(self.storage.as_ref(), &directory, &path) } else { Ok(()) }
+            let exists = directory.exists(&path)?;
+            if exists { remove_if_exists(self.storage.as_ref(), &directory, &path) } else { Ok(()) }
         })
     }
 
@@ -252,7 +252,7 @@ mod tests {
         let (_directory, files) = files();
         for content in ["{\"sequence\": 1, \"quota\": 5}", "{\"sequence\": 1, \"set\": {\"quota\": \"5\"}}"] {
             let value: Value = serde_json::from_str(content).expect("JSON");
-            files.write(SET, &value).expect("written");
+            files.write(SETTINGS, &value).expect("written");
             let Err(ControlError::Newer(message)) = files.read() else { panic!("{content}") };
             assert!(message.to_string().contains("a newer headgate, which knows `quota`"), "{message}");
         }
@@ -260,7 +260,7 @@ mod tests {
         for at in 0..sound.len() - 1 {
             let mut flipped = sound.clone();
             flipped[at] ^= 1;
-            fs::write(files.path_of(SET), flipped).expect("a file");
+            fs::write(files.path_of(SETTINGS), flipped).expect("a file");
             assert!(matches!(files.read(), Err(ControlError::Damaged(_))), "byte {at}");
         }
         let replaced = files.change(|control| control.apply(&rate("5/s"))).expect("written");

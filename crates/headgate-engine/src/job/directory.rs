@@ -1,19 +1,19 @@
-//! The directory of a job: whose it is, who writes to it now, and how its parts and commits come to be there.
+//! The directory of a job: checks its owner, locks it for one writer, and applies commits to it.
 //!
 //! ```text
-//! OUT/part-00000001.parquet …    rows that were answered; complete at every moment
+//! OUT/part-00000001.parquet …    rows that succeeded; complete at every moment
 //! OUT/failed-00000001.parquet …  rows that failed
-//! OUT/_headgate/job.json         what was asked
+//! OUT/_headgate/job.json         the options and the input of the job
 //! OUT/_headgate/log/             the commits
-//! OUT/_headgate/lock             held by the process that writes
+//! OUT/_headgate/lock             locked by the process that writes
 //! OUT/_headgate/tmp/             parts and saved bodies being written
-//! OUT/_headgate/names/           there if bodies are saved: marks of their names, where the files themselves don't tell
+//! OUT/_headgate/names/           exists if bodies are saved: marks their names as used, where the files themselves don't show it
 //! ```
 //!
-//! The order of a commit: parts are written in `tmp` and synced; then the commit is, in one step; then what it removes is
-//! removed and what it adds is renamed into place. Who reads while that happens may miss the newest rows, and never sees a
-//! row twice. A commit whose last steps are missing is redone when the job is opened. So that a job which is said to be
-//! finished is so for every reader, the commit that says it changes no parts.
+//! The order of a commit: parts are written in `tmp` and synced. Then the commit itself is written, in one step. Then the parts
+//! that it removes are removed, and those that it adds are renamed into place. A process that reads meanwhile may miss the
+//! newest rows, and never sees a row twice. A commit whose last steps are missing is completed when the job is opened. The
+//! commit that marks a job as finished changes no parts, so every reader of a finished job finds all rows.
 
 use std::fs::{self, File};
 use std::io;
@@ -26,7 +26,7 @@ use headgate_core::files::{Directory, SHARED};
 use headgate_core::message;
 use headgate_core::message::{Message, OptionName};
 use headgate_core::options::SaveFormat;
-use headgate_table::parts::read::ways_on;
+use headgate_table::parts::read::recovery_advice;
 use rustix::fs::{FileType, Mode};
 use rustix::process::geteuid;
 
@@ -36,14 +36,14 @@ use super::log::CommitLog;
 use super::manifest::Manifest;
 use super::place::check_new;
 use super::record;
-use super::results::{Results, part_files, unplaced};
+use super::results::{Results, part_files, unplaced_path};
 use super::saved::{place_saved, remove_saved, remove_saved_unplaced, save_places};
-use super::storage::{Storage, remove_if_there, write_file};
+use super::storage::{Storage, remove_if_exists, write_file};
 
-/// A job's directory that this process alone writes to, until it is dropped.
+/// A job's directory, locked for this process until it is dropped.
 #[derive(Debug)]
 pub struct JobDirectory {
-    /// Open from before the first file is written.
+    /// Opened before the first file is written.
     directory: Directory,
     log: CommitLog,
     storage: Arc<dyn Storage>,
@@ -51,8 +51,8 @@ pub struct JobDirectory {
 }
 
 impl JobDirectory {
-    /// Takes the directory, which is made if it is not there. Nothing in it is changed.
-    pub(super) fn claim(root: &Path, fresh: bool, storage: Arc<dyn Storage>) -> Result<Self, JobError> {
+    /// Locks the directory, and creates it if it is missing. No other file in it is changed.
+    pub(super) fn open_locked(root: &Path, fresh: bool, storage: Arc<dyn Storage>) -> Result<Self, JobError> {
         if !is_usable(root, fresh)? {
             create_with_parents(root, storage.as_ref()).map_err(|error| {
                 let shown = root.display();
@@ -79,18 +79,18 @@ impl JobDirectory {
         &self.storage
     }
 
-    /// What was asked of the job that is there; `None`: there is none.
+    /// Returns the manifest of the job in this directory, if there is one.
     pub(super) fn manifest(&self) -> Result<Option<Manifest>, JobError> {
         Ok(stored_manifest(&self.directory)?.map(Manifest::without_user))
     }
 
-    /// Begins a job, removing what an earlier one left. A crash in between is made good by the next start.
+    /// Begins a job, and removes the files of an earlier one. After a crash in between, the next start continues with that.
     pub(super) fn begin(&self, manifest: &Manifest) -> Result<(), JobError> {
         let parts = part_files(&self.directory)?;
         let began = || -> io::Result<()> {
             let (tmp, log) = (self.tmp(), self.log.path());
             for path in [&tmp, log] {
-                // A link out of here is not followed, but replaced.
+                // A link is replaced and not followed.
                 if self.directory.exists(path)? && !self.directory.is_directory(path) {
                     self.storage.remove(&self.directory, path)?;
                 }
@@ -99,8 +99,8 @@ impl JobDirectory {
             let names = save_places(&self.directory, SaveFormat::Files).names().to_owned();
             let saved = match self.manifest().ok().flatten() {
                 Some(then) if then.clearing => then.clearing_saved,
-                Some(then) => then.saves().is_some(),
-                // It is gone or can't be read: then this tells.
+                Some(then) => then.save_format().is_some(),
+                // The manifest is missing or can't be read.
                 None => self.directory.is_directory(&names),
             };
             let mut manifest = manifest.clone();
@@ -121,7 +121,7 @@ impl JobDirectory {
                 self.clear(path)?;
                 self.sync(path)?;
             }
-            if manifest.saves().is_some() {
+            if manifest.save_format().is_some() {
                 self.directory.create_directory(&names)?;
             }
             (manifest.clearing, manifest.clearing_saved) = (false, false);
@@ -130,8 +130,9 @@ impl JobDirectory {
         began().map_err(|error| self.unusable(&error))
     }
 
-    /// Writes down where the input is now, if it was moved, which origins get credentials, and no user that an older headgate has written down with it.
-    pub(super) fn renew(&self, manifest: &Manifest) -> Result<(), JobError> {
+    /// Updates the stored manifest if the input was moved or other origins get credentials, or if an older headgate has stored a
+    /// user and password in it.
+    pub(super) fn update_manifest(&self, manifest: &Manifest) -> Result<(), JobError> {
         if stored_manifest(&self.directory)?
             .is_some_and(|then| then.input == manifest.input && then.credentials_for == manifest.credentials_for)
         {
@@ -140,24 +141,24 @@ impl JobDirectory {
         self.write_manifest(manifest).map_err(|error| self.unusable(&error))
     }
 
-    /// Whether it holds rows of an earlier job, in their places or not.
+    /// Returns whether the directory has rows of an earlier job, including those of parts that are not in their places.
     ///
     /// # Errors
-    /// `Output`: it can't be read.
-    pub(super) fn holds_rows(&self) -> Result<bool, JobError> {
+    /// `Output`: the directory can't be read.
+    pub(super) fn has_rows(&self) -> Result<bool, JobError> {
         match self.log.read() {
             Ok(Some(logged)) => Ok(logged.newest.done > 0),
-            // Nobody knows what is in them.
+            // Without a readable log, any part may have rows.
             _ => Ok(!part_files(&self.directory)?.is_empty()),
         }
     }
 
-    /// Brings the directory to where the newest commit says it is. If what was committed is not all there, nothing is changed.
+    /// Completes the last steps of the newest commit. If a committed part is missing or damaged, nothing is changed.
     pub(super) fn recover(&self) -> Result<Results, JobError> {
-        let results = Results::claimed(&self.directory)?;
-        self.settle(results.newest.number).map_err(|error| self.unusable(&error))?;
-        let saves = self.manifest()?.and_then(|manifest| manifest.saves());
-        self.apply(&results.newest, saves)?;
+        let results = Results::read_locked(&self.directory)?;
+        self.sync_begun(results.newest.number).map_err(|error| self.unusable(&error))?;
+        let save_format = self.manifest()?.and_then(|manifest| manifest.save_format());
+        self.apply(&results.newest, save_format)?;
         if results.since_checkpoint == 0 {
             self.log.remove_before(results.newest.number, self.storage.as_ref())?;
         }
@@ -165,62 +166,61 @@ impl JobDirectory {
         Ok(results)
     }
 
-    /// Makes durable what the steps that follow build on: the process that began may have been killed before it did.
-    fn settle(&self, newest: u64) -> io::Result<()> {
+    /// Makes the directories durable that the following steps need: the process that began the job may have been killed before.
+    fn sync_begun(&self, newest: u64) -> io::Result<()> {
         self.directory.create_directory(&self.tmp())?;
         self.directory.create_directory(self.log.path())?;
         self.sync(&self.own())?;
         if newest > 0 { self.sync(self.log.path()) } else { Ok(()) }
     }
 
-    /// A new file for the part, where no reader looks.
+    /// Creates a file for a part, where no reader looks for it.
     pub(super) fn create_part(&self, name: &str) -> io::Result<File> {
-        self.storage.create(&self.directory, &unplaced(&self.directory, name), SHARED)
+        self.storage.create(&self.directory, &unplaced_path(&self.directory, name), SHARED)
     }
 
-    /// Makes a part durable that a commit is to name.
+    /// Makes a part durable, before a commit names it.
     pub(super) fn sync_part(&self, file: &File, name: &str) -> io::Result<()> {
-        self.storage.sync_file(file, &unplaced(&self.directory, name))
+        self.storage.sync_file(file, &unplaced_path(&self.directory, name))
     }
 
-    /// Removes a part that no commit will name. What stays behind is swept when the job is opened again.
+    /// Removes a part that no commit will name. If that fails, the file is removed when the job is opened again.
     pub(super) fn discard(&self, name: &str) {
-        let _ = self.storage.remove(&self.directory, &unplaced(&self.directory, name));
+        let _ = self.storage.remove(&self.directory, &unplaced_path(&self.directory, name));
     }
 
     pub(super) fn path_of(&self, name: &str) -> PathBuf {
         self.root().join(name)
     }
 
-    /// Makes the parts that the commit adds count, and those that it removes count no more: all of it or nothing, also if the machine
-    /// stops in between.
-    pub(super) fn commit(&self, commit: &Commit, saves: Option<SaveFormat>) -> Result<(), JobError> {
+    /// Writes a commit, and applies it: completely or not at all, even if the machine stops in between.
+    pub(super) fn commit(&self, commit: &Commit, save_format: Option<SaveFormat>) -> Result<(), JobError> {
         self.directory.check_path().map_err(|error| self.unusable(&error))?;
-        if saves.is_some() {
-            // The files of this commit, and the places of those before: one step for all of them.
+        if save_format.is_some() {
+            // One step makes the files of this commit durable, and the places of earlier ones.
             self.storage.sync_file_system(&self.directory).map_err(|error| self.unusable(&error))?;
         }
         self.sync(&self.tmp()).map_err(|error| self.unusable(&error))?;
         self.log.append(commit, self.storage.as_ref(), &self.tmp())?;
-        self.apply(commit, saves)?;
+        self.apply(commit, save_format)?;
         if commit.parts.is_some() { self.log.remove_before(commit.number, self.storage.as_ref()) } else { Ok(()) }
     }
 
-    /// The steps that follow a commit, as far as they were not taken yet. What is removed goes first, so that no row is there twice.
-    fn apply(&self, commit: &Commit, saves: Option<SaveFormat>) -> Result<(), JobError> {
-        if let Some(format) = saves {
+    /// Takes the steps that follow a commit, as far as they are missing. Parts are removed first, so that no row exists twice.
+    fn apply(&self, commit: &Commit, save_format: Option<SaveFormat>) -> Result<(), JobError> {
+        if let Some(format) = save_format {
             place_saved(&self.directory, commit, format, self.storage.as_ref())?;
         }
         let applied = || -> io::Result<()> {
             for name in &commit.removes {
-                remove_if_there(self.storage.as_ref(), &self.directory, &self.path_of(name))?;
+                remove_if_exists(self.storage.as_ref(), &self.directory, &self.path_of(name))?;
             }
             if !commit.removes.is_empty() {
-                // Or a loss of power could bring back what was removed, beside what replaces it.
+                // Otherwise, a loss of power could bring back removed parts beside those that replace them.
                 self.sync(self.root())?;
             }
             for part in &commit.adds {
-                let (written, placed) = (unplaced(&self.directory, &part.name), self.path_of(&part.name));
+                let (written, placed) = (unplaced_path(&self.directory, &part.name), self.path_of(&part.name));
                 match self.storage.rename(&self.directory, &written, &placed) {
                     // It was renamed before.
                     Err(error)
@@ -234,7 +234,7 @@ impl JobDirectory {
         applied().map_err(|error| self.unusable(&error))
     }
 
-    /// Removes what is in one of our directories; of `tmp`: what no commit names.
+    /// Removes the contents of one of our directories. In `tmp`, these are files that no commit names.
     fn clear(&self, directory: &Path) -> io::Result<()> {
         for entry in self.directory.entries(directory)? {
             let (name, kind) = entry?;
@@ -273,7 +273,7 @@ impl JobDirectory {
     }
 }
 
-/// What was asked of the job in a directory; `None`: there is none.
+/// Returns the manifest of the job in a directory, if there is one.
 pub(super) fn read_manifest(root: &Path) -> Result<Option<Manifest>, JobError> {
     match Directory::open(root) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -286,18 +286,18 @@ fn stored_manifest(directory: &Directory) -> Result<Option<Manifest>, JobError> 
     let path = directory.path().join(OWN_DIRECTORY).join("job.json");
     check_owner(directory)?;
     match record::read(directory, &path) {
-        Ok(bytes) => record::decode(&bytes).map(Some).map_err(|trouble| of_file(&path, trouble)),
+        Ok(bytes) => record::decode(&bytes).map(Some).map_err(|problem| of_file(&path, problem)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(JobError::output(format!("can't read {}: {}", path.display(), cause(&error)))),
     }
 }
 
-/// Refuses a control directory that another user may have made or may change, because its files say what a job removes. The
+/// Refuses a control directory that another user may have created or can change, because its files say what a job removes. The
 /// owner of the output directory itself is not checked: it may be a volume that was set up for this process.
 ///
 /// # Errors
-/// `Output`: it belongs neither to this user nor to the owner of the output directory, every user may write to it, or it is no
-/// directory.
+/// `Output`: the control directory belongs neither to this user nor to the owner of the output directory, every user may write
+/// to it, or it is not a directory.
 fn check_owner(directory: &Directory) -> Result<(), JobError> {
     let own = directory.path().join(OWN_DIRECTORY);
     let shown = own.display();
@@ -325,10 +325,10 @@ fn check_owner(directory: &Directory) -> Result<(), JobError> {
     Ok(())
 }
 
-/// Whether there is a directory that a job may have. If not, one may be made there.
+/// Returns `true` if the directory exists and a job may use it, and `false` if it is missing and may be created.
 ///
 /// # Errors
-/// `Usage`: no directory can be meant. `Output`: it is somebody else's, or no directory.
+/// `Usage`: the name can't be that of a directory. `Output`: it is not a directory, or has files of another program.
 pub(super) fn is_usable(root: &Path, fresh: bool) -> Result<bool, JobError> {
     if root.as_os_str().is_empty() {
         return Err(JobError::usage(message!("the output directory has no name: give one with ", OptionName::Output)));
@@ -347,16 +347,16 @@ pub(super) fn is_usable(root: &Path, fresh: bool) -> Result<bool, JobError> {
     }
 }
 
-/// Refuses a directory with somebody else's files. Ours has a `job.json`, or is empty but for a start that was cut short.
+/// Refuses a directory with files of another program. One of ours has a `job.json`, or only files of an interrupted start.
 fn refuse_foreign(directory: &Directory, fresh: bool) -> Result<(), JobError> {
     check_owner(directory)?;
     let root = directory.path();
     let own = root.join(OWN_DIRECTORY);
     if fresh && let Ok(bytes) = record::read(directory, &own.join("job.json")) {
-        // What is to be removed must be ours, at least.
+        // Only files of ours may be removed.
         return match record::version(&bytes) {
             Ok(_) => Ok(()),
-            Err(trouble) => Err(of_file(&own.join("job.json"), trouble)),
+            Err(problem) => Err(of_file(&own.join("job.json"), problem)),
         };
     }
     let parts = part_files(directory)?;
@@ -371,17 +371,17 @@ fn refuse_foreign(directory: &Directory, fresh: bool) -> Result<(), JobError> {
         Ok(
             if is_ours
                 && (has_parts
-                    || holds_others(directory, &own, &["lock", "tmp", "log"])?
-                    || holds_others(directory, &own.join("log"), &[])?)
+                    || has_other_entries(directory, &own, &["lock", "tmp", "log"])?
+                    || has_other_entries(directory, &own.join("log"), &[])?)
             {
-                Some(message!("{manifest} is missing; ", ways_on()))
+                Some(message!("{manifest} is missing; ", recovery_advice()))
             } else if has_parts {
                 Some(message!(
                     "{shown} holds results, but not the directory {OWN_DIRECTORY} that belongs to them: restore it from a copy, choose another ",
                     OptionName::Output,
                     ", or empty {shown} yourself"
                 ))
-            } else if holds_others(directory, root, &[OWN_DIRECTORY])? {
+            } else if has_other_entries(directory, root, &[OWN_DIRECTORY])? {
                 Some(message!(
                     "{shown} is not empty and was not made by headgate: choose another ",
                     OptionName::Output,
@@ -394,13 +394,13 @@ fn refuse_foreign(directory: &Directory, fresh: bool) -> Result<(), JobError> {
     };
     match looked() {
         Ok(None) => Ok(()),
-        Ok(Some(trouble)) => Err(JobError::output(trouble)),
+        Ok(Some(problem)) => Err(JobError::output(problem)),
         Err(error) => Err(unusable(root, &error)),
     }
 }
 
-/// Whether a directory holds anything but these names; one that is not there holds nothing.
-fn holds_others(directory: &Directory, path: &Path, names: &[&str]) -> io::Result<bool> {
+/// Returns whether a directory has entries other than these names. A missing directory has none.
+fn has_other_entries(directory: &Directory, path: &Path, names: &[&str]) -> io::Result<bool> {
     let entries = match directory.entries(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
         entries => entries?,
@@ -421,21 +421,21 @@ fn remove_names(directory: &Directory, path: &Path) -> io::Result<()> {
     }
 }
 
-/// Makes a directory and those above it, durable by name.
+/// Creates a directory and its missing parents, and makes their names durable.
 fn create_with_parents(path: &Path, storage: &dyn Storage) -> io::Result<()> {
-    let is_there = |path: &Path| path.as_os_str().is_empty() || path.exists();
-    let missing: Vec<_> = path.ancestors().take_while(|path| !is_there(path)).collect();
+    let exists = |path: &Path| path.as_os_str().is_empty() || path.exists();
+    let missing: Vec<_> = path.ancestors().take_while(|path| !exists(path)).collect();
     fs::create_dir_all(path)?;
-    for made in missing {
-        let parent = made.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    for created in missing {
+        let parent = created.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
         storage.sync_directory(&Directory::open(parent)?, parent)?;
     }
     Ok(())
 }
 
-fn of_file(path: &Path, trouble: Message) -> JobError {
+fn of_file(path: &Path, problem: Message) -> JobError {
     let shown = path.display();
-    JobError::output(message!("{shown} ", trouble))
+    JobError::output(message!("{shown} ", problem))
 }
 
 fn unusable(root: &Path, error: &io::Error) -> JobError {

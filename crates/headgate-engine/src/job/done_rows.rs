@@ -16,7 +16,7 @@ pub struct DoneRows {
 
 impl DoneRows {
     /// # Errors
-    /// `bytes` were not made by [`DoneRows::above_bytes`], or do not go with the watermark.
+    /// `above` was not made by [`DoneRows::above_bytes`], or contradicts the watermark.
     pub fn new(watermark: u64, above: &[u8]) -> io::Result<Self> {
         let above = if above.is_empty() { RoaringTreemap::new() } else { RoaringTreemap::deserialize_from(above)? };
         match above.min() {

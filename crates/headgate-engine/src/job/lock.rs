@@ -44,13 +44,13 @@ impl Drop for Lock {
     }
 }
 
-/// Takes the lock of the job in an output directory.
+/// Acquires the lock of the job in an output directory.
 pub(super) fn acquire(directory: &Directory) -> Result<Lock, JobError> {
     let path = path_in(directory);
     let until = Instant::now() + ACQUIRE_TIMEOUT;
     loop {
         let file = try_acquire(directory, &path).map_err(|error| {
-            // Without it, two writers could take each other's files for what a crash left.
+            // Without a lock, each of two writers could mistake the other's files for those of a crashed run.
             let (shown, cause) = (path.display(), cause(&error));
             JobError::output(message!(
                 "can't lock {shown}: {cause}; where a file system has no locks, choose an ",
@@ -136,11 +136,11 @@ pub(super) fn holder(directory: &Directory) -> Holder {
 
 /// Returns the locked file, or `None` if another process holds the lock or is acquiring it.
 fn try_acquire(directory: &Directory, path: &Path) -> io::Result<Option<File>> {
-    let own = directory.opened(path.parent().unwrap_or(path))?;
+    let own = directory.open_to_lock(path.parent().unwrap_or(path))?;
     let may_replace = match own.try_lock() {
         Ok(()) => true,
         Err(TryLockError::WouldBlock) => return Ok(None),
-        // Network file systems lock only what is open for writing. There, nothing is replaced.
+        // Network file systems lock only files that are open for writing. There, the lock file is not replaced.
         Err(TryLockError::Error(_)) => false,
     };
     let acquired = lock_file(directory, path, may_replace);
@@ -236,7 +236,7 @@ impl Identity {
 }
 
 impl Instance {
-    /// Returns `None` if `/proc` does not tell.
+    /// Returns `None` if `/proc` does not have it.
     fn of(pid: u32) -> Option<Self> {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
         // The name may contain anything. After it come state, parent … (proc_pid_stat(5)).

@@ -1,8 +1,8 @@
 //! The commits of a job, one file each, numbered, never changed: `_headgate/log/00000000000000000001.json`.
 //!
-//! A commit says what it changes. Every so often one is a checkpoint, which says all that there is; those before it are then
-//! removed. So the log has a bounded number of files, and whoever opens the job reads no more than those since the newest
-//! checkpoint.
+//! A commit has the changes since the commit before it. At intervals, a commit is a checkpoint, which lists all parts; the
+//! commits before it are then removed. So the log has a bounded number of files, and a process that opens the job reads only
+//! the commits since the newest checkpoint.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -13,17 +13,18 @@ use headgate_core::file_name::OWN_DIRECTORY;
 use headgate_core::files::Directory;
 use headgate_core::message;
 use headgate_core::message::Message;
-use headgate_table::parts::read::ways_on;
+use headgate_table::parts::read::recovery_advice;
 
 use super::commit::{Commit, PartRecord};
 use super::parts::PartList;
 use super::record;
-use super::storage::{Storage, remove_if_there, write_file};
+use super::storage::{Storage, remove_if_exists, write_file};
 
-/// A commit of so many is a checkpoint. Each has a bitmap of half a megabyte at the most, and is read when the job is opened.
+/// One commit in this many is a checkpoint. Each commit has a bitmap of at most half a megabyte, and is read when the job is
+/// opened.
 pub(super) const CHECKPOINT_EVERY: u64 = 32;
-/// How often a log is read again that was changed while it was read.
-const READS: u32 = 8;
+/// How often the log is read, if it is changed while it is read.
+const MAX_READS: u32 = 8;
 
 /// The commits in a directory.
 #[derive(Debug, Clone)]
@@ -32,29 +33,28 @@ pub(super) struct CommitLog {
     path: PathBuf,
 }
 
-/// What a log says.
+/// The contents of a log.
 #[derive(Debug)]
-pub(super) struct Logged {
-    /// It says all that is needed to go on.
+pub(super) struct LogContents {
     pub(super) newest: Commit,
-    /// The parts that count.
+    /// The current parts.
     pub(super) parts: Result<PartList, Gap>,
     /// Commits since the newest checkpoint.
     pub(super) since_checkpoint: u64,
 }
 
-/// The commits do not say which parts count, because one of them is damaged or gone.
+/// The commits do not list the current parts, because one of them is damaged or missing.
 #[derive(Debug)]
 pub(super) struct Gap {
     pub(super) commit: PathBuf,
-    /// Names it.
-    pub(super) trouble: JobError,
-    /// What the others say of parts, by name.
+    /// The error, which names the commit.
+    pub(super) error: JobError,
+    /// The parts that the other commits list, by name.
     pub(super) known: BTreeMap<String, PartRecord>,
 }
 
 impl CommitLog {
-    /// Of the job in this output directory.
+    /// Returns the log of the job in this output directory.
     pub(super) fn new(directory: Directory) -> Self {
         Self { path: directory.path().join(OWN_DIRECTORY).join("log"), directory }
     }
@@ -63,16 +63,16 @@ impl CommitLog {
         &self.path
     }
 
-    /// Everything that the log says; `None`: there is no commit yet. Whoever writes may go on meanwhile.
+    /// Returns the contents of the log, or `None` if there is no commit yet. Another process may write to the log meanwhile.
     ///
     /// # Errors
     /// `Output`: the newest commit can't be read.
-    pub(super) fn read(&self) -> Result<Option<Logged>, JobError> {
-        for _ in 1..READS {
+    pub(super) fn read(&self) -> Result<Option<LogContents>, JobError> {
+        for _ in 1..MAX_READS {
             let newest = self.newest_number()?;
             let logged = self.read_from(newest);
-            let is_sound = matches!(&logged, Ok(None | Some(Logged { parts: Ok(_), .. })));
-            // What was listed may have been removed since, after a checkpoint.
+            let is_sound = matches!(&logged, Ok(None | Some(LogContents { parts: Ok(_), .. })));
+            // Commits that were listed may have been removed since, after a checkpoint.
             if is_sound || self.newest_number()? == newest {
                 return logged;
             }
@@ -80,13 +80,13 @@ impl CommitLog {
         self.read_from(self.newest_number()?)
     }
 
-    fn read_from(&self, newest: u64) -> Result<Option<Logged>, JobError> {
+    fn read_from(&self, newest: u64) -> Result<Option<LogContents>, JobError> {
         if newest == 0 {
             return Ok(None);
         }
         let newest = self.commit(newest)?;
         let mut changes: Vec<Commit> = Vec::new();
-        let mut trouble = None;
+        let mut problem = None;
         let mut base = newest.parts.clone();
         let mut number = newest.number;
         while base.is_none() && number > 1 {
@@ -96,32 +96,32 @@ impl CommitLog {
                     base.clone_from(&commit.parts);
                     changes.push(Commit { above: String::new(), ..commit });
                 }
-                Err(error) if trouble.is_none() || self.directory.exists(&self.path_of(number)).unwrap_or(true) => {
-                    trouble.get_or_insert((number, error));
+                Err(error) if problem.is_none() || self.directory.exists(&self.path_of(number)).unwrap_or(true) => {
+                    problem.get_or_insert((number, error));
                 }
-                // Beyond one that is gone there may be no more.
+                // Commits before a missing one may have been removed, too.
                 Err(_) => break,
             }
         }
         let since_checkpoint = newest.number - number;
         changes.reverse();
-        let parts = match trouble {
-            None => self.parts_of(&newest, base, &changes).map_err(|trouble| (newest.number, trouble)),
-            Some(trouble) => Err(trouble),
+        let parts = match problem {
+            None => self.parts_of(&newest, base, &changes).map_err(|problem| (newest.number, problem)),
+            Some(problem) => Err(problem),
         };
-        let parts = parts.map_err(|(number, trouble)| {
+        let parts = parts.map_err(|(number, problem)| {
             let commits = changes.iter().chain([&newest]);
             let records = commits.flat_map(|commit| commit.adds.iter().chain(commit.parts.iter().flatten()));
             Gap {
                 commit: self.path_of(number),
-                trouble,
+                error: problem,
                 known: records.map(|part| (part.name.clone(), part.clone())).collect(),
             }
         });
-        Ok(Some(Logged { newest: Commit { parts: None, ..newest }, parts, since_checkpoint }))
+        Ok(Some(LogContents { newest: Commit { parts: None, ..newest }, parts, since_checkpoint }))
     }
 
-    /// The parts that count after these commits, of which the first is a checkpoint or the first of all.
+    /// Returns the current parts after these commits, the first of which is a checkpoint or the first commit of the job.
     fn parts_of(
         &self,
         newest: &Commit,
@@ -130,9 +130,9 @@ impl CommitLog {
     ) -> Result<PartList, JobError> {
         let is_checkpoint = |commit: &&Commit| commit.parts.is_some();
         let mut parts = PartList::new(checkpoint.unwrap_or_default())
-            .map_err(|trouble| self.contradicts(changes.iter().find(is_checkpoint).unwrap_or(newest), &trouble))?;
+            .map_err(|problem| self.contradicts(changes.iter().find(is_checkpoint).unwrap_or(newest), &problem))?;
         for commit in changes.iter().chain([newest]).filter(|commit| !is_checkpoint(commit)) {
-            parts.apply(commit).map_err(|trouble| self.contradicts(commit, &trouble))?;
+            parts.apply(commit).map_err(|problem| self.contradicts(commit, &problem))?;
         }
         if is_checkpoint(&newest) && !parts.follows(newest) {
             return Err(self.contradicts(newest, "it lists other parts than it leaves"));
@@ -143,11 +143,11 @@ impl CommitLog {
         Err(self.contradicts(newest, "its parts don't match the commits before it"))
     }
 
-    fn contradicts(&self, commit: &Commit, trouble: &str) -> JobError {
-        self.damaged(commit.number, message!("doesn't fit the other commits ({trouble}); ", ways_on()))
+    fn contradicts(&self, commit: &Commit, problem: &str) -> JobError {
+        self.damaged(commit.number, message!("doesn't fit the other commits ({problem}); ", recovery_advice()))
     }
 
-    /// Makes a commit durable, written in `tmp` first: it is there whole or not at all, and no other has its number.
+    /// Makes a commit durable. It is written in `tmp` first, so that it exists completely or not at all. Its number must be new.
     pub(super) fn append(&self, commit: &Commit, storage: &dyn Storage, tmp: &Path) -> Result<(), JobError> {
         let (written, placed) = (tmp.join("commit.json"), self.path_of(commit.number));
         let bytes = record::encode(commit).map_err(|error| JobError::internal(format!("a commit: {error}")))?;
@@ -163,11 +163,11 @@ impl CommitLog {
         })
     }
 
-    /// Removes the commits before a checkpoint that is durable. Those that come back after a loss of power change nothing.
+    /// Removes the commits before a durable checkpoint. Commits that reappear after a loss of power have no effect.
     pub(super) fn remove_before(&self, checkpoint: u64, storage: &dyn Storage) -> Result<(), JobError> {
         for number in self.numbers()?.into_iter().filter(|number| *number < checkpoint) {
             let path = self.path_of(number);
-            remove_if_there(storage, &self.directory, &path)
+            remove_if_exists(storage, &self.directory, &path)
                 .map_err(|error| JobError::output(format!("can't remove {}: {}", path.display(), cause(&error))))?;
         }
         Ok(())
@@ -175,18 +175,18 @@ impl CommitLog {
 
     fn commit(&self, number: u64) -> Result<Commit, JobError> {
         let bytes = record::read(&self.directory, &self.path_of(number)).map_err(|error| match error.kind() {
-            io::ErrorKind::NotFound => self.damaged(number, message!("is missing; ", ways_on())),
+            io::ErrorKind::NotFound => self.damaged(number, message!("is missing; ", recovery_advice())),
             _ => self.damaged(number, format!("can't be read: {}", cause(&error))),
         })?;
-        let commit: Commit = record::decode(&bytes).map_err(|trouble| self.damaged(number, trouble))?;
+        let commit: Commit = record::decode(&bytes).map_err(|problem| self.damaged(number, problem))?;
         if commit.number == number {
             Ok(commit)
         } else {
-            Err(self.damaged(number, message!("is a copy of another commit; ", ways_on())))
+            Err(self.damaged(number, message!("is a copy of another commit; ", recovery_advice())))
         }
     }
 
-    /// 0: there is none.
+    /// Returns the number of the newest commit, or 0 if there is none.
     pub(super) fn newest_number(&self) -> Result<u64, JobError> {
         Ok(self.numbers()?.into_iter().max().unwrap_or_default())
     }
@@ -211,9 +211,9 @@ impl CommitLog {
         self.path.join(format!("{number:020}.json"))
     }
 
-    fn damaged(&self, number: u64, trouble: impl Into<Message>) -> JobError {
+    fn damaged(&self, number: u64, problem: impl Into<Message>) -> JobError {
         let path = self.path_of(number);
         let shown = path.display();
-        JobError::output(message!("{shown} ", trouble))
+        JobError::output(message!("{shown} ", problem))
     }
 }

@@ -1,4 +1,4 @@
-//! What a job would find in its directory if it began now. Nothing is made or changed there.
+//! Inspects the directory of a job as the job would find it if it began now. Nothing is created or changed.
 
 use std::path::Path;
 
@@ -14,71 +14,73 @@ use super::log::CommitLog;
 use super::manifest::InputNow;
 use super::open::{check_resume, done_rows_of};
 use super::part_format::PartFormat;
-use super::results::{Contents, Results, opened};
+use super::results::{Contents, Results, open_output};
 
-/// What becomes of what is there.
+/// The job in an output directory, and whether it is replaced or resumed.
 #[derive(Debug)]
-pub enum Found {
-    /// Nothing is.
+pub enum FoundJob {
     Nothing,
-    /// The results of an earlier job, so many rows, are replaced.
+    /// The results of an earlier job, with this number of rows, are replaced.
     Replaced(u64),
-    /// The same job goes on.
+    /// The same job is resumed.
     Resumed {
         done: DoneRows,
-        /// What keys of its rows follow from.
+        /// The salt for the keys of its rows.
         key_salt: KeySalt,
-        /// Nothing is left to be done.
+        /// No row is left to do.
         is_over: bool,
-        /// The input was touched since: its rows are compared before any is asked.
+        /// The input was touched since: its rows are compared before the first request.
         is_touched: bool,
     },
 }
 
-/// What `*` came to when the job began that goes on in this directory ([`SourceOptions::kept_columns`]): what it asked for is the
-/// same as long as it goes on. `None`: no job does, or none that says so. What can't be read is left to whoever opens it.
+/// Returns the columns that `*` stood for when the job in this directory began ([`SourceOptions::kept_columns`]): they are the
+/// same in all of its runs. `None`: there is no job to resume, or it does not store them. Errors are left to the caller that
+/// opens the job.
 ///
 /// [`SourceOptions::kept_columns`]: headgate_core::options::SourceOptions::kept_columns
 pub fn kept_columns(path: &Path) -> Option<Vec<String>> {
     let manifest = read_manifest(path).ok()?.filter(|manifest| !manifest.clearing)?;
-    let newest = CommitLog::new(opened(path).ok()?).newest_number();
+    let newest = CommitLog::new(open_output(path).ok()?).newest_number();
     manifest.spec.source.kept_columns.filter(|_| newest.is_ok_and(|number| number > 0))
 }
 
-/// The origins that get the credentials of the job in this directory, if one goes on there.
+/// Returns the origins that get the credentials of the job in this directory, if there is one.
 pub fn credentials_for(path: &Path) -> Vec<String> {
     read_manifest(path).ok().flatten().map(|manifest| manifest.credentials_for).unwrap_or_default()
 }
 
-/// Looks at the directory of a job with these options, whose input has this fingerprint. A part whose content is damaged is
-/// not noticed: that would be to read them all.
+/// Inspects the directory of a job with these options, whose input has this fingerprint. Damaged contents of parts are not
+/// noticed, as that would require to read all of them.
 ///
 /// # Errors
 /// As [`OpenJob::open`](super::OpenJob::open).
-pub fn look(
+pub fn inspect(
     path: &Path,
     options: &JobOptions,
     schema: &SchemaRef,
     fingerprint: Option<&Fingerprint>,
-) -> Result<Found, JobError> {
+) -> Result<FoundJob, JobError> {
     PartFormat::new(options.sink.format, schema)?;
     let fresh = options.sink.fresh;
     if !is_usable(path, fresh)? {
-        return Ok(Found::Nothing);
+        return Ok(FoundJob::Nothing);
     }
     if fresh {
-        // What can't be read is replaced all the same.
-        let rows = Results::look(path, Contents::None).map_or(0, |results| results.newest.done);
-        return Ok(if rows > 0 { Found::Replaced(rows) } else { Found::Nothing });
+        // Results that can't be read are replaced, too.
+        let rows = Results::read(path, Contents::None).map_or(0, |results| results.newest.done);
+        return Ok(if rows > 0 { FoundJob::Replaced(rows) } else { FoundJob::Nothing });
     }
-    let Some(manifest) = read_manifest(path)?.filter(|manifest| !manifest.clearing) else { return Ok(Found::Nothing) };
-    let newest = Results::look(path, Contents::None)?.newest;
+    let Some(manifest) = read_manifest(path)?.filter(|manifest| !manifest.clearing) else {
+        return Ok(FoundJob::Nothing);
+    };
+    let newest = Results::read(path, Contents::None)?.newest;
     if newest.number == 0 {
-        return Ok(Found::Nothing);
+        return Ok(FoundJob::Nothing);
     }
-    let is_to_be_compared = newest.input.is_some();
-    check_resume(path, &manifest, options, &InputNow { fingerprint, is_to_be_compared })?;
+    let is_compared_later = newest.input.is_some();
+    check_resume(path, &manifest, options, &InputNow { fingerprint, is_compared_later })?;
     let is_touched = newest.input.as_ref().is_some_and(|then| Some(&then.fingerprint) != fingerprint);
     let is_over = newest.finished && !is_touched;
-    Ok(Found::Resumed { done: done_rows_of(&newest)?, key_salt: manifest.key_salt(), is_over, is_touched })
+    Ok(FoundJob::Resumed { done: done_rows_of(&newest)?, key_salt: manifest.key_salt(), is_over, is_touched })
 }

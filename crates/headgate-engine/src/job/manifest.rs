@@ -1,8 +1,8 @@
-//! `_headgate/job.json`: what a job was asked, so that only the same job goes on where it stopped.
+//! `_headgate/job.json`: the options and the input of a job, so that only the same job is resumed.
 //!
-//! Options that decide which rows there are and what is asked and kept for each belong to the job; those that say how
-//! the work is done (concurrency, time limits, sizes) may change from run to run. Values of headers and bodies may be
-//! secrets and are not stored: only names, and a salted hash that tells whether they are the same.
+//! Options that decide which rows there are, what each requests and what is kept of it belong to the job. Those that decide
+//! how the work is done (concurrency, timeouts, sizes) may change from run to run. Values of headers and bodies may be secrets
+//! and are not stored: only their names, and salted hashes that show whether the values are the same.
 
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
@@ -23,7 +23,7 @@ use headgate_table::source::fingerprint::Fingerprint;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::asked_headers::AskedHeaders;
+use super::asked_headers::HeaderRecord;
 use super::template_hashes::{TemplateHashes, difference_of_hashes};
 use super::value_hash::ValueHasher;
 
@@ -32,7 +32,7 @@ pub struct Manifest {
     pub headgate_version: String,
     /// RFC 3339, UTC.
     pub started_at: String,
-    /// What keys of rows follow from. Older jobs have none.
+    /// The salt for the keys of rows. Older jobs have none.
     #[serde(default)]
     pub key_salt: Option<String>,
     /// The random salt of the hashes of values that may be secrets. Older jobs have none.
@@ -41,9 +41,9 @@ pub struct Manifest {
     /// Origins that get credentials.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub credentials_for: Vec<String>,
-    /// What an earlier job left is being removed: that goes on before all else.
+    /// The files of an earlier job are being removed. The next run completes that before anything else.
     pub clearing: bool,
-    /// Its bodies were saved: their files go with its parts.
+    /// The earlier job saved bodies: their files are removed with its parts.
     #[serde(default)]
     pub clearing_saved: bool,
     pub input: InputRecord,
@@ -55,37 +55,37 @@ pub struct Manifest {
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct InputRecord {
-    /// As it was given; of several, as many as one wants to read.
+    /// The name that the user gave. Several names are shortened to a readable length.
     pub name: String,
-    /// From the root, so that a later command finds it wherever it is run.
+    /// The absolute path, so that a later command finds the input from any working directory.
     pub path: Option<PathBuf>,
-    /// Likewise those of what is read behind it. Older jobs have none.
+    /// The absolute paths of the inputs that are read after it. Older jobs have none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub more_paths: Vec<PathBuf>,
-    /// `None`: it can't be read again.
+    /// `None`: the input can't be read again.
     pub fingerprint: Option<Fingerprint>,
-    /// Where they are known without reading it.
+    /// The number of rows, if it is known without reading the input.
     pub rows: Option<u64>,
 }
 
-/// The options that belong to the job, under their names; of what may be secret, only whether it is the same.
+/// The options that belong to the job, under their names. Values that may be secret are replaced by hashes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobSpec {
     pub format: Format,
     #[serde(flatten)]
     pub source: SourceOptions,
-    /// `None`: what each row's body says.
+    /// `None`: `POST` for a row with a body, otherwise `GET`.
     pub method: Option<String>,
     pub fail_on: String,
-    /// `None`: that of whatever version runs.
+    /// `None`: the default of the version that runs.
     pub user_agent: Option<String>,
     #[serde(flatten)]
-    pub headers: AskedHeaders,
-    /// Tells whether the body is the same; `None`: there is none.
+    pub headers: HeaderRecord,
+    /// A hash that shows whether the body is the same; `None`: there is no body.
     pub data_hash: Option<String>,
     #[serde(flatten)]
     pub templates: TemplateHashes,
-    /// Of this and what follows older jobs know nothing, and go on with what is usual.
+    /// Older jobs lack this field and the following ones, and use the defaults.
     #[serde(flatten)]
     pub response: ResponseOptions,
     #[serde(flatten)]
@@ -94,11 +94,11 @@ pub struct JobSpec {
     pub network: NetworkOptions,
 }
 
-/// An input that may be the one of a job.
+/// The current input, which may be that of a job.
 pub(super) struct InputNow<'a> {
     pub(super) fingerprint: Option<&'a Fingerprint>,
-    /// What was read of it then is known, and is compared when it is read again: here only its form counts.
-    pub(super) is_to_be_compared: bool,
+    /// The content is compared when the input is read again, so that only its format is checked here.
+    pub(super) is_compared_later: bool,
 }
 
 impl InputRecord {
@@ -121,7 +121,7 @@ impl InputRecord {
 }
 
 impl Manifest {
-    /// What `options` ask for, as a job that begins now.
+    /// Creates the manifest of a job that begins now with these options.
     pub(super) fn new(
         options: &JobOptions,
         fingerprint: Option<Fingerprint>,
@@ -145,8 +145,8 @@ impl Manifest {
         }
     }
 
-    /// How bodies are saved, if they are.
-    pub(super) fn saves(&self) -> Option<SaveFormat> {
+    /// Returns how bodies are saved, if they are.
+    pub(super) fn save_format(&self) -> Option<SaveFormat> {
         self.spec.source.save_to.as_ref().map(|_| self.spec.source.save_format)
     }
 
@@ -155,7 +155,7 @@ impl Manifest {
         salt.map_or_else(|| ValueHasher::older(&self.started_at), |salt| ValueHasher::new(&salt.bytes()))
     }
 
-    /// The same job, whose input may have been moved, and whose credentials may be for other origins.
+    /// Returns the manifest with the current paths of the input, and the current origins that get credentials.
     pub(super) fn resumed_with(mut self, options: &JobOptions, fingerprint: Option<&Fingerprint>) -> Self {
         self.credentials_for.clone_from(&options.request.credentials_for);
         let input = &options.source;
@@ -165,7 +165,7 @@ impl Manifest {
         self
     }
 
-    /// Older jobs have the user and password that stood in their URL.
+    /// Removes the user and password in the URL that older jobs have stored.
     pub(super) fn without_user(mut self) -> Self {
         if let Cow::Owned(name) = without_user(&self.input.name) {
             self.input.name = name;
@@ -177,19 +177,19 @@ impl Manifest {
         self
     }
 
-    /// What keys of its rows follow from, in each of its runs.
+    /// Returns the salt for the keys of its rows, which is the same in each of its runs.
     pub(super) fn key_salt(&self) -> KeySalt {
         let stored = self.key_salt.as_ref().and_then(|salt| salt.parse().ok());
         stored.unwrap_or_else(|| KeySalt::of_text(&self.started_at))
     }
 
-    /// Refuses to go on with another job than this one.
+    /// Checks that the options and the input are those of this job.
     ///
     /// # Errors
-    /// `Output`, naming all that differs and the ways on.
+    /// `Output`, naming all differences and what the user can do.
     pub(super) fn check(&self, options: &JobOptions, input: &InputNow<'_>, directory: &Path) -> Result<(), JobError> {
         let shown = directory.display();
-        self.same_or(options, input, &self.hasher(), |differences| {
+        self.check_same(options, input, &self.hasher(), |differences| {
             message!(
                 "{shown} holds a job that can't be resumed like this: ",
                 differences,
@@ -201,35 +201,35 @@ impl Manifest {
         })
     }
 
-    /// Refuses to ask rows again that would not be the same requests.
+    /// Checks that retried rows would be the same requests.
     ///
     /// # Errors
-    /// `Output`, naming all that differs.
+    /// `Output`, naming all differences.
     pub(super) fn check_retry(
         &self,
         options: &JobOptions,
         input: &InputNow<'_>,
         directory: &Path,
     ) -> Result<(), JobError> {
-        // What may be connected to is the job's, and what the retry adds.
+        // A retry may add to the addresses that the job may connect to.
         let request = RequestOptions { network: self.spec.network.clone(), ..options.request.clone() };
         let options = &JobOptions { request, ..options.clone() };
         let hasher = self.hasher();
         let (then, now) = (&self.spec, JobSpec::new(options, &hasher));
         let headers_are_same = then.headers.differences(&options.request, &hasher).is_empty();
         let bodies_are_same = then.data_hash == now.data_hash && then.templates == now.templates;
-        let way_on = if headers_are_same && bodies_are_same {
+        let advice = if headers_are_same && bodies_are_same {
             ""
         } else {
             "; their values aren't stored: give the same ones again"
         };
         let shown = directory.display();
-        self.same_or(options, input, &hasher, |differences| {
-            message!("the failed rows of {shown} can't be requested again as before: ", differences, "{way_on}")
+        self.check_same(options, input, &hasher, |differences| {
+            message!("the failed rows of {shown} can't be requested again as before: ", differences, "{advice}")
         })
     }
 
-    fn same_or(
+    fn check_same(
         &self,
         options: &JobOptions,
         input: &InputNow<'_>,
@@ -248,7 +248,7 @@ impl Manifest {
         let mut differences: Vec<Message> = match (&self.input.fingerprint, now.fingerprint) {
             (Some(then), Some(fingerprint)) => {
                 let changed =
-                    || (!now.is_to_be_compared && then != fingerprint).then(|| "its content has changed".into());
+                    || (!now.is_compared_later && then != fingerprint).then(|| "its content has changed".into());
                 let differs = |phrase: String| format!("the input {input} is another one ({phrase})").into();
                 then.difference_of_form(fingerprint).or_else(changed).map(differs).into_iter().collect()
             }
@@ -288,7 +288,7 @@ impl JobSpec {
             method: request.method.clone(),
             fail_on: request.fail_on.to_string(),
             user_agent: (user_agent != DEFAULT_USER_AGENT).then(|| user_agent.clone()),
-            headers: AskedHeaders::new(request, hasher),
+            headers: HeaderRecord::new(request, hasher),
             data_hash: body.as_ref().map(|body| hasher.hash([body.as_slice()])),
             templates: TemplateHashes::of(&source.templates, hasher),
             response: request.response.clone(),
@@ -298,7 +298,7 @@ impl JobSpec {
     }
 
     fn method_difference(&self, now: &Self) -> Option<Message> {
-        // Older jobs have the one that followed where none was given.
+        // Older jobs have stored the implied method.
         let implied = if now.data_hash.is_some() { "POST" } else { "GET" };
         let then = self.method.as_deref();
         if then == now.method.as_deref() || (now.method.is_none() && then == Some(implied)) {
@@ -308,21 +308,21 @@ impl JobSpec {
         Some(message!(OptionName::Method, " was {before}, now it is {after}"))
     }
 
-    /// As they are stored.
+    /// Returns the options as they are stored.
     fn by_name(&self) -> Map<String, Value> {
         let stored = serde_json::to_value(self).expect("texts, numbers and lists of them");
         stored.as_object().cloned().unwrap_or_default()
     }
 }
 
-/// The options that belong to a job.
+/// Returns the options that belong to a job.
 pub fn job_options() -> impl Iterator<Item = OptionName> {
     let spec = JobSpec::new(&JobOptions::default(), &ValueHasher::older("")).by_name();
     let is_stored = move |name: &str| spec.contains_key(name) || spec.contains_key(&format!("{name}_hash"));
     OptionName::ALL.iter().copied().filter(move |option| is_stored(option.name()))
 }
 
-/// The value of an option as one reads it.
+/// Returns the value of an option for a message.
 fn shown(option: OptionName, value: &Value) -> String {
     match value {
         Value::Null if matches!(option, OptionName::UserAgent | OptionName::MaxRedirects) => "the default".into(),

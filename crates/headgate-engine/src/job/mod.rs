@@ -1,9 +1,8 @@
-//! What makes a run durable: the job's directory, its commits, and what goes on from them.
+//! Durable jobs: the directory of a job, its commits, and how a run resumes from them.
 //!
-//! `storage` is the seam to the disk; `record`, `commit`, `parts`, `log`, `done_rows` and `manifest` are what is written down;
-//! `results` compares it with what is there; `directory` is the order in which that happens; `writer` and `sink` bring outcomes
-//! there; `retry` asks failed rows again; `control` is what was set of a job that
-//! runs, `set` sets it; `status` looks.
+//! `storage` is the interface to the disk. `record`, `commit`, `parts`, `log`, `done_rows` and `manifest` are the stored state,
+//! and `results` compares it with the files. `directory` applies commits in order. `writer` and `sink` write outcomes. `retry`
+//! retries failed rows. `control` has the settings of a running job, `set` changes them, and `status` reports on a job.
 
 mod asked_headers;
 mod commit;
@@ -41,5 +40,5 @@ pub use self::manifest::job_options;
 pub use self::open::{OpenJob, RunningJob};
 pub(crate) use self::saved::save_places_of;
 pub(crate) use self::sink::no_rows_for;
-pub use self::watched::Watched;
+pub use self::watched::JobProgress;
 pub use self::writer::{MonotonicClock, TrackedInput};

@@ -1,4 +1,4 @@
-//! A job taken by this process: a new one, or one that goes on.
+//! Opens a job for this process: a new one, or one to resume.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -21,45 +21,44 @@ use super::manifest::{InputNow, Manifest};
 use super::part_format::PartFormat;
 use super::sink::DurableSink;
 use super::storage::Storage;
-use super::watched::Watched;
-use super::writer::{JobWriter, MonotonicClock, Standing, TrackedInput};
+use super::watched::JobProgress;
+use super::writer::{CommittedState, JobWriter, MonotonicClock, TrackedInput};
 use crate::queue::responders::Responders;
 use crate::queue::window::Window;
 
-/// A job's directory, taken by this process, that holds the job which the options ask for, or none.
+/// A job with its directory, locked for this process: a new job, or the stored one with the same options.
 pub struct OpenJob {
     directory: JobDirectory,
     part_format: PartFormat,
     manifest: Manifest,
     is_new: bool,
-    /// It takes the place of results that are there.
+    /// The job replaces existing results.
     replaces: bool,
-    standing: Standing,
+    committed: CommittedState,
     done_rows: DoneRows,
-    /// What its user is told.
+    /// A note for the user.
     note: Option<Message>,
     input: Option<TrackedInput>,
-    /// What the input was, where it was touched since: before they are compared, nothing of the job may change.
+    /// The earlier content of an input that was touched since. Before it is compared, nothing of the job may change.
     then: Option<InputThen>,
 }
 
-/// A job that results can be written to.
+/// A job with a sink for its outcomes.
 pub struct RunningJob {
     pub sink: Box<dyn Sink>,
-    /// How far it is.
-    pub watched: Arc<Watched>,
-    /// The hosts that responded in its earlier runs: those of this run are noted here, and stored with each commit.
+    pub progress: Arc<JobProgress>,
+    /// The hosts that responded in earlier runs. Those of this run are added, and each commit stores them.
     pub responders: Arc<Responders>,
 }
 
 impl OpenJob {
-    /// Takes the directory and brings it to where its newest commit says it is. Of a new job nothing is written yet.
+    /// Locks the directory and completes its newest commit. A new job writes nothing yet.
     ///
-    /// `schema` is that of the results, `fingerprint` that of the input, `input_rows` its rows where they are known.
+    /// `schema` is that of the results, `fingerprint` that of the input, `input_rows` the number of its rows if it is known.
     ///
     /// # Errors
-    /// `Output`: the directory is somebody else's, is written to by another process, is damaged, or holds another job.
-    /// `Usage`: the options do not go with what is kept.
+    /// `Output`: the directory has files of another program, is locked by another process, is damaged, or has another job.
+    /// `Usage`: the format can't hold the kept columns.
     pub fn open(
         path: &Path,
         options: &JobOptions,
@@ -70,14 +69,14 @@ impl OpenJob {
     ) -> Result<Self, JobError> {
         let part_format = PartFormat::new(options.sink.format, schema)?;
         let fresh = options.sink.fresh;
-        let directory = JobDirectory::claim(path, fresh, storage)?;
+        let directory = JobDirectory::open_locked(path, fresh, storage)?;
         let found = if fresh { None } else { directory.manifest()? };
         let mut key_salt = None;
         if let Some(manifest) = found.filter(|manifest| !manifest.clearing) {
             let results = directory.recover()?;
             if results.newest.number > 0 {
                 let then = results.newest.input.as_ref();
-                let now = InputNow { fingerprint: fingerprint.as_ref(), is_to_be_compared: then.is_some() };
+                let now = InputNow { fingerprint: fingerprint.as_ref(), is_compared_later: then.is_some() };
                 let then = then.filter(|then| Some(&then.fingerprint) != fingerprint.as_ref()).cloned();
                 let rows = results.newest.range.end;
                 let then = then.map(|then| InputThen { rows: rows.or(then.rows), ..then });
@@ -91,12 +90,12 @@ impl OpenJob {
                 let done_rows = done_rows_of(&results.newest)?;
                 let part_format = PartFormat::new(options.sink.format, schema)?;
                 let manifest = manifest.resumed_with(options, fingerprint.as_ref());
-                directory.renew(&manifest)?;
+                directory.update_manifest(&manifest)?;
                 let note = results.note().map(Message::from);
-                let mut standing: Standing = results.into();
+                let mut committed: CommittedState = results.into();
                 if then.is_some() && options.sink.allow_grown {
-                    // Nobody knows any more where it ends.
-                    (standing.last.range.end, standing.last.finished) = (None, false);
+                    // The number of rows is no longer known.
+                    (committed.last.range.end, committed.last.finished) = (None, false);
                 }
                 return Ok(Self {
                     directory,
@@ -104,30 +103,30 @@ impl OpenJob {
                     manifest,
                     is_new: false,
                     replaces: false,
-                    standing,
+                    committed,
                     done_rows,
                     note,
                     input: None,
                     then,
                 });
             }
-            // It was begun and nothing came of it: as good as none. But servers may have seen its keys.
-            let now = InputNow { fingerprint: fingerprint.as_ref(), is_to_be_compared: false };
+            // A job without commits is treated as new. But servers may have seen its keys.
+            let now = InputNow { fingerprint: fingerprint.as_ref(), is_compared_later: false };
             key_salt = manifest.check(options, &now, path).is_ok().then(|| manifest.key_salt());
         }
         let started_at = now_text().map_err(|error| JobError::internal(format!("the time: {error}")))?;
         let key_salt = key_salt.map_or_else(KeySalt::random, Ok)?;
         let manifest =
             Manifest::new(options, fingerprint, input_rows, schema, started_at, key_salt, KeySalt::random()?);
-        let replaces = fresh && directory.holds_rows()?;
-        let (standing, done_rows) = (Standing::zero(), DoneRows::default());
+        let replaces = fresh && directory.has_rows()?;
+        let (committed, done_rows) = (CommittedState::zero(), DoneRows::default());
         Ok(Self {
             directory,
             part_format,
             manifest,
             is_new: true,
             replaces,
-            standing,
+            committed,
             done_rows,
             note: None,
             input: None,
@@ -135,37 +134,37 @@ impl OpenJob {
         })
     }
 
-    /// What is read from now on is remembered, to be known again.
+    /// Stores with each commit what was read of this input, so that a later run can recognize it.
     pub fn track(&mut self, input: TrackedInput) {
         self.input = Some(input);
     }
 
-    /// What the input was that it is to be compared with, as it was touched since. `None`: it is to be taken for the same.
-    pub fn to_compare_with(&self) -> Option<&InputThen> {
+    /// Returns the earlier content that the input must be compared with, because it was touched since. `None`: it is unchanged.
+    pub fn earlier_input(&self) -> Option<&InputThen> {
         self.then.as_ref()
     }
 
-    /// Whether nothing is left to be done.
+    /// Returns whether no row is left to do.
     pub fn is_over(&self) -> bool {
         self.last_commit().finished && self.then.is_none()
     }
 
-    /// Whether nothing of it was done before.
+    /// Returns whether the job has no commits.
     pub fn is_new(&self) -> bool {
         self.is_new
     }
 
-    /// Whether results that are there are to be removed for it.
+    /// Returns whether the job replaces existing results.
     pub fn replaces_results(&self) -> bool {
         self.replaces
     }
 
-    /// Something about its directory that its user should know.
+    /// Returns the note for the user on the directory.
     pub fn note(&self) -> Option<&Message> {
         self.note.as_ref()
     }
 
-    /// What keys of its rows follow from.
+    /// Returns the salt for the keys of its rows.
     pub fn key_salt(&self) -> KeySalt {
         self.manifest.key_salt()
     }
@@ -174,42 +173,40 @@ impl OpenJob {
         self.manifest.input.fingerprint.is_some()
     }
 
-    /// How far it is.
     pub fn last_commit(&self) -> &Commit {
-        &self.standing.last
+        &self.committed.last
     }
 
-    /// Which rows are done.
     pub fn done_rows(&self) -> &DoneRows {
         &self.done_rows
     }
 
-    /// Begins the run. What an earlier job left is removed now; if it is results, and nobody knows yet whether the input has
-    /// a row, when there is the first outcome.
+    /// Begins the run. The files of an earlier job are removed now. If they are results, and the input may have no rows, they are
+    /// removed when the first outcome arrives.
     pub fn start(
         self,
         options: &JobOptions,
         window: Arc<Window>,
         clock: MonotonicClock,
     ) -> Result<RunningJob, JobError> {
-        let saves = self.manifest.saves();
-        // Files are written beside what is there before the first outcome comes.
-        let waits = self.replaces && !self.is_resumable() && saves.is_none();
+        let save_format = self.manifest.save_format();
+        // Saved bodies are written before the first outcome arrives.
+        let waits = self.replaces && !self.is_resumable() && save_format.is_none();
         if self.is_new && !waits {
             self.directory.begin(&self.manifest)?;
         }
         let begins_with = waits.then_some(self.manifest);
         let mut writer =
-            JobWriter::new(self.directory, self.part_format, &options.sink, self.standing, "fetch", clock)?;
+            JobWriter::new(self.directory, self.part_format, &options.sink, self.committed, "fetch", clock)?;
         if let Some(input) = self.input {
             writer.track(input);
         }
-        if let Some(format) = saves {
+        if let Some(format) = save_format {
             writer.save_bodies(format);
         }
-        let (watched, responders) = (writer.watched(), writer.responders());
+        let (progress, responders) = (writer.progress(), writer.responders());
         let sink = DurableSink::new(writer, self.done_rows, window, begins_with, self.then.is_some());
-        Ok(RunningJob { sink: Box::new(sink), watched, responders })
+        Ok(RunningJob { sink: Box::new(sink), progress, responders })
     }
 }
 

@@ -1,4 +1,4 @@
-//! How the results of a job are written: in which format, and with which columns.
+//! The format and the columns of a job's results.
 
 use std::fs::File;
 use std::io;
@@ -21,7 +21,7 @@ pub(super) struct PartFormat {
 
 impl PartFormat {
     /// # Errors
-    /// `Usage`: an input column to keep can't be held.
+    /// `Usage`: the format does not support an input column to keep.
     pub(super) fn new(format: Format, schema: &SchemaRef) -> Result<Self, JobError> {
         let lines = match format {
             Format::Ndjson => Some(NdjsonPart::checked_encoder(schema)?),
@@ -44,7 +44,7 @@ impl PartFormat {
         })
     }
 
-    /// The records, without a column that the job did not have when it began.
+    /// Returns the records without columns that the job did not have when it began.
     pub(super) fn fit(&self, records: &RecordBatch) -> Result<RecordBatch, ArrowError> {
         if records.num_columns() == self.schema.fields().len() {
             return Ok(records.clone());

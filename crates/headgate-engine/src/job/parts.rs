@@ -1,8 +1,8 @@
-//! The parts that count, and a sum over them.
+//! The list of the current parts, and a checksum over it.
 //!
-//! The sum is that of a hash of each record, so that adding a part and removing one are a step each, whatever their order. It
-//! stands in every commit: a list put together from several commits, or anew from the files themselves, is the committed
-//! one if the sums are the same. That is what makes a damaged commit harmless as long as no part is.
+//! The checksum is the sum of a hash of each record, so that a part is added or removed in one step, in any order. Every commit
+//! has it: a list that is put together from several commits, or from the files themselves, is the committed one if the
+//! checksums are equal. So a damaged commit is harmless as long as no part is damaged.
 
 use std::collections::BTreeMap;
 
@@ -20,22 +20,22 @@ pub(super) struct PartList {
 
 impl PartList {
     /// # Errors
-    /// What is wrong with the records: a name that is not one of ours, or one that is there twice.
+    /// The mistake in the records: a name that is not one of ours, or that occurs twice.
     pub(super) fn new(records: impl IntoIterator<Item = PartRecord>) -> Result<Self, String> {
         let mut list = Self::default();
         records.into_iter().try_for_each(|record| list.add(record)).map(|()| list)
     }
 
-    /// Takes over what a commit changes.
+    /// Applies the changes of a commit.
     ///
     /// # Errors
-    /// As [`PartList::new`]; or it removes a part that there is not.
+    /// As [`PartList::new`]; or the commit removes a part that is not in the list.
     pub(super) fn apply(&mut self, commit: &Commit) -> Result<(), String> {
         commit.removes.iter().try_for_each(|name| self.remove(name))?;
         commit.adds.iter().try_for_each(|record| self.add(record.clone()))
     }
 
-    /// Returns whether the list may be that after a commit: it has what that adds, and not what it removes.
+    /// Returns whether the list may be the one after a commit: it has the parts that the commit adds, and none that it removes.
     pub(super) fn follows(&self, commit: &Commit) -> bool {
         let record = |name: &str| self.records.get(&PartName::parse(name)?);
         commit.adds.iter().all(|added| record(&added.name) == Some(added))
@@ -61,7 +61,7 @@ impl PartList {
         Ok(())
     }
 
-    /// Answered ones first, then by number.
+    /// Returns the parts of succeeded rows first, each kind by number.
     pub(super) fn iter(&self) -> impl Iterator<Item = &PartRecord> {
         self.records.values()
     }
@@ -70,12 +70,12 @@ impl PartList {
         self.records.len() as u64
     }
 
-    /// Of all of them.
+    /// Returns the total size of the parts.
     pub(super) fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Whether it is the list that the commit was made with.
+    /// Returns whether the list is the one that the commit was made with.
     pub(super) fn is_that_of(&self, commit: &Commit) -> bool {
         let totals = &commit.totals;
         let rows: u64 = self.records.values().map(|record| record.rows).sum();
@@ -83,7 +83,7 @@ impl PartList {
         has_sum && (totals.parts, totals.bytes, totals.answered + totals.failed) == (self.len(), self.bytes, rows)
     }
 
-    /// As it stands in a commit.
+    /// Returns the checksum as a commit has it.
     pub(super) fn sum(&self) -> String {
         format!("{:032x}", self.sum)
     }
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn the_sum_depends_on_the_parts_and_not_on_how_they_came_to_be() {
+    fn the_sum_depends_on_the_parts_and_not_on_their_order() {
         let mut list = PartList::new([3, 1, 2].map(record)).expect("names of ours");
         let merge = Commit { adds: vec![record(4)], removes: vec![record(1).name, record(3).name], ..Commit::zero() };
         list.apply(&merge).expect("parts that are there");
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_a_change_of_the_list_is_refused() {
+    fn an_impossible_change_of_the_list_is_refused() {
         let list = PartList::new([record(1)]).expect("a name of ours");
         let refused = |commit: Commit| list.clone().apply(&commit).expect_err("it was taken");
         assert_eq!(

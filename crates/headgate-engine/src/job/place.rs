@@ -1,4 +1,4 @@
-//! Where results can't go: names that look as if they meant something else than a directory.
+//! Refuses output names that do not look like the name of a directory.
 
 use std::path::Path;
 
@@ -7,16 +7,16 @@ use headgate_core::message;
 use headgate_core::message::OptionName;
 use headgate_table::source::scheme_of;
 
-/// What the name of one file of results ends with, perhaps followed by one of [`COMPRESSED`].
-const OF_A_FILE: [&str; 5] = ["parquet", "ndjson", "jsonl", "json", "csv"];
+/// The extensions of result files, which one of [`COMPRESSED`] may follow.
+const RESULT_EXTENSIONS: [&str; 5] = ["parquet", "ndjson", "jsonl", "json", "csv"];
 const COMPRESSED: [&str; 2] = ["gz", "zst"];
 
-/// Refuses a name for a new directory that was hardly meant for one.
+/// Checks the name of a new directory.
 ///
 /// # Errors
-/// `Usage`: it is a URL, or has the extension of a file.
+/// `Usage`: the name is a URL, or has the extension of a file.
 pub(super) fn check_new(root: &Path) -> Result<(), JobError> {
-    // As it was typed: a path has no slash at its end.
+    // As the user typed it: `Path` ignores a slash at the end.
     let shown = root.as_os_str().to_string_lossy();
     if let Some(scheme) = scheme_of(&shown) {
         return Err(JobError::usage(message!(
@@ -34,10 +34,10 @@ pub(super) fn check_new(root: &Path) -> Result<(), JobError> {
     }
 }
 
-/// What is left of the name of a file; `None`: it is not one, or has nothing before its extension.
+/// Returns the name of a result file without its extensions. `None`: it has none of these, or nothing before them.
 fn without_extension(name: &str) -> Option<&str> {
     let uncompressed = COMPRESSED.iter().find_map(|extension| strip(name, extension)).unwrap_or(name);
-    let stem = OF_A_FILE.iter().find_map(|extension| strip(uncompressed, extension))?;
+    let stem = RESULT_EXTENSIONS.iter().find_map(|extension| strip(uncompressed, extension))?;
     (!stem.is_empty() && !stem.ends_with('/')).then_some(stem)
 }
 
@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_that_is_no_directorys_is_refused_with_what_to_do() {
+    fn a_name_that_is_not_that_of_a_directory_is_refused_with_advice() {
         let local = |scheme: &str| {
             format!(
                 ": results are written to a local directory, not to {scheme}://: name one, and upload it when the job has finished"
@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn any_other_name_is_a_directorys() {
+    fn any_other_name_is_accepted() {
         for name in ["out", "out.d", "results-1.5", "out.parquet/", "parquet", ".json", "a/.csv", "./s3://x", "out.gz"]
         {
             assert_eq!(Ok(()), check_new(Path::new(name)), "{name}");

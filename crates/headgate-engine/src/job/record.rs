@@ -1,5 +1,5 @@
-//! How a job writes down what it must read again: JSON in an envelope with a version that is understood before all
-//! else, and a checksum over every byte of the rest.
+//! The encoding of a job's stored state: JSON in an envelope with a format version, which is checked first, and a checksum
+//! over all other bytes.
 
 use std::io::{self, Read as _};
 use std::path::Path;
@@ -8,28 +8,28 @@ use crc32fast::Hasher;
 use headgate_core::files::Directory;
 use headgate_core::message;
 use headgate_core::message::{Message, OptionName};
-use headgate_table::parts::read::ways_on;
+use headgate_table::parts::read::recovery_advice;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-/// Rises when an older headgate could misread a job.
+/// Increases when an older headgate could misread a job.
 const FORMAT_VERSION: u32 = 4;
-/// The oldest that is still understood. Version 2 had no checkpoints in its log; version 3 had no column `error_detail`,
+/// The oldest version that can still be read. Version 2 had no checkpoints in its log; version 3 had no column `error_detail`,
 /// and no hashes of its input's rows.
 const OLDEST_VERSION: u32 = 2;
-/// Far beyond any record of ours: the largest is a checkpoint, which lists a million parts at the most, 120 bytes each.
+/// More than any record of ours: the largest is a checkpoint, which lists at most a million parts of 120 bytes each.
 const MAX_BYTES: u64 = 256 * 1024 * 1024;
 
 #[derive(Serialize, Deserialize)]
 struct Envelope {
     format_version: u32,
-    /// Of the version and the bytes of `record`; up to version 2, of those alone.
+    /// The checksum of the version and the bytes of `record`; up to version 2, of `record` alone.
     crc32: u32,
     record: Box<RawValue>,
 }
 
-/// What is understood of any format.
+/// The field that all versions have.
 #[derive(Deserialize)]
 struct Versioned {
     format_version: u32,
@@ -53,7 +53,7 @@ fn checksum(version: u32, record: &RawValue) -> u32 {
 }
 
 /// # Errors
-/// What is wrong with the bytes and what to do, as the end of a sentence that begins with the file.
+/// The problem and what the user can do, as the end of a sentence that begins with the name of the file.
 pub(super) fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Message> {
     if version(bytes)? < OLDEST_VERSION {
         return Err(message!(
@@ -61,31 +61,31 @@ pub(super) fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Message> {
             OptionName::Fresh.set(true)
         ));
     }
-    let damaged = |error: serde_json::Error| message!("is damaged ({error}); ", ways_on());
+    let damaged = |error: serde_json::Error| message!("is damaged ({error}); ", recovery_advice());
     let envelope: Envelope = serde_json::from_slice(bytes).map_err(damaged)?;
     if checksum(envelope.format_version, &envelope.record) != envelope.crc32 {
-        return Err(message!("is damaged (its checksum is wrong); ", ways_on()));
+        return Err(message!("is damaged (its checksum is wrong); ", recovery_advice()));
     }
     serde_json::from_str(envelope.record.get()).map_err(damaged)
 }
 
-/// What may not be ours is not removed, not with `fresh` either.
-fn not_ours() -> Message {
+/// Returns the advice for files that may belong to another program: they are not removed, even with `fresh`.
+fn foreign_file_advice() -> Message {
     message!("restore it from a copy, choose another ", OptionName::Output, ", or empty the directory yourself")
 }
 
-/// The version of the format, if it is one of ours that is not newer than this one.
+/// Returns the format version, unless it is newer than this headgate's.
 ///
 /// # Errors
 /// As [`decode`].
 pub(super) fn version(bytes: &[u8]) -> Result<u32, Message> {
     let Versioned { format_version } = serde_json::from_slice(bytes)
-        .map_err(|error| message!("is damaged, or was not written by headgate ({error}): ", not_ours()))?;
+        .map_err(|error| message!("is damaged, or was not written by headgate ({error}): ", foreign_file_advice()))?;
     let is_known = (OLDEST_VERSION..=FORMAT_VERSION).contains(&format_version);
     if !is_known && let Ok(envelope) = serde_json::from_slice::<Envelope>(bytes) {
         let was_ours = |version| checksum(version, &envelope.record) == envelope.crc32;
         if (OLDEST_VERSION..=FORMAT_VERSION).any(was_ours) {
-            return Err(message!("is damaged (its version is wrong); ", ways_on()));
+            return Err(message!("is damaged (its version is wrong); ", recovery_advice()));
         }
     }
     if format_version > FORMAT_VERSION {
@@ -97,7 +97,7 @@ pub(super) fn version(bytes: &[u8]) -> Result<u32, Message> {
     Ok(format_version)
 }
 
-/// The bytes of a file of records.
+/// Reads the bytes of a record file.
 pub(super) fn read(directory: &Directory, path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     directory.file(path)?.take(MAX_BYTES).read_to_end(&mut bytes)?;
@@ -122,9 +122,9 @@ mod tests {
     }
 
     #[test]
-    fn another_version_is_told_from_damage() {
+    fn another_version_is_distinguished_from_damage() {
         let newer = br#"{"format_version":99,"something":"else"}"#.as_slice();
-        let refusal = |bytes| decode::<Vec<String>>(bytes).map_err(|trouble| trouble.to_string());
+        let refusal = |bytes| decode::<Vec<String>>(bytes).map_err(|problem| problem.to_string());
         let message = "was written by a newer headgate: use that version, or choose another output";
         assert_eq!(Err(message.into()), refusal(newer));
         let older = br#"{"format_version":1,"headgate_version":"0.1.0"}"#;

@@ -1,4 +1,4 @@
-//! What a job reads off batches of results.
+//! Reads columns of result batches.
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Int16Type, Int64Type};
@@ -26,7 +26,7 @@ pub(super) fn select(records: &RecordBatch, mask: &BooleanArray) -> Result<Recor
         .map_err(|error: ArrowError| JobError::internal(format!("a batch of results can't be split: {error}")))
 }
 
-/// Why each row failed: its kind of error, or its status as `status:503`.
+/// Returns the cause of each failed row: its kind of error, or its status as `status:503`.
 pub(super) fn kinds(records: &RecordBatch) -> Vec<String> {
     let error = records.column_by_name("error").map(AsArray::as_string::<i32>);
     let status = records.column_by_name("status").map(AsArray::as_primitive::<Int16Type>);

@@ -1,9 +1,8 @@
-//! The results that are in a job's directory, against those that were committed.
+//! Compares the result files in a job's directory with the commits.
 //!
-//! Nothing is given out that was not committed, and nothing that was is left out: each part there should be is looked for, by its
-//! name and length, and each part there is must be one of them. Its content is compared with the checksum in its commit: by
-//! whoever reads it, always; when a job is only looked at or gone on with, as long as that takes no time
-//! ([`CHECKED_BYTES`]).
+//! Exactly the committed parts are returned: each of them must exist with its name and length, and there must be no other part.
+//! The content of a part is compared with the checksum in its commit. A reader of the part always does that. A command that
+//! only reports on a job or resumes it does so if the results are small ([`CHECKED_BYTES`]).
 
 use std::collections::BTreeMap;
 use std::io;
@@ -16,28 +15,29 @@ use headgate_core::file_name::OWN_DIRECTORY;
 use headgate_core::files::{Directory, length};
 use headgate_core::message;
 use headgate_table::parts::name::{PartName, UNPLACED};
-use headgate_table::parts::read::{describe_part, open_committed, ways_on};
+use headgate_table::parts::read::{describe_part, open_committed, recovery_advice};
 use rustix::fs::FileType;
 
 use super::commit::{Commit, PartRecord};
 use super::lock::{self, Holder};
-use super::log::{CommitLog, Gap, Logged};
+use super::log::{CommitLog, Gap, LogContents};
 use super::parts::PartList;
 
-/// Contents of results are compared with their checksums up to this size: some 0.1 s from memory. To do so with more is asked for.
+/// Contents are compared with their checksums up to this total size, which takes some 0.1 s from memory. Beyond it, only on
+/// request.
 const CHECKED_BYTES: u64 = 1 << 30;
-/// How often, and how long apart, a directory is looked at again that another process changes meanwhile.
-const LOOKS: u32 = 10;
-const BETWEEN_LOOKS: Duration = Duration::from_millis(20);
+/// How often, and at which interval, a directory is read if another process changes it meanwhile.
+const MAX_READS: u32 = 10;
+const READ_INTERVAL: Duration = Duration::from_millis(20);
 
-/// The results of a job as of its newest commit, all of which are there.
+/// The results of a job as of its newest commit. All of its parts exist.
 #[derive(Debug)]
 pub(super) struct Results {
     pub(super) newest: Commit,
     pub(super) parts: PartList,
-    /// Where each part is: not in its place yet, after a kill or for an instant.
+    /// The file of each part. During a commit, or after a kill, it may not be in its place yet.
     pub(super) files: Vec<ResultFile>,
-    /// A commit that is damaged or gone, where the files themselves told what it said.
+    /// A commit that is damaged or missing, and was reconstructed from the part files.
     pub(super) damaged_commit: Option<PathBuf>,
     /// Commits since the newest checkpoint.
     pub(super) since_checkpoint: u64,
@@ -53,34 +53,34 @@ pub(super) struct ResultFile {
 /// Which contents are compared with their checksums.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Contents {
-    /// None: whoever reads them does that.
+    /// None: the reader of the parts compares them.
     None,
-    /// All, if they are few enough and the job does not run, whose progress is asked for every now and then.
-    Some,
+    /// All, if they are small and the job does not run: the status of a running job is requested often.
+    IfSmall,
     All,
 }
 
 impl Results {
-    /// Looks at a directory that others may write to.
+    /// Reads a directory that another process may write to.
     ///
     /// # Errors
-    /// `Output`: a part is missing, has another length or content than was committed, or is there uncommitted; or the log cannot
+    /// `Output`: a part is missing, differs from the committed one in length or content, or was never committed; or the log can't
     /// be read.
-    pub(super) fn look(root: &Path, contents: Contents) -> Result<Self, JobError> {
-        let directory = opened(root)?;
+    pub(super) fn read(root: &Path, contents: Contents) -> Result<Self, JobError> {
+        let directory = open_output(root)?;
         let is_running = || lock::holder(&directory) != Holder::None;
         let log = CommitLog::new(directory.clone());
-        let mut looks = 1;
+        let mut reads = 1;
         loop {
             let (was_running, newest) = (is_running(), log.newest_number()?);
-            let is_last = looks == LOOKS;
-            // What another process changes meanwhile looks like damage. While there is no new commit, the content of a part is
-            // certain, and of a job that does not run, everything.
+            let is_last = reads == MAX_READS;
+            // Changes by another process look like damage. Without a new commit, the content of a part can't have changed, and
+            // if the job does not run, nothing can.
             let found = match Self::of(&directory) {
-                Ok(results) if was_running && contents == Contents::Some => return Ok(results),
-                Ok(results) => match results.compared(&directory, contents) {
+                Ok(results) if was_running && contents == Contents::IfSmall => return Ok(results),
+                Ok(results) => match results.check_contents(&directory, contents) {
                     Err(_) if !is_last && log.newest_number()? != newest => None,
-                    compared => Some(compared),
+                    checked => Some(checked),
                 },
                 Err(_) if !is_last && (was_running || is_running() || log.newest_number()? != newest) => None,
                 Err(error) => Some(Err(error)),
@@ -88,50 +88,50 @@ impl Results {
             if let Some(found) = found {
                 return found;
             }
-            looks += 1;
-            thread::sleep(BETWEEN_LOOKS);
+            reads += 1;
+            thread::sleep(READ_INTERVAL);
         }
     }
 
-    /// Looks at a directory that nobody else writes to.
+    /// Reads a directory that this process has locked.
     ///
     /// # Errors
-    /// As [`Results::look`].
-    pub(super) fn claimed(directory: &Directory) -> Result<Self, JobError> {
+    /// As [`Results::read`].
+    pub(super) fn read_locked(directory: &Directory) -> Result<Self, JobError> {
         let results = Self::of(directory)?;
-        // What the newest commit adds may be about to take the place of what it removes.
+        // The parts that the newest commit adds may replace those that it removes.
         let is_new = |file: &&ResultFile| results.newest.adds.iter().any(|added| added.name == file.record.name);
-        results.files.iter().filter(is_new).try_for_each(|file| file.compare(directory))?;
-        results.compared(directory, Contents::Some)
+        results.files.iter().filter(is_new).try_for_each(|file| file.check_content(directory))?;
+        results.check_contents(directory, Contents::IfSmall)
     }
 
     fn of(directory: &Directory) -> Result<Self, JobError> {
-        // Before the log: what is committed in between is not taken for foreign then.
-        let mut there = part_files(directory)?;
+        // Listed before the log is read, so that a part that is committed in between is not mistaken for a foreign file.
+        let mut existing = part_files(directory)?;
         let log = CommitLog::new(directory.clone());
-        let Logged { newest, parts, since_checkpoint } = log.read()?.unwrap_or_else(|| Logged {
+        let LogContents { newest, parts, since_checkpoint } = log.read()?.unwrap_or_else(|| LogContents {
             newest: Commit::zero(),
             parts: Ok(PartList::default()),
             since_checkpoint: 0,
         });
         for name in &newest.removes {
-            // Its removal is the first of the commit's last steps, which may be missing.
-            there.remove(name);
+            // The last steps of the newest commit may be missing, and removals are the first of them.
+            existing.remove(name);
         }
         let (parts, damaged_commit) = match parts {
             Ok(parts) => (parts, None),
-            Err(gap) => (rebuilt(directory, &newest, &there, &gap)?, Some(gap.commit)),
+            Err(gap) => (rebuild_list(directory, &newest, &existing, &gap)?, Some(gap.commit)),
         };
         let mut files = Vec::new();
         for record in parts.iter() {
-            let found = there.remove(&record.name);
+            let found = existing.remove(&record.name);
             files.push(locate(directory, &newest, record, found)?);
         }
-        if let Some(name) = there.into_keys().next() {
+        if let Some(name) = existing.into_keys().next() {
             let (path, log) = (directory.path().join(name), log.path().display());
             let shown = path.display();
             return Err(JobError::output(if newest.number == 0 {
-                message!("{shown} is there, but {log} has no commits; ", ways_on())
+                message!("{shown} is there, but {log} has no commits; ", recovery_advice())
             } else {
                 message!("{shown} is there, but no commit of this job names it: move it out of the directory")
             }));
@@ -139,44 +139,44 @@ impl Results {
         Ok(Self { newest, parts, files, damaged_commit, since_checkpoint })
     }
 
-    /// What the user is told of a log that has a damaged commit.
+    /// Returns a note for the user if the log has a damaged commit.
     pub(super) fn note(&self) -> Option<String> {
         let damaged = self.damaged_commit.as_ref()?.display();
         Some(format!("{damaged} is damaged or missing; the results themselves are intact, and nothing is lost"))
     }
 
-    fn compared(self, directory: &Directory, contents: Contents) -> Result<Self, JobError> {
-        if contents == Contents::All || contents == Contents::Some && self.parts.bytes() <= CHECKED_BYTES {
-            self.files.iter().try_for_each(|file| file.compare(directory))?;
+    fn check_contents(self, directory: &Directory, contents: Contents) -> Result<Self, JobError> {
+        if contents == Contents::All || contents == Contents::IfSmall && self.parts.bytes() <= CHECKED_BYTES {
+            self.files.iter().try_for_each(|file| file.check_content(directory))?;
         }
         Ok(self)
     }
 }
 
 impl ResultFile {
-    fn compare(&self, directory: &Directory) -> Result<(), JobError> {
+    fn check_content(&self, directory: &Directory) -> Result<(), JobError> {
         open_committed(directory, &self.path, self.record.crc32).map(drop)
     }
 }
 
-/// Where a part is written before it gets its place. Its name is none that readers of results take, some of which look into
-/// every directory.
-pub(super) fn unplaced(directory: &Directory, name: &str) -> PathBuf {
+/// Returns the path at which a part is written before it is moved to its place. Readers of results ignore its name, even those
+/// that search all directories.
+pub(super) fn unplaced_path(directory: &Directory, name: &str) -> PathBuf {
     let tmp = directory.path().join(OWN_DIRECTORY).join("tmp");
-    // As an older headgate has left it.
+    // The path that an older headgate used.
     let older = tmp.join(name);
     if directory.exists(&older).unwrap_or(false) { older } else { tmp.join(format!("{name}{UNPLACED}")) }
 }
 
-/// Opens an output directory to look at it.
+/// Opens an output directory to read it.
 ///
 /// # Errors
-/// `Output`: it can't be read.
-pub(super) fn opened(root: &Path) -> Result<Directory, JobError> {
+/// `Output`: the directory can't be read.
+pub(super) fn open_output(root: &Path) -> Result<Directory, JobError> {
     Directory::open(root).map_err(|error| JobError::output(format!("can't read {}: {}", root.display(), cause(&error))))
 }
 
-/// `found`: how long the file is that stands in its place.
+/// Finds the file of a part. `found` is the length of the file in its place, if there is one.
 fn locate(
     directory: &Directory,
     newest: &Commit,
@@ -188,36 +188,38 @@ fn locate(
     if found == Some(record.bytes) {
         return file(place, true);
     }
-    let written = unplaced(directory, &record.name);
+    let written = unplaced_path(directory, &record.name);
     let is_whole = |path: &Path| directory.is_file_of(path, record.bytes);
     if newest.adds.iter().any(|added| added.name == record.name) && is_whole(&written) {
         return file(written, false);
     }
-    // It may have been put there since the directory was listed.
+    // The part may have been moved there since the directory was listed.
     if found.is_none() && is_whole(&place) {
         return file(place, true);
     }
     let (shown, bytes, rows) = (place.display(), record.bytes, record.rows);
     Err(JobError::output(match found {
-        None => message!("{shown} is missing, and with it {rows} rows; ", ways_on()),
-        Some(found) => message!("{shown} is damaged: it has {found} bytes and should have {bytes}; ", ways_on()),
+        None => message!("{shown} is missing, and with it {rows} rows; ", recovery_advice()),
+        Some(found) => {
+            message!("{shown} is damaged: it has {found} bytes and should have {bytes}; ", recovery_advice())
+        }
     }))
 }
 
-/// The list of parts, made from the files themselves where a commit can't say it. It is the committed one.
+/// Rebuilds the committed list of parts from the files, because a commit is damaged or missing.
 ///
 /// # Errors
-/// `Output`: it is not; names that commit.
-fn rebuilt(
+/// `Output`, naming that commit: the files do not match the newest commit.
+fn rebuild_list(
     directory: &Directory,
     newest: &Commit,
-    there: &BTreeMap<String, u64>,
+    existing: &BTreeMap<String, u64>,
     gap: &Gap,
 ) -> Result<PartList, JobError> {
     let place = |name: &String| (name.clone(), directory.path().join(name));
-    let mut paths: BTreeMap<String, PathBuf> = there.keys().map(place).collect();
+    let mut paths: BTreeMap<String, PathBuf> = existing.keys().map(place).collect();
     for part in &newest.adds {
-        paths.entry(part.name.clone()).or_insert_with(|| unplaced(directory, &part.name));
+        paths.entry(part.name.clone()).or_insert_with(|| unplaced_path(directory, &part.name));
     }
     let found = paths.len();
     let record = |(name, path): (String, PathBuf)| match gap.known.get(&name) {
@@ -231,13 +233,13 @@ fn rebuilt(
     list.filter(|list| list.is_that_of(newest)).ok_or_else(|| {
         let counted = newest.totals.parts;
         JobError::output(message!(
-            gap.trouble.message.clone(),
+            gap.error.message.clone(),
             "; the result files can't replace it, because they don't match the newest commit ({found} are there, it counts {counted})"
         ))
     })
 }
 
-/// Files with the names of parts, and their sizes. A directory or a link with such a name is not one of ours.
+/// Returns the files with names of parts, and their sizes. A directory or a link with such a name is ignored.
 ///
 /// # Errors
 /// `Output`: the directory can't be read.

@@ -1,9 +1,9 @@
-//! Asking failed rows again: one `failed-*` part after another is read, its rows are asked, and it is replaced by one commit. Rows
-//! answered this time move to a `part-*`; the others keep their history: their attempts add up.
+//! Retries failed rows: reads one `failed-*` part after another, requests its rows, and replaces it in one commit. Rows that
+//! succeed now move to a `part-*`. The attempts of the other rows add up.
 //!
-//! Source and sink of such a run take rounds: the source gives the rows of one part, or of a few small ones, and those of the
-//! next only when the sink has replaced the first. What is held is the numbers of a round's rows. A round may take long; so
-//! that a crash costs no more of it than of any run, its parts are replaced every now and then, with what is known by then.
+//! A retry works in rounds: the source reads the rows of one part, or of a few small ones, and continues with the next parts
+//! when the sink has replaced these. Only the numbers of a round's rows are kept in memory. A round may take long. So that a
+//! crash loses no more of it than of any run, its parts are also replaced at intervals, with the outcomes so far.
 
 mod only;
 mod rounds;
@@ -44,30 +44,30 @@ use super::part_format::PartFormat;
 use super::records::{attempts_of, kinds, rows};
 use super::status;
 use super::storage::Storage;
-use super::writer::{JobWriter, MonotonicClock, Standing};
+use super::writer::{CommittedState, JobWriter, MonotonicClock};
 
 pub use self::only::Only;
 use self::rounds::{Round, Rounds};
 use self::sink::RetrySink;
 
-/// Rows of the parts of a round, asked or not: all are written anew with each commit. The last part may go beyond.
+/// The rows of the parts of a round, retried or not: each commit rewrites all of them. The last part may exceed this.
 const ROUND_ROWS: u64 = 65_536;
 
-/// Which rows to ask again, and how.
+/// The options of a retry.
 #[derive(Debug, Clone, Default)]
 pub struct RetryOptions {
     /// The job's directory.
     pub output: PathBuf,
-    /// Empty: all rows that failed, but for those that are no valid requests.
+    /// The failures to retry. Empty: all except invalid requests.
     pub only: Vec<Only>,
-    /// How the work is done. What belongs to the job (input, columns, method …) is the job's own, but for headers and body, whose values are
-    /// not stored: they must be those of the job.
+    /// The options for how the work is done. Options that belong to the job (input, columns, method …) are replaced by those of
+    /// the job. Values of headers and bodies are not stored: they must be the same as in the job.
     pub job: JobOptions,
 }
 
 impl RetryOptions {
-    /// Returns the mistakes in where the job is.
-    pub fn mistakes(&self) -> Option<Mistake> {
+    /// Returns the mistake in the directory of the job, if there is one.
+    pub fn mistake(&self) -> Option<Mistake> {
         let message = match self.output.to_str() {
             Some("") => "is missing: name the directory of a job",
             Some("-") => "must be the directory of a job: what went to standard output is not remembered",
@@ -77,19 +77,19 @@ impl RetryOptions {
     }
 }
 
-/// A job's directory, taken by this process, with rows to be asked again.
+/// A job's directory, locked for this process, with rows to retry.
 pub struct OpenRetry {
     directory: JobDirectory,
     part_format: PartFormat,
     schema: SchemaRef,
-    standing: Standing,
+    committed: CommittedState,
     done_rows: DoneRows,
     rounds: Arc<Rounds>,
     key_salt: KeySalt,
     notes: Vec<Message>,
 }
 
-/// What a retry needs: where outcomes go, where rows come from, and how.
+/// The parts of a retry: its sink, its source, and the options.
 pub struct Retry {
     pub job: OpenRetry,
     pub source: Box<dyn Source>,
@@ -98,11 +98,11 @@ pub struct Retry {
 }
 
 impl OpenRetry {
-    /// `check`: what all options of a job must pass, those that are the job's own among them.
+    /// Opens the job. `check` checks its options, including those that are stored.
     ///
     /// # Errors
-    /// `Output`: there is no job, another process writes to it, or it is damaged. `Input`: its input can't be read any more.
-    /// `Usage`: headers or body are not those of the job. Those of `check`.
+    /// `Output`: there is no job, another process writes to it, it is damaged, or headers or bodies differ from its own. `Input`:
+    /// its input can't be read any more. Errors of `check`.
     pub fn open(
         options: RetryOptions,
         check: impl FnOnce(&JobOptions) -> Result<(), JobError>,
@@ -112,28 +112,29 @@ impl OpenRetry {
         let manifest = status::manifest(&output)?;
         let job = with_manifest(job, &manifest, &output)?;
         check(&job)?;
-        let directory = JobDirectory::claim(&output, false, storage)?;
+        let directory = JobDirectory::open_locked(&output, false, storage)?;
         if directory.manifest()? != Some(manifest.clone()) {
             let shown = output.display();
             return Err(JobError::output(format!(
                 "the job in {shown} was started over meanwhile: see headgate status"
             )));
         }
-        let fingerprint = source::open::fingerprint(&job.source).map_err(|error| moved(&error, &output))?;
+        let fingerprint =
+            source::open::fingerprint(&job.source).map_err(|error| with_advice_on_moves(&error, &output))?;
         let results = directory.recover()?;
         let then = results.newest.input.clone();
-        let now = InputNow { fingerprint: fingerprint.as_ref(), is_to_be_compared: then.is_some() };
-        // Where no row is asked again, nobody needs to know how.
-        if matching(&results.newest.totals.errors, &only) > 0 {
+        let now = InputNow { fingerprint: fingerprint.as_ref(), is_compared_later: then.is_some() };
+        // Without rows to retry, the options do not matter.
+        if count_matching(&results.newest.totals.errors, &only) > 0 {
             manifest.check_retry(&job, &now, &output)?;
         }
         let done_rows = done_rows_of(&results.newest)?;
         let content = then.as_ref().map(|then| then.content.clone());
-        let is_there = fingerprint == manifest.input.fingerprint;
+        let is_unchanged = fingerprint == manifest.input.fingerprint;
         let mut first = open_input(&job.source, fingerprint.as_ref(), content.as_ref())
-            .map_err(|error| if is_there { error } else { moved(&error, &output) })?;
+            .map_err(|error| if is_unchanged { error } else { with_advice_on_moves(&error, &output) })?;
         if let Some(then) = then.filter(|then| Some(&then.fingerprint) != fingerprint.as_ref()) {
-            // All rows that are asked again were read then.
+            // All rows to retry were read from the earlier content.
             let comparison = Comparison { options: job.source.clone(), then, beyond: Beyond::Anything };
             first.check_first(comparison.into_check());
         }
@@ -144,14 +145,14 @@ impl OpenRetry {
         let parts: Vec<_> = results.parts.iter().filter(|part| part.is_failed()).cloned().collect();
         let rounds = Arc::<Rounds>::default();
         let errors = &results.newest.totals.errors;
-        let left_out = note_left_out(errors, &only);
+        let left_out = note_on_invalid_rows(errors, &only);
         let source = RetrySource {
             options: job.source.clone(),
             fingerprint,
             content,
             directory: directory.opened().clone(),
             schema: schema.clone(),
-            rows: matching(errors, &only),
+            rows: count_matching(errors, &only),
             only,
             kept: columns.kept.clone(),
             parts: parts.into_iter(),
@@ -163,33 +164,33 @@ impl OpenRetry {
         let key_salt = manifest.key_salt();
         let notes = results.note().map(Message::from).into_iter().chain(left_out).collect();
         let open =
-            Self { directory, part_format, schema, standing: results.into(), done_rows, rounds, key_salt, notes };
+            Self { directory, part_format, schema, committed: results.into(), done_rows, rounds, key_salt, notes };
         Ok(Retry { job: open, source: Box::new(source), columns, options: job })
     }
 
-    /// What its user should know.
+    /// Returns the notes for the user.
     pub(crate) fn notes(&self) -> &[Message] {
         &self.notes
     }
 
-    /// What keys of its rows follow from.
+    /// Returns the salt for the keys of its rows.
     pub(crate) fn key_salt(&self) -> KeySalt {
         self.key_salt
     }
 
     pub(crate) fn start(self, options: &JobOptions, clock: MonotonicClock) -> Result<RunningJob, JobError> {
         let mut writer =
-            JobWriter::new(self.directory, self.part_format, &options.sink, self.standing, "retry", clock)?;
+            JobWriter::new(self.directory, self.part_format, &options.sink, self.committed, "retry", clock)?;
         if options.source.save_to.is_some() {
             writer.save_bodies(options.source.save_format);
         }
-        let (watched, responders) = (writer.watched(), writer.responders());
+        let (progress, responders) = (writer.progress(), writer.responders());
         let sink = RetrySink::new(writer, self.done_rows, self.schema, self.rounds);
-        Ok(RunningJob { sink: Box::new(sink), watched, responders })
+        Ok(RunningJob { sink: Box::new(sink), progress, responders })
     }
 }
 
-/// The options of the job, with those of the retry for how the work is done.
+/// Returns the options of the job, with those of the retry for how the work is done.
 fn with_manifest(mut job: JobOptions, manifest: &Manifest, output: &Path) -> Result<JobOptions, JobError> {
     if manifest.input.fingerprint.is_none() {
         return Err(JobError::output(format!(
@@ -222,8 +223,8 @@ fn with_manifest(mut job: JobOptions, manifest: &Manifest, output: &Path) -> Res
     Ok(job)
 }
 
-/// An input that is not where it was can be named to `headgate fetch`, which then remembers it.
-fn moved(error: &JobError, output: &Path) -> JobError {
+/// Adds the advice for an input that was moved: `headgate fetch` stores its new path.
+fn with_advice_on_moves(error: &JobError, output: &Path) -> JobError {
     let message = message!(
         error.message.clone(),
         "; if it was moved, run headgate fetch once with it where it is now and ",
@@ -233,7 +234,7 @@ fn moved(error: &JobError, output: &Path) -> JobError {
     JobError { kind: error.kind, message }
 }
 
-/// The input, if it is still the one of the job.
+/// Opens the input, if it is the same as when the retry began.
 fn open_input(
     options: &SourceOptions,
     fingerprint: Option<&Fingerprint>,
@@ -252,13 +253,13 @@ fn open_input(
     )))
 }
 
-/// How many failed rows there are of those that are wanted.
-fn matching(errors: &BTreeMap<String, u64>, only: &[Only]) -> u64 {
+/// Returns the number of failed rows to retry.
+fn count_matching(errors: &BTreeMap<String, u64>, only: &[Only]) -> u64 {
     errors.iter().filter(|(kind, _)| Only::any(only, kind)).map(|(_, count)| count).sum()
 }
 
-/// That rows are not asked again which nobody has named.
-fn note_left_out(errors: &BTreeMap<String, u64>, only: &[Only]) -> Option<Message> {
+/// Returns a note that invalid requests are not retried, unless the user named that kind.
+fn note_on_invalid_rows(errors: &BTreeMap<String, u64>, only: &[Only]) -> Option<Message> {
     let kind = ErrorKind::InvalidRequest.name();
     let rows = errors.get(kind).copied().filter(|_| only.is_empty())?;
     let singular = "row was left out, because its request is";
@@ -267,31 +268,31 @@ fn note_left_out(errors: &BTreeMap<String, u64>, only: &[Only]) -> Option<Messag
     Some(message!("{rows} failed {what} invalid; to retry anyway, use ", OptionName::Only.set(kind)))
 }
 
-/// How far the source of a retry is.
+/// The progress of a retry's source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
     BetweenRounds,
     InRound,
-    /// All its rows were handed on. Before the next one they must be done.
+    /// All rows of the round were returned. They must be done before the next round.
     RoundIsRead,
 }
 
-/// Failed rows, taken from the input again.
+/// Reads failed rows from the input again.
 struct RetrySource {
     options: SourceOptions,
     fingerprint: Option<Fingerprint>,
-    /// What was read of it when the job was done.
+    /// The content of the input that earlier runs have read.
     content: Option<Content>,
     directory: Directory,
     schema: SchemaRef,
     rows: u64,
     only: Vec<Only>,
     kept: Fields,
-    /// Parts that are not begun.
+    /// The parts of later rounds.
     parts: std::vec::IntoIter<PartRecord>,
     input: Selected,
     stage: Stage,
-    /// Bytes of the parts of a round; the last one may go beyond.
+    /// The bytes of the parts of a round. The last part may exceed this.
     round_bytes: u64,
     rounds: Arc<Rounds>,
 }
@@ -314,7 +315,7 @@ impl Source for RetrySource {
             let rows = round.rows();
             let Some(first) = rows.first() else { return Ok(None) };
             if *first < self.input.position() {
-                // Parts are not in the order of the input, and a source goes forward only.
+                // Parts are not in the order of the input, and a source only reads forward.
                 self.input = Selected::new(
                     open_input(&self.options, self.fingerprint.as_ref(), self.content.as_ref())?,
                     &self.options.name(),
@@ -353,7 +354,7 @@ impl Source for RetrySource {
 }
 
 impl RetrySource {
-    /// The next parts with rows that are to be asked again. No rows: there are no more.
+    /// Returns the next parts with rows to retry. A round without rows is the end.
     fn next_round(&mut self) -> Result<Round, JobError> {
         let (mut parts, mut attempts, mut rows, mut bytes) = (Vec::new(), Vec::new(), 0, 0);
         while rows < ROUND_ROWS

@@ -1,4 +1,4 @@
-//! A job is changed by another process than the one that runs it, if one does.
+//! Changes the settings of a job from a process that does not run it.
 
 use std::io;
 use std::path::Path;
@@ -14,28 +14,32 @@ use super::lock::{self, Holder};
 use super::status;
 use super::storage::Storage;
 
-/// How often it is looked for the answer.
-const BETWEEN_LOOKS: Duration = Duration::from_millis(20);
+/// The interval at which the reply of the running job is polled.
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// What became of a change.
+/// The result of a change.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Reply {
-    /// The running job keeps to it.
-    Taken,
-    /// The running job can't keep to it, and goes on as before: why, as JSON.
+pub enum ChangeResult {
+    /// The running job has applied the change.
+    Applied,
+    /// The running job has refused the change and continues as before. The reason, as JSON.
     Refused(String),
-    /// No job is running: it holds from the next run.
+    /// No job is running: the change applies from the next run.
     NextRun,
-    /// The running job has not looked yet.
+    /// The running job has not replied yet.
     NotYet,
 }
 
-/// Changes a job through its directory, and waits until the process that runs it has taken that, for `patience` at the
-/// most.
+/// Changes a job through its directory, and waits until the process that runs it has replied, for at most `timeout`.
 ///
 /// # Errors
-/// `Output`: there is no job, or it is damaged, or can't be written to. `Usage`: it has finished.
-pub fn send(path: &Path, change: &Change, timeout: Duration, storage: Arc<dyn Storage>) -> Result<Reply, JobError> {
+/// `Output`: there is no job, the job is damaged, or its directory can't be written to. `Usage`: the job has finished.
+pub fn send(
+    path: &Path,
+    change: &Change,
+    timeout: Duration,
+    storage: Arc<dyn Storage>,
+) -> Result<ChangeResult, JobError> {
     let is_running = || Directory::open(path).is_ok_and(|directory| lock::holder(&directory) != Holder::None);
     let shown = path.display();
     status::manifest(path)?;
@@ -51,27 +55,27 @@ pub fn send(path: &Path, change: &Change, timeout: Duration, storage: Arc<dyn St
     let sent = files.change(|control| control.apply(change)).map_err(unusable)?;
     let until = Instant::now() + timeout;
     loop {
-        // First, so that an answer of a job that has just ended is seen.
+        // Checked first, so that the reply of a job that has just ended is seen.
         let runs = is_running();
-        if let Some(taken) = files.last_reply().filter(|taken| taken.sequence >= sent.sequence) {
-            let Some(refused) = taken.refused.filter(|_| taken.sequence == sent.sequence) else {
-                return Ok(Reply::Taken);
+        if let Some(reply) = files.last_reply().filter(|reply| reply.sequence >= sent.sequence) {
+            let Some(refused) = reply.refused.filter(|_| reply.sequence == sent.sequence) else {
+                return Ok(ChangeResult::Applied);
             };
-            // It is as it was, unless somebody else has set something since.
+            // Restores the earlier settings, unless another process has changed them since.
             let restore = |control: &mut Control| {
                 if control.sequence == sent.sequence {
                     control.restore(before);
                 }
             };
             files.change(restore).map_err(unusable)?;
-            return Ok(Reply::Refused(refused.to_string()));
+            return Ok(ChangeResult::Refused(refused.to_string()));
         }
         if !runs {
-            return Ok(Reply::NextRun);
+            return Ok(ChangeResult::NextRun);
         }
         if Instant::now() >= until {
-            return Ok(Reply::NotYet);
+            return Ok(ChangeResult::NotYet);
         }
-        thread::sleep(BETWEEN_LOOKS);
+        thread::sleep(POLL_INTERVAL);
     }
 }

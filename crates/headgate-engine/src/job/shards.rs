@@ -1,8 +1,8 @@
-//! Saved bodies in archives, as `WebDataset` reads them: `00000.tar` and so on, with two members for each row, its body and
-//! `key.json` with what the result says of it.
+//! Writes saved bodies into archives for `WebDataset`: `00000.tar` and so on, with two members for each row: its body, and
+//! `key.json` with the other columns of the result.
 //!
-//! A body comes as a file of its own and is copied into the open archive. Archives can't be gone on with after a crash; so
-//! rows are committed when theirs is complete.
+//! A body is saved as a file first and then copied into the open archive. An archive can't be continued after a crash, so rows
+//! are committed when their archive is complete.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write as _};
@@ -19,7 +19,7 @@ use tar::{Builder, EntryType, Header};
 
 use super::storage::Storage;
 
-/// What the JSON of a row has first; what was made of the answer and kept of the input follows.
+/// The first columns in the JSON of a row. Columns that are selected from the response and kept from the input follow.
 const DESCRIBING: [&str; 5] = ["row", "url", "status", "body_bytes", "sha256"];
 const BUFFER_BYTES: usize = 256 * 1024;
 const DIGITS: usize = 5;
@@ -30,10 +30,10 @@ pub(super) struct Shards {
     storage: Arc<dyn Storage>,
     max_bytes: u64,
     next_number: u64,
-    /// Whether that is behind those that are there.
-    has_looked: bool,
+    /// Whether `next_number` is beyond the existing archives.
+    has_listed: bool,
     open: Option<Shard>,
-    /// How rows are described, once their columns are known.
+    /// The columns and the encoder of the JSON, once the columns are known.
     describing: Option<(Vec<usize>, LineEncoder)>,
 }
 
@@ -41,22 +41,23 @@ struct Shard {
     name: String,
     path: PathBuf,
     members: Builder<BufWriter<File>>,
-    /// Of bodies.
+    /// The size of the bodies and their JSON.
     bytes: u64,
 }
 
 impl Shards {
-    /// Of so many bytes each, or one row more; twice that at the most before the next row. No number below `next_number` is given.
+    /// Creates archives of about `max_bytes` bytes each. An archive of twice that size accepts no more rows. `next_number` is the
+    /// lowest number that may be used.
     pub(super) fn new(places: SavePaths, storage: Arc<dyn Storage>, max_bytes: u64, next_number: u64) -> Self {
         let (open, describing) = (None, None);
-        Self { places, storage, max_bytes, next_number, has_looked: false, open, describing }
+        Self { places, storage, max_bytes, next_number, has_listed: false, open, describing }
     }
 
     pub(super) fn next_number(&self) -> u64 {
         self.next_number
     }
 
-    /// Whether the open archive is to be closed.
+    /// Returns whether the open archive should be closed.
     pub(super) fn is_full(&self) -> bool {
         self.open.as_ref().is_some_and(|shard| shard.bytes >= self.max_bytes)
     }
@@ -65,10 +66,10 @@ impl Shards {
         self.open.is_some()
     }
 
-    /// Puts the bodies of these rows into archives. The rows, with where their bodies are now.
+    /// Moves the bodies of these rows into archives, and returns the rows with the new paths.
     ///
     /// # Errors
-    /// `Output`: a body can't be read, or an archive written.
+    /// `Output`: a body can't be read, or an archive can't be written.
     pub(super) fn add(&mut self, records: &RecordBatch) -> Result<RecordBatch, JobError> {
         let Ok(at) = records.schema_ref().index_of("path") else { return Ok(records.clone()) };
         let Some(paths) = records.column(at).as_string_opt::<i32>() else { return Ok(records.clone()) };
@@ -85,7 +86,7 @@ impl Shards {
             .map_err(|error| JobError::internal(format!("the columns of a job: {error}")))
     }
 
-    /// A line of JSON for each row.
+    /// Returns a line of JSON for each row.
     fn describe(&mut self, records: &RecordBatch) -> Result<Vec<u8>, JobError> {
         if self.describing.is_none() {
             let schema = records.schema();
@@ -101,7 +102,7 @@ impl Shards {
         Ok(lines)
     }
 
-    /// Where a body is now that was saved under this name.
+    /// Moves the body that was saved under this name into the open archive, and returns its new path.
     fn append(&mut self, member: &str, json: &[u8]) -> Result<String, JobError> {
         if self.open.as_ref().is_some_and(|shard| shard.bytes >= self.max_bytes.saturating_mul(2)) {
             self.close()?;
@@ -120,17 +121,18 @@ impl Shards {
         append().map_err(|error| cannot_write(&shard.path, &error))?;
         shard.bytes += bytes + json.len() as u64;
         let name = format!("{}/{member}", shard.name);
-        // Its name stays claimed; there need not be room for it twice.
+        // The empty file keeps the name claimed, and frees the space of the body.
         body.set_len(0).map_err(cannot_read)?;
         Ok(name)
     }
 
     fn open(&mut self) -> Result<&mut Shard, JobError> {
         if self.open.is_none() {
-            if !self.has_looked {
+            if !self.has_listed {
                 let directory = self.places.directory();
-                let behind = number_behind(directory).map_err(|error| cannot_write(directory.path(), &error))?;
-                (self.next_number, self.has_looked) = (self.next_number.max(behind), true);
+                let number =
+                    number_beyond_existing(directory).map_err(|error| cannot_write(directory.path(), &error))?;
+                (self.next_number, self.has_listed) = (self.next_number.max(number), true);
             }
             let name = name_of(self.next_number);
             self.next_number += 1;
@@ -148,15 +150,15 @@ impl Shards {
     /// Completes the open archive.
     ///
     /// # Errors
-    /// `Output`: it can't be written.
+    /// `Output`: the archive can't be written.
     pub(super) fn close(&mut self) -> Result<(), JobError> {
         let Some(Shard { path, members, .. }) = self.open.take() else { return Ok(()) };
         let closed = members.into_inner().and_then(|mut file| file.flush());
         closed.map_err(|error| cannot_write(&path, &error))
     }
 
-    /// Discards what is not committed.
-    pub(super) fn give_up(&mut self) {
+    /// Discards the open archive.
+    pub(super) fn discard(&mut self) {
         if let Some(Shard { path, members, .. }) = self.open.take() {
             drop(members);
             let _ = self.places.directory().remove(&path);
@@ -164,7 +166,7 @@ impl Shards {
     }
 }
 
-/// The same for the same body, whenever and by whom it was fetched.
+/// Returns the header of a member. It does not depend on the time or the user, so the same bodies give the same archive.
 fn header(bytes: u64) -> Header {
     let mut header = Header::new_gnu();
     header.set_entry_type(EntryType::Regular);
@@ -180,13 +182,13 @@ fn name_of(number: u64) -> String {
     format!("{number:0DIGITS$}.tar")
 }
 
-/// Whether this is a name that we give.
+/// Returns whether this is the name of an archive of ours.
 pub(super) fn is_archive(name: &str) -> bool {
     name.strip_suffix(".tar").and_then(|digits| digits.parse().ok()).is_some_and(|number| name_of(number) == name)
 }
 
-/// Behind those that are there.
-fn number_behind(directory: &Directory) -> io::Result<u64> {
+/// Returns the first number beyond the existing archives.
+fn number_beyond_existing(directory: &Directory) -> io::Result<u64> {
     let mut next = 0;
     for entry in directory.entries(directory.path())? {
         let (name, _) = entry?;

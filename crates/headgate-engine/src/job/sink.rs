@@ -1,4 +1,4 @@
-//! Outcomes into a job that survives: written, counted, committed.
+//! The sink of a durable job: writes, counts and commits outcomes.
 
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -13,18 +13,18 @@ use headgate_table::sink::{Ending, Sink};
 use super::done_rows::DoneRows;
 use super::manifest::Manifest;
 use super::records::rows;
-use super::writer::{Change, JobWriter};
+use super::writer::{CommitChange, JobWriter};
 use crate::queue::window::Window;
 
 pub(super) struct DurableSink {
     writer: JobWriter,
     done_rows: DoneRows,
     window: Arc<Window>,
-    /// What the job begins with, when its first outcome is there: until then, results are kept that it takes the place of.
+    /// The manifest to begin the job with when the first outcome arrives. Until then, the results that it replaces are kept.
     begins_with: Option<Manifest>,
-    /// Its input is compared before anything is done.
-    compares: bool,
-    /// Something could not be written: rows count as done that are not on the disk, and nothing may be committed any more.
+    /// Whether the input is compared before the first row is done.
+    compares_input: bool,
+    /// A write failed: rows that are not on the disk count as done, so nothing may be committed any more.
     failed: bool,
 }
 
@@ -34,9 +34,9 @@ impl DurableSink {
         done_rows: DoneRows,
         window: Arc<Window>,
         begins_with: Option<Manifest>,
-        compares: bool,
+        compares_input: bool,
     ) -> Self {
-        Self { writer, done_rows, window, begins_with, compares, failed: false }
+        Self { writer, done_rows, window, begins_with, compares_input, failed: false }
     }
 
     fn add(&mut self, batch: &OutcomeBatch) -> Result<(), JobError> {
@@ -51,7 +51,7 @@ impl DurableSink {
     }
 
     fn commit_if_due(&mut self) -> Result<(), JobError> {
-        if self.writer.is_due() { self.writer.commit(&self.done_rows, &Change::default()) } else { Ok(()) }
+        if self.writer.is_due() { self.writer.commit(&self.done_rows, &CommitChange::default()) } else { Ok(()) }
     }
 }
 
@@ -70,7 +70,7 @@ impl Sink for DurableSink {
 
     fn finish(&mut self, ending: &Ending) -> Result<(), JobError> {
         if self.failed {
-            self.writer.give_up();
+            self.writer.discard_uncommitted();
             return Ok(());
         }
         if let Some(manifest) = &self.begins_with {
@@ -78,15 +78,15 @@ impl Sink for DurableSink {
             let input = &manifest.input.name;
             return if is_empty { Err(no_rows_for(input, self.writer.directory.root())) } else { Ok(()) };
         }
-        if self.compares && self.writer.run_rows() == 0 && ending.input_rows.is_none() {
-            // It may be another input: the job stays as it is.
+        if self.compares_input && self.writer.run_rows() == 0 && ending.input_rows.is_none() {
+            // The input may be a different one, so the job stays as it is.
             return Ok(());
         }
-        self.writer.end(&self.done_rows, ending.input_rows, ending.stopped)
+        self.writer.finish(&self.done_rows, ending.input_rows, ending.stopped)
     }
 }
 
-/// The error where an input without rows would take the place of results.
+/// Returns the error for an input without rows that would replace results.
 pub(crate) fn no_rows_for(input: &str, output: &Path) -> JobError {
     let (input, output) = (if input == "-" { "standard input" } else { input }, output.display());
     JobError::input(message!(

@@ -1,4 +1,4 @@
-//! How far a job is, for whoever looks: nothing is changed, and a job that runs is not disturbed.
+//! Reports the progress of a job. Nothing is changed, and a running job is not disturbed.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -18,20 +18,20 @@ use super::control::{Control, ControlFiles};
 use super::directory::read_manifest;
 use super::lock::{self, Holder};
 use super::manifest::Manifest;
-use super::results::{Contents, ResultFile, Results, opened};
+use super::results::{Contents, ResultFile, Results, open_output};
 use super::storage::Disk;
 
 /// A job as of its newest commit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Status {
     pub output: String,
-    /// As it was given.
+    /// The input as the user named it.
     pub input: String,
     pub format: &'static str,
-    /// Rows of the input, where they are known.
+    /// The number of rows of the input, if it is known.
     pub rows: Option<u64>,
     pub done: u64,
-    /// All rows below it are done.
+    /// All rows below the watermark are done.
     pub watermark: u64,
     pub answered: u64,
     pub failed: u64,
@@ -39,45 +39,45 @@ pub struct Status {
     pub errors: BTreeMap<String, u64>,
     pub parts: u64,
     pub bytes: u64,
-    /// Parts that count and are not in their places yet: for an instant, or since a kill in the last steps of a commit.
+    /// Current parts that are not in their places yet: during a commit, or since a kill in its last steps.
     pub parts_to_place: u64,
     pub finished: bool,
-    /// Whether the same command goes on with it.
+    /// Whether the same command resumes the job.
     pub resumable: bool,
-    /// Whether a process writes to it now, and which.
+    /// Whether a process writes to the job now, and the id of that process.
     pub running: bool,
     pub pid: Option<u32>,
     /// RFC 3339, UTC.
     pub started_at: String,
-    /// When the newest commit was made.
+    /// The time of the newest commit.
     pub committed_at: Option<String>,
-    /// Something about its directory that its user should know.
+    /// A note for the user on the directory.
     pub note: Option<String>,
-    /// Runs that made a commit, and the last of them.
     #[serde(flatten)]
-    pub meanwhile: Meanwhile,
+    pub settings: JobSettings,
+    /// The number of runs that made a commit, and the last of these runs.
     pub run_count: u64,
     pub runs: Vec<RunRecord>,
 }
 
-/// What was set of a job while it ran, and holds until it ends.
+/// The settings that were changed while the job ran. They apply until the job ends.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Meanwhile {
+pub struct JobSettings {
     pub set: Settings,
-    /// It starts nothing until it is told to go on.
+    /// Whether the job starts no requests until it is unpaused.
     pub paused: bool,
 }
 
-/// Reads how far the job in a directory is, and whether its results are those that were committed: by their names and lengths
-/// and, of a job that does not run and has at most 1 GiB of them, by their contents.
+/// Returns the status of the job in a directory, and checks that its results are the committed ones: by names and lengths and,
+/// if the job does not run and has at most 1 GiB of results, by contents.
 ///
 /// # Errors
 /// `Output`: there is no job, or it is damaged.
 pub fn status(path: &Path) -> Result<Status, JobError> {
-    of(path, Contents::Some)
+    of(path, Contents::IfSmall)
 }
 
-/// [`status`], which compares all contents, whatever their size.
+/// Returns the status as [`status`] does, and checks all contents, whatever their size.
 ///
 /// # Errors
 /// As [`status`].
@@ -86,15 +86,15 @@ pub fn checked_status(path: &Path) -> Result<Status, JobError> {
 }
 
 fn of(path: &Path, contents: Contents) -> Result<Status, JobError> {
-    // The lock first: a run that ends in between is then said to run, which it did when it was asked for.
+    // The lock is read first: a run that ends in between is reported as running.
     let holder = Directory::open(path).map_or(Holder::None, |directory| lock::holder(&directory));
     let manifest = manifest(path)?;
-    let results = Results::look(path, contents)?;
-    let (control, trouble) = match ControlFiles::new(path, Arc::new(Disk)).read() {
+    let results = Results::read(path, contents)?;
+    let (control, problem) = match ControlFiles::new(path, Arc::new(Disk)).read() {
         Ok(control) => (control, None),
-        Err(trouble) => (Control::default(), Some(trouble.into_message().to_string())),
+        Err(problem) => (Control::default(), Some(problem.into_message().to_string())),
     };
-    let note = results.note().or(trouble);
+    let note = results.note().or(problem);
     let Results { newest: commit, files, .. } = results;
     Ok(Status {
         note,
@@ -119,27 +119,28 @@ fn of(path: &Path, contents: Contents) -> Result<Status, JobError> {
         },
         started_at: manifest.started_at,
         committed_at: commit.runs.last().map(|run| run.committed_at.clone()),
-        meanwhile: Meanwhile { set: control.set, paused: control.paused },
+        settings: JobSettings { set: control.set, paused: control.paused },
         run_count: commit.earlier_runs + commit.runs.len() as u64,
         runs: commit.runs,
     })
 }
 
-/// Whether all rows of the job in a directory are done.
+/// Returns whether all rows of the job in a directory are done.
 pub(super) fn is_finished(path: &Path) -> Result<bool, JobError> {
-    Ok(Results::look(path, Contents::None)?.newest.finished)
+    Ok(Results::read(path, Contents::None)?.newest.finished)
 }
 
-/// The parts of a job, in the order of reading, and what they hold.
+/// The parts of a job in the order of reading, with their schema and number of rows.
 #[derive(Debug, Clone)]
 pub struct Parts {
     pub files: Vec<PartFile>,
     pub schema: SchemaRef,
-    /// In all of them.
+    /// The number of rows in all parts.
     pub rows: u64,
 }
 
-/// The parts that can be read now: answered rows first, then those that failed. Who reads them compares their contents.
+/// Returns the committed parts: those of succeeded rows first, then those of failed rows. Their contents are not checked, as a
+/// reader checks them.
 ///
 /// # Errors
 /// As [`status`].
@@ -147,26 +148,29 @@ pub fn parts(path: &Path) -> Result<Parts, JobError> {
     parts_with(path, Contents::None, false)
 }
 
-/// [`parts`], or those of failed rows alone, whose contents were compared as those of [`status`] are: for who does not read them
-/// all.
+/// Returns the parts as [`parts`] does, or only those of failed rows. Their contents are checked as in [`status`], for a caller
+/// that does not read all of them.
 ///
 /// # Errors
 /// As [`status`].
-pub(crate) fn compared_parts(path: &Path, only_failed: bool) -> Result<Parts, JobError> {
-    parts_with(path, Contents::Some, only_failed)
+pub(crate) fn checked_parts(path: &Path, only_failed: bool) -> Result<Parts, JobError> {
+    parts_with(path, Contents::IfSmall, only_failed)
 }
 
 fn parts_with(path: &Path, contents: Contents, only_failed: bool) -> Result<Parts, JobError> {
     let manifest = manifest(path)?;
-    let mut files = Results::look(path, contents)?.files;
+    let mut files = Results::read(path, contents)?.files;
     files.retain(|file| !only_failed || file.record.is_failed());
     let rows = files.iter().map(|file| file.record.rows).sum();
-    let directory = opened(path)?;
+    let directory = open_output(path)?;
     let file = |ResultFile { path, record, .. }| PartFile { path, committed: Some((directory.clone(), record.crc32)) };
     Ok(Parts { files: files.into_iter().map(file).collect(), rows, schema: Arc::new(manifest.schema) })
 }
 
-/// What was asked of the job in a directory.
+/// Returns the manifest of the job in a directory.
+///
+/// # Errors
+/// `Output`: there is no job, or an earlier one is being replaced.
 pub(super) fn manifest(path: &Path) -> Result<Manifest, JobError> {
     let missing = || {
         let shown = path.display();

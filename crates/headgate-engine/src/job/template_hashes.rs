@@ -1,4 +1,4 @@
-//! What a job remembers of the templates of its requests, which may hold secrets.
+//! The templates of requests in the record of a job. They may have secrets, so only hashes are stored.
 
 use headgate_core::message;
 use headgate_core::message::{Message, OptionName};
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::value_hash::ValueHasher;
 
-/// Templates are not stored, but whether they are the same; `None`: there is none.
+/// Hashes that show whether templates are the same. `None`: there is no template.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct TemplateHashes {
@@ -35,13 +35,13 @@ impl TemplateHashes {
         }
     }
 
-    /// In what they differ now.
+    /// Returns one message for each template that differs.
     pub(super) fn differences(&self, now: &Self) -> impl Iterator<Item = Message> {
         let options = self.by_option().into_iter().zip(now.by_option());
         options.filter_map(|((option, then), (_, now))| difference_of_hashes(option, then, now, "has changed"))
     }
 
-    /// Those that a job may have, each under the name of its option.
+    /// Returns the hashes with the names of their options.
     fn by_option(&self) -> [(OptionName, Option<&String>); 4] {
         [
             (OptionName::HeaderTemplates, self.header_templates.as_ref()),
@@ -52,7 +52,7 @@ impl TemplateHashes {
     }
 }
 
-/// In what an option differs that is known by its hash.
+/// Returns a message if the hashes of an option's earlier and current values differ.
 pub(super) fn difference_of_hashes(
     option: OptionName,
     then: Option<&String>,

@@ -1,4 +1,4 @@
-//! Hashes that recognize a value that may be secret, and reveal nothing else about it.
+//! Hashes that show whether a value that may be secret is the same, and reveal nothing else about it.
 //!
 //! A reader of a job's record can guess values, so each guess has to take time and memory: Argon2id (RFC 9106) with a random
 //! salt. A job hashes a few values when it begins, and none for a row.
@@ -18,24 +18,24 @@ const HASH_BYTES: usize = 32;
 #[derive(Debug)]
 pub(super) struct ValueHasher {
     salt: Salt,
-    /// Hashes of values that were met before, by their digests: a command compares the same ones several times.
-    met: RefCell<HashMap<[u8; HASH_BYTES], String>>,
+    /// The hashes of earlier values, by digest: a command compares the same values several times.
+    cache: RefCell<HashMap<[u8; HASH_BYTES], String>>,
 }
 
 #[derive(Debug)]
 enum Salt {
     Random(Vec<u8>),
-    /// Jobs of older versions: their hashes are quick ones, with a salt that is stored beside them.
+    /// Jobs of older versions have fast hashes, with a salt that is stored beside them.
     Older(String),
 }
 
 impl ValueHasher {
     pub(super) fn new(salt: &[u8]) -> Self {
-        Self { salt: Salt::Random(salt.to_vec()), met: RefCell::default() }
+        Self { salt: Salt::Random(salt.to_vec()), cache: RefCell::default() }
     }
 
     pub(super) fn older(salt: &str) -> Self {
-        Self { salt: Salt::Older(salt.to_owned()), met: RefCell::default() }
+        Self { salt: Salt::Older(salt.to_owned()), cache: RefCell::default() }
     }
 
     pub(super) fn hash<'a>(&self, values: impl IntoIterator<Item = &'a [u8]>) -> String {
@@ -45,11 +45,15 @@ impl ValueHasher {
             Salt::Random(salt) => salt,
         };
         let digest = digest(values);
-        self.met.borrow_mut().entry(digest).or_insert_with(|| BASE64_STANDARD.encode(slow_hash(&digest, salt))).clone()
+        self.cache
+            .borrow_mut()
+            .entry(digest)
+            .or_insert_with(|| BASE64_STANDARD.encode(slow_hash(&digest, salt)))
+            .clone()
     }
 }
 
-/// Of several values, none of which runs into the next.
+/// Returns the digest of several values. Their lengths are included, so that the boundaries between them matter.
 fn digest<'a>(values: impl IntoIterator<Item = &'a [u8]>) -> [u8; HASH_BYTES] {
     let mut context = Context::new(&SHA256);
     for value in values {
@@ -76,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_value_has_the_same_hash_with_the_same_salt_and_no_other_has_it() {
+    fn a_hash_depends_on_the_salt_and_on_each_value() {
         let hash =
             |salt: &[u8], values: &[&str]| ValueHasher::new(salt).hash(values.iter().map(|value| value.as_bytes()));
         let (one, other) = (b"0123456789abcdef", b"fedcba9876543210");
@@ -85,7 +89,7 @@ mod tests {
         assert_ne!(hash(one, &["name", "value"]), hash(one, &["namev", "alue"]));
     }
 
-    /// Made by another implementation of RFC 9106 with these parameters.
+    /// The expected hash was made by another implementation of RFC 9106 with these parameters.
     #[test]
     fn a_stored_hash_is_argon2id() {
         assert_eq!(

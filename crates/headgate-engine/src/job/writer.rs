@@ -1,4 +1,4 @@
-//! Results on their way into parts, and parts into commits.
+//! Writes results into parts, and commits the parts.
 
 mod merge;
 
@@ -30,15 +30,16 @@ use super::records::{kinds, select};
 use super::results::Results;
 use super::saved::save_places;
 use super::shards::Shards;
-use super::watched::Watched;
+use super::watched::JobProgress;
 use crate::queue::responders::Responders;
 
-/// Rows of a `failed-*` part at the most: a retry holds 16 bytes of memory for each, and commits them together.
+/// The maximum number of rows of a `failed-*` part: a retry needs 16 bytes of memory for each row, and commits them together.
 const MAX_FAILED_ROWS: u64 = 262_144;
-/// Parts that a checkpoint may list: what is written must be read again. They are those of a year, with a commit a minute.
+/// The maximum number of parts that a checkpoint may list, because each record must be readable. A year with a commit a minute
+/// has about half as many.
 const MAX_LISTED_PARTS: u64 = 1_000_000;
 
-/// Tells the time by which commits are due.
+/// The clock that decides when commits are due.
 pub type MonotonicClock = Box<dyn Fn() -> Instant + Send>;
 
 /// Writes the parts of a job, at most one of each kind at a time, and commits them.
@@ -46,39 +47,39 @@ pub(super) struct JobWriter {
     pub(super) directory: JobDirectory,
     part_format: PartFormat,
     max_bytes: u64,
-    /// The longest time between commits, where the user gave one.
+    /// The maximum time between commits, if the user set one.
     commit_every: Option<Duration>,
     clock: MonotonicClock,
     started: Instant,
-    /// How many of this run there were.
+    /// The number of commits of this run.
     commits: u64,
-    answered: Series,
+    succeeded: Series,
     failed: Series,
-    /// Finished since the last commit, and synced.
+    /// The parts that were finished and synced since the last commit.
     finished: Vec<PartRecord>,
-    /// When the first row came that is not committed.
+    /// When the first uncommitted row was written.
     uncommitted_since: Option<Instant>,
-    /// As of what was written; those of `last` are as of what was committed.
+    /// The totals of the written rows; those of `last` are the totals of the committed rows.
     totals: Totals,
-    /// Rows whose outcomes were written by this run.
+    /// The number of rows that this run has written.
     run_rows: u64,
     last: Commit,
-    /// Those that count by it.
+    /// The current parts.
     parts: PartList,
     /// Commits until the next checkpoint.
     until_checkpoint: u64,
-    watched: Arc<Watched>,
+    progress: Arc<JobProgress>,
     responders: Arc<Responders>,
     input: Option<TrackedInput>,
     /// How bodies are saved beside the parts, if they are.
-    saves: Option<SaveFormat>,
+    save_format: Option<SaveFormat>,
     shards: Option<Shards>,
 }
 
-/// An input that is known again by what was read of it.
+/// An input that a later run can recognize by its content.
 pub struct TrackedInput {
     pub fingerprint: Fingerprint,
-    /// Where they are known.
+    /// The number of rows, if it is known.
     pub rows: Option<u64>,
     pub read: Tracked,
 }
@@ -95,39 +96,39 @@ struct OpenPart {
     rows: u64,
 }
 
-/// What a commit says beside the parts that were written.
+/// The contents of a commit other than the written parts.
 #[derive(Default)]
-pub(super) struct Change {
+pub(super) struct CommitChange {
     pub(super) removes: Vec<PartRecord>,
-    /// Rows of the input, once they are known.
+    /// The number of rows of the input, once it is known.
     pub(super) input_rows: Option<u64>,
     pub(super) run_ended: bool,
     /// Every row is done, small parts are merged, and every part is in its place.
     pub(super) finished: bool,
 }
 
-/// Where a job stands: its newest commit, and the parts that count by it.
+/// The committed state of a job: its newest commit, and the current parts.
 #[derive(Debug)]
-pub(super) struct Standing {
+pub(super) struct CommittedState {
     pub(super) last: Commit,
     pub(super) parts: PartList,
     /// Commits until the next checkpoint.
     pub(super) until_checkpoint: u64,
 }
 
-impl Standing {
-    /// Of a job that has no commit yet.
+impl CommittedState {
+    /// Returns the state of a job without commits.
     pub(super) fn zero() -> Self {
         Self { last: Commit::zero(), parts: PartList::default(), until_checkpoint: CHECKPOINT_EVERY }
     }
 }
 
-impl From<Results> for Standing {
+impl From<Results> for CommittedState {
     fn from(results: Results) -> Self {
         let Results { newest, parts, damaged_commit, since_checkpoint, .. } = results;
-        // After the next one, a damaged commit is needed no more.
-        let at_once = damaged_commit.is_some();
-        let until_checkpoint = if at_once { 1 } else { CHECKPOINT_EVERY.saturating_sub(since_checkpoint) };
+        // After the next checkpoint, a damaged commit is no longer needed.
+        let is_due = damaged_commit.is_some();
+        let until_checkpoint = if is_due { 1 } else { CHECKPOINT_EVERY.saturating_sub(since_checkpoint) };
         Self { last: newest, parts, until_checkpoint }
     }
 }
@@ -137,11 +138,11 @@ impl JobWriter {
         directory: JobDirectory,
         part_format: PartFormat,
         options: &SinkOptions,
-        standing: Standing,
+        committed: CommittedState,
         command: &str,
         clock: MonotonicClock,
     ) -> Result<Self, JobError> {
-        let Standing { mut last, parts, until_checkpoint } = standing;
+        let CommittedState { mut last, parts, until_checkpoint } = committed;
         let started_at = now_text().map_err(|error| JobError::internal(format!("the time: {error}")))?;
         let committed_at = started_at.clone();
         last.begin_run(RunRecord { command: command.into(), started_at, committed_at, rows: 0, ended: false });
@@ -153,33 +154,33 @@ impl JobWriter {
             started: clock(),
             clock,
             commits: 0,
-            answered: Series::new(last.next_part),
+            succeeded: Series::new(last.next_part),
             failed: Series::new(last.next_failed),
             finished: Vec::new(),
             uncommitted_since: None,
             totals: last.totals.clone(),
             run_rows: 0,
-            watched: Arc::new(Watched::new(last.clone())),
+            progress: Arc::new(JobProgress::new(last.clone())),
             responders: Arc::new(Responders::new(last.responders())),
             last,
             parts,
             until_checkpoint,
             input: None,
-            saves: None,
+            save_format: None,
             shards: None,
         })
     }
 
-    /// Commits have from now on the files of saved bodies.
+    /// Makes later commits include the files of saved bodies.
     pub(super) fn save_bodies(&mut self, format: SaveFormat) {
         let (directory, storage) = (self.directory.opened(), self.directory.storage());
-        self.saves = Some(format);
+        self.save_format = Some(format);
         let (places, next_number) = (save_places(directory, format), self.last.next_archive);
         self.shards =
             (format == SaveFormat::Tar).then(|| Shards::new(places, storage.clone(), self.max_bytes, next_number));
     }
 
-    /// Commits say from now on what was read of this input.
+    /// Makes later commits describe what was read of this input.
     pub(super) fn track(&mut self, input: TrackedInput) {
         self.input = Some(input);
     }
@@ -188,53 +189,53 @@ impl JobWriter {
         &self.last
     }
 
-    /// Rows whose outcomes this run has written.
+    /// Returns the number of rows that this run has written.
     pub(super) fn run_rows(&self) -> u64 {
         self.run_rows
     }
 
-    pub(super) fn watched(&self) -> Arc<Watched> {
-        self.watched.clone()
+    pub(super) fn progress(&self) -> Arc<JobProgress> {
+        self.progress.clone()
     }
 
-    /// The hosts that responded most recently: each commit stores them.
+    /// Returns the hosts that responded most recently. Each commit stores them.
     pub(super) fn responders(&self) -> Arc<Responders> {
         self.responders.clone()
     }
 
-    /// Rows with an outcome; `failed`: which of them failed, `None`: no row did.
+    /// Writes rows with an outcome. `failed` says which of them failed; `None`: no row did.
     pub(super) fn write(&mut self, records: &RecordBatch, failed: Option<&BooleanArray>) -> Result<(), JobError> {
         let records = self.part_format.fit(records);
         let records = records.map_err(|error| JobError::internal(format!("the columns of a job: {error}")))?;
-        let Some(failed) = failed else { return self.write_answered(&records) };
-        let answered = BooleanArray::new(!failed.values(), None);
-        self.write_answered(&select(&records, &answered)?)?;
+        let Some(failed) = failed else { return self.write_succeeded(&records) };
+        let succeeded = BooleanArray::new(!failed.values(), None);
+        self.write_succeeded(&select(&records, &succeeded)?)?;
         self.write_failed(&select(&records, failed)?)
     }
 
-    fn write_answered(&mut self, records: &RecordBatch) -> Result<(), JobError> {
+    fn write_succeeded(&mut self, records: &RecordBatch) -> Result<(), JobError> {
         if let Some(shards) = &mut self.shards {
             let archived = shards.add(records);
-            let archived = archived.inspect_err(|_| self.give_up())?;
+            let archived = archived.inspect_err(|_| self.discard_uncommitted())?;
             return self.write_archived(&archived);
         }
         self.write_archived(records)
     }
 
-    /// Rows whose bodies are where they belong.
+    /// Writes succeeded rows whose bodies are in archives, if they are to be.
     fn write_archived(&mut self, records: &RecordBatch) -> Result<(), JobError> {
         self.totals.answered += records.num_rows() as u64;
         self.run_rows += records.num_rows() as u64;
-        self.write_to(PartKind::Answered, records)
+        self.write_to(PartKind::Succeeded, records)
     }
 
     fn write_failed(&mut self, records: &RecordBatch) -> Result<(), JobError> {
         self.run_rows += records.num_rows() as u64;
-        self.carry_failed(records)
+        self.keep_failed(records)
     }
 
-    /// Rows that failed in an earlier run, and still count as failed.
-    pub(super) fn carry_failed(&mut self, records: &RecordBatch) -> Result<(), JobError> {
+    /// Writes rows that have failed, now or in an earlier run.
+    pub(super) fn keep_failed(&mut self, records: &RecordBatch) -> Result<(), JobError> {
         self.totals.failed += records.num_rows() as u64;
         for kind in kinds(records) {
             *self.totals.errors.entry(kind).or_default() += 1;
@@ -242,8 +243,8 @@ impl JobWriter {
         self.write_to(PartKind::Failed, records)
     }
 
-    /// Rows of a `failed-*` part that the next commit removes.
-    pub(super) fn forget_failed(&mut self, records: &RecordBatch) {
+    /// Subtracts the rows of a `failed-*` part that the next commit removes from the totals.
+    pub(super) fn subtract_failed(&mut self, records: &RecordBatch) {
         self.totals.failed = self.totals.failed.saturating_sub(records.num_rows() as u64);
         for kind in kinds(records) {
             if let Some(count) = self.totals.errors.get_mut(&kind) {
@@ -253,10 +254,10 @@ impl JobWriter {
         self.totals.errors.retain(|_, count| *count > 0);
     }
 
-    /// Whether it is time for a commit: a part is full, or rows have waited for long enough.
+    /// Returns whether a commit is due: a part is full, or rows have waited for long enough.
     pub(super) fn is_due(&self) -> bool {
         let is_full = !self.finished.is_empty() || self.shards.as_ref().is_some_and(Shards::is_full);
-        // Rows of an archive are committed when it is complete.
+        // The rows of an archive are committed when the archive is complete.
         let waits_since = self.uncommitted_since.filter(|_| !self.shards.as_ref().is_some_and(Shards::is_open));
         is_full || waits_since.is_some_and(|since| self.has_waited_long_enough(since, (self.clock)()))
     }
@@ -266,23 +267,23 @@ impl JobWriter {
         now.saturating_duration_since(since) >= commit_schedule::interval(self.commits, elapsed, self.commit_every)
     }
 
-    /// Closes the open parts and makes them count, together with the rows that are done with them.
-    pub(super) fn commit(&mut self, done_rows: &DoneRows, change: &Change) -> Result<(), JobError> {
+    /// Closes the open parts, and commits them together with the rows that are done.
+    pub(super) fn commit(&mut self, done_rows: &DoneRows, change: &CommitChange) -> Result<(), JobError> {
         if let Some(shards) = &mut self.shards {
             shards.close()?;
         }
-        self.close(PartKind::Answered)?;
+        self.close(PartKind::Succeeded)?;
         self.close(PartKind::Failed)?;
         let mut next = self.last.clone();
         next.number += 1;
         next.headgate_version = env!("CARGO_PKG_VERSION").into();
         next.adds = mem::take(&mut self.finished);
         next.removes = change.removes.iter().map(|part| part.name.clone()).collect();
-        next.next_part = self.answered.next_number;
+        next.next_part = self.succeeded.next_number;
         next.next_failed = self.failed.next_number;
         next.next_archive = self.shards.as_ref().map_or(next.next_archive, Shards::next_number);
-        // If the commit fails, none follows.
-        self.parts.apply(&next).map_err(|trouble| JobError::internal(format!("a commit: {trouble}")))?;
+        // After a failed commit, no other follows.
+        self.parts.apply(&next).map_err(|problem| JobError::internal(format!("a commit: {problem}")))?;
         next.parts_sum = self.parts.sum();
         (self.totals.parts, self.totals.bytes) = (self.parts.len(), self.parts.bytes());
         next.totals = self.totals.clone();
@@ -300,23 +301,23 @@ impl JobWriter {
             run.committed_at = now;
             run.ended = change.run_ended;
         }
-        // The last one of a job, too: nobody need read the log of a finished job.
+        // The last commit of a job is a checkpoint, too, so that the rest of the log need not be read.
         let is_due = self.until_checkpoint <= 1 || next.finished;
         let is_checkpoint = is_due && self.parts.len() <= MAX_LISTED_PARTS;
         next.parts = is_checkpoint.then(|| self.parts.iter().cloned().collect());
-        self.directory.commit(&next, self.saves)?;
+        self.directory.commit(&next, self.save_format)?;
         next.parts = None;
         self.until_checkpoint = if is_checkpoint { CHECKPOINT_EVERY } else { self.until_checkpoint.saturating_sub(1) };
-        self.watched.commit().clone_from(&next);
+        self.progress.commit().clone_from(&next);
         self.last = next;
         self.commits += 1;
         self.uncommitted_since = None;
         Ok(())
     }
 
-    /// Whether the job has no parts yet, and none is begun.
+    /// Returns whether the job has no parts, and none is open.
     fn is_empty(&self) -> bool {
-        self.totals.parts == 0 && self.answered.open.is_none() && self.failed.open.is_none()
+        self.totals.parts == 0 && self.succeeded.open.is_none() && self.failed.open.is_none()
     }
 
     fn write_to(&mut self, kind: PartKind, records: &RecordBatch) -> Result<(), JobError> {
@@ -330,7 +331,7 @@ impl JobWriter {
         part.rows += records.num_rows() as u64;
         if let Err(error) = part.writer.write(records) {
             let name = part.name.clone();
-            self.give_up();
+            self.discard_uncommitted();
             return Err(self.cannot_write(&name, &error));
         }
         let has_most_rows = kind == PartKind::Failed && part.rows >= MAX_FAILED_ROWS;
@@ -339,8 +340,8 @@ impl JobWriter {
     }
 
     fn open(&mut self, kind: PartKind) -> Result<&mut OpenPart, JobError> {
-        let Self { directory, part_format, answered, failed, .. } = self;
-        let series = if kind == PartKind::Answered { answered } else { failed };
+        let Self { directory, part_format, succeeded, failed, .. } = self;
+        let series = if kind == PartKind::Succeeded { succeeded } else { failed };
         if series.open.is_none() {
             let name = PartName::new(kind, series.next_number, part_format.format()).to_string();
             let writer = directory.create_part(&name).and_then(|file| part_format.writer(file));
@@ -363,19 +364,19 @@ impl JobWriter {
                 Ok(())
             }
             Err(error) => {
-                self.give_up();
+                self.discard_uncommitted();
                 self.directory.discard(&name);
                 Err(self.cannot_write(&name, &error))
             }
         }
     }
 
-    /// Discards what is not committed. It has no end and is no use; without it there may be room for others.
-    pub(super) fn give_up(&mut self) {
+    /// Discards the files that are not committed. They are incomplete and useless, and their disk space is freed.
+    pub(super) fn discard_uncommitted(&mut self) {
         if let Some(shards) = &mut self.shards {
-            shards.give_up();
+            shards.discard();
         }
-        for kind in [PartKind::Answered, PartKind::Failed] {
+        for kind in [PartKind::Succeeded, PartKind::Failed] {
             if let Some(OpenPart { name, writer, .. }) = self.series_mut(kind).open.take() {
                 drop(writer);
                 self.directory.discard(&name);
@@ -387,11 +388,11 @@ impl JobWriter {
     }
 
     fn series(&self, kind: PartKind) -> &Series {
-        if kind == PartKind::Answered { &self.answered } else { &self.failed }
+        if kind == PartKind::Succeeded { &self.succeeded } else { &self.failed }
     }
 
     fn series_mut(&mut self, kind: PartKind) -> &mut Series {
-        if kind == PartKind::Answered { &mut self.answered } else { &mut self.failed }
+        if kind == PartKind::Succeeded { &mut self.succeeded } else { &mut self.failed }
     }
 
     fn cannot_write(&self, name: &str, error: &io::Error) -> JobError {

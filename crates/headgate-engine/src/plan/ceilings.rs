@@ -1,4 +1,4 @@
-//! How fast the options let a job proceed: a rate for each limit, as if it were the only one. The lowest is the job's.
+//! How fast the options let a job proceed: a rate for each limit, as if it were the only one. The lowest rate bounds the job.
 //!
 //! A limit of each host bounds the job by the host that takes longest. If a host with a tenth of the rows is limited to
 //! 10/s, ten times as many requests are made in all meanwhile. So the job as a whole proceeds at 100/s. Concurrency bounds
@@ -26,7 +26,7 @@ pub struct Ceiling {
 }
 
 /// The work of a job, as far as it was sampled.
-pub(super) struct Work<H> {
+pub(super) struct SampledWork<H> {
     /// The rows of each host.
     pub(super) hosts: H,
     pub(super) requests: u64,
@@ -34,15 +34,15 @@ pub(super) struct Work<H> {
     pub(super) cost: u64,
 }
 
-/// The time of a response, and how many responses may be awaited at once.
+/// The mean time of a response, and the number of requests in flight.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Latency {
+pub(super) struct AssumedLatency {
     pub(super) seconds: f64,
     pub(super) in_flight: usize,
 }
 
 /// Returns the ceilings, the lowest first; none if nothing is to be sent.
-pub(super) fn ceilings<'a, H>(run: &RunOptions, work: &Work<H>, latency: Option<Latency>) -> Vec<Ceiling>
+pub(super) fn ceilings<'a, H>(run: &RunOptions, work: &SampledWork<H>, latency: Option<AssumedLatency>) -> Vec<Ceiling>
 where
     H: Iterator<Item = (&'a str, u64)> + Clone,
 {
@@ -63,7 +63,7 @@ where
         let per_s = limits.rate_per_host.of(host)?.per_second();
         Some((per_s, per_s))
     }));
-    if let Some(Latency { seconds, in_flight }) = latency.filter(|latency| latency.seconds > 0.0) {
+    if let Some(AssumedLatency { seconds, in_flight }) = latency.filter(|latency| latency.seconds > 0.0) {
         let in_flight = in_flight as f64;
         found.push(of_all(OptionName::Concurrency, in_flight, in_flight / seconds));
         found.extend(of_slowest_host(OptionName::ConcurrencyPerHost, work, |host| {
@@ -80,7 +80,7 @@ where
 /// Returns the ceiling of limits for each host; `limit_of` returns a host's limit, and its requests per second.
 fn of_slowest_host<'a, H>(
     option: OptionName,
-    work: &Work<H>,
+    work: &SampledWork<H>,
     limit_of: impl Fn(&str) -> Option<(f64, f64)>,
 ) -> Option<Ceiling>
 where
@@ -112,8 +112,8 @@ mod tests {
 
     fn found(limits: Limits, latency_s: Option<f64>) -> Vec<(&'static str, f64, Option<String>)> {
         let run = RunOptions { limits, ..RunOptions::default() };
-        let work = Work { hosts: HOSTS.into_iter(), requests: 1000, cost: 50_000 };
-        let latency = latency_s.map(|seconds| Latency { seconds, in_flight: 200 });
+        let work = SampledWork { hosts: HOSTS.into_iter(), requests: 1000, cost: 50_000 };
+        let latency = latency_s.map(|seconds| AssumedLatency { seconds, in_flight: 200 });
         let rounded = |per_s: f64| (per_s * 1000.0).round() / 1000.0;
         let found = ceilings(&run, &work, latency);
         found.into_iter().map(|one| (one.option.name(), rounded(one.per_s), one.host)).collect()
@@ -183,7 +183,7 @@ mod tests {
     fn a_job_that_sends_nothing_has_no_ceilings() {
         let run =
             RunOptions { limits: Limits { rate: Some(rate("1/s")), ..Limits::default() }, ..RunOptions::default() };
-        let work = Work { hosts: [].into_iter(), requests: 0, cost: 0 };
+        let work = SampledWork { hosts: [].into_iter(), requests: 0, cost: 0 };
         assert_eq!(Vec::<Ceiling>::new(), ceilings(&run, &work, None));
     }
 }

@@ -7,8 +7,8 @@ use headgate_core::limits::LimitBy;
 use headgate_core::origin::Origin;
 use serde::Serialize;
 
-/// How many hosts are listed.
-const TOP: usize = 10;
+/// The maximum number of hosts that are listed.
+const MAX_LISTED: usize = 10;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct HostRows {
@@ -31,7 +31,7 @@ impl HostCounts {
         *self.rows.entry(origin.key(self.by)).or_default() += 1;
     }
 
-    pub(super) fn different(&self) -> u64 {
+    pub(super) fn count(&self) -> u64 {
         self.rows.len() as u64
     }
 
@@ -43,7 +43,7 @@ impl HostCounts {
     pub(super) fn top(&self) -> Vec<HostRows> {
         let mut hosts: Vec<_> = self.all().collect();
         hosts.sort_unstable_by_key(|(host, rows)| (Reverse(*rows), *host));
-        hosts.truncate(TOP);
+        hosts.truncate(MAX_LISTED);
         hosts.into_iter().map(|(host, rows)| HostRows { host: host.to_owned(), rows }).collect()
     }
 }
@@ -81,7 +81,7 @@ mod tests {
             (0..=number).for_each(|_| counts.add(&origin));
         }
         let top = counts.top();
-        assert_eq!((40, 10), (counts.different(), top.len()));
+        assert_eq!((40, 10), (counts.count(), top.len()));
         assert_eq!(("h39", 40, "h30", 31), (&*top[0].host, top[0].rows, &*top[9].host, top[9].rows));
     }
 }

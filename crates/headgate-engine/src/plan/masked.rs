@@ -29,11 +29,11 @@ pub struct PlannedRequest {
     /// Whether its host gets the credentials of the job, including the client certificate.
     pub gets_credentials: bool,
     /// `None`: there is no body.
-    pub body: Option<Body>,
+    pub body: Option<PlannedBody>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Body {
+pub struct PlannedBody {
     pub bytes: u64,
     /// The body, if it is UTF-8.
     pub text: Option<String>,
@@ -41,13 +41,13 @@ pub struct Body {
     pub base64: Option<String>,
     /// Replaces both if parts of the body are in files.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub pieces: Option<Vec<Piece>>,
+    pub pieces: Option<Vec<PlannedPiece>>,
 }
 
-/// A piece of a body, one of these.
+/// A piece of a body.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Piece {
+pub enum PlannedPiece {
     Text(String),
     Base64(String),
     /// The contents of this file, and their current size.
@@ -59,7 +59,7 @@ pub enum Piece {
 
 /// The part of a request that is not written with its header section.
 #[derive(Debug)]
-pub(super) enum Rest {
+pub(super) enum BodyRest {
     Bytes(Bytes),
     /// Each piece with its length.
     Pieces(Vec<(BodyPiece, u64)>),
@@ -70,7 +70,7 @@ impl PlannedRequest {
     pub(super) fn of(
         (row, url): (u64, &str),
         (origin, gets_credentials): (&Origin, bool),
-        (wire, rest): (&[u8], &Rest),
+        (wire, rest): (&[u8], &BodyRest),
         options: &RequestOptions,
     ) -> Self {
         let end = memchr::memmem::find(wire, HEAD_END).unwrap_or(wire.len());
@@ -87,11 +87,11 @@ impl PlannedRequest {
         let scheme = if origin.https { "https" } else { "http" };
         let path = line.split(' ').nth(1).unwrap_or_default();
         let body = match rest {
-            Rest::Bytes(rest) => {
+            BodyRest::Bytes(rest) => {
                 let body = [wire.get(end + HEAD_END.len()..).unwrap_or_default(), rest].concat();
-                (!body.is_empty()).then(|| Body::of(body))
+                (!body.is_empty()).then(|| PlannedBody::of(body))
             }
-            Rest::Pieces(pieces) => Some(Body::of_pieces(pieces)),
+            BodyRest::Pieces(pieces) => Some(PlannedBody::of_pieces(pieces)),
         };
         Self {
             row,
@@ -106,13 +106,13 @@ impl PlannedRequest {
     }
 }
 
-impl Body {
+impl PlannedBody {
     fn of(body: Vec<u8>) -> Self {
         let bytes = body.len() as u64;
-        let (text, base64) = match Piece::of(body) {
-            Piece::Text(text) => (Some(text), None),
-            Piece::Base64(base64) => (None, Some(base64)),
-            Piece::File { .. } => (None, None),
+        let (text, base64) = match PlannedPiece::of(body) {
+            PlannedPiece::Text(text) => (Some(text), None),
+            PlannedPiece::Base64(base64) => (None, Some(base64)),
+            PlannedPiece::File { .. } => (None, None),
         };
         Self { bytes, text, base64, pieces: None }
     }
@@ -120,16 +120,16 @@ impl Body {
     fn of_pieces(pieces: &[(BodyPiece, u64)]) -> Self {
         let bytes = pieces.iter().map(|(_, bytes)| bytes).sum();
         let pieces = pieces.iter().map(|(piece, bytes)| match piece {
-            BodyPiece::Bytes(bytes) => Piece::of(bytes.to_vec()),
+            BodyPiece::Bytes(bytes) => PlannedPiece::of(bytes.to_vec()),
             BodyPiece::File(path) | BodyPiece::FileBelow(_, path) => {
-                Piece::File { path: path.display().to_string(), bytes: *bytes }
+                PlannedPiece::File { path: path.display().to_string(), bytes: *bytes }
             }
         });
         Self { bytes, text: None, base64: None, pieces: Some(pieces.collect()) }
     }
 }
 
-impl Piece {
+impl PlannedPiece {
     fn of(bytes: Vec<u8>) -> Self {
         match String::from_utf8(bytes) {
             Ok(text) => Self::Text(text),
@@ -151,7 +151,7 @@ mod tests {
         let url = "https://me:secret@host:81/a?b";
         let options = RequestOptions { secret_headers: vec!["X-Key".into()], ..RequestOptions::default() };
         let origin = target::parse(url).expect("a URL").origin;
-        PlannedRequest::of((7, url), (&origin, true), (wire, &Rest::Bytes(rest.to_vec().into())), &options)
+        PlannedRequest::of((7, url), (&origin, true), (wire, &BodyRest::Bytes(rest.to_vec().into())), &options)
     }
 
     #[test]
@@ -175,7 +175,7 @@ mod tests {
             .into(),
             secret: vec!["Authorization".into(), "x-key".into(), "cookie".into()],
             gets_credentials: true,
-            body: Some(Body { bytes: 9, text: Some("ab\r\n\r\ncde".into()), base64: None, pieces: None }),
+            body: Some(PlannedBody { bytes: 9, text: Some("ab\r\n\r\ncde".into()), base64: None, pieces: None }),
         };
         assert_eq!(expected, masked(wire, b"de"));
     }
@@ -184,13 +184,16 @@ mod tests {
     fn a_binary_body_is_shown_in_base64() {
         let body = |rest| masked(b"GET / HTTP/1.1\r\n\r\n", rest).body;
         assert_eq!(None, body(b""));
-        assert_eq!(Some(Body { bytes: 2, text: None, base64: Some("/wA=".into()), pieces: None }), body(b"\xff\0"));
+        assert_eq!(
+            Some(PlannedBody { bytes: 2, text: None, base64: Some("/wA=".into()), pieces: None }),
+            body(b"\xff\0")
+        );
     }
 
     #[test]
     fn files_are_named_and_the_text_between_them_is_shown() {
         let [text, bytes] = [&b"a=1"[..], b"\xff"].map(|bytes| (BodyPiece::Bytes(bytes.into()), bytes.len() as u64));
-        let rest = Rest::Pieces(vec![text, (BodyPiece::File(Path::new("a/b.png").into()), 1000), bytes]);
+        let rest = BodyRest::Pieces(vec![text, (BodyPiece::File(Path::new("a/b.png").into()), 1000), bytes]);
         let origin = target::parse("http://host/").expect("a URL").origin;
         let wire = b"POST / HTTP/1.1\r\n\r\n";
         let planned =

@@ -16,11 +16,11 @@ use std::sync::Arc;
 use serde::Serialize;
 
 pub use self::ceilings::Ceiling;
-use self::ceilings::{Latency, Work, ceilings};
+use self::ceilings::{AssumedLatency, SampledWork, ceilings};
 pub use self::hosts::HostRows;
 pub use self::masked::PlannedRequest;
+use self::sample::InputSample;
 pub use self::sample::InvalidRow;
-use self::sample::Sample;
 pub use self::size::Size;
 use headgate_core::boundary_salt::BoundarySalt;
 use headgate_core::credentials::credential_options;
@@ -39,7 +39,7 @@ use headgate_table::source::{self, Source};
 use crate::engine::machine;
 use crate::engine::memory_limit::MemoryLimit;
 use crate::job::control::ControlFiles;
-use crate::job::look::{Found, look};
+use crate::job::look::{FoundJob, inspect};
 use crate::job::storage::Disk;
 use crate::job::{DoneRows, no_rows_for};
 use crate::run::checks::{check, check_ports, local_ports, note_window};
@@ -49,7 +49,7 @@ use crate::run::live::in_force;
 /// The result. Python reads it as JSON, under these names.
 #[derive(Debug, Serialize)]
 pub struct Plan {
-    /// As it was named, without a user.
+    /// The input as it was named, without a user.
     pub input: String,
     /// The directory of the results, if one was named.
     pub output: Option<String>,
@@ -62,7 +62,7 @@ pub struct Plan {
     pub hosts_by: &'static str,
     /// The number of hosts of the sampled rows.
     pub different_hosts: u64,
-    /// Those with the most of these rows, ten at most.
+    /// The hosts with the most of these rows, ten at most.
     pub hosts: Vec<HostRows>,
     /// Sampled rows that are not valid requests.
     pub invalid_rows: u64,
@@ -136,22 +136,22 @@ pub fn plan(options: &JobOptions, latency_s: Option<f64>) -> Result<Plan, JobErr
     let schema = ResultColumns::new(requested, &options.selection, source.kept_fields())?.schema();
     let found = match &sink.output {
         Output::Directory(path) if sink.format != Format::None => {
-            look(path, options, &schema, source.fingerprint().as_ref())?
+            inspect(path, options, &schema, source.fingerprint().as_ref())?
         }
-        _ => Found::Nothing,
+        _ => FoundJob::Nothing,
     };
-    if let Found::Resumed { key_salt, .. } = &found {
+    if let FoundJob::Resumed { key_salt, .. } = &found {
         boundary_salt.set(key_salt.bytes());
     }
     let nothing_done = DoneRows::default();
-    let done = if let Found::Resumed { done, .. } = &found { done } else { &nothing_done };
+    let done = if let FoundJob::Resumed { done, .. } = &found { done } else { &nothing_done };
 
     let mut notes = Vec::new();
     let mut defaults = Defaults::new(request)?;
     if run.retrying.idempotency_key {
         defaults = defaults.with_keys(match &found {
-            Found::Resumed { key_salt, .. } => *key_salt,
-            Found::Nothing | Found::Replaced(_) => {
+            FoundJob::Resumed { key_salt, .. } => *key_salt,
+            FoundJob::Nothing | FoundJob::Replaced(_) => {
                 notes.push("the idempotency keys are examples: a job that begins makes its own".into());
                 KeySalt::random()?
             }
@@ -159,9 +159,9 @@ pub fn plan(options: &JobOptions, latency_s: Option<f64>) -> Result<Plan, JobErr
     }
     notes.extend(note_proxies(request));
     let preparer = sample::preparer(defaults, TransportConfigs::default().of_run(request)?, run.limits.limit_by);
-    let sample = Sample::of(source.as_mut(), preparer, options, done)?;
+    let sample = InputSample::of(source.as_mut(), preparer, options, done)?;
     let size = Size::of(source.as_ref(), &sample, requested, done.rows_done());
-    if let (Output::Directory(path), Found::Replaced(_), Some(0)) = (&sink.output, &found, size.rows) {
+    if let (Output::Directory(path), FoundJob::Replaced(_), Some(0)) = (&sink.output, &found, size.rows) {
         return Err(no_rows_for(&requested.name(), path));
     }
 
@@ -176,10 +176,10 @@ pub fn plan(options: &JobOptions, latency_s: Option<f64>) -> Result<Plan, JobErr
     let memory = MemoryLimit::of_this_process();
     memory.check(in_flight, options.engine.max_memory_bytes.unwrap_or_else(|| memory.default_budget()))?;
     notes.extend([check_ports(options, needed)?, note_window(run)].into_iter().flatten());
-    if matches!(found, Found::Resumed { is_over: false, .. }) {
+    if matches!(found, FoundJob::Resumed { is_over: false, .. }) {
         notes.extend(set_notes);
     }
-    if matches!(found, Found::Resumed { is_touched: true, .. }) {
+    if matches!(found, FoundJob::Resumed { is_touched: true, .. }) {
         notes.push("the input was touched since: its rows are compared before the first request".into());
     }
 
@@ -187,8 +187,8 @@ pub fn plan(options: &JobOptions, latency_s: Option<f64>) -> Result<Plan, JobErr
         notes.push("names are counted as hosts here: their addresses are not looked up".into());
     }
 
-    let work = Work { hosts: sample.hosts.all(), requests: sample.valid(), cost: sample.cost };
-    let latency = latency_s.map(|seconds| Latency { seconds, in_flight: needed });
+    let work = SampledWork { hosts: sample.hosts.all(), requests: sample.valid(), cost: sample.cost };
+    let latency = latency_s.map(|seconds| AssumedLatency { seconds, in_flight: needed });
     let ceilings = ceilings(run, &work, latency);
     let narrowest = ceilings.first().map(|ceiling| ceiling.per_s);
     let seconds = narrowest.zip(size.requests_left).map(|(per_s, requests)| {
@@ -203,14 +203,14 @@ pub fn plan(options: &JobOptions, latency_s: Option<f64>) -> Result<Plan, JobErr
             Output::Nowhere => None,
         },
         directory: DirectoryUse::of(&found, &sink.output),
-        rows_replaced: if let Found::Replaced(rows) = found { rows } else { 0 },
+        rows_replaced: if let FoundJob::Replaced(rows) = found { rows } else { 0 },
         hosts_by: run.limits.limit_by.name(),
-        different_hosts: sample.hosts.different(),
+        different_hosts: sample.hosts.count(),
         hosts: sample.hosts.top(),
         invalid_rows: sample.invalid,
         credentials: credential_use(options, sample.without_credentials),
         first_invalid: sample.first_invalid,
-        requests: if matches!(found, Found::Resumed { is_over: true, .. }) { Vec::new() } else { sample.requests },
+        requests: if matches!(found, FoundJob::Resumed { is_over: true, .. }) { Vec::new() } else { sample.requests },
         ceilings,
         network: request.network.clone(),
         latency_s,
@@ -257,13 +257,13 @@ fn apply_stored_settings(options: &mut JobOptions) -> Result<Vec<Message>, JobEr
 }
 
 impl DirectoryUse {
-    fn of(found: &Found, output: &Output) -> Self {
+    fn of(found: &FoundJob, output: &Output) -> Self {
         match found {
-            Found::Nothing if matches!(output, Output::Directory(_)) => Self::Begun,
-            Found::Nothing => Self::None,
-            Found::Replaced(_) => Self::Replaced,
-            Found::Resumed { is_over: true, .. } => Self::Finished,
-            Found::Resumed { .. } => Self::Resumed,
+            FoundJob::Nothing if matches!(output, Output::Directory(_)) => Self::Begun,
+            FoundJob::Nothing => Self::None,
+            FoundJob::Replaced(_) => Self::Replaced,
+            FoundJob::Resumed { is_over: true, .. } => Self::Finished,
+            FoundJob::Resumed { .. } => Self::Resumed,
         }
     }
 }

@@ -22,13 +22,13 @@ use headgate_table::source::Source;
 use serde::Serialize;
 
 use super::hosts::HostCounts;
-use super::masked::{PlannedRequest, Rest};
+use super::masked::{BodyRest, PlannedRequest};
 use crate::job::DoneRows;
 
 /// The maximum number of sampled rows, and of their bytes.
 const MAX_ROWS: u64 = 100_000;
 const MAX_BYTES: usize = 64 * 1024 * 1024;
-/// How many requests are shown.
+/// The maximum number of requests that are shown.
 const SHOWN: usize = 3;
 
 /// The first row that is not a valid request.
@@ -42,7 +42,7 @@ pub struct InvalidRow {
 
 /// The result of sampling.
 #[derive(Debug)]
-pub(super) struct Sample {
+pub(super) struct InputSample {
     pub(super) read: u64,
     /// Whether these are all rows.
     pub(super) is_all: bool,
@@ -60,7 +60,7 @@ pub(super) struct Sample {
     bytes: usize,
 }
 
-/// Returns what prepares requests, as each worker has it.
+/// Returns a preparer of requests, like that of a worker.
 pub(super) fn preparer(defaults: Defaults, transports: Transports, limit_by: LimitBy) -> Preparer {
     let hosts = Arc::new(Mutex::new(HostTable::new(MAX_HOSTS)));
     Preparer::new(
@@ -75,7 +75,7 @@ pub(super) fn preparer(defaults: Defaults, transports: Transports, limit_by: Lim
     )
 }
 
-impl Sample {
+impl InputSample {
     /// Reads the first rows of a source, which must not have a `head`.
     pub(super) fn of(
         source: &mut dyn Source,
@@ -173,17 +173,17 @@ impl Sample {
 /// The destination of a request, and the part of its body that is not written with its header section.
 struct Prepared {
     site: Rc<Site>,
-    rest: Rest,
+    rest: BodyRest,
 }
 
 fn prepared(row: &Row, preparer: &mut Preparer, wire: &mut Vec<u8>) -> Result<Prepared, Failure> {
     let (site, rest) = preparer.write(row, wire)?;
     let rest = match rest {
-        sent_body::BodyRest::Bytes(bytes) => Rest::Bytes(bytes),
+        sent_body::BodyRest::Bytes(bytes) => BodyRest::Bytes(bytes),
         sent_body::BodyRest::Files(pieces) => {
             let lengths = upload::lengths(pieces.clone())?;
             sent_body::end_head(lengths.iter().sum(), wire);
-            Rest::Pieces(pieces.iter().cloned().zip(lengths).collect())
+            BodyRest::Pieces(pieces.iter().cloned().zip(lengths).collect())
         }
     };
     Ok(Prepared { site, rest })
@@ -196,7 +196,7 @@ impl Prepared {
     }
 }
 
-/// Returns what a row uses of a limit on costs.
+/// Returns the cost of a row, or 0 if costs are not limited.
 fn cost(row: &Row, options: &JobOptions) -> u64 {
     let extra = row.extra.as_deref();
     match options.run.limits.cost.as_ref().map(|limit| &limit.of) {

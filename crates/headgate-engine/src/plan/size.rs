@@ -4,7 +4,7 @@ use headgate_core::options::SourceOptions;
 use headgate_table::source::Source;
 use serde::Serialize;
 
-use super::sample::Sample;
+use super::sample::InputSample;
 
 #[derive(Debug, Serialize)]
 pub struct Size {
@@ -26,7 +26,7 @@ pub struct Size {
 
 impl Size {
     /// Computes the size of a source that was opened without `head`.
-    pub(super) fn of(source: &dyn Source, sample: &Sample, requested: &SourceOptions, done: u64) -> Self {
+    pub(super) fn of(source: &dyn Source, sample: &InputSample, requested: &SourceOptions, done: u64) -> Self {
         let known = source.size();
         let is_compressed = source.fingerprint().is_some_and(|fingerprint| fingerprint.is_compressed());
         let head = requested.head.unwrap_or(u64::MAX);

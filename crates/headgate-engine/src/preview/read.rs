@@ -86,7 +86,7 @@ fn files(path: &Path, only_failed: bool) -> Result<Found, JobError> {
         ))
     };
     if path.join(OWN_DIRECTORY).join("job.json").exists() {
-        let Parts { files, rows, .. } = status::compared_parts(path, only_failed)?;
+        let Parts { files, rows, .. } = status::checked_parts(path, only_failed)?;
         return if files.is_empty() && !only_failed {
             Err(nothing_yet())
         } else {

@@ -12,8 +12,8 @@ use headgate_table::source::record_batches::{self, BatchRows};
 /// The batches of a call, or without batches, its requests.
 pub(super) struct BatchInput {
     options: SourceOptions,
-    of_all: OfAll,
-    /// `None`: no batch has come, and so the columns are unknown.
+    defaults: RowDefaults,
+    /// `None`: no batch has arrived, and so the columns are unknown.
     rows: Option<BatchRows>,
     /// The reader of batches, the current batch, and its next row.
     reader: Option<Box<dyn RecordBatchReader + Send>>,
@@ -21,9 +21,9 @@ pub(super) struct BatchInput {
     is_at_end: bool,
 }
 
-/// Values for all rows without their own, if the run does not set them.
+/// The values of rows that have none of their own, if the run does not set them.
 #[derive(Default)]
-struct OfAll {
+struct RowDefaults {
     base_url: String,
     method: Option<Box<str>>,
     body: Option<Bytes>,
@@ -34,21 +34,21 @@ impl BatchInput {
     /// `Usage`: an invalid template.
     pub fn new(options: SourceOptions) -> Result<Self, JobError> {
         record_batches::check(&options)?;
-        Ok(Self { options, of_all: OfAll::default(), rows: None, reader: None, batch: None, is_at_end: false })
+        Ok(Self { options, defaults: RowDefaults::default(), rows: None, reader: None, batch: None, is_at_end: false })
     }
 
-    /// Sets the values for all rows, which replace those of the run.
-    pub fn of_all(self, base_url: String, request: &RequestOptions) -> Self {
+    /// Sets the values of rows that have none of their own. They replace those of the run.
+    pub fn with_defaults(self, base_url: String, request: &RequestOptions) -> Self {
         let method = request.method.as_deref().map(Into::into);
         let body = request.body.clone().map(Into::into);
-        Self { of_all: OfAll { base_url, method, body }, ..self }
+        Self { defaults: RowDefaults { base_url, method, body }, ..self }
     }
 
     pub fn options(&self) -> &SourceOptions {
         &self.options
     }
 
-    /// Returns the columns of results, with these of the input.
+    /// Returns the columns of results, including the columns `kept` of the input.
     ///
     /// # Errors
     /// As [`ResultColumns::new`].
@@ -89,16 +89,16 @@ impl BatchInput {
         self.batch.is_some()
     }
 
-    /// Returns whether it needs another batch or reader.
+    /// Returns whether the input needs another batch or reader.
     pub fn needs_batch(&self) -> bool {
-        !self.is_at_end && self.has_none()
+        !self.is_at_end && self.has_no_rows()
     }
 
     pub fn has_ended(&self) -> bool {
-        self.is_at_end && self.has_none()
+        self.is_at_end && self.has_no_rows()
     }
 
-    fn has_none(&self) -> bool {
+    fn has_no_rows(&self) -> bool {
         self.batch.is_none() && self.reader.is_none()
     }
 
@@ -108,11 +108,11 @@ impl BatchInput {
     /// `Input`: a batch can't be read, or has values that can't be kept.
     pub fn rows(&mut self, first: u64) -> Result<Option<Vec<Row>>, JobError> {
         let Some((batch, at)) = self.next_batch()? else { return Ok(None) };
-        let Some(made_by) = &self.rows else { return Ok(None) };
+        let Some(batch_rows) = &self.rows else { return Ok(None) };
         let count = BatchRows::rows_at_a_time(&batch).min(batch.num_rows() - at);
-        let mut rows = made_by.rows(first, &batch.slice(at, count))?;
+        let mut rows = batch_rows.rows(first, &batch.slice(at, count))?;
         for row in &mut rows {
-            self.of_all.complete(row);
+            self.defaults.complete(row);
         }
         if at + count < batch.num_rows() {
             self.batch = Some((batch, at + count));
@@ -139,8 +139,8 @@ impl BatchInput {
     }
 }
 
-impl OfAll {
-    /// Completes a row by the values for all rows.
+impl RowDefaults {
+    /// Adds the values that a row lacks.
     fn complete(&self, row: &mut Row) {
         if is_relative(&self.base_url, &row.url) {
             row.url = joined(&self.base_url, &row.url).into();
@@ -170,7 +170,7 @@ fn is_relative(base_url: &str, url: &str) -> bool {
     !base_url.is_empty() && scheme_ends.is_none()
 }
 
-/// Returns a relative URL appended to the base URL, whose whole path stays.
+/// Appends a relative URL to the base URL, whose whole path is kept.
 fn joined(base_url: &str, url: &str) -> String {
     match url {
         "" => base_url.to_owned(),
@@ -193,22 +193,22 @@ mod tests {
             ("/x", "", "/x"),
         ];
         for (expected, base_url, url) in cases {
-            let of_all = OfAll { base_url: base_url.to_owned(), ..OfAll::default() };
+            let defaults = RowDefaults { base_url: base_url.to_owned(), ..RowDefaults::default() };
             let mut row = Row::new(0, url);
-            of_all.complete(&mut row);
+            defaults.complete(&mut row);
             assert_eq!(expected, &*row.url, "{base_url} and {url}");
         }
     }
 
     #[test]
     fn a_row_keeps_its_own_values() {
-        let of_all = OfAll { method: Some("PUT".into()), body: Some("all".into()), ..OfAll::default() };
+        let defaults = RowDefaults { method: Some("PUT".into()), body: Some("all".into()), ..RowDefaults::default() };
         let (mut plain, mut own) = (Row::new(0, "http://a/"), Row::new(1, "http://a/"));
         let extra = own.extra.get_or_insert_default();
         (extra.method, extra.body) = (Some("PATCH".into()), Some("own".into()));
         for (row, expected) in [(&mut plain, ("PUT", "all")), (&mut own, ("PATCH", "own"))] {
-            of_all.complete(row);
-            let extra = row.extra.as_ref().expect("what it has");
+            defaults.complete(row);
+            let extra = row.extra.as_ref().expect("its values");
             assert_eq!(Some(expected.0), extra.method.as_deref());
             assert_eq!(Some(expected.1.into()), extra.body);
         }

@@ -35,25 +35,25 @@ pub struct BatchFlow {
     input: BatchInput,
     selection: SelectionOptions,
     run: Arc<Run>,
-    /// `None`: the run is one of a client, which goes on whatever becomes of calls; or the call is closed.
+    /// `None`: the run belongs to a client and outlives its calls, or the call is closed.
     run_use: Option<RunUse>,
     completions: Arc<CompletionQueue>,
     waker: Arc<Waker>,
-    /// `None`: no batch has come, and so the columns are unknown.
-    begun: Option<Begun>,
+    /// `None`: no batch has arrived, and so the columns are unknown.
+    results: Option<Results>,
     is_closed: bool,
     next_row: u64,
     /// The number of rows that were fed, and are not in a batch yet.
     outstanding: usize,
     max_outstanding: usize,
     arrived: VecDeque<Arrived>,
-    /// When the first outcome of the next batch came.
+    /// When the first outcome of the next batch arrived.
     gathered_since: Option<Instant>,
     is_full: bool,
 }
 
 /// The state that depends on the columns of the input.
-struct Begun {
+struct Results {
     builder: OutcomeBuilder,
     schema: SchemaRef,
 }
@@ -73,11 +73,10 @@ pub enum Step {
 
 impl BatchFlow {
     /// Begins a call. `options.source.input` is the name of the batches in messages; the output of `options` is ignored.
-    /// `waker`: woken, too, when an outcome arrives after there was none.
+    /// `waker` is also woken when an outcome arrives and none was waiting.
     ///
     /// # Errors
     /// `Usage`: an invalid option, or a concurrency beyond the number of files that this process may open.
-    /// `Usage`: an option that can't be, or more in flight than this process may have files open.
     pub fn new(
         runs: &Arc<FedRuns>,
         mut options: JobOptions,
@@ -94,7 +93,7 @@ impl BatchFlow {
     }
 
     /// Begins a call on a run that is shared with other requests. `options` are those of the run, except those of rows and
-    /// columns. `base_url`: the base of relative URLs. `waker`: as above.
+    /// columns. `base_url` is the base of relative URLs. `waker`: as in [`BatchFlow::new`].
     ///
     /// # Errors
     /// `Usage`: an invalid option.
@@ -110,7 +109,7 @@ impl BatchFlow {
         check(&options)?;
         credential_scope::of_base_url(&mut options.request, &base_url);
         credential_scope::check_call(&mut options)?;
-        let input = BatchInput::new(options.source.clone())?.of_all(base_url, &options.request);
+        let input = BatchInput::new(options.source.clone())?.with_defaults(base_url, &options.request);
         let columns = input.columns(&options.selection, Fields::empty())?;
         let waker = Waker::new(waker);
         let completions = run.completions(waker.clone(), columns.selection.map(|selection| selection as _));
@@ -145,7 +144,7 @@ impl BatchFlow {
             run_use,
             completions,
             waker,
-            begun: None,
+            results: None,
             is_closed: false,
             next_row: 0,
             outstanding: 0,
@@ -194,8 +193,8 @@ impl BatchFlow {
     /// # Errors
     /// As [`BatchFlow::new`].
     pub fn schema(&self) -> Result<SchemaRef, JobError> {
-        match &self.begun {
-            Some(begun) => Ok(begun.schema.clone()),
+        match &self.results {
+            Some(results) => Ok(results.schema.clone()),
             None => self.input.columns(&self.selection, Fields::empty()).map(|columns| columns.schema()),
         }
     }
@@ -259,14 +258,14 @@ impl BatchFlow {
 
     /// Begins the results, whose columns are now known, including those of the input.
     fn begin(&mut self, kept: Fields) -> Result<(), JobError> {
-        if self.begun.is_some() {
+        if self.results.is_some() {
             return Ok(());
         }
         let columns = self.input.columns(&self.selection, kept)?;
         // Bodies bring their own reservations.
         let builder = OutcomeBuilder::new(&columns, MemoryBudget::new(0))
             .map_err(|error| JobError::internal(format!("columns of results: {error}")))?;
-        self.begun = Some(Begun { builder, schema: columns.schema() });
+        self.results = Some(Results { builder, schema: columns.schema() });
         Ok(())
     }
 
@@ -297,9 +296,9 @@ impl BatchFlow {
         Ok(())
     }
 
-    /// Makes columns of the outcomes that have arrived, until a batch is full.
+    /// Adds the outcomes that have arrived to the columns, until a batch is full.
     fn gather(&mut self) -> Result<(), JobError> {
-        let Some(begun) = &mut self.begun else { return Ok(()) };
+        let Some(results) = &mut self.results else { return Ok(()) };
         while !self.is_full {
             if self.arrived.is_empty() {
                 let mut arrived = Vec::new();
@@ -311,7 +310,7 @@ impl BatchFlow {
             }
             let Some(Arrived { number, outcome, failed }) = self.arrived.pop_front() else { return Ok(()) };
             let Some(mut outcome) = outcome else { return Err(self.run_has_ended()) };
-            if !begun.builder.has_capacity_for(outcome.as_ref().bytes()) {
+            if !results.builder.has_capacity_for(outcome.as_ref().bytes()) {
                 self.arrived.push_front(Arrived { number, outcome: Some(outcome), failed });
                 self.is_full = true;
                 return Ok(());
@@ -319,9 +318,9 @@ impl BatchFlow {
             self.outstanding -= 1;
             // The run numbers the rows of all its callers.
             outcome.row.ordinal = number;
-            begun.builder.push_owned(outcome, failed);
+            results.builder.push_owned(outcome, failed);
             self.gathered_since.get_or_insert_with(Instant::now);
-            self.is_full = begun.builder.is_full();
+            self.is_full = results.builder.is_full();
         }
         Ok(())
     }
@@ -336,9 +335,9 @@ impl BatchFlow {
         if !self.is_full && !self.is_due(now) {
             return Ok(None);
         }
-        let Some(begun) = &mut self.begun else { return Ok(None) };
+        let Some(results) = &mut self.results else { return Ok(None) };
         (self.gathered_since, self.is_full) = (None, false);
-        let OutcomeBatch { records, .. } = begun
+        let OutcomeBatch { records, .. } = results
             .builder
             .finish_batch()
             .map_err(|error| JobError::internal(format!("results can't be put in columns: {error}")))?;

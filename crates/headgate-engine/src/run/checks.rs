@@ -1,4 +1,4 @@
-//! Checks of options that need nothing to be opened.
+//! Checks of options that open no file and no connection.
 
 use headgate_core::authorization::authorization;
 use headgate_core::error::JobError;
@@ -34,29 +34,29 @@ pub(crate) fn check(options: &JobOptions) -> Result<(), JobError> {
 /// `Usage`: all mistakes, each with its option.
 pub(super) fn check_requests(request: &RequestOptions, run: &RunOptions) -> Result<(), JobError> {
     let mut found = Mistakes::default();
-    found.of_request(request);
-    found.of_run(run);
+    found.check_request(request);
+    found.check_run(run);
     refuse(found.all)?;
     check_network(request)
 }
 
-/// Returns all mistakes that the options of a run show by themselves.
+/// Returns all mistakes that can be found in the options of a run alone.
 pub fn mistakes(options: &JobOptions) -> Vec<Mistake> {
     let mut found = Mistakes::default();
-    found.of_columns(options);
-    found.of_bodies(options);
-    found.of_saving(options);
-    found.of_pairs(OptionName::HeaderTemplates, &options.source.templates.headers);
-    found.of_request(&options.request);
-    found.of_redirects(&options.request);
-    found.of_run(&options.run);
+    found.check_columns(options);
+    found.check_bodies(options);
+    found.check_saving(options);
+    found.check_pairs(OptionName::HeaderTemplates, &options.source.templates.headers);
+    found.check_request(&options.request);
+    found.check_redirects(&options.request);
+    found.check_run(&options.run);
     found.all
 }
 
 /// Returns all mistakes in the options of the input and the output. A plan needs no output.
 pub fn mistakes_of_input_and_output(options: &JobOptions, needs_output: bool) -> Vec<Mistake> {
     let mut found = Mistakes::default();
-    found.of_input(&options.source);
+    found.check_input(&options.source);
     match (options.sink.format, &options.sink.output) {
         (Format::None, Output::Directory(_) | Output::Stdout) => {
             found.add(OptionName::Output, "keeps nothing with the format none: leave one of them out");
@@ -96,7 +96,7 @@ impl Mistakes {
         }
     }
 
-    fn of_input(&mut self, source: &SourceOptions) {
+    fn check_input(&mut self, source: &SourceOptions) {
         if source.inputs().all(str::is_empty) {
             let missing = "is missing: name a file, a directory, a URL with ranges, or - for lines on standard input";
             return self.add(OptionName::Input, missing);
@@ -110,7 +110,7 @@ impl Mistakes {
     }
 
     /// Checks the names of columns, and that selected values can be read.
-    fn of_columns(&mut self, options: &JobOptions) {
+    fn check_columns(&mut self, options: &JobOptions) {
         let JobOptions { source, selection, request, .. } = options;
         let columns = [
             (OptionName::UrlColumn, Some(&source.url_column)),
@@ -148,7 +148,7 @@ impl Mistakes {
 
     /// Checks that a request has a single body. It is compressed as a whole, and one with files is never in memory as a
     /// whole.
-    fn of_bodies(&mut self, options: &JobOptions) {
+    fn check_bodies(&mut self, options: &JobOptions) {
         let JobOptions { source, request, .. } = options;
         let Templates { json, data_urlencode, form, .. } = &source.templates;
         let instead_of_column = [
@@ -177,7 +177,7 @@ impl Mistakes {
     }
 
     /// Checks the names of saved bodies, and that bodies are read.
-    fn of_saving(&mut self, options: &JobOptions) {
+    fn check_saving(&mut self, options: &JobOptions) {
         let JobOptions { source, sink, request, .. } = options;
         let is_saved = source.save_to.is_some();
         let has_directory = matches!(sink.output, Output::Directory(_)) && sink.format != Format::None;
@@ -192,8 +192,8 @@ impl Mistakes {
         self.add_if(!is_saved && source.save_format != SaveFormat::Files, OptionName::SaveFormat, save_to);
     }
 
-    fn of_request(&mut self, request: &RequestOptions) {
-        self.of_headers(request);
+    fn check_request(&mut self, request: &RequestOptions) {
+        self.check_headers(request);
         self.add_error(OptionName::MaxBodyBytes, number(OptionName::MaxBodyBytes, request.max_body_bytes));
         for (option, timeout) in
             [(OptionName::TimeoutS, request.timeout), (OptionName::ConnectTimeoutS, request.connect_timeout)]
@@ -215,19 +215,19 @@ impl Mistakes {
     }
 
     /// Reports options without an effect. A client always keeps redirects.
-    fn of_redirects(&mut self, request: &RequestOptions) {
+    fn check_redirects(&mut self, request: &RequestOptions) {
         let follows_none = request.response.redirects == RedirectPolicy::None;
         let no_effect = message!("has no effect with ", OptionName::Redirects.set("none"));
         self.add_if(follows_none && request.response.keep_redirects, OptionName::KeepRedirects, no_effect.clone());
         self.add_if(follows_none && request.response.cookies, OptionName::Cookies, no_effect);
     }
 
-    fn of_headers(&mut self, request: &RequestOptions) {
+    fn check_headers(&mut self, request: &RequestOptions) {
         if let Some(method) = request.method.as_ref().filter(|method| !is_token(method)) {
             self.add(OptionName::Method, format!("'{method}' is not an HTTP method"));
         }
         self.add_if(has_control_character(&request.user_agent), OptionName::UserAgent, CONTROL);
-        self.of_pairs(OptionName::Headers, &request.headers);
+        self.check_pairs(OptionName::Headers, &request.headers);
         for name in request.secret_headers.iter().filter(|name| !is_token(name)) {
             self.add(OptionName::SecretHeaders, format!("'{name}' is not a header name"));
         }
@@ -242,7 +242,7 @@ impl Mistakes {
         }
     }
 
-    fn of_pairs(&mut self, option: OptionName, headers: &[(String, Secret<String>)]) {
+    fn check_pairs(&mut self, option: OptionName, headers: &[(String, Secret<String>)]) {
         for (name, value) in headers {
             if !is_token(name) {
                 self.add(option, format!("'{name}' is not a header name"));
@@ -252,7 +252,7 @@ impl Mistakes {
         }
     }
 
-    fn of_run(&mut self, run: &RunOptions) {
+    fn check_run(&mut self, run: &RunOptions) {
         self.add_error(OptionName::Concurrency, number(OptionName::Concurrency, run.concurrency as u64));
         self.add_error(OptionName::Window, number(OptionName::Window, run.window));
     }
@@ -344,7 +344,7 @@ fn check_header_templates(options: &JobOptions) -> Result<(), JobError> {
     Ok(())
 }
 
-/// Returns headers that are set by options other than those for headers.
+/// Returns the headers that are set by options other than those for headers.
 fn headers_of_options(options: &JobOptions) -> impl Iterator<Item = (&'static str, OptionName)> {
     let RequestOptions { response: ResponseOptions { range, .. }, bearer, user, .. } = &options.request;
     let all = [
@@ -356,7 +356,7 @@ fn headers_of_options(options: &JobOptions) -> impl Iterator<Item = (&'static st
     set_options.chain(headers_of_columns(options))
 }
 
-/// Returns headers of a conditional second pass.
+/// Returns the headers of conditional requests that are read from columns.
 fn headers_of_columns(options: &JobOptions) -> impl Iterator<Item = (&'static str, OptionName)> {
     let SourceOptions { if_none_match_column, if_modified_since_column, .. } = &options.source;
     let all = [

@@ -24,10 +24,10 @@ const LONGEST_END: Duration = Duration::from_secs(1);
 #[derive(Default)]
 pub struct FedRuns {
     /// The most recently used run is the last.
-    runs: Mutex<VecDeque<Kept>>,
+    runs: Mutex<VecDeque<KeptRun>>,
 }
 
-struct Kept {
+struct KeptRun {
     key: RunKey,
     engine: Engine,
     run: Arc<Run>,
@@ -56,7 +56,7 @@ impl FedRuns {
     /// Returns the run for these options, without those of the source and the sink, and for results with these columns.
     ///
     /// # Errors
-    /// `Usage`: an option that can't be, or more in flight than this process may have files open.
+    /// `Usage`: an invalid option, or a concurrency beyond the number of files that this process may open.
     pub fn run_for(self: &Arc<Self>, options: &JobOptions, columns: &ResultColumns) -> Result<RunUse, JobError> {
         check(options)?;
         // The caller learns of each failure, and one call must not end the run of another.
@@ -84,11 +84,11 @@ impl FedRuns {
         }
         let idle = runs.iter().filter(|kept| kept.is_idle()).count();
         end_idle(&mut runs, (idle + 1).saturating_sub(MAX_IDLE));
-        let there = runs.iter().find(|kept| kept.key.engine == *engine).map(|kept| kept.engine.clone());
-        let on = there.map_or_else(|| Engine::start(engine), Ok)?;
-        let start = || Run::fed_for(&on, columns.clone(), request.clone(), key.run.clone());
+        let running = runs.iter().find(|kept| kept.key.engine == *engine).map(|kept| kept.engine.clone());
+        let shared_engine = running.map_or_else(|| Engine::start(engine), Ok)?;
+        let start = || Run::fed_for(&shared_engine, columns.clone(), request.clone(), key.run.clone());
         let run = match start() {
-            Err(_) if runs.iter().any(Kept::is_idle) => {
+            Err(_) if runs.iter().any(KeptRun::is_idle) => {
                 for run in end_idle(&mut runs, usize::MAX) {
                     run.wait(LONGEST_END);
                 }
@@ -98,11 +98,11 @@ impl FedRuns {
         };
         let run = Arc::new(run?);
         let in_use = Arc::default();
-        runs.push_back(Kept { key, engine: on, run: run.clone(), in_use: Arc::downgrade(&in_use) });
+        runs.push_back(KeptRun { key, engine: shared_engine, run: run.clone(), in_use: Arc::downgrade(&in_use) });
         Ok(RunUse { runs: self.clone(), run, in_use })
     }
 
-    fn runs(&self) -> MutexGuard<'_, VecDeque<Kept>> {
+    fn runs(&self) -> MutexGuard<'_, VecDeque<KeptRun>> {
         self.runs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -122,7 +122,7 @@ impl RunUse {
     }
 }
 
-impl Kept {
+impl KeptRun {
     fn is_idle(&self) -> bool {
         self.in_use.upgrade().is_none()
     }
@@ -133,7 +133,7 @@ impl Kept {
 }
 
 /// Ends up to `count` unused runs, the least recently used first, and returns them.
-fn end_idle(runs: &mut VecDeque<Kept>, mut count: usize) -> Vec<Arc<Run>> {
+fn end_idle(runs: &mut VecDeque<KeptRun>, mut count: usize) -> Vec<Arc<Run>> {
     let mut ended = Vec::new();
     runs.retain(|kept| {
         if count == 0 || !kept.is_idle() {

@@ -55,7 +55,7 @@ pub struct Run {
     /// Accepts the caller's rows; `None`: rows come from a source, or feeding has ended.
     pub(super) feeder: Mutex<Option<RowFeeder>>,
     /// The ordinal of the next row that is fed.
-    pub(super) next_number: AtomicU64,
+    pub(super) next_ordinal: AtomicU64,
     /// The completion queues of fed rows. Adding one removes those that were dropped.
     pub(super) queues: Mutex<Vec<Weak<CompletionQueue>>>,
 }
@@ -64,7 +64,7 @@ impl Run {
     /// Queues rows of the caller, each with the completion queue for its outcome, and returns the first of their consecutive
     /// ordinals. It does not wait: the caller bounds the number of rows. `None`: the run has ended, and the rows are dropped.
     pub fn feed(&self, mut rows: Vec<Row>) -> Option<u64> {
-        let first = self.next_number.fetch_add(rows.len() as u64, Ordering::Relaxed);
+        let first = self.next_ordinal.fetch_add(rows.len() as u64, Ordering::Relaxed);
         for (row, ordinal) in rows.iter_mut().zip(first..) {
             row.ordinal = ordinal;
         }
@@ -106,7 +106,7 @@ impl Run {
     }
 
     /// Cancels a row, whether it waits or is in flight: it fails as `cancelled`. A row that has ended, or that the source
-    /// has not handed on yet, is unaffected. Returns before the row has ended.
+    /// has not delivered yet, is unaffected. Returns before the row has ended.
     pub fn cancel(&self, row: u64) {
         if let Some(assigned) = &self.assigned {
             assigned.cancel(&self.rows, row);
@@ -123,7 +123,7 @@ impl Run {
         self.change(&Change { paused: None, set })
     }
 
-    /// Starts nothing more until [`Run::unpause`]; what is in flight continues. Later runs of the job are paused, too.
+    /// Starts no more attempts until [`Run::unpause`]; those in flight continue. Later runs of the job are paused, too.
     ///
     /// # Errors
     /// `Output`: the directory of the job can't be written to.
@@ -174,7 +174,7 @@ impl Run {
     pub fn snapshot(&self) -> Snapshot {
         let stopping = self.stop.is_stopping();
         let mut snapshot = self.monitor().snapshot(Instant::now(), stopping);
-        if let Some((merged, parts)) = self.state.as_ref().and_then(|state| state.watched.merging()) {
+        if let Some((merged, parts)) = self.state.as_ref().and_then(|state| state.progress.merge_progress()) {
             snapshot.bound_by = merging(merged, parts);
         }
         snapshot

@@ -1,4 +1,4 @@
-//! A run of a job: of an input and an output that options name.
+//! Starts a run of a job, whose input and output are named by options.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,9 +10,9 @@ use headgate_core::options::{EngineOptions, Format, JobOptions, Output};
 use super::checks::{check, check_ports, check_requests, note_window};
 use super::handle::Run;
 use super::launch::{Launch, SINK_TICK};
-use super::live::{self, SetBefore};
+use super::live::{self, StoredSettings};
 use super::named_address::named_address;
-use super::plan::Plan;
+use super::plan::PreparedJob;
 use super::user_in_input;
 use crate::engine::{Engine, machine};
 use crate::job::control::ControlFiles;
@@ -26,9 +26,9 @@ use crate::job::storage::{Disk, Storage};
 const SHORTEST_TICK: Duration = Duration::from_millis(10);
 
 impl Run {
-    /// Checks everything, opens both ends and starts the threads. Nothing is sent or written if it fails.
+    /// Checks the options, opens the input and the output, and starts the threads. If this fails, nothing was sent or written.
     ///
-    /// A job that was begun before in the same output directory continues where it stopped; a finished job is not repeated.
+    /// A job that was begun before in the same output directory continues where it stopped. A finished job does nothing.
     /// The run has an engine of its own.
     ///
     /// # Errors
@@ -44,8 +44,8 @@ impl Run {
     pub fn job_with(options: &JobOptions, storage: Arc<dyn Storage>) -> Result<Self, JobError> {
         check(options)?;
         let options = completed(options)?;
-        let plan = plan(&options, storage.clone())?;
-        begin(None, plan, options, storage)
+        let job = prepare(&options, storage.clone())?;
+        begin(None, job, options, storage)
     }
 
     /// [`Run::job`] on an existing engine. The engine options of `options` are ignored.
@@ -55,8 +55,8 @@ impl Run {
     pub fn job_on(engine: &Engine, options: &JobOptions, storage: Arc<dyn Storage>) -> Result<Self, JobError> {
         check(options)?;
         let options = completed(options)?;
-        let plan = plan(&options, storage.clone())?;
-        begin(Some(engine), plan, options, storage)
+        let job = prepare(&options, storage.clone())?;
+        begin(Some(engine), job, options, storage)
     }
 
     /// Retries the failed rows of a job, and replaces their results.
@@ -75,7 +75,7 @@ impl Run {
         // These options are invalid whatever the job is.
         check_requests(&options.job.request, &options.job.run)?;
         let Retry { job, source, columns, options } = OpenRetry::open(options, check, storage.clone())?;
-        begin(None, Plan::retrying(job, source, columns), options, storage)
+        begin(None, PreparedJob::retry(job, source, columns), options, storage)
     }
 }
 
@@ -91,10 +91,10 @@ pub(crate) fn completed(options: &JobOptions) -> Result<JobOptions, JobError> {
     Ok(options)
 }
 
-fn plan(options: &JobOptions, storage: Arc<dyn Storage>) -> Result<Plan, JobError> {
+fn prepare(options: &JobOptions, storage: Arc<dyn Storage>) -> Result<PreparedJob, JobError> {
     match &options.sink.output {
-        Output::Directory(path) if options.sink.format != Format::None => Plan::durable(path, options, storage),
-        _ => Plan::passing(options),
+        Output::Directory(path) if options.sink.format != Format::None => PreparedJob::durable(path, options, storage),
+        _ => PreparedJob::streamed(options),
     }
 }
 
@@ -104,32 +104,32 @@ fn own_engine_for(options: &JobOptions) -> Result<Engine, JobError> {
     Engine::start(&EngineOptions { threads: Some(threads), ..options.engine.clone() })
 }
 
-/// `engine`: an existing one.
+/// Begins the run on `engine`, or on an engine of its own if there is none.
 fn begin(
     engine: Option<&Engine>,
-    plan: Plan,
+    job: PreparedJob,
     mut options: JobOptions,
     storage: Arc<dyn Storage>,
 ) -> Result<Run, JobError> {
-    let Plan { source, size, columns, done, output } = plan;
-    let set_before = match &options.sink.output {
+    let PreparedJob { source, size, columns, done, output } = job;
+    let stored_settings = match &options.sink.output {
         Output::Directory(path) if output.may_be_set() => {
-            SetBefore::read(ControlFiles::new(path, storage.clone()), &options.run, options.sink.fresh)?
+            StoredSettings::read(ControlFiles::new(path, storage.clone()), &options.run, options.sink.fresh)?
         }
-        _ => SetBefore::default(),
+        _ => StoredSettings::default(),
     };
     let named = Live::new(&options.run);
-    live::with(&named, &set_before.control)?.put_into(&mut options.run);
+    live::with_control(&named, &stored_settings.control)?.put_into(&mut options.run);
     options.request.named_address = named_address(&options.source);
     let own_engine = engine.is_none();
     let engine = &engine.map_or_else(|| own_engine_for(&options), |engine| Ok(engine.clone()))?;
     let options = &options;
-    // At most as many connections as rows are open.
+    // A run needs no more connections than it has rows.
     let rows_left = size.rows.unwrap_or(u64::MAX).saturating_sub(done.rows_done());
     let needed = options.run.concurrency.min(usize::try_from(rows_left).unwrap_or(usize::MAX));
     let room = engine.reserve(needed, &options.request, options.source.save_to.is_some())?;
     let notes = [check_ports(options, room.in_flight().connections)?, note_window(&options.run)];
-    let set_notes = set_before.notes.clone();
+    let set_notes = stored_settings.notes.clone();
     let launch = Launch {
         rows: source.into(),
         size,
@@ -147,7 +147,7 @@ fn begin(
         request: options.request.clone(),
         run: options.run.clone(),
         named,
-        set_before,
+        stored_settings,
         save_places: match &options.sink.output {
             Output::Directory(path) if options.source.save_to.is_some() => {
                 Some(save_places_of(path, options.source.save_format, storage)?)

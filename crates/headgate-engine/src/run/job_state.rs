@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use crate::job::Watched;
+use crate::job::JobProgress;
 use crate::queue::responders::Responders;
 use crate::stats::report::JobFigures;
 
 #[derive(Debug, Clone)]
 pub(super) struct JobState {
-    pub(super) watched: Arc<Watched>,
+    pub(super) progress: Arc<JobProgress>,
     pub(super) responders: Arc<Responders>,
     pub(super) rows_before: u64,
     pub(super) resumable: bool,
@@ -17,7 +17,7 @@ pub(super) struct JobState {
 impl JobState {
     /// Returns the figures of the whole job.
     pub(super) fn figures(&self, input_rows: Option<u64>) -> JobFigures {
-        let commit = self.watched.commit();
+        let commit = self.progress.commit();
         JobFigures {
             rows: commit.range.end.or(input_rows),
             done: commit.done,

@@ -23,7 +23,7 @@ use headgate_table::source::Source;
 
 use super::handle::Run;
 use super::job_state::JobState;
-use super::live::{LiveRun, SetBefore};
+use super::live::{LiveRun, StoredSettings};
 use super::reread_thread;
 use super::sink_thread::{self, Done, SinkThread};
 use super::source_thread::{self, SourceThread};
@@ -77,7 +77,7 @@ pub(super) struct Launch {
     pub(super) run: RunOptions,
     /// The named options, without those set by earlier runs.
     pub(super) named: Live,
-    pub(super) set_before: SetBefore,
+    pub(super) stored_settings: StoredSettings,
     /// The directory for bodies, if they are saved.
     pub(super) save_places: Option<SavePaths>,
     /// The salt for the rows' keys, if rows have keys.
@@ -87,13 +87,13 @@ pub(super) struct Launch {
     pub(super) notes: Vec<Message>,
 }
 
-/// An output that has begun.
-pub(super) enum Begun {
+/// An output that was started.
+pub(super) enum StartedOutput {
     Running {
         sink: Box<dyn Sink>,
         state: Option<JobState>,
     },
-    /// Everything has been done before.
+    /// Earlier runs have done all rows.
     Finished(JobState),
 }
 
@@ -137,7 +137,7 @@ impl Launch {
         mut self,
         engine: &Engine,
         room: Room,
-        begin: impl FnOnce(&Arc<Window>) -> Result<Begun, JobError>,
+        begin: impl FnOnce(&Arc<Window>) -> Result<StartedOutput, JobError>,
     ) -> Result<Run, JobError> {
         let (defaults, transports, setting) = (self.defaults()?, engine.transports(&self.request)?, self.setting());
         let (in_flight, failure) = (room.in_flight(), Arc::<FirstFailure>::default());
@@ -150,14 +150,14 @@ impl Launch {
         let (size, window) = (Arc::new(Mutex::new(self.size)), self.window);
         let (notes, stopped_by) = (Arc::new(Mutex::new(self.notes)), Arc::<OnceLock<Message>>::default());
         let (assigned, state, live) = match begin(&window)? {
-            Begun::Finished(state) => {
+            StartedOutput::Finished(state) => {
                 done.set();
                 (None, Some(state), None)
             }
-            Begun::Running { sink, state } => {
+            StartedOutput::Running { sink, state } => {
                 let (outcome_sender, outcomes) = async_channel::bounded(MAX_WAITING_BATCHES);
                 let (saver, bodies_unused) = saver(self.save_places, engine, &self.request);
-                let live = LiveRun::shared(self.named, self.set_before, (engine.clone(), room), notes.clone())?;
+                let live = LiveRun::shared(self.named, self.stored_settings, (engine.clone(), room), notes.clone())?;
                 let (memory, receiver) = (engine.memory(), live.receiver());
                 let limits = AttemptLimits::new(&self.request, memory, self.run.concurrency, receiver).saving(saver);
                 let can_reread = can_reread(&rows, state.as_ref());
@@ -222,7 +222,7 @@ impl Launch {
                     done: done.clone(),
                     reader_gone: reader_gone.clone(),
                     live: live.clone(),
-                    watched: state.as_ref().map(|state| state.watched.clone()),
+                    progress: state.as_ref().map(|state| state.progress.clone()),
                     engine: engine.clone(),
                     own_engine: self.own_engine,
                     bodies_unused,
@@ -254,7 +254,7 @@ impl Launch {
             notes,
             live,
             feeder: Mutex::new(feeder),
-            next_number: AtomicU64::new(0),
+            next_ordinal: AtomicU64::new(0),
             queues: Mutex::default(),
         })
     }

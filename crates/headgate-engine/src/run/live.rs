@@ -1,4 +1,4 @@
-//! Changes of a run in progress: by the caller that holds it, or through the directory of its job.
+//! Changes the options of a run in progress, for the caller that holds it or through the directory of its job.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -14,29 +14,29 @@ use tokio::sync::watch;
 use crate::engine::{Engine, Room};
 use crate::job::control::{Change, Control, ControlError, ControlFiles, Stamp};
 
-/// The shortest interval between two looks into the directory: a little less than that of the sink's ticks.
-const LOOK_EVERY: Duration = Duration::from_millis(450);
+/// The minimum interval between two reads of the directory: a little less than that of the sink's ticks.
+const POLL_INTERVAL: Duration = Duration::from_millis(450);
 
 /// The options set for a job before this run of it began.
 #[derive(Debug, Default)]
-pub(super) struct SetBefore {
-    /// `None`: nothing is remembered of this run.
+pub(super) struct StoredSettings {
+    /// `None`: the run has no directory that stores its settings.
     pub(super) files: Option<ControlFiles>,
     pub(super) control: Control,
     pub(super) notes: Vec<Message>,
 }
 
-impl SetBefore {
-    /// Reads them, except those that the options of this run name; a job that starts over forgets them.
+impl StoredSettings {
+    /// Reads the settings, except those that the options of this run name. A job that starts over removes them.
     ///
     /// # Errors
-    /// `Output`: a newer headgate has set options, or the directory can't be written to.
+    /// `Output`: a newer headgate has written the settings, or the directory can't be written to.
     pub(super) fn read(files: ControlFiles, run: &RunOptions, fresh: bool) -> Result<Self, JobError> {
         let unusable = |error| JobError::output(format!("what was set of the job can't be changed: {}", cause(&error)));
         if fresh {
             files.remove().map_err(unusable)?;
         }
-        let (mut control, mut notes) = set_in(&files)?;
+        let (mut control, mut notes) = read_control(&files)?;
         let is_named = |name: &String| is_named(run, name);
         if control.set.keys().any(is_named) {
             control = files.change(|control| control.set.retain(|name, _| !is_named(name))).map_err(unusable)?;
@@ -46,18 +46,18 @@ impl SetBefore {
     }
 }
 
-/// Returns the options after those set for the job, and notes on them. Nothing is changed.
+/// Returns the options with the stored settings of the job applied, and notes on these. Nothing is changed.
 ///
 /// # Errors
-/// `Output`: a newer headgate has set options. `Usage`: the options that are set contradict the named ones.
+/// `Output`: a newer headgate has written the settings. `Usage`: the settings contradict the named options.
 pub(crate) fn in_force(files: &ControlFiles, run: &RunOptions) -> Result<(Live, Vec<Message>), JobError> {
-    let (mut control, mut notes) = set_in(files)?;
+    let (mut control, mut notes) = read_control(files)?;
     control.set.retain(|name, _| !is_named(run, name));
     notes.extend(note(&control));
-    Ok((with(&Live::new(run), &control)?, notes))
+    Ok((with_control(&Live::new(run), &control)?, notes))
 }
 
-fn set_in(files: &ControlFiles) -> Result<(Control, Vec<Message>), JobError> {
+fn read_control(files: &ControlFiles) -> Result<(Control, Vec<Message>), JobError> {
     match files.read() {
         Ok(control) => Ok((control, Vec::new())),
         Err(ControlError::Damaged(message)) => Ok((Control::default(), vec![message])),
@@ -94,30 +94,30 @@ pub(super) struct LiveRun {
 struct State {
     control: Control,
     stamp: Option<Stamp>,
-    next_look: Instant,
+    next_poll: Instant,
     /// The run's reservation at the engine, until it has ended.
     reservation: Option<(Engine, Room)>,
 }
 
 impl LiveRun {
-    /// Creates it for a run with the options `base` and those set before.
+    /// Creates the state of a run with the options `base` and the stored settings.
     ///
     /// # Errors
-    /// `Usage`: the options that are set contradict the named ones.
+    /// `Usage`: the settings contradict the named options.
     pub(super) fn shared(
         base: Live,
-        before: SetBefore,
+        stored: StoredSettings,
         reservation: (Engine, Room),
         notes: Arc<Mutex<Vec<Message>>>,
     ) -> Result<Arc<Self>, JobError> {
-        let SetBefore { files, control, .. } = before;
-        let (now, _) = watch::channel(Arc::new(with(&base, &control)?));
+        let StoredSettings { files, control, .. } = stored;
+        let (now, _) = watch::channel(Arc::new(with_control(&base, &control)?));
         let stamp = files.as_ref().and_then(ControlFiles::stamp);
         if let Some(files) = files.as_ref().filter(|_| stamp.is_some()) {
-            // The process that waits for it has set it just before.
+            // A process that changed a setting just before may wait for this reply.
             let _ = files.reply(control.sequence, None);
         }
-        let state = State { control, stamp, next_look: Instant::now(), reservation: Some(reservation) };
+        let state = State { control, stamp, next_poll: Instant::now(), reservation: Some(reservation) };
         Ok(Arc::new(Self { base, now, files, state: Mutex::new(state), notes }))
     }
 
@@ -130,7 +130,7 @@ impl LiveRun {
         self.now.borrow().concurrency
     }
 
-    /// Changes the run, and what its job remembers.
+    /// Changes the run, and the stored settings of its job.
     ///
     /// # Errors
     /// `Usage`: the change is invalid, and nothing is changed. `Output`: the directory can't be written to.
@@ -151,14 +151,14 @@ impl LiveRun {
         Ok(())
     }
 
-    /// Applies what was set through the directory since the last look, if another one is due.
+    /// Applies the settings that were written to the directory since the last poll, if the next poll is due.
     pub(super) fn apply_changes(&self, now: Instant) {
         let Some(files) = &self.files else { return };
         let mut state = self.lock();
-        if now < state.next_look {
+        if now < state.next_poll {
             return;
         }
-        state.next_look = now + LOOK_EVERY;
+        state.next_poll = now + POLL_INTERVAL;
         let stamp = files.stamp();
         if stamp == state.stamp {
             return;
@@ -174,7 +174,7 @@ impl LiveRun {
         }
     }
 
-    /// Ends the run; if `finished`, the job has ended, too, and none of this is remembered.
+    /// Ends the run. If `finished`, the job has ended, too, and its stored settings are removed.
     pub(super) fn end(&self, finished: bool) {
         let reservation = self.lock().reservation.take();
         drop(reservation);
@@ -184,7 +184,7 @@ impl LiveRun {
     }
 
     fn apply(&self, state: &mut State, control: Control) -> Result<(), JobError> {
-        let live = with(&self.base, &control)?;
+        let live = with_control(&self.base, &control)?;
         if let Some((engine, room)) = &mut state.reservation
             && live.concurrency != self.now.borrow().concurrency
         {
@@ -204,7 +204,7 @@ impl LiveRun {
     }
 }
 
-/// Returns the options `base`, changed by those set in `control`.
-pub(super) fn with(base: &Live, control: &Control) -> Result<Live, JobError> {
+/// Returns the options `base` with the settings of `control`.
+pub(super) fn with_control(base: &Live, control: &Control) -> Result<Live, JobError> {
     Ok(Live { paused: control.paused, ..base.with(&control.set, host_key)? })
 }

@@ -1,5 +1,5 @@
-//! One passage of a source through an engine into a sink, each end on a thread of its own, with bounded queues between
-//! them. So a slow sink slows the workers, and those the source.
+//! A run: the rows of a source go through an engine, and their outcomes into a sink. Source and sink have a thread each, and
+//! bounded queues connect them to the workers. So a slow sink slows down the workers, and slow workers slow down the source.
 
 mod batch_input;
 pub mod batches;

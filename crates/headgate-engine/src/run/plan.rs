@@ -19,34 +19,34 @@ use headgate_table::source::content::Unread;
 use headgate_table::source::{self, Source};
 
 use super::job_state::JobState;
-use super::launch::Begun;
+use super::launch::StartedOutput;
 use crate::job::look::kept_columns;
 use crate::job::retry::OpenRetry;
 use crate::job::storage::Storage;
-use crate::job::{DoneRows, OpenJob, RunningJob, TrackedInput, Watched, no_rows_for};
+use crate::job::{DoneRows, JobProgress, OpenJob, RunningJob, TrackedInput, no_rows_for};
 use crate::queue::window::Window;
 
-pub(super) struct Plan {
+pub(super) struct PreparedJob {
     /// `None`: there is nothing left to read.
     pub(super) source: Option<Box<dyn Source>>,
     pub(super) size: SourceSize,
     pub(super) columns: ResultColumns,
     /// Rows that earlier runs have done.
     pub(super) done: DoneRows,
-    pub(super) output: PlannedOutput,
+    pub(super) output: PreparedOutput,
 }
 
-/// The planned output of a job.
-pub(super) enum PlannedOutput {
+/// The output of a job, before the job begins.
+pub(super) enum PreparedOutput {
     /// An output that can't be resumed.
-    Passing(Box<dyn Sink>),
+    Streamed(Box<dyn Sink>),
     Durable(Box<OpenJob>),
     Retry(Box<OpenRetry>),
 }
 
-impl Plan {
-    /// Plans a job whose outcomes pass through to a pipe, or nowhere.
-    pub(super) fn passing(options: &JobOptions) -> Result<Self, JobError> {
+impl PreparedJob {
+    /// Prepares a job that writes its outcomes to a pipe, or nowhere.
+    pub(super) fn streamed(options: &JobOptions) -> Result<Self, JobError> {
         let own = SourceOptions { boundary_salt: BoundarySalt::default(), ..options.source.clone() };
         let mut source = source::open::open(&own)?;
         source.peek()?;
@@ -57,11 +57,11 @@ impl Plan {
             source: Some(source),
             columns,
             done: DoneRows::default(),
-            output: PlannedOutput::Passing(sink),
+            output: PreparedOutput::Streamed(sink),
         })
     }
 
-    /// Plans a job with a directory that remembers it.
+    /// Prepares a job with a directory that stores its state.
     pub(super) fn durable(path: &Path, options: &JobOptions, storage: Arc<dyn Storage>) -> Result<Self, JobError> {
         let options = &of_job(path, options)?;
         let mut source = source::open::open(&options.source)?;
@@ -86,7 +86,7 @@ impl Plan {
                 return Err(no_rows_for(input, path));
             }
             Some(source)
-        } else if let Some(then) = job.to_compare_with() {
+        } else if let Some(then) = job.earlier_input() {
             let beyond = if options.sink.allow_grown { Beyond::Grown } else { Beyond::Same };
             let comparison = Comparison { options: options.source.clone(), then: then.clone(), beyond };
             source.check_first(comparison.into_check());
@@ -96,24 +96,24 @@ impl Plan {
         } else {
             Some(source)
         };
-        let output = PlannedOutput::Durable(Box::new(job));
+        let output = PreparedOutput::Durable(Box::new(job));
         Ok(Self { source, size, columns, done, output })
     }
 
-    /// Plans another pass over rows that failed.
-    pub(super) fn retrying(retry: OpenRetry, source: Box<dyn Source>, columns: ResultColumns) -> Self {
+    /// Prepares a retry of failed rows.
+    pub(super) fn retry(retry: OpenRetry, source: Box<dyn Source>, columns: ResultColumns) -> Self {
         Self {
             size: source.size(),
             columns,
             source: Some(source),
             done: DoneRows::default(),
-            output: PlannedOutput::Retry(Box::new(retry)),
+            output: PreparedOutput::Retry(Box::new(retry)),
         }
     }
 }
 
-/// Returns the options with the properties of the job: the columns that `*` means, by the job or by the input, and an unset
-/// salt of boundaries.
+/// Returns the options, completed for the job in this directory: with the columns that `*` stands for, as stored by the job
+/// or as found in the input, and with a new boundary salt.
 fn of_job(path: &Path, options: &JobOptions) -> Result<JobOptions, JobError> {
     let mut options = options.clone();
     options.source.boundary_salt = BoundarySalt::default();
@@ -128,20 +128,20 @@ fn result_columns(options: &JobOptions, source: &dyn Source) -> Result<ResultCol
     ResultColumns::new(&options.source, &options.selection, source.kept_fields())
 }
 
-impl PlannedOutput {
+impl PreparedOutput {
     /// Returns the notes for the user.
     pub(super) fn notes(&self) -> Vec<Message> {
         match self {
             Self::Durable(job) => job.note().cloned().into_iter().collect(),
             Self::Retry(retry) => retry.notes().to_vec(),
-            Self::Passing(_) => Vec::new(),
+            Self::Streamed(_) => Vec::new(),
         }
     }
 
-    /// Returns whether the job has work left and a directory, so that its options may be set meanwhile.
+    /// Returns whether options may be set while the job runs: it has a directory, and rows left to do.
     pub(super) fn may_be_set(&self) -> bool {
         match self {
-            Self::Passing(_) => false,
+            Self::Streamed(_) => false,
             Self::Durable(job) => !job.is_over(),
             Self::Retry(_) => true,
         }
@@ -153,17 +153,17 @@ impl PlannedOutput {
     /// `Internal`: the system has no random numbers.
     pub(super) fn key_salt(&self) -> Result<KeySalt, JobError> {
         match self {
-            Self::Passing(_) => KeySalt::random(),
+            Self::Streamed(_) => KeySalt::random(),
             Self::Durable(job) => Ok(job.key_salt()),
             Self::Retry(retry) => Ok(retry.key_salt()),
         }
     }
 
-    /// Returns how far rows may be read beyond those that are done: any distance, if single rows are not remembered.
+    /// Returns the window of the source. It is unlimited if the output does not store which rows are done.
     pub(super) fn window(&self, options: &JobOptions) -> Window {
         match self {
             Self::Durable(job) => Window::new(options.run.window, job.done_rows().watermark()),
-            Self::Passing(_) | Self::Retry(_) => Window::new(u64::MAX, 0),
+            Self::Streamed(_) | Self::Retry(_) => Window::new(u64::MAX, 0),
         }
     }
 
@@ -171,26 +171,26 @@ impl PlannedOutput {
     ///
     /// # Errors
     /// `Output`: the directory can't be written to.
-    pub(super) fn begin(self, options: &JobOptions, window: &Arc<Window>) -> Result<Begun, JobError> {
+    pub(super) fn begin(self, options: &JobOptions, window: &Arc<Window>) -> Result<StartedOutput, JobError> {
         Ok(match self {
-            Self::Passing(sink) => Begun::Running { sink, state: None },
+            Self::Streamed(sink) => StartedOutput::Running { sink, state: None },
             Self::Durable(job) if job.is_over() => {
                 let commit = job.last_commit().clone();
                 let (rows_before, resumable) = (commit.done, job.is_resumable());
-                let (watched, responders) = (Arc::new(Watched::new(commit)), Arc::default());
-                Begun::Finished(JobState { watched, responders, rows_before, resumable })
+                let (progress, responders) = (Arc::new(JobProgress::new(commit)), Arc::default());
+                StartedOutput::Finished(JobState { progress, responders, rows_before, resumable })
             }
             Self::Durable(job) => {
                 let (rows_before, resumable) = (job.last_commit().done, job.is_resumable());
                 let started = job.start(options, window.clone(), Box::new(Instant::now))?;
-                let RunningJob { sink, watched, responders } = started;
-                let state = JobState { watched, responders, rows_before, resumable };
-                Begun::Running { sink, state: Some(state) }
+                let RunningJob { sink, progress, responders } = started;
+                let state = JobState { progress, responders, rows_before, resumable };
+                StartedOutput::Running { sink, state: Some(state) }
             }
             Self::Retry(retry) => {
-                let RunningJob { sink, watched, responders } = retry.start(options, Box::new(Instant::now))?;
-                let state = JobState { watched, responders, rows_before: 0, resumable: true };
-                Begun::Running { sink, state: Some(state) }
+                let RunningJob { sink, progress, responders } = retry.start(options, Box::new(Instant::now))?;
+                let state = JobState { progress, responders, rows_before: 0, resumable: true };
+                StartedOutput::Running { sink, state: Some(state) }
             }
         })
     }

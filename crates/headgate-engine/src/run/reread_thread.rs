@@ -15,7 +15,7 @@ use crate::queue::reread::RereadSender;
 use crate::queue::rows::Deferring;
 use crate::run::weighing::Weighing;
 
-/// Returns how deferred rows of this input are read again; the thread starts with the first request.
+/// Returns the parameters for reading deferred rows of this input again. The thread starts at the first request.
 pub(super) fn deferring(reopener: Reopener, window: u64, weighing: Weighing, failure: Arc<FirstFailure>) -> Deferring {
     let start = move |rows: RereadSender| {
         let thread_failure = failure.clone();
@@ -38,11 +38,11 @@ struct RereadThread<'a> {
     rows: &'a RereadSender,
     weighing: Weighing,
     /// Stays open, as the next request may continue from there.
-    input: Option<Input>,
+    input: Option<RereadInput>,
 }
 
 /// The input, as far as it was read.
-struct Input {
+struct RereadInput {
     source: Box<dyn Source>,
     /// The remaining rows of the batch that was read last.
     read: RowBatch,
@@ -56,25 +56,25 @@ impl RereadThread<'_> {
             while let Some(wanted) = self.rows.next_wanted(from) {
                 let input = match self.input.take_if(|input| input.position() <= wanted) {
                     Some(input) => input,
-                    None => Input { source: self.reopener.open()?, read: RowBatch::new(), next: 0 },
+                    None => RereadInput { source: self.reopener.open()?, read: RowBatch::new(), next: 0 },
                 };
                 let input = self.input.insert(input);
-                let is_there = input.read_to(wanted, self.rows, &self.reopener.name)?;
+                let is_wanted = input.read_to(wanted, self.rows, &self.reopener.name)?;
                 self.weighing.weigh(&mut input.read);
-                from = if is_there && self.rows.send(&mut input.read) { input.next } else { wanted };
+                from = if is_wanted && self.rows.send(&mut input.read) { input.next } else { wanted };
             }
         }
         Ok(())
     }
 }
 
-impl Input {
+impl RereadInput {
     /// Returns the ordinal of the first row that can still be read.
     fn position(&self) -> u64 {
         self.read.first().map_or(self.next, |row| row.ordinal)
     }
 
-    /// Reads until the row, which is not before [`Input::position`], is the first in `read`. Returns `false` if it is no
+    /// Reads until the row, which is not before [`RereadInput::position`], is the first in `read`. Returns `false` if it is no
     /// longer wanted.
     fn read_to(&mut self, wanted: u64, rows: &RereadSender, name: &str) -> Result<bool, JobError> {
         while self.next <= wanted {

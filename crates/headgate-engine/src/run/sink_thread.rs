@@ -13,11 +13,11 @@ use super::live::LiveRun;
 use super::stop::Stop;
 use crate::engine::failure::FirstFailure;
 use crate::engine::{Engine, runtime, spawn};
-use crate::job::Watched;
+use crate::job::JobProgress;
 use crate::queue::window::Window;
 use crate::stats::usage::Moment;
 
-/// Set once, when everything has ended.
+/// The moment at which the run has ended, which is set once.
 #[derive(Debug, Default)]
 pub(super) struct Done {
     at: Mutex<Option<Moment>>,
@@ -30,12 +30,13 @@ impl Done {
         self.changed.notify_all();
     }
 
-    /// Returns the moment at which it was set.
+    /// Returns the moment at which the run has ended.
     pub(super) fn at(&self) -> Option<Moment> {
         *self.lock()
     }
 
-    /// Waits for at most `timeout`, and not beyond the time that `deadline` returns. Returns whether it is set.
+    /// Waits for the end of the run for at most `timeout`, and not beyond the time that `deadline` returns. Returns whether the
+    /// run has ended.
     pub(super) fn wait(&self, timeout: Duration, deadline: impl Fn() -> Option<Instant>) -> bool {
         let until = Instant::now().checked_add(timeout);
         let mut at = self.lock();
@@ -82,7 +83,7 @@ pub(super) struct SinkThread {
     pub(super) reader_gone: Arc<OnceLock<()>>,
     pub(super) live: Arc<LiveRun>,
     /// The state in the job's directory, if this is a run of a job.
-    pub(super) watched: Option<Arc<Watched>>,
+    pub(super) progress: Option<Arc<JobProgress>>,
     pub(super) engine: Engine,
     /// Whether the engine ends with the run.
     pub(super) own_engine: bool,
@@ -124,7 +125,9 @@ impl Drop for Stopping {
         self.thread.stop.end_rows();
         // A retry that is stopped is not finished, though its job was finished before it began.
         let is_over = self.all_is_written && !self.thread.stop.is_stopping();
-        self.thread.live.end(is_over && self.thread.watched.as_ref().is_none_or(|watched| watched.commit().finished));
+        self.thread
+            .live
+            .end(is_over && self.thread.progress.as_ref().is_none_or(|progress| progress.commit().finished));
         if !self.all_is_written {
             self.thread.stop.at(Instant::now());
         }

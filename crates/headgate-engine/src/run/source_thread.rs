@@ -1,5 +1,5 @@
-//! The source's thread: reads rows of the input that are not done yet. It is no faster than workers need them, and no
-//! further than the window beyond the oldest unfinished one.
+//! The source's thread: reads the rows of the input that are not done yet. It reads no faster than the workers need rows, and
+//! no further than the window beyond the oldest unfinished row.
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 

@@ -14,8 +14,8 @@ use headgate_table::source::Source;
 
 use super::checks::check_requests;
 use super::handle::Run;
-use super::launch::{Begun, Launch, RowsFrom, SINK_TICK};
-use super::live::SetBefore;
+use super::launch::{Launch, RowsFrom, SINK_TICK, StartedOutput};
+use super::live::StoredSettings;
 use crate::engine::Engine;
 use crate::job::DoneRows;
 use crate::queue::window::Window;
@@ -24,8 +24,8 @@ use crate::queue::window::Window;
 pub struct Passage {
     pub source: Box<dyn Source>,
     pub sink: Box<dyn Sink>,
-    /// How far rows may be read beyond the oldest that is done; the sink advances it. `None`: any distance, for a sink that
-    /// does not remember the rows that it has received.
+    /// How far rows may be read beyond the oldest unfinished row; the sink advances it. `None`: any distance, for a sink that
+    /// does not track which rows are done.
     pub window: Option<Arc<Window>>,
     pub request: RequestOptions,
     pub run: RunOptions,
@@ -39,14 +39,14 @@ impl Run {
     /// open. Nothing was read or sent then.
     pub fn start(engine: &Engine, passage: Passage) -> Result<Self, JobError> {
         let Passage { source, sink, window, request, run } = passage;
-        let ends = Ends {
+        let endpoints = Endpoints {
             size: source.size(),
             columns: ResultColumns::of_kept(source.kept_fields()),
             rows: RowsFrom::Source(source),
             window: window.unwrap_or_else(without_window),
             sink,
         };
-        ends.begin(engine, request, run)
+        endpoints.begin(engine, request, run)
     }
 
     /// Begins a run of rows that are fed one by one (see [`Run::feed`]). It continues until [`Run::end_feeding`].
@@ -68,19 +68,19 @@ impl Run {
         request: RequestOptions,
         run: RunOptions,
     ) -> Result<Self, JobError> {
-        let ends = Ends {
+        let endpoints = Endpoints {
             size: SourceSize::default(),
             columns,
             rows: RowsFrom::Caller,
             window: without_window(),
             sink: Box::new(NoneSink),
         };
-        ends.begin(engine, request, run)
+        endpoints.begin(engine, request, run)
     }
 }
 
 /// The source of rows and the sink of their outcomes.
-struct Ends {
+struct Endpoints {
     size: SourceSize,
     columns: ResultColumns,
     rows: RowsFrom,
@@ -88,7 +88,7 @@ struct Ends {
     sink: Box<dyn Sink>,
 }
 
-impl Ends {
+impl Endpoints {
     fn begin(self, engine: &Engine, request: RequestOptions, run: RunOptions) -> Result<Run, JobError> {
         check_requests(&request, &run)?;
         let room = engine.reserve(run.concurrency, &request, false)?;
@@ -107,13 +107,13 @@ impl Ends {
             request,
             run,
             named,
-            set_before: SetBefore::default(),
+            stored_settings: StoredSettings::default(),
             save_places: None,
             key_salt: KeySalt::random()?,
             own_engine: false,
             notes: Vec::new(),
         };
-        launch.begin(engine, room, |_| Ok(Begun::Running { sink, state: None }))
+        launch.begin(engine, room, |_| Ok(StartedOutput::Running { sink, state: None }))
     }
 }
 

@@ -1,4 +1,4 @@
-//! The bottleneck of a job, with the number to change. A pure decision over the figures of a stretch of time.
+//! The bottleneck of a job, with the option to change. A pure decision over the figures of a stretch of time.
 //!
 //! Little's law decides the commonest case: attempts in flight equal the rate times the mean time of an attempt. With both
 //! known, the rate has a ceiling that no faster client can exceed (J. D. C. Little, "A Proof for the Queuing Formula L =
@@ -18,7 +18,7 @@ use serde::Serialize;
 const SATURATED: f64 = 0.9;
 /// Cores that are busy for this share of the time are saturated.
 const CORES_SATURATED: f64 = 0.95;
-/// Workers that are busy for this share of the time need more of the cores than they get, if those are saturated.
+/// Workers that are busy for this share of the time need more CPU time than they get, if the cores are saturated.
 const CONTENDING: f64 = 0.3;
 /// Lanes that wait for one thing for this share of the time are limited by it.
 const LIMITING: f64 = 0.3;
@@ -95,6 +95,7 @@ impl Stretch {
     }
 }
 
+/// Returns the bottleneck of a stretch of time.
 pub fn bound_by(stretch: &Stretch) -> BoundBy {
     let wall = stretch.wall.as_secs_f64();
     let busy = stretch.busy.as_secs_f64() / (wall * stretch.workers as f64).max(1e-9);
@@ -116,7 +117,7 @@ pub fn bound_by(stretch: &Stretch) -> BoundBy {
         let text = "bound by memory for responses: requests wait for it";
         (BoundKind::Memory, message!("{text} {share} of the time; allow more (", OptionName::MaxMemoryBytes, ")"))
     } else if waiting(Wait::Dns) >= LIMITING {
-        (BoundKind::Dns, names(waiting(Wait::Dns)))
+        (BoundKind::Dns, dns(waiting(Wait::Dns)))
     } else if waiting(Wait::Stream) >= LIMITING {
         (BoundKind::Streams, streams(waiting(Wait::Stream)))
     } else if waiting(Wait::Files) >= LIMITING {
@@ -163,7 +164,7 @@ fn decoding(stretch: &Stretch, share: f64) -> String {
     format!("bound by decoding: large bodies wait {share} of the time for one of {cores} cores to decode them")
 }
 
-fn names(share: f64) -> Message {
+fn dns(share: f64) -> Message {
     let share = percent(share);
     message!(
         "bound by name look-ups: requests wait for them {share} of the time; ask a name server that answers sooner (",

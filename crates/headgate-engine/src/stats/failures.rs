@@ -13,7 +13,7 @@ use http::StatusCode;
 
 /// The number of status codes: they have three digits.
 pub const STATUS_CODES: usize = 1000;
-/// How many statuses have an example; a server may send any.
+/// The maximum number of statuses that have an example: a server may send any status.
 const MAX_STATUS_EXAMPLES: usize = 16;
 
 /// The first failure of a kind, as an example of it.
@@ -114,7 +114,7 @@ impl Failures {
 fn reason_of(response: Option<ResponseRef<'_>>) -> Reason {
     let status = response.map_or(0, |response| response.status);
     let reason = StatusCode::from_u16(status).ok().and_then(|status| status.canonical_reason());
-    format!("the server answered {status} {}", reason.unwrap_or_default()).trim_end().to_owned().into()
+    format!("the server responded with {status} {}", reason.unwrap_or_default()).trim_end().to_owned().into()
 }
 
 #[cfg(test)]
@@ -149,9 +149,9 @@ mod tests {
         let counts = [("status:429", 1), ("status:503", 3), ("status:599", 1), ("timeout", 2)];
         assert_eq!(BTreeMap::from(counts.map(|(key, count)| (key.to_owned(), count))), all.counts());
         let examples = [
-            ("status:429", 7, "the server answered 429 Too Many Requests", None),
-            ("status:503", 3, "the server answered 503 Service Unavailable", None),
-            ("status:599", 6, "the server answered 599", None),
+            ("status:429", 7, "the server responded with 429 Too Many Requests", None),
+            ("status:503", 3, "the server responded with 503 Service Unavailable", None),
+            ("status:599", 6, "the server responded with 599", None),
             ("timeout", 4, "too late", Some(OptionName::TimeoutS)),
         ];
         let example = |row, message: &str, option| {

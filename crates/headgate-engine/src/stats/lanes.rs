@@ -17,8 +17,8 @@ pub enum Wait {
     Dns,
     /// A thread to decode a body.
     Decoder,
-    /// The time at which a rate limiter lets a prepared request be sent.
-    Turn,
+    /// The time at which the rate limiter allows a prepared request to be sent.
+    RateLimiter,
     /// A stream of an HTTP/2 connection.
     Stream,
     /// The reading of files that are sent.
@@ -63,7 +63,7 @@ impl LaneTime {
     }
 }
 
-/// The lanes of one worker: how many there are, what they do now, and what they did so far.
+/// The lanes of one worker: their number, what each waits for now, and how long they have waited so far.
 #[derive(Debug, Clone)]
 pub struct LaneClock {
     lanes: u32,
@@ -102,7 +102,7 @@ impl LaneClock {
         self.time.waiting[wait as usize] += time;
     }
 
-    /// Returns the attempts that were started and have not ended.
+    /// Returns the number of attempts in flight.
     pub fn in_flight(&self) -> u32 {
         self.lanes - self.waiting.iter().sum::<u32>()
     }

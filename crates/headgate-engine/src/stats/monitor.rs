@@ -43,15 +43,15 @@ pub struct Monitor {
     window: Arc<Window>,
     /// `None`: there was nothing to do.
     scheduler: Option<Arc<dyn FigureSource>>,
-    /// The host that most rows waited for when some last did.
+    /// The host that most rows waited for, when rows last waited.
     throttled_host: Option<HostFigures>,
     before: Moment,
-    samples: VecDeque<Sample>,
+    samples: VecDeque<Counters>,
 }
 
-/// The counters at one moment; two of them make a stretch.
+/// The counters at one moment; two of them give a stretch of time.
 #[derive(Debug, Clone, Copy)]
-struct Sample {
+struct Counters {
     at: Instant,
     rows: u64,
     failed: u64,
@@ -176,7 +176,7 @@ impl Monitor {
             output: String::new(),
             interrupted: false,
             reader_gone: false,
-            notes: figures.lacking_capitals.note().into_iter().collect(),
+            notes: figures.lowercase_methods.note().into_iter().collect(),
             failure: None,
             job: None,
         }
@@ -186,9 +186,9 @@ impl Monitor {
         *self.source.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn add_up(&self, now: Instant, cores: Option<CoreTime>) -> (Figures, u64, Sample) {
+    fn add_up(&self, now: Instant, cores: Option<CoreTime>) -> (Figures, u64, Counters) {
         let mut figures = Figures::default();
-        let mut sample = Sample::zero(now);
+        let mut sample = Counters::zero(now);
         let mut in_flight = 0;
         for worker in &self.workers {
             let worker = worker.lock().unwrap_or_else(PoisonError::into_inner);
@@ -209,7 +209,7 @@ impl Monitor {
     }
 
     /// Returns the sample that recent figures are counted from, and remembers `now` for later ones.
-    fn recent(&mut self, now: &Sample) -> Sample {
+    fn recent(&mut self, now: &Counters) -> Counters {
         while self.samples.get(1).is_some_and(|second| now.at.saturating_duration_since(second.at) >= RECENT) {
             self.samples.pop_front();
         }
@@ -222,11 +222,11 @@ impl Monitor {
         }
     }
 
-    fn start(&self) -> Sample {
-        Sample { cores: self.before.cores, ..Sample::zero(self.started) }
+    fn start(&self) -> Counters {
+        Counters { cores: self.before.cores, ..Counters::zero(self.started) }
     }
 
-    fn stretch(&self, from: &Sample, to: &Sample, figures: &Figures) -> Stretch {
+    fn stretch(&self, from: &Counters, to: &Counters, figures: &Figures) -> Stretch {
         Stretch {
             wall: to.at.saturating_duration_since(from.at),
             attempts: to.attempts - from.attempts,
@@ -253,7 +253,7 @@ impl Monitor {
         }
     }
 
-    fn throttled(&self, from: &Sample, to: &Sample) -> ThrottledStretch {
+    fn throttled(&self, from: &Counters, to: &Counters) -> ThrottledStretch {
         let Some(scheduler) = &self.scheduler else { return ThrottledStretch::default() };
         let SchedulerFigures { host, waiting, paused_hosts, network_down, .. } = scheduler.figures(to.at);
         ThrottledStretch {
@@ -276,7 +276,7 @@ impl Monitor {
     }
 }
 
-impl Sample {
+impl Counters {
     fn zero(at: Instant) -> Self {
         Self {
             at,
@@ -295,7 +295,7 @@ impl Sample {
 }
 
 fn lost_s(lost: &LostTime) -> BTreeMap<ThrottledBy, f64> {
-    let times = ThrottledBy::ALL.into_iter().map(|hold| (hold, lost.to(hold).as_secs_f64()));
+    let times = ThrottledBy::ALL.into_iter().map(|by| (by, lost.to(by).as_secs_f64()));
     times.filter(|(_, seconds)| *seconds > 0.0).collect()
 }
 

@@ -34,7 +34,7 @@ impl Progress {
             return (self.rows_per_s > 0.0).then(|| known.saturating_sub(self.rows_done()) as f64 / self.rows_per_s);
         }
         let fraction = self.fraction()?;
-        // Earlier rows were skipped, not requested: only the share of this run tells how long a share takes.
+        // Earlier rows were skipped, not requested: only this run's share shows how long a share takes.
         let own = fraction * self.rows as f64 / self.rows_done() as f64;
         (own > 0.0).then(|| self.elapsed.as_secs_f64() * (1.0 - fraction) / own)
     }

@@ -83,7 +83,7 @@ pub struct Summary {
     pub not_repeated: u64,
     /// Requests that were sent a second time within an attempt, as their connection turned out to be closed.
     pub sent_again: u64,
-    /// Headers that are missing from results, because they break the grammar.
+    /// Headers that are missing from results, because they violate the grammar.
     pub headers_skipped: u64,
     /// Seconds in which nothing could be started, by what throttled it.
     pub lost_s: BTreeMap<ThrottledBy, f64>,
@@ -98,7 +98,7 @@ pub struct Summary {
     pub interrupted: bool,
     /// The reader of the results closed the stream before the end.
     pub reader_gone: bool,
-    /// What the user should know, a sentence each.
+    /// Notes for the user, a sentence each.
     pub notes: Vec<Message>,
     /// Why the job could not continue, if it could not.
     pub failure: Option<FailureReport>,

@@ -1,4 +1,4 @@
-//! What limits, pauses and retries throttle, for the bottleneck line.
+//! Rows that limits, pauses and retries throttle, for the bottleneck line.
 
 use std::fmt::Debug;
 use std::time::{Duration, Instant};
@@ -34,7 +34,7 @@ pub struct ThrottledStretch {
 }
 
 impl ThrottledStretch {
-    /// Returns what most time was lost to, with a line for the user, if it is at least this share of the time.
+    /// Returns the bottleneck that cost most time, with a line for the user, if it took at least this share of the time.
     pub fn bound_by(&self, wall: Duration, at_least: f64) -> Option<(BoundKind, Message)> {
         let (by, lost) = self.lost.most();
         let share = lost.as_secs_f64() / wall.as_secs_f64().max(1e-9);
@@ -50,11 +50,11 @@ impl ThrottledStretch {
         match by {
             ThrottledBy::Rate => {
                 let rate = self.limits.rate.map_or_else(String::new, |rate| format!(" of {rate}"));
-                message!("bound by the rate{rate}: it held back rows {percent} of the time; raise ", OptionName::Rate)
+                message!("bound by the rate{rate}: it throttled rows {percent} of the time; raise ", OptionName::Rate)
             }
             ThrottledBy::Cost => {
                 let rate = self.limits.cost.as_ref().map_or_else(String::new, |cost| format!(" of {}", cost.rate));
-                message!("bound by the limit on costs{rate}: it held back rows {percent} of the time; raise ", OptionName::RateCost)
+                message!("bound by the limit on costs{rate}: it throttled rows {percent} of the time; raise ", OptionName::RateCost)
             }
             ThrottledBy::HostRate => {
                 let waits = host.map_or_else(String::new, |_| format!(": {rows} for {name}"));
@@ -64,7 +64,7 @@ impl ThrottledStretch {
                 let in_flight = host.map_or(0, |host| host.in_flight);
                 if self.limits.concurrency_of(name) == Some(HostConcurrency::Auto) {
                     let in_flight = grouped(in_flight.into());
-                    return format!("bound by {name}: more than {in_flight} requests at once bring no more answers, and {rows} for it").into();
+                    return format!("bound by {name}: more than {in_flight} requests at once bring no more responses, and {rows} for it").into();
                 }
                 let waits = host.map_or_else(String::new, |_| format!(": {rows} for {name}, which has {in_flight} in flight"));
                 let is_bound_by_connections = self.limits.concurrency_of(name) != self.limits.concurrency_per_host.of(name);

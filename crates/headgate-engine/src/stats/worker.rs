@@ -28,7 +28,7 @@ pub struct Figures {
     pub bytes_received: u64,
     /// The total time of all attempts that were sent, in microseconds.
     pub elapsed_us: u64,
-    /// How many attempts were sent.
+    /// The number of attempts that were sent.
     pub attempted: u64,
     /// Connections that were made for requests.
     pub connections: u64,
@@ -40,14 +40,14 @@ pub struct Figures {
     pub retries: Retries,
     /// Requests that were sent a second time within an attempt, as their connection turned out to be closed.
     pub sent_again: u64,
-    /// Headers that are missing from results, because they break the grammar.
+    /// Headers that are missing from results, because they violate the grammar.
     pub headers_skipped: u64,
-    pub lacking_capitals: LackingCapitals,
+    pub lowercase_methods: LowercaseMethods,
 }
 
-/// Rows whose request had a standard method in small letters.
+/// Rows whose requests have a standard method in lower case.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct LackingCapitals {
+pub struct LowercaseMethods {
     pub rows: u64,
     /// One of these methods.
     pub example: Box<str>,
@@ -62,7 +62,7 @@ pub struct Retries {
     pub unrepeatable: u64,
 }
 
-impl LackingCapitals {
+impl LowercaseMethods {
     fn add(&mut self, other: &Self) {
         if self.rows == 0 {
             self.example.clone_from(&other.example);
@@ -70,12 +70,12 @@ impl LackingCapitals {
         self.rows += other.rows;
     }
 
-    /// Returns what the user should know of it.
+    /// Returns the note for the user, if there are such rows.
     pub fn note(&self) -> Option<Message> {
         let Self { rows, example } = self;
         (*rows > 0).then(|| {
             format!(
-                "{rows} rows were asked with a method in small letters, such as {example}: servers take it for another"
+                "{rows} rows were requested with a method in lower case, such as {example}: servers take it for another"
             )
             .into()
         })
@@ -97,7 +97,7 @@ impl Default for Figures {
             retries: Retries::default(),
             sent_again: 0,
             headers_skipped: 0,
-            lacking_capitals: LackingCapitals::default(),
+            lowercase_methods: LowercaseMethods::default(),
             latency_us: Histogram::new_with_max(MAX_LATENCY_US, 3).expect("3 digits up to an hour can be told apart"),
         }
     }
@@ -120,10 +120,10 @@ impl Figures {
         } else {
             self.answered += 1;
         }
-        // A row that fails while it waits for its next attempt took no time in the end.
+        // A row that fails while it waits for its next attempt has no last attempt to measure.
         if outcome.attempts > 0 && outcome.failure.is_none_or(|failure| failure.kind != ErrorKind::HostDown) {
             if lacks_capitals(outcome.method) {
-                self.lacking_capitals.add(&LackingCapitals { rows: 1, example: outcome.method.into() });
+                self.lowercase_methods.add(&LowercaseMethods { rows: 1, example: outcome.method.into() });
             }
             self.attempted += 1;
             self.elapsed_us += outcome.elapsed_us;
@@ -149,7 +149,7 @@ impl Figures {
         self.retries.unrepeatable += other.retries.unrepeatable;
         self.sent_again += other.sent_again;
         self.headers_skipped += other.headers_skipped;
-        self.lacking_capitals.add(&other.lacking_capitals);
+        self.lowercase_methods.add(&other.lowercase_methods);
         self.answered += other.answered;
         self.failed += other.failed;
         self.abandoned += other.abandoned;
@@ -225,7 +225,7 @@ impl WorkerStats {
     }
 }
 
-/// Counts a lane as waiting as long as it exists: a lane may be dropped while it waits.
+/// Counts a lane as waiting while this guard exists: a lane may be dropped while it waits.
 pub struct Waiting<'a> {
     stats: &'a Mutex<WorkerStats>,
     wait: Wait,

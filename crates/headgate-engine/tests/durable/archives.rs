@@ -64,8 +64,8 @@ fn failed_rows_are_committed_while_no_archive_is_open() {
     let bench = in_one_archive(Format::Ndjson);
     let (failed, answered): (Vec<u64>, Vec<u64>) = (0..ROWS).partition(|row| bench.expected(*row).failed);
     let job = bench.open(Recorder::new()).unwrap();
-    let RunningJob { mut sink, watched, .. } = bench.start(job, Box::new(Instant::now)).unwrap();
-    let done = || watched.commit().done_rows().unwrap().rows_done();
+    let RunningJob { mut sink, progress, .. } = bench.start(job, Box::new(Instant::now)).unwrap();
+    let done = || progress.commit().done_rows().unwrap().rows_done();
     let _ = sink.write(bench.batch(&failed)).unwrap();
     assert_eq!(failed.len() as u64, done());
     // The archive of this body is not complete.

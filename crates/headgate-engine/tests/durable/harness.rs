@@ -220,13 +220,13 @@ impl Bench {
         let shuffled = (0..ROWS).map(|index| index * 7 % ROWS);
         let left: Vec<u64> = shuffled.filter(|row| !job.done_rows().is_done(*row)).collect();
         let is_all = left.chunks(BATCH_ROWS).len() <= batches;
-        let result = self.start(job, Box::new(Instant::now)).and_then(|RunningJob { mut sink, watched, .. }| {
+        let result = self.start(job, Box::new(Instant::now)).and_then(|RunningJob { mut sink, progress, .. }| {
             let mut chunks = left.chunks(BATCH_ROWS).take(batches);
             let written = chunks.try_for_each(|rows| sink.write(self.batch(rows)).map(drop));
             let input_rows = is_all.then_some(ROWS);
             // The engine finishes the sink even after an error.
             let finished = sink.finish(&Ending { input_rows, stopped: &|| false });
-            committed = watched.commit().done_rows().unwrap();
+            committed = progress.commit().done_rows().unwrap();
             written.and(finished)
         });
         Run { result, committed }

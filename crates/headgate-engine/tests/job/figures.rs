@@ -44,7 +44,7 @@ fn the_summary_counts_what_is_in_the_result() {
     assert_eq!(rows.iter().map(|row| row.body_bytes).sum::<u64>(), summary.bytes_received);
     for (why, example) in &summary.error_examples {
         let row = &rows[example.row as usize];
-        let message = row.error_message.as_deref().unwrap_or("the server answered 503 Service Unavailable");
+        let message = row.error_message.as_deref().unwrap_or("the server responded with 503 Service Unavailable");
         assert_eq!((&reason(row), &*row.url, message), (why, &*example.url, &*example.message));
     }
     assert_eq!(errors.len(), summary.error_examples.len());

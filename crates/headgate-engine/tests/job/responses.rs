@@ -322,7 +322,7 @@ fn a_method_in_small_letters_is_sent_unchanged_with_one_note() {
         assert!(row.text().starts_with(&format!("{method} / ")), "{}", row.text());
     }
     let notes: Vec<_> = summary.notes.iter().map(ToString::to_string).collect();
-    let note = "3 rows were asked with a method in small letters, such as get: servers take it for another";
+    let note = "3 rows were requested with a method in lower case, such as get: servers take it for another";
     assert_eq!(vec![note], notes);
 }
 

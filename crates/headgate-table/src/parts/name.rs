@@ -7,11 +7,11 @@ use headgate_core::options::Format;
 /// Which rows a part holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum PartKind {
-    Answered,
+    Succeeded,
     Failed,
 }
 
-/// `part-00000001.parquet`. The order is that of reading: answered rows first, then by number.
+/// `part-00000001.parquet`. The order is that of reading: succeeded rows first, then by number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct PartName {
     pub kind: PartKind,
@@ -36,7 +36,7 @@ impl PartName {
         let extension = EXTENSIONS.into_iter().find(|known| *known == extension)?;
         let (prefix, digits) = stem.split_once('-')?;
         let kind = match prefix {
-            "part" => PartKind::Answered,
+            "part" => PartKind::Succeeded,
             "failed" => PartKind::Failed,
             _ => return None,
         };
@@ -48,7 +48,7 @@ impl PartName {
 impl fmt::Display for PartName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let prefix = match self.kind {
-            PartKind::Answered => "part",
+            PartKind::Succeeded => "part",
             PartKind::Failed => "failed",
         };
         write!(f, "{prefix}-{:08}.{}", self.number, self.extension)
@@ -61,7 +61,7 @@ mod tests {
 
     #[test]
     fn only_names_that_we_give_are_part_names() {
-        let part = PartName::new(PartKind::Answered, 1, Format::Parquet);
+        let part = PartName::new(PartKind::Succeeded, 1, Format::Parquet);
         assert_eq!(Some(part), PartName::parse("part-00000001.parquet"));
         let failed = PartName::new(PartKind::Failed, 1_234_567_890, Format::Ndjson);
         assert_eq!(Some(failed), PartName::parse("failed-1234567890.ndjson"));
@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn answered_parts_come_first_and_then_by_number() {
+    fn succeeded_parts_come_first_and_then_by_number() {
         let name = |text| PartName::parse(text).expect("ours");
         assert!(name("part-100000000.parquet") > name("part-00000002.parquet"));
         assert!(name("failed-00000001.parquet") > name("part-00000002.parquet"));

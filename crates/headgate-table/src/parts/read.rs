@@ -29,7 +29,7 @@ use crate::columns::schema::schema;
 const MAX_FIRST_LINE_BYTES: u64 = 256 * 1024 * 1024;
 
 /// What to do about results that were damaged from outside.
-pub fn ways_on() -> Message {
+pub fn recovery_advice() -> Message {
     message!(
         "restore it from a copy, or start over with headgate fetch: with ",
         OptionName::Fresh.set(true),
@@ -87,7 +87,7 @@ pub fn describe_part(directory: &Directory, path: &Path) -> io::Result<(u64, u64
 /// # Errors
 /// `Output`: it is missing or damaged.
 pub(crate) fn part_schema(path: &Path) -> Result<SchemaRef, JobError> {
-    parquet::schema(&open(path)?).map_err(|trouble| damaged(path, &trouble))
+    parquet::schema(&open(path)?).map_err(|problem| damaged(path, &problem))
 }
 
 /// The columns of parts of one job: as the first Parquet part has them. Lines do not say of what types they were made:
@@ -118,7 +118,7 @@ fn without_omitted(columns: SchemaRef, lines: &[PathBuf]) -> SchemaRef {
 
 /// As [`read_part`], from a file that is open.
 pub(super) fn parquet_batches(file: File, path: &Path, schema: &SchemaRef) -> Result<PartBatches, JobError> {
-    let batches = ParquetBatches::new(file, schema).map_err(|trouble| damaged(path, &trouble))?;
+    let batches = ParquetBatches::new(file, schema).map_err(|problem| damaged(path, &problem))?;
     Ok(PartBatches { path: path.to_owned(), rows: 0, batches: FormatBatches::Parquet(batches) })
 }
 
@@ -137,9 +137,9 @@ impl Iterator for PartBatches {
                 Some(Ok(batch))
             }
             Ok(None) => None,
-            Err(trouble) => {
+            Err(problem) => {
                 self.batches = FormatBatches::Ended;
-                Some(Err(damaged(&self.path, &format!("after {} rows: {trouble}", self.rows))))
+                Some(Err(damaged(&self.path, &format!("after {} rows: {problem}", self.rows))))
             }
         }
     }
@@ -225,7 +225,7 @@ pub fn open_committed(directory: &Directory, path: &Path, crc32: u32) -> Result<
     open_verified(directory, path, crc32).map_err(|error| {
         let cause = cause(&error);
         JobError::output(match error.kind() {
-            io::ErrorKind::InvalidData => message!("{cause}; ", ways_on()),
+            io::ErrorKind::InvalidData => message!("{cause}; ", recovery_advice()),
             _ => cause.into(),
         })
     })
@@ -237,15 +237,15 @@ pub fn is_parquet(path: &Path) -> bool {
     name.strip_suffix(UNPLACED).unwrap_or(name).ends_with(".parquet")
 }
 
-/// Of a trouble that may quote what was found, of any length and content, the beginning.
-fn damaged(path: &Path, trouble: &str) -> JobError {
+/// Of a problem that may quote what was found, of any length and content, the beginning.
+fn damaged(path: &Path, problem: &str) -> JobError {
     const MAX_CHARACTERS: usize = 300;
-    let shown: String = trouble
+    let shown: String = problem
         .chars()
         .take(MAX_CHARACTERS)
         .map(|character| if character.is_control() { ' ' } else { character })
         .collect();
-    let more = if trouble.chars().nth(MAX_CHARACTERS).is_some() { "…" } else { "" };
+    let more = if problem.chars().nth(MAX_CHARACTERS).is_some() { "…" } else { "" };
     let path = path.display();
-    JobError::output(message!("{path}: damaged: {shown}{more}; ", ways_on()))
+    JobError::output(message!("{path}: damaged: {shown}{more}; ", recovery_advice()))
 }

@@ -141,7 +141,7 @@ fn headers(rows: &[ResultRow], data_type: &DataType) -> ArrayRef {
     Arc::new(lists.finish())
 }
 
-/// Rows that were answered, with a body each.
+/// Succeeded rows with these bodies.
 fn answered(bodies: impl IntoIterator<Item = Vec<u8>>) -> RecordBatch {
     let rows: Vec<_> = bodies
         .into_iter()

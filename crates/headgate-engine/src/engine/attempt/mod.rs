@@ -239,7 +239,7 @@ impl<'a> Attempt<'a> {
             },
             Need::ProvenConnection(until) => sleep_until(until.into()).await,
             Need::Turn(at) => {
-                self.share.waiting(Wait::Turn, self.wait_to_send(at)).await;
+                self.share.waiting(Wait::RateLimiter, self.wait_to_send(at)).await;
                 sending.may_start = true;
             }
         }

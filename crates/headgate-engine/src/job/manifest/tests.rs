@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn the_user_in_the_url_of_an_older_job_is_known_as_a_credential_and_no_more() {
+fn the_user_in_the_url_of_an_older_job_is_treated_as_a_credential() {
     let options = JobOptions {
         source: SourceOptions { input: "http://me:secret@host/[1-3]".into(), ..SourceOptions::default() },
         ..JobOptions::default()
@@ -18,10 +18,10 @@ fn the_user_in_the_url_of_an_older_job_is_known_as_a_credential_and_no_more() {
     let refusal = |user: Option<&str>| {
         let request = RequestOptions { user: user.map(Into::into), ..RequestOptions::default() };
         let now = JobOptions { request, ..now.clone() };
-        let input = InputNow { fingerprint: fingerprint.as_ref(), is_to_be_compared: false };
+        let input = InputNow { fingerprint: fingerprint.as_ref(), is_compared_later: false };
         manifest.check(&now, &input, Path::new("out")).map_err(|error| error.to_string())
     };
-    assert!(refusal(None).expect_err("nobody asks").contains("the header authorization is missing"));
+    assert!(refusal(None).expect_err("the user is missing").contains("the header authorization is missing"));
     assert_eq!(Ok(()), refusal(Some("me:secret")));
 }
 
@@ -44,7 +44,7 @@ fn a_method_that_followed_from_nothing_else_is_the_same_for_older_jobs() {
 }
 
 #[test]
-fn what_was_asked_is_stored_under_the_names_that_older_jobs_have() {
+fn options_are_stored_under_the_names_that_older_jobs_have() {
     let stored = concat!(
         r#"{"format":"ndjson","url_column":"link","method_column":"method","headers_column":"headers","#,
         r#""body_column":"body","keep":["id"],"head":3,"method":"GET","fail_on":"408,425,429,5xx","#,
@@ -53,8 +53,8 @@ fn what_was_asked_is_stored_under_the_names_that_older_jobs_have() {
     let spec: JobSpec = serde_json::from_str(stored).expect("the record of an older job");
     assert_eq!(("link", Some(3)), (&*spec.source.url_column, spec.source.head));
     let then: Map<String, Value> = serde_json::from_str(stored).expect("an object");
-    let again = spec.by_name();
+    let stored_again = spec.by_name();
     for (name, value) in then {
-        assert_eq!(Some(&value), again.get(&name), "{name}");
+        assert_eq!(Some(&value), stored_again.get(&name), "{name}");
     }
 }

@@ -1,4 +1,4 @@
-//! Which failed rows are meant: `timeout`, `status:503`, `status:5xx`. `timeout` is `connect_timeout`, too.
+//! Selects failed rows by cause: `timeout`, `status:503`, `status:5xx`. `timeout` includes `connect_timeout`.
 
 use std::str::FromStr;
 
@@ -15,8 +15,8 @@ pub enum Only {
 }
 
 impl Only {
-    /// Whether a failure of this kind, as it is counted, is one of `only`; where that is empty, every failure is meant that
-    /// may be none the next time. What was no valid request is none again.
+    /// Returns whether a failure with this cause matches one of `only`. If `only` is empty, every failure matches except an
+    /// invalid request, which would fail again.
     pub(super) fn any(only: &[Self], kind: &str) -> bool {
         only.is_empty() && kind != ErrorKind::InvalidRequest.name() || only.iter().any(|only| only.matches(kind))
     }
@@ -24,7 +24,7 @@ impl Only {
     fn matches(self, kind: &str) -> bool {
         let status = || status_of(kind).and_then(|status| status.parse::<u16>().ok());
         match self {
-            // Who asks rows again that came too late means those, too.
+            // A user who retries timeouts means these, too.
             Self::Error(ErrorKind::Timeout) if kind == ErrorKind::ConnectTimeout.name() => true,
             Self::Error(error) => error.name() == kind,
             Self::Status(wanted) => status() == Some(wanted),
@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn kinds_and_statuses_are_told_apart() {
+    fn kinds_and_statuses_are_distinguished() {
         let timeout: Only = "timeout".parse().expect("a kind");
         let unavailable: Only = "status:503".parse().expect("a status");
         let class: Only = "status:5xx".parse().expect("a class of statuses");
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_kind_of_failure_is_refused_with_those_there_are() {
+    fn an_unknown_kind_of_failure_is_refused_with_the_known_ones() {
         for text in ["timeouts", "503", "status:", "status:50", "status:5xxx", "status:xxx"] {
             let error = text.parse::<Only>().expect_err(text);
             assert!(error.starts_with(&format!("names '{text}', which is none of invalid_request, ")), "{error}");

@@ -1,4 +1,4 @@
-//! Outcomes of rows that were asked again: they take the place of those that the rows had.
+//! Writes the outcomes of retried rows, which replace the earlier outcomes of these rows.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -14,19 +14,19 @@ use headgate_table::sink::{Ending, Sink};
 use super::rounds::{RoundOutcomes, Rounds};
 use crate::job::done_rows::DoneRows;
 use crate::job::records::{attempts_of, rows, select};
-use crate::job::writer::{Change, JobWriter};
+use crate::job::writer::{CommitChange, JobWriter};
 
-/// Parts are written anew for a tenth of the time at the most.
-const REPLACE_SHARE: u32 = 9;
+/// After parts were replaced, the pause before the next time is this many times as long: at most a tenth of the time is used.
+const PAUSE_FACTOR: u32 = 9;
 
 pub(super) struct RetrySink {
     writer: JobWriter,
     done_rows: DoneRows,
     schema: SchemaRef,
     rounds: Arc<Rounds>,
-    /// When parts may be replaced again before all their rows have an outcome.
+    /// The earliest time at which parts may be replaced before all of their rows have an outcome.
     not_before: Instant,
-    /// Something could not be written, and nothing may be committed any more.
+    /// A write failed, and nothing may be committed any more.
     failed: bool,
 }
 
@@ -48,23 +48,26 @@ impl RetrySink {
         if self.rounds.is_complete() || is_time() { self.replace() } else { Ok(()) }
     }
 
-    /// Commits what became of rows, replacing the parts they were in: other rows of those stay as they are.
+    /// Commits the outcomes of retried rows, and replaces the parts that these rows were in. Other rows of the parts stay as they
+    /// are.
     fn replace(&mut self) -> Result<(), JobError> {
-        let Some(RoundOutcomes { parts, rows: asked }) = self.rounds.take_outcomes() else { return Ok(()) };
+        let Some(RoundOutcomes { parts, rows: retried }) = self.rounds.take_outcomes() else { return Ok(()) };
         let began = Instant::now();
         for part in &parts {
-            // Its rows are written anew: damage must not get a checksum of its own.
+            // The checksum is checked, because damaged rows must not be written into a part with a new checksum.
             let directory = &self.writer.directory;
             for batch in read_part(directory.opened(), &directory.path_of(&part.name), part.crc32, &self.schema)? {
                 let batch = batch?;
-                self.writer.forget_failed(&batch);
-                let stays: BooleanArray = rows(&batch)?.iter().map(|row| Some(!asked.contains(*row as u64))).collect();
-                self.writer.carry_failed(&select(&batch, &stays)?)?;
+                self.writer.subtract_failed(&batch);
+                let is_kept: BooleanArray =
+                    rows(&batch)?.iter().map(|row| Some(!retried.contains(*row as u64))).collect();
+                self.writer.keep_failed(&select(&batch, &is_kept)?)?;
             }
         }
-        self.writer.commit(&self.done_rows, &Change { removes: parts, ..Change::default() })?;
-        self.rounds.replaced(self.writer.last_commit().adds.iter().filter(|part| part.is_failed()).cloned().collect());
-        self.not_before = Instant::now() + REPLACE_SHARE * began.elapsed();
+        self.writer.commit(&self.done_rows, &CommitChange { removes: parts, ..CommitChange::default() })?;
+        self.rounds
+            .set_replaced(self.writer.last_commit().adds.iter().filter(|part| part.is_failed()).cloned().collect());
+        self.not_before = Instant::now() + PAUSE_FACTOR * began.elapsed();
         Ok(())
     }
 
@@ -73,11 +76,11 @@ impl RetrySink {
         let (input_rows, is_finished) = (last.range.end, last.finished);
         let waits_to_finish = !is_finished && input_rows == Some(self.done_rows.watermark());
         if self.writer.run_rows() == 0 && !waits_to_finish {
-            // Nothing was asked, and nothing is to be remembered.
+            // No row was retried, so there is nothing to commit.
             return Ok(());
         }
         self.replace()?;
-        self.writer.end(&self.done_rows, input_rows, ending.stopped)
+        self.writer.finish(&self.done_rows, input_rows, ending.stopped)
     }
 }
 
@@ -97,14 +100,14 @@ impl Sink for RetrySink {
     fn finish(&mut self, ending: &Ending) -> Result<(), JobError> {
         let ended = if self.failed { Ok(()) } else { self.end(ending) };
         if self.failed || ended.is_err() {
-            self.writer.give_up();
+            self.writer.discard_uncommitted();
         }
         self.rounds.close();
         ended
     }
 }
 
-/// The records with so many attempts more in each row.
+/// Returns the records with the earlier attempts added to each row.
 fn with_attempts(records: &RecordBatch, tried: &[i16]) -> Result<RecordBatch, JobError> {
     let now = attempts_of(records)?;
     let sum: Int16Array = now.values().iter().zip(tried).map(|(now, before)| now.saturating_add(*before)).collect();

@@ -1,4 +1,4 @@
-//! The end of a job: small parts are merged, and then it is finished.
+//! Finishes a job: merges small parts, and marks the job as finished.
 
 use std::io;
 use std::mem;
@@ -6,18 +6,19 @@ use std::mem;
 use headgate_core::error::{JobError, cause};
 use headgate_core::message;
 use headgate_table::parts::name::{PartKind, PartName};
-use headgate_table::parts::read::ways_on;
+use headgate_table::parts::read::recovery_advice;
 
-use super::{Change, JobWriter, MAX_FAILED_ROWS};
+use super::{CommitChange, JobWriter, MAX_FAILED_ROWS};
 use crate::job::commit::PartRecord;
 use crate::job::done_rows::DoneRows;
 
-/// A part of less than this share of the size of a full one is small: 32 MiB of 128.
+/// A part is small if it has less than a quarter of the size of a full one: 32 MiB of 128.
 const SMALL_SHARE: u64 = 4;
 
 impl JobWriter {
-    /// The last commits of a run: of what is left and, if every row of the input is done, of small parts merged.
-    pub(in crate::job) fn end(
+    /// Makes the last commits of a run: one for the rest of the rows and, if every row of the input is done, those for merged
+    /// parts.
+    pub(in crate::job) fn finish(
         &mut self,
         done_rows: &DoneRows,
         input_rows: Option<u64>,
@@ -25,58 +26,58 @@ impl JobWriter {
     ) -> Result<(), JobError> {
         let is_complete = input_rows == Some(done_rows.watermark());
         if is_complete && self.is_empty() {
-            // A job without rows leaves a table without rows, so that `OUT/*.parquet` is always something to read.
-            self.open(PartKind::Answered)?;
+            // A job without rows has one part without rows, so that `OUT/*.parquet` always matches a file.
+            self.open(PartKind::Succeeded)?;
         }
-        let last = |finished| Change { input_rows, run_ended: true, finished, removes: Vec::new() };
+        let last = |finished| CommitChange { input_rows, run_ended: true, finished, removes: Vec::new() };
         self.commit(done_rows, &last(false))?;
         if !is_complete {
             return Ok(());
         }
         let merged = self.merge(done_rows, stopped);
-        self.watched.begin_merge(0);
-        // Only when all parts are in their places: a reader who finds the job finished finds all rows.
+        self.progress.begin_merge(0);
+        // Only after all parts are in their places: a reader that finds the job finished finds all rows.
         if merged? { self.commit(done_rows, &last(true)) } else { Ok(()) }
     }
 
-    /// Merges small parts of each kind: they are written anew, and a commit for each part that is full removes those it is
-    /// made of; so there need be room for one more part, and whoever is stopped goes on from there. `false`: it was told to
-    /// stop.
+    /// Merges small parts of each kind into new ones. For each full part, a commit adds it and removes the parts that it was
+    /// made of. So the disk needs space for only one more part, and a later run continues after the last commit. Returns
+    /// `false` if the run was stopped.
     fn merge(&mut self, done_rows: &DoneRows, stopped: &dyn Fn() -> bool) -> Result<bool, JobError> {
         let is_small = |part: &&PartRecord| part.bytes < self.max_bytes / SMALL_SHARE;
-        // By number, and so about in the order of the input.
+        // In the order of their numbers, which is about that of the input.
         let parts: Vec<_> = self.parts.iter().filter(is_small).cloned().collect();
         let mut removes = Vec::new();
-        for kind in [PartKind::Answered, PartKind::Failed] {
+        for kind in [PartKind::Succeeded, PartKind::Failed] {
             let of_kind = |part: &&PartRecord| PartName::parse(&part.name).is_some_and(|name| name.kind == kind);
             let has_few_rows =
-                |part: &&PartRecord| kind == PartKind::Answered || part.rows < MAX_FAILED_ROWS / SMALL_SHARE;
+                |part: &&PartRecord| kind == PartKind::Succeeded || part.rows < MAX_FAILED_ROWS / SMALL_SHARE;
             let parts: Vec<_> = parts.iter().filter(of_kind).filter(has_few_rows).cloned().collect();
             if parts.len() < 2 {
                 continue;
             }
-            self.watched.begin_merge(parts.len());
+            self.progress.begin_merge(parts.len());
             for part in parts {
                 if stopped() {
-                    self.give_up();
+                    self.discard_uncommitted();
                     return Ok(false);
                 }
                 if self.is_full_with(kind, &part) {
                     let removes = mem::take(&mut removes);
-                    self.commit(done_rows, &Change { removes, run_ended: true, ..Change::default() })?;
+                    self.commit(done_rows, &CommitChange { removes, run_ended: true, ..CommitChange::default() })?;
                 }
                 self.append(kind, &part)?;
-                self.watched.merged_part();
+                self.progress.count_merged_part();
                 removes.push(part);
             }
         }
         if !removes.is_empty() {
-            self.commit(done_rows, &Change { removes, run_ended: true, ..Change::default() })?;
+            self.commit(done_rows, &CommitChange { removes, run_ended: true, ..CommitChange::default() })?;
         }
         Ok(true)
     }
 
-    /// Whether the open part has no room for another one.
+    /// Returns whether the open part has no room for another part.
     fn is_full_with(&self, kind: PartKind, part: &PartRecord) -> bool {
         self.series(kind).open.as_ref().is_some_and(|open| {
             open.writer.bytes() >= self.max_bytes || kind == PartKind::Failed && open.rows + part.rows > MAX_FAILED_ROWS
@@ -93,14 +94,14 @@ impl JobWriter {
                 Ok(())
             }
             Err(error) => {
-                self.give_up();
+                self.discard_uncommitted();
                 let (shown, cause) = (path.display(), cause(&error));
                 let refused = message!("can't merge {shown} with others: ");
                 Err(JobError::output(match error.downcast::<JobError>() {
-                    // It says what to do.
+                    // This message includes the advice.
                     Ok(damaged) => message!(refused, damaged.message),
                     Err(error) if error.kind() == io::ErrorKind::InvalidData => {
-                        message!(refused, "{cause}; ", ways_on())
+                        message!(refused, "{cause}; ", recovery_advice())
                     }
                     Err(_) => message!(refused, "{cause}; all rows are done, and the same command tries again"),
                 }))

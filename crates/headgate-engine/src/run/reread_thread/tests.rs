@@ -84,7 +84,7 @@ impl Reading {
             }
         };
         let runtime = runtime().expect("an event loop");
-        runtime.block_on(async { tokio::time::timeout(TIMEOUT, receive).await.expect("a worker is told what happens") })
+        runtime.block_on(async { tokio::time::timeout(TIMEOUT, receive).await.expect("the worker is woken") })
     }
 
     fn try_recv(&self, max: usize) -> Result<Vec<u64>, NoRows> {
@@ -221,7 +221,7 @@ fn rows_that_are_not_read_stay_deferred_if_the_reading_ends_early() {
 }
 
 #[test]
-fn a_stop_ends_all_of_it_at_once() {
+fn a_stop_ends_the_source_and_the_rereading_at_once() {
     for requested in [false, true] {
         let reading = read(&pattern(100), 10, true);
         reading.defer(10);
@@ -232,7 +232,7 @@ fn a_stop_ends_all_of_it_at_once() {
         reading.window.close();
         assert_eq!(Err(NoRows::Ended), reading.recv(1));
         eventually("the source's thread has ended", || Arc::strong_count(&reading.window) == 1);
-        eventually("nobody holds the input open", || Arc::strong_count(&reading.failure) == 1);
+        eventually("no thread holds the input open", || Arc::strong_count(&reading.failure) == 1);
     }
 }
 

@@ -39,7 +39,7 @@ fn blocking_row(row: u64, host: Option<&str>) -> WindowStretch {
 }
 
 #[test]
-fn each_bound_is_named_with_the_number_to_turn() {
+fn each_bottleneck_is_named_with_the_option_to_change() {
     let piped =
         Stretch { output_is_pipe: true, input_is_pipe: true, workers: 2, ..stretch(10, Some((Wait::Sink, 5)), 19.9) };
     for (kind, text, stretch) in [
