@@ -110,7 +110,7 @@ choices!(RowCost { BodyBytes = "body-bytes" });
 /// Where connections may lead.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Network {
+pub enum NetworkPolicy {
     /// All but link-local addresses and metadata services.
     #[default]
     Any,
@@ -118,4 +118,4 @@ pub enum Network {
     Public,
 }
 
-choices!(Network { Any = "any", Public = "public" });
+choices!(NetworkPolicy { Any = "any", Public = "public" });

@@ -40,7 +40,7 @@ const DIRECTORY_MODE: u32 = 0o775;
 
 /// Why a path is not used, as the source of an [`io::Error`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Refused {
+pub enum RefusedPath {
     Outside,
     Link,
     /// It is a directory, or a pipe, a socket or a device.
@@ -49,7 +49,7 @@ pub enum Refused {
     },
 }
 
-impl fmt::Display for Refused {
+impl fmt::Display for RefusedPath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Outside => "it is outside of its directory",
@@ -60,10 +60,10 @@ impl fmt::Display for Refused {
     }
 }
 
-impl std::error::Error for Refused {}
+impl std::error::Error for RefusedPath {}
 
-impl From<Refused> for io::Error {
-    fn from(refused: Refused) -> Self {
+impl From<RefusedPath> for io::Error {
+    fn from(refused: RefusedPath) -> Self {
         Self::new(io::ErrorKind::InvalidInput, refused)
     }
 }
@@ -110,7 +110,7 @@ impl Directory {
     /// Opens a regular file to read it.
     ///
     /// # Errors
-    /// [`Refused`], or an error of the system. This applies to the following methods, too.
+    /// [`RefusedPath`], or an error of the system. This applies to the following methods, too.
     pub fn file(&self, path: &Path) -> io::Result<File> {
         self.open_file(path, OFlags::RDONLY)
     }
@@ -305,7 +305,7 @@ impl Directory {
     fn within<T>(&self, path: &Path, act: impl FnOnce(BorrowedFd<'_>, &OsStr) -> io::Result<T>) -> io::Result<T> {
         let below = self.below(path)?;
         let (Some(name), Some(before)) = (below.file_name(), below.parent()) else {
-            return Err(Refused::Outside.into());
+            return Err(RefusedPath::Outside.into());
         };
         if before.as_os_str().is_empty() {
             return act(self.handle.as_fd(), name);
@@ -323,13 +323,13 @@ impl Directory {
     }
 
     /// Returns the path relative to this directory. It has normal components only.
-    fn below(&self, path: &Path) -> Result<PathBuf, Refused> {
+    fn below(&self, path: &Path) -> Result<PathBuf, RefusedPath> {
         let mut below = PathBuf::new();
-        for component in path.strip_prefix(&self.path).map_err(|_| Refused::Outside)?.components() {
+        for component in path.strip_prefix(&self.path).map_err(|_| RefusedPath::Outside)?.components() {
             match component {
                 Component::Normal(name) => below.push(name),
                 Component::CurDir => {}
-                Component::ParentDir | Component::RootDir | Component::Prefix(_) => return Err(Refused::Outside),
+                Component::ParentDir | Component::RootDir | Component::Prefix(_) => return Err(RefusedPath::Outside),
             }
         }
         Ok(below)
@@ -344,7 +344,7 @@ impl Directory {
             match openat2(&self.handle, below, flags, Mode::empty(), how) {
                 // The kernel does not support it, or the container does not allow it.
                 Err(Errno::NOSYS | Errno::PERM) => {}
-                Err(Errno::LOOP) => return Err(Refused::Link.into()),
+                Err(Errno::LOOP) => return Err(RefusedPath::Link.into()),
                 opened => return Ok(opened?),
             }
         }
@@ -358,11 +358,11 @@ impl Directory {
             let opened = openat(before, name, flags | OFlags::NOFOLLOW, Mode::empty()).map_err(|error| {
                 let found = statat(before, name, AtFlags::SYMLINK_NOFOLLOW);
                 let is_link = found.is_ok_and(|stat| kind(&stat) == FileType::Symlink);
-                if is_link { Refused::Link.into() } else { io::Error::from(error) }
+                if is_link { RefusedPath::Link.into() } else { io::Error::from(error) }
             });
             directory = Some(opened?);
         }
-        directory.ok_or_else(|| Refused::Outside.into())
+        directory.ok_or_else(|| RefusedPath::Outside.into())
     }
 }
 
@@ -375,11 +375,11 @@ pub fn length(stat: &Stat) -> u64 {
     u64::try_from(stat.st_size).unwrap_or_default()
 }
 
-fn check_regular(stat: &Stat) -> Result<(), Refused> {
+fn check_regular(stat: &Stat) -> Result<(), RefusedPath> {
     match kind(stat) {
         FileType::RegularFile => Ok(()),
-        FileType::Symlink => Err(Refused::Link),
-        other => Err(Refused::Irregular { is_directory: other == FileType::Directory }),
+        FileType::Symlink => Err(RefusedPath::Link),
+        other => Err(RefusedPath::Irregular { is_directory: other == FileType::Directory }),
     }
 }
 
@@ -394,12 +394,12 @@ mod tests {
     fn read(root: &Path, path: &str) -> Result<String, &'static str> {
         let mut text = String::new();
         let opened = Directory::open(root).and_then(|directory| directory.file(&root.join(path)));
-        match opened.map_err(io::Error::downcast::<Refused>) {
+        match opened.map_err(io::Error::downcast::<RefusedPath>) {
             Ok(mut file) => file.read_to_string(&mut text).map(|_| text).map_err(|_| "unreadable"),
-            Err(Ok(Refused::Outside)) => Err("outside"),
-            Err(Ok(Refused::Link)) => Err("link"),
-            Err(Ok(Refused::Irregular { is_directory: true })) => Err("directory"),
-            Err(Ok(Refused::Irregular { is_directory: false })) => Err("irregular"),
+            Err(Ok(RefusedPath::Outside)) => Err("outside"),
+            Err(Ok(RefusedPath::Link)) => Err("link"),
+            Err(Ok(RefusedPath::Irregular { is_directory: true })) => Err("directory"),
+            Err(Ok(RefusedPath::Irregular { is_directory: false })) => Err("irregular"),
             Err(Err(_)) => Err("unreadable"),
         }
     }
@@ -413,7 +413,7 @@ mod tests {
         for walk in [Directory::walk, Directory::walk_by_steps] {
             assert!(walk(&directory, Path::new("a/b"), TRAVERSED_DIRECTORY).is_ok());
             let refused = walk(&directory, Path::new("link/b"), TRAVERSED_DIRECTORY).expect_err("a link");
-            assert_eq!(Some(Refused::Link), refused.downcast::<Refused>().ok());
+            assert_eq!(Some(RefusedPath::Link), refused.downcast::<RefusedPath>().ok());
             let missing = walk(&directory, Path::new("a/c"), TRAVERSED_DIRECTORY).expect_err("nothing");
             assert_eq!(io::ErrorKind::NotFound, missing.kind());
         }

@@ -21,7 +21,7 @@ pub struct MemoryBudget {
 
 /// What all runs share.
 #[derive(Debug)]
-struct Common {
+struct SharedBudget {
     limit: u64,
     /// A permit for each unreserved byte within the limit. Released permits go to the task that has waited longest.
     free: Semaphore,
@@ -29,7 +29,7 @@ struct Common {
 
 #[derive(Debug)]
 struct Run {
-    common: Arc<Common>,
+    common: Arc<SharedBudget>,
     /// The one permit to overdraw, held until the overdrawn bytes are released.
     overdraft: Semaphore,
     /// Bytes reserved beyond the limit, all of one body.
@@ -51,7 +51,7 @@ pub struct Reservation {
 impl MemoryBudget {
     pub fn new(limit: u64) -> Self {
         let limit = limit.min(Semaphore::MAX_PERMITS as u64);
-        Self::of(Arc::new(Common { limit, free: Semaphore::new(limit as usize) }))
+        Self::of(Arc::new(SharedBudget { limit, free: Semaphore::new(limit as usize) }))
     }
 
     /// Returns the same budget for another run.
@@ -60,7 +60,7 @@ impl MemoryBudget {
         Self::of(self.run.common.clone())
     }
 
-    fn of(common: Arc<Common>) -> Self {
+    fn of(common: Arc<SharedBudget>) -> Self {
         Self { run: Arc::new(Run { common, overdraft: Semaphore::new(1), overdrawn: AtomicU64::new(0) }) }
     }
 

@@ -13,12 +13,12 @@ pub trait ConnectMock: Send + Sync {
     ///
     /// # Errors
     /// The connection fails.
-    fn connect(&self, host: &Origin) -> Result<Line, Failure>;
+    fn connect(&self, host: &Origin) -> Result<MockSocket, Failure>;
 }
 
 /// Our end of a connection within this process.
 #[derive(Debug)]
-pub struct Line {
+pub struct MockSocket {
     pub socket: UnixStream,
     pub verdict: Arc<Verdict>,
 }

@@ -5,13 +5,13 @@ use std::net::IpAddr;
 pub use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
-pub use crate::choices::Network;
+pub use crate::choices::NetworkPolicy;
 
 /// Which addresses may be connected to. It belongs to a job: what was refused stays so when the job is resumed.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct NetworkOptions {
-    pub network: Network,
+    pub network: NetworkPolicy,
     /// Networks that may be connected to in any case.
     pub allow_net: Vec<IpNet>,
     /// Networks that may not be connected to, whatever else allows it.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::error::JobError;
 use crate::message;
 use crate::message::{Message, OptionName};
-use crate::option_entries::Kind;
+use crate::option_entries::OptionKind;
 
 /// A year: beyond it clocks overflow.
 const MAX_SECONDS: f64 = 365.0 * 86_400.0;
@@ -33,7 +33,7 @@ pub fn refuse(mistakes: Vec<Mistake>) -> Result<(), JobError> {
 /// # Errors
 /// Why the option can't have it.
 pub fn whole(option: OptionName, value: i128, shown: impl Display) -> Result<u64, String> {
-    let (Kind::Whole { range } | Kind::Size { range }) = &option.entry().kind else {
+    let (OptionKind::Whole { range } | OptionKind::Size { range }) = &option.entry().kind else {
         return Err(format!("is no whole number, as {shown} is"));
     };
     match u64::try_from(value) {
@@ -58,7 +58,7 @@ pub fn whole(option: OptionName, value: i128, shown: impl Display) -> Result<u64
 /// # Errors
 /// Why the option can't have it.
 pub fn seconds(option: OptionName, value: f64) -> Result<Duration, String> {
-    let may_be_zero = matches!(option.entry().kind, Kind::Seconds { or_zero: true });
+    let may_be_zero = matches!(option.entry().kind, OptionKind::Seconds { or_zero: true });
     let is_allowed = (0.0..=MAX_SECONDS).contains(&value) && (value > 0.0 || may_be_zero);
     if is_allowed {
         return Ok(Duration::from_secs_f64(value));

@@ -43,12 +43,12 @@ pub struct Row {
     /// The fields that most rows do not have.
     pub extra: Option<Box<RowExtra>>,
     /// `None`: its first attempt is yet to come, or has not been redirected.
-    pub progress: Option<Box<Progress>>,
+    pub progress: Option<Box<RowProgress>>,
 }
 
 /// What has become of a row so far: no part of the input.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Progress {
+pub struct RowProgress {
     /// Its earlier attempts, if there were any.
     before: Option<Before>,
     /// The redirect chain of its attempt, if it was redirected.
@@ -178,7 +178,7 @@ impl RowExtra {
     }
 }
 
-impl Progress {
+impl RowProgress {
     fn bytes(&self) -> usize {
         size_of::<Self>() + self.chain.as_ref().map_or(0, |chain| chain.bytes())
     }

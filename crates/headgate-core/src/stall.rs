@@ -26,13 +26,13 @@ const MAX_REMEMBERED: usize = 64;
 
 /// One moment on two clocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Reading {
+pub struct ClockReading {
     pub monotonic: Instant,
     /// The time since the machine was started, including suspend.
     pub boot: Duration,
 }
 
-impl Reading {
+impl ClockReading {
     pub fn now() -> Self {
         let monotonic = Instant::now();
         Self { monotonic, boot: boot_time(monotonic) }
@@ -113,7 +113,7 @@ pub struct StallFigures {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct StallClock {
     /// The time of the next beat; `None`: none is planned, and an idle loop does not stall.
-    planned: Option<Reading>,
+    planned: Option<ClockReading>,
     /// The latest stalls, in order; and the sum of those before them.
     stalls: VecDeque<Stall>,
     before: Duration,
@@ -124,7 +124,7 @@ pub(crate) struct StallClock {
 
 impl StallClock {
     /// Records a beat, and plans the next one. Returns the stall that it ends, if any.
-    pub fn beat(&mut self, now: Reading) -> Option<Stall> {
+    pub fn beat(&mut self, now: ClockReading) -> Option<Stall> {
         let stall = self.observe(now);
         let next = now.after(BEAT);
         if self.planned.is_none_or(|planned| planned.monotonic < next.monotonic) {
@@ -134,7 +134,7 @@ impl StallClock {
     }
 
     /// Returns the stall that ends now, if any. Call it before judging anything by its time.
-    pub fn observe(&mut self, now: Reading) -> Option<Stall> {
+    pub fn observe(&mut self, now: ClockReading) -> Option<Stall> {
         let planned = self.planned?;
         let total = now.boot.saturating_sub(planned.boot);
         let monotonic = now.monotonic.saturating_duration_since(planned.monotonic);
@@ -227,7 +227,7 @@ pub struct Stalls {
 
 impl Stalls {
     /// Records a beat of the event loop.
-    pub fn beat(&self, now: Reading) {
+    pub fn beat(&self, now: ClockReading) {
         let stall = self.clock.borrow_mut().beat(now);
         self.note(stall);
     }
@@ -247,7 +247,7 @@ impl Stalls {
 
     #[cold]
     fn observe_late(&self) {
-        let stall = self.clock.borrow_mut().observe(Reading::now());
+        let stall = self.clock.borrow_mut().observe(ClockReading::now());
         self.note(stall);
     }
 
@@ -288,12 +288,12 @@ mod tests {
 
     const MS: Duration = Duration::from_millis(1);
 
-    fn start() -> Reading {
-        Reading { monotonic: Instant::now(), boot: Duration::from_secs(1000) }
+    fn start() -> ClockReading {
+        ClockReading { monotonic: Instant::now(), boot: Duration::from_secs(1000) }
     }
 
     /// Returns a clock that beats until `beats` have passed, then at each of these times once more; and its start.
-    fn beaten(times_ms: &[u32]) -> (StallClock, Reading) {
+    fn beaten(times_ms: &[u32]) -> (StallClock, ClockReading) {
         let (mut clock, start) = (StallClock::default(), start());
         for time in times_ms {
             clock.beat(start.after(*time * MS));
@@ -330,7 +330,7 @@ mod tests {
     #[test]
     fn time_in_suspend_is_a_stall_though_the_monotonic_clock_stood_still() {
         let (mut clock, start) = beaten(&[0]);
-        let resumed = Reading { boot: start.boot + 3_600_000 * MS, ..start.after(100 * MS) };
+        let resumed = ClockReading { boot: start.boot + 3_600_000 * MS, ..start.after(100 * MS) };
         let stall = clock.beat(resumed).expect("an hour is a stall");
         assert_eq!((Duration::ZERO, 3_599_900 * MS), (stall.monotonic, stall.total));
         assert_eq!(resumed.monotonic, clock.awake(resumed.monotonic));

@@ -12,10 +12,10 @@ mod queue;
 mod run;
 mod stats;
 
-pub use self::engine::completion_queue::{Arrived, CompletionQueue, Taken};
+pub use self::engine::completion_queue::{Arrived, CompletionQueue, TakenOutcomes};
 pub use self::engine::waker::{WakeCaller, Waker};
 pub use self::engine::{Engine, machine};
-pub use self::job::control::Change;
+pub use self::job::control::SettingsChange;
 pub use self::job::retry::RetryOptions;
 pub use self::job::{credential_scope, job_options, set, status};
 pub use self::plan::{Plan, plan};

@@ -203,7 +203,7 @@ mod tests {
     use std::future::poll_fn;
     use std::task::Poll;
 
-    use headgate_core::stall::Reading;
+    use headgate_core::stall::ClockReading;
 
     use super::*;
 
@@ -257,8 +257,8 @@ mod tests {
 
     #[tokio::test]
     async fn a_stall_extends_the_deadline_except_for_a_row_that_a_caller_waits_for() {
-        let (second, now) = (Duration::from_secs(1), Reading::now());
-        let before = |time: Duration| Reading {
+        let (second, now) = (Duration::from_secs(1), ClockReading::now());
+        let before = |time: Duration| ClockReading {
             monotonic: now.monotonic.checked_sub(time).expect("the machine runs for longer"),
             boot: now.boot.saturating_sub(time),
         };

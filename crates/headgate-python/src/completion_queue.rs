@@ -8,7 +8,7 @@ use headgate_core::error::JobError;
 use headgate_core::message;
 use headgate_core::message::OptionName;
 use headgate_core::row::{OwnOptions, ReplyTo, Row, RowExtra};
-use headgate_engine::{Arrived, Run, Taken, WakeCaller, Waker};
+use headgate_engine::{Arrived, Run, TakenOutcomes, WakeCaller, Waker};
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 
@@ -127,13 +127,13 @@ impl Submission {
         let mut arrived = Vec::new();
         loop {
             let finished_with = py.detach(|| {
-                let Taken { bytes, .. } = self.completions.take(max, &mut arrived);
+                let TakenOutcomes { bytes, .. } = self.completions.take(max, &mut arrived);
                 let left = by.saturating_duration_since(Instant::now());
                 if !arrived.is_empty() || left.is_zero() {
                     return Some(bytes);
                 }
                 let was_woken = self.waker.wait(SIGNAL_CHECK.min(left));
-                let Taken { bytes, .. } = self.completions.take(max, &mut arrived);
+                let TakenOutcomes { bytes, .. } = self.completions.take(max, &mut arrived);
                 if !was_woken {
                     self.run.release_memory();
                 }
@@ -193,7 +193,7 @@ impl CompletionQueue {
             descriptor.clear();
         }
         let mut arrived = Vec::new();
-        let Taken { bytes, is_all } = submission.completions.take(max_count, &mut arrived);
+        let TakenOutcomes { bytes, is_all } = submission.completions.take(max_count, &mut arrived);
         if !is_all && max_count > 0 {
             submission.waker.wake();
         }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use headgate_core::files::storage::Disk;
 use headgate_engine::set::ChangeResult;
-use headgate_engine::{Change, set, status};
+use headgate_engine::{SettingsChange, set, status};
 use pyo3::prelude::*;
 
 use crate::error::to_python;
@@ -36,7 +36,7 @@ pub fn job_set(
     settings: BTreeMap<String, String>,
     paused: Option<bool>,
 ) -> PyResult<(&'static str, Option<String>)> {
-    let change = Change { paused, set: settings };
+    let change = SettingsChange { paused, set: settings };
     let reply = py.detach(|| set::send(&output, &change, TIMEOUT, Arc::new(Disk)));
     Ok(match reply.map_err(|error| to_python(py, &error))? {
         ChangeResult::Applied => ("taken", None),

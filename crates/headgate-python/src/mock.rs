@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use headgate_core::error::{ErrorKind, Failure};
 use headgate_core::limits::LimitBy;
-use headgate_core::mock_transport::{ConnectMock, Line, MockTransport, Verdict};
+use headgate_core::mock_transport::{ConnectMock, MockSocket, MockTransport, Verdict};
 use headgate_core::origin::Origin;
 use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
@@ -18,7 +18,7 @@ use crate::descriptor::Descriptor;
 
 /// A mock network. May be used from any thread.
 #[pyclass(frozen, weakref, module = "headgate._headgate")]
-pub struct MockNetwork(Arc<Network>);
+pub struct MockNetwork(Arc<MockConnector>);
 
 /// The server's end of one connection.
 #[pyclass(frozen, module = "headgate._headgate")]
@@ -30,14 +30,14 @@ pub struct MockConnection {
     verdict: Arc<Verdict>,
 }
 
-struct Network {
+struct MockConnector {
     process: u32,
     descriptor: Descriptor,
     /// Connections that the caller has not accepted yet: at most as many as the engines have lanes.
-    waiting: Mutex<Waiting>,
+    waiting: Mutex<MockState>,
 }
 
-enum Waiting {
+enum MockState {
     Open(Vec<MockConnection>),
     /// The mock was closed.
     Closed,
@@ -49,14 +49,14 @@ impl MockNetwork {
     }
 }
 
-impl Network {
-    fn waiting(&self) -> MutexGuard<'_, Waiting> {
+impl MockConnector {
+    fn waiting(&self) -> MutexGuard<'_, MockState> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl ConnectMock for Network {
-    fn connect(&self, host: &Origin) -> Result<Line, Failure> {
+impl ConnectMock for MockConnector {
+    fn connect(&self, host: &Origin) -> Result<MockSocket, Failure> {
         if self.process != process::id() {
             let message = "the mock serves only the process that created it, and this is a fork of that process";
             return Err(Failure::new(ErrorKind::InvalidRequest, message).lasting());
@@ -64,11 +64,11 @@ impl ConnectMock for Network {
         let no_pair =
             |error: io::Error| Failure::new(ErrorKind::Connect, format!("no connection to the mock: {error}"));
         let (socket, other) = UnixStream::pair().map_err(no_pair)?;
-        let Waiting::Open(waiting) = &mut *self.waiting() else {
+        let MockState::Open(waiting) = &mut *self.waiting() else {
             return Err(Failure::new(ErrorKind::InvalidRequest, "the mock has ended").lasting());
         };
         let verdict = Arc::<Verdict>::default();
-        let line = Line { socket, verdict: verdict.clone() };
+        let line = MockSocket { socket, verdict: verdict.clone() };
         let origin = host.key(LimitBy::Origin).into();
         // Drops connections that the client closed before the caller accepted them: it no longer holds their verdict.
         waiting.retain(|connection| Arc::strong_count(&connection.verdict) > 1);
@@ -83,8 +83,8 @@ impl MockNetwork {
     #[new]
     fn new() -> PyResult<Self> {
         let descriptor = Descriptor::new().map_err(|error| PyOSError::new_err(error.to_string()))?;
-        let (process, waiting) = (process::id(), Mutex::new(Waiting::Open(Vec::new())));
-        Ok(Self(Arc::new(Network { process, descriptor, waiting })))
+        let (process, waiting) = (process::id(), Mutex::new(MockState::Open(Vec::new())));
+        Ok(Self(Arc::new(MockConnector { process, descriptor, waiting })))
     }
 
     /// Returns the descriptor that an event loop watches. It is readable when connections wait to be accepted.
@@ -96,14 +96,14 @@ impl MockNetwork {
     fn accept(&self) -> Vec<MockConnection> {
         self.0.descriptor.clear();
         match &mut *self.0.waiting() {
-            Waiting::Open(waiting) => mem::take(waiting),
-            Waiting::Closed => Vec::new(),
+            MockState::Open(waiting) => mem::take(waiting),
+            MockState::Closed => Vec::new(),
         }
     }
 
     /// Closes the mock: later attempts to connect fail.
     fn close(&self) {
-        *self.0.waiting() = Waiting::Closed;
+        *self.0.waiting() = MockState::Closed;
     }
 }
 

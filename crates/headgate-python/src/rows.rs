@@ -94,7 +94,7 @@ impl RowStream {
         requested_schema: Option<Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyCapsule>> {
         drop(requested_schema);
-        let stream = FFI_ArrowArrayStream::new(Box::new(Reader(self.rows())));
+        let stream = FFI_ArrowArrayStream::new(Box::new(StreamReader(self.rows())));
         PyCapsule::new_with_value(py, stream, c"arrow_array_stream")
     }
 
@@ -161,9 +161,9 @@ fn schema_capsule<'py>(py: Python<'py>, schema: &SchemaRef) -> PyResult<Bound<'p
 }
 
 /// A stream for a consumer in C. It holds no Python objects, so it works without the interpreter lock.
-struct Reader(PartRows);
+struct StreamReader(PartRows);
 
-impl Iterator for Reader {
+impl Iterator for StreamReader {
     type Item = Result<RecordBatch, ArrowError>;
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -172,7 +172,7 @@ impl Iterator for Reader {
     }
 }
 
-impl RecordBatchReader for Reader {
+impl RecordBatchReader for StreamReader {
     fn schema(&self) -> SchemaRef {
         self.0.schema().clone()
     }

@@ -40,7 +40,7 @@ mod tests;
 
 use std::time::Instant;
 
-use round::{Recent, Round};
+use round::{LatencyRound, Recent};
 
 /// The initial limit.
 const START: u32 = 10;
@@ -95,7 +95,7 @@ pub enum SampleResult {
 
 /// An attempt that has ended.
 #[derive(Debug, Clone, Copy)]
-pub struct Sample {
+pub struct EndedAttempt {
     pub started: Instant,
     pub result: SampleResult,
 }
@@ -111,7 +111,7 @@ enum Phase {
 
 /// The limit of attempts below which refusals are not expected.
 #[derive(Debug)]
-struct Ceiling {
+struct RefusalLimit {
     limit: u32,
     rounds: u32,
     responses: u32,
@@ -138,11 +138,11 @@ pub struct Adaptive {
     turn: u8,
     /// Mean logarithm of latencies with less load. Infinite: not known.
     calm_ln: f64,
-    ceiling: Option<Ceiling>,
+    ceiling: Option<RefusalLimit>,
     cut_at: Instant,
     usual_share: f64,
     recent: Recent,
-    round: Round,
+    round: LatencyRound,
     /// Counts of this round.
     responses: u32,
     refused: u32,
@@ -165,7 +165,7 @@ impl Adaptive {
             cut_at: now,
             usual_share: 0.0,
             recent: Recent::default(),
-            round: Round::new(limit, now),
+            round: LatencyRound::new(limit, now),
             responses: 0,
             refused: 0,
         }
@@ -186,7 +186,7 @@ impl Adaptive {
     }
 
     /// Records the end of an attempt; `in_flight`: how many were just before, including this one.
-    pub fn ended(&mut self, sample: Sample, in_flight: u32, now: Instant) {
+    pub fn ended(&mut self, sample: EndedAttempt, in_flight: u32, now: Instant) {
         match sample.result {
             SampleResult::Responded => {
                 let seconds = now.saturating_duration_since(sample.started).as_secs_f64().max(1e-6);
@@ -251,7 +251,7 @@ impl Adaptive {
         self.refused = 0;
         // When starting, there is no time to wait until a change takes effect.
         let settled = if phase == Phase::Start { now } else { now + self.recent.settling() };
-        self.round = Round::new(self.limit, settled);
+        self.round = LatencyRound::new(self.limit, settled);
     }
 
     fn hold(&mut self, limit: u32, now: Instant) {
@@ -374,14 +374,14 @@ impl Adaptive {
         let is_step = matches!(self.phase, Phase::More(_)) && self.baseline.limit < level;
         let limit = if is_step { self.baseline.limit } else { (f64::from(level) * share) as u32 };
         // A host that refuses even single requests is not overloaded by us.
-        self.ceiling = (level > 1).then_some(Ceiling { limit: level, rounds: 0, responses: 0 });
+        self.ceiling = (level > 1).then_some(RefusalLimit { limit: level, rounds: 0, responses: 0 });
         self.turn = 0;
         self.cut_at = now;
         self.hold(limit, now);
     }
 }
 
-impl Ceiling {
+impl RefusalLimit {
     /// Returns the limit up to which it may rise from there.
     fn above(&self, baseline: u32) -> u32 {
         let near = self.limit / NEAR_CEILING;

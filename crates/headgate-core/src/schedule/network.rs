@@ -3,7 +3,7 @@
 //!
 //! Evidence: response headers show that the network works. Only failures to look up a hostname or to connect make it
 //! doubtful: [`DOUBT_FAILURES`] in a row within [`DOUBT_SOON`], or any for [`DOUBT_AFTER`]. Then the engine connects to
-//! hosts that have responded before in this job ([`Step::Check`]). If one of them accepts, the network works and the
+//! hosts that have responded before in this job ([`NetworkAction::Check`]). If one of them accepts, the network works and the
 //! failures are those of the other hosts. If none does, nothing starts until one does.
 //!
 //! If no host has responded in this run, those of earlier runs may be gone, or there are none. Then few requests start
@@ -55,7 +55,7 @@ pub enum NetworkChange {
 
 /// The next action of the engine regarding the network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Step {
+pub enum NetworkAction {
     /// Connect to hosts that have responded before, and report the result.
     Check,
     /// The network was down for this time: the run stops.
@@ -79,7 +79,7 @@ enum State {
 }
 
 #[derive(Debug)]
-pub struct Network {
+pub struct NetworkState {
     down_after: NetworkDownAfter,
     state: State,
     /// A host has responded in an earlier run of the job.
@@ -101,10 +101,10 @@ pub struct Network {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct View<'a> {
     pub(super) rules: &'a Retrying,
-    pub(super) network: &'a Network,
+    pub(super) network: &'a NetworkState,
 }
 
-impl Network {
+impl NetworkState {
     pub fn new(down_after: NetworkDownAfter) -> Self {
         Self {
             down_after,
@@ -168,11 +168,11 @@ impl Network {
         self.set_working();
     }
 
-    /// Returns the next action. The engine calls it several times a second, and follows [`Step::Check`] by a call of
-    /// [`Network::checked`].
-    pub fn step(&mut self, now: Instant) -> Step {
+    /// Returns the next action. The engine calls it several times a second, and follows [`NetworkAction::Check`] by a call of
+    /// [`NetworkState::checked`].
+    pub fn step(&mut self, now: Instant) -> NetworkAction {
         let Some(since) = self.failing_since.filter(|_| self.down_after != NetworkDownAfter::Never) else {
-            return Step::Wait;
+            return NetworkAction::Wait;
         };
         let limit = self.limit();
         let is_over = now >= since + limit;
@@ -180,21 +180,21 @@ impl Network {
             State::Working => {
                 let doubt = if self.failures >= DOUBT_FAILURES { DOUBT_SOON } else { DOUBT_AFTER };
                 if now < since + doubt || self.trusted_until.is_some_and(|until| now < until) {
-                    return Step::Wait;
+                    return NetworkAction::Wait;
                 }
             }
             // The worker that began it may have ended.
-            State::Checking { since } if now < since + CHECK_TIME * 2 => return Step::Wait,
+            State::Checking { since } if now < since + CHECK_TIME * 2 => return NetworkAction::Wait,
             State::Checking { .. } => {}
-            State::Down { .. } if is_over => return Step::Stop(limit),
+            State::Down { .. } if is_over => return NetworkAction::Stop(limit),
             State::Down { check_at, interval, start_at } if now >= check_at => {
                 self.state = State::Down { check_at: now + CHECK_TIME * 2, interval, start_at };
-                return Step::Check;
+                return NetworkAction::Check;
             }
-            State::Down { .. } => return Step::Wait,
+            State::Down { .. } => return NetworkAction::Wait,
         }
         self.state = State::Checking { since: now };
-        Step::Check
+        NetworkAction::Check
     }
 
     /// Records the result of a check.
@@ -286,36 +286,36 @@ mod tests {
         Duration::from_secs_f64(seconds)
     }
 
-    fn failing(network: &mut Network, count: u32, now: Instant) {
+    fn failing(network: &mut NetworkState, count: u32, now: Instant) {
         (0..count).for_each(|_| assert_eq!(NetworkChange::None, network.note(NetworkEvidence::Unreachable, true, now)));
     }
 
     #[test]
     fn one_dead_host_of_several_is_not_a_dead_network() {
         let start = Instant::now();
-        let mut network = Network::new(NetworkDownAfter::Default);
+        let mut network = NetworkState::new(NetworkDownAfter::Default);
         failing(&mut network, 1000, start);
         network.note(NetworkEvidence::Response, true, start + s(0.5));
-        assert_eq!((Step::Wait, false), (network.step(start + s(100.0)), network.is_watched()));
+        assert_eq!((NetworkAction::Wait, false), (network.step(start + s(100.0)), network.is_watched()));
         // All rows are done except those of the dead host.
         failing(&mut network, 1, start + s(200.0));
-        assert_eq!(Step::Wait, network.step(start + s(209.9)));
-        assert_eq!(Step::Check, network.step(start + s(210.0)));
+        assert_eq!(NetworkAction::Wait, network.step(start + s(209.9)));
+        assert_eq!(NetworkAction::Check, network.step(start + s(210.0)));
         assert_eq!(NetworkChange::None, network.checked(Checked::Reached, start + s(210.1)));
         assert!(network.works_since(start + s(200.0), start + s(210.1)));
         failing(&mut network, 100, start + s(211.0));
-        assert_eq!(Step::Wait, network.step(start + s(220.0)), "it was just found to work");
-        assert_eq!(Step::Check, network.step(start + s(220.2)));
+        assert_eq!(NetworkAction::Wait, network.step(start + s(220.0)), "it was just found to work");
+        assert_eq!(NetworkAction::Check, network.step(start + s(220.2)));
     }
 
     #[test]
     fn a_dead_network_pauses_the_run_until_a_host_accepts_again_or_the_run_stops() {
         for recovers in [true, false] {
             let start = Instant::now();
-            let mut network = Network::new(NetworkDownAfter::Default);
+            let mut network = NetworkState::new(NetworkDownAfter::Default);
             network.note(NetworkEvidence::Response, true, start);
             failing(&mut network, 20, start);
-            assert_eq!(Step::Check, network.step(start + s(1.0)));
+            assert_eq!(NetworkAction::Check, network.step(start + s(1.0)));
             assert_eq!(Some(None), network.throttled(start + s(1.0)));
             assert_eq!(NetworkChange::None, network.checked(Checked::Unreachable, start + s(2.0)));
             assert!(network.is_down() && !network.works_since(start + s(0.1), start + s(2.0)));
@@ -323,16 +323,16 @@ mod tests {
             let mut checks = 0;
             let limit = loop {
                 match network.step(now) {
-                    Step::Wait => now += s(0.1),
-                    Step::Check if recovers && checks == 5 => {
+                    NetworkAction::Wait => now += s(0.1),
+                    NetworkAction::Check if recovers && checks == 5 => {
                         assert_eq!(NetworkChange::Recovered, network.checked(Checked::Reached, now));
                         break None;
                     }
-                    Step::Check => {
+                    NetworkAction::Check => {
                         checks += 1;
                         assert_eq!(NetworkChange::None, network.checked(Checked::Unreachable, now));
                     }
-                    Step::Stop(limit) => break Some(limit),
+                    NetworkAction::Stop(limit) => break Some(limit),
                 }
             };
             let expected = if recovers { None } else { Some(DEFAULT_NETWORK_DOWN_AFTER) };
@@ -345,12 +345,12 @@ mod tests {
     #[test]
     fn a_run_that_never_reaches_anything_starts_few_requests_and_stops_after_30_s() {
         let start = Instant::now();
-        let mut network = Network::new(NetworkDownAfter::Default);
+        let mut network = NetworkState::new(NetworkDownAfter::Default);
         failing(&mut network, 100, start);
-        assert_eq!(Step::Check, network.step(start + s(1.0)));
+        assert_eq!(NetworkAction::Check, network.step(start + s(1.0)));
         network.checked(Checked::NoHost, start + s(1.0));
         let (mut now, mut starts) = (start + s(1.0), 0);
-        while !matches!(network.step(now), Step::Stop(_)) {
+        while !matches!(network.step(now), NetworkAction::Stop(_)) {
             if let Some(until) = network.throttled(now) {
                 now = until.expect("a time");
                 continue;
@@ -366,20 +366,20 @@ mod tests {
     #[test]
     fn a_run_whose_earlier_responders_are_gone_continues_with_few_requests_and_waits_longer() {
         let start = Instant::now();
-        let mut network = Network::new(NetworkDownAfter::Default);
+        let mut network = NetworkState::new(NetworkDownAfter::Default);
         network.resume();
         failing(&mut network, 100, start);
-        assert_eq!(Step::Check, network.step(start + s(1.0)));
+        assert_eq!(NetworkAction::Check, network.step(start + s(1.0)));
         network.checked(Checked::NoHost, start + s(1.0));
         let (mut now, mut starts, mut checks) = (start + s(1.0), 0, 0);
         loop {
             match network.step(now) {
-                Step::Stop(limit) => break assert_eq!(DEFAULT_NETWORK_DOWN_AFTER, limit),
-                Step::Check => {
+                NetworkAction::Stop(limit) => break assert_eq!(DEFAULT_NETWORK_DOWN_AFTER, limit),
+                NetworkAction::Check => {
                     checks += 1;
                     network.checked(Checked::NoHost, now);
                 }
-                Step::Wait => {}
+                NetworkAction::Wait => {}
             }
             if network.throttled(now).is_none() {
                 network.started(now);
@@ -390,7 +390,7 @@ mod tests {
         }
         assert!((270..=300).contains(&starts) && (55..65).contains(&checks), "{starts} {checks}");
         // A host that accepts again shows that the failures are those of the other hosts.
-        assert_eq!(Step::Check, {
+        assert_eq!(NetworkAction::Check, {
             network.restart();
             failing(&mut network, 20, now);
             network.step(now + s(1.0))
@@ -402,7 +402,7 @@ mod tests {
     #[test]
     fn a_silent_host_that_accepts_connections_is_no_evidence_against_the_network() {
         let start = Instant::now();
-        let mut network = Network::new(NetworkDownAfter::Default);
+        let mut network = NetworkState::new(NetworkDownAfter::Default);
         network.note(NetworkEvidence::Response, true, start);
         network.note(NetworkEvidence::Nothing, true, start + s(1.0));
         assert!(!network.works_since(start + s(1.0), start + s(1.1)), "connections may have broken with the network");
@@ -420,12 +420,12 @@ mod tests {
             (false, NetworkEvidence::Unreachable, true),
         ] {
             let start = Instant::now();
-            let mut network = Network::new(NetworkDownAfter::Default);
+            let mut network = NetworkState::new(NetworkDownAfter::Default);
             failing(&mut network, 30, start);
             assert!(!network.works_since(start, start + s(1.0)));
             network.note(sign, several, start);
             assert_eq!(expected, network.works_since(start, start), "{sign:?} {several}");
-            assert_eq!(expected, network.step(start + s(60.0)) == Step::Wait);
+            assert_eq!(expected, network.step(start + s(60.0)) == NetworkAction::Wait);
         }
     }
 
@@ -433,20 +433,20 @@ mod tests {
     fn an_explicit_time_applies_in_both_cases_and_waiting_callers_have_none() {
         let start = Instant::now();
         for (responded, checked) in [(true, Checked::Unreachable), (false, Checked::NoHost)] {
-            let mut network = Network::new(NetworkDownAfter::After(s(60.0)));
+            let mut network = NetworkState::new(NetworkDownAfter::After(s(60.0)));
             if responded {
                 network.note(NetworkEvidence::Response, true, start);
             }
             failing(&mut network, 30, start);
-            assert_eq!(Step::Check, network.step(start + s(2.0)));
+            assert_eq!(NetworkAction::Check, network.step(start + s(2.0)));
             network.checked(checked, start + s(2.0));
-            assert!(!matches!(network.step(start + s(59.9)), Step::Stop(_)));
-            assert_eq!(Step::Stop(s(60.0)), network.step(start + s(60.0)));
+            assert!(!matches!(network.step(start + s(59.9)), NetworkAction::Stop(_)));
+            assert_eq!(NetworkAction::Stop(s(60.0)), network.step(start + s(60.0)));
         }
-        let mut network = Network::new(NetworkDownAfter::Never);
+        let mut network = NetworkState::new(NetworkDownAfter::Never);
         failing(&mut network, 30, start);
         assert_eq!(
-            (Step::Wait, false, true),
+            (NetworkAction::Wait, false, true),
             (network.step(start + s(99.0)), network.is_watched(), network.works_since(start, start))
         );
     }

@@ -53,7 +53,7 @@ pub struct FinishedAttempt {
 
 /// The decision whether another attempt at a row follows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Retry {
+pub enum RetryDecision {
     No,
     /// No attempt follows, since the server may have acted on the request, and could not distinguish a second one from the
     /// first.
@@ -157,18 +157,18 @@ impl FinishedAttempt {
     }
 
     /// Returns whether another attempt at the row follows, and when.
-    pub fn retry(&self, rules: &Retrying, now: Instant, rng: &mut Rng) -> Retry {
+    pub fn retry(&self, rules: &Retrying, now: Instant, rng: &mut Rng) -> RetryDecision {
         let retries_before = self.before.map_or(0, |before| before.attempts);
         if retries_before >= rules.retries || !self.end.is_retryable(&rules.on) {
-            return Retry::No;
+            return RetryDecision::No;
         }
         if !(self.may_repeat || rules.also_unsafe || self.was_not_processed()) {
-            return Retry::NotRepeatable;
+            return RetryDecision::NotRepeatable;
         }
         let due = now + backoff(rules, retries_before, rng);
         match rules.deadline {
-            Some(deadline) if due >= self.first + deadline => Retry::No,
-            _ => Retry::At(due),
+            Some(deadline) if due >= self.first + deadline => RetryDecision::No,
+            _ => RetryDecision::At(due),
         }
     }
 }
@@ -205,7 +205,7 @@ mod tests {
 
     fn is_retried(rules: &Retrying, end: AttemptEnd, attempt: &FinishedAttempt) -> bool {
         let attempt = FinishedAttempt { end, ..*attempt };
-        matches!(attempt.retry(rules, attempt.started, &mut fastrand::Rng::with_seed(1)), Retry::At(_))
+        matches!(attempt.retry(rules, attempt.started, &mut fastrand::Rng::with_seed(1)), RetryDecision::At(_))
     }
 
     #[test]
@@ -253,7 +253,7 @@ mod tests {
         let at_once = FinishedAttempt { requested_pause: Some(Duration::ZERO), ..post };
         assert!(is_retried(&rules, ended(None, Some(503)), &at_once));
         let retry = post.retry(&rules, post.started, &mut fastrand::Rng::with_seed(1));
-        assert_eq!(Retry::NotRepeatable, retry);
+        assert_eq!(RetryDecision::NotRepeatable, retry);
     }
 
     #[test]
@@ -319,14 +319,14 @@ mod tests {
                 let attempt = FinishedAttempt { before, first, ..attempt(now, ended(None, Some(503))) };
                 attempts += 1;
                 match attempt.retry(&rules, now, &mut rng) {
-                    Retry::At(due) => {
+                    RetryDecision::At(due) => {
                         let bound = delay.saturating_mul(1 << (attempts - 1).min(30)).min(max_delay);
                         prop_assert!(due - now <= bound);
                         prop_assert!(deadline.is_none_or(|deadline| due < first + deadline));
                         now = due;
                     }
                     last => {
-                        prop_assert_eq!(Retry::No, last);
+                        prop_assert_eq!(RetryDecision::No, last);
                         break;
                     }
                 }

@@ -24,7 +24,7 @@ use super::decision::Decision;
 use super::host_queue::{NextRow, Readiness};
 use super::host_queues::{HostIndex, HostQueues, MAX_HOSTS};
 use super::look_ahead::{LookAhead, MAX_BYTES, MAX_ROWS};
-use super::network::Network;
+use super::network::NetworkState;
 use super::rate_limiter::{RateLimiter, RequestLimiter};
 use super::throttled::{HostFigures, LostTime, ThrottledBy, ThrottledTime};
 use crate::error::{ErrorKind, Failure};
@@ -104,7 +104,7 @@ pub struct Scheduler {
     hostless: VecDeque<Row>,
     failing: VecDeque<(Row, Failure)>,
     look_ahead: LookAhead,
-    network: Network,
+    network: NetworkState,
     /// Hosts that responded in an earlier run of the job, as far as they are known.
     responded_earlier: HashSet<Box<str>>,
     next_turn: u64,
@@ -147,7 +147,7 @@ impl Scheduler {
         Self {
             rate: rules.limits.rate.map(|rate| RequestLimiter::new(rate, burst, now)),
             cost: rules.limits.cost.as_ref().map(|cost| RateLimiter::new(cost.rate, None, now)),
-            network: Network::new(rules.retrying.network_down_after),
+            network: NetworkState::new(rules.retrying.network_down_after),
             responded_earlier: HashSet::new(),
             rules,
             rng: Rng::with_seed(seed),

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use headgate_core::error::{ErrorKind, Failure};
 use headgate_core::row::Row;
-use headgate_core::stall::Reading;
+use headgate_core::stall::ClockReading;
 use headgate_core::target;
 use tokio::time::MissedTickBehavior;
 
@@ -42,7 +42,7 @@ impl Share {
     }
 
     /// Notes that the worker runs.
-    pub(super) fn beat(&self, now: Reading) {
+    pub(super) fn beat(&self, now: ClockReading) {
         self.shared.scheduler.beat(now);
     }
 

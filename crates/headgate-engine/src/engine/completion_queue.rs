@@ -37,7 +37,7 @@ pub struct Arrived {
 
 /// What one call has taken.
 #[derive(Debug, Clone, Copy)]
-pub struct Taken {
+pub struct TakenOutcomes {
     /// Bytes of bodies.
     pub bytes: usize,
     /// Nothing more was there: the caller is woken when something is.
@@ -86,7 +86,7 @@ impl CompletionQueue {
     }
 
     /// Takes up to `max` outcomes that have arrived, and no more than 16 MiB of bodies.
-    pub fn take(&self, max: usize, into: &mut Vec<Arrived>) -> Taken {
+    pub fn take(&self, max: usize, into: &mut Vec<Arrived>) -> TakenOutcomes {
         let mut state = self.state();
         let (mut count, mut bytes) = (0, 0);
         for arrived in state.arrived.iter().take(max) {
@@ -99,7 +99,7 @@ impl CompletionQueue {
         into.extend(state.arrived.drain(..count));
         let is_all = state.arrived.is_empty();
         state.is_awaited = is_all;
-        Taken { bytes, is_all }
+        TakenOutcomes { bytes, is_all }
     }
 
     /// Releases the reservations of outcomes that have arrived, where memory is short: their caller may wait for another row of

@@ -49,7 +49,7 @@ use self::files_in_use::FilesInUse;
 use self::memory_limit::MemoryLimit;
 use self::shared::Shared;
 use self::shared_scheduler::SharedScheduler;
-use self::worker::{Begin, Common, Order, RunNumber};
+use self::worker::{Begin, EngineShared, Order, RunNumber};
 use self::worker_index::WorkerIndex;
 use crate::queue::rows::RowReceiver;
 use crate::stats::worker::WorkerStats;
@@ -164,7 +164,7 @@ impl Engine {
         let workers_count = options.threads.unwrap_or_else(machine::cores);
         let files = Arc::new(FilesInUse::new(machine::raise_open_files()?, workers_count));
         let (alive, threads) = async_channel::bounded(1);
-        let common = Common {
+        let common = EngineShared {
             decoders: Arc::new(ThreadPool::new("decode", machine::cores(), alive.clone())),
             connector: Arc::new(Connector { resolver: Resolver::new(options.dns) }),
             hosts: Arc::new(Mutex::new(HostTable::new(MAX_HOSTS))),

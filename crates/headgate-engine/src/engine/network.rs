@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use headgate_core::message;
 use headgate_core::message::OptionName;
 use headgate_core::random::Rng;
-use headgate_core::schedule::network::{CHECK_TIME, CHECKED_HOSTS, Checked, Step};
+use headgate_core::schedule::network::{CHECK_TIME, CHECKED_HOSTS, Checked, NetworkAction};
 use headgate_http::dial::connect::ConnectBy;
 use tokio::task::JoinSet;
 use tokio::time::MissedTickBehavior;
@@ -18,7 +18,7 @@ use crate::engine::share::Share;
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 impl Share {
-    /// Watches the network for the run. All workers do, and one of them gets [`Step::Check`].
+    /// Watches the network for the run. All workers do, and one of them gets [`NetworkAction::Check`].
     pub(super) async fn watch_network(&self) {
         let mut interval = tokio::time::interval(LOOK_EVERY);
         interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -34,13 +34,13 @@ impl Share {
                 scheduler.network_step(now)
             };
             match step {
-                Step::Wait => {}
-                Step::Check => {
+                NetworkAction::Wait => {}
+                NetworkAction::Check => {
                     let checked = self.check_network().await;
                     scheduler.change_at(Instant::now(), |scheduler, now| scheduler.network_checked(checked, now));
                     self.wake();
                 }
-                Step::Stop(time) => {
+                NetworkAction::Stop(time) => {
                     let failure = self.shared.last_unreached.lock().unwrap_or_else(PoisonError::into_inner).take();
                     let failure = failure.map(|failure| format!(" ({failure})")).unwrap_or_default();
                     let time = time.as_secs_f64();

@@ -26,7 +26,7 @@ use crate::engine::lanes::Lanes;
 use crate::engine::shared::Shared;
 use crate::engine::worker_index::WorkerIndex;
 use crate::stats::lanes::Wait;
-use crate::stats::worker::{Waiting, WorkerStats};
+use crate::stats::worker::{WaitingLane, WorkerStats};
 
 pub(super) struct Share {
     pub(super) shared: Arc<Shared>,
@@ -218,7 +218,7 @@ impl Share {
     }
 
     pub(super) async fn waiting<T>(&self, wait: Wait, future: impl Future<Output = T>) -> T {
-        let _waiting = Waiting::new(&self.stats, wait);
+        let _waiting = WaitingLane::new(&self.stats, wait);
         future.await
     }
 

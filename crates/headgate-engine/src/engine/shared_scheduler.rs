@@ -9,7 +9,7 @@ use headgate_core::live::Live;
 use headgate_core::options::RunOptions;
 use headgate_core::row::Row;
 use headgate_core::schedule::scheduler::{Rules, Scheduler, SchedulerFigures};
-use headgate_core::stall::{Reading, Stall, Suspends};
+use headgate_core::stall::{ClockReading, Stall, Suspends};
 use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
 
@@ -119,7 +119,7 @@ impl SharedScheduler {
     }
 
     /// Notes that a worker of the run runs.
-    pub(super) fn beat(&self, now: Reading) {
+    pub(super) fn beat(&self, now: ClockReading) {
         let mut scheduler = self.lock();
         if let Some(stall) = scheduler.beat(now) {
             self.note_stall(&scheduler, stall);
@@ -130,7 +130,7 @@ impl SharedScheduler {
     pub(super) fn lock_at(&self, now: Instant) -> (MutexGuard<'_, Scheduler>, Instant) {
         let mut scheduler = self.lock();
         if scheduler.is_late(now)
-            && let Some(stall) = scheduler.observe(Reading::now())
+            && let Some(stall) = scheduler.observe(ClockReading::now())
         {
             self.note_stall(&scheduler, stall);
         }

@@ -10,7 +10,7 @@ use headgate_core::error::JobError;
 use headgate_core::limits::LimitBy;
 use headgate_core::schedule::hosts::HostTable;
 use headgate_core::schedule::slots::Slots;
-use headgate_core::stall::{BEAT, Reading};
+use headgate_core::stall::{BEAT, ClockReading};
 use headgate_http::client::Client;
 use headgate_http::decode::pool::ThreadPool;
 use headgate_http::defaults::Defaults;
@@ -62,7 +62,7 @@ pub(super) struct Begin {
 
 /// What all workers of an engine have in common.
 #[derive(Debug, Clone)]
-pub(super) struct Common {
+pub(super) struct EngineShared {
     pub(super) connector: Arc<Connector>,
     pub(super) hosts: Arc<Mutex<HostTable>>,
     pub(super) decoders: Arc<ThreadPool>,
@@ -85,7 +85,7 @@ pub fn runtime() -> Result<LocalRuntime, JobError> {
 /// Runs a worker until its engine is gone and its runs have ended. Blocks.
 pub(super) fn run(
     runtime: &LocalRuntime,
-    common: Common,
+    common: EngineShared,
     index: usize,
     idle_limits: IdleLimits,
     orders: &async_channel::Receiver<Order>,
@@ -142,7 +142,7 @@ impl Worker {
 
     /// Notes in all clocks that measure stalls that the worker runs.
     fn beat(&self) {
-        let now = Reading::now();
+        let now = ClockReading::now();
         self.client.stalls.beat(now);
         self.shares.borrow().values().for_each(|(share, _)| share.beat(now));
         let suspended = self.client.stalls.reset_suspended();

@@ -62,13 +62,13 @@ pub(super) struct ControlReply {
 
 /// A change of the settings.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Change {
+pub struct SettingsChange {
     pub paused: Option<bool>,
     pub set: Settings,
 }
 
 /// Identifies a version of a file: inode, modification time and size. It changes when the file is replaced.
-pub type Stamp = (u64, i64, i64, u64);
+pub type ControlVersion = (u64, i64, i64, u64);
 
 /// Why the settings can't be read.
 #[derive(Debug)]
@@ -116,7 +116,7 @@ impl ControlFiles {
     }
 
     /// Returns the version of the settings file: a caller compares it with an earlier one to see whether it was replaced.
-    pub fn stamp(&self) -> Option<Stamp> {
+    pub fn stamp(&self) -> Option<ControlVersion> {
         let metadata = self.directory().ok()?.file(&self.path_of(SETTINGS)).ok()?.metadata().ok()?;
         Some((metadata.ino(), metadata.mtime(), metadata.mtime_nsec(), metadata.size()))
     }
@@ -198,7 +198,7 @@ impl Control {
         OptionName::settable().filter_map(|option| Some((option, self.set.get(option.name())?.as_str())))
     }
 
-    pub fn apply(&mut self, change: &Change) {
+    pub fn apply(&mut self, change: &SettingsChange) {
         self.paused = change.paused.unwrap_or(self.paused);
         self.set.extend(change.set.clone());
     }
@@ -224,8 +224,8 @@ mod tests {
         (directory, files)
     }
 
-    fn rate(text: &str) -> Change {
-        Change { paused: None, set: [("rate".to_owned(), text.to_owned())].into() }
+    fn rate(text: &str) -> SettingsChange {
+        SettingsChange { paused: None, set: [("rate".to_owned(), text.to_owned())].into() }
     }
 
     #[test]
@@ -235,7 +235,7 @@ mod tests {
         let first = files.change(|control| control.apply(&rate("5/s"))).expect("written");
         let stamp = files.stamp();
         let second = files
-            .change(|control| control.apply(&Change { paused: Some(true), ..Change::default() }))
+            .change(|control| control.apply(&SettingsChange { paused: Some(true), ..SettingsChange::default() }))
             .expect("written");
         assert_eq!((1, 2), (first.sequence, second.sequence));
         assert_ne!(stamp, files.stamp());

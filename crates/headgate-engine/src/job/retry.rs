@@ -47,7 +47,7 @@ use super::storage::Storage;
 use super::writer::{CommittedState, JobWriter, MonotonicClock};
 
 pub use self::only::Only;
-use self::rounds::{Round, Rounds};
+use self::rounds::{RetryRound, Rounds};
 use self::sink::RetrySink;
 
 /// The rows of the parts of a round, retried or not: each commit rewrites all of them. The last part may exceed this.
@@ -355,7 +355,7 @@ impl Source for RetrySource {
 
 impl RetrySource {
     /// Returns the next parts with rows to retry. A round without rows is the end.
-    fn next_round(&mut self) -> Result<Round, JobError> {
+    fn next_round(&mut self) -> Result<RetryRound, JobError> {
         let (mut parts, mut attempts, mut rows, mut bytes) = (Vec::new(), Vec::new(), 0, 0);
         while rows < ROUND_ROWS
             && bytes < self.round_bytes
@@ -369,7 +369,7 @@ impl RetrySource {
                 parts.push(part);
             }
         }
-        Ok(Round::new(parts, attempts))
+        Ok(RetryRound::new(parts, attempts))
     }
 
     fn add_attempts(&self, part: &PartRecord, attempts: &mut Vec<(u64, i16)>) -> Result<(), JobError> {

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use headgate_core::error::{JobError, cause};
 use headgate_core::file_name::{OWN_DIRECTORY, is_of_jobs, is_of_results};
-use headgate_core::files::{Directory, Refused, SHARED};
+use headgate_core::files::{Directory, RefusedPath, SHARED};
 use headgate_core::options::SaveFormat;
 use headgate_http::save::paths::SavePaths;
 use headgate_table::parts::name::{PartKind, PartName, UNPLACED};
@@ -205,7 +205,7 @@ fn remove_named(directory: &Directory, part: &Path, storage: &dyn Storage) -> io
 
 /// Returns whether the error means that the path has no file, or passes through a symbolic link.
 fn is_foreign(error: &io::Error) -> bool {
-    let refused = error.get_ref().is_some_and(<dyn std::error::Error + Send + Sync>::is::<Refused>);
+    let refused = error.get_ref().is_some_and(<dyn std::error::Error + Send + Sync>::is::<RefusedPath>);
     refused
         || matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory | io::ErrorKind::IsADirectory)
 }

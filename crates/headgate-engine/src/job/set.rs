@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use headgate_core::error::{JobError, cause};
 use headgate_core::files::Directory;
 
-use super::control::{Change, Control, ControlError, ControlFiles};
+use super::control::{Control, ControlError, ControlFiles, SettingsChange};
 use super::lock::{self, Holder};
 use super::status;
 use super::storage::Storage;
@@ -36,7 +36,7 @@ pub enum ChangeResult {
 /// `Output`: there is no job, the job is damaged, or its directory can't be written to. `Usage`: the job has finished.
 pub fn send(
     path: &Path,
-    change: &Change,
+    change: &SettingsChange,
     timeout: Duration,
     storage: Arc<dyn Storage>,
 ) -> Result<ChangeResult, JobError> {

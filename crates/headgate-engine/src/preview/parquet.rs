@@ -47,7 +47,7 @@ fn push(batch: &RecordBatch, columns: &[usize], preview: &mut Preview) -> Result
     let options = FormatOptions::default();
     let arrays =
         batch.columns().iter().map(in_utc).collect::<Result<Vec<_>, _>>().map_err(|error| error.to_string())?;
-    let values: Vec<_> = arrays.iter().map(|array| Values::of(array, &options)).collect();
+    let values: Vec<_> = arrays.iter().map(|array| PreviewValues::of(array, &options)).collect();
     for row in 0..batch.num_rows() {
         preview.rows.push(Vec::new());
         for ((column, values), array) in columns.iter().zip(&values).zip(&arrays) {
@@ -58,7 +58,7 @@ fn push(batch: &RecordBatch, columns: &[usize], preview: &mut Preview) -> Result
     Ok(())
 }
 
-enum Values<'a> {
+enum PreviewValues<'a> {
     Bytes(&'a dyn Array),
     Headers(&'a dyn Array),
     Other(ArrayFormatter<'a>),
@@ -66,25 +66,25 @@ enum Values<'a> {
     Opaque(&'a DataType),
 }
 
-impl<'a> Values<'a> {
+impl<'a> PreviewValues<'a> {
     fn of(array: &'a dyn Array, options: &FormatOptions<'a>) -> Self {
         match array.data_type() {
-            DataType::Binary => Values::Bytes(array),
-            DataType::List(item) if is_header(item.data_type()) => Values::Headers(array),
-            other => ArrayFormatter::try_new(array, options).map_or(Values::Opaque(other), Values::Other),
+            DataType::Binary => PreviewValues::Bytes(array),
+            DataType::List(item) if is_header(item.data_type()) => PreviewValues::Headers(array),
+            other => ArrayFormatter::try_new(array, options).map_or(PreviewValues::Opaque(other), PreviewValues::Other),
         }
     }
 
     fn text(&self, row: usize) -> String {
         match self {
-            Values::Bytes(array) => text::bytes(array.as_binary::<i32>().value(row)),
-            Values::Headers(array) => headers(array.as_list::<i32>().value(row).as_struct()),
-            Values::Other(formatter) => {
+            PreviewValues::Bytes(array) => text::bytes(array.as_binary::<i32>().value(row)),
+            PreviewValues::Headers(array) => headers(array.as_list::<i32>().value(row).as_struct()),
+            PreviewValues::Other(formatter) => {
                 // One that is out of its type's range, as a point in time beyond the calendar.
                 let value = formatter.value(row).try_to_string().unwrap_or_else(|error| format!("<{error}>"));
                 text::text(&value)
             }
-            Values::Opaque(data_type) => text::text(&format!("<{data_type}>")),
+            PreviewValues::Opaque(data_type) => text::text(&format!("<{data_type}>")),
         }
     }
 }

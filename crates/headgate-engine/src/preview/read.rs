@@ -22,7 +22,7 @@ use crate::job::status::{self, Parts};
 /// `Input`: there is nothing of that name, nothing of results in it, or what is there can't be read. `Output`: the results of
 /// a job are not those that were committed.
 pub fn preview(path: &Path, rows: usize, only_failed: bool) -> Result<Preview, JobError> {
-    let Found { files, total_rows } = files(path, only_failed)?;
+    let FoundFiles { files, total_rows } = files(path, only_failed)?;
     let mut preview = Preview { total_rows: Some(0), ..Preview::default() };
     for part in files {
         let wanted = rows - preview.rows.len();
@@ -53,13 +53,13 @@ pub fn preview(path: &Path, rows: usize, only_failed: bool) -> Result<Preview, J
 }
 
 /// The files to read, in order.
-struct Found {
+struct FoundFiles {
     files: Vec<PartFile>,
     /// The number of rows, if it is known from outside of the files.
     total_rows: Option<u64>,
 }
 
-fn files(path: &Path, only_failed: bool) -> Result<Found, JobError> {
+fn files(path: &Path, only_failed: bool) -> Result<FoundFiles, JobError> {
     let shown = path.display();
     let metadata = fs::metadata(path).map_err(|error| match error.kind() {
         io::ErrorKind::NotFound => JobError::input(format!("{shown}: no such file or directory")),
@@ -72,7 +72,7 @@ fn files(path: &Path, only_failed: bool) -> Result<Found, JobError> {
             _ if only_failed && is_failed() != Some(true) => {
                 Err(JobError::input(format!("{shown}: not a file of failed rows: name the directory that it is in")))
             }
-            Some("parquet" | "ndjson" | "jsonl") => Ok(Found { files: vec![of_a_job(path)?], total_rows: None }),
+            Some("parquet" | "ndjson" | "jsonl") => Ok(FoundFiles { files: vec![of_a_job(path)?], total_rows: None }),
             _ => Err(JobError::input(format!(
                 "{shown}: not a file of results: name an output directory, or a .parquet or .ndjson file"
             ))),
@@ -90,7 +90,7 @@ fn files(path: &Path, only_failed: bool) -> Result<Found, JobError> {
         return if files.is_empty() && !only_failed {
             Err(nothing_yet())
         } else {
-            Ok(Found { files, total_rows: Some(rows) })
+            Ok(FoundFiles { files, total_rows: Some(rows) })
         };
     }
     let mut names = Vec::new();
@@ -106,7 +106,7 @@ fn files(path: &Path, only_failed: bool) -> Result<Found, JobError> {
     names.retain(|name| !only_failed || name.kind == PartKind::Failed);
     names.sort_unstable();
     let files = names.iter().map(|name| path.join(name.to_string()).into()).collect();
-    Ok(Found { files, total_rows: None })
+    Ok(FoundFiles { files, total_rows: None })
 }
 
 /// One file, which may be a part of a job.

@@ -5,16 +5,16 @@ use std::time::Instant;
 
 use headgate_core::row::RowBatch;
 
-use super::shared::{Shared, State};
+use super::shared::{SharedQueue, State};
 
 /// It blocks. Dropping it says that no row can be read again.
 #[derive(Debug)]
 pub struct RereadSender {
-    shared: Arc<Shared>,
+    shared: Arc<SharedQueue>,
 }
 
 impl RereadSender {
-    pub(super) fn new(shared: Arc<Shared>) -> Self {
+    pub(super) fn new(shared: Arc<SharedQueue>) -> Self {
         Self { shared }
     }
 

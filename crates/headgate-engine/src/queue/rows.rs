@@ -18,7 +18,7 @@ pub use super::deferred::Rereading;
 use headgate_core::row::{Row, RowBatch};
 
 use super::reread::RereadSender;
-use super::shared::{Shared, SourceState, State};
+use super::shared::{SharedQueue, SourceState, State};
 
 /// The parameters for reading deferred rows again.
 pub struct Deferring {
@@ -37,13 +37,13 @@ impl fmt::Debug for Deferring {
 /// The source's end: it blocks. Dropping it says that there are no more rows.
 #[derive(Debug)]
 pub struct RowSender {
-    shared: Arc<Shared>,
+    shared: Arc<SharedQueue>,
 }
 
 /// A worker's end; all of them draw from one queue.
 #[derive(Debug, Clone)]
 pub struct RowReceiver {
-    shared: Arc<Shared>,
+    shared: Arc<SharedQueue>,
     /// `None`: it was done, or is not possible.
     deferring: Arc<Mutex<Option<Deferring>>>,
 }
@@ -59,7 +59,7 @@ pub enum NoRows {
 
 /// `deferring`: `None` where the input can't be read again.
 pub fn row_queue(deferring: Option<Deferring>) -> (RowSender, RowReceiver) {
-    let shared = Arc::new(Shared::new(deferring.as_ref().map(|deferring| deferring.window)));
+    let shared = Arc::new(SharedQueue::new(deferring.as_ref().map(|deferring| deferring.window)));
     let receiver = RowReceiver { shared: shared.clone(), deferring: Arc::new(Mutex::new(deferring)) };
     (RowSender { shared }, receiver)
 }

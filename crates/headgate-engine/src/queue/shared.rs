@@ -14,7 +14,7 @@ pub(super) const MAX_ROWS: usize = 4 * MAX_BATCH_ROWS;
 pub(super) const MAX_BYTES: usize = 16 * 1024 * 1024;
 
 #[derive(Debug)]
-pub(super) struct Shared {
+pub(super) struct SharedQueue {
     state: Mutex<State>,
     /// `None`: rows can't be deferred.
     pub(super) window: Option<u64>,
@@ -68,7 +68,7 @@ impl State {
     }
 }
 
-impl Shared {
+impl SharedQueue {
     pub(super) fn new(window: Option<u64>) -> Self {
         Self { state: Mutex::default(), window, room: Condvar::new(), available: Notify::new() }
     }

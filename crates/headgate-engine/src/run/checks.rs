@@ -4,7 +4,7 @@ use headgate_core::authorization::authorization;
 use headgate_core::error::JobError;
 use headgate_core::message;
 use headgate_core::message::{Message, OptionName};
-use headgate_core::network_options::Network;
+use headgate_core::network_options::NetworkPolicy;
 use headgate_core::option_rules::{Mistake, byte_range, has_control_character, is_token, refuse, seconds, whole};
 use headgate_core::options::{
     Format, JobOptions, Output, RedirectPolicy, RequestOptions, ResponseOptions, RunOptions, SaveFormat, SourceOptions,
@@ -264,7 +264,7 @@ fn number(option: OptionName, value: u64) -> Result<u64, String> {
 
 /// Refuses proxies in a public network, as only a proxy knows the addresses that it connects to.
 fn check_network(request: &RequestOptions) -> Result<(), JobError> {
-    if request.network.network == Network::Public && !request.proxies.is_empty() && !request.trust_proxy {
+    if request.network.network == NetworkPolicy::Public && !request.proxies.is_empty() && !request.trust_proxy {
         return Err(JobError::usage(message!(
             OptionName::Network.set("public"),
             " can't be kept behind a proxy, which alone knows the addresses that it connects to: leave ",

@@ -18,7 +18,7 @@ use crate::engine::Assigned;
 use crate::engine::completion_queue::CompletionQueue;
 use crate::engine::failure::FirstFailure;
 use crate::engine::waker::WakeCaller;
-use crate::job::control::Change;
+use crate::job::control::SettingsChange;
 use crate::queue::rows::{RowFeeder, RowReceiver};
 use crate::stats::bottleneck::merging;
 use crate::stats::monitor::Monitor;
@@ -120,7 +120,7 @@ impl Run {
     /// `Usage`: an option can't be set, or its value is invalid; the run continues as before. `Output`: the directory of
     /// the job can't be written to.
     pub fn set(&self, set: Settings) -> Result<(), JobError> {
-        self.change(&Change { paused: None, set })
+        self.change(&SettingsChange { paused: None, set })
     }
 
     /// Starts no more attempts until [`Run::unpause`]; those in flight continue. Later runs of the job are paused, too.
@@ -128,7 +128,7 @@ impl Run {
     /// # Errors
     /// `Output`: the directory of the job can't be written to.
     pub fn pause(&self) -> Result<(), JobError> {
-        self.change(&Change { paused: Some(true), ..Change::default() })
+        self.change(&SettingsChange { paused: Some(true), ..SettingsChange::default() })
     }
 
     /// Continues after [`Run::pause`].
@@ -136,10 +136,10 @@ impl Run {
     /// # Errors
     /// As [`Run::pause`].
     pub fn unpause(&self) -> Result<(), JobError> {
-        self.change(&Change { paused: Some(false), ..Change::default() })
+        self.change(&SettingsChange { paused: Some(false), ..SettingsChange::default() })
     }
 
-    fn change(&self, change: &Change) -> Result<(), JobError> {
+    fn change(&self, change: &SettingsChange) -> Result<(), JobError> {
         let live = self.live.as_ref().filter(|_| self.done.at().is_none());
         live.ok_or_else(|| JobError::usage("the run has ended: there is nothing to change"))?.change(change)
     }

@@ -12,7 +12,7 @@ use headgate_core::target::host_key;
 use tokio::sync::watch;
 
 use crate::engine::{Engine, Room};
-use crate::job::control::{Change, Control, ControlError, ControlFiles, Stamp};
+use crate::job::control::{Control, ControlError, ControlFiles, ControlVersion, SettingsChange};
 
 /// The minimum interval between two reads of the directory: a little less than that of the sink's ticks.
 const POLL_INTERVAL: Duration = Duration::from_millis(450);
@@ -93,7 +93,7 @@ pub(super) struct LiveRun {
 #[derive(Debug)]
 struct State {
     control: Control,
-    stamp: Option<Stamp>,
+    stamp: Option<ControlVersion>,
     next_poll: Instant,
     /// The run's reservation at the engine, until it has ended.
     reservation: Option<(Engine, Room)>,
@@ -134,7 +134,7 @@ impl LiveRun {
     ///
     /// # Errors
     /// `Usage`: the change is invalid, and nothing is changed. `Output`: the directory can't be written to.
-    pub(super) fn change(&self, change: &Change) -> Result<(), JobError> {
+    pub(super) fn change(&self, change: &SettingsChange) -> Result<(), JobError> {
         let mut state = self.lock();
         let mut control = state.control.clone();
         control.apply(change);

@@ -226,12 +226,12 @@ impl WorkerStats {
 }
 
 /// Counts a lane as waiting while this guard exists: a lane may be dropped while it waits.
-pub struct Waiting<'a> {
+pub struct WaitingLane<'a> {
     stats: &'a Mutex<WorkerStats>,
     wait: Wait,
 }
 
-impl<'a> Waiting<'a> {
+impl<'a> WaitingLane<'a> {
     pub fn new(stats: &'a Mutex<WorkerStats>, wait: Wait) -> Self {
         let waiting = Self { stats, wait };
         waiting.lock().lanes.enter(wait, Instant::now());
@@ -243,7 +243,7 @@ impl<'a> Waiting<'a> {
     }
 }
 
-impl Drop for Waiting<'_> {
+impl Drop for WaitingLane<'_> {
     fn drop(&mut self) {
         let wait = self.wait;
         self.lock().lanes.leave(wait, Instant::now());

@@ -8,7 +8,7 @@ use std::thread;
 
 use headgate_core::error::{ErrorKind, Failure};
 use headgate_core::limits::LimitBy;
-use headgate_core::mock_transport::{ConnectMock, Line, MockTransport, Verdict};
+use headgate_core::mock_transport::{ConnectMock, MockSocket, MockTransport, Verdict};
 use headgate_core::options::RequestOptions;
 use headgate_core::origin::Origin;
 use headgate_core::row::OwnOptions;
@@ -22,7 +22,7 @@ struct Echo {
 }
 
 impl ConnectMock for Echo {
-    fn connect(&self, host: &Origin) -> Result<Line, Failure> {
+    fn connect(&self, host: &Origin) -> Result<MockSocket, Failure> {
         if host.port == 1 {
             return Err(Failure::new(ErrorKind::Tls, "not there").lasting());
         }
@@ -31,7 +31,7 @@ impl ConnectMock for Echo {
         let verdict = Arc::<Verdict>::default();
         let told = verdict.clone();
         thread::spawn(move || serve(other, &told));
-        Ok(Line { socket, verdict })
+        Ok(MockSocket { socket, verdict })
     }
 }
 

@@ -11,7 +11,7 @@ use std::time::Duration;
 use headgate_core::error::JobErrorKind;
 use headgate_core::files::storage::Disk;
 use headgate_core::message::OptionName;
-use headgate_core::network_options::{Network, parse_net};
+use headgate_core::network_options::{NetworkPolicy, parse_net};
 use headgate_core::options::Dns;
 use headgate_engine::{RetryOptions, Run};
 use headgate_testserver::{DnsConfig, DnsServer};
@@ -26,7 +26,7 @@ pub const BLOCKED: Option<&str> = Some("blocked_by_network_policy");
 
 impl Rig {
     pub fn public(mut self) -> Self {
-        self.options.request.network.network = Network::Public;
+        self.options.request.network.network = NetworkPolicy::Public;
         self
     }
 
@@ -298,7 +298,7 @@ fn refused_addresses_stay_refused_when_a_job_is_resumed_or_retried() {
     assert_eq!(BLOCKED, rig.row().kind());
 
     let mut other = rig.options.clone();
-    other.request.network.network = Network::Any;
+    other.request.network.network = NetworkPolicy::Any;
     let message = Run::job(&other).expect_err("another job").message.to_string();
     assert!(message.contains("network was public, now it is any"), "{message}");
 

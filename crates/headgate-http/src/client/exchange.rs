@@ -12,7 +12,7 @@ use crate::exchange_context::ExchangeContext;
 use crate::h1::exchange::Exchange;
 use crate::h1::read_reservation::ReadReservation;
 use crate::h1::response::WholeResponse;
-use crate::h1::transfer::Outgoing;
+use crate::h1::transfer::UnsentRequest;
 use crate::reply::{Reply, ResponseLimits};
 use crate::save::saving::Saving;
 use crate::site::Site;
@@ -20,7 +20,7 @@ use crate::upload::Upload;
 
 /// Whether a lane can send a request now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Readiness {
+pub enum LaneReadiness {
     Ready,
     /// There is no connection that it may use: `Client::open` makes one.
     NoConnection,
@@ -86,7 +86,7 @@ pub struct Answered {
 
 impl Expected<'_> {
     /// Returns the exchange of a request that was sent as far as `outgoing` says.
-    pub(super) fn exchange(&mut self, outgoing: Outgoing) -> Box<Exchange> {
+    pub(super) fn exchange(&mut self, outgoing: UnsentRequest) -> Box<Exchange> {
         Box::new(Exchange::new(outgoing, self.to_head, self.saving.take(), &self.context))
     }
 }

@@ -12,9 +12,9 @@ use headgate_core::stall::Stalls;
 use crate::deadline::Deadline;
 use crate::dial::forward::PROXY_AUTHENTICATION_REQUIRED;
 use crate::dial::policy::{REDIRECTED_INSIDE, Remote, blocked};
-use crate::h1::transfer::Outgoing;
+use crate::h1::transfer::UnsentRequest;
 use crate::h2::resends::Resends;
-use crate::h2::streams::Http2Stream;
+use crate::h2::streams::StreamPermit;
 use crate::keep_alive::Reuse;
 use crate::pool::{Lease, Route};
 use crate::reply::NoReply;
@@ -27,7 +27,7 @@ pub struct LaneState {
     /// The connection of the last request: mostly the next one uses it, without a look into the pool.
     pub(super) held: Option<Lease>,
     /// The stream for the next request, if that goes over HTTP/2.
-    pub(super) stream: Option<Http2Stream>,
+    pub(super) stream: Option<StreamPermit>,
     /// How often its request was sent over HTTP/2 so far.
     pub(super) resends: Resends,
     /// A server outside has redirected its request, which may not lead to an address that is not public.
@@ -79,7 +79,7 @@ impl LaneState {
     }
 
     /// Sets the time limit of what comes next: the rest of a request, or its response.
-    pub(super) fn expect_response(&mut self, outgoing: &Outgoing, timeouts: &ResponseTimeouts) {
+    pub(super) fn expect_response(&mut self, outgoing: &UnsentRequest, timeouts: &ResponseTimeouts) {
         if timeouts.is_bounded() {
             let progress = if outgoing.is_done() { ExchangePhase::Waiting } else { ExchangePhase::Sending };
             self.deadline.expect(timeouts.limit(progress, Instant::now()));
@@ -122,7 +122,7 @@ impl LaneState {
     ///
     /// # Errors
     /// `blocked_by_network_policy`: its request may not be sent there.
-    pub(super) fn hold(&mut self, stream: Http2Stream) -> Result<(), Failure> {
+    pub(super) fn hold(&mut self, stream: StreamPermit) -> Result<(), Failure> {
         if !self.may_use(stream.connection.remote) {
             return Err(blocked(REDIRECTED_INSIDE, &stream.connection.remote_addr, OptionName::AllowNet));
         }

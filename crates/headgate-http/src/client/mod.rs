@@ -17,7 +17,7 @@ use std::time::Instant;
 
 use bytes::Bytes;
 
-pub use self::exchange::{Answered, Awaited, Expected, Pending, Read, Readiness};
+pub use self::exchange::{Answered, Awaited, Expected, LaneReadiness, Pending, Read};
 pub use self::lane::LaneState;
 pub use self::limits::AttemptLimits;
 pub use self::open_body::OpenBody;
@@ -30,7 +30,7 @@ use crate::dial::connect::{ConnectBy, Connector};
 use crate::dial::transport::RouteKey;
 use crate::exchange_context::{ExchangeContext, Scratch};
 use crate::h1::read_reservation::ReadReservation;
-use crate::h1::transfer::Outgoing;
+use crate::h1::transfer::UnsentRequest;
 use crate::h2::request::Translator;
 use crate::idle_limits::IdleLimits;
 use crate::pool::{Lease, Pool, Route};
@@ -113,11 +113,11 @@ impl Client {
         let mut is_new = false;
         loop {
             let sent = poll_fn(|cx| {
-                Poll::Ready((self.ready(site, is_new, || true, lane, cx) == Readiness::Ready).then(|| {
+                Poll::Ready((self.ready(site, is_new, || true, lane, cx) == LaneReadiness::Ready).then(|| {
                     let expected = || Expected { context: context.clone(), to_head: false, saving: None };
                     let request = (wire, Bytes::new(), &mut None);
                     let sent = self.send(site, request, &context.limits.timeouts, expected, lane, cx)?;
-                    Ok(sent.unwrap_or_else(|| Pending::Http1(expected().exchange(Outgoing::done()))))
+                    Ok(sent.unwrap_or_else(|| Pending::Http1(expected().exchange(UnsentRequest::done()))))
                 }))
             });
             if let Some(pending) = sent.await.transpose()? {

@@ -20,14 +20,14 @@ use crate::response_timeouts::{ExchangePhase, piece_timed_out};
 /// Dropping it closes the connection, or resets the stream.
 #[derive(Debug)]
 pub struct OpenBody {
-    rest: Rest,
+    rest: RemainingExchange,
     /// The content encodings to decode, unless the caller wants the body as it came.
     encodings: Option<ContentEncodings>,
 }
 
 /// What of the exchange is still to come.
 #[derive(Debug)]
-enum Rest {
+enum RemainingExchange {
     Http1(Box<OpenExchange>, Lease),
     Http2(Box<Http2Body>),
 }
@@ -39,11 +39,14 @@ impl OpenBody {
         head: &Head,
         context: &ExchangeContext<'_>,
     ) -> Box<Self> {
-        Box::new(Self { rest: Rest::Http1(Box::new(exchange), connection), encodings: encodings(head, context) })
+        Box::new(Self {
+            rest: RemainingExchange::Http1(Box::new(exchange), connection),
+            encodings: encodings(head, context),
+        })
     }
 
     pub fn of_http2(stream: Http2Body, head: &Head, context: &ExchangeContext<'_>) -> Box<Self> {
-        Box::new(Self { rest: Rest::Http2(Box::new(stream)), encodings: encodings(head, context) })
+        Box::new(Self { rest: RemainingExchange::Http2(Box::new(stream)), encodings: encodings(head, context) })
     }
 
     pub fn take_encodings(&mut self) -> Option<ContentEncodings> {
@@ -66,8 +69,8 @@ impl OpenBody {
         deadline.set(now + time, OptionName::TimeoutS);
         deadline.expect(context.limits.timeouts.limit(ExchangePhase::Receiving, now));
         let next = match &mut self.rest {
-            Rest::Http1(exchange, lease) => exchange.next(lease.connection(), context, deadline).await,
-            Rest::Http2(stream) => stream.next(context, deadline).await,
+            RemainingExchange::Http1(exchange, lease) => exchange.next(lease.connection(), context, deadline).await,
+            RemainingExchange::Http2(stream) => stream.next(context, deadline).await,
         };
         next.map_err(
             |failure| {
@@ -78,7 +81,7 @@ impl OpenBody {
 
     /// The body is read as far as it is wanted: the lane gets the connection back, if it can take another request.
     pub fn end(self, lane: &mut LaneState) {
-        if let Rest::Http1(exchange, lease) = self.rest
+        if let RemainingExchange::Http1(exchange, lease) = self.rest
             && exchange.is_reusable()
         {
             lane.take_back(lease);

@@ -13,7 +13,7 @@ use bytes::Bytes;
 use headgate_core::error::Failure;
 use headgate_core::schedule::hosts::Speaks;
 
-use super::exchange::{Answered, Awaited, Expected, Pending, Read, Readiness, Translated};
+use super::exchange::{Answered, Awaited, Expected, LaneReadiness, Pending, Read, Translated};
 use super::lane::LaneState;
 use super::open_body::OpenBody;
 use super::{Client, note_found_closed};
@@ -22,8 +22,8 @@ use crate::h1::exchange::Exchange;
 use crate::h1::head::header_buffer;
 use crate::h1::read_reservation::{READ_BYTES, ReadReservation};
 use crate::h1::response::{WantedBody, parse_whole};
-use crate::h1::transfer::Outgoing;
-use crate::h2::exchange::{Http2Error, Sending};
+use crate::h1::transfer::UnsentRequest;
+use crate::h2::exchange::{Http2Error, StreamExchange};
 use crate::keep_alive::Reuse;
 use crate::pool::{Lease, Route};
 use crate::reply::{NoReply, Replied};
@@ -41,9 +41,13 @@ impl Client {
         is_idempotent: impl FnOnce() -> bool,
         lane: &mut LaneState,
         cx: &mut Context<'_>,
-    ) -> Readiness {
+    ) -> LaneReadiness {
         if site.route.is_http2() {
-            return if self.hold_stream(&site.route, lane) { Readiness::Ready } else { Readiness::NoConnection };
+            return if self.hold_stream(&site.route, lane) {
+                LaneReadiness::Ready
+            } else {
+                LaneReadiness::NoConnection
+            };
         }
         if !is_new {
             self.reuse(&site.route, lane, cx);
@@ -51,10 +55,10 @@ impl Client {
                 && !is_idempotent()
                 && let Reuse::From(proof) = lane.check_single_use(Instant::now())
             {
-                return Readiness::Unproven(proof);
+                return LaneReadiness::Unproven(proof);
             }
         }
-        if lane.held.is_some() { Readiness::Ready } else { Readiness::NoConnection }
+        if lane.held.is_some() { LaneReadiness::Ready } else { LaneReadiness::NoConnection }
     }
 
     /// Sends a request to the site for which the lane is [ready](Client::ready): `wire`, then `body`, then `files`, which are
@@ -101,7 +105,7 @@ impl Client {
         let bytes = match ready!(self.poll_read(read_reservation, sent_now, lane, cx)) {
             Ok(bytes) => bytes,
             Err(failure) => {
-                let mut exchange = expected().exchange(Outgoing::done());
+                let mut exchange = expected().exchange(UnsentRequest::done());
                 exchange.fail(failure);
                 return Poll::Ready(Err(Pending::Http1(exchange)));
             }
@@ -121,7 +125,7 @@ impl Client {
         }
         let mut expected = expected();
         let arrived = at.checked_sub(lane.deadline.excused()).unwrap_or(at);
-        let mut exchange = expected.exchange(Outgoing::done());
+        let mut exchange = expected.exchange(UnsentRequest::done());
         exchange.take_in(data, &expected.context, arrived);
         Poll::Ready(Err(Pending::Http1(exchange)))
     }
@@ -209,7 +213,7 @@ impl Client {
         let stream = lane.stream.take().ok_or_else(NoReply::unsent)?;
         let Translated { site, request, body, files, saving } = translated;
         let connection = stream.connection.clone();
-        let replied = match Sending::begin(&stream, request, body, files, saving) {
+        let replied = match StreamExchange::begin(&stream, request, body, files, saving) {
             Ok(sending) => sending.finish(stream, context, &mut lane.deadline).await,
             Err(none) => Err(none),
         };

@@ -4,7 +4,7 @@ use std::io;
 use std::sync::Arc;
 
 use headgate_core::error::{ErrorKind, Failure, cause};
-use headgate_core::mock_transport::{Line, MockTransport, Verdict};
+use headgate_core::mock_transport::{MockSocket, MockTransport, Verdict};
 use headgate_core::origin::Origin;
 use tokio::net::UnixStream;
 
@@ -23,7 +23,7 @@ impl InProcess {
     /// # Errors
     /// Any failure that the mock transport returns; `connect`: the process has no file descriptor left.
     pub(super) fn connect(mock_transport: &MockTransport, host: &Origin) -> Result<Self, Failure> {
-        let Line { socket, verdict } = mock_transport.0.connect(host)?;
+        let MockSocket { socket, verdict } = mock_transport.0.connect(host)?;
         let register = |socket: std::os::unix::net::UnixStream| -> io::Result<UnixStream> {
             socket.set_nonblocking(true)?;
             UnixStream::from_std(socket)

@@ -127,7 +127,7 @@ impl LocalAddresses {
 #[cfg(test)]
 mod tests {
     use headgate_core::error::ErrorKind;
-    use headgate_core::network_options::{Network, NetworkOptions};
+    use headgate_core::network_options::{NetworkOptions, NetworkPolicy};
 
     use super::*;
     use crate::dial::policy::Policy;
@@ -185,7 +185,7 @@ mod tests {
         let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).expect("a free port");
         listener.set_nonblocking(true).expect("a socket");
         let to = listener.local_addr().expect("a bound address");
-        let network = NetworkOptions { network: Network::Public, ..NetworkOptions::default() };
+        let network = NetworkOptions { network: NetworkPolicy::Public, ..NetworkOptions::default() };
         let policy = Policy::new(&RequestOptions { network, ..RequestOptions::default() });
         let guard = Guard::Host { policy: &policy, from_outside: false };
         let refused = LocalAddresses::default().connect(to, guard).await.expect_err("it is no public address");

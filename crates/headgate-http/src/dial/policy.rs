@@ -8,7 +8,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use headgate_core::error::{ErrorKind, Failure};
 use headgate_core::message::OptionName;
-use headgate_core::network_options::{Network, NetworkOptions};
+use headgate_core::network_options::{NetworkOptions, NetworkPolicy};
 use headgate_core::options::RequestOptions;
 use headgate_core::reason::Reason;
 
@@ -124,12 +124,12 @@ impl Policy {
             return None;
         }
         let why = match network {
-            Network::Public => "the address is not public",
-            Network::Any if from_outside => REDIRECTED_INSIDE,
-            Network::Any if special.is_trusting && *named != Some(address) => {
+            NetworkPolicy::Public => "the address is not public",
+            NetworkPolicy::Any if from_outside => REDIRECTED_INSIDE,
+            NetworkPolicy::Any if special.is_trusting && *named != Some(address) => {
                 "the address is refused unless it is named"
             }
-            Network::Any => return None,
+            NetworkPolicy::Any => return None,
         };
         Some(blocked(format!("{why}: {}", special.name), &shown(), OptionName::AllowNet))
     }

@@ -12,12 +12,12 @@ use ipnet::{Ipv4Net, Ipv6Net};
 struct Range<N> {
     net: N,
     name: &'static str,
-    kind: Kind,
+    kind: RangeKind,
 }
 
 /// Whether the addresses of a range are public.
 #[derive(Debug, Clone, Copy)]
-enum Kind {
+enum RangeKind {
     /// Public, in a range that is not.
     Public,
     NotPublic,
@@ -36,11 +36,11 @@ pub(super) struct Special {
     pub(super) is_trusting: bool,
 }
 
-const fn v4(net: [u8; 4], length: u8, name: &'static str, kind: Kind) -> Range<Ipv4Net> {
+const fn v4(net: [u8; 4], length: u8, name: &'static str, kind: RangeKind) -> Range<Ipv4Net> {
     Range { net: Ipv4Net::new_assert(Ipv4Addr::from_octets(net), length), name, kind }
 }
 
-const fn v6(net: [u16; 8], length: u8, name: &'static str, kind: Kind) -> Range<Ipv6Net> {
+const fn v6(net: [u16; 8], length: u8, name: &'static str, kind: RangeKind) -> Range<Ipv6Net> {
     Range { net: Ipv6Net::new_assert(Ipv6Addr::from_segments(net), length), name, kind }
 }
 
@@ -48,102 +48,102 @@ const fn v6(net: [u16; 8], length: u8, name: &'static str, kind: Kind) -> Range<
 #[rustfmt::skip]
 static V4: &[Range<Ipv4Net>] = &[
     // Oracle Cloud, Instance Metadata Service for services of the platform.
-    v4([192, 0, 0, 192], 32, "metadata service", Kind::Trusting),
+    v4([192, 0, 0, 192], 32, "metadata service", RangeKind::Trusting),
     // Alibaba Cloud ECS, "View instance metadata".
-    v4([100, 100, 100, 200], 32, "metadata service", Kind::Trusting),
+    v4([100, 100, 100, 200], 32, "metadata service", RangeKind::Trusting),
     // Azure, "What is IP address 168.63.129.16?": it lies among public addresses.
-    v4([168, 63, 129, 16], 32, "platform service", Kind::Trusting),
+    v4([168, 63, 129, 16], 32, "platform service", RangeKind::Trusting),
     // RFC 791 section 3.2
-    v4([0, 0, 0, 0], 8, "this network", Kind::NotPublic),
+    v4([0, 0, 0, 0], 8, "this network", RangeKind::NotPublic),
     // RFC 1918
-    v4([10, 0, 0, 0], 8, "private", Kind::NotPublic),
+    v4([10, 0, 0, 0], 8, "private", RangeKind::NotPublic),
     // RFC 6598
-    v4([100, 64, 0, 0], 10, "shared address space (CGNAT)", Kind::NotPublic),
+    v4([100, 64, 0, 0], 10, "shared address space (CGNAT)", RangeKind::NotPublic),
     // RFC 1122 section 3.2.1.3
-    v4([127, 0, 0, 0], 8, "loopback", Kind::NotPublic),
+    v4([127, 0, 0, 0], 8, "loopback", RangeKind::NotPublic),
     // RFC 3927; AWS, Azure, Google Cloud, OpenStack and others have their metadata services at 169.254.169.254.
-    v4([169, 254, 0, 0], 16, "link-local", Kind::Trusting),
+    v4([169, 254, 0, 0], 16, "link-local", RangeKind::Trusting),
     // RFC 1918
-    v4([172, 16, 0, 0], 12, "private", Kind::NotPublic),
+    v4([172, 16, 0, 0], 12, "private", RangeKind::NotPublic),
     // RFC 7723, RFC 8155
-    v4([192, 0, 0, 9], 32, "Port Control Protocol anycast", Kind::Public),
-    v4([192, 0, 0, 10], 32, "TURN anycast", Kind::Public),
+    v4([192, 0, 0, 9], 32, "Port Control Protocol anycast", RangeKind::Public),
+    v4([192, 0, 0, 10], 32, "TURN anycast", RangeKind::Public),
     // RFC 6890 section 2.1
-    v4([192, 0, 0, 0], 24, "IETF protocol assignments", Kind::NotPublic),
+    v4([192, 0, 0, 0], 24, "IETF protocol assignments", RangeKind::NotPublic),
     // RFC 5737
-    v4([192, 0, 2, 0], 24, "documentation", Kind::NotPublic),
+    v4([192, 0, 2, 0], 24, "documentation", RangeKind::NotPublic),
     // RFC 7526
-    v4([192, 88, 99, 0], 24, "6to4 relay anycast", Kind::NotPublic),
+    v4([192, 88, 99, 0], 24, "6to4 relay anycast", RangeKind::NotPublic),
     // RFC 1918
-    v4([192, 168, 0, 0], 16, "private", Kind::NotPublic),
+    v4([192, 168, 0, 0], 16, "private", RangeKind::NotPublic),
     // RFC 2544
-    v4([198, 18, 0, 0], 15, "benchmarking", Kind::NotPublic),
+    v4([198, 18, 0, 0], 15, "benchmarking", RangeKind::NotPublic),
     // RFC 5737
-    v4([198, 51, 100, 0], 24, "documentation", Kind::NotPublic),
-    v4([203, 0, 113, 0], 24, "documentation", Kind::NotPublic),
+    v4([198, 51, 100, 0], 24, "documentation", RangeKind::NotPublic),
+    v4([203, 0, 113, 0], 24, "documentation", RangeKind::NotPublic),
     // RFC 5771
-    v4([224, 0, 0, 0], 4, "multicast", Kind::NotPublic),
+    v4([224, 0, 0, 0], 4, "multicast", RangeKind::NotPublic),
     // RFC 8190
-    v4([255, 255, 255, 255], 32, "broadcast", Kind::NotPublic),
+    v4([255, 255, 255, 255], 32, "broadcast", RangeKind::NotPublic),
     // RFC 1112 section 4
-    v4([240, 0, 0, 0], 4, "reserved", Kind::NotPublic),
+    v4([240, 0, 0, 0], 4, "reserved", RangeKind::NotPublic),
 ];
 
 /// The first that holds an address counts.
 #[rustfmt::skip]
 static V6: &[Range<Ipv6Net>] = &[
     // RFC 4291 section 2.5.3, section 2.5.2
-    v6([0, 0, 0, 0, 0, 0, 0, 1], 128, "loopback", Kind::NotPublic),
-    v6([0, 0, 0, 0, 0, 0, 0, 0], 128, "unspecified", Kind::NotPublic),
+    v6([0, 0, 0, 0, 0, 0, 0, 1], 128, "loopback", RangeKind::NotPublic),
+    v6([0, 0, 0, 0, 0, 0, 0, 0], 128, "unspecified", RangeKind::NotPublic),
     // RFC 4291 section 2.5.5: IPv4-mapped and IPv4-compatible
-    v6([0, 0, 0, 0, 0, 0xffff, 0, 0], 96, "IPv4-mapped", Kind::Embedding(at_end)),
-    v6([0, 0, 0, 0, 0, 0, 0, 0], 96, "IPv4-compatible", Kind::Embedding(at_end)),
+    v6([0, 0, 0, 0, 0, 0xffff, 0, 0], 96, "IPv4-mapped", RangeKind::Embedding(at_end)),
+    v6([0, 0, 0, 0, 0, 0, 0, 0], 96, "IPv4-compatible", RangeKind::Embedding(at_end)),
     // RFC 2765 section 2.1
-    v6([0, 0, 0, 0, 0xffff, 0, 0, 0], 96, "IPv4-translated", Kind::Embedding(at_end)),
+    v6([0, 0, 0, 0, 0xffff, 0, 0, 0], 96, "IPv4-translated", RangeKind::Embedding(at_end)),
     // RFC 6052 section 2.1
-    v6([0x64, 0xff9b, 0, 0, 0, 0, 0, 0], 96, "NAT64", Kind::Embedding(at_end)),
+    v6([0x64, 0xff9b, 0, 0, 0, 0, 0, 0], 96, "NAT64", RangeKind::Embedding(at_end)),
     // RFC 8215: only the network's operator knows the position of the IPv4 address in it.
-    v6([0x64, 0xff9b, 1, 0, 0, 0, 0, 0], 48, "local-use NAT64", Kind::NotPublic),
+    v6([0x64, 0xff9b, 1, 0, 0, 0, 0, 0], 48, "local-use NAT64", RangeKind::NotPublic),
     // RFC 4380 section 4
-    v6([0x2001, 0, 0, 0, 0, 0, 0, 0], 32, "Teredo", Kind::Embedding(of_teredo)),
+    v6([0x2001, 0, 0, 0, 0, 0, 0, 0], 32, "Teredo", RangeKind::Embedding(of_teredo)),
     // RFC 3056 section 2
-    v6([0x2002, 0, 0, 0, 0, 0, 0, 0], 16, "6to4", Kind::Embedding(of_6to4)),
+    v6([0x2002, 0, 0, 0, 0, 0, 0, 0], 16, "6to4", RangeKind::Embedding(of_6to4)),
     // RFC 7723, RFC 8155, RFC 9665
-    v6([0x2001, 1, 0, 0, 0, 0, 0, 1], 128, "Port Control Protocol anycast", Kind::Public),
-    v6([0x2001, 1, 0, 0, 0, 0, 0, 2], 128, "TURN anycast", Kind::Public),
-    v6([0x2001, 1, 0, 0, 0, 0, 0, 3], 128, "DNS-SD SRP anycast", Kind::Public),
+    v6([0x2001, 1, 0, 0, 0, 0, 0, 1], 128, "Port Control Protocol anycast", RangeKind::Public),
+    v6([0x2001, 1, 0, 0, 0, 0, 0, 2], 128, "TURN anycast", RangeKind::Public),
+    v6([0x2001, 1, 0, 0, 0, 0, 0, 3], 128, "DNS-SD SRP anycast", RangeKind::Public),
     // RFC 7450, RFC 7535, RFC 7343, RFC 9374
-    v6([0x2001, 3, 0, 0, 0, 0, 0, 0], 32, "AMT", Kind::Public),
-    v6([0x2001, 4, 0x112, 0, 0, 0, 0, 0], 48, "AS112", Kind::Public),
-    v6([0x2001, 0x20, 0, 0, 0, 0, 0, 0], 28, "ORCHIDv2", Kind::Public),
-    v6([0x2001, 0x30, 0, 0, 0, 0, 0, 0], 28, "drone remote ID", Kind::Public),
+    v6([0x2001, 3, 0, 0, 0, 0, 0, 0], 32, "AMT", RangeKind::Public),
+    v6([0x2001, 4, 0x112, 0, 0, 0, 0, 0], 48, "AS112", RangeKind::Public),
+    v6([0x2001, 0x20, 0, 0, 0, 0, 0, 0], 28, "ORCHIDv2", RangeKind::Public),
+    v6([0x2001, 0x30, 0, 0, 0, 0, 0, 0], 28, "drone remote ID", RangeKind::Public),
     // RFC 5180
-    v6([0x2001, 2, 0, 0, 0, 0, 0, 0], 48, "benchmarking", Kind::NotPublic),
+    v6([0x2001, 2, 0, 0, 0, 0, 0, 0], 48, "benchmarking", RangeKind::NotPublic),
     // RFC 2928
-    v6([0x2001, 0, 0, 0, 0, 0, 0, 0], 23, "IETF protocol assignments", Kind::NotPublic),
+    v6([0x2001, 0, 0, 0, 0, 0, 0, 0], 23, "IETF protocol assignments", RangeKind::NotPublic),
     // RFC 3849, RFC 9637
-    v6([0x2001, 0xdb8, 0, 0, 0, 0, 0, 0], 32, "documentation", Kind::NotPublic),
-    v6([0x3fff, 0, 0, 0, 0, 0, 0, 0], 20, "documentation", Kind::NotPublic),
+    v6([0x2001, 0xdb8, 0, 0, 0, 0, 0, 0], 32, "documentation", RangeKind::NotPublic),
+    v6([0x3fff, 0, 0, 0, 0, 0, 0, 0], 20, "documentation", RangeKind::NotPublic),
     // RFC 4291 section 2.4: all that has been given out.
-    v6([0x2000, 0, 0, 0, 0, 0, 0, 0], 3, "global unicast", Kind::Public),
+    v6([0x2000, 0, 0, 0, 0, 0, 0, 0], 3, "global unicast", RangeKind::Public),
     // AWS, "Access instance metadata for an EC2 instance".
-    v6([0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254], 128, "metadata service", Kind::Trusting),
+    v6([0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254], 128, "metadata service", RangeKind::Trusting),
     // Google Cloud, "About VM metadata".
-    v6([0xfd20, 0xce, 0, 0, 0, 0, 0, 0x254], 128, "metadata service", Kind::Trusting),
+    v6([0xfd20, 0xce, 0, 0, 0, 0, 0, 0x254], 128, "metadata service", RangeKind::Trusting),
     // Scaleway, "Using Instance metadata".
-    v6([0xfd00, 0x42, 0, 0, 0, 0, 0, 0x42], 128, "metadata service", Kind::Trusting),
+    v6([0xfd00, 0x42, 0, 0, 0, 0, 0, 0x42], 128, "metadata service", RangeKind::Trusting),
     // RFC 6666, RFC 9780
-    v6([0x100, 0, 0, 0, 0, 0, 0, 0], 64, "discard-only", Kind::NotPublic),
-    v6([0x100, 0, 0, 1, 0, 0, 0, 0], 64, "dummy", Kind::NotPublic),
+    v6([0x100, 0, 0, 0, 0, 0, 0, 0], 64, "discard-only", RangeKind::NotPublic),
+    v6([0x100, 0, 0, 1, 0, 0, 0, 0], 64, "dummy", RangeKind::NotPublic),
     // RFC 9602
-    v6([0x5f00, 0, 0, 0, 0, 0, 0, 0], 16, "segment routing", Kind::NotPublic),
+    v6([0x5f00, 0, 0, 0, 0, 0, 0, 0], 16, "segment routing", RangeKind::NotPublic),
     // RFC 4193
-    v6([0xfc00, 0, 0, 0, 0, 0, 0, 0], 7, "unique local", Kind::NotPublic),
+    v6([0xfc00, 0, 0, 0, 0, 0, 0, 0], 7, "unique local", RangeKind::NotPublic),
     // RFC 4291 section 2.5.6, RFC 3879, RFC 4291 section 2.7
-    v6([0xfe80, 0, 0, 0, 0, 0, 0, 0], 10, "link-local", Kind::Trusting),
-    v6([0xfec0, 0, 0, 0, 0, 0, 0, 0], 10, "site-local", Kind::NotPublic),
-    v6([0xff00, 0, 0, 0, 0, 0, 0, 0], 8, "multicast", Kind::NotPublic),
-    v6([0, 0, 0, 0, 0, 0, 0, 0], 0, "reserved", Kind::NotPublic),
+    v6([0xfe80, 0, 0, 0, 0, 0, 0, 0], 10, "link-local", RangeKind::Trusting),
+    v6([0xfec0, 0, 0, 0, 0, 0, 0, 0], 10, "site-local", RangeKind::NotPublic),
+    v6([0xff00, 0, 0, 0, 0, 0, 0, 0], 8, "multicast", RangeKind::NotPublic),
+    v6([0, 0, 0, 0, 0, 0, 0, 0], 0, "reserved", RangeKind::NotPublic),
 ];
 
 fn at_end(address: Ipv6Addr) -> [Ipv4Addr; 2] {
@@ -163,7 +163,7 @@ fn of_teredo(address: Ipv6Addr) -> [Ipv4Addr; 2] {
 pub(super) fn embedded(address: IpAddr) -> Option<[Ipv4Addr; 2]> {
     let IpAddr::V6(address) = address else { return None };
     match v6_range(address).kind {
-        Kind::Embedding(embedded) => Some(embedded(address)),
+        RangeKind::Embedding(embedded) => Some(embedded(address)),
         _ => None,
     }
 }
@@ -175,7 +175,7 @@ pub(super) fn special(address: IpAddr) -> Option<Special> {
         IpAddr::V6(address) => {
             let range = v6_range(address);
             match range.kind {
-                Kind::Embedding(embedded) => embedded(address).into_iter().find_map(special_v4),
+                RangeKind::Embedding(embedded) => embedded(address).into_iter().find_map(special_v4),
                 kind => Special::of(range.name, range.net, kind),
             }
         }
@@ -193,9 +193,10 @@ fn v6_range(address: Ipv6Addr) -> &'static Range<Ipv6Net> {
 }
 
 impl Special {
-    fn of(name: &str, net: impl std::fmt::Display, kind: Kind) -> Option<Self> {
-        let is_trusting = matches!(kind, Kind::Trusting);
-        (is_trusting || matches!(kind, Kind::NotPublic)).then(|| Self { name: format!("{name}, {net}"), is_trusting })
+    fn of(name: &str, net: impl std::fmt::Display, kind: RangeKind) -> Option<Self> {
+        let is_trusting = matches!(kind, RangeKind::Trusting);
+        (is_trusting || matches!(kind, RangeKind::NotPublic))
+            .then(|| Self { name: format!("{name}, {net}"), is_trusting })
     }
 }
 

@@ -302,8 +302,8 @@ pub(super) fn server_name(name: &HostName) -> Result<ServerName<'static>, Failur
 
 #[cfg(test)]
 mod tests {
-    use headgate_core::mock_transport::{ConnectMock, Line};
-    use headgate_core::network_options::{Network, NetworkOptions};
+    use headgate_core::mock_transport::{ConnectMock, MockSocket};
+    use headgate_core::network_options::{NetworkOptions, NetworkPolicy};
 
     use super::*;
 
@@ -311,7 +311,7 @@ mod tests {
     struct Refusing(#[expect(dead_code, reason = "it makes the type larger than 0 bytes")] u8);
 
     impl ConnectMock for Refusing {
-        fn connect(&self, _: &Origin) -> Result<Line, Failure> {
+        fn connect(&self, _: &Origin) -> Result<MockSocket, Failure> {
             Err(Failure::new(ErrorKind::Connect, "refused"))
         }
     }
@@ -323,7 +323,7 @@ mod tests {
     #[test]
     fn runs_share_a_configuration_only_if_their_options_are_the_same() {
         let plain = RequestOptions::default();
-        let public = NetworkOptions { network: Network::Public, ..NetworkOptions::default() };
+        let public = NetworkOptions { network: NetworkPolicy::Public, ..NetworkOptions::default() };
         let others = [
             RequestOptions { insecure: true, ..plain.clone() },
             RequestOptions { http1_1: true, ..plain.clone() },

@@ -21,7 +21,7 @@ use crate::dial::connect::Connection;
 use crate::exchange_context::ExchangeContext;
 use crate::h1::read_reservation::READ_BYTES;
 use crate::h1::response::ResponseReader;
-use crate::h1::transfer::Outgoing;
+use crate::h1::transfer::UnsentRequest;
 use crate::incoming::{BodySource, Fill, IncomingBody, WantedBody, next_piece, receive};
 use crate::reply::{NoReply, Replied, Reply};
 use crate::response_timeouts::{ExchangePhase, Limit, ResponseTimeouts, timed_out};
@@ -33,7 +33,7 @@ const DRAIN_TIME: Duration = Duration::from_millis(200);
 /// An exchange that is not over.
 #[derive(Debug)]
 pub struct Exchange {
-    outgoing: Outgoing,
+    outgoing: UnsentRequest,
     received: bool,
     reader: ResponseReader,
     first_byte: Option<Instant>,
@@ -44,7 +44,12 @@ pub struct Exchange {
 impl Exchange {
     /// Returns the exchange of a request that was sent as far as `outgoing` says. `to_head`: its method is HEAD; `saving` saves
     /// the body of a response whose body is to be saved.
-    pub fn new(outgoing: Outgoing, to_head: bool, saving: Option<Box<Saving>>, context: &ExchangeContext<'_>) -> Self {
+    pub fn new(
+        outgoing: UnsentRequest,
+        to_head: bool,
+        saving: Option<Box<Saving>>,
+        context: &ExchangeContext<'_>,
+    ) -> Self {
         let failure = outgoing.unsent();
         // A caller that takes a body while it comes bounds it.
         let wanted = if context.streams { WantedBody::AtMost(u64::MAX) } else { WantedBody::of(context.limits) };

@@ -36,8 +36,14 @@ impl Connection {
 
     /// Writes as much of a request as the socket accepts, which is mostly all. The request consists of `wire`, `body` and
     /// `files`, in this order.
-    pub fn send(&mut self, wire: &[u8], body: Bytes, files: Option<Box<Upload>>, cx: &mut Context<'_>) -> Outgoing {
-        let mut outgoing = Outgoing { unflushed: true, ..Outgoing::default() };
+    pub fn send(
+        &mut self,
+        wire: &[u8],
+        body: Bytes,
+        files: Option<Box<Upload>>,
+        cx: &mut Context<'_>,
+    ) -> UnsentRequest {
+        let mut outgoing = UnsentRequest { unflushed: true, ..UnsentRequest::default() };
         let wire = match &self.forwarding {
             None => Cow::Borrowed(wire),
             Some(forwarding) => forwarding.rewrite(wire).into(),
@@ -87,7 +93,7 @@ pub fn poll_read(stream: &mut Stream, into: &mut [u8], cx: &mut Context<'_>) -> 
 
 /// The part of a request that is not written yet.
 #[derive(Debug, Default)]
-pub struct Outgoing {
+pub struct UnsentRequest {
     begun: bool,
     /// Why writing failed; it is not retried.
     failure: Option<Failure>,
@@ -98,7 +104,7 @@ pub struct Outgoing {
     unflushed: bool,
 }
 
-impl Outgoing {
+impl UnsentRequest {
     /// Returns the state of a request that was written completely.
     pub fn done() -> Self {
         Self { begun: true, ..Self::default() }

@@ -24,7 +24,7 @@ use crate::h1::framing::Framing;
 use crate::h1::head::Head;
 use crate::h2::errors;
 use crate::h2::meter::AwaitedStream;
-use crate::h2::streams::Http2Stream;
+use crate::h2::streams::StreamPermit;
 use crate::incoming::{BodySource, Fill, IncomingBody, WantedBody, next_piece, receive};
 use crate::reply::{NoReply, Replied, Reply};
 use crate::response_timeouts::{ExchangePhase, ResponseTimeouts, timed_out};
@@ -32,8 +32,8 @@ use crate::save::saving::Saving;
 use crate::upload::Upload;
 
 /// A request that is on its way, and what comes back.
-pub struct Sending {
-    outgoing: Outgoing,
+pub struct StreamExchange {
+    outgoing: BodyUpload,
     response: ResponseFuture,
     awaited: AwaitedStream,
     to_head: bool,
@@ -51,13 +51,13 @@ pub enum Http2Error {
     NoReply(NoReply),
 }
 
-impl Sending {
+impl StreamExchange {
     /// Sends the head of a request.
     ///
     /// # Errors
     /// The connection takes no more.
     pub fn begin(
-        stream: &Http2Stream,
+        stream: &StreamPermit,
         request: Request<()>,
         body: Bytes,
         files: Option<Box<Upload>>,
@@ -69,7 +69,7 @@ impl Sending {
         let sent = stream.connection.send(request, body.is_empty() && files.is_none());
         let (response, outgoing, awaited) =
             sent.map_err(|failure| Http2Error::NoReply(NoReply { failure, unsent: true, silent: true }))?;
-        let mut outgoing = Outgoing { stream: outgoing, rest: body, files, failure: None };
+        let mut outgoing = BodyUpload { stream: outgoing, rest: body, files, failure: None };
         outgoing.stream.reserve_capacity(outgoing.rest.len());
         Ok(Self { outgoing, response, awaited, to_head, reads, saving })
     }
@@ -82,7 +82,7 @@ impl Sending {
     /// Cancelling it resets the stream; the connection stays.
     pub async fn finish(
         mut self,
-        stream: Http2Stream,
+        stream: StreamPermit,
         context: &ExchangeContext<'_>,
         deadline: &mut Deadline,
     ) -> Result<Replied<Http2Body>, Http2Error> {
@@ -126,7 +126,7 @@ impl Sending {
     async fn reply(
         mut self,
         response: http::Response<RecvStream>,
-        stream: Http2Stream,
+        stream: StreamPermit,
         context: &ExchangeContext<'_>,
         deadline: &mut Deadline,
     ) -> Replied<Http2Body> {
@@ -195,7 +195,7 @@ impl Sending {
     }
 }
 
-fn http2_error(stream: &Http2Stream, error: &Error) -> Http2Error {
+fn http2_error(stream: &StreamPermit, error: &Error) -> Http2Error {
     let failure = errors::failure(error, stream.connection.close_reason(), "without an answer");
     if errors::wants_http1(error) {
         return Http2Error::WantsHttp1(failure);
@@ -221,7 +221,7 @@ fn kept(headers: &HeaderMap) -> Headers {
 }
 
 /// A request's body on its way.
-struct Outgoing {
+struct BodyUpload {
     stream: SendStream<Bytes>,
     rest: Bytes,
     /// What of the body is read when `rest` has gone.
@@ -230,7 +230,7 @@ struct Outgoing {
     failure: Option<Failure>,
 }
 
-impl Outgoing {
+impl BodyUpload {
     /// Sends on, as far as the server takes it. One that wants no more is heard when it answers. Whether some of it went.
     fn poll(&mut self, deadline: &mut Deadline, cx: &mut Context<'_>) -> bool {
         let mut has_moved = false;
@@ -279,8 +279,8 @@ impl Outgoing {
 
 /// A stream behind the head of its response. Dropping it resets the stream, if that has not ended.
 pub struct Http2Body {
-    sending: Sending,
-    stream: Http2Stream,
+    sending: StreamExchange,
+    stream: StreamPermit,
     incoming: RecvStream,
     /// What the head says.
     length: Option<u64>,

@@ -38,7 +38,7 @@ pub struct Streams {
 
 /// A permit for one request over a connection. Dropping it passes it to the next waiting request.
 #[derive(Debug)]
-pub struct Http2Stream {
+pub struct StreamPermit {
     streams: Rc<Streams>,
     pub connection: Rc<Http2Connection>,
 }
@@ -46,7 +46,7 @@ pub struct Http2Stream {
 /// The message that a waiting request receives.
 #[derive(Debug)]
 pub enum Granted {
-    Stream(Http2Stream),
+    Stream(StreamPermit),
     /// The connections have changed: the caller tries once more, or opens a connection.
     Recheck,
     /// The connection that the request waited for could not be opened.
@@ -68,12 +68,12 @@ impl Streams {
     }
 
     /// Returns a free stream on an open connection.
-    pub fn try_open(self: &Rc<Self>) -> Option<Http2Stream> {
+    pub fn try_open(self: &Rc<Self>) -> Option<StreamPermit> {
         let mut available = self.available.borrow_mut();
         while let Some(connection) = available.last() {
             if connection.has_free_stream() {
                 connection.add_stream();
-                return Some(Http2Stream { streams: self.clone(), connection: connection.clone() });
+                return Some(StreamPermit { streams: self.clone(), connection: connection.clone() });
             }
             connection.is_listed.set(false);
             available.pop();
@@ -121,7 +121,7 @@ impl Streams {
     }
 
     /// Returns whether a stream belongs to this route.
-    pub fn has(&self, stream: &Http2Stream) -> bool {
+    pub fn has(&self, stream: &StreamPermit) -> bool {
         std::ptr::eq(self, &raw const *stream.streams)
     }
 
@@ -155,7 +155,7 @@ impl Streams {
                 return;
             };
             connection.add_stream();
-            let stream = Http2Stream { streams: self.clone(), connection: connection.clone() };
+            let stream = StreamPermit { streams: self.clone(), connection: connection.clone() };
             // The request still waits: no other task has run meanwhile.
             let _ = next.send(Granted::Stream(stream));
         }
@@ -206,7 +206,7 @@ impl Streams {
     }
 }
 
-impl Drop for Http2Stream {
+impl Drop for StreamPermit {
     fn drop(&mut self) {
         self.connection.remove_stream();
         self.streams.grant_free_streams(&self.connection);
@@ -217,7 +217,7 @@ impl Drop for Http2Stream {
     }
 }
 
-impl Http2Stream {
+impl StreamPermit {
     /// Records that a response has come.
     pub(super) fn record_response(&self) {
         self.connection.record_response();
@@ -237,13 +237,13 @@ impl Connecting {
         connection: &Rc<Http2Connection>,
         driver: Http2Driver,
         turn: ResendTurn,
-    ) -> Option<Http2Stream> {
+    ) -> Option<StreamPermit> {
         let streams = &self.0;
         streams.open.update(|open| open + 1);
         streams.awaiting_settings.update(|count| count + 1);
         connection.add_stream();
         spawn_local(Streams::drive(driver, Rc::downgrade(streams)));
-        let stream = Http2Stream { streams: streams.clone(), connection: connection.clone() };
+        let stream = StreamPermit { streams: streams.clone(), connection: connection.clone() };
         let Some(earlier) = streams.pop_waiting_before(turn) else { return Some(stream) };
         // The request still waits: no other task has run meanwhile.
         let _ = earlier.send(Granted::Stream(stream));

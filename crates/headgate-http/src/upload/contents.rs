@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use headgate_core::error::{ErrorKind, Failure, cause};
-use headgate_core::files::{Directory, Refused};
+use headgate_core::files::{Directory, RefusedPath};
 use headgate_core::message::OptionName;
 use headgate_core::reason::Reason;
 use headgate_core::row::{BodyPiece, RowBody};
@@ -44,7 +44,7 @@ struct FileVersion {
 
 /// The position up to which a body was read.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Position {
+pub(super) struct BodyPosition {
     piece: usize,
     offset: u64,
 }
@@ -67,12 +67,12 @@ impl BodyContents {
     ///
     /// # Errors
     /// `invalid_request`: a file can't be read any more, or has changed.
-    pub(super) fn read(&self, mut at: Position, buffer: &mut [u8]) -> Result<(usize, Position), Failure> {
+    pub(super) fn read(&self, mut at: BodyPosition, buffer: &mut [u8]) -> Result<(usize, BodyPosition), Failure> {
         let mut filled = 0;
         while let Some((piece, length)) = self.pieces.get(at.piece).zip(self.lengths.get(at.piece)) {
             let remaining = usize::try_from(length.bytes - at.offset).unwrap_or(usize::MAX);
             if remaining == 0 {
-                at = Position { piece: at.piece + 1, offset: 0 };
+                at = BodyPosition { piece: at.piece + 1, offset: 0 };
                 continue;
             }
             let free = &mut buffer[filled..];
@@ -133,10 +133,10 @@ impl FileVersion {
 /// Opens a regular file, below `root` if there is one.
 fn open(root: Option<&Path>, path: &Path) -> Result<(File, Metadata), Failure> {
     if let Some(root) = root {
-        return open_below(root, path).map_err(|error| match error.downcast::<Refused>() {
-            Ok(Refused::Outside) => outside(path, &format!("it is not below {}", root.display())),
-            Ok(link @ Refused::Link) => outside(path, &link.to_string()),
-            Ok(Refused::Irregular { is_directory }) => irregular(path, is_directory),
+        return open_below(root, path).map_err(|error| match error.downcast::<RefusedPath>() {
+            Ok(RefusedPath::Outside) => outside(path, &format!("it is not below {}", root.display())),
+            Ok(link @ RefusedPath::Link) => outside(path, &link.to_string()),
+            Ok(RefusedPath::Irregular { is_directory }) => irregular(path, is_directory),
             Err(error) => unreadable(path, &error),
         });
     }

@@ -23,7 +23,7 @@ use bytes::Bytes;
 use tokio::sync::oneshot;
 use tokio::task::{JoinError, JoinHandle, spawn_blocking};
 
-use self::contents::{BodyContents, Position};
+use self::contents::{BodyContents, BodyPosition};
 pub use self::contents::{join, length_now, lengths};
 use headgate_core::error::{ErrorKind, Failure};
 use headgate_core::memory::{MemoryBudget, Reservation};
@@ -42,7 +42,7 @@ pub struct Upload {
     contents: BodyContents,
     length: u64,
     unread_bytes: u64,
-    at: Position,
+    at: BodyPosition,
     memory: MemoryBudget,
     state: UploadState,
     /// The time in which the server waited for the disk.
@@ -65,7 +65,7 @@ enum UploadState {
 struct UploadChunk {
     bytes: Bytes,
     /// The position after it.
-    end: Position,
+    end: BodyPosition,
     written: Written,
 }
 
@@ -93,7 +93,7 @@ impl Upload {
     pub async fn begin(pieces: Arc<[BodyPiece]>, memory: MemoryBudget) -> Result<Box<Self>, Failure> {
         let contents = flatten(spawn_blocking(|| BodyContents::inspect(pieces)).await)?;
         let length = contents.length();
-        let (at, state, waited) = (Position::default(), UploadState::Ready, Duration::ZERO);
+        let (at, state, waited) = (BodyPosition::default(), UploadState::Ready, Duration::ZERO);
         Ok(Box::new(Self { contents, length, unread_bytes: length, at, memory, state, waited }))
     }
 

@@ -45,7 +45,7 @@ pub struct OutcomeBuilder {
     /// The indices of the result's own columns that are omitted.
     omitted: Vec<usize>,
     kept_codec: Option<KeptCodec>,
-    columns: Columns,
+    columns: ColumnBuilders,
     rows: usize,
     bytes: usize,
     /// The body of the only row, if it is too large to be copied.
@@ -57,7 +57,7 @@ pub struct OutcomeBuilder {
 }
 
 #[derive(Default)]
-struct Columns {
+struct ColumnBuilders {
     has_headers: bool,
     has_body: bool,
     row: Int64Builder,
@@ -87,7 +87,7 @@ struct Columns {
     kept: BinaryBuilder,
 }
 
-impl Columns {
+impl ColumnBuilders {
     fn new(columns: &ResultColumns) -> Self {
         Self {
             has_headers: columns.has("headers"),
@@ -201,7 +201,7 @@ impl OutcomeBuilder {
             schema: columns.schema(),
             omitted: (0..own.len()).filter(is_omitted).collect(),
             kept_codec: if kept.is_empty() { None } else { Some(KeptCodec::new(kept)?) },
-            columns: Columns::new(columns),
+            columns: ColumnBuilders::new(columns),
             rows: 0,
             bytes: 0,
             large_body: None,

@@ -18,7 +18,7 @@ use super::read::is_parquet;
 const COLUMN: &str = "path";
 
 #[derive(Deserialize)]
-struct Line<'a> {
+struct PathLine<'a> {
     #[serde(borrow)]
     path: Option<Cow<'a, str>>,
 }
@@ -48,7 +48,7 @@ fn paths_of_lines(file: File, mut each: impl FnMut(&str) -> io::Result<()>) -> i
     let mut lines = BufReader::with_capacity(BUFFER_BYTES, file);
     let mut line = Vec::new();
     while lines.read_until(b'\n', &mut line)? > 0 {
-        if let Some(path) = serde_json::from_slice::<Line<'_>>(&line).map_err(io::Error::other)?.path {
+        if let Some(path) = serde_json::from_slice::<PathLine<'_>>(&line).map_err(io::Error::other)?.path {
             each(&path)?;
         }
         line.clear();

@@ -10,12 +10,12 @@ const SHOWN_URL_BYTES: usize = 256;
 
 /// Where a row is in its input, as users count.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Position {
+pub(super) enum RowPosition {
     Line(u64),
     Row(u64),
 }
 
-impl fmt::Display for Position {
+impl fmt::Display for RowPosition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Line(number) => write!(f, "line {number}"),
@@ -25,7 +25,7 @@ impl fmt::Display for Position {
 }
 
 /// Returns the row of a URL as the input has it.
-pub(super) fn url_row(ordinal: u64, position: Position, url: &[u8]) -> Row {
+pub(super) fn url_row(ordinal: u64, position: RowPosition, url: &[u8]) -> Row {
     if url.is_empty() {
         return with_defect(Row::new(ordinal, ""), position, "the URL is empty");
     }
@@ -42,7 +42,7 @@ pub(super) fn url_row(ordinal: u64, position: Position, url: &[u8]) -> Row {
 }
 
 /// Returns the row of a URL that is too long, of which at least the beginning is known.
-pub(super) fn long_url_row(ordinal: u64, position: Position, url: &[u8]) -> Row {
+pub(super) fn long_url_row(ordinal: u64, position: RowPosition, url: &[u8]) -> Row {
     let shown = &url[..url.len().min(SHOWN_URL_BYTES)];
     // A character that was cut in two is omitted; other invalid bytes are shown as such.
     let shown = match std::str::from_utf8(shown) {
@@ -54,23 +54,23 @@ pub(super) fn long_url_row(ordinal: u64, position: Position, url: &[u8]) -> Row 
 }
 
 /// Returns the row of a line in which no URL could be found.
-pub(super) fn defect_row(ordinal: u64, position: Position, reason: impl Into<Reason>) -> Row {
+pub(super) fn defect_row(ordinal: u64, position: RowPosition, reason: impl Into<Reason>) -> Row {
     with_defect(Row::new(ordinal, ""), position, reason)
 }
 
-pub(super) fn with_defect(mut row: Row, position: Position, reason: impl Into<Reason>) -> Row {
+pub(super) fn with_defect(mut row: Row, position: RowPosition, reason: impl Into<Reason>) -> Row {
     add_defect(&mut row, position, reason);
     row
 }
 
 /// Adds a defect. Of several defects, the first is reported.
-pub(super) fn add_defect(row: &mut Row, position: Position, reason: impl Into<Reason>) {
+pub(super) fn add_defect(row: &mut Row, position: RowPosition, reason: impl Into<Reason>) {
     let defect = &mut row.extra.get_or_insert_default().defect;
     defect.get_or_insert_with(|| reason.into().at(position));
 }
 
 /// Sets the method; an empty one is the job's default.
-pub(super) fn set_method(row: &mut Row, position: Position, method: &[u8]) {
+pub(super) fn set_method(row: &mut Row, position: RowPosition, method: &[u8]) {
     if method.is_empty() {
         return;
     }
@@ -80,7 +80,7 @@ pub(super) fn set_method(row: &mut Row, position: Position, method: &[u8]) {
     }
 }
 
-pub(super) fn set_headers(row: &mut Row, position: Position, headers: Result<RowHeaders, Reason>) {
+pub(super) fn set_headers(row: &mut Row, position: RowPosition, headers: Result<RowHeaders, Reason>) {
     match headers {
         Ok(headers) if headers.is_empty() => {}
         Ok(headers) => match headers.iter().find(|(name, _)| is_never_of_row(name)) {

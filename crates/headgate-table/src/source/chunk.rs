@@ -8,27 +8,27 @@ use headgate_core::row::{Row, RowHeaders};
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::ArrowReaderMetadata;
 
-use super::cells::Position;
-use super::columns::Columns;
+use super::cells::RowPosition;
+use super::columns::UsedColumns;
 use super::header_column::{HeaderColumn, byte_column, value_column};
 use super::template::bound::RequestTemplates;
 use super::template::cell_column::CellColumn;
-use super::values::Values;
+use super::values::RecordValues;
 
 /// What is read of a file.
-pub(super) struct Used {
+pub(super) struct ReadColumns {
     /// Indices of top-level columns, ascending: the columns of a record batch, in its order.
     pub(super) roots: Vec<usize>,
     pub(super) projection: ProjectionMask,
     /// The columns that determine requests and kept values: their hash identifies rows. Costs only say how the work is
     /// done.
     pub(super) known_by: ProjectionMask,
-    pub(super) columns: Columns,
+    pub(super) columns: UsedColumns,
 }
 
-impl Used {
+impl ReadColumns {
     /// Selects columns of a Parquet file, or without `metadata`, of record batches in memory.
-    pub(super) fn new(columns: Columns, metadata: Option<&ArrowReaderMetadata>) -> Self {
+    pub(super) fn new(columns: UsedColumns, metadata: Option<&ArrowReaderMetadata>) -> Self {
         let read = [columns.url, columns.method, columns.headers, columns.body].into_iter().flatten();
         let of_templates = columns.templates.iter().flat_map(|templates| &templates.columns).copied();
         let mut roots: Vec<usize> = read.chain(of_templates).chain(columns.kept.iter().copied()).collect();
@@ -68,7 +68,12 @@ impl Chunk {
     ///
     /// # Errors
     /// A column has an unsupported type.
-    pub(super) fn new(used: &Used, schema: &SchemaRef, columns: &[ArrayRef], rows: usize) -> Result<Self, String> {
+    pub(super) fn new(
+        used: &ReadColumns,
+        schema: &SchemaRef,
+        columns: &[ArrayRef],
+        rows: usize,
+    ) -> Result<Self, String> {
         let column = |index: usize| {
             let column = used.roots.binary_search(&index).ok().and_then(|position| columns.get(position));
             column.ok_or_else(|| format!("the column {:?} was not read", schema.field(index).name()))
@@ -111,7 +116,7 @@ impl Chunk {
     }
 
     pub(super) fn row(&self, ordinal: u64, at: usize, templates: Option<&RequestTemplates>) -> Row {
-        let values = Values {
+        let values = RecordValues {
             url: self.url.as_ref().map(|urls| cell(urls, at).map(Into::into).ok_or_else(|| "the URL is null".into())),
             method: Ok(self.method.as_ref().and_then(|methods| cell(methods, at)).unwrap_or_default().into()),
             headers: self.headers.as_ref().map_or(Ok(RowHeaders::new()), |headers| headers.get(at)),
@@ -119,7 +124,7 @@ impl Chunk {
             cost: self.cost.as_ref().and_then(|(name, costs)| Some((&**name, Ok(cell(costs, at)?.into())))),
             cells: self.cells.iter().map(|column| column.cell(at)).collect(),
         };
-        values.row(ordinal, Position::Row(ordinal), templates)
+        values.row(ordinal, RowPosition::Row(ordinal), templates)
     }
 
     /// Returns the bytes of a row's kept text and binary values; other types are bounded by the size of a record batch.

@@ -12,7 +12,7 @@ use super::template::bound::{Named, RequestTemplates};
 const SHOWN_COLUMNS: usize = 20;
 
 /// The indices of the columns that a job uses.
-pub(super) struct Columns {
+pub(super) struct UsedColumns {
     /// `None`: a template makes the URLs.
     pub(super) url: Option<usize>,
     pub(super) method: Option<usize>,
@@ -24,12 +24,12 @@ pub(super) struct Columns {
 }
 
 /// The names of the columns of an input.
-pub(super) struct Names<'a> {
+pub(super) struct ColumnNames<'a> {
     options: &'a SourceOptions,
     names: Vec<&'a str>,
 }
 
-impl<'a> Names<'a> {
+impl<'a> ColumnNames<'a> {
     pub(super) fn new(options: &'a SourceOptions, names: impl Iterator<Item = &'a str>) -> Self {
         Self { options, names: names.collect() }
     }
@@ -51,7 +51,7 @@ impl<'a> Names<'a> {
     }
 }
 
-impl Named for Names<'_> {
+impl Named for ColumnNames<'_> {
     fn has(&self, column: &str) -> bool {
         self.names.contains(&column)
     }
@@ -104,7 +104,7 @@ pub(super) fn refusal(options: &SourceOptions, found: &[OfRequest]) -> JobError 
     )
 }
 
-impl Columns {
+impl UsedColumns {
     /// Sets how many rows of earlier files precede this file.
     pub(super) fn set_first_row(&mut self, rows: u64) {
         self.templates.iter_mut().for_each(|templates| templates.set_first_row(rows));
@@ -117,7 +117,7 @@ impl Columns {
         keep: &[String],
         names: impl Iterator<Item = &'a str>,
     ) -> Result<Self, JobError> {
-        let mut names = Names::new(options, names);
+        let mut names = ColumnNames::new(options, names);
         let templates = RequestTemplates::new(options, &mut names)?;
         let makes = |part: fn(&RequestTemplates) -> bool| templates.as_ref().is_some_and(part);
         let makes_bodies = makes(RequestTemplates::make_bodies);

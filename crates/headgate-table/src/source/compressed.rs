@@ -37,7 +37,7 @@ impl Compression {
             Self::Gzip if reader.fill_buf()?.first() != Some(&GZIP_FIRST_BYTE) => {
                 return Err(InputError::NotGzip.into());
             }
-            Self::Gzip => Box::new(Members::new(Box::new(reader))),
+            Self::Gzip => Box::new(GzipMembers::new(Box::new(reader))),
             // The library's own bound applies: it refuses a window of more than 128 MiB.
             Self::Zstd => Box::new(zstd::Decoder::with_buffer(reader)?),
         })
@@ -49,12 +49,12 @@ const GZIP_FIRST_BYTE: u8 = 0x1F;
 
 /// The members of a gzip file, one after another. `flate2::MultiGzDecoder` takes whatever follows a member for the next
 /// one; like gzip(1), we skip zeros that pad the file.
-struct Members {
+struct GzipMembers {
     decoder: GzDecoder<Box<dyn BufRead + Send>>,
     ended: bool,
 }
 
-impl Members {
+impl GzipMembers {
     fn new(reader: Box<dyn BufRead + Send>) -> Self {
         Self { decoder: GzDecoder::new(reader), ended: false }
     }
@@ -89,7 +89,7 @@ impl Members {
     }
 }
 
-impl Read for Members {
+impl Read for GzipMembers {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         while !self.ended && !buffer.is_empty() {
             let read = self.decoder.read(buffer)?;

@@ -3,10 +3,10 @@
 use headgate_core::reason::{Reason, shown};
 use headgate_core::row::Row;
 
-use super::cells::{Position, add_defect};
+use super::cells::{RowPosition, add_defect};
 
 /// Sets the cost from the text of a cell: a number of 0 or more, rounded up. An empty cell sets nothing.
-pub(super) fn set_cost(row: &mut Row, position: Position, column: &str, text: &[u8]) {
+pub(super) fn set_cost(row: &mut Row, position: RowPosition, column: &str, text: &[u8]) {
     let text = text.trim_ascii();
     if text.is_empty() {
         return;

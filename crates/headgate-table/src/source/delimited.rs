@@ -9,26 +9,26 @@ use headgate_core::reason::Reason;
 use headgate_core::row::Row;
 
 use super::MAX_RECORD_BYTES;
-use super::cells::{Position, add_defect, defect_row, not_utf8};
-use super::columns::Columns;
+use super::cells::{RowPosition, add_defect, defect_row, not_utf8};
+use super::columns::UsedColumns;
 use super::header_json;
-use super::input::{Input, Reader};
+use super::input::{InputReader, OpenInput};
 use super::keep::{self, KeptText};
 use super::partition::Partition;
 use super::records::{Fields, Record, Records};
 use super::template::bound::RequestTemplates;
 use super::template::cell::Cell;
 use super::text_rows::{TextForm, TextRows};
-use super::values::Values;
+use super::values::RecordValues;
 
 pub(super) struct Delimited {
-    records: Records<Reader>,
+    records: Records<InputReader>,
     /// `None`: an empty file, which has no header either.
-    header: Option<Header>,
+    header: Option<DelimitedHeader>,
 }
 
-struct Header {
-    columns: Columns,
+struct DelimitedHeader {
+    columns: UsedColumns,
     /// The names in the header, followed by those of the file's directories.
     names: Vec<String>,
     fields: usize,
@@ -36,7 +36,7 @@ struct Header {
     hash: u128,
 }
 
-impl Header {
+impl DelimitedHeader {
     /// Returns the value, or `None` if the record has no such field, or a directory has a null.
     fn cell<'a>(&'a self, fields: &'a Fields, column: usize) -> Option<&'a [u8]> {
         match column.checked_sub(self.fields) {
@@ -50,7 +50,7 @@ impl Delimited {
     /// # Errors
     /// `Input`: the first record can't be read, or lacks a column.
     pub(super) fn open(
-        (input, reader): (Input, Reader),
+        (input, reader): (OpenInput, InputReader),
         options: &SourceOptions,
         delimiter: u8,
         partition: Partition,
@@ -65,8 +65,8 @@ impl Delimited {
                 let own: Vec<_> = fields.iter().map(String::from_utf8_lossy).collect();
                 let names: Vec<String> = partition.columns(own.iter().map(|name| &**name)).map(String::from).collect();
                 keep = keep::names(options, &names.iter().map(String::as_str).collect::<Vec<_>>());
-                let columns = Columns::find(options, &keep, names.iter().map(String::as_str))?;
-                Some(Header { columns, names, fields: fields.len(), partition, hash })
+                let columns = UsedColumns::find(options, &keep, names.iter().map(String::as_str))?;
+                Some(DelimitedHeader { columns, names, fields: fields.len(), partition, hash })
             }
             Some((line, Record::Broken(reason))) => {
                 return Err(JobError::input(format!(
@@ -84,7 +84,7 @@ impl TextForm for Delimited {
     fn next_row(&mut self, ordinal: u64, kept: &mut KeptText, hash: Option<&mut u128>) -> io::Result<Option<Row>> {
         let Some(header) = &self.header else { return Ok(None) };
         let Some((line, record)) = self.records.next_record(hash)? else { return Ok(None) };
-        let position = Position::Line(line);
+        let position = RowPosition::Line(line);
         Ok(Some(match record {
             Record::Fields(fields) => row(ordinal, position, header, fields, kept),
             Record::Broken(reason) => {
@@ -107,8 +107,8 @@ impl TextForm for Delimited {
     }
 }
 
-fn row(ordinal: u64, position: Position, header: &Header, fields: &Fields, kept: &mut KeptText) -> Row {
-    let Header { columns, names, .. } = header;
+fn row(ordinal: u64, position: RowPosition, header: &DelimitedHeader, fields: &Fields, kept: &mut KeptText) -> Row {
+    let DelimitedHeader { columns, names, .. } = header;
     let cell = |column: usize| header.cell(fields, column).unwrap_or_default();
     if fields.len() != header.fields {
         kept.push_nulls();
@@ -120,7 +120,7 @@ fn row(ordinal: u64, position: Position, header: &Header, fields: &Fields, kept:
     let templates = columns.templates.as_ref();
     let of_templates = templates.iter().flat_map(|templates| &templates.columns);
     let body = columns.body.map(cell).filter(|body| !body.is_empty());
-    let values = Values {
+    let values = RecordValues {
         url: columns.url.map(|column| Ok(cell(column).into())),
         method: Ok(columns.method.map(cell).unwrap_or_default().into()),
         headers: header_json::parse(columns.headers.map(cell).unwrap_or_default()),

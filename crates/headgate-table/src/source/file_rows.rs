@@ -8,7 +8,7 @@ use headgate_core::options::SourceOptions;
 use super::batches::Rows;
 use super::delimited::Delimited;
 use super::form::Form;
-use super::input::Input;
+use super::input::OpenInput;
 use super::ndjson::Ndjson;
 use super::opened::Opened;
 use super::parquet::Parquet;
@@ -27,9 +27,9 @@ pub(super) fn open(
     Ok(match opened.form {
         Form::Parquet => Box::new(Parquet::open(opened, options, partition)?),
         Form::Delimited(delimiter, _) => {
-            Box::new(Delimited::open(Input::open(opened)?, options, delimiter, partition)?)
+            Box::new(Delimited::open(OpenInput::open(opened)?, options, delimiter, partition)?)
         }
-        Form::Ndjson(_) => Box::new(Ndjson::open(Input::open(opened)?, options, &partition)?),
-        Form::Text(_) | Form::Stdin | Form::Pattern => Box::new(Text::open(Input::open(opened)?, options)?),
+        Form::Ndjson(_) => Box::new(Ndjson::open(OpenInput::open(opened)?, options, &partition)?),
+        Form::Text(_) | Form::Stdin | Form::Pattern => Box::new(Text::open(OpenInput::open(opened)?, options)?),
     })
 }

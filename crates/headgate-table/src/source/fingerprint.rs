@@ -90,13 +90,13 @@ impl Fingerprint {
 
 /// The metadata of a file that tells of changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Stamp {
+pub(super) struct FileState {
     pub(super) bytes: u64,
     /// The time of the last change: seconds since 1970, and nanoseconds after these.
     modified: (i64, i64),
 }
 
-impl Stamp {
+impl FileState {
     pub(super) fn of(file: &File) -> io::Result<Self> {
         let metadata = file.metadata()?;
         Ok(Self { bytes: metadata.len(), modified: (metadata.mtime(), metadata.mtime_nsec()) })
@@ -105,17 +105,17 @@ impl Stamp {
 
 /// A file when it was opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Ends {
-    pub(super) stamp: Stamp,
+pub(super) struct OpenedInput {
+    pub(super) stamp: FileState,
     /// Hash of the first 64 KiB.
     head: u128,
     /// Hash of the last 64 KiB, without those that are among the first.
     tail: u128,
 }
 
-impl Ends {
+impl OpenedInput {
     pub(super) fn of(file: &File) -> io::Result<Self> {
-        let stamp = Stamp::of(file)?;
+        let stamp = FileState::of(file)?;
         let [head, tail] = Self::hashes(file, stamp.bytes)?;
         Ok(Self { stamp, head, tail })
     }

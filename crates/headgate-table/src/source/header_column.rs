@@ -15,18 +15,18 @@ use super::header_json;
 pub(super) enum HeaderColumn {
     Json(BinaryViewArray),
     Entries(Box<Entries>),
-    Struct(Vec<(Box<str>, Values)>),
+    Struct(Vec<(Box<str>, HeaderValues)>),
 }
 
 /// Names and values, and which of them belong to each row.
 pub(super) struct Entries {
     rows: Ranges,
     names: BinaryViewArray,
-    values: Values,
+    values: HeaderValues,
 }
 
 /// One value for each row, or a list of repeated values for each.
-pub(super) struct Values {
+pub(super) struct HeaderValues {
     rows: Option<Ranges>,
     items: BinaryViewArray,
 }
@@ -47,7 +47,8 @@ impl HeaderColumn {
             let array = array.as_struct();
             let columns = fields.iter().zip(array.columns());
             // Where the struct is null, the file has nulls in its fields, too.
-            let columns = columns.map(|(field, column)| Some((field.name().as_str().into(), Values::new(column)?)));
+            let columns =
+                columns.map(|(field, column)| Some((field.name().as_str().into(), HeaderValues::new(column)?)));
             return columns.collect::<Option<_>>().map(Self::Struct);
         }
         let (rows, entries) = list(array)?;
@@ -57,7 +58,7 @@ impl HeaderColumn {
             DataType::Map(..) => (entries.columns().first()?, entries.columns().get(1)?),
             _ => (entries.column_by_name("name")?, entries.column_by_name("value")?),
         };
-        Some(Self::Entries(Box::new(Entries { rows, names: byte_column(names)?, values: Values::new(values)? })))
+        Some(Self::Entries(Box::new(Entries { rows, names: byte_column(names)?, values: HeaderValues::new(values)? })))
     }
 
     /// # Errors
@@ -88,7 +89,7 @@ impl HeaderColumn {
     }
 }
 
-impl Values {
+impl HeaderValues {
     fn new(array: &ArrayRef) -> Option<Self> {
         let (rows, items) = list(array).map_or((None, array.clone()), |(rows, items)| (Some(rows), items));
         Some(Self { rows, items: value_column(&items)? })

@@ -16,10 +16,10 @@ use super::input_error::InputError;
 use super::opened::{Opened, OpenedReader};
 use super::whole_lines::WholeLines;
 
-pub(super) type Reader = Box<dyn Read + Send>;
+pub(super) type InputReader = Box<dyn Read + Send>;
 
 #[derive(Debug)]
-pub(super) struct Input {
+pub(super) struct OpenInput {
     pub(super) name: String,
     compression: Compression,
     /// `None`: standard input.
@@ -29,12 +29,12 @@ pub(super) struct Input {
     half_line: AtomicBool,
 }
 
-impl Input {
+impl OpenInput {
     /// Opens the file from its beginning.
     ///
     /// # Errors
     /// The first read fails.
-    pub(super) fn open(opened: Arc<Opened>) -> Result<(Self, Reader), JobError> {
+    pub(super) fn open(opened: Arc<Opened>) -> Result<(Self, InputReader), JobError> {
         let reader = OpenedReader::new(opened.clone());
         let (input, counted) = Self::counted(&opened.name, opened.form.compression(), Some(opened.clone()), reader);
         let decoded = input.compression.decode(counted).map_err(|error| input.failed(&error, 0))?;
@@ -43,7 +43,7 @@ impl Input {
     }
 
     /// Opens an input that is not a file.
-    pub(super) fn stream(name: &str, reader: impl Read + Send + 'static) -> (Self, Reader) {
+    pub(super) fn stream(name: &str, reader: impl Read + Send + 'static) -> (Self, InputReader) {
         let (input, counted) = Self::counted(name, Compression::None, None, reader);
         (input, Box::new(WithoutMark::new(counted)))
     }

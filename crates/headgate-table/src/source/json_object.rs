@@ -21,7 +21,7 @@ struct Each<F>(F);
 
 /// A name, copied only if it has escapes.
 #[derive(Deserialize)]
-struct Name<'t>(#[serde(borrow)] Cow<'t, str>);
+struct MemberName<'t>(#[serde(borrow)] Cow<'t, str>);
 
 impl<'t, F: FnMut(Cow<'t, str>, &'t RawValue)> Visitor<'t> for Each<F> {
     type Value = ();
@@ -31,7 +31,7 @@ impl<'t, F: FnMut(Cow<'t, str>, &'t RawValue)> Visitor<'t> for Each<F> {
     }
 
     fn visit_map<A: MapAccess<'t>>(mut self, mut map: A) -> Result<(), A::Error> {
-        while let Some((Name(name), value)) = map.next_entry()? {
+        while let Some((MemberName(name), value)) = map.next_entry()? {
             (self.0)(name, value);
         }
         Ok(())
@@ -39,7 +39,7 @@ impl<'t, F: FnMut(Cow<'t, str>, &'t RawValue)> Visitor<'t> for Each<F> {
 }
 
 /// What becomes of the members that are not among the columns to keep.
-pub(super) struct Rest {
+pub(super) struct OtherMembers {
     /// For each name that is looked for, whether the result has its column.
     pub(super) is_kept: Vec<bool>,
     /// Further columns, from the file's directories.
@@ -48,9 +48,9 @@ pub(super) struct Rest {
 
 /// The members of an object, as text.
 #[derive(Default)]
-struct Members(String);
+struct ObjectMembers(String);
 
-impl Members {
+impl ObjectMembers {
     fn add(&mut self, name: &str, value: &RawValue) {
         self.0.push(if self.0.is_empty() { '{' } else { ',' });
         self.0.push_str(&serde_json::Value::from(name).to_string());
@@ -60,16 +60,20 @@ impl Members {
 }
 
 /// The values that were found, and the object of the others.
-type Found<'t> = (Vec<Option<&'t RawValue>>, Option<String>);
+type FoundValues<'t> = (Vec<Option<&'t RawValue>>, Option<String>);
 
 /// Finds the values that have one of the names, without nulls; of repeated names the last one counts. With `rest`, also
 /// returns an object of the other members, as written, or `None` if there are none.
 ///
 /// # Errors
 /// As [`members`].
-pub(super) fn find<'t>(text: &'t str, names: &[String], rest: Option<&Rest>) -> serde_json::Result<Found<'t>> {
+pub(super) fn find<'t>(
+    text: &'t str,
+    names: &[String],
+    rest: Option<&OtherMembers>,
+) -> serde_json::Result<FoundValues<'t>> {
     let mut values = vec![None; names.len()];
-    let mut others = Members::default();
+    let mut others = ObjectMembers::default();
     // The likely index of the next name, as most lines have one order.
     let mut next = 0;
     members(text, |name, value| {

@@ -17,7 +17,7 @@ use headgate_core::options::SourceOptions;
 
 use super::MAX_RECORD_BYTES;
 use super::form::Form;
-use super::input::Input;
+use super::input::OpenInput;
 use super::json_object::members;
 use super::keep::{keeps_all, names};
 use super::lines::{Line, Lines};
@@ -41,7 +41,7 @@ pub fn decided(options: &SourceOptions) -> Result<Cow<'_, SourceOptions>, JobErr
     if options.kept_columns.is_some() || !keeps_all(options) {
         return Ok(Cow::Borrowed(options));
     }
-    let mut sample = Sample::default();
+    let mut sample = SampledNames::default();
     if is_several(options) {
         let listed = Listed::of(options)?;
         if !is_ndjson(&listed.path(0)) {
@@ -88,14 +88,14 @@ fn is_ndjson(path: &str) -> bool {
 
 /// The names in the sampled lines, in the order in which they come.
 #[derive(Default)]
-struct Sample {
+struct SampledNames {
     names: Vec<String>,
     known: HashSet<String>,
     lines: usize,
     bytes: usize,
 }
 
-impl Sample {
+impl SampledNames {
     fn is_complete(&self) -> bool {
         self.lines >= MAX_LINES || self.bytes >= MAX_BYTES
     }
@@ -104,7 +104,9 @@ impl Sample {
     fn sample_file(&mut self, path: &str) {
         let is_file = fs::metadata(path).is_ok_and(|metadata| metadata.is_file());
         let Some(form) = Form::of_name(path).filter(|_| is_file && !self.is_complete()) else { return };
-        let Ok((_, reader)) = Opened::open(path, form).and_then(|opened| Input::open(Arc::new(opened))) else { return };
+        let Ok((_, reader)) = Opened::open(path, form).and_then(|opened| OpenInput::open(Arc::new(opened))) else {
+            return;
+        };
         let mut lines = Lines::new(reader, MAX_RECORD_BYTES);
         while !self.is_complete()
             && let Ok(Some((_, line))) = lines.next_row(None)
@@ -139,8 +141,8 @@ impl Sample {
 mod tests {
     use super::*;
 
-    fn names_of<'a>(lines: impl IntoIterator<Item = &'a str>) -> Sample {
-        let mut sample = Sample::default();
+    fn names_of<'a>(lines: impl IntoIterator<Item = &'a str>) -> SampledNames {
+        let mut sample = SampledNames::default();
         lines.into_iter().for_each(|line| sample.add_line(line.as_bytes()));
         sample
     }

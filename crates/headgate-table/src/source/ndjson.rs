@@ -13,12 +13,12 @@ use headgate_core::row::{Row, RowHeaders};
 use serde_json::value::{RawValue, to_raw_value};
 
 use super::MAX_RECORD_BYTES;
-use super::cells::{Position, add_defect, defect_row, not_utf8};
-use super::columns::{self, Columns, OfRequest};
+use super::cells::{RowPosition, add_defect, defect_row, not_utf8};
+use super::columns::{self, OfRequest, UsedColumns};
 use super::header_json::{self, no_object, reason};
-use super::input::{Input, Reader};
+use super::input::{InputReader, OpenInput};
 use super::input_error::InputError;
-use super::json_object::{self, Rest};
+use super::json_object::{self, OtherMembers};
 use super::keep::{self, KeptText};
 use super::kept_columns::REST;
 use super::lines::{Line, Lines};
@@ -26,31 +26,31 @@ use super::partition::Partition;
 use super::template::bound::{Named, RequestTemplates};
 use super::template::cell::Cell as TemplateCell;
 use super::text_rows::{TextForm, TextRows};
-use super::values::Values;
+use super::values::RecordValues;
 
 pub(super) struct Ndjson {
-    lines: Lines<Reader>,
-    used: Used,
+    lines: Lines<InputReader>,
+    used: UsedNames,
     options: SourceOptions,
 }
 
 /// The names that are looked for in each object, each once, and what each is used for.
-struct Used {
-    names: Names,
-    columns: Columns,
+struct UsedNames {
+    names: UniqueNames,
+    columns: UsedColumns,
     /// Columns that set more of a request than its URL, and that no option names or dismisses.
     unnamed: Vec<(usize, OfRequest)>,
     /// Values from the file's directories, which replace those of the objects.
     from_directories: Vec<(usize, Option<Box<RawValue>>)>,
     /// `None`: the columns to keep are listed, and other members are ignored.
-    rest: Option<Rest>,
+    rest: Option<OtherMembers>,
 }
 
 /// Names of columns, each once.
 #[derive(Default)]
-struct Names(Vec<String>);
+struct UniqueNames(Vec<String>);
 
-impl Names {
+impl UniqueNames {
     fn index(&mut self, name: &str) -> usize {
         self.0.iter().position(|each| each == name).unwrap_or_else(|| {
             self.0.push(name.to_owned());
@@ -60,7 +60,7 @@ impl Names {
 }
 
 /// Any column may exist, as each object has its own.
-impl Named for Names {
+impl Named for UniqueNames {
     fn has(&self, _column: &str) -> bool {
         false
     }
@@ -70,9 +70,9 @@ impl Named for Names {
     }
 }
 
-impl Used {
+impl UsedNames {
     fn new(options: &SourceOptions, keep: &[String], partition: &Partition) -> Result<Self, JobError> {
-        let mut names = Names::default();
+        let mut names = UniqueNames::default();
         let templates = RequestTemplates::new(options, &mut names)?;
         let makes = |part: fn(&RequestTemplates) -> bool| templates.as_ref().is_some_and(part);
         let makes_bodies = makes(RequestTemplates::make_bodies);
@@ -82,7 +82,7 @@ impl Used {
         };
         let unnamed: Vec<OfRequest> =
             columns::unnamed(options, makes_bodies).filter(|(name, _)| !is_in_template(name)).collect();
-        let columns = Columns {
+        let columns = UsedColumns {
             url: (!makes(RequestTemplates::make_urls)).then(|| names.index(&options.url_column)),
             method: options.method_column.as_ref().map(|name| names.index(name)),
             headers: options.headers_column.as_ref().map(|name| names.index(name)),
@@ -97,7 +97,7 @@ impl Used {
         let from_directories = from_directories.map(|(index, name)| (index, value(name))).collect();
         let rest = keep::keeps_all(options).then(|| {
             let is_kept = |name: &str| keep.iter().any(|kept| kept == name) || keep::is_url_of_result(options, name);
-            Rest {
+            OtherMembers {
                 is_kept: names.0.iter().map(|name| is_kept(name)).collect(),
                 from_directories: partition
                     .names()
@@ -114,13 +114,13 @@ impl Ndjson {
     /// # Errors
     /// `Usage`: an invalid template. `Input`: a column can't be kept.
     pub(super) fn open(
-        (input, reader): (Input, Reader),
+        (input, reader): (OpenInput, InputReader),
         options: &SourceOptions,
         partition: &Partition,
     ) -> Result<TextRows<Self>, JobError> {
         let found = options.kept_columns.clone().filter(|_| keep::keeps_all(options));
         let keep = found.unwrap_or_else(|| keep::names(options, &[]));
-        let used = Used::new(options, &keep, partition)?;
+        let used = UsedNames::new(options, &keep, partition)?;
         let columns: Vec<String> = keep.into_iter().chain(used.rest.as_ref().map(|_| REST.to_owned())).collect();
         let kept = KeptText::new(&options.input, &columns)?;
         let form = Self { lines: Lines::new(reader, MAX_RECORD_BYTES), used, options: options.clone() };
@@ -131,7 +131,7 @@ impl Ndjson {
 impl TextForm for Ndjson {
     fn next_row(&mut self, ordinal: u64, kept: &mut KeptText, hash: Option<&mut u128>) -> io::Result<Option<Row>> {
         let Some((number, line)) = self.lines.next_row(hash)? else { return Ok(None) };
-        let position = Position::Line(number);
+        let position = RowPosition::Line(number);
         let row = match line {
             Line::Whole(line) => row(ordinal, position, line, &self.used, kept),
             Line::TooLong(_) => Err(format!("longer than {MAX_RECORD_BYTES} bytes").into()),
@@ -139,7 +139,7 @@ impl TextForm for Ndjson {
         Ok(Some(match row {
             Ok(row) => row,
             // Before the first request, the whole list is refused; afterwards, the row fails.
-            Err(Refused::Columns(found)) if ordinal == 0 => {
+            Err(RefusedLine::Columns(found)) if ordinal == 0 => {
                 return Err(InputError::Refused(columns::refusal(&self.options, &found)).into());
             }
             Err(refused) => {
@@ -159,13 +159,13 @@ impl TextForm for Ndjson {
 }
 
 /// Why a line has no row.
-enum Refused {
+enum RefusedLine {
     Line(Reason),
     /// The object has columns that no option names.
     Columns(Vec<OfRequest>),
 }
 
-impl Refused {
+impl RefusedLine {
     fn into_reason(self) -> Reason {
         match self {
             Self::Line(reason) => reason,
@@ -177,25 +177,31 @@ impl Refused {
     }
 }
 
-impl<T: Into<Reason>> From<T> for Refused {
+impl<T: Into<Reason>> From<T> for RefusedLine {
     fn from(reason: T) -> Self {
         Self::Line(reason.into())
     }
 }
 
 /// Returns the row of a line, or why it has none.
-fn row(ordinal: u64, position: Position, line: &[u8], used: &Used, kept: &mut KeptText) -> Result<Row, Refused> {
+fn row(
+    ordinal: u64,
+    position: RowPosition,
+    line: &[u8],
+    used: &UsedNames,
+    kept: &mut KeptText,
+) -> Result<Row, RefusedLine> {
     let text = std::str::from_utf8(line).map_err(|error| not_utf8("the line is", line, error))?;
     let found = json_object::find(text, &used.names.0, used.rest.as_ref());
     let (mut values, rest) = found.map_err(|error| no_object("", &error))?;
     for (index, value) in &used.from_directories {
         values[*index] = value.as_deref();
     }
-    let cell = |column: usize| values[column].map(|json| Cell { name: &used.names.0[column], json });
+    let cell = |column: usize| values[column].map(|json| JsonCell { name: &used.names.0[column], json });
     let unnamed: Vec<OfRequest> =
         used.unnamed.iter().filter(|(column, _)| values[*column].is_some()).map(|(_, name)| *name).collect();
     if !unnamed.is_empty() {
-        return Err(Refused::Columns(unnamed));
+        return Err(RefusedLine::Columns(unnamed));
     }
     let columns = &used.columns;
     let templates = columns.templates.as_ref();
@@ -204,23 +210,23 @@ fn row(ordinal: u64, position: Position, line: &[u8], used: &Used, kept: &mut Ke
         Some(url) => url.string().map(bytes),
         None => Err(format!("there is no {:?}", used.names.0[column]).into()),
     };
-    let body = columns.body.and_then(cell).map(Cell::text).transpose();
+    let body = columns.body.and_then(cell).map(JsonCell::text).transpose();
     // The headers are an object, or a string that holds the text of one.
     let headers = columns
         .headers
         .and_then(cell)
         .map_or(Ok(RowHeaders::new()), |headers| header_json::parse(headers.text()?.as_bytes()));
-    let values = Values {
+    let values = RecordValues {
         url: columns.url.map(url),
         method: columns.method.and_then(cell).map_or(Ok(Cow::default()), |method| method.string().map(bytes)),
         headers,
         body: body.map(|body| body.map(|body| Bytes::copy_from_slice(body.as_bytes()))),
         cost: columns.cost.and_then(cell).map(|cost| (cost.name, cost.text().map(bytes))),
-        cells: of_templates.map(|column| cell(*column).map_or(TemplateCell::Null, Cell::of_template)).collect(),
+        cells: of_templates.map(|column| cell(*column).map_or(TemplateCell::Null, JsonCell::of_template)).collect(),
     };
     let mut row = values.row(ordinal, position, templates);
     for (index, column) in columns.kept.iter().enumerate() {
-        match cell(*column).map(Cell::text).transpose() {
+        match cell(*column).map(JsonCell::text).transpose() {
             Ok(text) => kept.push(index, text.as_deref()),
             Err(reason) => {
                 kept.push(index, None);
@@ -243,12 +249,12 @@ fn bytes(text: Cow<'_, str>) -> Cow<'_, [u8]> {
 
 /// A value that is not null.
 #[derive(Clone, Copy)]
-struct Cell<'a> {
+struct JsonCell<'a> {
     name: &'a str,
     json: &'a RawValue,
 }
 
-impl<'a> Cell<'a> {
+impl<'a> JsonCell<'a> {
     fn string(self) -> Result<Cow<'a, str>, Reason> {
         let kind = match self.json.get().as_bytes().first() {
             Some(b'"') => return self.text(),

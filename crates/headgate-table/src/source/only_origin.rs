@@ -6,13 +6,13 @@ use headgate_core::target::{authority_end, parse};
 
 use super::form::Form;
 use super::pattern::Pattern;
-use super::template::parse::{Piece, Template};
+use super::template::parse::{Template, TemplatePiece};
 
 /// Returns the origin, or `None` if rows, a column or a range determine the host.
 pub fn only_origin(options: &SourceOptions) -> Option<Origin> {
     if let Some(template) = &options.url {
         let template = Template::parse(template).ok()?;
-        let Some(Piece::Literal(beginning)) = template.pieces().first() else { return None };
+        let Some(TemplatePiece::Literal(beginning)) = template.pieces().first() else { return None };
         return origin_of(beginning, template.literal().is_some());
     }
     let is_pattern = options.more_inputs.is_empty() && Form::of(&options.input).is_ok_and(|form| form == Form::Pattern);

@@ -18,7 +18,7 @@ use headgate_core::message;
 use headgate_core::message::{Message, OptionName};
 use parquet::file::reader::{ChunkReader, Length};
 
-use super::fingerprint::{Ends, Fingerprint, Stamp};
+use super::fingerprint::{FileState, Fingerprint, OpenedInput};
 use super::form::Form;
 use super::input_error::InputError;
 
@@ -28,9 +28,9 @@ pub(super) struct Opened {
     pub(super) form: Form,
     file: File,
     /// The file when it was opened. `None`: not a regular file, of which nothing is known beforehand.
-    then: Option<Ends>,
+    then: Option<OpenedInput>,
     /// The file when it was last checked.
-    seen: Mutex<Option<Stamp>>,
+    seen: Mutex<Option<FileState>>,
     /// Set for all readers by the first one that comes to the end.
     ends_in_half_line: Arc<OnceLock<bool>>,
 }
@@ -41,7 +41,7 @@ impl Opened {
     pub(super) fn open(path: &str, form: Form) -> Result<Self, JobError> {
         let opened = || {
             let file = File::open(path)?;
-            let then = if file.metadata()?.is_file() { Some(Ends::of(&file)?) } else { None };
+            let then = if file.metadata()?.is_file() { Some(OpenedInput::of(&file)?) } else { None };
             let seen = Mutex::new(then.map(|then| then.stamp));
             Ok(Self { name: path.to_owned(), form, file, then, seen, ends_in_half_line: Arc::default() })
         };
@@ -55,7 +55,7 @@ impl Opened {
     pub(super) fn reopen(
         path: &str,
         form: Form,
-        then: Ends,
+        then: OpenedInput,
         ends_in_half_line: Arc<OnceLock<bool>>,
     ) -> Result<Self, JobError> {
         let opened = File::open(path).and_then(|file| {
@@ -73,7 +73,7 @@ impl Opened {
         &self.file
     }
 
-    pub(super) fn ends(&self) -> Option<Ends> {
+    pub(super) fn ends(&self) -> Option<OpenedInput> {
         self.then
     }
 
@@ -93,7 +93,7 @@ impl Opened {
     /// [`InputError::Changed`], or the file can't be read.
     pub(super) fn check_unchanged(&self, at_both_ends: bool) -> io::Result<()> {
         let Some(then) = self.then else { return Ok(()) };
-        let now = Stamp::of(&self.file)?;
+        let now = FileState::of(&self.file)?;
         let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner).replace(now);
         if seen == Some(now) && !at_both_ends {
             return Ok(());

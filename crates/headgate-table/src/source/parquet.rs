@@ -21,15 +21,15 @@ use parquet::arrow::arrow_reader::{
 use twox_hash::XxHash3_128;
 
 use super::batches::Rows;
-use super::chunk::{Chunk, Used};
-use super::columns::Columns;
+use super::chunk::{Chunk, ReadColumns};
+use super::columns::UsedColumns;
 use super::content::Passing;
 use super::fingerprint::{self, Fingerprint};
 use super::input_error::InputError;
 use super::keep;
 use super::opened::{Opened, OpenedFile};
 use super::parquet_footer::{self, ENCRYPTED, has_encryption};
-use super::parquet_pages::{Pages, Refusal};
+use super::parquet_pages::{Refusal, RowGroupPages};
 use super::partition::Partition;
 use super::stored;
 use crate::columns::kept::KeptCodec;
@@ -44,14 +44,14 @@ pub(super) struct Parquet {
     partition: Partition,
     /// The columns of the file, and those of its directories.
     schema: SchemaRef,
-    used: Used,
+    used: ReadColumns,
     /// The row group and its row from which to continue: the row after the current record batch.
     group: usize,
     group_row: u64,
     /// Hash of the columns of the row group that are used, once computed.
     group_hash: Option<u128>,
     /// Reads on from there, once it is open.
-    reader: Option<(ParquetRecordBatchReader, Arc<Pages>)>,
+    reader: Option<(ParquetRecordBatchReader, Arc<RowGroupPages>)>,
     /// A batch of the row group has at most this many rows: the pages of more rows would exceed their bound.
     max_rows: usize,
     max_page_bytes: u64,
@@ -90,8 +90,8 @@ impl Parquet {
 
         let own = stored.fields().iter().map(|field| field.name().as_str());
         let names: Vec<&str> = partition.columns(own).collect();
-        let columns = Columns::find(options, &keep::names(options, &names), names.into_iter())?;
-        let used = Used::new(columns, Some(&metadata));
+        let columns = UsedColumns::find(options, &keep::names(options, &names), names.into_iter())?;
+        let used = ReadColumns::new(columns, Some(&metadata));
         let fields: Vec<_> = fields.iter().cloned().chain(partition.fields(&DataType::Utf8)).collect();
         let schema = partition.after(metadata.schema());
         let kept_fields: Fields = used.columns.kept.iter().map(|index| fields[*index].clone()).collect();
@@ -247,8 +247,8 @@ impl Parquet {
     }
 
     /// Opens a reader of the current row group, from the current row on.
-    fn open_group(&self) -> Result<(ParquetRecordBatchReader, Arc<Pages>), ReadError> {
-        let pages = Pages::new(self.metadata.metadata().row_group(self.group), self.max_page_bytes);
+    fn open_group(&self) -> Result<(ParquetRecordBatchReader, Arc<RowGroupPages>), ReadError> {
+        let pages = RowGroupPages::new(self.metadata.metadata().row_group(self.group), self.max_page_bytes);
         let file = pages.of(OpenedFile(self.opened.clone()));
         let mut reader = ParquetRecordBatchReaderBuilder::new_with_metadata(file, self.metadata.clone())
             .with_row_groups(vec![self.group])

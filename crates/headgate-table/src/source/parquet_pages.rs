@@ -44,14 +44,14 @@ const DATA_PAGE_V2: i64 = 3;
 #[derive(Clone)]
 pub(super) struct BoundedFile {
     file: OpenedFile,
-    pages: Arc<Pages>,
+    pages: Arc<RowGroupPages>,
 }
 
 /// The pages of one row group, as far as they were read.
-pub(super) struct Pages {
+pub(super) struct RowGroupPages {
     max_page_bytes: u64,
     chunks: Vec<ColumnChunk>,
-    reading: Mutex<Reading>,
+    reading: Mutex<PageReading>,
 }
 
 struct ColumnChunk {
@@ -64,8 +64,8 @@ struct ColumnChunk {
 }
 
 #[derive(Default)]
-struct Reading {
-    columns: Vec<Column>,
+struct PageReading {
+    columns: Vec<PageColumn>,
     /// Rows of a batch.
     batch_rows: u64,
     /// Pages that the batch has finished, which it may keep alive.
@@ -75,18 +75,18 @@ struct Reading {
 
 /// What of a column is in memory, and the pages whose headers were read.
 #[derive(Default)]
-struct Column {
+struct PageColumn {
     has_begun: bool,
-    dictionary: Option<Page>,
-    next: Option<Page>,
+    dictionary: Option<CachedPage>,
+    next: Option<CachedPage>,
     dictionary_bytes: u64,
     page_bytes: u64,
 }
 
 #[derive(Clone, Copy)]
-struct Page {
+struct CachedPage {
     data_start: u64,
-    header: Header,
+    header: PageHeader,
 }
 
 /// Why pages are not read.
@@ -114,7 +114,7 @@ impl Refusal {
     }
 }
 
-impl Pages {
+impl RowGroupPages {
     pub(super) fn new(group: &RowGroupMetaData, max_page_bytes: u64) -> Arc<Self> {
         let chunks = group.columns().iter().map(|column| {
             let (start, length) = column.byte_range();
@@ -131,8 +131,8 @@ impl Pages {
         let mut chunks: Vec<_> = chunks.collect();
         chunks.sort_by_key(|chunk| chunk.start);
         let mut columns = Vec::new();
-        columns.resize_with(chunks.len(), Column::default);
-        let reading = Mutex::new(Reading { columns, ..Reading::default() });
+        columns.resize_with(chunks.len(), PageColumn::default);
+        let reading = Mutex::new(PageReading { columns, ..PageReading::default() });
         Arc::new(Self { max_page_bytes, chunks, reading })
     }
 
@@ -152,7 +152,7 @@ impl Pages {
         self.reading().refusal.take()
     }
 
-    fn reading(&self) -> std::sync::MutexGuard<'_, Reading> {
+    fn reading(&self) -> std::sync::MutexGuard<'_, PageReading> {
         self.reading.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -182,9 +182,9 @@ impl Pages {
     }
 
     /// Records a header.
-    fn add_header(&self, column: usize, page: Page) -> ParquetResult<()> {
+    fn add_header(&self, column: usize, page: CachedPage) -> ParquetResult<()> {
         let mut reading = self.reading();
-        let Header { kind, decompressed, compressed, values, encoding, .. } = page.header;
+        let PageHeader { kind, decompressed, compressed, values, encoding, .. } = page.header;
         let chunk = &self.chunks[column];
         let list_bytes = if chunk.is_list { values.saturating_mul(LIST_VALUE_BYTES) } else { 0 };
         let has_lengths = kind != DICTIONARY_PAGE && parquet_delta::trusts_counts(encoding);
@@ -205,10 +205,10 @@ impl Pages {
     }
 
     /// Finds the page whose data begins at `data_start` and counts it as loaded. Returns it with its column.
-    fn load_page(&self, data_start: u64, length: usize) -> ParquetResult<(Page, &ColumnChunk)> {
+    fn load_page(&self, data_start: u64, length: usize) -> ParquetResult<(CachedPage, &ColumnChunk)> {
         let mut reading = self.reading();
-        let Reading { columns, batch_rows, done_bytes, .. } = &mut *reading;
-        let is_it = |page: &Page| page.data_start == data_start && page.header.compressed == length as u64;
+        let PageReading { columns, batch_rows, done_bytes, .. } = &mut *reading;
+        let is_it = |page: &CachedPage| page.data_start == data_start && page.header.compressed == length as u64;
         // Where a page has no data, the next column begins at the same offset.
         let found = columns.iter_mut().enumerate().find_map(|(index, column)| {
             let (next, dictionary) = (column.next.filter(is_it), column.dictionary.filter(is_it));
@@ -218,7 +218,7 @@ impl Pages {
             return Err(ParquetError::General("a page was read before its header".into()));
         };
         if next.is_some() {
-            let Header { decompressed, encoding, values, .. } = page.header;
+            let PageHeader { decompressed, encoding, values, .. } = page.header;
             let lengths =
                 if parquet_delta::trusts_counts(encoding) { values.saturating_mul(DELTA_VALUE_BYTES) } else { 0 };
             // Values that share prefixes are written out one by one.
@@ -239,7 +239,7 @@ impl Pages {
 }
 
 /// `parquet` ends with some error; the reason is stored beside it.
-fn refused(reading: &mut Reading, refusal: Refusal) -> ParquetError {
+fn refused(reading: &mut PageReading, refusal: Refusal) -> ParquetError {
     reading.refusal = Some(refusal);
     ParquetError::General("a page is larger than it may be".into())
 }
@@ -258,8 +258,8 @@ impl ChunkReader for BoundedFile {
         let column = self.pages.column_at(start)?;
         if self.pages.may_be_header(column, start) {
             let mut reader = Compact::new(self.file.get_read(start)?, MAX_HEADER_BYTES);
-            let header = Header::read(&mut reader)?;
-            self.pages.add_header(column, Page { data_start: start + reader.read(), header })?;
+            let header = PageHeader::read(&mut reader)?;
+            self.pages.add_header(column, CachedPage { data_start: start + reader.read(), header })?;
         }
         self.file.get_read(start)
     }
@@ -274,7 +274,7 @@ impl ChunkReader for BoundedFile {
 }
 
 /// Checks that a page decompresses to no more than its header states, for codecs that do not check this.
-fn check_length(codec: Compression, header: &Header, bytes: &Bytes) -> ParquetResult<()> {
+fn check_length(codec: Compression, header: &PageHeader, bytes: &Bytes) -> ParquetResult<()> {
     let levels = header.level_bytes.min(bytes.len() as u64);
     let data = &bytes[levels as usize..];
     if !header.is_compressed || data.is_empty() {
@@ -297,7 +297,7 @@ fn check_length(codec: Compression, header: &Header, bytes: &Bytes) -> ParquetRe
 }
 
 /// Checks the counts in the data, where `parquet` would trust them.
-fn check_values(column: &ColumnChunk, header: &Header, bytes: &Bytes) -> ParquetResult<()> {
+fn check_values(column: &ColumnChunk, header: &PageHeader, bytes: &Bytes) -> ParquetResult<()> {
     if header.kind == DICTIONARY_PAGE || !parquet_delta::trusts_counts(header.encoding) {
         return Ok(());
     }
@@ -316,7 +316,7 @@ fn check_values(column: &ColumnChunk, header: &Header, bytes: &Bytes) -> Parquet
 
 /// The header of a page (`parquet.thrift`, `PageHeader`).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-struct Header {
+struct PageHeader {
     kind: i64,
     decompressed: u64,
     compressed: u64,
@@ -329,7 +329,7 @@ struct Header {
     is_compressed: bool,
 }
 
-impl Header {
+impl PageHeader {
     fn read<R: Read>(reader: &mut Compact<R>) -> io::Result<Self> {
         let mut header = Self { is_compressed: true, ..Self::default() };
         // As in `parquet`, the kind of the page determines which of the structures counts.
@@ -380,8 +380,8 @@ impl Header {
 mod tests {
     use super::*;
 
-    fn read(header: &[u8]) -> io::Result<Header> {
-        Header::read(&mut Compact::new(header, MAX_HEADER_BYTES))
+    fn read(header: &[u8]) -> io::Result<PageHeader> {
+        PageHeader::read(&mut Compact::new(header, MAX_HEADER_BYTES))
     }
 
     #[test]
@@ -392,15 +392,15 @@ mod tests {
             0x18, 2, b'a', b'b', 0, 0, 0, 99,
         ];
         let mut reader = Compact::new(&header[..], MAX_HEADER_BYTES);
-        let expected = Header {
+        let expected = PageHeader {
             decompressed: 300,
             compressed: 100,
             values: 7,
             encoding: 8,
             level_encodings: [3, 4],
-            ..Header::default()
+            ..PageHeader::default()
         };
-        assert_eq!(Header { is_compressed: true, ..expected }, Header::read(&mut reader).expect("whole"));
+        assert_eq!(PageHeader { is_compressed: true, ..expected }, PageHeader::read(&mut reader).expect("whole"));
         assert_eq!(header.len() as u64 - 1, reader.read());
         for length in 0..header.len() - 1 {
             assert!(read(&header[..length]).is_err(), "{length}");
@@ -446,10 +446,14 @@ mod tests {
                 [(0, 100_000, true), (0, 99_999, false), (3, 100_003, true), (3, 9, false)]
             {
                 let bytes = Bytes::from([&[0; 3][..levels], &data].concat());
-                let header =
-                    Header { decompressed, level_bytes: levels as u64, is_compressed: true, ..Header::default() };
+                let header = PageHeader {
+                    decompressed,
+                    level_bytes: levels as u64,
+                    is_compressed: true,
+                    ..PageHeader::default()
+                };
                 assert_eq!(is_fine, check_length(codec, &header, &bytes).is_ok(), "{codec:?} {levels} {decompressed}");
-                let header = Header { is_compressed: false, ..header };
+                let header = PageHeader { is_compressed: false, ..header };
                 assert!(check_length(codec, &header, &bytes).is_ok(), "{codec:?}");
             }
         }

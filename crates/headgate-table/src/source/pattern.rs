@@ -13,8 +13,8 @@ use headgate_core::row::Row;
 use headgate_core::source_size::SourceSize;
 
 use super::batches::Rows;
-use super::cells::{Position, url_row};
-use super::columns::Names;
+use super::cells::{RowPosition, url_row};
+use super::columns::ColumnNames;
 use super::content::Passing;
 use super::fingerprint::Fingerprint;
 use super::template::bound::RequestTemplates;
@@ -65,7 +65,7 @@ impl Pattern {
     /// # Errors
     /// As [`Pattern::parse`]. `Input`: a template names a column, of which there are none.
     pub(super) fn open(options: &SourceOptions) -> Result<Self, JobError> {
-        let templates = RequestTemplates::new(options, &mut Names::new(options, std::iter::empty()))?;
+        let templates = RequestTemplates::new(options, &mut ColumnNames::new(options, std::iter::empty()))?;
         Ok(Self { templates, ..Self::parse(&options.input)? })
     }
 
@@ -110,9 +110,9 @@ impl Pattern {
 impl Rows for Pattern {
     fn next_row(&mut self, ordinal: u64, _passing: Option<&mut Passing>) -> Result<Option<Row>, JobError> {
         Ok((ordinal < self.count).then(|| {
-            let mut row = url_row(ordinal, Position::Row(ordinal), self.url(ordinal).as_bytes());
+            let mut row = url_row(ordinal, RowPosition::Row(ordinal), self.url(ordinal).as_bytes());
             if let Some(templates) = &self.templates {
-                templates.fill(&mut row, Position::Row(ordinal), &[]);
+                templates.fill(&mut row, RowPosition::Row(ordinal), &[]);
             }
             row
         }))

@@ -6,8 +6,8 @@ use headgate_core::error::JobError;
 use headgate_core::options::SourceOptions;
 use headgate_core::row::{Row, rows_of_a_batch};
 
-use super::chunk::{Chunk, Used};
-use super::columns::Columns;
+use super::chunk::{Chunk, ReadColumns};
+use super::columns::UsedColumns;
 use super::keep;
 use super::template::bound::{AnyNames, RequestTemplates};
 use crate::columns::kept::{KeptCodec, hydrated, with_leaves};
@@ -19,7 +19,7 @@ const SHOWN_FIELDS: usize = 20;
 pub struct BatchRows {
     name: String,
     schema: SchemaRef,
-    used: Used,
+    used: ReadColumns,
     kept_fields: Fields,
     codec: Option<KeptCodec>,
 }
@@ -38,8 +38,8 @@ impl BatchRows {
     pub fn new(options: &SourceOptions, schema: SchemaRef) -> Result<Self, JobError> {
         let name = options.input.clone();
         let names: Vec<&str> = schema.fields().iter().map(|field| field.name().as_str()).collect();
-        let columns = Columns::find(options, &keep::names(options, &names), names.iter().copied())?;
-        let used = Used::new(columns, None);
+        let columns = UsedColumns::find(options, &keep::names(options, &names), names.iter().copied())?;
+        let used = ReadColumns::new(columns, None);
         let kept_fields: Fields = used.columns.kept.iter().map(|index| schema.fields()[*index].clone()).collect();
         let kept_fields = without_views(&hydrated(&kept_fields));
         let codec = keep::codec(&name, &kept_fields)?;

@@ -8,7 +8,7 @@ use headgate_core::options::SaveFormat;
 use headgate_core::reason::Reason;
 
 use super::template::cell::Cell;
-use super::template::parse::{Piece, Placeholder, Template};
+use super::template::parse::{Placeholder, Template, TemplatePiece};
 
 /// Placeholders that are not columns.
 const ROW: &str = "row";
@@ -32,9 +32,9 @@ impl SaveTo {
         let refused = |reason: &str| JobError::usage(message!(OptionName::SaveTo.set(text), ": {reason}"));
         let template = Template::parse(text).map_err(|error| refused(&error.to_string()))?;
         // Values add no separators, and none of them is empty.
-        let literal = |piece: &Piece| match piece {
-            Piece::Literal(text) => text.clone(),
-            Piece::Column(_) => UNKNOWN.to_owned(),
+        let literal = |piece: &TemplatePiece| match piece {
+            TemplatePiece::Literal(text) => text.clone(),
+            TemplatePiece::Column(_) => UNKNOWN.to_owned(),
         };
         let shape: String = template.pieces().iter().map(literal).collect();
         if shape.starts_with('/') {
@@ -78,8 +78,8 @@ impl SaveTo {
         let mut pieces = Vec::with_capacity(self.template.pieces().len());
         for piece in self.template.pieces() {
             pieces.push(match piece {
-                Piece::Literal(text) => NamePiece::Literal(text),
-                Piece::Column(placeholder) => match &*placeholder.column {
+                TemplatePiece::Literal(text) => NamePiece::Literal(text),
+                TemplatePiece::Column(placeholder) => match &*placeholder.column {
                     ROW => NamePiece::Literal(number),
                     EXTENSION => NamePiece::Extension,
                     CHECKSUM => NamePiece::Checksum,

@@ -17,7 +17,7 @@ use twox_hash::XxHash3_128;
 
 use super::batches::Rows;
 use super::file_rows;
-use super::fingerprint::{Ends, FilesFingerprint, Fingerprint};
+use super::fingerprint::{FilesFingerprint, Fingerprint, OpenedInput};
 use super::form::Form;
 use super::keep;
 use super::listed::Listed;
@@ -36,7 +36,7 @@ pub(super) struct Surveyed {
 /// What is known of a file.
 struct SurveyedFile {
     form: Form,
-    ends: Ends,
+    ends: OpenedInput,
     /// The number of rows, or `None` if it is not known without reading the file.
     rows: Option<u64>,
     ends_in_half_line: Arc<OnceLock<bool>>,

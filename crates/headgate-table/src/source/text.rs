@@ -6,9 +6,9 @@ use headgate_core::error::JobError;
 use headgate_core::options::SourceOptions;
 use headgate_core::row::{MAX_URL_BYTES, Row};
 
-use super::cells::{Position, defect_row, long_url_row, url_row};
-use super::columns::Names;
-use super::input::{Input, Reader};
+use super::cells::{RowPosition, defect_row, long_url_row, url_row};
+use super::columns::ColumnNames;
+use super::input::{InputReader, OpenInput};
 use super::keep::KeptText;
 use super::lines::{Line, Lines};
 use super::template::bound::RequestTemplates;
@@ -19,7 +19,7 @@ use super::text_rows::{TextForm, TextRows};
 const COLUMN: &str = "line";
 
 pub(super) struct Text {
-    lines: Lines<Reader>,
+    lines: Lines<InputReader>,
     templates: Option<RequestTemplates>,
     /// Whether rows that have arrived do not wait for a full batch, as the writer may be slow.
     live: bool,
@@ -28,10 +28,13 @@ pub(super) struct Text {
 impl Text {
     /// # Errors
     /// `Usage`: an invalid template. `Input`: a template names another column than the line.
-    pub(super) fn open((input, reader): (Input, Reader), options: &SourceOptions) -> Result<TextRows<Self>, JobError> {
+    pub(super) fn open(
+        (input, reader): (OpenInput, InputReader),
+        options: &SourceOptions,
+    ) -> Result<TextRows<Self>, JobError> {
         // FIFOs and the like, which are written while they are read, have no size.
         let live = input.size().bytes.is_none();
-        let templates = RequestTemplates::new(options, &mut Names::new(options, [COLUMN].into_iter()))?;
+        let templates = RequestTemplates::new(options, &mut ColumnNames::new(options, [COLUMN].into_iter()))?;
         let text = Self { lines: Lines::new(reader, MAX_URL_BYTES), templates, live };
         Ok(TextRows::new(input, text, KeptText::new(&options.input, &[])?))
     }
@@ -42,11 +45,11 @@ impl Text {
         reader: impl Read + Send + 'static,
         options: &SourceOptions,
     ) -> Result<TextRows<Self>, JobError> {
-        Self::open(Input::stream(name, reader), options)
+        Self::open(OpenInput::stream(name, reader), options)
     }
 }
 
-fn whole_row(ordinal: u64, position: Position, line: &[u8], templates: Option<&RequestTemplates>) -> Row {
+fn whole_row(ordinal: u64, position: RowPosition, line: &[u8], templates: Option<&RequestTemplates>) -> Row {
     let Some(templates) = templates else { return url_row(ordinal, position, line) };
     let cells = [Cell::of_text(line)];
     let mut row =
@@ -55,7 +58,7 @@ fn whole_row(ordinal: u64, position: Position, line: &[u8], templates: Option<&R
     row
 }
 
-fn long_row(ordinal: u64, position: Position, start: &[u8], templates: Option<&RequestTemplates>) -> Row {
+fn long_row(ordinal: u64, position: RowPosition, start: &[u8], templates: Option<&RequestTemplates>) -> Row {
     if templates.is_some_and(RequestTemplates::make_urls) {
         return defect_row(ordinal, position, format!("the line is longer than {MAX_URL_BYTES} bytes"));
     }
@@ -66,8 +69,8 @@ impl TextForm for Text {
     fn next_row(&mut self, ordinal: u64, _kept: &mut KeptText, hash: Option<&mut u128>) -> io::Result<Option<Row>> {
         let templates = self.templates.as_ref();
         Ok(self.lines.next_row(hash)?.map(|(number, line)| match line {
-            Line::Whole(line) => whole_row(ordinal, Position::Line(number), line.trim_ascii(), templates),
-            Line::TooLong(start) => long_row(ordinal, Position::Line(number), start.trim_ascii_start(), templates),
+            Line::Whole(line) => whole_row(ordinal, RowPosition::Line(number), line.trim_ascii(), templates),
+            Line::TooLong(start) => long_row(ordinal, RowPosition::Line(number), start.trim_ascii_start(), templates),
         }))
     }
 

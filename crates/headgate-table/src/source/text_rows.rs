@@ -11,7 +11,7 @@ use headgate_core::source_size::SourceSize;
 use super::batches::Rows;
 use super::content::Passing;
 use super::fingerprint::Fingerprint;
-use super::input::Input;
+use super::input::OpenInput;
 use super::keep::KeptText;
 use super::template::bound::RequestTemplates;
 
@@ -38,13 +38,13 @@ pub(super) trait TextForm: Send {
 }
 
 pub(super) struct TextRows<F> {
-    input: Input,
+    input: OpenInput,
     form: F,
     kept: KeptText,
 }
 
 impl<F: TextForm> TextRows<F> {
-    pub(super) fn new(input: Input, form: F, kept: KeptText) -> Self {
+    pub(super) fn new(input: OpenInput, form: F, kept: KeptText) -> Self {
         Self { input, form, kept }
     }
 }

@@ -14,7 +14,7 @@ pub(super) struct Compact<R> {
 
 /// A field of a structure: its number and the type of its value.
 #[derive(Clone, Copy)]
-pub(super) struct Field {
+pub(super) struct ThriftField {
     pub(super) id: i64,
     pub(super) kind: u8,
 }
@@ -41,7 +41,7 @@ impl<R: Read> Compact<R> {
     pub(super) fn structure(
         &mut self,
         depth: u32,
-        take: &mut dyn FnMut(&mut Self, Field) -> io::Result<bool>,
+        take: &mut dyn FnMut(&mut Self, ThriftField) -> io::Result<bool>,
     ) -> io::Result<()> {
         let mut id = 0;
         loop {
@@ -57,7 +57,7 @@ impl<R: Read> Compact<R> {
             if id <= before || id > i64::from(i16::MAX) {
                 return Err(broken());
             }
-            let field = Field { id, kind: byte & 0xf };
+            let field = ThriftField { id, kind: byte & 0xf };
             if !take(self, field)? {
                 self.skip(field.kind, depth + 1)?;
             }

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use headgate_core::reason::Reason;
 use headgate_core::row::{Row, RowHeaders};
 
-use super::cells::{Position, add_defect, defect_row, set_headers, set_method, url_row};
+use super::cells::{RowPosition, add_defect, defect_row, set_headers, set_method, url_row};
 use super::cost::set_cost;
 use super::template::bound::RequestTemplates;
 use super::template::cell::Cell;
@@ -15,7 +15,7 @@ use super::template::cell::Cell;
 type ValueBytes<'a> = Result<Cow<'a, [u8]>, Reason>;
 
 /// The values of a record in the columns that are used, or why they can't be read.
-pub(super) struct Values<'a> {
+pub(super) struct RecordValues<'a> {
     /// `None`: a template makes the URL.
     pub(super) url: Option<ValueBytes<'a>>,
     /// Empty: the job's default.
@@ -28,8 +28,8 @@ pub(super) struct Values<'a> {
     pub(super) cells: Vec<Cell<'a>>,
 }
 
-impl Values<'_> {
-    pub(super) fn row(self, ordinal: u64, position: Position, templates: Option<&RequestTemplates>) -> Row {
+impl RecordValues<'_> {
+    pub(super) fn row(self, ordinal: u64, position: RowPosition, templates: Option<&RequestTemplates>) -> Row {
         let Self { url, method, headers, body, cost, cells } = self;
         let mut row = match (url, templates) {
             (Some(Ok(url)), _) => url_row(ordinal, position, &url),

@@ -8,7 +8,7 @@ use bytes::{Buf, Bytes, BytesMut};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 
 use super::command::ConnectionCommand;
-use super::stream::Http2Stream;
+use super::stream::ServerStream;
 use crate::faults::play::{DRIP_INTERVAL, PAUSE};
 use crate::faults::{Fault, FaultStep};
 use crate::respond::Responder as _;
@@ -18,7 +18,7 @@ const MAX_FIELDS: usize = 32 * 1024;
 const MAX_HEAD_BYTES: usize = 4 * 1024 * 1024;
 const HTTP_11_ONLY: &str = "this fault is one of HTTP/1.1\n";
 
-pub(super) async fn play(mut stream: Http2Stream, fault: &Fault) -> io::Result<()> {
+pub(super) async fn play(mut stream: ServerStream, fault: &Fault) -> io::Result<()> {
     let mut player = StreamPlayer { waiting: BytesMut::new(), is_complete: false };
     let mut steps = fault.steps;
     while let Some((step, rest)) = steps.split_first() {
@@ -56,7 +56,7 @@ enum StepResult {
 }
 
 impl StreamPlayer {
-    async fn run(&mut self, stream: &mut Http2Stream, step: FaultStep, is_last: bool) -> io::Result<StepResult> {
+    async fn run(&mut self, stream: &mut ServerStream, step: FaultStep, is_last: bool) -> io::Result<StepResult> {
         match step {
             FaultStep::Send(bytes) => return self.send(stream, bytes, is_last).await,
             FaultStep::Make(make) => return self.send(stream, &make()?, is_last).await,
@@ -103,7 +103,7 @@ impl StreamPlayer {
         Ok(StepResult::Continues)
     }
 
-    async fn send(&mut self, stream: &mut Http2Stream, bytes: &[u8], is_last: bool) -> io::Result<StepResult> {
+    async fn send(&mut self, stream: &mut ServerStream, bytes: &[u8], is_last: bool) -> io::Result<StepResult> {
         if stream.body.is_some() {
             stream.send_data(Bytes::copy_from_slice(bytes), false).await?;
             return Ok(StepResult::Continues);

@@ -18,7 +18,7 @@ use http::Request;
 use tokio::sync::mpsc;
 
 use self::command::ConnectionCommand;
-use self::stream::Http2Stream;
+use self::stream::ServerStream;
 use self::wire::Wire;
 use crate::connection::ServerConnection;
 use crate::faults::Scope;
@@ -79,13 +79,13 @@ async fn serve_streams(wire: Wire, worker: &Rc<ServerWorker>) -> io::Result<()> 
             play(&mut connection, &mut in_progress, fault, u32::from(respond.stream_id())).await?;
             return Ok(());
         }
-        let stream = Http2Stream::begin(worker.clone(), respond, &request, route, commands.clone());
+        let stream = ServerStream::begin(worker.clone(), respond, &request, route, commands.clone());
         // The only error is that the client has disconnected.
         tokio::task::spawn_local(async move { _ = respond_or_play(stream, request).await });
     }
 }
 
-async fn respond_or_play(mut stream: Http2Stream, request: Request<RecvStream>) -> io::Result<()> {
+async fn respond_or_play(mut stream: ServerStream, request: Request<RecvStream>) -> io::Result<()> {
     match stream.respond(request.into_body()).await? {
         Some(fault) => fault::play(stream, fault).await,
         None => Ok(()),

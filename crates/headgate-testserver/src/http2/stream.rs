@@ -25,7 +25,7 @@ use crate::route::RequestRoute;
 use crate::worker::ServerWorker;
 
 #[derive(Debug)]
-pub(super) struct Http2Stream {
+pub(super) struct ServerStream {
     pub worker: Rc<ServerWorker>,
     pub respond: SendResponse<Bytes>,
     pub in_progress: InProgress,
@@ -37,7 +37,7 @@ pub(super) struct Http2Stream {
     received: Option<Box<Received>>,
 }
 
-impl Http2Stream {
+impl ServerStream {
     /// Counts a request, and reads from its headers what the rules of the server need.
     pub fn begin(
         worker: Rc<ServerWorker>,
@@ -113,7 +113,7 @@ impl Http2Stream {
     }
 }
 
-impl Responder for Http2Stream {
+impl Responder for ServerStream {
     fn in_progress(&mut self) -> &mut InProgress {
         &mut self.in_progress
     }

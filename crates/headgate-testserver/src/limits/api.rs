@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::bucket::Bucket;
-use super::keys::{Attempt, Keys};
+use super::keys::{KeyAttempt, Keys};
 use crate::config::ApiConfig;
 use crate::helpers::chat;
 use crate::received::Received;
@@ -78,9 +78,9 @@ impl ApiLimits {
         let key = key(received);
         let mut slot = Slot { api: self.clone(), account, key, is_repeated: false };
         match lock(&self.keys).record_attempt(key) {
-            Attempt::FirstFails => return Err(ApiRefusal { cause: Limited::FailedFirst, retry_after_s: None }),
-            Attempt::Usual => {}
-            Attempt::AfterResponse => slot.is_repeated = true,
+            KeyAttempt::FirstFails => return Err(ApiRefusal { cause: Limited::FailedFirst, retry_after_s: None }),
+            KeyAttempt::Usual => {}
+            KeyAttempt::AfterResponse => slot.is_repeated = true,
         }
         Ok(slot)
     }

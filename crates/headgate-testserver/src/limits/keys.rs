@@ -12,7 +12,7 @@ const PARTS: u64 = 1_000_000;
 
 /// An attempt for a key, by what is known of the key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Attempt {
+pub(crate) enum KeyAttempt {
     FirstFails,
     Usual,
     /// The key has already got its response: the request is unnecessary, or the client has lost the response.
@@ -36,13 +36,13 @@ impl Keys {
     }
 
     /// Records an attempt that was admitted, and returns what it is.
-    pub fn record_attempt(&mut self, key: u64) -> Attempt {
+    pub fn record_attempt(&mut self, key: u64) -> KeyAttempt {
         match self.young.get(&key).or_else(|| self.old.get(&key)) {
-            Some(true) => Attempt::AfterResponse,
-            Some(false) => Attempt::Usual,
+            Some(true) => KeyAttempt::AfterResponse,
+            Some(false) => KeyAttempt::Usual,
             None => {
                 self.remember(key, false);
-                if key % PARTS < self.fails_below { Attempt::FirstFails } else { Attempt::Usual }
+                if key % PARTS < self.fails_below { KeyAttempt::FirstFails } else { KeyAttempt::Usual }
             }
         }
     }
@@ -67,8 +67,9 @@ mod tests {
     fn only_the_first_attempts_of_the_share_fail() {
         let mut keys = Keys::new(0.05);
         let stride = u64::MAX / 100_000;
-        let of =
-            |keys: &mut Keys| (0..100_000).filter(|at| keys.record_attempt(at * stride) == Attempt::FirstFails).count();
+        let of = |keys: &mut Keys| {
+            (0..100_000).filter(|at| keys.record_attempt(at * stride) == KeyAttempt::FirstFails).count()
+        };
         let failed = of(&mut keys);
         assert!((4_800..=5_200).contains(&failed), "{failed}");
         assert_eq!(0, of(&mut keys));
@@ -77,9 +78,9 @@ mod tests {
     #[test]
     fn an_attempt_after_the_response_differs_from_one_before() {
         let mut keys = Keys::new(0.0);
-        assert_eq!([Attempt::Usual; 2], [keys.record_attempt(7), keys.record_attempt(7)]);
+        assert_eq!([KeyAttempt::Usual; 2], [keys.record_attempt(7), keys.record_attempt(7)]);
         keys.record_response(7);
-        assert_eq!([Attempt::AfterResponse; 2], [keys.record_attempt(7), keys.record_attempt(7)]);
+        assert_eq!([KeyAttempt::AfterResponse; 2], [keys.record_attempt(7), keys.record_attempt(7)]);
     }
 
     #[test]
@@ -90,6 +91,6 @@ mod tests {
             keys.record_response(key);
             assert!(keys.young.len() + keys.old.len() <= 200);
         }
-        assert!((9_900..10_000).all(|key| keys.record_attempt(key) == Attempt::AfterResponse));
+        assert!((9_900..10_000).all(|key| keys.record_attempt(key) == KeyAttempt::AfterResponse));
     }
 }

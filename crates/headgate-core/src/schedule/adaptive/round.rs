@@ -41,7 +41,7 @@ impl Recent {
 /// The sum of logarithms of latencies. An overloaded server multiplies all latencies, so that their mean shows this alike
 /// for quick and slow requests. A request that takes ten times longer does not dominate it.
 #[derive(Debug)]
-pub struct Round {
+pub struct LatencyRound {
     settled: Instant,
     /// The limit when it began.
     pub limit: u32,
@@ -51,7 +51,7 @@ pub struct Round {
     in_flight: f64,
 }
 
-impl Round {
+impl LatencyRound {
     pub fn new(limit: u32, settled: Instant) -> Self {
         Self { settled, limit, samples: 0.0, ln_sum: 0.0, ln_squares: 0.0, in_flight: 0.0 }
     }

@@ -180,7 +180,7 @@ fn the_capacity_is_found_again_after_total_refusal() {
 /// Refuses `times` attempts that started at `started`, at a limit of ten.
 fn refuse(adaptive: &mut Adaptive, times: u32, started: Instant, in_flight: u32, now: Instant) {
     for left in 0..times {
-        adaptive.ended(Sample { started, result: SampleResult::Overloaded }, in_flight - left, now);
+        adaptive.ended(EndedAttempt { started, result: SampleResult::Overloaded }, in_flight - left, now);
     }
 }
 
@@ -203,7 +203,7 @@ fn failures_of_other_kinds_change_nothing() {
     let mut adaptive = Adaptive::new(100, start);
     let before = format!("{adaptive:?}");
     for _ in 0..1000 {
-        let sample = Sample { started: start, result: SampleResult::Neutral };
+        let sample = EndedAttempt { started: start, result: SampleResult::Neutral };
         adaptive.ended(sample, 10, start + Duration::from_secs(1));
     }
     assert_eq!(before, format!("{adaptive:?}"));
@@ -237,7 +237,7 @@ proptest! {
             };
             // A clock that steps back, too.
             let started = at(now_us.saturating_sub(started_before_us / 10).saturating_add(u64::from(number == 0)));
-            adaptive.ended(Sample { started, result }, number, at(now_us));
+            adaptive.ended(EndedAttempt { started, result }, number, at(now_us));
             prop_assert!((1..=max.max(1)).contains(&adaptive.limit()), "{} of {max}", adaptive.limit());
         }
     }

@@ -14,7 +14,7 @@ pub(super) struct Malformed;
 
 /// Returns how long to wait by this line of the field, if at all.
 pub(super) fn wait_ms(value: &str, is_refused: bool) -> Result<Option<u64>, Malformed> {
-    let mut rest = Rest(value.as_bytes());
+    let mut rest = UnparsedText(value.as_bytes());
     let (mut longest, mut dictionary, mut is_list) = (None, None, false);
     loop {
         match rest.item()? {
@@ -70,9 +70,9 @@ enum Item<'a> {
 }
 
 /// The text that has not been parsed yet.
-struct Rest<'a>(&'a [u8]);
+struct UnparsedText<'a>(&'a [u8]);
 
-impl<'a> Rest<'a> {
+impl<'a> UnparsedText<'a> {
     fn next_is(&mut self, byte: u8) -> bool {
         let after = self.0.strip_prefix(&[byte]);
         self.0 = after.unwrap_or(self.0);

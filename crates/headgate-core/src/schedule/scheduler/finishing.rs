@@ -5,11 +5,11 @@ use std::time::{Duration, Instant};
 use super::{HostIndex, MAX_NAMED_PAUSES, Scheduler};
 use crate::error::{HostEvidence, NetworkEvidence};
 use crate::row::Row;
-use crate::schedule::adaptive::{Sample, SampleResult};
+use crate::schedule::adaptive::{EndedAttempt, SampleResult};
 use crate::schedule::breaker::Breaker;
 use crate::schedule::host_queue::Concurrency;
-use crate::schedule::network::{Checked, NetworkChange, Step};
-use crate::schedule::retry::{AttemptEnd, FinishedAttempt, Retry};
+use crate::schedule::network::{Checked, NetworkAction, NetworkChange};
+use crate::schedule::retry::{AttemptEnd, FinishedAttempt, RetryDecision};
 
 /// A host that has responded within this time is not doubted because of rows that have failed before.
 const JUST_RESPONDED: Duration = Duration::from_secs(30);
@@ -28,7 +28,7 @@ impl Scheduler {
         attempt: &FinishedAttempt,
         take_row: impl FnOnce() -> Requeued,
         now: Instant,
-    ) -> Retry {
+    ) -> RetryDecision {
         let awake = FinishedAttempt {
             first: self.awake(attempt.first),
             started: self.awake(attempt.started),
@@ -36,7 +36,7 @@ impl Scheduler {
             ..*attempt
         };
         let retry = self.judge(index, name, &awake, now);
-        if let Retry::At(due) = retry {
+        if let RetryDecision::At(due) = retry {
             let (row, index, name) = take_row();
             self.enqueue_retry(row, attempt.first, (index, name.as_deref()), due, now);
         }
@@ -50,10 +50,10 @@ impl Scheduler {
         name: impl FnOnce() -> Option<Box<str>>,
         attempt: &FinishedAttempt,
         now: Instant,
-    ) -> Retry {
+    ) -> RetryDecision {
         let retry = match attempt.retry(&self.rules.retrying, now, &mut self.rng) {
             // Nothing starts any more: the result is final, unless a later run retries it.
-            Retry::At(_) if self.is_stopped && !self.leaves_undone => Retry::No,
+            RetryDecision::At(_) if self.is_stopped && !self.leaves_undone => RetryDecision::No,
             retry => retry,
         };
         let is_excused = self.is_excused(attempt, now);
@@ -80,14 +80,14 @@ impl Scheduler {
         if let Concurrency::Adaptive(adaptive) = &mut host.concurrency {
             let result = if is_excused { SampleResult::Neutral } else { sample_result(attempt.end) };
             let in_flight = if index.is_some() { host.in_flight.max(1) } else { host.in_flight + 1 };
-            adaptive.ended(Sample { started: attempt.started, result }, in_flight, now);
+            adaptive.ended(EndedAttempt { started: attempt.started, result }, in_flight, now);
         }
         if attempt.before.is_some() && evidence == HostEvidence::Responded && host.has_only_retries() {
             host.retry_budget.useful_retry();
         }
         self.note_evidence(known, evidence, attempt, now);
-        let retry = if self.is_paused_beyond_deadline(known, retry, attempt) { Retry::No } else { retry };
-        if index.is_some() && (!attempt.body_continues || matches!(retry, Retry::At(_))) {
+        let retry = if self.is_paused_beyond_deadline(known, retry, attempt) { RetryDecision::No } else { retry };
+        if index.is_some() && (!attempt.body_continues || matches!(retry, RetryDecision::At(_))) {
             let host = self.hosts.at(known);
             host.in_flight = host.in_flight.saturating_sub(1);
         }
@@ -96,9 +96,10 @@ impl Scheduler {
     }
 
     /// Returns whether a row can't be retried before its deadline, since its host has requested a longer pause.
-    fn is_paused_beyond_deadline(&mut self, index: HostIndex, retry: Retry, attempt: &FinishedAttempt) -> bool {
+    fn is_paused_beyond_deadline(&mut self, index: HostIndex, retry: RetryDecision, attempt: &FinishedAttempt) -> bool {
         let breaker = self.hosts.get(index).and_then(|host| host.breaker.as_ref());
-        let until = breaker.and_then(|breaker| breaker.paused_until()).filter(|_| matches!(retry, Retry::At(_)));
+        let until =
+            breaker.and_then(|breaker| breaker.paused_until()).filter(|_| matches!(retry, RetryDecision::At(_)));
         until.zip(self.rules.retrying.deadline).is_some_and(|(until, deadline)| until >= attempt.first + deadline)
     }
 
@@ -173,7 +174,7 @@ impl Scheduler {
         }
     }
 
-    /// Records the result of connecting to hosts that have responded before (see [`Step::Check`]).
+    /// Records the result of connecting to hosts that have responded before (see [`NetworkAction::Check`]).
     pub fn network_checked(&mut self, checked: Checked, now: Instant) {
         if self.network.checked(checked, now) == NetworkChange::Recovered {
             self.forgive_all(now);
@@ -181,8 +182,8 @@ impl Scheduler {
     }
 
     /// Returns the next action regarding the network.
-    pub fn network_step(&mut self, now: Instant) -> Step {
-        if self.is_paused || self.is_stopped { Step::Wait } else { self.network.step(now) }
+    pub fn network_step(&mut self, now: Instant) -> NetworkAction {
+        if self.is_paused || self.is_stopped { NetworkAction::Wait } else { self.network.step(now) }
     }
 }
 

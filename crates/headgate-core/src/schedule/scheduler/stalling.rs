@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use super::Scheduler;
 use crate::schedule::retry::FinishedAttempt;
-use crate::stall::{Reading, Stall};
+use crate::stall::{ClockReading, Stall};
 
 /// Attempts that fail within this time after a stall, and began before it, are excused.
 const EXCUSED_FOR: Duration = Duration::from_secs(1);
@@ -13,13 +13,13 @@ const LONG_STALL: Duration = Duration::from_secs(3);
 
 impl Scheduler {
     /// Records that a worker of the run is running. Returns the stall that this ends, if any.
-    pub fn beat(&mut self, now: Reading) -> Option<Stall> {
+    pub fn beat(&mut self, now: ClockReading) -> Option<Stall> {
         let stall = self.clock.beat(now);
         self.end_stall(stall, now.monotonic)
     }
 
     /// Returns the stall that ends now, if any. If [`Scheduler::is_late`], call it before judging anything by its time.
-    pub fn observe(&mut self, now: Reading) -> Option<Stall> {
+    pub fn observe(&mut self, now: ClockReading) -> Option<Stall> {
         let stall = self.clock.observe(now);
         self.end_stall(stall, now.monotonic)
     }
@@ -75,18 +75,18 @@ mod tests {
     use crate::schedule::retry::{AttemptEnd, FinishedAttempt};
     use crate::schedule::scheduler::tests::{attempt, end, ms, per_second, rules, silent};
     use crate::schedule::scheduler::{HostIndex, Rules, Scheduler};
-    use crate::stall::Reading;
+    use crate::stall::ClockReading;
 
     /// A scheduler that beats, and rows of one host.
     struct Scene {
         scheduler: Scheduler,
-        now: Reading,
+        now: ClockReading,
         next_row: u64,
     }
 
     impl Scene {
         fn new(rules: Rules) -> Self {
-            let now = Reading::now();
+            let now = ClockReading::now();
             let mut scheduler = Scheduler::new(rules, true, 7, now.monotonic);
             scheduler.beat(now);
             Self { scheduler, now, next_row: 0 }
@@ -94,9 +94,9 @@ mod tests {
 
         /// Lets time pass on both clocks while the process runs, or is stopped.
         fn pass(&mut self, time: Duration, is_stopped: bool) {
-            let end = Reading { monotonic: self.now.monotonic + time, boot: self.now.boot + time };
+            let end = ClockReading { monotonic: self.now.monotonic + time, boot: self.now.boot + time };
             while !is_stopped && self.now.monotonic + ms(100) < end.monotonic {
-                self.now = Reading { monotonic: self.now.monotonic + ms(100), boot: self.now.boot + ms(100) };
+                self.now = ClockReading { monotonic: self.now.monotonic + ms(100), boot: self.now.boot + ms(100) };
                 self.scheduler.beat(self.now);
             }
             self.now = end;

@@ -7,7 +7,7 @@ use super::*;
 use crate::defaults::DEFAULT_HOST_NEVER_UP_AFTER;
 use crate::limits::{HostConcurrency, LimitBy, NetworkDownAfter, PerHost, Rate};
 use crate::redirect_chain::{Earlier, RedirectChain};
-use crate::schedule::retry::{AttemptEnd, FinishedAttempt, Retry};
+use crate::schedule::retry::{AttemptEnd, FinishedAttempt, RetryDecision};
 use crate::schedule::scheduler::finishing::Requeued;
 
 pub(super) fn rules() -> Rules {
@@ -88,13 +88,18 @@ impl Driver {
         self.started().into_iter().map(|(row, _)| row.ordinal).collect()
     }
 
-    fn end(&mut self, (row, host): (Row, Option<HostIndex>), end: AttemptEnd, pause: Option<Duration>) -> Retry {
+    fn end(
+        &mut self,
+        (row, host): (Row, Option<HostIndex>),
+        end: AttemptEnd,
+        pause: Option<Duration>,
+    ) -> RetryDecision {
         let attempt = FinishedAttempt { requested_pause: pause, ..attempt(&row, self.began, end) };
         self.scheduler.finish_attempt(host, || None, &attempt, || (row, host, None), self.now)
     }
 
     /// Ends an attempt whose body continues.
-    fn end_head(&mut self, (row, host): (Row, Option<HostIndex>), end: AttemptEnd) -> Retry {
+    fn end_head(&mut self, (row, host): (Row, Option<HostIndex>), end: AttemptEnd) -> RetryDecision {
         let attempt = FinishedAttempt { body_continues: true, ..attempt(&row, self.began, end) };
         self.scheduler.finish_attempt(host, || None, &attempt, || (row, host, None), self.now)
     }
@@ -126,7 +131,7 @@ fn a_paused_host_gets_no_request_until_the_pause_ends_and_the_row_waits_without_
     let mut started = driver.started();
     assert_eq!(7, started.len());
     let first = started.remove(0);
-    assert!(matches!(driver.end(first, end(429), Some(ms(2000))), Retry::At(_)));
+    assert!(matches!(driver.end(first, end(429), Some(ms(2000))), RetryDecision::At(_)));
     (7..10).for_each(|ordinal| driver.offer(ordinal, "a"));
     driver.offer(10, "b");
     assert_eq!(vec![10], driver.ordinals());
@@ -135,7 +140,7 @@ fn a_paused_host_gets_no_request_until_the_pause_ends_and_the_row_waits_without_
     driver.now += ms(2000) / 20;
     // Attempts that started before are no evidence of the current state.
     for row in started {
-        assert_eq!(Retry::No, driver.end(row, end(200), None));
+        assert_eq!(RetryDecision::No, driver.end(row, end(200), None));
     }
     assert_eq!(vec![0], driver.ordinals());
 }
@@ -147,14 +152,14 @@ fn an_unsent_row_whose_host_requests_a_pause_is_requeued_as_the_next_one() {
     let mut started = driver.started();
     let (slow, host) = started.pop().expect("three");
     assert!(!driver.scheduler.requeue_unsent(host, || None, || panic!("the host is not paused"), driver.now));
-    assert!(matches!(driver.end(started.remove(0), end(429), Some(ms(1000))), Retry::At(_)));
+    assert!(matches!(driver.end(started.remove(0), end(429), Some(ms(1000))), RetryDecision::At(_)));
     driver.offer(3, "a");
     assert!(driver.scheduler.requeue_unsent(host, || None, || slow, driver.now));
-    assert_eq!(Retry::No, driver.end(started.remove(0), end(200), None));
+    assert_eq!(RetryDecision::No, driver.end(started.remove(0), end(200), None));
     driver.now += ms(2000);
     let next = driver.started();
     assert_eq!((1, 0), (next.len(), next[0].0.ordinal), "retries that are due come first");
-    assert_eq!(Retry::No, driver.end(next.into_iter().next().expect("one"), end(200), None));
+    assert_eq!(RetryDecision::No, driver.end(next.into_iter().next().expect("one"), end(200), None));
     driver.began = driver.now;
     assert_eq!(2, driver.ordinals()[0]);
 }
@@ -214,7 +219,7 @@ fn the_scheduler_is_not_needed_without_limits_while_all_hosts_are_healthy() {
         || (row, None, Some("a".into())),
         driver.now,
     );
-    let Retry::At(due) = retry else { panic!("it is retried") };
+    let RetryDecision::At(due) = retry else { panic!("it is retried") };
     driver.now = due;
     assert!(driver.scheduler.is_needed());
     let started = driver.started().remove(0);
@@ -234,9 +239,9 @@ fn the_slowest_host_is_the_one_whose_rows_take_the_longest_at_its_limits() {
     (100..130).for_each(|ordinal| driver.offer(ordinal, "shop.example"));
     let mut started = driver.started();
     driver.now += ms(10);
-    started.drain(..2).for_each(|row| assert_eq!(Retry::No, driver.end(row, end(200), None)));
+    started.drain(..2).for_each(|row| assert_eq!(RetryDecision::No, driver.end(row, end(200), None)));
     driver.now += ms(990);
-    started.drain(..).for_each(|row| assert_eq!(Retry::No, driver.end(row, end(200), None)));
+    started.drain(..).for_each(|row| assert_eq!(RetryDecision::No, driver.end(row, end(200), None)));
     driver.started();
     let slowest = driver.scheduler.figures(driver.now).slowest.expect("rows wait");
     assert_eq!(("shop.example", 26, 2), (&*slowest.name, slowest.waiting, slowest.in_flight));
@@ -323,7 +328,7 @@ fn a_host_that_refuses_everything_is_probed_although_its_rows_are_not_retried() 
     let post = FinishedAttempt { may_repeat: false, ..attempt(&Row::new(0, ""), driver.now, end(503)) };
     for _ in 0..30 {
         let retry = driver.scheduler.finish_attempt(None, || Some("a".into()), &post, not_retried, driver.now);
-        assert_eq!(Retry::NotRepeatable, retry);
+        assert_eq!(RetryDecision::NotRepeatable, retry);
     }
     assert!(driver.scheduler.is_needed());
     (30..60).for_each(|ordinal| driver.offer(ordinal, "a"));
@@ -337,7 +342,7 @@ fn with_one_attempt_for_each_row_there_are_no_probes() {
     for ordinal in 0..30 {
         let failed = attempt(&Row::new(ordinal, ""), driver.now, end(503));
         let retry = driver.scheduler.finish_attempt(None, || Some("a".into()), &failed, not_retried, driver.now);
-        assert_eq!(Retry::No, retry);
+        assert_eq!(RetryDecision::No, retry);
     }
     assert!(!driver.scheduler.is_needed());
 }
@@ -417,8 +422,8 @@ fn a_row_that_could_not_be_retried_before_its_deadline_ends_with_the_response_th
     let mut driver = Driver::new(Rules { retrying, ..rules() });
     (0..2).for_each(|ordinal| driver.offer(ordinal, "a"));
     let mut started = driver.started();
-    assert!(matches!(driver.end(started.remove(0), end(429), Some(ms(5_000))), Retry::At(_)));
-    assert_eq!(Retry::No, driver.end(started.remove(0), end(429), Some(ms(60_000))));
+    assert!(matches!(driver.end(started.remove(0), end(429), Some(ms(5_000))), RetryDecision::At(_)));
+    assert_eq!(RetryDecision::No, driver.end(started.remove(0), end(429), Some(ms(60_000))));
 }
 
 #[test]
@@ -426,7 +431,7 @@ fn headers_are_evidence_about_their_host_while_the_body_continues() {
     let mut driver = Driver::new(rules());
     driver.offer(0, "a");
     let first = driver.started().remove(0);
-    assert!(matches!(driver.end(first, end(429), Some(ms(1000))), Retry::At(_)));
+    assert!(matches!(driver.end(first, end(429), Some(ms(1000))), RetryDecision::At(_)));
     driver.now += ms(2000);
     driver.began = driver.now;
     (1..5).for_each(|ordinal| driver.offer(ordinal, "a"));
@@ -434,7 +439,7 @@ fn headers_are_evidence_about_their_host_while_the_body_continues() {
     assert_eq!(1, next.len(), "after a pause, one is in flight");
     let (row, host) = next.into_iter().next().expect("one");
     driver.now += ms(1);
-    assert_eq!(Retry::No, driver.end_head((row, host), end(200)));
+    assert_eq!(RetryDecision::No, driver.end_head((row, host), end(200)));
     let second = driver.started();
     assert_eq!(1, second.len(), "two are, one of them that whose body goes on");
     driver.scheduler.release(host.expect("a host"), driver.now);
@@ -449,12 +454,12 @@ fn a_response_whose_body_continues_stays_in_flight_unless_the_row_is_retried() {
     let mut driver = Driver::new(Rules { limits, retrying, ..rules() });
     (0..2).for_each(|ordinal| driver.offer(ordinal, "a"));
     let first = driver.started().remove(0);
-    assert!(matches!(driver.end_head(first, end(503)), Retry::At(_)));
+    assert!(matches!(driver.end_head(first, end(503)), RetryDecision::At(_)));
     driver.now += ms(100);
     let next = driver.started();
     assert_eq!(vec![0], next.iter().map(|(row, _)| row.ordinal).collect::<Vec<_>>());
     let (row, host) = next.into_iter().next().expect("one");
-    assert_eq!(Retry::No, driver.end_head((row, host), end(503)));
+    assert_eq!(RetryDecision::No, driver.end_head((row, host), end(503)));
     assert_eq!(Vec::<u64>::new(), driver.ordinals(), "its body goes on");
     driver.scheduler.release(host.expect("a host"), driver.now);
     assert_eq!(vec![1], driver.ordinals());

@@ -22,7 +22,7 @@ use std::time::Instant;
 use bytes::Bytes;
 use headgate_core::error::{ErrorKind, Failure};
 use headgate_core::row::{BodyPiece, Row};
-use headgate_http::client::{Expected, LaneState, Pending, Readiness};
+use headgate_http::client::{Expected, LaneReadiness, LaneState, Pending};
 use headgate_http::deadline::OwnWait;
 use headgate_http::exchange_context::ExchangeContext;
 use headgate_http::method;
@@ -212,9 +212,9 @@ impl<'a> Attempt<'a> {
             }
         };
         match client.ready(site, sending.on_new_connection, || self.is_idempotent(), state, cx) {
-            Readiness::Ready => {}
-            Readiness::NoConnection => return Ok(Sent::Needs(Need::Connection)),
-            Readiness::Unproven(until) => return Ok(Sent::Needs(Need::ProvenConnection(until))),
+            LaneReadiness::Ready => {}
+            LaneReadiness::NoConnection => return Ok(Sent::Needs(Need::Connection)),
+            LaneReadiness::Unproven(until) => return Ok(Sent::Needs(Need::ProvenConnection(until))),
         }
         if !sending.may_start
             && let Some(at) = self.reserve_send(Instant::now())

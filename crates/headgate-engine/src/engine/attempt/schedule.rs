@@ -7,7 +7,7 @@ use headgate_core::headers::HeadersRef;
 use headgate_core::message::OptionName;
 use headgate_core::redirect_chain::{Earlier, RedirectChain};
 use headgate_core::schedule::requested_pause::requested_pause;
-use headgate_core::schedule::retry::{AttemptEnd, FinishedAttempt, Retry};
+use headgate_core::schedule::retry::{AttemptEnd, FinishedAttempt, RetryDecision};
 use headgate_http::client::LaneState;
 use tokio::time::sleep_until;
 
@@ -150,12 +150,12 @@ impl Attempt<'_> {
             retry
         });
         match retry {
-            Retry::No => RowNow::InLane,
-            Retry::NotRepeatable => {
+            RetryDecision::No => RowNow::InLane,
+            RetryDecision::NotRepeatable => {
                 share.stats().figures.retries.unrepeatable += 1;
                 RowNow::InLane
             }
-            Retry::At(_) => {
+            RetryDecision::At(_) => {
                 share.stats().figures.record_retry(end, now.saturating_duration_since(started));
                 // It may be due before anything else that the worker waits for.
                 share.wake();

@@ -9,7 +9,7 @@ use crate::job::commit::PartRecord;
 
 /// Parts whose rows are retried together.
 #[derive(Debug)]
-pub(super) struct Round {
+pub(super) struct RetryRound {
     parts: Vec<PartRecord>,
     /// The rows to retry, in order, and the number of earlier attempts of each.
     attempts: Vec<(u64, i16)>,
@@ -33,11 +33,11 @@ pub(super) struct Rounds {
 
 #[derive(Debug, Default)]
 struct State {
-    round: Option<Round>,
+    round: Option<RetryRound>,
     closed: bool,
 }
 
-impl Round {
+impl RetryRound {
     /// `attempts` has the rows to retry, and the number of earlier attempts of each.
     pub(super) fn new(parts: Vec<PartRecord>, mut attempts: Vec<(u64, i16)>) -> Self {
         attempts.sort_unstable();
@@ -56,7 +56,7 @@ impl Round {
 
 impl Rounds {
     /// Begins a round. The source calls this before it returns the rows.
-    pub(super) fn begin(&self, round: Round) {
+    pub(super) fn begin(&self, round: RetryRound) {
         self.state().round = Some(round);
     }
 
@@ -85,7 +85,7 @@ impl Rounds {
 
     /// Returns whether all rows of the round have an outcome.
     pub(super) fn is_complete(&self) -> bool {
-        self.state().round.as_ref().is_some_and(Round::is_complete)
+        self.state().round.as_ref().is_some_and(RetryRound::is_complete)
     }
 
     /// Returns the uncommitted outcomes to the sink, which commits them now. `None`: there are none.

@@ -24,7 +24,7 @@ fn contents(path: impl AsRef<Path>) -> Result<BodyContents, Failure> {
 
 /// Reads all contents, `at_a_time` bytes at a time.
 fn read_all(contents: &BodyContents, at_a_time: usize) -> Result<Vec<u8>, Failure> {
-    let (mut all, mut at, mut buffer) = (Vec::new(), Position::default(), vec![0; at_a_time]);
+    let (mut all, mut at, mut buffer) = (Vec::new(), BodyPosition::default(), vec![0; at_a_time]);
     loop {
         let (length, next) = contents.read(at, &mut buffer)?;
         all.extend_from_slice(&buffer[..length]);

@@ -47,7 +47,7 @@ type Value = Result<SelectedValue, Absent>;
 /// The values to select from responses.
 #[derive(Debug)]
 pub struct Selection {
-    columns: Vec<Column>,
+    columns: Vec<WantedColumn>,
     quick: Wanted,
     trees: Trees,
     /// Columns of headers, with the names of the headers.
@@ -59,7 +59,7 @@ pub struct Selection {
 }
 
 #[derive(Debug)]
-struct Column {
+struct WantedColumn {
     name: String,
     is_of: SelectedType,
     is_header: bool,
@@ -136,7 +136,7 @@ impl Selection {
         } else {
             return Err(format!("{source:?} is neither a JSONPath, which begins with $, nor header:name"));
         }
-        self.columns.push(Column { name: name.to_owned(), is_of, is_header: header.is_some() });
+        self.columns.push(WantedColumn { name: name.to_owned(), is_of, is_header: header.is_some() });
         Ok(())
     }
 

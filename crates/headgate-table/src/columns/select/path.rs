@@ -2,7 +2,7 @@
 
 use serde_json_path::JsonPath;
 
-use super::walk::Step;
+use super::walk::PathStep;
 
 /// A longer path, or one with more deeply nested brackets or filters, is refused: parsing it would need a deep stack, or a
 /// time that doubles with each filter.
@@ -13,7 +13,7 @@ const MAX_FILTER_DEPTH: usize = 6;
 #[derive(Debug)]
 pub(super) enum Path {
     /// It selects at most one value, and all its steps are known.
-    Quick(Vec<Step>),
+    Quick(Vec<PathStep>),
     Tree(Query),
 }
 
@@ -63,7 +63,7 @@ impl Path {
 }
 
 /// Returns the steps of a valid path, if all of them are names or indices.
-fn quick_steps(text: &str) -> Option<Vec<Step>> {
+fn quick_steps(text: &str) -> Option<Vec<PathStep>> {
     let mut rest = text.strip_prefix('$')?;
     let mut steps = Vec::new();
     while !rest.is_empty() {
@@ -75,7 +75,7 @@ fn quick_steps(text: &str) -> Option<Vec<Step>> {
             if name.is_empty() || name.contains(|character: char| character == '*' || character.is_whitespace()) {
                 return None;
             }
-            step = Step::Name(name.into());
+            step = PathStep::Name(name.into());
         } else {
             let after = rest.strip_prefix('[')?;
             let inner;
@@ -85,11 +85,11 @@ fn quick_steps(text: &str) -> Option<Vec<Step>> {
                 if name.contains('\\') {
                     return None;
                 }
-                (inner, rest) = (Step::Name(name.into()), after[length + 2..].strip_prefix(']')?);
+                (inner, rest) = (PathStep::Name(name.into()), after[length + 2..].strip_prefix(']')?);
             } else {
                 let (index, after) = after.split_once(']')?;
                 let is_index = index.bytes().all(|byte| byte.is_ascii_digit());
-                (inner, rest) = (Step::Index(index.parse().ok().filter(|_| is_index)?), after);
+                (inner, rest) = (PathStep::Index(index.parse().ok().filter(|_| is_index)?), after);
             }
             step = inner;
         }

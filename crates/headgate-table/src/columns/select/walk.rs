@@ -33,7 +33,7 @@ pub(super) trait Node<'t>: Copy {
 
 /// A step of a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Step {
+pub(super) enum PathStep {
     Name(Box<str>),
     Index(usize),
 }
@@ -43,7 +43,7 @@ pub(super) enum Step {
 pub(super) struct Wanted {
     /// The numbers of the paths that end here.
     here: Vec<usize>,
-    below: Vec<(Step, Wanted)>,
+    below: Vec<(PathStep, Wanted)>,
 }
 
 impl Wanted {
@@ -52,7 +52,7 @@ impl Wanted {
     }
 
     /// Adds a path under this number.
-    pub(super) fn add(&mut self, steps: &[Step], number: usize) {
+    pub(super) fn add(&mut self, steps: &[PathStep], number: usize) {
         let Some((first, rest)) = steps.split_first() else {
             self.here.push(number);
             return;
@@ -71,12 +71,12 @@ impl<'t> Node<'t> for &Wanted {
     fn name(self, name: &str, _: &Self::Found) -> Option<Self> {
         self.below
             .iter()
-            .find(|(step, _)| matches!(step, Step::Name(wanted) if **wanted == *name))
+            .find(|(step, _)| matches!(step, PathStep::Name(wanted) if **wanted == *name))
             .map(|(_, below)| below)
     }
 
     fn index(self, index: usize, _: &Self::Found) -> Option<Self> {
-        self.below.iter().find(|(step, _)| *step == Step::Index(index)).map(|(_, below)| below)
+        self.below.iter().find(|(step, _)| *step == PathStep::Index(index)).map(|(_, below)| below)
     }
 
     fn is_wanted(self, _: &Self::Found) -> bool {
@@ -136,7 +136,7 @@ impl<'t, P: Node<'t>> Visitor<'t> for Walk<'_, P, P::Found> {
     }
 
     fn visit_map<A: MapAccess<'t>>(self, mut map: A) -> Result<(), A::Error> {
-        while let Some(below) = map.next_key_seed(Name { node: self.node, found: &*self.found })? {
+        while let Some(below) = map.next_key_seed(MemberNode { node: self.node, found: &*self.found })? {
             match below {
                 Some(node) => {
                     node.forget(self.found);
@@ -188,12 +188,12 @@ impl<'t, P: Node<'t>> Visitor<'t> for Walk<'_, P, P::Found> {
 }
 
 /// The node of a member's name.
-struct Name<'f, P, F: ?Sized> {
+struct MemberNode<'f, P, F: ?Sized> {
     node: P,
     found: &'f F,
 }
 
-impl<'t, P: Node<'t>> DeserializeSeed<'t> for Name<'_, P, P::Found> {
+impl<'t, P: Node<'t>> DeserializeSeed<'t> for MemberNode<'_, P, P::Found> {
     type Value = Option<P>;
 
     fn deserialize<D: Deserializer<'t>>(self, json: D) -> Result<Self::Value, D::Error> {
@@ -201,7 +201,7 @@ impl<'t, P: Node<'t>> DeserializeSeed<'t> for Name<'_, P, P::Found> {
     }
 }
 
-impl<'t, P: Node<'t>> Visitor<'t> for Name<'_, P, P::Found> {
+impl<'t, P: Node<'t>> Visitor<'t> for MemberNode<'_, P, P::Found> {
     type Value = Option<P>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

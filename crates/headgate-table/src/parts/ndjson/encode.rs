@@ -25,11 +25,11 @@ use crate::parts::time::{TimeText, UTC_OFFSET, in_utc};
 
 /// Turns batches of one schema into lines.
 pub struct LineEncoder {
-    columns: Vec<Column>,
+    columns: Vec<OutputColumn>,
     options: EncoderOptions,
 }
 
-struct Column {
+struct OutputColumn {
     field: FieldRef,
     /// `"name":` with what stands before it.
     key: String,
@@ -37,7 +37,7 @@ struct Column {
 }
 
 /// The values of one column of one batch.
-enum Values<'a> {
+enum BatchValues<'a> {
     Int64(&'a Int64Array),
     Int16(&'a Int16Array),
     Text(&'a StringArray),
@@ -61,14 +61,16 @@ impl LineEncoder {
         let columns = schema.fields().iter().enumerate().map(|(index, field)| {
             let before = if index == 0 { '{' } else { ',' };
             let key = |name: String| format!("{before}{}:", serde_json::Value::from(name));
-            Column { field: field.clone(), key: key(field.name().clone()), base64_key: key(base64_name(field)) }
+            OutputColumn { field: field.clone(), key: key(field.name().clone()), base64_key: key(base64_name(field)) }
         });
         let encoder = Self { columns: columns.collect(), options: EncoderOptions::default().with_explicit_nulls(true) };
         for column in &encoder.columns {
             let empty = new_empty_array(column.field.data_type());
-            in_utc(&empty).and_then(|empty| Values::of(&column.field, &empty, &encoder.options).map(|_| ())).map_err(
-                |error| JobError::usage(format!("the input column {:?} can't be kept: {error}", column.field.name())),
-            )?;
+            in_utc(&empty)
+                .and_then(|empty| BatchValues::of(&column.field, &empty, &encoder.options).map(|_| ()))
+                .map_err(|error| {
+                    JobError::usage(format!("the input column {:?} can't be kept: {error}", column.field.name()))
+                })?;
         }
         encoder.check_keys()?;
         Ok(encoder)
@@ -95,7 +97,7 @@ impl LineEncoder {
         let arrays = records.columns().iter().map(in_utc).collect::<Result<Vec<_>, _>>().map_err(io::Error::other)?;
         let columns = self.columns.iter().zip(&arrays);
         let mut values = columns
-            .map(|(column, array)| Values::of(&column.field, array, &self.options))
+            .map(|(column, array)| BatchValues::of(&column.field, array, &self.options))
             .collect::<Result<Vec<_>, _>>()
             .map_err(io::Error::other)?;
         for row in 0..records.num_rows() {
@@ -108,56 +110,56 @@ impl LineEncoder {
     }
 }
 
-impl<'a> Values<'a> {
+impl<'a> BatchValues<'a> {
     fn of(field: &'a FieldRef, array: &'a dyn Array, options: &'a EncoderOptions) -> Result<Self, ArrowError> {
         if let Some(headers) = HeaderLists::of(array) {
-            return Ok(Values::Headers(headers));
+            return Ok(BatchValues::Headers(headers));
         }
         Ok(match array.data_type() {
-            DataType::Int64 => Values::Int64(array.as_primitive::<Int64Type>()),
-            DataType::Int16 => Values::Int16(array.as_primitive::<Int16Type>()),
-            DataType::Utf8 => Values::Text(array.as_string()),
-            DataType::Binary => Values::Bytes(array.as_binary()),
+            DataType::Int64 => BatchValues::Int64(array.as_primitive::<Int64Type>()),
+            DataType::Int16 => BatchValues::Int16(array.as_primitive::<Int16Type>()),
+            DataType::Utf8 => BatchValues::Text(array.as_string()),
+            DataType::Binary => BatchValues::Bytes(array.as_binary()),
             DataType::Timestamp(TimeUnit::Microsecond, Some(zone)) if zone.as_ref() == UTC_OFFSET => {
-                Values::Time(array.as_primitive::<TimestampMicrosecondType>(), TimeText::new())
+                BatchValues::Time(array.as_primitive::<TimestampMicrosecondType>(), TimeText::new())
             }
-            _ => Values::Other(make_encoder(field, array, options)?, Vec::new()),
+            _ => BatchValues::Other(make_encoder(field, array, options)?, Vec::new()),
         })
     }
 
     fn is_null(&self, row: usize) -> bool {
         match self {
-            Values::Int64(array) => array.is_null(row),
-            Values::Int16(array) => array.is_null(row),
-            Values::Text(array) => array.is_null(row),
-            Values::Bytes(array) => array.is_null(row),
-            Values::Time(array, _) => array.is_null(row),
-            Values::Headers(headers) => headers.lists.is_null(row),
-            Values::Other(encoder, _) => encoder.is_null(row),
+            BatchValues::Int64(array) => array.is_null(row),
+            BatchValues::Int16(array) => array.is_null(row),
+            BatchValues::Text(array) => array.is_null(row),
+            BatchValues::Bytes(array) => array.is_null(row),
+            BatchValues::Time(array, _) => array.is_null(row),
+            BatchValues::Headers(headers) => headers.lists.is_null(row),
+            BatchValues::Other(encoder, _) => encoder.is_null(row),
         }
     }
 
     /// Writes key and value.
-    fn write(&mut self, row: usize, column: &Column, out: &mut impl Write) -> io::Result<()> {
+    fn write(&mut self, row: usize, column: &OutputColumn, out: &mut impl Write) -> io::Result<()> {
         if self.is_null(row) {
             out.write_all(column.key.as_bytes())?;
             return out.write_all(b"null");
         }
-        if let Values::Bytes(array) = self {
+        if let BatchValues::Bytes(array) = self {
             return write_bytes(array.value(row), &column.key, &column.base64_key, out);
         }
         out.write_all(column.key.as_bytes())?;
         match self {
-            Values::Int64(array) => write_integer(array.value(row), out),
-            Values::Int16(array) => write_integer(array.value(row), out),
-            Values::Text(array) => write_text(array.value(row), out),
-            Values::Bytes(_) => Ok(()),
-            Values::Time(array, time) => match time.format(array.value(row)) {
+            BatchValues::Int64(array) => write_integer(array.value(row), out),
+            BatchValues::Int16(array) => write_integer(array.value(row), out),
+            BatchValues::Text(array) => write_text(array.value(row), out),
+            BatchValues::Bytes(_) => Ok(()),
+            BatchValues::Time(array, time) => match time.format(array.value(row)) {
                 Some(text) => write!(out, "\"{text}\""),
                 None => out.write_all(b"null"),
             },
-            Values::Headers(headers) => headers.write(row, out),
-            Values::Other(encoder, scratch) => {
+            BatchValues::Headers(headers) => headers.write(row, out),
+            BatchValues::Other(encoder, scratch) => {
                 scratch.clear();
                 encoder.encode(row, scratch);
                 out.write_all(scratch)

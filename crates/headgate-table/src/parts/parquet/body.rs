@@ -16,7 +16,7 @@ use parquet::file::metadata::{ColumnChunkMetaData, OffsetIndexBuilder};
 use parquet::schema::types::ColumnDescPtr;
 use zstd::stream::write::Encoder;
 
-use super::pages::Page;
+use super::pages::PartPage;
 
 /// Bytes and rows after which a page ends, as in the parquet crate.
 const PAGE_BYTES: usize = 1024 * 1024;
@@ -29,7 +29,7 @@ pub(super) struct BodyColumn {
     /// Of the page that is open: each value with its length before it.
     values: Vec<u8>,
     levels: Levels,
-    pages: Vec<Page>,
+    pages: Vec<PartPage>,
     index: OffsetIndexBuilder,
     rows: usize,
     bytes: usize,
@@ -91,7 +91,7 @@ impl BodyColumn {
         self.bytes + self.values.len()
     }
 
-    pub(super) fn close(mut self) -> Result<(Vec<Page>, ColumnCloseResult)> {
+    pub(super) fn close(mut self) -> Result<(Vec<PartPage>, ColumnCloseResult)> {
         self.end_page()?;
         let metadata = ColumnChunkMetaData::builder(self.column)
             .set_compression(Compression::ZSTD(self.zstd))
@@ -129,7 +129,7 @@ impl BodyColumn {
         let parts = || [&length[..], &levels].into_iter().chain(values.iter().copied());
         let plain: usize = parts().map(<[u8]>::len).sum();
         let data = compressed(parts(), plain, self.zstd).map_err(|error| ParquetError::External(Box::new(error)))?;
-        let page = Page::of_data(data, plain, rows);
+        let page = PartPage::of_data(data, plain, rows);
         self.index.append_row_count(rows as i64);
         // Where it is, is said when all pages are there.
         self.index.append_offset_and_size(0, 0);

@@ -21,18 +21,18 @@ use crate::parts::checksum::Checksummed;
 /// The pages of the columns of one row group, in the order in which the columns were begun.
 #[derive(Debug, Default)]
 pub(super) struct PageKeeper {
-    columns: Mutex<Vec<Arc<Mutex<Pages>>>>,
+    columns: Mutex<Vec<Arc<Mutex<PartPages>>>>,
 }
 
 #[derive(Debug, Default)]
-struct Pages {
+struct PartPages {
     /// Of the page whose data comes next.
     header: Option<Bytes>,
-    pages: Vec<Page>,
+    pages: Vec<PartPage>,
 }
 
 #[derive(Debug)]
-pub(super) struct Page {
+pub(super) struct PartPage {
     header: Bytes,
     data: Bytes,
     is_dictionary: bool,
@@ -40,7 +40,7 @@ pub(super) struct Page {
     added: usize,
 }
 
-impl Page {
+impl PartPage {
     /// A data page of version 1 with plain values, compressed from so many bytes.
     pub(super) fn of_data(data: Vec<u8>, plain_bytes: usize, values: usize) -> Self {
         let mut header = vec![NEXT_FIELD | INT32, DATA_PAGE];
@@ -92,24 +92,24 @@ impl PageKeeper {
 
 /// Writes a column of these pages.
 pub(super) fn write(
-    pages: Vec<Page>,
+    pages: Vec<PartPage>,
     close: ColumnCloseResult,
     group: &mut SerializedRowGroupWriter<'_, Checksummed>,
 ) -> Result<()> {
     let close = located(close, &pages)?;
-    group.append_column(&Chunk(pages.into_iter().flat_map(|page| [page.header, page.data]).collect()), close)
+    group.append_column(&ChunkFile(pages.into_iter().flat_map(|page| [page.header, page.data]).collect()), close)
 }
 
 impl PageStoreFactory for PageKeeper {
     fn create(&self, _args: &PageStoreArgs<'_>) -> Result<Box<dyn PageStore>> {
-        let pages = Arc::<Mutex<Pages>>::default();
+        let pages = Arc::<Mutex<PartPages>>::default();
         held(&self.columns).push(pages.clone());
         Ok(Box::new(ColumnPages { pages, bytes: 0 }))
     }
 }
 
 struct ColumnPages {
-    pages: Arc<Mutex<Pages>>,
+    pages: Arc<Mutex<PartPages>>,
     bytes: usize,
 }
 
@@ -123,7 +123,7 @@ impl PageStore for ColumnPages {
             Some(plain) => {
                 let with_crc = with_crc(&plain, crc32fast::hash(&value))
                     .ok_or_else(|| ParquetError::General("the header of a page has an unknown form".into()))?;
-                let page = Page {
+                let page = PartPage {
                     is_dictionary: plain.get(1) == Some(&DICTIONARY_PAGE),
                     added: with_crc.len() - plain.len(),
                     header: with_crc.into(),
@@ -145,8 +145,8 @@ impl PageStore for ColumnPages {
 }
 
 /// What the writer of a column says of it, with the pages where they are to be.
-fn located(mut close: ColumnCloseResult, pages: &[Page]) -> Result<ColumnCloseResult> {
-    let length = |page: &Page| page.len() as i64;
+fn located(mut close: ColumnCloseResult, pages: &[PartPage]) -> Result<ColumnCloseResult> {
+    let length = |page: &PartPage| page.len() as i64;
     let added: usize = pages.iter().map(|page| page.added).sum();
     let dictionary = pages.first().filter(|page| page.is_dictionary).map(length);
     let mut offset = dictionary.unwrap_or_default();
@@ -216,15 +216,15 @@ const fn zigzag(number: i32) -> u32 {
 }
 
 /// The pages of a column as one file.
-struct Chunk(Vec<Bytes>);
+struct ChunkFile(Vec<Bytes>);
 
-impl Length for Chunk {
+impl Length for ChunkFile {
     fn len(&self) -> u64 {
         self.0.iter().map(|bytes| bytes.len() as u64).sum()
     }
 }
 
-impl ChunkReader for Chunk {
+impl ChunkReader for ChunkFile {
     type T = PageReader;
 
     fn get_read(&self, start: u64) -> Result<PageReader> {

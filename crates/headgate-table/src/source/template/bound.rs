@@ -20,7 +20,7 @@ use super::multipart::MultipartTemplate;
 use super::parse::{Placeholder, Template};
 use super::url::UrlTemplate;
 use super::{checksum, path, since};
-use crate::source::cells::{Position, add_defect, defect_row, is_never_of_row, url_row};
+use crate::source::cells::{RowPosition, add_defect, defect_row, is_never_of_row, url_row};
 use crate::source::save_to::SaveTo;
 use crate::source::upload_root;
 
@@ -53,7 +53,7 @@ pub(in crate::source) struct RequestTemplates {
     credentials: Vec<(Box<str>, Template)>,
     if_none_match: Option<Placeholder>,
     if_modified_since: Option<Placeholder>,
-    body: Option<Body>,
+    body: Option<BoundBody>,
     /// Its content type, if it is the same for all rows.
     body_type: Option<Arc<str>>,
     /// The name of the file of the response's body, if it is saved.
@@ -65,7 +65,7 @@ pub(in crate::source) struct RequestTemplates {
 }
 
 #[derive(Debug)]
-enum Body {
+enum BoundBody {
     Json(JsonTemplate),
     Form(FormTemplate),
     Multipart(MultipartTemplate),
@@ -90,7 +90,7 @@ impl RequestTemplates {
         let if_modified_since =
             binder.column(options.if_modified_since_column.as_ref(), OptionName::IfModifiedSinceColumn)?;
         let body = binder.body(options)?;
-        let body_type = body.as_ref().and_then(Body::media_type);
+        let body_type = body.as_ref().and_then(BoundBody::media_type);
         let save_to = options.save_to.as_ref().map(|text| binder.save_to(text, options.save_format)).transpose()?;
         let checksum = binder.column(options.checksum_column.as_ref(), OptionName::ChecksumColumn)?;
         let is_used = url.is_some()
@@ -134,7 +134,7 @@ impl RequestTemplates {
     }
 
     /// Returns the row with these values, if its URL is made of them.
-    pub(in crate::source) fn row(&self, ordinal: u64, position: Position, cells: &[Cell<'_>]) -> Row {
+    pub(in crate::source) fn row(&self, ordinal: u64, position: RowPosition, cells: &[Cell<'_>]) -> Row {
         match self.url(cells) {
             Ok(url) => url_row(ordinal, position, url.as_bytes()),
             Err(reason) => defect_row(ordinal, position, reason),
@@ -149,7 +149,7 @@ impl RequestTemplates {
     }
 
     /// Replaces the row's own headers and body by those that are made of these values.
-    pub(in crate::source) fn fill(&self, row: &mut Row, position: Position, cells: &[Cell<'_>]) {
+    pub(in crate::source) fn fill(&self, row: &mut Row, position: RowPosition, cells: &[Cell<'_>]) {
         let ordinal = self.first_row + row.ordinal;
         let extra = row.extra.get_or_insert_default();
         if extra.defect.is_none()
@@ -206,7 +206,7 @@ fn remove(extra: &mut RowExtra, header: &str) {
     extra.headers.retain(|(name, _)| !name.eq_ignore_ascii_case(header));
 }
 
-impl Body {
+impl BoundBody {
     fn media_type(&self) -> Option<Arc<str>> {
         match self {
             Self::Json(_) => Some("application/json".into()),
@@ -266,11 +266,11 @@ impl Binder<'_> {
         Ok((name.into(), template))
     }
 
-    fn body(&mut self, options: &SourceOptions) -> Result<Option<Body>, JobError> {
+    fn body(&mut self, options: &SourceOptions) -> Result<Option<BoundBody>, JobError> {
         let templates = &options.templates;
         if let Some(document) = &templates.json {
             let json = JsonTemplate::new(document, |template| self.bind(template, OptionName::Json));
-            return json.map(|json| Some(Body::Json(json))).map_err(|reason| match reason {
+            return json.map(|json| Some(BoundBody::Json(json))).map_err(|reason| match reason {
                 JsonError::Document(reason) => refused(OptionName::Json, reason),
                 JsonError::Binding(error) => error,
             });
@@ -280,17 +280,17 @@ impl Binder<'_> {
             for (index, text) in templates.data_urlencode.iter().enumerate() {
                 self.field(index, text, OptionName::DataUrlencode, |field| form.add(field))?;
             }
-            return Ok(Some(Body::Form(form)));
+            return Ok(Some(BoundBody::Form(form)));
         }
         if !templates.form.is_empty() {
             let mut multipart = MultipartTemplate::new(options.boundary_salt.clone(), upload_root::of(options)?);
             for (index, text) in templates.form.iter().enumerate() {
                 self.field(index, text, OptionName::Form, |field| multipart.add(field))?;
             }
-            return Ok(Some(Body::Multipart(multipart)));
+            return Ok(Some(BoundBody::Multipart(multipart)));
         }
         let file = self.column(options.body_file_column.as_ref(), OptionName::BodyFileColumn)?;
-        let file = file.map(|column| Ok(Body::File(Template::of_column(column), upload_root::of(options)?)));
+        let file = file.map(|column| Ok(BoundBody::File(Template::of_column(column), upload_root::of(options)?)));
         file.transpose()
     }
 

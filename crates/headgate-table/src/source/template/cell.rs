@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use headgate_core::reason::Reason;
 
-use super::parse::{Piece, Placeholder, Template};
+use super::parse::{Placeholder, Template, TemplatePiece};
 
 /// A value of a column.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -66,8 +66,8 @@ impl Template {
         mut encode: impl FnMut(&Placeholder, &'a [u8], &mut Output) -> Result<(), Reason>,
     ) -> Result<(), Reason> {
         self.pieces().iter().try_for_each(|piece| match piece {
-            Piece::Literal(text) => out.push(text.as_bytes()),
-            Piece::Column(placeholder) => encode(placeholder, placeholder.bytes(cells)?, out),
+            TemplatePiece::Literal(text) => out.push(text.as_bytes()),
+            TemplatePiece::Column(placeholder) => encode(placeholder, placeholder.bytes(cells)?, out),
         })
     }
 }

@@ -5,7 +5,7 @@ use headgate_core::message::{Message, OptionName};
 use headgate_core::reason::Reason;
 
 use super::cell::{Cell, Output};
-use super::parse::{Piece, Template};
+use super::parse::{Template, TemplatePiece};
 use super::percent;
 
 pub(super) const MEDIA_TYPE: &str = "application/x-www-form-urlencoded";
@@ -45,8 +45,8 @@ impl FormTemplate {
     fn push(&mut self, template: &Template, as_sent: impl Fn(&str) -> String) {
         for piece in template.pieces() {
             match piece {
-                Piece::Literal(text) => self.0.push_str(&as_sent(text)),
-                Piece::Column(placeholder) => self.0.push(placeholder.clone()),
+                TemplatePiece::Literal(text) => self.0.push_str(&as_sent(text)),
+                TemplatePiece::Column(placeholder) => self.0.push(placeholder.clone()),
             }
         }
     }

@@ -9,7 +9,7 @@ use headgate_core::reason::Reason;
 use serde::de::IgnoredAny;
 
 use super::cell::{Cell, Output, text};
-use super::parse::{Piece, Placeholder, Template};
+use super::parse::{Placeholder, Template, TemplatePiece};
 
 /// A parsed document. A placeholder is within a string if it asks for text; otherwise it replaces the string with a value
 /// of the column's own type.
@@ -58,8 +58,8 @@ impl JsonTemplate {
                 pieces.push_str("\"");
                 for piece in template.pieces() {
                     match piece {
-                        Piece::Literal(text) => pieces.push_str(contents(&string_of(text))),
-                        Piece::Column(placeholder) => {
+                        TemplatePiece::Literal(text) => pieces.push_str(contents(&string_of(text))),
+                        TemplatePiece::Column(placeholder) => {
                             pieces.push(Placeholder { as_string: true, ..placeholder.clone() });
                         }
                     }
@@ -75,13 +75,13 @@ impl JsonTemplate {
     /// A value within a text is missing, or is not valid in JSON.
     pub(super) fn render(&self, cells: &[Cell<'_>], out: &mut Output) -> Result<(), Reason> {
         self.0.pieces().iter().try_for_each(|piece| match piece {
-            Piece::Literal(text) => out.push(text.as_bytes()),
-            Piece::Column(placeholder) if placeholder.as_string => {
+            TemplatePiece::Literal(text) => out.push(text.as_bytes()),
+            TemplatePiece::Column(placeholder) if placeholder.as_string => {
                 let value = text(placeholder, placeholder.bytes(cells)?)?;
                 out.check_fits(value.len())?;
                 out.push(contents(&string_of(value)).as_bytes())
             }
-            Piece::Column(placeholder) => match (placeholder.cell(cells), &placeholder.default) {
+            TemplatePiece::Column(placeholder) => match (placeholder.cell(cells), &placeholder.default) {
                 (Cell::Json(json), _) => out.push(json.as_bytes()),
                 (Cell::Null, None) => out.push(b"null"),
                 _ => {

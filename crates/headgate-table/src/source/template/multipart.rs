@@ -27,22 +27,22 @@ const ANY_TYPE: &str = "application/octet-stream";
 /// The fields of a form, in their order.
 #[derive(Debug, Clone)]
 pub(super) struct MultipartTemplate {
-    fields: Vec<Field>,
+    fields: Vec<FormField>,
     salt: BoundarySalt,
     /// The directory of the files that rows name.
     root: Arc<Path>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Field {
+struct FormField {
     name: Template,
-    content: Content,
+    content: PartContent,
     media_type: Option<Box<str>>,
     file_name: Option<Template>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Content {
+enum PartContent {
     Text(Template),
     /// A file's path.
     File(Template),
@@ -82,11 +82,11 @@ impl MultipartTemplate {
         if value.strip_prefix("<").is_some() {
             return Err(FROM_FILE.into());
         }
-        let content = value.strip_prefix("@").map_or(Content::Text(value), Content::File);
-        if matches!(&content, Content::File(path) if path.literal() == Some("")) {
+        let content = value.strip_prefix("@").map_or(PartContent::Text(value), PartContent::File);
+        if matches!(&content, PartContent::File(path) if path.literal() == Some("")) {
             return Err("there is no path behind the @: write name=@{column}, or name=@ with a path".into());
         }
-        self.fields.push(Field { name, content, media_type, file_name });
+        self.fields.push(FormField { name, content, media_type, file_name });
         Ok(())
     }
 
@@ -96,8 +96,8 @@ impl MultipartTemplate {
         let mut pieces = Vec::new();
         for field in &self.fields {
             let file = match &field.content {
-                Content::File(path) => Some(path::render(path, cells)?),
-                Content::Text(_) => None,
+                PartContent::File(path) => Some(path::render(path, cells)?),
+                PartContent::Text(_) => None,
             };
             out.push(format!("--{boundary}\r\n").as_bytes())?;
             push_head(field, file.as_deref(), cells, &mut out)?;
@@ -105,7 +105,7 @@ impl MultipartTemplate {
                 (_, Some(file)) => {
                     let before = Bytes::from(out.take());
                     // A path that is the same for all rows is not named by a row.
-                    let is_named_by_row = matches!(&field.content, Content::File(path) if path.literal().is_none());
+                    let is_named_by_row = matches!(&field.content, PartContent::File(path) if path.literal().is_none());
                     let file = if is_named_by_row {
                         BodyPiece::FileBelow(self.root.clone(), file)
                     } else {
@@ -113,7 +113,7 @@ impl MultipartTemplate {
                     };
                     pieces.extend([BodyPiece::Bytes(before), file]);
                 }
-                (Content::Text(text) | Content::File(text), None) => {
+                (PartContent::Text(text) | PartContent::File(text), None) => {
                     text.render(cells, &mut out, |_, value, out| out.push(value))?;
                 }
             }
@@ -129,7 +129,7 @@ impl MultipartTemplate {
     }
 }
 
-fn push_head(field: &Field, file: Option<&Path>, cells: &[Cell<'_>], out: &mut Output) -> Result<(), Reason> {
+fn push_head(field: &FormField, file: Option<&Path>, cells: &[Cell<'_>], out: &mut Output) -> Result<(), Reason> {
     out.push(b"Content-Disposition: form-data; name=\"")?;
     push_quoted(&field.name, cells, out)?;
     out.push(b"\"")?;

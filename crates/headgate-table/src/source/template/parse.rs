@@ -14,11 +14,11 @@ const OPTIONAL: &str = ":optional";
 /// A template: its pieces, in their order.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Template {
-    pieces: Vec<Piece>,
+    pieces: Vec<TemplatePiece>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Piece {
+pub enum TemplatePiece {
     /// Never empty, and never beside another literal.
     Literal(String),
     Column(Placeholder),
@@ -90,43 +90,43 @@ impl Template {
     }
 
     /// Returns a template of some pieces of another one.
-    pub(super) fn of(pieces: &[Piece]) -> Self {
+    pub(super) fn of(pieces: &[TemplatePiece]) -> Self {
         Self { pieces: pieces.to_vec() }
     }
 
     pub(super) fn of_column(column: Placeholder) -> Self {
-        Self { pieces: vec![Piece::Column(column)] }
+        Self { pieces: vec![TemplatePiece::Column(column)] }
     }
 
     pub(super) fn push(&mut self, placeholder: Placeholder) {
-        self.pieces.push(Piece::Column(placeholder));
+        self.pieces.push(TemplatePiece::Column(placeholder));
     }
 
     pub(super) fn push_str(&mut self, text: &str) {
         match self.pieces.last_mut() {
             _ if text.is_empty() => {}
-            Some(Piece::Literal(literal)) => literal.push_str(text),
-            _ => self.pieces.push(Piece::Literal(text.into())),
+            Some(TemplatePiece::Literal(literal)) => literal.push_str(text),
+            _ => self.pieces.push(TemplatePiece::Literal(text.into())),
         }
     }
 
-    pub fn pieces(&self) -> &[Piece] {
+    pub fn pieces(&self) -> &[TemplatePiece] {
         &self.pieces
     }
 
     #[cfg(any(test, fuzzing))]
     pub fn placeholders(&self) -> impl Iterator<Item = &Placeholder> {
         self.pieces.iter().filter_map(|piece| match piece {
-            Piece::Literal(_) => None,
-            Piece::Column(placeholder) => Some(placeholder),
+            TemplatePiece::Literal(_) => None,
+            TemplatePiece::Column(placeholder) => Some(placeholder),
         })
     }
 
     /// Returns the literal texts.
     pub fn literals(&self) -> impl Iterator<Item = &str> {
         self.pieces.iter().filter_map(|piece| match piece {
-            Piece::Literal(text) => Some(&**text),
-            Piece::Column(_) => None,
+            TemplatePiece::Literal(text) => Some(&**text),
+            TemplatePiece::Column(_) => None,
         })
     }
 
@@ -134,7 +134,7 @@ impl Template {
     pub fn literal(&self) -> Option<&str> {
         match &*self.pieces {
             [] => Some(""),
-            [Piece::Literal(text)] => Some(text),
+            [TemplatePiece::Literal(text)] => Some(text),
             _ => None,
         }
     }
@@ -142,7 +142,7 @@ impl Template {
     /// Returns the placeholder, if the template has nothing else.
     pub fn whole(&self) -> Option<&Placeholder> {
         match &*self.pieces {
-            [Piece::Column(placeholder)] => Some(placeholder),
+            [TemplatePiece::Column(placeholder)] => Some(placeholder),
             _ => None,
         }
     }
@@ -155,8 +155,8 @@ impl Template {
     /// Splits as [`Template::split_once`] does, at the first literal in which `find` returns an index and a length.
     pub fn split_at_first(&self, find: impl Fn(&str) -> Option<(usize, usize)>) -> Option<(Self, Self)> {
         let (index, literal, at, length) = self.pieces.iter().enumerate().find_map(|(index, piece)| match piece {
-            Piece::Literal(literal) => find(literal).map(|(at, length)| (index, literal, at, length)),
-            Piece::Column(_) => None,
+            TemplatePiece::Literal(literal) => find(literal).map(|(at, length)| (index, literal, at, length)),
+            TemplatePiece::Column(_) => None,
         })?;
         let (mut before, mut after) = (Self::of(&self.pieces[..index]), Self::default());
         before.push_str(&literal[..at]);
@@ -169,9 +169,9 @@ impl Template {
     #[must_use]
     pub fn strip_prefix(&self, prefix: &str) -> Option<Self> {
         let mut stripped = self.clone();
-        let Some(Piece::Literal(first)) = stripped.pieces.first_mut() else { return None };
+        let Some(TemplatePiece::Literal(first)) = stripped.pieces.first_mut() else { return None };
         *first = first.strip_prefix(prefix)?.into();
-        stripped.pieces.retain(|piece| !matches!(piece, Piece::Literal(text) if text.is_empty()));
+        stripped.pieces.retain(|piece| !matches!(piece, TemplatePiece::Literal(text) if text.is_empty()));
         Some(stripped)
     }
 
@@ -181,7 +181,7 @@ impl Template {
     /// Those of `slot`.
     pub fn bind<E>(&mut self, mut slot: impl FnMut(&mut Placeholder) -> Result<usize, E>) -> Result<(), E> {
         for piece in &mut self.pieces {
-            if let Piece::Column(placeholder) = piece {
+            if let TemplatePiece::Column(placeholder) = piece {
                 placeholder.slot = slot(placeholder)?;
             }
         }
@@ -231,13 +231,19 @@ mod tests {
 
     use super::*;
 
-    fn literal(text: &str) -> Piece {
-        Piece::Literal(text.into())
+    fn literal(text: &str) -> TemplatePiece {
+        TemplatePiece::Literal(text.into())
     }
 
-    fn column(written: &str, column: &str, default: Option<&str>, as_string: bool) -> Piece {
+    fn column(written: &str, column: &str, default: Option<&str>, as_string: bool) -> TemplatePiece {
         let default = default.map(Into::into);
-        Piece::Column(Placeholder { written: written.into(), column: column.into(), slot: 0, default, as_string })
+        TemplatePiece::Column(Placeholder {
+            written: written.into(),
+            column: column.into(),
+            slot: 0,
+            default,
+            as_string,
+        })
     }
 
     fn parsed(text: &str) -> Template {

@@ -8,7 +8,7 @@ use headgate_core::row::{BodyPiece, Row, RowBody, RowExtra};
 use super::bound::RequestTemplates;
 use super::cell::Cell;
 use super::laws::made::{Letters, body, extra, url, with_form, with_header, with_json, with_multipart, with_url};
-use crate::source::cells::Position;
+use crate::source::cells::RowPosition;
 
 fn text(text: &str) -> Cell<'_> {
     Cell::Text(text.as_bytes().into())
@@ -343,7 +343,7 @@ fn parts_made_by_templates_replace_the_rows_own() {
     let templates = RequestTemplates::new(&with_header("{a}"), &mut Letters).expect("templates").expect("some");
     let mut row = Row::new(0, "http://h/");
     row.extra.get_or_insert_default().headers = vec![("x-a".into(), (*b"old").into()), ("x-b".into(), (*b"b").into())];
-    templates.fill(&mut row, Position::Row(0), &[text("new")]);
+    templates.fill(&mut row, RowPosition::Row(0), &[text("new")]);
     let expected = vec![("x-b".into(), Box::from(*b"b")), ("X-A".into(), Box::from(*b"new"))];
     assert_eq!(expected, row.extra.expect("headers").headers);
 }

@@ -9,7 +9,7 @@ use headgate_core::reason::{Reason, shown};
 use headgate_core::row::MAX_URL_BYTES;
 
 use super::cell::{Cell, Output, text};
-use super::parse::{Piece, Placeholder, Template};
+use super::parse::{Placeholder, Template, TemplatePiece};
 use super::percent;
 
 const SCHEME_END: &str = "://";
@@ -17,13 +17,13 @@ const SCHEME_END: &str = "://";
 /// A parsed template of URLs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct UrlTemplate {
-    begin: Begin,
+    begin: UrlStart,
     /// The path and what follows it; begins with what ends the authority, if it is not empty.
     rest: Template,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Begin {
+enum UrlStart {
     /// A value that is the beginning of a URL, unchanged.
     Base(Placeholder),
     Parts(Box<Authority>),
@@ -42,7 +42,7 @@ impl UrlTemplate {
     /// The text is not a template of URLs.
     pub(super) fn new(template: &Template) -> Result<Self, Message> {
         if let Some((base, rest)) = base_of(template) {
-            return Ok(Self { begin: Begin::Base(base), rest });
+            return Ok(Self { begin: UrlStart::Base(base), rest });
         }
         let (scheme, after) = template.split_once(SCHEME_END).ok_or(NO_BEGINNING)?;
         let is_scheme = |literal: &str| literal.bytes().all(|byte| byte.is_ascii_alphanumeric());
@@ -65,7 +65,7 @@ impl UrlTemplate {
         if host.literal().is_some_and(is_blank) {
             return Err("the URL has no host".into());
         }
-        Ok(Self { begin: Begin::Parts(Box::new(Authority { scheme, user, host, port })), rest })
+        Ok(Self { begin: UrlStart::Parts(Box::new(Authority { scheme, user, host, port })), rest })
     }
 
     /// # Errors
@@ -73,8 +73,8 @@ impl UrlTemplate {
     pub(super) fn render(&self, cells: &[Cell<'_>]) -> Result<String, Reason> {
         let mut url = Output::new("the URL", MAX_URL_BYTES);
         match &self.begin {
-            Begin::Base(base) => self.push_base(base, cells, &mut url)?,
-            Begin::Parts(authority) => authority.push(cells, &mut url)?,
+            UrlStart::Base(base) => self.push_base(base, cells, &mut url)?,
+            UrlStart::Parts(authority) => authority.push(cells, &mut url)?,
         }
         let mut values = Vec::new();
         self.rest.render(cells, &mut url, |placeholder, value, url| {
@@ -126,8 +126,8 @@ impl UrlTemplate {
         // Otherwise what follows would be part of the host.
         let ends_host = match self.rest.pieces().first() {
             None => true,
-            Some(Piece::Literal(literal)) => literal.starts_with(ENDS_AUTHORITY),
-            Some(Piece::Column(_)) => false,
+            Some(TemplatePiece::Literal(literal)) => literal.starts_with(ENDS_AUTHORITY),
+            Some(TemplatePiece::Column(_)) => false,
         };
         if end.is_none() && !ends_host {
             return Err(Reason::new(format!(
@@ -155,7 +155,7 @@ fn is_blank(authority: &str) -> bool {
 
 /// Returns the placeholder that a template begins with, unless its value is a scheme.
 fn base_of(template: &Template) -> Option<(Placeholder, Template)> {
-    let (Piece::Column(base), rest) = template.pieces().split_first()? else { return None };
+    let (TemplatePiece::Column(base), rest) = template.pieces().split_first()? else { return None };
     let scheme = template.split_once(SCHEME_END).map(|(scheme, _)| scheme);
     let is_scheme = scheme
         .is_some_and(|scheme| scheme.literals().all(|text| text.bytes().all(|byte| byte.is_ascii_alphanumeric())));

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::time::{Duration, Instant};
 
-use crate::schedule::adaptive::{Adaptive, Sample, SampleResult};
+use crate::schedule::adaptive::{Adaptive, EndedAttempt, SampleResult};
 
 /// How much longer slow requests take.
 const SLOWER: f64 = 10.0;
@@ -206,7 +206,7 @@ impl Simulation {
         }
         let (started, now) = (self.at(started_us), self.at(self.now_us));
         let result = if has_responded { SampleResult::Responded } else { SampleResult::Overloaded };
-        self.adaptive.ended(Sample { started, result }, self.in_flight, now);
+        self.adaptive.ended(EndedAttempt { started, result }, self.in_flight, now);
         self.in_flight -= 1;
         let second = self.second();
         if has_responded { second.responses += 1 } else { second.refused += 1 }

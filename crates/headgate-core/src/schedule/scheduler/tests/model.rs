@@ -212,8 +212,8 @@ proptest! {
                 let ordinal = row.ordinal;
                 let attempt = FinishedAttempt { requested_pause, ..attempt(&row, began, end) };
                 match scheduler.finish_attempt(host, || None, &attempt, || (row, host, None), now) {
-                    Retry::At(_) => deferred.extend(scheduler.drain_deferred()),
-                    Retry::No | Retry::NotRepeatable => prop_assert!(ended.insert(ordinal), "it ended twice"),
+                    RetryDecision::At(_) => deferred.extend(scheduler.drain_deferred()),
+                    RetryDecision::No | RetryDecision::NotRepeatable => prop_assert!(ended.insert(ordinal), "it ended twice"),
                 }
             }
             prop_assert!(scheduler.look_ahead.rows() <= scene.max_rows + scene.lanes + 1);

@@ -14,8 +14,8 @@ use crate::limits::{Limits, Retrying};
 use crate::random::Rng;
 use crate::row::Row;
 use crate::schedule::decision::Decision;
-use crate::schedule::network::{Checked, Step};
-use crate::schedule::retry::{AttemptEnd, FinishedAttempt, Retry};
+use crate::schedule::network::{Checked, NetworkAction};
+use crate::schedule::retry::{AttemptEnd, FinishedAttempt, RetryDecision};
 use crate::schedule::scheduler::{HostIndex, Rules, Scheduler};
 
 const LANES: usize = 100;
@@ -290,9 +290,9 @@ impl Simulation<'_> {
         }
         self.next_step = self.now + STEP;
         match self.scheduler.network_step(self.now) {
-            Step::Wait => {}
-            Step::Stop(_) => self.ran.stopped_s = Some(self.now_s()),
-            Step::Check => {
+            NetworkAction::Wait => {}
+            NetworkAction::Stop(_) => self.ran.stopped_s = Some(self.now_s()),
+            NetworkAction::Check => {
                 let (case, at) = (self.case, self.now_s());
                 let mut known = (0..case.hosts).filter(|host| self.responded[*host].is_some()).peekable();
                 let checked = if known.peek().is_none() {
@@ -326,8 +326,8 @@ impl Simulation<'_> {
             };
             let name = || Some(format!("h{number}").into());
             match self.scheduler.finish_attempt(host, name, &attempt, || (row, host, name()), self.now) {
-                Retry::At(_) => {}
-                Retry::No | Retry::NotRepeatable => self.end(ordinal, end.error),
+                RetryDecision::At(_) => {}
+                RetryDecision::No | RetryDecision::NotRepeatable => self.end(ordinal, end.error),
             }
         }
     }

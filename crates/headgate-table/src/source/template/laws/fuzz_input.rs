@@ -6,7 +6,7 @@ use serde::de::IgnoredAny;
 use super::made::{COLUMNS, Letters};
 use crate::source::template::bound::Named as _;
 use crate::source::template::cell::Cell;
-use crate::source::template::parse::{Piece, Placeholder, Template};
+use crate::source::template::parse::{Placeholder, Template, TemplatePiece};
 
 pub(super) struct FuzzInput<'a> {
     pub(super) text: &'a str,
@@ -72,9 +72,9 @@ pub(super) fn only_column(text: &str, others: &[&str]) -> Option<Placeholder> {
 
 /// Returns the template with these values, each written by `encode`.
 pub(super) fn joined(template: &Template, cells: &[Cell<'_>], encode: impl Fn(&[u8]) -> Vec<u8>) -> Option<Vec<u8>> {
-    let piece = |piece: &Piece| match piece {
-        Piece::Literal(text) => Some(text.as_bytes().to_vec()),
-        Piece::Column(placeholder) => placeholder.bytes(cells).ok().map(&encode),
+    let piece = |piece: &TemplatePiece| match piece {
+        TemplatePiece::Literal(text) => Some(text.as_bytes().to_vec()),
+        TemplatePiece::Column(placeholder) => placeholder.bytes(cells).ok().map(&encode),
     };
     template.pieces().iter().map(piece).collect::<Option<Vec<_>>>().map(|pieces| pieces.concat())
 }

@@ -5,7 +5,7 @@ use headgate_core::message::OptionName;
 use headgate_core::options::{SourceOptions, Templates};
 use headgate_core::row::{Row, RowBody, RowExtra};
 
-use crate::source::cells::Position;
+use crate::source::cells::RowPosition;
 use crate::source::template::bound::{Named, RequestTemplates};
 use crate::source::template::cell::Cell;
 
@@ -34,8 +34,8 @@ pub(in super::super) fn try_row(options: &SourceOptions, values: &[Cell<'_>]) ->
     let cells: Vec<Cell> =
         templates.columns.iter().map(|position| values.get(*position).unwrap_or(&Cell::Null).clone()).collect();
     let mut row =
-        if templates.make_urls() { templates.row(0, Position::Row(0), &cells) } else { Row::new(0, "http://h/") };
-    templates.fill(&mut row, Position::Row(0), &cells);
+        if templates.make_urls() { templates.row(0, RowPosition::Row(0), &cells) } else { Row::new(0, "http://h/") };
+    templates.fill(&mut row, RowPosition::Row(0), &cells);
     Ok(Some(row))
 }
 

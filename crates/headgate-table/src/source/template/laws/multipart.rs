@@ -8,7 +8,7 @@ use headgate_core::row::{BodyPiece, Row, RowBody};
 use super::fuzz_input::{FuzzInput, bound, joined};
 use super::made::{defect, try_row, with_multipart};
 use crate::source::template::cell::Cell;
-use crate::source::template::parse::{Piece, Template};
+use crate::source::template::parse::{Template, TemplatePiece};
 
 const FILE: &[u8] = b"(a file)";
 
@@ -52,14 +52,14 @@ fn stays_in_its_directory(template: &Template, cells: &[Cell<'_>], path: &Path) 
     let written = joined(template, cells, <[u8]>::to_vec).expect("values");
     assert!(shown.is_none_or(|shown| shown == written) && !written.is_empty() && !written.contains(&0));
     let first = match template.pieces().first() {
-        Some(Piece::Column(first)) => first.bytes(cells).expect("a value"),
+        Some(TemplatePiece::Column(first)) => first.bytes(cells).expect("a value"),
         _ => b"",
     };
     let mut is_first = !first.is_empty();
     let harmless = template.pieces().iter().map(|piece| match piece {
-        Piece::Literal(text) => text.as_bytes(),
-        Piece::Column(_) if std::mem::take(&mut is_first) => first,
-        Piece::Column(_) => b"x",
+        TemplatePiece::Literal(text) => text.as_bytes(),
+        TemplatePiece::Column(_) if std::mem::take(&mut is_first) => first,
+        TemplatePiece::Column(_) => b"x",
     });
     let harmless = harmless.collect::<Vec<_>>().concat();
     let ups = |path: &[u8]| path.split(|byte| *byte == b'/').filter(|part| *part == b"..").count();

@@ -9,7 +9,7 @@ use url::{Host, Url};
 use super::fuzz_input::{FuzzInput, bound, encoded, joined};
 use super::made::{defect, try_row, url, with_url};
 use crate::source::template::cell::Cell;
-use crate::source::template::parse::{Piece, Template};
+use crate::source::template::parse::{Template, TemplatePiece};
 
 const ENDS_AUTHORITY: [char; 4] = ['/', '?', '#', '\\'];
 
@@ -35,7 +35,7 @@ pub fn hold(bytes: &[u8]) {
     let Ok(url) = Url::parse(&row.url) else { return };
     assert!(matches!(url.scheme(), "http" | "https"), "{url}");
     let base = match template.pieces().first() {
-        Some(Piece::Column(base)) => base.bytes(&input.cells).ok().and_then(|value| str::from_utf8(value).ok()),
+        Some(TemplatePiece::Column(base)) => base.bytes(&input.cells).ok().and_then(|value| str::from_utf8(value).ok()),
         _ => None,
     };
     match base.filter(|base| base.contains("://")) {
@@ -49,8 +49,8 @@ fn is_rendering_of(template: &Template, cells: &[Cell<'_>], rendered: &[u8]) -> 
     let mut ends = BTreeSet::from([0]);
     for piece in template.pieces() {
         let forms = match piece {
-            Piece::Literal(text) => vec![text.as_bytes().to_vec()],
-            Piece::Column(placeholder) => match placeholder.bytes(cells) {
+            TemplatePiece::Literal(text) => vec![text.as_bytes().to_vec()],
+            TemplatePiece::Column(placeholder) => match placeholder.bytes(cells) {
                 Ok(value) => vec![value.to_vec(), encoded(value)],
                 Err(_) => return false,
             },

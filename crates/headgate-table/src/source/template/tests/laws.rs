@@ -83,8 +83,8 @@ proptest! {
         for options in [with_url(&template), with_url(&url), with_json(&template), with_json(&quoted), with_form(&[&template]), with_multipart(&[&template]), with_header(&template)] {
             if let Ok(Some(templates)) = RequestTemplates::new(&options, &mut Letters) {
                 let cells = vec![text(&value); templates.columns.len()];
-                let mut row = templates.row(0, Position::Row(0), &cells);
-                templates.fill(&mut row, Position::Row(0), &cells);
+                let mut row = templates.row(0, RowPosition::Row(0), &cells);
+                templates.fill(&mut row, RowPosition::Row(0), &cells);
             }
         }
     }
