@@ -64,8 +64,8 @@ def test_all_four_print_the_same(
 def urls(server: str) -> dict[str, str]:
     return {
         "nothing listens on the port": "http://127.0.0.1:1/",
-        "no answer in time": f"{server}/delay/60",
-        "the connection is closed before an answer": f"{server}/fault/refuse",
+        "no response in time": f"{server}/delay/60",
+        "the connection is closed before a response": f"{server}/fault/refuse",
         "the body is cut off": f"{server}/fault/content-length-too-long",
         "the body is not the gzip that its header says": f"{server}/fault/corrupt-gzip",
         "too many redirects": f"{server}/redirect/40",

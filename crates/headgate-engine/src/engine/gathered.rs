@@ -48,9 +48,9 @@ impl Gathered {
         Ok(Self { builder: builder.map(RefCell::new), sink, sending: tokio::sync::Mutex::new(()) })
     }
 
-    /// Returns whether an outcome of so many bytes can be pushed.
-    pub(super) fn has_room(&self, bytes: usize) -> bool {
-        self.builder.as_ref().is_none_or(|builder| builder.borrow().has_capacity_for(bytes))
+    /// Returns whether an outcome of this many bytes can be pushed, or none are collected.
+    pub(super) fn has_room(&self, bytes: impl FnOnce() -> usize) -> bool {
+        self.builder.as_ref().is_none_or(|builder| builder.borrow().has_capacity_for(bytes()))
     }
 
     /// Adds an outcome for which there is room; `failed`: its row failed.
@@ -158,7 +158,7 @@ mod tests {
         let lane = |gathered: Rc<Gathered>, ordinal| async move {
             // Three sizes: several fit into a batch, just too large for that, and small.
             let outcome = with_body(ordinal, [600_000, BATCH_BYTES, 10][ordinal as usize % 3]);
-            if gathered.has_room(outcome.as_ref().bytes()) {
+            if gathered.has_room(|| outcome.as_ref().bytes()) {
                 if gathered.push_owned(outcome, false) == Batch::Full {
                     gathered.send(true).await.expect("the sink is there");
                 }
@@ -196,7 +196,7 @@ mod tests {
         let (sink, batches) = async_channel::bounded(1);
         let gathered = Gathered::new(None, MemoryBudget::new(0), sink).expect("nothing is kept");
         for ordinal in 0..10 {
-            assert!(gathered.has_room(2 * BATCH_BYTES));
+            assert!(gathered.has_room(|| 2 * BATCH_BYTES));
             assert_eq!(Batch::HasRoom, gathered.push_owned(with_body(ordinal, BATCH_BYTES), false));
         }
         assert_eq!(Ok(()), gathered.send(false).await);

@@ -53,6 +53,7 @@ impl Share {
         OutcomeRef { row, method, attempts: count, started_at_us, elapsed_us, remote_addr, response, selected, failure }
     }
 
+    #[inline]
     fn attempts(&self, row: &Row, span: Option<Span>) -> Attempts {
         // What was requested before the row was redirected and requeued is a part of an attempt, too.
         let span = span.or_else(|| row.chain()?.earlier.map(|_| Span::none())).map(|span| span.whole(row));
@@ -83,7 +84,7 @@ impl Share {
         tokio::task::consume_budget().await;
         let failed = self.count(outcome.as_ref());
         let Some(outcome) = outcome.reply(failed) else { return Batch::HasRoom };
-        if self.gathered.has_room(outcome.as_ref().bytes()) {
+        if self.gathered.has_room(|| outcome.as_ref().bytes()) {
             return self.gathered.push_owned(outcome, failed);
         }
         self.sent(Box::pin(self.waiting(Wait::Sink, self.gathered.push_in_turn(outcome, failed))).await);

@@ -50,9 +50,13 @@ pub fn send(
     if let Err(ControlError::Newer(message)) = files.read() {
         return Err(JobError::output(message));
     }
-    let before = files.read().unwrap_or_default();
     let unusable = |error: io::Error| JobError::output(format!("can't write to {shown}: {}", cause(&error)));
-    let sent = files.change(|control| control.apply(change)).map_err(unusable)?;
+    let mut before = Control::default();
+    let apply = |control: &mut Control| {
+        before = control.clone();
+        control.apply(change);
+    };
+    let sent = files.change(apply).map_err(unusable)?;
     let until = Instant::now() + timeout;
     loop {
         // Checked first, so that the reply of a job that has just ended is seen.

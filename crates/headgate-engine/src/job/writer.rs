@@ -36,7 +36,7 @@ use crate::queue::responders::Responders;
 /// The maximum number of rows of a `failed-*` part: a retry needs 16 bytes of memory for each row, and commits them together.
 const MAX_FAILED_ROWS: u64 = 262_144;
 /// The maximum number of parts that a checkpoint may list, because each record must be readable. A year with a commit a minute
-/// has about half as many.
+/// has half as many, or as many if each commit has failed rows, too.
 const MAX_LISTED_PARTS: u64 = 1_000_000;
 
 /// The clock that decides when commits are due.

@@ -59,8 +59,6 @@ pub struct Expected<'a> {
 pub struct Awaited<'a> {
     pub limits: &'a ResponseLimits,
     pub read_reservation: &'a ReadReservation,
-    /// The request's method is HEAD.
-    pub to_head: bool,
     /// The time now, if the request was sent in this poll: reading the clock is expensive beside the rest.
     pub sent_now: Option<Instant>,
 }

@@ -89,19 +89,20 @@ impl Client {
     }
 
     /// Waits for the response to a request that was sent whole. If one read brings all of it, `take` gets it, and the exchange
-    /// ends with what `take` returns.
+    /// ends with what `take` returns. `to_head`: whether the request's method is HEAD.
     ///
     /// # Errors
     /// The response takes more than that, or `take` has returned `None`: the exchange goes on with [`Client::finish`].
     pub fn poll_response<'a, T>(
         &self,
         awaited: &Awaited<'_>,
+        to_head: impl FnOnce() -> bool,
         expected: impl FnOnce() -> Expected<'a>,
         lane: &mut LaneState,
         take: impl FnOnce(Read<'_>, &LaneState) -> Option<T>,
         cx: &mut Context<'_>,
     ) -> Poll<Result<T, Pending>> {
-        let &Awaited { limits, read_reservation, to_head, sent_now } = awaited;
+        let &Awaited { limits, read_reservation, sent_now } = awaited;
         let bytes = match ready!(self.poll_read(read_reservation, sent_now, lane, cx)) {
             Ok(bytes) => bytes,
             Err(failure) => {
@@ -115,7 +116,7 @@ impl Client {
         let data = &self.scratch.read.borrow()[..bytes];
         let mut room = header_buffer();
         if limits.saver.is_none()
-            && let Some(response) = parse_whole(data, &mut room, to_head, WantedBody::of(limits))
+            && let Some(response) = parse_whole(data, &mut room, to_head(), WantedBody::of(limits))
             && lane.deadline.excused().is_zero()
             && !lane.is_refused_by_proxy(response.head.status)
             && let Some(taken) = take(Read { response: &response, bytes, at }, lane)
@@ -135,6 +136,7 @@ impl Client {
     /// # Errors
     /// Nothing was read: the deadline has passed, there is no memory for what would be read, or the connection has failed, for
     /// the reason that is given.
+    #[inline]
     fn poll_read(
         &self,
         read_reservation: &ReadReservation,

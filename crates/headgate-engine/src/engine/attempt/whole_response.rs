@@ -27,11 +27,10 @@ impl Attempt<'_> {
         let awaited = Awaited {
             limits: &self.share.shared.limits.response,
             read_reservation: &self.share.read_reservation,
-            to_head: self.is_head(),
             sent_now: just_sent.then_some(self.started),
         };
         let take = |read: Read<'_>, state: &LaneState| self.record_whole(&read, state);
-        self.share.client.poll_response(&awaited, || self.expected(), state, take, cx)
+        self.share.client.poll_response(&awaited, || self.is_head(), || self.expected(), state, take, cx)
     }
 
     /// Records a whole response, or requeues the row for a retry. `None`: the response needs more than a look at it, or waits for
@@ -42,7 +41,7 @@ impl Attempt<'_> {
         let selection = self.selection();
         let is_plain = selection.as_ref().is_none_or(|selection| selection.is_quick(bytes))
             // Where a batch waits for the sink, an outcome waits in its lane for the next one.
-            && share.gathered.has_room(bytes + self.row(Row::bytes))
+            && share.gathered.has_room(|| bytes + self.row(Row::bytes))
             && !self.may_redirect(head.status)
             && !self.is_streamed();
         if !is_plain {
