@@ -44,7 +44,7 @@ pub struct OptionEntry {
     pub(crate) metavar: &'static str,
     /// What that help says, where it is not the first sentence of `help`.
     pub(crate) flag_help: &'static str,
-    /// Another value makes another job: it decides which rows there are, what is asked for each, or what is kept.
+    /// Another value makes another job: it decides which rows there are, what is requested for each, or what is kept.
     pub of_job: bool,
     /// It can be set while a job runs.
     pub settable: bool,

@@ -22,7 +22,7 @@ use crate::network_options::NetworkOptions;
 use crate::secret::Secret;
 use crate::status_set::StatusSet;
 
-/// Of several inputs so many are named.
+/// The number of inputs that are named, if there are several.
 const SHOWN_INPUTS: usize = 3;
 
 /// Everything about one job.
@@ -283,7 +283,7 @@ pub struct ResponseOptions {
     pub no_body: bool,
     /// Bodies are kept as they were sent, codings and all.
     pub raw: bool,
-    /// What a host's robots.txt disallows is not fetched: what was blocked stays so when it is asked again.
+    /// URLs that a host's robots.txt disallows are not fetched; a blocked row stays blocked in a retry.
     pub robots: bool,
 }
 

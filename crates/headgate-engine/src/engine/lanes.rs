@@ -45,7 +45,7 @@ pub(super) struct Span {
 }
 
 impl Span {
-    /// With the part of the attempt before it waited to go on elsewhere.
+    /// Adds the part of the attempt before the row was redirected and requeued.
     pub(super) fn whole(self, row: &Row) -> Self {
         match row.chain().and_then(|chain| chain.earlier) {
             None => self,

@@ -32,7 +32,7 @@ pub(super) fn read(file: File, rows: usize, preview: &mut Preview) -> Result<u64
     Ok(total)
 }
 
-/// As many rows as fit, going by the row group whose rows are largest.
+/// Returns how many rows fit, estimated by the row group with the largest rows.
 fn batch_rows(metadata: &ParquetMetaData) -> usize {
     let row_bytes = metadata
         .row_groups()
@@ -62,7 +62,7 @@ enum PreviewValues<'a> {
     Bytes(&'a dyn Array),
     Headers(&'a dyn Array),
     Other(ArrayFormatter<'a>),
-    /// Of a type that arrow can't write as text, as unions or lists of points in time.
+    /// A type that arrow can't write as text, such as unions or lists of timestamps.
     Opaque(&'a DataType),
 }
 

@@ -1,4 +1,4 @@
-//! Where the first rows are found.
+//! Finds the first rows.
 
 use std::fs::{self, File};
 use std::io;

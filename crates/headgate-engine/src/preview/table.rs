@@ -11,7 +11,7 @@ pub struct Preview {
 }
 
 impl Preview {
-    /// Where values of that name go. Files of one result agree in their columns; lines may leave some out.
+    /// Returns the index of the column of this name. Files of one result have the same columns; lines may omit some.
     pub(super) fn column(&mut self, name: &str) -> usize {
         self.columns.iter().position(|known| known == name).unwrap_or_else(|| {
             self.columns.push(name.to_owned());

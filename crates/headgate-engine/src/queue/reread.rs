@@ -30,7 +30,7 @@ impl RereadSender {
         None
     }
 
-    /// Returns the next row to read, not before this ordinal. `None`: there is none, or it was enough; the source goes on.
+    /// Returns the next row to read, not before this ordinal. `None`: there is none, or enough were read; the source continues.
     pub fn next_wanted(&self, from: u64) -> Option<u64> {
         let mut state = self.shared.state();
         let wanted = if is_over(&state) { None } else { state.deferred.first_from(from) };

@@ -228,8 +228,8 @@ impl RowReceiver {
         self.shared.state().deferred.count()
     }
 
-    /// Returns whether the source can't go on by itself: it is at the end of the input, or as far beyond rows that are not done as
-    /// it may be.
+    /// Returns whether the source can't continue by itself: it is at the end of the input, or as far beyond unfinished rows as it
+    /// may be.
     pub fn is_source_stalled(&self) -> bool {
         self.shared.state().source != SourceState::Reads
     }

@@ -1,4 +1,4 @@
-//! What both ends of the queue of rows have in common, and the thread that reads deferred rows.
+//! The state that both ends of the queue of rows share with the thread that reads deferred rows.
 
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -35,12 +35,12 @@ pub(super) struct State {
     pub(super) deferred: Deferred,
 }
 
-/// How far the source is.
+/// The progress of the source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum SourceState {
     #[default]
     Reads,
-    /// It can't go on before rows are done that were drawn.
+    /// It can't continue before some of the rows in flight are done.
     Stalled,
     /// It has no more. Deferred rows may still be read again.
     AtEnd,

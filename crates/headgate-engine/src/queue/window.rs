@@ -1,7 +1,7 @@
 //! The window: how far the source may read beyond the watermark, the oldest row that is not done. What a job remembers of
 //! the rows that are done above the watermark is bounded by it, however long one row takes.
 //!
-//! A slow row holds back the watermark and not the other rows; they go on until the window is full. Then the source
+//! A slow row delays the watermark, but the other rows continue until the window is full. Then the source
 //! waits, and [`Window::full_at`] tells for which row.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -23,13 +23,13 @@ struct State {
     watermark: u64,
     /// Since when the source waits, if it does.
     full_since: Option<Instant>,
-    /// How long it waited before.
+    /// The time that the source has waited before.
     waited: Duration,
     closed: bool,
 }
 
 impl Window {
-    /// Of `size` rows, at least one, all rows below `watermark` being done.
+    /// Returns a window of `size` rows, at least one; all rows below `watermark` are done.
     pub fn new(size: u64, watermark: u64) -> Self {
         let state = State { watermark, full_since: None, waited: Duration::ZERO, closed: false };
         Self { size: size.max(1), state: Mutex::new(state), moved: Condvar::new() }
@@ -57,7 +57,7 @@ impl Window {
         true
     }
 
-    /// How many of these rows, in ascending order, are within the window; waits while none is. `None`: it is closed.
+    /// Waits until one of these rows, in ascending order, is within the window, and returns how many are. `None`: it is closed.
     fn wait_for_room(&self, rows: &[Row]) -> Option<usize> {
         let mut state = self.state();
         if self.room(&state, rows) == 0 && !state.closed {
@@ -97,7 +97,7 @@ impl Window {
         state.full_since.map(|_| state.watermark)
     }
 
-    /// How long the source has waited so far.
+    /// Returns how long the source has waited so far.
     pub fn full_for(&self, now: Instant) -> Duration {
         let state = self.state();
         state.waited + state.full_since.map_or(Duration::ZERO, |since| now.saturating_duration_since(since))

@@ -1,4 +1,4 @@
-//! What a commit remembers of a part, so that damage is found: its length and its CRC-32.
+//! The length and the CRC-32 of a part, which a commit stores so that damage is detected.
 
 use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, Seek as _, Write};
@@ -15,7 +15,7 @@ pub(crate) const BUFFER_BYTES: usize = 256 * 1024;
 pub struct FinishedPart {
     pub file: File,
     pub bytes: u64,
-    /// Of the whole file.
+    /// The checksum of the whole file.
     pub crc32: u32,
 }
 

@@ -1,4 +1,4 @@
-//! How an output file is named.
+//! The names of output files.
 
 use std::fmt;
 
@@ -19,7 +19,7 @@ pub struct PartName {
     extension: &'static str,
 }
 
-/// What follows the name of a part as long as it is not in its place.
+/// The suffix of a part that has not been moved to its place.
 pub const UNPLACED: &str = ".tmp";
 
 const EXTENSIONS: [&str; 2] = ["parquet", "ndjson"];

@@ -1,4 +1,4 @@
-//! Where the bodies of a part's rows were saved: of all its columns only that one is read.
+//! Reads the paths of the saved bodies of a part's rows, and no other column.
 
 use std::borrow::Cow;
 use std::fs::File;

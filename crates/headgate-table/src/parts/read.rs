@@ -28,7 +28,7 @@ use crate::columns::schema::schema;
 /// No line of a result is longer.
 const MAX_FIRST_LINE_BYTES: u64 = 256 * 1024 * 1024;
 
-/// What to do about results that were damaged from outside.
+/// Returns advice for results that another program has damaged.
 pub fn recovery_advice() -> Message {
     message!(
         "restore it from a copy, or start over with headgate fetch: with ",
@@ -116,7 +116,7 @@ fn without_omitted(columns: SchemaRef, lines: &[PathBuf]) -> SchemaRef {
     Arc::new(Schema::new(columns.fields().iter().filter(is_there).cloned().collect::<Fields>()))
 }
 
-/// As [`read_part`], from a file that is open.
+/// Reads a part as [`read_part`] does, from an open file.
 pub(super) fn parquet_batches(file: File, path: &Path, schema: &SchemaRef) -> Result<PartBatches, JobError> {
     let batches = ParquetBatches::new(file, schema).map_err(|problem| damaged(path, &problem))?;
     Ok(PartBatches { path: path.to_owned(), rows: 0, batches: FormatBatches::Parquet(batches) })
@@ -154,7 +154,7 @@ pub struct PartFile {
     pub committed: Option<(Directory, u32)>,
 }
 
-/// Without its job, nobody knows what was committed.
+/// Without its job, the commits of a part are not known.
 impl From<PathBuf> for PartFile {
     fn from(path: PathBuf) -> Self {
         Self { path, committed: None }
@@ -237,7 +237,7 @@ pub fn is_parquet(path: &Path) -> bool {
     name.strip_suffix(UNPLACED).unwrap_or(name).ends_with(".parquet")
 }
 
-/// Of a problem that may quote what was found, of any length and content, the beginning.
+/// Returns the error for a damaged part. The problem may quote the file, so only its beginning is shown.
 fn damaged(path: &Path, problem: &str) -> JobError {
     const MAX_CHARACTERS: usize = 300;
     let shown: String = problem

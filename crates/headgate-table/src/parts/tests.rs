@@ -1,4 +1,4 @@
-//! What was written comes back, and what was damaged does not.
+//! Written rows are read back, and damaged ones are refused.
 
 #![allow(clippy::unwrap_used)]
 #![allow(clippy::from_iter_instead_of_collect, reason = "the type of the column says most")]
@@ -44,7 +44,7 @@ fn write(path: &Path, records: &RecordBatch) -> FinishedPart {
     writer.finish().unwrap()
 }
 
-/// Of each format: where a part of it may stand.
+/// Returns the path of a part in each format.
 fn paths(directory: &Path) -> [PathBuf; 2] {
     FORMATS.map(|extension| directory.join(format!("part-00000001.{extension}")))
 }
@@ -105,7 +105,7 @@ fn results(rows: &[ResultRow], kept: &Fields, kept_columns: Vec<ArrayRef>) -> Re
     RecordBatch::try_new(schema, columns).unwrap()
 }
 
-/// As many as its status says.
+/// Returns as many redirects for each row as its status has.
 fn redirects(rows: &[ResultRow], data_type: &DataType) -> ArrayRef {
     let DataType::List(item) = data_type else { panic!("a list") };
     let DataType::Struct(fields) = item.data_type() else { panic!("of redirects") };

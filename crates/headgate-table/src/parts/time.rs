@@ -32,7 +32,7 @@ pub fn now_text() -> io::Result<String> {
 pub(super) struct TimeText {
     second: Option<i64>,
     text: String,
-    /// How much of `text` is of the second, and stays: `2026-05-14T09:30:00`.
+    /// The length of the beginning of `text` that is the same within a second: `2026-05-14T09:30:00`.
     second_length: usize,
 }
 

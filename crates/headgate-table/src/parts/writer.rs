@@ -1,4 +1,4 @@
-//! What can write one output file.
+//! The interface of writers of one output file.
 
 use std::io;
 use std::path::Path;

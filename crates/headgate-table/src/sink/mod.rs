@@ -1,5 +1,5 @@
 //! The destination of outcomes. A sink runs on a thread of its own and writes whole batches; what it has not taken yet
-//! holds back the workers.
+//! delays the workers.
 
 pub mod none;
 pub mod open;

@@ -1,4 +1,4 @@
-//! Where rows come from. A source is pulled, batch by batch, by a thread of its own, and only when the queue of rows has
+//! The sources of rows. A source is pulled, batch by batch, by a thread of its own, and only when the queue of rows has
 //! space: however long the input, a source holds one batch and its read buffer.
 //!
 //! Each form of input is a file: `text`, `delimited`, `ndjson`, `parquet`, `pattern`. A form yields one row after another
@@ -71,7 +71,7 @@ use headgate_core::source_size::SourceSize;
 /// How many rows a caller skips at a time that may have to stop meanwhile (see [`Source::skip_to`]).
 pub const SKIP_STEP: u64 = 1_000_000;
 
-/// How many bytes one read requests.
+/// The number of bytes that one read requests.
 const READ_BYTES: usize = 256 * 1024;
 /// A line of NDJSON or a record of CSV longer than this is a defect of its row.
 const MAX_RECORD_BYTES: usize = 16 * 1024 * 1024;

@@ -1,4 +1,4 @@
-//! How rows begin to wait under their hosts, and how they leave without an attempt.
+//! Rows that begin to wait for their hosts, and rows that leave without an attempt.
 
 use std::net::IpAddr;
 use std::time::Instant;

@@ -1,4 +1,4 @@
-//! What an attempt and the scheduler tell each other: whether the row goes on, when its request may be sent, and how it ended.
+//! Calls between an attempt and the scheduler: whether the row continues, when its request may be sent, and how it ended.
 
 use std::time::{Duration, Instant};
 

@@ -78,7 +78,7 @@ fn decoder(schema: SchemaRef) -> Result<Decoder, String> {
     builder.build_decoder().map_err(|error| error.to_string())
 }
 
-/// What a column is in JSON: bytes have two keys, and points in time no names of zones.
+/// Returns the fields of a column in JSON: bytes have two keys, and timestamps have no time zone names.
 fn as_json(field: &FieldRef) -> Vec<Field> {
     let plain = || field.as_ref().clone();
     match field.data_type() {

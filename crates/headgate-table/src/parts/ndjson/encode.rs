@@ -44,7 +44,7 @@ enum BatchValues<'a> {
     Bytes(&'a BinaryArray),
     Time(&'a TimestampMicrosecondArray, TimeText),
     Headers(HeaderLists<'a>),
-    /// What only input columns can be.
+    /// A type that only input columns have.
     Other(NullableEncoder<'a>, Vec<u8>),
 }
 

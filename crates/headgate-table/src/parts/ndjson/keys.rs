@@ -1,8 +1,8 @@
-//! How bytes and headers stand in lines, for those who write them and those who read them.
+//! The keys of bytes and headers in lines, for writing and reading.
 
 use arrow_schema::{DataType, Field, FieldRef, Fields};
 
-/// Where bytes of this column stand that are no text.
+/// Returns the key for bytes of this column that are not text.
 pub(in crate::parts) fn base64_name(field: &Field) -> String {
     format!("{}_base64", field.name())
 }

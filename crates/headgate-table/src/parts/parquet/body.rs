@@ -26,7 +26,7 @@ const PAGE_ROWS: usize = 20_000;
 pub(super) struct BodyColumn {
     column: ColumnDescPtr,
     zstd: ZstdLevel,
-    /// Of the page that is open: each value with its length before it.
+    /// The values of the open page, each after its length.
     values: Vec<u8>,
     levels: Levels,
     pages: Vec<PartPage>,
@@ -41,7 +41,7 @@ pub(super) struct BodyColumn {
 struct Levels {
     bytes: Vec<u8>,
     present: bool,
-    /// Of the run that goes on.
+    /// The length of the current run.
     run: usize,
     rows: usize,
 }
@@ -86,7 +86,7 @@ impl BodyColumn {
         Ok(())
     }
 
-    /// As they are stored, about.
+    /// Returns the approximate size of the values as they are stored.
     pub(super) fn encoded_bytes(&self) -> usize {
         self.bytes + self.values.len()
     }

@@ -26,7 +26,7 @@ pub(super) struct PageKeeper {
 
 #[derive(Debug, Default)]
 struct PartPages {
-    /// Of the page whose data comes next.
+    /// The header of the page whose data comes next.
     header: Option<Bytes>,
     pages: Vec<PartPage>,
 }
@@ -36,7 +36,7 @@ pub(super) struct PartPage {
     header: Bytes,
     data: Bytes,
     is_dictionary: bool,
-    /// What the checksum added to its header.
+    /// The bytes that the checksum added to its header.
     added: usize,
 }
 
@@ -144,7 +144,7 @@ impl PageStore for ColumnPages {
     }
 }
 
-/// What the writer of a column says of it, with the pages where they are to be.
+/// Returns the metadata of a column with the offsets at which its pages are written.
 fn located(mut close: ColumnCloseResult, pages: &[PartPage]) -> Result<ColumnCloseResult> {
     let length = |page: &PartPage| page.len() as i64;
     let added: usize = pages.iter().map(|page| page.added).sum();
@@ -169,7 +169,7 @@ fn located(mut close: ColumnCloseResult, pages: &[PartPage]) -> Result<ColumnClo
     Ok(close)
 }
 
-/// As numbers of Thrift's compact protocol.
+/// The page types as numbers of Thrift's compact protocol.
 const DATA_PAGE: u8 = zigzag(0) as u8;
 const DICTIONARY_PAGE: u8 = zigzag(2) as u8;
 /// The header of a field: the distance to the number of the field before it, and its type.

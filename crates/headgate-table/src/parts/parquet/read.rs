@@ -67,7 +67,7 @@ fn load(file: &File) -> Result<ArrowReaderMetadata, String> {
     ArrowReaderMetadata::load(file, ArrowReaderOptions::new()).map_err(|error| error.to_string())
 }
 
-/// The parquet crate answers some damage with a panic, which may not end whoever reads: it may be a Python process.
+/// The parquet crate answers some damage with a panic, which must not end the reading process: it may be a Python program.
 fn caught<T>(read: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
     catch_unwind(AssertUnwindSafe(read)).unwrap_or_else(|_| Err("it can't be decoded".into()))
 }

@@ -51,7 +51,7 @@ pub struct ParquetPart {
     columns: ArrowRowGroupWriterFactory,
     keeper: Arc<PageKeeper>,
     schema: SchemaRef,
-    /// Where the bodies are among the columns of the file, if they are there.
+    /// The index of the column of bodies, if the file has one.
     body: Option<usize>,
     /// The row group that is being gathered.
     group: Option<Group>,
@@ -189,7 +189,7 @@ impl PartWriter for ParquetPart {
     }
 }
 
-/// Whether its row groups are, taken together, such that readers like them as they are.
+/// Returns whether the row groups are so large, taken together, that readers are fast with them.
 fn are_large(part: &ParquetMetaData) -> bool {
     let groups = part.row_groups();
     let sum = |of: fn(&RowGroupMetaData) -> i64| groups.iter().map(of).sum::<i64>();
@@ -217,7 +217,7 @@ fn properties(schema: &Schema) -> io::Result<WriterProperties> {
         .set_created_by(concat!("headgate ", env!("CARGO_PKG_VERSION")).into())
         .set_compression(Compression::ZSTD(zstd().map_err(io_error)?))
         .set_statistics_enabled(EnabledStatistics::Chunk);
-    // Numbers: a dictionary would be asked for each, and is hardly smaller.
+    // Numbers: each would be looked up in a dictionary that is hardly smaller.
     let numbers = ["row", "status", "attempts", "body_bytes", "started_at", "elapsed_us", "ttfb_us"];
     let is_own = |name: &&str| {
         schema
@@ -229,7 +229,7 @@ fn properties(schema: &Schema) -> io::Result<WriterProperties> {
             .set_column_dictionary_enabled(column.into(), false)
             .set_column_encoding(column.into(), Encoding::DELTA_BINARY_PACKED);
     }
-    // Text that hardly repeats: a dictionary would be built only to be given up.
+    // Text that hardly repeats: a dictionary would be built only to be discarded.
     let header = |part: &str| ColumnPath::new(["headers", "list", "item", part].map(String::from).to_vec());
     for column in ["url".into(), "error_detail".into(), header("value")] {
         properties = properties.set_column_dictionary_enabled(column, false);
