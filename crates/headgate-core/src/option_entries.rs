@@ -509,9 +509,10 @@ options! {
     ]
     RunLimitOptions "Limits of a run." { group: "limits" } [
         MaxPageBytes "max_page_bytes" OptionKind::Size { range: 1..=MAX } =>
-            "A page of a Parquet input may have so many bytes when it is decompressed, and the pages of the rows that \
-                are read at once four times as many. A file with larger pages is refused."
-            { default: DefaultValue::Whole(DEFAULT_MAX_PAGE_BYTES), unit: "bytes", metavar: "SIZE" }
+            "The maximum size of a decompressed page of a Parquet input; the pages of the rows that are read at once may \
+                have four times as much. A file with larger pages is refused."
+            { default: DefaultValue::Whole(DEFAULT_MAX_PAGE_BYTES), unit: "bytes", metavar: "SIZE",
+              flag_help: "maximum size of a decompressed page of a Parquet input" }
         GraceS "grace_s" OptionKind::Seconds { or_zero: true } =>
             "How long requests in flight may continue after an interrupt."
             { default: DefaultValue::Seconds(DEFAULT_GRACE), unit: "seconds", metavar: "SECONDS",

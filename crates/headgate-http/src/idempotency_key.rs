@@ -33,7 +33,8 @@ impl KeySalt {
     }
 
     /// Returns the salt for a text that is unique to a job.
-    pub fn of_text(text: &str) -> Self {
+    #[cfg(test)]
+    pub(crate) fn of_text(text: &str) -> Self {
         Self(digest(&[text.as_bytes()]))
     }
 

@@ -11,7 +11,6 @@ use crate::row::Row;
 pub enum Decision {
     /// Make an attempt at this row. The host, if any, has one more in flight until
     /// [`Scheduler::finish_attempt`](super::scheduler::Scheduler::finish_attempt).
-    /// [`Scheduler::finish_attempt`](super::scheduler::Scheduler::finish_attempt).
     Start(Row, Option<HostIndex>),
     /// End this row without another attempt.
     Fail(Row, Failure),

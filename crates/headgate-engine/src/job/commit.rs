@@ -97,8 +97,7 @@ pub struct Commit {
     /// All current part files, if the commit is a checkpoint. The commits before a checkpoint are no longer needed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parts: Option<Vec<PartRecord>>,
-    /// A checksum over all current part files, which proves that a list of them is complete. Empty in format version 2.
-    #[serde(default)]
+    /// A checksum over all current part files, which proves that a list of them is complete.
     pub parts_sum: String,
     /// The number of the next part file. No number is used twice.
     pub next_part: u64,
@@ -114,11 +113,11 @@ pub struct Commit {
     pub earlier_runs: u64,
     pub runs: Vec<RunRecord>,
     /// The hosts that responded most recently, as URLs without a path, the most recent one last. A later run uses them to
-    /// find out whether the network works. Commits of an older headgate have none.
+    /// find out whether the network works.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub responders: Vec<String>,
     /// Describes what was read of the input, up to the last done row and a few more. `None`: the input is a pattern or can't
-    /// be read again, or an older headgate began the job and identified the input by size and time.
+    /// be read again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input: Option<InputThen>,
 }

@@ -81,7 +81,7 @@ impl JobDirectory {
 
     /// Returns the manifest of the job in this directory, if there is one.
     pub(super) fn manifest(&self) -> Result<Option<Manifest>, JobError> {
-        Ok(stored_manifest(&self.directory)?.map(Manifest::without_user))
+        stored_manifest(&self.directory)
     }
 
     /// Begins a job, and removes the files of an earlier one. After a crash in between, the next start continues with that.
@@ -130,8 +130,7 @@ impl JobDirectory {
         began().map_err(|error| self.unusable(&error))
     }
 
-    /// Updates the stored manifest if the input was moved or other origins get credentials, or if an older headgate has stored a
-    /// user and password in it.
+    /// Updates the stored manifest if the input was moved or other origins get credentials.
     pub(super) fn update_manifest(&self, manifest: &Manifest) -> Result<(), JobError> {
         if stored_manifest(&self.directory)?
             .is_some_and(|then| then.input == manifest.input && then.credentials_for == manifest.credentials_for)
@@ -278,7 +277,7 @@ pub(super) fn read_manifest(root: &Path) -> Result<Option<Manifest>, JobError> {
     match Directory::open(root) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(JobError::output(format!("can't read {}: {}", root.display(), cause(&error)))),
-        Ok(directory) => Ok(stored_manifest(&directory)?.map(Manifest::without_user)),
+        Ok(directory) => stored_manifest(&directory),
     }
 }
 

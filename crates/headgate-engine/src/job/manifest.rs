@@ -4,7 +4,6 @@
 //! how the work is done (concurrency, timeouts, sizes) may change from run to run. Values of headers and bodies may be secrets
 //! and are not stored: only their names, and salted hashes that show whether the values are the same.
 
-use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
 use arrow_schema::Schema;
@@ -16,14 +15,13 @@ use headgate_core::network_options::NetworkOptions;
 use headgate_core::options::{
     Format, JobOptions, RequestOptions, ResponseOptions, SaveFormat, SelectionOptions, SourceOptions,
 };
-use headgate_core::url_user::without_user;
 use headgate_http::idempotency_key::KeySalt;
 use headgate_table::source::absolute;
 use headgate_table::source::fingerprint::Fingerprint;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::asked_headers::HeaderRecord;
+use super::header_record::HeaderRecord;
 use super::template_hashes::{TemplateHashes, difference_of_hashes};
 use super::value_hash::ValueHasher;
 
@@ -32,19 +30,18 @@ pub struct Manifest {
     pub headgate_version: String,
     /// RFC 3339, UTC.
     pub started_at: String,
-    /// The salt for the keys of rows. Older jobs have none.
-    #[serde(default)]
-    pub key_salt: Option<String>,
-    /// The random salt of the hashes of values that may be secrets. Older jobs have none.
-    #[serde(default)]
-    pub hash_salt: Option<String>,
+    /// The salt for the keys of rows, which is the same in each run.
+    #[serde(with = "salt_text")]
+    pub key_salt: KeySalt,
+    /// The random salt of the hashes of values that may be secrets.
+    #[serde(with = "salt_text")]
+    pub hash_salt: KeySalt,
     /// Origins that get credentials.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub credentials_for: Vec<String>,
     /// The files of an earlier job are being removed. The next run completes that before anything else.
     pub clearing: bool,
     /// The earlier job saved bodies: their files are removed with its parts.
-    #[serde(default)]
     pub clearing_saved: bool,
     pub input: InputRecord,
     #[serde(rename = "asked")]
@@ -59,7 +56,7 @@ pub struct InputRecord {
     pub name: String,
     /// The absolute path, so that a later command finds the input from any working directory.
     pub path: Option<PathBuf>,
-    /// The absolute paths of the inputs that are read after it. Older jobs have none.
+    /// The absolute paths of the inputs that are read after it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub more_paths: Vec<PathBuf>,
     /// `None`: the input can't be read again.
@@ -85,7 +82,6 @@ pub struct JobSpec {
     pub data_hash: Option<String>,
     #[serde(flatten)]
     pub templates: TemplateHashes,
-    /// Older jobs lack this field and the following ones, and use the defaults.
     #[serde(flatten)]
     pub response: ResponseOptions,
     #[serde(flatten)]
@@ -133,8 +129,8 @@ impl Manifest {
     ) -> Self {
         Self {
             headgate_version: env!("CARGO_PKG_VERSION").into(),
-            key_salt: Some(key_salt.to_string()),
-            hash_salt: Some(hash_salt.to_string()),
+            key_salt,
+            hash_salt,
             credentials_for: options.request.credentials_for.clone(),
             clearing: false,
             clearing_saved: false,
@@ -151,8 +147,7 @@ impl Manifest {
     }
 
     fn hasher(&self) -> ValueHasher {
-        let salt = self.hash_salt.as_ref().and_then(|salt| salt.parse::<KeySalt>().ok());
-        salt.map_or_else(|| ValueHasher::older(&self.started_at), |salt| ValueHasher::new(&salt.bytes()))
+        ValueHasher::new(&self.hash_salt.bytes())
     }
 
     /// Returns the manifest with the current paths of the input, and the current origins that get credentials.
@@ -163,24 +158,6 @@ impl Manifest {
             self.input.set_paths(input, fingerprint);
         }
         self
-    }
-
-    /// Removes the user and password in the URL that older jobs have stored.
-    pub(super) fn without_user(mut self) -> Self {
-        if let Cow::Owned(name) = without_user(&self.input.name) {
-            self.input.name = name;
-            self.spec.headers.add_authorization();
-        }
-        if let Some(Fingerprint::Pattern { text }) = &mut self.input.fingerprint {
-            *text = without_user(text).into_owned();
-        }
-        self
-    }
-
-    /// Returns the salt for the keys of its rows, which is the same in each of its runs.
-    pub(super) fn key_salt(&self) -> KeySalt {
-        let stored = self.key_salt.as_ref().and_then(|salt| salt.parse().ok());
-        stored.unwrap_or_else(|| KeySalt::of_text(&self.started_at))
     }
 
     /// Checks that the options and the input are those of this job.
@@ -257,14 +234,13 @@ impl Manifest {
         let (then, now) = (&self.spec, JobSpec::new(options, hasher));
         let (all_then, all_now) = (then.by_name(), now.by_name());
         differences.extend(OptionName::ALL.iter().filter_map(|option| {
-            if matches!(option, OptionName::Headers | OptionName::Method) {
+            if *option == OptionName::Headers {
                 return None;
             }
             let (then, now) = (all_then.get(option.name())?, all_now.get(option.name())?);
             let (before, after) = (shown(*option, then), shown(*option, now));
             (then != now).then(|| message!(*option, " was {before}, now it is {after}"))
         }));
-        differences.extend(then.method_difference(&now));
         differences.extend(then.headers.missing_credentials(&options.request));
         differences.extend(then.headers.differences(&options.request, hasher));
         differences.extend(difference_of_hashes(
@@ -297,17 +273,6 @@ impl JobSpec {
         }
     }
 
-    fn method_difference(&self, now: &Self) -> Option<Message> {
-        // Older jobs have stored the implied method.
-        let implied = if now.data_hash.is_some() { "POST" } else { "GET" };
-        let then = self.method.as_deref();
-        if then == now.method.as_deref() || (now.method.is_none() && then == Some(implied)) {
-            return None;
-        }
-        let (before, after) = (then.unwrap_or("not given"), now.method.as_deref().unwrap_or("not given"));
-        Some(message!(OptionName::Method, " was {before}, now it is {after}"))
-    }
-
     /// Returns the options as they are stored.
     fn by_name(&self) -> Map<String, Value> {
         let stored = serde_json::to_value(self).expect("texts, numbers and lists of them");
@@ -315,9 +280,24 @@ impl JobSpec {
     }
 }
 
+/// The form of a salt in a record.
+mod salt_text {
+    use headgate_http::idempotency_key::KeySalt;
+    use serde::{Deserialize as _, Deserializer, Serializer, de};
+
+    pub fn serialize<S: Serializer>(salt: &KeySalt, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(salt)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<KeySalt, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        text.parse().map_err(|()| de::Error::custom("a salt has 32 hexadecimal digits"))
+    }
+}
+
 /// Returns the options that belong to a job.
 pub fn job_options() -> impl Iterator<Item = OptionName> {
-    let spec = JobSpec::new(&JobOptions::default(), &ValueHasher::older("")).by_name();
+    let spec = JobSpec::new(&JobOptions::default(), &ValueHasher::new(&[])).by_name();
     let is_stored = move |name: &str| spec.contains_key(name) || spec.contains_key(&format!("{name}_hash"));
     OptionName::ALL.iter().copied().filter(move |option| is_stored(option.name()))
 }

@@ -4,13 +4,13 @@
 //! and `results` compares it with the files. `directory` applies commits in order. `writer` and `sink` write outcomes. `retry`
 //! retries failed rows. `control` has the settings of a running job, `set` changes them, and `status` reports on a job.
 
-mod asked_headers;
 mod commit;
 mod commit_schedule;
 pub mod control;
 pub mod credential_scope;
 mod directory;
 mod done_rows;
+mod header_record;
 mod lock;
 mod log;
 pub mod look;

@@ -112,7 +112,7 @@ impl OpenJob {
             }
             // A job without commits is treated as new. But servers may have seen its keys.
             let now = InputNow { fingerprint: fingerprint.as_ref(), is_compared_later: false };
-            key_salt = manifest.check(options, &now, path).is_ok().then(|| manifest.key_salt());
+            key_salt = manifest.check(options, &now, path).is_ok().then_some(manifest.key_salt);
         }
         let started_at = now_text().map_err(|error| JobError::internal(format!("the time: {error}")))?;
         let key_salt = key_salt.map_or_else(KeySalt::random, Ok)?;
@@ -166,7 +166,7 @@ impl OpenJob {
 
     /// Returns the salt for the keys of its rows.
     pub fn key_salt(&self) -> KeySalt {
-        self.manifest.key_salt()
+        self.manifest.key_salt
     }
 
     pub fn is_resumable(&self) -> bool {

@@ -79,7 +79,7 @@ impl PartList {
     pub(super) fn is_that_of(&self, commit: &Commit) -> bool {
         let totals = &commit.totals;
         let rows: u64 = self.records.values().map(|record| record.rows).sum();
-        let has_sum = commit.parts_sum.is_empty() || commit.parts_sum == self.sum();
+        let has_sum = commit.parts_sum == self.sum();
         has_sum && (totals.parts, totals.bytes, totals.answered + totals.failed) == (self.len(), self.bytes, rows)
     }
 

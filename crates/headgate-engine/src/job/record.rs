@@ -13,18 +13,15 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-/// Increases when an older headgate could misread a job.
-const FORMAT_VERSION: u32 = 4;
-/// The oldest version that can still be read. Version 2 had no checkpoints in its log; version 3 had no column `error_detail`,
-/// and no hashes of its input's rows.
-const OLDEST_VERSION: u32 = 2;
+/// Increases with each change of the format: jobs of other versions can't be resumed.
+const FORMAT_VERSION: u32 = 5;
 /// More than any record of ours: the largest is a checkpoint, which lists at most a million parts of 120 bytes each.
 const MAX_BYTES: u64 = 256 * 1024 * 1024;
 
 #[derive(Serialize, Deserialize)]
 struct Envelope {
     format_version: u32,
-    /// The checksum of the version and the bytes of `record`; up to version 2, of `record` alone.
+    /// The checksum of the version and the bytes of `record`.
     crc32: u32,
     record: Box<RawValue>,
 }
@@ -45,9 +42,7 @@ pub(super) fn encode(record: &impl Serialize) -> serde_json::Result<Vec<u8>> {
 
 fn checksum(version: u32, record: &RawValue) -> u32 {
     let mut hasher = Hasher::new();
-    if version > OLDEST_VERSION {
-        hasher.update(&version.to_le_bytes());
-    }
+    hasher.update(&version.to_le_bytes());
     hasher.update(record.get().as_bytes());
     hasher.finalize()
 }
@@ -55,7 +50,7 @@ fn checksum(version: u32, record: &RawValue) -> u32 {
 /// # Errors
 /// The problem and what the user can do, as the end of a sentence that begins with the name of the file.
 pub(super) fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Message> {
-    if version(bytes)? < OLDEST_VERSION {
+    if version(bytes)? < FORMAT_VERSION {
         return Err(message!(
             "was written by an older headgate, whose jobs can't be resumed: start over with ",
             OptionName::Fresh.set(true)
@@ -81,12 +76,11 @@ fn foreign_file_advice() -> Message {
 pub(super) fn version(bytes: &[u8]) -> Result<u32, Message> {
     let Versioned { format_version } = serde_json::from_slice(bytes)
         .map_err(|error| message!("is damaged, or was not written by headgate ({error}): ", foreign_file_advice()))?;
-    let is_known = (OLDEST_VERSION..=FORMAT_VERSION).contains(&format_version);
-    if !is_known && let Ok(envelope) = serde_json::from_slice::<Envelope>(bytes) {
-        let was_ours = |version| checksum(version, &envelope.record) == envelope.crc32;
-        if (OLDEST_VERSION..=FORMAT_VERSION).any(was_ours) {
-            return Err(message!("is damaged (its version is wrong); ", recovery_advice()));
-        }
+    if format_version != FORMAT_VERSION
+        && let Ok(envelope) = serde_json::from_slice::<Envelope>(bytes)
+        && checksum(FORMAT_VERSION, &envelope.record) == envelope.crc32
+    {
+        return Err(message!("is damaged (its version is wrong); ", recovery_advice()));
     }
     if format_version > FORMAT_VERSION {
         return Err(message!(

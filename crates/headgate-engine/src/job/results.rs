@@ -162,10 +162,7 @@ impl ResultFile {
 /// Returns the path at which a part is written before it is moved to its place. Readers of results ignore its name, even those
 /// that search all directories.
 pub(super) fn unplaced_path(directory: &Directory, name: &str) -> PathBuf {
-    let tmp = directory.path().join(OWN_DIRECTORY).join("tmp");
-    // The path that an older headgate used.
-    let older = tmp.join(name);
-    if directory.exists(&older).unwrap_or(false) { older } else { tmp.join(format!("{name}{UNPLACED}")) }
+    directory.path().join(OWN_DIRECTORY).join("tmp").join(format!("{name}{UNPLACED}"))
 }
 
 /// Opens an output directory to read it.

@@ -161,7 +161,7 @@ impl OpenRetry {
             round_bytes: job.sink.part_bytes,
             rounds: rounds.clone(),
         };
-        let key_salt = manifest.key_salt();
+        let key_salt = manifest.key_salt;
         let notes = results.note().map(Message::from).into_iter().chain(left_out).collect();
         let open =
             Self { directory, part_format, schema, committed: results.into(), done_rows, rounds, key_salt, notes };
@@ -201,7 +201,7 @@ fn with_manifest(mut job: JobOptions, manifest: &Manifest, output: &Path) -> Res
     }
     let spec = &manifest.spec;
     let boundary_salt = BoundarySalt::default();
-    boundary_salt.set(manifest.key_salt().bytes());
+    boundary_salt.set(manifest.key_salt.bytes());
     let path = manifest.input.path.as_ref().map(|path| path.display().to_string());
     job.source = SourceOptions {
         input: path.unwrap_or_else(|| manifest.input.name.clone()),

@@ -17,38 +17,22 @@ const HASH_BYTES: usize = 32;
 /// Hashes values as a job does.
 #[derive(Debug)]
 pub(super) struct ValueHasher {
-    salt: Salt,
+    salt: Vec<u8>,
     /// The hashes of earlier values, by digest: a command compares the same values several times.
     cache: RefCell<HashMap<[u8; HASH_BYTES], String>>,
 }
 
-#[derive(Debug)]
-enum Salt {
-    Random(Vec<u8>),
-    /// Jobs of older versions have fast hashes, with a salt that is stored beside them.
-    Older(String),
-}
-
 impl ValueHasher {
     pub(super) fn new(salt: &[u8]) -> Self {
-        Self { salt: Salt::Random(salt.to_vec()), cache: RefCell::default() }
-    }
-
-    pub(super) fn older(salt: &str) -> Self {
-        Self { salt: Salt::Older(salt.to_owned()), cache: RefCell::default() }
+        Self { salt: salt.to_vec(), cache: RefCell::default() }
     }
 
     pub(super) fn hash<'a>(&self, values: impl IntoIterator<Item = &'a [u8]>) -> String {
-        let values: Vec<&[u8]> = values.into_iter().collect();
-        let salt = match &self.salt {
-            Salt::Older(salt) => return BASE64_STANDARD.encode(digest([salt.as_bytes()].into_iter().chain(values))),
-            Salt::Random(salt) => salt,
-        };
         let digest = digest(values);
         self.cache
             .borrow_mut()
             .entry(digest)
-            .or_insert_with(|| BASE64_STANDARD.encode(slow_hash(&digest, salt)))
+            .or_insert_with(|| BASE64_STANDARD.encode(slow_hash(&digest, &self.salt)))
             .clone()
     }
 }

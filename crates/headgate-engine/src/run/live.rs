@@ -112,12 +112,12 @@ impl LiveRun {
     ) -> Result<Arc<Self>, JobError> {
         let StoredSettings { files, control, .. } = stored;
         let (now, _) = watch::channel(Arc::new(with_control(&base, &control)?));
-        let stamp = files.as_ref().and_then(ControlFiles::stamp);
-        if let Some(files) = files.as_ref().filter(|_| stamp.is_some()) {
+        if let Some(files) = files.as_ref().filter(|files| files.stamp().is_some()) {
             // A process that changed a setting just before may wait for this reply.
             let _ = files.reply(control.sequence, None);
         }
-        let state = State { control, stamp, next_poll: Instant::now(), reservation: Some(reservation) };
+        // The settings may have changed since they were read: the first poll reads them again.
+        let state = State { control, stamp: None, next_poll: Instant::now(), reservation: Some(reservation) };
         Ok(Arc::new(Self { base, now, files, state: Mutex::new(state), notes }))
     }
 
@@ -144,9 +144,11 @@ impl LiveRun {
             let control =
                 written.map_err(|error| JobError::output(format!("it holds for this run alone: {}", cause(&error))))?;
             state.stamp = files.stamp();
-            let _ = files.reply(control.sequence, None);
             // Another process may have set an option, too.
-            self.apply(&mut state, control)?;
+            let sequence = control.sequence;
+            let applied = self.apply(&mut state, control);
+            let _ = files.reply(sequence, applied.as_ref().err());
+            applied?;
         }
         Ok(())
     }

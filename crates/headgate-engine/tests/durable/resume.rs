@@ -15,7 +15,7 @@ use headgate_engine::{JobFigures, RetryOptions, Run, Summary};
 use headgate_testserver::{Config, Server};
 
 use crate::check::{check_figures, rows};
-use crate::harness::{PATIENCE, at_every_step, eventually, rewrite};
+use crate::harness::{PATIENCE, at_every_step, eventually};
 use crate::held::Held;
 use crate::power::files_below;
 use crate::storage::Recorder;
@@ -231,27 +231,6 @@ fn a_user_in_a_url_with_ranges_is_not_stored_and_must_be_given_again() {
     assert_eq!(3, Rig::wait_for_end(&retry(Some("me:renewed")).unwrap()).rows);
     rig.options.source.input = at("me:renewed@", &rig.server);
     assert_eq!(3, figures(&rig.run()).rows_before);
-}
-
-#[test]
-fn a_password_in_the_url_of_an_older_job_is_removed_when_the_job_is_resumed() {
-    let mut rig = Rig::numbered(Config::default(), 0);
-    let at = |user: &str, server: &Server| format!("http://{user}{}/[1-3]", server.address());
-    rig.options.source.input = at("", &rig.server);
-    rig.run();
-    let record = rig.out().join("_headgate/job.json");
-    let stored = |text: &str| String::from_utf8(fs::read(&record).unwrap()).unwrap().contains(text);
-    rewrite(&record, |record| {
-        record["input"]["name"] = at("me:secret@", &rig.server).into();
-        record["input"]["fingerprint"]["text"] = at("me:secret@", &rig.server).into();
-    });
-    assert!(stored("secret"));
-
-    rig.options.source.input = at("me:other@", &rig.server);
-    assert_eq!(3, figures(&rig.run()).rows_before);
-    assert!(!stored("secret"));
-    let refusal = rig.refusal(|options| options.source.input = at("", &rig.server));
-    assert!(refusal.contains("the header authorization is missing"), "{refusal}");
 }
 
 #[test]

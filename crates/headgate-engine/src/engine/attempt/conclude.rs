@@ -67,8 +67,8 @@ impl Attempt<'_> {
         };
         // A connection that has died in a stall is as if the server had closed an idle one (RFC 9110 section 9.2.2).
         if failure.is_some_and(|failure| failure.kind == ErrorKind::Closed)
-            && state.try_resend_after_stall(self.started, Instant::now())
             && self.is_idempotent()
+            && state.try_resend_after_stall(self.started, Instant::now())
         {
             return true;
         }

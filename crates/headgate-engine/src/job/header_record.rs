@@ -17,18 +17,11 @@ pub struct HeaderRecord {
     /// Header names in lower case, without credentials.
     #[serde(rename = "headers")]
     names: Vec<String>,
+    /// A hash for each of them.
     #[serde(rename = "headers_hash")]
-    hash: Option<HeadersHash>,
+    hashes: Vec<String>,
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     credentials: BTreeSet<String>,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(untagged)]
-enum HeadersHash {
-    /// Older jobs stored one hash of all names and values together, including credentials.
-    OfAll(String),
-    OfEach(Vec<String>),
 }
 
 /// A header name in lower case, and its value.
@@ -38,7 +31,7 @@ impl HeaderRecord {
     pub(super) fn new(request: &RequestOptions, hasher: &ValueHasher) -> Self {
         let own: Vec<Pair> = pairs(request).filter(|(name, _)| !is_credential(name, &request.secret_headers)).collect();
         Self {
-            hash: (!own.is_empty()).then(|| HeadersHash::OfEach(own.iter().map(|pair| hash(hasher, pair)).collect())),
+            hashes: own.iter().map(|pair| hash(hasher, pair)).collect(),
             names: own.into_iter().map(|(name, _)| name).collect(),
             credentials: header_names(request)
                 .into_iter()
@@ -47,16 +40,11 @@ impl HeaderRecord {
         }
     }
 
-    /// Adds `authorization`, of which only the name is known, to the credentials of the job.
-    pub(super) fn add_authorization(&mut self) {
-        self.credentials.insert(AUTHORIZATION.to_owned());
-    }
-
     /// Returns one phrase for each credential that the job had and `request` does not have.
     pub(super) fn missing_credentials(&self, request: &RequestOptions) -> Vec<Message> {
         let given = header_names(request);
-        let had =
-            self.names.iter().filter(|name| is_credential(name, &request.secret_headers)).chain(&self.credentials);
+        let is_secret = |name: &&String| is_credential(name, &request.secret_headers);
+        let had = self.names.iter().filter(is_secret).chain(&self.credentials);
         let missing: BTreeSet<&String> = had.filter(|name| !given.contains(name)).collect();
         let phrase = |name: &String| {
             let options = if name == AUTHORIZATION {
@@ -80,20 +68,8 @@ impl HeaderRecord {
             let (before, after) = (shown(&then), shown(&now));
             return vec![message!(OptionName::Headers, " was {before}, now it is {after}")];
         }
-        let changed: Vec<&String> = match &self.hash {
-            None => Vec::new(),
-            Some(HeadersHash::OfEach(stored)) => {
-                let then = self.names.iter().zip(stored).filter(|(name, _)| !is_secret(name));
-                let is_other = |((_, then), now): &((&String, &String), &&Pair)| **then != hash(hasher, now);
-                then.zip(&own).filter(is_other).map(|((name, _), _)| name).collect()
-            }
-            // This hash does not tell which value changed. Where a credential is missing, it can't be compared.
-            Some(HeadersHash::OfAll(_)) if !self.missing_credentials(request).is_empty() => Vec::new(),
-            Some(HeadersHash::OfAll(then_hash)) => {
-                let are_same = [hash_of_all(hasher, given.iter()), hash_of_all(hasher, own.iter().copied())];
-                if own.is_empty() || are_same.contains(then_hash) { Vec::new() } else { then }
-            }
-        };
+        let stored = self.names.iter().zip(&self.hashes).filter(|(name, _)| !is_secret(name));
+        let is_other = |((_, then), now): &((&String, &String), &&Pair)| **then != hash(hasher, now);
         let phrase = |name: &String| {
             message!(
                 "the value of ",
@@ -103,7 +79,7 @@ impl HeaderRecord {
                 ")"
             )
         };
-        changed.into_iter().map(phrase).collect()
+        stored.zip(&own).filter(is_other).map(|((name, _), _)| phrase(name)).collect()
     }
 }
 
@@ -111,12 +87,8 @@ fn pairs(request: &RequestOptions) -> impl Iterator<Item = Pair<'_>> {
     request.headers.iter().map(|(name, value)| (name.to_ascii_lowercase(), value.expose().as_str()))
 }
 
-fn hash(hasher: &ValueHasher, pair: &Pair) -> String {
-    hash_of_all(hasher, [pair])
-}
-
-fn hash_of_all<'a>(hasher: &ValueHasher, pairs: impl IntoIterator<Item = &'a Pair<'a>>) -> String {
-    hasher.hash(pairs.into_iter().flat_map(|(name, value)| [name.as_bytes(), value.as_bytes()]))
+fn hash(hasher: &ValueHasher, (name, value): &Pair) -> String {
+    hasher.hash([name.as_bytes(), value.as_bytes()])
 }
 
 fn shown(names: &[&String]) -> String {
@@ -191,31 +163,5 @@ mod tests {
         let now = [("X-A", "1"), ("X-Mine", "new")];
         assert_eq!(1, phrases(&then, &request(&now, &[])).len());
         assert_eq!(Vec::<String>::new(), phrases(&then, &request(&now, &["X-MINE"])));
-    }
-
-    #[test]
-    fn an_older_job_is_resumed_with_the_same_values_or_with_another_token_if_that_was_its_only_header() {
-        let older = |begun: &[(&str, &str)]| {
-            let all = request(begun, &[]);
-            let pairs: Vec<Pair> = pairs(&all).collect();
-            let hash = Some(HeadersHash::OfAll(hash_of_all(&hasher(), &pairs)));
-            HeaderRecord {
-                names: pairs.into_iter().map(|(name, _)| name).collect(),
-                hash,
-                credentials: BTreeSet::new(),
-            }
-        };
-        let (own, token, new) = (("X-A", "1"), ("Authorization", "old"), ("Authorization", "new"));
-        for (expected, then, now) in [
-            (0, &[own, token][..], &[own, token][..]),
-            (1, &[own, token], &[own, new]),
-            (1, &[own, token], &[own]),
-            (0, &[token], &[new]),
-            (1, &[token], &[]),
-            (0, &[own], &[own, new]),
-            (1, &[own], &[("X-A", "2")]),
-        ] {
-            assert_eq!(expected, phrases(&older(then), &request(now, &[])).len(), "{then:?} {now:?}");
-        }
     }
 }
