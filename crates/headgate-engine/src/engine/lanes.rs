@@ -45,7 +45,7 @@ pub(super) struct Span {
 }
 
 impl Span {
-    /// With the part of the attempt before it waited to go on elsewhere.
+    /// Returns the span with the earlier part of the attempt, before its row waited for the host of a redirect.
     pub(super) fn whole(self, row: &Row) -> Self {
         match row.chain().and_then(|chain| chain.earlier) {
             None => self,

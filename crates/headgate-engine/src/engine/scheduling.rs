@@ -20,7 +20,7 @@ use crate::queue::rows::NoRows;
 const MAX_LOOK_UPS: usize = 64;
 /// A worker draws at most so many chunks of rows before its other tasks run.
 const MAX_DRAWS: usize = 16;
-/// Reading deferred rows takes a fifth of the time at the most, as long as something else goes on.
+/// Reading deferred rows takes at most a fifth of the time while there is other work.
 const PAUSES_BETWEEN_READINGS: u32 = 4;
 
 impl Share {
@@ -137,7 +137,7 @@ impl Share {
         self.looking_up.update(|count| count - 1);
     }
 
-    /// Applies options that were set while the run goes on.
+    /// Applies options that were set during the run.
     pub(super) fn apply_options(&self, live: &Live) {
         let now = Instant::now();
         self.shared.scheduler.apply_options(live, now);

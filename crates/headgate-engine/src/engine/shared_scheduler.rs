@@ -62,7 +62,7 @@ impl SharedScheduler {
         }
     }
 
-    /// Applies options that were set while the run goes on.
+    /// Applies options that were set during the run.
     pub(super) fn apply_options(&self, live: &Live, now: Instant) {
         self.counts_sends.store(live.limits.has_rates(), Ordering::Relaxed);
         self.deadline.store(deadline_ns(&live.retrying), Ordering::Relaxed);

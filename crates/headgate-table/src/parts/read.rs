@@ -94,7 +94,7 @@ pub(crate) fn part_schema(path: &Path) -> Result<SchemaRef, JobError> {
 /// columns. So without a Parquet part, these are the columns that every result has, except those that the first line omits.
 ///
 /// # Errors
-/// As [`part_schema`].
+/// The errors of [`part_schema`].
 pub fn schema_of_parts(paths: &[PathBuf]) -> Result<SchemaRef, JobError> {
     match paths.iter().find(|path| is_parquet(path)) {
         Some(path) => part_schema(path),

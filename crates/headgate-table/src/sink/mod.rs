@@ -27,7 +27,7 @@ pub trait Sink: Send {
     /// Closes a part that has grown old, or flushes. The engine calls it at least once a second, also if nothing was written.
     ///
     /// # Errors
-    /// As [`Sink::write`].
+    /// The errors of [`Sink::write`].
     fn tick(&mut self) -> Result<(), JobError> {
         Ok(())
     }
@@ -36,7 +36,7 @@ pub trait Sink: Send {
     /// still saves the rows that the error left intact.
     ///
     /// # Errors
-    /// As [`Sink::write`].
+    /// The errors of [`Sink::write`].
     fn finish(&mut self, _ending: &Ending) -> Result<(), JobError> {
         Ok(())
     }
