@@ -318,7 +318,7 @@ mod max_redirects {
     }
 }
 
-/// How responses are processed.
+/// The options for the columns that are selected from responses.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SelectionOptions {

@@ -1,4 +1,4 @@
-//! Does what the run's [`Network`](headgate_core::schedule::network::Network) asks for: connects to hosts that have responded before,
+//! Carries out what the run's [`Network`](headgate_core::schedule::network::Network) requests: connects to earlier responders,
 //! and stops the run when none can be reached for too long.
 
 use std::rc::Rc;

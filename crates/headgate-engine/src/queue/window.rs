@@ -222,7 +222,7 @@ mod tests {
             let mut done = done_before;
             let mut watermark = first_missing(0, &done);
             let window = Arc::new(Window::new(size, watermark));
-            // This watermark moves before the window's own, so no row may pass beyond it.
+            // This watermark moves before that of the window, so every row that passes must be less than `size` beyond it.
             let newest_watermark = Arc::new(AtomicU64::new(watermark));
             let (sender, passed) = mpsc::channel();
             let source = thread::spawn({

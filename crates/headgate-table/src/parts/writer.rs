@@ -19,7 +19,7 @@ pub trait PartWriter: Send {
     /// the number of rows.
     ///
     /// # Errors
-    /// `InvalidData`: the part is not the one that was committed; nothing of it was added.
+    /// `InvalidData`: the part is not the one that was committed; none of its rows was added.
     fn append(&mut self, directory: &Directory, part: &Path, crc32: u32) -> io::Result<u64>;
 
     /// Writes the buffered rows and completes the file, which need not be on the disk yet.

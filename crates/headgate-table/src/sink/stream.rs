@@ -13,7 +13,7 @@ use crate::columns::builder::OutcomeBatch;
 use crate::parts::checksum::BUFFER_BYTES;
 use crate::parts::ndjson::encode::LineEncoder;
 
-/// Writes succeeded and failed rows alike, in the order of their completion.
+/// Writes succeeded and failed rows alike, in the order in which they arrive.
 pub(super) struct StreamSink<W: Write + Send> {
     out: BufWriter<W>,
     encoder: Arc<LineEncoder>,

@@ -36,8 +36,8 @@ const MAX_GROUP_ENCODED_BYTES: usize = 16 * 1024 * 1024;
 /// The maximum size of a row group as plain values, which a reader holds in memory. Text shrinks tenfold and more.
 const MAX_GROUP_PLAIN_BYTES: usize = 64 * 1024 * 1024;
 
-/// The row groups of a part are copied as they are if they have, on average, the rows of a full one divided by
-/// [`LARGE_SHARE`], or [`LARGE_BYTES`].
+/// The row groups of a part are copied as they are if they have, on average, a full group's rows divided by this number,
+/// or [`LARGE_BYTES`].
 const LARGE_SHARE: i64 = 4;
 const LARGE_BYTES: i64 = 4 * 1024 * 1024;
 
