@@ -7,7 +7,7 @@ pub(crate) const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
 pub(crate) const DEFAULT_CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 pub(crate) const DEFAULT_GRACE: Duration = Duration::from_secs(10);
 pub(crate) const DEFAULT_MAX_BODY_BYTES: u64 = 16 * 1024 * 1024;
-/// Redirects of a row that are followed; browsers follow 20, curl 50 by default with `--location`.
+/// The maximum number of redirects of a row; browsers follow 20, and curl with `--location` follows 50 by default.
 pub(crate) const DEFAULT_MAX_REDIRECTS: u32 = 10;
 /// Requests on one HTTP/2 connection at once; what servers allow by default is 100 to 250.
 pub(crate) const DEFAULT_HTTP2_STREAMS: u32 = 100;

@@ -10,7 +10,7 @@ use crate::reason::Reason;
 pub enum HostEvidence {
     /// The host sent something: it is up, whatever became of the response.
     Responded,
-    /// A status came that asks for less load.
+    /// The response has a status that asks for less load.
     Overloaded,
     /// The host could not be reached, or did not respond.
     Silent,

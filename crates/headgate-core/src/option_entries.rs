@@ -44,7 +44,7 @@ pub struct OptionEntry {
     pub(crate) metavar: &'static str,
     /// What that help says, where it is not the first sentence of `help`.
     pub(crate) flag_help: &'static str,
-    /// Another value makes another job: it decides which rows there are, what is requested for each, or what is kept.
+    /// A different value makes a different job: the option decides the rows, their requests, or the stored columns.
     pub of_job: bool,
     /// It can be set while a job runs.
     pub settable: bool,

@@ -283,7 +283,7 @@ pub struct ResponseOptions {
     pub no_body: bool,
     /// Bodies are kept as they were sent, codings and all.
     pub raw: bool,
-    /// URLs that a host's robots.txt disallows are not fetched; a blocked row stays blocked in a retry.
+    /// Requests that a host's robots.txt disallows are not sent. A blocked row stays blocked when it is retried.
     pub robots: bool,
 }
 
@@ -318,7 +318,7 @@ mod max_redirects {
     }
 }
 
-/// What is made of answers.
+/// The options for the columns that are selected from responses.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SelectionOptions {

@@ -1,5 +1,5 @@
 //! What a run costs on an engine that has had one before, beside a run on an engine that is started for it. Every run has
-//! one row, requested from a local server. Prints one line of JSON; `make bench-engine` starts it and says what it means.
+//! one row, whose request goes to a local server. Prints one line of JSON; `make bench-engine` starts it and explains it.
 #![expect(clippy::print_stdout, reason = "a measurement prints its findings")]
 
 use std::ops::ControlFlow;
@@ -38,7 +38,7 @@ impl Sink for Clocked {
     }
 }
 
-/// The time since the run was requested.
+/// Durations since the caller wanted the run.
 struct Taken {
     /// `Run::start` has returned.
     started: Duration,
@@ -48,7 +48,7 @@ struct Taken {
     ended: Duration,
 }
 
-/// Makes a run of one row, with an engine that was started before.
+/// Runs one row on an engine that has been started, and returns the durations since `wanted`.
 fn run(engine: &Engine, url: &str, wanted: Instant) -> Result<Taken, JobError> {
     let (outcomes, came) = channel();
     let passage = Passage {

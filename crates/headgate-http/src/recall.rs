@@ -37,7 +37,7 @@ impl Recalls {
         }
     }
 
-    /// Waits for the next route of which this worker should close an idle connection.
+    /// Waits for the next route of which a worker should close an idle connection.
     ///
     /// Cancelling it loses nothing.
     pub async fn next(&self, worker: usize) -> RouteKey {

@@ -45,7 +45,7 @@ pub(super) struct Span {
 }
 
 impl Span {
-    /// Adds the part of the attempt before the row was redirected and requeued.
+    /// Returns the span with the earlier part of the attempt, before its row waited for the host of a redirect.
     pub(super) fn whole(self, row: &Row) -> Self {
         match row.chain().and_then(|chain| chain.earlier) {
             None => self,

@@ -82,7 +82,7 @@ struct Inner {
     savers: Arc<ThreadPool>,
 }
 
-/// What a run asks the workers to do.
+/// The work that a run gives to the workers.
 #[derive(Debug)]
 pub struct Work {
     pub shared: Arc<Shared>,

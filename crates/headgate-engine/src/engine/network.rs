@@ -1,5 +1,5 @@
-//! Follows the run's [`NetworkState`](headgate_core::schedule::network::NetworkState): connects to hosts that have responded
-//! before, and stops the run when none can be reached for too long.
+//! Carries out what the run's [`Network`](headgate_core::schedule::network::Network) requests: connects to earlier responders,
+//! and stops the run when none can be reached for too long.
 
 use std::rc::Rc;
 use std::sync::PoisonError;

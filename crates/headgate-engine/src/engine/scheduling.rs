@@ -20,7 +20,7 @@ use crate::queue::rows::NoRows;
 const MAX_LOOK_UPS: usize = 64;
 /// A worker draws at most so many chunks of rows before its other tasks run.
 const MAX_DRAWS: usize = 16;
-/// Reading deferred rows takes at most a fifth of the time, while other rows are in flight.
+/// Reading deferred rows takes at most a fifth of the time while there is other work.
 const PAUSES_BETWEEN_READINGS: u32 = 4;
 
 impl Share {

@@ -1,4 +1,4 @@
-//! A first look at results, for a person: a few rows, every value as short text.
+//! Previews of results for the user: a few rows, with every value as short text.
 
 mod ndjson;
 mod parquet;

@@ -1,4 +1,4 @@
-//! The first lines of an NDJSON file.
+//! Reads the first lines of an NDJSON file.
 
 use std::fmt;
 use std::fs::File;
@@ -11,10 +11,10 @@ use serde_json::Value;
 use super::table::Preview;
 use super::text;
 
-/// A longer line is no result: twice over what the longest body takes at most by default, six bytes for each.
+/// The maximum length of a line of results: twice that of the longest body by default, with six bytes for each of its bytes.
 const MAX_LINE_BYTES: u64 = 256 * 1024 * 1024;
 
-/// Adds `rows` rows at the most to `preview`.
+/// Adds at most `rows` rows to `preview`.
 pub(super) fn read(file: File, rows: usize, preview: &mut Preview) -> Result<(), String> {
     let mut reader = BufReader::new(file);
     let mut line = Vec::new();
@@ -74,7 +74,7 @@ impl<'de> Deserialize<'de> for Object {
     }
 }
 
-/// Column and text of a member. A body that is not text stands in the same column as one that is.
+/// Returns the column and the text of a member. Bodies in base64 have the same column as bodies that are text.
 fn named<'a>(key: &'a str, value: &Value) -> (&'a str, Option<String>) {
     match (key, value) {
         ("body_base64", Value::String(base64)) => ("body", Some(text::length(decoded_length(base64)))),

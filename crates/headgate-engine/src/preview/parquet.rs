@@ -1,4 +1,4 @@
-//! The first rows of a Parquet file.
+//! Reads the first rows of a Parquet file.
 
 use std::fs::File;
 
@@ -13,11 +13,11 @@ use parquet::file::metadata::ParquetMetaData;
 use super::table::Preview;
 use super::text;
 
-/// Plain bytes of rows that are decoded at once, about.
+/// The approximate size of the rows that are decoded at once, as plain values.
 const BATCH_BYTES: u64 = 8 * 1024 * 1024;
 const MAX_BATCH_ROWS: u64 = 1024;
 
-/// Adds `rows` rows at the most to `preview`; the answer is how many the file has.
+/// Adds at most `rows` rows to `preview`, and returns the number of rows in the file.
 pub(super) fn read(file: File, rows: usize, preview: &mut Preview) -> Result<u64, String> {
     let builder = ParquetRecordBatchReaderBuilder::try_new(file).map_err(|error| error.to_string())?;
     let total = builder.metadata().file_metadata().num_rows().max(0) as u64;
@@ -32,7 +32,7 @@ pub(super) fn read(file: File, rows: usize, preview: &mut Preview) -> Result<u64
     Ok(total)
 }
 
-/// Returns how many rows fit, estimated by the row group with the largest rows.
+/// Returns the number of rows that fit into a batch, based on the row group with the largest rows.
 fn batch_rows(metadata: &ParquetMetaData) -> usize {
     let row_bytes = metadata
         .row_groups()
@@ -62,7 +62,7 @@ enum PreviewValues<'a> {
     Bytes(&'a dyn Array),
     Headers(&'a dyn Array),
     Other(ArrayFormatter<'a>),
-    /// A type that arrow can't write as text, such as unions or lists of timestamps.
+    /// A column of a type that arrow can't write as text, such as unions or lists of points in time.
     Opaque(&'a DataType),
 }
 
@@ -80,7 +80,7 @@ impl<'a> PreviewValues<'a> {
             PreviewValues::Bytes(array) => text::bytes(array.as_binary::<i32>().value(row)),
             PreviewValues::Headers(array) => headers(array.as_list::<i32>().value(row).as_struct()),
             PreviewValues::Other(formatter) => {
-                // One that is out of its type's range, as a point in time beyond the calendar.
+                // Formatting fails for a value out of its type's range, such as a point in time beyond the calendar.
                 let value = formatter.value(row).try_to_string().unwrap_or_else(|error| format!("<{error}>"));
                 text::text(&value)
             }

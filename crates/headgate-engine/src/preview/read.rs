@@ -1,4 +1,4 @@
-//! Finds the first rows.
+//! Finds the files of a result, and reads their first rows.
 
 use std::fs::{self, File};
 use std::io;
@@ -15,12 +15,12 @@ use super::table::Preview;
 use super::{ndjson, parquet};
 use crate::job::status::{self, Parts};
 
-/// Reads the first `rows` rows of an output directory (answered ones first, or failed ones alone), or of one file of results.
-/// Memory is bounded by `rows` short texts and one batch of a file. Of a job, only what was committed is shown.
+/// Returns the first `rows` rows of an output directory (succeeded rows first, or only failed ones), or of one file of results.
+/// Memory is bounded by `rows` short texts and one batch of a file. Only committed rows of a job are shown.
 ///
 /// # Errors
-/// `Input`: there is nothing of that name, nothing of results in it, or what is there can't be read. `Output`: the results of
-/// a job are not those that were committed.
+/// `Input`: the path does not exist, has no results, or can't be read. `Output`: the results of a job are not those that were
+/// committed.
 pub fn preview(path: &Path, rows: usize, only_failed: bool) -> Result<Preview, JobError> {
     let FoundFiles { files, total_rows } = files(path, only_failed)?;
     let mut preview = Preview { total_rows: Some(0), ..Preview::default() };
@@ -55,7 +55,7 @@ pub fn preview(path: &Path, rows: usize, only_failed: bool) -> Result<Preview, J
 /// The files to read, in order.
 struct FoundFiles {
     files: Vec<PartFile>,
-    /// The number of rows, if it is known from outside of the files.
+    /// The number of rows, if it is known without reading the files.
     total_rows: Option<u64>,
 }
 
@@ -109,7 +109,7 @@ fn files(path: &Path, only_failed: bool) -> Result<FoundFiles, JobError> {
     Ok(FoundFiles { files, total_rows: None })
 }
 
-/// One file, which may be a part of a job.
+/// Returns the part at this path, with its committed checksum if it belongs to a job.
 fn of_a_job(path: &Path) -> Result<PartFile, JobError> {
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let is_part = path.file_name().and_then(|name| PartName::parse(name.to_str()?)).is_some();

@@ -1,4 +1,4 @@
-//! Rows as short text.
+//! The rows of a preview, as short text.
 
 /// The first rows of a result.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -6,12 +6,13 @@ pub struct Preview {
     pub columns: Vec<String>,
     /// One value for each column; `None` is null.
     pub rows: Vec<Vec<Option<String>>>,
-    /// Rows in all, where the files say so: Parquet does, NDJSON does not.
+    /// The number of rows in the result, if the files store it: Parquet does, NDJSON does not.
     pub total_rows: Option<u64>,
 }
 
 impl Preview {
-    /// Returns the index of the column of this name. Files of one result have the same columns; lines may omit some.
+    /// Returns the index of the column with this name, and adds the column if it is new. All files of a result have the same
+    /// columns, but lines may omit some.
     pub(super) fn column(&mut self, name: &str) -> usize {
         self.columns.iter().position(|known| known == name).unwrap_or_else(|| {
             self.columns.push(name.to_owned());

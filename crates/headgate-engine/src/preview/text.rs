@@ -1,8 +1,8 @@
-//! Any value as one short line that a terminal can be trusted with.
+//! Formats any value as one short line without characters that control a terminal.
 
-/// Characters of a body that are shown.
+/// The maximum number of characters of a body.
 const MAX_BYTES_CHARS: usize = 80;
-/// Characters of any other value that are shown.
+/// The maximum number of characters of any other value.
 const MAX_TEXT_CHARS: usize = 200;
 
 pub(super) fn text(text: &str) -> String {
@@ -20,7 +20,7 @@ pub(super) fn length(bytes: usize) -> String {
     format!("<{bytes} bytes>")
 }
 
-/// `name: value; name: value`.
+/// Returns headers as `name: value; name: value`.
 pub(super) fn headers<'a>(headers: impl Iterator<Item = (&'a str, String)>) -> String {
     let mut line = String::new();
     for (name, value) in headers {
@@ -41,7 +41,7 @@ fn one_line(text: &str, max_chars: usize) -> String {
     let mut line = String::new();
     let mut chars = text.chars();
     for char in chars.by_ref().take(max_chars) {
-        // What moves the cursor or turns the direction of writing would show something other than what is there.
+        // A character that moves the cursor or changes the direction of text would misrepresent the value.
         if char.is_control()
             || matches!(char, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
         {

@@ -1,20 +1,20 @@
-//! Which rows are deferred: drawn, and left to be read again in the same run.
+//! The deferred rows: rows that were drawn and skipped, to be read again in the same run.
 //!
-//! Plain bookkeeping, which the queue keeps under its lock. A row is deferred, or on its way to a worker, never both.
+//! This is plain data under the lock of the queue. A row is either deferred or queued for a worker, never both.
 
 use std::time::{Duration, Instant};
 
 use headgate_core::row::{Row, RowBatch};
 use roaring::RoaringTreemap;
 
-/// Whether deferred rows are being read again.
+/// The state of reading deferred rows again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Rereading {
-    /// They are, or that was requested.
+    /// Deferred rows are being read, or this was requested.
     pub active: bool,
-    /// How long it took the last time.
+    /// The duration of the last rereading.
     pub last_took: Duration,
-    /// When it ended the last time.
+    /// The end of the last rereading.
     pub ended_at: Option<Instant>,
 }
 
@@ -58,14 +58,14 @@ impl Deferred {
         self.rows.is_empty()
     }
 
-    /// Returns the first one that is not before this ordinal.
+    /// Returns the first deferred row that is not before this ordinal.
     pub(super) fn first_from(&self, ordinal: u64) -> Option<u64> {
         let mut rows = self.rows.iter();
         rows.advance_to(ordinal);
         rows.next()
     }
 
-    /// Requests those from this ordinal on. Returns whether there are some, and they were not requested before.
+    /// Requests the deferred rows from this ordinal on. Returns `false` if there are none, or if rows were requested before.
     pub(super) fn request(&mut self, from: u64) -> bool {
         let is_news = !self.is_active() && self.first_from(from).is_some();
         if is_news {
@@ -74,7 +74,7 @@ impl Deferred {
         is_news
     }
 
-    /// Begins to read what was requested, and returns where.
+    /// Begins to read the requested rows, and returns the ordinal of the first.
     pub(super) fn begin(&mut self, now: Instant) -> Option<u64> {
         let State::Requested { from } = self.state else { return None };
         self.state = State::Reading { since: now, is_enough: false };
@@ -117,7 +117,7 @@ impl Deferred {
         bytes.fold((0, 0), |(count, sum), bytes| (count + 1, sum + bytes))
     }
 
-    /// Takes those of the rows that are deferred, which they are no more. The others are dropped.
+    /// Returns those of the rows that are deferred, and marks them as not deferred. Drops all other rows.
     pub(super) fn take(&mut self, rows: &mut RowBatch) -> impl Iterator<Item = Row> {
         rows.drain(..).filter(|row| self.rows.remove(row.ordinal))
     }

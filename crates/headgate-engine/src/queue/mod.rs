@@ -1,4 +1,4 @@
-//! Bounded hand-overs from thread to thread. They may block.
+//! Bounded queues between threads, whose operations may block.
 
 mod deferred;
 pub mod reread;

@@ -1,4 +1,4 @@
-//! The queue's end for the thread that reads deferred rows again. Meanwhile the source waits.
+//! The sender for the thread that reads deferred rows again. The source waits while it reads.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -7,7 +7,7 @@ use headgate_core::row::RowBatch;
 
 use super::shared::{SharedQueue, State};
 
-/// It blocks. Dropping it says that no row can be read again.
+/// The blocking sender of deferred rows. Once it is dropped, no row can be read again.
 #[derive(Debug)]
 pub struct RereadSender {
     shared: Arc<SharedQueue>,
@@ -18,7 +18,7 @@ impl RereadSender {
         Self { shared }
     }
 
-    /// Waits until rows are to be read again, and returns from which ordinal on. `None`: no rows are wanted any more.
+    /// Waits for a request to read rows again, and returns the first ordinal. `None`: no rows are wanted any more.
     pub fn wait_for_request(&self) -> Option<u64> {
         let mut state = self.shared.state();
         while !state.closed {
@@ -30,7 +30,8 @@ impl RereadSender {
         None
     }
 
-    /// Returns the next row to read, not before this ordinal. `None`: there is none, or enough were read; the source continues.
+    /// Returns the next row to read, not before this ordinal. `None`: there is no such row, or no more rows are wanted; the
+    /// source continues.
     pub fn next_wanted(&self, from: u64) -> Option<u64> {
         let mut state = self.shared.state();
         let wanted = if is_over(&state) { None } else { state.deferred.first_from(from) };
@@ -42,13 +43,13 @@ impl RereadSender {
         wanted
     }
 
-    /// Returns whether nothing is to be read now: a long way through the input need not be gone to its end.
+    /// Returns whether no row is to be read now, so that the thread need not scan the rest of a long input.
     pub fn is_enough(&self) -> bool {
         is_over(&self.shared.state())
     }
 
-    /// Queues those of the rows that are deferred, and drops the others; waits while there is no room. `false`: it was enough, and
-    /// the rows are as they were.
+    /// Queues those of the rows that are deferred, and drops all other rows; waits while the queue is full. Returns `false` if
+    /// no more rows are wanted; `rows` is unchanged then.
     pub fn send(&self, rows: &mut RowBatch) -> bool {
         let mut state = self.shared.state();
         let mut waited = false;

@@ -8,13 +8,13 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use headgate_core::origin::Origin;
 use headgate_core::random::Rng;
 
-/// Hosts that are kept: more than one check needs, so that those of one provider do not stand for all.
+/// The maximum number of hosts: more than one check needs, so that a single provider does not represent all hosts.
 const MAX_RESPONDERS: usize = 30;
 
-/// See the top of this file.
+/// The hosts that responded most recently.
 #[derive(Debug, Default)]
 pub struct Responders {
-    /// The most recent one last.
+    /// The hosts, the most recent one last.
     recent: Mutex<VecDeque<Origin>>,
     /// A host has responded in this run.
     has_responded: AtomicBool,
@@ -48,12 +48,12 @@ impl Responders {
         self.has_responded.load(Ordering::Relaxed)
     }
 
-    /// Returns the hosts that are kept, the most recent one last.
+    /// Returns the stored hosts, the most recent one last.
     pub fn recent(&self) -> Vec<Origin> {
         self.lock().iter().cloned().collect()
     }
 
-    /// Returns up to `count` of them, chosen at random.
+    /// Returns up to `count` of the stored hosts, chosen at random.
     pub fn sample(&self, count: usize, rng: &mut Rng) -> Vec<Origin> {
         let mut recent = self.recent();
         rng.shuffle(&mut recent);

@@ -1,11 +1,11 @@
 //! The queue of rows between the source and the workers, bounded in rows and in bytes: rows may carry bodies.
 //!
-//! Rows go in by whole batches and come out a few at a time, whatever a worker can use. The source is not woken for each
-//! few that were taken, but when half of the queue is free: on one core each waking costs as much as a request.
+//! The source sends whole batches, and a worker takes a few rows at a time. The source is not woken each time that a worker
+//! takes rows, but once half of the queue is free: on one core, waking it costs as much as a request.
 //!
-//! Rows that were drawn may be deferred, where the input can be read again: they are left undone, and a thread beside the source
-//! reads them again when that is requested. The source waits meanwhile, wherever it is; so it need not be interrupted. It is
-//! never further than a window beyond the first deferred row, but for what was queued.
+//! If the input can be read again, rows that were drawn may be deferred: a worker skips them, and a second thread reads them
+//! again on request. The source waits meanwhile when it next sends rows, so it need not be interrupted. It is never further
+//! than a window beyond the first deferred row, except for rows that are queued.
 
 use std::fmt;
 use std::mem;
@@ -24,7 +24,7 @@ use super::shared::{SharedQueue, SourceState, State};
 pub struct Deferring {
     /// Starts the thread that reads them; called with the first request.
     pub start: Box<dyn FnOnce(RereadSender) + Send>,
-    /// How far the source may be beyond the first of them, in rows.
+    /// The number of rows that the source may be beyond the first deferred row.
     pub window: u64,
 }
 
@@ -34,30 +34,30 @@ impl fmt::Debug for Deferring {
     }
 }
 
-/// The source's end: it blocks. Dropping it says that there are no more rows.
+/// The blocking sender of the source. Once it is dropped, there are no more rows.
 #[derive(Debug)]
 pub struct RowSender {
     shared: Arc<SharedQueue>,
 }
 
-/// A worker's end; all of them draw from one queue.
+/// The receiver of a worker. All receivers draw from one queue.
 #[derive(Debug, Clone)]
 pub struct RowReceiver {
     shared: Arc<SharedQueue>,
-    /// `None`: it was done, or is not possible.
+    /// `None`: the thread was started, or rows can't be deferred.
     deferring: Arc<Mutex<Option<Deferring>>>,
 }
 
-/// Why there is no row.
+/// The reason why there is no row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NoRows {
-    /// None yet; or only deferred ones will come, once they are requested.
+    /// There is no row yet, or only deferred rows will come, once they are requested.
     Empty,
-    /// None will come, unless a row that was drawn is deferred.
+    /// No row will come, unless a row that was drawn is deferred.
     Ended,
 }
 
-/// `deferring`: `None` where the input can't be read again.
+/// Creates a queue of rows. `deferring` is `None` if the input can't be read again.
 pub fn row_queue(deferring: Option<Deferring>) -> (RowSender, RowReceiver) {
     let shared = Arc::new(SharedQueue::new(deferring.as_ref().map(|deferring| deferring.window)));
     let receiver = RowReceiver { shared: shared.clone(), deferring: Arc::new(Mutex::new(deferring)) };
@@ -65,7 +65,7 @@ pub fn row_queue(deferring: Option<Deferring>) -> (RowSender, RowReceiver) {
 }
 
 impl RowSender {
-    /// Queues rows, waiting while there is no room for them. `false`: no rows are wanted any more.
+    /// Queues rows, and waits while the queue is full. Returns `false` if no rows are wanted any more.
     pub fn send(&self, batch: RowBatch) -> bool {
         let Some(last) = batch.last().map(|row| row.ordinal) else { return !self.is_closed() };
         let bytes: usize = batch.iter().map(Row::bytes).sum();
@@ -106,7 +106,7 @@ impl RowSender {
     }
 }
 
-/// An end that does not block, for rows of callers: they bound them. Dropping it says that there are no more rows.
+/// A sender that does not block, for callers that bound their rows themselves. Once it is dropped, there are no more rows.
 #[derive(Debug)]
 pub struct RowFeeder {
     sender: RowSender,
@@ -117,7 +117,7 @@ impl RowFeeder {
         Self { sender }
     }
 
-    /// Queues rows, whatever room there is. `false`: no rows are wanted any more, and these are dropped.
+    /// Queues rows, even if the queue is full. Returns `false` if no rows are wanted any more, and drops the rows then.
     pub fn feed(&self, rows: impl IntoIterator<Item = Row>) -> bool {
         let mut state = self.sender.shared.state();
         if state.closed {
@@ -131,7 +131,7 @@ impl RowFeeder {
         let is_one = state.rows.len() == before + 1;
         drop(state);
         let available = &self.sender.shared.available;
-        // One worker for one row. It looks at the queue before it waits again, and so does every other that is at work.
+        // One row needs one worker, which checks the queue before it waits again. Every running worker does so, too.
         if is_one {
             available.notify_one();
         } else {
@@ -150,13 +150,13 @@ impl Drop for RowSender {
 }
 
 impl RowReceiver {
-    /// Completes when there may be rows, or none will come by themselves. To be called before [`RowReceiver::try_recv`], so that no
-    /// change in between is missed.
+    /// Returns a future that completes when there may be rows, or none will come without a request. Call it before
+    /// [`RowReceiver::try_recv`], so that no change in between is missed.
     pub fn available(&self) -> Notified<'_> {
         self.shared.available.notified()
     }
 
-    /// Takes up to `max` rows.
+    /// Removes up to `max` rows from the queue, and returns them.
     pub fn try_recv(&self, max: usize) -> Result<Vec<Row>, NoRows> {
         let mut state = self.shared.state();
         if state.rows.is_empty() {
@@ -174,7 +174,7 @@ impl RowReceiver {
         self.shared.window.is_some()
     }
 
-    /// Leaves rows that were drawn to be read again; in any order. To be called where rows can be deferred.
+    /// Defers rows that were drawn, in any order. Call it only if rows can be deferred.
     pub fn defer(&self, ordinals: &[u64]) {
         let mut state = self.shared.state();
         if !state.closed {
@@ -182,8 +182,8 @@ impl RowReceiver {
         }
     }
 
-    /// Has the deferred rows read again, from this ordinal on in their order, before the source reads on. Does nothing while they
-    /// are read.
+    /// Requests that the deferred rows from this ordinal on are read again, in their order, before the source continues. Does
+    /// nothing while deferred rows are read.
     pub fn reread(&self, from: u64) {
         let mut state = self.shared.state();
         if state.closed || !state.deferred.request(from) {
@@ -197,23 +197,23 @@ impl RowReceiver {
         }
     }
 
-    /// Ends the reading of deferred rows: the source reads on where it stopped. What was not read stays deferred.
+    /// Ends the reading of deferred rows. The source continues where it stopped, and rows that were not read stay deferred.
     pub fn end_rereading(&self) {
         self.shared.state().deferred.set_enough(Instant::now());
         self.shared.wake_all();
     }
 
-    /// Returns whether this holds of all rows that are queued.
+    /// Returns whether `holds` is true for all queued rows.
     pub fn all_queued(&self, holds: impl FnMut(&Row) -> bool) -> bool {
         self.shared.state().rows.iter().all(holds)
     }
 
-    /// Returns whether no row will come, unless one that was drawn is deferred.
+    /// Returns whether no row is queued, and none will come unless a row that was drawn is deferred.
     pub fn has_ended(&self) -> bool {
         self.shared.state().has_ended()
     }
 
-    /// Returns whether deferred rows are read again, and when that was so before.
+    /// Returns the state of reading deferred rows again.
     pub fn rereading(&self) -> Rereading {
         self.shared.state().deferred.rereading()
     }
@@ -228,13 +228,13 @@ impl RowReceiver {
         self.shared.state().deferred.count()
     }
 
-    /// Returns whether the source can't continue by itself: it is at the end of the input, or as far beyond unfinished rows as it
-    /// may be.
+    /// Returns whether the source can't continue by itself: it is at the end of the input, or as far beyond rows that are not
+    /// done as it may be.
     pub fn is_source_stalled(&self) -> bool {
         self.shared.state().source != SourceState::Reads
     }
 
-    /// Takes this row, if it is queued.
+    /// Removes this row from the queue and returns it, if it is queued.
     pub fn remove(&self, ordinal: u64) -> Option<Row> {
         let mut state = self.shared.state();
         let at = state.rows.iter().position(|row| row.ordinal == ordinal)?;
@@ -250,16 +250,16 @@ impl RowReceiver {
         }
     }
 
-    /// Drops the rows that wait, and tells the source that no more are wanted.
+    /// Drops the queued rows, and closes the queue, so that the source stops.
     pub fn stop(&self) {
         let mut state = self.shared.state();
         state.rows.clear();
         state.bytes = 0;
-        // Under the same lock: no batch comes in between.
+        // This happens under the same lock, so no batch is queued in between.
         state.closed = true;
         drop(state);
         self.shared.close();
-        // It holds the input open, and this one may live on.
+        // `deferring` keeps the input open, and this receiver may live longer.
         drop(self.deferring.lock().unwrap_or_else(PoisonError::into_inner).take());
     }
 }

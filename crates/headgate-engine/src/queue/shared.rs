@@ -1,4 +1,4 @@
-//! The state that both ends of the queue of rows share with the thread that reads deferred rows.
+//! The state that is shared by the sender and the receivers of the queue of rows, and by the thread that reads deferred rows.
 
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -8,9 +8,9 @@ use tokio::sync::Notify;
 
 use super::deferred::Deferred;
 
-/// Rows that may wait.
+/// The maximum number of queued rows.
 pub(super) const MAX_ROWS: usize = 4 * MAX_BATCH_ROWS;
-/// Bytes that may wait; one batch may always, however large.
+/// The maximum size of the queued rows, except that an empty queue accepts one batch of any size.
 pub(super) const MAX_BYTES: usize = 16 * 1024 * 1024;
 
 #[derive(Debug)]
@@ -18,9 +18,9 @@ pub(super) struct SharedQueue {
     state: Mutex<State>,
     /// `None`: rows can't be deferred.
     pub(super) window: Option<u64>,
-    /// For threads that read: half of the queue is free, rereading began or ended, or no rows are wanted any more.
+    /// Notifies the reading threads that half of the queue is free, rereading began or ended, or no rows are wanted any more.
     pub(super) room: Condvar,
-    /// For the workers: there are rows, or none will come by themselves.
+    /// Notifies the workers that there are rows, or that none will come without a request.
     pub(super) available: Notify,
 }
 
@@ -30,19 +30,19 @@ pub(super) struct State {
     pub(super) bytes: usize,
     pub(super) source_waits: bool,
     pub(super) source: SourceState,
-    /// No more will come, or no more are wanted.
+    /// No more rows will come, or no more are wanted.
     pub(super) closed: bool,
     pub(super) deferred: Deferred,
 }
 
-/// The progress of the source.
+/// The state of the source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum SourceState {
     #[default]
     Reads,
-    /// It can't continue before some of the rows in flight are done.
+    /// It can't continue before rows that were drawn are done.
     Stalled,
-    /// It has no more. Deferred rows may still be read again.
+    /// It has no more rows. Deferred rows may still be read again.
     AtEnd,
 }
 
@@ -55,13 +55,13 @@ impl State {
         self.rows.len() <= MAX_ROWS / 2 && self.bytes <= MAX_BYTES / 2
     }
 
-    /// Returns whether no row is here, and none will come.
+    /// Returns whether no row is queued, and none will come.
     pub(super) fn has_ended(&self) -> bool {
         let is_read = self.source == SourceState::AtEnd && self.deferred.is_empty() && !self.deferred.is_active();
         (self.closed || is_read) && self.rows.is_empty()
     }
 
-    /// Queues those of the rows that are deferred, which have so many bytes.
+    /// Queues those of the rows that are deferred, which have `bytes` bytes in total.
     pub(super) fn queue_deferred(&mut self, rows: &mut RowBatch, bytes: usize) {
         self.rows.extend(self.deferred.take(rows));
         self.bytes += bytes;
@@ -77,7 +77,7 @@ impl SharedQueue {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until there is room, or something else has changed.
+    /// Waits for a notification of `room`.
     pub(super) fn wait<'a>(&self, state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
         self.room.wait(state).unwrap_or_else(PoisonError::into_inner)
     }
@@ -96,7 +96,7 @@ impl SharedQueue {
         self.wake_all();
     }
 
-    /// Notes how far the source is. Workers look again where only reading deferred rows helps from now on.
+    /// Sets the state of the source. Wakes the workers if only reading deferred rows can provide rows from now on.
     pub(super) fn set_source(&self, state: &mut State, source: SourceState) {
         let is_news = source != SourceState::Reads && source != state.source;
         state.source = source;
@@ -105,7 +105,7 @@ impl SharedQueue {
         }
     }
 
-    /// Returns whether the source has to wait with rows up to this one, whatever room there is.
+    /// Returns whether the source has to wait before it queues rows up to this one, even if the queue has room.
     pub(super) fn must_wait(&self, state: &mut State, last: u64) -> bool {
         let window = self.window.unwrap_or(u64::MAX);
         let too_far = state.deferred.first().is_some_and(|first| last >= first.saturating_add(window));

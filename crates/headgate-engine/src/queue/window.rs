@@ -1,35 +1,35 @@
-//! The window: how far the source may read beyond the watermark, the oldest row that is not done. What a job remembers of
-//! the rows that are done above the watermark is bounded by it, however long one row takes.
+//! The window: the number of rows that the source may read beyond the watermark, the oldest row that is not done. It bounds the
+//! memory for rows that are done above the watermark, however long one row takes.
 //!
-//! A slow row delays the watermark, but the other rows continue until the window is full. Then the source
-//! waits, and [`Window::full_at`] tells for which row.
+//! A slow row stops the watermark, but not the other rows, until the window is full. Then the source waits, and
+//! [`Window::full_at`] returns the row that it waits for.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use headgate_core::row::{Row, RowBatch};
 
-/// Shared by one source, which asks, and one sink, which advances.
+/// The window of one run. One source waits for it, and one sink advances it.
 #[derive(Debug)]
 pub struct Window {
     size: u64,
     state: Mutex<State>,
-    /// For the source: the watermark has moved, or no rows are wanted any more.
+    /// Notifies the source that the watermark has moved, or that no rows are wanted any more.
     moved: Condvar,
 }
 
 #[derive(Debug)]
 struct State {
     watermark: u64,
-    /// Since when the source waits, if it does.
+    /// The time at which the source began to wait, if it waits.
     full_since: Option<Instant>,
-    /// The time that the source has waited before.
+    /// The total duration of its earlier waits.
     waited: Duration,
     closed: bool,
 }
 
 impl Window {
-    /// Returns a window of `size` rows, at least one; all rows below `watermark` are done.
+    /// Creates a window of `size` rows, but at least one. All rows below `watermark` are done.
     pub fn new(size: u64, watermark: u64) -> Self {
         let state = State { watermark, full_since: None, waited: Duration::ZERO, closed: false };
         Self { size: size.max(1), state: Mutex::new(state), moved: Condvar::new() }
@@ -39,9 +39,9 @@ impl Window {
         self.size
     }
 
-    /// Hands rows on in pieces, each as soon as all of it is within the window, and waits in between, of which `full` is told
-    /// first. The rows are in ascending order; some may be missing. `false`: no rows are wanted any more, be it here or where
-    /// `send` says so.
+    /// Passes rows to `send` in pieces, each as soon as all of its rows are within the window. Calls `full` before it waits.
+    /// The rows are in ascending order; some may be missing. Returns `false` if no rows are wanted any more: the window is
+    /// closed, or `send` returned `false`.
     pub fn pass(&self, mut rows: RowBatch, full: impl Fn(), mut send: impl FnMut(RowBatch) -> bool) -> bool {
         while !rows.is_empty() {
             if self.room(&self.state(), &rows) == 0 {
@@ -57,7 +57,8 @@ impl Window {
         true
     }
 
-    /// Waits until one of these rows, in ascending order, is within the window, and returns how many are. `None`: it is closed.
+    /// Waits until some of these rows, which are in ascending order, are within the window, and returns their number. `None`:
+    /// the window is closed.
     fn wait_for_room(&self, rows: &[Row]) -> Option<usize> {
         let mut state = self.state();
         if self.room(&state, rows) == 0 && !state.closed {
@@ -76,7 +77,7 @@ impl Window {
         rows.partition_point(|row| row.ordinal < end)
     }
 
-    /// All rows below `watermark` are done. It never moves back.
+    /// Moves the watermark, below which all rows are done. It never moves back.
     pub fn advance(&self, watermark: u64) {
         let mut state = self.state();
         state.watermark = watermark.max(state.watermark);
@@ -85,13 +86,13 @@ impl Window {
         }
     }
 
-    /// Notes that no rows are wanted any more: a source that waits learns of it at once.
+    /// Closes the window, since no rows are wanted any more, and wakes a waiting source.
     pub fn close(&self) {
         self.state().closed = true;
         self.moved.notify_one();
     }
 
-    /// The row that the source waits for, if it waits.
+    /// Returns the row that the source waits for, if it waits.
     pub fn full_at(&self) -> Option<u64> {
         let state = self.state();
         state.full_since.map(|_| state.watermark)
@@ -129,7 +130,7 @@ mod tests {
         rows.iter().map(|row| row.ordinal).collect()
     }
 
-    /// The row that the source waits for, as soon as it does.
+    /// Waits until the source waits, and returns the row that it waits for.
     fn eventually_full(window: &Window) -> u64 {
         let until = Instant::now() + Duration::from_secs(30);
         while Instant::now() < until {
@@ -221,7 +222,7 @@ mod tests {
             let mut done = done_before;
             let mut watermark = first_missing(0, &done);
             let window = Arc::new(Window::new(size, watermark));
-            // Ahead of the window's own: a row beyond it is one too many.
+            // This watermark moves before that of the window, so every row that passes must be less than `size` beyond it.
             let newest_watermark = Arc::new(AtomicU64::new(watermark));
             let (sender, passed) = mpsc::channel();
             let source = thread::spawn({
@@ -234,7 +235,7 @@ mod tests {
 
             let (mut seen, mut in_flight) = (Vec::<u64>::new(), Vec::<u64>::new());
             for pick in picks.iter().cycle() {
-                // Waits only where nothing can be finished.
+                // The test waits only if there is no row to finish.
                 let first = if in_flight.is_empty() { passed.recv().ok() } else { None };
                 let received: Vec<u64> = first.into_iter().chain(passed.try_iter()).collect();
                 seen.extend(&received);

@@ -111,7 +111,7 @@ pub struct Summary {
 pub struct JobFigures {
     /// The number of rows, if it is known.
     pub rows: Option<u64>,
-    /// Rows that have ended and are written: `answered` and `failed`.
+    /// Rows whose outcomes are written: `answered` and `failed`.
     pub done: u64,
     /// Rows that were done before this run.
     pub rows_before: u64,

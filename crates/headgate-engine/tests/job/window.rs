@@ -1,4 +1,4 @@
-//! The window, with workers that have rows in flight: which row it waits for, and who wakes the source.
+//! The window, with workers that have rows in flight: which row it waits for, and which thread wakes the source.
 
 use std::sync::Arc;
 

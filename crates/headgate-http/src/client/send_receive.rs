@@ -92,7 +92,7 @@ impl Client {
     /// ends with what `take` returns. `to_head`: whether the request's method is HEAD.
     ///
     /// # Errors
-    /// The response takes more than that, or `take` has returned `None`: the exchange continues with [`Client::finish`].
+    /// The response needs more than one read, or `take` returned `None`: the exchange continues with [`Client::finish`].
     pub fn poll_response<'a, T>(
         &self,
         awaited: &Awaited<'_>,

@@ -27,7 +27,7 @@ use crate::reply::{NoReply, Replied, Reply};
 use crate::response_timeouts::{ExchangePhase, Limit, ResponseTimeouts, timed_out};
 use crate::save::saving::Saving;
 
-/// The time to wait for the rest of an unwanted body before a new connection is made instead.
+/// The maximum time to wait for the rest of an unwanted body, so that the connection can be reused.
 const DRAIN_TIME: Duration = Duration::from_millis(200);
 
 /// An exchange that is not over.
@@ -37,7 +37,7 @@ pub struct Exchange {
     received: bool,
     reader: ResponseReader,
     first_byte: Option<Instant>,
-    /// Why it can't continue after the data that came.
+    /// The failure that follows the received bytes.
     failure: Option<Failure>,
 }
 

@@ -231,7 +231,8 @@ struct BodyUpload {
 }
 
 impl BodyUpload {
-    /// Sends on, as far as the server takes it. One that wants no more is heard when it answers. Whether some of it went.
+    /// Sends as much of the body as the server accepts, and returns whether any of it was sent. If the server wants no more,
+    /// its response says so.
     fn poll(&mut self, deadline: &mut Deadline, cx: &mut Context<'_>) -> bool {
         let mut has_moved = false;
         while self.is_pending() && self.failure.is_none() {
@@ -324,7 +325,7 @@ impl Http2Body {
                 self.has_ended = true;
                 Ok(Bytes::new())
             }
-            // It has answered before it had the whole request, and wants no more of it (RFC 9113 section 8.1).
+            // The server has responded before it had the whole request, and wants no more of it (RFC 9113 section 8.1).
             Some(Err(error))
                 if error.is_remote()
                     && error.reason() == Some(Code::NO_ERROR)

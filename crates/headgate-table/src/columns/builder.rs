@@ -26,20 +26,20 @@ use super::saved::SavedBuilder;
 use super::schema::{header_fields, hop_fields, own_fields};
 use super::selected::SelectedColumns;
 
-/// Bytes of rows and responses after which a batch goes to the sink.
+/// The size of rows and responses at which a batch goes to the sink.
 pub const BATCH_BYTES: usize = 1024 * 1024;
 
 /// Outcomes as columns.
 #[derive(Debug)]
 pub struct OutcomeBatch {
     pub records: RecordBatch,
-    /// Which rows failed; `None`: no row did.
+    /// Whether each row failed; `None`: no row failed.
     pub failed: Option<BooleanArray>,
     /// The reservation for the bodies in `records`, released when the batch is dropped.
     pub reservation: Reservation,
 }
 
-/// Gathers outcomes into an [`OutcomeBatch`]. One for each worker.
+/// Gathers outcomes into an [`OutcomeBatch`]. Each worker has its own.
 pub struct OutcomeBuilder {
     schema: SchemaRef,
     /// The indices of the result's own columns that are omitted.
@@ -191,6 +191,8 @@ fn only_value(mut value: Vec<u8>) -> Result<BinaryArray, ArrowError> {
 }
 
 impl OutcomeBuilder {
+    /// Creates a builder for results with these columns.
+    ///
     /// # Errors
     /// A kept field has an unsupported type.
     pub fn new(columns: &ResultColumns, memory: MemoryBudget) -> Result<Self, ArrowError> {

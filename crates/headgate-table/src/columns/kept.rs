@@ -1,5 +1,5 @@
-//! Input columns that pass through the engine. Those of a row are a few bytes of their own (arrow's row format). So a slow
-//! request keeps its own columns in memory, and not the whole batch that they were read with.
+//! Input columns that pass through the engine. The columns of a row are encoded as one byte string (arrow's row format). So a
+//! slow request keeps its own columns in memory, and not the whole batch that they were read with.
 
 use std::sync::Arc;
 
@@ -16,6 +16,8 @@ pub struct KeptCodec {
 }
 
 impl KeptCodec {
+    /// Creates a codec for columns of these fields.
+    ///
     /// # Errors
     /// A field has a type that arrow's row format does not support.
     pub fn new(fields: &Fields) -> Result<Self, ArrowError> {

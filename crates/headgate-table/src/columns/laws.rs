@@ -1,4 +1,4 @@
-//! Laws of values that are selected from responses, whatever the bodies are. The fuzz targets in `fuzz/` check them.
+//! Laws of selected values that hold for any body. The fuzz targets in `fuzz/` check them.
 
 use headgate_core::headers::HeadersRef;
 use headgate_core::options::SelectionOptions;
@@ -10,7 +10,7 @@ use super::select::{NO_BODY, Selection};
 
 const TYPES: [&str; 6] = ["string", "int64", "float64", "bool", "timestamp", "json"];
 
-/// Checks the laws with a path on each line up to a NUL, and a body after it.
+/// Checks the laws with the paths in the lines before a NUL, and the body after it.
 pub fn hold(input: &[u8]) {
     let mut parts = input.splitn(2, |byte| *byte == 0);
     let Ok(paths) = str::from_utf8(parts.next().unwrap_or_default()) else { return };
@@ -37,7 +37,7 @@ fn selected(select: &[String], body: &[u8]) -> Selected {
     selection.select_from(HeadersRef::Parsed(&[]), body, 0, &mut |_| true).expect("there is memory")
 }
 
-/// Returns a value, and why it is missing.
+/// Returns a value, and the reason if it is missing.
 fn one(select: String, body: &[u8]) -> (SelectedValue, Option<String>) {
     let Selected { mut values, failure } = selected(&[select], body);
     (values.remove(0), failure.and_then(|failure| failure.reason.detail).map(Into::into))
@@ -64,7 +64,7 @@ fn a_path_finds_what_the_library_finds(path: &str, body: &[u8]) {
     }
 }
 
-/// Checks a quick path against the tree: a blank in a path makes the tree evaluate it, whatever its steps are.
+/// Compares a quick path with the tree. A blank in a path makes the tree evaluate it, whatever its steps are.
 fn a_quick_path_finds_what_the_tree_has(path: &str, body: &[u8]) {
     let slow = path.replacen('$', "$ ", 1);
     // A path with `..` is evaluated in the tree anyway, and the library allows no blank before that.
@@ -90,7 +90,7 @@ fn is_the_number_that_is_written(found: &SelectedValue, written: &SelectedValue)
     assert!(is_same, "{written} is {found:?}");
 }
 
-/// Selects all paths in one pass.
+/// Checks that selecting all paths in one pass finds the same values as selecting each alone.
 fn paths_do_not_disturb_each_other(paths: &[&str], body: &[u8]) {
     let select: Vec<String> = paths.iter().map(|path| format!("x:json={path}")).collect();
     if select.is_empty() {

@@ -1,4 +1,4 @@
-//! Outcomes as columns: which columns there are, how they are gathered, and how kept columns are carried.
+//! Outcomes as columns: the schema of results, the builders of batches, and the codec of kept columns.
 
 pub mod builder;
 pub mod kept;

@@ -1,4 +1,4 @@
-//! Capacity of the columns of a batch: as much as those of the batch before used.
+//! Gives the columns of a batch the capacity that the previous batch used.
 
 use std::mem;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use arrow_array::builder::{ArrayBuilder, GenericByteBuilder, PrimitiveBuilder};
 use arrow_array::types::{ArrowPrimitiveType, ByteArrayType};
 use arrow_array::{Array as _, ArrayRef};
 
-/// Rows after which a batch goes to the sink.
+/// The number of rows at which a batch goes to the sink.
 pub const BATCH_ROWS: usize = 1024;
 
 /// A column whose next batch begins with the capacity that this one used.

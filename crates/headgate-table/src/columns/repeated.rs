@@ -1,7 +1,7 @@
 //! A column of text that is mostly the same from row to row: a method, an address, the error that did not occur.
 //!
-//! A row costs a comparison. The value is written when another one follows, or when the batch ends. A batch with a single
-//! value shares the array of the batch before.
+//! A row costs one comparison. The value is written when a different one follows, or when the batch ends. A batch with a single
+//! value shares the array of the previous batch.
 
 use std::mem;
 use std::sync::Arc;

@@ -19,10 +19,10 @@ use super::kept::KeptCodec;
 use super::result::ResultColumns;
 use super::schema::schema;
 
-/// Status, headers, body.
+/// The status, headers and body of a response.
 type ChosenAnswer = (u16, Vec<(String, Vec<u8>)>, Option<Vec<u8>>);
 
-/// What a test chooses of an outcome.
+/// The parts of an outcome that a test chooses.
 #[derive(Debug, Clone)]
 struct Chosen {
     method: &'static str,
@@ -83,7 +83,7 @@ fn outcome(ordinal: u64, chosen: &Chosen, codec: &KeptCodec) -> Outcome {
     }
 }
 
-/// Each row as a text that has all of its values.
+/// Returns each row as a text that has all of its values.
 fn shown(batch: &OutcomeBatch) -> Vec<String> {
     let column = |name: &str| batch.records.column_by_name(name).expect("a column of every result");
     let text = |name, row| column(name).is_valid(row).then(|| column(name).as_string::<i32>().value(row).to_owned());

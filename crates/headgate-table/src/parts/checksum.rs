@@ -1,4 +1,4 @@
-//! The length and the CRC-32 of a part, which a commit stores so that damage is detected.
+//! The length and the CRC-32 of a part. A commit stores them, so that damage is detected.
 
 use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, Seek as _, Write};
@@ -8,10 +8,10 @@ use crc32fast::Hasher;
 use headgate_core::error::cause;
 use headgate_core::files::Directory;
 
-/// Written to a file, or read from it, at once.
+/// The size of the buffer for reading and writing a file.
 pub(crate) const BUFFER_BYTES: usize = 256 * 1024;
 
-/// A part that is whole.
+/// A part that is complete.
 pub struct FinishedPart {
     pub file: File,
     pub bytes: u64,
@@ -19,7 +19,7 @@ pub struct FinishedPart {
     pub crc32: u32,
 }
 
-/// A file that counts and sums up what is written to it, so that it need not be read again.
+/// A file that counts its bytes and updates its checksum as it is written, so that it need not be read again.
 pub(super) struct Checksummed {
     file: File,
     bytes: u64,
@@ -27,7 +27,7 @@ pub(super) struct Checksummed {
 }
 
 impl Checksummed {
-    /// `file` is empty.
+    /// Creates the counters of `file`, which is empty.
     pub(super) fn new(file: File) -> Self {
         Self { file, bytes: 0, crc32: Hasher::new() }
     }
@@ -54,10 +54,10 @@ impl Write for Checksummed {
     }
 }
 
-/// The file, at its start, if it is as it was committed.
+/// Returns the file, at its start, if its content is what was committed.
 ///
 /// # Errors
-/// `InvalidData`: it is not.
+/// `InvalidData`: the content is not what was committed.
 pub(crate) fn open_verified(directory: &Directory, path: &Path, crc32: u32) -> io::Result<File> {
     let shown = path.display();
     let (file, found) = open_summed(directory, path, |_| {})?;
@@ -68,10 +68,10 @@ pub(crate) fn open_verified(directory: &Directory, path: &Path, crc32: u32) -> i
     Err(io::Error::new(io::ErrorKind::InvalidData, damaged))
 }
 
-/// The file, at its start, and its CRC-32; what was read for that is shown piece by piece.
+/// Returns the file, at its start, and its CRC-32. Passes the content that it reads to `show`, piece by piece.
 ///
 /// # Errors
-/// Those of the system, naming the file.
+/// An error of the system, whose message names the file.
 pub(super) fn open_summed(directory: &Directory, path: &Path, mut show: impl FnMut(&[u8])) -> io::Result<(File, u32)> {
     let unreadable =
         |error: io::Error| io::Error::new(error.kind(), format!("can't read {}: {}", path.display(), cause(&error)));

@@ -1,4 +1,4 @@
-//! One result file: its name, how it is written in each format, summed up, copied into another, and read back.
+//! One part file: its name and checksum; writing it in each format, copying it into another, and reading it back.
 
 pub mod checksum;
 pub mod name;

@@ -4,14 +4,14 @@ use std::fmt;
 
 use headgate_core::options::Format;
 
-/// Which rows a part holds.
+/// The kind of rows that a part holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum PartKind {
     Succeeded,
     Failed,
 }
 
-/// `part-00000001.parquet`. The order is that of reading: succeeded rows first, then by number.
+/// The name of a part, such as `part-00000001.parquet`. The order is that of reading: succeeded rows first, then by number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct PartName {
     pub kind: PartKind,
@@ -19,7 +19,7 @@ pub struct PartName {
     extension: &'static str,
 }
 
-/// The suffix of a part that has not been moved to its place.
+/// The suffix of the name of a part that is not in its place yet.
 pub const UNPLACED: &str = ".tmp";
 
 const EXTENSIONS: [&str; 2] = ["parquet", "ndjson"];
@@ -30,7 +30,7 @@ impl PartName {
         Self { kind, number, extension }
     }
 
-    /// `None`: not a name that we give.
+    /// Parses the name of a part; `None`: headgate gives no such name.
     pub fn parse(name: &str) -> Option<Self> {
         let (stem, extension) = name.split_once('.')?;
         let extension = EXTENSIONS.into_iter().find(|known| *known == extension)?;

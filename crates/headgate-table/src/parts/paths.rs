@@ -1,4 +1,4 @@
-//! Reads the paths of the saved bodies of a part's rows, and no other column.
+//! The paths of the saved bodies of a part's rows. Only this column of the part is read.
 
 use std::borrow::Cow;
 use std::fs::File;
@@ -23,10 +23,10 @@ struct PathLine<'a> {
     path: Option<Cow<'a, str>>,
 }
 
-/// Gives out the paths, one after another.
+/// Calls `each` with the paths of a part, one after another.
 ///
 /// # Errors
-/// The part can't be read, or what is done with a path fails.
+/// The part can't be read, or `each` fails.
 pub fn saved_paths(directory: &Directory, part: &Path, mut each: impl FnMut(&str) -> io::Result<()>) -> io::Result<()> {
     let file = directory.file(part)?;
     if !is_parquet(part) {

@@ -1,5 +1,5 @@
-//! Parts read back: the same columns, of the same types, as were written. A batch is as large as those of the engine,
-//! or one row where a row is larger.
+//! Reads parts back, with the columns and types that were written. A batch is as large as those of the engine,
+//! or has one row if a row is larger.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -25,10 +25,10 @@ use super::ndjson::read::NdjsonBatches;
 use super::parquet::read::{self as parquet, ParquetBatches};
 use crate::columns::schema::schema;
 
-/// No line of a result is longer.
+/// The maximum length of the line whose keys are read.
 const MAX_FIRST_LINE_BYTES: u64 = 256 * 1024 * 1024;
 
-/// Returns advice for results that another program has damaged.
+/// Returns the advice for results that were damaged after they were written.
 pub fn recovery_advice() -> Message {
     message!(
         "restore it from a copy, or start over with headgate fetch: with ",
@@ -38,10 +38,10 @@ pub fn recovery_advice() -> Message {
     )
 }
 
-/// The rows of one part, batch by batch. It ends after an error.
+/// The rows of one part, batch by batch. The iterator ends after an error.
 pub struct PartBatches {
     path: PathBuf,
-    /// Read so far.
+    /// The number of rows read so far.
     rows: u64,
     batches: FormatBatches,
 }
@@ -52,10 +52,10 @@ enum FormatBatches {
     Ended,
 }
 
-/// Reads a part that has the columns of `schema`, and the content that was committed.
+/// Returns the rows of a part that has the columns of `schema`, and the content that was committed.
 ///
 /// # Errors
-/// `Output`: it is missing, damaged, or has other columns.
+/// `Output`: the part is missing, damaged, or has other columns.
 pub fn read_part(directory: &Directory, path: &Path, crc32: u32, schema: &SchemaRef) -> Result<PartBatches, JobError> {
     batches(open_committed(directory, path, crc32)?, path, schema)
 }
@@ -68,10 +68,10 @@ fn batches(file: File, path: &Path, schema: &SchemaRef) -> Result<PartBatches, J
     Ok(PartBatches { path: path.to_owned(), rows: 0, batches })
 }
 
-/// Rows, bytes and CRC-32 of a part, as a commit says them.
+/// Returns the number of rows, the number of bytes and the CRC-32 of a part, as a commit stores them.
 ///
 /// # Errors
-/// It can't be read, or is no part.
+/// The file can't be read, or is not a part.
 pub fn describe_part(directory: &Directory, path: &Path) -> io::Result<(u64, u64, u32)> {
     let (mut bytes, mut lines) = (0, 0);
     let (file, crc32) = open_summed(directory, path, |piece| {
@@ -82,19 +82,19 @@ pub fn describe_part(directory: &Directory, path: &Path) -> io::Result<(u64, u64
     Ok((rows, bytes, crc32))
 }
 
-/// The columns of a Parquet part.
+/// Returns the columns of a Parquet part.
 ///
 /// # Errors
-/// `Output`: it is missing or damaged.
+/// `Output`: the part is missing or damaged.
 pub(crate) fn part_schema(path: &Path) -> Result<SchemaRef, JobError> {
     parquet::schema(&open(path)?).map_err(|problem| damaged(path, &problem))
 }
 
-/// The columns of parts of one job: as the first Parquet part has them. Lines do not say of what types they were made:
-/// where there are only such, the columns are those that every result has, but for what the first line goes without.
+/// Returns the columns of parts of one job, which are those of the first Parquet part. NDJSON does not store the types of
+/// columns. So without a Parquet part, these are the columns that every result has, except those that the first line omits.
 ///
 /// # Errors
-/// As [`part_schema`].
+/// The errors of [`part_schema`].
 pub fn schema_of_parts(paths: &[PathBuf]) -> Result<SchemaRef, JobError> {
     match paths.iter().find(|path| is_parquet(path)) {
         Some(path) => part_schema(path),
@@ -102,7 +102,7 @@ pub fn schema_of_parts(paths: &[PathBuf]) -> Result<SchemaRef, JobError> {
     }
 }
 
-/// The columns that the first line has.
+/// Returns the columns that the first line has.
 fn without_omitted(columns: SchemaRef, lines: &[PathBuf]) -> SchemaRef {
     let first = |path: &PathBuf| -> io::Result<Option<Vec<String>>> {
         let mut line = String::new();
@@ -110,13 +110,13 @@ fn without_omitted(columns: SchemaRef, lines: &[PathBuf]) -> SchemaRef {
         let object: Option<HashMap<String, &RawValue>> = serde_json::from_str(&line).ok();
         Ok(object.map(|object| object.into_keys().collect()))
     };
-    // Who reads on is told of what can't be read.
+    // A file that can't be read fails later, when its rows are read.
     let Some(line) = lines.iter().find_map(|path| first(path).ok().flatten()) else { return columns };
     let is_there = |field: &&FieldRef| line.contains(field.name()) || line.contains(&base64_name(field));
     Arc::new(Schema::new(columns.fields().iter().filter(is_there).cloned().collect::<Fields>()))
 }
 
-/// Reads a part as [`read_part`] does, from an open file.
+/// Returns the rows of a Parquet part, as [`read_part`] does, from an open file.
 pub(super) fn parquet_batches(file: File, path: &Path, schema: &SchemaRef) -> Result<PartBatches, JobError> {
     let batches = ParquetBatches::new(file, schema).map_err(|problem| damaged(path, &problem))?;
     Ok(PartBatches { path: path.to_owned(), rows: 0, batches: FormatBatches::Parquet(batches) })
@@ -149,12 +149,12 @@ impl Iterator for PartBatches {
 #[derive(Debug, Clone)]
 pub struct PartFile {
     pub path: PathBuf,
-    /// The job's directory, and the checksum it was committed with, which is compared before any of its rows are given out;
-    /// `None`: they are not known.
+    /// The job's directory, and the checksum of the commit, which is compared before any row is returned. `None`: both are
+    /// unknown.
     pub committed: Option<(Directory, u32)>,
 }
 
-/// Without its job, the commits of a part are not known.
+/// A part without its job has no known checksum.
 impl From<PathBuf> for PartFile {
     fn from(path: PathBuf) -> Self {
         Self { path, committed: None }
@@ -162,8 +162,10 @@ impl From<PathBuf> for PartFile {
 }
 
 impl PartFile {
+    /// Opens the file, and compares its content with the checksum if that is known.
+    ///
     /// # Errors
-    /// `Output`: it can't be read, or is not what was committed.
+    /// `Output`: the file can't be read, or is not what was committed.
     pub fn open(&self) -> Result<File, JobError> {
         match &self.committed {
             Some((directory, crc32)) => open_committed(directory, &self.path, *crc32),
@@ -172,7 +174,7 @@ impl PartFile {
     }
 }
 
-/// The rows of several parts, one part after the other. Only one is open at a time. It ends after an error.
+/// The rows of several parts, one part after the other. Only one part is open at a time. The iterator ends after an error.
 pub struct PartRows {
     parts: vec::IntoIter<PartFile>,
     schema: SchemaRef,
@@ -180,7 +182,7 @@ pub struct PartRows {
 }
 
 impl PartRows {
-    /// `schema`: that of every part.
+    /// Creates the iterator; all parts have the columns of `schema`.
     pub fn new(parts: Vec<PartFile>, schema: SchemaRef) -> Self {
         Self { parts: parts.into_iter(), schema, open: None }
     }
@@ -217,10 +219,10 @@ fn open(path: &Path) -> Result<File, JobError> {
     File::open(path).map_err(|error| JobError::output(format!("can't read {}: {}", path.display(), cause(&error))))
 }
 
-/// The file, at its start, if its content is what was committed.
+/// Returns the file, at its start, if its content is what was committed.
 ///
 /// # Errors
-/// `Output`: it is not, or can't be read.
+/// `Output`: the content is not what was committed, or the file can't be read.
 pub fn open_committed(directory: &Directory, path: &Path, crc32: u32) -> Result<File, JobError> {
     open_verified(directory, path, crc32).map_err(|error| {
         let cause = cause(&error);
@@ -231,13 +233,13 @@ pub fn open_committed(directory: &Directory, path: &Path, crc32: u32) -> Result<
     })
 }
 
-/// By its name, which one that is not in its place has, too.
+/// Returns whether the file is Parquet by its name, with or without the suffix of a part that is not in its place yet.
 pub fn is_parquet(path: &Path) -> bool {
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     name.strip_suffix(UNPLACED).unwrap_or(name).ends_with(".parquet")
 }
 
-/// Returns the error for a damaged part. The problem may quote the file, so only its beginning is shown.
+/// Returns an error with the beginning of `problem`, which may quote any content of the file, at any length.
 fn damaged(path: &Path, problem: &str) -> JobError {
     const MAX_CHARACTERS: usize = 300;
     let shown: String = problem

@@ -1,4 +1,4 @@
-//! Written rows are read back, and damaged ones are refused.
+//! Parts are read back as they were written, and damage is detected.
 
 #![allow(clippy::unwrap_used)]
 #![allow(clippy::from_iter_instead_of_collect, reason = "the type of the column says most")]
@@ -28,7 +28,7 @@ use crate::parts::writer::PartWriter;
 
 const FORMATS: [&str; 2] = ["parquet", "ndjson"];
 
-/// A part of that format (or its file name's) and these columns.
+/// Creates a part with these columns, in the format that its file name says.
 fn writer(path: &Path, schema: &SchemaRef) -> Box<dyn PartWriter> {
     let file = File::create(path).unwrap();
     if path.extension().unwrap() == "parquet" {
@@ -44,7 +44,7 @@ fn write(path: &Path, records: &RecordBatch) -> FinishedPart {
     writer.finish().unwrap()
 }
 
-/// Returns the path of a part in each format.
+/// Returns the path of a part of each format.
 fn paths(directory: &Path) -> [PathBuf; 2] {
     FORMATS.map(|extension| directory.join(format!("part-00000001.{extension}")))
 }
@@ -71,7 +71,7 @@ struct ResultRow {
     started_at_us: i64,
 }
 
-/// Results with these kept columns, which are as long.
+/// Returns results with these kept columns, which have as many rows.
 fn results(rows: &[ResultRow], kept: &Fields, kept_columns: Vec<ArrayRef>) -> RecordBatch {
     let schema = schema(kept);
     let text =
@@ -105,7 +105,7 @@ fn results(rows: &[ResultRow], kept: &Fields, kept_columns: Vec<ArrayRef>) -> Re
     RecordBatch::try_new(schema, columns).unwrap()
 }
 
-/// Returns as many redirects for each row as its status has.
+/// Returns redirects, whose number depends on the status of the row.
 fn redirects(rows: &[ResultRow], data_type: &DataType) -> ArrayRef {
     let DataType::List(item) = data_type else { panic!("a list") };
     let DataType::Struct(fields) = item.data_type() else { panic!("of redirects") };
@@ -141,7 +141,7 @@ fn headers(rows: &[ResultRow], data_type: &DataType) -> ArrayRef {
     Arc::new(lists.finish())
 }
 
-/// Succeeded rows with these bodies.
+/// Returns succeeded rows with these bodies.
 fn answered(bodies: impl IntoIterator<Item = Vec<u8>>) -> RecordBatch {
     let rows: Vec<_> = bodies
         .into_iter()

@@ -12,8 +12,8 @@ use arrow_schema::{ArrowError, DataType};
 
 pub(crate) const UTC_OFFSET: &str = "+00:00";
 
-/// Points in time of any zone as the same ones in UTC; other columns as they are. Formatting named zones (even the
-/// one named `UTC`) would need a database of them.
+/// Converts points in time of any zone to UTC, and returns other columns unchanged. Formatting named zones (even
+/// `UTC`) would need a time zone database.
 pub fn in_utc(column: &ArrayRef) -> Result<ArrayRef, ArrowError> {
     match column.data_type() {
         DataType::Timestamp(unit, Some(_)) => cast(column, &DataType::Timestamp(*unit, Some(UTC_OFFSET.into()))),
@@ -21,18 +21,18 @@ pub fn in_utc(column: &ArrayRef) -> Result<ArrayRef, ArrowError> {
     }
 }
 
-/// Now, as `2026-05-14T09:30:00.000000Z`.
+/// Returns the current time, such as `2026-05-14T09:30:00.000000Z`.
 pub fn now_text() -> io::Result<String> {
     let elapsed = SystemTime::now().duration_since(UNIX_EPOCH).map_err(io::Error::other)?;
     let mut time = TimeText::new();
     time.format(elapsed.as_micros() as i64).map(str::to_owned).ok_or_else(|| io::Error::other("the clock is wrong"))
 }
 
-/// Formats points in time that are mostly of the same second, as those of one batch are.
+/// Formats points in time, most of which are in the same second, as those of one batch are.
 pub(super) struct TimeText {
     second: Option<i64>,
     text: String,
-    /// The length of the beginning of `text` that is the same within a second: `2026-05-14T09:30:00`.
+    /// The length of the beginning of `text` that is the same for the whole second: `2026-05-14T09:30:00`.
     second_length: usize,
 }
 
@@ -41,7 +41,7 @@ impl TimeText {
         Self { second: None, text: String::new(), second_length: 0 }
     }
 
-    /// `2026-05-14T09:30:00.000000Z`, or `None` where the calendar does not reach.
+    /// Returns a text such as `2026-05-14T09:30:00.000000Z`, or `None` for a time beyond the calendar.
     pub(super) fn format(&mut self, micros: i64) -> Option<&str> {
         let second = micros.div_euclid(1_000_000);
         if self.second != Some(second) {

@@ -1,4 +1,4 @@
-//! The interface of writers of one output file.
+//! The trait of the writers of part files.
 
 use std::io;
 use std::path::Path;
@@ -12,16 +12,16 @@ use super::checksum::FinishedPart;
 pub trait PartWriter: Send {
     fn write(&mut self, records: &RecordBatch) -> io::Result<()>;
 
-    /// The size of the file, were it finished now; about.
+    /// Returns the approximate size of the file if it were finished now.
     fn bytes(&self) -> u64;
 
-    /// Adds all rows of a finished part of the same format and columns, in little memory however large it is. The
-    /// answer is how many they are.
+    /// Adds all rows of a finished part of the same format and columns, in little memory however large it is. Returns
+    /// the number of rows.
     ///
     /// # Errors
-    /// `InvalidData`: the part is not the one that was committed; nothing of it was added.
+    /// `InvalidData`: the part is not the one that was committed; none of its rows was added.
     fn append(&mut self, directory: &Directory, part: &Path, crc32: u32) -> io::Result<u64>;
 
-    /// Writes what is still buffered. The file is complete, but not yet on the disk for certain.
+    /// Writes the buffered rows and completes the file, which need not be on the disk yet.
     fn finish(self: Box<Self>) -> io::Result<FinishedPart>;
 }

@@ -1,5 +1,5 @@
-//! The destination of outcomes. A sink runs on a thread of its own and writes whole batches; what it has not taken yet
-//! delays the workers.
+//! The destination of outcomes. A sink runs on a thread of its own and writes whole batches. The workers wait if it is
+//! slower than they are.
 
 pub mod none;
 pub mod open;
@@ -24,19 +24,19 @@ pub trait Sink: Send {
     /// `Output`: the message names the file and the cause.
     fn write(&mut self, batch: OutcomeBatch) -> Result<ControlFlow<()>, JobError>;
 
-    /// Called at least once a second, also when nothing was written: to close a part that has grown old, to flush.
+    /// Closes a part that has grown old, or flushes. The engine calls it at least once a second, also if nothing was written.
     ///
     /// # Errors
-    /// As [`Sink::write`].
+    /// The errors of [`Sink::write`].
     fn tick(&mut self) -> Result<(), JobError> {
         Ok(())
     }
 
-    /// Makes everything written so far final. Nothing is written after it. After an error of `write` or `tick` it
-    /// still saves what that error left intact.
+    /// Makes everything written so far final; the engine writes nothing afterwards. After an error of `write` or `tick`, it
+    /// still saves the rows that the error left intact.
     ///
     /// # Errors
-    /// As [`Sink::write`].
+    /// The errors of [`Sink::write`].
     fn finish(&mut self, _ending: &Ending) -> Result<(), JobError> {
         Ok(())
     }
@@ -46,6 +46,6 @@ pub trait Sink: Send {
 pub struct Ending<'a> {
     /// Rows of the input, if its end was reached.
     pub input_rows: Option<u64>,
-    /// Returns whether the job is stopping: then work that can wait is left for the next run.
+    /// Returns whether the job is stopping, so that work that can wait is left for the next run.
     pub stopped: &'a dyn Fn() -> bool,
 }

@@ -1,4 +1,4 @@
-//! The format `none`: for measuring everything but the output.
+//! The sink of the format `none`, which measures everything but the output.
 
 use std::ops::ControlFlow;
 
@@ -7,7 +7,7 @@ use headgate_core::error::JobError;
 use super::Sink;
 use crate::columns::builder::OutcomeBatch;
 
-/// Counts nothing and keeps nothing.
+/// Discards all outcomes.
 #[derive(Debug)]
 pub struct NoneSink;
 

@@ -13,10 +13,10 @@ use super::none::NoneSink;
 use super::stream::StreamSink;
 use crate::parts::ndjson::encode::LineEncoder;
 
-/// Opens the sink of a job whose outcomes pass through; one with a directory is opened with its job.
+/// Opens a sink without a directory; the sink of a job's directory is opened with the job.
 ///
 /// # Errors
-/// `Usage`: a format that does not go with the output.
+/// `Usage`: the format can't be written to the output.
 pub fn open(options: &SinkOptions, schema: &SchemaRef) -> Result<Box<dyn Sink>, JobError> {
     match (&options.output, options.format) {
         (_, Format::None) => Ok(Box::new(NoneSink)),

@@ -1,4 +1,4 @@
-//! Results as NDJSON into a pipe.
+//! Writes results as NDJSON to a pipe.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -13,17 +13,17 @@ use crate::columns::builder::OutcomeBatch;
 use crate::parts::checksum::BUFFER_BYTES;
 use crate::parts::ndjson::encode::LineEncoder;
 
-/// Writes answered and given-up rows alike, as they come.
+/// Writes succeeded and failed rows alike, in the order in which they arrive.
 pub(super) struct StreamSink<W: Write + Send> {
     out: BufWriter<W>,
     encoder: Arc<LineEncoder>,
-    /// What the stream is called in messages.
+    /// The name of the stream in messages.
     name: &'static str,
 }
 
 impl StreamSink<File> {
     pub(super) fn standard_output(encoder: Arc<LineEncoder>) -> Result<Self, JobError> {
-        // Not `io::stdout`: that looks for line ends in what is long buffered, and says nothing when it is closed.
+        // `io::stdout` would search buffered data for line ends, and would not report that the output is closed.
         let descriptor = io::stdout().as_fd().try_clone_to_owned();
         let descriptor = descriptor
             .map_err(|error| JobError::output(format!("can't write to standard output: {}", cause(&error))))?;

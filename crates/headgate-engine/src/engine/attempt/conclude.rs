@@ -37,7 +37,7 @@ impl Attempt<'_> {
         if self.try_resend(&finished, is_http2, sending, state) {
             self.share.stats().figures.sent_again += 1;
             sending.may_start = !self.share.shared.scheduler.counts_sends();
-            // A server may have asked for HTTP/1.1 in place of HTTP/2.
+            // A server may have required HTTP/1.1 in place of HTTP/2.
             if sending.site.as_ref().is_some_and(|site| site.route.is_http2()) {
                 return Ok(Next::Send);
             }

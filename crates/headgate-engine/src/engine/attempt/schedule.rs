@@ -1,4 +1,4 @@
-//! Calls between an attempt and the scheduler: whether the row continues, when its request may be sent, and how it ended.
+//! The calls of an attempt to the scheduler: whether the row continues, when its request may be sent, and how it ended.
 
 use std::time::{Duration, Instant};
 
@@ -57,7 +57,7 @@ impl Attempt<'_> {
         })
     }
 
-    /// Requeues the row, which is not sent yet, if its host has asked for a pause since it was started.
+    /// Requeues the row, which is not sent yet, if its host has requested a pause since the row was started.
     pub(super) fn requeue_unsent(&self, state: &mut LaneState) -> RowNow {
         let (scheduler, lanes) = (&self.share.shared.scheduler, &self.share.lanes);
         if !scheduler.is_needed() {

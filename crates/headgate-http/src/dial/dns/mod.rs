@@ -61,7 +61,7 @@ pub struct DnsClient {
     _running: oneshot::Sender<()>,
 }
 
-/// What answers a lookup.
+/// The resolver of lookups.
 #[derive(Debug)]
 enum Backend {
     Servers(Box<StubResolver>),

@@ -1,13 +1,13 @@
-//! Why a selected column has no value.
+//! The reasons why a selected column has no value.
 
 use std::fmt;
 
-/// Why a selected column has no value.
+/// The reason why a selected column has no value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Absent {
     /// There is no body.
     NoBody(&'static str),
-    /// The body is not JSON, as this byte shows at the latest.
+    /// The body is not JSON; parsing stopped at this byte.
     NotJson(usize),
     /// A bound prevents the search.
     TooLarge(&'static str),

@@ -1,5 +1,5 @@
-//! Memory for selected values: how much they may use, and its reservation. If there is not enough memory now, the required
-//! amount is counted, so that a lane can wait for it and then select once more.
+//! The memory bound of selected values, and its reservation. If there is not enough memory now, the required amount is
+//! counted, so that a lane can wait for it and then select once more.
 
 use headgate_core::selected::Short;
 

@@ -39,7 +39,7 @@ const AT_ONCE_TREE_BYTES: usize = 16 << 10;
 const AT_ONCE_LOOKS: f64 = 2e5;
 /// The reason if the body is empty or missing.
 pub const NO_BODY: &str = "there is no body";
-/// Some servers write it before JSON; RFC 8259 allows us to ignore it.
+/// The mark that some servers write before JSON; RFC 8259 allows parsers to ignore it.
 const BYTE_ORDER_MARK: &str = "\u{feff}";
 
 type Value = Result<SelectedValue, Absent>;
@@ -199,7 +199,7 @@ impl Selection {
                 TreeError::Absent(absent) => absent,
                 TreeError::Json(error) => not_json(&error),
             };
-            // Values that were found without a tree stay.
+            // Values that were found without a tree are kept.
             self.trees.queries.iter().for_each(|(number, ..)| values[*number] = Err(absent.clone()));
         }
         Ok(())
@@ -283,7 +283,7 @@ fn text_of(headers: HeadersRef<'_>, name: &str) -> Option<String> {
     text
 }
 
-/// Returns where the text of a body stops being JSON.
+/// Returns the reason why the text of a body can't be parsed, such as the position where it stops being JSON.
 fn not_json(body: &[u8], text: &str, error: &serde_json::Error) -> Absent {
     if error.to_string().starts_with("recursion limit exceeded") {
         return Absent::TooLarge("the body is nested too deeply");

@@ -30,6 +30,8 @@ pub(super) struct Query {
 }
 
 impl Path {
+    /// Parses a path.
+    ///
     /// # Errors
     /// The position and the mistake, for the user.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
@@ -108,7 +110,7 @@ struct Outline {
     depth: usize,
     filter_depth: usize,
     descents: i32,
-    /// How often it searches the whole document within filters, or visits values more than once.
+    /// The number of searches of the whole document within filters, and of steps that visit values more than once.
     revisits: i32,
     /// The number of functions that compile an expression for each value.
     expressions: i32,

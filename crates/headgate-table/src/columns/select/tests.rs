@@ -274,7 +274,7 @@ fn hostile_bodies_exhaust_neither_stack_nor_memory_nor_time() {
         assert_eq!(Some(message.into()), why(&format!("x={path}"), &many), "{path}");
     }
     assert_eq!(None, why("x=$..*", &many));
-    // Each value once more for each level around it: far longer than the body.
+    // Each value is repeated for each level around it, which is far longer than the body.
     let nested = format!("{}{}{}", "[".repeat(120), "1,".repeat(200_000) + "1", "]".repeat(120));
     assert_eq!(Some("the selected values are too long".into()), why("x:json=$..*", &nested));
 }
@@ -303,7 +303,7 @@ fn odd_texts_within_json_are_no_values_but_do_no_harm() {
     assert_eq!(text("1"), one("x=$.é", "{\"é\":1}"));
 }
 
-/// Short names, so that paths select something.
+/// Returns short names, so that paths select something.
 fn name() -> impl Strategy<Value = String> {
     prop_oneof![4 => "[abc]", 1 => "[a-z_é]{1,3}", 1 => "[ '.\\[\\]*$]{0,3}"]
 }

@@ -1,6 +1,6 @@
 //! The tree of a document, in which any `JSONPath` finds its nodes. A tree needs many times the memory of its text, and
-//! some paths need more than linear time; both are bounded. Nodes are returned as they were written: the text is walked
-//! once more, in step with the tree.
+//! some paths need more than linear time; both are bounded. Nodes are returned as they were written: a second pass walks the
+//! text in step with the tree.
 
 use std::collections::{HashMap, HashSet};
 use std::ptr::from_ref;

@@ -10,13 +10,13 @@ use serde_json::value::RawValue;
 
 /// A node of a document that a walk over its text visits.
 pub(super) trait Node<'t>: Copy {
-    /// What is found.
+    /// The result of the walk.
     type Found: ?Sized;
 
     /// Returns the node of a member of this object, if the walk should visit it.
     fn name(self, name: &str, found: &Self::Found) -> Option<Self>;
 
-    /// As [`Node::name`], for an item of an array.
+    /// Returns the node of an item of this array, if the walk should visit it.
     fn index(self, index: usize, found: &Self::Found) -> Option<Self>;
 
     /// Returns whether the text of this node is wanted.
@@ -27,7 +27,7 @@ pub(super) trait Node<'t>: Copy {
 
     fn note(self, text: &'t str, found: &mut Self::Found);
 
-    /// Forgets what was found here and below: the name has occurred before.
+    /// Discards the results of this node and of those below it, since its name has occurred before.
     fn forget(self, _found: &mut Self::Found) {}
 }
 
@@ -97,7 +97,7 @@ impl<'t> Node<'t> for &Wanted {
     }
 }
 
-/// Finds what is wanted in a text, whose root is this node.
+/// Finds the wanted values in a text, whose root is this node.
 ///
 /// # Errors
 /// The text is not JSON.

@@ -1,7 +1,7 @@
-//! Lines back into columns: the reverse of [`LineEncoder`](super::encode::LineEncoder).
+//! Decodes lines into columns: the reverse of [`LineEncoder`](super::encode::LineEncoder).
 //!
-//! arrow-json decodes into columns as JSON has them, bytes as two columns of text; from those, the columns of the
-//! result are made. What JSON has no number for is null: floats that are not finite.
+//! arrow-json decodes lines into the columns that JSON has, with two columns of text for bytes. The columns of the
+//! result are made from those. Floats that are not finite are null, since JSON has no number for them.
 
 use std::sync::Arc;
 
@@ -28,8 +28,10 @@ pub(in crate::parts) struct LineDecoder {
 }
 
 impl LineDecoder {
+    /// Creates a decoder for lines of results with this schema.
+    ///
     /// # Errors
-    /// `Usage`: an input column that is kept has a type that does not come back from JSON.
+    /// `Usage`: an input column to keep has a type that can't be read back from JSON.
     pub(in crate::parts) fn new(schema: &SchemaRef) -> Result<Self, JobError> {
         let mut fields = Vec::new();
         for field in schema.fields() {
@@ -50,7 +52,7 @@ impl LineDecoder {
         Ok(Self { decoder, schema: schema.clone() })
     }
 
-    /// Takes bytes, of which no batch may have more rows than are allowed; the answer is how many were taken.
+    /// Decodes bytes, up to the maximum number of rows of a batch. Returns the number of bytes that were decoded.
     pub(in crate::parts) fn push(&mut self, bytes: &[u8]) -> Result<usize, ArrowError> {
         self.decoder.decode(bytes)
     }
@@ -63,7 +65,7 @@ impl LineDecoder {
         self.decoder.has_partial_record()
     }
 
-    /// The rows that were pushed, if any.
+    /// Returns the rows that were decoded since the last call, if there are any.
     pub(in crate::parts) fn take(&mut self) -> Result<Option<RecordBatch>, ArrowError> {
         let Some(decoded) = self.decoder.flush()? else { return Ok(None) };
         let mut decoded = decoded.columns().iter();
@@ -78,7 +80,7 @@ fn decoder(schema: SchemaRef) -> Result<Decoder, String> {
     builder.build_decoder().map_err(|error| error.to_string())
 }
 
-/// Returns the fields of a column in JSON: bytes have two keys, and timestamps have no time zone names.
+/// Returns the fields of a column in JSON: bytes have two keys, and points in time are in UTC.
 fn as_json(field: &FieldRef) -> Vec<Field> {
     let plain = || field.as_ref().clone();
     match field.data_type() {
@@ -102,7 +104,7 @@ fn text_and_base64(field: &Field) -> [Field; 2] {
     [field.name().clone(), base64_name(field)].map(|name| Field::new(name, DataType::Utf8, true))
 }
 
-/// A duration is written as ISO 8601 has it, and read as a number.
+/// Returns whether a field has a duration. arrow-json writes durations in ISO 8601 format but reads them as numbers.
 fn has_duration(field: &FieldRef) -> bool {
     match field.data_type() {
         DataType::Duration(_) => true,
@@ -118,7 +120,7 @@ fn has_duration(field: &FieldRef) -> bool {
     }
 }
 
-/// The column of that field, from as many as it has in JSON.
+/// Returns the column of a field, made from its one or two columns in JSON.
 fn column<'a>(field: &FieldRef, decoded: &mut impl Iterator<Item = &'a ArrayRef>) -> Result<ArrayRef, ArrowError> {
     let mut next = || decoded.next().ok_or_else(|| ArrowError::SchemaError(format!("no column of {:?}", field.name())));
     let first = next()?;

@@ -1,7 +1,7 @@
-//! Results as NDJSON: one object a line, its keys the columns of a result in their order.
+//! Writes results as NDJSON: one object per line, whose keys are the columns of a result in their order.
 //!
-//! Bytes (bodies, values of headers, kept binary columns) are text where they are UTF-8; else they are base64
-//! under the key with `_base64` at its end. Values are written straight to the output, so that a row costs no
+//! Bytes (bodies, values of headers, kept binary columns) are written as text if they are UTF-8, and as base64
+//! under a key that ends in `_base64` otherwise. Values are written directly to the output, so a row needs no
 //! memory however long its body is.
 
 use std::io::{self, Write};
@@ -31,7 +31,7 @@ pub struct LineEncoder {
 
 struct OutputColumn {
     field: FieldRef,
-    /// `"name":` with what stands before it.
+    /// `"name":` with the brace or comma before it.
     key: String,
     base64_key: String,
 }
@@ -44,7 +44,7 @@ enum BatchValues<'a> {
     Bytes(&'a BinaryArray),
     Time(&'a TimestampMicrosecondArray, TimeText),
     Headers(HeaderLists<'a>),
-    /// A type that only input columns have.
+    /// A type that only input columns can have.
     Other(NullableEncoder<'a>, Vec<u8>),
 }
 
@@ -55,6 +55,8 @@ struct HeaderLists<'a> {
 }
 
 impl LineEncoder {
+    /// Creates an encoder for batches of this schema.
+    ///
     /// # Errors
     /// `Usage`: an input column to keep has a type that JSON can't hold.
     pub fn new(schema: &SchemaRef) -> Result<Self, JobError> {
@@ -76,7 +78,7 @@ impl LineEncoder {
         Ok(encoder)
     }
 
-    /// No object may have a key twice.
+    /// Refuses columns that would give an object the same key twice.
     fn check_keys(&self) -> Result<(), JobError> {
         for bytes in self.columns.iter().filter(|column| column.field.data_type() == &DataType::Binary) {
             let key = base64_name(&bytes.field);
@@ -91,8 +93,10 @@ impl LineEncoder {
         Ok(())
     }
 
+    /// Writes each row of `records` as a line.
+    ///
     /// # Errors
-    /// Those of `out`.
+    /// Writing to `out` fails.
     pub fn write(&self, records: &RecordBatch, out: &mut impl Write) -> io::Result<()> {
         let arrays = records.columns().iter().map(in_utc).collect::<Result<Vec<_>, _>>().map_err(io::Error::other)?;
         let columns = self.columns.iter().zip(&arrays);
@@ -139,7 +143,7 @@ impl<'a> BatchValues<'a> {
         }
     }
 
-    /// Writes key and value.
+    /// Writes the key and the value of a column of a row.
     fn write(&mut self, row: usize, column: &OutputColumn, out: &mut impl Write) -> io::Result<()> {
         if self.is_null(row) {
             out.write_all(column.key.as_bytes())?;
@@ -169,7 +173,7 @@ impl<'a> BatchValues<'a> {
 }
 
 impl<'a> HeaderLists<'a> {
-    /// `None`: not a column of headers.
+    /// Returns the lists of a column of headers; `None`: it is another column.
     fn of(array: &'a dyn Array) -> Option<Self> {
         headers_of(array.data_type())?;
         let lists: &ListArray = array.as_list_opt()?;

@@ -1,13 +1,13 @@
-//! The keys of bytes and headers in lines, for writing and reading.
+//! The keys of bytes and headers in NDJSON, for the encoder and the decoder.
 
 use arrow_schema::{DataType, Field, FieldRef, Fields};
 
-/// Returns the key for bytes of this column that are not text.
+/// Returns the key for bytes of this column that are not UTF-8.
 pub(in crate::parts) fn base64_name(field: &Field) -> String {
     format!("{}_base64", field.name())
 }
 
-/// The item of a list of headers, and the fields of one header: nothing else is written as headers are.
+/// Returns the item of a list of headers and the fields of one header, or `None` for any other type.
 pub(super) fn headers_of(data_type: &DataType) -> Option<(&FieldRef, &Fields)> {
     let DataType::List(item) = data_type else { return None };
     let DataType::Struct(fields) = item.data_type() else { return None };

@@ -1,4 +1,4 @@
-//! Parts as lines: one object a line, its keys the columns of a result in their order.
+//! Parts as NDJSON: one object per line, whose keys are the columns of a result in their order.
 
 pub(crate) mod decode;
 pub mod encode;

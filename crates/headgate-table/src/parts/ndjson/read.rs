@@ -1,4 +1,4 @@
-//! A part of lines, read back.
+//! Reads an NDJSON part back.
 
 use std::fs::File;
 use std::io::{BufRead as _, BufReader};
@@ -29,7 +29,7 @@ impl NdjsonBatches {
                 break;
             }
             let line = &buffer[..memchr(b'\n', buffer).map_or(buffer.len(), |end| end + 1)];
-            // Less than the line where a line holds several rows, which none of ours does.
+            // This is less than the line only if the line has several rows, which headgate does not write.
             let length = self.decoder.push(line).map_err(|error| error.to_string())?;
             self.lines.consume(length);
             bytes += length;

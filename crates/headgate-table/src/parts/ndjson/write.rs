@@ -1,4 +1,4 @@
-//! A part of lines, written.
+//! Writes an NDJSON part.
 
 use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, BufWriter, Write as _};
@@ -16,17 +16,17 @@ use super::encode::LineEncoder;
 use crate::parts::checksum::{BUFFER_BYTES, Checksummed, FinishedPart, open_verified};
 use crate::parts::writer::PartWriter;
 
-/// A part as lines.
+/// The writer of an NDJSON part.
 pub struct NdjsonPart {
     out: BufWriter<Checksummed>,
     encoder: Arc<LineEncoder>,
 }
 
 impl NdjsonPart {
-    /// An encoder for parts, all of which can be read back.
+    /// Returns an encoder for parts, if their columns can be read back.
     ///
     /// # Errors
-    /// `Usage`: an input column to keep has a type that JSON can't hold, or from which it does not come back.
+    /// `Usage`: an input column to keep has a type that JSON can't hold, or that can't be read back from JSON.
     pub fn checked_encoder(schema: &SchemaRef) -> Result<Arc<LineEncoder>, JobError> {
         let encoder = LineEncoder::new(schema)?;
         LineDecoder::new(schema)?;

@@ -1,9 +1,9 @@
-//! The column of bodies, encoded by ourselves.
+//! Encodes the column of bodies, in place of the parquet crate.
 //!
-//! The parquet crate holds a value four times as it writes it: in its array, in the page, in the page with its levels before
-//! it, and compressed. A body may be as large as all other memory. So it is copied once here, into the page that is open, and
-//! a large one not at all: it is a page of its own, compressed from where it lies. What is written is what the crate
-//! writes: data pages of version 1, plain values, zstd (parquet.thrift; the levels as in Encodings.md, "RLE = 3").
+//! The parquet crate holds four copies of a value while it writes it: in the array, in the page, in the page with its levels,
+//! and compressed. A body may be as large as all other memory. So this module copies a body once, into the open page. It does
+//! not copy a large body: that is a page of its own, compressed from the array. The format is the one that the crate writes:
+//! data pages of version 1, plain values, zstd (parquet.thrift; the levels as in Encodings.md, "RLE = 3").
 
 use std::io::{self, Write as _};
 use std::mem;
@@ -22,7 +22,7 @@ use super::pages::PartPage;
 const PAGE_BYTES: usize = 1024 * 1024;
 const PAGE_ROWS: usize = 20_000;
 
-/// A column of bytes, null where there are none.
+/// A nullable column of bytes.
 pub(super) struct BodyColumn {
     column: ColumnDescPtr,
     zstd: ZstdLevel,
@@ -36,7 +36,7 @@ pub(super) struct BodyColumn {
     plain_bytes: usize,
 }
 
-/// Which rows of a page have a value, as runs.
+/// The definition levels of a page, as runs: whether each row has a value.
 #[derive(Default)]
 struct Levels {
     bytes: Vec<u8>,
@@ -86,7 +86,7 @@ impl BodyColumn {
         Ok(())
     }
 
-    /// Returns the approximate size of the values as they are stored.
+    /// Returns the approximate number of bytes in the file.
     pub(super) fn encoded_bytes(&self) -> usize {
         self.bytes + self.values.len()
     }
@@ -122,7 +122,7 @@ impl BodyColumn {
         Ok(())
     }
 
-    /// Ends a page, of which these are the values.
+    /// Adds a page of these values.
     fn add_page(&mut self, values: &[&[u8]]) -> Result<()> {
         let Levels { bytes: levels, rows, .. } = mem::take(&mut self.levels).ended();
         let length = (levels.len() as u32).to_le_bytes();
@@ -131,7 +131,7 @@ impl BodyColumn {
         let data = compressed(parts(), plain, self.zstd).map_err(|error| ParquetError::External(Box::new(error)))?;
         let page = PartPage::of_data(data, plain, rows);
         self.index.append_row_count(rows as i64);
-        // Where it is, is said when all pages are there.
+        // The offset and size are set once all pages are complete.
         self.index.append_offset_and_size(0, 0);
         self.rows += rows;
         self.bytes += page.len();
@@ -167,7 +167,7 @@ impl Levels {
         self
     }
 
-    /// A run is twice its length as a number of seven bits in each byte, and the level that repeats.
+    /// Writes the current run: twice its length as a number of seven bits per byte, then the level that repeats.
     fn end_run(&mut self) {
         let run = mem::take(&mut self.run);
         if run > 0 {
@@ -200,7 +200,7 @@ mod tests {
         Outcome::for_tests(ordinal as u64, 200, body)
     }
 
-    /// A part with these bodies.
+    /// Returns a part with these bodies.
     fn part(bodies: &[Option<Vec<u8>>]) -> File {
         let mut builder = OutcomeBuilder::new(&crate::columns::result::ResultColumns::default(), MemoryBudget::new(0))
             .expect("nothing is kept");
@@ -247,7 +247,7 @@ mod tests {
                 .collect();
             let file = part(&expected);
             prop_assert!(expected == bodies(open(&file).build().expect("a reader")));
-            // By the places of the pages.
+            // This reads the last row by the page index.
             let last = expected.len() - 1;
             let only_last = RowSelection::from_consecutive_ranges(std::iter::once(last..last + 1), expected.len());
             let read = bodies(open(&file).with_row_selection(only_last).build().expect("a reader"));

@@ -1,5 +1,5 @@
-//! Row groups of one Parquet file into another as they are stored. To decode and encode them anew costs fifty times as much,
-//! and only small ones gain by it.
+//! Copies row groups of one Parquet file into another as they are stored. Decoding and encoding them costs fifty times as
+//! much, and only small row groups gain by it.
 
 use std::fs::File;
 
@@ -15,7 +15,7 @@ pub(super) fn row_groups(file: &File) -> Result<ParquetMetaData, String> {
     reader.parse_and_finish(file).map_err(|error| error.to_string())
 }
 
-/// The answer is how many rows there are.
+/// Copies all row groups of a part, and returns the number of rows.
 pub(super) fn copy(
     file: &File,
     part: &ParquetMetaData,

@@ -1,9 +1,9 @@
-//! The pages of a Parquet file with a checksum each, so that other readers can notice damage, too.
+//! Adds a checksum to each page of a Parquet file, so that other readers can detect damage, too.
 //!
-//! The format has a place for the CRC-32 of a page in its header (parquet.thrift, `PageHeader.crc`: of the data as it is
-//! stored, without the header), which the parquet crate checks and does not write. It does let its user keep the pages of a
-//! row group until they are written: here each header gets its checksum meanwhile. It then is some bytes longer, so where
-//! the pages of a column are is said anew.
+//! The header of a page has a field for the CRC-32 of the stored data without the header (parquet.thrift,
+//! `PageHeader.crc`). The parquet crate checks it, but does not write it. The crate lets its user store the pages of a row
+//! group until they are written, so this module adds the checksum to each header then. The header becomes some bytes longer,
+//! so the offsets of the pages of a column are computed again.
 
 use std::io::{self, Read};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -18,7 +18,7 @@ use parquet::file::writer::SerializedRowGroupWriter;
 
 use crate::parts::checksum::Checksummed;
 
-/// The pages of the columns of one row group, in the order in which the columns were begun.
+/// The pages of the columns of one row group, in the order of the columns.
 #[derive(Debug, Default)]
 pub(super) struct PageKeeper {
     columns: Mutex<Vec<Arc<Mutex<PartPages>>>>,
@@ -36,12 +36,12 @@ pub(super) struct PartPage {
     header: Bytes,
     data: Bytes,
     is_dictionary: bool,
-    /// The bytes that the checksum added to its header.
+    /// The number of bytes that the checksum added to the header.
     added: usize,
 }
 
 impl PartPage {
-    /// A data page of version 1 with plain values, compressed from so many bytes.
+    /// Returns a data page of version 1 with `values` plain values, which were compressed from `plain_bytes` bytes.
     pub(super) fn of_data(data: Vec<u8>, plain_bytes: usize, values: usize) -> Self {
         let mut header = vec![NEXT_FIELD | INT32, DATA_PAGE];
         let crc32 = crc32fast::hash(&data) as i32;
@@ -68,7 +68,7 @@ impl PartPage {
 }
 
 impl PageKeeper {
-    /// Writes a column, which is the next one of those that were begun.
+    /// Writes the column with this index and its pages.
     pub(super) fn write(
         &self,
         column: ArrowColumnWriter,
@@ -79,18 +79,18 @@ impl PageKeeper {
         let kept = held(&self.columns).get(index).cloned();
         let pages = kept.ok_or_else(|| ParquetError::General("a column has no pages".into()))?;
         let mut pages = std::mem::take(&mut held(&pages).pages);
-        // It is made last, and is to be the first one.
+        // The dictionary page is completed last, but must be the first one in the file.
         pages.sort_by_key(|page| !page.is_dictionary);
         write(pages, close, group)
     }
 
-    /// The pages of a row group are written.
+    /// Drops the pages of a row group, which were written.
     pub(super) fn clear(&self) {
         held(&self.columns).clear();
     }
 }
 
-/// Writes a column of these pages.
+/// Writes a column that has these pages.
 pub(super) fn write(
     pages: Vec<PartPage>,
     close: ColumnCloseResult,
@@ -114,7 +114,7 @@ struct ColumnPages {
 }
 
 impl PageStore for ColumnPages {
-    /// Is given the header of a page, and then its data.
+    /// Stores the header of a page, and its data at the next call.
     fn put(&mut self, value: Bytes) -> Result<PageKey> {
         self.bytes += value.len();
         let mut pages = held(&self.pages);
@@ -144,7 +144,7 @@ impl PageStore for ColumnPages {
     }
 }
 
-/// Returns the metadata of a column with the offsets at which its pages are written.
+/// Returns the metadata of a column with the sizes and offsets of these pages, relative to the start of the column.
 fn located(mut close: ColumnCloseResult, pages: &[PartPage]) -> Result<ColumnCloseResult> {
     let length = |page: &PartPage| page.len() as i64;
     let added: usize = pages.iter().map(|page| page.added).sum();
@@ -169,7 +169,7 @@ fn located(mut close: ColumnCloseResult, pages: &[PartPage]) -> Result<ColumnClo
     Ok(close)
 }
 
-/// The page types as numbers of Thrift's compact protocol.
+/// The types of pages, as numbers of Thrift's compact protocol.
 const DATA_PAGE: u8 = zigzag(0) as u8;
 const DICTIONARY_PAGE: u8 = zigzag(2) as u8;
 /// The header of a field: the distance to the number of the field before it, and its type.
@@ -178,7 +178,7 @@ const INT32: u8 = 5;
 const STRUCT: u8 = 12;
 const END: u8 = 0;
 
-/// The header of a page with the checksum as its field 4, behind type and sizes (1 to 3). `None`: it is none that we know.
+/// Returns the header of a page with the checksum as field 4, after type and sizes (1 to 3). `None`: its form is unknown.
 fn with_crc(header: &[u8], crc32: u32) -> Option<Vec<u8>> {
     let mut at = 0;
     for _ in 1..=3 {
@@ -189,7 +189,7 @@ fn with_crc(header: &[u8], crc32: u32) -> Option<Vec<u8>> {
     }
     let (start, rest) = header.split_at(at);
     let (next, rest) = rest.split_first()?;
-    // What follows says how far it is from the field before it, which is now the checksum.
+    // The next field stores its distance from the field before it, which is now the checksum.
     if next & 0x0F != STRUCT || *next < 2 * NEXT_FIELD {
         return None;
     }
@@ -202,7 +202,7 @@ fn with_crc(header: &[u8], crc32: u32) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// Seven bits in each byte, the lowest first.
+/// Appends a number with seven bits in each byte, the lowest first.
 pub(super) fn push_number(bytes: &mut Vec<u8>, mut number: u32) {
     while number >= 0x80 {
         bytes.push(number as u8 | 0x80);
@@ -271,7 +271,7 @@ mod tests {
 
     #[test]
     fn a_checksum_becomes_the_fourth_field_of_the_header_of_a_page() {
-        // A data page of 300 bytes, 20 as they are stored: its own header is field 5, with whatever is in it.
+        // This data page has 300 bytes, 20 of them when stored. Field 5 is the header of the data page.
         let plain = [0x15, 0x00, 0x15, 0xD8, 0x04, 0x15, 0x28, 0x2C, 0x15, 0x0C, 0x00, 0x00];
         let with = [0x15, 0x00, 0x15, 0xD8, 0x04, 0x15, 0x28, 0x15, 0x80, 0x01, 0x1C, 0x15, 0x0C, 0x00, 0x00];
         assert_eq!(Some(with.to_vec()), with_crc(&plain, 64));

@@ -1,4 +1,4 @@
-//! A Parquet part, row group by row group.
+//! Reads a Parquet part, row group by row group.
 
 use std::fs::File;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -17,7 +17,7 @@ pub(in crate::parts) struct ParquetBatches {
     group: Option<ParquetRecordBatchReader>,
 }
 
-/// The columns as they were written.
+/// Returns the columns that were written.
 pub(in crate::parts) fn schema(file: &File) -> Result<SchemaRef, String> {
     caught(|| Ok(Schema::new(load(file)?.schema().fields().clone()).into()))
 }
@@ -35,7 +35,7 @@ impl ParquetBatches {
         Ok(Self { file, metadata, next_group: 0, group: None })
     }
 
-    /// Not to be called again after an error.
+    /// Returns the next batch, or `None` at the end. It must not be called again after an error.
     pub(in crate::parts) fn next_batch(&mut self) -> Result<Option<RecordBatch>, String> {
         caught(|| {
             loop {
@@ -67,7 +67,8 @@ fn load(file: &File) -> Result<ArrowReaderMetadata, String> {
     ArrowReaderMetadata::load(file, ArrowReaderOptions::new()).map_err(|error| error.to_string())
 }
 
-/// The parquet crate answers some damage with a panic, which must not end the reading process: it may be a Python program.
+/// Runs `read` and turns a panic into an error. The parquet crate panics on some damaged files, which must not end the
+/// process: it may be a Python process.
 fn caught<T>(read: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
     catch_unwind(AssertUnwindSafe(read)).unwrap_or_else(|_| Err("it can't be decoded".into()))
 }

@@ -1,7 +1,7 @@
-//! Parts as Parquet: zstd, and row groups bounded three ways, because rows are of any size.
+//! Writes parts as Parquet, with zstd. Row groups are bounded in three ways, because rows may have any size.
 //!
-//! A row group is held in memory until it is whole, once by us in encoded form and later by readers in plain form;
-//! so both are bounded, and the rows beside them.
+//! The writer holds a row group in memory in encoded form, and readers hold it in plain form. So both sizes are
+//! bounded, and the number of rows.
 
 use std::fs::File;
 use std::io;
@@ -29,21 +29,22 @@ use crate::parts::checksum::{Checksummed, FinishedPart, open_verified};
 use crate::parts::read;
 use crate::parts::writer::PartWriter;
 
-/// Rows in a row group at the most.
+/// The maximum number of rows in a row group.
 const MAX_GROUP_ROWS: usize = 131_072;
-/// Bytes of a row group as encoded: what it costs us.
+/// The maximum size of a row group in encoded form, which the writer holds in memory.
 const MAX_GROUP_ENCODED_BYTES: usize = 16 * 1024 * 1024;
-/// Bytes of a row group as plain values: what it costs a reader. Text shrinks tenfold and more.
+/// The maximum size of a row group as plain values, which a reader holds in memory. Text shrinks tenfold and more.
 const MAX_GROUP_PLAIN_BYTES: usize = 64 * 1024 * 1024;
 
-/// With this share of the rows of a full one, a row group is worth keeping; so it is with so many bytes.
+/// The row groups of a part are copied as they are if they have, on average, a full group's rows divided by this number,
+/// or [`LARGE_BYTES`].
 const LARGE_SHARE: i64 = 4;
 const LARGE_BYTES: i64 = 4 * 1024 * 1024;
 
-/// The lowest level: a third of the CPU time of the default one, for files a tenth larger.
+/// The lowest level takes a third of the CPU time of the default one, and files are a tenth larger.
 const ZSTD_LEVEL: i32 = 1;
 
-/// The column that is not for the parquet crate to encode.
+/// The column that [`BodyColumn`] encodes.
 const BODY: &str = "body";
 
 pub struct ParquetPart {
@@ -53,7 +54,7 @@ pub struct ParquetPart {
     schema: SchemaRef,
     /// The index of the column of bodies, if the file has one.
     body: Option<usize>,
-    /// The row group that is being gathered.
+    /// The row group that collects rows.
     group: Option<Group>,
 }
 
@@ -65,7 +66,7 @@ struct Group {
 }
 
 impl ParquetPart {
-    /// The schema, if Parquet can hold it.
+    /// Returns the schema if Parquet can hold it.
     pub fn checked_schema(schema: &SchemaRef) -> Result<SchemaRef, JobError> {
         match ArrowWriter::try_new(io::sink(), schema.clone(), None) {
             Ok(_) => Ok(schema.clone()),
@@ -111,7 +112,7 @@ impl ParquetPart {
         Ok(())
     }
 
-    /// Writes what was gathered.
+    /// Writes the current row group.
     fn end_group(&mut self) -> Result<(), ParquetError> {
         let Some(Group { columns, mut bodies, .. }) = self.group.take() else { return Ok(()) };
         let mut group = self.writer.next_row_group()?;
@@ -183,13 +184,13 @@ impl PartWriter for ParquetPart {
     }
 
     fn finish(mut self: Box<Self>) -> io::Result<FinishedPart> {
-        // Not `into_inner`: that hides the cause of an I/O error in a text.
+        // `into_inner` would hide the cause of an I/O error in a text.
         self.end_group().and_then(|()| self.writer.finish()).map_err(io_error)?;
         self.writer.inner().finished()
     }
 }
 
-/// Returns whether the row groups are so large, taken together, that readers are fast with them.
+/// Returns whether the row groups of a part are large enough on average to be copied as they are.
 fn are_large(part: &ParquetMetaData) -> bool {
     let groups = part.row_groups();
     let sum = |of: fn(&RowGroupMetaData) -> i64| groups.iter().map(of).sum::<i64>();
@@ -207,7 +208,7 @@ fn zstd() -> Result<ZstdLevel, ParquetError> {
     ZstdLevel::try_new(ZSTD_LEVEL)
 }
 
-/// A column of the input may have the name, where results have no bodies.
+/// Returns whether the field is the column of bodies. A column of the input may have this name if results have no bodies.
 fn is_body(field: &FieldRef) -> bool {
     field.name() == BODY && field.data_type() == &DataType::Binary
 }
@@ -217,7 +218,7 @@ fn properties(schema: &Schema) -> io::Result<WriterProperties> {
         .set_created_by(concat!("headgate ", env!("CARGO_PKG_VERSION")).into())
         .set_compression(Compression::ZSTD(zstd().map_err(io_error)?))
         .set_statistics_enabled(EnabledStatistics::Chunk);
-    // Numbers: each would be looked up in a dictionary that is hardly smaller.
+    // Numbers rarely repeat: a dictionary costs a lookup for each, and is hardly smaller.
     let numbers = ["row", "status", "attempts", "body_bytes", "started_at", "elapsed_us", "ttfb_us"];
     let is_own = |name: &&str| {
         schema
@@ -229,12 +230,12 @@ fn properties(schema: &Schema) -> io::Result<WriterProperties> {
             .set_column_dictionary_enabled(column.into(), false)
             .set_column_encoding(column.into(), Encoding::DELTA_BINARY_PACKED);
     }
-    // Text that hardly repeats: a dictionary would be built only to be discarded.
+    // This text hardly repeats: the writer would build a dictionary and then discard it.
     let header = |part: &str| ColumnPath::new(["headers", "list", "item", part].map(String::from).to_vec());
     for column in ["url".into(), "error_detail".into(), header("value")] {
         properties = properties.set_column_dictionary_enabled(column, false);
     }
-    // Of which the smallest and the largest tell nothing: long text, and the same in all row groups.
+    // Minimum and maximum are useless for long text, and for values that are the same in all row groups.
     let long = ["error_message".into(), "error_detail".into(), header("value")];
     for column in ["method".into(), header("name"), "http_version".into(), "remote_addr".into()].into_iter().chain(long)
     {
@@ -243,7 +244,7 @@ fn properties(schema: &Schema) -> io::Result<WriterProperties> {
     Ok(properties.build())
 }
 
-/// The cause itself where the file was at fault.
+/// Converts the error; an I/O error is returned as it is.
 fn io_error(error: ParquetError) -> io::Error {
     match error {
         ParquetError::External(error) => match error.downcast::<io::Error>() {

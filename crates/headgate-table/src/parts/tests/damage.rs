@@ -7,7 +7,7 @@ use headgate_core::error::JobErrorKind;
 use super::*;
 use crate::parts::read::{PartRows, part_schema};
 
-/// The error of reading the part, and how many rows came before it.
+/// Returns the error of reading the part, and the number of rows that were read before it.
 fn failure(path: &Path, schema: &SchemaRef) -> (JobError, usize) {
     let mut rows = 0;
     for batch in PartRows::new(vec![path.to_owned().into()], schema.clone()) {

@@ -20,10 +20,10 @@ fn names<const N: usize>(columns: [(&str, ArrayRef); N]) -> (Fields, Vec<ArrayRe
     (columns.iter().map(field).collect(), columns.into_iter().map(|(_, column)| column).collect())
 }
 
-/// One row of kept columns: numbers, fractions, text, bytes.
+/// One row of kept columns: an integer, a fraction, text, bytes.
 type KeptRow = (Option<i64>, Option<f64>, Option<String>, Option<Vec<u8>>);
 
-/// Columns of the types that inputs have, made from the same few values.
+/// Returns columns of the types that inputs have, made from the same few values.
 fn kept(rows: &[KeptRow]) -> (Fields, Vec<ArrayRef>) {
     let numbers = || rows.iter().map(|row| row.0);
     let texts = || rows.iter().map(|row| row.2.as_deref());
@@ -79,7 +79,7 @@ fn kept(rows: &[KeptRow]) -> (Fields, Vec<ArrayRef>) {
 
 fn result_row() -> impl Strategy<Value = ResultRow> {
     let headers = vec((any::<String>(), vec(any::<u8>(), 0..4)), 0..3);
-    // Such points in time as RFC 3339 can write: of the years 1582 to 9999.
+    // RFC 3339 can write the years 1582 to 9999.
     let started_at = -12_219_292_800_000_000_i64..253_402_300_800_000_000;
     let body = prop_oneof![vec(any::<u8>(), 0..30), any::<String>().prop_map(String::into_bytes)];
     (

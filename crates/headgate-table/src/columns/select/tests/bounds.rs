@@ -1,4 +1,4 @@
-//! The bounds of a selection: memory that was reserved, and little of a worker's time.
+//! A selection uses only memory that it reserved, and little of a worker's time.
 
 use super::*;
 
