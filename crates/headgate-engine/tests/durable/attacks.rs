@@ -16,6 +16,7 @@ use headgate_http::save::paths::SavePaths;
 use headgate_table::parts::read::PartRows;
 use rustix::fs::{CWD, Mode, mkfifoat};
 use serde_json::{Value, json};
+use twox_hash::XxHash3_128;
 
 use crate::check::check_finished;
 use crate::harness::{Bench, FORMATS, rewrite};
@@ -34,6 +35,12 @@ fn outside_directory(bench: &Bench) -> PathBuf {
     fs::create_dir(&victim).unwrap();
     fs::write(victim.join("precious"), "precious").unwrap();
     victim
+}
+
+/// Returns the hash of a part's record, of which the sum of all parts is in a commit.
+fn part_hash(part: &Value) -> u128 {
+    let text = format!("{} {} {} {}", part["name"].as_str().unwrap(), part["rows"], part["bytes"], part["crc32"]);
+    XxHash3_128::oneshot(text.as_bytes())
 }
 
 fn check_refused(bench: &Bench, named: &str) {
@@ -164,8 +171,12 @@ fn the_path_in_a_row_cannot_save_outside_the_directory_or_replace_a_file() {
         let crc32 = crc32fast::hash(&fs::read(&part).unwrap());
         rewrite(&newest_commit(&bench), |commit| {
             let adds = commit["adds"].as_array_mut().unwrap();
-            adds.iter_mut().find(|part| part["name"] == "part-00000001.ndjson").unwrap()["crc32"] = crc32.into();
-            commit["parts_sum"] = "".into();
+            let part = adds.iter_mut().find(|part| part["name"] == "part-00000001.ndjson").unwrap();
+            let before = part_hash(part);
+            part["crc32"] = crc32.into();
+            let added = part_hash(part).wrapping_sub(before);
+            let sum = u128::from_str_radix(commit["parts_sum"].as_str().unwrap(), 16).unwrap();
+            commit["parts_sum"] = format!("{:032x}", sum.wrapping_add(added)).into();
         });
         let claimed = places.claimed(path);
         fs::write(&claimed, "crafted").unwrap();
