@@ -62,17 +62,21 @@ pub fn send(
         // Checked first, so that the reply of a job that has just ended is seen.
         let runs = is_running();
         if let Some(reply) = files.last_reply().filter(|reply| reply.sequence >= sent.sequence) {
-            let Some(refused) = reply.refused.filter(|_| reply.sequence == sent.sequence) else {
-                return Ok(ChangeResult::Applied);
-            };
-            // Restores the earlier settings, unless another process has changed them since.
-            let restore = |control: &mut Control| {
-                if control.sequence == sent.sequence {
-                    control.restore(before);
+            match reply.refused {
+                None => return Ok(ChangeResult::Applied),
+                Some(refused) if reply.sequence == sent.sequence => {
+                    // Restores the earlier settings, unless another process has changed them since.
+                    let restore = |control: &mut Control| {
+                        if control.sequence == sent.sequence {
+                            control.restore(before);
+                        }
+                    };
+                    files.change(restore).map_err(unusable)?;
+                    return Ok(ChangeResult::Refused(refused.to_string()));
                 }
-            };
-            files.change(restore).map_err(unusable)?;
-            return Ok(ChangeResult::Refused(refused.to_string()));
+                // A later change of another process was refused, which then restores the settings with this change.
+                Some(_) => {}
+            }
         }
         if !runs {
             return Ok(ChangeResult::NextRun);
