@@ -73,17 +73,40 @@ impl From<RefusedPath> for io::Error {
 pub struct Directory {
     handle: Arc<OwnedFd>,
     path: Arc<Path>,
+    /// The directory below that [`Directory::pin`] opened, with its name.
+    pinned: Option<(&'static str, Arc<OwnedFd>)>,
 }
+
+/// A file, a directory or something else, and its length in bytes.
+#[derive(Debug, Clone, Copy)]
+pub struct Metadata {
+    pub kind: FileType,
+    pub bytes: u64,
+}
+
+/// The names in a directory, with their file types.
+pub type Entries = Box<dyn Iterator<Item = io::Result<(OsString, FileType)>>>;
 
 impl Directory {
     /// # Errors
     /// The directory is missing, not a directory, or not accessible.
     pub fn open(path: &Path) -> io::Result<Self> {
-        let handle = match openat(CWD, path, DIRECTORY, Mode::empty()) {
-            Err(Errno::ACCESS) => openat(CWD, path, TRAVERSED_DIRECTORY, Mode::empty()),
+        let handle = Arc::new(open_directory(CWD, path.as_os_str(), OFlags::empty())?);
+        Ok(Self { handle, path: path.into(), pinned: None })
+    }
+
+    /// Returns the directory with the directory `name` below it open, and the metadata of that one. All paths through `name`
+    /// then lead to the directory that was open when its metadata was read, even if another one gets its name.
+    ///
+    /// # Errors
+    /// `NotFound`: there is no such directory. `NotADirectory`: a file or a link has this name.
+    pub fn pin(self, name: &'static str) -> io::Result<(Self, Stat)> {
+        let handle = match open_directory(&self.handle, OsStr::new(name), OFlags::NOFOLLOW) {
+            Err(Errno::LOOP) => Err(Errno::NOTDIR),
             opened => opened,
-        };
-        Ok(Self { handle: Arc::new(handle?), path: path.into() })
+        }?;
+        let stat = fstat(&handle)?;
+        Ok((Self { pinned: Some((name, Arc::new(handle))), ..self }, stat))
     }
 
     pub fn path(&self) -> &Path {
@@ -168,21 +191,15 @@ impl Directory {
             Ok(mkdirat(directory, name, Mode::from_raw_mode(DIRECTORY_MODE))?)
         };
         match self.within(path, make) {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && !self.is_directory(path) => {
-                Err(io::Error::new(io::ErrorKind::NotADirectory, format!("{} is not a directory", path.display())))
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                if self.metadata(path)?.kind == FileType::Directory {
+                    return Ok(());
+                }
+                let problem = format!("{} is not a directory", path.display());
+                Err(io::Error::new(io::ErrorKind::NotADirectory, problem))
             }
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
             created => created,
         }
-    }
-
-    /// Creates a directory and its parents, as far as they are missing.
-    pub fn create_directories(&self, path: &Path) -> io::Result<()> {
-        let mut parent = self.path.to_path_buf();
-        self.below(path)?.iter().try_for_each(|name| {
-            parent.push(name);
-            self.create_directory(&parent)
-        })
     }
 
     /// Removes a file or a link.
@@ -194,22 +211,13 @@ impl Directory {
         self.within(path, |directory, name| Ok(unlinkat(directory, name, AtFlags::REMOVEDIR)?))
     }
 
-    /// Removes a directory and everything in it. Links are removed and not followed.
-    pub fn remove_directory(&self, path: &Path) -> io::Result<()> {
-        for entry in self.entries(path)? {
-            let (name, kind) = entry?;
-            let path = path.join(name);
-            if kind == FileType::Directory { self.remove_directory(&path)? } else { self.remove(&path)? }
-        }
-        self.remove_empty_directory(path)
-    }
-
     /// Moves a file, and replaces a file that had the new name.
     pub fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         self.within_both(from, to, |(from, old), (to, new)| renameat(from, old, to, new))
     }
 
-    /// Moves a file, unless the new name exists: in one step where the file system supports that.
+    /// Moves a file, unless the new name exists: then the error is `AlreadyExists`. A file system that has neither such a
+    /// rename nor hard links causes an error for which [`has_no_links`] returns `true`.
     #[cfg(target_os = "linux")]
     pub fn rename_new(&self, from: &Path, to: &Path) -> io::Result<()> {
         use rustix::fs::{RenameFlags, renameat_with};
@@ -233,29 +241,19 @@ impl Directory {
         self.within_both(from, to, |(from, old), (to, new)| linkat(from, old, to, new, AtFlags::empty()))
     }
 
-    /// Returns the metadata of a path. A link is not followed.
-    pub fn look(&self, path: &Path) -> io::Result<Stat> {
+    /// Returns what the system has about a path. A link is not followed.
+    pub fn stat_of(&self, path: &Path) -> io::Result<Stat> {
         self.within(path, |directory, name| Ok(statat(directory, name, AtFlags::SYMLINK_NOFOLLOW)?))
     }
 
-    pub fn exists(&self, path: &Path) -> io::Result<bool> {
-        match self.look(path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
-            found => found.map(|_| true),
-        }
-    }
-
-    /// Returns whether the path is a regular file of this length.
-    pub fn is_file_of(&self, path: &Path, bytes: u64) -> bool {
-        self.look(path).is_ok_and(|stat| check_regular(&stat).is_ok() && length(&stat) == bytes)
-    }
-
-    pub fn is_directory(&self, path: &Path) -> bool {
-        self.look(path).is_ok_and(|stat| kind(&stat) == FileType::Directory)
+    /// Returns the metadata of a path. A link is not followed.
+    pub fn metadata(&self, path: &Path) -> io::Result<Metadata> {
+        let stat = self.stat_of(path)?;
+        Ok(Metadata { kind: kind(&stat), bytes: u64::try_from(stat.st_size).unwrap_or_default() })
     }
 
     /// Returns the names in a directory, with their file types.
-    pub fn entries(&self, path: &Path) -> io::Result<impl Iterator<Item = io::Result<(OsString, FileType)>> + use<>> {
+    pub fn entries(&self, path: &Path) -> io::Result<Entries> {
         let (directory, listed) = (self.clone(), path.to_owned());
         let entries = Dir::new(self.directory(path)?)?.filter_map(move |entry| {
             let entry = match entry {
@@ -266,12 +264,12 @@ impl Directory {
             let name = OsString::from_vec(entry.file_name().to_bytes().to_vec());
             let kind = match entry.file_type() {
                 // Some file systems do not report the type.
-                FileType::Unknown => directory.look(&listed.join(&name)).map(|stat| kind(&stat)),
+                FileType::Unknown => directory.metadata(&listed.join(&name)).map(|found| found.kind),
                 kind => Ok(kind),
             };
             Some(kind.map(|kind| (name, kind)))
         });
-        Ok(entries)
+        Ok(Box::new(entries))
     }
 
     /// Makes the names in a directory durable.
@@ -294,11 +292,7 @@ impl Directory {
     }
 
     fn directory(&self, path: &Path) -> io::Result<OwnedFd> {
-        let below = self.below(path)?;
-        if below.as_os_str().is_empty() {
-            return Ok(openat(&self.handle, ".", DIRECTORY, Mode::empty())?);
-        }
-        self.walk(&below, DIRECTORY)
+        self.walk(&self.below(path)?, DIRECTORY)
     }
 
     /// Calls `act` with the last name of a path, and the open directory that the rest of the path leads to.
@@ -307,10 +301,10 @@ impl Directory {
         let (Some(name), Some(before)) = (below.file_name(), below.parent()) else {
             return Err(RefusedPath::Outside.into());
         };
-        if before.as_os_str().is_empty() {
-            return act(self.handle.as_fd(), name);
+        match self.start(before) {
+            (start, rest) if rest.as_os_str().is_empty() => act(start, name),
+            _ => act(self.walk(before, TRAVERSED_DIRECTORY)?.as_fd(), name),
         }
-        act(self.walk(before, TRAVERSED_DIRECTORY)?.as_fd(), name)
     }
 
     fn within_both<T>(
@@ -341,7 +335,9 @@ impl Directory {
         {
             use rustix::fs::{ResolveFlags, openat2};
             let how = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
-            match openat2(&self.handle, below, flags, Mode::empty(), how) {
+            let (start, rest) = self.start(below);
+            let rest = if rest.as_os_str().is_empty() { Path::new(".") } else { rest };
+            match openat2(start, rest, flags, Mode::empty(), how) {
                 // The kernel does not support it, or the container does not allow it.
                 Err(Errno::NOSYS | Errno::PERM) => {}
                 Err(Errno::LOOP) => return Err(RefusedPath::Link.into()),
@@ -352,27 +348,53 @@ impl Directory {
     }
 
     fn walk_by_steps(&self, below: &Path, flags: OFlags) -> io::Result<OwnedFd> {
-        let mut directory: Option<OwnedFd> = None;
-        for name in below {
-            let before = directory.as_ref().map_or(self.handle.as_fd(), AsFd::as_fd);
-            let opened = openat(before, name, flags | OFlags::NOFOLLOW, Mode::empty()).map_err(|error| {
-                let found = statat(before, name, AtFlags::SYMLINK_NOFOLLOW);
+        let (start, rest) = self.start(below);
+        let mut directory =
+            openat(start, ".", if rest.as_os_str().is_empty() { flags } else { TRAVERSED_DIRECTORY }, Mode::empty())?;
+        for name in rest {
+            let opened = openat(&directory, name, flags | OFlags::NOFOLLOW, Mode::empty()).map_err(|error| {
+                let found = statat(&directory, name, AtFlags::SYMLINK_NOFOLLOW);
                 let is_link = found.is_ok_and(|stat| kind(&stat) == FileType::Symlink);
                 if is_link { RefusedPath::Link.into() } else { io::Error::from(error) }
             });
-            directory = Some(opened?);
+            directory = opened?;
         }
-        directory.ok_or_else(|| RefusedPath::Outside.into())
+        Ok(directory)
     }
+
+    /// Returns the open directory that a path begins with, and the rest of the path.
+    fn start<'a>(&'a self, below: &'a Path) -> (BorrowedFd<'a>, &'a Path) {
+        let through =
+            self.pinned.as_ref().and_then(|(name, handle)| Some((handle.as_fd(), below.strip_prefix(name).ok()?)));
+        through.unwrap_or((self.handle.as_fd(), below))
+    }
+}
+
+/// Opens a directory, or only for access to the files in it where this user may not list them.
+fn open_directory(at: impl AsFd, path: &OsStr, flags: OFlags) -> rustix::io::Result<OwnedFd> {
+    match openat(&at, path, DIRECTORY | flags, Mode::empty()) {
+        Err(Errno::ACCESS) => openat(at, path, TRAVERSED_DIRECTORY | flags, Mode::empty()),
+        opened => opened,
+    }
+}
+
+/// Opens a regular file that the user named, whose path may have links.
+///
+/// # Errors
+/// [`RefusedPath`]: it is a directory, a pipe or a device. Or an error of the system.
+pub fn open_regular(path: &Path) -> io::Result<File> {
+    let file = openat(CWD, path, FILE.difference(OFlags::NOFOLLOW), Mode::empty())?;
+    check_regular(&fstat(&file)?)?;
+    Ok(file.into())
+}
+
+/// Returns whether the error means that the file system has no hard links.
+pub fn has_no_links(error: &io::Error) -> bool {
+    matches!(Errno::from_io_error(error), Some(Errno::PERM | Errno::NOTSUP | Errno::MLINK))
 }
 
 fn kind(stat: &Stat) -> FileType {
     FileType::from_raw_mode(stat.st_mode)
-}
-
-/// Returns the length of a file.
-pub fn length(stat: &Stat) -> u64 {
-    u64::try_from(stat.st_size).unwrap_or_default()
 }
 
 fn check_regular(stat: &Stat) -> Result<(), RefusedPath> {
@@ -461,5 +483,7 @@ mod tests {
         let directory = tempfile::tempdir().expect("a directory");
         rustix::fs::mkfifoat(CWD, directory.path().join("pipe"), Mode::RWXU).expect("a pipe");
         assert_eq!(Err("irregular"), read(directory.path(), "pipe"));
+        let refused = open_regular(&directory.path().join("pipe")).expect_err("a pipe");
+        assert_eq!(Some(RefusedPath::Irregular { is_directory: false }), refused.downcast::<RefusedPath>().ok());
     }
 }

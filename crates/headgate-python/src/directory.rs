@@ -2,10 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::Duration;
 
-use headgate_core::files::storage::Disk;
 use headgate_engine::set::ChangeResult;
 use headgate_engine::{SettingsChange, set, status};
 use pyo3::prelude::*;
@@ -37,7 +35,7 @@ pub fn job_set(
     paused: Option<bool>,
 ) -> PyResult<(&'static str, Option<String>)> {
     let change = SettingsChange { paused, set: settings };
-    let reply = py.detach(|| set::send(&output, &change, TIMEOUT, Arc::new(Disk)));
+    let reply = py.detach(|| set::send(&output, &change, TIMEOUT));
     Ok(match reply.map_err(|error| to_python(py, &error))? {
         ChangeResult::Applied => ("taken", None),
         ChangeResult::Refused(why) => ("refused", Some(why)),

@@ -1,18 +1,49 @@
-//! The file operations of a job in its output directory, which tests stop, refuse or record.
+//! The files of a job, behind one interface.
 
+use std::ffi::OsString;
 use std::fmt::Debug;
 use std::fs::File;
-use std::io;
+use std::io::{self, Write as _};
 use std::path::Path;
+use std::sync::Arc;
 
-use super::Directory;
+use rustix::fs::FileType;
 
-/// The file operations of a job. Each call is one step of the protocol; a crash may come between any two. Paths begin with
-/// that of the directory, and can't leave it ([`Directory`]).
+use super::{Directory, Entries, Metadata, PRIVATE};
+
+/// The files of a job in its output directory: the job protocol has no other access to the disk. Paths begin with that of the
+/// directory, and can't leave it. Each call that changes something is one step of the protocol; a crash may come between any
+/// two. Tests implement single operations to record, refuse or delay them.
 pub trait Storage: Debug + Send + Sync {
+    /// Returns the local directory, where all operations take place that a storage does not implement, and advisory locks.
+    fn directory(&self) -> &Directory;
+
+    /// Opens a file to read it.
+    fn read(&self, path: &Path) -> io::Result<File> {
+        self.directory().file(path)
+    }
+
+    /// Opens a file to read it and write to its end.
+    fn append(&self, path: &Path) -> io::Result<File> {
+        self.directory().file_to_append(path)
+    }
+
+    fn list(&self, path: &Path) -> io::Result<Entries> {
+        self.directory().entries(path)
+    }
+
+    fn metadata(&self, path: &Path) -> io::Result<Metadata> {
+        self.directory().metadata(path)
+    }
+
     /// Creates an empty file, and removes a file or link that had this name. `mode` is its mode, less the umask.
-    fn create(&self, directory: &Directory, path: &Path, mode: u32) -> io::Result<File> {
-        directory.create(path, mode)
+    fn create(&self, path: &Path, mode: u32) -> io::Result<File> {
+        self.directory().create(path, mode)
+    }
+
+    /// Creates a directory if it is missing. Its parent must exist.
+    fn create_directory(&self, path: &Path) -> io::Result<()> {
+        self.directory().create_directory(path)
     }
 
     /// Makes the bytes of a file durable.
@@ -21,39 +52,129 @@ pub trait Storage: Debug + Send + Sync {
     }
 
     /// Makes the names in a directory durable.
-    fn sync_directory(&self, directory: &Directory, path: &Path) -> io::Result<()> {
-        directory.sync(path)
+    fn sync_directory(&self, path: &Path) -> io::Result<()> {
+        self.directory().sync(path)
     }
 
-    /// Makes everything durable that was written to the file system of this directory, bytes and names. `directory` must
-    /// have been opened before the writes: Linux reports a failed write once to each file that was open then (syncfs(2)).
-    fn sync_file_system(&self, directory: &Directory) -> io::Result<()> {
-        directory.sync_file_system()
+    /// Makes everything durable that was written to the file system since the storage was opened, bytes and names: Linux
+    /// reports a failed write once to each file that was open then (syncfs(2)).
+    fn sync_file_system(&self) -> io::Result<()> {
+        self.directory().sync_file_system()
     }
 
     /// Moves a file, and replaces a file that had the new name.
-    fn rename(&self, directory: &Directory, from: &Path, to: &Path) -> io::Result<()> {
-        directory.rename(from, to)
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.directory().rename(from, to)
     }
 
-    /// Moves a file in one step, unless the new name exists: then the error is `AlreadyExists`.
-    fn rename_new(&self, directory: &Directory, from: &Path, to: &Path) -> io::Result<()> {
-        match directory.link(from, to) {
-            Ok(()) => directory.remove(from),
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(error),
-            // Some file systems have no hard links. The writer holds the job's lock, so checking first is enough.
-            Err(_) if directory.exists(to)? => Err(io::ErrorKind::AlreadyExists.into()),
-            Err(_) => directory.rename(from, to),
-        }
+    /// Moves a file, unless the new name exists: then the error is `AlreadyExists`.
+    fn rename_new(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.directory().rename_new(from, to)
     }
 
-    fn remove(&self, directory: &Directory, path: &Path) -> io::Result<()> {
-        directory.remove(path)
+    /// Removes a file or a link.
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        self.directory().remove(path)
+    }
+
+    fn remove_empty_directory(&self, path: &Path) -> io::Result<()> {
+        self.directory().remove_empty_directory(path)
     }
 }
 
-/// The real file system.
+/// The local file system.
+impl Storage for Directory {
+    fn directory(&self) -> &Directory {
+        self
+    }
+}
+
+/// Creates the storage of a job from its output directory.
+pub trait OpenStorage: Send + Sync {
+    fn open(&self, directory: Directory) -> Arc<dyn Storage>;
+}
+
+impl<F: Fn(Directory) -> Arc<dyn Storage> + Send + Sync> OpenStorage for F {
+    fn open(&self, directory: Directory) -> Arc<dyn Storage> {
+        self(directory)
+    }
+}
+
+/// Stores jobs in the local file system.
 #[derive(Debug, Clone, Copy)]
 pub struct Disk;
 
-impl Storage for Disk {}
+impl OpenStorage for Disk {
+    fn open(&self, directory: Directory) -> Arc<dyn Storage> {
+        Arc::new(directory)
+    }
+}
+
+impl dyn Storage + '_ {
+    /// Returns the path of the output directory.
+    pub fn path(&self) -> &Path {
+        self.directory().path()
+    }
+
+    pub fn exists(&self, path: &Path) -> io::Result<bool> {
+        Ok(if_found(self.metadata(path))?.is_some())
+    }
+
+    pub fn is_directory(&self, path: &Path) -> bool {
+        self.metadata(path).is_ok_and(|found| found.kind == FileType::Directory)
+    }
+
+    /// Returns whether the path is a regular file of this length.
+    pub fn is_file_of(&self, path: &Path, bytes: u64) -> bool {
+        self.metadata(path).is_ok_and(|found| found.kind == FileType::RegularFile && found.bytes == bytes)
+    }
+
+    /// Writes a small file that may have hashes of secrets, and makes its bytes durable, but not its name.
+    pub fn write(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
+        let mut file = self.create(path, PRIVATE)?;
+        file.write_all(bytes)?;
+        self.sync_file(&file, path)
+    }
+
+    /// Creates a directory and its parents, as far as they are missing.
+    pub fn create_directories(&self, path: &Path) -> io::Result<()> {
+        let mut missing: Vec<&Path> = path.ancestors().take_while(|above| *above != self.path()).collect();
+        missing.reverse();
+        missing.into_iter().try_for_each(|path| self.create_directory(path))
+    }
+
+    /// Removes a file, if it exists.
+    pub fn remove_if_exists(&self, path: &Path) -> io::Result<()> {
+        if_found(self.remove(path)).map(drop)
+    }
+
+    /// Removes everything in a directory. Links are removed and not followed.
+    pub fn clear(&self, path: &Path) -> io::Result<()> {
+        for entry in self.list(path)? {
+            let (name, kind) = entry?;
+            let path = path.join(name);
+            if kind == FileType::Directory { self.remove_directory(&path)? } else { self.remove(&path)? }
+        }
+        Ok(())
+    }
+
+    /// Removes a directory and everything in it.
+    pub fn remove_directory(&self, path: &Path) -> io::Result<()> {
+        self.clear(path)?;
+        self.remove_empty_directory(path)
+    }
+
+    /// Returns the names in a directory, or none if it is missing.
+    pub fn names(&self, path: &Path) -> io::Result<impl Iterator<Item = io::Result<OsString>>> {
+        let entries = if_found(self.list(path))?;
+        Ok(entries.into_iter().flatten().map(|entry| entry.map(|(name, _)| name)))
+    }
+}
+
+/// Returns `None` for a file that does not exist.
+pub fn if_found<T>(result: io::Result<T>) -> io::Result<Option<T>> {
+    match result {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        result => result.map(Some),
+    }
+}

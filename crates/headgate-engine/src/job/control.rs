@@ -20,7 +20,8 @@ use std::time::Duration;
 
 use headgate_core::error::{JobError, cause};
 use headgate_core::file_name::OWN_DIRECTORY;
-use headgate_core::files::{Directory, SHARED};
+use headgate_core::files::SHARED;
+use headgate_core::files::storage::{Storage, if_found};
 use headgate_core::live::Settings;
 use headgate_core::message;
 use headgate_core::message::{Message, OptionName};
@@ -28,9 +29,9 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::directory::open_if_exists;
 use super::lock;
 use super::record;
-use super::storage::{Storage, remove_if_exists};
 use crate::stats::report::FailureReport;
 
 const SETTINGS: &str = "control.json";
@@ -80,22 +81,23 @@ pub enum ControlError {
 
 /// The two control files of a job.
 #[derive(Debug, Clone)]
-pub struct ControlFiles {
-    root: PathBuf,
-    storage: Arc<dyn Storage>,
-}
+pub struct ControlFiles(Arc<dyn Storage>);
 
 impl ControlFiles {
-    pub fn new(root: &Path, storage: Arc<dyn Storage>) -> Self {
-        Self { root: root.to_owned(), storage }
+    pub fn new(storage: Arc<dyn Storage>) -> Self {
+        Self(storage)
+    }
+
+    /// Returns the control files of the job in a directory, or `None` if there is no such directory.
+    ///
+    /// # Errors
+    /// `Output`: the directory can't be read.
+    pub(crate) fn of(root: &Path) -> Result<Option<Self>, JobError> {
+        Ok(open_if_exists(root)?.map(Self))
     }
 
     fn path_of(&self, name: &str) -> PathBuf {
-        self.root.join(OWN_DIRECTORY).join(name)
-    }
-
-    fn directory(&self) -> io::Result<Directory> {
-        Directory::open(&self.root)
+        self.0.path().join(OWN_DIRECTORY).join(name)
     }
 
     /// Returns the current settings, or the default if there is no control file.
@@ -105,7 +107,7 @@ impl ControlFiles {
     pub fn read(&self) -> Result<Control, ControlError> {
         let path = self.path_of(SETTINGS);
         let shown = path.display();
-        let control: Control = read(&self.root, &path).map_err(ControlError::Damaged)?.unwrap_or_default();
+        let control: Control = read(self.0.as_ref(), &path).map_err(ControlError::Damaged)?.unwrap_or_default();
         let knows = |name: &String| OptionName::settable().any(|option| option.name() == name);
         match control.unknown.keys().chain(control.set.keys().filter(|name| !knows(name))).next() {
             None => Ok(control),
@@ -117,7 +119,7 @@ impl ControlFiles {
 
     /// Returns the version of the settings file: a caller compares it with an earlier one to see whether it was replaced.
     pub fn stamp(&self) -> Option<ControlVersion> {
-        let metadata = self.directory().ok()?.file(&self.path_of(SETTINGS)).ok()?.metadata().ok()?;
+        let metadata = self.0.read(&self.path_of(SETTINGS)).ok()?.metadata().ok()?;
         Some((metadata.ino(), metadata.mtime(), metadata.mtime_nsec(), metadata.size()))
     }
 
@@ -127,7 +129,7 @@ impl ControlFiles {
     /// The directory can't be written to.
     pub fn change(&self, change: impl FnOnce(&mut Control)) -> io::Result<Control> {
         // Other processes that change settings wait for this lock. Where a file system has no locks, the last one wins.
-        let locked = self.directory()?.file(&self.path_of("job.json"))?;
+        let locked = self.0.read(&self.path_of("job.json"))?;
         lock::wait_for(&locked, LOCK_TIMEOUT)?;
         // Damaged settings are replaced.
         let mut control = self.read().unwrap_or_default();
@@ -149,7 +151,7 @@ impl ControlFiles {
 
     /// Returns the last reply of the running job, or of the one before it.
     pub(super) fn last_reply(&self) -> Option<ControlReply> {
-        read(&self.root, &self.path_of(REPLY)).ok().flatten()
+        read(self.0.as_ref(), &self.path_of(REPLY)).ok().flatten()
     }
 
     /// Removes both files.
@@ -157,18 +159,16 @@ impl ControlFiles {
     /// # Errors
     /// The directory can't be written to.
     pub fn remove(&self) -> io::Result<()> {
-        let directory = self.directory()?;
-        let mut paths = [SETTINGS, REPLY].map(|name| self.path_of(name)).into_iter();
-        paths.try_for_each(|path| {
-            let exists = directory.exists(&path)?;
-            if exists { remove_if_exists(self.storage.as_ref(), &directory, &path) } else { Ok(()) }
+        [SETTINGS, REPLY].iter().try_for_each(|name| {
+            let path = self.path_of(name);
+            if self.0.exists(&path)? { self.0.remove_if_exists(&path) } else { Ok(()) }
         })
     }
 
     fn write(&self, name: &str, content: &impl Serialize) -> io::Result<()> {
-        let (directory, written) = (self.directory()?, self.path_of(&format!("{name}.{}", process::id())));
-        self.storage.create(&directory, &written, SHARED)?.write_all(&record::encode(content)?)?;
-        self.storage.rename(&directory, &written, &self.path_of(name))
+        let written = self.path_of(&format!("{name}.{}", process::id()));
+        self.0.create(&written, SHARED)?.write_all(&record::encode(content)?)?;
+        self.0.rename(&written, &self.path_of(name))
     }
 }
 
@@ -181,15 +181,13 @@ impl ControlError {
 }
 
 /// Reads a control file. Returns `None` if there is none.
-fn read<T: DeserializeOwned>(root: &Path, path: &Path) -> Result<Option<T>, Message> {
+fn read<T: DeserializeOwned>(storage: &dyn Storage, path: &Path) -> Result<Option<T>, Message> {
     let shown = path.display();
-    match Directory::open(root).and_then(|directory| record::read(&directory, path)) {
-        Ok(bytes) => record::decode(&bytes).map(Some).map_err(|_| {
-            message!("{shown} is damaged: what was set of the job while it ran is not known any more; set it again")
-        }),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(Message::from(format!("can't read {shown}: {}", cause(&error)))),
-    }
+    let bytes = if_found(record::read(storage, path));
+    let bytes = bytes.map_err(|error| Message::from(format!("can't read {shown}: {}", cause(&error))))?;
+    bytes.map(|bytes| record::decode(&bytes)).transpose().map_err(|_| {
+        message!("{shown} is damaged: what was set of the job while it ran is not known any more; set it again")
+    })
 }
 
 impl Control {
@@ -213,14 +211,15 @@ impl Control {
 mod tests {
     use std::fs;
 
-    use super::super::storage::Disk;
+    use headgate_core::files::Directory;
+
     use super::*;
 
     fn files() -> (tempfile::TempDir, ControlFiles) {
         let directory = tempfile::tempdir().expect("a directory");
         fs::create_dir(directory.path().join(OWN_DIRECTORY)).expect("a directory");
         fs::write(directory.path().join(OWN_DIRECTORY).join("job.json"), "{}").expect("a file");
-        let files = ControlFiles::new(directory.path(), Arc::new(Disk));
+        let files = ControlFiles::new(Arc::new(Directory::open(directory.path()).expect("a directory")));
         (directory, files)
     }
 

@@ -175,7 +175,7 @@ fn lock_file(directory: &Directory, path: &Path, may_replace: bool) -> io::Resul
 
 fn is_at(file: &File, directory: &Directory, path: &Path) -> bool {
     // Inodes of one file system are compared, since no other is mounted on a file.
-    matches!((file.metadata(), directory.look(path)), (Ok(file), Ok(there)) if file.ino() == there.st_ino)
+    matches!((file.metadata(), directory.stat_of(path)), (Ok(file), Ok(there)) if file.ino() == there.st_ino)
 }
 
 /// Identifies a process, and distinguishes it from a later one with the same id.

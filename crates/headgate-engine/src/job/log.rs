@@ -7,10 +7,12 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use headgate_core::error::{JobError, cause};
 use headgate_core::file_name::OWN_DIRECTORY;
-use headgate_core::files::Directory;
+use headgate_core::files::has_no_links;
+use headgate_core::files::storage::Storage;
 use headgate_core::message;
 use headgate_core::message::Message;
 use headgate_table::parts::read::recovery_advice;
@@ -18,7 +20,6 @@ use headgate_table::parts::read::recovery_advice;
 use super::commit::{Commit, PartRecord};
 use super::parts::PartList;
 use super::record;
-use super::storage::{Storage, remove_if_exists, write_file};
 
 /// One commit in this many is a checkpoint. Each commit has a bitmap of at most half a megabyte, and is read when the job is
 /// opened.
@@ -29,7 +30,7 @@ const MAX_READS: u32 = 8;
 /// The commits in a directory.
 #[derive(Debug, Clone)]
 pub(super) struct CommitLog {
-    directory: Directory,
+    storage: Arc<dyn Storage>,
     path: PathBuf,
 }
 
@@ -55,8 +56,8 @@ pub(super) struct Gap {
 
 impl CommitLog {
     /// Returns the log of the job in this output directory.
-    pub(super) fn new(directory: Directory) -> Self {
-        Self { path: directory.path().join(OWN_DIRECTORY).join("log"), directory }
+    pub(super) fn new(storage: Arc<dyn Storage>) -> Self {
+        Self { path: storage.path().join(OWN_DIRECTORY).join("log"), storage }
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -96,7 +97,7 @@ impl CommitLog {
                     base.clone_from(&commit.parts);
                     changes.push(Commit { above: String::new(), ..commit });
                 }
-                Err(error) if problem.is_none() || self.directory.exists(&self.path_of(number)).unwrap_or(true) => {
+                Err(error) if problem.is_none() || self.storage.exists(&self.path_of(number)).unwrap_or(true) => {
                     problem.get_or_insert((number, error));
                 }
                 // Commits before a missing one may have been removed, too.
@@ -148,12 +149,14 @@ impl CommitLog {
     }
 
     /// Makes a commit durable. It is written in `tmp` first, so that it exists completely or not at all. Its number must be new.
-    pub(super) fn append(&self, commit: &Commit, storage: &dyn Storage, tmp: &Path) -> Result<(), JobError> {
+    pub(super) fn append(&self, commit: &Commit, tmp: &Path) -> Result<(), JobError> {
         let (written, placed) = (tmp.join("commit.json"), self.path_of(commit.number));
         let bytes = record::encode(commit).map_err(|error| JobError::internal(format!("a commit: {error}")))?;
-        let appended = write_file(storage, &self.directory, &written, &bytes)
-            .and_then(|()| storage.rename_new(&self.directory, &written, &placed))
-            .and_then(|()| storage.sync_directory(&self.directory, &self.path));
+        let appended = self
+            .storage
+            .write(&written, &bytes)
+            .and_then(|()| self.rename_new(&written, &placed))
+            .and_then(|()| self.storage.sync_directory(&self.path));
         appended.map_err(|error| match error.kind() {
             io::ErrorKind::AlreadyExists => JobError::output(format!(
                 "{} already exists: another process is writing to this job, so this one stops",
@@ -163,18 +166,32 @@ impl CommitLog {
         })
     }
 
+    fn rename_new(&self, from: &Path, to: &Path) -> io::Result<()> {
+        match self.storage.rename_new(from, to) {
+            // The writer holds the job's lock, so checking first is enough.
+            Err(error) if has_no_links(&error) => {
+                if self.storage.exists(to)? {
+                    return Err(io::ErrorKind::AlreadyExists.into());
+                }
+                self.storage.rename(from, to)
+            }
+            renamed => renamed,
+        }
+    }
+
     /// Removes the commits before a durable checkpoint. Commits that reappear after a loss of power have no effect.
-    pub(super) fn remove_before(&self, checkpoint: u64, storage: &dyn Storage) -> Result<(), JobError> {
+    pub(super) fn remove_before(&self, checkpoint: u64) -> Result<(), JobError> {
         for number in self.numbers()?.into_iter().filter(|number| *number < checkpoint) {
             let path = self.path_of(number);
-            remove_if_exists(storage, &self.directory, &path)
+            self.storage
+                .remove_if_exists(&path)
                 .map_err(|error| JobError::output(format!("can't remove {}: {}", path.display(), cause(&error))))?;
         }
         Ok(())
     }
 
     fn commit(&self, number: u64) -> Result<Commit, JobError> {
-        let bytes = record::read(&self.directory, &self.path_of(number)).map_err(|error| match error.kind() {
+        let bytes = record::read(self.storage.as_ref(), &self.path_of(number)).map_err(|error| match error.kind() {
             io::ErrorKind::NotFound => self.damaged(number, message!("is missing; ", recovery_advice())),
             _ => self.damaged(number, format!("can't be read: {}", cause(&error))),
         })?;
@@ -194,13 +211,9 @@ impl CommitLog {
     fn numbers(&self) -> Result<Vec<u64>, JobError> {
         let unreadable =
             |error: io::Error| JobError::output(format!("can't read {}: {}", self.path.display(), cause(&error)));
-        let entries = match self.directory.entries(&self.path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-            entries => entries.map_err(unreadable)?,
-        };
         let mut numbers = Vec::new();
-        for entry in entries {
-            let (name, _) = entry.map_err(unreadable)?;
+        for name in self.storage.names(&self.path).map_err(unreadable)? {
+            let name = name.map_err(unreadable)?;
             let number = name.to_str().and_then(|name| name.strip_suffix(".json")?.parse().ok());
             numbers.extend(number.filter(|number| self.path_of(*number).file_name() == Some(&name)));
         }

@@ -8,13 +8,13 @@ use headgate_core::options::JobOptions;
 use headgate_http::idempotency_key::KeySalt;
 use headgate_table::source::fingerprint::Fingerprint;
 
-use super::directory::{is_usable, read_manifest};
+use super::directory::{find_usable, open_if_exists, stored_manifest};
 use super::done_rows::DoneRows;
 use super::log::CommitLog;
 use super::manifest::InputNow;
 use super::open::{check_resume, done_rows_of};
 use super::part_format::PartFormat;
-use super::results::{Contents, Results, open_output};
+use super::results::{Contents, Results};
 
 /// The job in an output directory, and whether it is replaced or resumed.
 #[derive(Debug)]
@@ -40,14 +40,17 @@ pub enum FoundJob {
 ///
 /// [`SourceOptions::kept_columns`]: headgate_core::options::SourceOptions::kept_columns
 pub fn kept_columns(path: &Path) -> Option<Vec<String>> {
-    let manifest = read_manifest(path).ok()?.filter(|manifest| !manifest.clearing)?;
-    let newest = CommitLog::new(open_output(path).ok()?).newest_number();
+    let storage = open_if_exists(path).ok()??;
+    let manifest = stored_manifest(storage.as_ref()).ok()?.filter(|manifest| !manifest.clearing)?;
+    let newest = CommitLog::new(storage).newest_number();
     manifest.spec.source.kept_columns.filter(|_| newest.is_ok_and(|number| number > 0))
 }
 
 /// Returns the origins that get the credentials of the job in this directory, if there is one.
 pub fn credentials_for(path: &Path) -> Vec<String> {
-    read_manifest(path).ok().flatten().map(|manifest| manifest.credentials_for).unwrap_or_default()
+    let manifest =
+        open_if_exists(path).ok().flatten().and_then(|storage| stored_manifest(storage.as_ref()).ok().flatten());
+    manifest.map(|manifest| manifest.credentials_for).unwrap_or_default()
 }
 
 /// Inspects the directory of a job with these options, whose input has this fingerprint. Damaged contents of parts are not
@@ -63,18 +66,16 @@ pub fn inspect(
 ) -> Result<FoundJob, JobError> {
     PartFormat::new(options.sink.format, schema)?;
     let fresh = options.sink.fresh;
-    if !is_usable(path, fresh)? {
-        return Ok(FoundJob::Nothing);
-    }
+    let Some(storage) = find_usable(path, fresh)? else { return Ok(FoundJob::Nothing) };
     if fresh {
         // Results that can't be read are replaced, too.
-        let rows = Results::read(path, Contents::None).map_or(0, |results| results.newest.done);
+        let rows = Results::read(&storage, Contents::None).map_or(0, |results| results.newest.done);
         return Ok(if rows > 0 { FoundJob::Replaced(rows) } else { FoundJob::Nothing });
     }
-    let Some(manifest) = read_manifest(path)?.filter(|manifest| !manifest.clearing) else {
+    let Some(manifest) = stored_manifest(storage.as_ref())?.filter(|manifest| !manifest.clearing) else {
         return Ok(FoundJob::Nothing);
     };
-    let newest = Results::read(path, Contents::None)?.newest;
+    let newest = Results::read(&storage, Contents::None)?.newest;
     if newest.number == 0 {
         return Ok(FoundJob::Nothing);
     }

@@ -1,6 +1,6 @@
 //! Durable jobs: the directory of a job, its commits, and how a run resumes from them.
 //!
-//! `storage` is the interface to the disk. `record`, `commit`, `parts`, `log`, `done_rows` and `manifest` are the stored state,
+//! The interface to the disk is [`Storage`](headgate_core::files::storage::Storage). `record`, `commit`, `parts`, `log`, `done_rows` and `manifest` are the stored state,
 //! and `results` compares it with the files. `directory` applies commits in order. `writer` and `sink` write outcomes. `retry`
 //! retries failed rows. `control` has the settings of a running job, `set` changes them, and `status` reports on a job.
 
@@ -28,7 +28,6 @@ pub mod set;
 mod shards;
 mod sink;
 pub mod status;
-pub mod storage;
 mod template_hashes;
 mod value_hash;
 mod watched;
@@ -38,7 +37,7 @@ pub use self::commit::Commit;
 pub use self::done_rows::DoneRows;
 pub use self::manifest::job_options;
 pub use self::open::{OpenJob, RunningJob};
-pub(crate) use self::saved::save_places_of;
+pub(crate) use self::saved::save_places;
 pub(crate) use self::sink::no_rows_for;
 pub use self::watched::JobProgress;
 pub use self::writer::{MonotonicClock, TrackedInput};

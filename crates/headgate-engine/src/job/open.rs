@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use arrow_schema::SchemaRef;
 use headgate_core::error::JobError;
+use headgate_core::files::storage::{OpenStorage, Storage};
 use headgate_core::message;
 use headgate_core::message::{Message, OptionName};
 use headgate_core::options::JobOptions;
@@ -20,7 +21,6 @@ use super::done_rows::DoneRows;
 use super::manifest::{InputNow, Manifest};
 use super::part_format::PartFormat;
 use super::sink::DurableSink;
-use super::storage::Storage;
 use super::watched::JobProgress;
 use super::writer::{CommittedState, JobWriter, MonotonicClock, TrackedInput};
 use crate::queue::responders::Responders;
@@ -65,7 +65,7 @@ impl OpenJob {
         schema: &SchemaRef,
         fingerprint: Option<Fingerprint>,
         input_rows: Option<u64>,
-        storage: Arc<dyn Storage>,
+        storage: &dyn OpenStorage,
     ) -> Result<Self, JobError> {
         let part_format = PartFormat::new(options.sink.format, schema)?;
         let fresh = options.sink.fresh;
@@ -162,6 +162,11 @@ impl OpenJob {
     /// Returns the note for the user on the directory.
     pub fn note(&self) -> Option<&Message> {
         self.note.as_ref()
+    }
+
+    /// Returns the files of the job.
+    pub fn storage(&self) -> &Arc<dyn Storage> {
+        self.directory.storage()
     }
 
     /// Returns the salt for the keys of its rows.

@@ -5,7 +5,7 @@ use std::io::{self, Read as _};
 use std::path::Path;
 
 use crc32fast::Hasher;
-use headgate_core::files::Directory;
+use headgate_core::files::storage::Storage;
 use headgate_core::message;
 use headgate_core::message::{Message, OptionName};
 use headgate_table::parts::read::recovery_advice;
@@ -92,9 +92,9 @@ pub(super) fn version(bytes: &[u8]) -> Result<u32, Message> {
 }
 
 /// Reads the bytes of a record file.
-pub(super) fn read(directory: &Directory, path: &Path) -> io::Result<Vec<u8>> {
+pub(super) fn read(storage: &dyn Storage, path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    directory.file(path)?.take(MAX_BYTES).read_to_end(&mut bytes)?;
+    storage.read(path)?.take(MAX_BYTES).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 

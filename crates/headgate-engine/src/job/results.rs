@@ -7,12 +7,13 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
 use headgate_core::error::{JobError, cause};
 use headgate_core::file_name::OWN_DIRECTORY;
-use headgate_core::files::{Directory, length};
+use headgate_core::files::storage::{Storage, if_found};
 use headgate_core::message;
 use headgate_table::parts::name::{PartName, UNPLACED};
 use headgate_table::parts::read::{describe_part, open_committed, recovery_advice};
@@ -66,19 +67,18 @@ impl Results {
     /// # Errors
     /// `Output`: a part is missing, differs from the committed one in length or content, or was never committed; or the log can't
     /// be read.
-    pub(super) fn read(root: &Path, contents: Contents) -> Result<Self, JobError> {
-        let directory = open_output(root)?;
-        let is_running = || lock::holder(&directory) != Holder::None;
-        let log = CommitLog::new(directory.clone());
+    pub(super) fn read(storage: &Arc<dyn Storage>, contents: Contents) -> Result<Self, JobError> {
+        let is_running = || lock::holder(storage.directory()) != Holder::None;
+        let log = CommitLog::new(storage.clone());
         let mut reads = 1;
         loop {
             let (was_running, newest) = (is_running(), log.newest_number()?);
             let is_last = reads == MAX_READS;
             // Changes by another process look like damage. Without a new commit, the content of a part can't have changed, and
             // if the job does not run, nothing can.
-            let found = match Self::of(&directory) {
+            let found = match Self::of(storage) {
                 Ok(results) if was_running && contents == Contents::IfSmall => return Ok(results),
-                Ok(results) => match results.check_contents(&directory, contents) {
+                Ok(results) => match results.check_contents(storage.as_ref(), contents) {
                     Err(_) if !is_last && log.newest_number()? != newest => None,
                     checked => Some(checked),
                 },
@@ -97,18 +97,18 @@ impl Results {
     ///
     /// # Errors
     /// As [`Results::read`].
-    pub(super) fn read_locked(directory: &Directory) -> Result<Self, JobError> {
-        let results = Self::of(directory)?;
+    pub(super) fn read_locked(storage: &Arc<dyn Storage>) -> Result<Self, JobError> {
+        let results = Self::of(storage)?;
         // The parts that the newest commit adds may replace those that it removes.
         let is_new = |file: &&ResultFile| results.newest.adds.iter().any(|added| added.name == file.record.name);
-        results.files.iter().filter(is_new).try_for_each(|file| file.check_content(directory))?;
-        results.check_contents(directory, Contents::IfSmall)
+        results.files.iter().filter(is_new).try_for_each(|file| file.check_content(storage.as_ref()))?;
+        results.check_contents(storage.as_ref(), Contents::IfSmall)
     }
 
-    fn of(directory: &Directory) -> Result<Self, JobError> {
+    fn of(storage: &Arc<dyn Storage>) -> Result<Self, JobError> {
         // Listed before the log is read, so that a part that is committed in between is not mistaken for a foreign file.
-        let mut existing = part_files(directory)?;
-        let log = CommitLog::new(directory.clone());
+        let mut existing = part_files(storage.as_ref())?;
+        let log = CommitLog::new(storage.clone());
         let LogContents { newest, parts, since_checkpoint } = log.read()?.unwrap_or_else(|| LogContents {
             newest: Commit::zero(),
             parts: Ok(PartList::default()),
@@ -120,15 +120,15 @@ impl Results {
         }
         let (parts, damaged_commit) = match parts {
             Ok(parts) => (parts, None),
-            Err(gap) => (rebuild_list(directory, &newest, &existing, &gap)?, Some(gap.commit)),
+            Err(gap) => (rebuild_list(storage.as_ref(), &newest, &existing, &gap)?, Some(gap.commit)),
         };
         let mut files = Vec::new();
         for record in parts.iter() {
             let found = existing.remove(&record.name);
-            files.push(locate(directory, &newest, record, found)?);
+            files.push(locate(storage.as_ref(), &newest, record, found)?);
         }
         if let Some(name) = existing.into_keys().next() {
-            let (path, log) = (directory.path().join(name), log.path().display());
+            let (path, log) = (storage.path().join(name), log.path().display());
             let shown = path.display();
             return Err(JobError::output(if newest.number == 0 {
                 message!("{shown} is there, but {log} has no commits; ", recovery_advice())
@@ -145,48 +145,40 @@ impl Results {
         Some(format!("{damaged} is damaged or missing; the results themselves are intact, and nothing is lost"))
     }
 
-    fn check_contents(self, directory: &Directory, contents: Contents) -> Result<Self, JobError> {
+    fn check_contents(self, storage: &dyn Storage, contents: Contents) -> Result<Self, JobError> {
         if contents == Contents::All || contents == Contents::IfSmall && self.parts.bytes() <= CHECKED_BYTES {
-            self.files.iter().try_for_each(|file| file.check_content(directory))?;
+            self.files.iter().try_for_each(|file| file.check_content(storage))?;
         }
         Ok(self)
     }
 }
 
 impl ResultFile {
-    fn check_content(&self, directory: &Directory) -> Result<(), JobError> {
-        open_committed(directory, &self.path, self.record.crc32).map(drop)
+    fn check_content(&self, storage: &dyn Storage) -> Result<(), JobError> {
+        open_committed(storage, &self.path, self.record.crc32).map(drop)
     }
 }
 
 /// Returns the path at which a part is written before it is moved to its place. Readers of results ignore its name, even those
 /// that search all directories.
-pub(super) fn unplaced_path(directory: &Directory, name: &str) -> PathBuf {
-    directory.path().join(OWN_DIRECTORY).join("tmp").join(format!("{name}{UNPLACED}"))
-}
-
-/// Opens an output directory to read it.
-///
-/// # Errors
-/// `Output`: the directory can't be read.
-pub(super) fn open_output(root: &Path) -> Result<Directory, JobError> {
-    Directory::open(root).map_err(|error| JobError::output(format!("can't read {}: {}", root.display(), cause(&error))))
+pub(super) fn unplaced_path(root: &Path, name: &str) -> PathBuf {
+    root.join(OWN_DIRECTORY).join("tmp").join(format!("{name}{UNPLACED}"))
 }
 
 /// Finds the file of a part. `found` is the length of the file in its place, if there is one.
 fn locate(
-    directory: &Directory,
+    storage: &dyn Storage,
     newest: &Commit,
     record: &PartRecord,
     found: Option<u64>,
 ) -> Result<ResultFile, JobError> {
-    let place = directory.path().join(&record.name);
+    let place = storage.path().join(&record.name);
     let file = |path, is_in_place| Ok(ResultFile { path, record: record.clone(), is_in_place });
     if found == Some(record.bytes) {
         return file(place, true);
     }
-    let written = unplaced_path(directory, &record.name);
-    let is_whole = |path: &Path| directory.is_file_of(path, record.bytes);
+    let written = unplaced_path(storage.path(), &record.name);
+    let is_whole = |path: &Path| storage.is_file_of(path, record.bytes);
     if newest.adds.iter().any(|added| added.name == record.name) && is_whole(&written) {
         return file(written, false);
     }
@@ -208,22 +200,20 @@ fn locate(
 /// # Errors
 /// `Output`, naming that commit: the files do not match the newest commit.
 fn rebuild_list(
-    directory: &Directory,
+    storage: &dyn Storage,
     newest: &Commit,
     existing: &BTreeMap<String, u64>,
     gap: &Gap,
 ) -> Result<PartList, JobError> {
-    let place = |name: &String| (name.clone(), directory.path().join(name));
+    let place = |name: &String| (name.clone(), storage.path().join(name));
     let mut paths: BTreeMap<String, PathBuf> = existing.keys().map(place).collect();
     for part in &newest.adds {
-        paths.entry(part.name.clone()).or_insert_with(|| unplaced_path(directory, &part.name));
+        paths.entry(part.name.clone()).or_insert_with(|| unplaced_path(storage.path(), &part.name));
     }
     let found = paths.len();
     let record = |(name, path): (String, PathBuf)| match gap.known.get(&name) {
         Some(known) => Some(known.clone()),
-        None => {
-            describe_part(directory, &path).map(|(rows, bytes, crc32)| PartRecord { name, rows, bytes, crc32 }).ok()
-        }
+        None => describe_part(storage, &path).map(|(rows, bytes, crc32)| PartRecord { name, rows, bytes, crc32 }).ok(),
     };
     let records: Option<Vec<PartRecord>> = paths.into_iter().map(record).collect();
     let list = records.and_then(|records| PartList::new(records).ok());
@@ -240,19 +230,17 @@ fn rebuild_list(
 ///
 /// # Errors
 /// `Output`: the directory can't be read.
-pub(super) fn part_files(directory: &Directory) -> Result<BTreeMap<String, u64>, JobError> {
-    let root = directory.path();
+pub(super) fn part_files(storage: &dyn Storage) -> Result<BTreeMap<String, u64>, JobError> {
+    let root = storage.path();
     let looked = || -> io::Result<BTreeMap<String, u64>> {
         let mut files = BTreeMap::new();
-        for entry in directory.entries(root)? {
+        for entry in storage.list(root)? {
             let (name, kind) = entry?;
             let Some(name) = name.to_str().filter(|name| PartName::parse(name).is_some()) else { continue };
             if kind == FileType::RegularFile {
-                match directory.look(&root.join(name)) {
-                    // It was removed since the directory was listed.
-                    Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                    found => drop(files.insert(name.to_owned(), length(&found?))),
-                }
+                // It may have been removed since the directory was listed.
+                let found = if_found(storage.metadata(&root.join(name)))?;
+                files.extend(found.map(|found| (name.to_owned(), found.bytes)));
             }
         }
         Ok(files)

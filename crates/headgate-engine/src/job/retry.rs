@@ -17,7 +17,7 @@ use arrow_schema::{Fields, SchemaRef};
 use headgate_core::boundary_salt::BoundarySalt;
 use headgate_core::defaults::DEFAULT_USER_AGENT;
 use headgate_core::error::{ErrorKind, JobError};
-use headgate_core::files::Directory;
+use headgate_core::files::storage::{OpenStorage, Storage};
 use headgate_core::grouped::grouped;
 use headgate_core::message;
 use headgate_core::message::{Message, OptionName};
@@ -43,7 +43,6 @@ use super::open::{RunningJob, done_rows_of};
 use super::part_format::PartFormat;
 use super::records::{attempts_of, kinds, rows};
 use super::status;
-use super::storage::Storage;
 use super::writer::{CommittedState, JobWriter, MonotonicClock};
 
 pub use self::only::Only;
@@ -106,10 +105,10 @@ impl OpenRetry {
     pub fn open(
         options: RetryOptions,
         check: impl FnOnce(&JobOptions) -> Result<(), JobError>,
-        storage: Arc<dyn Storage>,
+        storage: &dyn OpenStorage,
     ) -> Result<Retry, JobError> {
         let RetryOptions { output, only, job } = options;
-        let manifest = status::manifest(&output)?;
+        let manifest = status::manifest(&status::open(&output)?)?;
         let job = with_manifest(job, &manifest, &output)?;
         check(&job)?;
         let directory = JobDirectory::open_locked(&output, false, storage)?;
@@ -150,7 +149,7 @@ impl OpenRetry {
             options: job.source.clone(),
             fingerprint,
             content,
-            directory: directory.opened().clone(),
+            storage: directory.storage().clone(),
             schema: schema.clone(),
             rows: count_matching(errors, &only),
             only,
@@ -171,6 +170,11 @@ impl OpenRetry {
     /// Returns the notes for the user.
     pub(crate) fn notes(&self) -> &[Message] {
         &self.notes
+    }
+
+    /// Returns the files of the job.
+    pub(crate) fn storage(&self) -> &Arc<dyn Storage> {
+        self.directory.storage()
     }
 
     /// Returns the salt for the keys of its rows.
@@ -283,7 +287,7 @@ struct RetrySource {
     fingerprint: Option<Fingerprint>,
     /// The content of the input that earlier runs have read.
     content: Option<Content>,
-    directory: Directory,
+    storage: Arc<dyn Storage>,
     schema: SchemaRef,
     rows: u64,
     only: Vec<Only>,
@@ -373,8 +377,8 @@ impl RetrySource {
     }
 
     fn add_attempts(&self, part: &PartRecord, attempts: &mut Vec<(u64, i16)>) -> Result<(), JobError> {
-        let path = self.directory.path().join(&part.name);
-        for batch in read_part(&self.directory, &path, part.crc32, &self.schema)? {
+        let path = self.storage.path().join(&part.name);
+        for batch in read_part(self.storage.as_ref(), &path, part.crc32, &self.schema)? {
             let batch = batch?;
             let tried = attempts_of(&batch)?.values().to_vec();
             let wanted = kinds(&batch).into_iter().map(|kind| Only::any(&self.only, &kind));

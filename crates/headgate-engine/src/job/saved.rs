@@ -11,32 +11,21 @@ use std::sync::Arc;
 
 use headgate_core::error::{JobError, cause};
 use headgate_core::file_name::{OWN_DIRECTORY, is_of_jobs, is_of_results};
-use headgate_core::files::{Directory, RefusedPath, SHARED};
+use headgate_core::files::storage::Storage;
+use headgate_core::files::{RefusedPath, SHARED};
 use headgate_core::options::SaveFormat;
 use headgate_http::save::paths::SavePaths;
 use headgate_table::parts::name::{PartKind, PartName, UNPLACED};
 use headgate_table::parts::paths::saved_paths;
 
 use super::commit::Commit;
-use super::results::{open_output, unplaced_path};
+use super::results::unplaced_path;
 use super::shards::is_archive;
-use super::storage::{Storage, remove_if_exists};
 
 /// Returns the paths of saved bodies in this directory.
-///
-/// # Errors
-/// `Output`: the directory can't be read.
-pub(crate) fn save_places_of(
-    root: &Path,
-    format: SaveFormat,
-    storage: Arc<dyn Storage>,
-) -> Result<SavePaths, JobError> {
-    Ok(save_places(&open_output(root)?, format).with_storage(storage))
-}
-
-pub(super) fn save_places(directory: &Directory, format: SaveFormat) -> SavePaths {
-    let own = directory.path().join(OWN_DIRECTORY);
-    SavePaths::new(directory.clone(), own.join("tmp"), own.join("names")).in_archives(format == SaveFormat::Tar)
+pub(crate) fn save_places(storage: &Arc<dyn Storage>, format: SaveFormat) -> SavePaths {
+    let own = storage.path().join(OWN_DIRECTORY);
+    SavePaths::new(storage.clone(), own.join("tmp"), own.join("names")).in_archives(format == SaveFormat::Tar)
 }
 
 /// Checks that a path in a part can be that of a saved body, and is not that of one of the job's own files.
@@ -58,28 +47,23 @@ fn check_path(path: &str) -> io::Result<()> {
 ///
 /// # Errors
 /// `Output`, naming the file: it can't be moved.
-pub(super) fn place_saved(
-    directory: &Directory,
-    commit: &Commit,
-    format: SaveFormat,
-    storage: &dyn Storage,
-) -> Result<(), JobError> {
+pub(super) fn place_saved(storage: &Arc<dyn Storage>, commit: &Commit, format: SaveFormat) -> Result<(), JobError> {
     // The files of merged parts were moved before.
     if commit.removes.iter().any(|name| is_part_of_succeeded(name)) {
         return Ok(());
     }
-    let (root, places) = (directory.path(), save_places(directory, format));
+    let (root, places) = (storage.path(), save_places(storage, format));
     let mut archive = String::new();
     for part in commit.adds.iter().filter(|part| is_part_of_succeeded(&part.name)) {
-        let written = unplaced_path(directory, &part.name);
-        let was_placed = !directory.exists(&written).unwrap_or(false);
+        let written = unplaced_path(root, &part.name);
+        let was_placed = !storage.exists(&written).unwrap_or(false);
         let part = if was_placed { root.join(&part.name) } else { written };
         let mut failed = None;
-        let read = saved_paths(directory, &part, |path| {
+        let read = saved_paths(storage.as_ref(), &part, |path| {
             check_path(path)?;
             let moved = match format {
-                SaveFormat::Files => place(&places, path, storage),
-                SaveFormat::Tar => place_archived(&places, path, &mut archive, storage),
+                SaveFormat::Files => place(&places, path),
+                SaveFormat::Tar => place_archived(&places, path, &mut archive),
             };
             // The files of a part are moved before the part: a user has removed this one since.
             let is_removed = |error: &io::Error| was_placed && error.kind() == io::ErrorKind::NotFound;
@@ -102,54 +86,52 @@ pub(super) fn place_saved(
     Ok(())
 }
 
-fn place(places: &SavePaths, path: &str, storage: &dyn Storage) -> io::Result<()> {
-    mark(places, path, storage)?;
-    move_to(places, &places.claimed(path), &places.destination(path), storage)
+fn place(places: &SavePaths, path: &str) -> io::Result<()> {
+    mark(places, path)?;
+    move_to(places, &places.claimed(path), &places.destination(path))
 }
 
 /// As [`place`], for a body in an archive. The archive is moved with the first of its members.
-fn place_archived(places: &SavePaths, path: &str, archive: &mut String, storage: &dyn Storage) -> io::Result<()> {
+fn place_archived(places: &SavePaths, path: &str, archive: &mut String) -> io::Result<()> {
     let Some((name, member)) = path.split_once('/').filter(|(name, _)| is_archive(name)) else {
         return Err(io::Error::new(io::ErrorKind::InvalidData, "it names no archive"));
     };
     if archive != name {
-        move_to(places, &places.written(name), &places.destination(name), storage)?;
+        move_to(places, &places.written(name), &places.destination(name))?;
         name.clone_into(archive);
     }
-    mark(places, member, storage)?;
-    remove_if_exists(storage, places.directory(), &places.claimed(member))
+    mark(places, member)?;
+    places.storage().remove_if_exists(&places.claimed(member))
 }
 
 /// Marks a name as used. This happens before its claim is removed, so that the name is never free.
-fn mark(places: &SavePaths, path: &str, storage: &dyn Storage) -> io::Result<()> {
-    let directory = places.directory();
+fn mark(places: &SavePaths, path: &str) -> io::Result<()> {
+    let storage = places.storage().as_ref();
     match places.mark(path) {
-        Some(mark) if !directory.exists(&mark)? => {
-            within_directories(directory, &mark, || storage.create(directory, &mark, SHARED).map(drop))
+        Some(mark) if !storage.exists(&mark)? => {
+            within_directories(storage, &mark, || storage.create(&mark, SHARED).map(drop))
         }
         _ => Ok(()),
     }
 }
 
-fn move_to(places: &SavePaths, from: &Path, to: &Path, storage: &dyn Storage) -> io::Result<()> {
-    let directory = places.directory();
-    match within_directories(directory, to, || storage.rename(directory, from, to)) {
+fn move_to(places: &SavePaths, from: &Path, to: &Path) -> io::Result<()> {
+    let storage = places.storage().as_ref();
+    match within_directories(storage, to, || storage.rename(from, to)) {
         // The file was moved before.
-        Err(error) if error.kind() == io::ErrorKind::NotFound && directory.exists(to)? => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound && storage.exists(to)? => Ok(()),
         moved => moved,
     }
 }
 
 /// Runs `step` on a file, and creates the directories of the file if they are missing.
-fn within_directories(directory: &Directory, file: &Path, step: impl Fn() -> io::Result<()>) -> io::Result<()> {
+fn within_directories(storage: &dyn Storage, file: &Path, step: impl Fn() -> io::Result<()>) -> io::Result<()> {
     let above = file.parent().unwrap_or(file);
     match step() {
         Err(error)
-            if error.kind() == io::ErrorKind::NotFound
-                && above != directory.path()
-                && !directory.is_directory(above) =>
+            if error.kind() == io::ErrorKind::NotFound && above != storage.path() && !storage.is_directory(above) =>
         {
-            directory.create_directories(above)?;
+            storage.create_directories(above)?;
             step()
         }
         done => done,
@@ -161,33 +143,33 @@ fn within_directories(directory: &Directory, file: &Path, step: impl Fn() -> io:
 ///
 /// # Errors
 /// A file can't be removed.
-pub(super) fn remove_saved(directory: &Directory, part: &str, storage: &dyn Storage) -> io::Result<()> {
-    if is_part_of_succeeded(part) { remove_named(directory, &directory.path().join(part), storage) } else { Ok(()) }
+pub(super) fn remove_saved(storage: &dyn Storage, part: &str) -> io::Result<()> {
+    if is_part_of_succeeded(part) { remove_named(storage, &storage.path().join(part)) } else { Ok(()) }
 }
 
 /// As [`remove_saved`], for the parts that are not in their places: after an interrupted commit, their files may be.
 ///
 /// # Errors
 /// A file can't be removed, or the parts can't be listed.
-pub(super) fn remove_saved_unplaced(directory: &Directory, tmp: &Path, storage: &dyn Storage) -> io::Result<()> {
-    for entry in directory.entries(tmp)? {
+pub(super) fn remove_saved_unplaced(storage: &dyn Storage, tmp: &Path) -> io::Result<()> {
+    for entry in storage.list(tmp)? {
         let (name, _) = entry?;
         if name.to_str().is_some_and(|name| is_part_of_succeeded(name.strip_suffix(UNPLACED).unwrap_or(name))) {
-            remove_named(directory, &tmp.join(name), storage)?;
+            remove_named(storage, &tmp.join(name))?;
         }
     }
     Ok(())
 }
 
-fn remove_named(directory: &Directory, part: &Path, storage: &dyn Storage) -> io::Result<()> {
+fn remove_named(storage: &dyn Storage, part: &Path) -> io::Result<()> {
     let mut failed = None;
     // A damaged part must not prevent the user from starting over.
-    let _ = saved_paths(directory, part, |path| {
+    let _ = saved_paths(storage, part, |path| {
         if check_path(path).is_err() {
             return Ok(());
         }
-        let file = file_of(directory, path);
-        match storage.remove(directory, &file) {
+        let file = file_of(storage, path);
+        match storage.remove(&file) {
             Err(error) if !is_foreign(&error) => {
                 let kind = error.kind();
                 failed = Some(error);
@@ -195,9 +177,9 @@ fn remove_named(directory: &Directory, part: &Path, storage: &dyn Storage) -> io
             }
             _ => {}
         }
-        let mut above = file.ancestors().skip(1).take_while(|path| *path != directory.path());
+        let mut above = file.ancestors().skip(1).take_while(|path| *path != storage.path());
         // Up to the first directory that is not empty.
-        let _ = above.try_for_each(|path| directory.remove_empty_directory(path));
+        let _ = above.try_for_each(|path| storage.remove_empty_directory(path));
         Ok(())
     });
     failed.map_or(Ok(()), Err)
@@ -211,10 +193,10 @@ fn is_foreign(error: &io::Error) -> bool {
 }
 
 /// Returns the file or archive that has the body of a row.
-fn file_of(directory: &Directory, path: &str) -> PathBuf {
+fn file_of(storage: &dyn Storage, path: &str) -> PathBuf {
     let archive = path.split_once('/').map(|(name, _)| name).filter(|name| is_archive(name));
-    let archive = archive.map(|name| directory.path().join(name)).filter(|archive| !directory.is_directory(archive));
-    archive.unwrap_or_else(|| directory.path().join(path))
+    let archive = archive.map(|name| storage.path().join(name)).filter(|archive| !storage.is_directory(archive));
+    archive.unwrap_or_else(|| storage.path().join(path))
 }
 
 fn is_part_of_succeeded(part: &str) -> bool {

@@ -2,17 +2,15 @@
 
 use std::io;
 use std::path::Path;
-use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use headgate_core::error::{JobError, cause};
-use headgate_core::files::Directory;
 
 use super::control::{Control, ControlError, ControlFiles, SettingsChange};
 use super::lock::{self, Holder};
+use super::results::{Contents, Results};
 use super::status;
-use super::storage::Storage;
 
 /// The interval at which the reply of the running job is polled.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
@@ -34,19 +32,15 @@ pub enum ChangeResult {
 ///
 /// # Errors
 /// `Output`: there is no job, the job is damaged, or its directory can't be written to. `Usage`: the job has finished.
-pub fn send(
-    path: &Path,
-    change: &SettingsChange,
-    timeout: Duration,
-    storage: Arc<dyn Storage>,
-) -> Result<ChangeResult, JobError> {
-    let is_running = || Directory::open(path).is_ok_and(|directory| lock::holder(&directory) != Holder::None);
+pub fn send(path: &Path, change: &SettingsChange, timeout: Duration) -> Result<ChangeResult, JobError> {
     let shown = path.display();
-    status::manifest(path)?;
-    if !is_running() && status::is_finished(path)? {
+    let storage = status::open(path)?;
+    status::manifest(&storage)?;
+    let is_running = || lock::holder(storage.directory()) != Holder::None;
+    if !is_running() && Results::read(&storage, Contents::None)?.newest.finished {
         return Err(JobError::usage(format!("the job in {shown} is finished: there is nothing to change")));
     }
-    let files = ControlFiles::new(path, storage);
+    let files = ControlFiles::new(storage.clone());
     if let Err(ControlError::Newer(message)) = files.read() {
         return Err(JobError::output(message));
     }

@@ -12,12 +12,11 @@ use std::sync::Arc;
 use arrow_array::cast::AsArray as _;
 use arrow_array::{Array as _, ArrayRef, RecordBatch, StringArray};
 use headgate_core::error::{JobError, cause};
-use headgate_core::files::{Directory, SHARED};
+use headgate_core::files::SHARED;
+use headgate_core::files::storage::Storage;
 use headgate_http::save::paths::{SavePaths, row_key};
 use headgate_table::parts::ndjson::encode::LineEncoder;
 use tar::{Builder, EntryType, Header};
-
-use super::storage::Storage;
 
 /// The first columns in the JSON of a row. Columns that are selected from the response and kept from the input follow.
 const DESCRIBING: [&str; 5] = ["row", "url", "status", "body_bytes", "sha256"];
@@ -27,7 +26,6 @@ const FILE_MODE: u32 = 0o644;
 
 pub(super) struct Shards {
     places: SavePaths,
-    storage: Arc<dyn Storage>,
     max_bytes: u64,
     next_number: u64,
     /// Whether `next_number` is beyond the existing archives.
@@ -48,9 +46,9 @@ struct Shard {
 impl Shards {
     /// Creates archives of about `max_bytes` bytes each. An archive of twice that size accepts no more rows. `next_number` is the
     /// lowest number that may be used.
-    pub(super) fn new(places: SavePaths, storage: Arc<dyn Storage>, max_bytes: u64, next_number: u64) -> Self {
+    pub(super) fn new(places: SavePaths, max_bytes: u64, next_number: u64) -> Self {
         let (open, describing) = (None, None);
-        Self { places, storage, max_bytes, next_number, has_listed: false, open, describing }
+        Self { places, max_bytes, next_number, has_listed: false, open, describing }
     }
 
     pub(super) fn next_number(&self) -> u64 {
@@ -110,7 +108,7 @@ impl Shards {
         let claimed = self.places.claimed(member);
         let cannot_read =
             |error: io::Error| JobError::output(format!("can't read {}: {}", claimed.display(), cause(&error)));
-        let body = self.places.directory().file_to_change(&claimed).map_err(cannot_read)?;
+        let body = self.places.storage().append(&claimed).map_err(cannot_read)?;
         let bytes = body.metadata().map_err(cannot_read)?.len();
         let shard = self.open()?;
         let mut append = || -> io::Result<()> {
@@ -129,18 +127,14 @@ impl Shards {
     fn open(&mut self) -> Result<&mut Shard, JobError> {
         if self.open.is_none() {
             if !self.has_listed {
-                let directory = self.places.directory();
-                let number =
-                    number_beyond_existing(directory).map_err(|error| cannot_write(directory.path(), &error))?;
+                let storage = self.places.storage().as_ref();
+                let number = number_beyond_existing(storage).map_err(|error| cannot_write(storage.path(), &error))?;
                 (self.next_number, self.has_listed) = (self.next_number.max(number), true);
             }
             let name = name_of(self.next_number);
             self.next_number += 1;
             let path = self.places.written(&name);
-            let file = self
-                .storage
-                .create(self.places.directory(), &path, SHARED)
-                .map_err(|error| cannot_write(&path, &error))?;
+            let file = self.places.storage().create(&path, SHARED).map_err(|error| cannot_write(&path, &error))?;
             let members = Builder::new(BufWriter::with_capacity(BUFFER_BYTES, file));
             self.open = Some(Shard { name, path, members, bytes: 0 });
         }
@@ -161,7 +155,7 @@ impl Shards {
     pub(super) fn discard(&mut self) {
         if let Some(Shard { path, members, .. }) = self.open.take() {
             drop(members);
-            let _ = self.places.directory().remove(&path);
+            let _ = self.places.storage().remove(&path);
         }
     }
 }
@@ -188,9 +182,9 @@ pub(super) fn is_archive(name: &str) -> bool {
 }
 
 /// Returns the first number beyond the existing archives.
-fn number_beyond_existing(directory: &Directory) -> io::Result<u64> {
+fn number_beyond_existing(storage: &dyn Storage) -> io::Result<u64> {
     let mut next = 0;
-    for entry in directory.entries(directory.path())? {
+    for entry in storage.list(storage.path())? {
         let (name, _) = entry?;
         let number = name.to_str().and_then(|name| name.strip_suffix(".tar")?.parse::<u64>().ok());
         next = next.max(number.map_or(0, |number| number.saturating_add(1)));

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use arrow_schema::SchemaRef;
 use headgate_core::error::JobError;
-use headgate_core::files::Directory;
+use headgate_core::files::storage::Storage;
 use headgate_core::live::Settings;
 use headgate_core::message;
 use headgate_core::message::OptionName;
@@ -15,11 +15,10 @@ use serde::Serialize;
 
 use super::commit::RunRecord;
 use super::control::{Control, ControlFiles};
-use super::directory::read_manifest;
+use super::directory::{open_if_exists, stored_manifest};
 use super::lock::{self, Holder};
 use super::manifest::Manifest;
-use super::results::{Contents, ResultFile, Results, open_output};
-use super::storage::Disk;
+use super::results::{Contents, ResultFile, Results};
 
 /// A job as of its newest commit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -86,11 +85,12 @@ pub fn checked_status(path: &Path) -> Result<Status, JobError> {
 }
 
 fn of(path: &Path, contents: Contents) -> Result<Status, JobError> {
+    let storage = open(path)?;
     // The lock is read first: a run that ends in between is reported as running.
-    let holder = Directory::open(path).map_or(Holder::None, |directory| lock::holder(&directory));
-    let manifest = manifest(path)?;
-    let results = Results::read(path, contents)?;
-    let (control, problem) = match ControlFiles::new(path, Arc::new(Disk)).read() {
+    let holder = lock::holder(storage.directory());
+    let manifest = manifest(&storage)?;
+    let results = Results::read(&storage, contents)?;
+    let (control, problem) = match ControlFiles::new(storage).read() {
         Ok(control) => (control, None),
         Err(problem) => (Control::default(), Some(problem.into_message().to_string())),
     };
@@ -125,11 +125,6 @@ fn of(path: &Path, contents: Contents) -> Result<Status, JobError> {
     })
 }
 
-/// Returns whether all rows of the job in a directory are done.
-pub(super) fn is_finished(path: &Path) -> Result<bool, JobError> {
-    Ok(Results::read(path, Contents::None)?.newest.finished)
-}
-
 /// The parts of a job in the order of reading, with their schema and number of rows.
 #[derive(Debug, Clone)]
 pub struct Parts {
@@ -158,34 +153,37 @@ pub(crate) fn checked_parts(path: &Path, only_failed: bool) -> Result<Parts, Job
 }
 
 fn parts_with(path: &Path, contents: Contents, only_failed: bool) -> Result<Parts, JobError> {
-    let manifest = manifest(path)?;
-    let mut files = Results::read(path, contents)?.files;
+    let storage = open(path)?;
+    let manifest = manifest(&storage)?;
+    let mut files = Results::read(&storage, contents)?.files;
     files.retain(|file| !only_failed || file.record.is_failed());
     let rows = files.iter().map(|file| file.record.rows).sum();
-    let directory = open_output(path)?;
-    let file = |ResultFile { path, record, .. }| PartFile { path, committed: Some((directory.clone(), record.crc32)) };
+    let file = |ResultFile { path, record, .. }| PartFile { path, committed: Some((storage.clone(), record.crc32)) };
     Ok(Parts { files: files.into_iter().map(file).collect(), rows, schema: Arc::new(manifest.schema) })
+}
+
+/// Opens the directory of a job to read it.
+///
+/// # Errors
+/// `Output`: there is no such directory, or it can't be read.
+pub(super) fn open(path: &Path) -> Result<Arc<dyn Storage>, JobError> {
+    open_if_exists(path)?.ok_or_else(|| JobError::output(format!("{}: no such directory", path.display())))
 }
 
 /// Returns the manifest of the job in a directory.
 ///
 /// # Errors
 /// `Output`: there is no job, or an earlier one is being replaced.
-pub(super) fn manifest(path: &Path) -> Result<Manifest, JobError> {
-    let missing = || {
-        let shown = path.display();
-        JobError::output(match path.try_exists() {
-            Ok(false) => message!("{shown}: no such directory"),
-            _ => message!(
-                "{shown} holds no job: name the directory that headgate fetch wrote to with ",
-                OptionName::Output
-            ),
-        })
-    };
-    let manifest = read_manifest(path)?.ok_or_else(missing)?;
-    if manifest.clearing {
-        let shown = path.display();
-        return Err(JobError::output(format!("the job in {shown} was being started over: run headgate fetch again")));
+pub(super) fn manifest(storage: &Arc<dyn Storage>) -> Result<Manifest, JobError> {
+    let shown = storage.path().display();
+    match stored_manifest(storage.as_ref())? {
+        None => Err(JobError::output(message!(
+            "{shown} holds no job: name the directory that headgate fetch wrote to with ",
+            OptionName::Output
+        ))),
+        Some(manifest) if manifest.clearing => {
+            Err(JobError::output(format!("the job in {shown} was being started over: run headgate fetch again")))
+        }
+        Some(manifest) => Ok(manifest),
     }
-    Ok(manifest)
 }

@@ -173,11 +173,9 @@ impl JobWriter {
 
     /// Makes later commits include the files of saved bodies.
     pub(super) fn save_bodies(&mut self, format: SaveFormat) {
-        let (directory, storage) = (self.directory.opened(), self.directory.storage());
         self.save_format = Some(format);
-        let (places, next_number) = (save_places(directory, format), self.last.next_archive);
-        self.shards =
-            (format == SaveFormat::Tar).then(|| Shards::new(places, storage.clone(), self.max_bytes, next_number));
+        let (places, next_number) = (save_places(self.directory.storage(), format), self.last.next_archive);
+        self.shards = (format == SaveFormat::Tar).then(|| Shards::new(places, self.max_bytes, next_number));
     }
 
     /// Makes later commits describe what was read of this input.

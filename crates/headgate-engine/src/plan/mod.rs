@@ -11,7 +11,6 @@ mod sample;
 mod size;
 
 use std::fs;
-use std::sync::Arc;
 
 use serde::Serialize;
 
@@ -40,7 +39,6 @@ use crate::engine::machine;
 use crate::engine::memory_limit::MemoryLimit;
 use crate::job::control::ControlFiles;
 use crate::job::look::{FoundJob, inspect};
-use crate::job::storage::Disk;
 use crate::job::{DoneRows, no_rows_for};
 use crate::run::checks::{check, check_ports, local_ports, note_window};
 use crate::run::job::completed;
@@ -251,7 +249,8 @@ fn apply_stored_settings(options: &mut JobOptions) -> Result<Vec<Message>, JobEr
     if sink.fresh || sink.format == Format::None {
         return Ok(Vec::new());
     }
-    let (live, notes) = in_force(&ControlFiles::new(path, Arc::new(Disk)), run)?;
+    let Some(files) = ControlFiles::of(path)? else { return Ok(Vec::new()) };
+    let (live, notes) = in_force(&files, run)?;
     live.put_into(run);
     Ok(notes)
 }

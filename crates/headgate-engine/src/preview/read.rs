@@ -1,11 +1,12 @@
 //! Finds the files of a result, and reads their first rows.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io;
 use std::path::Path;
 
 use headgate_core::error::{JobError, cause};
 use headgate_core::file_name::OWN_DIRECTORY;
+use headgate_core::files::open_regular;
 use headgate_core::message;
 use headgate_core::message::OptionName;
 use headgate_table::parts::name::{PartKind, PartName};
@@ -32,7 +33,7 @@ pub fn preview(path: &Path, rows: usize, only_failed: bool) -> Result<Preview, J
         }
         let opened = match part.committed {
             Some(_) => part.open()?,
-            None => File::open(&part.path).map_err(|error| unreadable(&part.path, &cause(&error)))?,
+            None => open_regular(&part.path).map_err(|error| unreadable(&part.path, &cause(&error)))?,
         };
         let file = part.path;
         if is_parquet(&file) {

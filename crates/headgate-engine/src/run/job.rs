@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use headgate_core::error::JobError;
+use headgate_core::files::storage::{Disk, OpenStorage};
 use headgate_core::live::Live;
 use headgate_core::options::{EngineOptions, Format, JobOptions, Output};
 
@@ -19,8 +20,7 @@ use crate::job::control::ControlFiles;
 use crate::job::credential_scope;
 use crate::job::look::credentials_for;
 use crate::job::retry::{OpenRetry, Retry, RetryOptions};
-use crate::job::save_places_of;
-use crate::job::storage::{Disk, Storage};
+use crate::job::save_places;
 
 /// The shortest interval between ticks of the sink, however often results are committed.
 const SHORTEST_TICK: Duration = Duration::from_millis(10);
@@ -34,29 +34,29 @@ impl Run {
     /// # Errors
     /// `Usage`, `Input` or `Output`, naming the option or file.
     pub fn job(options: &JobOptions) -> Result<Self, JobError> {
-        Self::job_with(options, Arc::new(Disk))
+        Self::job_with(options, &Disk)
     }
 
     /// [`Run::job`], with another implementation of storage.
     ///
     /// # Errors
     /// As [`Run::job`].
-    pub fn job_with(options: &JobOptions, storage: Arc<dyn Storage>) -> Result<Self, JobError> {
+    pub fn job_with(options: &JobOptions, storage: &dyn OpenStorage) -> Result<Self, JobError> {
         check(options)?;
         let options = completed(options)?;
-        let job = prepare(&options, storage.clone())?;
-        begin(None, job, options, storage)
+        let job = prepare(&options, storage)?;
+        begin(None, job, options)
     }
 
     /// [`Run::job`] on an existing engine. The engine options of `options` are ignored.
     ///
     /// # Errors
     /// As [`Run::job`].
-    pub fn job_on(engine: &Engine, options: &JobOptions, storage: Arc<dyn Storage>) -> Result<Self, JobError> {
+    pub fn job_on(engine: &Engine, options: &JobOptions, storage: &dyn OpenStorage) -> Result<Self, JobError> {
         check(options)?;
         let options = completed(options)?;
-        let job = prepare(&options, storage.clone())?;
-        begin(Some(engine), job, options, storage)
+        let job = prepare(&options, storage)?;
+        begin(Some(engine), job, options)
     }
 
     /// Retries the failed rows of a job, and replaces their results.
@@ -64,18 +64,18 @@ impl Run {
     /// # Errors
     /// As [`Run::job`]; `Output` if there is no such job.
     pub fn retry(options: RetryOptions) -> Result<Self, JobError> {
-        Self::retry_with(options, Arc::new(Disk))
+        Self::retry_with(options, &Disk)
     }
 
     /// [`Run::retry`], with another implementation of storage.
     ///
     /// # Errors
     /// As [`Run::retry`].
-    pub fn retry_with(options: RetryOptions, storage: Arc<dyn Storage>) -> Result<Self, JobError> {
+    pub fn retry_with(options: RetryOptions, storage: &dyn OpenStorage) -> Result<Self, JobError> {
         // These options are invalid whatever the job is.
         check_requests(&options.job.request, &options.job.run)?;
-        let Retry { job, source, columns, options } = OpenRetry::open(options, check, storage.clone())?;
-        begin(None, PreparedJob::retry(job, source, columns), options, storage)
+        let Retry { job, source, columns, options } = OpenRetry::open(options, check, storage)?;
+        begin(None, PreparedJob::retry(job, source, columns), options)
     }
 }
 
@@ -91,7 +91,7 @@ pub(crate) fn completed(options: &JobOptions) -> Result<JobOptions, JobError> {
     Ok(options)
 }
 
-fn prepare(options: &JobOptions, storage: Arc<dyn Storage>) -> Result<PreparedJob, JobError> {
+fn prepare(options: &JobOptions, storage: &dyn OpenStorage) -> Result<PreparedJob, JobError> {
     match &options.sink.output {
         Output::Directory(path) if options.sink.format != Format::None => PreparedJob::durable(path, options, storage),
         _ => PreparedJob::streamed(options),
@@ -105,16 +105,11 @@ fn own_engine_for(options: &JobOptions) -> Result<Engine, JobError> {
 }
 
 /// Begins the run on `engine`, or on an engine of its own if there is none.
-fn begin(
-    engine: Option<&Engine>,
-    job: PreparedJob,
-    mut options: JobOptions,
-    storage: Arc<dyn Storage>,
-) -> Result<Run, JobError> {
+fn begin(engine: Option<&Engine>, job: PreparedJob, mut options: JobOptions) -> Result<Run, JobError> {
     let PreparedJob { source, size, columns, done, output } = job;
-    let stored_settings = match &options.sink.output {
-        Output::Directory(path) if output.may_be_set() => {
-            StoredSettings::read(ControlFiles::new(path, storage.clone()), &options.run, options.sink.fresh)?
+    let stored_settings = match output.storage() {
+        Some(storage) if output.may_be_set() => {
+            StoredSettings::read(ControlFiles::new(storage.clone()), &options.run, options.sink.fresh)?
         }
         _ => StoredSettings::default(),
     };
@@ -148,12 +143,10 @@ fn begin(
         run: options.run.clone(),
         named,
         stored_settings,
-        save_places: match &options.sink.output {
-            Output::Directory(path) if options.source.save_to.is_some() => {
-                Some(save_places_of(path, options.source.save_format, storage)?)
-            }
-            _ => None,
-        },
+        save_places: output
+            .storage()
+            .filter(|_| options.source.save_to.is_some())
+            .map(|storage| save_places(storage, options.source.save_format)),
         key_salt: output.key_salt()?,
         own_engine,
         notes: notes.into_iter().flatten().chain(output.notes()).chain(set_notes).collect(),

@@ -7,6 +7,7 @@ use std::time::Instant;
 use arrow_schema::SchemaRef;
 use headgate_core::boundary_salt::BoundarySalt;
 use headgate_core::error::JobError;
+use headgate_core::files::storage::{OpenStorage, Storage};
 use headgate_core::message::Message;
 use headgate_core::options::{JobOptions, SourceOptions};
 use headgate_core::source_size::SourceSize;
@@ -22,7 +23,6 @@ use super::job_state::JobState;
 use super::launch::StartedOutput;
 use crate::job::look::kept_columns;
 use crate::job::retry::OpenRetry;
-use crate::job::storage::Storage;
 use crate::job::{DoneRows, JobProgress, OpenJob, RunningJob, TrackedInput, no_rows_for};
 use crate::queue::window::Window;
 
@@ -62,7 +62,7 @@ impl PreparedJob {
     }
 
     /// Prepares a job with a directory that stores its state.
-    pub(super) fn durable(path: &Path, options: &JobOptions, storage: Arc<dyn Storage>) -> Result<Self, JobError> {
+    pub(super) fn durable(path: &Path, options: &JobOptions, storage: &dyn OpenStorage) -> Result<Self, JobError> {
         let options = &of_job(path, options)?;
         let mut source = source::open::open(&options.source)?;
         let columns = result_columns(options, source.as_ref())?;
@@ -135,6 +135,15 @@ impl PreparedOutput {
             Self::Durable(job) => job.note().cloned().into_iter().collect(),
             Self::Retry(retry) => retry.notes().to_vec(),
             Self::Streamed(_) => Vec::new(),
+        }
+    }
+
+    /// Returns the files of the job, if its output is a directory.
+    pub(super) fn storage(&self) -> Option<&Arc<dyn Storage>> {
+        match self {
+            Self::Streamed(_) => None,
+            Self::Durable(job) => Some(job.storage()),
+            Self::Retry(retry) => Some(retry.storage()),
         }
     }
 

@@ -48,12 +48,12 @@ fn the_name_of_a_removed_archive_is_not_reused() {
     let archives = |paths: &BTreeMap<u64, String>| -> BTreeSet<String> {
         paths.values().map(|path| path.split_once('/').unwrap().0.to_owned()).collect()
     };
-    bench.run_batches(Recorder::new(), 2).result.unwrap();
+    bench.run_batches(&Recorder::new(), 2).result.unwrap();
     let taken = saved_paths(&bench.out());
     for archive in archives(&taken) {
         fs::remove_file(bench.out().join(archive)).unwrap();
     }
-    bench.run(Recorder::new()).result.unwrap();
+    bench.run(&Recorder::new()).result.unwrap();
     let there = in_archives(&bench);
     assert!(archives(&taken).is_disjoint(&archives(&there)));
     assert_eq!(saved_paths(&bench.out()), taken.into_iter().chain(there).collect());
@@ -63,7 +63,7 @@ fn the_name_of_a_removed_archive_is_not_reused() {
 fn failed_rows_are_committed_while_no_archive_is_open() {
     let bench = in_one_archive(Format::Ndjson);
     let (failed, answered): (Vec<u64>, Vec<u64>) = (0..ROWS).partition(|row| bench.expected(*row).failed);
-    let job = bench.open(Recorder::new()).unwrap();
+    let job = bench.open(&Recorder::new()).unwrap();
     let RunningJob { mut sink, progress, .. } = bench.start(job, Box::new(Instant::now)).unwrap();
     let done = || progress.commit().done_rows().unwrap().rows_done();
     let _ = sink.write(bench.batch(&failed)).unwrap();
@@ -80,16 +80,16 @@ proptest! {
         let power = PowerLoss::new();
         let mut bench = Bench::archiving(FORMATS[usize::from(ndjson)]);
         bench.power = Some(power.clone());
-        let run = bench.run(Recorder::on(&power, Some(step)));
+        let run = bench.run(&Recorder::on(&power, Some(step)));
         power.lose(&bench.out(), seed);
         // The job crashes a second time, during recovery.
-        drop(bench.open(Recorder::on(&power, Some(second))));
+        drop(bench.open(&Recorder::on(&power, Some(second))));
         power.lose(&bench.out(), seed ^ 1);
         // A part may be durable in place while its archive is still in `tmp`: the next open of the job moves it.
-        let job = bench.open(Recorder::new()).unwrap();
+        let job = bench.open(&Recorder::new()).unwrap();
         check_kept(&bench, &run.committed, job.done_rows());
         drop(job);
-        bench.run(Recorder::new()).result.unwrap();
+        bench.run(&Recorder::new()).result.unwrap();
         check_finished(&bench);
         prop_assert_eq!(ROWS as usize, rows(&bench.out()).len());
         prop_assert!(files_below(&bench.out().join("_headgate/tmp")).is_empty());

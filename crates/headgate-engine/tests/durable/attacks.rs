@@ -6,9 +6,11 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Arc;
 
 use headgate_core::error::JobErrorKind;
 use headgate_core::files::Directory;
+use headgate_core::files::storage::Storage;
 use headgate_core::options::Format;
 use headgate_engine::status::{parts, status};
 use headgate_engine::testing::credentials_for;
@@ -25,7 +27,7 @@ use crate::storage::Recorder;
 
 /// Creates a job with a commit of some of its rows.
 fn begun(bench: Bench) -> Bench {
-    bench.run_batches(Recorder::new(), 1).result.unwrap();
+    bench.run_batches(&Recorder::new(), 1).result.unwrap();
     bench
 }
 
@@ -44,7 +46,7 @@ fn part_hash(part: &Value) -> u128 {
 }
 
 fn check_refused(bench: &Bench, named: &str) {
-    let error = bench.run(Recorder::new()).result.unwrap_err();
+    let error = bench.run(&Recorder::new()).result.unwrap_err();
     assert_eq!(JobErrorKind::Output, error.kind, "{error}");
     assert!(error.to_string().contains(named), "{named}: {error}");
 }
@@ -91,7 +93,7 @@ fn files_of_a_job_that_are_symlinks_or_pipes_are_not_opened() {
         check_refused(&bench, name);
         fs::remove_file(&place).unwrap();
         fs::rename(&moved, &place).unwrap();
-        bench.run(Recorder::new()).result.unwrap();
+        bench.run(&Recorder::new()).result.unwrap();
         check_finished(&bench);
     }
 }
@@ -147,10 +149,10 @@ fn a_checkpoint_adds_only_parts_that_it_lists_and_removes_none_of_them() {
     ];
     for change in changes {
         let bench = Bench::new(Format::Ndjson);
-        bench.run(Recorder::new()).result.unwrap();
+        bench.run(&Recorder::new()).result.unwrap();
         let (commit, before) = (newest_commit(&bench), files_below(&bench.out()));
         rewrite(&commit, change);
-        assert!(bench.open(Recorder::new()).is_err());
+        assert!(bench.open(&Recorder::new()).is_err());
         assert_eq!(before, files_below(&bench.out()));
     }
 }
@@ -160,8 +162,11 @@ fn the_path_in_a_row_cannot_save_outside_the_directory_or_replace_a_file() {
     // It is as long as the path that it replaces, so that the part keeps its length.
     for path in ["../victim.tx", "/tmp/victims", "_headgate/jo", "images/../vi", "images//v.tx", "part-1.jsonl"] {
         let bench = begun(Bench::saving(Format::Ndjson));
-        let places =
-            SavePaths::new(Directory::open(&bench.out()).unwrap(), bench.out().join("_headgate/tmp"), PathBuf::new());
+        let places = SavePaths::new(
+            Arc::new(Directory::open(&bench.out()).unwrap()),
+            bench.out().join("_headgate/tmp"),
+            PathBuf::new(),
+        );
         // The commit that ended the run is removed, so that the one before it is applied again.
         fs::remove_file(newest_commit(&bench)).unwrap();
         let part = bench.out().join("part-00000001.ndjson");
@@ -191,7 +196,7 @@ fn bodies_are_not_saved_through_a_symlink() {
         let bench = Bench::saving(format);
         let victim = outside_directory(&bench);
         fs::create_dir(bench.out()).unwrap();
-        bench.run_batches(Recorder::new(), 0).result.unwrap();
+        bench.run_batches(&Recorder::new(), 0).result.unwrap();
         symlink(&victim, bench.out().join("images")).unwrap();
         check_refused(&bench, "a symbolic link is on the way to it");
         assert_eq!(vec![victim.join("precious")], files_below(&victim));
@@ -204,7 +209,7 @@ fn the_output_directory_itself_may_be_a_symlink() {
     let elsewhere = bench.parent.path().join("elsewhere");
     fs::create_dir(&elsewhere).unwrap();
     symlink(&elsewhere, bench.out()).unwrap();
-    bench.run(Recorder::new()).result.unwrap();
+    bench.run(&Recorder::new()).result.unwrap();
     check_finished(&bench);
 }
 
@@ -246,7 +251,29 @@ fn a_control_directory_of_the_owner_of_the_output_directory_is_used() {
     let own = bench.out().join("_headgate");
     as_another_user(&bench, &["mkdir"], &own);
     std::os::unix::fs::chown(bench.out(), Some(65534), None).unwrap();
-    bench.run(Recorder::new()).result.unwrap();
+    bench.run(&Recorder::new()).result.unwrap();
+    check_finished(&bench);
+}
+
+/// CWE-367: another user who may write to the output directory exchanges the control directory after it was checked.
+#[test]
+fn a_control_directory_that_is_replaced_after_the_check_is_not_used() {
+    let bench = begun(Bench::new(Format::Parquet));
+    let victim = outside_directory(&bench);
+    let (own, aside) = (bench.out().join("_headgate"), bench.parent.path().join("aside"));
+    let (from, to, target) = (own.clone(), aside.clone(), victim.clone());
+    let replaced = move |directory| {
+        fs::rename(&from, &to).unwrap();
+        fs::create_dir(&from).unwrap();
+        symlink(&target, from.join("tmp")).unwrap();
+        symlink(&target, from.join("log")).unwrap();
+        Arc::new(directory) as Arc<dyn Storage>
+    };
+    bench.run(&replaced).result.unwrap();
+    assert_eq!(vec![victim.join("precious")], files_below(&victim));
+    assert_eq!(2, fs::read_dir(&own).unwrap().count(), "nothing was written there");
+    fs::remove_dir_all(&own).unwrap();
+    fs::rename(aside, own).unwrap();
     check_finished(&bench);
 }
 
@@ -257,7 +284,7 @@ fn a_world_writable_control_directory_is_not_used() {
     fs::set_permissions(&own, fs::Permissions::from_mode(0o777)).unwrap();
     check_refused(&bench, &format!("every user may write to {}", own.display()));
     fs::set_permissions(&own, fs::Permissions::from_mode(0o775)).unwrap();
-    bench.run(Recorder::new()).result.unwrap();
+    bench.run(&Recorder::new()).result.unwrap();
 }
 
 #[test]

@@ -140,12 +140,12 @@ pub fn check_readable(bench: &Bench) -> BTreeMap<u64, Expected> {
 /// Checks that committed rows are lost neither to a resumed run nor to a reader, and that the job resumes and finishes.
 pub fn check_resumes(bench: &Bench, run: &Run) {
     let seen = check_readable(bench);
-    let job = bench.open(Recorder::new()).unwrap();
+    let job = bench.open(&Recorder::new()).unwrap();
     check_kept(bench, &run.committed, job.done_rows());
     let uncommitted = seen.keys().find(|row| !job.done_rows().is_done(**row));
     assert_eq!(None, uncommitted, "it was seen before it was committed");
     drop(job);
-    bench.run(Recorder::new()).result.unwrap();
+    bench.run(&Recorder::new()).result.unwrap();
     check_finished(bench);
 }
 

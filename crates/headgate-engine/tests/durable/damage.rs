@@ -18,7 +18,7 @@ use crate::storage::{Recorder, Step};
 fn jobs(format: Format) -> [Bench; 2] {
     [1, usize::MAX].map(|batches| {
         let bench = Bench::new(format);
-        bench.run_batches(Recorder::new(), batches).result.unwrap();
+        bench.run_batches(&Recorder::new(), batches).result.unwrap();
         bench
     })
 }
@@ -48,7 +48,7 @@ fn check_refused(bench: &Bench, named: &str) {
 }
 
 fn open_error(bench: &Bench) -> JobError {
-    bench.open(Recorder::new()).err().expect("it opened")
+    bench.open(&Recorder::new()).err().expect("it opened")
 }
 
 fn name(path: &Path) -> &str {
@@ -78,7 +78,7 @@ fn a_missing_or_truncated_part_is_detected_before_the_job_starts() {
             check_refused(&bench, name(&path));
             fs::write(&path, &bytes).unwrap();
         }
-        bench.run(Recorder::new()).result.unwrap();
+        bench.run(&Recorder::new()).result.unwrap();
     }
 }
 
@@ -113,7 +113,7 @@ fn a_modified_newest_commit_or_job_file_is_refused() {
             check_refused(&bench, name(&path));
             fs::write(&path, bytes).unwrap();
         }
-        bench.run(Recorder::new()).result.unwrap();
+        bench.run(&Recorder::new()).result.unwrap();
     }
 }
 
@@ -140,7 +140,7 @@ fn a_missing_newest_commit_is_detected_by_its_parts_or_was_not_needed() {
         while let Some(newest) = commits(&bench).pop() {
             fs::remove_file(newest).unwrap();
             let before = contents(&bench);
-            match bench.open(Recorder::new()) {
+            match bench.open(&Recorder::new()) {
                 // That commit only recorded the end of the run.
                 Ok(job) => assert!(!job.is_new() && !job.last_commit().finished),
                 Err(error) => {
@@ -164,7 +164,7 @@ fn a_changed_part_is_detected_before_the_job_starts() {
             }
             fs::write(path, bytes).unwrap();
         }
-        bench.run(Recorder::new()).result.unwrap();
+        bench.run(&Recorder::new()).result.unwrap();
     }
 }
 
@@ -175,12 +175,12 @@ fn a_damaged_old_commit_does_no_harm_if_all_parts_are_intact() {
             let [half_done, _] = jobs(format);
             let oldest = commits(&half_done).remove(0);
             damage(&oldest);
-            let job = half_done.open(Recorder::new()).unwrap();
+            let job = half_done.open(&Recorder::new()).unwrap();
             let note = job.note().unwrap().to_string();
             assert!(note.contains(name(&oldest)) && note.ends_with("nothing is lost"), "{note}");
             drop(job);
             assert_eq!(5, parts(&half_done.out()).unwrap().rows);
-            half_done.run(Recorder::new()).result.unwrap();
+            half_done.run(&Recorder::new()).result.unwrap();
             check_finished(&half_done);
             assert!(!oldest.exists());
         }
@@ -205,9 +205,9 @@ fn a_missing_directory_for_parts_is_created_again_and_kept() {
     let own = bench.out().join("_headgate");
     fs::remove_dir_all(own.join("tmp")).unwrap();
     let disk = Recorder::new();
-    drop(bench.open(disk.clone()).unwrap());
+    drop(bench.open(&disk).unwrap());
     assert!(own.join("tmp").is_dir());
     assert!(disk.steps().contains(&Step::SyncDirectory(own)));
-    bench.run(Recorder::new()).result.unwrap();
+    bench.run(&Recorder::new()).result.unwrap();
     check_finished(&bench);
 }

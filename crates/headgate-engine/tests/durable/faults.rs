@@ -12,7 +12,7 @@ use headgate_core::files::Directory;
 use headgate_core::files::storage::Storage;
 use headgate_core::options::Format;
 
-use crate::check::check_resumes;
+use crate::check::{check_finished, check_resumes};
 use crate::harness::{Bench, FORMATS, at_every_step};
 use crate::storage::{Recorder, Step};
 
@@ -20,7 +20,7 @@ fn every_fault(format: Format) {
     at_every_step(|step| {
         let bench = Bench::new(format);
         let disk = Recorder::failing_at(step);
-        let run = bench.run(disk.clone());
+        let run = bench.run(&disk);
         let Some(failed) = disk.refused() else {
             run.result.unwrap();
             return true;
@@ -60,12 +60,19 @@ struct FullDisk {
     full: Mutex<Option<PathBuf>>,
 }
 
-impl Storage for FullDisk {
-    fn create(&self, directory: &Directory, path: &Path, mode: u32) -> io::Result<File> {
-        if self.files_made.fetch_add(1, SeqCst) != self.full_at {
-            return directory.create(path, mode);
+#[derive(Debug)]
+struct FullFiles(Arc<FullDisk>, Directory);
+
+impl Storage for FullFiles {
+    fn directory(&self) -> &Directory {
+        &self.1
+    }
+
+    fn create(&self, path: &Path, mode: u32) -> io::Result<File> {
+        if self.0.files_made.fetch_add(1, SeqCst) != self.0.full_at {
+            return self.1.create(path, mode);
         }
-        *self.full.lock().unwrap() = Some(path.into());
+        *self.0.full.lock().unwrap() = Some(path.into());
         File::options().write(true).open("/dev/full")
     }
 
@@ -73,7 +80,7 @@ impl Storage for FullDisk {
         Ok(())
     }
 
-    fn sync_directory(&self, _directory: &Directory, _path: &Path) -> io::Result<()> {
+    fn sync_directory(&self, _path: &Path) -> io::Result<()> {
         Ok(())
     }
 }
@@ -84,7 +91,8 @@ fn a_full_disk_loses_no_row() {
         for full_at in 0.. {
             let bench = Bench::new(format);
             let disk = Arc::new(FullDisk { full_at, files_made: AtomicUsize::default(), full: Mutex::default() });
-            let run = bench.run(disk.clone());
+            let its = disk.clone();
+            let run = bench.run(&move |directory| Arc::new(FullFiles(its.clone(), directory)) as Arc<dyn Storage>);
             let Some(full) = disk.full.lock().unwrap().clone() else {
                 run.result.unwrap();
                 break;
@@ -95,6 +103,38 @@ fn a_full_disk_loses_no_row() {
             check_resumes(&bench, &run);
         }
     }
+}
+
+/// A file system that has no hard links, and can't rename a file to a new name in one step.
+#[derive(Debug)]
+struct WithoutLinks(Directory);
+
+impl Storage for WithoutLinks {
+    fn directory(&self) -> &Directory {
+        &self.0
+    }
+
+    fn rename_new(&self, _from: &Path, _to: &Path) -> io::Result<()> {
+        Err(io::Error::from_raw_os_error(1))
+    }
+}
+
+#[test]
+fn a_file_system_without_hard_links_has_jobs_and_replaces_no_commit() {
+    let bench = Bench::new(Format::Parquet);
+    let storage = |directory| Arc::new(WithoutLinks(directory)) as Arc<dyn Storage>;
+    bench.run_batches(&storage, 1).result.unwrap();
+    let planted = bench.out().join("_headgate/log/00000000000000000002.json");
+    assert!(!planted.exists());
+    let planting = move |directory| {
+        std::fs::write(&planted, "another").unwrap();
+        storage(directory)
+    };
+    let error = bench.run(&planting).result.expect_err("the commit of another process was replaced");
+    assert!(error.to_string().contains("00000000000000000002.json"), "{error}");
+    std::fs::remove_file(bench.out().join("_headgate/log/00000000000000000002.json")).unwrap();
+    bench.run(&storage).result.unwrap();
+    check_finished(&bench);
 }
 
 fn check_names_the_file(message: &str, path: &Path) {

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use arrow_schema::{Fields, SchemaRef};
 use headgate_core::error::{ErrorKind, Failure, JobError};
 use headgate_core::files::Directory;
-use headgate_core::files::storage::Storage;
+use headgate_core::files::storage::OpenStorage;
 use headgate_core::headers::Headers;
 use headgate_core::memory::{MemoryBudget, Reservation};
 use headgate_core::options::{Format, JobOptions, Output, SaveFormat, SinkOptions, SourceOptions};
@@ -162,8 +162,9 @@ impl Bench {
         let Some(body) = answer.body.take() else { return };
         let own = self.out().join("_headgate");
         let path = Self::path(outcome.row.ordinal);
-        let places = SavePaths::new(Directory::open(&self.out()).unwrap(), own.join("tmp"), own.join("names"))
-            .in_archives(self.archives());
+        let places =
+            SavePaths::new(Arc::new(Directory::open(&self.out()).unwrap()), own.join("tmp"), own.join("names"))
+                .in_archives(self.archives());
         let claimed = places.claimed(&path);
         fs::write(&claimed, &body.bytes).unwrap();
         if let Some(power) = &self.power {
@@ -177,7 +178,7 @@ impl Bench {
         self.parent.path().join("out")
     }
 
-    pub fn open(&self, storage: Arc<dyn Storage>) -> Result<OpenJob, JobError> {
+    pub fn open(&self, storage: &dyn OpenStorage) -> Result<OpenJob, JobError> {
         let fingerprint = fingerprint(&self.options.source)?;
         OpenJob::open(&self.out(), &self.options, &self.columns, fingerprint, Some(ROWS), storage)
     }
@@ -202,12 +203,12 @@ impl Bench {
     }
 
     /// Writes all rows that are not done.
-    pub fn run(&self, storage: Arc<dyn Storage>) -> Run {
+    pub fn run(&self, storage: &dyn OpenStorage) -> Run {
         self.run_batches(storage, usize::MAX)
     }
 
     /// Writes this many batches, and stops in an orderly way if rows are left.
-    pub fn run_batches(&self, storage: Arc<dyn Storage>, batches: usize) -> Run {
+    pub fn run_batches(&self, storage: &dyn OpenStorage, batches: usize) -> Run {
         let job = match self.open(storage) {
             Ok(job) => job,
             Err(error) => return Run { result: Err(error), committed: DoneRows::default() },

@@ -197,7 +197,7 @@ fn failed_rows_are_retried_from_a_grown_input_but_not_from_a_changed_one() {
         let run = RunOptions::default().without_retries();
         let job = JobOptions { engine: rig.options.engine.clone(), run, ..JobOptions::default() };
         let options = RetryOptions { output: rig.out(), job, ..RetryOptions::default() };
-        let job = Run::retry_with(options, Recorder::new()).unwrap();
+        let job = Run::retry_with(options, &Recorder::new()).unwrap();
         assert!(job.wait(PATIENCE));
         (job.summary().rows, job.summary().failure.map(|failure| failure.message.to_string()))
     };

@@ -19,7 +19,7 @@ fn the_log_of_a_job_holds_a_bounded_number_of_commits() {
     let mut next = 0_u64;
     // Checkpoints restart the log from time to time, which does not affect this bound.
     for run in 0..4 {
-        let job = bench.open(Recorder::new()).unwrap();
+        let job = bench.open(&Recorder::new()).unwrap();
         assert_eq!((next, run), (job.last_commit().done, job.last_commit().runs.len()));
         let RunningJob { mut sink, .. } = bench.start(job, Box::new(Instant::now)).unwrap();
         for row in next..next + 50 {
@@ -32,7 +32,7 @@ fn the_log_of_a_job_holds_a_bounded_number_of_commits() {
     }
     assert_eq!(32, most);
 
-    let job = bench.open(Recorder::new()).unwrap();
+    let job = bench.open(&Recorder::new()).unwrap();
     let RunningJob { mut sink, .. } = bench.start(job, Box::new(Instant::now)).unwrap();
     sink.finish(&Ending { input_rows: Some(next), stopped: &|| false }).unwrap();
     drop(sink);

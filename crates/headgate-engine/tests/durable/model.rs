@@ -51,7 +51,7 @@ fn now() -> Instant {
 struct Model {
     bench: Bench,
     power: Arc<PowerLoss>,
-    disk: Arc<Recorder>,
+    disk: Recorder,
     sink: Option<Box<dyn Sink>>,
     /// Seconds since the test began.
     clock: Arc<AtomicU64>,
@@ -87,7 +87,7 @@ impl Model {
     fn resume(&mut self) {
         self.sink = None;
         self.disk = Recorder::on(&self.power, None);
-        let job = self.bench.open(self.disk.clone()).unwrap();
+        let job = self.bench.open(&self.disk).unwrap();
         let done: BTreeSet<u64> = (0..ROWS).filter(|row| !job.is_new() && job.done_rows().is_done(*row)).collect();
         // The commit that was interrupted counts completely or not at all.
         let with_pending: BTreeSet<u64> = &self.committed | &self.pending;

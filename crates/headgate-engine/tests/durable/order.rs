@@ -35,7 +35,7 @@ fn a_commit_is_written_after_its_files_are_durable_and_applied_after_it_is_durab
     for format in FORMATS {
         let bench = Bench::new(format);
         let disk = Recorder::new();
-        bench.run(disk.clone()).result.unwrap();
+        bench.run(&disk).result.unwrap();
         let (out, steps) = (bench.out(), disk.steps());
         let (tmp, log) = (out.join("_headgate/tmp"), out.join("_headgate/log"));
         let commits = commits(&disk);
@@ -87,7 +87,7 @@ fn a_commit_is_written_after_its_files_are_durable_and_applied_after_it_is_durab
 fn the_options_of_a_job_are_durable_before_its_first_result() {
     let bench = Bench::new(FORMATS[0]);
     let disk = Recorder::new();
-    bench.run(disk.clone()).result.unwrap();
+    bench.run(&disk).result.unwrap();
     let (out, steps) = (bench.out(), disk.steps());
     let own = out.join("_headgate");
     let first_part =

@@ -1,7 +1,5 @@
 //! Power losses between any two steps: bytes and names that are not durable may be lost or damaged.
 
-use std::sync::Arc;
-
 use headgate_core::options::Format;
 
 use crate::check::{check_finished, check_kept, check_resumes};
@@ -16,7 +14,7 @@ fn every_step(format: Format, seeds: u64) {
             let bench = Bench::new(format);
             let power = PowerLoss::new();
             let disk = Recorder::on(&power, Some(step));
-            let run = bench.run(disk.clone());
+            let run = bench.run(&disk);
             power.lose(&bench.out(), step as u64 * seeds + seed);
             check_resumes(&bench, &run);
             disk.refused().is_none()
@@ -41,11 +39,11 @@ fn a_power_loss_after_a_crash_loses_no_recovered_row() {
             let bench = Bench::new(FORMATS[first % 2]);
             let power = PowerLoss::new();
             let disk = Recorder::on(&power, Some(first));
-            let run = bench.run(disk.clone());
+            let run = bench.run(&disk);
             if disk.refused().is_none() {
                 return true;
             }
-            let opened = bench.open(Recorder::on(&power, Some(second))).is_ok();
+            let opened = bench.open(&Recorder::on(&power, Some(second))).is_ok();
             power.lose(&bench.out(), (first * 100 + second) as u64);
             check_resumes(&bench, &run);
             if opened {
@@ -61,23 +59,23 @@ fn a_power_loss_while_a_job_starts_over_leaves_the_old_job_or_none() {
     at_every_step(|step| {
         (0..2).any(|seed| {
             let mut bench = Bench::new(Format::Ndjson);
-            bench.run(Recorder::new()).result.unwrap();
+            bench.run(&Recorder::new()).result.unwrap();
             bench.options.sink.fresh = true;
             let power = PowerLoss::new();
-            let disk: Arc<Recorder> = Recorder::on(&power, Some(step));
+            let disk: Recorder = Recorder::on(&power, Some(step));
             bench.edition = "second";
-            let run = bench.run_batches(disk.clone(), 1);
+            let run = bench.run_batches(&disk, 1);
             power.lose(&bench.out(), step as u64 * 2 + seed);
             bench.options.sink.fresh = false;
 
-            let job = bench.open(Recorder::new()).unwrap();
+            let job = bench.open(&Recorder::new()).unwrap();
             let is_old = !job.is_new() && job.last_commit().finished;
             bench.edition = if is_old { "first" } else { "second" };
             if !job.is_new() {
                 check_kept(&bench, &run.committed, job.done_rows());
             }
             drop(job);
-            bench.run(Recorder::new()).result.unwrap();
+            bench.run(&Recorder::new()).result.unwrap();
             check_finished(&bench);
             disk.refused().is_none()
         })

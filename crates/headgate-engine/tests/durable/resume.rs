@@ -64,7 +64,7 @@ impl Rig {
     }
 
     pub fn start(&self) -> Run {
-        Run::job_with(&self.options, Recorder::new()).unwrap()
+        Run::job_with(&self.options, &Recorder::new()).unwrap()
     }
 
     pub fn run(&self) -> Summary {
@@ -86,7 +86,7 @@ impl Rig {
     fn refusal(&self, change: impl FnOnce(&mut JobOptions)) -> String {
         let mut options = self.options.clone();
         change(&mut options);
-        let error = Run::job_with(&options, Recorder::new()).expect_err("another job went on");
+        let error = Run::job_with(&options, &Recorder::new()).expect_err("another job went on");
         assert_eq!(JobErrorKind::Output, error.kind, "{error}");
         error.to_string()
     }
@@ -278,7 +278,7 @@ fn a_job_whose_disk_fails_ends_with_the_cause_and_resumes_once_the_disk_works() 
     at_every_step(|step| {
         let rig = Rig::numbered(Config::default(), 12);
         let disk = Recorder::failing_at(step);
-        let message = match Run::job_with(&rig.options, disk.clone()) {
+        let message = match Run::job_with(&rig.options, &disk) {
             Ok(job) => {
                 assert!(job.wait(PATIENCE));
                 let summary = job.summary();

@@ -3,11 +3,10 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use headgate_core::error::{JobError, JobErrorKind};
-use headgate_core::files::storage::Storage;
+use headgate_core::files::storage::OpenStorage;
 use headgate_core::options::{EngineOptions, Format, JobOptions, RunOptions, SourceOptions};
 use headgate_engine::status::{parts, status};
 use headgate_engine::testing::{Only, OpenRetry, Retry, RunningJob};
@@ -52,7 +51,7 @@ impl Finished {
         bench.options.source.input = input.display().to_string();
         // No part is small, so none are merged.
         bench.options.sink.part_bytes = 1;
-        bench.run(Recorder::new()).result.unwrap();
+        bench.run(&Recorder::new()).result.unwrap();
         assert_eq!((true, 6), status(&bench.out()).map(|status| (status.finished, status.parts)).unwrap());
         Self { bench, _server: server }
     }
@@ -71,15 +70,15 @@ impl Finished {
 }
 
 /// Retries all failed rows.
-fn retry(out: &Path, storage: Arc<dyn Storage>) -> Result<(), JobError> {
+fn retry(out: &Path, storage: &dyn OpenStorage) -> Result<(), JobError> {
     retry_only(out, Vec::new(), storage)
 }
 
-fn retry_only(out: &Path, only: Vec<Only>, storage: Arc<dyn Storage>) -> Result<(), JobError> {
+fn retry_only(out: &Path, only: Vec<Only>, storage: &dyn OpenStorage) -> Result<(), JobError> {
     wait_for_end(&start_retry(out, only, storage)?)
 }
 
-fn start_retry(out: &Path, only: Vec<Only>, storage: Arc<dyn Storage>) -> Result<Run, JobError> {
+fn start_retry(out: &Path, only: Vec<Only>, storage: &dyn OpenStorage) -> Result<Run, JobError> {
     let run = RunOptions { concurrency: 4, grace: PATIENCE, ..RunOptions::default() }.without_retries();
     let engine = EngineOptions { threads: Some(1), ..EngineOptions::default() };
     let mut job = JobOptions { run, engine, ..JobOptions::default() };
@@ -138,7 +137,7 @@ fn crash_at_every_step(finished: &Finished) {
     at_every_step(|step| {
         let (_parent, out) = finished.copy();
         let disk = Recorder::crashing_at(step);
-        let result = retry(&out, disk.clone());
+        let result = retry(&out, &disk);
         check_readable(&out);
         let is_last = disk.refused().is_none();
         if is_last {
@@ -146,7 +145,7 @@ fn crash_at_every_step(finished: &Finished) {
             assert!(rows(&out).values().all(|row| row.attempts <= 2));
         } else {
             assert!(result.is_err(), "after step {step}");
-            retry(&out, Recorder::new()).unwrap();
+            retry(&out, &Recorder::new()).unwrap();
         }
         check_finished(&out);
         is_last
@@ -170,7 +169,7 @@ fn a_crash_loses_no_row_after_a_part_is_committed_before_its_last_row_has_ended(
         let Finished { bench, _server } = Finished::holding_row_3(Format::Ndjson, &held);
         let out = bench.out();
         let disk = Recorder::crashing_at(step);
-        let result = start_retry(&out, Vec::new(), disk.clone()).and_then(|job| {
+        let result = start_retry(&out, Vec::new(), &disk).and_then(|job| {
             // Rows 8 and 13 succeeded, rows 4, 9 and 14 failed with another status than before, and row 3 is unchanged.
             let known = (ROWS - 4, BTreeMap::from([("status:503".into(), 4)]));
             let is_committed = || status(&out).is_ok_and(|status| known == (status.answered, status.errors));
@@ -185,7 +184,7 @@ fn a_crash_loses_no_row_after_a_part_is_committed_before_its_last_row_has_ended(
         } else {
             assert!(result.is_err(), "after step {step}");
             held.release();
-            retry(&out, Recorder::new()).unwrap();
+            retry(&out, &Recorder::new()).unwrap();
         }
         check_finished(&out);
         is_last
@@ -199,10 +198,10 @@ fn a_power_loss_at_any_step_of_a_retry_neither_loses_nor_duplicates_a_row() {
         let (_parent, out) = finished.copy();
         let power = PowerLoss::new();
         let disk = Recorder::on(&power, Some(step));
-        let _ = retry(&out, disk.clone());
+        let _ = retry(&out, &disk);
         power.lose(&out, step as u64);
         check_readable(&out);
-        retry(&out, Recorder::new()).unwrap();
+        retry(&out, &Recorder::new()).unwrap();
         check_finished(&out);
         disk.refused().is_none()
     });
@@ -214,7 +213,7 @@ fn a_disk_error_ends_a_retry_with_the_cause_and_loses_no_row() {
     at_every_step(|step| {
         let (_parent, out) = finished.copy();
         let disk = Recorder::failing_at(step);
-        let result = retry(&out, disk.clone());
+        let result = retry(&out, &disk);
         check_readable(&out);
         let is_last = disk.refused().is_none();
         if !is_last {
@@ -222,7 +221,7 @@ fn a_disk_error_ends_a_retry_with_the_cause_and_loses_no_row() {
             let causes = ["no space left on device", "input/output error"];
             assert!(causes.iter().any(|cause| message.ends_with(cause)), "{message}");
             assert!(message.contains(&out.display().to_string()), "{message}");
-            retry(&out, Recorder::new()).unwrap();
+            retry(&out, &Recorder::new()).unwrap();
         }
         check_finished(&out);
         is_last
@@ -235,10 +234,10 @@ fn a_retry_without_rows_finishes_an_interrupted_retry() {
     at_every_step(|step| {
         let (_parent, out) = finished.copy();
         let disk = Recorder::crashing_at(step);
-        let result = retry(&out, disk.clone());
+        let result = retry(&out, &disk);
         let is_last = disk.refused().is_none();
         assert_eq!(is_last, result.is_ok());
-        retry_only(&out, vec!["timeout".parse().unwrap()], Recorder::new()).unwrap();
+        retry_only(&out, vec!["timeout".parse().unwrap()], &Recorder::new()).unwrap();
         assert!(status(&out).unwrap().finished);
         assert_eq!(ROWS, rows(&out).len() as u64);
         is_last
@@ -262,7 +261,7 @@ fn a_damaged_part_or_commit_is_detected_before_a_part_is_replaced() {
             bytes[middle] ^= 1;
             fs::write(&damaged, &bytes).unwrap();
 
-            let message = retry(&out, Recorder::new()).expect_err("it was not noticed").to_string();
+            let message = retry(&out, &Recorder::new()).expect_err("it was not noticed").to_string();
             let name = damaged.file_name().unwrap().to_str().unwrap();
             assert!(message.contains(name), "{damaged:?}: {message}");
             assert_eq!(bytes, fs::read(&damaged).unwrap());
@@ -277,10 +276,10 @@ fn rows_with_invalid_requests_are_retried_only_if_their_error_is_named() {
     let input = bench.out().with_file_name("urls.txt");
     fs::write(&input, format!("no URL\nhttp://{}/status/503\n", server.address())).unwrap();
     bench.options.source.input = input.display().to_string();
-    let first = Run::job_with(&bench.options, Recorder::new()).unwrap();
+    let first = Run::job_with(&bench.options, &Recorder::new()).unwrap();
     wait_for_end(&first).unwrap();
     let attempts = |only: Vec<Only>| {
-        let run = start_retry(&bench.out(), only, Recorder::new()).unwrap();
+        let run = start_retry(&bench.out(), only, &Recorder::new()).unwrap();
         wait_for_end(&run).unwrap();
         (run.summary().rows, run.summary().notes.iter().map(ToString::to_string).collect::<Vec<_>>())
     };
@@ -296,14 +295,14 @@ fn a_moved_input_is_found_where_an_earlier_run_read_it() {
     let out = finished.bench.out();
     let moved = out.with_file_name("moved.txt");
     fs::rename(&finished.bench.options.source.input, &moved).unwrap();
-    let message = retry(&out, Recorder::new()).expect_err("it is not where it was").to_string();
+    let message = retry(&out, &Recorder::new()).expect_err("it is not where it was").to_string();
     assert!(message.contains("urls.txt: no such file; if it was moved, run headgate fetch once"), "{message}");
 
     let mut options = finished.bench.options.clone();
     options.source.input = moved.display().to_string();
     assert!(Run::job(&options).unwrap().wait(PATIENCE));
 
-    retry(&out, Recorder::new()).unwrap();
+    retry(&out, &Recorder::new()).unwrap();
     check_finished(&out);
 }
 
@@ -317,7 +316,7 @@ fn a_retry_of_few_rows_keeps_parts_of_failed_rows_bounded() {
     let mut failed: Vec<u64> = (0..290_000).map(|index| index * 5 + 4).collect();
     failed[0] = 3;
     *failed.last_mut().unwrap() = 1_999_998;
-    let job = bench.open(Recorder::new()).unwrap();
+    let job = bench.open(&Recorder::new()).unwrap();
     let now = Instant::now();
     // The clock stands still, so a part ends only when it is full.
     let RunningJob { mut sink, .. } = bench.start(job, Box::new(move || now)).unwrap();
@@ -328,7 +327,7 @@ fn a_retry_of_few_rows_keeps_parts_of_failed_rows_bounded() {
     drop(sink);
     assert_eq!(2, status(&bench.out()).unwrap().parts);
 
-    retry_only(&bench.out(), vec!["status:503".parse().unwrap()], Recorder::new()).unwrap();
+    retry_only(&bench.out(), vec!["status:503".parse().unwrap()], &Recorder::new()).unwrap();
 
     let parts = parts(&bench.out()).unwrap();
     let rows = parts.files.into_iter().map(|file| {
@@ -343,7 +342,7 @@ fn a_retry_of_few_rows_keeps_parts_of_failed_rows_bounded() {
 fn deferred_rows_of_a_retry_can_be_read_again_while_its_source_waits() {
     let finished = Finished::new(Format::Ndjson);
     let options = RetryOptions { output: finished.bench.out(), ..RetryOptions::default() };
-    let Retry { mut source, .. } = OpenRetry::open(options, |_| Ok(()), Recorder::new()).unwrap();
+    let Retry { mut source, .. } = OpenRetry::open(options, |_| Ok(()), &Recorder::new()).unwrap();
     let mut handed_on = Vec::new();
     loop {
         let batch = source.next_batch().unwrap().expect("the source does not end before its rows are done");
@@ -366,6 +365,6 @@ fn a_retry_may_add_costs_that_the_job_did_not_have() {
     let source = SourceOptions { cost_column: Some("tokens".into()), ..SourceOptions::default() };
     let job = JobOptions { source, ..JobOptions::default() };
     let options = RetryOptions { output: finished.bench.out(), job, ..RetryOptions::default() };
-    let error = OpenRetry::open(options, |_| Ok(()), Recorder::new()).err().expect("it is refused");
+    let error = OpenRetry::open(options, |_| Ok(()), &Recorder::new()).err().expect("it is refused");
     assert!(error.to_string().contains("there are no costs in a list of URLs"), "{error}");
 }

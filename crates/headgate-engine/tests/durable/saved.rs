@@ -35,7 +35,7 @@ fn a_crash_during_recovery_loses_no_file() {
 fn files_are_durable_before_the_commit_and_renamed_before_its_parts() {
     let bench = Bench::saving(Format::Parquet);
     let disk = Recorder::new();
-    bench.run(disk.clone()).result.unwrap();
+    bench.run(&disk).result.unwrap();
     let (out, steps) = (bench.out(), disk.steps());
     let is_saved =
         |step: &Step| matches!(step, Step::Rename(_, to) if to.extension().is_some_and(|extension| extension == "txt"));
@@ -60,11 +60,11 @@ fn files_are_durable_before_the_commit_and_renamed_before_its_parts() {
 fn a_job_whose_saved_files_were_removed_resumes() {
     for format in FORMATS {
         let bench = Bench::saving(format);
-        bench.run_batches(Recorder::new(), 1).result.unwrap();
+        bench.run_batches(&Recorder::new(), 1).result.unwrap();
         for directory in ["images", "Images"] {
             fs::remove_dir_all(bench.out().join(directory)).unwrap();
         }
-        bench.run(Recorder::new()).result.unwrap();
+        bench.run(&Recorder::new()).result.unwrap();
         assert_eq!(ROWS as usize, rows(&bench.out()).len());
     }
 }
@@ -76,16 +76,16 @@ proptest! {
         let power = PowerLoss::new();
         let mut bench = Bench::saving(FORMATS[usize::from(ndjson)]);
         bench.power = Some(power.clone());
-        let run = bench.run(Recorder::on(&power, Some(step)));
+        let run = bench.run(&Recorder::on(&power, Some(step)));
         power.lose(&bench.out(), seed);
         // The job crashes a second time, during recovery.
-        drop(bench.open(Recorder::on(&power, Some(second))));
+        drop(bench.open(&Recorder::on(&power, Some(second))));
         power.lose(&bench.out(), seed ^ 1);
         // A part may be durable in place while its rows' files are still in `tmp`: the next open of the job moves them.
-        let job = bench.open(Recorder::new()).unwrap();
+        let job = bench.open(&Recorder::new()).unwrap();
         check_kept(&bench, &run.committed, job.done_rows());
         drop(job);
-        bench.run(Recorder::new()).result.unwrap();
+        bench.run(&Recorder::new()).result.unwrap();
         check_finished(&bench);
         prop_assert_eq!(ROWS as usize, rows(&bench.out()).len());
         prop_assert!(files_below(&bench.out().join("_headgate/tmp")).is_empty());

@@ -45,17 +45,17 @@ fn a_crash_while_a_job_starts_over_leaves_no_body_of_the_old_job_beside_the_new_
     for bench in BENCHES {
         at_every_step(|step| {
             let mut bench = bench();
-            bench.run(Recorder::new()).result.unwrap();
+            bench.run(&Recorder::new()).result.unwrap();
             let disk = Recorder::crashing_at(step);
             bench.options.sink.fresh = true;
             bench.edition = "second";
-            let run = bench.run(disk.clone());
+            let run = bench.run(&disk);
             let is_last = disk.refused().is_none();
             if is_last {
                 run.result.unwrap();
             } else {
                 // Some bodies of the old job and their rows may be gone, because it was being removed.
-                bench.run(Recorder::new()).result.unwrap();
+                bench.run(&Recorder::new()).result.unwrap();
             }
             check_finished(&bench);
             is_last
@@ -69,9 +69,9 @@ fn a_job_that_starts_over_removes_the_bodies_of_one_that_was_killed_at_any_step(
         at_every_step(|step| {
             let bench = bench();
             let disk = Recorder::crashing_at(step);
-            drop(bench.run(disk.clone()));
+            drop(bench.run(&disk));
             let bench = saving_nothing(bench);
-            bench.run(Recorder::new()).result.unwrap();
+            bench.run(&Recorder::new()).result.unwrap();
             check_finished(&bench);
             disk.refused().is_none()
         });
@@ -84,15 +84,15 @@ fn starting_over_an_unreadable_job_removes_its_bodies_and_nothing_else() {
         for bench in BENCHES {
             at_every_step(|step| {
                 let bench = bench();
-                bench.run(Recorder::new()).result.unwrap();
+                bench.run(&Recorder::new()).result.unwrap();
                 let out = bench.out();
                 fs::create_dir_all(out.join("images")).unwrap();
                 fs::write(out.join("images/note.txt"), "mine").unwrap();
                 damage(&out.join("_headgate/job.json"));
                 let bench = saving_nothing(bench);
                 let disk = Recorder::crashing_at(step);
-                drop(bench.run(disk.clone()));
-                bench.run(Recorder::new()).result.unwrap();
+                drop(bench.run(&disk));
+                bench.run(&Recorder::new()).result.unwrap();
                 assert_eq!(BTreeSet::from(["images/note.txt".to_owned()]), foreign_files(&out));
                 disk.refused().is_none()
             });
@@ -103,21 +103,21 @@ fn starting_over_an_unreadable_job_removes_its_bodies_and_nothing_else() {
 #[test]
 fn starting_over_a_job_without_saved_files_removes_no_other_files() {
     let bench = Bench::new(Format::Ndjson);
-    bench.run(Recorder::new()).result.unwrap();
+    bench.run(&Recorder::new()).result.unwrap();
     let out = bench.out();
     // A column of the input may have that name, and name an existing file.
     fs::write(out.join("part-00000099.ndjson"), "{\"row\":0,\"path\":\"mine.txt\"}\n").unwrap();
     fs::write(out.join("mine.txt"), "mine").unwrap();
     damage(&out.join("_headgate/job.json"));
     let bench = saving_nothing(bench);
-    bench.run(Recorder::new()).result.unwrap();
+    bench.run(&Recorder::new()).result.unwrap();
     assert_eq!(BTreeSet::from(["mine.txt".to_owned()]), foreign_files(&out));
 }
 
 #[test]
 fn directories_and_files_behind_symlinks_are_not_removed() {
     let bench = Bench::saving(Format::Parquet);
-    bench.run(Recorder::new()).result.unwrap();
+    bench.run(&Recorder::new()).result.unwrap();
     let (out, elsewhere) = (bench.out(), tempfile::tempdir().unwrap());
     fs::remove_dir_all(out.join("images")).unwrap();
     symlink(elsewhere.path(), out.join("images")).unwrap();
@@ -125,7 +125,7 @@ fn directories_and_files_behind_symlinks_are_not_removed() {
     fs::remove_file(out.join("Images/1/1.txt")).unwrap();
     fs::create_dir(out.join("Images/1/1.txt")).unwrap();
     let bench = saving_nothing(bench);
-    bench.run(Recorder::new()).result.unwrap();
+    bench.run(&Recorder::new()).result.unwrap();
     assert_eq!("mine", fs::read_to_string(elsewhere.path().join("0.txt")).unwrap());
     assert_eq!(BTreeSet::from(["images".to_owned()]), foreign_files(&out), "the link");
 }

@@ -141,7 +141,7 @@ fn failed_rows_of_several_files_are_retried_from_any_working_directory() {
         ..JobOptions::default()
     };
     let options = RetryOptions { output: rig.out(), job, ..RetryOptions::default() };
-    let job = Run::retry_with(options, Recorder::new()).unwrap();
+    let job = Run::retry_with(options, &Recorder::new()).unwrap();
     assert!(job.wait(PATIENCE));
     assert_eq!((1, None), (job.summary().rows, job.summary().failure.map(|failure| failure.message.to_string())));
 }
@@ -160,7 +160,7 @@ fn results_cannot_be_written_where_the_input_would_include_them() {
         ("d*", false),
     ] {
         rig.options.source.input = parent.join(input).display().to_string();
-        let error = Run::job_with(&rig.options, Recorder::new()).err().map(|error| error.to_string());
+        let error = Run::job_with(&rig.options, &Recorder::new()).err().map(|error| error.to_string());
         let is_this = error.as_ref().is_some_and(|error| error.contains(" lies within the input "));
         assert_eq!(is_refused, is_this, "{input}: {error:?}");
     }

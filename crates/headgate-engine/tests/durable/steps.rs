@@ -1,7 +1,5 @@
 //! A crash between any two steps, and the run after it.
 
-use std::sync::Arc;
-
 use headgate_core::options::Format;
 
 use crate::check::{check_finished, check_kept, check_readable, check_resumes, rows};
@@ -9,11 +7,11 @@ use crate::harness::{Bench, at_every_step};
 use crate::storage::Recorder;
 
 /// Checks that no committed row is lost when this disk refuses each of the steps of such a job.
-pub fn every_step(bench: impl Fn() -> Bench + Sync, disk: fn(usize) -> Arc<Recorder>) {
+pub fn every_step(bench: impl Fn() -> Bench + Sync, disk: fn(usize) -> Recorder) {
     at_every_step(|step| {
         let bench = bench();
         let disk = disk(step);
-        let run = bench.run(disk.clone());
+        let run = bench.run(&disk);
         if disk.refused().is_none() {
             run.result.unwrap();
             check_finished(&bench);
@@ -32,12 +30,12 @@ pub fn every_step_twice(bench: impl Fn() -> Bench + Sync) {
         for second in 0.. {
             let bench = bench();
             let disk = Recorder::crashing_at(first);
-            let run = bench.run(disk.clone());
+            let run = bench.run(&disk);
             if disk.refused().is_none() {
                 return true;
             }
             let disk = Recorder::crashing_at(second);
-            if bench.open(disk.clone()).is_ok() {
+            if bench.open(&disk).is_ok() {
                 break;
             }
             assert!(disk.refused().is_some());
@@ -66,11 +64,11 @@ fn a_crash_during_recovery_neither_loses_nor_duplicates_a_row() {
 fn a_crash_while_a_job_starts_over_leaves_the_old_job_or_the_new_one() {
     at_every_step(|step| {
         let mut bench = Bench::new(Format::Ndjson);
-        bench.run(Recorder::new()).result.unwrap();
+        bench.run(&Recorder::new()).result.unwrap();
         let disk = Recorder::crashing_at(step);
         bench.options.sink.fresh = true;
         bench.edition = "second";
-        let run = bench.run(disk.clone());
+        let run = bench.run(&disk);
         bench.options.sink.fresh = false;
         if disk.refused().is_none() {
             run.result.unwrap();
@@ -84,14 +82,14 @@ fn a_crash_while_a_job_starts_over_leaves_the_old_job_or_the_new_one() {
         }
         check_readable(&bench);
         // A job that resumes without fresh=true finds one of the two jobs unchanged, or starts a new one.
-        let job = bench.open(Recorder::new()).unwrap();
+        let job = bench.open(&Recorder::new()).unwrap();
         if job.is_new() {
             bench.edition = "third";
         } else {
             check_kept(&bench, &run.committed, job.done_rows());
         }
         drop(job);
-        bench.run(Recorder::new()).result.unwrap();
+        bench.run(&Recorder::new()).result.unwrap();
         check_finished(&bench);
         false
     });

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use headgate_core::files::Directory;
-use headgate_core::files::storage::Storage;
+use headgate_core::files::storage::{OpenStorage, Storage};
 
 use crate::power::PowerLoss;
 
@@ -29,9 +29,9 @@ pub enum Step {
 }
 
 /// Storage with real files. It makes nothing durable, because only [`PowerLoss`] would notice.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Recorder {
-    script: Mutex<Script>,
+    script: Arc<Mutex<Script>>,
     power: Option<Arc<PowerLoss>>,
 }
 
@@ -49,24 +49,27 @@ struct Script {
 }
 
 impl Recorder {
-    pub fn new() -> Arc<Self> {
-        Arc::default()
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    fn of(script: Script) -> Self {
+        Self { script: Arc::new(Mutex::new(script)), power: None }
     }
 
     /// Creates a disk that performs this many steps and then refuses all others.
-    pub fn crashing_at(step: usize) -> Arc<Self> {
-        Arc::new(Self { script: Mutex::new(Script { crash_at: Some(step), ..Script::default() }), power: None })
+    pub fn crashing_at(step: usize) -> Self {
+        Self::of(Script { crash_at: Some(step), ..Script::default() })
     }
 
     /// Creates a disk that fails once, after this many steps.
-    pub fn failing_at(step: usize) -> Arc<Self> {
-        Arc::new(Self { script: Mutex::new(Script { fail_at: Some(step), ..Script::default() }), power: None })
+    pub fn failing_at(step: usize) -> Self {
+        Self::of(Script { fail_at: Some(step), ..Script::default() })
     }
 
     /// Creates a disk as [`Recorder::crashing_at`] does, on top of one that may lose its power.
-    pub fn on(power: &Arc<PowerLoss>, crash_at: Option<usize>) -> Arc<Self> {
-        let script = Mutex::new(Script { crash_at, ..Script::default() });
-        Arc::new(Self { script, power: Some(power.clone()) })
+    pub fn on(power: &Arc<PowerLoss>, crash_at: Option<usize>) -> Self {
+        Self { power: Some(power.clone()), ..Self::of(Script { crash_at, ..Script::default() }) }
     }
 
     /// Performs this many more steps, and then refuses all others.
@@ -110,16 +113,33 @@ impl Recorder {
     }
 }
 
-impl Storage for Recorder {
-    fn create(&self, directory: &Directory, path: &Path, mode: u32) -> io::Result<File> {
-        self.perform(Step::Create(path.into()))?;
-        let Some(power) = &self.power else { return directory.create(path, mode) };
+impl OpenStorage for Recorder {
+    fn open(&self, directory: Directory) -> Arc<dyn Storage> {
+        Arc::new(Recorded { recorder: self.clone(), directory })
+    }
+}
+
+/// The files of one directory, with the steps recorded.
+#[derive(Debug)]
+struct Recorded {
+    recorder: Recorder,
+    directory: Directory,
+}
+
+impl Storage for Recorded {
+    fn directory(&self) -> &Directory {
+        &self.directory
+    }
+
+    fn create(&self, path: &Path, mode: u32) -> io::Result<File> {
+        self.recorder.perform(Step::Create(path.into()))?;
+        let Some(power) = &self.recorder.power else { return self.directory.create(path, mode) };
         if path.exists() {
             let aside = power.keep_copy(path)?;
-            directory.remove(path)?;
+            self.directory.remove(path)?;
             power.removed(path, aside);
         }
-        let file = directory.create_new(path, mode)?;
+        let file = self.directory.create_new(path, mode)?;
         power.written(file.metadata()?.ino());
         power.added(path, None)?;
         Ok(file)
@@ -127,53 +147,53 @@ impl Storage for Recorder {
 
     fn sync_file(&self, file: &File, path: &Path) -> io::Result<()> {
         let metadata = file.metadata()?;
-        self.perform(Step::SyncFile(path.into(), metadata.len()))?;
-        if let Some(power) = &self.power {
+        self.recorder.perform(Step::SyncFile(path.into(), metadata.len()))?;
+        if let Some(power) = &self.recorder.power {
             power.synced(metadata.ino(), metadata.len());
         }
         Ok(())
     }
 
-    fn sync_directory(&self, _directory: &Directory, path: &Path) -> io::Result<()> {
-        self.perform(Step::SyncDirectory(path.into()))?;
-        if let Some(power) = &self.power {
+    fn sync_directory(&self, path: &Path) -> io::Result<()> {
+        self.recorder.perform(Step::SyncDirectory(path.into()))?;
+        if let Some(power) = &self.recorder.power {
             power.synced_directory(path);
         }
         Ok(())
     }
 
-    fn sync_file_system(&self, directory: &Directory) -> io::Result<()> {
-        self.perform(Step::SyncFileSystem(directory.path().into()))?;
-        if let Some(power) = &self.power {
+    fn sync_file_system(&self) -> io::Result<()> {
+        self.recorder.perform(Step::SyncFileSystem(self.directory.path().into()))?;
+        if let Some(power) = &self.recorder.power {
             power.synced_all();
         }
         Ok(())
     }
 
-    fn rename(&self, directory: &Directory, from: &Path, to: &Path) -> io::Result<()> {
-        self.perform(Step::Rename(from.into(), to.into()))?;
-        let Some(power) = &self.power else { return directory.rename(from, to) };
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.recorder.perform(Step::Rename(from.into(), to.into()))?;
+        let Some(power) = &self.recorder.power else { return self.directory.rename(from, to) };
         let (moved, replaced) = (power.keep_copy(from)?, power.keep_copy(to).ok());
-        directory.rename(from, to)?;
+        self.directory.rename(from, to)?;
         power.renamed(from, moved, to, replaced)
     }
 
-    /// Links and unlinks, the two steps of the default implementation on a file system with hard links.
-    fn rename_new(&self, directory: &Directory, from: &Path, to: &Path) -> io::Result<()> {
-        self.perform(Step::Link(from.into(), to.into()))?;
-        directory.link(from, to)?;
-        self.script.lock().unwrap().linked.push((to.into(), fs::read(to)?));
-        if let Some(power) = &self.power {
+    /// Links and unlinks: the two steps on a file system that has hard links, and can't rename to a new name in one step.
+    fn rename_new(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.recorder.perform(Step::Link(from.into(), to.into()))?;
+        self.directory.link(from, to)?;
+        self.recorder.script.lock().unwrap().linked.push((to.into(), fs::read(to)?));
+        if let Some(power) = &self.recorder.power {
             power.added(to, None)?;
         }
-        self.remove(directory, from)
+        self.remove(from)
     }
 
-    fn remove(&self, directory: &Directory, path: &Path) -> io::Result<()> {
-        self.perform(Step::Remove(path.into()))?;
-        let Some(power) = &self.power else { return directory.remove(path) };
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        self.recorder.perform(Step::Remove(path.into()))?;
+        let Some(power) = &self.recorder.power else { return self.directory.remove(path) };
         let aside = power.keep_copy(path)?;
-        directory.remove(path)?;
+        self.directory.remove(path)?;
         power.removed(path, aside);
         Ok(())
     }

@@ -237,7 +237,7 @@ fn a_connection_is_not_shared_between_network_policies() {
         let run = |rig: Rig| {
             let mut rig = rig.one_by_one();
             rig.options.request.http2_prior_knowledge = is_http2;
-            let job = Run::job_on(&engine, &rig.options, Arc::new(Disk)).unwrap();
+            let job = Run::job_on(&engine, &rig.options, &Disk).unwrap();
             rig.finish(&job).0.remove(0)
         };
         let rig = || Rig::urls([server.url("/")]);

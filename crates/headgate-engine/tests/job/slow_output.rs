@@ -28,7 +28,9 @@ struct HeldOutput {
 impl HeldOutput {
     fn start(fifo: &Fifo) -> (Arc<Self>, Run) {
         let held = Arc::new(Self::default());
-        let job = Run::job_with(&fifo.rig.options, held.clone()).expect("a job that can be started");
+        let its = held.clone();
+        let storage = move |directory| Arc::new(HeldFiles(its.clone(), directory)) as Arc<dyn Storage>;
+        let job = Run::job_with(&fifo.rig.options, &storage).expect("a job that can be started");
         (held, job)
     }
 
@@ -38,10 +40,18 @@ impl HeldOutput {
     }
 }
 
-impl Storage for HeldOutput {
-    fn create(&self, directory: &Directory, path: &Path, mode: u32) -> io::Result<File> {
+#[derive(Debug)]
+struct HeldFiles(Arc<HeldOutput>, Directory);
+
+impl Storage for HeldFiles {
+    fn directory(&self) -> &Directory {
+        &self.1
+    }
+
+    fn create(&self, path: &Path, mode: u32) -> io::Result<File> {
+        let Self(held, directory) = self;
         if path.extension().is_some_and(|extension| extension == "tmp") && path.to_string_lossy().contains("part-") {
-            drop(self.released.wait_while(self.is_released.lock().unwrap(), |is_released| !*is_released));
+            drop(held.released.wait_while(held.is_released.lock().unwrap(), |is_released| !*is_released));
         }
         directory.create(path, mode)
     }

@@ -12,11 +12,15 @@ use crate::outcomes::{answered, batch, failed, interrupt, names, open, open_erro
 
 /// A disk that has no space for one part.
 #[derive(Debug)]
-struct NoRoomFor(String);
+struct NoRoomFor(String, Directory);
 
 impl Storage for NoRoomFor {
-    fn create(&self, directory: &Directory, path: &Path, mode: u32) -> io::Result<File> {
-        let file = directory.create(path, mode)?;
+    fn directory(&self) -> &Directory {
+        &self.1
+    }
+
+    fn create(&self, path: &Path, mode: u32) -> io::Result<File> {
+        let file = self.1.create(path, mode)?;
         if path.ends_with(format!("{}.tmp", self.0)) { File::options().write(true).open("/dev/full") } else { Ok(file) }
     }
 }
@@ -27,7 +31,9 @@ fn a_full_disk_is_named_and_published_parts_stay() {
         let out = tempfile::tempdir().unwrap();
         let options = SinkOptions { part_bytes: 1, ..options(out.path(), format) };
         let second = format!("part-00000002.{extension}");
-        let mut sink = open_on(Arc::new(NoRoomFor(second.clone())), &options).unwrap();
+        let full = second.clone();
+        let disk = move |directory| Arc::new(NoRoomFor(full.clone(), directory)) as Arc<dyn Storage>;
+        let mut sink = open_on(&disk, &options).unwrap();
         let _ = sink.write(batch([answered(0, b"")])).unwrap();
 
         let error = sink.write(batch([answered(1, b""), failed(2)])).unwrap_err();
@@ -57,8 +63,8 @@ fn a_part_that_cannot_be_created_is_named() {
 #[test]
 fn no_row_of_a_failed_commit_counts() {
     let out = tempfile::tempdir().unwrap();
-    let disk = NoRoomFor("part-00000001.ndjson".into());
-    let mut sink = open_on(Arc::new(disk), &options(out.path(), Format::Ndjson)).unwrap();
+    let disk = |directory| Arc::new(NoRoomFor("part-00000001.ndjson".into(), directory)) as Arc<dyn Storage>;
+    let mut sink = open_on(&disk, &options(out.path(), Format::Ndjson)).unwrap();
     let _ = sink.write(batch([answered(0, b""), failed(1)])).unwrap();
 
     let error = interrupt(sink.as_mut()).unwrap_err();

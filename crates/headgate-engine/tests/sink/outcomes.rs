@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use arrow_schema::{Fields, SchemaRef};
 use headgate_core::error::{ErrorKind, Failure, JobError};
-use headgate_core::files::storage::{Disk, Storage};
+use headgate_core::files::storage::{Disk, OpenStorage};
 use headgate_core::headers::Headers;
 use headgate_core::memory::{MemoryBudget, Reservation};
 use headgate_core::options::{Format, JobOptions, Output, SinkOptions, SourceOptions};
@@ -96,7 +96,7 @@ pub fn open(options: &SinkOptions) -> Result<Box<dyn Sink>, JobError> {
 }
 
 /// Opens a sink as [`open`] does, for a job with this output.
-pub fn open_on(storage: Arc<dyn Storage>, options: &SinkOptions) -> Result<Box<dyn Sink>, JobError> {
+pub fn open_on(storage: &dyn OpenStorage, options: &SinkOptions) -> Result<Box<dyn Sink>, JobError> {
     let now = Instant::now();
     open_job(options, &plain_schema(), Box::new(move || now), storage)
 }
@@ -105,14 +105,14 @@ pub fn open_with(options: &SinkOptions, schema: &SchemaRef, clock: MonotonicCloc
     if !matches!(options.output, Output::Directory(_)) || options.format == Format::None {
         return sink::open::open(options, schema);
     }
-    open_job(options, schema, clock, Arc::new(Disk))
+    open_job(options, schema, clock, &Disk)
 }
 
 fn open_job(
     options: &SinkOptions,
     schema: &SchemaRef,
     clock: MonotonicClock,
-    storage: Arc<dyn Storage>,
+    storage: &dyn OpenStorage,
 ) -> Result<Box<dyn Sink>, JobError> {
     let Output::Directory(path) = &options.output else { return sink::open::open(options, schema) };
     let source = SourceOptions { input: "http://127.0.0.1/[0-999999]".into(), ..SourceOptions::default() };

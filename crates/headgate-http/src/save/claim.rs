@@ -39,14 +39,14 @@ impl Claim {
         checksum: Checksum,
     ) -> Result<Self, SaveError> {
         let claimed = paths.claimed(&path);
-        match paths.directory().rename_new(from, &claimed) {
+        match paths.storage().rename_new(from, &claimed) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Err(duplicate_name(path)),
             renamed => renamed.map_err(|error| cannot_write(&claimed, &error))?,
         }
         let saved = Box::new(Saved { path: path.as_str().into(), checksum });
         let claim = Self { claimed, saved: Some(saved), paths: paths.clone() };
         for conflict in paths.conflicts(&path) {
-            match paths.directory().look(&conflict) {
+            match paths.storage().metadata(&conflict) {
                 Ok(_) => return Err(duplicate_name(path)),
                 Err(error) => match error.kind() {
                     io::ErrorKind::NotFound => {}
@@ -73,7 +73,7 @@ impl Drop for Claim {
     fn drop(&mut self) {
         if self.saved.is_some() {
             // If this fails, the next run of the job removes the file when it opens the directory.
-            let _ = self.paths.directory().remove(&self.claimed);
+            let _ = self.paths.storage().remove(&self.claimed);
         }
     }
 }

@@ -7,14 +7,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use headgate_core::file_name::{clash_key, folded};
-use headgate_core::files::storage::{Disk, Storage};
-use headgate_core::files::{Directory, SHARED};
+use headgate_core::files::SHARED;
+use headgate_core::files::storage::Storage;
 
 /// The directories of a job that saves bodies.
 #[derive(Debug)]
 pub struct SavePaths {
     /// The output directory.
-    directory: Directory,
     storage: Arc<dyn Storage>,
     /// The directory of files that are not committed.
     tmp: PathBuf,
@@ -26,19 +25,13 @@ pub struct SavePaths {
 }
 
 impl SavePaths {
-    pub fn new(directory: Directory, tmp: PathBuf, names: PathBuf) -> Self {
-        Self { directory, storage: Arc::new(Disk), tmp, names, in_archives: false, _in_use: None }
-    }
-
-    /// Returns the same paths with another storage for new files.
-    #[must_use]
-    pub fn with_storage(self, storage: Arc<dyn Storage>) -> Self {
-        Self { storage, ..self }
+    pub fn new(storage: Arc<dyn Storage>, tmp: PathBuf, names: PathBuf) -> Self {
+        Self { storage, tmp, names, in_archives: false, _in_use: None }
     }
 
     /// Creates a new file for a body.
     pub(super) fn create(&self, path: &Path) -> io::Result<File> {
-        self.storage.create(&self.directory, path, SHARED)
+        self.storage.create(path, SHARED)
     }
 
     /// Returns the same paths for bodies in archives, or in files of their own.
@@ -53,9 +46,9 @@ impl SavePaths {
         Self { _in_use: Some(in_use), ..self }
     }
 
-    /// Returns the output directory.
-    pub fn directory(&self) -> &Directory {
-        &self.directory
+    /// Returns the files of the output directory.
+    pub fn storage(&self) -> &Arc<dyn Storage> {
+        &self.storage
     }
 
     pub(crate) fn are_in_archives(&self) -> bool {
@@ -84,7 +77,7 @@ impl SavePaths {
 
     /// Returns the final path of a file or an archive.
     pub fn destination(&self, path: &str) -> PathBuf {
-        self.directory.path().join(path)
+        self.storage.path().join(path)
     }
 
     /// Returns the paths that must not exist when this name is claimed.

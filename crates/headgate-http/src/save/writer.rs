@@ -165,7 +165,7 @@ impl HashedFile {
     fn open(&mut self) -> io::Result<&mut File> {
         let file = match self.file.take() {
             Some(file) => file,
-            None => self.paths.directory().file_to_append(&self.path)?,
+            None => self.paths.storage().append(&self.path)?,
         };
         Ok(self.file.insert(file))
     }
@@ -207,7 +207,7 @@ impl Drop for HashedFile {
     fn drop(&mut self) {
         if !self.is_moved {
             // If this fails, the next run of the job removes the file when it opens the directory.
-            let _ = self.paths.directory().remove(&self.path);
+            let _ = self.paths.storage().remove(&self.path);
         }
     }
 }
@@ -225,7 +225,7 @@ mod tests {
     fn between_chunks_no_file_is_open() {
         let root = tempfile::tempdir().expect("a temporary directory");
         let directory = Directory::open(root.path()).expect("a directory");
-        let paths = Arc::new(SavePaths::new(directory, root.path().to_owned(), root.path().join("names")));
+        let paths = Arc::new(SavePaths::new(Arc::new(directory), root.path().to_owned(), root.path().join("names")));
         let mut writer = BodyWriter::new(paths.clone(), 7);
         for chunk in [&b"ab"[..], b"cd"] {
             writer.write(chunk).expect("it is written");

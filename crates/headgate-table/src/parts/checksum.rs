@@ -6,7 +6,7 @@ use std::path::Path;
 
 use crc32fast::Hasher;
 use headgate_core::error::cause;
-use headgate_core::files::Directory;
+use headgate_core::files::storage::Storage;
 
 /// The size of the buffer for reading and writing a file.
 pub(crate) const BUFFER_BYTES: usize = 256 * 1024;
@@ -58,9 +58,9 @@ impl Write for Checksummed {
 ///
 /// # Errors
 /// `InvalidData`: the content is not what was committed.
-pub(crate) fn open_verified(directory: &Directory, path: &Path, crc32: u32) -> io::Result<File> {
+pub(crate) fn open_verified(storage: &dyn Storage, path: &Path, crc32: u32) -> io::Result<File> {
     let shown = path.display();
-    let (file, found) = open_summed(directory, path, |_| {})?;
+    let (file, found) = open_summed(storage, path, |_| {})?;
     if found == crc32 {
         return Ok(file);
     }
@@ -72,10 +72,10 @@ pub(crate) fn open_verified(directory: &Directory, path: &Path, crc32: u32) -> i
 ///
 /// # Errors
 /// An error of the system, whose message names the file.
-pub(super) fn open_summed(directory: &Directory, path: &Path, mut show: impl FnMut(&[u8])) -> io::Result<(File, u32)> {
+pub(super) fn open_summed(storage: &dyn Storage, path: &Path, mut show: impl FnMut(&[u8])) -> io::Result<(File, u32)> {
     let unreadable =
         |error: io::Error| io::Error::new(error.kind(), format!("can't read {}: {}", path.display(), cause(&error)));
-    let file = directory.file(path).map_err(unreadable)?;
+    let file = storage.read(path).map_err(unreadable)?;
     let mut reader = BufReader::with_capacity(BUFFER_BYTES, &file);
     let mut sum = Hasher::new();
     loop {

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use arrow_array::Array as _;
 use arrow_array::cast::AsArray as _;
-use headgate_core::files::Directory;
+use headgate_core::files::storage::Storage;
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use serde::Deserialize;
@@ -27,8 +27,8 @@ struct PathLine<'a> {
 ///
 /// # Errors
 /// The part can't be read, or `each` fails.
-pub fn saved_paths(directory: &Directory, part: &Path, mut each: impl FnMut(&str) -> io::Result<()>) -> io::Result<()> {
-    let file = directory.file(part)?;
+pub fn saved_paths(storage: &dyn Storage, part: &Path, mut each: impl FnMut(&str) -> io::Result<()>) -> io::Result<()> {
+    let file = storage.read(part)?;
     if !is_parquet(part) {
         return paths_of_lines(file, each);
     }

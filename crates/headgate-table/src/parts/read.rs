@@ -11,7 +11,8 @@ use std::vec;
 use arrow_array::RecordBatch;
 use arrow_schema::{FieldRef, Fields, Schema, SchemaRef};
 use headgate_core::error::{JobError, cause};
-use headgate_core::files::Directory;
+use headgate_core::files::open_regular;
+use headgate_core::files::storage::Storage;
 use headgate_core::message;
 use headgate_core::message::{Message, OptionName};
 use memchr::memchr_iter;
@@ -56,8 +57,8 @@ enum FormatBatches {
 ///
 /// # Errors
 /// `Output`: the part is missing, damaged, or has other columns.
-pub fn read_part(directory: &Directory, path: &Path, crc32: u32, schema: &SchemaRef) -> Result<PartBatches, JobError> {
-    batches(open_committed(directory, path, crc32)?, path, schema)
+pub fn read_part(storage: &dyn Storage, path: &Path, crc32: u32, schema: &SchemaRef) -> Result<PartBatches, JobError> {
+    batches(open_committed(storage, path, crc32)?, path, schema)
 }
 
 fn batches(file: File, path: &Path, schema: &SchemaRef) -> Result<PartBatches, JobError> {
@@ -72,9 +73,9 @@ fn batches(file: File, path: &Path, schema: &SchemaRef) -> Result<PartBatches, J
 ///
 /// # Errors
 /// The file can't be read, or is not a part.
-pub fn describe_part(directory: &Directory, path: &Path) -> io::Result<(u64, u64, u32)> {
+pub fn describe_part(storage: &dyn Storage, path: &Path) -> io::Result<(u64, u64, u32)> {
     let (mut bytes, mut lines) = (0, 0);
-    let (file, crc32) = open_summed(directory, path, |piece| {
+    let (file, crc32) = open_summed(storage, path, |piece| {
         bytes += piece.len() as u64;
         lines += memchr_iter(b'\n', piece).count() as u64;
     })?;
@@ -106,7 +107,7 @@ pub fn schema_of_parts(paths: &[PathBuf]) -> Result<SchemaRef, JobError> {
 fn without_omitted(columns: SchemaRef, lines: &[PathBuf]) -> SchemaRef {
     let first = |path: &PathBuf| -> io::Result<Option<Vec<String>>> {
         let mut line = String::new();
-        BufReader::new(File::open(path)?).take(MAX_FIRST_LINE_BYTES).read_line(&mut line)?;
+        BufReader::new(open_regular(path)?).take(MAX_FIRST_LINE_BYTES).read_line(&mut line)?;
         let object: Option<HashMap<String, &RawValue>> = serde_json::from_str(&line).ok();
         Ok(object.map(|object| object.into_keys().collect()))
     };
@@ -149,9 +150,9 @@ impl Iterator for PartBatches {
 #[derive(Debug, Clone)]
 pub struct PartFile {
     pub path: PathBuf,
-    /// The job's directory, and the checksum of the commit, which is compared before any row is returned. `None`: both are
+    /// The files of the job, and the checksum of the commit, which is compared before any row is returned. `None`: both are
     /// unknown.
-    pub committed: Option<(Directory, u32)>,
+    pub committed: Option<(Arc<dyn Storage>, u32)>,
 }
 
 /// A part without its job has no known checksum.
@@ -168,7 +169,7 @@ impl PartFile {
     /// `Output`: the file can't be read, or is not what was committed.
     pub fn open(&self) -> Result<File, JobError> {
         match &self.committed {
-            Some((directory, crc32)) => open_committed(directory, &self.path, *crc32),
+            Some((storage, crc32)) => open_committed(storage.as_ref(), &self.path, *crc32),
             None => open(&self.path),
         }
     }
@@ -216,15 +217,15 @@ impl Iterator for PartRows {
 }
 
 fn open(path: &Path) -> Result<File, JobError> {
-    File::open(path).map_err(|error| JobError::output(format!("can't read {}: {}", path.display(), cause(&error))))
+    open_regular(path).map_err(|error| JobError::output(format!("can't read {}: {}", path.display(), cause(&error))))
 }
 
 /// Returns the file, at its start, if its content is what was committed.
 ///
 /// # Errors
 /// `Output`: the content is not what was committed, or the file can't be read.
-pub fn open_committed(directory: &Directory, path: &Path, crc32: u32) -> Result<File, JobError> {
-    open_verified(directory, path, crc32).map_err(|error| {
+pub fn open_committed(storage: &dyn Storage, path: &Path, crc32: u32) -> Result<File, JobError> {
+    open_verified(storage, path, crc32).map_err(|error| {
         let cause = cause(&error);
         JobError::output(match error.kind() {
             io::ErrorKind::InvalidData => message!("{cause}; ", recovery_advice()),

@@ -4,7 +4,7 @@ use std::io;
 use std::path::Path;
 
 use arrow_array::RecordBatch;
-use headgate_core::files::Directory;
+use headgate_core::files::storage::Storage;
 
 use super::checksum::FinishedPart;
 
@@ -20,7 +20,7 @@ pub trait PartWriter: Send {
     ///
     /// # Errors
     /// `InvalidData`: the part is not the one that was committed; none of its rows was added.
-    fn append(&mut self, directory: &Directory, part: &Path, crc32: u32) -> io::Result<u64>;
+    fn append(&mut self, storage: &dyn Storage, part: &Path, crc32: u32) -> io::Result<u64>;
 
     /// Writes the buffered rows and completes the file, which need not be on the disk yet.
     fn finish(self: Box<Self>) -> io::Result<FinishedPart>;

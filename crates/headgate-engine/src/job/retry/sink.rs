@@ -53,10 +53,10 @@ impl RetrySink {
     fn replace(&mut self) -> Result<(), JobError> {
         let Some(RoundOutcomes { parts, rows: retried }) = self.rounds.take_outcomes() else { return Ok(()) };
         let began = Instant::now();
+        let storage = self.writer.directory.storage().clone();
         for part in &parts {
             // The checksum is checked, because damaged rows must not be written into a part with a new checksum.
-            let directory = &self.writer.directory;
-            for batch in read_part(directory.opened(), &directory.path_of(&part.name), part.crc32, &self.schema)? {
+            for batch in read_part(storage.as_ref(), &storage.path().join(&part.name), part.crc32, &self.schema)? {
                 let batch = batch?;
                 self.writer.subtract_failed(&batch);
                 let is_kept: BooleanArray =

@@ -86,9 +86,9 @@ impl JobWriter {
 
     fn append(&mut self, kind: PartKind, part: &PartRecord) -> Result<(), JobError> {
         let path = self.directory.path_of(&part.name);
-        let directory = self.directory.opened().clone();
+        let storage = self.directory.storage().clone();
         let open = self.open(kind)?;
-        match open.writer.append(&directory, &path, part.crc32) {
+        match open.writer.append(storage.as_ref(), &path, part.crc32) {
             Ok(rows) => {
                 open.rows += rows;
                 Ok(())

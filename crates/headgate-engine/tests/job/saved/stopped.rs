@@ -22,21 +22,26 @@ const BYTES: usize = 300_000;
 
 /// A disk that opens a pipe instead of a new file, and waits for a reader.
 #[derive(Debug)]
-struct PipesOpen;
+struct PipesOpen(Directory);
 
 impl Storage for PipesOpen {
-    fn create(&self, directory: &Directory, path: &Path, mode: u32) -> io::Result<File> {
+    fn directory(&self) -> &Directory {
+        &self.0
+    }
+
+    fn create(&self, path: &Path, mode: u32) -> io::Result<File> {
         if fs::symlink_metadata(path).is_ok_and(|metadata| metadata.file_type().is_fifo()) {
             return File::create(path);
         }
-        directory.create(path, mode)
+        self.0.create(path, mode)
     }
 }
 
 fn start(rig: &Rig, engine: Option<&Engine>) -> Result<Run, String> {
+    let storage = |directory| Arc::new(PipesOpen(directory)) as Arc<dyn Storage>;
     let started = match engine {
-        Some(engine) => Run::job_on(engine, &rig.options, Arc::new(PipesOpen)),
-        None => Run::job_with(&rig.options, Arc::new(PipesOpen)),
+        Some(engine) => Run::job_on(engine, &rig.options, &storage),
+        None => Run::job_with(&rig.options, &storage),
     };
     started.map_err(|error| error.to_string())
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 use headgate_core::error::JobError;
-use headgate_core::files::Directory;
+use headgate_core::files::storage::Storage;
 use memchr::memchr_iter;
 
 use super::decode::LineDecoder;
@@ -47,8 +47,8 @@ impl PartWriter for NdjsonPart {
         self.out.get_ref().bytes() + self.out.buffer().len() as u64
     }
 
-    fn append(&mut self, directory: &Directory, part: &Path, crc32: u32) -> io::Result<u64> {
-        let mut lines = BufReader::with_capacity(BUFFER_BYTES, open_verified(directory, part, crc32)?);
+    fn append(&mut self, storage: &dyn Storage, part: &Path, crc32: u32) -> io::Result<u64> {
+        let mut lines = BufReader::with_capacity(BUFFER_BYTES, open_verified(storage, part, crc32)?);
         let mut rows = 0;
         loop {
             let bytes = lines.fill_buf()?;

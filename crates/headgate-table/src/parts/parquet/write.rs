@@ -12,7 +12,7 @@ use arrow_array::cast::AsArray as _;
 use arrow_array::{Array as _, RecordBatch};
 use arrow_schema::{ArrowError, DataType, FieldRef, Schema, SchemaRef};
 use headgate_core::error::JobError;
-use headgate_core::files::Directory;
+use headgate_core::files::storage::Storage;
 use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_writer::{ArrowColumnWriter, ArrowRowGroupWriterFactory, ArrowWriterOptions, compute_leaves};
 use parquet::basic::{Compression, Encoding, ZstdLevel};
@@ -167,8 +167,8 @@ impl PartWriter for ParquetPart {
         (self.writer.bytes_written() + self.group.as_ref().map_or(0, Group::encoded_bytes)) as u64
     }
 
-    fn append(&mut self, directory: &Directory, part: &Path, crc32: u32) -> io::Result<u64> {
-        let file = open_verified(directory, part, crc32)?;
+    fn append(&mut self, storage: &dyn Storage, part: &Path, crc32: u32) -> io::Result<u64> {
+        let file = open_verified(storage, part, crc32)?;
         let unreadable = |error: JobError| io::Error::new(io::ErrorKind::InvalidData, error);
         let groups = copy::row_groups(&file).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
         if are_large(&groups) {
