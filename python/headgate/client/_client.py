@@ -411,7 +411,7 @@ class AsyncClient(_EngineClient):
 
         Args:
             requests: As for `Client.fetch_many`, or an async iterable. A synchronous iterable is read in the loop: a
-                slow generator, such as one that reads files, blocks the loop meanwhile.
+                slow generator, such as one that reads files, blocks the loop while it runs.
             ordered: Yields outcomes in the order of the requests.
             progress: As for `Client.fetch_many`; a function is called in the loop.
 

@@ -45,7 +45,7 @@ class _FetchManyBase:
 
     @property
     def room(self) -> int:
-        """How many more requests can be submitted now without waiting.
+        """The number of requests that can be submitted now without waiting.
 
         >>> client.fetch_many().room
         1000000
