@@ -88,8 +88,8 @@ class Client(_EngineClient):
 
         Args:
             method: The method, such as `GET`.
-            url: The URL: absolute, or relative to the `base_url`.
-            **options: The attributes of `headgate.Request`, without `tag`.
+            url: The URL: absolute, or relative to the `base_url`. The other arguments are the attributes of
+                `headgate.Request`, without `tag`.
 
         Raises:
             RequestError: The request failed; each error kind has a class.
@@ -321,8 +321,8 @@ class AsyncClient(_EngineClient):
 
         Args:
             method: The method, such as `GET`.
-            url: The URL: absolute, or relative to the `base_url`.
-            **options: The attributes of `headgate.Request`, without `tag`.
+            url: The URL: absolute, or relative to the `base_url`. The other arguments are the attributes of
+                `headgate.Request`, without `tag`.
 
         Raises:
             RequestError: The request failed; each error kind has a class.
