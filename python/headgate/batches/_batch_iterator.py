@@ -37,7 +37,7 @@ class BatchIterator(Iterator[RowBatch]):
     accept it. All of them together are a stream of record batches (`__arrow_c_stream__`), which can be read once:
     `pyarrow.RecordBatchReader.from_stream(batches)` and `polars.DataFrame(batches)` accept that.
 
-    It can be used as a context manager, which closes it. One thread at a time can take batches from it.
+    It can be used as a context manager, which closes it. Only one thread may iterate at a time.
 
     >>> table = pyarrow.table({"id": range(100)})
     >>> with headgate.map_batches(table, url="http://127.0.0.1:8080/{id}") as batches:
@@ -98,7 +98,7 @@ class BatchIterator(Iterator[RowBatch]):
         return statistics_of(self._flow)
 
     def table(self) -> BatchTable:
-        """Returns all batches that were not taken yet as one table. Raises as `next`.
+        """Returns all remaining batches as one table. Raises as `next`.
 
         >>> with headgate.map_batches(pyarrow.table({"id": [1, 2]}), url="http://127.0.0.1:8080/{id}") as batches:
         ...     print(pyarrow.table(batches.table()).num_rows)
@@ -124,7 +124,7 @@ class BatchIterator(Iterator[RowBatch]):
         return self.schema.__arrow_c_schema__()
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        """Returns a stream of the batches that were not taken yet; it ignores the requested schema."""
+        """Returns a stream of the remaining batches; it ignores the requested schema."""
         del requested_schema
         self.__arrow_c_schema__()
         return self._flow.stream(self)
@@ -173,11 +173,11 @@ class AsyncSupply(Protocol):
         ...
 
     async def aclose(self, flow: BatchFlow) -> None:
-        """Ends the call and waits for its end. It can be called again, also after it was cancelled."""
+        """Ends the call and waits for its end. It can be called more than once, also after a cancelled call."""
 
     @property
     def failure(self) -> BaseException | None:
-        """The error that reading the input raised. It is raised again after the results of the earlier input."""
+        """The error that reading the input raised. The caller gets it after the results of the earlier input."""
         ...
 
     def cancel(self, flow: BatchFlow) -> None:
@@ -319,7 +319,7 @@ class LoopIterator(AsyncIterator[T]):
 class AsyncBatchIterator(LoopIterator[RowBatch]):
     """Batches of results, as `headgate.amap_batches` returns them: see `headgate.BatchIterator`.
 
-    It can be used as an asynchronous context manager, which closes it. One task takes batches from it.
+    It can be used as an asynchronous context manager, which closes it. Only one task may iterate at a time.
 
     >>> table = pyarrow.table({"id": range(100)})
     >>> async with headgate.amap_batches(table, url="http://127.0.0.1:8080/{id}") as batches:
@@ -338,7 +338,7 @@ class AsyncBatchIterator(LoopIterator[RowBatch]):
         self._progress = Progress(progress, partial(statistics_of, flow))
         self._is_closed = False
         self._has_ended = False
-        """Whether all batches were taken."""
+        """Whether all batches were returned."""
         self._is_over = False
         """Whether it is closed, and nothing of it runs."""
 
@@ -347,7 +347,7 @@ class AsyncBatchIterator(LoopIterator[RowBatch]):
         return statistics_of(self._flow)
 
     async def table(self) -> BatchTable:
-        """Returns all batches that were not taken yet as one table.
+        """Returns all remaining batches as one table.
 
         >>> table = pyarrow.table({"id": range(100)})
         >>> async with headgate.amap_batches(table, url="http://127.0.0.1:8080/{id}") as batches:
@@ -355,7 +355,7 @@ class AsyncBatchIterator(LoopIterator[RowBatch]):
         100
 
         Raises:
-            ClosedEarly: Another task closes it meanwhile.
+            ClosedEarly: Another task closed it.
             Exception: As `anext`.
         """
         was_closed = self._is_closed

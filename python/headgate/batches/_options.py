@@ -19,7 +19,7 @@ from headgate.jobs._progress import ProgressOption
 
 
 class KeepOption(TypedDict, total=False):
-    """What of the input is part of the results."""
+    """The columns of the input that the results keep."""
 
     keep: Annotated[
         str | Iterable[str],
@@ -42,7 +42,7 @@ class TableKeywords(
     ProgressOption,
     total=False,
 ):
-    """What of them is about rows and columns, and not about how requests are made."""
+    """The options about rows and columns; options about connections and limits are not among them."""
 
 
 class StageKeywords(

@@ -21,7 +21,7 @@ _THREADS: Final = replace(
 
 
 def stage_options(of: str) -> OptionSet[Any]:
-    """Those of `map_batches`, of a function with this name."""
+    """Returns the options of `map_batches` for a function with this name."""
     return option_set(StageKeywords, of=of, threads=_THREADS)
 
 

@@ -31,7 +31,7 @@ class Supply(Protocol):
 
     @property
     def failure(self) -> BaseException | None:
-        """The error that reading the input raised. It is raised again after the results of the earlier input."""
+        """The error that reading the input raised. The caller gets it after the results of the earlier input."""
 
     def feed(self, flow: BatchFlow) -> None:
         """Feeds the next input, or ends the input. Raises the errors of the caller's iterable."""

@@ -81,10 +81,15 @@ class Client(_EngineClient):
         super().__init__(base_url, dict(options))
 
     def request(self, method: str, url: str, **options: Unpack[RequestKeywords]) -> Response:
-        """Sends a request, and waits for its response.
+        """Sends a request, and waits for its response. Ctrl-C ends the wait and cancels the request.
 
         >>> client.request("OPTIONS", "/echo", headers={"X-Trace": "7"}).json()["method"]
         'OPTIONS'
+
+        Args:
+            method: The method, such as `GET`.
+            url: The URL: absolute, or relative to the `base_url`. The other arguments are the attributes of
+                `headgate.Request`, without `tag`.
 
         Raises:
             RequestError: The request failed; each error kind has a class.
@@ -201,6 +206,11 @@ class Client(_EngineClient):
         Returns:
             An iterator. Leaving its `with` block cancels what is in flight. Its `submit` adds requests; its `batches`
             returns results as record batches in place of outcomes.
+
+        Raises:
+            TypeError: `requests` is a single request.
+            RuntimeError: The client is closed.
+            Exception: While iterating: whatever reading `requests` raised, after the outcomes of earlier requests.
         """
         return FetchMany(self._engine, self._base_url, requests, ordered=ordered, progress=progress)
 
@@ -304,10 +314,15 @@ class AsyncClient(_EngineClient):
         self._loops = Loops(self._engine)
 
     async def request(self, method: str, url: str, **options: Unpack[RequestKeywords]) -> Response:
-        """Sends a request, and waits for its response.
+        """Sends a request, and waits for its response. Cancelling the `await` cancels the request.
 
         >>> (await client.request("OPTIONS", "/echo")).json()["method"]
         'OPTIONS'
+
+        Args:
+            method: The method, such as `GET`.
+            url: The URL: absolute, or relative to the `base_url`. The other arguments are the attributes of
+                `headgate.Request`, without `tag`.
 
         Raises:
             RequestError: The request failed; each error kind has a class.
@@ -411,13 +426,20 @@ class AsyncClient(_EngineClient):
 
         Args:
             requests: As for `Client.fetch_many`, or an async iterable. A synchronous iterable is read in the loop: a
-                slow generator, such as one that reads files, blocks the loop meanwhile.
+                slow generator, such as one that reads files, blocks the loop while it runs.
             ordered: Yields outcomes in the order of the requests.
             progress: As for `Client.fetch_many`; a function is called in the loop.
 
         Returns:
-            An asynchronous iterator. Leaving its `async with` block cancels what is in flight. Its `batches` returns
-            results as record batches in place of outcomes.
+            An asynchronous iterator. Leaving its `async with` block cancels what is in flight; cancelling the wait for
+            an outcome, as a timeout does, loses nothing within the block. Its `batches` returns results as record
+            batches in place of outcomes.
+
+        Raises:
+            TypeError: `requests` is a single request.
+            RuntimeError: The client is closed.
+            StrayCancellation: While iterating: the source was cancelled, and the task that iterates was not.
+            Exception: While iterating: whatever reading `requests` raised, after the outcomes of earlier requests.
         """
         return AsyncFetchMany(self._engine, self._base_url, requests, ordered=ordered, progress=progress)
 

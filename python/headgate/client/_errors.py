@@ -46,7 +46,7 @@ class RequestError(HeadgateError):
         kind: The error kind, as in the column `error` of a job's results.
         url: The URL of the request.
         attempts: The number of attempts.
-        elapsed_s: How long the last attempt took.
+        elapsed_s: The time of the last attempt, in seconds.
     """
 
     kind: ClassVar[str] = ""

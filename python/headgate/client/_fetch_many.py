@@ -45,7 +45,7 @@ class _FetchManyBase:
 
     @property
     def room(self) -> int:
-        """How many more requests can be submitted now without waiting.
+        """The number of requests that can be submitted now without waiting.
 
         >>> client.fetch_many().room
         1000000
@@ -84,7 +84,7 @@ class FetchMany(_FetchManyBase, Iterator[Outcome]):
         """Queues one more request.
 
         The thread that takes outcomes, as a crawler does, never waits here: the queue holds 1,000,000 requests, and
-        `room` is how many more it can hold. Another thread may_wait here while 10,000 are queued.
+        `room` is how many more it can hold. Another thread waits here while 10,000 are queued; `close` ends that wait.
 
         >>> with client.fetch_many(["/redirect/1"]) as outcomes:
         ...     for outcome in outcomes:

@@ -26,7 +26,7 @@ class RequestSource:
 
     Attributes:
         has_ended: Whether there are no more requests.
-        failure: The error that reading them raised. It is raised again after the outcomes of the earlier requests.
+        failure: The error that reading them raised. The caller gets it after the outcomes of the earlier requests.
     """
 
     def __init__(self, requests: Iterable[RequestLike]) -> None:
@@ -77,7 +77,7 @@ MAX_SUBMITTED: Final = 1_000_000
 class QueueFull(HeadgateError, queue.Full):  # noqa: N818 - as `queue.Full`
     """1,000,000 submitted requests are queued, and this thread can't wait, because it takes the outcomes.
 
-    The request was not accepted: keep it, and submit it again when `room` is above 0.
+    The request was not accepted: submit it once more when `room` is above 0.
 
     >>> issubclass(headgate.QueueFull, queue.Full)
     True
@@ -95,7 +95,7 @@ class SubmitQueue(deque[RequestLike]):
 
     @property
     def free_slots(self) -> int:
-        """How many more requests can be added without waiting."""
+        """The number of requests that can be added without waiting."""
         return max(MAX_SUBMITTED - len(self), 0)
 
     def put(self, request: RequestLike, *, may_wait: bool) -> None:
@@ -189,7 +189,7 @@ class RequestFlow:
 
     @property
     def free_slots(self) -> int:
-        """How many more requests can be started now."""
+        """The number of requests that can be started now."""
         return self._max_outstanding - self.outstanding - len(self._ready)
 
     @property

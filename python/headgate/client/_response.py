@@ -244,7 +244,7 @@ class StatusError(HeadgateError, RuntimeError):
         response: The response.
         url: The URL of the response.
         attempts: The number of attempts.
-        elapsed_s: How long the last attempt took.
+        elapsed_s: The time of the last attempt, in seconds.
     """
 
     def __init__(self, message: str, response: Response) -> None:

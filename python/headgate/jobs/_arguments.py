@@ -42,7 +42,7 @@ class Arguments:
         self.mistakes: list[Mistake] = []
 
     def read(self, options: OptionSet[Any], given: Mapping[str, Any]) -> dict[str, Any]:
-        """What was given, each read as its entry says; a name that no option has is a `TypeError`."""
+        """Returns the given options, each read by its entry. An unknown name raises a `TypeError`."""
         readers: dict[str, Callable[[str, Any], object]] = {
             "path": self.path_or_none,
             "data": self.data,

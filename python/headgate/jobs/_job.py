@@ -90,7 +90,7 @@ class Job:
         Within each group, they are not in the order of the input. The list of files is read now; the files are read
         when rows are needed, one batch after another, so that memory doesn't grow with the results. Before a row of a
         file is returned, the whole file is compared with its checksum. If a retry or the end of the job replaces one of
-        the files meanwhile, reading ends with an error: call `rows()` again.
+        the files while they are read, reading raises an error: call `rows()` once more.
 
         Returns:
             Rows with the columns of the results. They have the Arrow PyCapsule interface (`__arrow_c_stream__`), so
@@ -163,7 +163,7 @@ class Job:
 
     @RETRY.shown_by
     def retry(self, **options: Unpack[RetryKeywords]) -> Summary:
-        """Makes the requests of failed rows again and replaces their results.
+        """Retries the failed rows and replaces their results.
 
         An `invalid_request` is left out, unless `only` has that kind.
 
@@ -172,7 +172,7 @@ class Job:
         job is as it was before or after one of them, and the same call continues.
 
         The requests are those of the job. The values of headers and bodies are not stored in it: if it was started with
-        `headers` or `data`, give the same ones here. Credentials are needed again too, and can have new values.
+        `headers` or `data`, give the same ones here. Credentials are needed as well, and can have new values.
 
         Args:
             **options: `help(headgate.Job.retry)` describes each with its default.
@@ -182,7 +182,7 @@ class Job:
 
         Raises:
             UsageError: An argument is wrong; the message has all mistakes.
-            InputError: The input can't be read again, or rows that the job read have changed.
+            InputError: The input can't be read a second time, or rows that the job read have changed.
             OutputError: The results can't be read or written; another process writes to them; or the input, the
                 headers or the data are not those of the job.
             JobStopped: It stopped itself (`stop_when_failed`, `network_down_after_s`).

@@ -45,7 +45,7 @@ class JobOptions:
 
     @property
     def mock(self) -> object | None:
-        """Who answers in place of the network, if anybody does now."""
+        """The mock transport that replaces the network now; `None` if there is none."""
         return _mocks.active()
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
@@ -75,10 +75,10 @@ class JobOptions:
 
         from headgate import _native  # noqa: PLC0415 - as above
 
-        found = [(option, message_of(told)) for option, told in json.loads(self._mistakes_in(_native))]
+        found = [(option, message_of(pieces)) for option, pieces in json.loads(self._mistakes_in(_native))]
         order = list(vars(self))
         found = sorted([*found, *self._own_mistakes()], key=lambda mistake: order.index(mistake[0]))
-        return [Mistake(option=option, pieces=told) for option, told in found]
+        return [Mistake(option=option, pieces=pieces) for option, pieces in found]
 
     def _mistakes_in(self, native: Any) -> str:  # noqa: ANN401 - a module
         """Returns those that the engine finds, as JSON."""
@@ -98,7 +98,7 @@ class JobOptions:
 
 
 class FetchOptions(JobOptions):
-    """One job, as the engine is told of it."""
+    """The options of a job, as the engine reads them."""
 
     options: ClassVar[OptionSet[Any]] = FETCH
     needs_output: ClassVar[bool] = True
@@ -129,7 +129,7 @@ class PlanOptions(FetchOptions):
 
 
 class RetryOptions(JobOptions):
-    """Which failed rows of a job to ask again, as the engine is told of it."""
+    """The options of a retry, as the engine reads them."""
 
     options = RETRY
 
@@ -142,7 +142,7 @@ class RetryOptions(JobOptions):
 
 
 class SetOptions(JobOptions):
-    """What is to be set of a job that runs: the options that were given, and no others."""
+    """The options to set of a running job: only those that were given."""
 
     options = SET
 

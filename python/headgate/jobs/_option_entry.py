@@ -1,4 +1,4 @@
-"""What is known of an option of a job, and the types of what is given as one."""
+"""The entry of an option of a job, and the types of its values."""
 
 import os
 from collections.abc import Iterable, Mapping
@@ -17,29 +17,28 @@ Statuses: TypeAlias = str | Iterable[int | str]
 
 STANDARD_STREAM: Final = "-"
 NONE: Final = "none"
-"""Stands for no limit, where one is taken back."""
+"""The value that removes a limit."""
 
 ALL_COLUMNS: Final = "*"
 ANY_HOST: Final = "*"
-"""Stands for the hosts that are not named, where others are."""
+"""The key for all hosts without an entry of their own."""
 
 SECONDS: Final = "seconds"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobOption(Option):
-    """What is known of an option of a job.
+    """The entry of an option of a job.
 
     Attributes:
-        given_as: The kind of its value: each reader of options reads it in its own way.
-        choices: The values that there are, where they are few.
+        given_as: The kind of its value, which determines how it is read.
+        choices: The possible values, if they can be listed.
         section: The `TypedDict` of `_keywords` that it belongs to.
         group: The group of the command line's help in which its flag stands; empty: it has no flag.
-        flags: Its flags, where they are not the one of its name.
-        metavar: What stands for the value in that help.
-        flag_help: What that help says, where it is not the first sentence of `help`.
-        of_job: Whether it decides which rows there are, what is asked for each, or what is kept: another value makes
-            another job.
+        flags: Its flags, if they differ from its name.
+        metavar: The placeholder for the value in that help.
+        flag_help: Its text in that help, if that is not the first sentence of `help`.
+        of_job: Whether it determines the rows, their requests, or the stored columns: another value makes another job.
         settable: Whether it can be set while a job runs.
         secret: Whether its value may hold a secret, which no `repr` shows.
     """
@@ -56,5 +55,5 @@ class JobOption(Option):
     secret: bool = False
 
     def flags_of(self, name: str) -> tuple[str, ...]:
-        """How it is typed; what is on by default has a flag that turns it off."""
+        """Returns the flags of the option. A switch that is on by default has a flag that turns it off."""
         return self.flags or (f"--{'no-' if self.default is True else ''}{name.replace('_', '-')}",)

@@ -1,4 +1,4 @@
-"""The options of the functions of a job; each entry, with its default and what is said of it, is in the engine.
+"""The options of the functions of a job. Their entries, with defaults and descriptions, are in the engine.
 
 An entry of `FetchKeywords` is an argument of `headgate.fetch` and a flag of `headgate fetch`, one of `RetryKeywords`
 the same for a retry.
@@ -25,7 +25,7 @@ def option_set(kind: type[K], *, of: str, **changed: JobOption) -> OptionSet[K]:
 
 
 class InputOptions(keywords.RowOptions, keywords.SubsetOptions, total=False):
-    """Which rows there are."""
+    """The options of the input."""
 
 
 class RequestOptions(keywords.MethodOption, keywords.PolicyOptions, total=False):
@@ -33,11 +33,11 @@ class RequestOptions(keywords.MethodOption, keywords.PolicyOptions, total=False)
 
 
 class ResponseOptions(keywords.FollowOption, keywords.RedirectChainOption, keywords.ReadOptions, total=False):
-    """Which response is the result of a row, and what of it; they belong to a job."""
+    """The options of responses; they belong to a job."""
 
 
 class SelectOptions(keywords.SelectedOptions, keywords.OmitOption, total=False):
-    """Which columns results have; they belong to a job."""
+    """The options of result columns; they belong to a job."""
 
 
 class SendOptions(keywords.HeaderOptions, keywords.BodyOptions, keywords.CompressOption, total=False):
@@ -53,7 +53,7 @@ class ConnectionOptions(
     keywords.PoolOptions,
     total=False,
 ):
-    """How servers are reached; a retry has these options, too."""
+    """The options of connections; a retry has them, too."""
 
 
 class RequestLimitOptions(keywords.ConcurrencyOption, keywords.BodyLimitOptions, keywords.ResourceOptions, total=False):
@@ -82,11 +82,11 @@ class WorkOptions(
     keywords.PartOptions,
     total=False,
 ):
-    """What a new job and a retry have in common."""
+    """The options that a new job and a retry share."""
 
 
 class ProgressOption(TypedDict, total=False):
-    """What is shown meanwhile."""
+    """Whether progress is shown."""
 
     progress: Annotated[
         bool | None,
@@ -100,7 +100,7 @@ class ProgressOption(TypedDict, total=False):
 
 
 class ProgressOfWaiting(TypedDict, total=False):
-    """What is shown of a run in the background."""
+    """Whether the progress of a background run is shown."""
 
     progress: Annotated[
         bool,
@@ -155,7 +155,7 @@ class SetKeywords(
     keywords.SettableStopOptions,
     total=False,
 ):
-    """What can be set of a job while it runs."""
+    """The options that can be set while a job runs."""
 
 
 FETCH: Final = option_set(FetchKeywords, of="fetch")

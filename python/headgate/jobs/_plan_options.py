@@ -9,7 +9,7 @@ _MOST_PROBES: Final = 1000
 
 
 class LatencyOptions(TypedDict, total=False):
-    """How long an answer takes."""
+    """The latency that a plan assumes."""
 
     assume_latency_s: Annotated[
         float | None,

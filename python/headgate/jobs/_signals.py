@@ -59,7 +59,7 @@ class Runs:
         self._running.add(run)
 
     def discard(self, run: RunningJob) -> None:
-        """Removes a run that has ended; after the last one, SIGTERM has its default handler again."""
+        """Removes a run that has ended; after the last one, SIGTERM gets its default handler back."""
         self._running.discard(run)
         if not self._running and in_main_thread() and signal.getsignal(signal.SIGTERM) == self.receive:
             signal.signal(signal.SIGTERM, signal.SIG_DFL)

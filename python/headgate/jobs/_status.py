@@ -59,9 +59,9 @@ class JobStatus:
         parts: Files of results.
         bytes: The size of these files.
         parts_to_place: Committed files that were not renamed to their paths yet: for an instant, or since a kill in the
-            last steps of a commit. Until the job is run again, only `Job.rows` and `headgate show` have their rows.
+            last steps of a commit. Until the next run of the job, only `Job.rows` and `headgate show` have their rows.
         finished: Whether every row of the input is done, and every file was renamed to its path.
-        resumable: Whether the same command resumes the job; false if its input can't be read again.
+        resumable: Whether the same command resumes the job; false if its input can't be read a second time.
         running: Whether a process writes to the job now.
         pid: The ID of that process, if known.
         started_at: When the job was started, in UTC.

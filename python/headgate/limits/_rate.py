@@ -1,6 +1,6 @@
 """A rate limiter: a token bucket, with weights.
 
-One number represents the bucket, the time at which it will be full again. That is the generic cell rate algorithm
+One number represents the bucket, the time at which it will be full. That is the generic cell rate algorithm
 (ITU-T I.371, appendix I), a token bucket without a timer that refills it. `Bucket` decides, and gets the time as an
 argument; `Rate` knows the event loop and the waiters.
 

@@ -141,7 +141,7 @@ class Retry:
         'page of a'
 
         Args:
-            function: An async function; each attempt calls it again.
+            function: An async function; each attempt calls it.
             *args: Passed to the function.
             **kwargs: Passed to the function.
 

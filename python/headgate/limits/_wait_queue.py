@@ -114,7 +114,7 @@ class WaitQueue(ABC, Generic[Amount]):
         Args:
             amount: The amount to take.
             call: Is called once, never from inside this method: with `None` when the amount has been taken, or with an
-                error when a change has made that impossible. It must not raise. It may join the queue again.
+                error when a change has made that impossible. It must not raise. It may rejoin the queue.
 
         Raises:
             ValueError: If the amount can never be granted.

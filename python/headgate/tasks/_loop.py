@@ -1,4 +1,4 @@
-"""What a flow needs of its event loop: the cheapest way to create tasks, and a clock."""
+"""The parts of its event loop that a flow needs: the cheapest function to create tasks, and a clock."""
 
 import asyncio
 import time

@@ -22,7 +22,7 @@ from headgate.tasks._throttles import Admission, AttemptTimeout, Entry, KeyLimit
 
 _SKIPPED: Final = object()
 _MAX_REFUSED: Final = 1000
-"""Items whose `key` or `cost` failed in one iteration of the event loop; an infinite source could yield no others."""
+"""Items whose `key` or `cost` failed in one iteration of the event loop; all items of an infinite source could fail."""
 
 
 class _Raised:

@@ -1,4 +1,4 @@
-"""What delays the start of an item: its key, a slot, the rate, the backoff before a retry. And the attempt timeout."""
+"""Causes that delay the start of an item (its key, a slot, the rate, the backoff of a retry), and attempt timeouts."""
 
 import asyncio
 import heapq
