@@ -84,7 +84,7 @@ class FetchMany(_FetchManyBase, Iterator[Outcome]):
         """Queues one more request.
 
         The thread that takes outcomes, as a crawler does, never waits here: the queue holds 1,000,000 requests, and
-        `room` is how many more it can hold. Another thread may_wait here while 10,000 are queued.
+        `room` is how many more it can hold. Another thread may wait here while 10,000 are queued.
 
         >>> with client.fetch_many(["/redirect/1"]) as outcomes:
         ...     for outcome in outcomes:
