@@ -34,5 +34,5 @@ pub(crate) const DEFAULT_HOST_DOWN_AFTER: Duration = Duration::from_secs(900);
 /// Of a host that has never responded.
 pub(crate) const DEFAULT_HOST_NEVER_UP_AFTER: Duration = Duration::from_secs(30);
 pub(crate) const DEFAULT_NETWORK_DOWN_AFTER: Duration = Duration::from_secs(300);
-/// Where no host has ever responded.
+/// The default where no host has ever responded.
 pub(crate) const DEFAULT_NETWORK_NEVER_UP_AFTER: Duration = Duration::from_secs(30);

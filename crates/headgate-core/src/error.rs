@@ -5,7 +5,7 @@ use std::{fmt, io};
 use crate::message::{Message, OptionName};
 use crate::reason::Reason;
 
-/// What an attempt that ended with an error shows about its host.
+/// The evidence about its host of an attempt that ended with an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HostEvidence {
     /// The host sent something: it is up, whatever became of the response.
@@ -17,7 +17,7 @@ pub enum HostEvidence {
     Nothing,
 }
 
-/// What an attempt that ended with an error shows about the network.
+/// The evidence about the network of an attempt that ended with an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NetworkEvidence {
     /// A response status came.
@@ -61,7 +61,7 @@ macro_rules! error_kinds {
             /// Every kind, in the order of declaration: `ALL[kind as usize] == kind`.
             pub const ALL: &[ErrorKind] = &[$(ErrorKind::$variant),+];
 
-            /// The name in the `error` column and in the summary.
+            /// Returns the name in the `error` column and in the summary.
             pub const fn name(self) -> &'static str {
                 match self {
                     $(ErrorKind::$variant => $name),+
@@ -172,7 +172,7 @@ impl Failure {
         self
     }
 
-    /// See [`Failure::is_refused`].
+    /// Sets [`Failure::is_refused`].
     #[must_use]
     pub fn refused(mut self, is_refused: bool) -> Self {
         self.is_refused = is_refused;

@@ -19,7 +19,7 @@ pub struct MemoryBudget {
     run: Arc<Run>,
 }
 
-/// What all runs share.
+/// The part of the budget that all runs share.
 #[derive(Debug)]
 struct SharedBudget {
     limit: u64,

@@ -46,7 +46,7 @@ pub struct Row {
     pub progress: Option<Box<RowProgress>>,
 }
 
-/// What has become of a row so far: no part of the input.
+/// The progress of a row so far, which is no part of the input.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RowProgress {
     /// Its earlier attempts, if there were any.
@@ -79,7 +79,7 @@ pub struct RowExtra {
     /// Why the source could not make a request of this row (a ragged line, broken UTF-8, headers that are not an object):
     /// the row becomes an `invalid_request` for this reason, and the job continues.
     pub defect: Option<Reason>,
-    /// What it uses of a limit on costs, from a column, or the length of a body with files. `None`: it uses 1.
+    /// Its use of a limit on costs, from a column, or the length of a body with files. `None`: it uses 1.
     pub cost: Option<u64>,
     /// The file for its body, if it is saved.
     pub save_as: Option<Arc<SaveAs>>,
@@ -294,7 +294,7 @@ pub struct ReplyTo {
 }
 
 impl ReplyTo {
-    /// `number` identifies the row to the receiver.
+    /// Creates the reply for a row; `number` identifies the row to the receiver.
     pub fn new(receiver: Arc<dyn OutcomeReceiver>, number: u64) -> Arc<Self> {
         Arc::new(Self { receiver, number, was_notified: AtomicBool::new(false) })
     }

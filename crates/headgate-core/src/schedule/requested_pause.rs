@@ -79,7 +79,7 @@ enum Spelling {
 }
 
 impl Field {
-    /// The names differ in length, so that at most one is compared.
+    /// Returns the field with this name. The names differ in length, so that at most one is compared.
     fn of(name: &str) -> Option<Self> {
         if !matches!(name.as_bytes().first(), Some(b'R' | b'r' | b'X' | b'x')) {
             return None;

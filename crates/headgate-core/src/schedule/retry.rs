@@ -67,7 +67,7 @@ impl AttemptEnd {
         Self { status: Some(status), error: None, is_lasting: false, is_refused: false, is_ours: false }
     }
 
-    /// `status`: of the response, if headers came.
+    /// Returns the end of an attempt that failed. `status`: of the response, if headers came.
     pub fn failed(status: Option<u16>, failure: &Failure) -> Self {
         let Failure { kind, is_lasting, is_refused, is_ours, .. } = *failure;
         Self { status, error: Some(kind), is_lasting, is_refused, is_ours }

@@ -66,7 +66,7 @@ pub(super) enum BodyRest {
 }
 
 impl PlannedRequest {
-    /// `wire` is what the worker would write, `rest` what would follow.
+    /// Returns the request of a row. `wire` is what the worker would write, `rest` what would follow.
     pub(super) fn of(
         (row, url): (u64, &str),
         (origin, gets_credentials): (&Origin, bool),

@@ -235,7 +235,8 @@ impl BatchFlow {
         }
     }
 
-    /// See [`Run::release_memory`]. A caller that waits without [`BatchFlow::step`] must call it.
+    /// Releases memory reservations; see [`Run::release_memory`]. A caller that waits without [`BatchFlow::step`] must call
+    /// it.
     pub fn release_memory(&self) {
         self.run.release_memory();
     }

@@ -6,7 +6,7 @@ use std::time::Instant;
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike;
 
-/// What this process has used so far.
+/// The resources that this process has used so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Usage {
     /// User and system time of all threads, in seconds.
@@ -34,7 +34,7 @@ fn own_peak_rss_bytes() -> Option<u64> {
     Some(kilobytes * 1024)
 }
 
-/// What the cores that this process may use have done since the system started, for all processes.
+/// The time of the cores that this process may use since the system started, for all processes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct CoreTime {
     /// In ticks of the system, like `total`.

@@ -24,7 +24,7 @@ pub(super) struct Policy {
     named: Option<IpAddr>,
 }
 
-/// Which redirects the server at the other end of a connection may send and receive.
+/// The redirects that the server at the other end of a connection may send and receive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Remote {
     /// The server's address is public, or unknown behind a proxy. It may not redirect to addresses that are not public.

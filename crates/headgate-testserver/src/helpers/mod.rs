@@ -33,7 +33,7 @@ const NOT_FOUND: &str = "there is no such helper or fault: / lists all of them\n
 pub(crate) struct Helper {
     /// The path; if it ends with a slash, an argument follows.
     pub name: &'static str,
-    /// What follows the name, shown at `/`.
+    /// The text after the name, shown at `/`.
     arguments: &'static str,
     /// One line, shown at `/`.
     description: &'static str,

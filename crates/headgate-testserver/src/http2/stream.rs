@@ -103,7 +103,7 @@ impl ServerStream {
         Ok(())
     }
 
-    /// Waits, unless the client disconnects or resets the stream.
+    /// Waits for this time, or until the client disconnects or resets the stream.
     pub async fn pause(&mut self, duration: Duration) -> io::Result<()> {
         self.while_connected(sleep(duration)).await
     }

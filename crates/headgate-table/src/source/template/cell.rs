@@ -83,7 +83,7 @@ pub(super) struct Output {
 }
 
 impl Output {
-    /// `what` names the output in messages.
+    /// Creates an empty buffer of up to `max` bytes. `what` names the output in messages.
     pub(super) fn new(what: &'static str, max: usize) -> Self {
         Self { bytes: Vec::new(), removed: 0, max, what }
     }

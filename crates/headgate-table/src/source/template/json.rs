@@ -16,14 +16,14 @@ use super::parse::{Placeholder, Template, TemplatePiece};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct JsonTemplate(Template);
 
-/// What is wrong with a document, or with binding its templates.
+/// A mistake in a document, or in binding its templates.
 pub(super) enum JsonError {
     Document(Message),
     Binding(JobError),
 }
 
 impl JsonTemplate {
-    /// `bind` sets the slots of the placeholders of each string.
+    /// Parses a document. `bind` sets the slots of the placeholders of each string.
     ///
     /// # Errors
     /// The document is not JSON, one of its strings is not a template, or those of `bind`.
