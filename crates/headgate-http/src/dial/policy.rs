@@ -1,4 +1,4 @@
-//! The network policy: the addresses that requests may connect to. URLs of strangers must not reach services that only this
+//! The network policy: the addresses that requests may connect to. URLs from untrusted sources must not reach services that only this
 //! machine can reach.
 //!
 //! The policy checks the address of each connection. An earlier check is no proof, since the next lookup of a hostname may
