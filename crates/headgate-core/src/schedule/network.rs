@@ -412,7 +412,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_does_not_exist_and_a_refusal_by_one_of_several_hosts_show_that_the_network_works() {
+    fn a_hostname_that_does_not_exist_and_a_refusal_by_one_of_several_hosts_show_that_the_network_works() {
         for (expected, sign, several) in [
             (true, NetworkEvidence::Works, false),
             (true, NetworkEvidence::Refused, true),

@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn credentials_are_left_out_and_all_else_is_as_it_is_sent() {
+    fn credentials_are_omitted_and_the_rest_is_shown_as_sent() {
         let wire = b"POST /a?b HTTP/1.1\r\nhost: host:81\r\nAuthorization: secret\r\nx-key: secret\r\n\
             cookie: secret\r\nx-empty: \r\nx-a: b: c\r\n\r\nab\r\n\r\nc";
         let expected = PlannedRequest {

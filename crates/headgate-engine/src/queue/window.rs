@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_within_the_window_passes_at_once_and_the_rest_as_the_watermark_moves() {
+    fn rows_within_the_window_pass_at_once_and_the_rest_as_the_watermark_moves() {
         let window = Arc::new(Window::new(4, 10));
         let (sender, passed) = mpsc::channel();
         let source = thread::spawn({
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn a_source_that_waits_learns_that_nobody_wants_rows() {
+    fn a_waiting_source_is_notified_when_no_more_rows_are_wanted() {
         let window = Arc::new(Window::new(1, 0));
         let source = thread::spawn({
             let window = window.clone();
@@ -188,12 +188,12 @@ mod tests {
     }
 
     #[test]
-    fn a_receiver_that_wants_no_more_ends_the_passing() {
+    fn a_receiver_that_wants_no_more_rows_ends_the_passing() {
         assert!(!Window::new(1, 0).pass(rows([0, 1]), || (), |_| false));
     }
 
     #[test]
-    fn the_time_it_was_full_is_added_up() {
+    fn the_time_for_which_the_window_was_full_is_added_up() {
         let window = Arc::new(Window::new(1, 0));
         let before = Instant::now();
         let source = thread::spawn({
