@@ -18,7 +18,7 @@ use crate::redirect_chain::{Hop, RedirectChain};
 use crate::response::{Response, ResponseRef};
 use crate::saved::SaveAs;
 use crate::secret::Secret;
-use crate::selected::{SelectValues, Selected};
+use crate::selected::{SelectValues, SelectedValues};
 
 /// The maximum number of rows in one [`RowBatch`].
 pub const MAX_BATCH_ROWS: usize = 1024;
@@ -352,7 +352,7 @@ pub struct Outcome {
     pub remote_addr: Option<Arc<str>>,
     pub response: Option<Response>,
     /// The values selected from the response, if there are any.
-    pub selected: Option<Box<Selected>>,
+    pub selected: Option<Box<SelectedValues>>,
     pub failure: Option<Failure>,
 }
 
@@ -366,7 +366,7 @@ pub struct OutcomeRef<'a> {
     pub elapsed_us: u64,
     pub remote_addr: Option<&'a str>,
     pub response: Option<ResponseRef<'a>>,
-    pub selected: Option<&'a Selected>,
+    pub selected: Option<&'a SelectedValues>,
     pub failure: Option<&'a Failure>,
 }
 
@@ -418,7 +418,7 @@ impl OutcomeRef<'_> {
     pub fn bytes(&self) -> usize {
         let response =
             self.response.map_or(0, |response| response.headers.bytes() + response.body.map_or(0, <[u8]>::len));
-        self.row.bytes() + response + self.selected.map_or(0, Selected::bytes)
+        self.row.bytes() + response + self.selected.map_or(0, SelectedValues::bytes)
     }
 }
 

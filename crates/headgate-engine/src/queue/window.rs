@@ -13,13 +13,13 @@ use headgate_core::row::{Row, RowBatch};
 #[derive(Debug)]
 pub struct Window {
     size: u64,
-    state: Mutex<State>,
+    state: Mutex<WindowState>,
     /// Notifies the source that the watermark has moved, or that no rows are wanted any more.
     moved: Condvar,
 }
 
 #[derive(Debug)]
-struct State {
+struct WindowState {
     watermark: u64,
     /// The time at which the source began to wait, if it waits.
     full_since: Option<Instant>,
@@ -31,7 +31,7 @@ struct State {
 impl Window {
     /// Creates a window of `size` rows, but at least one. All rows below `watermark` are done.
     pub fn new(size: u64, watermark: u64) -> Self {
-        let state = State { watermark, full_since: None, waited: Duration::ZERO, closed: false };
+        let state = WindowState { watermark, full_since: None, waited: Duration::ZERO, closed: false };
         Self { size: size.max(1), state: Mutex::new(state), moved: Condvar::new() }
     }
 
@@ -64,7 +64,7 @@ impl Window {
         if self.room(&state, rows) == 0 && !state.closed {
             let since = Instant::now();
             state.full_since = Some(since);
-            let full = |state: &mut State| !state.closed && self.room(state, rows) == 0;
+            let full = |state: &mut WindowState| !state.closed && self.room(state, rows) == 0;
             state = self.moved.wait_while(state, full).unwrap_or_else(PoisonError::into_inner);
             state.full_since = None;
             state.waited += since.elapsed();
@@ -72,7 +72,7 @@ impl Window {
         (!state.closed).then(|| self.room(&state, rows))
     }
 
-    fn room(&self, state: &State, rows: &[Row]) -> usize {
+    fn room(&self, state: &WindowState, rows: &[Row]) -> usize {
         let end = state.watermark.saturating_add(self.size);
         rows.partition_point(|row| row.ordinal < end)
     }
@@ -104,7 +104,7 @@ impl Window {
         state.waited + state.full_since.map_or(Duration::ZERO, |since| now.saturating_duration_since(since))
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, WindowState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

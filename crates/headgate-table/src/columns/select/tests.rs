@@ -22,12 +22,12 @@ fn refusal(select: &[&str], change: fn(&mut SelectionOptions)) -> String {
     Selection::new(&options).expect_err("a mistake").to_string()
 }
 
-fn select_values(selection: &Selection, body: &[u8]) -> Selected {
+fn select_values(selection: &Selection, body: &[u8]) -> SelectedValues {
     select_all(selection, HeadersRef::Parsed(&[]), Ok(body))
 }
 
 /// Selects with unlimited memory.
-fn select_all(selection: &Selection, headers: HeadersRef<'_>, body: Result<&[u8], &'static str>) -> Selected {
+fn select_all(selection: &Selection, headers: HeadersRef<'_>, body: Result<&[u8], &'static str>) -> SelectedValues {
     selection.select_from(headers, body, 0, &mut |_| true).expect("there is memory")
 }
 
@@ -287,7 +287,7 @@ fn a_body_without_a_valid_tree_still_has_the_values_of_quick_paths() {
         ("the body has too many values to be searched", &large[..]),
         ("the body is not JSON: byte 18", r#"{"a":1,"b":"\ud800"}"#),
     ] {
-        let Selected { values, failure } = select_values(&selection, body.as_bytes());
+        let SelectedValues { values, failure } = select_values(&selection, body.as_bytes());
         assert_eq!(vec![text("1"), SelectedValue::Null], values);
         assert_eq!(Some(expected), failure.as_ref().and_then(|failure| failure.reason.detail.as_deref()));
     }
