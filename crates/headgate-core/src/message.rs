@@ -83,7 +83,7 @@ impl From<OptionName> for Mention {
     }
 }
 
-/// In JSON, a string, or an object with `option` and perhaps `value`.
+/// A piece of a message. In JSON it is a string, or an object with `option` and perhaps `value`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
 pub enum Piece {
@@ -154,7 +154,7 @@ impl From<OptionName> for Message {
     }
 }
 
-/// For logs and tests, which have no interface: options by their names.
+/// Shows options by their names, for logs and tests.
 impl fmt::Display for Message {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.pieces.iter().try_for_each(|piece| match piece {

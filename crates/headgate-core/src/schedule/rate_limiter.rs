@@ -120,7 +120,7 @@ impl RequestLimiter {
         Self { starts: limiter.clone(), sends: limiter }
     }
 
-    /// As [`RateLimiter::changed`].
+    /// Returns both limiters with another rate; see [`RateLimiter::changed`].
     pub fn changed(earlier: Option<Self>, rate: Option<Rate>, burst: Option<u32>, now: Instant) -> Option<Self> {
         let (starts, sends) = earlier.map(|Self { starts, sends }| (starts, sends)).unzip();
         let changed = |limiter| RateLimiter::changed(limiter, rate, burst, now);
