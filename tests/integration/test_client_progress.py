@@ -1,6 +1,7 @@
 """Progress of calls, and requests that are submitted to a running call."""
 
 import asyncio
+import itertools
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
@@ -9,11 +10,14 @@ import pyarrow as pa
 import pytest
 
 import headgate
-from headgate.client import _flow
 from support.run import serving, wait_for
 from support.terminal import replace_standard_error
 
 HELD = "/delay/3600"
+MOST = 1_000_000
+"""The bound of queued requests."""
+WAITS_AT = 10_000
+"""A thread that does not take the outcomes waits while this many are queued."""
 Tell = Callable[[headgate.Snapshot], object]
 CALLS: dict[str, Callable[[headgate.Client, Iterable[str], Any], Iterable[object]]] = {
     "fetch_many": lambda client, urls, told: client.fetch_many(urls, progress=told),
@@ -112,34 +116,29 @@ def test_progress_is_a_switch_or_a_function(client: headgate.Client) -> None:
         client.map_batches([], progress="yes")  # type: ignore[arg-type] # the mistake
 
 
-def test_the_reader_of_outcomes_submits_without_waiting_until_the_queue_is_full(
-    client: headgate.Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(_flow, "SUBMIT_WAITS_AT", 2)
-    monkeypatch.setattr(_flow, "MAX_SUBMITTED", 5)
-    done, kept = [], [f"/{number}" for number in range(50)]
-    with client.fetch_many(["/first"]) as pages:
-        for page in pages:
-            done.append(page.request.url)
-            while kept and pages.room:
-                pages.submit(kept.pop())
-            if kept:
-                with pytest.raises(headgate.QueueFull, match="are already waiting: submit again when"):
-                    pages.submit("/too-many")
-    assert ["/first", *sorted(f"/{number}" for number in range(50))] == [done[0], *sorted(done[1:])]
+def test_the_reader_of_outcomes_submits_without_waiting_until_the_queue_is_full(client: headgate.Client) -> None:
+    with client.fetch_many(["/first", "/second"]) as pages:
+        next(pages)
+        for _ in range(pages.room):
+            pages.submit("/next")
+        assert 0 == pages.room
+        with pytest.raises(headgate.QueueFull, match="1,000,000 submitted requests are already waiting: submit again"):
+            pages.submit("/too-many")
+        taken = list(itertools.islice(pages, 5_000))
+        pages.submit("/last")
+    assert {"/next"} == {page.request.url for page in taken[10:]}
 
 
-def test_another_thread_waits_while_the_queue_is_full(client: headgate.Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_flow, "SUBMIT_WAITS_AT", 2)
+def test_another_thread_waits_while_many_requests_are_queued(client: headgate.Client) -> None:
     most = 0
     with client.fetch_many() as pages:
 
         def submit() -> None:
             nonlocal most
             has_begun.wait()
-            for number in range(5000):
+            for number in range(2 * WAITS_AT):
                 pages.submit(f"/{number}")
-                most = max(most, 1_000_000 - pages.room)
+                most = max(most, MOST - pages.room)
             pages.finish()
 
         has_begun = threading.Event()
@@ -148,44 +147,41 @@ def test_another_thread_waits_while_the_queue_is_full(client: headgate.Client, m
         pages.submit("/first")
         done = 0
         for _ in pages:
-            has_begun.set()
+            if not done:
+                has_begun.set()
+                wait_for(lambda: pages.room == MOST - WAITS_AT)
             done += 1
         thread.join()
-    assert (5001, 2) == (done, most)
+    assert (2 * WAITS_AT + 1, WAITS_AT) == (done, most)
 
 
-def test_closing_ends_the_wait_of_a_submitting_thread(client: headgate.Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_flow, "SUBMIT_WAITS_AT", 2)
+def test_closing_ends_the_wait_of_a_submitting_thread(client: headgate.Client) -> None:
     pages = client.fetch_many(["/1"])
     next(pages)
     raised: list[Exception] = []
 
     def submit() -> None:
         try:
-            for _ in range(3):
+            for _ in range(2 * WAITS_AT):
                 pages.submit("/2")
         except RuntimeError as error:
             raised.append(error)
 
     thread = threading.Thread(target=submit)
     thread.start()
-    wait_for(lambda: pages.room == 1_000_000 - 2)
+    wait_for(lambda: pages.room == MOST - WAITS_AT)
     pages.close()
     thread.join(20)
     assert ["these requests are closed: no more can be submitted"] == [str(error) for error in raised]
 
 
-def test_a_loop_submits_until_the_queue_is_full(server: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_flow, "MAX_SUBMITTED", 5)
-
+def test_a_loop_submits_until_the_queue_is_full(server: str) -> None:
     async def main() -> None:
-        async with headgate.AsyncClient(base_url=server) as client:
-            pages = client.fetch_many()
-            while pages.room:
+        async with headgate.AsyncClient(base_url=server) as client, client.fetch_many() as pages:
+            for _ in range(MOST):
                 pages.submit("/1")
             with pytest.raises(headgate.QueueFull):
                 pages.submit("/2")
-            pages.finish()
-            assert 5 == len([page async for page in pages])
+            assert 200 == (await anext(pages)).unwrap().status_code
 
     asyncio.run(main())

@@ -2,16 +2,17 @@
 
 import asyncio
 import gc
+import sys
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
 import headgate
-from headgate.jobs import _notebook
 from support.loops import HELD, Run, until
 from support.run import serving
 from support.terminal import replace_standard_error
@@ -264,7 +265,8 @@ def test_a_cancelled_wait_loses_nothing(server: str, run: Run, call: str) -> Non
 def test_interrupting_a_cell_ends_the_call_and_the_next_step_raises(
     server: str, monkeypatch: pytest.MonkeyPatch, call: str
 ) -> None:
-    monkeypatch.setattr(_notebook, "in_notebook", lambda: True)
+    shell = SimpleNamespace(kernel=object())
+    monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda: shell))
 
     async def main() -> None:
         async with headgate.AsyncClient(base_url=server) as client:

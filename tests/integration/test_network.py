@@ -16,9 +16,9 @@ BLOCKED = "blocked_by_network_policy"
 METADATA = "http://169.254.169.254/latest/meta-data/"
 
 
-def strangers(directory: Path, *urls: str) -> Path:
-    """Returns a list of URLs that a stranger could supply."""
-    path = directory / "strangers.txt"
+def untrusted_urls(directory: Path, *urls: str) -> Path:
+    """Returns a list of URLs that an untrusted source could supply."""
+    path = directory / "untrusted.txt"
     path.write_text("".join(f"{url}\n" for url in urls))
     return path
 
@@ -27,7 +27,7 @@ def test_a_list_reaches_nothing_that_is_not_public_and_the_summary_names_the_opt
     server: str, tmp_path: Path
 ) -> None:
     out, before = tmp_path / "out", stats(server)["requests"]
-    urls = strangers(tmp_path, f"{server}/1", METADATA)
+    urls = untrusted_urls(tmp_path, f"{server}/1", METADATA)
     done = headgate("fetch", urls, "-o", out, "--network", "public", "--robots", check=3)
     assert [BLOCKED] * 2 == [row["error"] for row in rows(out)]
     assert ["127.0.0.1", "169.254.169.254"] == [row["error_detail"] for row in rows(out)]
@@ -38,12 +38,12 @@ def test_a_list_reaches_nothing_that_is_not_public_and_the_summary_names_the_opt
 
 def test_by_default_a_list_reaches_this_machine_and_no_metadata_service(server: str, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    headgate("fetch", strangers(tmp_path, f"{server}/1", METADATA), "-o", out, check=3)
+    headgate("fetch", untrusted_urls(tmp_path, f"{server}/1", METADATA), "-o", out, check=3)
     assert [(200, None), (None, BLOCKED)] == [(row["status"], row["error"]) for row in rows(out)]
 
 
 def test_a_plan_shows_what_is_in_force(server: str, tmp_path: Path) -> None:
-    urls = strangers(tmp_path, f"{server}/1")
+    urls = untrusted_urls(tmp_path, f"{server}/1")
     flags = ["--network", "public", "--allow-net", "127.0.0.1", "--deny-net", "::1", "--allow-port", "443"]
     text = headgate("plan", urls, *flags, check=0).stdout
     policy = "public addresses only; --allow-net 127.0.0.1/32; --deny-net ::1/128; --allow-port 443"
@@ -55,7 +55,7 @@ def test_a_plan_shows_what_is_in_force(server: str, tmp_path: Path) -> None:
 
 
 def test_a_plan_says_that_it_cannot_look_behind_a_proxy(server: str, tmp_path: Path) -> None:
-    urls = strangers(tmp_path, f"{server}/1")
+    urls = untrusted_urls(tmp_path, f"{server}/1")
     proxy = ["--proxy", "http://127.0.0.1:1"]
     assert "note: what a proxy connects to is not known here" in headgate("plan", urls, *proxy, check=0).stdout
     done = headgate("plan", urls, "--network", "public", *proxy, check=2)
@@ -66,7 +66,7 @@ def test_a_plan_says_that_it_cannot_look_behind_a_proxy(server: str, tmp_path: P
 
 def test_a_retry_keeps_the_policy_of_its_job_and_can_allow_more(server: str, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    urls = strangers(tmp_path, f"{server}/1")
+    urls = untrusted_urls(tmp_path, f"{server}/1")
     headgate("fetch", urls, "-o", out, "--network", "public", check=3)
     refused = headgate("fetch", urls, "-o", out, check=2)
     assert "--network was public, now it is any" in refused.errors()[0]

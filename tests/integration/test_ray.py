@@ -18,8 +18,6 @@ import pytest
 
 import headgate.ray
 from harness.trees import tree
-from headgate.batches._stage import Stage
-from headgate.ray._fetch import OPTIONS
 from support.console import ADDRESS
 from support.docstrings import check, typed
 from support.documents import programs_run_by
@@ -173,7 +171,7 @@ def test_a_worker_that_is_killed_is_another_ones_work_and_each_row_is_there_once
 def test_a_task_whose_results_are_more_than_a_block_is_warned_about_once(
     server: str, caplog: pytest.LogCaptureFixture, task_rows: int | None, block_bytes: int | None, warning: str | None
 ) -> None:
-    fetch = headgate.ray.Fetch(Stage(OPTIONS, {"url": server + "/bytes/1000?{id}"}), task_rows)
+    fetch = headgate.ray.Fetch(None, task_rows, url=server + "/bytes/1000?{id}")
 
     async def main() -> None:
         for _ in range(2):

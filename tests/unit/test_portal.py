@@ -354,8 +354,7 @@ def test_a_waiting_thread_gets_an_error_when_the_loop_has_ended(
     assert [CancelledError] * 4 == [type(error) for error in found]
 
 
-def test_a_waiting_thread_notices_that_the_loop_was_closed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("headgate.portal._call_queue.LOOP_CHECK_S", 0.01)
+def test_a_waiting_thread_notices_that_the_loop_was_closed() -> None:
     loop = asyncio.new_event_loop()
     portal = headgate.Portal(loop=loop)
     found: list[BaseException] = []

@@ -37,7 +37,7 @@ pub struct BodyChunk {
 
 /// The buffer between the lane that receives a body and the caller.
 pub struct BodyStream {
-    state: Mutex<State>,
+    state: Mutex<BodyStreamState>,
     /// Wakes the lane when the caller has read, or has called `begin` or `close`.
     changed: Notify,
     /// Wakes the waiting caller. It does not block, and no wake-up is lost.
@@ -45,7 +45,7 @@ pub struct BodyStream {
 }
 
 #[derive(Default)]
-struct State {
+struct BodyStreamState {
     bytes: Vec<u8>,
     /// The reservation for `bytes`, from which bytes that are read are released.
     reservation: Reservation,
@@ -152,7 +152,7 @@ impl BodyStream {
         self.wake_if_awaited(state);
     }
 
-    fn wake_if_awaited(&self, mut state: MutexGuard<'_, State>) {
+    fn wake_if_awaited(&self, mut state: MutexGuard<'_, BodyStreamState>) {
         if std::mem::take(&mut state.is_awaited) {
             drop(state);
             (self.wake)();
@@ -160,7 +160,7 @@ impl BodyStream {
     }
 
     /// Waits until `look` returns a value. Only one task may wait at a time: the lane.
-    async fn wait_until<T>(&self, look: impl Fn(&State) -> Option<T>) -> T {
+    async fn wait_until<T>(&self, look: impl Fn(&BodyStreamState) -> Option<T>) -> T {
         loop {
             if let Some(found) = look(&self.state()) {
                 return found;
@@ -169,7 +169,7 @@ impl BodyStream {
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, BodyStreamState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -41,7 +41,7 @@ pub enum Format {
 
 choices!(Format { Parquet = "parquet", Ndjson = "ndjson", None = "none" });
 
-/// What becomes of saved bodies.
+/// The format of saved bodies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SaveFormat {
@@ -53,7 +53,7 @@ pub enum SaveFormat {
 
 choices!(SaveFormat { Files = "files", Tar = "tar" });
 
-/// Which redirects are followed.
+/// The redirects that are followed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RedirectPolicy {
@@ -85,7 +85,7 @@ pub enum TlsMin {
 
 choices!(TlsMin { V12 = "1.2", V13 = "1.3" });
 
-/// What one host is.
+/// The identity of a host: what its limits belong to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum LimitBy {
     /// A name, whatever the scheme and port.
@@ -99,7 +99,7 @@ pub enum LimitBy {
 
 choices!(LimitBy { Name = "name", Origin = "origin", Address = "address" });
 
-/// What of a request says the cost of its row, as an option names it.
+/// The part of a request that states the cost of its row, as an option names it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RowCost {
     BodyBytes,
@@ -107,7 +107,7 @@ pub enum RowCost {
 
 choices!(RowCost { BodyBytes = "body-bytes" });
 
-/// Where connections may lead.
+/// The addresses to which connections may lead.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum NetworkPolicy {

@@ -22,17 +22,17 @@ pub(crate) const DEFAULT_FAIL_ON: &str = "408,425,429,5xx";
 pub(crate) const DEFAULT_URL_COLUMN: &str = "url";
 pub(crate) const DEFAULT_RESUME: bool = true;
 pub const DEFAULT_USER_AGENT: &str = concat!("headgate/", env!("CARGO_PKG_VERSION"));
-/// Of a Parquet file; writers make pages of about a megabyte.
+/// The bound of a page of a Parquet file; writers make pages of about a megabyte.
 pub(crate) const DEFAULT_MAX_PAGE_BYTES: u64 = 128 * 1024 * 1024;
 pub(crate) const DEFAULT_RETRIES: u16 = 3;
-/// Failures that may not be there the next time. A name that does not exist and a certificate that is refused are no such.
+/// The failures that may be temporary. A hostname that does not exist and a refused certificate are not among them.
 pub(crate) const DEFAULT_RETRY_ON: &str = "connect,resolve,proxy,closed,timeout,408,425,429,500,502,503,504";
 pub(crate) const DEFAULT_RETRY_DELAY: Duration = Duration::from_millis(500);
 pub(crate) const DEFAULT_RETRY_MAX_DELAY: Duration = Duration::from_secs(60);
 pub(crate) const DEFAULT_MAX_RETRY_AFTER: Duration = Duration::from_secs(3600);
 pub(crate) const DEFAULT_HOST_DOWN_AFTER: Duration = Duration::from_secs(900);
-/// Of a host that has never responded.
+/// The default for a host that has never responded.
 pub(crate) const DEFAULT_HOST_NEVER_UP_AFTER: Duration = Duration::from_secs(30);
 pub(crate) const DEFAULT_NETWORK_DOWN_AFTER: Duration = Duration::from_secs(300);
-/// Where no host has ever responded.
+/// The default if no host has ever responded.
 pub(crate) const DEFAULT_NETWORK_NEVER_UP_AFTER: Duration = Duration::from_secs(30);

@@ -5,7 +5,7 @@ use std::{fmt, io};
 use crate::message::{Message, OptionName};
 use crate::reason::Reason;
 
-/// What an attempt that ended with an error shows about its host.
+/// The evidence about its host of an attempt that ended with an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HostEvidence {
     /// The host sent something: it is up, whatever became of the response.
@@ -17,7 +17,7 @@ pub enum HostEvidence {
     Nothing,
 }
 
-/// What an attempt that ended with an error shows about the network.
+/// The evidence about the network of an attempt that ended with an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NetworkEvidence {
     /// A response status came.
@@ -46,17 +46,10 @@ pub enum Processed {
     Maybe,
 }
 
-/// Whether an error is retried by default.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ByDefault {
-    Retried,
-    Final,
-}
-
 /// Defines [`ErrorKind`] and everything that must name each kind, so that a new kind is one line.
 macro_rules! error_kinds {
     ($($variant:ident = $name:literal
-        ($host:ident, $network:ident, $load:ident, $processed:ident, $retry:ident): $doc:literal),+ $(,)?) => {
+        ($host:ident, $network:ident, $load:ident, $processed:ident): $doc:literal),+ $(,)?) => {
         /// Why a request has no usable response. The names are the values of the `error` column.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
         #[repr(u8)]
@@ -68,7 +61,7 @@ macro_rules! error_kinds {
             /// Every kind, in the order of declaration: `ALL[kind as usize] == kind`.
             pub const ALL: &[ErrorKind] = &[$(ErrorKind::$variant),+];
 
-            /// The name in the `error` column and in the summary.
+            /// Returns the name in the `error` column and in the summary.
             pub const fn name(self) -> &'static str {
                 match self {
                     $(ErrorKind::$variant => $name),+
@@ -109,40 +102,33 @@ macro_rules! error_kinds {
                     $(ErrorKind::$variant => Processed::$processed),+
                 }
             }
-
-            /// Returns whether this kind is retried by default.
-            pub const fn by_default(self) -> ByDefault {
-                match self {
-                    $(ErrorKind::$variant => ByDefault::$retry),+
-                }
-            }
         }
     };
 }
 
 error_kinds! {
-    // Kind, name (evidence about the host, about the network, about load; whether the server may have acted on the request;
-    // whether it is retried by default): when it occurs.
-    InvalidRequest = "invalid_request" (Nothing, Nothing, Neutral, Maybe, Final): "the row does not describe a request that can be sent: nothing was sent, unless a file of its body changed meanwhile",
-    Resolve = "resolve" (Silent, Unreachable, Neutral, No, Retried): "the hostname has no address, or no name server replied in time",
-    Connect = "connect" (Silent, Unreachable, MaybeOverload, No, Retried): "no TCP connection could be made to any address of the host",
-    Tls = "tls" (Silent, Nothing, Neutral, No, Final): "the TLS handshake failed: certificate, name, version or cipher",
-    ConnectTimeout = "connect_timeout" (Silent, Unreachable, MaybeOverload, No, Retried): "no connection was made in time, TCP and TLS included; nothing was sent",
-    Timeout = "timeout" (Silent, Nothing, MaybeOverload, Maybe, Retried): "the attempt did not end in time: no complete response arrived",
-    Closed = "closed" (Silent, Nothing, MaybeOverload, Maybe, Retried): "the server closed or reset the connection before the response was complete",
-    Protocol = "protocol" (Responded, Nothing, Neutral, Maybe, Final): "what the server sent is not HTTP, or breaks its framing rules",
-    BodyTooLarge = "body_too_large" (Nothing, Nothing, Neutral, Maybe, Final): "the body is longer than the limit, as received or as decoded",
-    Decode = "decode" (Nothing, Nothing, Neutral, Maybe, Final): "the body is not what its content-encoding says, or ends in the middle of it",
-    HostDown = "host_down" (Nothing, Nothing, Neutral, Maybe, Final): "the host did not respond for too long, or requested too long a pause; the row was not retried any more",
-    Proxy = "proxy" (Nothing, Unreachable, Neutral, No, Retried): "the proxy could not be reached, or refused to connect to the host",
-    TooManyRedirects = "too_many_redirects" (Nothing, Nothing, Neutral, Maybe, Final): "there were more redirects than are followed",
-    RedirectLoop = "redirect_loop" (Nothing, Nothing, Neutral, Maybe, Final): "a redirect led back to a request that the row had made before",
-    BlockedByRobots = "blocked_by_robots" (Nothing, Nothing, Neutral, Maybe, Final): "the host's robots.txt asks for it not to be fetched: nothing was sent",
-    BlockedByNetworkPolicy = "blocked_by_network_policy" (Nothing, Nothing, Neutral, Maybe, Final): "its address may not be connected to: nothing was sent there",
-    UnexpectedAnswer = "unexpected_answer" (Nothing, Nothing, Neutral, Maybe, Final): "the response lacks a required value",
-    ChecksumMismatch = "checksum_mismatch" (Nothing, Nothing, Neutral, Maybe, Final): "the body does not have the checksum of its row",
-    DuplicateName = "duplicate_name" (Nothing, Nothing, Neutral, Maybe, Final): "the body can't be saved: another row has the name of its file, or the file was there before",
-    Cancelled = "cancelled" (Nothing, Nothing, Neutral, Maybe, Final): "it was cancelled before a response arrived",
+    // Kind, name (evidence about the host, about the network, about load; whether the server may have acted on the
+    // request): when it occurs.
+    InvalidRequest = "invalid_request" (Nothing, Nothing, Neutral, Maybe): "the row does not describe a request that can be sent: nothing was sent, unless a file of its body changed meanwhile",
+    Resolve = "resolve" (Silent, Unreachable, Neutral, No): "the hostname has no address, or no name server replied in time",
+    Connect = "connect" (Silent, Unreachable, MaybeOverload, No): "no TCP connection could be made to any address of the host",
+    Tls = "tls" (Silent, Nothing, Neutral, No): "the TLS handshake failed: certificate, name, version or cipher",
+    ConnectTimeout = "connect_timeout" (Silent, Unreachable, MaybeOverload, No): "no connection was made in time, TCP and TLS included; nothing was sent",
+    Timeout = "timeout" (Silent, Nothing, MaybeOverload, Maybe): "the attempt did not end in time: no complete response arrived",
+    Closed = "closed" (Silent, Nothing, MaybeOverload, Maybe): "the server closed or reset the connection before the response was complete",
+    Protocol = "protocol" (Responded, Nothing, Neutral, Maybe): "what the server sent is not HTTP, or breaks its framing rules",
+    BodyTooLarge = "body_too_large" (Nothing, Nothing, Neutral, Maybe): "the body is longer than the limit, as received or as decoded",
+    Decode = "decode" (Nothing, Nothing, Neutral, Maybe): "the body is not what its content-encoding says, or ends in the middle of it",
+    HostDown = "host_down" (Nothing, Nothing, Neutral, Maybe): "the host did not respond for too long, or requested too long a pause; the row was not retried any more",
+    Proxy = "proxy" (Nothing, Unreachable, Neutral, No): "the proxy could not be reached, or refused to connect to the host",
+    TooManyRedirects = "too_many_redirects" (Nothing, Nothing, Neutral, Maybe): "there were more redirects than are followed",
+    RedirectLoop = "redirect_loop" (Nothing, Nothing, Neutral, Maybe): "a redirect led back to a request that the row had made before",
+    BlockedByRobots = "blocked_by_robots" (Nothing, Nothing, Neutral, Maybe): "the host's robots.txt asks for it not to be fetched: nothing was sent",
+    BlockedByNetworkPolicy = "blocked_by_network_policy" (Nothing, Nothing, Neutral, Maybe): "its address may not be connected to: nothing was sent there",
+    UnexpectedAnswer = "unexpected_answer" (Nothing, Nothing, Neutral, Maybe): "the response lacks a required value",
+    ChecksumMismatch = "checksum_mismatch" (Nothing, Nothing, Neutral, Maybe): "the body does not have the checksum of its row",
+    DuplicateName = "duplicate_name" (Nothing, Nothing, Neutral, Maybe): "the body can't be saved: another row has the name of its file, or the file was there before",
+    Cancelled = "cancelled" (Nothing, Nothing, Neutral, Maybe): "it was cancelled before a response arrived",
 }
 
 impl fmt::Display for ErrorKind {
@@ -186,7 +172,7 @@ impl Failure {
         self
     }
 
-    /// See [`Failure::is_refused`].
+    /// Sets [`Failure::is_refused`].
     #[must_use]
     pub fn refused(mut self, is_refused: bool) -> Self {
         self.is_refused = is_refused;

@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn no_name_at_the_top_is_that_of_a_result() {
+    fn no_name_at_the_top_is_the_name_of_a_result() {
         use NamePiece::{Checksum, Extension, Literal, Value};
         for (expected, pieces) in [
             (None, vec![Value(b"a.parquet")]),
@@ -391,7 +391,7 @@ mod tests {
         }
 
         #[test]
-        fn any_name_at_the_top_is_none_of_the_jobs(value in "(?i)(_headgate|part-|failed-)\\PC{0,5}") {
+        fn no_name_at_the_top_is_a_reserved_one(value in "(?i)(_headgate|part-|failed-)\\PC{0,5}") {
             let path = of_value(value.as_bytes());
             prop_assert!(!is_of_jobs(&path), "{}", path);
         }

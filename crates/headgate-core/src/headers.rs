@@ -103,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn order_repeats_and_case_are_kept() {
+    fn order_repetitions_and_case_are_kept() {
         let pairs: [(&str, &[u8]); 4] =
             [("Set-Cookie", b"a"), ("X-Empty", b""), ("Date", b"now"), ("set-cookie", b"b")];
         let headers = Headers::from_iter(pairs);

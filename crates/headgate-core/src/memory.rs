@@ -16,10 +16,10 @@ use tokio::sync::Semaphore;
 /// The budget as one run uses it; its clones share it.
 #[derive(Debug, Clone)]
 pub struct MemoryBudget {
-    run: Arc<Run>,
+    run: Arc<RunBudget>,
 }
 
-/// What all runs share.
+/// The part of the budget that all runs share.
 #[derive(Debug)]
 struct SharedBudget {
     limit: u64,
@@ -28,7 +28,7 @@ struct SharedBudget {
 }
 
 #[derive(Debug)]
-struct Run {
+struct RunBudget {
     common: Arc<SharedBudget>,
     /// The one permit to overdraw, held until the overdrawn bytes are released.
     overdraft: Semaphore,
@@ -39,7 +39,7 @@ struct Run {
 /// Bytes reserved from a [`MemoryBudget`]; dropping it releases them.
 #[derive(Debug, Default)]
 pub struct Reservation {
-    run: Option<Arc<Run>>,
+    run: Option<Arc<RunBudget>>,
     /// Bytes within the limit.
     bytes: u64,
     /// Bytes beyond it. If there are any, this reservation holds the permit to overdraw.
@@ -61,7 +61,7 @@ impl MemoryBudget {
     }
 
     fn of(common: Arc<SharedBudget>) -> Self {
-        Self { run: Arc::new(Run { common, overdraft: Semaphore::new(1), overdrawn: AtomicU64::new(0) }) }
+        Self { run: Arc::new(RunBudget { common, overdraft: Semaphore::new(1), overdrawn: AtomicU64::new(0) }) }
     }
 
     /// Returns an empty reservation, to be grown.
@@ -82,7 +82,7 @@ impl MemoryBudget {
     }
 }
 
-impl Run {
+impl RunBudget {
     /// Returns the permits for `bytes` more within the limit, beside `reserved` of the same body. `None`: they exceed the
     /// limit, and must not keep other tasks waiting for them.
     fn permits(&self, reserved: u64, bytes: u64) -> Option<u32> {

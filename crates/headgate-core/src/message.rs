@@ -19,7 +19,7 @@ pub use crate::option_entries::OptionName;
 
 impl OptionName {
     /// Returns the option with a value, as a user would write both.
-    pub fn set(self, value: impl Into<Value>) -> Mention {
+    pub fn set(self, value: impl Into<OptionValue>) -> Mention {
         Mention { option: self, value: Some(value.into()) }
     }
 }
@@ -33,37 +33,37 @@ impl Serialize for OptionName {
 /// The value of an option in a message.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
-pub enum Value {
+pub enum OptionValue {
     Switch(bool),
     Number(u64),
     Text(String),
 }
 
-impl From<bool> for Value {
+impl From<bool> for OptionValue {
     fn from(on: bool) -> Self {
         Self::Switch(on)
     }
 }
 
-impl From<u64> for Value {
+impl From<u64> for OptionValue {
     fn from(number: u64) -> Self {
         Self::Number(number)
     }
 }
 
-impl From<usize> for Value {
+impl From<usize> for OptionValue {
     fn from(number: usize) -> Self {
         Self::Number(number as u64)
     }
 }
 
-impl From<&str> for Value {
+impl From<&str> for OptionValue {
     fn from(text: &str) -> Self {
         Self::Text(text.to_owned())
     }
 }
 
-impl From<&Path> for Value {
+impl From<&Path> for OptionValue {
     fn from(path: &Path) -> Self {
         Self::Text(path.display().to_string())
     }
@@ -74,7 +74,7 @@ impl From<&Path> for Value {
 pub struct Mention {
     pub option: OptionName,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub value: Option<Value>,
+    pub value: Option<OptionValue>,
 }
 
 impl From<OptionName> for Mention {
@@ -83,7 +83,7 @@ impl From<OptionName> for Mention {
     }
 }
 
-/// In JSON, a string, or an object with `option` and perhaps `value`.
+/// A piece of a message. In JSON it is a string, or an object with `option` and perhaps `value`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
 pub enum Piece {
@@ -154,16 +154,16 @@ impl From<OptionName> for Message {
     }
 }
 
-/// For logs and tests, which have no interface: options by their names.
+/// Shows options by their names, for logs and tests.
 impl fmt::Display for Message {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.pieces.iter().try_for_each(|piece| match piece {
             Piece::Text(text) => f.write_str(text),
             Piece::Mention(Mention { option, value: None }) => f.write_str(option.name()),
             Piece::Mention(Mention { option, value: Some(value) }) => match value {
-                Value::Switch(on) => write!(f, "{}={on}", option.name()),
-                Value::Number(number) => write!(f, "{}={number}", option.name()),
-                Value::Text(text) => write!(f, "{}={text}", option.name()),
+                OptionValue::Switch(on) => write!(f, "{}={on}", option.name()),
+                OptionValue::Number(number) => write!(f, "{}={number}", option.name()),
+                OptionValue::Text(text) => write!(f, "{}={text}", option.name()),
             },
         })
     }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 pub use crate::choices::NetworkPolicy;
 
-/// Which addresses may be connected to. It belongs to a job: what was refused stays so when the job is resumed.
+/// The addresses to which connections are allowed. It belongs to a job: what was refused stays so when the job is resumed.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct NetworkOptions {

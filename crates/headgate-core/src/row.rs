@@ -18,7 +18,7 @@ use crate::redirect_chain::{Hop, RedirectChain};
 use crate::response::{Response, ResponseRef};
 use crate::saved::SaveAs;
 use crate::secret::Secret;
-use crate::selected::{SelectValues, Selected};
+use crate::selected::{SelectValues, SelectedValues};
 
 /// The maximum number of rows in one [`RowBatch`].
 pub const MAX_BATCH_ROWS: usize = 1024;
@@ -46,7 +46,7 @@ pub struct Row {
     pub progress: Option<Box<RowProgress>>,
 }
 
-/// What has become of a row so far: no part of the input.
+/// The progress of a row so far, which is no part of the input.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RowProgress {
     /// Its earlier attempts, if there were any.
@@ -79,7 +79,7 @@ pub struct RowExtra {
     /// Why the source could not make a request of this row (a ragged line, broken UTF-8, headers that are not an object):
     /// the row becomes an `invalid_request` for this reason, and the job continues.
     pub defect: Option<Reason>,
-    /// What it uses of a limit on costs, from a column, or the length of a body with files. `None`: it uses 1.
+    /// Its use of a limit on costs, from a column, or the length of a body with files. `None`: it uses 1.
     pub cost: Option<u64>,
     /// The file for its body, if it is saved.
     pub save_as: Option<Arc<SaveAs>>,
@@ -294,7 +294,7 @@ pub struct ReplyTo {
 }
 
 impl ReplyTo {
-    /// `number` identifies the row to the receiver.
+    /// Creates the reply for a row; `number` identifies the row to the receiver.
     pub fn new(receiver: Arc<dyn OutcomeReceiver>, number: u64) -> Arc<Self> {
         Arc::new(Self { receiver, number, was_notified: AtomicBool::new(false) })
     }
@@ -352,7 +352,7 @@ pub struct Outcome {
     pub remote_addr: Option<Arc<str>>,
     pub response: Option<Response>,
     /// The values selected from the response, if there are any.
-    pub selected: Option<Box<Selected>>,
+    pub selected: Option<Box<SelectedValues>>,
     pub failure: Option<Failure>,
 }
 
@@ -366,7 +366,7 @@ pub struct OutcomeRef<'a> {
     pub elapsed_us: u64,
     pub remote_addr: Option<&'a str>,
     pub response: Option<ResponseRef<'a>>,
-    pub selected: Option<&'a Selected>,
+    pub selected: Option<&'a SelectedValues>,
     pub failure: Option<&'a Failure>,
 }
 
@@ -418,7 +418,7 @@ impl OutcomeRef<'_> {
     pub fn bytes(&self) -> usize {
         let response =
             self.response.map_or(0, |response| response.headers.bytes() + response.body.map_or(0, <[u8]>::len));
-        self.row.bytes() + response + self.selected.map_or(0, Selected::bytes)
+        self.row.bytes() + response + self.selected.map_or(0, SelectedValues::bytes)
     }
 }
 

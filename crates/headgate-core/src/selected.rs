@@ -18,13 +18,13 @@ pub trait SelectValues: fmt::Debug + Send + Sync {
         body: Result<&[u8], &'static str>,
         reserved: usize,
         reserve_more: &mut dyn FnMut(usize) -> bool,
-    ) -> Result<Selected, Short>;
+    ) -> Result<SelectedValues, Short>;
 
     /// Returns whether searching a body of this size is little work.
     fn is_quick(&self, body_bytes: usize) -> bool;
 
     /// Returns the final cost of a row, if its response has it.
-    fn cost(&self, selected: &Selected) -> Option<u64>;
+    fn cost(&self, selected: &SelectedValues) -> Option<u64>;
 }
 
 /// There was not enough memory for the values, which need this many bytes in all.
@@ -46,14 +46,14 @@ pub enum SelectedValue {
 
 /// The values that were selected from one response.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Selected {
+pub struct SelectedValues {
     /// The value of each selected column, in their order.
     pub values: Vec<SelectedValue>,
     /// Why the row fails: a required column has no value.
     pub failure: Option<Failure>,
 }
 
-impl Selected {
+impl SelectedValues {
     /// Returns about how much memory it needs.
     pub fn bytes(&self) -> usize {
         let text = |value: &SelectedValue| if let SelectedValue::Text(text) = value { text.len() } else { 0 };

@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn awake_time_stands_still_in_stalls_and_both_times_lead_to_each_other() {
+    fn awake_time_stands_still_in_stalls_and_converts_to_real_time_and_back() {
         // Stalls from 200 to 1000 and from 1200 to 3200.
         let (clock, start) = beaten(&[0, 100, 1000, 1100, 3200]);
         let at = |ms: u32| start.monotonic + ms * MS;
@@ -371,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn of_many_stalls_the_sum_stays_right() {
+    fn the_sum_of_many_stalls_is_correct() {
         let (mut clock, start) = beaten(&[]);
         for beat in 0..1000 {
             clock.beat(start.after(1000 * beat * MS));

@@ -29,7 +29,7 @@ pub use self::stats::bottleneck::BoundKind;
 pub use self::stats::failures::FailureExample;
 pub use self::stats::report::{FailureReport, JobFigures, Summary};
 
-/// What tests drive step by step: a job without an engine.
+/// A job without an engine, which tests drive step by step.
 #[doc(hidden)]
 pub mod testing {
     pub use super::job::look::credentials_for;

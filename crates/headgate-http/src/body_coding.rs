@@ -9,7 +9,7 @@ use headgate_core::options::BodyCoding;
 /// The zstd level: fast, and small enough.
 const ZSTD_LEVEL: i32 = 3;
 
-/// A body, compressed.
+/// Returns a body, compressed.
 ///
 /// # Panics
 /// The process is out of memory.

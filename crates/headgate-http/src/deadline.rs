@@ -172,7 +172,7 @@ impl Deadline {
         self.poll_passed_at(Instant::now(), cx)
     }
 
-    /// As [`Deadline::poll_passed`], for a caller that has read the clock.
+    /// Polls as [`Deadline::poll_passed`] does, for a caller that has read the clock.
     pub(crate) fn poll_passed_at(&mut self, now: Instant, cx: &mut Context<'_>) -> bool {
         let mut due = self.due().at;
         if due <= now {

@@ -190,7 +190,7 @@ impl Defaults {
     }
 }
 
-/// Which of a run's headers an origin gets.
+/// The part of a run's headers that an origin gets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum HeaderScope {
     All,

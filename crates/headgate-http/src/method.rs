@@ -13,7 +13,8 @@ pub struct Methods {
 }
 
 impl Methods {
-    /// `option`: the method of the run; `None`: a request with a body is a POST, as in curl.
+    /// Returns the methods of a run. `option`: the method of all its rows; `None`: a request with a body is a POST, as in
+    /// curl.
     ///
     /// # Errors
     /// Returns a message for the user if it is not a method.

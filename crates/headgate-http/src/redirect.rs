@@ -27,7 +27,7 @@ use crate::cookies;
 /// The most bytes of kept redirect URLs of a row: all rows in flight hold them in memory.
 const MAX_KEPT_BYTES: usize = 128 * 1024;
 
-/// Which redirects are followed.
+/// The redirects that a run follows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Redirects {
     policy: RedirectPolicy,

@@ -37,7 +37,7 @@ pub struct ResponseLimits {
 }
 
 impl ResponseLimits {
-    /// `memory`: the budget of the bodies.
+    /// Creates the limits of responses. `memory`: the budget of their bodies.
     pub fn new(request: &RequestOptions, memory: MemoryBudget) -> Self {
         Self {
             max_body_bytes: request.max_body_bytes,

@@ -143,7 +143,7 @@ impl Preparer {
         self.sites.route_key(origin)
     }
 
-    /// See [`Defaults::has_idempotency_key`].
+    /// Returns whether the request of this row has an idempotency key.
     pub fn has_idempotency_key(&self, row: &Row) -> bool {
         self.defaults.has_idempotency_key(row)
     }
@@ -192,7 +192,7 @@ impl Preparer {
         self.sites.host(row.target())?.responded_at()
     }
 
-    /// See [`Sites::route`].
+    /// Returns the route to an origin; see [`Sites::route`].
     pub fn route(&self, origin: Origin) -> Rc<Route> {
         self.sites.route(origin)
     }

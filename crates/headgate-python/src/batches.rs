@@ -219,7 +219,7 @@ impl BatchTable {
         self.num_rows()
     }
 
-    /// The batches of the table.
+    /// Returns the batches of the table.
     #[getter]
     fn batches(&self) -> Vec<RowBatch> {
         self.batches.iter().cloned().map(RowBatch::of).collect()

@@ -5,7 +5,7 @@ use std::mem;
 use std::os::fd::IntoRawFd as _;
 use std::os::unix::net::UnixStream;
 use std::process;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use headgate_core::error::{ErrorKind, Failure};
 use headgate_core::limits::LimitBy;
@@ -27,7 +27,8 @@ pub struct MockConnection {
     #[pyo3(get)]
     origin: String,
     socket: Mutex<Option<UnixStream>>,
-    verdict: Arc<Verdict>,
+    /// The client holds it until it closes the connection.
+    verdict: Weak<Verdict>,
 }
 
 struct MockConnector {
@@ -68,13 +69,12 @@ impl ConnectMock for MockConnector {
             return Err(Failure::new(ErrorKind::InvalidRequest, "the mock has ended").lasting());
         };
         let verdict = Arc::<Verdict>::default();
-        let line = MockSocket { socket, verdict: verdict.clone() };
         let origin = host.key(LimitBy::Origin).into();
-        // Drops connections that the client closed before the caller accepted them: it no longer holds their verdict.
-        waiting.retain(|connection| Arc::strong_count(&connection.verdict) > 1);
-        waiting.push(MockConnection { origin, socket: Mutex::new(Some(other)), verdict });
+        // Drops connections that the client closed before the caller accepted them.
+        waiting.retain(|connection| connection.verdict.upgrade().is_some());
+        waiting.push(MockConnection { origin, socket: Mutex::new(Some(other)), verdict: Arc::downgrade(&verdict) });
         self.descriptor.wake();
-        Ok(line)
+        Ok(MockSocket { socket, verdict })
     }
 }
 
@@ -122,7 +122,9 @@ impl MockConnection {
         let kind = *kind.ok_or_else(|| PyValueError::new_err("there is no such kind of error"))?;
         let mut failure = Failure::new(kind, message);
         failure.is_lasting = lasting;
-        self.verdict.set(if detail.is_empty() { failure } else { failure.with_detail(detail) });
+        if let Some(verdict) = self.verdict.upgrade() {
+            verdict.set(if detail.is_empty() { failure } else { failure.with_detail(detail) });
+        }
         Ok(())
     }
 }

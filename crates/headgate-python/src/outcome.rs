@@ -62,7 +62,7 @@ impl NativeOutcome {
         response.headers.iter().map(|(name, value)| (name.to_owned(), decode(value))).collect()
     }
 
-    /// The body. Every read returns the same object, so that only one copy exists.
+    /// Returns the body. Every read returns the same object, so that only one copy exists.
     #[getter]
     fn body(&self, py: Python<'_>) -> &Py<PyBytes> {
         self.body.get_or_init(py, || {
@@ -71,7 +71,7 @@ impl NativeOutcome {
         })
     }
 
-    /// The length of the body. Reading it does not convert the body to a Python object.
+    /// Returns the length of the body. Reading it does not convert the body to a Python object.
     #[getter]
     fn body_len(&self, py: Python<'_>) -> usize {
         if let Some(body) = self.body.get(py) {
@@ -91,13 +91,13 @@ impl NativeOutcome {
         Some(&self.outcome.as_ref()?.row.url)
     }
 
-    /// The URL at the end of the redirect chain.
+    /// Returns the URL at the end of the redirect chain.
     #[getter]
     fn final_url(&self) -> Option<&str> {
         Some(self.outcome.as_ref()?.row.target())
     }
 
-    /// The status and the target of each redirect.
+    /// Returns the status and the target of each redirect.
     #[getter]
     fn redirects(&self) -> Vec<(u16, &str)> {
         let hops = self.outcome.as_ref().map_or(&[][..], |outcome| outcome.row.hops());
@@ -114,7 +114,7 @@ impl NativeOutcome {
         self.outcome.as_ref().map_or(0, |outcome| outcome.attempts)
     }
 
-    /// The HTTP version of the response, such as `HTTP/1.1`.
+    /// Returns the HTTP version of the response, such as `HTTP/1.1`.
     #[getter]
     fn http_version(&self) -> Option<String> {
         Some(format!("{:?}", self.response()?.version))
@@ -125,7 +125,7 @@ impl NativeOutcome {
         self.outcome.as_ref()?.remote_addr.as_deref()
     }
 
-    /// The error of a failed request: there is no usable response.
+    /// Returns the error of a failed request: there is no usable response.
     #[getter]
     fn error(&self) -> Option<FailureFields> {
         let Some(outcome) = &self.outcome else {

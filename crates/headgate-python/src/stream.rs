@@ -124,19 +124,19 @@ impl ResponseStream {
         }
     }
 
-    /// The error that made the body incomplete, once the body has ended.
+    /// Returns the error that made the body incomplete, once the body has ended.
     #[getter]
     fn error(&self) -> Option<FailureFields> {
         self.0.get()?.body.failure().as_ref().map(failure_fields)
     }
 
-    /// The number of bytes of the body that have arrived over the connection.
+    /// Returns the number of bytes of the body that have arrived over the connection.
     #[getter]
     fn received_bytes(&self) -> u64 {
         self.0.get().map_or(0, |streaming| streaming.body.received())
     }
 
-    /// Whether this process sent the request, and is not a fork of the process that did.
+    /// Returns whether this process sent the request, and is not a fork of the process that did.
     #[getter]
     fn is_own_process(&self) -> bool {
         self.0.get().is_some()

@@ -65,7 +65,7 @@ impl<'worker> ServerConnection<'worker> {
         self.socket.flush().await
     }
 
-    /// Waits, unless the client disconnects.
+    /// Waits for this time, or until the client disconnects.
     pub async fn pause(&mut self, duration: Duration) -> io::Result<()> {
         self.while_connected(sleep(duration)).await
     }

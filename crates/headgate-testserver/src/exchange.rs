@@ -10,7 +10,7 @@ use crate::in_progress::InProgress;
 use crate::plan::ResponseFraming;
 use crate::request::ParsedRequest;
 use crate::respond::{After, Responder};
-use crate::response::{self, EncodedResponse, Persistence, Response};
+use crate::response::{self, EncodedResponse, FullResponse, Persistence};
 
 /// A request whose headers were read, and what its response needs.
 #[derive(Debug)]
@@ -48,7 +48,7 @@ impl Responder for Http1Exchange<'_, '_> {
         self.send_whole(response.head(self.request.persistence), &response.body).await
     }
 
-    async fn send_response(&mut self, response: &Response) -> io::Result<()> {
+    async fn send_response(&mut self, response: &FullResponse) -> io::Result<()> {
         self.send_whole(&response.head(self.request.persistence), &response.body).await
     }
 

@@ -2,19 +2,19 @@
 
 use std::time::Duration;
 
-use crate::response::Response;
+use crate::response::FullResponse;
 
 #[derive(Debug)]
 pub(crate) struct ResponsePlan {
     /// The delay before the response.
     pub delay: Duration,
-    pub content: PlannedBody,
+    pub content: PlannedContent,
 }
 
 #[derive(Debug)]
-pub(crate) enum PlannedBody {
+pub(crate) enum PlannedContent {
     Default,
-    Whole(Response),
+    Whole(FullResponse),
     /// The first `bytes` bytes of the server's text.
     Text {
         bytes: u64,
@@ -22,7 +22,7 @@ pub(crate) enum PlannedBody {
     },
     /// A response whose body is sent in pieces, with a pause before each except the first.
     Drip {
-        response: Response,
+        response: FullResponse,
         pieces: usize,
         pause: Duration,
     },
@@ -37,13 +37,13 @@ pub(crate) enum ResponseFraming {
 }
 
 impl ResponsePlan {
-    pub fn immediate(content: PlannedBody) -> Self {
+    pub fn immediate(content: PlannedContent) -> Self {
         Self { delay: Duration::ZERO, content }
     }
 }
 
-impl From<Response> for ResponsePlan {
-    fn from(response: Response) -> Self {
-        Self::immediate(PlannedBody::Whole(response))
+impl From<FullResponse> for ResponsePlan {
+    fn from(response: FullResponse) -> Self {
+        Self::immediate(PlannedContent::Whole(response))
     }
 }

@@ -9,7 +9,7 @@ use crate::route::RequestRoute;
 /// The bound of a request line with headers, and of a chunked body's trailers.
 pub(crate) const MAX_HEAD_BYTES: usize = 64 * 1024;
 
-/// What the response depends on. It borrows nothing from the buffer, which can then be reused.
+/// The part of a request on which the response depends. It borrows nothing from the buffer, which can then be reused.
 #[derive(Debug)]
 pub(crate) struct ParsedRequest {
     pub head_bytes: usize,

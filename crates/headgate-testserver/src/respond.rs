@@ -11,9 +11,9 @@ use crate::faults::Fault;
 use crate::helpers::{self, Call};
 use crate::in_progress::InProgress;
 use crate::limits::api::tokens;
-use crate::plan::{PlannedBody, ResponseFraming, ResponsePlan};
+use crate::plan::{PlannedContent, ResponseFraming, ResponsePlan};
 use crate::received::Received;
-use crate::response::{EncodedResponse, Response, TEXT_FIELDS, length_fields};
+use crate::response::{EncodedResponse, FullResponse, TEXT_FIELDS, length_fields};
 use crate::route::RequestRoute;
 use crate::rules::ServerRules;
 use crate::statistics::Limited;
@@ -34,7 +34,7 @@ pub(crate) trait Responder {
 
     async fn send_encoded(&mut self, response: &EncodedResponse) -> io::Result<()>;
 
-    async fn send_response(&mut self, response: &Response) -> io::Result<()>;
+    async fn send_response(&mut self, response: &FullResponse) -> io::Result<()>;
 
     /// Sends the headers, which are followed by a body unless they are the complete response.
     async fn send_headers(
@@ -124,7 +124,7 @@ pub(crate) async fn respond(
 /// Returns the response to a request that is not for a fault, or `None` if its path is mistyped.
 fn plan(worker: &ServerWorker, route: RequestRoute, received: &Received) -> Option<ResponsePlan> {
     match route {
-        RequestRoute::Default => Some(ResponsePlan { delay: worker.draw_delay(), content: PlannedBody::Default }),
+        RequestRoute::Default => Some(ResponsePlan { delay: worker.draw_delay(), content: PlannedContent::Default }),
         RequestRoute::Helper(helper) => {
             let argument = received.path_after(helper.name);
             (helper.plan)(&Call { worker, received, argument: &argument })
@@ -154,7 +154,7 @@ async fn admit(
     worker: &ServerWorker,
     rules: &ServerRules,
     received: &Received,
-) -> io::Result<Option<Response>> {
+) -> io::Result<Option<FullResponse>> {
     if let Some(api) = &rules.api {
         match api.admit(received, tokens(received), Instant::now()) {
             Ok(slot) => {
@@ -173,7 +173,7 @@ async fn admit(
     let permit = if rules.refuses {
         let Some(permit) = capacity.try_acquire() else {
             worker.counters().limited(Limited::Capacity);
-            return Ok(Some(Response::new(503, "the server does as much at once as it can\n")));
+            return Ok(Some(FullResponse::new(503, "the server does as much at once as it can\n")));
         };
         permit
     } else {
@@ -184,7 +184,7 @@ async fn admit(
 }
 
 /// Sends a response that is in memory as a whole.
-pub(crate) async fn send(to: &mut impl Responder, worker: &ServerWorker, response: &Response) -> io::Result<()> {
+pub(crate) async fn send(to: &mut impl Responder, worker: &ServerWorker, response: &FullResponse) -> io::Result<()> {
     worker.record_response(to.in_progress(), response.status);
     to.in_progress().end();
     to.send_response(response).await
@@ -211,15 +211,15 @@ async fn send_planned(to: &mut impl Responder, worker: &ServerWorker, plan: Resp
         to.while_connected(sleep(plan.delay)).await?;
     }
     match plan.content {
-        PlannedBody::Default => send_default_now(to, worker).await?,
-        PlannedBody::Whole(response) => send(to, worker, &response).await?,
-        PlannedBody::Text { bytes, framing } => {
+        PlannedContent::Default => send_default_now(to, worker).await?,
+        PlannedContent::Whole(response) => send(to, worker, &response).await?,
+        PlannedContent::Text { bytes, framing } => {
             let framing = to.framing(framing);
             let fields = if framing == ResponseFraming::Length { length_fields(bytes) } else { TEXT_FIELDS.to_owned() };
             let head = (200, &*fields, framing);
             return send_pieces(to, worker, head, worker.content().pieces(bytes), Duration::ZERO).await;
         }
-        PlannedBody::Drip { response, pieces, pause } => {
+        PlannedContent::Drip { response, pieces, pause } => {
             let head = (response.status, &*response.fields, ResponseFraming::Length);
             return send_pieces(to, worker, head, response.pieces(pieces), pause).await;
         }

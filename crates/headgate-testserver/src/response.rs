@@ -27,14 +27,14 @@ impl Persistence {
 
 /// A response that is in memory as a whole.
 #[derive(Debug)]
-pub(crate) struct Response {
+pub(crate) struct FullResponse {
     pub status: u16,
     /// The headers as they are written, each with its line end.
     pub fields: String,
     pub body: Bytes,
 }
 
-impl Response {
+impl FullResponse {
     /// Creates a text response. A status that allows no body (RFC 9110 sections 15.3.5 and 15.4.5) gets none.
     pub fn new(status: u16, body: impl Into<Bytes>) -> Self {
         let without_body = matches!(status, 204 | 304);
@@ -92,7 +92,7 @@ pub(crate) fn head(status: u16, fields: &str, persistence: Persistence) -> Vec<u
     format!("HTTP/1.1 {status} {}\r\n{fields}{}\r\n", reason(status), persistence.field()).into_bytes()
 }
 
-/// A [`Response`] whose status line and headers are already encoded.
+/// A [`FullResponse`] whose status line and headers are already encoded.
 #[derive(Debug)]
 pub(crate) struct EncodedResponse {
     pub status: u16,
@@ -103,7 +103,7 @@ pub(crate) struct EncodedResponse {
 }
 
 impl EncodedResponse {
-    pub fn new(response: &Response) -> Self {
+    pub fn new(response: &FullResponse) -> Self {
         let heads = [Persistence::Implied, Persistence::Stated, Persistence::Close].map(|each| response.head(each));
         Self { status: response.status, heads, fields: field_map(&response.fields), body: response.body.clone() }
     }

@@ -15,7 +15,7 @@ use crate::http2;
 use crate::received::Received;
 use crate::request::{self, Rejection, RequestFraming};
 use crate::respond::{After, Handled, keeps_body, respond, send, send_default, start_request};
-use crate::response::{Persistence, Response};
+use crate::response::{FullResponse, Persistence};
 use crate::route::RequestRoute;
 use crate::socket::Socket;
 use crate::tls;
@@ -120,7 +120,7 @@ async fn respond_unusual(
             play(exchange.connection, &mut exchange.in_progress, fault, 0).await
         }
         Handled::Fault(_) => {
-            send(&mut exchange, worker, &Response::new(501, HTTP_2_ONLY)).await?;
+            send(&mut exchange, worker, &FullResponse::new(501, HTTP_2_ONLY)).await?;
             Ok(After::Sent)
         }
     }
@@ -128,7 +128,7 @@ async fn respond_unusual(
 
 /// Responds to an invalid request, and closes the connection.
 async fn reject(connection: &mut ServerConnection<'_>, worker: &ServerWorker, rejection: Rejection) -> io::Result<()> {
-    let response = Response::new(rejection.status, format!("{}\n", rejection.reason));
+    let response = FullResponse::new(rejection.status, format!("{}\n", rejection.reason));
     worker.counters().response(response.status);
     connection.send(response.head(Persistence::Close).chain(&response.body[..])).await?;
     connection.close().await

@@ -11,7 +11,7 @@ use tokio_rustls::TlsAcceptor;
 use crate::config::{Config, DEFAULT_BODY, Delay};
 use crate::content::SeededText;
 use crate::in_progress::InProgress;
-use crate::response::{EncodedResponse, Response};
+use crate::response::{EncodedResponse, FullResponse};
 use crate::rules::ServerRules;
 use crate::statistics::{Counters, WorkerCounters};
 use crate::tls;
@@ -43,7 +43,7 @@ impl ServerWorker {
         let content = SeededText::new(config.seed);
         let body = config.body_bytes.map_or_else(|| DEFAULT_BODY.into(), |bytes| content.bytes(bytes));
         Ok(PreparedConfig {
-            default_response: Arc::new(EncodedResponse::new(&Response::new(config.status, body))),
+            default_response: Arc::new(EncodedResponse::new(&FullResponse::new(config.status, body))),
             content: Arc::new(content),
             delay: config.delay(),
             seed: config.seed,

@@ -286,7 +286,7 @@ proptest! {
 }
 
 #[test]
-fn a_reservation_that_is_empty_takes_over_the_run_of_what_it_absorbs() {
+fn an_empty_reservation_takes_over_the_run_of_the_one_that_it_absorbs() {
     let budget = MemoryBudget::new(10);
     let mut gathered = MemoryBudget::new(0).reservation();
     for _ in 0..2 {

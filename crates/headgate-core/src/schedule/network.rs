@@ -64,7 +64,7 @@ pub enum NetworkAction {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
+enum NetworkPhase {
     Working,
     Checking {
         since: Instant,
@@ -81,7 +81,7 @@ enum State {
 #[derive(Debug)]
 pub struct NetworkState {
     down_after: NetworkDownAfter,
-    state: State,
+    state: NetworkPhase,
     /// A host has responded in an earlier run of the job.
     responded_earlier: bool,
     /// A host has responded in this run.
@@ -108,7 +108,7 @@ impl NetworkState {
     pub fn new(down_after: NetworkDownAfter) -> Self {
         Self {
             down_after,
-            state: State::Working,
+            state: NetworkPhase::Working,
             responded_earlier: false,
             has_responded: false,
             is_proven: false,
@@ -159,7 +159,7 @@ impl NetworkState {
 
     fn set_working(&mut self) -> NetworkChange {
         let change = if self.is_down() { NetworkChange::Recovered } else { NetworkChange::None };
-        (self.state, self.failures, self.failing_since) = (State::Working, 0, None);
+        (self.state, self.failures, self.failing_since) = (NetworkPhase::Working, 0, None);
         change
     }
 
@@ -177,30 +177,30 @@ impl NetworkState {
         let limit = self.limit();
         let is_over = now >= since + limit;
         match self.state {
-            State::Working => {
+            NetworkPhase::Working => {
                 let doubt = if self.failures >= DOUBT_FAILURES { DOUBT_SOON } else { DOUBT_AFTER };
                 if now < since + doubt || self.trusted_until.is_some_and(|until| now < until) {
                     return NetworkAction::Wait;
                 }
             }
             // The worker that began it may have ended.
-            State::Checking { since } if now < since + CHECK_TIME * 2 => return NetworkAction::Wait,
-            State::Checking { .. } => {}
-            State::Down { .. } if is_over => return NetworkAction::Stop(limit),
-            State::Down { check_at, interval, start_at } if now >= check_at => {
-                self.state = State::Down { check_at: now + CHECK_TIME * 2, interval, start_at };
+            NetworkPhase::Checking { since } if now < since + CHECK_TIME * 2 => return NetworkAction::Wait,
+            NetworkPhase::Checking { .. } => {}
+            NetworkPhase::Down { .. } if is_over => return NetworkAction::Stop(limit),
+            NetworkPhase::Down { check_at, interval, start_at } if now >= check_at => {
+                self.state = NetworkPhase::Down { check_at: now + CHECK_TIME * 2, interval, start_at };
                 return NetworkAction::Check;
             }
-            State::Down { .. } => return NetworkAction::Wait,
+            NetworkPhase::Down { .. } => return NetworkAction::Wait,
         }
-        self.state = State::Checking { since: now };
+        self.state = NetworkPhase::Checking { since: now };
         NetworkAction::Check
     }
 
     /// Records the result of a check.
     pub fn checked(&mut self, checked: Checked, now: Instant) -> NetworkChange {
         // Attempts may have shown meanwhile that the network works.
-        if !matches!(self.state, State::Checking { .. } | State::Down { .. }) {
+        if !matches!(self.state, NetworkPhase::Checking { .. } | NetworkPhase::Down { .. }) {
             return NetworkChange::None;
         }
         if checked == Checked::Reached {
@@ -211,11 +211,11 @@ impl NetworkState {
         }
         self.has_responded |= checked == Checked::Unreachable;
         let (interval, start_at) = match self.state {
-            State::Down { interval, start_at, .. } => ((interval * 2).min(LONGEST_CHECK), start_at),
+            NetworkPhase::Down { interval, start_at, .. } => ((interval * 2).min(LONGEST_CHECK), start_at),
             _ => (FIRST_CHECK, None),
         };
         let start_at = if self.has_responded { None } else { start_at.or(Some(now)) };
-        self.state = State::Down { check_at: now + interval, interval, start_at };
+        self.state = NetworkPhase::Down { check_at: now + interval, interval, start_at };
         NetworkChange::None
     }
 
@@ -231,7 +231,7 @@ impl NetworkState {
 
     /// Returns whether the run is paused because the network is down.
     pub(crate) fn is_down(&self) -> bool {
-        matches!(self.state, State::Down { start_at: None, .. })
+        matches!(self.state, NetworkPhase::Down { start_at: None, .. })
     }
 
     /// Returns whether the silence of a host since `time` is the host's own. That is so if the network is not judged, or if
@@ -255,9 +255,9 @@ impl NetworkState {
     /// Returns until when nothing starts, if the network throttles rows; `Some(None)`: until a check has ended.
     pub fn throttled(&self, now: Instant) -> Option<Option<Instant>> {
         match self.state {
-            State::Working => None,
-            State::Checking { .. } | State::Down { start_at: None, .. } => Some(None),
-            State::Down { start_at: Some(start_at), .. } => (now < start_at).then_some(Some(start_at)),
+            NetworkPhase::Working => None,
+            NetworkPhase::Checking { .. } | NetworkPhase::Down { start_at: None, .. } => Some(None),
+            NetworkPhase::Down { start_at: Some(start_at), .. } => (now < start_at).then_some(Some(start_at)),
         }
     }
 
@@ -265,14 +265,14 @@ impl NetworkState {
     pub fn started(&mut self, now: Instant) {
         let (shortest, longest) = CAUTIOUS_INTERVAL;
         let interval = (self.limit() / CAUTIOUS_STARTS).clamp(shortest, longest);
-        if let State::Down { start_at: Some(start_at), .. } = &mut self.state {
+        if let NetworkPhase::Down { start_at: Some(start_at), .. } = &mut self.state {
             *start_at = now + interval;
         }
     }
 
     /// Returns for how long no host could be reached, while that throttles the run.
     pub(crate) fn down_for(&self, now: Instant) -> Option<Duration> {
-        let since = self.failing_since.filter(|_| matches!(self.state, State::Down { .. }));
+        let since = self.failing_since.filter(|_| matches!(self.state, NetworkPhase::Down { .. }));
         since.map(|since| now.saturating_duration_since(since))
     }
 }
@@ -412,7 +412,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_does_not_exist_and_a_refusal_by_one_of_several_hosts_show_that_the_network_works() {
+    fn a_hostname_that_does_not_exist_and_a_refusal_by_one_of_several_hosts_show_that_the_network_works() {
         for (expected, sign, several) in [
             (true, NetworkEvidence::Works, false),
             (true, NetworkEvidence::Refused, true),

@@ -30,7 +30,7 @@ pub struct RateLimiter {
 }
 
 impl RateLimiter {
-    /// `burst`: how many may start at once, `None`: 10 ms' worth. The limiter begins with a full burst.
+    /// Creates a limiter with a full burst. `burst`: how many may start at once; `None`: 10 ms' worth.
     pub fn new(rate: Rate, burst: Option<u32>, epoch: Instant) -> Self {
         let mut limiter = Self { epoch, parts: 1, one: 1, burst: 1, paid_off: 0 };
         limiter.set(rate, burst, epoch);
@@ -120,7 +120,7 @@ impl RequestLimiter {
         Self { starts: limiter.clone(), sends: limiter }
     }
 
-    /// As [`RateLimiter::changed`].
+    /// Returns both limiters with another rate; see [`RateLimiter::changed`].
     pub fn changed(earlier: Option<Self>, rate: Option<Rate>, burst: Option<u32>, now: Instant) -> Option<Self> {
         let (starts, sends) = earlier.map(|Self { starts, sends }| (starts, sends)).unzip();
         let changed = |limiter| RateLimiter::changed(limiter, rate, burst, now);

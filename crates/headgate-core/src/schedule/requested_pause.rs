@@ -34,13 +34,13 @@ const YEAR_MS: u64 = 31_556_952_000;
 /// be added to an `Instant`.
 pub fn requested_pause(status: u16, headers: HeadersRef<'_>, now_unix_ms: u64) -> Option<Duration> {
     let mut has_pause_fields = false;
-    headers.for_each(|name, _| has_pause_fields |= Field::of(name).is_some());
+    headers.for_each(|name, _| has_pause_fields |= RateLimitField::of(name).is_some());
     if !has_pause_fields {
         return None;
     }
     let mut fields = PauseFields::new(status, server_time_ms(headers, now_unix_ms));
     headers.for_each(|name, value| {
-        if let (Some(field), Ok(value)) = (Field::of(name), std::str::from_utf8(value)) {
+        if let (Some(field), Ok(value)) = (RateLimitField::of(name), std::str::from_utf8(value)) {
             fields.read(field, value.trim());
         }
     });
@@ -59,7 +59,7 @@ fn server_time_ms(headers: HeadersRef<'_>, now_unix_ms: u64) -> u64 {
 }
 
 #[derive(Debug, Clone, Copy)]
-enum Field {
+enum RateLimitField {
     RetryAfter,
     RateLimit,
     Remaining(Spelling),
@@ -78,8 +78,8 @@ enum Spelling {
     Tokens,
 }
 
-impl Field {
-    /// The names differ in length, so that at most one is compared.
+impl RateLimitField {
+    /// Returns the field with this name. The names differ in length, so that at most one is compared.
     fn of(name: &str) -> Option<Self> {
         if !matches!(name.as_bytes().first(), Some(b'R' | b'r' | b'X' | b'x')) {
             return None;
@@ -131,24 +131,24 @@ impl PauseFields {
         }
     }
 
-    fn read(&mut self, field: Field, value: &str) {
+    fn read(&mut self, field: RateLimitField, value: &str) {
         match field {
-            Field::RetryAfter => self.retry_after_ms = self.retry_after_ms.max(self.after_ms(value)),
-            Field::RateLimit => match rate_limit::wait_ms(value, self.is_refused) {
+            RateLimitField::RetryAfter => self.retry_after_ms = self.retry_after_ms.max(self.after_ms(value)),
+            RateLimitField::RateLimit => match rate_limit::wait_ms(value, self.is_refused) {
                 Ok(wait_ms) => self.rate_limit_ms = self.rate_limit_ms.max(wait_ms),
                 Err(rate_limit::Malformed) => self.rate_limit_is_malformed = true,
             },
-            Field::Remaining(spelling) => {
+            RateLimitField::Remaining(spelling) => {
                 let is_used_up = decimal(value).map(|remaining| remaining == 0.0);
                 let quota = &mut self.quotas[spelling as usize];
                 quota.is_used_up = quota.is_used_up.max(is_used_up);
             }
-            Field::Reset(spelling) => {
+            RateLimitField::Reset(spelling) => {
                 let reset_ms = self.reset_ms(value);
                 let quota = &mut self.quotas[spelling as usize];
                 quota.reset_ms = quota.reset_ms.max(reset_ms);
             }
-            Field::ResetAfter => self.reset_after_ms = self.reset_after_ms.max(span_ms(value)),
+            RateLimitField::ResetAfter => self.reset_after_ms = self.reset_after_ms.max(span_ms(value)),
         }
     }
 

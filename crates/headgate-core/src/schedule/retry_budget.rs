@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn once_only_retries_are_left_they_are_the_usual_load_or_a_fifth_of_it() {
+    fn without_new_rows_retries_have_the_earlier_request_rate_or_a_fifth_of_it() {
         for (host_is_well, expected) in [(true, 11_000), (false, 3_000)] {
             let load = Load::OnlyRetries { host_is_well };
             let retries = retries_in_20_s(load);

@@ -131,7 +131,7 @@ pub struct Scheduler {
 }
 
 impl Scheduler {
-    /// `can_defer`: rows that don't fit here can be read again.
+    /// Creates the scheduler of a run. `can_defer`: rows that don't fit here can be read again.
     pub fn new(rules: Rules, can_defer: bool, seed: u64, now: Instant) -> Self {
         Self::bounded(rules, can_defer, seed, now, (MAX_ROWS, MAX_BYTES, MAX_HOSTS))
     }

@@ -49,7 +49,7 @@ pub struct TakenOutcomes {
 /// [`CompletionQueue::release_memory`].
 pub struct CompletionQueue {
     me: Weak<Self>,
-    state: Mutex<State>,
+    state: Mutex<CompletionQueueState>,
     is_closed: AtomicBool,
     waker: Arc<dyn WakeCaller>,
     /// What is selected from the responses to its rows; `None`: the run's selection.
@@ -57,7 +57,7 @@ pub struct CompletionQueue {
 }
 
 #[derive(Default)]
-struct State {
+struct CompletionQueueState {
     arrived: VecDeque<Arrived>,
     /// The caller waits, and was not woken yet.
     is_awaited: bool,
@@ -148,7 +148,7 @@ impl CompletionQueue {
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, CompletionQueueState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

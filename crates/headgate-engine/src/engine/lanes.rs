@@ -53,12 +53,12 @@ impl Span {
         }
     }
 
-    /// Of one that did not begin.
+    /// Returns the span of an attempt that did not begin.
     pub(super) fn none() -> Self {
         Self { started: Instant::now(), elapsed: Duration::ZERO }
     }
 
-    /// Of one that ends now.
+    /// Returns the span of an attempt that ends now.
     fn since(started: Instant) -> Self {
         Self { started, elapsed: started.elapsed() }
     }

@@ -211,35 +211,35 @@ impl Engine {
         Ok(Self { inner: Arc::new(inner) })
     }
 
-    /// How many threads work.
+    /// Returns the number of workers.
     pub fn workers(&self) -> usize {
         self.inner.workers.len()
     }
 
-    /// The budget of all runs together.
+    /// Returns the limit of the memory budget of all runs together.
     pub fn max_memory_bytes(&self) -> u64 {
         self.inner.memory.limit()
     }
 
-    /// What the bodies of one more run draw on.
+    /// Returns the memory budget for the bodies of one more run.
     pub fn memory(&self) -> MemoryBudget {
         self.inner.memory.for_new_run()
     }
 
-    /// Threads that save the bodies of runs.
+    /// Returns the threads that save the bodies of runs.
     pub fn savers(&self) -> Arc<ThreadPool> {
         self.inner.savers.clone()
     }
 
-    /// How connections are made for requests with these options.
+    /// Returns the transport configurations for requests with these options.
     ///
     /// # Errors
-    /// `Usage`: what of them can't be, or names what is not there.
+    /// `Usage`: an option is invalid, or names a file, an address or an interface that does not exist.
     pub fn transports(&self, request: &RequestOptions) -> Result<Transports, JobError> {
         self.inner.ways.of_run(request)
     }
 
-    /// Tells when the engine's threads have ended.
+    /// Returns the state that tells when the engine's threads have ended.
     pub fn threads_ended(&self) -> ThreadsEnded {
         ThreadsEnded(self.inner.threads.clone())
     }

@@ -7,7 +7,7 @@ use headgate_core::error::Failure;
 use headgate_core::response::{Response, ResponseRef};
 use headgate_core::row::{Outcome, OutcomeRef, Row};
 use headgate_core::schedule::retry::AttemptEnd;
-use headgate_core::selected::Selected;
+use headgate_core::selected::SelectedValues;
 use headgate_http::pool::Route;
 
 use crate::engine::gathered::Batch;
@@ -30,7 +30,7 @@ impl Share {
         span: Option<Span>,
         remote_addr: Option<Arc<str>>,
         response: Option<Response>,
-        selected: Option<Box<Selected>>,
+        selected: Option<Box<SelectedValues>>,
         failure: Option<Failure>,
     ) -> Outcome {
         let Attempts { count, started_at_us, elapsed_us } = self.attempts(&row, span);
@@ -45,7 +45,7 @@ impl Share {
         span: Option<Span>,
         remote_addr: Option<&'a str>,
         response: Option<ResponseRef<'a>>,
-        selected: Option<&'a Selected>,
+        selected: Option<&'a SelectedValues>,
         failure: Option<&'a Failure>,
     ) -> OutcomeRef<'a> {
         let Attempts { count, started_at_us, elapsed_us } = self.attempts(row, span);

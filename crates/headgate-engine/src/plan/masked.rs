@@ -59,18 +59,18 @@ pub enum PlannedPiece {
 
 /// The part of a request that is not written with its header section.
 #[derive(Debug)]
-pub(super) enum BodyRest {
+pub(super) enum MeasuredBody {
     Bytes(Bytes),
     /// Each piece with its length.
     Pieces(Vec<(BodyPiece, u64)>),
 }
 
 impl PlannedRequest {
-    /// `wire` is what the worker would write, `rest` what would follow.
+    /// Returns the request of a row. `wire` is what the worker would write, `rest` what would follow.
     pub(super) fn of(
         (row, url): (u64, &str),
         (origin, gets_credentials): (&Origin, bool),
-        (wire, rest): (&[u8], &BodyRest),
+        (wire, rest): (&[u8], &MeasuredBody),
         options: &RequestOptions,
     ) -> Self {
         let end = memchr::memmem::find(wire, HEAD_END).unwrap_or(wire.len());
@@ -87,11 +87,11 @@ impl PlannedRequest {
         let scheme = if origin.https { "https" } else { "http" };
         let path = line.split(' ').nth(1).unwrap_or_default();
         let body = match rest {
-            BodyRest::Bytes(rest) => {
+            MeasuredBody::Bytes(rest) => {
                 let body = [wire.get(end + HEAD_END.len()..).unwrap_or_default(), rest].concat();
                 (!body.is_empty()).then(|| PlannedBody::of(body))
             }
-            BodyRest::Pieces(pieces) => Some(PlannedBody::of_pieces(pieces)),
+            MeasuredBody::Pieces(pieces) => Some(PlannedBody::of_pieces(pieces)),
         };
         Self {
             row,
@@ -151,11 +151,11 @@ mod tests {
         let url = "https://me:secret@host:81/a?b";
         let options = RequestOptions { secret_headers: vec!["X-Key".into()], ..RequestOptions::default() };
         let origin = target::parse(url).expect("a URL").origin;
-        PlannedRequest::of((7, url), (&origin, true), (wire, &BodyRest::Bytes(rest.to_vec().into())), &options)
+        PlannedRequest::of((7, url), (&origin, true), (wire, &MeasuredBody::Bytes(rest.to_vec().into())), &options)
     }
 
     #[test]
-    fn credentials_are_left_out_and_all_else_is_as_it_is_sent() {
+    fn credentials_are_omitted_and_the_rest_is_shown_as_sent() {
         let wire = b"POST /a?b HTTP/1.1\r\nhost: host:81\r\nAuthorization: secret\r\nx-key: secret\r\n\
             cookie: secret\r\nx-empty: \r\nx-a: b: c\r\n\r\nab\r\n\r\nc";
         let expected = PlannedRequest {
@@ -193,7 +193,7 @@ mod tests {
     #[test]
     fn files_are_named_and_the_text_between_them_is_shown() {
         let [text, bytes] = [&b"a=1"[..], b"\xff"].map(|bytes| (BodyPiece::Bytes(bytes.into()), bytes.len() as u64));
-        let rest = BodyRest::Pieces(vec![text, (BodyPiece::File(Path::new("a/b.png").into()), 1000), bytes]);
+        let rest = MeasuredBody::Pieces(vec![text, (BodyPiece::File(Path::new("a/b.png").into()), 1000), bytes]);
         let origin = target::parse("http://host/").expect("a URL").origin;
         let wire = b"POST / HTTP/1.1\r\n\r\n";
         let planned =

@@ -81,7 +81,7 @@ pub struct Plan {
     pub notes: Vec<Message>,
 }
 
-/// What happens with the contents of the directory of the results.
+/// The use of the directory of the results and its contents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DirectoryUse {
@@ -103,7 +103,7 @@ pub struct CredentialUse {
     pub rows_without: u64,
 }
 
-/// What the job needs of this machine, and what it has.
+/// The needs of the job and the capacity of this machine.
 #[derive(Debug, Serialize)]
 pub struct Machine {
     pub concurrency: u64,

@@ -22,7 +22,7 @@ use headgate_table::source::Source;
 use serde::Serialize;
 
 use super::hosts::HostCounts;
-use super::masked::{BodyRest, PlannedRequest};
+use super::masked::{MeasuredBody, PlannedRequest};
 use crate::job::DoneRows;
 
 /// The maximum number of sampled rows, and of their bytes.
@@ -173,17 +173,17 @@ impl InputSample {
 /// The destination of a request, and the part of its body that is not written with its header section.
 struct Prepared {
     site: Rc<Site>,
-    rest: BodyRest,
+    rest: MeasuredBody,
 }
 
 fn prepared(row: &Row, preparer: &mut Preparer, wire: &mut Vec<u8>) -> Result<Prepared, Failure> {
     let (site, rest) = preparer.write(row, wire)?;
     let rest = match rest {
-        sent_body::BodyRest::Bytes(bytes) => BodyRest::Bytes(bytes),
+        sent_body::BodyRest::Bytes(bytes) => MeasuredBody::Bytes(bytes),
         sent_body::BodyRest::Files(pieces) => {
             let lengths = upload::lengths(pieces.clone())?;
             sent_body::end_head(lengths.iter().sum(), wire);
-            BodyRest::Pieces(pieces.iter().cloned().zip(lengths).collect())
+            MeasuredBody::Pieces(pieces.iter().cloned().zip(lengths).collect())
         }
     };
     Ok(Prepared { site, rest })

@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_reaches_the_terminal_but_printable_text() {
+    fn only_printable_text_reaches_the_terminal() {
         assert_eq!("a\\r\\n\\u{1b}[2J\\u{202e}é\"\\", text("a\r\n\u{1b}[2J\u{202e}é\"\\"));
         assert_eq!("<3 bytes>", bytes(&[0xff, 0xfe, b'a']));
     }

@@ -21,13 +21,13 @@ pub struct Rereading {
 #[derive(Debug, Default)]
 pub(super) struct Deferred {
     rows: RoaringTreemap,
-    state: State,
+    state: RereadState,
     last_took: Duration,
     ended_at: Option<Instant>,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
-enum State {
+enum RereadState {
     #[default]
     Idle,
     Requested {
@@ -69,42 +69,42 @@ impl Deferred {
     pub(super) fn request(&mut self, from: u64) -> bool {
         let is_news = !self.is_active() && self.first_from(from).is_some();
         if is_news {
-            self.state = State::Requested { from };
+            self.state = RereadState::Requested { from };
         }
         is_news
     }
 
     /// Begins to read the requested rows, and returns the ordinal of the first.
     pub(super) fn begin(&mut self, now: Instant) -> Option<u64> {
-        let State::Requested { from } = self.state else { return None };
-        self.state = State::Reading { since: now, is_enough: false };
+        let RereadState::Requested { from } = self.state else { return None };
+        self.state = RereadState::Reading { since: now, is_enough: false };
         Some(from)
     }
 
     /// Notes that no more rows are wanted.
     pub(super) fn set_enough(&mut self, now: Instant) {
         match &mut self.state {
-            State::Idle => {}
+            RereadState::Idle => {}
             // Reading has not begun.
-            State::Requested { .. } => (self.state, self.ended_at) = (State::Idle, Some(now)),
-            State::Reading { is_enough, .. } => *is_enough = true,
+            RereadState::Requested { .. } => (self.state, self.ended_at) = (RereadState::Idle, Some(now)),
+            RereadState::Reading { is_enough, .. } => *is_enough = true,
         }
     }
 
     pub(super) fn is_enough(&self) -> bool {
-        matches!(self.state, State::Reading { is_enough: true, .. })
+        matches!(self.state, RereadState::Reading { is_enough: true, .. })
     }
 
     pub(super) fn end(&mut self, now: Instant) {
-        if let State::Reading { since, .. } = self.state {
+        if let RereadState::Reading { since, .. } = self.state {
             self.last_took = now.saturating_duration_since(since);
-            (self.state, self.ended_at) = (State::Idle, Some(now));
+            (self.state, self.ended_at) = (RereadState::Idle, Some(now));
         }
     }
 
     /// Returns whether rows are read again, or were requested.
     pub(super) fn is_active(&self) -> bool {
-        !matches!(self.state, State::Idle)
+        !matches!(self.state, RereadState::Idle)
     }
 
     pub(super) fn rereading(&self) -> Rereading {

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use headgate_core::row::RowBatch;
 
-use super::shared::{SharedQueue, State};
+use super::shared::{QueueState, SharedQueue};
 
 /// The blocking sender of deferred rows. Once it is dropped, no row can be read again.
 #[derive(Debug)]
@@ -71,7 +71,7 @@ impl RereadSender {
     }
 }
 
-fn is_over(state: &State) -> bool {
+fn is_over(state: &QueueState) -> bool {
     state.closed || state.deferred.is_enough()
 }
 

@@ -18,7 +18,7 @@ pub use super::deferred::Rereading;
 use headgate_core::row::{Row, RowBatch};
 
 use super::reread::RereadSender;
-use super::shared::{SharedQueue, SourceState, State};
+use super::shared::{QueueState, SharedQueue, SourceState};
 
 /// The parameters for reading deferred rows again.
 pub struct Deferring {
@@ -244,7 +244,7 @@ impl RowReceiver {
         Some(row)
     }
 
-    fn wake_source_if_half_empty(&self, state: &mut State) {
+    fn wake_source_if_half_empty(&self, state: &mut QueueState) {
         if state.is_half_empty() && mem::take(&mut state.source_waits) {
             self.shared.room.notify_all();
         }

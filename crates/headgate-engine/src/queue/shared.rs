@@ -15,7 +15,7 @@ pub(super) const MAX_BYTES: usize = 16 * 1024 * 1024;
 
 #[derive(Debug)]
 pub(super) struct SharedQueue {
-    state: Mutex<State>,
+    state: Mutex<QueueState>,
     /// `None`: rows can't be deferred.
     pub(super) window: Option<u64>,
     /// Notifies the reading threads that half of the queue is free, rereading began or ended, or no rows are wanted any more.
@@ -25,7 +25,7 @@ pub(super) struct SharedQueue {
 }
 
 #[derive(Debug, Default)]
-pub(super) struct State {
+pub(super) struct QueueState {
     pub(super) rows: VecDeque<Row>,
     pub(super) bytes: usize,
     pub(super) source_waits: bool,
@@ -46,7 +46,7 @@ pub(super) enum SourceState {
     AtEnd,
 }
 
-impl State {
+impl QueueState {
     pub(super) fn has_room(&self, rows: usize, bytes: usize) -> bool {
         self.rows.is_empty() || self.rows.len() + rows <= MAX_ROWS && self.bytes + bytes <= MAX_BYTES
     }
@@ -73,12 +73,12 @@ impl SharedQueue {
         Self { state: Mutex::default(), window, room: Condvar::new(), available: Notify::new() }
     }
 
-    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+    pub(super) fn state(&self) -> MutexGuard<'_, QueueState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Waits for a notification of `room`.
-    pub(super) fn wait<'a>(&self, state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+    pub(super) fn wait<'a>(&self, state: MutexGuard<'a, QueueState>) -> MutexGuard<'a, QueueState> {
         self.room.wait(state).unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -97,7 +97,7 @@ impl SharedQueue {
     }
 
     /// Sets the state of the source. Wakes the workers if only reading deferred rows can provide rows from now on.
-    pub(super) fn set_source(&self, state: &mut State, source: SourceState) {
+    pub(super) fn set_source(&self, state: &mut QueueState, source: SourceState) {
         let is_news = source != SourceState::Reads && source != state.source;
         state.source = source;
         if is_news {
@@ -106,7 +106,7 @@ impl SharedQueue {
     }
 
     /// Returns whether the source has to wait before it queues rows up to this one, even if the queue has room.
-    pub(super) fn must_wait(&self, state: &mut State, last: u64) -> bool {
+    pub(super) fn must_wait(&self, state: &mut QueueState, last: u64) -> bool {
         let window = self.window.unwrap_or(u64::MAX);
         let too_far = state.deferred.first().is_some_and(|first| last >= first.saturating_add(window));
         self.set_source(state, if too_far { SourceState::Stalled } else { SourceState::Reads });

@@ -13,13 +13,13 @@ use headgate_core::row::{Row, RowBatch};
 #[derive(Debug)]
 pub struct Window {
     size: u64,
-    state: Mutex<State>,
+    state: Mutex<WindowState>,
     /// Notifies the source that the watermark has moved, or that no rows are wanted any more.
     moved: Condvar,
 }
 
 #[derive(Debug)]
-struct State {
+struct WindowState {
     watermark: u64,
     /// The time at which the source began to wait, if it waits.
     full_since: Option<Instant>,
@@ -31,7 +31,7 @@ struct State {
 impl Window {
     /// Creates a window of `size` rows, but at least one. All rows below `watermark` are done.
     pub fn new(size: u64, watermark: u64) -> Self {
-        let state = State { watermark, full_since: None, waited: Duration::ZERO, closed: false };
+        let state = WindowState { watermark, full_since: None, waited: Duration::ZERO, closed: false };
         Self { size: size.max(1), state: Mutex::new(state), moved: Condvar::new() }
     }
 
@@ -64,7 +64,7 @@ impl Window {
         if self.room(&state, rows) == 0 && !state.closed {
             let since = Instant::now();
             state.full_since = Some(since);
-            let full = |state: &mut State| !state.closed && self.room(state, rows) == 0;
+            let full = |state: &mut WindowState| !state.closed && self.room(state, rows) == 0;
             state = self.moved.wait_while(state, full).unwrap_or_else(PoisonError::into_inner);
             state.full_since = None;
             state.waited += since.elapsed();
@@ -72,7 +72,7 @@ impl Window {
         (!state.closed).then(|| self.room(&state, rows))
     }
 
-    fn room(&self, state: &State, rows: &[Row]) -> usize {
+    fn room(&self, state: &WindowState, rows: &[Row]) -> usize {
         let end = state.watermark.saturating_add(self.size);
         rows.partition_point(|row| row.ordinal < end)
     }
@@ -104,7 +104,7 @@ impl Window {
         state.waited + state.full_since.map_or(Duration::ZERO, |since| now.saturating_duration_since(since))
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, WindowState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_within_the_window_passes_at_once_and_the_rest_as_the_watermark_moves() {
+    fn rows_within_the_window_pass_at_once_and_the_rest_as_the_watermark_moves() {
         let window = Arc::new(Window::new(4, 10));
         let (sender, passed) = mpsc::channel();
         let source = thread::spawn({
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn a_source_that_waits_learns_that_nobody_wants_rows() {
+    fn a_waiting_source_is_notified_when_no_more_rows_are_wanted() {
         let window = Arc::new(Window::new(1, 0));
         let source = thread::spawn({
             let window = window.clone();
@@ -188,12 +188,12 @@ mod tests {
     }
 
     #[test]
-    fn a_receiver_that_wants_no_more_ends_the_passing() {
+    fn a_receiver_that_wants_no_more_rows_ends_the_passing() {
         assert!(!Window::new(1, 0).pass(rows([0, 1]), || (), |_| false));
     }
 
     #[test]
-    fn the_time_it_was_full_is_added_up() {
+    fn the_time_for_which_the_window_was_full_is_added_up() {
         let window = Arc::new(Window::new(1, 0));
         let before = Instant::now();
         let source = thread::spawn({

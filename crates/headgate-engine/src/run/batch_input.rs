@@ -30,6 +30,8 @@ struct RowDefaults {
 }
 
 impl BatchInput {
+    /// Creates the input of a call; its columns are known once the first batch arrives.
+    ///
     /// # Errors
     /// `Usage`: an invalid template.
     pub fn new(options: SourceOptions) -> Result<Self, JobError> {

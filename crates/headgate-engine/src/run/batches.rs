@@ -40,7 +40,7 @@ pub struct BatchFlow {
     completions: Arc<CompletionQueue>,
     waker: Arc<Waker>,
     /// `None`: no batch has arrived, and so the columns are unknown.
-    results: Option<Results>,
+    results: Option<BatchColumns>,
     is_closed: bool,
     next_row: u64,
     /// The number of rows that were fed, and are not in a batch yet.
@@ -53,7 +53,7 @@ pub struct BatchFlow {
 }
 
 /// The state that depends on the columns of the input.
-struct Results {
+struct BatchColumns {
     builder: OutcomeBuilder,
     schema: SchemaRef,
 }
@@ -235,7 +235,8 @@ impl BatchFlow {
         }
     }
 
-    /// See [`Run::release_memory`]. A caller that waits without [`BatchFlow::step`] must call it.
+    /// Releases memory reservations; see [`Run::release_memory`]. A caller that waits without [`BatchFlow::step`] must call
+    /// it.
     pub fn release_memory(&self) {
         self.run.release_memory();
     }
@@ -265,7 +266,7 @@ impl BatchFlow {
         // Bodies bring their own reservations.
         let builder = OutcomeBuilder::new(&columns, MemoryBudget::new(0))
             .map_err(|error| JobError::internal(format!("columns of results: {error}")))?;
-        self.results = Some(Results { builder, schema: columns.schema() });
+        self.results = Some(BatchColumns { builder, schema: columns.schema() });
         Ok(())
     }
 

@@ -37,7 +37,7 @@ impl Run {
         Self::job_with(options, &Disk)
     }
 
-    /// [`Run::job`], with another implementation of storage.
+    /// Starts a job as [`Run::job`] does, with another implementation of storage.
     ///
     /// # Errors
     /// As [`Run::job`].
@@ -48,7 +48,7 @@ impl Run {
         begin(None, job, options)
     }
 
-    /// [`Run::job`] on an existing engine. The engine options of `options` are ignored.
+    /// Starts a job as [`Run::job`] does, on an existing engine. The engine options of `options` are ignored.
     ///
     /// # Errors
     /// As [`Run::job`].
@@ -67,7 +67,7 @@ impl Run {
         Self::retry_with(options, &Disk)
     }
 
-    /// [`Run::retry`], with another implementation of storage.
+    /// Starts a retry as [`Run::retry`] does, with another implementation of storage.
     ///
     /// # Errors
     /// As [`Run::retry`].

@@ -86,12 +86,12 @@ pub(super) struct LiveRun {
     base: Live,
     now: watch::Sender<Arc<Live>>,
     files: Option<ControlFiles>,
-    state: Mutex<State>,
+    state: Mutex<LiveRunState>,
     notes: Arc<Mutex<Vec<Message>>>,
 }
 
 #[derive(Debug)]
-struct State {
+struct LiveRunState {
     control: Control,
     stamp: Option<ControlVersion>,
     next_poll: Instant,
@@ -117,7 +117,7 @@ impl LiveRun {
             let _ = files.reply(control.sequence, None);
         }
         // The settings may have changed since they were read: the first poll reads them again.
-        let state = State { control, stamp: None, next_poll: Instant::now(), reservation: Some(reservation) };
+        let state = LiveRunState { control, stamp: None, next_poll: Instant::now(), reservation: Some(reservation) };
         Ok(Arc::new(Self { base, now, files, state: Mutex::new(state), notes }))
     }
 
@@ -185,7 +185,7 @@ impl LiveRun {
         }
     }
 
-    fn apply(&self, state: &mut State, control: Control) -> Result<(), JobError> {
+    fn apply(&self, state: &mut LiveRunState, control: Control) -> Result<(), JobError> {
         let live = with_control(&self.base, &control)?;
         if let Some((engine, room)) = &mut state.reservation
             && live.concurrency != self.now.borrow().concurrency
@@ -201,7 +201,7 @@ impl LiveRun {
         Ok(())
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, LiveRunState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

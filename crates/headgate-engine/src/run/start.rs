@@ -57,8 +57,8 @@ impl Run {
         Self::fed_for(engine, ResultColumns::default(), request, run)
     }
 
-    /// [`Run::fed`], for results with these columns: selected columns are included, and bodies that are omitted are not
-    /// kept.
+    /// Starts a run as [`Run::fed`] does, for results with these columns: selected columns are included, and bodies that are
+    /// omitted are not kept.
     ///
     /// # Errors
     /// As [`Run::start`].

@@ -58,7 +58,7 @@ pub struct BlockingRow {
     pub host: Option<Box<str>>,
 }
 
-/// What happened in a stretch of time.
+/// The figures of a stretch of time.
 #[derive(Debug, Clone, Default)]
 pub struct Stretch {
     pub wall: Duration,

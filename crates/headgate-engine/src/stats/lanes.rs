@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-/// What a lane waits for when it does not exchange bytes with a server.
+/// The reasons why a lane waits when it does not exchange bytes with a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(usize)]
 pub enum Wait {

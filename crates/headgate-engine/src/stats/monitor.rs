@@ -46,12 +46,12 @@ pub struct Monitor {
     /// The host that most rows waited for, when rows last waited.
     throttled_host: Option<HostFigures>,
     before: Moment,
-    samples: VecDeque<Counters>,
+    samples: VecDeque<CounterSample>,
 }
 
 /// The counters at one moment; two of them give a stretch of time.
 #[derive(Debug, Clone, Copy)]
-struct Counters {
+struct CounterSample {
     at: Instant,
     rows: u64,
     failed: u64,
@@ -186,9 +186,9 @@ impl Monitor {
         *self.source.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn add_up(&self, now: Instant, cores: Option<CoreTime>) -> (Figures, u64, Counters) {
+    fn add_up(&self, now: Instant, cores: Option<CoreTime>) -> (Figures, u64, CounterSample) {
         let mut figures = Figures::default();
-        let mut sample = Counters::zero(now);
+        let mut sample = CounterSample::zero(now);
         let mut in_flight = 0;
         for worker in &self.workers {
             let worker = worker.lock().unwrap_or_else(PoisonError::into_inner);
@@ -209,7 +209,7 @@ impl Monitor {
     }
 
     /// Returns the sample that recent figures are counted from, and remembers `now` for later ones.
-    fn recent(&mut self, now: &Counters) -> Counters {
+    fn recent(&mut self, now: &CounterSample) -> CounterSample {
         while self.samples.get(1).is_some_and(|second| now.at.saturating_duration_since(second.at) >= RECENT) {
             self.samples.pop_front();
         }
@@ -222,11 +222,11 @@ impl Monitor {
         }
     }
 
-    fn start(&self) -> Counters {
-        Counters { cores: self.before.cores, ..Counters::zero(self.started) }
+    fn start(&self) -> CounterSample {
+        CounterSample { cores: self.before.cores, ..CounterSample::zero(self.started) }
     }
 
-    fn stretch(&self, from: &Counters, to: &Counters, figures: &Figures) -> Stretch {
+    fn stretch(&self, from: &CounterSample, to: &CounterSample, figures: &Figures) -> Stretch {
         Stretch {
             wall: to.at.saturating_duration_since(from.at),
             attempts: to.attempts - from.attempts,
@@ -253,7 +253,7 @@ impl Monitor {
         }
     }
 
-    fn throttled(&self, from: &Counters, to: &Counters) -> ThrottledStretch {
+    fn throttled(&self, from: &CounterSample, to: &CounterSample) -> ThrottledStretch {
         let Some(scheduler) = &self.scheduler else { return ThrottledStretch::default() };
         let SchedulerFigures { host, waiting, paused_hosts, network_down, .. } = scheduler.figures(to.at);
         ThrottledStretch {
@@ -276,7 +276,7 @@ impl Monitor {
     }
 }
 
-impl Counters {
+impl CounterSample {
     fn zero(at: Instant) -> Self {
         Self {
             at,

@@ -53,7 +53,7 @@ pub struct SlowestHost {
     pub in_flight: u32,
 }
 
-/// What one run of a job has done.
+/// The figures of one run of a job.
 #[derive(Debug, Clone, Serialize)]
 pub struct Summary {
     pub rows: u64,

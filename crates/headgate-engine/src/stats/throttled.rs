@@ -18,7 +18,7 @@ pub trait FigureSource: Debug + Send + Sync {
     fn limits(&self) -> Limits;
 }
 
-/// What was throttled in a stretch of time.
+/// The throttled rows of a stretch of time.
 #[derive(Debug, Clone, Default)]
 pub struct ThrottledStretch {
     pub lost: LostTime,

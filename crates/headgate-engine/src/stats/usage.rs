@@ -6,7 +6,7 @@ use std::time::Instant;
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike;
 
-/// What this process has used so far.
+/// The resources that this process has used so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Usage {
     /// User and system time of all threads, in seconds.
@@ -34,7 +34,7 @@ fn own_peak_rss_bytes() -> Option<u64> {
     Some(kilobytes * 1024)
 }
 
-/// What the cores that this process may use have done since the system started, for all processes.
+/// The time of the cores that this process may use since the system started, for all processes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct CoreTime {
     /// In ticks of the system, like `total`.
@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_time_of_the_cores_we_may_use_is_added_up() {
+    fn the_time_of_usable_cores_is_added_up() {
         let stat = "cpu  9 9 9 9 9 9 9 9 9 9\ncpu0 1 2 3 4 5 6 7 8 9 10\ncpu1 0 0 0 99 1 0 0 0 0 0\nintr 1\n";
         assert_eq!(Some(CoreTime { idle: 9, total: 36 }), CoreTime::parse(stat, &[0]));
         assert_eq!(Some(CoreTime { idle: 109, total: 136 }), CoreTime::parse(stat, &[0, 1]));
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn this_process_has_used_memory() {
+    fn the_memory_of_this_process_is_known() {
         assert!(Usage::now().peak_rss_bytes > 1 << 20);
     }
 }

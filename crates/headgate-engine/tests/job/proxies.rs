@@ -274,7 +274,7 @@ fn a_proxy_that_refuses_the_only_credentials_gets_no_retry() {
     }
 }
 
-/// What a SOCKS server received: the offered methods, the credentials, and the target.
+/// The messages that a SOCKS server received: the offered methods, the credentials, and the target.
 pub type Told = Arc<Mutex<Vec<Vec<u8>>>>;
 
 /// Starts a SOCKS server that replies with this code, and makes all tunnels to `target`.

@@ -1,6 +1,6 @@
 //! Streamed bodies: their bytes, the bound on buffered bytes, and their ends.
 
-mod held_back;
+mod throttled;
 
 use std::io::Write as _;
 use std::sync::mpsc::{Receiver, Sender, channel};

@@ -55,7 +55,7 @@ pub struct Expected<'a> {
     pub saving: Option<Box<Saving>>,
 }
 
-/// What the fast path needs to know of the response that it waits for.
+/// The facts about the expected response that the fast path needs.
 pub struct Awaited<'a> {
     pub limits: &'a ResponseLimits,
     pub read_reservation: &'a ReadReservation,

@@ -20,7 +20,7 @@ use crate::pool::{Lease, Route};
 use crate::reply::NoReply;
 use crate::response_timeouts::{ExchangePhase, ResponseTimeouts};
 
-/// What a lane keeps from request to request.
+/// The state that a lane keeps from request to request.
 #[derive(Debug)]
 pub struct LaneState {
     pub deadline: Deadline,

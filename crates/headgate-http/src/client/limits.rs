@@ -15,7 +15,7 @@ use crate::save::saver::Saver;
 /// bounds.
 const WINDOW_BYTES: (u64, u64) = (8 * 1024, 1024 * 1024);
 
-/// What bounds the attempts of a run.
+/// The limits of the attempts of a run.
 #[derive(Debug, Clone)]
 pub struct AttemptLimits {
     pub response: ResponseLimits,
@@ -27,12 +27,13 @@ pub struct AttemptLimits {
     pub shares_connections: bool,
     /// See [`WINDOW_BYTES`].
     pub window_bytes: u32,
-    /// What of the run may change: how it is now.
+    /// The options of the run that may change, with their current values.
     pub live: watch::Receiver<Arc<Live>>,
 }
 
 impl AttemptLimits {
-    /// `memory`: what bodies draw on; `concurrency`: how many there may be at once.
+    /// Creates the limits of a run. `memory`: the budget of its bodies; `concurrency`: how many attempts there may be at
+    /// once.
     pub fn new(
         request: &RequestOptions,
         memory: MemoryBudget,
@@ -55,7 +56,7 @@ impl AttemptLimits {
         self.live.borrow().limits.most_of(limit_key).map_or(usize::MAX, |most| most as usize)
     }
 
-    /// The same, with what saves bodies, if they are saved.
+    /// Returns the same limits for a run whose bodies `saver` saves, if there is one.
     #[must_use]
     pub fn saving(mut self, saver: Option<Arc<Saver>>) -> Self {
         self.response.saver = saver;

@@ -63,7 +63,7 @@ impl Client {
         }
     }
 
-    /// See [`Connector::address_of`].
+    /// Returns the address of a host; see [`Connector::address_of`].
     pub async fn address_of(&self, route: &RouteKey, by: Instant) -> Option<IpAddr> {
         self.connector.address_of(route, by).await
     }

@@ -20,7 +20,7 @@ use crate::site::Site;
 /// How long a lane waits for a connection that is being made, and shows which HTTP the host speaks, before it makes another.
 const FIRST_CONTACT: Duration = Duration::from_secs(1);
 
-/// What an idle HTTP/2 connection holds beside its stream, as measured: the state of the crate `h2` and its buffers.
+/// The memory of an idle HTTP/2 connection beside its stream, as measured: the state of the crate `h2` and its buffers.
 const HTTP2_IDLE_BYTES: usize = 28 * 1024;
 
 impl Client {
@@ -51,7 +51,7 @@ impl Client {
         }
     }
 
-    /// As [`Client::open`], where HTTP/2 is spoken, or may be.
+    /// Opens a connection as [`Client::open`] does, to a host that speaks HTTP/2, or may speak it.
     async fn obtain(&self, site: &Site, limits: &AttemptLimits, lane: &mut LaneState) -> Result<(), Failure> {
         let route = &site.route;
         let streams = &route.streams;

@@ -25,7 +25,7 @@ pub struct OpenBody {
     encodings: Option<ContentEncodings>,
 }
 
-/// What of the exchange is still to come.
+/// The rest of an exchange.
 #[derive(Debug)]
 enum RemainingExchange {
     Http1(Box<OpenExchange>, Lease),
@@ -79,7 +79,7 @@ impl OpenBody {
         )
     }
 
-    /// The body is read as far as it is wanted: the lane gets the connection back, if it can take another request.
+    /// Ends the reading of the body. The lane gets the connection back if that can carry another request.
     pub fn end(self, lane: &mut LaneState) {
         if let RemainingExchange::Http1(exchange, lease) = self.rest
             && exchange.is_reusable()
@@ -89,7 +89,7 @@ impl OpenBody {
     }
 }
 
-/// As of a body that is kept: a part of a representation is no whole body in its coding.
+/// Returns the content encodings to decode, as of a body that is kept: a part of a representation is not decoded.
 fn encodings(head: &Head, context: &ExchangeContext<'_>) -> Option<ContentEncodings> {
     (head.encoded && !context.limits.raw && head.status != PARTIAL_CONTENT).then(|| ContentEncodings::of(&head.headers))
 }

@@ -32,7 +32,7 @@ use crate::site::Site;
 use crate::upload::Upload;
 
 impl Client {
-    /// Has the lane hold a usable connection to the site, or a stream on one, if there is one. `is_new`: [`Client::open`] has
+    /// Gives the lane a usable connection to the site, or a stream on one, if there is one. `is_new`: [`Client::open`] has
     /// just made it, and it is not checked: a connection that the server closes at once would be replaced for ever.
     pub fn ready(
         &self,
@@ -233,7 +233,7 @@ impl Client {
         }
     }
 
-    /// Has the lane hold a stream of this route that it may use, if there is one. Returns whether it does.
+    /// Gives the lane a stream of this route that it may use, and returns whether there is one.
     fn hold_stream(&self, route: &Route, lane: &mut LaneState) -> bool {
         let held = lane.stream.take().filter(|stream| route.streams.has(stream));
         if held.is_none() {
@@ -244,7 +244,7 @@ impl Client {
         lane.stream.is_some()
     }
 
-    /// Has the lane hold an open connection of this route, or none.
+    /// Gives the lane an open connection of this route, or none.
     fn reuse(&self, route: &Rc<Route>, lane: &mut LaneState, cx: &mut Context<'_>) {
         if route.host.connections.are_wanted() && lane.held.as_ref().is_some_and(Lease::try_cede) {
             lane.held = None;

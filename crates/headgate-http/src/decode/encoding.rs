@@ -56,7 +56,7 @@ impl ContentEncodings {
         self.up_to(MAX_ENCODINGS, "")
     }
 
-    /// As [`ContentEncodings::supported`], for a streamed body.
+    /// Returns what [`ContentEncodings::supported`] does, for a streamed body.
     ///
     /// # Errors
     /// As there.

@@ -43,7 +43,7 @@ pub struct Connection {
     pub remote: Remote,
     /// HTTP/2, or else HTTP/1.1.
     pub is_http2: bool,
-    /// What requests need if the other end is a forwarding proxy.
+    /// The additions to requests if the other end is a forwarding proxy.
     pub forwarding: Option<Box<ProxyForwarding>>,
 }
 

@@ -14,7 +14,7 @@ use crate::dial::tunnel::credentials_failure;
 /// Only a proxy sends this status (RFC 9110 section 15.5.8).
 pub const PROXY_AUTHENTICATION_REQUIRED: u16 = 407;
 
-/// What is added to requests on a connection to a forwarding proxy.
+/// The additions to requests on a connection to a forwarding proxy.
 #[derive(Debug)]
 pub struct ProxyForwarding {
     /// The prefix of the path in absolute form (RFC 9112 section 3.2.2).

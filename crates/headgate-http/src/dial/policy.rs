@@ -1,4 +1,4 @@
-//! The network policy: the addresses that requests may connect to. URLs of strangers must not reach services that only this
+//! The network policy: the addresses that requests may connect to. URLs from untrusted sources must not reach services that only this
 //! machine can reach.
 //!
 //! The policy checks the address of each connection. An earlier check is no proof, since the next lookup of a hostname may
@@ -24,7 +24,7 @@ pub(super) struct Policy {
     named: Option<IpAddr>,
 }
 
-/// Which redirects the server at the other end of a connection may send and receive.
+/// The redirects that the server at the other end of a connection may send and receive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Remote {
     /// The server's address is public, or unknown behind a proxy. It may not redirect to addresses that are not public.

@@ -25,7 +25,7 @@ pub struct Resolver {
     client: OnceLock<Result<DnsClient, String>>,
 }
 
-/// Where the client's configuration comes from.
+/// The source of the client's configuration.
 #[derive(Debug)]
 enum DnsSource {
     Option(Dns),

@@ -10,7 +10,7 @@ const MAX_EXTENSION_BYTES: u32 = 16 * 1024;
 /// The most bytes of trailers.
 const MAX_TRAILER_BYTES: u32 = 16 * 1024;
 
-/// What the decoder expects next.
+/// The part of the body that the decoder expects next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ChunkState {
     /// The size, of which `digits` have been read.

@@ -59,7 +59,7 @@ impl Exchange {
         Self { outgoing, received: false, reader, first_byte: None, failure }
     }
 
-    /// The connection failed for this reason, if for any.
+    /// Records why the connection failed, if it did.
     pub fn fail(&mut self, failure: Option<Failure>) {
         self.failure = failure;
     }
@@ -248,7 +248,7 @@ pub struct OpenExchange {
 }
 
 impl OpenExchange {
-    /// See [`next_piece`].
+    /// Returns the next piece of the body; see [`next_piece`].
     ///
     /// # Errors
     /// As [`Exchange::finish`], behind all that has come.

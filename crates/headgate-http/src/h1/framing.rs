@@ -6,7 +6,7 @@
 
 use headgate_core::reason::Reason;
 
-/// Where the body ends.
+/// The framing of a body: where it ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Framing {
     /// There is no body.

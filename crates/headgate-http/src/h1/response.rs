@@ -52,7 +52,8 @@ pub struct ResponseReader {
 }
 
 impl ResponseReader {
-    /// `to_head`: the request's method is HEAD, so that no body follows, whatever the head announces.
+    /// Creates a reader of a response. `to_head`: the request's method is HEAD, so that no body follows, whatever the head
+    /// announces.
     pub fn new(to_head: bool, body: IncomingBody, redirects: Redirects) -> Self {
         Self {
             state: ReaderState::Head,

@@ -39,11 +39,11 @@ pub struct StreamExchange {
     to_head: bool,
     /// The number of reads of the connection when the request was sent.
     reads: u32,
-    /// Where the body goes, if it is saved.
+    /// The destination of the body, if it is saved.
     saving: Option<Box<Saving>>,
 }
 
-/// What an exchange came to without an answer.
+/// The end of an exchange without a response.
 #[derive(Debug)]
 pub enum Http2Error {
     /// The server wants the request over HTTP/1.1.
@@ -205,7 +205,7 @@ fn http2_error(stream: &StreamPermit, error: &Error) -> Http2Error {
     Http2Error::NoReply(NoReply { failure, unsent, silent })
 }
 
-/// What a copy of these headers takes.
+/// Returns the number of bytes that a copy of these headers takes.
 fn copied_bytes(headers: &HeaderMap) -> usize {
     let bytes: usize = headers.iter().map(|(name, value)| name.as_str().len() + value.len()).sum();
     Headers::needed_bytes(headers.len(), bytes)
@@ -224,9 +224,9 @@ fn kept(headers: &HeaderMap) -> Headers {
 struct BodyUpload {
     stream: SendStream<Bytes>,
     rest: Bytes,
-    /// What of the body is read when `rest` has gone.
+    /// The rest of the body, which is read when `rest` was sent.
     files: Option<Box<Upload>>,
-    /// Why that can't be read.
+    /// The reason why the rest can't be read.
     failure: Option<Failure>,
 }
 
@@ -251,7 +251,7 @@ impl BodyUpload {
         has_moved
     }
 
-    /// Reads on. Whether there is something to be sent.
+    /// Reads on, and returns whether there is something to be sent.
     fn poll_files(&mut self, deadline: &mut Deadline, cx: &mut Context<'_>) -> bool {
         let Some(files) = &mut self.files else { return false };
         let Poll::Ready(read) = files.poll_next(cx) else { return false };
@@ -268,7 +268,7 @@ impl BodyUpload {
         !self.rest.is_empty() || self.files.as_ref().is_some_and(|files| !files.is_done())
     }
 
-    /// Whether the server waits for us.
+    /// Returns whether the next piece of a file is being read, for which the server waits.
     fn is_reading(&self) -> bool {
         self.files.as_ref().is_some_and(|files| files.is_reading())
     }
@@ -283,18 +283,18 @@ pub struct Http2Body {
     sending: StreamExchange,
     stream: StreamPermit,
     incoming: RecvStream,
-    /// What the head says.
+    /// The length of the body that the headers state.
     length: Option<u64>,
     body: IncomingBody,
-    /// What of its reservation is for the headers.
+    /// The part of its reservation that is for the headers.
     head_bytes: u64,
-    /// What came and has no memory reserved for it yet.
+    /// The received bytes for which no memory is reserved yet.
     piece: Bytes,
     has_ended: bool,
 }
 
 impl Http2Body {
-    /// See [`next_piece`].
+    /// Returns the next piece of the body; see [`next_piece`].
     ///
     /// # Errors
     /// `timeout`, `closed`, `protocol`.

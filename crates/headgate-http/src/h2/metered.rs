@@ -31,7 +31,7 @@ pub(super) struct Metered {
 }
 
 impl Metered {
-    /// `max_streams`: the most concurrent requests; `window_bytes`: the flow-control window of each.
+    /// Wraps a connection. `max_streams`: the most concurrent requests; `window_bytes`: the flow-control window of each.
     pub(super) fn new(stream: Stream, max_streams: usize, window_bytes: u32) -> (Self, Rc<FrameMeter>) {
         let meter = Rc::new(FrameMeter::new(max_streams, window_bytes));
         (Self { stream, filter: FrameFilter::default(), meter: meter.clone(), is_cut: false }, meter)
@@ -112,7 +112,7 @@ impl Metered {
         Poll::Ready(Ok(bytes))
     }
 
-    /// Writes, or returns `done` once the server has closed the connection.
+    /// Calls `write`, or returns `done` once the server has closed the connection.
     fn unless_cut<T>(
         &mut self,
         cx: &mut Context<'_>,

@@ -54,7 +54,7 @@ pub enum Granted {
 }
 
 impl Streams {
-    /// `max_streams`: the most concurrent requests on one connection.
+    /// Creates the set of connections. `max_streams`: the most concurrent requests on one connection.
     pub fn new(max_streams: usize) -> Rc<Self> {
         Rc::new(Self {
             available: RefCell::default(),

@@ -30,7 +30,7 @@ pub(super) struct BodyWriter {
     received: Option<HashedFile>,
 }
 
-/// What is known once the body was received.
+/// The facts that are known once the body was received.
 #[derive(Debug)]
 pub(super) struct FinishOptions {
     pub(super) save_as: Arc<SaveAs>,

@@ -79,7 +79,7 @@ mod tests {
     use arrow_array::{Int64Array, StringArray};
 
     #[test]
-    fn rows_come_back_as_they_went_in_and_missing_ones_as_nulls() {
+    fn kept_rows_are_returned_unchanged_and_missing_ones_as_nulls() {
         let fields =
             Fields::from(vec![Field::new("id", DataType::Int64, true), Field::new("name", DataType::Utf8, true)]);
         let codec = KeptCodec::new(&fields).expect("plain types");

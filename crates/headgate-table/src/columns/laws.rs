@@ -2,7 +2,7 @@
 
 use headgate_core::headers::HeadersRef;
 use headgate_core::options::SelectionOptions;
-use headgate_core::selected::{SelectValues as _, Selected, SelectedValue};
+use headgate_core::selected::{SelectValues as _, SelectedValue, SelectedValues};
 use serde_json::Value;
 use serde_json_path::JsonPath;
 
@@ -31,7 +31,7 @@ fn selection(select: &[String]) -> Option<Selection> {
     Selection::new(&options).ok().flatten()
 }
 
-fn selected(select: &[String], body: &[u8]) -> Selected {
+fn selected(select: &[String], body: &[u8]) -> SelectedValues {
     let body = if body.is_empty() { Err(NO_BODY) } else { Ok(body) };
     let selection = selection(select).unwrap_or_else(|| panic!("{select:?}"));
     selection.select_from(HeadersRef::Parsed(&[]), body, 0, &mut |_| true).expect("there is memory")
@@ -39,7 +39,7 @@ fn selected(select: &[String], body: &[u8]) -> Selected {
 
 /// Returns a value, and the reason if it is missing.
 fn one(select: String, body: &[u8]) -> (SelectedValue, Option<String>) {
-    let Selected { mut values, failure } = selected(&[select], body);
+    let SelectedValues { mut values, failure } = selected(&[select], body);
     (values.remove(0), failure.and_then(|failure| failure.reason.detail).map(Into::into))
 }
 

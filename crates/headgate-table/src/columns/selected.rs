@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arrow_array::ArrayRef;
 use arrow_array::builder::{BooleanBuilder, Float64Builder, Int64Builder, StringBuilder, TimestampMicrosecondBuilder};
 use arrow_schema::{DataType, Fields};
-use headgate_core::selected::{Selected, SelectedValue};
+use headgate_core::selected::{SelectedValue, SelectedValues};
 
 use super::refill::Refill as _;
 
@@ -35,7 +35,7 @@ impl SelectedColumns {
     }
 
     /// Adds the next row's values; `None`: it has no response.
-    pub(super) fn push(&mut self, selected: Option<&Selected>) {
+    pub(super) fn push(&mut self, selected: Option<&SelectedValues>) {
         let values = selected.map_or(&[][..], |selected| &selected.values);
         for (index, column) in self.0.iter_mut().enumerate() {
             column.push(values.get(index).unwrap_or(&SelectedValue::Null));

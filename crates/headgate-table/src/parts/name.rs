@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_names_that_we_give_are_part_names() {
+    fn only_generated_names_are_part_names() {
         let part = PartName::new(PartKind::Succeeded, 1, Format::Parquet);
         assert_eq!(Some(part), PartName::parse("part-00000001.parquet"));
         let failed = PartName::new(PartKind::Failed, 1_234_567_890, Format::Ndjson);

@@ -12,7 +12,7 @@ use super::content::{Content, Passing, Tracked, Unread};
 use super::fingerprint::Fingerprint;
 use super::{Check, Reopener, Source, refusal};
 
-/// What one form of input implements; [`Batches`] makes a [`Source`] of it.
+/// The rows of one form of input; [`Batches`] makes a [`Source`] of it.
 pub(super) trait Rows: Send {
     /// Returns the next row, which gets this ordinal, or `None` at the end of the input, or of a file with a successor.
     /// With `passing`, the row's hash is added to it.

@@ -8,7 +8,7 @@ use headgate_core::row::{MAX_URL_BYTES, Row, RowHeaders};
 /// A message shows this much of a URL that is too long.
 const SHOWN_URL_BYTES: usize = 256;
 
-/// Where a row is in its input, as users count.
+/// The position of a row in its input, as users count.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum RowPosition {
     Line(u64),

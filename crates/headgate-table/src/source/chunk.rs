@@ -15,7 +15,7 @@ use super::template::bound::RequestTemplates;
 use super::template::cell_column::CellColumn;
 use super::values::RecordValues;
 
-/// What is read of a file.
+/// The columns that are read from a file.
 pub(super) struct ReadColumns {
     /// Indices of top-level columns, ascending: the columns of a record batch, in its order.
     pub(super) roots: Vec<usize>,

@@ -22,7 +22,7 @@ pub struct InputThen {
     pub content: Content,
 }
 
-/// What may follow the rows that were read.
+/// The content that may follow the rows that were read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Beyond {
     /// The same content as before.

@@ -31,7 +31,7 @@ pub(super) struct HeaderValues {
     items: BinaryViewArray,
 }
 
-/// Which items belong to each index of a list; none where it is null.
+/// The items that belong to each index of a list; none where it is null.
 pub(super) struct Ranges {
     offsets: Vec<usize>,
     nulls: Option<NullBuffer>,

@@ -148,7 +148,7 @@ impl OpenInput {
 struct WithoutMark<R> {
     reader: R,
     started: bool,
-    /// What was read to look for a mark, last byte first.
+    /// The bytes that were read to look for a mark, last byte first.
     start: Vec<u8>,
 }
 

@@ -38,7 +38,7 @@ impl<'t, F: FnMut(Cow<'t, str>, &'t RawValue)> Visitor<'t> for Each<F> {
     }
 }
 
-/// What becomes of the members that are not among the columns to keep.
+/// The members that are not among the columns to keep.
 pub(super) struct OtherMembers {
     /// For each name that is looked for, whether the result has its column.
     pub(super) is_kept: Vec<bool>,

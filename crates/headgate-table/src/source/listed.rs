@@ -21,7 +21,7 @@ use super::partition::Partition;
 /// Each takes some hundred bytes of memory.
 const MAX_FILES: usize = 1_000_000;
 
-/// What makes an input a URL.
+/// The text that makes an input a URL.
 const AFTER_SCHEME: &str = "://";
 
 /// `*` stays within a directory; `**` matches any number of directories.

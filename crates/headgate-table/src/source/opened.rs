@@ -162,7 +162,7 @@ impl OpenedReader {
     }
 }
 
-/// For Parquet, which reads at several positions: simultaneous readers must not move each other's position.
+/// A file for the Parquet reader, which reads at several positions: simultaneous readers must not move each other's position.
 #[derive(Debug, Clone)]
 pub(super) struct OpenedFile(pub(super) Arc<Opened>);
 

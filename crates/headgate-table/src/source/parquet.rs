@@ -311,8 +311,8 @@ impl Rows for Parquet {
         Ok(Some(row))
     }
 
-    /// Whole row groups are skipped by the footer alone. Within a group, near rows are reached by reading on, as a reader
-    /// begins at the start of the group each time that it is opened; far ones by skipping whole pages.
+    /// Skips rows. Whole row groups are skipped by the footer alone. Within a group, near rows are reached by reading on, as
+    /// a reader begins at the start of the group each time that it is opened; far ones by skipping whole pages.
     fn skip(&mut self, ordinal: u64, count: u64, mut passing: Option<&mut Passing>) -> Result<u64, JobError> {
         let mut left = count - self.skip_in_chunk(count, passing.as_deref_mut())?;
         while left > 0 && !self.is_at_end() {
@@ -382,7 +382,7 @@ impl Rows for Parquet {
         self.opened.note()
     }
 
-    /// A batch has the kept columns of one record batch only.
+    /// Returns whether the batch ends here: it has the kept columns of one record batch only.
     fn ends_batch(&self) -> bool {
         self.chunk.as_ref().is_none_or(|chunk| chunk.rows() == self.at)
     }

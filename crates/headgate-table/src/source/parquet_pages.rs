@@ -73,7 +73,7 @@ struct PageReading {
     refusal: Option<Refusal>,
 }
 
-/// What of a column is in memory, and the pages whose headers were read.
+/// The part of a column that is in memory, and the pages whose headers were read.
 #[derive(Default)]
 struct PageColumn {
     has_begun: bool,
@@ -238,7 +238,7 @@ impl RowGroupPages {
     }
 }
 
-/// `parquet` ends with some error; the reason is stored beside it.
+/// Stores the reason of a refusal, and returns an error with which `parquet` ends.
 fn refused(reading: &mut PageReading, refusal: Refusal) -> ParquetError {
     reading.refusal = Some(refusal);
     ParquetError::General("a page is larger than it may be".into())

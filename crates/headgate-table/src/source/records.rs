@@ -65,7 +65,7 @@ impl Fields {
 
 pub(super) enum Record<'a> {
     Fields(&'a Fields),
-    /// What is wrong with the line.
+    /// The mistake in the line.
     Broken(String),
 }
 

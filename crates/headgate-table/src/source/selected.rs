@@ -82,7 +82,8 @@ impl Selected {
 }
 
 impl Source for Selected {
-    /// As [`Source::next_batch`]; the rows are not consecutive. The gaps between them determine where a batch ends.
+    /// Returns the next rows, as [`Source::next_batch`] does; they are not consecutive. The gaps between them determine
+    /// where a batch ends.
     fn next_batch(&mut self) -> Result<Option<RowBatch>, JobError> {
         let mut batch = RowBatch::new();
         while batch.is_empty() {
@@ -114,7 +115,7 @@ impl Source for Selected {
         Ok(())
     }
 
-    /// `rows` is the length of the list. How many bytes of the input they will take is not known.
+    /// Returns the length of the list as the number of rows. How many bytes of the input they will take is not known.
     fn size(&self) -> SourceSize {
         SourceSize { rows: Some(self.count), bytes: None, bytes_read: self.source.size().bytes_read }
     }

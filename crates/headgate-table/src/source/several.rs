@@ -97,7 +97,7 @@ impl Rows for Several {
         self.starts.push(next);
     }
 
-    /// Files whose number of rows is known are skipped unopened.
+    /// Skips rows. Files whose number of rows is known are skipped unopened.
     fn skip(&mut self, ordinal: u64, count: u64, mut passing: Option<&mut Passing>) -> Result<u64, JobError> {
         let mut left = count;
         while left > 0 && !self.is_at_end() {
@@ -127,7 +127,7 @@ impl Rows for Several {
         self.files.header()
     }
 
-    /// A file that has ended is one range.
+    /// Returns the rows that are known together: a file that has ended is one range.
     fn known_together(&self, rows: Range<u64>) -> Range<u64> {
         let Some(known) = &self.current else { return self.files_of(rows) };
         let start = self.start();

@@ -33,7 +33,7 @@ pub(super) struct Surveyed {
     rows: Option<u64>,
 }
 
-/// What is known of a file.
+/// The facts about a file.
 struct SurveyedFile {
     form: Form,
     ends: OpenedInput,
@@ -42,7 +42,7 @@ struct SurveyedFile {
     ends_in_half_line: Arc<OnceLock<bool>>,
 }
 
-/// What the other files must have, too.
+/// The facts about the first file that the others must share.
 struct First {
     form: Form,
     header: u128,

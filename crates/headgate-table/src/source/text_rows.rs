@@ -15,7 +15,7 @@ use super::input::OpenInput;
 use super::keep::KeptText;
 use super::template::bound::RequestTemplates;
 
-/// What one text form makes of its bytes, record by record.
+/// A text form, which makes rows of its bytes, record by record.
 pub(super) trait TextForm: Send {
     /// Returns the next record as the row of this ordinal, or `None` at the end of the input. Sets `hash` to that of its
     /// bytes.

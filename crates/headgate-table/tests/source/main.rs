@@ -1,6 +1,5 @@
 //! The inputs that a user may give, and their rows or error messages.
 
-mod again;
 mod changing;
 mod compared;
 mod compressed;
@@ -14,6 +13,8 @@ mod keep_types;
 mod ndjson;
 mod parquet;
 mod pattern;
+mod request_columns;
+mod reread;
 mod selected;
 mod several;
 mod several_columns;
@@ -21,7 +22,6 @@ mod several_compared;
 mod skip;
 mod templates;
 mod text;
-mod what_rows_choose;
 
 use std::path::{Path, PathBuf};
 

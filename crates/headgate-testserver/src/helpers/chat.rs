@@ -2,20 +2,20 @@
 
 use serde_json::{Value, json};
 
-use crate::response::Response;
+use crate::response::FullResponse;
 
 pub(crate) const PATH: &str = "/v1/chat/completions";
 
 /// Returns a completion that repeats the last message. Its usage is counted in words.
-pub(super) fn completion(body: &[u8]) -> Response {
+pub(super) fn completion(body: &[u8]) -> FullResponse {
     let request: Option<Value> = serde_json::from_slice(body).ok();
     let (Some(request), Some(last)) = (&request, request.as_ref().and_then(last_message)) else {
         let error = json!({ "error": { "message": "messages must be a list, of which the last has a content" } });
-        return Response::json(&error).with_status(400);
+        return FullResponse::json(&error).with_status(400);
     };
     let reply = reply_to(last);
     let (prompt, completion) = (words(last), words(&reply));
-    Response::json(&json!({
+    FullResponse::json(&json!({
         "object": "chat.completion",
         "model": request["model"],
         "choices": [{ "index": 0, "message": { "role": "assistant", "content": reply }, "finish_reason": "stop" }],

@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::redirect::found;
 use crate::received::Received;
-use crate::response::{Response, is_value};
+use crate::response::{FullResponse, is_value};
 
 /// Returns the cookies of the request, by name.
 pub(super) fn sent(received: &Received) -> Value {
@@ -19,17 +19,17 @@ pub(super) fn sent(received: &Received) -> Value {
     json!({ "cookies": cookies })
 }
 
-pub(super) fn set(received: &Received) -> Response {
+pub(super) fn set(received: &Received) -> FullResponse {
     with_cookies(received, |name, value| format!("{name}={value}; Path=/; HttpOnly"))
 }
 
-pub(super) fn delete(received: &Received) -> Response {
+pub(super) fn delete(received: &Received) -> FullResponse {
     with_cookies(received, |name, _| {
         format!("{name}=; Path=/; Expires=Thu, 01 Jan 1970 00:00:00 GMT; Max-Age=0; HttpOnly")
     })
 }
 
-fn with_cookies(received: &Received, cookie: impl Fn(&str, &str) -> String) -> Response {
+fn with_cookies(received: &Received, cookie: impl Fn(&str, &str) -> String) -> FullResponse {
     let valid = received.query().filter(|(name, value)| is_value(name) && is_value(value));
     valid.fold(found("/cookies"), |response, (name, value)| response.with_field("Set-Cookie", &cookie(&name, &value)))
 }

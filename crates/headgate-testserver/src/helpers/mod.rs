@@ -20,9 +20,9 @@ use self::redirect::Reference;
 use crate::config::{CAPACITIES, MAX_DELAY_S, STATUSES};
 use crate::content::ContentEncoding;
 use crate::faults::table;
-use crate::plan::{PlannedBody, ResponseFraming, ResponsePlan};
+use crate::plan::{PlannedContent, ResponseFraming, ResponsePlan};
 use crate::received::Received;
-use crate::response::{self, Response, is_name, is_value};
+use crate::response::{self, FullResponse, is_name, is_value};
 use crate::worker::ServerWorker;
 
 const ROBOTS: &str = "User-agent: *\nDisallow: /deny\n";
@@ -33,7 +33,7 @@ const NOT_FOUND: &str = "there is no such helper or fault: / lists all of them\n
 pub(crate) struct Helper {
     /// The path; if it ends with a slash, an argument follows.
     pub name: &'static str,
-    /// What follows the name, shown at `/`.
+    /// The text after the name, shown at `/`.
     arguments: &'static str,
     /// One line, shown at `/`.
     description: &'static str,
@@ -49,7 +49,7 @@ impl fmt::Debug for Helper {
 
 /// Sorted by name.
 const HELPERS: &[Helper] = &[
-    row("/", "", "this list", |_| Some(Response::new(200, index()).into())),
+    row("/", "", "this list", |_| Some(FullResponse::new(200, index()).into())),
     row("/absolute-redirect/", "N", "as /redirect/N, with scheme and host in each Location", |call| {
         redirect::next(call, Reference::Absolute)
     }),
@@ -65,7 +65,7 @@ const HELPERS: &[Helper] = &[
         text(call, ResponseFraming::Close)
     }),
     row("/cookies", "", "the cookies of the request as JSON", |call| {
-        Some(Response::json(&cookies::sent(call.received)).into())
+        Some(FullResponse::json(&cookies::sent(call.received)).into())
     }),
     row("/cookies/delete", "?NAME&...", "has these cookies expired, and 302 to /cookies", |call| {
         Some(cookies::delete(call.received).into())
@@ -85,9 +85,9 @@ const HELPERS: &[Helper] = &[
         "/echo",
         "",
         "the request as JSON: method, path, headers as [name, value] in their order, body or body_base64",
-        |call| Some(Response::json(&echo(call.received)).into()),
+        |call| Some(FullResponse::json(&echo(call.received)).into()),
     ),
-    row("/echo/", "...", "the same", |call| Some(Response::json(&echo(call.received)).into())),
+    row("/echo/", "...", "the same", |call| Some(FullResponse::json(&echo(call.received)).into())),
     row(
         "/encoded/",
         "CODING/N",
@@ -95,17 +95,17 @@ const HELPERS: &[Helper] = &[
         encoded,
     ),
     row("/encoding/utf8", "", "text in UTF-8 with letters of many languages", |_| {
-        Some(Response::new(200, MANY_LANGUAGES).into())
+        Some(FullResponse::new(200, MANY_LANGUAGES).into())
     }),
     row("/gzip", "", "the JSON of /echo in this coding", |call| Some(encoded_echo(call, ContentEncoding::Gzip))),
     row("/hash", "", "length and SHA-256 of the request's body, as JSON", |call| {
-        Some(Response::json(&hash(&call.received.body)).into())
+        Some(FullResponse::json(&hash(&call.received.body)).into())
     }),
     row("/headers", "", "the headers as JSON: the values of each name", |call| {
-        Some(Response::json(&headers(call.received)).into())
+        Some(FullResponse::json(&headers(call.received)).into())
     }),
     row("/image/", "N", "the text of /bytes/N, called an image/jpeg", |call| {
-        Some(Response::image(call.text(call.argument)?).into())
+        Some(FullResponse::image(call.text(call.argument)?).into())
     }),
     row("/range/", "N", "the text of /bytes/N, or the part of it that Range asks for", |call| {
         Some(parts::range(call, call.number()?))
@@ -129,12 +129,12 @@ const HELPERS: &[Helper] = &[
         |call| Some(response_headers(call).into()),
     ),
     row("/robots.txt", "", "forbids /deny, or responds as another path if the server is configured so", |_| {
-        Some(Response::new(200, ROBOTS).into())
+        Some(FullResponse::new(200, ROBOTS).into())
     }),
     row("/stats", "", "what the server saw, as JSON; not counted itself", |call| Some(statistics(call.worker).into())),
     row("/status/", "CODE", "that status, 200 to 599", |call| {
         let code = call.number().filter(|code| STATUSES.contains(code))?;
-        Some(Response::new(code, format!("{code} {}\n", response::reason(code))).into())
+        Some(FullResponse::new(code, format!("{code} {}\n", response::reason(code))).into())
     }),
     row(
         "/v1/chat/completions",
@@ -171,16 +171,16 @@ pub(crate) fn find(path: &str) -> Option<&'static Helper> {
 
 /// Returns the response to a mistyped name or argument.
 pub(crate) fn not_found() -> ResponsePlan {
-    Response::new(404, NOT_FOUND).into()
+    FullResponse::new(404, NOT_FOUND).into()
 }
 
 fn text(call: &Call<'_>, framing: ResponseFraming) -> Option<ResponsePlan> {
-    Some(ResponsePlan::immediate(PlannedBody::Text { bytes: call.number()?, framing }))
+    Some(ResponsePlan::immediate(PlannedContent::Text { bytes: call.number()?, framing }))
 }
 
 fn delay(call: &Call<'_>) -> Option<ResponsePlan> {
     let seconds = call.number().filter(|seconds| (0.0..=MAX_DELAY_S).contains(seconds))?;
-    Some(ResponsePlan { delay: Duration::from_secs_f64(seconds), content: PlannedBody::Default })
+    Some(ResponsePlan { delay: Duration::from_secs_f64(seconds), content: PlannedContent::Default })
 }
 
 fn encoded(call: &Call<'_>) -> Option<ResponsePlan> {
@@ -195,27 +195,28 @@ fn encoded_echo(call: &Call<'_>, encoding: ContentEncoding) -> ResponsePlan {
 
 fn encode_response(encoding: ContentEncoding, plain: &[u8]) -> ResponsePlan {
     let encoded = encoding.encode(plain);
-    or_error(encoded.map(|encoded| Response::new(200, encoded).with_field("Content-Encoding", encoding.token()))).into()
+    or_error(encoded.map(|encoded| FullResponse::new(200, encoded).with_field("Content-Encoding", encoding.token())))
+        .into()
 }
 
-fn statistics(worker: &ServerWorker) -> Response {
+fn statistics(worker: &ServerWorker) -> FullResponse {
     let statistics = worker.server_counters().snapshot();
     let flushed = worker.rules().and_then(|rules| rules.log.as_ref()).map_or(Ok(()), |log| log.flush());
-    or_error(flushed.map(|()| Response::json(&json!(statistics))))
+    or_error(flushed.map(|()| FullResponse::json(&json!(statistics))))
 }
 
-fn or_error(response: io::Result<Response>) -> Response {
-    response.unwrap_or_else(|error| Response::new(500, format!("{error}\n")))
+fn or_error(response: io::Result<FullResponse>) -> FullResponse {
+    response.unwrap_or_else(|error| FullResponse::new(500, format!("{error}\n")))
 }
 
 fn resize(call: &Call<'_>) -> Option<ResponsePlan> {
     let size = call.number().filter(|size| CAPACITIES.contains(size))?;
     let capacity = call.worker.rules().and_then(|rules| rules.capacity.as_ref());
     let Some(capacity) = capacity else {
-        return Some(Response::new(404, "the server was started without a capacity\n").into());
+        return Some(FullResponse::new(404, "the server was started without a capacity\n").into());
     };
     capacity.resize(size);
-    Some(Response::new(200, format!("from now on {size} at once\n")).into())
+    Some(FullResponse::new(200, format!("from now on {size} at once\n")).into())
 }
 
 fn index() -> String {
@@ -259,9 +260,9 @@ fn headers(received: &Received) -> Value {
     json!({ "headers": headers })
 }
 
-fn response_headers(call: &Call<'_>) -> Response {
+fn response_headers(call: &Call<'_>) -> FullResponse {
     let response = call.worker.default_response();
-    let body = Response::new(response.status, response.body.clone());
+    let body = FullResponse::new(response.status, response.body.clone());
     call.received.query().fold(body, |response, (name, value)| match (is_name(&name), is_value(&value)) {
         (true, true) => response.with_field(&name, &value),
         _ => response,
@@ -275,16 +276,16 @@ fn basic_auth(call: &Call<'_>) -> Option<ResponsePlan> {
         String::from_utf8(BASE64.decode(encoded).ok()?).ok()
     });
     if credentials.is_some_and(|credentials| credentials == format!("{user}:{password}")) {
-        return Some(Response::json(&json!({ "authenticated": true, "user": user })).into());
+        return Some(FullResponse::json(&json!({ "authenticated": true, "user": user })).into());
     }
-    let refused = Response::new(401, "another user or another password\n");
+    let refused = FullResponse::new(401, "another user or another password\n");
     Some(refused.with_field("WWW-Authenticate", r#"Basic realm="test""#).into())
 }
 
-fn from_base64(value: &str) -> Response {
+fn from_base64(value: &str) -> FullResponse {
     match BASE64.decode(value) {
-        Ok(bytes) => Response::new(200, bytes),
-        Err(_) => Response::new(400, "this is no base64\n"),
+        Ok(bytes) => FullResponse::new(200, bytes),
+        Err(_) => FullResponse::new(400, "this is no base64\n"),
     }
 }
 

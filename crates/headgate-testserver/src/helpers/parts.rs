@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use super::call::Call;
 use crate::config::{MAX_DELAY_S, STATUSES};
-use crate::plan::{PlannedBody, ResponseFraming, ResponsePlan};
-use crate::response::Response;
+use crate::plan::{PlannedContent, ResponseFraming, ResponsePlan};
+use crate::response::FullResponse;
 
 /// The bound of a response that is in memory as a whole.
 const MAX_BYTES: u64 = 16 * 1024 * 1024;
@@ -22,15 +22,15 @@ pub(super) fn range(call: &Call<'_>, bytes: u64) -> ResponsePlan {
         .and_then(|value| value.strip_prefix("bytes="))
         .filter(|range_text| !range_text.contains(','))
     else {
-        return ResponsePlan::immediate(PlannedBody::Text { bytes, framing: ResponseFraming::Length });
+        return ResponsePlan::immediate(PlannedContent::Text { bytes, framing: ResponseFraming::Length });
     };
     let Some(range) = parse_range(range_text, bytes).filter(|range| range.end() - range.start() < MAX_BYTES) else {
-        return Response::new(416, "").with_field("Content-Range", &format!("bytes */{bytes}")).into();
+        return FullResponse::new(416, "").with_field("Content-Range", &format!("bytes */{bytes}")).into();
     };
     let (first, last) = (*range.start(), *range.end());
     let skipped = content.offset(first);
     let part = content.bytes(skipped + (last - first + 1) as usize).split_off(skipped);
-    Response::new(206, part).with_field("Content-Range", &format!("bytes {first}-{last}/{bytes}")).into()
+    FullResponse::new(206, part).with_field("Content-Range", &format!("bytes {first}-{last}/{bytes}")).into()
 }
 
 /// Parses `first-last`, `first-` or `-length`, and limits the range to the existing bytes.
@@ -62,12 +62,12 @@ pub(super) fn drip(call: &Call<'_>) -> ResponsePlan {
         bytes.filter(|bytes| (1..=MAX_BYTES).contains(bytes)),
         status.filter(|status| STATUSES.contains(status)),
     ) else {
-        return Response::new(400, "numbytes, duration, delay or code can't be this\n").into();
+        return FullResponse::new(400, "numbytes, duration, delay or code can't be this\n").into();
     };
-    let response = Response::new(status, call.worker.content().bytes(bytes as usize));
+    let response = FullResponse::new(status, call.worker.content().bytes(bytes as usize));
     // Timers have a resolution of a millisecond.
     let pieces = u128::from(bytes).min(duration.as_millis()).max(1) as usize;
-    ResponsePlan { delay, content: PlannedBody::Drip { response, pieces, pause: duration / pieces as u32 } }
+    ResponsePlan { delay, content: PlannedContent::Drip { response, pieces, pause: duration / pieces as u32 } }
 }
 
 #[cfg(test)]

@@ -1,9 +1,9 @@
 //! Correct redirects; broken ones are faults.
 
 use super::call::Call;
-use crate::plan::{PlannedBody, ResponsePlan};
+use crate::plan::{PlannedContent, ResponsePlan};
 use crate::received::Received;
-use crate::response::{Response, is_value};
+use crate::response::{FullResponse, is_value};
 
 const MAX_REDIRECTS: u32 = 1_000_000;
 const REDIRECTS: std::ops::RangeInclusive<u16> = 300..=399;
@@ -24,7 +24,7 @@ pub(super) enum Reference {
 pub(super) fn next(call: &Call<'_>, reference: Reference) -> Option<ResponsePlan> {
     let count: u32 = call.number().filter(|count| *count <= MAX_REDIRECTS)?;
     let Some(next) = count.checked_sub(1) else {
-        return Some(ResponsePlan { delay: call.worker.draw_delay(), content: PlannedBody::Default });
+        return Some(ResponsePlan { delay: call.worker.draw_delay(), content: PlannedContent::Default });
     };
     let location = match reference {
         Reference::Path => format!("/redirect/{next}"),
@@ -34,15 +34,15 @@ pub(super) fn next(call: &Call<'_>, reference: Reference) -> Option<ResponsePlan
     Some(found(&location).into())
 }
 
-pub(super) fn to(received: &Received) -> Response {
+pub(super) fn to(received: &Received) -> FullResponse {
     let status = received.parameter("status_code").map_or(Some(FOUND), |code| code.parse().ok());
     let location = received.parameter("url").filter(|url| is_value(url));
     match (status.filter(|status| REDIRECTS.contains(status)), location) {
         (Some(status), Some(location)) => found(&location).with_status(status),
-        _ => Response::new(400, "url must be there, and status_code within 300..399\n"),
+        _ => FullResponse::new(400, "url must be there, and status_code within 300..399\n"),
     }
 }
 
-pub(super) fn found(location: &str) -> Response {
-    Response::new(FOUND, "").with_field("Location", location)
+pub(super) fn found(location: &str) -> FullResponse {
+    FullResponse::new(FOUND, "").with_field("Location", location)
 }

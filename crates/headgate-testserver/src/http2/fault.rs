@@ -12,7 +12,7 @@ use super::stream::ServerStream;
 use crate::faults::play::{DRIP_INTERVAL, PAUSE};
 use crate::faults::{Fault, FaultStep};
 use crate::respond::Responder as _;
-use crate::response::{Response, field_map};
+use crate::response::{FullResponse, field_map};
 
 const MAX_FIELDS: usize = 32 * 1024;
 const MAX_HEAD_BYTES: usize = 4 * 1024 * 1024;
@@ -29,7 +29,7 @@ pub(super) async fn play(mut stream: ServerStream, fault: &Fault) -> io::Result<
             StepResult::Continues => {}
             StepResult::Ended => return Ok(()),
             StepResult::Unsupported if stream.body.is_none() => {
-                return stream.send(&Response::new(501, HTTP_11_ONLY)).await;
+                return stream.send(&FullResponse::new(501, HTTP_11_ONLY)).await;
             }
             StepResult::Unsupported => break,
         }
@@ -38,7 +38,7 @@ pub(super) async fn play(mut stream: ServerStream, fault: &Fault) -> io::Result<
     match &mut stream.body {
         Some(body) => body.send_data(Bytes::new(), true).map_err(io::Error::other),
         None if player.is_complete => Ok(()),
-        None => stream.send(&Response::new(501, HTTP_11_ONLY)).await,
+        None => stream.send(&FullResponse::new(501, HTTP_11_ONLY)).await,
     }
 }
 

@@ -20,7 +20,7 @@ use crate::in_progress::InProgress;
 use crate::plan::ResponseFraming;
 use crate::received::Received;
 use crate::respond::{After, Handled, Responder, keeps_body, respond, send, start_request};
-use crate::response::{EncodedResponse, Response, field_map};
+use crate::response::{EncodedResponse, FullResponse, field_map};
 use crate::route::RequestRoute;
 use crate::worker::ServerWorker;
 
@@ -57,7 +57,7 @@ impl ServerStream {
         let worker = self.worker.clone();
         let mut received = self.received.take().map(|received| *received).unwrap_or_default();
         let Some(body) = read(body, keeps_body(&worker, self.route)).await? else {
-            self.send(&Response::new(413, "the body of the request is longer than 64 MiB\n")).await?;
+            self.send(&FullResponse::new(413, "the body of the request is longer than 64 MiB\n")).await?;
             return Ok(None);
         };
         received.body = body;
@@ -68,7 +68,7 @@ impl ServerStream {
         }
     }
 
-    pub async fn send(&mut self, response: &Response) -> io::Result<()> {
+    pub async fn send(&mut self, response: &FullResponse) -> io::Result<()> {
         let worker = self.worker.clone();
         send(self, &worker, response).await
     }
@@ -103,7 +103,7 @@ impl ServerStream {
         Ok(())
     }
 
-    /// Waits, unless the client disconnects or resets the stream.
+    /// Waits for this time, or until the client disconnects or resets the stream.
     pub async fn pause(&mut self, duration: Duration) -> io::Result<()> {
         self.while_connected(sleep(duration)).await
     }
@@ -143,7 +143,7 @@ impl Responder for ServerStream {
         self.send_whole(response.status, response.fields.clone(), response.body.clone())
     }
 
-    async fn send_response(&mut self, response: &Response) -> io::Result<()> {
+    async fn send_response(&mut self, response: &FullResponse) -> io::Result<()> {
         self.send_whole(response.status, field_map(&response.fields), response.body.clone())
     }
 

@@ -14,7 +14,7 @@ use super::keys::{KeyAttempt, Keys};
 use crate::config::ApiConfig;
 use crate::helpers::chat;
 use crate::received::Received;
-use crate::response::Response;
+use crate::response::FullResponse;
 use crate::statistics::Limited;
 
 /// The bound of hosts with an account of their own; further hosts share one.
@@ -129,11 +129,11 @@ impl Account {
 }
 
 impl ApiRefusal {
-    pub fn response(&self) -> Response {
+    pub fn response(&self) -> FullResponse {
         let body = json!({ "error": { "type": self.cause.name(), "retry_after_s": self.retry_after_s } });
         match self.retry_after_s {
-            None => Response::json(&body).with_status(500),
-            Some(seconds) => Response::json(&body).with_status(429).with_field("Retry-After", &seconds.to_string()),
+            None => FullResponse::json(&body).with_status(500),
+            Some(seconds) => FullResponse::json(&body).with_status(429).with_field("Retry-After", &seconds.to_string()),
         }
     }
 }
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_after_its_response_is_a_repeated_one() {
+    fn a_request_after_its_response_is_counted_as_repeated() {
         let now = Instant::now();
         let api = Arc::new(ApiLimits::new(ApiConfig::default()));
         let admit = || api.admit(&received("a", "/", None), 0.0, now).expect("no limit");

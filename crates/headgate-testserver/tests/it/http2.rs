@@ -85,7 +85,7 @@ fn start_http2() -> Server {
     Server::start(Config { threads: Some(2), http2: true, ..Config::default() }).expect("a free port")
 }
 
-/// What the server does after the frames of a fault.
+/// The action of the server after the frames of a fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Then {
     /// It serves further requests.

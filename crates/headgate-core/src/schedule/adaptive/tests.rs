@@ -106,7 +106,7 @@ fn the_limit_stays_near_the_best_one_when_the_server_gets_slower_or_faster() {
 }
 
 #[test]
-fn a_lasting_load_does_not_pass_for_calm() {
+fn a_lasting_load_is_not_mistaken_for_calm() {
     for beyond in KINDS {
         let server = server(beyond, 20, MS_50);
         let mut simulation = Simulation::new(server, 4);
@@ -185,7 +185,7 @@ fn refuse(adaptive: &mut Adaptive, times: u32, started: Instant, in_flight: u32,
 }
 
 #[test]
-fn refusals_cut_the_limit_once_and_what_started_before_does_not_count() {
+fn refusals_cut_the_limit_once_and_attempts_that_started_before_do_not_count() {
     let start = Instant::now();
     let mut adaptive = Adaptive::new(100, start);
     let now = start + Duration::from_millis(50);

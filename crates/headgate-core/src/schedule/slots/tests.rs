@@ -125,7 +125,7 @@ fn events() -> impl Strategy<Value = Vec<Event>> {
 proptest! {
     /// The model: sets of ordinals, and a time.
     #[test]
-    fn every_row_comes_out_once_and_never_more_than_there_are_lanes(lanes in 1..6_usize, events in events()) {
+    fn every_row_starts_once_and_never_more_than_there_are_lanes(lanes in 1..6_usize, events in events()) {
         let start = Instant::now();
         let at = |seconds: u64| start + Duration::from_secs(seconds);
         let mut slots = Slots::new(lanes);

@@ -11,7 +11,7 @@ use headgate_core::redirect_chain::RedirectChain;
 use headgate_core::response::Response;
 use headgate_core::row::Row;
 use headgate_core::schedule::retry::AttemptEnd;
-use headgate_core::selected::Selected;
+use headgate_core::selected::SelectedValues;
 use headgate_http::client::{Answered, LaneState, Pending};
 use headgate_http::deadline::OwnWait;
 use headgate_http::reply::{NoReply, Reply};
@@ -216,7 +216,7 @@ impl Attempt<'_> {
         span: Span,
         reply: Reply,
         failed: bool,
-        selected: Option<&Selected>,
+        selected: Option<&SelectedValues>,
     ) -> Response {
         let ttfb = reply.first_byte.saturating_duration_since(span.started);
         let (mut body, mut memory) = (reply.body, reply.memory);

@@ -7,7 +7,7 @@ use std::time::Instant;
 use headgate_core::headers::HeadersRef;
 use headgate_core::memory::Reservation;
 use headgate_core::response::Body;
-use headgate_core::selected::{SelectValues, Selected, Short};
+use headgate_core::selected::{SelectValues, SelectedValues, Short};
 use headgate_http::client::LaneState;
 use headgate_http::deadline::OwnWait;
 use headgate_http::reply::Reply;
@@ -33,7 +33,7 @@ impl Attempt<'_> {
         headers: HeadersRef<'_>,
         body: Result<&[u8], &'static str>,
         read: usize,
-    ) -> Result<Option<(Selected, usize)>, Short> {
+    ) -> Result<Option<(SelectedValues, usize)>, Short> {
         let Some(selection) = selection else { return Ok(None) };
         let mut bytes = 0;
         let mut set_aside = |more| {
@@ -45,7 +45,7 @@ impl Attempt<'_> {
     }
 
     /// As [`Attempt::select`], from a reply, waiting for memory. A missing value is the failure of a reply that has no other.
-    pub(super) async fn select_from(&self, reply: &mut Reply, state: &mut LaneState) -> Option<Box<Selected>> {
+    pub(super) async fn select_from(&self, reply: &mut Reply, state: &mut LaneState) -> Option<Box<SelectedValues>> {
         let selection = self.selection()?;
         let before = memory_of(reply).bytes();
         let mut selected = loop {
@@ -81,7 +81,7 @@ impl Attempt<'_> {
         reply: &mut Reply,
         in_hand: u64,
         state: &mut LaneState,
-    ) -> Result<Selected, Short> {
+    ) -> Result<SelectedValues, Short> {
         let since = Instant::now();
         let (headers, mut body) = (mem::take(&mut reply.head.headers), reply.body.take());
         let work = move || {
@@ -117,7 +117,7 @@ impl Attempt<'_> {
     }
 
     /// Applies what was selected from a response with this status.
-    pub(super) fn apply(&self, selection: &dyn SelectValues, status: u16, selected: &mut Selected, now: Instant) {
+    pub(super) fn apply(&self, selection: &dyn SelectValues, status: u16, selected: &mut SelectedValues, now: Instant) {
         if self.share.is_failure(status) {
             // An error page need not have the values.
             selected.failure = None;
@@ -146,7 +146,7 @@ fn memory_of(reply: &mut Reply) -> &mut Reservation {
     }
 }
 
-fn select_now(selection: &dyn SelectValues, reply: &mut Reply, in_hand: u64) -> Result<Selected, Short> {
+fn select_now(selection: &dyn SelectValues, reply: &mut Reply, in_hand: u64) -> Result<SelectedValues, Short> {
     let mut memory = mem::take(memory_of(reply));
     let mut set_aside = |more| memory.try_grow(more as u64);
     let headers = HeadersRef::Kept(&reply.head.headers);

@@ -53,7 +53,8 @@ impl Attempt<'_> {
         state: &mut LaneState,
     ) {
         let share = self.share;
-        let Some((row, stream)) = self.row(|row| Some((row.clone(), row.stream()?.clone()))) else { return };
+        let (row, stream) = self.row(|row| (row.clone(), row.stream().cloned()));
+        let stream = stream.expect("only a row with a stream leaves its body open");
         let _end = EndOnDrop(&stream);
         let response = self.answer(&row, span, reply, false, None);
         let (status, version, ttfb_us) = (response.status, response.version, response.ttfb_us);
@@ -101,7 +102,7 @@ impl Attempt<'_> {
             _ => None,
         };
         loop {
-            self.has_room(stream).await?;
+            self.wait_for_room(stream).await?;
             let piece = tokio::select! {
                 biased;
                 () = stream.wait_closed() => return Err(Stopped::Unwanted),
@@ -167,11 +168,12 @@ impl Attempt<'_> {
             // is never idle.
             completion_queue::wake_awaited();
             yield_now().await;
-            self.has_room(stream).await?;
+            self.wait_for_room(stream).await?;
         }
     }
 
-    async fn has_room(&self, stream: &BodyStream) -> Result<(), Unwanted> {
+    /// Waits until the caller has room for another piece.
+    async fn wait_for_room(&self, stream: &BodyStream) -> Result<(), Unwanted> {
         let room = self.share.waiting(Wait::Sink, stream.wait_for_space()).await;
         room.then_some(()).ok_or(Unwanted)
     }

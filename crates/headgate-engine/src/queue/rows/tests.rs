@@ -27,7 +27,7 @@ fn heavy_rows_wait_for_room_and_come_in_order() {
 }
 
 #[test]
-fn a_source_that_waits_for_room_learns_that_nobody_wants_rows() {
+fn a_source_that_waits_for_room_is_notified_when_no_more_rows_are_wanted() {
     let (sender, receiver) = row_queue(None);
     assert!(sender.send(vec![heavy(0)]));
     let source = std::thread::spawn(move || sender.send(vec![heavy(1)]));
@@ -37,7 +37,7 @@ fn a_source_that_waits_for_room_learns_that_nobody_wants_rows() {
 
 proptest! {
     #[test]
-    fn every_row_comes_out_once_and_in_order_and_few_wait(
+    fn every_row_is_received_once_and_in_order_and_few_are_queued(
         batches in proptest::collection::vec(1..=MAX_BATCH_ROWS, 0..20),
         takes in proptest::collection::vec(1_usize..100, 1..5),
     ) {
@@ -80,7 +80,7 @@ fn a_queue_without_deferred_rows_has_ended_with_its_input() {
 }
 
 #[test]
-fn a_source_that_fails_ends_it_although_rows_are_deferred() {
+fn a_failing_source_ends_the_queue_although_rows_are_deferred() {
     let (sender, receiver) = row_queue(Some(Deferring { start: Box::new(drop), window: 1 }));
     assert!(receiver.can_defer());
     assert!(sender.send(vec![Row::new(0, "")]));
@@ -92,7 +92,7 @@ fn a_source_that_fails_ends_it_although_rows_are_deferred() {
 }
 
 #[test]
-fn a_thread_that_rereads_and_fails_ends_it() {
+fn a_failing_rereading_ends_the_queue() {
     let (sender, receiver) = row_queue(Some(Deferring { start: Box::new(drop), window: 1 }));
     assert!(sender.send(vec![Row::new(0, "")]));
     assert!(receiver.try_recv(1).is_ok());

@@ -237,7 +237,7 @@ fn a_stop_ends_the_source_and_the_rereading_at_once() {
 }
 
 #[test]
-fn the_opened_file_is_reread_whatever_its_path_leads_to_and_was_added() {
+fn the_opened_file_is_reread_although_it_grew_and_its_path_was_replaced() {
     for extension in ["txt", "csv"] {
         let directory = tempfile::tempdir().expect("a directory");
         let path = directory.path().join(format!("urls.{extension}"));
@@ -274,7 +274,7 @@ fn a_file_that_was_changed_meanwhile_ends_the_run_as_it_does_when_it_is_read_fir
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
     #[test]
-    fn every_row_is_drawn_until_it_is_done_and_by_one_at_a_time_and_it_ends(
+    fn every_row_is_drawn_by_one_worker_at_a_time_until_it_is_done_and_the_input_ends(
         count in 0_u64..6000,
         size in 1_u64..6000,
         sink_has_window in any::<bool>(),

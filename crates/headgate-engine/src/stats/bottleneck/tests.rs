@@ -135,7 +135,7 @@ fn each_bottleneck_is_named_with_the_option_to_change() {
 }
 
 #[test]
-fn what_requests_in_flight_wait_for_is_named() {
+fn the_reason_why_requests_in_flight_wait_is_named() {
     for (wait, kind, text) in [
         (
             Wait::Memory,
@@ -171,7 +171,7 @@ fn what_requests_in_flight_wait_for_is_named() {
 }
 
 #[test]
-fn figures_are_written_for_people() {
+fn figures_are_formatted_for_readers() {
     assert_eq!(["7", "1,234", "1,000,000"], [7.4, 1234.0, 999_999.9].map(whole).each_ref().map(String::as_str));
     assert_eq!(["1.50 s", "2.5 ms", "73 µs"], [1.5, 0.0025, 0.000_073].map(duration).each_ref().map(String::as_str));
 }

@@ -30,7 +30,7 @@ struct CacheEntries {
     pending: HashMap<Box<str>, AnswerSender>,
 }
 
-/// What the cache has for a hostname.
+/// The entry of the cache for a hostname.
 #[derive(Debug)]
 pub(crate) enum Cached {
     Known(DnsAnswer),

@@ -41,10 +41,10 @@ pub struct Servers {
 
 impl Servers {
     pub fn new(config: &ResolverConfig) -> Self {
-        let open = Arc::new(());
+        let open = Arc::default();
         let servers = config.servers.iter().enumerate();
         Self {
-            sockets: servers.map(|(index, server)| ServerSockets::new(*server, index, open.clone())).collect(),
+            sockets: servers.map(|(index, server)| ServerSockets::new(*server, index, Arc::clone(&open))).collect(),
             first: AtomicUsize::new(0),
             attempts: config.attempts,
             timeout: config.timeout,

@@ -51,12 +51,12 @@ pub(crate) struct ServerSockets {
     server_index: usize,
     in_use: Mutex<Vec<Arc<QuerySocket>>>,
     next: AtomicUsize,
-    /// Counts open sockets: each socket of any server holds a clone.
-    open: Arc<()>,
+    /// The number of open sockets of all servers.
+    open: Arc<AtomicUsize>,
 }
 
 impl ServerSockets {
-    pub fn new(server: SocketAddr, server_index: usize, open: Arc<()>) -> Self {
+    pub fn new(server: SocketAddr, server_index: usize, open: Arc<AtomicUsize>) -> Self {
         Self { server, server_index, in_use: Mutex::default(), next: AtomicUsize::new(0), open }
     }
 
@@ -85,7 +85,7 @@ impl ServerSockets {
             }
             Some(socket) => {
                 if socket.sent.fetch_add(1, Ordering::Relaxed) < MAX_QUERIES_BY_SOCKET
-                    || Arc::strong_count(&self.open) > MAX_SOCKETS
+                    || self.open.load(Ordering::Relaxed) >= MAX_SOCKETS
                 {
                     return Ok(socket.clone());
                 }
@@ -114,17 +114,19 @@ struct QuerySocket {
     pending: PendingById,
     sent: AtomicUsize,
     reader: AbortHandle,
-    _open: Arc<()>,
+    /// The number of open sockets of all servers.
+    open: Arc<AtomicUsize>,
 }
 
 impl Drop for QuerySocket {
     fn drop(&mut self) {
         self.reader.abort();
+        self.open.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
 impl QuerySocket {
-    fn open(server: SocketAddr, open: Arc<()>) -> io::Result<Self> {
+    fn open(server: SocketAddr, open: Arc<AtomicUsize>) -> io::Result<Self> {
         let any: SocketAddr = match server {
             SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
             SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
@@ -136,7 +138,8 @@ impl QuerySocket {
         let udp = Arc::new(UdpSocket::from_std(socket)?);
         let pending = PendingById::default();
         let reader = tokio::spawn(read(udp.clone(), pending.clone())).abort_handle();
-        Ok(Self { udp, pending, sent: AtomicUsize::new(1), reader, _open: open })
+        open.fetch_add(1, Ordering::Relaxed);
+        Ok(Self { udp, pending, sent: AtomicUsize::new(1), reader, open })
     }
 
     /// Registers a query under a random free ID, and returns the ID.

@@ -181,7 +181,7 @@ fn micros_of(text: &str) -> Option<i64> {
     time.ok().map(|time| time.timestamp_micros())
 }
 
-/// Rounds; `None` if there are more digits than microseconds.
+/// Returns the rounded value, or `None` if there are more digits than microseconds.
 fn rounded(micros: f64) -> Option<i64> {
     const LIMIT: f64 = i64::MAX as f64;
     (micros.abs() < LIMIT).then(|| micros.round() as i64)

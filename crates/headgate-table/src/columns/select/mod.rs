@@ -20,7 +20,7 @@ use headgate_core::message;
 use headgate_core::message::OptionName;
 use headgate_core::options::SelectionOptions;
 use headgate_core::reason::Reason;
-use headgate_core::selected::{SelectValues, Selected, SelectedValue, Short};
+use headgate_core::selected::{SelectValues, SelectedValue, SelectedValues, Short};
 use http::HeaderName;
 
 use self::absent::Absent;
@@ -213,7 +213,7 @@ impl SelectValues for Selection {
         body: Result<&[u8], &'static str>,
         reserved: usize,
         reserve_more: &mut dyn FnMut(usize) -> bool,
-    ) -> Result<Selected, Short> {
+    ) -> Result<SelectedValues, Short> {
         let mut values: Vec<Value> = self.columns.iter().map(|_| Err(Absent::NotThere)).collect();
         let max = body.map_or(0, <[u8]>::len).max(MAX_SELECTED_BYTES);
         let mut memory = ValueMemory::new(max, reserved, reserve_more);
@@ -235,7 +235,7 @@ impl SelectValues for Selection {
             Some(Failure::new(ErrorKind::UnexpectedAnswer, reason))
         });
         let values = values.into_iter().map(|value| value.unwrap_or(SelectedValue::Null)).collect();
-        Ok(Selected { values, failure })
+        Ok(SelectedValues { values, failure })
     }
 
     fn is_quick(&self, body_bytes: usize) -> bool {
@@ -246,7 +246,7 @@ impl SelectValues for Selection {
         body_bytes <= AT_ONCE_TREE_BYTES && !has_expressions && self.trees.max_visits(body_bytes) <= AT_ONCE_LOOKS
     }
 
-    fn cost(&self, selected: &Selected) -> Option<u64> {
+    fn cost(&self, selected: &SelectedValues) -> Option<u64> {
         match selected.values.get(self.cost?)? {
             SelectedValue::Int64(cost) => u64::try_from(*cost).ok(),
             SelectedValue::Float64(cost) if *cost >= 0.0 => Some(cost.ceil() as u64),

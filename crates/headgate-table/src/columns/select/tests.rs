@@ -22,12 +22,12 @@ fn refusal(select: &[&str], change: fn(&mut SelectionOptions)) -> String {
     Selection::new(&options).expect_err("a mistake").to_string()
 }
 
-fn select_values(selection: &Selection, body: &[u8]) -> Selected {
+fn select_values(selection: &Selection, body: &[u8]) -> SelectedValues {
     select_all(selection, HeadersRef::Parsed(&[]), Ok(body))
 }
 
 /// Selects with unlimited memory.
-fn select_all(selection: &Selection, headers: HeadersRef<'_>, body: Result<&[u8], &'static str>) -> Selected {
+fn select_all(selection: &Selection, headers: HeadersRef<'_>, body: Result<&[u8], &'static str>) -> SelectedValues {
     selection.select_from(headers, body, 0, &mut |_| true).expect("there is memory")
 }
 
@@ -74,7 +74,7 @@ fn the_examples_of_rfc_9535_find_the_values_of_the_rfc() {
 }
 
 #[test]
-fn of_several_nodes_a_column_that_is_no_json_has_the_first() {
+fn a_column_other_than_json_has_the_first_of_several_nodes() {
     assert_eq!(text("Nigel Rees"), one("x=$..author", STORE));
     assert_eq!(SelectedValue::Float64(8.95), one("x:float64=$..price", r#"{"a":[{"price":8.95},{"price":1}]}"#));
 }
@@ -183,7 +183,7 @@ fn headers_that_are_selected_repeatedly_need_no_more_memory_than_bodies() {
 }
 
 #[test]
-fn a_selection_that_cannot_be_is_refused_by_name() {
+fn an_invalid_selection_is_refused_by_name() {
     let shape = "a selection is name=$.path or name=header:name, and name:type=... gives a type";
     for (expected, select) in [
         (shape.to_owned(), "answer"),
@@ -287,14 +287,14 @@ fn a_body_without_a_valid_tree_still_has_the_values_of_quick_paths() {
         ("the body has too many values to be searched", &large[..]),
         ("the body is not JSON: byte 18", r#"{"a":1,"b":"\ud800"}"#),
     ] {
-        let Selected { values, failure } = select_values(&selection, body.as_bytes());
+        let SelectedValues { values, failure } = select_values(&selection, body.as_bytes());
         assert_eq!(vec![text("1"), SelectedValue::Null], values);
         assert_eq!(Some(expected), failure.as_ref().and_then(|failure| failure.reason.detail.as_deref()));
     }
 }
 
 #[test]
-fn odd_texts_within_json_are_no_values_but_do_no_harm() {
+fn malformed_texts_within_json_have_no_values_and_do_no_harm() {
     assert_eq!(SelectedValue::Null, one("x=$.a", r#"{"a":"\ud800"}"#));
     assert_eq!(text("7"), one("x=$.b", r#"{"a":"\ud800","b":7}"#));
     assert_eq!(text("1e999"), one("x=$.a", r#"{"a":1e999}"#));

@@ -236,7 +236,7 @@ mod tests {
         #![proptest_config(ProptestConfig { cases: 16, ..ProptestConfig::default() })]
 
         #[test]
-        fn bodies_come_back_all_at_once_and_one_by_one(
+        fn bodies_are_read_back_at_once_and_one_by_one(
             runs in vec((option::of((any::<u8>(), prop_oneof![0..30_usize, PAGE_BYTES - 2..PAGE_BYTES + 2])), 1..4_usize), 1..6),
         ) {
             let expected: Vec<_> = runs
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_has_as_many_rows_as_the_format_asks_for_at_the_most() {
+    fn a_page_has_at_most_the_recommended_number_of_rows() {
         let expected: Vec<_> = (0..PAGE_ROWS + 5).map(|row| (row % 3 > 0).then(|| b"x".to_vec())).collect();
         let file = part(&expected);
         assert_eq!(expected, bodies(open(&file).build().expect("a reader")));

@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_another_form_is_not_changed_by_guessing() {
+    fn a_header_of_another_form_gets_no_checksum() {
         let has_one = [0x15, 0x00, 0x15, 0x02, 0x15, 0x02, 0x15, 0x02, 0x1C, 0x00, 0x00];
         for header in [&has_one[..], &[0x15], &[0x15, 0x80], &[0x25, 0x00], &[]] {
             assert_eq!(None, with_crc(header, 1), "{header:?}");

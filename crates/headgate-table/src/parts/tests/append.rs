@@ -19,7 +19,7 @@ fn length_and_checksum_of_a_part_are_those_of_its_file() {
 }
 
 #[test]
-fn parts_put_together_have_the_rows_of_all_in_order() {
+fn merged_parts_have_all_rows_in_order() {
     let first = answered([b"a".to_vec(), b"\xff".to_vec()]);
     let second = answered((0..3000).map(|row| row.to_string().into_bytes()));
     let third = answered([b"at the end".to_vec()]);
@@ -43,7 +43,7 @@ fn parts_put_together_have_the_rows_of_all_in_order() {
 }
 
 #[test]
-fn large_row_groups_are_put_together_as_they_are() {
+fn large_row_groups_are_merged_unchanged() {
     let directory = tempfile::tempdir().unwrap();
     let root = Directory::open(directory.path()).unwrap();
     let large = |first: u32| answered((first..first + 50_000).map(|row| row.to_string().into_bytes()));
@@ -73,7 +73,7 @@ fn large_row_groups_are_put_together_as_they_are() {
 }
 
 #[test]
-fn of_a_part_that_is_not_the_one_committed_nothing_is_added() {
+fn a_part_that_differs_from_its_commit_is_not_appended() {
     let directory = tempfile::tempdir().unwrap();
     let root = Directory::open(directory.path()).unwrap();
     let good = answered([b"good".to_vec()]);
@@ -99,7 +99,7 @@ fn of_a_part_that_is_not_the_one_committed_nothing_is_added() {
 }
 
 #[test]
-fn a_part_that_is_missing_is_named() {
+fn a_missing_part_is_named() {
     let directory = tempfile::tempdir().unwrap();
     let root = Directory::open(directory.path()).unwrap();
     for path in paths(directory.path()) {

@@ -33,7 +33,7 @@ fn assert_damaged(path: &Path, error: &JobError) {
 }
 
 #[test]
-fn a_part_that_was_cut_short_is_damaged() {
+fn a_truncated_part_is_damaged() {
     let records = answered((0..100).map(|row| vec![row as u8; 50]));
     let directory = tempfile::tempdir().unwrap();
     for path in paths(directory.path()) {
@@ -46,7 +46,7 @@ fn a_part_that_was_cut_short_is_damaged() {
 }
 
 #[test]
-fn what_can_be_read_before_the_damage_comes_first() {
+fn rows_before_the_damage_are_read_first() {
     let records = answered((0..3000).map(|_| b"Hello".to_vec()));
     let directory = tempfile::tempdir().unwrap();
     let path = &paths(directory.path())[1];
@@ -62,7 +62,7 @@ fn what_can_be_read_before_the_damage_comes_first() {
 }
 
 #[test]
-fn lines_that_are_not_ours_are_damaged() {
+fn lines_in_another_format_are_damaged() {
     let records = answered([b"\xff".to_vec()]);
     let directory = tempfile::tempdir().unwrap();
     let path = &paths(directory.path())[1];
@@ -85,7 +85,7 @@ fn lines_that_are_not_ours_are_damaged() {
 }
 
 #[test]
-fn whichever_byte_of_a_part_is_changed_reading_it_does_not_panic() {
+fn reading_a_part_with_any_byte_changed_does_not_panic() {
     let records = answered([b"\xff".to_vec(), b"Hello, World!".to_vec()]);
     let directory = tempfile::tempdir().unwrap();
     for path in paths(directory.path()) {
@@ -103,7 +103,7 @@ fn whichever_byte_of_a_part_is_changed_reading_it_does_not_panic() {
 }
 
 #[test]
-fn a_part_with_other_columns_is_not_one_of_the_job() {
+fn a_part_with_other_columns_is_damaged() {
     let records = answered([b"Hello".to_vec()]);
     let other = schema(&vec![Field::new("id", DataType::Int64, true)].into());
     let directory = tempfile::tempdir().unwrap();
@@ -117,7 +117,7 @@ fn a_part_with_other_columns_is_not_one_of_the_job() {
 }
 
 #[test]
-fn a_part_that_is_missing_is_named_and_ends_the_rows() {
+fn a_missing_part_is_named_and_ends_the_rows() {
     let directory = tempfile::tempdir().unwrap();
     let [parquet, ndjson] = paths(directory.path());
     let records = answered([b"Hello".to_vec()]);

@@ -111,7 +111,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(96))]
 
     #[test]
-    fn what_was_written_is_read_back_with_every_column_as_it_was(rows in vec((result_row(), kept_row()), 1..20)) {
+    fn written_rows_are_read_back_with_every_column_unchanged(rows in vec((result_row(), kept_row()), 1..20)) {
         let (rows, kept_rows): (Vec<_>, Vec<_>) = rows.into_iter().unzip();
         let (fields, columns) = kept(&kept_rows);
         let records = results(&rows, &fields, columns);
@@ -141,7 +141,7 @@ fn a_batch_is_bounded_in_rows_and_in_bytes() {
 }
 
 #[test]
-fn a_part_without_rows_has_none_and_knows_its_columns() {
+fn a_part_without_rows_still_has_its_columns() {
     let records = answered([]);
     let directory = tempfile::tempdir().unwrap();
     for path in paths(directory.path()) {
@@ -152,7 +152,7 @@ fn a_part_without_rows_has_none_and_knows_its_columns() {
 }
 
 #[test]
-fn the_schema_of_a_part_is_that_it_was_written_with() {
+fn a_part_has_the_schema_with_which_it_was_written() {
     let seen = TimestampNanosecondArray::from(vec![Some(1)]).with_timezone("Europe/Zurich");
     let with_metadata = Field::new("seen", seen.data_type().clone(), true).with_metadata(Metadata::from(
         [("PARQUET:field_id", "7"), ("unit", "ns")].map(|(key, value)| (key.to_owned(), value.to_owned())),
@@ -167,7 +167,7 @@ fn the_schema_of_a_part_is_that_it_was_written_with() {
 }
 
 #[test]
-fn parts_are_read_one_after_the_other_in_the_order_given() {
+fn parts_are_read_in_the_given_order() {
     let (first, second) = (answered([b"a".to_vec(), b"b".to_vec()]), answered([b"\xff".to_vec()]));
     let directory = tempfile::tempdir().unwrap();
     let [parquet, ndjson] = paths(directory.path());
@@ -181,7 +181,7 @@ fn parts_are_read_one_after_the_other_in_the_order_given() {
 }
 
 #[test]
-fn headers_that_may_be_null_are_not_taken_for_those_of_a_response() {
+fn nullable_headers_are_not_mistaken_for_those_of_a_response() {
     let pair =
         Fields::from(vec![Field::new("name", DataType::Utf8, true), Field::new("value", DataType::Binary, true)]);
     let item = Arc::new(Field::new("item", DataType::Struct(pair.clone()), true));
@@ -201,7 +201,7 @@ fn headers_that_may_be_null_are_not_taken_for_those_of_a_response() {
 }
 
 #[test]
-fn ndjson_does_not_keep_what_could_not_be_read_back() {
+fn columns_that_ndjson_could_not_read_back_are_refused() {
     let refused = |name: &str, data_type: DataType| {
         let kept = Fields::from(vec![Field::new(name, data_type, true)]);
         NdjsonPart::checked_encoder(&schema(&kept)).err().expect("refused").to_string()

@@ -12,7 +12,7 @@ use headgate_core::reason::Reason;
 use headgate_core::row::{BodyPiece, Row, RowBody, RowExtra};
 use headgate_core::saved::SaveAs;
 
-use super::cell::{Cell, Output};
+use super::cell::{Cell, RenderBuffer};
 use super::form::{self, FormTemplate};
 use super::header;
 use super::json::{JsonError, JsonTemplate};
@@ -217,7 +217,7 @@ impl BoundBody {
 
     /// Returns the body of a row, and its content type where the row determines it.
     fn render(&self, row: u64, cells: &[Cell<'_>]) -> Result<(RowBody, Option<Arc<str>>), Reason> {
-        let mut out = Output::new("the body", MAX_BODY_BYTES);
+        let mut out = RenderBuffer::new("the body", MAX_BODY_BYTES);
         match self {
             Self::Json(json) => json.render(cells, &mut out)?,
             Self::Form(form) => form.render(cells, &mut out)?,

@@ -62,8 +62,8 @@ impl Template {
     pub(super) fn render<'a>(
         &'a self,
         cells: &'a [Cell<'a>],
-        out: &mut Output,
-        mut encode: impl FnMut(&Placeholder, &'a [u8], &mut Output) -> Result<(), Reason>,
+        out: &mut RenderBuffer,
+        mut encode: impl FnMut(&Placeholder, &'a [u8], &mut RenderBuffer) -> Result<(), Reason>,
     ) -> Result<(), Reason> {
         self.pieces().iter().try_for_each(|piece| match piece {
             TemplatePiece::Literal(text) => out.push(text.as_bytes()),
@@ -74,7 +74,7 @@ impl Template {
 
 /// Rendered bytes, up to a bound: values can be of any length.
 #[derive(Debug)]
-pub(super) struct Output {
+pub(super) struct RenderBuffer {
     pub(super) bytes: Vec<u8>,
     /// Bytes that were taken out.
     removed: usize,
@@ -82,8 +82,8 @@ pub(super) struct Output {
     what: &'static str,
 }
 
-impl Output {
-    /// `what` names the output in messages.
+impl RenderBuffer {
+    /// Creates an empty buffer of up to `max` bytes. `what` names the output in messages.
     pub(super) fn new(what: &'static str, max: usize) -> Self {
         Self { bytes: Vec::new(), removed: 0, max, what }
     }

@@ -16,7 +16,7 @@ use super::cell::Cell;
 use crate::parts::time::in_utc;
 use crate::source::header_column::byte_column;
 
-/// What the formatter writes for a date beyond the calendar.
+/// The text that the formatter writes for a date beyond the calendar.
 const NO_DATE: &[u8] = b"\"ERROR";
 
 pub(in crate::source) enum CellColumn {
@@ -100,7 +100,7 @@ impl EncodedColumn {
     }
 }
 
-/// Only the writer of the file has checked that it is JSON.
+/// Returns a cell of JSON, or a defect: only the writer of the file has checked that it is JSON.
 fn json_cell<'a>(name: &str, value: &'a [u8]) -> Cell<'a> {
     let json = std::str::from_utf8(value).ok().map(str::trim_ascii);
     match json.filter(|json| serde_json::from_str::<IgnoredAny>(json).is_ok()) {

@@ -4,7 +4,7 @@ use headgate_core::message;
 use headgate_core::message::{Message, OptionName};
 use headgate_core::reason::Reason;
 
-use super::cell::{Cell, Output};
+use super::cell::{Cell, RenderBuffer};
 use super::parse::{Template, TemplatePiece};
 use super::percent;
 
@@ -53,7 +53,7 @@ impl FormTemplate {
 
     /// # Errors
     /// A value is missing.
-    pub(super) fn render(&self, cells: &[Cell<'_>], out: &mut Output) -> Result<(), Reason> {
+    pub(super) fn render(&self, cells: &[Cell<'_>], out: &mut RenderBuffer) -> Result<(), Reason> {
         self.0.render(cells, out, |_, value, out| percent::push(value, out))
     }
 }

@@ -3,7 +3,7 @@
 use headgate_core::message::Message;
 use headgate_core::reason::Reason;
 
-use super::cell::{Cell, Output};
+use super::cell::{Cell, RenderBuffer};
 use super::parse::Template;
 
 /// Servers accept far less for all headers together.
@@ -23,7 +23,7 @@ pub(super) fn check_literals(template: &Template) -> Result<(), Message> {
 /// # Errors
 /// Why a row with these values has none.
 pub(super) fn render(name: &str, template: &Template, cells: &[Cell<'_>]) -> Result<Box<[u8]>, Reason> {
-    let mut header = Output::new("a header", MAX_HEADER_BYTES);
+    let mut header = RenderBuffer::new("a header", MAX_HEADER_BYTES);
     template.render(cells, &mut header, |_, value, header| header.push(value))?;
     check(name, &header.bytes)?;
     Ok(header.bytes.into())

@@ -8,7 +8,7 @@ use headgate_core::message::Message;
 use headgate_core::reason::Reason;
 use serde::de::IgnoredAny;
 
-use super::cell::{Cell, Output, text};
+use super::cell::{Cell, RenderBuffer, text};
 use super::parse::{Placeholder, Template, TemplatePiece};
 
 /// A parsed document. A placeholder is within a string if it asks for text; otherwise it replaces the string with a value
@@ -16,14 +16,14 @@ use super::parse::{Placeholder, Template, TemplatePiece};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct JsonTemplate(Template);
 
-/// What is wrong with a document, or with binding its templates.
+/// A mistake in a document, or in binding its templates.
 pub(super) enum JsonError {
     Document(Message),
     Binding(JobError),
 }
 
 impl JsonTemplate {
-    /// `bind` sets the slots of the placeholders of each string.
+    /// Parses a document. `bind` sets the slots of the placeholders of each string.
     ///
     /// # Errors
     /// The document is not JSON, one of its strings is not a template, or those of `bind`.
@@ -73,7 +73,7 @@ impl JsonTemplate {
 
     /// # Errors
     /// A value within a text is missing, or is not valid in JSON.
-    pub(super) fn render(&self, cells: &[Cell<'_>], out: &mut Output) -> Result<(), Reason> {
+    pub(super) fn render(&self, cells: &[Cell<'_>], out: &mut RenderBuffer) -> Result<(), Reason> {
         self.0.pieces().iter().try_for_each(|piece| match piece {
             TemplatePiece::Literal(text) => out.push(text.as_bytes()),
             TemplatePiece::Column(placeholder) if placeholder.as_string => {

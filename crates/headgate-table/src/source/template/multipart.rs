@@ -10,7 +10,7 @@ use headgate_core::message::Message;
 use headgate_core::reason::Reason;
 use headgate_core::row::{BodyPiece, RowBody};
 
-use super::cell::{Cell, Output};
+use super::cell::{Cell, RenderBuffer};
 use super::header::check_literals;
 use super::parse::Template;
 use super::path;
@@ -92,7 +92,7 @@ impl MultipartTemplate {
 
     /// # Errors
     /// A value is missing, or is not valid in its context.
-    pub(super) fn render(&self, boundary: &str, cells: &[Cell<'_>], mut out: Output) -> Result<RowBody, Reason> {
+    pub(super) fn render(&self, boundary: &str, cells: &[Cell<'_>], mut out: RenderBuffer) -> Result<RowBody, Reason> {
         let mut pieces = Vec::new();
         for field in &self.fields {
             let file = match &field.content {
@@ -129,7 +129,7 @@ impl MultipartTemplate {
     }
 }
 
-fn push_head(field: &FormField, file: Option<&Path>, cells: &[Cell<'_>], out: &mut Output) -> Result<(), Reason> {
+fn push_head(field: &FormField, file: Option<&Path>, cells: &[Cell<'_>], out: &mut RenderBuffer) -> Result<(), Reason> {
     out.push(b"Content-Disposition: form-data; name=\"")?;
     push_quoted(&field.name, cells, out)?;
     out.push(b"\"")?;
@@ -183,7 +183,7 @@ fn with_attributes(value: Template) -> Result<Attributes, Message> {
 }
 
 /// Writes a name in quotes.
-fn push_quoted(template: &Template, cells: &[Cell<'_>], out: &mut Output) -> Result<(), Reason> {
+fn push_quoted(template: &Template, cells: &[Cell<'_>], out: &mut RenderBuffer) -> Result<(), Reason> {
     let mut name = out.like();
     template.render(cells, &mut name, |_, value, name| name.push(value))?;
     push_escaped(&name.bytes, out)
@@ -191,7 +191,7 @@ fn push_quoted(template: &Template, cells: &[Cell<'_>], out: &mut Output) -> Res
 
 /// Escapes the bytes that would end a name in quotes, as browsers do (HTML standard, "multipart/form-data encoding
 /// algorithm").
-fn push_escaped(name: &[u8], out: &mut Output) -> Result<(), Reason> {
+fn push_escaped(name: &[u8], out: &mut RenderBuffer) -> Result<(), Reason> {
     for piece in name.split_inclusive(|byte| b"\"\r\n".contains(byte)) {
         let (text, escaped) = match piece.split_last() {
             Some((b'"', text)) => (text, "%22"),

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use headgate_core::reason::{Reason, shown};
 
-use super::cell::{Cell, Output};
+use super::cell::{Cell, RenderBuffer};
 use super::parse::{Template, TemplatePiece};
 
 /// The longest path that Linux opens, its NUL included.
@@ -16,7 +16,7 @@ const MAX_PATH_BYTES: usize = 4096;
 /// # Errors
 /// Why no file can have the path of a row with these values.
 pub(super) fn render(template: &Template, cells: &[Cell<'_>]) -> Result<Box<Path>, Reason> {
-    let mut path = Output::new("the path of the file", MAX_PATH_BYTES);
+    let mut path = RenderBuffer::new("the path of the file", MAX_PATH_BYTES);
     let mut begins_with_value = matches!(template.pieces().first(), Some(TemplatePiece::Column(_)));
     let mut values = Vec::new();
     template.render(cells, &mut path, |placeholder, value, path| {

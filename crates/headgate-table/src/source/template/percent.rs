@@ -4,11 +4,11 @@
 use headgate_core::reason::Reason;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode};
 
-use super::cell::Output;
+use super::cell::RenderBuffer;
 
 const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
-pub(super) fn push(value: &[u8], out: &mut Output) -> Result<(), Reason> {
+pub(super) fn push(value: &[u8], out: &mut RenderBuffer) -> Result<(), Reason> {
     percent_encode(value, RESERVED).try_for_each(|piece| out.push(piece.as_bytes()))
 }
 

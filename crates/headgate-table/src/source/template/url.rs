@@ -8,7 +8,7 @@ use headgate_core::message::{Message, OptionName};
 use headgate_core::reason::{Reason, shown};
 use headgate_core::row::MAX_URL_BYTES;
 
-use super::cell::{Cell, Output, text};
+use super::cell::{Cell, RenderBuffer, text};
 use super::parse::{Placeholder, Template, TemplatePiece};
 use super::percent;
 
@@ -71,7 +71,7 @@ impl UrlTemplate {
     /// # Errors
     /// Why a row with these values has no valid URL.
     pub(super) fn render(&self, cells: &[Cell<'_>]) -> Result<String, Reason> {
-        let mut url = Output::new("the URL", MAX_URL_BYTES);
+        let mut url = RenderBuffer::new("the URL", MAX_URL_BYTES);
         match &self.begin {
             UrlStart::Base(base) => self.push_base(base, cells, &mut url)?,
             UrlStart::Parts(authority) => authority.push(cells, &mut url)?,
@@ -108,7 +108,7 @@ impl UrlTemplate {
         String::from_utf8(url.bytes).map_err(|_| "the URL is not UTF-8".into())
     }
 
-    fn push_base(&self, base: &Placeholder, cells: &[Cell<'_>], url: &mut Output) -> Result<(), Reason> {
+    fn push_base(&self, base: &Placeholder, cells: &[Cell<'_>], url: &mut RenderBuffer) -> Result<(), Reason> {
         let value = text(base, base.bytes(cells)?)?;
         let column = &base.column;
         let after = value.split_once(SCHEME_END).filter(|(scheme, _)| is_supported(scheme)).map(|(_, after)| after);
@@ -176,7 +176,7 @@ fn host_and_port(authority: Template) -> (Template, Option<Template>) {
 }
 
 impl Authority {
-    fn push(&self, cells: &[Cell<'_>], url: &mut Output) -> Result<(), Reason> {
+    fn push(&self, cells: &[Cell<'_>], url: &mut RenderBuffer) -> Result<(), Reason> {
         let scheme = raw(&self.scheme, cells)?;
         if !is_supported(&scheme) {
             return Err(Reason::new("only URLs of http and https are supported").with(shown(scheme.as_bytes())));
@@ -209,7 +209,7 @@ impl Authority {
 
 /// Renders with unencoded values, which are checked afterwards.
 fn raw(template: &Template, cells: &[Cell<'_>]) -> Result<String, Reason> {
-    let mut out = Output::new("the URL", MAX_URL_BYTES);
+    let mut out = RenderBuffer::new("the URL", MAX_URL_BYTES);
     template.render(cells, &mut out, |placeholder, value, out| out.push(text(placeholder, value)?.as_bytes()))?;
     String::from_utf8(out.bytes).map_err(|_| "the URL is not UTF-8".into())
 }

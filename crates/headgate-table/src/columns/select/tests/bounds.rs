@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn values_without_memory_are_selected_once_there_is_as_much_as_they_need() {
+fn values_are_selected_once_there_is_enough_memory() {
     let selection = selection(&["all=$.a", "first=$.a[0]", "n:int64=$..n", "etag=header:etag"], &["first"]);
     let headers = [httparse::Header { name: "ETag", value: b"v1" }];
     let body = br#"{"a":["x","y"],"n":7}"#;

@@ -39,7 +39,7 @@ pub(in super::super) fn try_row(options: &SourceOptions, values: &[Cell<'_>]) ->
     Ok(Some(row))
 }
 
-/// As [`try_row`], with options that make a row.
+/// Returns the row of [`try_row`], with options that make one.
 pub(in super::super) fn row(options: &SourceOptions, values: &[Cell<'_>]) -> Row {
     try_row(options, values).expect("templates").expect("some")
 }
