@@ -13,7 +13,7 @@ use headgate_core::option_rules::{Mistake, refuse};
 use headgate_core::options::{Dns, JobOptions, Output, RequestOptions, RunOptions};
 use headgate_core::secret::Secret;
 use headgate_core::target::{host_key, origin_pattern};
-use headgate_engine::{RetryOptions, host_address, mistakes, mistakes_of_input_and_output};
+use headgate_engine::{RetryOptions, host_address, mistakes, mistakes_of_input_and_output, mistakes_of_retry};
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 use serde_json::json;
@@ -152,7 +152,7 @@ fn read_retry(options: &Bound<'_, PyAny>) -> (RetryOptions, Vec<Mistake>) {
     reader.read_as(OptionName::Only, &mut retry.only, |List(only): List<String>| {
         only.iter().map(|only| only.parse()).collect()
     });
-    let found = with_mistakes(reader, mistakes(&retry.job).into_iter().chain(retry.mistake()));
+    let found = with_mistakes(reader, mistakes_of_retry(&retry).into_iter());
     (retry, found)
 }
 
