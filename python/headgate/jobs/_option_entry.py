@@ -20,8 +20,6 @@ NONE: Final = "none"
 """Stands for no limit, where one is taken back."""
 
 ALL_COLUMNS: Final = "*"
-ANY_HOST: Final = "*"
-"""Stands for the hosts that are not named, where others are."""
 
 SECONDS: Final = "seconds"
 
