@@ -50,9 +50,7 @@ def add(parser: Parser, options: OptionSet[Any], group: str) -> None:
             _secret_flags.add_from_environment(parser)
 
 
-def read(
-    values: Values, options: OptionSet[Any], *, inputs: Sequence[str] = ()
-) -> dict[str, Any]:
+def read(values: Values, options: OptionSet[Any], *, inputs: Sequence[str] = ()) -> dict[str, Any]:
     """Returns the typed values; one of the `inputs` may be standard input."""
     files = Files(values, taken_by="INPUT -" if STANDARD_STREAM in inputs else "")
     given = {name: _read(values, name, option, files) for name, option in typed(options).items()}

@@ -227,13 +227,7 @@ class Arguments:
         """Reads one or several URLs of proxies, or the lines of a file."""
         if not isinstance(value, os.PathLike):
             return self.texts(option, value)
-        text = self.token(option, value)
-        if text is None:
-            return ()
-        found = tuple(filter(None, map(str.strip, text.splitlines())))
-        if not found:
-            self.wrong(option, f"{os.fspath(value)!r} has nothing in it")
-        return found
+        return _secret_file.lines_of(self.token(option, value) or "")
 
     def per_host(self, option: str, value: object) -> str | None:
         """Reads hosts with their limits as text, which the engine parses; `None` is no limit."""
