@@ -112,7 +112,7 @@ def test_set_options_and_a_pause_hold_after_a_kill(tmp_path: Path) -> None:
         with started(*job.command) as process:
             wait_for(lambda: status(job.out)["pid"] == process.pid and status(job.out)["running"])
             found = status(job.out)
-            assert ({"concurrency_per_host": "1", "deadline_s": "90.0"}, True) == (found["set"], found["paused"])
+            assert ({"concurrency_per_host": "1", "deadline_s": "90"}, True) == (found["set"], found["paused"])
             assert sent == sum(map(len, server.keys.values())), "no request is sent while the job is paused"
             headgate("unpause", job.out, check=0)
             server.until(lambda: server.answered > sent)

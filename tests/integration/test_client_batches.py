@@ -191,7 +191,7 @@ def test_options_of_a_client_are_for_the_client(client: headgate.Client) -> None
         client.map_batches([], retries=2)  # type: ignore[call-arg] # the mistake
     with pytest.raises(TypeError, match=r"batches\(\) got an unexpected keyword argument 'keeps'"):
         client.fetch_many([]).batches(keeps=2)  # type: ignore[call-arg] # the mistake
-    with pytest.raises(headgate.UsageError, match='select: "a=nonsense"'):
+    with pytest.raises(headgate.UsageError, match='select "a=nonsense": '):
         client.fetch_many([]).batches(select={"a": "nonsense"})
 
 

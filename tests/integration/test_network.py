@@ -59,9 +59,19 @@ def test_a_plan_says_that_it_cannot_look_behind_a_proxy(server: str, tmp_path: P
     proxy = ["--proxy", "http://127.0.0.1:1"]
     assert "note: what a proxy connects to is not known here" in headgate("plan", urls, *proxy, check=0).stdout
     done = headgate("plan", urls, "--network", "public", *proxy, check=2)
-    assert "--network public can't be kept behind a proxy" in done.errors()[0]
+    assert "--network can't be public behind a proxy" in done.errors()[0]
     assert "--trust-proxy" in done.errors()[0]
     headgate("plan", urls, "--network", "public", "--trust-proxy", *proxy, check=0)
+
+
+def test_mistakes_of_several_options_together_are_named_at_once(tmp_path: Path) -> None:
+    urls = strangers(tmp_path, "http://127.0.0.1:1/")
+    public = ("--network", "public", "--proxy", "http://127.0.0.1:1")
+    done = headgate("plan", urls, *public, "--select", "a=$.a", "--raw", "--require", "a", check=2)
+    errors = done.errors()
+    assert errors[0] == "--select can't have values of bodies with --raw, as bodies are not decoded"
+    assert errors[1].startswith("--network can't be public behind a proxy")
+    assert len(errors) == 2
 
 
 def test_a_retry_keeps_the_policy_of_its_job_and_can_allow_more(server: str, tmp_path: Path) -> None:
@@ -89,7 +99,7 @@ def test_a_client_has_a_class_for_it(server: str) -> None:
         client.get(f"{server}/hello")
     with package.Client(base_url=server, allow_port=[1]) as client, pytest.raises(package.BlockedByNetworkPolicy):
         client.get("/hello")
-    with pytest.raises(package.UsageError, match="network='public' can't be kept behind a proxy"):
+    with pytest.raises(package.UsageError, match="network can't be public behind a proxy"):
         package.Client(network="public", proxy="http://127.0.0.1:1")
 
 

@@ -46,7 +46,7 @@ def test_two_credentials_for_one_header_are_refused_with_both_names(server: str,
     refused = headgate(
         "fetch", f"{server}/", "-o", tmp_path / "out", "-u", f"me:{PASSWORD}", "-H", "authorization: x", check=2
     )
-    assert ["--header and --user both set Authorization: leave one of them out"] == refused.errors()
+    assert ["--user and --header both set Authorization: leave one of them out"] == refused.errors()
     assert not (tmp_path / "out").exists()
     with pytest.raises(package.UsageError, match="bearer and user both set Authorization"):
         package.fetch(f"{server}/", tmp_path / "out", bearer="x", user=f"me:{PASSWORD}")

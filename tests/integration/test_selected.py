@@ -95,11 +95,11 @@ def test_an_invalid_selection_is_refused_with_its_flag() -> None:
     with serving() as url:
         for expected, flags in (
             (
-                "--select: 'a=$.b[': not a JSONPath (RFC 9535): wrong from character 4 on, where \"[\"",
+                "--select 'a=$.b[': not a JSONPath (RFC 9535): wrong from character 4 on, where \"[\"",
                 ("--select", "a=$.b["),
             ),
             (
-                '--require: there is no selected column "b"; the selected columns are a',
+                '--require names "b", which is no selected column: the selected columns are a',
                 ("--select", "a=$.a", "--require", "b"),
             ),
             (

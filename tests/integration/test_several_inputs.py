@@ -106,7 +106,7 @@ def test_only_files_can_be_combined_with_other_inputs(server: str) -> None:
     refused = headgate("fetch", "*.txt", ".", "-o", "out", check=2)
     assert [
         (
-            "-o: out lies within the input .: its results would be taken for input when the job is resumed;"
+            "--output lies within the input .: its results would be taken for input when the job is resumed;"
             " choose another directory"
         )
     ] == refused.errors()

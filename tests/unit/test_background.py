@@ -109,7 +109,7 @@ def test_options_of_a_run_can_be_set_while_it_runs() -> None:
     run.set(rate="50/s", concurrency=200, rate_per_host={"a.example": "5/s", "*": "9/s"}, deadline_s=None)
     run.pause()
     run.unpause()
-    texts = {"rate": "50/s", "concurrency": "200", "rate_per_host": "a.example=5/s,9/s", "deadline_s": "none"}
+    texts = {"rate": "50/s", "concurrency": "200", "rate_per_host": "a.example=5/s,*=9/s", "deadline_s": "none"}
     assert [f"set {texts}", "pause", "unpause"] == job.calls
 
 
@@ -117,7 +117,12 @@ def test_options_of_a_run_can_be_set_while_it_runs() -> None:
     ("expected", "options"),
     [
         ("rate '50' is not a rate: write a number and a time, such as 100/s, 6000/m, 5000/h or 1/10s", {"rate": "50"}),
-        ("concurrency must be at least 1, not 0; retries must be an int, not str", {"concurrency": 0, "retries": "3"}),
+        (
+            "concurrency must be at least 1, not 0; retries must be a whole number, not 'many'",
+            {"concurrency": 0, "retries": "many"},
+        ),
+        ("burst must be a whole number, not '2.5'", {"burst": 2.5}),
+        ("concurrency must be a whole number, not 'True'", {"concurrency": True}),
         ("name an option to set, such as rate='50/s'", {}),
     ],
 )

@@ -42,7 +42,7 @@ def test_the_directory_is_enough() -> None:
         ({"data": b"a=1"}, ["-d", "a=1"]),
         ({"cacert": "ca.pem"}, ["--cacert", "ca.pem"]),
         ({"rate": "5/s", "retries": 9}, ["--rate", "5/s", "--retries", "9"]),
-        ({"rate_per_host": (("a.example", "1/s"),)}, ["--rate-per-host", "a.example=1/s"]),
+        ({"rate_per_host": "a.example=1/s"}, ["--rate-per-host", "a.example=1/s"]),
         ({"insecure": True}, ["--insecure"]),
         ({"dns": "127.0.0.1:5353"}, ["--dns", "127.0.0.1:5353"]),
     ],

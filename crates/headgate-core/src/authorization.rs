@@ -5,9 +5,8 @@ use base64::engine::general_purpose::STANDARD;
 use http::HeaderValue;
 use http::header::AUTHORIZATION;
 
-use crate::error::JobError;
-use crate::message;
 use crate::message::OptionName;
+use crate::option_rules::Mistake;
 use crate::options::RequestOptions;
 
 /// Returns the options that set `authorization`.
@@ -24,19 +23,14 @@ pub fn sources(options: &RequestOptions) -> impl Iterator<Item = OptionName> {
 /// Returns the header value for `bearer` or `user`.
 ///
 /// # Errors
-/// `Usage`: two options set it, or a token can't be sent.
-pub fn authorization(options: &RequestOptions) -> Result<Option<HeaderValue>, JobError> {
-    let mut sources = sources(options);
-    if let (Some(one), Some(other)) = (sources.next(), sources.next()) {
-        return Err(JobError::usage(message!(one, " and ", other, " both set Authorization: leave one of them out")));
-    }
+/// A token can't be sent.
+pub fn authorization(options: &RequestOptions) -> Result<Option<HeaderValue>, Mistake> {
     if let Some(user) = &options.user {
         return Ok(Some(basic(user.expose())));
     }
     let bearer = options.bearer.as_ref().map(|token| HeaderValue::try_from(format!("Bearer {}", token.expose())));
-    let bearer = bearer.transpose().map_err(|_| {
-        JobError::usage(message!(OptionName::Bearer, ": has a character that can't be sent in a header"))
-    })?;
+    let message = "holds a control character";
+    let bearer = bearer.transpose().map_err(|_| Mistake { option: OptionName::Bearer, message: message.into() })?;
     Ok(bearer.map(sensitive))
 }
 
@@ -67,25 +61,10 @@ mod tests {
     }
 
     #[test]
-    fn two_options_for_credentials_are_refused_by_name_and_without_their_values() {
-        let given = RequestOptions {
-            headers: vec![("AUTHORIZATION".into(), "secret".into())],
-            bearer: Some("secret\n".into()),
-            user: Some("secret".into()),
-            ..RequestOptions::default()
-        };
-        for (expected, options) in [
-            ("headers and bearer both set Authorization: leave one of them out", given.clone()),
-            (
-                "bearer and user both set Authorization: leave one of them out",
-                RequestOptions { headers: Vec::new(), ..given.clone() },
-            ),
-            (
-                "bearer: has a character that can't be sent in a header",
-                RequestOptions { headers: Vec::new(), user: None, ..given },
-            ),
-        ] {
-            assert_eq!(expected, authorization(&options).expect_err(expected).to_string());
-        }
+    fn a_token_that_cannot_be_sent_is_refused_without_its_value() {
+        let options = RequestOptions { bearer: Some("secret\n".into()), ..RequestOptions::default() };
+        let mistake = authorization(&options).expect_err("a line break");
+        let shown = (mistake.option, mistake.message.to_string());
+        assert_eq!((OptionName::Bearer, "holds a control character".to_owned()), shown);
     }
 }

@@ -19,6 +19,9 @@ use crate::status_set::StatusSet;
 /// The longest time that a rate can speak of.
 const LONGEST_PER: Duration = Duration::from_secs(366 * 86_400);
 
+/// Names all hosts without a limit of their own.
+const ANY_HOST: &str = "*";
+
 /// A number of requests in each period: `100/s`, `6000/m`, `1/10s`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Rate {
@@ -92,6 +95,23 @@ pub struct PerHost<T> {
 impl<T> Default for PerHost<T> {
     fn default() -> Self {
         Self { each: None, named: Vec::new() }
+    }
+}
+
+impl<T: FromStr<Err = String>> PerHost<T> {
+    /// Parses a limit for all hosts, and limits of hosts: `10/s,api.example.com=5/s`. `host_key` returns the name of a host.
+    ///
+    /// # Errors
+    /// Why a limit or a host is invalid.
+    pub fn parse(text: &str, host_key: impl Fn(&str) -> Result<Box<str>, String>) -> Result<Self, String> {
+        let mut limits = Self::default();
+        for part in text.split(',') {
+            match part.rsplit_once('=').unwrap_or((ANY_HOST, part)) {
+                (ANY_HOST, limit) => limits.each = Some(limit.parse()?),
+                (host, limit) => limits.named.push((host_key(host)?, limit.parse()?)),
+            }
+        }
+        Ok(limits)
     }
 }
 

@@ -2,14 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
-use std::str::FromStr;
 use std::time::Duration;
 
 use crate::error::JobError;
-use crate::limits::{CostLimit, LimitBy, Limits, NetworkDownAfter, PerHost, Retrying, StopWhenFailed};
-use crate::message;
+use crate::limits::{CostLimit, CostOf, LimitBy, Limits, NetworkDownAfter, PerHost, Rate, Retrying, StopWhenFailed};
 use crate::message::OptionName;
-use crate::option_rules::{seconds, whole};
+use crate::option_rules::{Mistake, refuse, seconds, whole};
 use crate::options::RunOptions;
 
 /// Removes a limit, or restores the default of an option without a single default value.
@@ -21,6 +19,18 @@ pub type Settings = BTreeMap<String, String>;
 
 /// Returns the key of a hostname in limits.
 pub(crate) type HostKey = fn(&str, LimitBy) -> Result<Box<str>, String>;
+
+/// Returns all mistakes in settings, except those that only the job knows: what its hosts are, and whether its rows have
+/// costs.
+///
+/// # Errors
+/// `Usage`: there is no such option.
+pub fn mistakes_in(settings: &Settings) -> Result<Vec<Mistake>, JobError> {
+    let mut live = Live::new(&RunOptions::default());
+    let rate = Rate { count: NonZeroU32::MIN, per: Duration::from_secs(1) };
+    live.limits.cost = Some(CostLimit { rate, of: CostOf::Row });
+    live.apply(settings, |host, _| Ok(host.into()))
+}
 
 /// The options that can change during a run.
 #[derive(Debug, Clone, PartialEq)]
@@ -54,28 +64,41 @@ impl Live {
     /// Returns the values after these settings.
     ///
     /// # Errors
-    /// `Usage`: an option can't be set, or its value is invalid.
+    /// `Usage`: options can't be set, or have invalid values.
     pub fn with(&self, settings: &Settings, host_key: HostKey) -> Result<Self, JobError> {
         let mut live = self.clone();
-        for (name, text) in settings {
-            let Some(option) = OptionName::settable().find(|option| option.name() == name) else {
-                return Err(JobError::usage(format!("{name} can't be set while a job goes on")));
-            };
-            live.set(option, text, host_key).map_err(|wrong| JobError::usage(message!(option, " {wrong}")))?;
-        }
+        refuse(live.apply(settings, host_key)?)?;
         Ok(live)
+    }
+
+    /// Applies the valid settings, and returns the mistakes in the others.
+    fn apply(&mut self, settings: &Settings, host_key: HostKey) -> Result<Vec<Mistake>, JobError> {
+        let mut mistakes = Vec::new();
+        for (name, text) in settings {
+            let Some(option) = OptionName::ALL.iter().copied().find(|option| option.name() == name) else {
+                return Err(JobError::usage(format!("there is no option {name}")));
+            };
+            if let Err(wrong) = self.set(option, text, host_key) {
+                mistakes.push(Mistake { option, message: wrong.into() });
+            }
+        }
+        Ok(mistakes)
     }
 
     fn set(&mut self, option: OptionName, text: &str, host_key: HostKey) -> Result<(), String> {
         let Self { concurrency, limits, retrying, stop_when_failed, paused: _ } = self;
         let by = limits.limit_by;
         match option {
-            OptionName::Concurrency => {
-                *concurrency = number(option, text)?;
+            OptionName::Concurrency => *concurrency = number(option, text)?,
+            OptionName::ConcurrencyPerHost => {
+                let per_host = or_none(text, |text| PerHost::parse(text, |host| host_key(host, by)))?;
+                limits.concurrency_per_host = per_host.unwrap_or_default();
             }
-            OptionName::ConcurrencyPerHost => limits.concurrency_per_host = per_host(text, by, host_key)?,
             OptionName::Rate => limits.rate = or_none(text, str::parse)?,
-            OptionName::RatePerHost => limits.rate_per_host = per_host(text, by, host_key)?,
+            OptionName::RatePerHost => {
+                let per_host = or_none(text, |text| PerHost::parse(text, |host| host_key(host, by)))?;
+                limits.rate_per_host = per_host.unwrap_or_default();
+            }
             OptionName::Burst => {
                 let burst = or_none(text, |text| number(option, text))?;
                 limits.burst = burst.and_then(NonZeroU32::new);
@@ -120,21 +143,10 @@ fn seconds_of(option: OptionName, text: &str) -> Result<Duration, String> {
     seconds(option, text.parse().map_err(|_| format!("must be a number of seconds, not '{text}'"))?)
 }
 
-fn per_host<T: FromStr<Err = String>>(text: &str, by: LimitBy, host_key: HostKey) -> Result<PerHost<T>, String> {
-    let mut limits = PerHost { each: None, named: Vec::new() };
-    for part in text.split(',').filter(|_| text != NONE) {
-        match part.rsplit_once('=') {
-            None => limits.each = Some(part.parse()?),
-            Some((host, limit)) => limits.named.push((host_key(host, by)?, limit.parse()?)),
-        }
-    }
-    Ok(limits)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::limits::{CostOf, HostConcurrency};
+    use crate::limits::HostConcurrency;
 
     fn as_named(text: &str, _: LimitBy) -> Result<Box<str>, String> {
         if text.contains(' ') { Err(format!("'{text}' is no host")) } else { Ok(text.into()) }
@@ -187,6 +199,18 @@ mod tests {
     }
 
     #[test]
+    fn all_mistakes_are_found_at_once() {
+        let set = settings(&[("burst", "0"), ("concurrency", "7"), ("rate", "5"), ("rate_per_host", "*=1/s,a b=5/s")]);
+        let refused = Live::new(&RunOptions::default()).with(&set, as_named).expect_err("three mistakes");
+        let rate = "'5' is not a rate: write a number and a time, such as 100/s, 6000/m, 5000/h or 1/10s";
+        let expected = format!("burst must be at least 1, not 0; rate {rate}; rate_per_host 'a b' is no host");
+        assert_eq!(expected, refused.to_string());
+        let options = mistakes_in(&set).expect("known options").into_iter().map(|mistake| mistake.option);
+        assert_eq!(vec![OptionName::Burst, OptionName::Rate], options.collect::<Vec<_>>());
+        assert_eq!(Ok(Vec::new()), mistakes_in(&settings(&[("rate_cost", "5/s")])));
+    }
+
+    #[test]
     fn an_option_that_cannot_be_set_is_refused_by_name() {
         let base = Live::new(&RunOptions::default());
         for (expected, name, text) in [
@@ -196,6 +220,7 @@ mod tests {
             ("rate_cost limits nothing: the job was started without costs of its rows", "rate_cost", "5/s"),
             ("deadline_s must be a number of seconds, not 'soon'", "deadline_s", "soon"),
             ("method can't be set while a job goes on", "method", "PUT"),
+            ("there is no option speed", "speed", "1"),
         ] {
             let refused = base.with(&settings(&[(name, text)]), as_named).expect_err(name);
             assert_eq!(expected, refused.to_string());

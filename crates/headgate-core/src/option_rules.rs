@@ -19,13 +19,22 @@ pub struct Mistake {
     pub message: Message,
 }
 
+impl From<Mistake> for JobError {
+    fn from(mistake: Mistake) -> Self {
+        vec![mistake].into()
+    }
+}
+
+impl From<Vec<Mistake>> for JobError {
+    fn from(mistakes: Vec<Mistake>) -> Self {
+        let sentences = mistakes.into_iter().map(|Mistake { option, message }| message!(option, " ", message));
+        Self::usage(Message::joined(sentences, "; "))
+    }
+}
+
 /// Returns an error that names all of the mistakes, if there are any.
 pub fn refuse(mistakes: Vec<Mistake>) -> Result<(), JobError> {
-    if mistakes.is_empty() {
-        return Ok(());
-    }
-    let sentences = mistakes.into_iter().map(|Mistake { option, message }| message!(option, " ", message));
-    Err(JobError::usage(Message::joined(sentences, "; ")))
+    if mistakes.is_empty() { Ok(()) } else { Err(mistakes.into()) }
 }
 
 /// Checks a whole number, which messages have as `shown`.

@@ -178,6 +178,16 @@ pub enum Output {
     Nowhere,
 }
 
+impl Output {
+    /// Returns the format of results if the options name none.
+    pub fn default_format(&self) -> Format {
+        match self {
+            Self::Stdout => Format::Ndjson,
+            Self::Directory(_) | Self::Nowhere => Format::Parquet,
+        }
+    }
+}
+
 impl Default for SinkOptions {
     fn default() -> Self {
         Self {

@@ -21,7 +21,7 @@ pub use self::job::{credential_scope, job_options, set, status};
 pub use self::plan::{Plan, plan};
 pub use self::preview::{Preview, preview};
 pub use self::run::batches::{BatchFlow, Step};
-pub use self::run::checks::{mistakes, mistakes_of_input_and_output};
+pub use self::run::checks::{mistakes, mistakes_of_input_and_output, mistakes_of_retry};
 pub use self::run::fed_runs::FedRuns;
 pub use self::run::named_address::host_address;
 pub use self::run::{Passage, Run};

@@ -47,7 +47,7 @@ pub struct Defaults {
 }
 
 impl Defaults {
-    /// Checks the options of a run.
+    /// Returns the common parts of the requests of a run, whose options have been checked.
     ///
     /// # Errors
     /// `Usage`, naming the option: a method or a header can't be sent, or credentials are for no origin.
@@ -68,24 +68,8 @@ impl Defaults {
         } else {
             headers.push(HeaderLine::new(ACCEPT_ENCODING, HeaderValue::from_static(ACCEPTED_ENCODINGS)));
         }
-        for (name, _) in &options.headers {
-            if RESERVED_HEADERS.iter().any(|reserved| reserved.as_str().eq_ignore_ascii_case(name)) {
-                return Err(JobError::usage(message!(
-                    OptionName::Headers,
-                    ": `{name}` is set by headgate, which decides on bodies and connections"
-                )));
-            }
-        }
         let pairs = options.headers.iter().map(|(name, value)| (name.as_str(), value.expose().as_bytes()));
         let own = checked(pairs).map_err(|message| JobError::usage(message!(OptionName::Headers, ": {message}")))?;
-        if options.response.range.is_some() && contains(&own, &RANGE) {
-            return Err(JobError::usage(message!(
-                OptionName::Range,
-                " and ",
-                OptionName::Headers,
-                " both set Range: leave one of them out"
-            )));
-        }
         let kept: Vec<_> = own.iter().filter(|line| is_harmless(&line.name)).cloned().collect();
         let mut harmless = replaced(&headers, &kept);
         harmless.retain(|line| !is_credential(line.name.as_str(), &options.secret_headers));
@@ -105,19 +89,9 @@ impl Defaults {
     }
 
     /// Returns defaults with an idempotency key for each row that has none of its own.
-    ///
-    /// # Errors
-    /// `Usage`: a header of the run has the same key for all rows, so that a server would process only one of them.
-    pub fn with_keys(self, salt: KeySalt) -> Result<Self, JobError> {
-        if contains(&self.headers, &IDEMPOTENCY_KEY) {
-            return Err(JobError::usage(message!(
-                OptionName::IdempotencyKey,
-                " makes a key for each row, and ",
-                OptionName::Headers,
-                " gives the same one to all: leave one of them out"
-            )));
-        }
-        Ok(Self { keys: Some(salt), ..self })
+    #[must_use]
+    pub fn with_keys(self, salt: KeySalt) -> Self {
+        Self { keys: Some(salt), ..self }
     }
 
     /// Returns the defaults for requests of robots.txt: of the run's headers, only the user agent. Other headers may be

@@ -13,7 +13,7 @@ use aws_lc_rs::rand;
 use headgate_core::error::JobError;
 use http::HeaderName;
 
-pub(crate) const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+pub const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
 const SALT_BYTES: usize = 16;
 

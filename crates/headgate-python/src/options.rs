@@ -5,7 +5,8 @@ use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use headgate_core::limits::{CostOptions, Limits, NetworkDownAfter, PerHost, Retrying, RowCost, StopWhenFailed};
+use headgate_core::limits::{CostOptions, LimitBy, NetworkDownAfter, PerHost, Retrying, RowCost, StopWhenFailed};
+use headgate_core::live::{Settings, mistakes_in};
 use headgate_core::message::OptionName;
 use headgate_core::network_options::{NetworkOptions, parse_net};
 use headgate_core::option_entries::SECTIONS;
@@ -13,7 +14,7 @@ use headgate_core::option_rules::{Mistake, refuse};
 use headgate_core::options::{Dns, JobOptions, Output, RequestOptions, RunOptions};
 use headgate_core::secret::Secret;
 use headgate_core::target::{host_key, origin_pattern};
-use headgate_engine::{RetryOptions, host_address, mistakes, mistakes_of_input_and_output};
+use headgate_engine::{RetryOptions, host_address, mistakes, mistakes_of_input_and_output, mistakes_of_retry};
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 use serde_json::json;
@@ -22,9 +23,6 @@ use crate::error::to_python;
 use crate::json::{to_json, to_objects};
 use crate::mock::MockNetwork;
 use crate::option_reader::{FromOption, List, OptionReader, kind_of};
-
-/// The key of a per-host option that applies to each host without its own entry.
-const ANY_HOST: &str = "*";
 
 /// Converts `headgate.jobs._job_options.FetchOptions`.
 ///
@@ -60,17 +58,13 @@ pub fn mistakes_in_retry(options: &Bound<'_, PyAny>) -> PyResult<String> {
     shown(options.py(), &read_retry(options).1)
 }
 
-/// Returns all mistakes in options that are set while a job runs, in the format of `mistakes_in_fetch`. Hosts are not
-/// checked, because only the job knows what counts as a host.
+/// Returns all mistakes in options that are set while a job runs, from their names and their values as text, in the format
+/// of `mistakes_in_fetch`.
 #[pyfunction]
-pub fn mistakes_in_settings(options: &Bound<'_, PyAny>) -> PyResult<String> {
-    let reader = OptionReader::new(options);
-    let mut run = RunOptions::default();
-    reader.read_whole(OptionName::Concurrency, &mut run.concurrency);
-    reader.read_settable_limits(&mut run.limits, |name| Ok(name.into()));
-    reader.read_parsed(OptionName::RateCost, &mut CostOptions::default().rate);
-    reader.read_retrying(&mut run);
-    shown(options.py(), &reader.mistakes())
+#[expect(clippy::needless_pass_by_value, reason = "PyO3 passes ownership of converted arguments")]
+pub fn mistakes_in_settings(py: Python<'_>, settings: Settings) -> PyResult<String> {
+    let found = mistakes_in(&settings).map_err(|error| to_python(py, &error))?;
+    shown(py, &found)
 }
 
 /// Returns the sections of options with their descriptions, and the entries of all options as dictionaries.
@@ -121,7 +115,11 @@ fn read_fetch(options: &Bound<'_, PyAny>) -> (JobOptions, Vec<Mistake>) {
     reader.read_list(OptionName::Keep, &mut source.keep);
     reader.read_whole_or_none(OptionName::Head, &mut source.head);
     reader.read_as(OptionName::Output, &mut sink.output, |path| Ok(output(path)));
-    reader.read_text(OptionName::Format, &mut sink.format);
+    sink.format = sink.output.default_format();
+    let default_format = sink.format;
+    reader.read_as(OptionName::Format, &mut sink.format, |name: Option<String>| {
+        name.map_or(Ok(default_format), |name| name.parse())
+    });
     reader.read(OptionName::Fresh, &mut sink.fresh);
     reader.read(OptionName::Resume, &mut sink.resume);
     reader.read(OptionName::AllowGrown, &mut sink.allow_grown);
@@ -149,10 +147,15 @@ fn read_retry(options: &Bound<'_, PyAny>) -> (RetryOptions, Vec<Mistake>) {
     let reader = OptionReader::new(options);
     reader.read_work(&mut retry.job);
     reader.read(OptionName::Output, &mut retry.output);
-    reader.read_as(OptionName::Only, &mut retry.only, |List(only): List<String>| {
-        only.iter().map(|only| only.parse()).collect()
+    reader.read_as(OptionName::Only, &mut retry.only, |only: Option<List<String>>| match only {
+        None => Ok(Vec::new()),
+        // An empty list that a program computed does not mean all failures.
+        Some(List(only)) if only.is_empty() => {
+            Err("is empty: name error kinds or statuses, or leave it out to retry all failed rows".into())
+        }
+        Some(List(only)) => only.iter().map(|only| only.parse()).collect(),
     });
-    let found = with_mistakes(reader, mistakes(&retry.job).into_iter().chain(retry.mistake()));
+    let found = with_mistakes(reader, mistakes_of_retry(&retry).into_iter());
     (retry, found)
 }
 
@@ -256,7 +259,10 @@ impl OptionReader<'_, '_> {
         let limit_by = &mut run.limits.limit_by;
         self.read_text(OptionName::LimitBy, limit_by);
         let by = *limit_by;
-        self.read_settable_limits(&mut run.limits, |name| host_key(name, by));
+        self.read_parsed(OptionName::Rate, &mut run.limits.rate);
+        self.read_positive(OptionName::Burst, &mut run.limits.burst);
+        self.read_per_host(OptionName::RatePerHost, &mut run.limits.rate_per_host, by);
+        self.read_per_host(OptionName::ConcurrencyPerHost, &mut run.limits.concurrency_per_host, by);
         self.read_positive(OptionName::MaxConnectionsPerHost, &mut run.limits.max_connections_per_host);
         let (mut cost, before) = (CostOptions::default(), self.count());
         self.read_parsed(OptionName::RateCost, &mut cost.rate);
@@ -270,17 +276,6 @@ impl OptionReader<'_, '_> {
         }
         run.limits.cost = cost.limit();
         self.read_retrying(run);
-        self.read(OptionName::RetryUnsafe, &mut run.retrying.also_unsafe);
-        self.read(OptionName::IdempotencyKey, &mut run.retrying.idempotency_key);
-        self.read_text(OptionName::RetryOn, &mut run.retrying.on);
-    }
-
-    /// Reads the limits that can be set while a job runs.
-    fn read_settable_limits(&self, limits: &mut Limits, host_key: impl Fn(&str) -> Result<Box<str>, String>) {
-        self.read_parsed(OptionName::Rate, &mut limits.rate);
-        self.read_positive(OptionName::Burst, &mut limits.burst);
-        self.read_per_host(OptionName::RatePerHost, &mut limits.rate_per_host, &host_key);
-        self.read_per_host(OptionName::ConcurrencyPerHost, &mut limits.concurrency_per_host, &host_key);
     }
 
     /// Reads the names of the options that the user gave, of those that can be set while a job runs.
@@ -289,10 +284,18 @@ impl OptionReader<'_, '_> {
         given.extend(OptionName::settable().filter(|option| names.iter().any(|name| name == option.name())));
     }
 
-    /// Reads the options of retries that can be set while a job runs.
     fn read_retrying(&self, run: &mut RunOptions) {
         let Retrying {
-            retries, delay, max_delay, deadline, max_retry_after, host_down_after, network_down_after, ..
+            on,
+            retries,
+            delay,
+            max_delay,
+            deadline,
+            max_retry_after,
+            host_down_after,
+            network_down_after,
+            also_unsafe,
+            idempotency_key,
         } = &mut run.retrying;
         self.read_whole(OptionName::Retries, retries);
         self.read_seconds(OptionName::RetryDelayS, delay);
@@ -306,6 +309,9 @@ impl OptionReader<'_, '_> {
         self.read_as(OptionName::StopWhenFailed, &mut run.stop_when_failed, |text: Option<String>| {
             text.map_or_else(|| Ok(StopWhenFailed::default()), |text| text.parse())
         });
+        self.read(OptionName::RetryUnsafe, also_unsafe);
+        self.read(OptionName::IdempotencyKey, idempotency_key);
+        self.read_text(OptionName::RetryOn, on);
     }
 
     /// Reads a whole number that the rules of the option require to be above 0.
@@ -337,23 +343,9 @@ impl OptionReader<'_, '_> {
         self.read_as(option, target, |text: Option<RateText>| text.map(|RateText(text)| text.parse()).transpose());
     }
 
-    fn read_per_host<T: FromStr<Err = String>>(
-        &self,
-        option: OptionName,
-        target: &mut PerHost<T>,
-        host_key: impl Fn(&str) -> Result<Box<str>, String>,
-    ) {
-        self.read_as(option, target, |pairs: Option<List<(String, String)>>| {
-            let mut per_host = PerHost { each: None, named: Vec::new() };
-            for (host, limit) in pairs.map(|List(pairs)| pairs).unwrap_or_default() {
-                let limit = limit.parse()?;
-                if host == ANY_HOST {
-                    per_host.each = Some(limit);
-                } else {
-                    per_host.named.push((host_key(&host)?, limit));
-                }
-            }
-            Ok(per_host)
+    fn read_per_host<T: FromStr<Err = String>>(&self, option: OptionName, target: &mut PerHost<T>, by: LimitBy) {
+        self.read_as(option, target, |text: Option<String>| {
+            text.map_or_else(|| Ok(PerHost::default()), |text| PerHost::parse(&text, |host| host_key(host, by)))
         });
     }
 }

@@ -1,7 +1,7 @@
 """Flags that are made from the entries of options, and other parts that the verbs which run a job share."""
 
 import os
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,7 +13,7 @@ from headgate.cli._files import Files
 from headgate.cli._flags import as_flag
 from headgate.cli._parser import Parser, Values
 from headgate.jobs._job_options import JobOptions
-from headgate.jobs._option_entry import ANY_HOST, STANDARD_STREAM, JobOption
+from headgate.jobs._option_entry import STANDARD_STREAM, JobOption
 
 _UNSAID: Final = (None, False, True, ())
 """Defaults that the help omits unless the entry has `default_means`."""
@@ -50,14 +50,20 @@ def add(parser: Parser, options: OptionSet[Any], group: str) -> None:
             _secret_flags.add_from_environment(parser)
 
 
-def read(
-    values: Values, options: OptionSet[Any], *, inputs: Sequence[str] = (), without: Collection[str] = ()
-) -> dict[str, Any]:
-    """Returns the typed values, `without` some; one of the `inputs` may be standard input."""
+def read(values: Values, options: OptionSet[Any], *, inputs: Sequence[str] = ()) -> dict[str, Any]:
+    """Returns the typed values; one of the `inputs` may be standard input."""
     files = Files(values, taken_by="INPUT -" if STANDARD_STREAM in inputs else "")
-    wanted = {name: option for name, option in typed(options).items() if name not in without}
-    given = {name: _read(values, name, option, files) for name, option in wanted.items()}
+    given = {name: _read(values, name, option, files) for name, option in typed(options).items()}
     return {name: value for name, value in given.items() if value is not None}
+
+
+def read_texts(values: Values, options: OptionSet[Any]) -> dict[str, str]:
+    """Returns the typed values as text."""
+    given = {
+        name: _joined(values, name) if option.given_as in _REPEATING else values.text(name)
+        for name, option in typed(options).items()
+    }
+    return {name: text for name, text in given.items() if text is not None}
 
 
 def add_progress(parser: Parser) -> None:
@@ -111,10 +117,10 @@ def default_of(option: JobOption) -> str:
     return f"{option.default:g}" if isinstance(option.default, float) else str(option.default)
 
 
-def _of_host(text: str) -> tuple[str, str]:
-    """Splits `HOST=LIMIT`, or a limit for all other hosts."""
-    host, equals, limit = text.rpartition("=")
-    return host if equals else ANY_HOST, limit
+def _joined(values: Values, name: str) -> str | None:
+    """Returns the values of a flag that may be repeated, separated by commas; `None` if there are none."""
+    texts = values.texts(name)
+    return ",".join(texts) if texts else None
 
 
 def _listed(texts: Sequence[str]) -> tuple[str, ...]:
@@ -149,10 +155,10 @@ def _read(values: Values, name: str, option: JobOption, files: Files) -> object:
         "texts": lambda: tuple(values.texts(name)),
         "ports": lambda: tuple(values.texts(name)),
         "proxies": lambda: _secret_flags.lines(values, name, files),
-        "kinds": lambda: tuple(kind.strip() for text in values.texts(name) for kind in text.split(",")),
+        "kinds": lambda: tuple(kind.strip() for text in values.texts(name) for kind in text.split(",")) or None,
         "size": lambda: values.size_or_none(name),
-        "limit_per_host": lambda: tuple(map(_of_host, values.texts(name))) or None,
-        "rate_per_host": lambda: tuple(map(_of_host, values.texts(name))) or None,
+        "limit_per_host": lambda: _joined(values, name),
+        "rate_per_host": lambda: _joined(values, name),
         "seconds": lambda: values.seconds_or_none(name),
         "whole": lambda: values.whole_or_none(name),
     }

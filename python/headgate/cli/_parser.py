@@ -241,10 +241,6 @@ class Values:
         """Returns whether the flag was given, with any value."""
         return self._typed[dest] is not None
 
-    def is_typed(self, dest: str, text: str) -> bool:
-        """Returns whether the flag was given with exactly this value."""
-        return self._typed[dest] in (text, [text])
-
     def texts(self, dest: str) -> list[str]:
         """Returns the values of a flag that may be repeated."""
         texts: list[str] = self._typed[dest] or []

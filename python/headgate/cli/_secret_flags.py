@@ -5,6 +5,7 @@ from typing import Final
 
 from headgate.cli._files import FROM_FILE, Files
 from headgate.cli._parser import Parser, Values
+from headgate.jobs._secret_file import lines_of
 
 _FROM_ENVIRONMENT: Final = "header_env"
 _AUTHORIZATION: Final = "authorization"
@@ -80,15 +81,8 @@ def token(values: Values, name: str, files: Files) -> str | None:
 
 def lines(values: Values, name: str, files: Files) -> tuple[str, ...]:
     """Returns values from the command line and from lines of files."""
-    found: list[str] = []
-    for text in values.texts(name):
-        read = files.secret(name, text) if text.startswith(FROM_FILE) else text
-        stripped = [] if read is None else list(filter(None, map(str.strip, read.splitlines())))
-        if read is not None and not stripped:
-            # Without this, an unset variable or an empty file would silently have no effect.
-            values.wrong(name, f"{text!r} has nothing in it" if text else "is empty")
-        found += stripped
-    return tuple(found)
+    texts = [files.secret(name, text) if text.startswith(FROM_FILE) else text for text in values.texts(name)]
+    return tuple(line for text in texts for line in lines_of(text or ""))
 
 
 def user(values: Values, name: str, files: Files) -> bytes | None:

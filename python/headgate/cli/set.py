@@ -1,12 +1,11 @@
 """`headgate set`: changes options of a running job."""
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 from headgate.cli import _changes, _option_flags
-from headgate.cli._parser import Parser, Values
+from headgate.cli._parser import Parser
 from headgate.jobs._job_options import SetOptions
-from headgate.jobs._option_entry import NONE
 from headgate.jobs._options import SET
 
 _DESCRIPTION: Final = """\
@@ -28,8 +27,8 @@ def main(arguments: Sequence[str]) -> int:
     values = parser().read(arguments)
     if values is None:
         return 0
-    options = SetOptions(output=_changes.directory(values), **_given(values))
-    if not options.values and not values.mistakes:
+    options = SetOptions(output=_changes.directory(values), texts=_option_flags.read_texts(values, SET))
+    if not options.texts and not values.mistakes:
         values.mistakes.append("nothing is to be set: name an option, such as --rate 50/s")
     _option_flags.check(values, options)
     from headgate.jobs._job import set_in  # noqa: PLC0415 - not for the help
@@ -48,10 +47,3 @@ def parser() -> Parser:
             made.group(group)
             _option_flags.add(made, SET, group)
     return made
-
-
-def _given(values: Values) -> dict[str, Any]:
-    """Returns the typed options; a limit may be `none`."""
-    may_be_none = [name for name, entry in SET.entries.items() if entry.option.default is None]
-    removed = {name: None for name in may_be_none if values.is_typed(name, NONE)}
-    return _option_flags.read(values, SET, without=removed) | removed

@@ -8,13 +8,13 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from headgate._checks import LONE_SURROGATE, kind_of, text
+from headgate._checks import LONE_SURROGATE, figure, kind_of, text
 from headgate._errors import UsageError
 from headgate._message import Mention
 from headgate._option import OptionSet
 from headgate.jobs import _secret_file
 from headgate.jobs._job_options import JobOptions, Mistake, SetOptions
-from headgate.jobs._option_entry import ALL_COLUMNS, ANY_HOST, JobOption
+from headgate.jobs._option_entry import ALL_COLUMNS, NONE, JobOption
 from headgate.jobs._options import SET
 
 _WRITE_PORTS = "write 443 or [443, 8443]"
@@ -227,25 +227,20 @@ class Arguments:
         """Reads one or several URLs of proxies, or the lines of a file."""
         if not isinstance(value, os.PathLike):
             return self.texts(option, value)
-        text = self.token(option, value)
-        if text is None:
-            return ()
-        found = tuple(filter(None, map(str.strip, text.splitlines())))
-        if not found:
-            self.wrong(option, f"{os.fspath(value)!r} has nothing in it")
-        return found
+        return _secret_file.lines_of(self.token(option, value) or "")
 
-    def per_host(self, option: str, value: object) -> tuple[tuple[str, str], ...] | None:
+    def per_host(self, option: str, value: object) -> str | None:
         """Reads hosts with their limits as text, which the engine parses; `None` is no limit."""
-        if value is None:
-            return None
-        pairs = tuple(value.items()) if isinstance(value, Mapping) else ((ANY_HOST, value),)
-        for host, limit in pairs:
+        if value is None or isinstance(value, str):
+            return value
+        for host, limit in value.items() if isinstance(value, Mapping) else [("", value)]:
             if not isinstance(host, str):
                 self.wrong(option, f"must name hosts in text, not {kind_of(host)}: {_WRITE_PER_HOST[option]}")
             elif not isinstance(limit, int | str) or isinstance(limit, bool):
                 self.wrong(option, f"can't be {kind_of(limit)}: {_WRITE_PER_HOST[option]}")
-        return tuple((str(host), str(limit)) for host, limit in pairs)
+        if isinstance(value, Mapping):
+            return ",".join(f"{host}={limit}" for host, limit in value.items()) or None
+        return str(value)
 
     def share(self, option: str, value: object) -> str | None:
         """Reads a share or a number of rows as text."""
@@ -276,19 +271,16 @@ class Arguments:
                 self.wrong(option, f"must hold numbers and text, not {kind_of(part)}: {write}")
         return ",".join(map(str, parts))
 
-    def kinds(self, option: str, value: object) -> tuple[str, ...]:
+    def kinds(self, option: str, value: object) -> tuple[str, ...] | None:
         """Reads kinds of failures; `None` means all. The engine checks whether they exist."""
         if value is None:
-            return ()
+            return None
         if isinstance(value, str):
             return tuple(part.strip() for part in value.split(","))
         kinds = None if isinstance(value, bytes) or not isinstance(value, Iterable) else tuple(value)
         if kinds is None or not all(isinstance(kind, str) for kind in kinds):
             self.wrong(option, f"must be text or a list of texts: {_WRITE_KINDS}")
-            return ()
-        if not kinds:
-            # An empty list that a program computed does not mean all kinds.
-            self.wrong(option, f"is empty: {_WRITE_KINDS}, or leave it out to ask all failed rows again")
+            return None
         return tuple(kind.strip() for kind in kinds)
 
     def data(self, option: str, value: object) -> bytes | None:
@@ -314,11 +306,19 @@ def settings_of(output: str | None, given: Mapping[str, Any]) -> SetOptions:
         TypeError: There is no such option.
     """
     arguments = Arguments()
-    settings = SetOptions(output=output, **arguments.read(SET, given))
+    values = arguments.read(SET, given)
+    settings = SetOptions(output=output, texts={name: _as_setting(value) for name, value in values.items()})
     arguments.check(settings)
     if not given:
         raise UsageError(("name an option to set, such as ", Mention("rate", "50/s")))
     return settings
+
+
+def _as_setting(value: object) -> str:
+    """Returns a value as `headgate set` takes it."""
+    if value is None:
+        return NONE
+    return figure(value) if isinstance(value, int) else str(value)
 
 
 def _texts_in(value: object) -> tuple[tuple[str, ...], str | None]:

@@ -103,7 +103,7 @@ class Run(AbstractContextManager["Run"], AbstractAsyncContextManager["Run"]):
             UsageError: An option has an invalid value, or the run has ended. The run continues as before.
             OutputError: The directory of the job can't be written to.
         """
-        self._job.set(settings_of(self.output, options).texts())
+        self._job.set(settings_of(self.output, options).texts)
 
     def pause(self) -> None:
         """Starts nothing more until `unpause`; requests in flight continue.

@@ -204,7 +204,7 @@ def set_in(options: SetOptions) -> str:
     Raises:
         HeadgateError: As `Job.set`.
     """
-    return _checked(job_set(options.output, options.texts(), None))
+    return _checked(job_set(options.output, options.texts, None))
 
 
 def pause_in(output: str, *, paused: bool) -> str:

@@ -8,7 +8,6 @@ from headgate import _mocks
 from headgate._message import Mention, Message, as_keyword, message_of, spelled
 from headgate._option import OptionSet
 from headgate._url_user import without_user
-from headgate.jobs._option_entry import ANY_HOST, NONE, STANDARD_STREAM
 from headgate.jobs._options import FETCH, PLAN, RETRY, SET
 
 
@@ -110,8 +109,6 @@ class FetchOptions(JobOptions):
         output: str | None = None,
         **given: Any,  # noqa: ANN401 - as above
     ) -> None:
-        if given.get("format") is None:
-            given["format"] = "ndjson" if output == STANDARD_STREAM else "parquet"
         super().__init__(given, input=(input,) if isinstance(input, str) else tuple(input), output=output)
 
 
@@ -134,7 +131,7 @@ class RetryOptions(JobOptions):
     options = RETRY
 
     def __init__(self, *, output: str, **given: Any) -> None:  # noqa: ANN401 - as above
-        super().__init__({**given, "only": given.get("only") or ()}, output=output)
+        super().__init__(given, output=output)
 
     def _mistakes_in(self, native: Any) -> str:  # noqa: ANN401 - as above
         found: str = native.mistakes_in_retry(self)
@@ -142,27 +139,16 @@ class RetryOptions(JobOptions):
 
 
 class SetOptions(JobOptions):
-    """The options to set of a running job: only those that were given."""
+    """The options to set of a running job: only those that were given, each as text that the engine parses."""
 
     options = SET
 
-    def __init__(self, *, output: str | None, **given: Any) -> None:  # noqa: ANN401 - as above
-        SET.complete(given)
-        vars(self).update(given, output=output, values=given)
-
-    def texts(self) -> dict[str, str]:
-        """Each as the engine stores it."""
-        return {name: _as_text(value) for name, value in self.values.items()}
+    def __init__(self, *, output: str | None, texts: Mapping[str, str]) -> None:
+        vars(self).update(texts, output=output, texts=texts)
 
     def _mistakes_in(self, native: Any) -> str:  # noqa: ANN401 - as above
-        found: str = native.mistakes_in_settings(self)
+        found: str = native.mistakes_in_settings(self.texts)
         return found
 
     def _own_mistakes(self) -> Iterator[tuple[str, Message]]:
         yield from ()
-
-
-def _as_text(value: object) -> str:
-    if isinstance(value, tuple):
-        return ",".join(limit if host == ANY_HOST else f"{host}={limit}" for host, limit in value) or NONE
-    return NONE if value is None else str(value)

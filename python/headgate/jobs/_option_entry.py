@@ -20,8 +20,6 @@ NONE: Final = "none"
 """The value that removes a limit."""
 
 ALL_COLUMNS: Final = "*"
-ANY_HOST: Final = "*"
-"""The key for all hosts without an entry of their own."""
 
 SECONDS: Final = "seconds"
 

@@ -39,3 +39,11 @@ def as_text(data: bytes) -> str:
 def reason(error: OSError | ValueError) -> str:
     """Returns why a file can't be read, in lower case."""
     return (getattr(error, "strerror", None) or str(error)).lower()
+
+
+def lines_of(text: str) -> tuple[str, ...]:
+    """Returns the lines of a text that are not blank, and one empty line if there are none: the engine refuses it.
+
+    Without it, an empty file or an unset variable would silently have no effect.
+    """
+    return tuple(filter(None, map(str.strip, text.splitlines()))) or ("",)

@@ -153,7 +153,7 @@ pub fn plan(options: &JobOptions, latency_s: Option<f64>) -> Result<Plan, JobErr
                 notes.push("the idempotency keys are examples: a job that begins makes its own".into());
                 KeySalt::random()?
             }
-        })?;
+        });
     }
     notes.extend(note_proxies(request));
     let preparer = sample::preparer(defaults, TransportConfigs::default().of_run(request)?, run.limits.limit_by);

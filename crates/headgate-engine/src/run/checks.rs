@@ -13,19 +13,17 @@ use headgate_core::options::{
 use headgate_core::secret::Secret;
 use headgate_core::target;
 use headgate_http::defaults::RESERVED_HEADERS;
+use headgate_http::idempotency_key::IDEMPOTENCY_KEY;
 use headgate_table::columns::select::Selection;
 use headgate_table::source::first_that_holds;
 
 use crate::engine::machine;
+use crate::job::retry::RetryOptions;
 
 const CONTROL: &str = "holds a control character";
 
 pub(crate) fn check(options: &JobOptions) -> Result<(), JobError> {
-    refuse(mistakes(options))?;
-    check_network(&options.request)?;
-    check_output_directory(options)?;
-    check_header_templates(options)?;
-    check_selection(options)
+    refuse(mistakes(options))
 }
 
 /// Checks a run that has no source and no sink of its own.
@@ -35,21 +33,24 @@ pub(crate) fn check(options: &JobOptions) -> Result<(), JobError> {
 pub(super) fn check_requests(request: &RequestOptions, run: &RunOptions) -> Result<(), JobError> {
     let mut found = Mistakes::default();
     found.check_request(request);
-    found.check_run(run);
-    refuse(found.all)?;
-    check_network(request)
+    found.check_run(request, run);
+    refuse(found.all)
 }
 
 /// Returns all mistakes that can be found in the options of a run alone.
 pub fn mistakes(options: &JobOptions) -> Vec<Mistake> {
     let mut found = Mistakes::default();
-    found.check_columns(options);
-    found.check_bodies(options);
-    found.check_saving(options);
-    found.check_pairs(OptionName::HeaderTemplates, &options.source.templates.headers);
-    found.check_request(&options.request);
-    found.check_redirects(&options.request);
-    found.check_run(&options.run);
+    found.check_work(options);
+    found.check_output(options);
+    found.check_selection(options);
+    found.all
+}
+
+/// Returns all mistakes that can be found in the options of a retry alone. The job has its selection and its output.
+pub fn mistakes_of_retry(options: &RetryOptions) -> Vec<Mistake> {
+    let mut found = Mistakes::default();
+    found.check_work(&options.job);
+    found.all.extend(options.mistake());
     found.all
 }
 
@@ -94,6 +95,17 @@ impl Mistakes {
         if let Err(wrong) = result {
             self.add(option, wrong);
         }
+    }
+
+    /// Checks the options that a new job and a retry have in common.
+    fn check_work(&mut self, options: &JobOptions) {
+        self.check_columns(options);
+        self.check_bodies(options);
+        self.check_saving(options);
+        self.check_header_templates(options);
+        self.check_request(&options.request);
+        self.check_redirects(&options.request);
+        self.check_run(&options.request, &options.run);
     }
 
     fn check_input(&mut self, source: &SourceOptions) {
@@ -192,8 +204,37 @@ impl Mistakes {
         self.add_if(!is_saved && source.save_format != SaveFormat::Files, OptionName::SaveFormat, save_to);
     }
 
+    /// Checks that the results would not be read as input.
+    fn check_output(&mut self, options: &JobOptions) {
+        let Output::Directory(path) = &options.sink.output else { return };
+        if let Some(input) = first_that_holds(&options.source, path) {
+            let why = "its results would be taken for input when the job is resumed; choose another directory";
+            self.add(OptionName::Output, format!("lies within the input {input}: {why}"));
+        }
+    }
+
+    /// Checks the selection, and that selected bodies are read and decoded.
+    fn check_selection(&mut self, options: &JobOptions) {
+        match Selection::new(&options.selection) {
+            Ok(Some(selection)) if selection.reads_bodies() => {}
+            Ok(_) => return,
+            Err(mistakes) => return self.all.extend(mistakes),
+        }
+        let ResponseOptions { no_body, raw, .. } = options.request.response;
+        let save_to = options.source.save_to.is_some();
+        for (is_set, option, why) in [
+            (no_body, OptionName::NoBody.set(true), "are not read"),
+            (raw, OptionName::Raw.set(true), "are not decoded"),
+            (save_to, OptionName::SaveTo.into(), "go into files: select values of headers alone"),
+        ] {
+            let message = message!("can't have values of bodies with ", option, ", as bodies {why}");
+            self.add_if(is_set, OptionName::Select, message);
+        }
+    }
+
     fn check_request(&mut self, request: &RequestOptions) {
         self.check_headers(request);
+        self.check_network(request);
         self.add_error(OptionName::MaxBodyBytes, number(OptionName::MaxBodyBytes, request.max_body_bytes));
         for (option, timeout) in
             [(OptionName::TimeoutS, request.timeout), (OptionName::ConnectTimeoutS, request.connect_timeout)]
@@ -214,6 +255,19 @@ impl Mistakes {
         self.add_if(request.key.is_some() && request.cert.is_none(), OptionName::Key, cert);
     }
 
+    /// Refuses proxies in a public network, as only a proxy knows the addresses that it connects to.
+    fn check_network(&mut self, request: &RequestOptions) {
+        let is_public = request.network.network == NetworkPolicy::Public;
+        let is_hidden = is_public && !request.proxies.is_empty() && !request.trust_proxy;
+        let behind_proxy = message!(
+            "can't be public behind a proxy, which alone knows the addresses that it connects to: leave ",
+            OptionName::Proxy,
+            " out, or leave the addresses to the proxy with ",
+            OptionName::TrustProxy.set(true)
+        );
+        self.add_if(is_hidden, OptionName::Network, behind_proxy);
+    }
+
     /// Reports options without an effect. A client always keeps redirects.
     fn check_redirects(&mut self, request: &RequestOptions) {
         let follows_none = request.response.redirects == RedirectPolicy::None;
@@ -228,17 +282,47 @@ impl Mistakes {
         }
         self.add_if(has_control_character(&request.user_agent), OptionName::UserAgent, CONTROL);
         self.check_pairs(OptionName::Headers, &request.headers);
+        self.check_headers_once(headers_of_request(request), request);
         for name in request.secret_headers.iter().filter(|name| !is_token(name)) {
             self.add(OptionName::SecretHeaders, format!("'{name}' is not a header name"));
         }
         let bearer = request.bearer.as_ref().map(|token| token.expose().as_str());
         self.add_if(bearer.is_some_and(str::is_empty), OptionName::Bearer, "is empty");
-        self.add_if(bearer.is_some_and(has_control_character), OptionName::Bearer, CONTROL);
+        self.all.extend(authorization(request).err());
+        let is_twice = bearer.is_some() && request.user.is_some();
+        self.add_if(is_twice, OptionName::Bearer, both_set(OptionName::User, "Authorization"));
         if let Some(user) = request.user.as_ref().map(Secret::expose) {
             // RFC 7617 section 2: a name, a colon, and a password.
             let no_password = "has no password: write NAME:PASSWORD, or NAME: where it is empty";
             self.add_if(!user.contains(&b':'), OptionName::User, no_password);
             self.add_if(user.iter().any(u8::is_ascii_control), OptionName::User, CONTROL);
+        }
+    }
+
+    /// Checks that each header has one source: a row's header replaces the run's.
+    fn check_header_templates(&mut self, options: &JobOptions) {
+        let JobOptions { source, request, .. } = options;
+        let templates = &source.templates.headers;
+        self.check_pairs(OptionName::HeaderTemplates, templates);
+        for (name, _) in templates {
+            let of_options = headers_of_request(request).chain(headers_of_columns(source));
+            let others = of_options.filter(|(other, _)| name.eq_ignore_ascii_case(other)).map(|(_, option)| option);
+            for other in others.chain(has_header(request, name).then_some(OptionName::Headers)) {
+                let twice = message!("can't set `{name}`, which ", other, " sets, too: leave one of them out");
+                self.add(OptionName::HeaderTemplates, twice);
+            }
+        }
+        self.check_headers_once(headers_of_columns(source), request);
+    }
+
+    /// Checks that the headers of other options are not among those of the run.
+    fn check_headers_once(
+        &mut self,
+        of_options: impl Iterator<Item = (&'static str, OptionName)>,
+        run: &RequestOptions,
+    ) {
+        for (name, option) in of_options {
+            self.add_if(has_header(run, name), option, both_set(OptionName::Headers, name));
         }
     }
 
@@ -248,11 +332,21 @@ impl Mistakes {
                 self.add(option, format!("'{name}' is not a header name"));
             } else if has_control_character(value.expose()) {
                 self.add(option, format!("{name} {CONTROL}"));
+            } else if RESERVED_HEADERS.iter().any(|reserved| reserved.as_str().eq_ignore_ascii_case(name)) {
+                let why = "it decides on bodies and connections";
+                self.add(option, format!("can't set `{name}`, which headgate sets: {why}"));
             }
         }
     }
 
-    fn check_run(&mut self, run: &RunOptions) {
+    fn check_run(&mut self, request: &RequestOptions, run: &RunOptions) {
+        let one_key = has_header(request, IDEMPOTENCY_KEY.as_str()) && run.retrying.idempotency_key;
+        let message = message!(
+            "makes a key for each row, and ",
+            OptionName::Headers,
+            " gives the same one to all: leave one of them out"
+        );
+        self.add_if(one_key, OptionName::IdempotencyKey, message);
         self.add_error(OptionName::Concurrency, number(OptionName::Concurrency, run.concurrency as u64));
         self.add_error(OptionName::Window, number(OptionName::Window, run.window));
     }
@@ -262,106 +356,30 @@ fn number(option: OptionName, value: u64) -> Result<u64, String> {
     whole(option, value.into(), value)
 }
 
-/// Refuses proxies in a public network, as only a proxy knows the addresses that it connects to.
-fn check_network(request: &RequestOptions) -> Result<(), JobError> {
-    if request.network.network == NetworkPolicy::Public && !request.proxies.is_empty() && !request.trust_proxy {
-        return Err(JobError::usage(message!(
-            OptionName::Network.set("public"),
-            " can't be kept behind a proxy, which alone knows the addresses that it connects to: leave ",
-            OptionName::Proxy,
-            " out, or leave the addresses to the proxy with ",
-            OptionName::TrustProxy.set(true)
-        )));
-    }
-    authorization(request).map(drop)
+fn has_header(run: &RequestOptions, name: &str) -> bool {
+    run.headers.iter().any(|(other, _)| other.eq_ignore_ascii_case(name))
 }
 
-/// Refuses an output directory whose results would be read as input.
-fn check_output_directory(options: &JobOptions) -> Result<(), JobError> {
-    let Output::Directory(path) = &options.sink.output else { return Ok(()) };
-    let Some(input) = first_that_holds(&options.source, path) else { return Ok(()) };
-    let shown = path.display();
-    Err(JobError::usage(message!(
-        OptionName::Output,
-        ": {shown} lies within the input {input}: its results would be taken for input when the job is resumed; choose another directory"
-    )))
+fn both_set(other: OptionName, header: &str) -> Message {
+    message!("and ", other, " both set {header}: leave one of them out")
 }
 
-/// Checks that selected bodies are read and decoded.
-fn check_selection(options: &JobOptions) -> Result<(), JobError> {
-    let Some(selection) = Selection::new(&options.selection)? else { return Ok(()) };
-    let ResponseOptions { no_body, raw, .. } = options.request.response;
-    let (option, why) = if no_body {
-        (message!(OptionName::NoBody.set(true)), "are not read")
-    } else if raw {
-        (message!(OptionName::Raw.set(true)), "are not decoded")
-    } else if options.source.save_to.is_some() {
-        (message!(OptionName::SaveTo), "go into files; those of headers can")
-    } else {
-        return Ok(());
-    };
-    if !selection.reads_bodies() {
-        return Ok(());
-    }
-    Err(JobError::usage(message!(
-        OptionName::Select,
-        ": values of bodies can't be selected with ",
-        option,
-        ", as bodies {why}"
-    )))
-}
-
-/// Checks that each header has one source: a row's header replaces the run's.
-fn check_header_templates(options: &JobOptions) -> Result<(), JobError> {
-    let refused = |message: Message| JobError::usage(message!(OptionName::HeaderTemplates, ": ", message));
-    for (name, _) in &options.source.templates.headers {
-        if RESERVED_HEADERS.iter().any(|reserved| reserved.as_str().eq_ignore_ascii_case(name)) {
-            let reason = format!("`{name}` is set by headgate, which decides on bodies and connections");
-            return Err(refused(reason.into()));
-        }
-        if options.request.headers.iter().any(|(other, _)| other.eq_ignore_ascii_case(name)) {
-            return Err(refused(message!(
-                "`{name}` is in ",
-                OptionName::Headers,
-                ", too, and can't be both: leave one of them out"
-            )));
-        }
-        if let Some((_, option)) = headers_of_options(options).find(|(other, _)| name.eq_ignore_ascii_case(other)) {
-            return Err(refused(message!("`{name}` is what ", option, " sets: leave one of them out")));
-        }
-    }
-    let run_headers = &options.request.headers;
-    let twice = headers_of_columns(options)
-        .find(|(name, _)| run_headers.iter().any(|(other, _)| other.eq_ignore_ascii_case(name)));
-    if let Some((name, option)) = twice {
-        return Err(JobError::usage(message!(
-            option,
-            " and ",
-            OptionName::Headers,
-            " both set {name}: leave one of them out"
-        )));
-    }
-    Ok(())
-}
-
-/// Returns the headers that are set by options other than those for headers.
-fn headers_of_options(options: &JobOptions) -> impl Iterator<Item = (&'static str, OptionName)> {
-    let RequestOptions { response: ResponseOptions { range, .. }, bearer, user, .. } = &options.request;
+/// Returns the headers that are set by options of requests other than those for headers.
+fn headers_of_request(request: &RequestOptions) -> impl Iterator<Item = (&'static str, OptionName)> {
+    let RequestOptions { response: ResponseOptions { range, .. }, bearer, user, .. } = request;
     let all = [
         ("Range", OptionName::Range, range.is_some()),
         ("Authorization", OptionName::Bearer, bearer.is_some()),
         ("Authorization", OptionName::User, user.is_some()),
     ];
-    let set_options = all.into_iter().filter(|(_, _, is_set)| *is_set).map(|(name, option, _)| (name, option));
-    set_options.chain(headers_of_columns(options))
+    all.into_iter().filter(|(_, _, is_set)| *is_set).map(|(name, option, _)| (name, option))
 }
 
 /// Returns the headers of conditional requests that are read from columns.
-fn headers_of_columns(options: &JobOptions) -> impl Iterator<Item = (&'static str, OptionName)> {
-    let SourceOptions { if_none_match_column, if_modified_since_column, .. } = &options.source;
+fn headers_of_columns(source: &SourceOptions) -> impl Iterator<Item = (&'static str, OptionName)> {
     let all = [
-        ("If-None-Match", OptionName::IfNoneMatchColumn, if_none_match_column.is_some()),
-        ("If-Modified-Since", OptionName::IfModifiedSinceColumn, if_modified_since_column.is_some()),
+        ("If-None-Match", OptionName::IfNoneMatchColumn, source.if_none_match_column.is_some()),
+        ("If-Modified-Since", OptionName::IfModifiedSinceColumn, source.if_modified_since_column.is_some()),
     ];
     all.into_iter().filter(|(_, _, is_set)| *is_set).map(|(name, option, _)| (name, option))
 }
@@ -407,6 +425,28 @@ pub(crate) fn check_ports(options: &JobOptions, concurrency: usize) -> Result<Op
 mod tests {
     use super::*;
 
+    fn error_of(options: &JobOptions) -> String {
+        check(options).expect_err("a mistake").to_string()
+    }
+
+    #[test]
+    fn mistakes_of_different_checks_are_found_together() {
+        let mut options = JobOptions::default();
+        options.request.network.network = NetworkPolicy::Public;
+        options.request.proxies = vec!["http://p:1".into()];
+        options.request.headers = vec![("authorization".into(), "a".into())];
+        options.request.bearer = Some("b".into());
+        options.request.response.no_body = true;
+        options.request.response.raw = true;
+        options.selection.select = vec!["a=$.a".into()];
+        let expected = "bearer and headers both set authorization: leave one of them out; \
+             network can't be public behind a proxy, which alone knows the addresses that it connects to: leave proxy out, \
+             or leave the addresses to the proxy with trust_proxy=true; \
+             select can't have values of bodies with no_body=true, as bodies are not read; \
+             select can't have values of bodies with raw=true, as bodies are not decoded";
+        assert_eq!(expected.replace("authorization", "Authorization"), error_of(&options));
+    }
+
     #[test]
     fn a_header_that_is_made_of_columns_has_no_second_source() {
         let checked = |name: &str| {
@@ -415,8 +455,9 @@ mod tests {
             options.source.templates.headers = vec![("X-Other".into(), "{a}".into()), (name.into(), "{a}".into())];
             check(&options).map_err(|error| error.to_string())
         };
-        let ours = "header_templates: `Content-length` is set by headgate, which decides on bodies and connections";
-        let twice = "header_templates: `x-tenant` is in headers, too, and can't be both: leave one of them out";
+        let ours =
+            "header_templates can't set `Content-length`, which headgate sets: it decides on bodies and connections";
+        let twice = "header_templates can't set `x-tenant`, which headers sets, too: leave one of them out";
         assert_eq!(Ok(()), checked("X-Other"));
         assert_eq!(Err(ours.to_owned()), checked("Content-length"));
         assert_eq!(Err(twice.to_owned()), checked("x-tenant"));
@@ -429,22 +470,35 @@ mod tests {
         options.request.response.range = Some("0-1".into());
         options.request.user = Some("a:b".into());
         options.source.if_none_match_column = Some("etag".into());
-        for (expected, name) in [
-            ("header_templates: `range` is what range sets: leave one of them out", "range"),
-            ("header_templates: `Authorization` is what user sets: leave one of them out", "Authorization"),
-            (
-                "header_templates: `If-None-Match` is what if_none_match_column sets: leave one of them out",
-                "If-None-Match",
-            ),
-        ] {
+        for (option, name) in [("range", "range"), ("user", "Authorization"), ("if_none_match_column", "If-None-Match")]
+        {
             options.source.templates.headers = vec![(name.into(), "{a}".into())];
-            assert_eq!(Err(expected.to_owned()), check(&options).map_err(|error| error.to_string()));
+            let expected =
+                format!("header_templates can't set `{name}`, which {option} sets, too: leave one of them out");
+            assert_eq!(expected, error_of(&options));
         }
         options.source.templates.headers.clear();
         assert_eq!(Ok(()), check(&options));
-        options.request.headers = vec![("if-none-match".into(), "x".into())];
-        let expected = "if_none_match_column and headers both set If-None-Match: leave one of them out";
-        assert_eq!(Err(expected.to_owned()), check(&options).map_err(|error| error.to_string()));
+        for (option, name) in [("range", "Range"), ("user", "Authorization"), ("if_none_match_column", "If-None-Match")]
+        {
+            options.request.headers = vec![(name.to_lowercase(), "x".into())];
+            let expected = format!("{option} and headers both set {name}: leave one of them out");
+            assert_eq!(expected, error_of(&options));
+        }
+        options.request.headers.clear();
+        options.request.bearer = Some("a".into());
+        assert_eq!("bearer and user both set Authorization: leave one of them out", error_of(&options));
+    }
+
+    #[test]
+    fn headers_that_headgate_sets_for_each_request_are_refused() {
+        let mut options = JobOptions::default();
+        options.request.headers = vec![("content-Length".into(), "3".into()), ("idempotency-key".into(), "1".into())];
+        options.run.retrying.idempotency_key = true;
+        let expected = "headers can't set `content-Length`, which headgate sets: it decides on bodies and connections; \
+             idempotency_key makes a key for each row, and headers gives the same one to all: leave one of them out";
+        assert_eq!(expected, error_of(&options));
+        assert_eq!(Err(expected.to_owned()), check_requests(&options.request, &options.run).map_err(|e| e.to_string()));
     }
 
     #[test]

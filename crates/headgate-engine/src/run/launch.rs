@@ -128,7 +128,7 @@ impl Launch {
 
     fn defaults(&self) -> Result<Defaults, JobError> {
         let defaults = Defaults::new(&self.request)?;
-        if self.run.retrying.idempotency_key { defaults.with_keys(self.key_salt) } else { Ok(defaults) }
+        Ok(if self.run.retrying.idempotency_key { defaults.with_keys(self.key_salt) } else { defaults })
     }
 
     /// Starts the threads. `begin` starts the output; it runs after all other steps that can fail because of a user's mistake.

@@ -282,7 +282,7 @@ fn a_public_network_policy_requires_a_trusted_proxy() {
     let mut rig = Rig::urls(["http://127.0.0.1:81/", "http://host.invalid/"]).one_by_one();
     rig = rig.public().through(&[format!("http://{}", proxy.address)]);
     let refused = Run::job(&rig.options).expect_err("it can't be kept");
-    let expected = "network=public can't be kept behind a proxy, which alone knows the addresses that it connects to: \
+    let expected = "network can't be public behind a proxy, which alone knows the addresses that it connects to: \
                     leave proxy out, or leave the addresses to the proxy with trust_proxy=true";
     assert_eq!((JobErrorKind::Usage, expected), (refused.kind, &*refused.message.to_string()));
     rig.options.request.trust_proxy = true;

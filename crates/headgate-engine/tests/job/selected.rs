@@ -288,11 +288,11 @@ fn values_cannot_be_selected_from_bodies_that_are_not_read_or_decoded() {
     let base = url(server.address(), "/");
     let mut rig = selecting(Rig::new(&base), &["a=$.a"], &[]);
     rig.options.request.response.no_body = true;
-    let message = "select: values of bodies can't be selected with no_body=true, as bodies are not read";
+    let message = "select can't have values of bodies with no_body=true, as bodies are not read";
     assert_eq!(message, refusal(&rig));
     rig.options.request.response.no_body = false;
     rig.options.request.response.raw = true;
-    let message = "select: values of bodies can't be selected with raw=true, as bodies are not decoded";
+    let message = "select can't have values of bodies with raw=true, as bodies are not decoded";
     assert_eq!(message, refusal(&rig));
     rig.options.selection.select = texts(&["type=header:content-type"]);
     assert!(run(&rig)[0]["type"].is_string());
@@ -342,10 +342,10 @@ fn a_retry_is_refused_for_the_same_mistakes_as_a_job() {
     assert!(job.wait(PATIENCE));
     assert_eq!((true, 0, 1), ended(&job.summary()));
     let cases: [(&str, ChangeOfJob); 3] = [
-        ("cost_from: there is no selected column \"b\"; the selected columns are a", |job| {
+        ("cost_from names \"b\", which is no selected column: the selected columns are a", |job| {
             job.selection.cost_from = Some("b".into());
         }),
-        ("header_templates: `x-a` is in headers, too, and can't be both: leave one of them out", |job| {
+        ("header_templates can't set `x-a`, which headers sets, too: leave one of them out", |job| {
             job.request.headers = vec![("X-A".into(), "1".into())];
             job.source.templates.headers = vec![("x-a".into(), "{id}".into())];
         }),

@@ -35,7 +35,10 @@ impl ClientIdentity {
     pub(super) fn read(options: &RequestOptions) -> Result<Option<Self>, JobError> {
         let Some(cert) = &options.cert else { return Ok(None) };
         let read = |option, path: &Path| fs::read(path).map_err(|error| file_error(option, path, &error));
-        let key = options.key.as_ref().map(|key| Ok((key.clone(), read(OptionName::Key, key)?))).transpose()?;
+        let key = match &options.key {
+            Some(key) => Some((key.clone(), read(OptionName::Key, key)?)),
+            None => None,
+        };
         Ok(Some(Self { cert: (cert.clone(), read(OptionName::Cert, cert)?), key }))
     }
 

@@ -14,10 +14,11 @@ mod tree;
 mod walk;
 
 use arrow_schema::{Field, Fields};
-use headgate_core::error::{ErrorKind, Failure, JobError};
+use headgate_core::error::{ErrorKind, Failure};
 use headgate_core::headers::HeadersRef;
 use headgate_core::message;
 use headgate_core::message::OptionName;
+use headgate_core::option_rules::Mistake;
 use headgate_core::options::SelectionOptions;
 use headgate_core::reason::Reason;
 use headgate_core::selected::{SelectValues, SelectedValue, SelectedValues, Short};
@@ -69,8 +70,8 @@ impl Selection {
     /// Returns `None` if nothing is selected.
     ///
     /// # Errors
-    /// `Usage`: an invalid selection, with its text.
-    pub fn new(options: &SelectionOptions) -> Result<Option<Self>, JobError> {
+    /// All mistakes, each with its option.
+    pub fn new(options: &SelectionOptions) -> Result<Option<Self>, Vec<Mistake>> {
         let mut selection = Self {
             columns: Vec::new(),
             quick: Wanted::default(),
@@ -79,28 +80,27 @@ impl Selection {
             required: Vec::new(),
             cost: None,
         };
+        let mut mistakes = Vec::new();
         for text in &options.select {
-            selection
-                .add(text)
-                .map_err(|reason| JobError::usage(message!(OptionName::Select, ": {text:?}: {reason}")))?;
+            if let Err(reason) = selection.add(text) {
+                mistakes.push(Mistake { option: OptionName::Select, message: message!("{text:?}: {reason}") });
+            }
+        }
+        if !mistakes.is_empty() {
+            // Other options may name the columns that are missing.
+            return Err(mistakes);
         }
         for name in &options.require {
-            let index = selection.index(name, OptionName::Require)?;
-            selection.required.push(index);
-        }
-        if let Some(name) = &options.cost_from {
-            let index = selection.index(name, OptionName::CostFrom)?;
-            let is_of = selection.columns[index].is_of;
-            let type_name = is_of.name();
-            if !matches!(is_of, SelectedType::Int64 | SelectedType::Float64) {
-                return Err(JobError::usage(message!(
-                    OptionName::CostFrom,
-                    ": {name:?} is a {type_name}, and a cost is a number: select it as {name}:int64 or {name}:float64"
-                )));
+            match selection.index(name, OptionName::Require) {
+                Ok(index) => selection.required.push(index),
+                Err(mistake) => mistakes.push(mistake),
             }
-            selection.cost = Some(index);
         }
-        Ok((!selection.columns.is_empty()).then_some(selection))
+        match options.cost_from.as_deref().map(|name| selection.cost_index(name)).transpose() {
+            Ok(cost) => selection.cost = cost,
+            Err(mistake) => mistakes.push(mistake),
+        }
+        if mistakes.is_empty() { Ok((!selection.columns.is_empty()).then_some(selection)) } else { Err(mistakes) }
     }
 
     fn add(&mut self, text: &str) -> Result<(), String> {
@@ -140,14 +140,29 @@ impl Selection {
         Ok(())
     }
 
-    fn index(&self, name: &str, option: OptionName) -> Result<usize, JobError> {
+    /// Returns the column with the cost of a row.
+    fn cost_index(&self, name: &str) -> Result<usize, Mistake> {
+        let option = OptionName::CostFrom;
+        let index = self.index(name, option)?;
+        let is_of = self.columns[index].is_of;
+        if matches!(is_of, SelectedType::Int64 | SelectedType::Float64) {
+            return Ok(index);
+        }
+        let type_name = is_of.name();
+        let message = message!(
+            "names {name:?}, which is a {type_name}, and a cost is a number: select it as {name}:int64 or {name}:float64"
+        );
+        Err(Mistake { option, message })
+    }
+
+    fn index(&self, name: &str, option: OptionName) -> Result<usize, Mistake> {
         self.columns.iter().position(|column| column.name == name).ok_or_else(|| {
             let names: Vec<&str> = self.columns.iter().map(|column| &column.name[..]).collect();
             let reason = match names.join(", ") {
-                none if none.is_empty() => message!("no columns are selected: see ", OptionName::Select),
+                none if none.is_empty() => message!("no columns are selected, see ", OptionName::Select),
                 names => message!("the selected columns are {names}"),
             };
-            JobError::usage(message!(option, ": there is no selected column {name:?}; ", reason))
+            Mistake { option, message: message!("names {name:?}, which is no selected column: ", reason) }
         })
     }
 

@@ -1,3 +1,4 @@
+use headgate_core::error::JobError;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use serde_json_path::JsonPath;
@@ -19,7 +20,7 @@ fn refusal(select: &[&str], change: fn(&mut SelectionOptions)) -> String {
     let mut options =
         SelectionOptions { select: select.iter().map(ToString::to_string).collect(), ..SelectionOptions::default() };
     change(&mut options);
-    Selection::new(&options).expect_err("a mistake").to_string()
+    JobError::from(Selection::new(&options).expect_err("a mistake")).to_string()
 }
 
 fn select_values(selection: &Selection, body: &[u8]) -> SelectedValues {
@@ -199,7 +200,7 @@ fn an_invalid_selection_is_refused_by_name() {
         ("not a JSONPath (RFC 9535): a text in quotes isn't closed".into(), "a=$['\\uD83D\\uD"),
     ] {
         let message = refusal(&[select], |_| {});
-        assert!(message.starts_with(&format!("select: {select:?}: ")), "{message}");
+        assert!(message.starts_with(&format!("select {select:?}: ")), "{message}");
         assert!(message.ends_with(&expected), "{message}");
     }
     let deep = format!("a=$[?{}@.a{}]", "(".repeat(40), ")".repeat(40));
@@ -210,18 +211,18 @@ fn an_invalid_selection_is_refused_by_name() {
     assert!(refusal(&[&long], |_| {}).ends_with("the JSONPath is longer than 4096 bytes"));
     for (expected, select, change) in [
         (
-            "require: there is no selected column \"b\"; the selected columns are a",
+            "require names \"b\", which is no selected column: the selected columns are a",
             &["a=$.a"][..],
             (|options| options.require = vec!["b".into()]) as fn(&mut SelectionOptions),
         ),
-        ("require: there is no selected column \"b\"; no columns are selected: see select", &[], |options| {
+        ("require names \"b\", which is no selected column: no columns are selected, see select", &[], |options| {
             options.require = vec!["b".into()];
         }),
-        ("cost_from: there is no selected column \"b\"; the selected columns are a", &["a=$.a"], |options| {
+        ("cost_from names \"b\", which is no selected column: the selected columns are a", &["a=$.a"], |options| {
             options.cost_from = Some("b".into());
         }),
         (
-            "cost_from: \"a\" is a string, and a cost is a number: select it as a:int64 or a:float64",
+            "cost_from names \"a\", which is a string, and a cost is a number: select it as a:int64 or a:float64",
             &["a=$.a"],
             |options| options.cost_from = Some("a".into()),
         ),
