@@ -28,16 +28,13 @@ impl Share {
     pub(super) fn decide(self: &Rc<Self>, now: Instant) -> (Decision, bool) {
         loop {
             let mut slots = self.slots.borrow_mut();
-            if slots.is_stopped() {
-                return (slots.next(now), false);
-            }
             let (decision, wants_rows) = if self.shared.scheduler.is_needed() {
                 self.decide_with_lock(&mut slots, now)
             } else {
-                let decision = slots.next(now);
+                let decision = slots.decide();
                 let wanted = if decision == Decision::Wait { slots.wanted() } else { 0 };
                 if wanted > 0 {
-                    match self.shared.rows.try_recv(wanted) {
+                    match self.shared.scheduler.rows.try_recv(wanted) {
                         Ok(rows) => slots.offer(rows),
                         Err(NoRows::Ended) => slots.end_input(),
                         Err(NoRows::Empty) => return (decision, true),
@@ -52,7 +49,7 @@ impl Share {
             };
             // A worker without lanes draws nothing, and so does not learn that there are no more rows.
             let has_no_lanes = decision == Decision::Wait && slots.lanes() == 0 && slots.in_use() == 0;
-            let is_over = has_no_lanes && self.shared.rows.has_ended() && !self.shared.scheduler.has_rows();
+            let is_over = has_no_lanes && self.shared.scheduler.rows.has_ended() && !self.shared.scheduler.has_rows();
             return (if is_over { Decision::Ended } else { decision }, wants_rows);
         }
     }
@@ -60,6 +57,9 @@ impl Share {
     fn decide_with_lock(self: &Rc<Self>, slots: &mut Slots, now: Instant) -> (Decision, bool) {
         let (mut scheduler, awake) = self.shared.scheduler.lock_at(now);
         let drawn = slots.drain_drawn();
+        if let Some(decision) = scheduler.after_stop(slots.in_use(), now) {
+            return (decision, false);
+        }
         let mut is_news = !drawn.is_empty();
         for row in drawn {
             self.offer(&mut scheduler, row, awake);
@@ -86,7 +86,7 @@ impl Share {
                 break Decision::WaitUntil(now);
             }
             // Under the lock, so that rows come to the scheduler in their order.
-            match self.shared.rows.try_recv(MAX_CHUNK_ROWS) {
+            match self.shared.scheduler.rows.try_recv(MAX_CHUNK_ROWS) {
                 Ok(rows) => rows.into_iter().for_each(|row| self.offer(&mut scheduler, row, awake)),
                 Err(NoRows::Ended) if scheduler.is_empty() && slots.in_use() == 0 => break Decision::Ended,
                 Err(_) => break Decision::wait(self.steer_rereading(&mut scheduler, until, now)),
@@ -169,13 +169,13 @@ impl Share {
     pub(super) fn pass_on_deferred(&self, scheduler: &mut Scheduler) {
         let rows = scheduler.drain_deferred();
         if !rows.is_empty() {
-            self.shared.rows.defer(&rows);
+            self.shared.scheduler.rows.defer(&rows);
         }
     }
 
     /// Has deferred rows read again, where there is room for them. Returns when to look again.
     fn steer_rereading(&self, scheduler: &mut Scheduler, until: Option<Instant>, now: Instant) -> Option<Instant> {
-        let rows = &self.shared.rows;
+        let rows = &self.shared.scheduler.rows;
         if !scheduler.has_deferred() || !scheduler.wants_rows() {
             return until;
         }

@@ -125,7 +125,7 @@ impl Reading {
 
 impl Drop for Reading {
     fn drop(&mut self) {
-        self.rows.stop();
+        self.rows.close();
         self.window.close();
     }
 }
@@ -228,7 +228,7 @@ fn a_stop_ends_the_source_and_the_rereading_at_once() {
         if requested {
             reading.rows.reread(0);
         }
-        reading.rows.stop();
+        reading.rows.close();
         reading.window.close();
         assert_eq!(Err(NoRows::Ended), reading.recv(1));
         eventually("the source's thread has ended", || Arc::strong_count(&reading.window) == 1);
