@@ -11,6 +11,7 @@
 
 mod finishing;
 mod readiness;
+pub mod rereading;
 mod stalling;
 #[cfg(test)]
 mod tests;
@@ -218,11 +219,6 @@ impl Scheduler {
         let nothing_is_next = self.ready.is_empty() && self.hostless.is_empty() && self.failing.is_empty();
         // Only a worker that requests rows learns that there are none.
         self.is_empty() || nothing_is_next && self.look_ahead.accepts_rows() && !self.starts_nothing()
-    }
-
-    /// Returns whether deferred rows should be read again.
-    pub fn wants_deferred_rows(&self) -> bool {
-        self.hungry_hosts > 0 && !self.starts_nothing()
     }
 
     fn starts_nothing(&self) -> bool {

@@ -3,8 +3,8 @@
 //! While nothing is limited and all hosts are healthy, rows start in their order, and [`Slots::decide`] decides without a lock.
 //! Otherwise the worker passes what it has drawn to the [`Scheduler`](super::scheduler::Scheduler), which all workers share.
 //!
-//! Pure: it neither waits nor reads a clock. The scheduler alone knows whether the run was stopped. At most as many rows are in flight as there are lanes, and at most one chunk
-//! more has been drawn.
+//! Pure: it neither waits nor reads a clock. At most as many rows are in flight as there are lanes, and at most one chunk
+//! more has been drawn. The scheduler alone knows whether the run was stopped.
 
 use std::collections::VecDeque;
 

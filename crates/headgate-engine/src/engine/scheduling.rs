@@ -8,6 +8,7 @@ use headgate_core::live::Live;
 use headgate_core::row::Row;
 use headgate_core::schedule::decision::Decision;
 use headgate_core::schedule::scheduler::Scheduler;
+use headgate_core::schedule::scheduler::rereading::RereadDecision;
 use headgate_core::schedule::slots::{MAX_CHUNK_ROWS, Slots};
 use headgate_core::target::{self, Target};
 use tokio::task::spawn_local;
@@ -20,8 +21,6 @@ use crate::queue::rows::NoRows;
 const MAX_LOOK_UPS: usize = 64;
 /// A worker draws at most so many chunks of rows before its other tasks run.
 const MAX_DRAWS: usize = 16;
-/// Reading deferred rows takes at most a fifth of the time while there is other work.
-const PAUSES_BETWEEN_READINGS: u32 = 4;
 
 impl Share {
     /// Returns what to do now, and whether the worker would draw rows that arrive later. Draws rows if there are some.
@@ -175,27 +174,16 @@ impl Share {
 
     /// Has deferred rows read again, where there is room for them. Returns when to look again.
     fn steer_rereading(&self, scheduler: &mut Scheduler, until: Option<Instant>, now: Instant) -> Option<Instant> {
+        if !scheduler.has_deferred() {
+            return until;
+        }
         let rows = &self.shared.scheduler.rows;
-        if !scheduler.has_deferred() || !scheduler.wants_rows() {
-            return until;
+        match scheduler.decide_rereading(&rows.rereading(), now) {
+            RereadDecision::Continue => {}
+            RereadDecision::Begin(first) => rows.reread(first),
+            RereadDecision::End => rows.end_rereading(),
+            RereadDecision::WaitUntil(time) => return Some(until.map_or(time, |until| until.min(time))),
         }
-        let rereading = rows.rereading();
-        if rereading.active {
-            if !scheduler.wants_deferred_rows() && !rows.is_source_stalled() {
-                rows.end_rereading();
-            }
-            return until;
-        }
-        let Some(first) = rows.first_deferred() else { return until };
-        if !scheduler.wants_deferred_rows() && !scheduler.is_empty() {
-            return until;
-        }
-        let pause_ends = rereading.ended_at.map(|ended| ended + rereading.last_took * PAUSES_BETWEEN_READINGS);
-        if let Some(ends) = pause_ends.filter(|ends| *ends > now && !scheduler.is_empty()) {
-            return Some(until.map_or(ends, |until| until.min(ends)));
-        }
-        scheduler.begin_rereading();
-        rows.reread(first);
         until
     }
 

@@ -13,10 +13,9 @@ use std::mem;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
-use tokio::sync::futures::Notified;
-
-pub use super::deferred::Rereading;
 use headgate_core::row::{Row, RowBatch};
+use headgate_core::schedule::scheduler::rereading::Rereading;
+use tokio::sync::futures::Notified;
 
 use super::reread::RereadSender;
 use super::shared::{SharedQueue, SourceState, State};
@@ -216,23 +215,13 @@ impl RowReceiver {
 
     /// Returns the state of reading deferred rows again.
     pub fn rereading(&self) -> Rereading {
-        self.shared.state().deferred.rereading()
-    }
-
-    /// Returns the first row that is deferred.
-    pub fn first_deferred(&self) -> Option<u64> {
-        self.shared.state().deferred.first()
+        let state = self.shared.state();
+        state.deferred.rereading(state.source != SourceState::Reads)
     }
 
     #[cfg(test)]
     pub(crate) fn deferred_count(&self) -> u64 {
         self.shared.state().deferred.count()
-    }
-
-    /// Returns whether the source can't continue by itself: it is at the end of the input, or as far beyond rows that are not
-    /// done as it may be.
-    pub fn is_source_stalled(&self) -> bool {
-        self.shared.state().source != SourceState::Reads
     }
 
     /// Removes the queued rows for which `holds` is true, and returns them.

@@ -288,6 +288,7 @@ fn a_stop_leaves_waiting_and_later_rows_undone_and_its_time_is_never_lengthened(
     assert_eq!((1, None), (started.len(), driver.scheduler.after_stop(1, driver.now)));
     driver.scheduler.stop(at_10, driver.now);
     driver.offer(3, "b");
+    assert!(driver.scheduler.cancel(vec![Row::new(4, "http://a/")], |_| true, driver.now));
     assert!(driver.scheduler.is_empty() && driver.scheduler.is_needed());
     for (row, host) in started {
         let attempt = attempt(&row, driver.began, silent(ErrorKind::Timeout));

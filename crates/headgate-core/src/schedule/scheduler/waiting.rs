@@ -153,13 +153,6 @@ impl Scheduler {
         self.hosts.insert(host)
     }
 
-    /// Prepares for deferred rows that are read again: each host has a share of the capacity.
-    pub fn begin_rereading(&mut self) {
-        let hosts = self.hosts.iter().filter(|host| host.deferred > 0 || !host.new_rows.is_empty()).count();
-        self.look_ahead.divide(hosts);
-        self.weigh_all();
-    }
-
     /// Evicts idle hosts if there are too many.
     pub fn evict_hosts(&mut self, now: Instant) {
         self.unhealthy -= self.hosts.evict(now);
@@ -258,6 +251,10 @@ impl Scheduler {
     /// Fails rows as cancelled: these, which were not sent, and those that wait here and for which `holds` is true. Returns
     /// whether there are any.
     pub fn cancel(&mut self, mut rows: Vec<Row>, holds: impl Fn(&Row) -> bool, now: Instant) -> bool {
+        if self.is_stopped() {
+            // They are left undone, as are all rows that wait.
+            return !rows.is_empty();
+        }
         let from_elsewhere = rows.len();
         rows.extend(self.addresses.remove(&holds));
         for index in self.hosts.indices() {
